@@ -1,0 +1,2 @@
+//! The `shardgraph` binary.
+fn main() {}

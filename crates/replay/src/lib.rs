@@ -1,0 +1,1 @@
+//! Replay memory for graph problems: a transition is an episode and a step over one list of picks.
