@@ -1,0 +1,96 @@
+//! Optimisers over the flat parameter arena.
+
+use shardgraph_device::Device;
+
+use crate::{Error, Params};
+
+/// Adam with its moments and step count.
+///
+/// # Source
+/// Kingma and Ba, "Adam" (2015), algorithm 1.
+///
+/// ```
+/// use shardgraph_autodiff::{Adam, Params, Shape};
+/// use shardgraph_device::Device;
+/// let mut params = Params::new();
+/// let w = params.add("w", Shape::new(1, 1), || 1.0);
+/// let mut adam = Adam::new(0.1, params.flat().len());
+/// adam.step(&Device::host(), &mut params, &[3.0])?;
+/// assert!((params.values_of(w)[0] - 0.9).abs() < 1e-6); // the first step has the size of the learning rate
+/// # Ok::<(), shardgraph_autodiff::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Adam {
+    /// Step size.
+    pub learning_rate: f32,
+    /// Steps taken so far.
+    pub n_steps: u64,
+    /// First moments, as long as the parameters.
+    pub first: Vec<f32>,
+    /// Second moments, as long as the parameters.
+    pub second: Vec<f32>,
+}
+
+impl Adam {
+    const BETA1: f32 = 0.9;
+    const BETA2: f32 = 0.999;
+    const EPSILON: f32 = 1e-8;
+
+    /// Adam with the constants of its paper (0.9, 0.999, 1e-8) for `n_params` values.
+    pub fn new(learning_rate: f32, n_params: usize) -> Self {
+        Self {
+            learning_rate,
+            n_steps: 0,
+            first: vec![0.0; n_params],
+            second: vec![0.0; n_params],
+        }
+    }
+
+    /// One step against the gradient.
+    ///
+    /// # Errors
+    /// When the lengths differ.
+    pub fn step(&mut self, device: &Device, params: &mut Params, grad: &[f32]) -> Result<(), Error> {
+        self.n_steps += 1;
+        let step = shardgraph_device::Adam {
+            learning_rate: self.learning_rate,
+            beta1: Self::BETA1,
+            beta2: Self::BETA2,
+            epsilon: Self::EPSILON,
+            step: self.n_steps,
+        };
+        let mut values = device.upload(params.flat())?;
+        let mut first = device.upload(&self.first)?;
+        let mut second = device.upload(&self.second)?;
+        let grad = device.upload(grad)?;
+        device.adam(step, &mut values, &grad, (&mut first, &mut second))?;
+        params.set_flat(&device.download(&values)?)?;
+        self.first = device.download(&first)?;
+        self.second = device.download(&second)?;
+        Ok(())
+    }
+}
+
+/// Plain gradient descent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sgd {
+    /// Step size.
+    pub learning_rate: f32,
+}
+
+impl Sgd {
+    /// One step against the gradient.
+    ///
+    /// # Errors
+    /// When the lengths differ.
+    pub fn step(&self, params: &mut Params, grad: &[f32]) -> Result<(), Error> {
+        let n_params = params.flat().len();
+        if grad.len() != n_params {
+            return params.set_flat(grad); // names both lengths
+        }
+        for (value, g) in params.flat_mut().iter_mut().zip(grad) {
+            *value -= self.learning_rate * g;
+        }
+        Ok(())
+    }
+}

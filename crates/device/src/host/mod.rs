@@ -1,0 +1,137 @@
+//! The host back end: plain loops, compiled for several instruction sets and chosen at run time.
+
+mod dense;
+mod sparse;
+
+use pulp::Arch;
+
+use crate::{Adam, Binary, Copy2d, Loss};
+
+/// The host back end with the instruction set that this processor has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Host {
+    arch: Arch,
+}
+
+impl Host {
+    pub(crate) fn new() -> Self {
+        Self { arch: Arch::new() }
+    }
+
+    pub(crate) fn binary(&self, op: Binary, a: &[f32], b: &[f32], out: &mut [f32]) {
+        let f: fn(&[f32], &[f32], &mut [f32]) = match op {
+            Binary::Add => |a, b, out| zip(a, b, out, |x, y| x + y),
+            Binary::Sub => |a, b, out| zip(a, b, out, |x, y| x - y),
+            Binary::Mul => |a, b, out| zip(a, b, out, |x, y| x * y),
+            Binary::WherePositive => {
+                |a, b, out| zip(a, b, out, |x, y| if y > 0.0 { x } else { 0.0 })
+            }
+        };
+        f(a, b, out);
+    }
+
+    pub(crate) fn scale(&self, factor: f32, x: &[f32], out: &mut [f32]) {
+        for (out, &x) in out.iter_mut().zip(x) {
+            *out = factor * x;
+        }
+    }
+
+    pub(crate) fn relu(&self, x: &[f32], out: &mut [f32]) {
+        for (out, &x) in out.iter_mut().zip(x) {
+            *out = if x < 0.0 { 0.0 } else { x };
+        }
+    }
+
+    pub(crate) fn gather_rows(&self, width: usize, index: &[u32], x: &[f32], out: &mut [f32]) {
+        for (&i, row) in index.iter().zip(out.chunks_exact_mut(width)) {
+            match i {
+                u32::MAX => row.fill(0.0),
+                i => row.copy_from_slice(&x[i as usize * width..][..width]),
+            }
+        }
+    }
+
+    pub(crate) fn scatter_rows(&self, width: usize, index: &[u32], x: &[f32], out: &mut [f32]) {
+        out.fill(0.0);
+        for (&i, row) in index.iter().zip(x.chunks_exact(width)) {
+            if i != u32::MAX {
+                let target = &mut out[i as usize * width..][..width];
+                target.iter_mut().zip(row).for_each(|(t, &v)| *t += v);
+            }
+        }
+    }
+
+    pub(crate) fn scale_rows(&self, width: usize, factors: &[f32], x: &mut [f32]) {
+        for (row, &factor) in x.chunks_exact_mut(width).zip(factors) {
+            row.iter_mut().for_each(|v| *v *= factor);
+        }
+    }
+
+    pub(crate) fn copy_2d(&self, copy: Copy2d, source: &[f32], target: &mut [f32]) {
+        for row in 0..copy.rows {
+            let from = copy.source_first + row * copy.source_stride;
+            let to = copy.target_first + row * copy.target_stride;
+            target[to..to + copy.width].copy_from_slice(&source[from..from + copy.width]);
+        }
+    }
+
+    pub(crate) fn loss(&self, loss: Loss, pred: &[f32], target: &[f32]) -> f32 {
+        let errors = pred.iter().zip(target).map(|(&p, &t)| f64::from(p - t));
+        let sum: f64 = match loss {
+            Loss::Mse => errors.map(|e| e * e).sum(),
+            Loss::Huber { delta } => errors.map(|e| huber(e, f64::from(delta))).sum(),
+        };
+        (sum / pred.len().max(1) as f64) as f32
+    }
+
+    pub(crate) fn loss_grad(
+        &self,
+        loss: Loss,
+        (pred, target): (&[f32], &[f32]),
+        upstream: f32,
+        out: &mut [f32],
+    ) {
+        let factor = upstream / pred.len().max(1) as f32;
+        for ((out, &p), &t) in out.iter_mut().zip(pred).zip(target) {
+            let slope = match loss {
+                Loss::Mse => 2.0 * (p - t),
+                Loss::Huber { delta } => (p - t).clamp(-delta, delta),
+            };
+            *out = factor * slope;
+        }
+    }
+
+    pub(crate) fn adam(
+        &self,
+        adam: Adam,
+        params: &mut [f32],
+        grad: &[f32],
+        (first, second): (&mut [f32], &mut [f32]),
+    ) {
+        // Powers in f64: in f32 the correction of beta2 = 0.999 is off by 1e-4 at the first step.
+        let correction = |beta: f32| 1.0 - f64::from(beta).powi(adam.step.min(1 << 30) as i32);
+        let correction1 = correction(adam.beta1) as f32;
+        let correction2 = correction(adam.beta2) as f32;
+        for (((p, &g), m), v) in params.iter_mut().zip(grad).zip(first).zip(second) {
+            *m = adam.beta1 * *m + (1.0 - adam.beta1) * g;
+            *v = adam.beta2 * *v + (1.0 - adam.beta2) * g * g;
+            let denominator = (*v / correction2).sqrt() + adam.epsilon;
+            *p -= adam.learning_rate * (*m / correction1) / denominator;
+        }
+    }
+}
+
+fn zip(a: &[f32], b: &[f32], out: &mut [f32], f: impl Fn(f32, f32) -> f32) {
+    for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
+        *out = f(a, b);
+    }
+}
+
+fn huber(error: f64, delta: f64) -> f64 {
+    let size = error.abs();
+    if size <= delta {
+        0.5 * error * error
+    } else {
+        delta * (size - 0.5 * delta)
+    }
+}
