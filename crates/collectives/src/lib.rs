@@ -1,1 +1,60 @@
 //! Collective operations between ranks with a deadline on every wait and sums that do not depend on the number of ranks.
+//!
+//! A world of P ranks is P values of [`Comm`], one per rank. All ranks issue the same operations in the same order; each
+//! operation is one [`Op`], run by [`Comm::run`]. [`Comm::exact_sum`] adds `f32` partials so that the result has the same
+//! bits for every P, every cut of the partials over the ranks and every order of them.
+//!
+//! The back end here is [`threads`]: a rank is a thread of this process. [`Comm::solo`] is a world of one, where every
+//! operation is a plain copy. The code of a job takes a `Comm` and does not know which it got.
+//!
+//! ```
+//! use shardgraph_collectives::{Deadline, Op, Reduction, threads};
+//!
+//! let sums = threads::run(3, |mut comm| {
+//!     let mut buf = [comm.rank() as f32, 1.0];
+//!     comm.run(Op::AllReduce { buf: buf.as_mut_slice().into(), reduction: Reduction::Sum }, Deadline::default())?;
+//!     Ok::<_, shardgraph_collectives::CommError>(buf)
+//! });
+//! for sum in sums {
+//!     assert_eq!(sum??, [3.0, 3.0]);
+//! }
+//! # Ok::<(), shardgraph_collectives::CommError>(())
+//! ```
+//!
+//! # What holds on every back end
+//! - Lengths and arguments are checked on entry. Ranks that call different operations, or the same one with different
+//!   lengths, element types, roots or reductions, all get [`CommErrorKind::Mismatch`]; nothing is written to their buffers.
+//! - Every wait has a [`Deadline`]. No call blocks for ever: it succeeds or says which ranks are missing.
+//! - After an error a `Comm` answers every further operation with [`CommErrorKind::Aborted`], and so do its peers; the only
+//!   legal things left are [`Comm::abort`], reading [`Comm::flight_record`], and dropping it. Ranks may differ by one in the number of operations that
+//!   they completed, so a job resumes from the last step that all of them recorded.
+//! - Buffers are borrowed for the call and are free when it returns, also with an error: no peer holds a reference to them.
+//!
+//! Starting an operation without waiting for it (overlap of computing and communication) is not offered yet. It will be a scope
+//! that borrows the buffers and ends only after every operation started in it, so that a forgotten handle cannot let a
+//! peer read a freed buffer; the blocking calls stay as they are.
+#![forbid(unsafe_code)]
+
+mod backend;
+mod check;
+mod comm;
+mod deadline;
+mod element;
+mod error;
+mod exact;
+mod flight;
+mod op;
+mod solo;
+pub mod threads;
+
+pub use comm::Comm;
+pub use deadline::Deadline;
+pub use error::{CommError, CommErrorKind};
+pub use exact::MAX_EXACT_BLOCKS;
+pub use flight::{FLIGHT_RECORD_LEN, Outcome, Recorded};
+pub use op::{Call, DataType, Op, OpKind, Reduction, Slice, SliceMut};
+
+/// Compiles and runs the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

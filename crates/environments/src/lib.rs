@@ -1,1 +1,45 @@
-//! Reinforcement-learning environments over graphs: minimum vertex cover, its verifier, and the Environment trait.
+//! Reinforcement-learning environments over graphs: the [`Environment`] trait, minimum vertex cover and maximum independent set,
+//! their verifiers, and the greedy baselines that learning must beat.
+//!
+//! An environment holds one shared graph that is never edited: its state is a [`ResidualGraph`], the graph under a mask of
+//! removed nodes. A past state needs no copy either: [`replay_prefix`] rebuilds it from the list of picks.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use shardgraph_environments::{Environment, MinimumVertexCover, verify};
+//! use shardgraph_graph::Graph;
+//!
+//! let path = Arc::new(Graph::from_edges(4, &[(0, 1), (1, 2), (2, 3)])?);
+//! let mut episode = MinimumVertexCover::new(path.clone());
+//! assert_eq!(episode.candidates(), [0, 1, 2, 3]);
+//! assert_eq!(episode.step(1)?.reward, -1.0);
+//! assert!(episode.step(2)?.terminated);
+//! assert_eq!(verify::uncovered_edge(&path, episode.in_cover()), None);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod baselines;
+mod environment;
+mod error;
+mod maximum_independent_set;
+mod minimum_vertex_cover;
+mod prefix;
+mod residual;
+pub mod verify;
+
+#[cfg(test)]
+mod naive;
+#[cfg(test)]
+mod tests;
+
+pub use environment::{Environment, Step};
+pub use error::{Error, ErrorKind};
+pub use maximum_independent_set::MaximumIndependentSet;
+pub use minimum_vertex_cover::MinimumVertexCover;
+pub use prefix::{PrefixState, replay_prefix};
+pub use residual::ResidualGraph;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

@@ -97,13 +97,20 @@ impl ScoreTable {
         self.alpha[i] * x + self.beta[i] * y
     }
 
-    /// The largest value of `score(x, y) / x` for `0 <= y / x <= ratio`: a bound for nodes of known degree.
-    pub fn largest_per_degree(&self, ratio: f32) -> f32 {
+    /// A number that no computed `score(x, y) / x` with `0 <= y / x <= ratio` exceeds: what allows a search by falling
+    /// degree to stop early.
+    ///
+    /// The slack over the largest value covers the rounding of the two products and the sum in [`ScoreTable::score`].
+    pub fn bound_per_degree(&self, ratio: f32) -> f32 {
         let inside = |&&start: &&f32| start <= ratio;
         let ends = self.starts.iter().take_while(inside).copied();
-        ends.chain([ratio])
+        let largest = ends
+            .chain([ratio])
             .map(|t| self.score(1.0, t))
-            .fold(f32::NEG_INFINITY, f32::max)
+            .fold(f32::NEG_INFINITY, f32::max);
+        let size = |(alpha, beta): (&f32, &f32)| alpha.abs() + beta.abs() * ratio;
+        let sizes = self.alpha.iter().zip(&self.beta).map(size);
+        largest + 8.0 * f32::EPSILON * sizes.fold(0.0, f32::max)
     }
 }
 

@@ -280,8 +280,8 @@ proptest! {
             let got = table.score_near(x, y, &mut hint);
             prop_assert!((got - want).abs() <= 1e-5 * scale, "{}: {} {}", i, got, want);
             prop_assert_eq!(got.to_bits(), table.score(x, y).to_bits());
-            let bound = table.largest_per_degree(y / x);
-            prop_assert!(got <= bound * x + 1e-5 * scale);
+            prop_assert!(got <= table.bound_per_degree(y / x) * x);
+            prop_assert!(got <= table.bound_per_degree(2.0 * y / x) * x);
         }
     }
 }

@@ -1,1 +1,44 @@
-//! Replay memory for graph problems: a transition is an episode and a step over one list of picks.
+//! Replay memory for graph problems: a transition is an episode and a step, and a state is the prefix of the episode's picks.
+//!
+//! A memory of whole states takes N numbers a transition. Here a state after t steps of an episode is its first t picks, so a
+//! transition takes 8 B (reward and target) and its pick 4 B, whatever N; the state is rebuilt when it is sampled
+//! (`shardgraph_environments::replay_prefix`).
+//!
+//! ```
+//! use shardgraph_replay::{Ending, EpisodeMemory};
+//!
+//! let mut memory = EpisodeMemory::new(50_000);
+//! let episode = memory.begin_episode(7); // on graph 7
+//! for pick in [4, 0, 2] {
+//!     memory.record(pick, -1.0, None)?;
+//! }
+//! memory.end_episode(Ending::Terminated)?;
+//!
+//! let mut coin = 0;
+//! let batch = memory.sample(2, &mut |n| { coin += 1; coin % n }); // any unbiased source of numbers below n
+//! let transition = batch[0];
+//! assert_eq!((transition.episode, transition.step), (episode, 1));
+//! assert_eq!(memory.prefix(&transition), Some(&[4][..])); // the state
+//! let two_steps = memory.n_step(&transition, 2, 0.5).unwrap();
+//! assert_eq!((two_steps.reward_sum, two_steps.bootstrap_step), (-1.5, None)); // the episode ended
+//! # Ok::<(), shardgraph_replay::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod bytes;
+mod episode_memory;
+mod error;
+mod n_step;
+
+#[cfg(test)]
+mod naive;
+#[cfg(test)]
+mod tests;
+
+pub use episode_memory::{Ending, EpisodeId, EpisodeMemory, Transition};
+pub use error::{Error, ErrorKind};
+pub use n_step::NStep;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

@@ -1,1 +1,29 @@
 //! OpenGraphGym-MG: train and apply a deep-RL policy for graph problems on graphs cut over P ranks.
+//!
+//! The way through this crate: an [`Adjacency`](shardgraph_shard::Adjacency) and a [`TrainedPolicy`] go into [`solve`],
+//! which cuts the graph, runs the episode on every rank (algorithm 4 of the paper) and checks the cover; [`train`] makes
+//! policies (algorithm 5). Minimum vertex cover is the problem today.
+//!
+//! Inference keeps the residual degrees and neighbour degrees by integer increments, so that for policies of up to two
+//! layers a step costs what the removal changes and not a pass over the graph; other models run through
+//! [`shardgraph_layers`].
+//!
+//! An example is at [`solve`].
+#![forbid(unsafe_code)]
+
+mod error;
+mod inference;
+mod policy;
+mod residual;
+mod select;
+mod solve;
+pub mod train;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::{Error, ErrorKind};
+pub use policy::{AdjacencyScale, PolicyConfig, TrainedPolicy};
+pub use select::Select;
+pub use shardgraph_layers::Path as EmbeddingPath;
+pub use solve::{Solution, SolveOptions, check_cover, solve};

@@ -1,0 +1,26 @@
+//! The seam between [`Comm`](crate::Comm) and the ways in which ranks reach each other.
+//!
+//! `Comm` checks arguments, numbers and records operations, remembers failures and builds the exact sum out of two
+//! all-reduces. A back end moves the data, compares the headers, and keeps the deadline.
+
+use crate::deadline::Deadline;
+use crate::error::CommErrorKind;
+use crate::op::{Call, Op};
+
+/// One rank's access to its peers. Today: `solo` and `threads`; made for tcp, mpi, nccl and local as well.
+pub(crate) trait Backend: Send {
+    fn rank(&self) -> u32;
+
+    fn size(&self) -> u32;
+
+    /// Runs one operation, whose arguments fit on this rank. `call` is what peers must agree with. Every wait ends by `deadline`; when this
+    /// returns, with or without an error, no peer reads or writes the operation's buffers.
+    fn run(&mut self, op: Op<'_>, call: &Call, deadline: Deadline) -> Result<(), CommErrorKind>;
+
+    /// The back end of a new communicator of the ranks `group` (this one is among them; the position is the new rank). All of `group` call
+    /// it after the same operation, with the same arguments.
+    fn subgroup(&mut self, group: &[u32], call: &Call) -> Result<Box<dyn Backend>, CommErrorKind>;
+
+    /// Tells the peers that nothing more will come from this rank. They get `PeerLost` or `Aborted`. The first such message counts.
+    fn abort(&mut self, by: Option<u32>, why: &str);
+}

@@ -1,0 +1,274 @@
+//! The communicator: one rank's handle to its world.
+
+use crate::backend::Backend;
+use crate::deadline::Deadline;
+use crate::error::{CommError, CommErrorKind};
+use crate::exact::{self, Scratch};
+use crate::flight::{Outcome, Recorded, Recorder};
+use crate::op::{Call, Op, OpKind, Reduction};
+use crate::solo::Solo;
+use std::fmt;
+
+/// One rank of a world. It can move to another thread but not be shared by two: operations are issued in one order.
+///
+/// ```
+/// use shardgraph_collectives::{Comm, Deadline, Op};
+///
+/// let mut comm = Comm::solo();
+/// let mut all = [0u32; 2];
+/// comm.run(Op::AllGather { send: (&[7u32, 8]).into(), recv: (&mut all).into() }, Deadline::default())?;
+/// assert_eq!(all, [7, 8]);
+/// # Ok::<(), shardgraph_collectives::CommError>(())
+/// ```
+pub struct Comm {
+    backend: Box<dyn Backend>,
+    next_seq: u64,
+    recorder: Recorder,
+    /// Where the first failure began and what it was.
+    failed: Option<(Option<u32>, String)>,
+    scratch: Scratch,
+}
+
+impl Comm {
+    /// A world of one rank: every operation is a plain copy, without locks or waits.
+    pub fn solo() -> Comm {
+        Comm::over(Box::new(Solo))
+    }
+
+    pub(crate) fn over(backend: Box<dyn Backend>) -> Comm {
+        Comm {
+            backend,
+            next_seq: 0,
+            recorder: Recorder::new(),
+            failed: None,
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// This rank's number, below [`Comm::size`].
+    pub fn rank(&self) -> u32 {
+        self.backend.rank()
+    }
+
+    /// The number of ranks.
+    pub fn size(&self) -> u32 {
+        self.backend.size()
+    }
+
+    /// Runs one operation and returns when this rank's buffers hold the result.
+    ///
+    /// # Errors
+    /// See [`CommErrorKind`]. The contents of the receive buffers are then unspecified, except after `Argument` and `Mismatch`, which leave them
+    /// as they were. An error here also ends the operation on the peers that wait in it.
+    ///
+    /// # Determinism
+    /// Repeated with the same data and number of ranks, every operation gives the same bits; see [`Reduction`] for what
+    /// depends on the number of ranks.
+    pub fn run(&mut self, op: Op<'_>, deadline: Deadline) -> Result<(), CommError> {
+        let call = op.call(self.rank(), self.next_seq);
+        if let Err(what) = op.check(self.rank(), self.size()) {
+            self.begin(call)?;
+            return self.end(Err(argument(&call, what)));
+        }
+        self.run_as(op, call, deadline)
+    }
+
+    /// Runs an operation whose arguments fit under the name that `call` gives it.
+    fn run_as(&mut self, op: Op<'_>, call: Call, deadline: Deadline) -> Result<(), CommError> {
+        self.begin(call)?;
+        let result = self.backend.run(op, &call, deadline);
+        self.end(result)
+    }
+
+    /// Adds all blocks of all ranks element by element, so that `out` gets the same bits for every number of ranks, every cut of the
+    /// blocks over the ranks and every order of the blocks.
+    ///
+    /// Each element of each block is rounded once, to a multiple of 2^-46 of the power of two at or below the largest magnitude that any
+    /// block of any rank has for that element; these integers are added exactly, and their sum is rounded once to `f32`. What is below about
+    /// 2^-46 of the largest magnitude vanishes.
+    ///
+    /// # Shapes
+    /// `blocks` holds the partials of this rank's fixed row blocks, one after the other: (own blocks) * `out.len()` floats. A rank may have
+    /// none. All ranks together have at most [`MAX_EXACT_BLOCKS`](crate::MAX_EXACT_BLOCKS).
+    ///
+    /// # Errors
+    /// As [`Comm::run`]; [`CommErrorKind::Argument`] where `blocks` is no multiple of `out`, and on all ranks where there are too many blocks.
+    ///
+    /// # Determinism
+    /// An element is NaN if one of its partials is NaN or if both infinities occur; else the infinity that occurs; a zero sum is +0.0.
+    /// A NaN is the canonical quiet NaN, a finite sum beyond the range of `f32` the infinity of its sign.
+    ///
+    /// # Complexity
+    /// O(blocks) additions, two passes over `blocks`, and two all-reduces: `out.len()` bytes and `out.len() + 1` words of 8 bytes.
+    /// Scratch memory of 9 bytes per element is kept for the next call.
+    pub fn exact_sum(
+        &mut self,
+        blocks: &[f32],
+        out: &mut [f32],
+        deadline: Deadline,
+    ) -> Result<(), CommError> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let result = self.exact_sum_with(&mut scratch, blocks, out, deadline);
+        self.scratch = scratch;
+        result
+    }
+
+    fn exact_sum_with(
+        &mut self,
+        scratch: &mut Scratch,
+        blocks: &[f32],
+        out: &mut [f32],
+        deadline: Deadline,
+    ) -> Result<(), CommError> {
+        if let Err(what) = exact::check_shape(blocks, out) {
+            let call = self.exact_call();
+            self.begin(call)?;
+            return self.end(Err(argument(&call, what)));
+        }
+        scratch.find_exponents(blocks, out.len());
+        let op = Op::AllReduce {
+            buf: (&mut scratch.exponents).into(),
+            reduction: Reduction::Max,
+        };
+        self.run_exact(op, deadline)?;
+        scratch.add_blocks(blocks);
+        let op = Op::AllReduce {
+            buf: (&mut scratch.sums).into(),
+            reduction: Reduction::Sum,
+        };
+        self.run_exact(op, deadline)?;
+        scratch.round_into(out).map_err(|what| {
+            let kind = argument(&self.exact_call(), what);
+            self.fail(kind)
+        })
+    }
+
+    fn exact_call(&self) -> Call {
+        Call::new(self.rank(), self.next_seq, OpKind::ExactSum)
+    }
+
+    fn run_exact(&mut self, op: Op<'_>, deadline: Deadline) -> Result<(), CommError> {
+        let call = Call {
+            op: OpKind::ExactSum,
+            ..op.call(self.rank(), self.next_seq)
+        };
+        self.run_as(op, call, deadline)
+    }
+
+    /// Makes one new communicator for each `color`; in it, ranks are ordered by (`key`, old rank). All ranks call it.
+    ///
+    /// The new communicator has its own order of operations and its own failures. A panic or an abort here also ends the
+    /// operations that wait in it, and in its own descendants.
+    ///
+    /// # Errors
+    /// As [`Comm::run`].
+    ///
+    /// ```
+    /// use shardgraph_collectives::{CommError, Deadline, threads};
+    ///
+    /// let sizes = threads::run(5, |mut comm| {
+    ///     let pair = comm.split(comm.rank() / 2, 0, Deadline::default())?;
+    ///     Ok::<_, CommError>((pair.rank(), pair.size()))
+    /// });
+    /// let sizes: Vec<_> = sizes.into_iter().map(|rank| rank.unwrap().unwrap()).collect();
+    /// assert_eq!(sizes, [(0, 2), (1, 2), (0, 2), (1, 2), (0, 1)]);
+    /// ```
+    pub fn split(&mut self, color: u32, key: u32, deadline: Deadline) -> Result<Comm, CommError> {
+        let own_pair = [color, key];
+        let mut pairs = vec![0u32; 2 * self.size() as usize];
+        let op = Op::AllGather {
+            send: (&own_pair).into(),
+            recv: (&mut pairs).into(),
+        };
+        let call = Call {
+            op: OpKind::Split,
+            ..op.call(self.rank(), self.next_seq)
+        };
+        self.run_as(op, call, deadline)?;
+        let mut group: Vec<(u32, u32)> = (0u32..)
+            .zip(pairs.chunks_exact(2))
+            .filter(|(_, pair)| pair[0] == color)
+            .map(|(rank, pair)| (pair[1], rank))
+            .collect();
+        group.sort_unstable();
+        let group: Vec<u32> = group.into_iter().map(|(_, rank)| rank).collect();
+        match self.backend.subgroup(&group, &call) {
+            Ok(backend) => Ok(Comm::over(backend)),
+            Err(kind) => Err(self.fail(kind)),
+        }
+    }
+
+    /// Ends the world of this communicator: peers that wait in an operation, or begin one, get [`CommErrorKind::Aborted`] with `why`.
+    ///
+    /// A rank that cannot go on, for a reason of its own, calls this so that the others need not wait for the deadline. It also ends
+    /// the communicators made from this one by [`Comm::split`].
+    pub fn abort(&mut self, why: &CommError) {
+        let why = why.kind().to_string();
+        self.backend.abort(Some(self.rank()), &why);
+        if self.failed.is_none() {
+            self.failed = Some((Some(self.rank()), why));
+        }
+    }
+
+    /// The last [`FLIGHT_RECORD_LEN`](crate::FLIGHT_RECORD_LEN) operations, oldest first.
+    pub fn flight_record(&self) -> Vec<Recorded> {
+        self.recorder.entries().copied().collect()
+    }
+
+    fn begin(&mut self, call: Call) -> Result<(), CommError> {
+        if let Some((by, why)) = &self.failed {
+            let kind = CommErrorKind::Aborted {
+                by: *by,
+                why: why.clone(),
+            };
+            return Err(CommError::new(kind, self.recorder.entries()));
+        }
+        self.recorder.start(call);
+        self.next_seq += 1;
+        Ok(())
+    }
+
+    fn end(&mut self, result: Result<(), CommErrorKind>) -> Result<(), CommError> {
+        match result {
+            Ok(()) => {
+                self.recorder.finish(Outcome::Done);
+                Ok(())
+            }
+            Err(kind) => Err(self.fail(kind)),
+        }
+    }
+
+    /// Poisons this communicator, and tells the peers of what began here. What a peer told us is known to them.
+    fn fail(&mut self, kind: CommErrorKind) -> CommError {
+        self.recorder.finish(Outcome::Failed);
+        self.failed = Some(match &kind {
+            CommErrorKind::PeerLost { rank, .. } => (*rank, kind.to_string()),
+            CommErrorKind::Aborted { by, why } => (*by, why.clone()),
+            kind => {
+                let (by, why) = (Some(self.rank()), kind.to_string());
+                self.backend.abort(by, &why);
+                (by, why)
+            }
+        });
+        CommError::new(kind, self.recorder.entries())
+    }
+}
+
+fn argument(call: &Call, what: String) -> CommErrorKind {
+    CommErrorKind::Argument {
+        op: call.op,
+        seq: call.seq,
+        what,
+    }
+}
+
+impl fmt::Debug for Comm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Comm")
+            .field("rank", &self.rank())
+            .field("size", &self.size())
+            .field("next_seq", &self.next_seq)
+            .field("failed", &self.failed)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,88 @@
+//! The element types: how two buffers are combined, and where a slot keeps elements of each type.
+
+use crate::op::Reduction;
+
+/// A type that buffers may hold.
+pub(crate) trait Element: Copy + Default + 'static {
+    /// `acc[i] = acc[i] (+) x[i]`, with the element of the lower rank on the left.
+    fn reduce(reduction: Reduction, acc: &mut [Self], x: &[Self]);
+
+    /// The elements of this type in a payload.
+    fn of(payload: &Payload) -> &[Self];
+
+    /// The same, to be replaced.
+    fn of_mut(payload: &mut Payload) -> &mut Vec<Self>;
+}
+
+/// One vector per element type: each keeps its capacity, so that a loop of equal operations allocates once.
+#[derive(Default)]
+pub(crate) struct Payload {
+    f32: Vec<f32>,
+    u32: Vec<u32>,
+    u64: Vec<u64>,
+    i64: Vec<i64>,
+    u8: Vec<u8>,
+}
+
+fn combine<T: Copy>(acc: &mut [T], x: &[T], both: impl Fn(T, T) -> T) {
+    for (acc, &x) in acc.iter_mut().zip(x) {
+        *acc = both(*acc, x);
+    }
+}
+
+macro_rules! elements {
+    ($($element:ident: $sum:expr, $max:expr, $min:expr;)*) => {$(
+        impl Element for $element {
+            fn reduce(reduction: Reduction, acc: &mut [$element], x: &[$element]) {
+                match reduction {
+                    Reduction::Sum => combine(acc, x, $sum),
+                    Reduction::Max => combine(acc, x, $max),
+                    Reduction::Min => combine(acc, x, $min),
+                }
+            }
+
+            fn of(payload: &Payload) -> &[$element] {
+                &payload.$element
+            }
+
+            fn of_mut(payload: &mut Payload) -> &mut Vec<$element> {
+                &mut payload.$element
+            }
+        }
+    )*};
+}
+elements! {
+    f32: sum_f32, max_f32, min_f32;
+    u32: u32::wrapping_add, Ord::max, Ord::min;
+    u64: u64::wrapping_add, Ord::max, Ord::min;
+    i64: i64::wrapping_add, Ord::max, Ord::min;
+    u8: u8::wrapping_add, Ord::max, Ord::min;
+}
+
+fn sum_f32(a: f32, b: f32) -> f32 {
+    a + b
+}
+
+/// Integers in the order of the floats that they encode, with -0.0 below +0.0.
+fn order(x: f32) -> i32 {
+    let bits = x.to_bits() as i32;
+    bits ^ (((bits >> 31) as u32) >> 1) as i32
+}
+
+fn max_f32(a: f32, b: f32) -> f32 {
+    let larger = if order(a) >= order(b) { a } else { b };
+    if a.is_nan() | b.is_nan() {
+        f32::NAN
+    } else {
+        larger
+    }
+}
+
+fn min_f32(a: f32, b: f32) -> f32 {
+    let smaller = if order(a) <= order(b) { a } else { b };
+    if a.is_nan() | b.is_nan() {
+        f32::NAN
+    } else {
+        smaller
+    }
+}

@@ -1,0 +1,332 @@
+//! The operations, the typed buffers that they take, and the short description of a call that ranks compare.
+
+use std::fmt;
+
+/// A borrowed buffer to send from, with its element type.
+#[derive(Clone, Copy, Debug)]
+pub enum Slice<'a> {
+    /// 32-bit floats.
+    F32(&'a [f32]),
+    /// 32-bit unsigned integers.
+    U32(&'a [u32]),
+    /// 64-bit unsigned integers.
+    U64(&'a [u64]),
+    /// 64-bit signed integers.
+    I64(&'a [i64]),
+    /// Bytes.
+    U8(&'a [u8]),
+}
+
+/// A borrowed buffer to receive into, with its element type.
+#[derive(Debug)]
+pub enum SliceMut<'a> {
+    /// 32-bit floats.
+    F32(&'a mut [f32]),
+    /// 32-bit unsigned integers.
+    U32(&'a mut [u32]),
+    /// 64-bit unsigned integers.
+    U64(&'a mut [u64]),
+    /// 64-bit signed integers.
+    I64(&'a mut [i64]),
+    /// Bytes.
+    U8(&'a mut [u8]),
+}
+
+macro_rules! slices_from {
+    ($($variant:ident $element:ty),*) => {$(
+        impl<'a> From<&'a [$element]> for Slice<'a> {
+            fn from(data: &'a [$element]) -> Slice<'a> { Slice::$variant(data) }
+        }
+        impl<'a> From<&'a Vec<$element>> for Slice<'a> {
+            fn from(data: &'a Vec<$element>) -> Slice<'a> { Slice::$variant(data) }
+        }
+        impl<'a, const N: usize> From<&'a [$element; N]> for Slice<'a> {
+            fn from(data: &'a [$element; N]) -> Slice<'a> { Slice::$variant(data) }
+        }
+        impl<'a> From<&'a mut [$element]> for SliceMut<'a> {
+            fn from(data: &'a mut [$element]) -> SliceMut<'a> { SliceMut::$variant(data) }
+        }
+        impl<'a> From<&'a mut Vec<$element>> for SliceMut<'a> {
+            fn from(data: &'a mut Vec<$element>) -> SliceMut<'a> { SliceMut::$variant(data) }
+        }
+        impl<'a, const N: usize> From<&'a mut [$element; N]> for SliceMut<'a> {
+            fn from(data: &'a mut [$element; N]) -> SliceMut<'a> { SliceMut::$variant(data) }
+        }
+    )*};
+}
+slices_from!(F32 f32, U32 u32, U64 u64, I64 i64, U8 u8);
+
+macro_rules! len_and_type {
+    ($slice:ident) => {
+        impl $slice<'_> {
+            /// The number of elements.
+            pub fn len(&self) -> usize {
+                match self {
+                    $slice::F32(data) => data.len(),
+                    $slice::U32(data) => data.len(),
+                    $slice::U64(data) => data.len(),
+                    $slice::I64(data) => data.len(),
+                    $slice::U8(data) => data.len(),
+                }
+            }
+
+            /// Whether there is no element.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            /// The element type.
+            pub fn data_type(&self) -> DataType {
+                match self {
+                    $slice::F32(_) => DataType::F32,
+                    $slice::U32(_) => DataType::U32,
+                    $slice::U64(_) => DataType::U64,
+                    $slice::I64(_) => DataType::I64,
+                    $slice::U8(_) => DataType::U8,
+                }
+            }
+        }
+    };
+}
+len_and_type!(Slice);
+len_and_type!(SliceMut);
+
+/// The type of a buffer's elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataType {
+    /// 32-bit floats.
+    F32,
+    /// 32-bit unsigned integers.
+    U32,
+    /// 64-bit unsigned integers.
+    U64,
+    /// 64-bit signed integers.
+    I64,
+    /// Bytes.
+    U8,
+}
+
+impl fmt::Display for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DataType::F32 => "f32",
+            DataType::U32 => "u32",
+            DataType::U64 => "u64",
+            DataType::I64 => "i64",
+            DataType::U8 => "u8",
+        })
+    }
+}
+
+/// How the elements of the ranks are combined.
+///
+/// # Determinism
+/// Every reduction has the same result on all ranks and in every repetition with the same number of ranks.
+/// - `Sum` of `f32` adds in rank order, `((x0 + x1) + x2) + ...`; other numbers of ranks round differently. Where the bits
+///   must not depend on the number of ranks, use [`Comm::exact_sum`](crate::Comm::exact_sum).
+/// - `Sum` of integers wraps around on overflow, so its bits do not depend on any order.
+/// - `Max` and `Min` of `f32`: if one element is NaN, the result is the canonical quiet NaN; -0.0 is less than +0.0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    /// The sum.
+    Sum,
+    /// The largest element.
+    Max,
+    /// The smallest element.
+    Min,
+}
+
+impl fmt::Display for Reduction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reduction::Sum => "sum",
+            Reduction::Max => "max",
+            Reduction::Min => "min",
+        })
+    }
+}
+
+/// One collective operation with its buffers; P is the number of ranks, r the own rank.
+#[derive(Debug)]
+pub enum Op<'a> {
+    /// Every rank gets the elementwise reduction of all ranks' buffers, in place.
+    AllReduce {
+        /// n elements on every rank.
+        buf: SliceMut<'a>,
+        /// How elements are combined.
+        reduction: Reduction,
+    },
+    /// Every rank gets all ranks' `send`, in rank order.
+    AllGather {
+        /// n elements on every rank.
+        send: Slice<'a>,
+        /// n * P elements.
+        recv: SliceMut<'a>,
+    },
+    /// As `AllGather` with a length of its own for each rank.
+    AllGatherV {
+        /// counts\[r\] elements.
+        send: Slice<'a>,
+        /// sum(counts) elements.
+        recv: SliceMut<'a>,
+        /// One length per rank, the same on all ranks.
+        counts: &'a [usize],
+    },
+    /// Rank r gets part r of the elementwise reduction of all ranks' `send`.
+    ReduceScatter {
+        /// n * P elements on every rank.
+        send: Slice<'a>,
+        /// n elements.
+        recv: SliceMut<'a>,
+        /// How elements are combined.
+        reduction: Reduction,
+    },
+    /// As `ReduceScatter` with a length of its own for each part.
+    ReduceScatterV {
+        /// sum(counts) elements on every rank.
+        send: Slice<'a>,
+        /// counts\[r\] elements.
+        recv: SliceMut<'a>,
+        /// One length per rank, the same on all ranks.
+        counts: &'a [usize],
+        /// How elements are combined.
+        reduction: Reduction,
+    },
+    /// Every rank gets the buffer of rank `root`.
+    Broadcast {
+        /// n elements on every rank.
+        buf: SliceMut<'a>,
+        /// The rank that sends.
+        root: u32,
+    },
+    /// Rank r sends part i of `send` to rank i and gets part r of every rank, in rank order.
+    AllToAllV {
+        /// sum(send_counts) elements.
+        send: Slice<'a>,
+        /// How many elements go to each rank.
+        send_counts: &'a [usize],
+        /// sum(recv_counts) elements.
+        recv: SliceMut<'a>,
+        /// How many elements come from each rank; equals that rank's `send_counts[r]`.
+        recv_counts: &'a [usize],
+    },
+    /// Returns when all ranks have arrived.
+    Barrier,
+}
+
+/// The name of an operation, without its buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OpKind {
+    /// [`Op::AllReduce`].
+    AllReduce,
+    /// [`Op::AllGather`].
+    AllGather,
+    /// [`Op::AllGatherV`].
+    AllGatherV,
+    /// [`Op::ReduceScatter`].
+    ReduceScatter,
+    /// [`Op::ReduceScatterV`].
+    ReduceScatterV,
+    /// [`Op::Broadcast`].
+    Broadcast,
+    /// [`Op::AllToAllV`].
+    AllToAllV,
+    /// [`Op::Barrier`].
+    Barrier,
+    /// One of the two all-reduces inside [`Comm::exact_sum`](crate::Comm::exact_sum): exponents as `u8`, then sums as `i64`.
+    ExactSum,
+    /// [`Comm::split`](crate::Comm::split).
+    Split,
+}
+
+impl fmt::Display for OpKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            OpKind::AllReduce => "all_reduce",
+            OpKind::AllGather => "all_gather",
+            OpKind::AllGatherV => "all_gather_v",
+            OpKind::ReduceScatter => "reduce_scatter",
+            OpKind::ReduceScatterV => "reduce_scatter_v",
+            OpKind::Broadcast => "broadcast",
+            OpKind::AllToAllV => "all_to_all_v",
+            OpKind::Barrier => "barrier",
+            OpKind::ExactSum => "exact_sum",
+            OpKind::Split => "split",
+        })
+    }
+}
+
+/// What one rank asked for: the header that ranks compare before any data moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Call {
+    /// The rank that called.
+    pub rank: u32,
+    /// The sequence number of the operation on that rank, from 0.
+    pub seq: u64,
+    /// The operation.
+    pub op: OpKind,
+    /// The element type; `None` where no data moves.
+    pub data_type: Option<DataType>,
+    /// The length in elements: n of the operation's doc, the total for the operations with counts. In a mismatch of `AllToAllV`
+    /// the length of the part in question.
+    pub len: usize,
+    /// The sending rank of a broadcast.
+    pub root: Option<u32>,
+    /// How elements are combined, where they are.
+    pub reduction: Option<Reduction>,
+    /// In a mismatch of `AllToAllV`, the rank at the other end of the part in question.
+    pub peer: Option<u32>,
+    /// A digest of the counts of `AllGatherV` and `ReduceScatterV`; 0 elsewhere.
+    pub counts_digest: u64,
+}
+
+impl Call {
+    pub(crate) fn new(rank: u32, seq: u64, op: OpKind) -> Call {
+        Call {
+            rank,
+            seq,
+            op,
+            data_type: None,
+            len: 0,
+            root: None,
+            reduction: None,
+            peer: None,
+            counts_digest: 0,
+        }
+    }
+
+    /// Whether two ranks ask for the same thing. The lengths of `AllToAllV` are compared part by part elsewhere.
+    pub(crate) fn agrees_with(&self, other: &Call) -> bool {
+        let free_len = self.op == OpKind::AllToAllV;
+        let theirs = Call {
+            rank: self.rank,
+            len: if free_len { self.len } else { other.len },
+            ..*other
+        };
+        *self == theirs
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{} {}", self.seq, self.op)?;
+        if let Some(data_type) = self.data_type {
+            write!(f, " of {} {}", self.len, data_type)?;
+        }
+        if let Some(reduction) = self.reduction {
+            write!(f, ", {reduction}")?;
+        }
+        if let Some(root) = self.root {
+            write!(f, ", root {root}")?;
+        }
+        if let Some(peer) = self.peer {
+            write!(f, ", with rank {peer}")?;
+        }
+        if self.counts_digest != 0 {
+            write!(f, ", counts digest {:08x}", self.counts_digest as u32)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,143 @@
+//! What the ranks of one world share: the meeting point, the slots they publish in, and the worlds split from it.
+
+use super::meeting::{Cause, End, Meeting};
+use crate::element::Payload;
+use crate::error::CommErrorKind;
+use crate::op::Call;
+use std::collections::BTreeMap;
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
+};
+
+/// What a rank shows to its peers during one round. Only its owner writes it, and only while no peer can be reading.
+#[derive(Default)]
+pub(super) struct Slot {
+    pub(super) payload: Payload,
+    /// The counts of an `AllToAllV`.
+    pub(super) send_counts: Vec<usize>,
+    pub(super) recv_counts: Vec<usize>,
+}
+
+/// Slots are apart by two cache lines (adjacent lines are fetched in pairs), so that a rank's lock does not slow its neighbour.
+#[repr(align(128))]
+#[derive(Default)]
+struct Apart(RwLock<Slot>);
+
+/// A group that not all of its members have taken yet.
+struct Forming {
+    group: Arc<World>,
+    n_to_come: usize,
+}
+
+/// One world.
+///
+/// Every rank has two slots and uses them in turn, by the parity of the round. A rank that writes its slot for round k has left round k - 1, so all ranks
+/// had come to round k - 1, so none reads slots of round k - 2 any more. Hence one meeting per round is enough, and nobody waits for a lock.
+pub(super) struct World {
+    pub(super) meeting: Meeting,
+    slots: Vec<[Apart; 2]>,
+    /// Groups under construction, by sequence number of the split and first member.
+    forming: Mutex<BTreeMap<(u64, u32), Forming>>,
+    /// The groups made from this world and their members.
+    groups: Mutex<Vec<(Weak<World>, Vec<u32>)>>,
+    /// The world that this one was made from, and the members there.
+    parent: Option<(Arc<World>, Vec<u32>)>,
+}
+
+impl World {
+    pub(super) fn new(n_ranks: u32) -> Arc<World> {
+        World::within(None, n_ranks)
+    }
+
+    fn within(parent: Option<(Arc<World>, Vec<u32>)>, n_ranks: u32) -> Arc<World> {
+        Arc::new(World {
+            meeting: Meeting::new(n_ranks),
+            slots: (0..n_ranks).map(|_| Default::default()).collect(),
+            forming: Mutex::default(),
+            groups: Mutex::default(),
+            parent,
+        })
+    }
+
+    pub(super) fn size(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    pub(super) fn read(&self, rank: usize, round: u64) -> RwLockReadGuard<'_, Slot> {
+        let slot = &self.slots[rank][(round % 2) as usize].0;
+        slot.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn write(&self, rank: usize, round: u64) -> RwLockWriteGuard<'_, Slot> {
+        let slot = &self.slots[rank][(round % 2) as usize].0;
+        slot.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends this world; unless a rank merely left it, also those split from it.
+    pub(super) fn end(&self, end: &End) {
+        self.meeting.end(end.clone());
+        if end.cause == Cause::Left {
+            return;
+        }
+        for (group, members) in lock(&self.groups).iter() {
+            if let Some(group) = group.upgrade() {
+                group.end(&end.within(members));
+            }
+        }
+    }
+
+    /// The world of `members`, the same one for each of them.
+    pub(super) fn group(self: &Arc<World>, members: &[u32], seq: u64) -> Arc<World> {
+        let key = (seq, members[0]);
+        let mut forming = lock(&self.forming);
+        let entry = forming.entry(key).or_insert_with(|| {
+            let parent = (Arc::clone(self), members.to_vec());
+            let group = World::within(Some(parent), members.len() as u32);
+            self.adopt(&group, members);
+            Forming {
+                group,
+                n_to_come: members.len(),
+            }
+        });
+        let group = Arc::clone(&entry.group);
+        entry.n_to_come -= 1;
+        if entry.n_to_come == 0 {
+            forming.remove(&key);
+        }
+        group
+    }
+
+    /// Makes the ends of this world reach a group, also one that came just before.
+    fn adopt(&self, group: &Arc<World>, members: &[u32]) {
+        let mut groups = lock(&self.groups);
+        groups.retain(|(group, _)| group.strong_count() > 0);
+        groups.push((Arc::downgrade(group), members.to_vec()));
+        drop(groups);
+        if let Some(end) = self.inherited_end() {
+            group.end(&end.within(members));
+        }
+    }
+
+    /// The panic or abort that ended this world or one above it, with the rank's number here.
+    fn inherited_end(&self) -> Option<End> {
+        self.meeting.inherited_end().or_else(|| self.end_above())
+    }
+
+    fn end_above(&self) -> Option<End> {
+        let (parent, members) = self.parent.as_ref()?;
+        Some(parent.inherited_end()?.within(members))
+    }
+
+    /// The cause of a failed meeting. After a panic in a world above, peers that woke up earlier may have left this one already: then the
+    /// panic is the cause, not their leaving.
+    pub(super) fn root_cause(&self, kind: CommErrorKind, call: &Call) -> CommErrorKind {
+        match (&kind, self.end_above()) {
+            (CommErrorKind::PeerLost { .. }, Some(end)) => end.error(call),
+            _ => kind,
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,717 @@
+//! Faults: every rank gets an error that says what happened, nobody hangs, and nothing works afterwards.
+
+use crate::world::{all_reduce, outcomes, patient, short};
+use shardgraph_collectives::{
+    Call, Comm, CommError, CommErrorKind, DataType, Deadline, Op, OpKind, Outcome, Reduction,
+    threads,
+};
+use std::sync::{Condvar, Mutex};
+
+/// An operation of a fixed form for one rank of a world of three.
+type Form = fn(&mut Comm) -> Result<(), CommError>;
+
+fn ranks(comm: &Comm) -> usize {
+    comm.size() as usize
+}
+
+fn reduce_forms() -> Vec<Form> {
+    let sum_of_4: Form = |comm| all_reduce(comm, &mut [1.0; 4], patient());
+    let sum_of_5: Form = |comm| all_reduce(comm, &mut [1.0; 5], patient());
+    let max_of_4: Form = |comm| {
+        comm.run(
+            Op::AllReduce {
+                buf: (&mut [1f32; 4]).into(),
+                reduction: Reduction::Max,
+            },
+            patient(),
+        )
+    };
+    let integers: Form = |comm| {
+        comm.run(
+            Op::AllReduce {
+                buf: (&mut [1u32; 4]).into(),
+                reduction: Reduction::Sum,
+            },
+            patient(),
+        )
+    };
+    let scatter: Form = |comm| {
+        let (send, mut recv) = (vec![1f32; 4 * ranks(comm)], [0f32; 4]);
+        let op = Op::ReduceScatter {
+            send: (&send).into(),
+            recv: (&mut recv).into(),
+            reduction: Reduction::Sum,
+        };
+        comm.run(op, patient())
+    };
+    let exact: Form = |comm| comm.exact_sum(&[1.0; 8], &mut [0.0; 4], patient());
+    vec![sum_of_4, sum_of_5, max_of_4, integers, scatter, exact]
+}
+
+fn move_forms() -> Vec<Form> {
+    let from_0: Form = |comm| {
+        comm.run(
+            Op::Broadcast {
+                buf: (&mut [1u8; 4]).into(),
+                root: 0,
+            },
+            patient(),
+        )
+    };
+    let from_1: Form = |comm| {
+        comm.run(
+            Op::Broadcast {
+                buf: (&mut [1u8; 4]).into(),
+                root: 1,
+            },
+            patient(),
+        )
+    };
+    let gather: Form = |comm| {
+        let mut recv = vec![0u8; 4 * ranks(comm)];
+        comm.run(
+            Op::AllGather {
+                send: (&[1u8; 4]).into(),
+                recv: (&mut recv).into(),
+            },
+            patient(),
+        )
+    };
+    // The total is the same in both, only the counts tell them apart.
+    let gather_v: Form = |comm| gather_counts(comm, [1, 2, 3]);
+    let gather_w: Form = |comm| gather_counts(comm, [2, 1, 3]);
+    let scatter_v: Form = |comm| scatter_counts(comm, [1, 2, 3]);
+    let scatter_w: Form = |comm| scatter_counts(comm, [2, 1, 3]);
+    let to_all: Form = |comm| exchange(comm, [2, 2, 2]);
+    let barrier: Form = |comm| comm.run(Op::Barrier, patient());
+    let split: Form = |comm| comm.split(0, 0, patient()).map(drop);
+    vec![
+        from_0, from_1, gather, gather_v, gather_w, scatter_v, scatter_w, to_all, barrier, split,
+    ]
+}
+
+fn gather_counts(comm: &mut Comm, counts: [usize; 3]) -> Result<(), CommError> {
+    let send = vec![1u64; counts[comm.rank() as usize]];
+    comm.run(
+        Op::AllGatherV {
+            send: (&send).into(),
+            recv: (&mut [0u64; 6]).into(),
+            counts: &counts,
+        },
+        patient(),
+    )
+}
+
+fn scatter_counts(comm: &mut Comm, counts: [usize; 3]) -> Result<(), CommError> {
+    let mut recv = vec![0u64; counts[comm.rank() as usize]];
+    let op = Op::ReduceScatterV {
+        send: (&[1u64; 6]).into(),
+        recv: (&mut recv).into(),
+        counts: &counts,
+        reduction: Reduction::Sum,
+    };
+    comm.run(op, patient())
+}
+
+fn exchange(comm: &mut Comm, counts: [usize; 3]) -> Result<(), CommError> {
+    let mut recv = [0i64; 6];
+    let op = Op::AllToAllV {
+        send: (&[1i64; 6]).into(),
+        send_counts: &counts,
+        recv: (&mut recv).into(),
+        recv_counts: &counts,
+    };
+    comm.run(op, patient())
+}
+
+/// Checks that this is a mismatch seen by `rank` and gives both sides.
+fn sides(rank: usize, outcome: &Result<(), CommErrorKind>) -> (Call, Call) {
+    match outcome {
+        Err(CommErrorKind::Mismatch {
+            seq: 1,
+            mine,
+            theirs,
+        }) => {
+            assert_eq!(mine.rank as usize, rank);
+            assert_ne!(theirs.rank as usize, rank);
+            (*mine, *theirs)
+        }
+        other => panic!("rank {rank}: {other:?}"),
+    }
+}
+
+/// Every ordered pair of different forms, on every rank: both sides are named everywhere.
+#[test]
+fn every_mismatch_is_named_on_every_rank() {
+    let forms: Vec<Form> = reduce_forms().into_iter().chain(move_forms()).collect();
+    for (common_idx, common) in forms.iter().enumerate() {
+        for (odd_idx, odd) in forms
+            .iter()
+            .enumerate()
+            .filter(|(odd_idx, _)| *odd_idx != common_idx)
+        {
+            let odd_rank = (common_idx + odd_idx) % 3;
+            let outcomes = outcomes(3, |mut comm| {
+                comm.run(Op::Barrier, patient())?;
+                let form = if comm.rank() as usize == odd_rank {
+                    odd
+                } else {
+                    common
+                };
+                let error = form(&mut comm).expect_err("ranks differ");
+                assert_eq!(comm.flight_record()[1].outcome, Outcome::Failed);
+                let next = comm
+                    .run(Op::Barrier, patient())
+                    .expect_err("the communicator is poisoned");
+                assert!(
+                    matches!(next.kind(), CommErrorKind::Aborted { .. }),
+                    "{next}"
+                );
+                Err(error)
+            });
+            for (rank, outcome) in outcomes.iter().enumerate() {
+                let (mine, theirs) = sides(rank, outcome);
+                assert_ne!(mine.to_string(), theirs.to_string());
+                assert!(rank == odd_rank || theirs.rank as usize == odd_rank);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_mismatch_tells_both_sides_and_touches_nothing() {
+    let outcomes = outcomes(2, |mut comm| {
+        let mut buf = vec![comm.rank() as f32; 3 + comm.rank() as usize];
+        let untouched = buf.clone();
+        let error = all_reduce(&mut comm, &mut buf, patient()).expect_err("lengths differ");
+        assert_eq!(buf, untouched);
+        let text = error.to_string();
+        assert!(text.contains("#0 all_reduce of 3 f32, sum"), "{text}");
+        assert!(text.contains("#0 all_reduce of 4 f32, sum"), "{text}");
+        Err(error)
+    });
+    for outcome in outcomes {
+        let Err(CommErrorKind::Mismatch { mine, theirs, .. }) = outcome else {
+            panic!("{outcome:?}")
+        };
+        assert_eq!(
+            (mine.len, theirs.len),
+            (3 + mine.rank as usize, 3 + theirs.rank as usize)
+        );
+        assert_eq!(mine.data_type, Some(DataType::F32));
+    }
+}
+
+/// Rank 0 sends 3 elements to rank 1, which expects 2: all ranks hear of it, also rank 2.
+#[test]
+fn all_to_all_counts_are_compared_part_by_part() {
+    let outcomes = outcomes(3, |mut comm| {
+        let (send_counts, recv_counts) = match comm.rank() {
+            0 => ([1, 3, 1], [1, 1, 1]),
+            _ => ([1, 1, 1], [1, 1, 1]),
+        };
+        let (send, mut recv) = (vec![1u8; send_counts.iter().sum()], vec![0u8; 3]);
+        let op = Op::AllToAllV {
+            send: (&send).into(),
+            send_counts: &send_counts,
+            recv: (&mut recv).into(),
+            recv_counts: &recv_counts,
+        };
+        comm.run(op, patient())
+    });
+    for (rank, outcome) in outcomes.into_iter().enumerate() {
+        let Err(CommErrorKind::Mismatch { mine, theirs, .. }) = outcome else {
+            panic!("{outcome:?}")
+        };
+        let (sender, receiver) = if rank == 1 {
+            (theirs, mine)
+        } else {
+            (mine, theirs)
+        };
+        assert_eq!((sender.rank, sender.peer, sender.len), (0, Some(1), 3));
+        assert_eq!(
+            (receiver.rank, receiver.peer, receiver.len),
+            (1, Some(0), 1)
+        );
+    }
+}
+
+/// A gate that one rank waits at, in tests where it must come late.
+#[derive(Default)]
+struct Gate {
+    n_through: Mutex<u32>,
+    changed: Condvar,
+}
+
+impl Gate {
+    fn count(&self) {
+        *self.n_through.lock().expect("no panic") += 1;
+        self.changed.notify_all();
+    }
+
+    fn wait_for(&self, n: u32) {
+        let through = self.n_through.lock().expect("no panic");
+        let reached = self.changed.wait_while(through, |n_through| *n_through < n);
+        drop(reached.expect("no panic"));
+    }
+}
+
+/// The last rank keeps its communicator and does not come until the others have given up.
+#[test]
+fn a_rank_that_does_not_come_is_named() {
+    for n_ranks in 2..=6 {
+        let gate = Gate::default();
+        let late = n_ranks - 1;
+        let outcomes = outcomes(n_ranks, |mut comm| {
+            comm.run(Op::Barrier, patient())?;
+            if comm.rank() == late {
+                gate.wait_for(late);
+                return all_reduce(&mut comm, &mut [1.0], patient());
+            }
+            let outcome = all_reduce(&mut comm, &mut [1.0], short());
+            gate.count();
+            outcome
+        });
+        let mut n_timed_out = 0;
+        for outcome in &outcomes {
+            match outcome {
+                Err(CommErrorKind::Timeout {
+                    op: OpKind::AllReduce,
+                    seq: 1,
+                    after,
+                    missing,
+                }) => {
+                    assert_eq!((*after, missing), (short().duration(), &vec![late]));
+                    n_timed_out += 1;
+                }
+                Err(CommErrorKind::Aborted { by: Some(by), why }) => {
+                    assert!(*by < late && why.contains("timed out"), "{why}");
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(n_timed_out, 1, "one rank gives up for all: {outcomes:?}");
+    }
+}
+
+#[test]
+fn several_missing_ranks_are_listed() {
+    let gate = Gate::default();
+    let outcomes = outcomes(4, |mut comm| {
+        if comm.rank() != 2 {
+            gate.wait_for(1);
+            return comm.run(Op::Barrier, patient());
+        }
+        let outcome = comm.run(Op::Barrier, short());
+        gate.count();
+        outcome
+    });
+    let Err(CommErrorKind::Timeout { missing, .. }) = &outcomes[2] else {
+        panic!("{outcomes:?}")
+    };
+    assert_eq!(missing, &[0, 1, 3]);
+}
+
+#[test]
+fn abort_reaches_waiting_and_coming_ranks() {
+    for n_ranks in 1..=6 {
+        let outcomes = outcomes(n_ranks, |mut comm| {
+            comm.run(Op::Barrier, patient())?;
+            if comm.rank() == 0 {
+                let mut other = Comm::solo();
+                let why = other.run(
+                    Op::Broadcast {
+                        buf: (&mut [0u8]).into(),
+                        root: 5,
+                    },
+                    patient(),
+                );
+                comm.abort(&why.expect_err("no such root"));
+            }
+            comm.run(Op::Barrier, patient())
+        });
+        for outcome in outcomes {
+            let Err(CommErrorKind::Aborted { by: Some(0), why }) = outcome else {
+                panic!("{outcome:?}")
+            };
+            assert!(why.contains("root is 5"), "{why}");
+        }
+    }
+}
+
+/// Five operations of different kinds.
+fn job(comm: &mut Comm, before: impl Fn(usize)) -> Result<(), CommError> {
+    let forms = [
+        reduce_forms()[0],
+        move_forms()[2],
+        reduce_forms()[5],
+        move_forms()[9],
+        move_forms()[8],
+    ];
+    for (op_idx, form) in forms.iter().enumerate() {
+        before(op_idx);
+        form(comm)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_panic_before_any_operation_ends_all_ranks() {
+    for n_ranks in 2..=6 {
+        for culprit in 0..n_ranks {
+            for panic_idx in 0..5 {
+                let results = threads::run(n_ranks, |mut comm| {
+                    let rank = comm.rank();
+                    job(&mut comm, |op_idx| {
+                        assert!(rank != culprit || op_idx != panic_idx, "boom {op_idx}");
+                    })
+                });
+                check_panic(&results, culprit, panic_idx);
+            }
+        }
+    }
+}
+
+fn check_panic(
+    results: &[Result<Result<(), CommError>, CommError>],
+    culprit: u32,
+    panic_idx: usize,
+) {
+    let message = format!("boom {panic_idx}");
+    for (rank, result) in (0u32..).zip(results) {
+        match result {
+            Err(error) => {
+                let CommErrorKind::Panicked { rank: named, text } = error.kind() else {
+                    panic!("{error}")
+                };
+                assert_eq!((*named, rank), (culprit, culprit));
+                assert!(text.contains(&message), "{text}");
+            }
+            Ok(outcome) => {
+                let error = outcome.as_ref().expect_err("no rank can go on");
+                let CommErrorKind::PeerLost {
+                    rank: Some(lost),
+                    why,
+                    ..
+                } = error.kind()
+                else {
+                    panic!("{error}")
+                };
+                assert!(*lost == culprit && why.contains(&message), "{error}");
+            }
+        }
+    }
+}
+
+/// Ranks that panic over the error of a lost peer do not hide who was first.
+#[test]
+fn the_first_panic_stays_the_cause() {
+    let results = threads::run(4, |mut comm| {
+        assert_ne!(comm.rank(), 3, "first cause");
+        comm.run(Op::Barrier, patient()).expect("peers are there");
+    });
+    for result in results {
+        assert!(
+            result
+                .expect_err("all ranks fail")
+                .to_string()
+                .contains("first cause")
+        );
+    }
+}
+
+#[test]
+fn a_rank_that_leaves_is_lost() {
+    for n_ranks in 2..=6 {
+        let outcomes = outcomes(n_ranks, |mut comm| {
+            comm.run(Op::Barrier, patient())?;
+            if comm.rank() == 1 {
+                return Ok(());
+            }
+            comm.run(Op::Barrier, patient())
+        });
+        for (rank, outcome) in outcomes.iter().enumerate() {
+            match outcome {
+                Ok(()) => assert_eq!(rank, 1),
+                Err(CommErrorKind::PeerLost {
+                    rank: Some(1),
+                    op: OpKind::Barrier,
+                    seq: 1,
+                    ..
+                }) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+/// A thread of the caller's own, whose panic nobody catches for us.
+#[test]
+fn an_unsupervised_panic_is_a_lost_rank() {
+    let mut ranks = threads::world(2).into_iter();
+    let (mut first, second) = (ranks.next().unwrap(), ranks.next().unwrap());
+    let thread = std::thread::spawn(move || {
+        let _held = second;
+        panic!("boom");
+    });
+    let error = first.run(Op::Barrier, patient()).unwrap_err();
+    assert!(
+        matches!(error.kind(), CommErrorKind::PeerLost { rank: Some(1), .. }),
+        "{error}"
+    );
+    assert!(error.to_string().contains("panicked"));
+    assert!(thread.join().is_err());
+}
+
+/// Rank 0 panics while the others wait in the world that they split off without it.
+#[test]
+fn a_panic_reaches_split_worlds() {
+    for depth in 1..=3 {
+        let gate = Gate::default();
+        let results = threads::run(3, |mut comm| {
+            let rank = comm.rank();
+            let mut group = comm.split(rank.min(1), 0, patient())?;
+            for _ in 1..depth {
+                group = group.split(0, 0, patient())?;
+            }
+            if rank == 0 {
+                gate.wait_for(2);
+                panic!("boom");
+            }
+            gate.count();
+            // Rank 2 stays away, so that only the panic can wake rank 1.
+            if rank == 2 {
+                comm.run(Op::Barrier, patient())
+            } else {
+                group.run(Op::Barrier, patient())
+            }
+        });
+        let lost = |rank: usize| match results[rank].as_ref().unwrap().as_ref().unwrap_err().kind()
+        {
+            CommErrorKind::PeerLost { rank, why, .. } => (*rank, why.contains("boom")),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((lost(1), lost(2)), ((None, true), (Some(0), true)));
+    }
+}
+
+#[test]
+fn a_split_world_survives_the_end_of_the_old_one() {
+    for result in outcomes(4, |mut comm| {
+        let mut half = comm.split(comm.rank() % 2, 0, patient())?;
+        drop(comm);
+        (0..10).try_for_each(|_| half.run(Op::Barrier, patient()))
+    }) {
+        assert_eq!(result, Ok(()));
+    }
+}
+
+#[test]
+fn a_failure_in_a_split_world_stays_there() {
+    for result in outcomes(4, |mut comm| {
+        let mut half = comm.split(comm.rank() % 2, 0, patient())?;
+        if comm.rank() < 2 {
+            let mut buf = vec![0.0; comm.rank() as usize];
+            let op = Op::AllGather {
+                send: (&[0f32]).into(),
+                recv: (&mut buf).into(),
+            };
+            let error = half.run(op, patient()).expect_err("the length is wrong");
+            assert!(matches!(error.kind(), CommErrorKind::Argument { .. }));
+        } else {
+            let error = half
+                .run(Op::Barrier, patient())
+                .expect_err("the peer has given up");
+            assert!(
+                matches!(error.kind(), CommErrorKind::Aborted { by: Some(0), .. }),
+                "{error}"
+            );
+        }
+        comm.run(Op::Barrier, patient())
+    }) {
+        assert_eq!(result, Ok(()));
+    }
+}
+
+/// Gathers `n_send` bytes of this rank into `n_recv`.
+fn gather_bytes(comm: &mut Comm, n_send: usize, n_recv: usize) -> Result<(), CommError> {
+    let (send, mut recv) = (vec![1u8; n_send], vec![0u8; n_recv]);
+    let (send, recv) = ((&send).into(), (&mut recv).into());
+    comm.run(Op::AllGather { send, recv }, patient())
+}
+
+fn gather_v_bytes(comm: &mut Comm, lens: [usize; 2], counts: &[usize]) -> Result<(), CommError> {
+    let (send, mut recv) = (vec![1u8; lens[0]], vec![0u8; lens[1]]);
+    let (send, recv) = ((&send).into(), (&mut recv).into());
+    comm.run(Op::AllGatherV { send, recv, counts }, patient())
+}
+
+fn scatter_v_bytes(comm: &mut Comm, lens: [usize; 2], counts: &[usize]) -> Result<(), CommError> {
+    let (send, mut recv) = (vec![1u8; lens[0]], vec![0u8; lens[1]]);
+    let (send, recv) = ((&send).into(), (&mut recv).into());
+    let reduction = Reduction::Sum;
+    let op = Op::ReduceScatterV {
+        send,
+        recv,
+        counts,
+        reduction,
+    };
+    comm.run(op, patient())
+}
+
+fn exchange_bytes(
+    comm: &mut Comm,
+    lens: [usize; 2],
+    counts: [[usize; 3]; 2],
+) -> Result<(), CommError> {
+    let (send, mut recv) = (vec![1u8; lens[0]], vec![0u8; lens[1]]);
+    let op = Op::AllToAllV {
+        send: (&send).into(),
+        send_counts: &counts[0],
+        recv: (&mut recv).into(),
+        recv_counts: &counts[1],
+    };
+    comm.run(op, patient())
+}
+
+fn mixed_types(comm: &mut Comm) -> Result<(), CommError> {
+    let (send, mut recv) = ([1u8], [0f32; 3]);
+    let (send, recv) = ((&send).into(), (&mut recv).into());
+    comm.run(Op::AllGather { send, recv }, patient())
+}
+
+fn scatter_bytes(comm: &mut Comm) -> Result<(), CommError> {
+    let (send, mut recv) = ([1u8; 4], [0u8]);
+    let (send, recv) = ((&send).into(), (&mut recv).into());
+    let reduction = Reduction::Sum;
+    comm.run(
+        Op::ReduceScatter {
+            send,
+            recv,
+            reduction,
+        },
+        patient(),
+    )
+}
+
+/// What a rank asks for wrongly, it hears at once, and its peers do not wait for it.
+#[test]
+fn wrong_arguments_are_refused_before_anything_moves() {
+    const ONES: [usize; 3] = [1; 3];
+    let wrong: &[(Form, &str)] = &[
+        (|c| gather_bytes(c, 2, 5), "expected 6 elements"),
+        (|c| gather_bytes(c, 1, 2), "expected 3 elements"),
+        (mixed_types, "recv holds f32"),
+        (|c| gather_v_bytes(c, [1, 3], &[1, 2]), "2 entries"),
+        (|c| gather_v_bytes(c, [2, 3], &[1; 3]), "counts[rank]"),
+        (|c| gather_v_bytes(c, [1, 4], &[1; 3]), "sum of counts"),
+        (|c| gather_v_bytes(c, [1, 4], &[usize::MAX; 3]), "overflows"),
+        (scatter_bytes, "expected 3 elements"),
+        (|c| scatter_v_bytes(c, [4, 1], &[1; 3]), "sum of counts"),
+        (|c| scatter_v_bytes(c, [3, 2], &[1; 3]), "counts[rank]"),
+        (
+            |c| exchange_bytes(c, [4, 3], [ONES, ONES]),
+            "sum of send_counts",
+        ),
+        (
+            |c| exchange_bytes(c, [3, 2], [ONES, ONES]),
+            "sum of recv_counts",
+        ),
+        (|c| exchange_bytes(c, [3, 6], [ONES, [2; 3]]), "from itself"),
+        (
+            |c| {
+                c.run(
+                    Op::Broadcast {
+                        buf: (&mut [0u8]).into(),
+                        root: 3,
+                    },
+                    patient(),
+                )
+            },
+            "root is 3",
+        ),
+        (
+            |c| c.exact_sum(&[1.0; 5], &mut [0.0; 2], patient()),
+            "no multiple",
+        ),
+    ];
+    for (form, words) in wrong {
+        check_refusal(form, words);
+    }
+}
+
+fn check_refusal(form: impl Fn(&mut Comm) -> Result<(), CommError> + Sync, words: &str) {
+    let outcomes = outcomes(3, |mut comm| match comm.rank() {
+        1 => form(&mut comm),
+        _ => comm.run(Op::Barrier, patient()),
+    });
+    for (rank, outcome) in outcomes.iter().enumerate() {
+        match outcome {
+            Err(CommErrorKind::Argument { seq: 0, what, .. }) => {
+                assert!(rank == 1 && what.contains(words), "{what}");
+            }
+            Err(CommErrorKind::Aborted { by: Some(1), why }) => {
+                assert!(rank != 1 && why.contains(words), "{why}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// After any error: no operation, no exact sum, no split; the record shows the failure.
+#[test]
+fn a_failed_communicator_refuses_everything() {
+    let mut comm = Comm::solo();
+    let first = comm
+        .run(
+            Op::Broadcast {
+                buf: (&mut [0u8]).into(),
+                root: 1,
+            },
+            Deadline::default(),
+        )
+        .unwrap_err();
+    assert!(
+        first
+            .to_string()
+            .contains("broadcast of 1 u8, root 1 (failed)"),
+        "{first}"
+    );
+    assert_eq!(first.recent().len(), 1);
+    let refused = [
+        comm.run(Op::Barrier, Deadline::default()).unwrap_err(),
+        comm.exact_sum(&[], &mut [], Deadline::default())
+            .unwrap_err(),
+        comm.split(0, 0, Deadline::default()).map(drop).unwrap_err(),
+    ];
+    for error in refused {
+        let CommErrorKind::Aborted { by: Some(0), why } = error.kind() else {
+            panic!("{error}")
+        };
+        assert!(why.contains("root is 1"));
+    }
+    assert_eq!(comm.flight_record().len(), 1);
+}
+
+#[test]
+fn a_communicator_moves_between_threads() {
+    fn is_send<T: Send>() {}
+    is_send::<Comm>();
+    is_send::<CommError>();
+    let comms = threads::world(3);
+    let handles: Vec<_> = comms
+        .into_iter()
+        .map(|mut comm| {
+            std::thread::spawn(move || {
+                comm.run(Op::Barrier, patient()).expect("all come");
+                std::thread::spawn(move || comm.run(Op::Barrier, patient()).expect("all come"))
+                    .join()
+            })
+        })
+        .collect();
+    for handle in handles {
+        handle.join().unwrap().unwrap();
+    }
+    assert!(threads::world(0).is_empty());
+    assert!(threads::run(0, |_| ()).is_empty());
+}

@@ -1,0 +1,72 @@
+//! What every environment offers: reset, step, and the actions that may be taken next.
+
+use crate::Error;
+
+/// What one step gave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// The reward of this step.
+    pub reward: f32,
+    /// The episode reached its end: no reward follows, whatever is done.
+    pub terminated: bool,
+    /// The episode was stopped by a limit before its end: rewards would have followed.
+    pub truncated: bool,
+}
+
+/// A problem as a sequence of choices among numbered actions.
+///
+/// # Determinism
+/// A step depends on the state and the action alone; chance enters through who chooses.
+///
+/// ```
+/// use shardgraph_environments::{Environment, MaximumIndependentSet};
+/// use shardgraph_graph::Graph;
+///
+/// fn first_candidate(environment: &mut impl Environment) -> Result<f32, shardgraph_environments::Error> {
+///     environment.reset();
+///     let mut total = 0.0;
+///     while !environment.is_done() {
+///         total += environment.step(environment.candidates()[0])?.reward;
+///     }
+///     Ok(total)
+/// }
+///
+/// let path = Graph::from_edges(3, &[(0, 1), (1, 2)])?;
+/// assert_eq!(first_candidate(&mut MaximumIndependentSet::new(path.into()))?, 2.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Environment {
+    /// What a policy sees.
+    type State;
+
+    /// Begins a new episode.
+    fn reset(&mut self);
+
+    /// Takes `action`.
+    ///
+    /// # Errors
+    /// When `action` is not a candidate or the episode is done; the state stays as it was.
+    fn step(&mut self, action: u32) -> Result<Step, Error>;
+
+    /// Whether the episode ended, by itself or by a limit.
+    fn is_done(&self) -> bool;
+
+    /// The number of actions there can ever be; actions are `0..n_actions`.
+    fn n_actions(&self) -> u32;
+
+    /// Whether `action` may be taken now.
+    fn is_candidate(&self, action: u32) -> bool;
+
+    /// The actions that may be taken now, ascending; none when the episode is done.
+    ///
+    /// # Complexity
+    /// O(n_actions) and a new list; loops over [`Environment::is_candidate`] take no memory.
+    fn candidates(&self) -> Vec<u32> {
+        (0..self.n_actions())
+            .filter(|&action| self.is_candidate(action))
+            .collect()
+    }
+
+    /// The present state.
+    fn state(&self) -> &Self::State;
+}

@@ -1,0 +1,80 @@
+//! The plainest forms of what this crate does, for its tests: everything recomputed from the edges at every step.
+
+use shardgraph_graph::Graph;
+
+/// The number of neighbours of `v` that are not removed; 0 when `v` is.
+pub(crate) fn degree(graph: &Graph, removed: &[bool], v: u32) -> u32 {
+    if removed[v as usize] {
+        return 0;
+    }
+    let present = |&&u: &&u32| !removed[u as usize];
+    graph.neighbors(v).iter().filter(present).count() as u32
+}
+
+/// The sum of [`degree`] over the neighbours of `v` that are not removed; 0 when `v` is.
+pub(crate) fn d2(graph: &Graph, removed: &[bool], v: u32) -> u64 {
+    if removed[v as usize] {
+        return 0;
+    }
+    let degrees = graph
+        .neighbors(v)
+        .iter()
+        .map(|&u| u64::from(degree(graph, removed, u)));
+    degrees.sum()
+}
+
+pub(crate) fn n_edges(graph: &Graph, removed: &[bool]) -> u64 {
+    let is_left = |&(u, v): &(u32, u32)| !removed[u as usize] && !removed[v as usize];
+    graph.edges().filter(is_left).count() as u64
+}
+
+pub(crate) fn is_cover(graph: &Graph, picks: &[u32]) -> bool {
+    graph
+        .edges()
+        .all(|(u, v)| picks.contains(&u) || picks.contains(&v))
+}
+
+/// Picks by a full scan: the smallest key among the nodes with an edge left, then the lowest index.
+pub(crate) fn greedy(graph: &Graph, key: impl Fn(&[bool], u32) -> (u64, u64)) -> Vec<u32> {
+    let mut removed = vec![false; graph.n_nodes() as usize];
+    let mut picks = Vec::new();
+    loop {
+        let candidates = (0..graph.n_nodes()).filter(|&v| degree(graph, &removed, v) > 0);
+        let Some(v) = candidates.min_by_key(|&v| (key(&removed, v), v)) else {
+            return picks;
+        };
+        removed[v as usize] = true;
+        picks.push(v);
+    }
+}
+
+/// The independent set by a full scan for the smallest residual degree, then the lowest index.
+pub(crate) fn min_degree_independent_set(graph: &Graph) -> Vec<u32> {
+    let mut removed = vec![false; graph.n_nodes() as usize];
+    let mut set = Vec::new();
+    loop {
+        let present = (0..graph.n_nodes()).filter(|&v| !removed[v as usize]);
+        let Some(v) = present.min_by_key(|&v| (degree(graph, &removed, v), v)) else {
+            return set;
+        };
+        set.push(v);
+        removed[v as usize] = true;
+        graph
+            .neighbors(v)
+            .iter()
+            .for_each(|&u| removed[u as usize] = true);
+    }
+}
+
+/// The size of the smallest cover, by trying every set of nodes. At most 24 nodes.
+pub(crate) fn smallest_cover(graph: &Graph) -> u32 {
+    let n = graph.n_nodes();
+    assert!(n <= 24);
+    let covers = |set: u32| {
+        graph
+            .edges()
+            .all(|(u, v)| set >> u & 1 == 1 || set >> v & 1 == 1)
+    };
+    let sets = (0..1u32 << n).filter(|&set| covers(set));
+    sets.map(u32::count_ones).min().unwrap()
+}

@@ -1,0 +1,103 @@
+//! A graph under a mask: what is left of it when nodes were removed, with every degree kept up to date. The graph itself is
+//! shared and never changes.
+
+use std::sync::Arc;
+
+use shardgraph_graph::Graph;
+
+/// A shared graph without the nodes that were removed and without their edges.
+///
+/// # Complexity
+/// 5 B per node beside the graph.
+///
+/// ```
+/// use shardgraph_environments::ResidualGraph;
+/// use shardgraph_graph::Graph;
+///
+/// let mut rest = ResidualGraph::new(Graph::from_edges(3, &[(0, 1), (1, 2)])?.into());
+/// rest.remove(0);
+/// assert_eq!((rest.degrees(), rest.n_edges()), (&[0, 1, 1][..], 1));
+/// # Ok::<(), shardgraph_graph::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ResidualGraph {
+    graph: Arc<Graph>,
+    removed: Vec<bool>,
+    degrees: Vec<u32>,
+    n_edges: u64,
+    n_present: u32,
+}
+
+impl ResidualGraph {
+    /// The whole of `graph`.
+    pub fn new(graph: Arc<Graph>) -> ResidualGraph {
+        let mut rest = ResidualGraph {
+            removed: Vec::new(),
+            degrees: Vec::new(),
+            n_edges: 0,
+            n_present: 0,
+            graph,
+        };
+        rest.restore();
+        rest
+    }
+
+    /// Brings every removed node back.
+    pub fn restore(&mut self) {
+        let n_nodes = self.graph.n_nodes();
+        self.removed.clear();
+        self.removed.resize(n_nodes as usize, false);
+        self.degrees.clear();
+        self.degrees
+            .extend((0..n_nodes).map(|v| self.graph.degree(v)));
+        self.n_edges = self.graph.n_edges();
+        self.n_present = n_nodes;
+    }
+
+    /// Removes `v` and its edges; a node that is removed already stays so.
+    ///
+    /// # Panics
+    /// When the graph has no node `v`.
+    ///
+    /// # Complexity
+    /// O(deg v), degree in the whole graph.
+    pub fn remove(&mut self, v: u32) {
+        if self.removed[v as usize] {
+            return;
+        }
+        self.removed[v as usize] = true;
+        self.n_present -= 1;
+        self.n_edges -= u64::from(self.degrees[v as usize]);
+        self.degrees[v as usize] = 0;
+        for &u in self.graph.neighbors(v) {
+            if !self.removed[u as usize] {
+                self.degrees[u as usize] -= 1;
+            }
+        }
+    }
+
+    /// The whole graph.
+    pub fn graph(&self) -> &Arc<Graph> {
+        &self.graph
+    }
+
+    /// Which nodes were removed.
+    pub fn removed(&self) -> &[bool] {
+        &self.removed
+    }
+
+    /// The number of present neighbours of each node; 0 for a removed node.
+    pub fn degrees(&self) -> &[u32] {
+        &self.degrees
+    }
+
+    /// The number of edges between present nodes.
+    pub fn n_edges(&self) -> u64 {
+        self.n_edges
+    }
+
+    /// The number of nodes that were not removed.
+    pub fn n_present(&self) -> u32 {
+        self.n_present
+    }
+}

@@ -1,0 +1,44 @@
+//! The crate's tests, one file per part, and the random graphs that they share.
+
+mod baselines;
+mod independent_set;
+mod known_answers;
+mod prefix;
+mod verify;
+mod vertex_cover;
+
+use proptest::prelude::*;
+use shardgraph_graph::Graph;
+
+use crate::{Environment, ResidualGraph, naive};
+
+/// Random graphs of the given node counts, from no edges to dense.
+pub(crate) fn graphs(sizes: &[u32]) -> impl Strategy<Value = Graph> + use<> {
+    (prop::sample::select(sizes.to_vec()), 0..4u32).prop_flat_map(|(n, density)| {
+        let n_most = [0, n / 2, 2 * n, n * n / 4][density as usize] as usize;
+        let pair = (0..n.max(1), 0..n.max(1));
+        prop::collection::vec(pair, 0..=n_most).prop_map(move |pairs| {
+            let edges: Vec<_> = pairs.into_iter().filter(|(u, v)| u != v).collect();
+            Graph::from_edges(n, &edges).unwrap()
+        })
+    })
+}
+
+/// A candidate chosen by `seed`, and the seed of the next choice.
+pub(crate) fn choose(environment: &impl Environment, seed: &mut u64) -> u32 {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+    let candidates = environment.candidates();
+    candidates[(*seed >> 33) as usize % candidates.len()]
+}
+
+/// The kept counts of a residual graph are those that its mask implies.
+pub(crate) fn check_residual(rest: &ResidualGraph) {
+    let (graph, removed) = (rest.graph(), rest.removed());
+    let degrees: Vec<_> = (0..graph.n_nodes())
+        .map(|v| naive::degree(graph, removed, v))
+        .collect();
+    assert_eq!(rest.degrees(), degrees);
+    assert_eq!(rest.n_edges(), naive::n_edges(graph, removed));
+    let n_present = removed.iter().filter(|&&gone| !gone).count();
+    assert_eq!(rest.n_present() as usize, n_present);
+}

@@ -1,0 +1,52 @@
+//! The verifiers find what a plain look at all edges finds, and the matching bound holds.
+
+use proptest::prelude::*;
+use shardgraph_graph::Graph;
+
+use super::graphs;
+use crate::{naive, verify};
+
+proptest! {
+    #[test]
+    fn the_first_bad_edge_is_found(graph in graphs(&[0, 1, 2, 31, 32, 33, 65]), seed: u64) {
+        let marks: Vec<bool> = (0..graph.n_nodes()).map(|v| seed.rotate_left(v) % 4 != 0).collect();
+        let first = |wanted: bool| {
+            let mut edges: Vec<_> = graph.edges().collect();
+            edges.retain(|&(u, v)| marks[u as usize] == wanted && marks[v as usize] == wanted);
+            edges.into_iter().min()
+        };
+        prop_assert_eq!(verify::uncovered_edge(&graph, &marks), first(false));
+        prop_assert_eq!(verify::joined_pair(&graph, &marks), first(true));
+    }
+
+    #[test]
+    fn the_matching_bounds_the_smallest_cover(graph in graphs(&[0, 1, 2, 5, 9, 12])) {
+        let (bound, smallest) = (verify::maximal_matching(&graph), u64::from(naive::smallest_cover(&graph)));
+        prop_assert!(bound <= smallest && smallest <= 2 * bound, "{} and {}", bound, smallest);
+    }
+}
+
+#[test]
+fn matchings_of_known_graphs() {
+    let cycle = |n: u32| (0..n).map(move |v| (v, (v + 1) % n)).collect::<Vec<_>>();
+    for n in [3, 4, 5, 64, 65] {
+        let graph = Graph::from_edges(n, &cycle(n)).unwrap();
+        assert_eq!(
+            verify::maximal_matching(&graph),
+            u64::from(n / 2),
+            "cycle of {n}"
+        );
+    }
+    let star: Vec<_> = (1..50).map(|v| (0, v)).collect();
+    assert_eq!(
+        verify::maximal_matching(&Graph::from_edges(50, &star).unwrap()),
+        1
+    );
+}
+
+#[test]
+#[should_panic(expected = "one mark per node")]
+fn a_cover_of_another_graph_is_refused() {
+    let graph = Graph::from_edges(3, &[(0, 1)]).unwrap();
+    verify::uncovered_edge(&graph, &[true]);
+}

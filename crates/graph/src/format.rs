@@ -1,0 +1,146 @@
+//! The five file formats and three compressions, and what a file's name says about them.
+
+use crate::{Error, ErrorKind};
+use std::{ffi::OsStr, fmt, path::Path, str::FromStr};
+
+/// A graph file format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Format {
+    /// Matrix Market coordinate files: pattern, real or integer; symmetric or general.
+    MatrixMarket,
+    /// One edge per line, integer or text ids, `#` and `%` comments: SNAP, KONECT, Network Repository, simple CSV.
+    EdgeList,
+    /// DIMACS clique, colouring and independent-set files: `p edge n m` or `p col n m`, then `e u v`.
+    Dimacs,
+    /// METIS adjacency files: one line per node.
+    Metis,
+    /// PACE challenge files: `p td n m`, `p vc n m` or a bare `n m`, then `u v`.
+    Pace,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Format; 5] = [
+        Format::MatrixMarket,
+        Format::EdgeList,
+        Format::Dimacs,
+        Format::Metis,
+        Format::Pace,
+    ];
+
+    /// The name that [`Format::from_str`] takes, as on a command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::MatrixMarket => "matrix-market",
+            Format::EdgeList => "edge-list",
+            Format::Dimacs => "dimacs",
+            Format::Metis => "metis",
+            Format::Pace => "pace",
+        }
+    }
+
+    /// What the extension says, after `.gz` or `.zst` is taken off; `None` for `.txt` and anything unknown.
+    #[must_use]
+    pub fn from_path(path: &Path) -> Option<Format> {
+        let inner = match Compression::from_path(path) {
+            Compression::None => path.as_os_str(),
+            _ => path.file_stem()?,
+        };
+        match extension(Path::new(inner))?.as_str() {
+            "mtx" | "mm" => Some(Format::MatrixMarket),
+            "snap" | "edges" | "edgelist" | "edge-list" | "el" | "csv" | "tsv" => {
+                Some(Format::EdgeList)
+            }
+            "clq" | "col" | "mis" | "dimacs" => Some(Format::Dimacs),
+            "metis" | "graph" => Some(Format::Metis),
+            "gr" | "pace" | "td" | "vc" => Some(Format::Pace),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Format::MatrixMarket => "Matrix Market",
+            Format::EdgeList => "edge list",
+            Format::Dimacs => "DIMACS",
+            Format::Metis => "METIS",
+            Format::Pace => "PACE",
+        })
+    }
+}
+
+impl FromStr for Format {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Format, Error> {
+        let found = Format::ALL.into_iter().find(|format| format.name() == name);
+        found
+            .or(match name {
+                "mtx" | "mm" => Some(Format::MatrixMarket),
+                "snap" | "edges" => Some(Format::EdgeList),
+                _ => None,
+            })
+            .ok_or_else(|| {
+                let names = Format::ALL.map(Format::name).join(", ");
+                let message = format!("unknown graph format `{name}`: expected one of {names}");
+                Error::new(ErrorKind::Argument, message)
+            })
+    }
+}
+
+/// How a file is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Compression {
+    /// Plain bytes.
+    #[default]
+    None,
+    /// gzip, one or more members.
+    Gzip,
+    /// Zstandard, one or more frames.
+    Zstd,
+}
+
+impl Compression {
+    /// What the extension says: `.gz`, `.zst`, or plain.
+    #[must_use]
+    pub fn from_path(path: &Path) -> Compression {
+        match extension(path).as_deref() {
+            Some("gz") => Compression::Gzip,
+            Some("zst" | "zstd") => Compression::Zstd,
+            _ => Compression::None,
+        }
+    }
+
+    /// What a file's first bytes say.
+    #[must_use]
+    pub fn from_magic(head: &[u8]) -> Compression {
+        if head.starts_with(&[0x1f, 0x8b]) {
+            Compression::Gzip
+        } else if head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+            Compression::Zstd
+        } else {
+            Compression::None
+        }
+    }
+}
+
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Compression::None => "plain",
+            Compression::Gzip => "gzip",
+            Compression::Zstd => "zstd",
+        })
+    }
+}
+
+fn extension(path: &Path) -> Option<String> {
+    path.extension()
+        .and_then(OsStr::to_str)
+        .map(str::to_ascii_lowercase)
+}

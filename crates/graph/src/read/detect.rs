@@ -1,0 +1,146 @@
+//! Which format a file is in: the caller's word, else the extension, else the first lines.
+
+use super::{fields::Fields, lines::Line, source::Source};
+use crate::{Error, Format, FormatSource};
+use std::path::Path;
+
+pub(crate) fn format(
+    source: &Source<'_>,
+    asked: Option<Format>,
+) -> Result<(Format, FormatSource), Error> {
+    if let Some(format) = asked {
+        return Ok((format, FormatSource::Option));
+    }
+    if let Some(format) = Format::from_path(Path::new(source.name())) {
+        return Ok((format, FormatSource::Extension));
+    }
+    Ok((from_content(source)?, FormatSource::Content))
+}
+
+/// What the first line that is not blank looks like; an edge list is what is left when nothing else fits.
+fn from_content(source: &Source<'_>) -> Result<Format, Error> {
+    let mut lines = source.lines()?.with_long_rows();
+    let mut saw_comment = false;
+    while let Some(line) = lines.next_filled()? {
+        let first = line.fields().next().map_or(&b""[..], |field| field.bytes);
+        match first {
+            tag if is_banner(tag) => return Ok(Format::MatrixMarket),
+            b"p" => return Ok(problem(line.fields())),
+            b"c" => saw_comment = true,
+            tag if tag.starts_with(b"%") => {}
+            _ if saw_comment && line.first() == Some(b'c') => {}
+            _ => break,
+        }
+    }
+    by_header(source)
+}
+
+fn is_banner(tag: &[u8]) -> bool {
+    tag.eq_ignore_ascii_case(b"%%MatrixMarket") || tag.eq_ignore_ascii_case(b"%MatrixMarket")
+}
+
+fn problem(mut fields: Fields<'_>) -> Format {
+    fields.next();
+    match fields.next().map(|field| field.bytes) {
+        Some(b"edge" | b"col" | b"edges") => Format::Dimacs,
+        Some(b"td" | b"vc" | b"cep" | b"tww" | b"ds" | b"sp") => Format::Pace,
+        _ => Format::EdgeList,
+    }
+}
+
+/// A bare `n m`: PACE when exactly m pairs from 1 to n follow, METIS when n rows with 2m neighbours do.
+fn by_header(source: &Source<'_>) -> Result<Format, Error> {
+    let mut lines = source.lines()?.with_long_rows();
+    let mut guess = None;
+    while let Some(line) = lines.next()? {
+        match &mut guess {
+            None if line.is_blank() || matches!(line.first(), Some(b'c' | b'%')) => {}
+            None => match Guess::from_header(line) {
+                Some(header) => guess = Some(header),
+                None => return Ok(Format::EdgeList),
+            },
+            Some(guess) => {
+                guess.take(line);
+                if !guess.is_open() {
+                    return Ok(Format::EdgeList);
+                }
+            }
+        }
+    }
+    Ok(guess.map_or(Format::EdgeList, |guess| guess.decide()))
+}
+
+struct Guess {
+    n: u64,
+    m: u64,
+    n_pairs: u64,
+    /// Rows up to the last one that is not blank, and all of them.
+    n_filled_rows: u64,
+    n_rows: u64,
+    n_neighbours: u64,
+    may_be_pace: bool,
+    may_be_metis: bool,
+}
+
+impl Guess {
+    fn from_header(line: Line<'_>) -> Option<Guess> {
+        let mut fields = line.fields();
+        let (n, _) = fields.whole(format_args!("")).ok()?;
+        let (m, _) = fields.whole(format_args!("")).ok()?;
+        (m > 0 && fields.is_done()).then_some(Guess {
+            n,
+            m,
+            n_pairs: 0,
+            n_filled_rows: 0,
+            n_rows: 0,
+            n_neighbours: 0,
+            may_be_pace: true,
+            may_be_metis: true,
+        })
+    }
+
+    fn take(&mut self, line: Line<'_>) {
+        match line.first() {
+            Some(b'c') => self.may_be_metis = false,
+            Some(b'%') => self.may_be_pace = false,
+            None => self.n_rows += 1,
+            Some(_) => self.take_ids(line.fields()),
+        }
+        self.may_be_pace &= self.n_pairs <= self.m;
+        self.may_be_metis &=
+            self.n_filled_rows <= self.n && self.n_neighbours <= self.m.saturating_mul(2);
+    }
+
+    fn take_ids(&mut self, mut fields: Fields<'_>) {
+        let mut n_ids = 0;
+        while !fields.is_done() {
+            let id = fields.whole(format_args!(""));
+            if !id.is_ok_and(|(id, _)| (1..=self.n).contains(&id)) {
+                self.may_be_pace = false;
+                self.may_be_metis = false;
+                return;
+            }
+            n_ids += 1;
+        }
+        self.n_pairs += 1;
+        self.may_be_pace &= n_ids == 2;
+        self.n_rows += 1;
+        self.n_filled_rows = self.n_rows;
+        self.n_neighbours += n_ids;
+    }
+
+    fn is_open(&self) -> bool {
+        self.may_be_pace || self.may_be_metis
+    }
+
+    fn decide(&self) -> Format {
+        if self.may_be_pace && self.n_pairs == self.m {
+            return Format::Pace;
+        }
+        let is_metis = self.n_rows >= self.n && self.n_neighbours == self.m.saturating_mul(2);
+        if self.may_be_metis && is_metis {
+            return Format::Metis;
+        }
+        Format::EdgeList
+    }
+}

@@ -1,0 +1,219 @@
+//! Edge lists: one edge per line as two ids, optionally more columns, separated by blanks or one comma.
+//!
+//! Lines that begin with `#` or `%` are comments. Ids are plain integers (digits, no leading zeros, below 2^64) or text;
+//! one text id makes all ids of the file text, so that labels are written back as they came. A first pass finds out and
+//! collects the integer ids, which become dense in ascending order; text ids become dense in order of first sight.
+
+use super::{
+    Streamed, WeightPolicy,
+    fields::{self, Field, is_blank},
+    ids::{IdMap, IdSet},
+    lines::Line,
+    source::Source,
+    tally::Tally,
+};
+use crate::{Error, ErrorKind, Labels, MAX_NODES, labels::Interner};
+
+/// The longest text id, in bytes.
+const MAX_LABEL: usize = 4096;
+
+pub(crate) fn read(source: &Source<'_>, mut tally: Tally<'_>) -> Result<Streamed, Error> {
+    let (n_nodes, labels) = match scan_ids(source)? {
+        Ids::Integers(map) => {
+            read_integers(source, &map, &mut tally)?;
+            (map.n_nodes(), map.labels())
+        }
+        Ids::Text { line, id } => {
+            tally.report.first_text_id = Some((line, id));
+            let interner = read_text(source, &mut tally)?;
+            (interner.len(), Labels::text(interner))
+        }
+    };
+    let weighted = tally.options.weights == WeightPolicy::ThirdColumn;
+    Ok(tally.finish(n_nodes, weighted, labels))
+}
+
+enum Ids {
+    Integers(IdMap),
+    /// Where the first text id is.
+    Text {
+        line: u64,
+        id: String,
+    },
+}
+
+/// The first pass: integers or text, and the set of integers.
+fn scan_ids(source: &Source<'_>) -> Result<Ids, Error> {
+    let mut lines = source.lines()?;
+    let mut set = IdSet::default();
+    let mut n_edges = 0u64;
+    let mut header = None;
+    loop {
+        let seen = lines.bytes_seen();
+        let Some(line) = lines.next()? else { break };
+        let Some((u, v, _)) = two_ids(line)? else {
+            continue;
+        };
+        n_edges += 1;
+        if let (Some(u), Some(v)) = (integer(u.bytes), integer(v.bytes)) {
+            set.insert(u, seen);
+            set.insert(v, seen);
+        } else if n_edges == 1 && integer(u.bytes).is_none() && integer(v.bytes).is_none() {
+            header = Some((line.number, shown(u)));
+        } else {
+            let text = if integer(u.bytes).is_none() { u } else { v };
+            let (line, id) = header.unwrap_or_else(|| (line.number, shown(text)));
+            return Ok(Ids::Text { line, id });
+        }
+    }
+    match header {
+        None => {
+            let map = set.into_map().map_err(|e| e.or_at(source.name(), 0, 0))?;
+            Ok(Ids::Integers(map))
+        }
+        Some((line, id)) if n_edges == 1 => Ok(Ids::Text { line, id }),
+        Some((line, found)) => {
+            let message = format!(
+                "expected a node id, found `{found}` while all other ids are integers: if this line names the columns, put `#` before it"
+            );
+            Err(Error::new(ErrorKind::Syntax, message).or_at(source.name(), line, 1))
+        }
+    }
+}
+
+fn shown(field: Field<'_>) -> String {
+    String::from_utf8_lossy(&field.bytes[..field.bytes.len().min(24)]).into_owned()
+}
+
+fn read_integers(source: &Source<'_>, map: &IdMap, tally: &mut Tally<'_>) -> Result<(), Error> {
+    let mut lines = source.lines()?;
+    while let Some(line) = lines.next()? {
+        let Some((u, v, rest)) = two_ids(line)? else {
+            continue;
+        };
+        let weight = third_column(line, rest, tally)?;
+        let dense = |field: Field<'_>| integer(field.bytes).and_then(|id| map.get(id));
+        let (Some(u), Some(v)) = (dense(u), dense(v)) else {
+            let message = "the file changed while it was read";
+            return Err(line.error(ErrorKind::Io, 1, message));
+        };
+        tally.edge(line, u, v, weight)?;
+    }
+    Ok(())
+}
+
+fn read_text(source: &Source<'_>, tally: &mut Tally<'_>) -> Result<Interner, Error> {
+    let mut lines = source.lines()?;
+    let mut interner = Interner::default();
+    while let Some(line) = lines.next()? {
+        let Some((u, v, rest)) = two_ids(line)? else {
+            continue;
+        };
+        let weight = third_column(line, rest, tally)?;
+        let u = interner.intern(label(line, u)?);
+        let v = interner.intern(label(line, v)?);
+        if interner.len() > MAX_NODES - 1 {
+            let message = format!("expected at most {MAX_NODES} different node ids, found more");
+            return Err(line.error(ErrorKind::TooLarge, 1, message));
+        }
+        tally.edge(line, u, v, weight)?;
+    }
+    Ok(interner)
+}
+
+/// A text id as it may be kept: UTF-8 without control characters or quotes.
+fn label<'l>(line: Line<'_>, field: Field<'l>) -> Result<&'l [u8], Error> {
+    let bytes = field.bytes;
+    let wrong = if bytes.len() > MAX_LABEL {
+        Some("at most 4096 bytes")
+    } else if bytes.iter().any(u8::is_ascii_control) {
+        Some("no control characters")
+    } else if bytes.starts_with(b"\"") {
+        Some("no quotes")
+    } else if std::str::from_utf8(bytes).is_err() {
+        Some("valid UTF-8")
+    } else {
+        None
+    };
+    match wrong {
+        None => Ok(bytes),
+        Some(what) => {
+            let expected = format_args!("a node id of {what}");
+            Err(line.expected(field.column, expected, Some(bytes)))
+        }
+    }
+}
+
+/// The weight, where the third column is one; otherwise further columns are counted and left alone.
+fn third_column(line: Line<'_>, at: usize, tally: &mut Tally<'_>) -> Result<f32, Error> {
+    let wants_weight = tally.options.weights == WeightPolicy::ThirdColumn;
+    let expected = format_args!("a finite number as weight in the third column");
+    let (field, rest) = next_field(line, at)?;
+    match field {
+        None if wants_weight => Err(line.expected(line.bytes.len() as u64 + 1, expected, None)),
+        None => Ok(1.0),
+        Some(field) if wants_weight => {
+            let is_more = next_field(line, rest)?.0.is_some();
+            tally.report.extra_column_lines += u64::from(is_more);
+            fields::finite(field.bytes)
+                .ok_or_else(|| line.expected(field.column, expected, Some(field.bytes)))
+        }
+        Some(_) => {
+            tally.report.extra_column_lines += 1;
+            Ok(1.0)
+        }
+    }
+}
+
+/// The two ids of a line and where its third field would begin; `None` for blank lines and comments.
+fn two_ids(line: Line<'_>) -> Result<Option<(Field<'_>, Field<'_>, usize)>, Error> {
+    let (first, at) = next_field(line, 0)?;
+    let Some(u) = first else { return Ok(None) };
+    if u.bytes[0] == b'#' || u.bytes[0] == b'%' {
+        return Ok(None);
+    }
+    match next_field(line, at)? {
+        (Some(v), rest) => Ok(Some((u, v, rest))),
+        (None, _) => {
+            let expected = format_args!("a second node id");
+            Err(line.expected(line.bytes.len() as u64 + 1, expected, None))
+        }
+    }
+}
+
+/// The field at or after byte `at` and where the next would begin: past blanks, and one comma.
+fn next_field(line: Line<'_>, at: usize) -> Result<(Option<Field<'_>>, usize), Error> {
+    let bytes = line.bytes;
+    let start = skip_blanks(bytes, at);
+    let len = bytes[start..]
+        .iter()
+        .take_while(|&&b| !is_blank(b) && b != b',')
+        .count();
+    let column = start as u64 + 1;
+    let end = start + len;
+    if len == 0 {
+        return match bytes.get(start) {
+            Some(_) => Err(line.expected(column, format_args!("a field"), Some(b","))),
+            None => Ok((None, end)),
+        };
+    }
+    let mut next = skip_blanks(bytes, end);
+    next += usize::from(bytes.get(next) == Some(&b','));
+    let field = Field {
+        bytes: &bytes[start..end],
+        column,
+    };
+    Ok((Some(field), next))
+}
+
+fn skip_blanks(bytes: &[u8], at: usize) -> usize {
+    at + bytes[at..].iter().take_while(|&&b| is_blank(b)).count()
+}
+
+/// The id as an integer, if writing that integer gives the same text.
+fn integer(field: &[u8]) -> Option<u64> {
+    if field[0] == b'0' && field.len() > 1 {
+        return None;
+    }
+    fields::whole(field)
+}

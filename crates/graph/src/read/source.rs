@@ -1,0 +1,176 @@
+//! Where the bytes come from: a file that can be read more than once, unpacked while it streams.
+
+use super::lines::Lines;
+use crate::{Compression, Error, ErrorKind};
+use std::{
+    cell::Cell,
+    fs::File,
+    io::{self, BufReader, Read},
+    path::{Path, PathBuf},
+    rc::Rc,
+};
+
+/// A named input; readers that need two passes open its lines twice.
+pub(crate) struct Source<'a> {
+    name: String,
+    bytes: Bytes<'a>,
+    compression: Compression,
+}
+
+enum Bytes<'a> {
+    File(PathBuf),
+    Borrowed(&'a [u8]),
+    /// What came out of a pipe, which can be read only once.
+    Owned(Vec<u8>),
+}
+
+impl<'a> Source<'a> {
+    pub(crate) fn open(path: &Path) -> Result<Source<'static>, Error> {
+        let open_error = |e| Error::io("open", path, e);
+        let mut file = File::open(path).map_err(open_error)?;
+        let kind = file.metadata().map_err(open_error)?.file_type();
+        if kind.is_dir() {
+            let message = "this is a folder: expected a graph file";
+            return Err(Error::new(ErrorKind::Io, message).or_at(
+                &path.display().to_string(),
+                0,
+                0,
+            ));
+        }
+        let bytes = if kind.is_file() {
+            Bytes::File(path.to_owned())
+        } else {
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)
+                .map_err(|e| Error::io("read", path, e))?;
+            Bytes::Owned(bytes)
+        };
+        Source::new(path.display().to_string(), bytes)
+    }
+
+    pub(crate) fn from_bytes(name: &str, bytes: &'a [u8]) -> Result<Source<'a>, Error> {
+        Source::new(name.to_owned(), Bytes::Borrowed(bytes))
+    }
+
+    fn new(name: String, bytes: Bytes<'a>) -> Result<Source<'a>, Error> {
+        let mut source = Source {
+            name,
+            bytes,
+            compression: Compression::None,
+        };
+        source.compression = source.find_compression()?;
+        Ok(source)
+    }
+
+    /// The first bytes decide; a name that promises a compression which is not there is an error.
+    fn find_compression(&self) -> Result<Compression, Error> {
+        let mut head = Vec::new();
+        self.raw()?
+            .take(4)
+            .read_to_end(&mut head)
+            .map_err(|e| read_error(e, &self.name, 0))?;
+        let found = Compression::from_magic(&head);
+        let named = Compression::from_path(Path::new(&self.name));
+        if named != Compression::None && found == Compression::None {
+            let message = format!(
+                "the name promises {named}, but the file does not begin as {named} does: rename it if it is unpacked"
+            );
+            return Err(Error::new(ErrorKind::Compression, message).or_at(&self.name, 0, 0));
+        }
+        Ok(found)
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn compression(&self) -> Compression {
+        self.compression
+    }
+
+    /// The unpacked lines, from the start.
+    pub(crate) fn lines(&self) -> Result<Lines<'_>, Error> {
+        let packed = Rc::new(Cell::new(0));
+        let counted = Counted {
+            inner: self.raw()?,
+            n_bytes: Rc::clone(&packed),
+        };
+        let unpacked: Box<dyn Read + '_> = match self.compression {
+            Compression::None => return Lines::new(&self.name, Box::new(counted)),
+            Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::new(
+                counted,
+            ))),
+            Compression::Zstd => Box::new(self.zstd(counted)?),
+        };
+        let guarded = Guarded {
+            inner: unpacked,
+            n_bytes: 0,
+            packed,
+        };
+        Lines::new(&self.name, Box::new(guarded))
+    }
+
+    fn zstd<R: Read>(&self, packed: R) -> Result<impl Read + use<R>, Error> {
+        let as_error = |e| read_error(e, &self.name, 0);
+        let mut decoder = zstd::stream::read::Decoder::new(packed).map_err(as_error)?;
+        // A frame may ask for a window of 2 GiB; 128 MiB is what `zstd` itself grants without `--long`.
+        decoder.window_log_max(27).map_err(as_error)?;
+        Ok(decoder)
+    }
+
+    fn raw(&self) -> Result<Box<dyn Read + '_>, Error> {
+        Ok(match &self.bytes {
+            Bytes::File(path) => {
+                Box::new(File::open(path).map_err(|e| Error::io("open", path, e))?)
+            }
+            Bytes::Borrowed(bytes) => Box::new(*bytes),
+            Bytes::Owned(bytes) => Box::new(bytes.as_slice()),
+        })
+    }
+}
+
+/// Counts the packed bytes that a decoder took.
+struct Counted<R> {
+    inner: R,
+    n_bytes: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buffer)?;
+        self.n_bytes.set(self.n_bytes.get() + n as u64);
+        Ok(n)
+    }
+}
+
+/// Stops a stream that grows far more than text does: deflate ends at 1032 to 1, real edge lists lie below 30 to 1.
+struct Guarded<'a> {
+    inner: Box<dyn Read + 'a>,
+    n_bytes: u64,
+    packed: Rc<Cell<u64>>,
+}
+
+const FREE_BYTES: u64 = 64 << 20;
+const MAX_RATIO: u64 = 500;
+
+impl Read for Guarded<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buffer)?;
+        self.n_bytes += n as u64;
+        if self.n_bytes > FREE_BYTES && self.n_bytes / MAX_RATIO > self.packed.get() {
+            return Err(io::Error::other(format!(
+                "more than {MAX_RATIO} bytes come out for each byte that goes in; unpack the file yourself if you trust it"
+            )));
+        }
+        Ok(n)
+    }
+}
+
+/// An error of the system as it is, and one of a decoder as a damaged stream.
+pub(crate) fn read_error(error: io::Error, file: &str, line: u64) -> Error {
+    if error.raw_os_error().is_some() {
+        return Error::io("read", Path::new(file), error);
+    }
+    let message = format!("the compressed data is damaged or ends early: {error}");
+    Error::new(ErrorKind::Compression, message).or_at(file, line, 0)
+}

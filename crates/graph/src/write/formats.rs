@@ -1,0 +1,97 @@
+//! The text of each format.
+
+use super::unsupported;
+use crate::{Error, Format, Graph, Labels};
+use std::io::{self, Write};
+
+pub(super) fn write(
+    out: &mut dyn Write,
+    graph: &Graph,
+    labels: Option<&Labels>,
+    format: Format,
+) -> io::Result<()> {
+    match format {
+        Format::MatrixMarket => matrix_market(out, graph),
+        Format::EdgeList => edge_list(out, graph, labels),
+        Format::Dimacs => numbered(out, graph, "p edge", "e "),
+        Format::Pace => numbered(out, graph, "p td", ""),
+        Format::Metis => metis(out, graph),
+    }
+}
+
+/// Symmetric, so the lower triangle: row above column in number.
+fn matrix_market(out: &mut dyn Write, graph: &Graph) -> io::Result<()> {
+    let is_weighted = graph.weights().is_some();
+    let field = if is_weighted { "real" } else { "pattern" };
+    let (n, m) = (graph.n_nodes(), graph.n_edges());
+    writeln!(out, "%%MatrixMarket matrix coordinate {field} symmetric")?;
+    writeln!(out, "{n} {n} {m}")?;
+    for (u, v, weight) in graph.weighted_edges() {
+        // (+1 as u64 would only matter for an id of u32::MAX, which no graph has.)
+        match is_weighted {
+            true => writeln!(out, "{} {} {weight}", v + 1, u + 1)?,
+            false => writeln!(out, "{} {}", v + 1, u + 1)?,
+        }
+    }
+    Ok(())
+}
+
+fn edge_list(out: &mut dyn Write, graph: &Graph, labels: Option<&Labels>) -> io::Result<()> {
+    writeln!(out, "# Undirected graph: each edge once")?;
+    writeln!(
+        out,
+        "# Nodes: {} Edges: {}",
+        graph.n_nodes(),
+        graph.n_edges()
+    )?;
+    let numbers = Labels::offset(0, graph.n_nodes());
+    let labels = labels.unwrap_or(&numbers);
+    for (u, v, weight) in graph.weighted_edges() {
+        labels.write_label(u, out)?;
+        out.write_all(b"\t")?;
+        labels.write_label(v, out)?;
+        match graph.weights() {
+            Some(_) => writeln!(out, "\t{weight}")?,
+            None => out.write_all(b"\n")?,
+        }
+    }
+    Ok(())
+}
+
+fn numbered(out: &mut dyn Write, graph: &Graph, problem: &str, kind: &str) -> io::Result<()> {
+    writeln!(out, "{problem} {} {}", graph.n_nodes(), graph.n_edges())?;
+    for (u, v) in graph.edges() {
+        writeln!(out, "{kind}{} {}", u + 1, v + 1)?;
+    }
+    Ok(())
+}
+
+fn metis(out: &mut dyn Write, graph: &Graph) -> io::Result<()> {
+    let fmt = if graph.weights().is_some() { " 1" } else { "" };
+    writeln!(out, "{} {}{fmt}", graph.n_nodes(), graph.n_edges())?;
+    for u in 0..graph.n_nodes() {
+        for (i, &v) in graph.neighbors(u).iter().enumerate() {
+            let space = if i == 0 { "" } else { " " };
+            write!(out, "{space}{}", v + 1)?;
+            if let Some(weights) = graph.weights_of(u) {
+                write!(out, " {}", weights[i])?;
+            }
+        }
+        out.write_all(b"\n")?;
+    }
+    Ok(())
+}
+
+/// METIS takes positive whole numbers as edge weights, and nothing else.
+pub(super) fn check_metis_weights(graph: &Graph) -> Result<(), Error> {
+    let is_count = |weight: f32| weight >= 1.0 && weight.fract().to_bits() == 0;
+    match graph
+        .weighted_edges()
+        .find(|&(_, _, weight)| !is_count(weight))
+    {
+        None => Ok(()),
+        Some((u, v, weight)) => Err(unsupported(format!(
+            "edge ({u}, {v}) has weight {weight}, and METIS weights are positive whole numbers: write Matrix Market instead"
+        ))),
+    }
+}

@@ -1,0 +1,51 @@
+//! n-step returns out of a memory: rewards summed up to n steps ahead, and where the rest of the return is to be read.
+
+use crate::episode_memory::{Ending, EpisodeMemory, Transition};
+
+/// The first n rewards from a transition on, and the state at which the rest is estimated.
+///
+/// The target is `reward_sum + discount * value(picks[..bootstrap_step])`, or `reward_sum` alone without a bootstrap step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NStep {
+    /// r_0 + gamma r_1 + ... over the rewards that are there, at most n.
+    pub reward_sum: f32,
+    /// How many picks lead to the state after the last summed reward; `None` when that state is terminal.
+    pub bootstrap_step: Option<u32>,
+    /// gamma to the number of summed rewards; 0 when the state after them is terminal.
+    pub discount: f32,
+    /// How the episode stands there, when the sum reached its last recorded step; `None` when it goes on.
+    pub ending: Option<Ending>,
+}
+
+impl EpisodeMemory {
+    /// The n-step return from `transition`; `None` when it is stale.
+    ///
+    /// An episode that was truncated or is still running gives fewer than n rewards near its end, and a bootstrap step at the
+    /// last state it reached; only a terminated one has nothing more to come.
+    ///
+    /// # Panics
+    /// When `n` is 0.
+    ///
+    /// # Source
+    /// Sutton and Barto, Reinforcement Learning, 2nd ed., section 7.1, equation 7.1.
+    pub fn n_step(&self, transition: &Transition, n: u32, gamma: f32) -> Option<NStep> {
+        assert!(n > 0, "an n-step return has at least one reward");
+        let episode = self.episode_of(transition)?;
+        let last = episode
+            .end()
+            .min(transition.generation.saturating_add(u64::from(n)));
+        let (mut reward_sum, mut discount) = (0.0, 1.0);
+        for generation in transition.generation..last {
+            reward_sum += discount * self.slot(generation).reward;
+            discount *= gamma;
+        }
+        let ending = (last == episode.end()).then_some(episode.ending);
+        let is_terminal = ending == Some(Ending::Terminated);
+        Some(NStep {
+            reward_sum,
+            bootstrap_step: (!is_terminal).then_some((last - episode.first) as u32),
+            discount: if is_terminal { 0.0 } else { discount },
+            ending,
+        })
+    }
+}

@@ -1,0 +1,127 @@
+//! What can go wrong while a problem is solved or a policy is trained.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use shardgraph_collectives::CommError;
+use shardgraph_layers::autodiff;
+
+/// An error of this crate.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+}
+
+/// The kinds of [`Error`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A setting or a file that cannot be right; the payload says what and what would be.
+    Input(String),
+    /// A file that could not be read or written.
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A graph could not be read or generated.
+    Graph(shardgraph_graph::Error),
+    /// An operation of the policy failed.
+    Model(autodiff::Error),
+    /// A rank was lost or did not answer in time.
+    Comm(CommError),
+    /// An answer that failed its own check; the payload says where. This is a defect of the program.
+    Verification(String),
+    /// A state that the program never reaches when it is right; the payload says which.
+    Internal(String),
+}
+
+impl Error {
+    /// The kind of this error.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.kind
+    }
+
+    /// The failed collective operation, where that is the cause.
+    pub fn comm_error(&self) -> Option<&CommError> {
+        match &self.kind {
+            ErrorKind::Comm(error) => Some(error),
+            ErrorKind::Model(error) => error.comm_error(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn input(text: impl Into<String>) -> Self {
+        ErrorKind::Input(text.into()).into()
+    }
+
+    pub(crate) fn internal(text: impl Into<String>) -> Self {
+        ErrorKind::Internal(text.into()).into()
+    }
+
+    pub(crate) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_path_buf();
+        move |source| ErrorKind::Io { path, source }.into()
+    }
+}
+
+impl From<ErrorKind> for Error {
+    fn from(kind: ErrorKind) -> Self {
+        Self { kind }
+    }
+}
+
+impl From<autodiff::Error> for Error {
+    fn from(error: autodiff::Error) -> Self {
+        ErrorKind::Model(error).into()
+    }
+}
+
+impl From<CommError> for Error {
+    fn from(error: CommError) -> Self {
+        ErrorKind::Comm(error).into()
+    }
+}
+
+impl From<shardgraph_graph::Error> for Error {
+    fn from(error: shardgraph_graph::Error) -> Self {
+        ErrorKind::Graph(error).into()
+    }
+}
+
+impl From<shardgraph_environments::Error> for Error {
+    fn from(error: shardgraph_environments::Error) -> Self {
+        Self::internal(error.to_string())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            ErrorKind::Input(text) => f.write_str(text),
+            ErrorKind::Io { path, source } => write!(f, "{}: {source}", path.display()),
+            ErrorKind::Graph(error) => error.fmt(f),
+            ErrorKind::Model(error) => error.fmt(f),
+            ErrorKind::Comm(error) => error.fmt(f),
+            ErrorKind::Verification(text) => {
+                write!(f, "the answer failed its check, please report this: {text}")
+            }
+            ErrorKind::Internal(text) => {
+                write!(f, "the program contradicts itself, please report this: {text}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.kind {
+            ErrorKind::Io { source, .. } => Some(source),
+            ErrorKind::Graph(error) => Some(error),
+            ErrorKind::Model(error) => Some(error),
+            ErrorKind::Comm(error) => Some(error),
+            _ => None,
+        }
+    }
+}

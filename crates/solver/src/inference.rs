@@ -1,0 +1,182 @@
+//! Parallel inference (OpenGraphGym-MG, algorithm 4) as one rank runs it.
+
+use std::sync::Arc;
+
+use shardgraph_device::Device;
+use shardgraph_graph::Graph;
+use shardgraph_layers::autodiff::{
+    BatchLayout, Ctx, Eager, Group, Propagation, RowShard,
+};
+use shardgraph_layers::{Path, ScoreTable, StateBatch};
+use shardgraph_shard::Partition;
+
+use crate::residual::{Ranks, Residual};
+use crate::select::TopD;
+use crate::{Error, Select, TrainedPolicy};
+
+/// What one rank needs to score the nodes of a residual graph.
+pub(crate) enum Scorer<'a> {
+    /// The closed form of the two-layer policy.
+    Table(ScoreTable),
+    /// The model itself, on any path.
+    Model(ModelScorer<'a>),
+}
+
+/// The model over one rank's rows.
+pub(crate) struct ModelScorer<'a> {
+    pub(crate) policy: &'a TrainedPolicy,
+    pub(crate) device: Device,
+    pub(crate) path: Path,
+    pub(crate) shard: RowShard,
+    pub(crate) partition: Partition,
+    /// The graph, where its edges have weights.
+    pub(crate) weighted: Option<&'a Graph>,
+    /// Which nodes have been picked.
+    pub(crate) removed: Vec<bool>,
+}
+
+/// The picks of a whole episode.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Episode {
+    /// Nodes in the order in which they entered the cover.
+    pub(crate) cover: Vec<u32>,
+    /// Policy evaluations.
+    pub(crate) n_steps: u64,
+}
+
+/// How an episode is run.
+pub(crate) struct Rules<'a> {
+    pub(crate) select: Select,
+    pub(crate) keep_isolated: bool,
+    pub(crate) n_nodes: u32,
+    /// Called after each step with the candidates left and the cover's size.
+    pub(crate) progress: &'a mut dyn FnMut(u32, usize),
+}
+
+/// Runs an episode to its end: score, agree on the best, remove (algorithm 4, lines 3 to 12).
+pub(crate) fn run_episode(
+    residual: &mut dyn Residual,
+    policy: &TrainedPolicy,
+    scorer: &mut Scorer<'_>,
+    rules: Rules<'_>,
+    ranks: &mut Ranks<'_>,
+) -> Result<Episode, Error> {
+    let mut episode = Episode::default();
+    while residual.n_candidates() > 0 {
+        let n_candidates = residual.n_candidates();
+        let n_picks = rules.select.n_picks(n_candidates, rules.n_nodes);
+        let scale = policy.config.adjacency_scale.of(residual.max_degree());
+        let mut top = TopD::new(n_picks);
+        match scorer {
+            Scorer::Table(table) => residual.offer(table, scale, &mut top),
+            Scorer::Model(model) => model.offer(residual, scale, &mut top, ranks)?,
+        }
+        let picks = top.agree(ranks)?;
+        let before = episode.cover.len();
+        residual.remove(&picks, rules.keep_isolated, ranks, &mut episode.cover)?;
+        if episode.cover.len() == before {
+            return Err(Error::internal("a step with candidates picked no node"));
+        }
+        if let Scorer::Model(model) = scorer {
+            for &pick in &episode.cover[before..] {
+                model.removed[pick as usize] = true;
+            }
+        }
+        episode.n_steps += 1;
+        (rules.progress)(residual.n_candidates(), episode.cover.len());
+    }
+    Ok(episode)
+}
+
+impl ModelScorer<'_> {
+    fn offer(
+        &self,
+        residual: &dyn Residual,
+        scale: f32,
+        top: &mut TopD,
+        ranks: &mut Ranks<'_>,
+    ) -> Result<(), Error> {
+        let scores = self.scores(residual, scale, ranks)?;
+        let first = self.partition.range(ranks.comm.rank()).start;
+        residual.for_each_own(&mut |node, _, _| top.offer(scores[(node - first) as usize], node));
+        Ok(())
+    }
+
+    /// The node scores of all own rows, without the state's constant.
+    pub(crate) fn scores(
+        &self,
+        residual: &dyn Residual,
+        scale: f32,
+        ranks: &mut Ranks<'_>,
+    ) -> Result<Vec<f32>, Error> {
+        let batch = self.state(residual, scale, ranks.comm.rank())?;
+        let mut ctx = Eager::new(&self.device, ranks.comm, &self.policy.params)
+            .with_deadline(ranks.deadline);
+        let model = self.policy.model;
+        let embed = model.embedding.embed(&mut ctx, &batch, self.path)?;
+        let scores = model.head.node_values(&mut ctx, embed, &batch.layout)?;
+        debug_assert_eq!(ctx.shape(scores).rows, batch.layout.n_rows());
+        Ok(ctx.values(scores)?)
+    }
+
+    fn state(&self, residual: &dyn Residual, scale: f32, rank: u32) -> Result<StateBatch, Error> {
+        let own = self.partition.range(rank);
+        let group = Group {
+            partition: self.partition.clone(),
+            n_states: 1,
+        };
+        let layout = Arc::new(BatchLayout::new(vec![group], rank));
+        let mut edge = vec![0.0; 2 * own.len()];
+        let mut neighbor_degree = vec![0.0; own.len()];
+        residual.for_each_own(&mut |node, degree, d2| {
+            let row = (node - own.start) as usize;
+            edge[2 * row] = degree as f32 * scale;
+            neighbor_degree[row] = d2 as f32 * (scale * scale);
+        });
+        if let Some(graph) = self.weighted {
+            self.sum_weights(graph, own.start, scale, &mut edge);
+        }
+        let node = own.map(|v| f32::from(u8::from(self.removed[v as usize])));
+        let propagation = self.propagation(&layout, scale)?;
+        Ok(StateBatch {
+            layout,
+            node: node.collect(),
+            edge,
+            neighbor_degree,
+            propagation,
+        })
+    }
+
+    fn propagation(
+        &self,
+        layout: &Arc<BatchLayout>,
+        scale: f32,
+    ) -> Result<Option<Arc<Propagation>>, Error> {
+        let keep = self.removed.iter().map(|&gone| f32::from(u8::from(!gone)));
+        let propagation = Propagation::new(
+            Arc::clone(layout),
+            vec![self.shard.clone()],
+            vec![keep.collect()],
+            vec![scale],
+        )?;
+        Ok(Some(Arc::new(propagation)))
+    }
+
+    /// Weights have no incremental form: the sums of positive and negative weights to residual neighbours.
+    fn sum_weights(&self, graph: &Graph, first: u32, scale: f32, edge: &mut [f32]) {
+        for (i, sums) in edge.chunks_exact_mut(2).enumerate() {
+            let node = first + i as u32;
+            sums.fill(0.0);
+            if self.removed[node as usize] {
+                continue;
+            }
+            let weights = graph.weights_of(node).unwrap_or(&[]);
+            for (&u, &weight) in graph.neighbors(node).iter().zip(weights) {
+                if !self.removed[u as usize] {
+                    let weight = weight * scale;
+                    sums[usize::from(weight < 0.0)] += weight.abs();
+                }
+            }
+        }
+    }
+}

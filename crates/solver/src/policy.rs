@@ -1,0 +1,262 @@
+//! A trained policy and its file: safetensors weights with the model's configuration in the header.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use safetensors::SafeTensors;
+use safetensors::tensor::{Dtype, TensorView};
+use serde::{Deserialize, Serialize};
+use shardgraph_graph::{random, write_atomic};
+use shardgraph_layers::autodiff::Params;
+use shardgraph_layers::{Policy, PolicyShape};
+
+use crate::Error;
+
+/// The header key that holds the configuration.
+const HEADER_KEY: &str = "shardgraph.policy";
+/// What this version writes and reads.
+const SCHEMA_VERSION: u32 = 1;
+/// Widest embedding that a file may ask for: a bound on what a malformed file can make us allocate.
+const MAX_EMBED_DIM: usize = 4096;
+
+static DEFAULT_POLICY: &[u8] = include_bytes!("../policies/mvc-default.safetensors");
+
+/// What the weights of edges mean to a policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
+pub enum AdjacencyScale {
+    /// Edges of a residual graph weigh 1 / its largest degree, so that one policy serves graphs of any size.
+    #[default]
+    LargestDegree,
+    /// Edges weigh 1, as the paper has it.
+    One,
+}
+
+impl AdjacencyScale {
+    /// The weight of an edge in a residual graph with this largest degree.
+    pub fn of(self, max_degree: u32) -> f32 {
+        match self {
+            Self::LargestDegree => 1.0 / max_degree.max(1) as f32,
+            Self::One => 1.0,
+        }
+    }
+}
+
+/// The model that a policy's weights belong to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyConfig {
+    /// Version of this record; 1.
+    pub schema_version: u32,
+    /// The problem: "mvc".
+    pub problem: String,
+    /// K, the width of an embedding.
+    pub embed_dim: usize,
+    /// L, the rounds of neighbour sums.
+    pub n_layers: usize,
+    /// What edges weigh.
+    pub adjacency_scale: AdjacencyScale,
+}
+
+impl PolicyConfig {
+    /// A minimum vertex cover model.
+    pub fn new(embed_dim: usize, n_layers: usize, adjacency_scale: AdjacencyScale) -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            problem: "mvc".to_string(),
+            embed_dim,
+            n_layers,
+            adjacency_scale,
+        }
+    }
+
+    /// The sizes of the model.
+    pub fn shape(&self) -> PolicyShape {
+        PolicyShape {
+            embed_dim: self.embed_dim,
+            n_layers: self.n_layers,
+            n_node_features: 0,
+        }
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let wrong = |what: String| Err(Error::input(what));
+        if self.schema_version != SCHEMA_VERSION {
+            return wrong(format!(
+                "policy version {} is not known here: this program reads version {SCHEMA_VERSION}",
+                self.schema_version
+            ));
+        }
+        if self.problem != "mvc" {
+            return wrong(format!("the policy is for problem `{}`, not mvc", self.problem));
+        }
+        if !(1..=MAX_EMBED_DIM).contains(&self.embed_dim) || !(1..=64).contains(&self.n_layers) {
+            return wrong(format!(
+                "a policy has 1 to {MAX_EMBED_DIM} embedding columns and 1 to 64 layers, not {} and {}",
+                self.embed_dim, self.n_layers
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A model with its weights.
+///
+/// ```
+/// use shardgraph_solver::TrainedPolicy;
+/// let policy = TrainedPolicy::shipped()?;
+/// assert_eq!(policy.config.problem, "mvc");
+/// # Ok::<(), shardgraph_solver::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct TrainedPolicy {
+    /// The model's configuration.
+    pub config: PolicyConfig,
+    /// The model over its parameters.
+    pub model: Policy,
+    /// The weights `theta1` to `theta7`.
+    pub params: Params,
+    /// Where the policy comes from, for reports.
+    pub source: String,
+}
+
+impl TrainedPolicy {
+    /// A model with normally distributed weights (mean 0), drawn from the seed's stream "policy".
+    ///
+    /// # Errors
+    /// When the configuration cannot be right.
+    pub fn random(config: PolicyConfig, seed: u64, std_dev: f32) -> Result<Self, Error> {
+        config.check()?;
+        let mut stream = random::Stream::new(seed, "policy", 0);
+        Self::build(config, &mut || std_dev * stream.normal() as f32, format!("random, seed {seed}"))
+    }
+
+    /// The policy that comes with the program, trained by it on 20-node graphs (`cargo xtask repro train-default`).
+    ///
+    /// # Errors
+    /// When the embedded file is not a policy, which a test rules out.
+    pub fn shipped() -> Result<Self, Error> {
+        Self::from_bytes(DEFAULT_POLICY, "shipped mvc-default")
+    }
+
+    /// Reads a policy file.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is no policy of this version.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let bytes = std::fs::read(path).map_err(Error::io(path))?;
+        Self::from_bytes(&bytes, &path.display().to_string())
+    }
+
+    fn from_bytes(bytes: &[u8], source: &str) -> Result<Self, Error> {
+        let wrong = |why: String| Error::input(format!("{source}: {why}"));
+        let (_, header) = SafeTensors::read_metadata(bytes)
+            .map_err(|e| wrong(format!("this is no safetensors file: {e}")))?;
+        let config = header
+            .metadata()
+            .as_ref()
+            .and_then(|metadata| metadata.get(HEADER_KEY))
+            .ok_or_else(|| wrong(format!("the header has no `{HEADER_KEY}`: these weights are no shardgraph policy")))?;
+        let config: PolicyConfig = serde_json::from_str(config)
+            .map_err(|e| wrong(format!("the policy's configuration: {e}")))?;
+        config.check().map_err(|e| wrong(e.to_string()))?;
+        let tensors = SafeTensors::deserialize(bytes).map_err(|e| wrong(e.to_string()))?;
+        let mut policy = Self::build(config, &mut || 0.0, source.to_string())?;
+        let flat = read_params(&tensors, &policy.params).map_err(wrong)?;
+        policy.params.set_flat(&flat)?;
+        Ok(policy)
+    }
+
+    fn build(
+        config: PolicyConfig,
+        init: &mut dyn FnMut() -> f32,
+        source: String,
+    ) -> Result<Self, Error> {
+        let mut params = Params::new();
+        let model = Policy::build(&mut params, config.shape(), init)?;
+        Ok(Self {
+            config,
+            model,
+            params,
+            source,
+        })
+    }
+
+    /// Writes the policy as one file, atomically.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), Error> {
+        let config = serde_json::to_string(&self.config)
+            .map_err(|e| Error::internal(format!("a configuration without JSON form: {e}")))?;
+        let bytes = write_tensors(
+            &[(String::new(), self.params.clone())],
+            BTreeMap::from([(HEADER_KEY.to_string(), config)]),
+        )?;
+        write_atomic(path, |out| out.write_all(&bytes)).map_err(Error::io(path))
+    }
+}
+
+/// The weights of each set under its prefix, as one safetensors file.
+pub(crate) fn write_tensors(
+    sets: &[(String, Params)],
+    header: BTreeMap<String, String>,
+) -> Result<Vec<u8>, Error> {
+    let mut tensors = Vec::new();
+    for (prefix, params) in sets {
+        for id in params.ids() {
+            let bytes = params.values_of(id).iter().flat_map(|x| x.to_le_bytes());
+            let shape = vec![params.shape(id).rows, params.shape(id).cols];
+            tensors.push((
+                format!("{prefix}{}", params.name(id)),
+                shape,
+                bytes.collect::<Vec<u8>>(),
+            ));
+        }
+    }
+    let views: Result<Vec<_>, _> = tensors
+        .iter()
+        .map(|(name, shape, bytes)| {
+            TensorView::new(Dtype::F32, shape.clone(), bytes).map(|view| (name.clone(), view))
+        })
+        .collect();
+    let failed = |e| Error::internal(format!("safetensors refused: {e}"));
+    // The header is a hash map in the library's interface; with one entry its order is fixed.
+    let header = Some(header.into_iter().collect());
+    safetensors::serialize(views.map_err(failed)?, header).map_err(failed)
+}
+
+/// The flat values of all parameters, checked for names, shapes, type and finiteness.
+pub(crate) fn read_params(tensors: &SafeTensors<'_>, params: &Params) -> Result<Vec<f32>, String> {
+    read_params_under(tensors, "", params)
+}
+
+pub(crate) fn read_params_under(
+    tensors: &SafeTensors<'_>,
+    prefix: &str,
+    params: &Params,
+) -> Result<Vec<f32>, String> {
+    let mut flat = Vec::with_capacity(params.flat().len());
+    for id in params.ids() {
+        let name = format!("{prefix}{}", params.name(id));
+        let view = tensors
+            .tensor(&name)
+            .map_err(|_| format!("the tensor `{name}` is missing"))?;
+        let shape = params.shape(id);
+        if view.dtype() != Dtype::F32 || view.shape() != [shape.rows, shape.cols] {
+            return Err(format!(
+                "`{name}` is {:?} {:?}, expected F32 {shape}",
+                view.dtype(),
+                view.shape()
+            ));
+        }
+        for (i, bytes) in view.data().chunks_exact(4).enumerate() {
+            let value = f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+            if !value.is_finite() {
+                return Err(format!("`{name}`, element {i} is {value}: weights are finite"));
+            }
+            flat.push(value);
+        }
+    }
+    Ok(flat)
+}

@@ -1,0 +1,232 @@
+//! The residual graph over adjacency lists.
+
+use std::ops::Range;
+
+use shardgraph_collectives::Op;
+use shardgraph_graph::Graph;
+use shardgraph_layers::ScoreTable;
+use shardgraph_shard::{CsrShard, Partition};
+
+use super::degree_order::DegreeOrder;
+use super::degrees::Degrees;
+use super::{Ranks, Residual, offer_while};
+use crate::Error;
+use crate::select::TopD;
+
+/// For each node its neighbours among the own nodes: what increments read.
+pub(crate) enum NeighborLists<'a> {
+    /// A world of one rank owns every node: the graph's own lists.
+    Whole(&'a Graph),
+    /// All rows restricted to own columns ([`CsrShard::by_columns`]).
+    Columns(CsrShard),
+}
+
+impl<'a> NeighborLists<'a> {
+    pub(crate) fn cut(graph: &'a Graph, partition: &Partition, rank: u32) -> Self {
+        match partition.n_ranks() {
+            1 => Self::Whole(graph),
+            _ => Self::Columns(CsrShard::by_columns(graph, partition.range(rank))),
+        }
+    }
+
+    #[inline]
+    fn of(&self, node: u32) -> &[u32] {
+        match self {
+            Self::Whole(graph) => graph.neighbors(node),
+            Self::Columns(shard) => shard.row(node),
+        }
+    }
+}
+
+/// Degrees of all nodes and neighbour degrees of own nodes, over lists.
+pub(crate) struct ListsResidual<'a> {
+    lists: NeighborLists<'a>,
+    own: Range<u32>,
+    degrees: Degrees,
+    /// By own node; meaningless (and wrapping) for nodes without a residual edge.
+    d2: Vec<u64>,
+    order: DegreeOrder,
+    neighbors: Vec<u32>,
+}
+
+impl<'a> ListsResidual<'a> {
+    pub(crate) fn new(
+        lists: NeighborLists<'a>,
+        partition: &Partition,
+        ranks: &mut Ranks<'_>,
+    ) -> Result<Self, Error> {
+        let own = partition.range(ranks.comm.rank());
+        let n_nodes = partition.n_rows();
+        let mut own_degrees = vec![0u32; own.len()];
+        for u in 0..n_nodes {
+            for &w in lists.of(u) {
+                own_degrees[(w - own.start) as usize] += 1;
+            }
+        }
+        let degrees = gather_degrees(own_degrees, partition, ranks)?;
+        let mut d2 = vec![0u64; own.len()];
+        for u in 0..n_nodes {
+            for &w in lists.of(u) {
+                d2[(w - own.start) as usize] += u64::from(degrees[u as usize]);
+            }
+        }
+        Ok(Self {
+            lists,
+            order: DegreeOrder::new(&degrees[own.start as usize..own.end as usize]),
+            degrees: Degrees::new(degrees),
+            d2,
+            own,
+            neighbors: Vec::new(),
+        })
+    }
+
+    /// The residual neighbours of each pick that are own, and how many for each pick.
+    fn own_neighbors(&self, picks: &[u32]) -> (Vec<u32>, Vec<u32>) {
+        let (mut counts, mut nodes) = (Vec::new(), Vec::new());
+        for &pick in picks {
+            let before = nodes.len();
+            let residual = |&&u: &&u32| self.degrees.get(u as usize) > 0;
+            nodes.extend(self.lists.of(pick).iter().filter(residual));
+            counts.push((nodes.len() - before) as u32);
+        }
+        (counts, nodes)
+    }
+
+    fn remove_one(&mut self, pick: u32) {
+        let pick_degree = self.degrees.get(pick as usize);
+        self.degrees.clear(pick as usize);
+        if self.own.contains(&pick) {
+            let local = pick - self.own.start;
+            (1..=pick_degree).rev().for_each(|degree| self.order.fall(local, degree));
+        }
+        for &u in &self.neighbors {
+            if self.own.contains(&u) {
+                let local = u - self.own.start;
+                self.order.fall(local, self.degrees.get(u as usize));
+                let d2 = &mut self.d2[local as usize];
+                *d2 = d2.wrapping_sub(u64::from(pick_degree));
+            }
+            self.degrees.decrement(u as usize);
+            for &w in self.lists.of(u) {
+                let d2 = &mut self.d2[(w - self.own.start) as usize];
+                *d2 = d2.wrapping_sub(1);
+            }
+        }
+    }
+}
+
+/// Own degrees of every rank, in node order.
+pub(crate) fn gather_degrees(
+    own: Vec<u32>,
+    partition: &Partition,
+    ranks: &mut Ranks<'_>,
+) -> Result<Vec<u32>, Error> {
+    if ranks.comm.size() == 1 {
+        return Ok(own);
+    }
+    let mut all = vec![0u32; partition.n_rows() as usize];
+    let op = Op::AllGatherV {
+        send: (&own[..]).into(),
+        recv: (&mut all[..]).into(),
+        counts: &partition.counts(),
+    };
+    ranks.comm.run(op, ranks.deadline)?;
+    Ok(all)
+}
+
+/// Lists of every rank for every pick: `(counts[rank * n_picks + pick], nodes)`, rank by rank.
+fn gather_lists(
+    own: (Vec<u32>, Vec<u32>),
+    ranks: &mut Ranks<'_>,
+) -> Result<(Vec<u32>, Vec<u32>), Error> {
+    let (own_counts, own_nodes) = own;
+    let size = ranks.comm.size() as usize;
+    if size == 1 {
+        return Ok((own_counts, own_nodes));
+    }
+    let n_picks = own_counts.len();
+    let mut counts = vec![0u32; n_picks * size];
+    let op = Op::AllGather {
+        send: (&own_counts[..]).into(),
+        recv: (&mut counts[..]).into(),
+    };
+    ranks.comm.run(op, ranks.deadline)?;
+    let of_rank = |rank: &[u32]| rank.iter().map(|&count| count as usize).sum();
+    let per_rank: Vec<usize> = counts.chunks(n_picks).map(of_rank).collect();
+    let mut nodes = vec![0u32; per_rank.iter().sum()];
+    let op = Op::AllGatherV {
+        send: (&own_nodes[..]).into(),
+        recv: (&mut nodes[..]).into(),
+        counts: &per_rank,
+    };
+    ranks.comm.run(op, ranks.deadline)?;
+    Ok((counts, nodes))
+}
+
+impl Residual for ListsResidual<'_> {
+    fn n_candidates(&self) -> u32 {
+        self.degrees.n_candidates()
+    }
+
+    fn max_degree(&self) -> u32 {
+        self.degrees.max()
+    }
+
+    fn for_each_own(&self, f: &mut dyn FnMut(u32, u32, u64)) {
+        for (node, &d2) in self.own.clone().zip(&self.d2) {
+            let degree = self.degrees.get(node as usize);
+            if degree > 0 {
+                f(node, degree, d2);
+            }
+        }
+    }
+
+    /// Goes through the candidates by falling degree `x` and stops where no score can be good enough any more: a score
+    /// is `x g(y / x)`, and no mean neighbour degree `y / x` exceeds the largest degree.
+    fn offer(&self, table: &ScoreTable, scale: f32, top: &mut TopD) {
+        let largest_ratio = self.degrees.max() as f32 * scale;
+        let bound = table.bound_per_degree(largest_ratio * (1.0 + 4.0 * f32::EPSILON));
+        let falling = self.order.falling().map(|local| {
+            let node = self.own.start + local;
+            (node, self.degrees.get(node as usize), self.d2[local as usize])
+        });
+        // With a negative bound the smaller degrees could be better: then all are offered.
+        let worthwhile = |&(_, degree, _): &(u32, u32, u64), top: &TopD| {
+            bound <= 0.0 || degree as f32 * scale * bound * (1.0 + 4.0 * f32::EPSILON) >= top.bar()
+        };
+        offer_while(falling, worthwhile, table, scale, top);
+    }
+
+    fn remove(
+        &mut self,
+        picks: &[u32],
+        keep_isolated: bool,
+        ranks: &mut Ranks<'_>,
+        cover: &mut Vec<u32>,
+    ) -> Result<(), Error> {
+        let (counts, nodes) = gather_lists(self.own_neighbors(picks), ranks)?;
+        let starts: Vec<usize> = counts
+            .iter()
+            .scan(0, |end, &count| {
+                let start = *end;
+                *end += count as usize;
+                Some(start)
+            })
+            .collect();
+        for (i, &pick) in picks.iter().enumerate() {
+            if self.degrees.get(pick as usize) == 0 && !keep_isolated {
+                continue;
+            }
+            self.neighbors.clear();
+            for list in (i..counts.len()).step_by(picks.len()) {
+                let own = &nodes[starts[list]..][..counts[list] as usize];
+                // An earlier pick of this step, or a node that it left without an edge, is a neighbour no more.
+                let residual = |&&u: &&u32| self.degrees.get(u as usize) > 0;
+                self.neighbors.extend(own.iter().filter(residual));
+            }
+            self.remove_one(pick);
+            cover.push(pick);
+        }
+        Ok(())
+    }
+}

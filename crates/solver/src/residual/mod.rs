@@ -1,0 +1,75 @@
+//! The residual graph of an episode on one rank: degrees and neighbour degrees, kept exact by integer increments.
+//!
+//! The graph itself is never edited (DESIGN, invariant 3). Every rank knows all residual degrees; the neighbours' degree
+//! sums `d2` are kept for own nodes only. Removing `v` takes its residual neighbours `N(v)` from all ranks, after which
+//! every update is local: `deg_u -= 1` and `d2_u -= deg_v` for `u` in `N(v)`, and `d2_w -= |N(w) ∩ N(v)|` for all `w`.
+
+mod bits;
+mod degree_order;
+mod degrees;
+mod lists;
+
+#[cfg(test)]
+mod tests;
+
+use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_layers::ScoreTable;
+
+use crate::Error;
+use crate::select::TopD;
+
+pub(crate) use bits::BitsResidual;
+pub(crate) use lists::{ListsResidual, NeighborLists};
+
+/// A rank's connection to the others.
+pub(crate) struct Ranks<'a> {
+    pub(crate) comm: &'a mut Comm,
+    pub(crate) deadline: Deadline,
+}
+
+/// What inference needs of a residual graph; implemented over adjacency lists and over a bit matrix.
+pub(crate) trait Residual {
+    /// Nodes with a residual edge, on all ranks: the candidates.
+    fn n_candidates(&self) -> u32;
+
+    /// The largest residual degree on all ranks.
+    fn max_degree(&self) -> u32;
+
+    /// Calls `f(node, degree, d2)` for each own candidate, ascending by node.
+    fn for_each_own(&self, f: &mut dyn FnMut(u32, u32, u64));
+
+    /// Offers each own candidate with its score by the table; degrees are scaled by `scale`.
+    fn offer(&self, table: &ScoreTable, scale: f32, top: &mut TopD);
+
+    /// Removes the picks one after the other and appends the removed ones to `cover`. A pick that earlier ones of this
+    /// step have left without an edge is left out, unless `keep_isolated`.
+    fn remove(
+        &mut self,
+        picks: &[u32],
+        keep_isolated: bool,
+        ranks: &mut Ranks<'_>,
+        cover: &mut Vec<u32>,
+    ) -> Result<(), Error>;
+}
+
+/// Offers candidates as long as `worthwhile` says so: the loop that both forms share.
+#[inline]
+pub(crate) fn offer_while(
+    candidates: impl Iterator<Item = (u32, u32, u64)>,
+    worthwhile: impl Fn(&(u32, u32, u64), &TopD) -> bool,
+    table: &ScoreTable,
+    scale: f32,
+    top: &mut TopD,
+) {
+    let scale2 = scale * scale;
+    let mut hint = 0;
+    for candidate in candidates {
+        if !worthwhile(&candidate, top) {
+            return;
+        }
+        let (node, degree, d2) = candidate;
+        // d2 < 2^63 on any graph that fits in memory, and the signed conversion is one instruction.
+        let (x, y) = (degree as f32 * scale, d2 as i64 as f32 * scale2);
+        top.offer(table.score_near(x, y, &mut hint), node);
+    }
+}

@@ -1,0 +1,235 @@
+//! Checkpoints: a folder with the run's whole state, complete once its MANIFEST is there.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use safetensors::SafeTensors;
+use safetensors::tensor::{Dtype, TensorView};
+use serde::{Deserialize, Serialize};
+use shardgraph_graph::write_atomic;
+use shardgraph_replay::EpisodeMemory;
+
+use super::TrainConfig;
+use super::trainer::Trainer;
+use crate::Error;
+
+const SCHEMA_VERSION: u32 = 1;
+const STATE: &str = "state.safetensors";
+const RUN: &str = "run.json";
+const MANIFEST: &str = "MANIFEST";
+/// Complete checkpoints that stay.
+const KEPT: usize = 2;
+
+/// What `run.json` holds: the settings and the counters that key all random streams.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Run {
+    schema_version: u32,
+    config: TrainConfig,
+    step: u64,
+    n_episodes: u64,
+    adam_steps: u64,
+    /// The running episode; absent before the first.
+    episode: Option<RunningEpisode>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RunningEpisode {
+    graph_id: u64,
+    picks: Vec<u32>,
+}
+
+/// One line a file in the MANIFEST.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    file: String,
+    bytes: u64,
+    fnv1a64: String,
+}
+
+/// Writes the checkpoint of the present step and removes old ones.
+pub(super) fn write(folder: &Path, trainer: &Trainer) -> Result<(), Error> {
+    let target = folder.join(format!("checkpoint-{:010}", trainer.step));
+    fs::create_dir_all(&target).map_err(Error::io(&target))?;
+    let run = Run {
+        schema_version: SCHEMA_VERSION,
+        config: trainer.config.clone(),
+        step: trainer.step,
+        n_episodes: trainer.n_episodes,
+        adam_steps: trainer.adam.n_steps,
+        episode: (trainer.n_episodes > 0).then(|| RunningEpisode {
+            graph_id: trainer.graph_id,
+            picks: trainer.running_picks().to_vec(),
+        }),
+    };
+    let run = to_json(&run)?;
+    let state = state_bytes(trainer)?;
+    let files = [(STATE, &state[..]), (RUN, run.as_bytes())];
+    let mut manifest = String::new();
+    for (file, bytes) in files {
+        let path = target.join(file);
+        write_atomic(&path, |out| out.write_all(bytes)).map_err(Error::io(&path))?;
+        let entry = Entry {
+            file: file.to_string(),
+            bytes: bytes.len() as u64,
+            fnv1a64: format!("{:016x}", fnv1a64(bytes)),
+        };
+        manifest += &serde_json::to_string(&entry).map_err(no_json)?;
+        manifest.push('\n');
+    }
+    let path = target.join(MANIFEST);
+    write_atomic(&path, |out| out.write_all(manifest.as_bytes())).map_err(Error::io(&path))?;
+    remove_old(folder)
+}
+
+/// The newest complete checkpoint of a folder, if there is one.
+pub(super) fn newest(folder: &Path) -> Result<Option<PathBuf>, Error> {
+    let complete = |path: &PathBuf| verified(path).is_ok();
+    Ok(listed(folder)?.into_iter().rev().find(complete))
+}
+
+/// Checkpoint folders, oldest first, complete or not.
+fn listed(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(Error::io(folder))? {
+        let path = entry.map_err(Error::io(folder))?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        if name.is_some_and(|name| name.starts_with("checkpoint-")) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn remove_old(folder: &Path) -> Result<(), Error> {
+    let all = listed(folder)?;
+    for path in &all[..all.len().saturating_sub(KEPT)] {
+        fs::remove_dir_all(path).map_err(Error::io(path))?;
+    }
+    Ok(())
+}
+
+/// The files of a checkpoint, checked against its MANIFEST.
+fn verified(checkpoint: &Path) -> Result<BTreeMap<String, Vec<u8>>, Error> {
+    let path = checkpoint.join(MANIFEST);
+    let manifest = fs::read_to_string(&path).map_err(Error::io(&path))?;
+    let mut files = BTreeMap::new();
+    for line in manifest.lines() {
+        let entry: Entry = serde_json::from_str(line)
+            .map_err(|e| Error::input(format!("{}: {e}", path.display())))?;
+        let file = checkpoint.join(&entry.file);
+        let bytes = fs::read(&file).map_err(Error::io(&file))?;
+        let hash = format!("{:016x}", fnv1a64(&bytes));
+        if bytes.len() as u64 != entry.bytes || hash != entry.fnv1a64 {
+            return Err(Error::input(format!(
+                "{}: the file is damaged: its MANIFEST says {} bytes with hash {}",
+                file.display(),
+                entry.bytes,
+                entry.fnv1a64
+            )));
+        }
+        files.insert(entry.file, bytes);
+    }
+    Ok(files)
+}
+
+/// Rebuilds the run of a checkpoint; `steps` replaces the number of steps to go to.
+pub(super) fn read(checkpoint: &Path, steps: Option<u64>) -> Result<Trainer, Error> {
+    let wrong = |why: String| Error::input(format!("{}: {why}", checkpoint.display()));
+    let files = verified(checkpoint)?;
+    let file = |name: &str| {
+        let missing = || wrong(format!("the MANIFEST names no {name}"));
+        files.get(name).ok_or_else(missing)
+    };
+    let run: Run = serde_json::from_slice(file(RUN)?)
+        .map_err(|e| wrong(format!("{RUN}: {e}")))?;
+    if run.schema_version != SCHEMA_VERSION {
+        return Err(wrong(format!(
+            "version {} is not known here: this program reads version {SCHEMA_VERSION}",
+            run.schema_version
+        )));
+    }
+    let mut config = run.config;
+    config.steps = steps.unwrap_or(config.steps);
+    let mut trainer = Trainer::new(config)?;
+    trainer.step = run.step;
+    trainer.n_episodes = run.n_episodes;
+    trainer.adam.n_steps = run.adam_steps;
+    restore_tensors(&mut trainer, file(STATE)?).map_err(wrong)?;
+    if let Some(episode) = run.episode {
+        trainer.restore_episode(episode.graph_id, &episode.picks)?;
+    }
+    Ok(trainer)
+}
+
+fn restore_tensors(trainer: &mut Trainer, bytes: &[u8]) -> Result<(), String> {
+    let tensors = SafeTensors::deserialize(bytes).map_err(|e| e.to_string())?;
+    let n = trainer.policy.params.flat().len();
+    let flat = |name: &str| {
+        let values = f32_values(&tensors, name)?;
+        match values.len() == n {
+            true => Ok(values),
+            false => Err(format!("`{name}` has {} values, the model {n}", values.len())),
+        }
+    };
+    let set = |e: shardgraph_layers::autodiff::Error| e.to_string();
+    trainer.policy.params.set_flat(&flat("params")?).map_err(set)?;
+    trainer.target.set_flat(&flat("target")?).map_err(set)?;
+    trainer.adam.first = flat("adam_first")?;
+    trainer.adam.second = flat("adam_second")?;
+    let replay = tensors.tensor("replay").map_err(|e| e.to_string())?;
+    trainer.memory = EpisodeMemory::from_bytes(replay.data()).map_err(|e| e.to_string())?;
+    Ok(())
+}
+
+fn f32_values(tensors: &SafeTensors<'_>, name: &str) -> Result<Vec<f32>, String> {
+    let view = tensors.tensor(name).map_err(|e| format!("`{name}`: {e}"))?;
+    if view.dtype() != Dtype::F32 {
+        return Err(format!("`{name}` is {:?}, expected F32", view.dtype()));
+    }
+    let value = |b: &[u8]| f32::from_le_bytes([b[0], b[1], b[2], b[3]]);
+    Ok(view.data().chunks_exact(4).map(value).collect())
+}
+
+fn state_bytes(trainer: &Trainer) -> Result<Vec<u8>, Error> {
+    let bytes = |values: &[f32]| -> Vec<u8> {
+        values.iter().flat_map(|x| x.to_le_bytes()).collect()
+    };
+    let tensors = [
+        ("params", Dtype::F32, bytes(trainer.policy.params.flat())),
+        ("target", Dtype::F32, bytes(trainer.target.flat())),
+        ("adam_first", Dtype::F32, bytes(&trainer.adam.first)),
+        ("adam_second", Dtype::F32, bytes(&trainer.adam.second)),
+        ("replay", Dtype::U8, trainer.memory.to_bytes()),
+    ];
+    let failed = |e| Error::internal(format!("safetensors refused: {e}"));
+    let mut views = Vec::new();
+    for (name, dtype, bytes) in &tensors {
+        let size = if *dtype == Dtype::F32 { 4 } else { 1 };
+        let view = TensorView::new(*dtype, vec![bytes.len() / size], bytes).map_err(failed)?;
+        views.push((*name, view));
+    }
+    safetensors::serialize(views, None).map_err(failed)
+}
+
+pub(super) fn to_json(value: &impl Serialize) -> Result<String, Error> {
+    serde_json::to_string_pretty(value).map_err(no_json)
+}
+
+fn no_json(error: serde_json::Error) -> Error {
+    Error::internal(format!("a record without JSON form: {error}"))
+}
+
+/// Finds damage, not malice. Source: Fowler, Noll and Vo, the 64-bit FNV-1a parameters.
+fn fnv1a64(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
