@@ -41,7 +41,7 @@ pub(crate) trait Residual {
     /// Offers each own candidate with its score by the table; degrees are scaled by `scale`.
     fn offer(&self, table: &ScoreTable, scale: f32, top: &mut TopD);
 
-    /// Removes the picks one after the other and appends the removed ones to `cover`. A pick that earlier ones of this
+    /// Removes the picks, candidates all, one after the other and appends the removed ones to `cover`. A pick that earlier ones of this
     /// step have left without an edge is left out, unless `keep_isolated`.
     fn remove(
         &mut self,

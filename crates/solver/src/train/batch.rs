@@ -100,10 +100,11 @@ impl Batch {
     }
 }
 
+/// The graphs of a batch, and for each given state its graph and its number there.
+type Grouped = (Vec<GraphStates>, Vec<(usize, usize)>);
+
 /// States of the same graph side by side, graphs in order of first sight.
-fn group_by_graph(
-    refs: &[StateRef<'_>],
-) -> Result<(Vec<GraphStates>, Vec<(usize, usize)>), Error> {
+fn group_by_graph(refs: &[StateRef<'_>]) -> Result<Grouped, Error> {
     let mut groups: Vec<GraphStates> = Vec::new();
     let mut places = Vec::with_capacity(refs.len());
     for state in refs {
