@@ -189,7 +189,11 @@ impl<'a> Eager<'a> {
                 transpose_b,
             } => {
                 let a_shape = self.shape(*a);
-                let inner = if *transpose_a { a_shape.rows } else { a_shape.cols };
+                let inner = if *transpose_a {
+                    a_shape.rows
+                } else {
+                    a_shape.cols
+                };
                 let dims = dims(inner, *transpose_a, *transpose_b);
                 self.device
                     .matmul(dims, self.buffer(*a), self.buffer(*b), out)?;
@@ -202,8 +206,7 @@ impl<'a> Eager<'a> {
             } => {
                 let dims = dims(self.shape(*x).cols, false, *transpose_w);
                 let (x, w) = (self.buffer(*x), self.buffer(*w));
-                self.device
-                    .block_matmul(dims, layout.bounds(), x, w, out)?;
+                self.device.block_matmul(dims, layout.bounds(), x, w, out)?;
             }
             other => unreachable!("{} is no product", other.name()),
         }

@@ -53,7 +53,9 @@ fn depends_on(ctx: &dyn Ctx, loss: Var, wrt: &[Var]) -> Vec<bool> {
         let var = Var(index as u32);
         let from_operands = |var| {
             let operands = ctx.op(var).operands();
-            operands.iter().any(|operand: &Var| depends[operand.index()])
+            operands
+                .iter()
+                .any(|operand: &Var| depends[operand.index()])
         };
         depends[index] = wrt.contains(&var) || from_operands(var);
     }

@@ -65,7 +65,11 @@ impl Naive {
                 transpose_b,
             } => {
                 let a_shape = self.shape(*a);
-                let inner = if *transpose_a { a_shape.rows } else { a_shape.cols };
+                let inner = if *transpose_a {
+                    a_shape.rows
+                } else {
+                    a_shape.cols
+                };
                 self.fill(shape, |i, j| {
                     (0..inner)
                         .map(|k| get(a, *transpose_a, i, k) * get(b, *transpose_b, k, j))
@@ -189,7 +193,8 @@ impl Naive {
                 for u in 0..n {
                     let weight = f64::from(entry(&graphs.shards()[g], v, u));
                     for b in 0..n_states {
-                        let keep = |node: u32| f64::from(graphs.keep()[g][node as usize * n_states + b]);
+                        let keep =
+                            |node: u32| f64::from(graphs.keep()[g][node as usize * n_states + b]);
                         let scale = f64::from(graphs.scale()[layout.group_states(g).start + b]);
                         let factor = weight * keep(v) * keep(u) * scale;
                         let (to, from) =

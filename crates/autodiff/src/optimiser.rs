@@ -50,7 +50,12 @@ impl Adam {
     ///
     /// # Errors
     /// When the lengths differ.
-    pub fn step(&mut self, device: &Device, params: &mut Params, grad: &[f32]) -> Result<(), Error> {
+    pub fn step(
+        &mut self,
+        device: &Device,
+        params: &mut Params,
+        grad: &[f32],
+    ) -> Result<(), Error> {
         self.n_steps += 1;
         let step = shardgraph_device::Adam {
             learning_rate: self.learning_rate,

@@ -176,7 +176,8 @@ impl Propagation {
     /// One group's rows of all nodes, in node order, out of the rank-by-rank rows of all groups.
     fn collect_group(&self, gathered: &[f32], width: usize, group: usize) -> Vec<f32> {
         let groups = self.layout.groups();
-        let rows_of = |i: usize, rank: u32| groups[i].partition.range(rank).len() * groups[i].n_states;
+        let rows_of =
+            |i: usize, rank: u32| groups[i].partition.range(rank).len() * groups[i].n_states;
         let mut whole = Vec::new();
         let mut first = 0;
         for rank in 0..groups[group].partition.n_ranks() {

@@ -29,12 +29,13 @@ pub(crate) fn infer(
             transpose_w,
             layout,
             ..
-        } => layout_rows(given[0], layout)
-            .and_then(|x| matmul(x, false, given[1], *transpose_w)),
+        } => layout_rows(given[0], layout).and_then(|x| matmul(x, false, given[1], *transpose_w)),
         Op::ShardOuter { layout, .. } => layout_rows(given[0], layout)
             .and_then(|x| layout_rows(given[1], layout).map(|y| Shape::new(x.cols, y.cols))),
         Op::Binary { .. } => same(&given),
-        Op::Scale { .. } | Op::Relu { .. } | Op::AllReduce { .. } | Op::Enter { .. } => Ok(given[0]),
+        Op::Scale { .. } | Op::Relu { .. } | Op::AllReduce { .. } | Op::Enter { .. } => {
+            Ok(given[0])
+        }
         Op::Concat { axis, .. } => concat(given[0], given[1], *axis),
         Op::Slice {
             axis, start, len, ..
@@ -42,8 +43,9 @@ pub(crate) fn infer(
         Op::Pad {
             axis, start, total, ..
         } => pad(given[0], *axis, *start, *total),
-        Op::Gather { index, .. } => in_table(index, given[0].rows)
-            .map(|()| Shape::new(index.len(), given[0].cols)),
+        Op::Gather { index, .. } => {
+            in_table(index, given[0].rows).map(|()| Shape::new(index.len(), given[0].cols))
+        }
         Op::Scatter { index, n_rows, .. } => scatter(given[0], index, *n_rows),
         Op::SumRows { .. } => Ok(Shape::new(1, given[0].cols)),
         Op::RepeatRow { n_rows, .. } => match given[0].rows {
@@ -55,7 +57,10 @@ pub(crate) fn infer(
         }
         Op::StateBroadcast { layout, .. } => match given[0].rows == layout.n_states() {
             true => Ok(Shape::new(layout.n_rows(), given[0].cols)),
-            false => Err(format!("{} rows, one a state, are expected", layout.n_states())),
+            false => Err(format!(
+                "{} rows, one a state, are expected",
+                layout.n_states()
+            )),
         },
         Op::Propagate { graphs, .. } => layout_rows(given[0], graphs.layout()),
         Op::AllGather { counts, .. } => gathered(given[0], counts, world, true),
@@ -92,7 +97,9 @@ fn matmul(a: Shape, transpose_a: bool, b: Shape, transpose_b: bool) -> Rule {
     if inner == inner_b {
         Ok(Shape::new(rows, cols))
     } else {
-        Err(format!("the inner dimensions {inner} and {inner_b} must be equal"))
+        Err(format!(
+            "the inner dimensions {inner} and {inner_b} must be equal"
+        ))
     }
 }
 
@@ -153,7 +160,10 @@ fn pad(x: Shape, axis: Axis, start: usize, total: usize) -> Rule {
 }
 
 fn in_table(index: &[u32], n_rows: usize) -> Result<(), String> {
-    match index.iter().find(|&&i| i != u32::MAX && i as usize >= n_rows) {
+    match index
+        .iter()
+        .find(|&&i| i != u32::MAX && i as usize >= n_rows)
+    {
         None => Ok(()),
         Some(i) => Err(format!("row {i} does not exist")),
     }

@@ -42,26 +42,32 @@ fn view(case: &Case, rank: u32, n_ranks: u32) -> View {
         .iter()
         .map(|graph| Partition::by_rows(graph.n_nodes(), n_ranks))
         .collect();
-    let groups = partitions.iter().zip(&case.n_states).map(|(partition, &n_states)| Group {
-        partition: partition.clone(),
-        n_states,
-    });
+    let groups = partitions
+        .iter()
+        .zip(&case.n_states)
+        .map(|(partition, &n_states)| Group {
+            partition: partition.clone(),
+            n_states,
+        });
     let layout = Arc::new(BatchLayout::new(groups.collect(), rank));
     let mut features = Vec::new();
     let mut shards = Vec::new();
     for (i, graph) in case.graphs.iter().enumerate() {
         let own = partitions[i].range(rank);
         let row = case.n_states[i] * case.width;
-        features.extend_from_slice(
-            &case.features[i][own.start as usize * row..own.end as usize * row],
-        );
+        features
+            .extend_from_slice(&case.features[i][own.start as usize * row..own.end as usize * row]);
         shards.push(match case.bits {
             true => RowShard::Bits(Arc::new(BitShard::from_graph(graph, own))),
             false => RowShard::Csr(Arc::new(CsrShard::by_rows(graph, own))),
         });
     }
-    let propagation =
-        Propagation::new(Arc::clone(&layout), shards, case.keep.clone(), case.scale.clone());
+    let propagation = Propagation::new(
+        Arc::clone(&layout),
+        shards,
+        case.keep.clone(),
+        case.scale.clone(),
+    );
     View {
         layout,
         propagation: Arc::new(propagation.unwrap()),
@@ -100,7 +106,13 @@ fn program(
     let sums = ctx.add_row(sums, row)?;
     let n_states = view.layout.n_states();
     let index: Vec<u32> = (0..2 * n_states as u32)
-        .map(|i| if i % 3 == 2 { u32::MAX } else { i % n_states as u32 })
+        .map(|i| {
+            if i % 3 == 2 {
+                u32::MAX
+            } else {
+                i % n_states as u32
+            }
+        })
         .collect();
     let picked = ctx.gather(sums, index.clone().into())?;
     let back = ctx.apply(Op::Scatter {
@@ -168,8 +180,15 @@ fn graph(n: u32) -> impl Strategy<Value = Arc<Graph>> {
 
 fn case() -> impl Strategy<Value = Case> {
     let sizes = prop_oneof![1u32..9, Just(31), Just(33), Just(65), Just(130)];
-    (sizes.clone(), 1u32..9, 1usize..4, 1usize..3, 2usize..5, any::<bool>()).prop_flat_map(
-        |(n1, n2, b1, b2, width, bits)| {
+    (
+        sizes.clone(),
+        1u32..9,
+        1usize..4,
+        1usize..3,
+        2usize..5,
+        any::<bool>(),
+    )
+        .prop_flat_map(|(n1, n2, b1, b2, width, bits)| {
             let mask = |n: usize| {
                 prop::collection::vec(any::<bool>().prop_map(|b| f32::from(u8::from(b))), n)
             };
@@ -200,8 +219,7 @@ fn case() -> impl Strategy<Value = Case> {
                         seeds,
                     }
                 })
-        },
-    )
+        })
 }
 
 /// Relative to the largest element: what f32 sums over that many terms allow.
@@ -290,16 +308,33 @@ fn collective_operations_have_their_adjoints() {
             // Rank r has r + 1 rows, each w * (r + 1).
             let counts: Arc<[usize]> = (0..size as usize).map(|r| r + 1).collect();
             let own = ctx.scale(entered, (rank + 1) as f32).unwrap();
-            let rows = ctx.apply(Op::RepeatRow { x: own, n_rows: rank as usize + 1 }).unwrap();
-            let gathered =
-                ctx.apply(Op::AllGather { x: rows, counts: Arc::clone(&counts) }).unwrap();
-            let mine = ctx.apply(Op::ReduceScatter { x: gathered, counts }).unwrap();
+            let rows = ctx
+                .apply(Op::RepeatRow {
+                    x: own,
+                    n_rows: rank as usize + 1,
+                })
+                .unwrap();
+            let gathered = ctx
+                .apply(Op::AllGather {
+                    x: rows,
+                    counts: Arc::clone(&counts),
+                })
+                .unwrap();
+            let mine = ctx
+                .apply(Op::ReduceScatter {
+                    x: gathered,
+                    counts,
+                })
+                .unwrap();
             let part = ctx.sum_rows(mine).unwrap();
             let total = ctx.all_reduce(part).unwrap();
             let zero = ctx.input(Shape::new(1, 1), &[0.0]).unwrap();
             let loss = ctx.loss(Loss::Mse, total, zero).unwrap();
             let grads = gradient(&mut ctx, loss, &[w]).unwrap();
-            (ctx.values(total).unwrap()[0], ctx.values(grads[0].unwrap()).unwrap()[0])
+            (
+                ctx.values(total).unwrap()[0],
+                ctx.values(grads[0].unwrap()).unwrap()[0],
+            )
         });
         // total = w * P * sum (r + 1)^2 (each rank holds the gathered table, and the scatter sums them).
         let squares: f32 = (1..=n_ranks).map(|r| (r * r) as f32).sum();
@@ -330,8 +365,10 @@ fn misfits_name_the_operation_and_both_shapes() {
 #[test]
 fn a_variable_without_influence_has_no_gradient() {
     let mut params = Params::new();
-    let (used, unused) =
-        (params.add("a", Shape::new(1, 1), || 1.0), params.add("b", Shape::new(1, 1), || 1.0));
+    let (used, unused) = (
+        params.add("a", Shape::new(1, 1), || 1.0),
+        params.add("b", Shape::new(1, 1), || 1.0),
+    );
     let (device, mut comm) = (Device::host(), Comm::solo());
     let mut ctx = Eager::new(&device, &mut comm, &params);
     let (used, unused) = (ctx.param(used).unwrap(), ctx.param(unused).unwrap());

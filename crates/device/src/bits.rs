@@ -216,7 +216,10 @@ pub fn compact(
         words_per_row,
         "one mask for each column word"
     );
-    let squeezes: Vec<Squeeze> = keep_columns.iter().map(|&keep| Squeeze::new(keep)).collect();
+    let squeezes: Vec<Squeeze> = keep_columns
+        .iter()
+        .map(|&keep| Squeeze::new(keep))
+        .collect();
     let n_kept: u32 = squeezes.iter().map(|squeeze| squeeze.n_kept).sum();
     let new_words_per_row = (n_kept as usize).div_ceil(64).max(1).min(words_per_row);
     let mut packed = vec![0u64; words_per_row];

@@ -4,7 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::host::Host;
-use crate::{Adam, Adjacency, Binary, Buffer, Copy2d, Error, ErrorKind, Loss, MatMul, Rows, SparseProduct};
+use crate::{
+    Adam, Adjacency, Binary, Buffer, Copy2d, Error, ErrorKind, Loss, MatMul, Rows, SparseProduct,
+};
 
 /// The kinds of device that the project knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -343,12 +345,7 @@ impl Device {
         x: &Buffer,
         out: &mut Buffer,
     ) -> Result<(), Error> {
-        check(
-            "sparse_product",
-            "x",
-            product.n_columns * product.width,
-            x,
-        )?;
+        check("sparse_product", "x", product.n_columns * product.width, x)?;
         check("sparse_product", "out", product.n_rows * product.width, out)?;
         check_adjacency(product)?;
         self.host_back_end()
@@ -514,7 +511,12 @@ fn check_adjacency(product: SparseProduct<'_>) -> Result<(), Error> {
                 ));
             }
             if words_per_row * 64 < product.n_rows {
-                return Err(length(OP, "words_per_row", product.n_rows.div_ceil(64), words_per_row));
+                return Err(length(
+                    OP,
+                    "words_per_row",
+                    product.n_rows.div_ceil(64),
+                    words_per_row,
+                ));
             }
             Ok(())
         }

@@ -29,6 +29,9 @@ mod host;
 mod ops;
 mod timer;
 
+#[cfg(test)]
+mod tests;
+
 pub use buffer::Buffer;
 pub use device::{Device, DeviceKind};
 pub use error::{Error, ErrorKind};

@@ -6,9 +6,7 @@ use proptest::prelude::*;
 use shardgraph_autodiff::collectives::{Comm, threads};
 use shardgraph_autodiff::device::{Device, Loss};
 use shardgraph_autodiff::shard::{CsrShard, Partition};
-use shardgraph_autodiff::{
-    BatchLayout, Ctx, Eager, Group, Params, Propagation, RowShard, Shape,
-};
+use shardgraph_autodiff::{BatchLayout, Ctx, Eager, Group, Params, Propagation, RowShard, Shape};
 use shardgraph_graph::{EdgeSink, Graph, GraphBuilder};
 
 use crate::naive::Model;
@@ -83,7 +81,9 @@ impl Case {
                 let neighbors = self.residual(state, v);
                 let sum = |sign: f32| neighbors.iter().map(|e| (sign * e.1).max(0.0)).sum::<f32>();
                 edge.extend([scale[state] * sum(1.0), scale[state] * sum(-1.0)]);
-                let degrees = neighbors.iter().map(|e| self.residual(state, e.0).len() as f32);
+                let degrees = neighbors
+                    .iter()
+                    .map(|e| self.residual(state, e.0).len() as f32);
                 neighbor_degree.push(scale[state] * scale[state] * degrees.sum::<f32>());
             }
         }
@@ -136,10 +136,7 @@ fn run(case: &Case, comm: &mut Comm, path: Path) -> (Vec<f32>, Vec<f32>) {
     let device = Device::host();
     let mut ctx = Eager::new(&device, comm, &params);
     let embed = policy.embedding.embed(&mut ctx, &batch, path).unwrap();
-    let scores = policy
-        .head
-        .scores(&mut ctx, embed, &batch.layout)
-        .unwrap();
+    let scores = policy.head.scores(&mut ctx, embed, &batch.layout).unwrap();
     let n_states = case.removed.len();
     let own_rows: Vec<u32> = (0..n_states)
         .map(|b| batch.layout.row(0, 0, b).map_or(u32::MAX, |row| row as u32))
@@ -148,7 +145,9 @@ fn run(case: &Case, comm: &mut Comm, path: Path) -> (Vec<f32>, Vec<f32>) {
         .head
         .scores_of(&mut ctx, embed, &batch.layout, own_rows.into())
         .unwrap();
-    let target = ctx.input(Shape::new(n_states, 1), &vec![0.5; n_states]).unwrap();
+    let target = ctx
+        .input(Shape::new(n_states, 1), &vec![0.5; n_states])
+        .unwrap();
     let loss = ctx.loss(Loss::Mse, q, target).unwrap();
     let grad = ctx.param_gradient(loss).unwrap();
     (ctx.values(scores).unwrap(), grad)
@@ -161,8 +160,15 @@ fn values(n: usize, scale: f32) -> impl Strategy<Value = Vec<f32>> {
 
 fn case(max_layers: usize, special: bool) -> impl Strategy<Value = Case> {
     let sizes = prop_oneof![1u32..9, Just(20), Just(33), Just(66)];
-    (sizes, 1usize..4, 1usize..6, 1..=max_layers, 0usize..3, any::<bool>()).prop_flat_map(
-        move |(n, n_states, k, n_layers, n_features, weighted)| {
+    (
+        sizes,
+        1usize..4,
+        1usize..6,
+        1..=max_layers,
+        0usize..3,
+        any::<bool>(),
+    )
+        .prop_flat_map(move |(n, n_states, k, n_layers, n_features, weighted)| {
             let n_node_features = if special { 0 } else { n_features };
             let weighted = weighted && !special;
             let shape = PolicyShape {
@@ -192,8 +198,7 @@ fn case(max_layers: usize, special: bool) -> impl Strategy<Value = Case> {
                         normalised,
                     }
                 })
-        },
-    )
+        })
 }
 
 fn largest(values: &[f64]) -> f64 {

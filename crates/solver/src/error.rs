@@ -108,7 +108,10 @@ impl fmt::Display for Error {
                 write!(f, "the answer failed its check, please report this: {text}")
             }
             ErrorKind::Internal(text) => {
-                write!(f, "the program contradicts itself, please report this: {text}")
+                write!(
+                    f,
+                    "the program contradicts itself, please report this: {text}"
+                )
             }
         }
     }

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use shardgraph_device::Device;
 use shardgraph_graph::Graph;
-use shardgraph_layers::autodiff::{
-    BatchLayout, Ctx, Eager, Group, Propagation, RowShard,
-};
+use shardgraph_layers::autodiff::{BatchLayout, Ctx, Eager, Group, Propagation, RowShard};
 use shardgraph_layers::{Path, ScoreTable, StateBatch};
 use shardgraph_shard::Partition;
 
@@ -110,8 +108,8 @@ impl ModelScorer<'_> {
         ranks: &mut Ranks<'_>,
     ) -> Result<Vec<f32>, Error> {
         let batch = self.state(residual, scale, ranks.comm.rank())?;
-        let mut ctx = Eager::new(&self.device, ranks.comm, &self.policy.params)
-            .with_deadline(ranks.deadline);
+        let mut ctx =
+            Eager::new(&self.device, ranks.comm, &self.policy.params).with_deadline(ranks.deadline);
         let model = self.policy.model;
         let embed = model.embedding.embed(&mut ctx, &batch, self.path)?;
         let scores = model.head.node_values(&mut ctx, embed, &batch.layout)?;

@@ -26,4 +26,4 @@ pub use error::{Error, ErrorKind};
 pub use policy::{AdjacencyScale, PolicyConfig, TrainedPolicy};
 pub use select::Select;
 pub use shardgraph_layers::Path as EmbeddingPath;
-pub use solve::{Solution, SolveOptions, check_cover, solve};
+pub use solve::{Solution, SolveOptions, check_cover, score_nodes, solve};

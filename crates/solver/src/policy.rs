@@ -88,7 +88,10 @@ impl PolicyConfig {
             ));
         }
         if self.problem != "mvc" {
-            return wrong(format!("the policy is for problem `{}`, not mvc", self.problem));
+            return wrong(format!(
+                "the policy is for problem `{}`, not mvc",
+                self.problem
+            ));
         }
         if !(1..=MAX_EMBED_DIM).contains(&self.embed_dim) || !(1..=64).contains(&self.n_layers) {
             return wrong(format!(
@@ -128,7 +131,11 @@ impl TrainedPolicy {
     pub fn random(config: PolicyConfig, seed: u64, std_dev: f32) -> Result<Self, Error> {
         config.check()?;
         let mut stream = random::Stream::new(seed, "policy", 0);
-        Self::build(config, &mut || std_dev * stream.normal() as f32, format!("random, seed {seed}"))
+        Self::build(
+            config,
+            &mut || std_dev * stream.normal() as f32,
+            format!("random, seed {seed}"),
+        )
     }
 
     /// The policy that comes with the program, trained by it on 20-node graphs (`cargo xtask repro train-default`).
@@ -156,7 +163,11 @@ impl TrainedPolicy {
             .metadata()
             .as_ref()
             .and_then(|metadata| metadata.get(HEADER_KEY))
-            .ok_or_else(|| wrong(format!("the header has no `{HEADER_KEY}`: these weights are no shardgraph policy")))?;
+            .ok_or_else(|| {
+                wrong(format!(
+                    "the header has no `{HEADER_KEY}`: these weights are no shardgraph policy"
+                ))
+            })?;
         let config: PolicyConfig = serde_json::from_str(config)
             .map_err(|e| wrong(format!("the policy's configuration: {e}")))?;
         config.check().map_err(|e| wrong(e.to_string()))?;
@@ -253,7 +264,9 @@ pub(crate) fn read_params_under(
         for (i, bytes) in view.data().chunks_exact(4).enumerate() {
             let value = f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
             if !value.is_finite() {
-                return Err(format!("`{name}`, element {i} is {value}: weights are finite"));
+                return Err(format!(
+                    "`{name}`, element {i} is {value}: weights are finite"
+                ));
             }
             flat.push(value);
         }

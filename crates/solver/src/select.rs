@@ -42,7 +42,11 @@ impl FromStr for Select {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let wrong = || Error::input(format!("`{text}` is no selection: expected adaptive or a number from 1 to 1024"));
+        let wrong = || {
+            Error::input(format!(
+                "`{text}` is no selection: expected adaptive or a number from 1 to 1024"
+            ))
+        };
         match text {
             "adaptive" => Ok(Self::Adaptive),
             _ => match text.parse() {
@@ -179,7 +183,10 @@ mod tests {
         top.offer(f32::NAN, 0);
         top.offer(-1.0, 1);
         top.offer(f32::NEG_INFINITY, 2);
-        assert_eq!(top.best.iter().map(|best| best.1).collect::<Vec<_>>(), [1, 0]);
+        assert_eq!(
+            top.best.iter().map(|best| best.1).collect::<Vec<_>>(),
+            [1, 0]
+        );
     }
 
     #[test]
@@ -188,7 +195,10 @@ mod tests {
         assert_eq!("adaptive".parse::<Select>().unwrap(), Select::Adaptive);
         for wrong in ["0", "-1", "many", "", "4294967296"] {
             let message = wrong.parse::<Select>().unwrap_err().to_string();
-            assert!(message.contains("expected adaptive or a number"), "{message}");
+            assert!(
+                message.contains("expected adaptive or a number"),
+                "{message}"
+            );
         }
     }
 }

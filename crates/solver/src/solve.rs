@@ -1,8 +1,8 @@
 //! Solving one graph on P ranks: cut, run the episode, check the answer.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use shardgraph_collectives::{Comm, Deadline, threads};
+use shardgraph_collectives::{Comm, CommError, Deadline, threads};
 use shardgraph_device::{Device, Timer};
 use shardgraph_layers::autodiff::RowShard;
 use shardgraph_layers::{Path, ScoreTable, choose_path};
@@ -98,32 +98,60 @@ pub fn solve(
     options: &SolveOptions,
     progress: &mut (dyn FnMut(u32, usize) + Send),
 ) -> Result<Solution, Error> {
-    if options.n_ranks == 0 || options.n_ranks > 1024 {
-        let text = format!("{} ranks were asked for: expected 1 to 1024", options.n_ranks);
-        return Err(Error::input(text));
-    }
     let timer = Timer::start(&Device::host());
-    let path = usable_path(adjacency, policy, options.path)?;
-    let job = Job {
-        adjacency,
-        policy,
-        options,
-        path,
-        partition: partition(adjacency, options.n_ranks),
-    };
-    let episode = if options.n_ranks == 1 {
-        job.run_rank(Comm::solo(), None, progress)?
-    } else {
-        job.run_threads(progress)?
-    };
+    let job = Job::new(adjacency, policy, options)?;
+    let progress = Mutex::new(progress);
+    let episodes = job.on_ranks(&|comm, shard| {
+        let is_first = comm.rank() == 0;
+        job.run_rank(comm, shard, &mut |candidates, size| {
+            if is_first && let Ok(mut progress) = progress.lock() {
+                progress(candidates, size);
+            }
+        })
+    })?;
+    let mut episodes = episodes.into_iter();
+    let episode = episodes.next().unwrap_or_default();
+    if episodes.any(|other| other.cover != episode.cover) {
+        return Err(Error::internal("the ranks found different covers"));
+    }
     check_cover(adjacency, &episode.cover)?;
     Ok(Solution {
         cover: episode.cover,
         n_steps: episode.n_steps,
-        path,
+        path: job.path,
         storage: adjacency.storage(),
         seconds: timer.elapsed_s(),
     })
+}
+
+/// The scores of all nodes of a graph before any pick, computed from scratch: one policy evaluation.
+///
+/// Without the state's own part of the scores, which is the same for all nodes. Nodes without an edge get NaN: they are
+/// no candidates.
+///
+/// # Errors
+/// As [`solve`].
+/// # Determinism
+/// The same bits for every number of ranks on one path.
+///
+/// ```
+/// use shardgraph_graph::builtin;
+/// use shardgraph_shard::Adjacency;
+/// use shardgraph_solver::{SolveOptions, TrainedPolicy, score_nodes};
+///
+/// let star = Adjacency::from_graph(shardgraph_graph::Graph::from_edges(4, &[(0, 1), (0, 2), (0, 3)])?);
+/// let scores = score_nodes(&star, &TrainedPolicy::shipped()?, &SolveOptions::default())?;
+/// assert!(scores[0] > scores[1]);
+/// # Ok::<(), shardgraph_solver::Error>(())
+/// ```
+pub fn score_nodes(
+    adjacency: &Adjacency,
+    policy: &TrainedPolicy,
+    options: &SolveOptions,
+) -> Result<Vec<f32>, Error> {
+    let job = Job::new(adjacency, policy, options)?;
+    let parts = job.on_ranks(&|comm, shard| job.score_rank(comm, shard))?;
+    Ok(parts.concat())
 }
 
 /// The path to use: the wanted one if it applies, else the cheapest exact one.
@@ -165,36 +193,84 @@ struct Job<'a> {
     partition: Partition,
 }
 
-impl Job<'_> {
-    fn run_threads(
+impl<'a> Job<'a> {
+    fn new(
+        adjacency: &'a Adjacency,
+        policy: &'a TrainedPolicy,
+        options: &'a SolveOptions,
+    ) -> Result<Self, Error> {
+        check_ranks(options.n_ranks)?;
+        Ok(Self {
+            adjacency,
+            policy,
+            options,
+            path: usable_path(adjacency, policy, options.path)?,
+            partition: partition(adjacency, options.n_ranks),
+        })
+    }
+
+    /// Runs `f` as every rank and gives the results in rank order. `f` gets its part of a bit matrix where it has not
+    /// all of it.
+    fn on_ranks<R: Send>(
         &self,
-        progress: &mut (dyn FnMut(u32, usize) + Send),
-    ) -> Result<Episode, Error> {
+        f: &(dyn Fn(Comm, Option<&BitShard>) -> Result<R, Error> + Sync),
+    ) -> Result<Vec<R>, Error> {
+        if self.options.n_ranks == 1 {
+            return Ok(vec![f(Comm::solo(), None)?]);
+        }
         let shards: Option<Vec<BitShard>> = match self.adjacency {
             Adjacency::Bits(bits) => Some(bits.clone().split(&self.partition)),
             Adjacency::Csr(_) => None,
         };
-        let progress = std::sync::Mutex::new(progress);
         let results = threads::run(self.options.n_ranks, |comm| {
-            let rank = comm.rank() as usize;
-            let shard = shards.as_ref().map(|shards| &shards[rank]);
-            self.run_rank(comm, shard, &mut |candidates, size| {
-                if rank == 0
-                    && let Ok(mut progress) = progress.lock()
-                {
-                    progress(candidates, size);
-                }
-            })
+            let shard = shards.as_ref().map(|shards| &shards[comm.rank() as usize]);
+            f(comm, shard)
         });
-        let mut episodes = Vec::new();
-        for result in results {
-            episodes.push(result.map_err(Error::from)??);
+        collect_ranks(results)
+    }
+
+    fn residual<'b>(
+        &'b self,
+        shard: Option<&'b BitShard>,
+        ranks: &mut Ranks<'_>,
+    ) -> Result<Box<dyn Residual + 'b>, Error> {
+        Ok(match self.adjacency {
+            Adjacency::Csr(graph) => {
+                let lists = NeighborLists::cut(graph, &self.partition, ranks.comm.rank());
+                Box::new(ListsResidual::new(lists, &self.partition, ranks)?)
+            }
+            Adjacency::Bits(bits) => {
+                let shard = shard.unwrap_or(bits);
+                Box::new(BitsResidual::new(shard, &self.partition, ranks)?)
+            }
+        })
+    }
+
+    /// One rank's part of [`score_nodes`].
+    fn score_rank(&self, mut comm: Comm, shard: Option<&BitShard>) -> Result<Vec<f32>, Error> {
+        let rank = comm.rank();
+        let mut ranks = Ranks {
+            comm: &mut comm,
+            deadline: self.options.deadline,
+        };
+        let residual = self.residual(shard, &mut ranks)?;
+        let scale = self.policy.config.adjacency_scale.of(residual.max_degree());
+        let own = self.partition.range(rank);
+        let mut scores = vec![f32::NAN; own.len()];
+        match self.scorer(rank, shard) {
+            Scorer::Table(table) => residual.for_each_own(&mut |node, degree, d2| {
+                let (x, y) = (degree as f32 * scale, d2 as f32 * (scale * scale));
+                scores[(node - own.start) as usize] = table.score(x, y);
+            }),
+            Scorer::Model(model) => {
+                let all = model.scores(&*residual, scale, &mut ranks)?;
+                residual.for_each_own(&mut |node, _, _| {
+                    let row = (node - own.start) as usize;
+                    scores[row] = all[row];
+                });
+            }
         }
-        let first = episodes.swap_remove(0);
-        if episodes.iter().any(|other| other.cover != first.cover) {
-            return Err(Error::internal("the ranks found different covers"));
-        }
-        Ok(first)
+        Ok(scores)
     }
 
     /// What one rank does. `shard` is its part of a bit matrix; absent where it has all of it, or lists.
@@ -209,16 +285,7 @@ impl Job<'_> {
             comm: &mut comm,
             deadline: self.options.deadline,
         };
-        let mut residual: Box<dyn Residual + '_> = match self.adjacency {
-            Adjacency::Csr(graph) => {
-                let lists = NeighborLists::cut(graph, &self.partition, rank);
-                Box::new(ListsResidual::new(lists, &self.partition, &mut ranks)?)
-            }
-            Adjacency::Bits(bits) => {
-                let shard = shard.unwrap_or(bits);
-                Box::new(BitsResidual::new(shard, &self.partition, &mut ranks)?)
-            }
-        };
+        let mut residual = self.residual(shard, &mut ranks)?;
         let mut scorer = self.scorer(rank, shard);
         let rules = Rules {
             select: self.options.select,
@@ -252,6 +319,36 @@ impl Job<'_> {
             removed: vec![false; self.adjacency.n_nodes() as usize],
         })
     }
+}
+
+/// Refuses a number of ranks that cannot be right.
+pub(crate) fn check_ranks(n_ranks: u32) -> Result<(), Error> {
+    match n_ranks {
+        1..=1024 => Ok(()),
+        _ => Err(Error::input(format!(
+            "{n_ranks} ranks were asked for: expected 1 to 1024"
+        ))),
+    }
+}
+
+/// The results of all ranks, or the error that explains best why there are none: a rank's own error, not another rank's
+/// report that it went away.
+pub(crate) fn collect_ranks<R>(
+    results: Vec<Result<Result<R, Error>, CommError>>,
+) -> Result<Vec<R>, Error> {
+    let (mut values, mut cause): (Vec<R>, Option<Error>) = (Vec::new(), None);
+    for result in results {
+        match result.map_err(Error::from).and_then(|result| result) {
+            Ok(value) => values.push(value),
+            Err(error) => {
+                let explains = error.comm_error().is_none();
+                if cause.is_none() || explains {
+                    cause = Some(error);
+                }
+            }
+        }
+    }
+    cause.map_or(Ok(values), Err)
 }
 
 /// Checks that the cover has no node twice and touches every edge.

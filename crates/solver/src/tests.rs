@@ -30,12 +30,25 @@ fn generated(text: &str, seed: u64) -> Graph {
 }
 
 fn some_graph() -> impl Strategy<Value = Graph> {
-    let specs = ["er:0:0.5", "er:1:0.5", "er:2:1", "er:33:0.1", "er:65:0.3", "ba:64:3", "ws:40:4:0.2", "er:150:0.05"];
-    (prop::sample::select(specs.to_vec()), 0u64..1000).prop_map(|(spec, seed)| generated(spec, seed))
+    let specs = [
+        "er:0:0.5",
+        "er:1:0.5",
+        "er:2:1",
+        "er:33:0.1",
+        "er:65:0.3",
+        "ba:64:3",
+        "ws:40:4:0.2",
+        "er:150:0.05",
+    ];
+    (prop::sample::select(specs.to_vec()), 0u64..1000)
+        .prop_map(|(spec, seed)| generated(spec, seed))
 }
 
 fn scale() -> impl Strategy<Value = AdjacencyScale> {
-    prop_oneof![Just(AdjacencyScale::LargestDegree), Just(AdjacencyScale::One)]
+    prop_oneof![
+        Just(AdjacencyScale::LargestDegree),
+        Just(AdjacencyScale::One)
+    ]
 }
 
 /// The picks of a slow solver: the closed form's scores are recomputed by the general path at each step, in f32 with a
@@ -46,7 +59,10 @@ fn picks_are_best(graph: &Graph, policy: &TrainedPolicy, cover: &[u32]) -> Resul
         let state = replay_prefix(graph, &cover[..step]).unwrap();
         let s = policy.config.adjacency_scale.of(state.max_degree);
         let score = |v: u32| {
-            let (deg, d2) = (state.degrees[v as usize] as f32, state.d2[v as usize] as f32);
+            let (deg, d2) = (
+                state.degrees[v as usize] as f32,
+                state.d2[v as usize] as f32,
+            );
             table.score(deg * s, d2 * (s * s))
         };
         let candidates = (0..graph.n_nodes()).filter(|&v| state.degrees[v as usize] > 0);
@@ -122,12 +138,17 @@ fn score_gap(graph: &Graph, policy: &TrainedPolicy, picks: &[u32], nodes: [u32; 
     use shardgraph_shard::{CsrShard, Partition};
     let partition = Partition::by_rows(graph.n_nodes(), 1);
     let mut comm = Comm::solo();
-    let mut ranks = Ranks { comm: &mut comm, deadline: Deadline::default() };
+    let mut ranks = Ranks {
+        comm: &mut comm,
+        deadline: Deadline::default(),
+    };
     let lists = NeighborLists::cut(graph, &partition, 0);
     let mut residual = ListsResidual::new(lists, &partition, &mut ranks).unwrap();
     let mut removed = vec![false; graph.n_nodes() as usize];
     for &pick in picks {
-        residual.remove(&[pick], false, &mut ranks, &mut Vec::new()).unwrap();
+        residual
+            .remove(&[pick], false, &mut ranks, &mut Vec::new())
+            .unwrap();
         removed[pick as usize] = true;
     }
     let scale = policy.config.adjacency_scale.of(residual.max_degree());
@@ -149,18 +170,31 @@ fn score_gap(graph: &Graph, policy: &TrainedPolicy, picks: &[u32], nodes: [u32; 
 #[test]
 fn weighted_graphs_take_the_general_form() {
     let mut builder = GraphBuilder::new();
-    for (u, v, w) in [(0, 1, 2.0), (1, 2, -1.5), (2, 3, 0.5), (3, 0, 1.0), (0, 2, 4.0)] {
+    for (u, v, w) in [
+        (0, 1, 2.0),
+        (1, 2, -1.5),
+        (2, 3, 0.5),
+        (3, 0, 1.0),
+        (0, 2, 4.0),
+    ] {
         builder.edge(u, v, w).unwrap();
     }
     let (graph, _) = builder.finish(4, true).unwrap();
     let adjacency = Adjacency::Csr(graph);
     let policy = policy(3, 2, AdjacencyScale::One);
     let solve_on = |path, n_ranks| {
-        let options = SolveOptions { path, n_ranks, ..SolveOptions::default() };
+        let options = SolveOptions {
+            path,
+            n_ranks,
+            ..SolveOptions::default()
+        };
         solve(&adjacency, &policy, &options, &mut |_, _| ())
     };
     let free = solve_on(None, 1).unwrap();
-    assert_eq!((free.path, free.storage), (Path::FreeFirstLayer, Storage::Csr));
+    assert_eq!(
+        (free.path, free.storage),
+        (Path::FreeFirstLayer, Storage::Csr)
+    );
     assert_eq!(free.cover, solve_on(Some(Path::General), 1).unwrap().cover);
     assert_eq!(free.cover, solve_on(None, 3).unwrap().cover);
     let refused = solve_on(Some(Path::Collapsed), 1).unwrap_err().to_string();
@@ -174,7 +208,11 @@ fn the_papers_rule_keeps_isolated_picks() {
     let policy = TrainedPolicy::shipped().unwrap();
     let run = |keep_isolated| {
         let select = Select::Fixed(8);
-        let options = SolveOptions { select, keep_isolated, ..SolveOptions::default() };
+        let options = SolveOptions {
+            select,
+            keep_isolated,
+            ..SolveOptions::default()
+        };
         cover(&star, &policy, &options).len()
     };
     assert_eq!(run(true), 8); // one evaluation, eight picks, whatever they still cover
@@ -196,11 +234,19 @@ fn progress_reaches_the_end_and_wrong_options_are_refused() {
     let karate = Adjacency::from_graph(builtin::by_name("karate").unwrap());
     let policy = policy(1, 2, AdjacencyScale::LargestDegree);
     let mut last = None;
-    let solution = solve(&karate, &policy, &SolveOptions::default(), &mut |left, size| {
-        last = Some((left, size));
-    });
+    let solution = solve(
+        &karate,
+        &policy,
+        &SolveOptions::default(),
+        &mut |left, size| {
+            last = Some((left, size));
+        },
+    );
     assert_eq!(last, Some((0, solution.unwrap().cover.len())));
-    let options = SolveOptions { n_ranks: 0, ..SolveOptions::default() };
+    let options = SolveOptions {
+        n_ranks: 0,
+        ..SolveOptions::default()
+    };
     let refused = solve(&karate, &policy, &options, &mut |_, _| ()).unwrap_err();
     assert!(refused.to_string().contains("expected 1 to 1024"));
 }
@@ -212,7 +258,10 @@ fn policy_files_round_trip_and_malformed_ones_say_why() {
     let policy = policy(7, 3, AdjacencyScale::One);
     policy.write(&path).unwrap();
     let read = TrainedPolicy::read(&path).unwrap();
-    assert_eq!((read.config, read.params), (policy.config.clone(), policy.params.clone()));
+    assert_eq!(
+        (read.config, read.params),
+        (policy.config.clone(), policy.params.clone())
+    );
 
     let bytes = std::fs::read(&path).unwrap();
     let refused = |bytes: &[u8]| {
@@ -229,13 +278,18 @@ fn policy_files_round_trip_and_malformed_ones_say_why() {
     nan[n - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
     assert!(refused(&nan).contains("weights are finite"));
     let other = |from: &str, to: &str| {
-        let at = bytes.windows(from.len()).position(|w| w == from.as_bytes()).unwrap();
+        let at = bytes
+            .windows(from.len())
+            .position(|w| w == from.as_bytes())
+            .unwrap();
         let mut changed = bytes.clone();
         changed[at..at + to.len()].copy_from_slice(to.as_bytes());
         refused(&changed)
     };
     assert!(other("embed_dim\\\":8", "embed_dim\\\":9").contains("expected F32 [1, 9]"));
-    assert!(other("schema_version\\\":1", "schema_version\\\":7").contains("version 7 is not known"));
+    assert!(
+        other("schema_version\\\":1", "schema_version\\\":7").contains("version 7 is not known")
+    );
     assert!(other("\\\"mvc\\\"", "\\\"tsp\\\"").contains("problem `tsp`"));
 }
 
@@ -246,7 +300,12 @@ fn shipped_policy_is_one_and_beats_greedy_on_small_graphs() {
     for seed in 0..20 {
         let graph = generated("er:100:0.15", seed);
         greedy += shardgraph_environments::baselines::max_degree_greedy(&graph).len();
-        ours += cover(&Adjacency::from_graph(graph), &policy, &SolveOptions::default()).len();
+        ours += cover(
+            &Adjacency::from_graph(graph),
+            &policy,
+            &SolveOptions::default(),
+        )
+        .len();
     }
     assert!(ours < greedy, "{ours} against {greedy}");
 }

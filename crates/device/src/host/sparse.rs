@@ -96,9 +96,7 @@ fn rest<const WEIGHTED: bool>(
     for (k, &u) in columns.iter().enumerate() {
         let weight = if WEIGHTED { values[k] } else { 1.0 };
         let row = &x[u as usize * width..][..out.len()];
-        out.iter_mut()
-            .zip(row)
-            .for_each(|(s, &v)| *s += weight * v);
+        out.iter_mut().zip(row).for_each(|(s, &v)| *s += weight * v);
     }
 }
 
@@ -115,10 +113,7 @@ fn bits(
     if width == 0 || words_per_row == 0 {
         return;
     }
-    for (row, x) in words
-        .chunks_exact(words_per_row)
-        .zip(x.chunks_exact(width))
-    {
+    for (row, x) in words.chunks_exact(words_per_row).zip(x.chunks_exact(width)) {
         for (w, &word) in row.iter().enumerate() {
             let mut word = word;
             while word != 0 {

@@ -124,7 +124,11 @@ impl<'a> BitsResidual<'a> {
         for &pick in picks {
             let row = self.rows[pick as usize] as usize;
             let row = &self.words[row * self.words_per_row..][..n_words];
-            own.extend(row.iter().zip(&self.present).map(|(row, present)| row & present));
+            own.extend(
+                row.iter()
+                    .zip(&self.present)
+                    .map(|(row, present)| row & present),
+            );
         }
         let counts: Vec<usize> = self.rank_rows.iter().map(words_of).collect();
         if ranks.comm.size() == 1 {
@@ -206,19 +210,27 @@ impl<'a> BitsResidual<'a> {
         let first_kept = |row: usize| kept.partition_point(|&kept| (kept as usize) < row);
         let own_kept = first_kept(own.start)..first_kept(own.end);
         let own_columns = kept[own_kept].iter();
-        self.d2 = own_columns.map(|&row| self.d2[row as usize - own.start]).collect();
+        self.d2 = own_columns
+            .map(|&row| self.d2[row as usize - own.start])
+            .collect();
         for rows in &mut self.rank_rows {
             *rows = first_kept(rows.start)..first_kept(rows.end);
         }
-        self.words_per_row =
-            compact(self.words.to_mut(), self.words_per_row, &keep_columns, &kept);
+        self.words_per_row = compact(
+            self.words.to_mut(),
+            self.words_per_row,
+            &keep_columns,
+            &kept,
+        );
         self.nodes = kept.iter().map(|&row| self.nodes[row as usize]).collect();
         for (row, &node) in self.nodes.iter().enumerate() {
             self.rows[node as usize] = row as u32;
         }
         self.degrees.keep(&kept);
         let n_own = self.own_rows().len();
-        self.present = (0..self.words_per_row).map(|w| low_bits(n_own, w)).collect();
+        self.present = (0..self.words_per_row)
+            .map(|w| low_bits(n_own, w))
+            .collect();
         self.sums.resize(64 * self.words_per_row, 0);
     }
 }
@@ -242,7 +254,8 @@ impl Residual for BitsResidual<'_> {
     }
 
     fn for_each_own(&self, f: &mut dyn FnMut(u32, u32, u64)) {
-        self.candidates().for_each(|(node, degree, d2)| f(node, degree, d2));
+        self.candidates()
+            .for_each(|(node, degree, d2)| f(node, degree, d2));
     }
 
     fn offer(&self, table: &ScoreTable, scale: f32, top: &mut TopD) {

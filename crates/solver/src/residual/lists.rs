@@ -97,7 +97,9 @@ impl<'a> ListsResidual<'a> {
         self.degrees.clear(pick as usize);
         if self.own.contains(&pick) {
             let local = pick - self.own.start;
-            (1..=pick_degree).rev().for_each(|degree| self.order.fall(local, degree));
+            (1..=pick_degree)
+                .rev()
+                .for_each(|degree| self.order.fall(local, degree));
         }
         for &u in &self.neighbors {
             if self.own.contains(&u) {
@@ -188,7 +190,11 @@ impl Residual for ListsResidual<'_> {
         let bound = table.bound_per_degree(largest_ratio * (1.0 + 4.0 * f32::EPSILON));
         let falling = self.order.falling().map(|local| {
             let node = self.own.start + local;
-            (node, self.degrees.get(node as usize), self.d2[local as usize])
+            (
+                node,
+                self.degrees.get(node as usize),
+                self.d2[local as usize],
+            )
         });
         // With a negative bound the smaller degrees could be better: then all are offered.
         let worthwhile = |&(_, degree, _): &(u32, u32, u64), top: &TopD| {

@@ -78,7 +78,11 @@ fn watch_all(graph: &Graph, form: Form, groups: &[Vec<u32>], n_ranks: u32) -> (S
                 assert_eq!(first_cover, cover, "ranks removed the same nodes");
                 for (sum, seen) in sum.iter_mut().zip(seen) {
                     sum.0.extend(seen.0);
-                    assert_eq!((sum.1, sum.2), (seen.1, seen.2), "globals agree on all ranks");
+                    assert_eq!(
+                        (sum.1, sum.2),
+                        (seen.1, seen.2),
+                        "globals agree on all ranks"
+                    );
                 }
                 (sum, first_cover)
             }

@@ -141,7 +141,10 @@ fn propagation(
     let (mut shards, mut keep, mut scale) = (Vec::new(), Vec::new(), Vec::new());
     for (i, group) in groups.iter().enumerate() {
         let own = layout.groups()[i].partition.range(rules.rank);
-        shards.push(RowShard::Csr(Arc::new(CsrShard::by_rows(&group.graph, own))));
+        shards.push(RowShard::Csr(Arc::new(CsrShard::by_rows(
+            &group.graph,
+            own,
+        ))));
         let n_nodes = group.graph.n_nodes() as usize;
         let present = (0..n_nodes).flat_map(|node| {
             let states = group.states.iter();

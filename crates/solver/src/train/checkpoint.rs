@@ -148,8 +148,7 @@ pub(super) fn read(checkpoint: &Path, steps: Option<u64>) -> Result<Trainer, Err
         let missing = || wrong(format!("the MANIFEST names no {name}"));
         files.get(name).ok_or_else(missing)
     };
-    let run: Run = serde_json::from_slice(file(RUN)?)
-        .map_err(|e| wrong(format!("{RUN}: {e}")))?;
+    let run: Run = serde_json::from_slice(file(RUN)?).map_err(|e| wrong(format!("{RUN}: {e}")))?;
     if run.schema_version != SCHEMA_VERSION {
         return Err(wrong(format!(
             "version {} is not known here: this program reads version {SCHEMA_VERSION}",
@@ -176,11 +175,18 @@ fn restore_tensors(trainer: &mut Trainer, bytes: &[u8]) -> Result<(), String> {
         let values = f32_values(&tensors, name)?;
         match values.len() == n {
             true => Ok(values),
-            false => Err(format!("`{name}` has {} values, the model {n}", values.len())),
+            false => Err(format!(
+                "`{name}` has {} values, the model {n}",
+                values.len()
+            )),
         }
     };
     let set = |e: shardgraph_layers::autodiff::Error| e.to_string();
-    trainer.policy.params.set_flat(&flat("params")?).map_err(set)?;
+    trainer
+        .policy
+        .params
+        .set_flat(&flat("params")?)
+        .map_err(set)?;
     trainer.target.set_flat(&flat("target")?).map_err(set)?;
     trainer.adam.first = flat("adam_first")?;
     trainer.adam.second = flat("adam_second")?;
@@ -199,9 +205,8 @@ fn f32_values(tensors: &SafeTensors<'_>, name: &str) -> Result<Vec<f32>, String>
 }
 
 fn state_bytes(trainer: &Trainer) -> Result<Vec<u8>, Error> {
-    let bytes = |values: &[f32]| -> Vec<u8> {
-        values.iter().flat_map(|x| x.to_le_bytes()).collect()
-    };
+    let bytes =
+        |values: &[f32]| -> Vec<u8> { values.iter().flat_map(|x| x.to_le_bytes()).collect() };
     let tensors = [
         ("params", Dtype::F32, bytes(trainer.policy.params.flat())),
         ("target", Dtype::F32, bytes(trainer.target.flat())),

@@ -167,11 +167,23 @@ impl TrainConfig {
         let rules = [
             (self.problem == "mvc", "problem: mvc"),
             (!self.graphs.is_empty(), "graphs: at least one"),
-            (self.graphs_per_generator >= 1, "graphs_per_generator: at least 1"),
+            (
+                self.graphs_per_generator >= 1,
+                "graphs_per_generator: at least 1",
+            ),
             (self.batch_size >= 1, "batch_size: at least 1"),
-            (self.replay_capacity >= self.batch_size, "replay_capacity: at least batch_size"),
-            (self.replay_capacity <= 1 << 32, "replay_capacity: at most 2^32"),
-            (self.gradient_iterations >= 1, "gradient_iterations: at least 1"),
+            (
+                self.replay_capacity >= self.batch_size,
+                "replay_capacity: at least batch_size",
+            ),
+            (
+                self.replay_capacity <= 1 << 32,
+                "replay_capacity: at most 2^32",
+            ),
+            (
+                self.gradient_iterations >= 1,
+                "gradient_iterations: at least 1",
+            ),
             (positive(self.learning_rate), "learning_rate: above 0"),
             (positive(self.init_std_dev), "init_std_dev: above 0"),
             (unit.contains(&self.gamma), "gamma: 0 to 1"),
@@ -184,7 +196,10 @@ impl TrainConfig {
             ),
             (self.target_sync_steps >= 1, "target_sync_steps: at least 1"),
             (self.checkpoint_steps >= 1, "checkpoint_steps: at least 1"),
-            (self.huber_delta.is_none_or(positive), "huber_delta: above 0"),
+            (
+                self.huber_delta.is_none_or(positive),
+                "huber_delta: above 0",
+            ),
         ];
         match rules.iter().find(|(holds, _)| !holds) {
             None => Ok(()),

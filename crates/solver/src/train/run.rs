@@ -13,6 +13,7 @@ use super::checkpoint;
 use super::trainer::Trainer;
 use super::{Preset, TrainConfig};
 use crate::residual::Ranks;
+use crate::solve::{check_ranks, collect_ranks};
 use crate::{Error, TrainedPolicy};
 
 const METRICS: &str = "metrics.jsonl";
@@ -97,10 +98,7 @@ pub fn train(
     options: &RunOptions,
     progress: &mut (dyn FnMut(&StepReport) + Send),
 ) -> Result<TrainOutcome, Error> {
-    if options.n_ranks == 0 || options.n_ranks > 1024 {
-        let text = format!("{} ranks were asked for: expected 1 to 1024", options.n_ranks);
-        return Err(Error::input(text));
-    }
+    check_ranks(options.n_ranks)?;
     let checkpoint = prepare(config, options)?;
     let start = || match &checkpoint {
         Some(path) => checkpoint::read(path, Some(config.steps)),
@@ -116,7 +114,11 @@ pub fn train(
     let (metrics, progress) = (Mutex::new(Some(metrics)), Mutex::new(progress));
     let results = threads::run(options.n_ranks, |comm| {
         let metrics = match comm.rank() {
-            0 => metrics.lock().ok().and_then(|mut file| file.take()).flatten(),
+            0 => metrics
+                .lock()
+                .ok()
+                .and_then(|mut file| file.take())
+                .flatten(),
             _ => None,
         };
         let options = RunOptions {
@@ -130,10 +132,7 @@ pub fn train(
             }
         })
     });
-    let mut outcomes = Vec::new();
-    for result in results {
-        outcomes.push(result.map_err(Error::from)??);
-    }
+    let mut outcomes = collect_ranks(results)?;
     let first = outcomes.swap_remove(0);
     let flat = |outcome: &TrainOutcome| -> Vec<u32> {
         let values = outcome.policy.params.flat();

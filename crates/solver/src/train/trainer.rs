@@ -92,9 +92,9 @@ impl Trainer {
         let step = environment.step(pick)?;
         let target = match self.config.target {
             TargetRule::Stored if step.terminated => Some(step.reward),
-            TargetRule::Stored => Some(
-                step.reward + self.config.gamma * self.best_value(&environment, ranks)?,
-            ),
+            TargetRule::Stored => {
+                Some(step.reward + self.config.gamma * self.best_value(&environment, ranks)?)
+            }
             TargetRule::Recomputed => None,
         };
         self.memory
@@ -137,8 +137,8 @@ impl Trainer {
             return Ok(candidates[stream.below(candidates.len() as u64) as usize]);
         }
         let batch = self.single_state(environment, ranks)?;
-        let mut ctx = Eager::new(&self.device, ranks.comm, &self.policy.params)
-            .with_deadline(ranks.deadline);
+        let mut ctx =
+            Eager::new(&self.device, ranks.comm, &self.policy.params).with_deadline(ranks.deadline);
         let model = self.policy.model;
         let layout = &batch.states.layout;
         let embed = model.embedding.embed(&mut ctx, &batch.states, self.path)?;
@@ -146,7 +146,11 @@ impl Trainer {
         let scores = ctx.values(scores)?;
         let first = layout.groups()[0].partition.range(layout.rank()).start;
         let mut top = TopD::new(1);
-        for (row, &score) in scores.iter().enumerate().filter(|(row, _)| batch.candidate[*row]) {
+        for (row, &score) in scores
+            .iter()
+            .enumerate()
+            .filter(|(row, _)| batch.candidate[*row])
+        {
             top.offer(score, first + row as u32);
         }
         let best = top.agree(ranks)?;
@@ -194,8 +198,7 @@ impl Trainer {
         params: &Params,
         ranks: &mut Ranks<'_>,
     ) -> Result<Vec<f32>, Error> {
-        let mut ctx =
-            Eager::new(&self.device, ranks.comm, params).with_deadline(ranks.deadline);
+        let mut ctx = Eager::new(&self.device, ranks.comm, params).with_deadline(ranks.deadline);
         let model = self.policy.model;
         let layout = &batch.states.layout;
         let embed = model.embedding.embed(&mut ctx, &batch.states, self.path)?;
@@ -310,8 +313,8 @@ impl Trainer {
         wanted: &[f32],
         ranks: &mut Ranks<'_>,
     ) -> Result<f32, Error> {
-        let mut ctx = Eager::new(&self.device, ranks.comm, &self.policy.params)
-            .with_deadline(ranks.deadline);
+        let mut ctx =
+            Eager::new(&self.device, ranks.comm, &self.policy.params).with_deadline(ranks.deadline);
         let model = self.policy.model;
         let layout = &batch.states.layout;
         let embed = model.embedding.embed(&mut ctx, &batch.states, self.path)?;
@@ -330,7 +333,8 @@ impl Trainer {
                 self.step
             )));
         }
-        self.adam.step(&self.device, &mut self.policy.params, &grad)?;
+        self.adam
+            .step(&self.device, &mut self.policy.params, &grad)?;
         Ok(value)
     }
 }
