@@ -62,3 +62,7 @@ pub use shape_check::ShapeCheck;
 pub use shardgraph_collectives as collectives;
 pub use shardgraph_device as device;
 pub use shardgraph_shard as shard;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

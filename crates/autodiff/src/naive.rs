@@ -49,15 +49,7 @@ impl Naive {
                 let values = leaf.values.as_host().unwrap();
                 values.iter().map(|&x| f64::from(x)).collect()
             }
-            Op::Param(id) => {
-                let first: usize = self
-                    .params
-                    .ids()
-                    .take_while(|other| other != id)
-                    .map(|other| self.params.shape(other).len())
-                    .sum();
-                self.flat[first..first + shape.len()].to_vec()
-            }
+            Op::Param(id) => self.param_values(*id),
             Op::MatMul {
                 a,
                 b,
@@ -108,6 +100,12 @@ impl Naive {
             | Op::ReduceScatter { x, .. } => self.values(*x).to_vec(),
             _ => self.compute_rows(op, shape),
         }
+    }
+
+    fn param_values(&self, id: crate::ParamId) -> Vec<f64> {
+        let before = self.params.ids().take_while(|&other| other != id);
+        let first: usize = before.map(|other| self.params.shape(other).len()).sum();
+        self.flat[first..first + self.params.shape(id).len()].to_vec()
     }
 
     fn compute_rows(&self, op: &Op, shape: Shape) -> Vec<f64> {

@@ -1,2 +1,89 @@
-//! The `shardgraph` binary.
-fn main() {}
+//! The `shardgraph` binary: parse the command line, call one library function, print its checked answer.
+#![forbid(unsafe_code)]
+
+mod config_file;
+mod convert;
+mod deadline;
+mod exit;
+mod generate;
+mod graph_argument;
+mod info;
+mod output_file;
+mod progress;
+mod report;
+mod solve;
+mod train;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done, and the answer passed its check
+  1  no answer, or it failed its check
+  2  bad input or usage; no output file is left behind
+  3  a wanted device or library is missing
+  4  a rank was lost";
+
+/// Learning and optimising on graphs that are cut into shards.
+#[derive(Debug, Parser)]
+#[command(name = "shardgraph", version, after_help = EXIT_CODES)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Solve(solve::SolveArgs),
+    Train(train::TrainArgs),
+    Generate(generate::GenerateArgs),
+    Info(info::InfoArgs),
+    Convert(convert::ConvertArgs),
+}
+
+fn main() -> ExitCode {
+    let done = match CommandLine::parse().command {
+        Command::Solve(args) => solve::run(&args),
+        Command::Train(args) => train::run(&args),
+        Command::Generate(args) => generate::run(&args),
+        Command::Info(args) => info::run(&args),
+        Command::Convert(args) => convert::run(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            report::error(&error);
+            exit::code(&error).into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn every_subcommand_has_an_example_that_parses() {
+        for command in CommandLine::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string);
+            let help = help.unwrap_or_default();
+            let examples: Vec<&str> = help
+                .lines()
+                .filter(|line| line.starts_with("  shardgraph "))
+                .collect();
+            assert!(!examples.is_empty(), "{}", command.get_name());
+            for example in examples {
+                let parsed = CommandLine::try_parse_from(example.split_whitespace());
+                assert!(parsed.is_ok(), "{example}: {:?}", parsed.err());
+            }
+        }
+    }
+}

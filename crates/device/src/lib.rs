@@ -37,3 +37,7 @@ pub use device::{Device, DeviceKind};
 pub use error::{Error, ErrorKind};
 pub use ops::{Adam, Adjacency, Binary, Copy2d, Loss, MatMul, Rows, SparseProduct};
 pub use timer::Timer;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

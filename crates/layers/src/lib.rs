@@ -42,3 +42,7 @@ pub use state_batch::StateBatch;
 pub use structure2vec::Structure2Vec;
 
 pub use shardgraph_autodiff as autodiff;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

@@ -74,17 +74,17 @@ impl Case {
         let scale: Vec<f32> = (0..n_states).map(|state| self.scale(state)).collect();
         let (mut node, mut edge, mut neighbor_degree) = (Vec::new(), Vec::new(), Vec::new());
         for v in own.clone() {
-            for state in 0..n_states {
+            for (state, &scale) in scale.iter().enumerate() {
                 node.push(f32::from(u8::from(self.removed[state][v as usize])));
                 let f = self.shape.n_node_features;
                 node.extend_from_slice(&self.features[v as usize * f..][..f]);
                 let neighbors = self.residual(state, v);
                 let sum = |sign: f32| neighbors.iter().map(|e| (sign * e.1).max(0.0)).sum::<f32>();
-                edge.extend([scale[state] * sum(1.0), scale[state] * sum(-1.0)]);
+                edge.extend([scale * sum(1.0), scale * sum(-1.0)]);
                 let degrees = neighbors
                     .iter()
                     .map(|e| self.residual(state, e.0).len() as f32);
-                neighbor_degree.push(scale[state] * scale[state] * degrees.sum::<f32>());
+                neighbor_degree.push(scale * scale * degrees.sum::<f32>());
             }
         }
         let keep = (0..self.n() * n_states)

@@ -27,3 +27,7 @@ pub use policy::{AdjacencyScale, PolicyConfig, TrainedPolicy};
 pub use select::Select;
 pub use shardgraph_layers::Path as EmbeddingPath;
 pub use solve::{Solution, SolveOptions, check_cover, score_nodes, solve};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

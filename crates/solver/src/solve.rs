@@ -184,6 +184,9 @@ fn partition(adjacency: &Adjacency, n_ranks: u32) -> Partition {
     }
 }
 
+/// What one rank does with its communicator and its part of a bit matrix.
+type RankJob<'a, R> = dyn Fn(Comm, Option<&BitShard>) -> Result<R, Error> + Sync + 'a;
+
 /// One graph, one policy, P ranks.
 struct Job<'a> {
     adjacency: &'a Adjacency,
@@ -211,10 +214,7 @@ impl<'a> Job<'a> {
 
     /// Runs `f` as every rank and gives the results in rank order. `f` gets its part of a bit matrix where it has not
     /// all of it.
-    fn on_ranks<R: Send>(
-        &self,
-        f: &(dyn Fn(Comm, Option<&BitShard>) -> Result<R, Error> + Sync),
-    ) -> Result<Vec<R>, Error> {
+    fn on_ranks<R: Send>(&self, f: &RankJob<'_, R>) -> Result<Vec<R>, Error> {
         if self.options.n_ranks == 1 {
             return Ok(vec![f(Comm::solo(), None)?]);
         }

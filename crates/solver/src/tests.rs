@@ -8,7 +8,8 @@ use shardgraph_layers::Path;
 use shardgraph_shard::{Adjacency, BitShard, Storage};
 
 use crate::{
-    AdjacencyScale, PolicyConfig, Select, SolveOptions, TrainedPolicy, check_cover, solve,
+    AdjacencyScale, PolicyConfig, Select, SolveOptions, TrainedPolicy, check_cover, score_nodes,
+    solve,
 };
 
 fn policy(seed: u64, n_layers: usize, scale: AdjacencyScale) -> TrainedPolicy {
@@ -107,6 +108,27 @@ proptest! {
         prop_assert_eq!(&cover(&lists, &policy, &many), &want);
         prop_assert_eq!(&cover(&as_bits(&graph), &policy, &one), &want);
         prop_assert_eq!(&cover(&as_bits(&graph), &policy, &many), &want);
+    }
+
+    #[test]
+    fn scores_have_the_same_bits_for_every_form_and_number_of_ranks(
+        graph in some_graph(),
+        seed in 0u64..50,
+        scale in scale(),
+        n_layers in 1usize..=3,
+    ) {
+        let policy = policy(seed, n_layers, scale);
+        let lists = Adjacency::Csr(graph.clone());
+        let bits = |adjacency: &Adjacency, n_ranks| {
+            let options = SolveOptions { n_ranks, ..SolveOptions::default() };
+            let scores = score_nodes(adjacency, &policy, &options).unwrap();
+            scores.iter().map(|s| s.to_bits()).collect::<Vec<_>>()
+        };
+        let want = bits(&lists, 1);
+        for n_ranks in 1..=6 {
+            prop_assert_eq!(&bits(&lists, n_ranks), &want);
+            prop_assert_eq!(&bits(&as_bits(&graph), n_ranks), &want);
+        }
     }
 
     /// Paths round differently, so a tie may fall the other way; then the two picks' scores are equal to 1e-4.

@@ -150,6 +150,16 @@ fn small_beside_large_vanishes_and_zero_is_positive() {
     }
 }
 
+/// 256 + 2^-16 + 2^-46 lies just above the middle of two floats: rounding the sum to `f64` first would lose what decides.
+#[test]
+fn the_sum_is_rounded_once() {
+    let mut partials = vec![1.0; 256];
+    partials.extend([2f32.powi(-16), 2f32.powi(-46)]);
+    let wanted = 256.0 + 2f32.powi(-15);
+    assert_eq!(solo_sum(&partials).to_bits(), wanted.to_bits());
+    assert_eq!(naive::exact_sum(&partials).to_bits(), wanted.to_bits());
+}
+
 /// An element that is not finite does not touch its neighbours, also inside one tile.
 #[test]
 fn elements_are_independent() {

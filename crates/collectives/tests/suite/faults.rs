@@ -495,6 +495,34 @@ fn a_panic_reaches_split_worlds() {
     }
 }
 
+/// Rank 2 neither comes nor leaves, until rank 1 has been woken by the panic of rank 0 in the world above.
+#[test]
+fn a_panic_wakes_split_worlds_that_nobody_left() {
+    let (through, woken) = (Gate::default(), Gate::default());
+    let results = threads::run(3, |mut comm| {
+        let rank = comm.rank();
+        let mut group = comm.split(rank.min(1), 0, patient())?;
+        if rank == 0 {
+            through.wait_for(2);
+            panic!("boom");
+        }
+        through.count();
+        if rank == 2 {
+            woken.wait_for(1);
+            return Ok(());
+        }
+        let outcome = group.run(Op::Barrier, patient());
+        woken.count();
+        outcome
+    });
+    let outcome = results[1].as_ref().unwrap().as_ref().unwrap_err();
+    assert!(
+        matches!(outcome.kind(), CommErrorKind::PeerLost { rank: None, .. }),
+        "{outcome}"
+    );
+    assert!(outcome.to_string().contains("boom"), "{outcome}");
+}
+
 #[test]
 fn a_split_world_survives_the_end_of_the_old_one() {
     for result in outcomes(4, |mut comm| {

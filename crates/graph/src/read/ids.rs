@@ -141,3 +141,40 @@ impl IdMap {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An id that came before the text was long enough for the bitmap, and is overtaken by it.
+    #[test]
+    fn early_large_ids_move_into_the_bitmap() {
+        let mut set = IdSet::default();
+        for (id, bytes_seen) in [
+            (40_000_000, 0),
+            (3, 9),
+            (50_000_000, 10 << 20),
+            (40_000_000, 11 << 20),
+        ] {
+            set.insert(id, bytes_seen);
+        }
+        set.insert(u64::MAX, 12 << 20);
+        let map = set.into_map().unwrap();
+        assert_eq!(map.n_nodes(), 4);
+        let dense = [3, 40_000_000, 50_000_000, u64::MAX, 4].map(|id| map.get(id));
+        assert_eq!(dense, [Some(0), Some(1), Some(2), Some(3), None]);
+    }
+
+    /// More sparse ids than fit before the first sort, each seen several times.
+    #[test]
+    fn many_sparse_ids_are_kept_once() {
+        let mut set = IdSet::default();
+        for i in 0..500_000u64 {
+            set.insert(u64::MAX - i * 7919 % 1000, 0);
+        }
+        assert!(set.sparse.len() <= 4 << 16, "{}", set.sparse.len());
+        let map = set.into_map().unwrap();
+        assert_eq!(map.n_nodes(), 1000);
+        assert_eq!(map.get(u64::MAX), Some(999));
+    }
+}

@@ -416,3 +416,26 @@ fn ids() -> impl Strategy<Value = u64> {
         any::<u64>()
     ]
 }
+
+/// Enough text ids for the table to grow and for its slots to collide.
+#[test]
+fn text_ids_are_numbered_by_first_sight() {
+    let names: Vec<String> = (0..3000u32)
+        .map(|i| format!("n{}", i * 7919 % 3000))
+        .collect();
+    let text: String = names
+        .windows(2)
+        .map(|pair| format!("{} {}\n", pair[0], pair[1]))
+        .collect();
+    let import = read("a.el", &text);
+    assert_eq!(import.graph.n_nodes(), 3000);
+    for (v, name) in (0..).zip(&names) {
+        assert_eq!(&import.labels.get(v), name);
+        assert_eq!(import.labels.find(name), Some(v));
+        assert_eq!(
+            import.graph.degree(v),
+            if v == 0 || v == 2999 { 1 } else { 2 }
+        );
+    }
+    assert_eq!(import.labels.find("n3000"), None);
+}

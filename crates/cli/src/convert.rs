@@ -1,0 +1,76 @@
+//! `shardgraph convert`: a graph in another format.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+use shardgraph_graph::{Format, WriteOptions, write_graph};
+
+use crate::graph_argument::{GraphArgs, Origin};
+use crate::output_file;
+use crate::report::ReportArgs;
+
+const EXAMPLE: &str = "\
+Edge lists keep node labels; edge lists, Matrix Market and METIS keep edge weights. What is lost is said.
+
+Examples:
+  shardgraph convert wiki-Vote.txt.gz wiki-Vote.gr.zst
+  shardgraph convert C250.9.clq.gz instance.mtx --complement";
+
+/// Write a graph in another format
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct ConvertArgs {
+    #[command(flatten)]
+    graph: GraphArgs,
+    /// Where to write; .mtx, .el, .clq, .graph and .gr choose the format, .gz and .zst after it pack
+    out: PathBuf,
+    /// Write as matrix-market, edge-list, dimacs, metis or pace [default: by extension]
+    #[arg(long, value_name = "FORMAT")]
+    output_format: Option<Format>,
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
+/// What is printed. The fields are the keys of the JSON object.
+#[derive(Serialize)]
+struct Answer<'a> {
+    nodes: u32,
+    edges: u64,
+    load_seconds: f64,
+    format: &'static str,
+    out: &'a Path,
+    #[serde(skip)]
+    origin: &'a Origin,
+}
+
+/// Reads, writes and prints the answer.
+pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<()> {
+    output_file::check(&args.out)?;
+    let (graph, origin) = args.graph.whole_graph(&args.report)?;
+    let options = WriteOptions {
+        format: args.output_format,
+        ..WriteOptions::default()
+    };
+    let written = write_graph(&args.out, &graph, Some(&origin.labels), options)?;
+    args.report.warning(&written.to_string());
+    args.report.answer(&Answer {
+        nodes: graph.n_nodes(),
+        edges: graph.n_edges(),
+        load_seconds: origin.load_seconds,
+        format: written.format.name(),
+        out: &args.out,
+        origin: &origin,
+    })
+}
+
+impl fmt::Display for Answer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.origin)?;
+        writeln!(f, "nodes {}", self.nodes)?;
+        writeln!(f, "edges {}", self.edges)?;
+        writeln!(f, "load seconds {:.6}", self.load_seconds)?;
+        writeln!(f, "file {} ({})", self.out.display(), self.format)
+    }
+}

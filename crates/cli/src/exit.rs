@@ -1,0 +1,91 @@
+//! Which exit code an error has.
+
+use std::fmt;
+
+use shardgraph_solver::ErrorKind;
+
+/// What the user gave cannot be right: exit code 2.
+#[derive(Debug)]
+pub(crate) struct BadInput(pub(crate) String);
+
+impl fmt::Display for BadInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadInput {}
+
+const NO_ANSWER: u8 = 1;
+const BAD_INPUT: u8 = 2;
+const MISSING_DEVICE: u8 = 3;
+const LOST_RANK: u8 = 4;
+
+/// The code of the first error in the chain that has one, else 1: no answer.
+pub(crate) fn code(error: &anyhow::Error) -> u8 {
+    let codes = error.chain().find_map(|cause| {
+        if let Some(error) = cause.downcast_ref::<shardgraph_solver::Error>() {
+            return Some(of_solver(error));
+        }
+        if let Some(error) = cause.downcast_ref::<shardgraph_device::Error>() {
+            return Some(of_device(error));
+        }
+        let is_input = cause.is::<BadInput>()
+            || cause.is::<shardgraph_graph::Error>()
+            || cause.is::<shardgraph_shard::Error>();
+        is_input.then_some(BAD_INPUT)
+    });
+    codes.unwrap_or(NO_ANSWER)
+}
+
+fn of_solver(error: &shardgraph_solver::Error) -> u8 {
+    if error.comm_error().is_some() {
+        return LOST_RANK;
+    }
+    match error.kind() {
+        ErrorKind::Input(_) | ErrorKind::Io { .. } | ErrorKind::Graph(_) => BAD_INPUT,
+        _ => NO_ANSWER,
+    }
+}
+
+fn of_device(error: &shardgraph_device::Error) -> u8 {
+    match error.is_missing_device() {
+        true => MISSING_DEVICE,
+        false => BAD_INPUT,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shardgraph_collectives::{CommError, Deadline, Op, threads};
+    use shardgraph_device::{Device, DeviceKind};
+    use shardgraph_solver::Error;
+    use std::time::Duration;
+
+    fn lost_rank() -> CommError {
+        let results = threads::run(2, |mut comm| match comm.rank() {
+            0 => comm.run(Op::Barrier, Deadline::after(Duration::from_secs(60))),
+            _ => Ok(()), // leaves without its peer
+        });
+        let first = results.into_iter().next().unwrap();
+        first.unwrap().unwrap_err()
+    }
+
+    #[test]
+    fn every_kind_of_error_has_its_code() {
+        let solver = |kind: ErrorKind| code(&Error::from(kind).into());
+        assert_eq!(solver(ErrorKind::Input("?".into())), 2);
+        assert_eq!(solver(ErrorKind::Verification("edge".into())), 1);
+        assert_eq!(solver(ErrorKind::Internal("?".into())), 1);
+        assert_eq!(solver(ErrorKind::Comm(lost_rank())), 4);
+        let model = shardgraph_solver::Error::from(lost_rank());
+        assert_eq!(code(&anyhow::Error::from(model).context("training")), 4);
+        let missing = Device::open(DeviceKind::Cuda(0)).unwrap_err();
+        assert_eq!(code(&missing.into()), 3);
+        let graph = "er:1:2".parse::<shardgraph_graph::generate::GeneratorSpec>();
+        assert_eq!(code(&graph.unwrap_err().into()), 2);
+        assert_eq!(code(&BadInput("?".into()).into()), 2);
+        assert_eq!(code(&anyhow::anyhow!("anything else")), 1);
+    }
+}

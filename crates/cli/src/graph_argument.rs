@@ -1,0 +1,267 @@
+//! The GRAPH argument: a file, the name of a built-in graph, or a generator specification.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use shardgraph_device::{Device, Timer};
+use shardgraph_graph::generate::GeneratorSpec;
+use shardgraph_graph::{
+    Format, Graph, ImportReport, Labels, ReadOptions, WeightPolicy, builtin, read_graph,
+    stream_graph,
+};
+use shardgraph_shard::{Adjacency, AdjacencyBuilder};
+
+use crate::exit::BadInput;
+use crate::report::ReportArgs;
+
+/// A graph and how to read it.
+#[derive(Debug, Args)]
+pub(crate) struct GraphArgs {
+    /// A graph file, a built-in graph (karate, petersen, ...) or a generator (er:3000:0.15)
+    graph: String,
+    /// Read the file as matrix-market, edge-list, dimacs, metis or pace [default: by extension, then content]
+    #[arg(long, value_name = "FORMAT")]
+    input_format: Option<Format>,
+    /// Take the complement: the edges that the graph lacks
+    #[arg(long)]
+    complement: bool,
+    /// Take edge weights into account; those of an edge list are its third column
+    #[arg(long)]
+    weighted: bool,
+    /// Seed of a generated graph
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    seed: u64,
+}
+
+/// Where a graph comes from.
+#[derive(Debug)]
+enum Source {
+    File(PathBuf),
+    BuiltIn(Graph),
+    Generator(GeneratorSpec),
+}
+
+/// What is known about a graph besides its edges.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    /// The GRAPH argument and what it turned out to be.
+    name: String,
+    /// What the nodes are called.
+    pub(crate) labels: Labels,
+    /// What reading a file dropped and merged; absent for graphs that were made here.
+    pub(crate) import: Option<ImportReport>,
+    /// Seconds for reading or making the graph.
+    pub(crate) load_seconds: f64,
+}
+
+impl GraphArgs {
+    /// The graph in the form that it is solved in; dense graphs go to bits while they are read.
+    ///
+    /// Without `--weighted`, edge weights are left out: they do not change what a cover is.
+    pub(crate) fn adjacency(&self, report: &ReportArgs) -> anyhow::Result<(Adjacency, Origin)> {
+        let timer = Timer::start(&Device::host());
+        let (adjacency, mut origin) = if self.complement || self.weighted {
+            let (graph, origin) = self.load_graph(WeightPolicy::Ignore)?;
+            (Adjacency::from_graph(graph), origin)
+        } else {
+            self.stream()?
+        };
+        origin.load_seconds = timer.elapsed_s();
+        let (storage, bytes) = (adjacency.storage(), adjacency.bytes());
+        report.note(&format!("{origin}stored as {storage:?}, {bytes} bytes"));
+        Ok((adjacency, origin))
+    }
+
+    /// The graph as lists, with the weights that its file declares.
+    pub(crate) fn whole_graph(&self, report: &ReportArgs) -> anyhow::Result<(Graph, Origin)> {
+        let timer = Timer::start(&Device::host());
+        let (graph, mut origin) = self.load_graph(WeightPolicy::Declared)?;
+        origin.load_seconds = timer.elapsed_s();
+        report.note(&origin.to_string());
+        Ok((graph, origin))
+    }
+
+    fn load_graph(&self, weights: WeightPolicy) -> anyhow::Result<(Graph, Origin)> {
+        let (mut graph, mut origin) = match self.source()? {
+            Source::File(path) => {
+                let import = read_graph(&path, &self.read_options(weights))?;
+                let origin = Origin::file(&path, import.labels, import.report);
+                (import.graph, origin)
+            }
+            Source::BuiltIn(graph) => {
+                let origin = self.made("built in", graph.n_nodes());
+                (graph, origin)
+            }
+            Source::Generator(spec) => (spec.graph(self.seed)?, self.generated(&spec)),
+        };
+        if self.complement {
+            graph = graph.complement()?;
+            origin.name += ", complement";
+        }
+        Ok((graph, origin))
+    }
+
+    fn stream(&self) -> anyhow::Result<(Adjacency, Origin)> {
+        match self.source()? {
+            Source::File(path) => {
+                let mut builder = AdjacencyBuilder::new();
+                let options = self.read_options(WeightPolicy::Ignore);
+                let streamed = stream_graph(&path, &options, &mut builder)?;
+                let (adjacency, n_merged) = builder.finish(streamed.n_nodes, false)?;
+                let mut import = streamed.report;
+                import.duplicates_merged = n_merged;
+                Ok((adjacency, Origin::file(&path, streamed.labels, import)))
+            }
+            Source::BuiltIn(graph) => {
+                let origin = self.made("built in", graph.n_nodes());
+                Ok((Adjacency::from_graph(graph), origin))
+            }
+            Source::Generator(spec) => {
+                let mut builder = AdjacencyBuilder::for_generator(&spec);
+                spec.stream(self.seed, &mut builder)?;
+                let (adjacency, _) = builder.finish(spec.n_nodes(), false)?;
+                Ok((adjacency, self.generated(&spec)))
+            }
+        }
+    }
+
+    fn read_options(&self, weights: WeightPolicy) -> ReadOptions {
+        ReadOptions {
+            format: self.input_format,
+            weights: match self.weighted {
+                true => WeightPolicy::ThirdColumn,
+                false => weights,
+            },
+            ..ReadOptions::default()
+        }
+    }
+
+    /// An existing file, else a built-in graph, else a generator.
+    fn source(&self) -> anyhow::Result<Source> {
+        let text = &self.graph;
+        let path = Path::new(text);
+        if path.exists() && !path.is_dir() {
+            return Ok(Source::File(path.to_owned()));
+        }
+        if let Some(graph) = builtin::by_name(text) {
+            return Ok(Source::BuiltIn(graph));
+        }
+        match text.parse() {
+            Ok(spec) => Ok(Source::Generator(spec)),
+            Err(error) => Err(no_graph(text, &error).into()),
+        }
+    }
+
+    fn made(&self, how: &str, n_nodes: u32) -> Origin {
+        Origin {
+            name: format!("{} ({how})", self.graph),
+            labels: Labels::offset(0, n_nodes),
+            import: None,
+            load_seconds: 0.0,
+        }
+    }
+
+    fn generated(&self, spec: &GeneratorSpec) -> Origin {
+        self.made(&format!("generated, seed {}", self.seed), spec.n_nodes())
+    }
+}
+
+impl Origin {
+    fn file(path: &Path, labels: Labels, import: ImportReport) -> Self {
+        Self {
+            name: path.display().to_string(),
+            labels,
+            import: Some(import),
+            load_seconds: 0.0,
+        }
+    }
+}
+
+/// The graph and, indented, what reading it dropped and merged; one line each.
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "graph {}", self.name)?;
+        let import = self.import.as_ref().map(ToString::to_string);
+        for line in import.unwrap_or_default().lines() {
+            writeln!(f, "  {line}")?;
+        }
+        Ok(())
+    }
+}
+
+fn no_graph(text: &str, spec_error: &shardgraph_graph::Error) -> BadInput {
+    let file = match Path::new(text).is_dir() {
+        true => "this is a folder, not a file",
+        false => "there is no such file",
+    };
+    let names = builtin::names().join(", ");
+    BadInput(format!(
+        "`{text}` is no graph: {file}; built-in graphs are {names}; as a generator: {spec_error}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(graph: &str) -> GraphArgs {
+        GraphArgs {
+            graph: graph.to_owned(),
+            input_format: None,
+            complement: false,
+            weighted: false,
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn a_file_wins_over_a_name_and_a_name_over_a_generator() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("karate");
+        std::fs::write(&file, "a b\n").unwrap();
+        let source = |graph: &str| args(graph).source().unwrap();
+        assert!(matches!(
+            source(&file.display().to_string()),
+            Source::File(_)
+        ));
+        assert!(matches!(source("karate"), Source::BuiltIn(_)));
+        assert!(matches!(source("er:10:0.5"), Source::Generator(_)));
+    }
+
+    #[test]
+    fn what_is_no_graph_is_told_the_three_forms() {
+        for (graph, reason) in [
+            ("missing.mtx", "there is no such file"),
+            ("/", "is a folder"),
+            ("er:10:2", "expected a number from 0 to 1"),
+            ("", "there is no such file"),
+        ] {
+            let message = args(graph).source().unwrap_err().to_string();
+            for part in [reason, "built-in graphs are karate", "as a generator"] {
+                assert!(message.contains(part), "{message}");
+            }
+        }
+    }
+
+    #[test]
+    fn streamed_and_whole_graphs_are_the_same() {
+        for graph in ["karate", "er:60:0.02", "er:60:0.5", "rb:5:4:0.3:1.5"] {
+            let streamed = args(graph).stream().unwrap().0;
+            let whole = args(graph).load_graph(WeightPolicy::Declared).unwrap().0;
+            assert_eq!(streamed.into_graph().unwrap(), whole, "{graph}");
+        }
+    }
+
+    #[test]
+    fn the_complement_has_the_other_edges() {
+        let mut complement = args("petersen");
+        complement.complement = true;
+        let (graph, origin) = complement.load_graph(WeightPolicy::Declared).unwrap();
+        assert_eq!(graph.n_edges(), 45 - 15);
+        assert_eq!(
+            origin.to_string(),
+            "graph petersen (built in), complement\n"
+        );
+    }
+}

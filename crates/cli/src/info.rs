@@ -1,0 +1,91 @@
+//! `shardgraph info`: what a graph holds, and how it would be stored.
+
+use std::fmt;
+
+use clap::Args;
+use serde::Serialize;
+use shardgraph_shard::{Adjacency, Storage};
+
+use crate::graph_argument::{GraphArgs, Origin};
+use crate::report::ReportArgs;
+
+const EXAMPLE: &str = "\
+Example:
+  shardgraph info graph.mtx.gz --format json";
+
+/// Print what a graph holds, and what reading it dropped or merged
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct InfoArgs {
+    #[command(flatten)]
+    graph: GraphArgs,
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
+/// What is printed. The fields are the keys of the JSON object.
+#[derive(Serialize)]
+struct Answer<'a> {
+    nodes: u32,
+    edges: u64,
+    density: f64,
+    min_degree: u32,
+    mean_degree: f64,
+    max_degree: u32,
+    isolated_nodes: usize,
+    self_loops_dropped: u64,
+    duplicates_merged: u64,
+    storage: &'static str,
+    storage_bytes: u64,
+    load_seconds: f64,
+    #[serde(skip)]
+    origin: &'a Origin,
+}
+
+/// Loads the graph as `solve` would, and prints the answer.
+pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<()> {
+    let (adjacency, origin) = args.graph.adjacency(&args.report)?;
+    args.report.answer(&answer(&adjacency, &origin))
+}
+
+fn answer<'a>(adjacency: &Adjacency, origin: &'a Origin) -> Answer<'a> {
+    let degrees = adjacency.degrees();
+    let (n_nodes, n_edges) = (adjacency.n_nodes(), adjacency.n_edges());
+    let per = |entries: f64, places: f64| if places > 0.0 { entries / places } else { 0.0 };
+    let (n, n_entries) = (f64::from(n_nodes), 2.0 * n_edges as f64);
+    let count =
+        |count: fn(&shardgraph_graph::ImportReport) -> u64| origin.import.as_ref().map_or(0, count);
+    Answer {
+        nodes: n_nodes,
+        edges: n_edges,
+        density: per(n_entries, n * (n - 1.0)),
+        min_degree: degrees.iter().copied().min().unwrap_or(0),
+        mean_degree: per(n_entries, n),
+        max_degree: degrees.iter().copied().max().unwrap_or(0),
+        isolated_nodes: degrees.iter().filter(|&&degree| degree == 0).count(),
+        self_loops_dropped: count(|import| import.self_loops_dropped),
+        duplicates_merged: count(|import| import.duplicates_merged),
+        storage: match adjacency.storage() {
+            Storage::Csr => "csr",
+            Storage::Bits => "bits",
+        },
+        storage_bytes: adjacency.bytes(),
+        load_seconds: origin.load_seconds,
+        origin,
+    }
+}
+
+impl fmt::Display for Answer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.origin)?;
+        writeln!(f, "nodes {}", self.nodes)?;
+        writeln!(f, "edges {}", self.edges)?;
+        writeln!(f, "density {:.6}", self.density)?;
+        writeln!(f, "min degree {}", self.min_degree)?;
+        writeln!(f, "mean degree {:.3}", self.mean_degree)?;
+        writeln!(f, "max degree {}", self.max_degree)?;
+        writeln!(f, "isolated nodes {}", self.isolated_nodes)?;
+        writeln!(f, "storage {}, {} bytes", self.storage, self.storage_bytes)?;
+        writeln!(f, "load seconds {:.6}", self.load_seconds)
+    }
+}

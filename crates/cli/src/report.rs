@@ -1,0 +1,90 @@
+//! Everything that is printed: answers on standard output, the rest on standard error.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+/// The form of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AnswerFormat {
+    Text,
+    Json,
+}
+
+/// The flags that say what is printed.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Printing")]
+pub(crate) struct ReportArgs {
+    /// The form of the answer: lines to read, or one JSON object
+    #[arg(long, value_enum, value_name = "FORM", default_value = "text")]
+    format: AnswerFormat,
+    /// No progress, even on a terminal
+    #[arg(long)]
+    no_progress: bool,
+    /// Nothing on standard error but errors
+    #[arg(short, long, conflicts_with = "verbose")]
+    quiet: bool,
+    /// More on standard error: what was read, stored and written
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+impl ReportArgs {
+    /// Prints an answer. A reader that has gone away, as `head` does, is no error.
+    pub(crate) fn answer(&self, answer: &(impl Display + Serialize)) -> anyhow::Result<()> {
+        let mut text = match self.format {
+            AnswerFormat::Text => answer.to_string(),
+            AnswerFormat::Json => serde_json::to_string_pretty(answer)?,
+        };
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        match write_out(&text) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(anyhow::anyhow!("cannot write standard output: {error}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Lines for who asked for more.
+    pub(crate) fn note(&self, text: &str) {
+        if self.verbose {
+            to_stderr("note", text);
+        }
+    }
+
+    /// Lines about something that was lost.
+    pub(crate) fn warning(&self, text: &str) {
+        if !self.quiet {
+            to_stderr("warning", text);
+        }
+    }
+
+    /// Whether to show progress.
+    pub(crate) fn shows_progress(&self) -> bool {
+        !self.quiet && !self.no_progress && io::IsTerminal::is_terminal(&io::stderr())
+    }
+}
+
+/// Prints an error, in every form of answer as text.
+pub(crate) fn error(error: &anyhow::Error) {
+    // The errors of this workspace tell their cause themselves, so the chain would say it twice.
+    to_stderr("error", &error.to_string());
+}
+
+fn write_out(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+/// Nobody can be told where standard error fails.
+fn to_stderr(level: &str, text: &str) {
+    let mut out = io::stderr().lock();
+    for line in text.lines() {
+        let _ = writeln!(out, "{level}: {line}");
+    }
+}

@@ -1,0 +1,230 @@
+//! `shardgraph solve`: a checked vertex cover of one graph.
+
+use std::fmt;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use shardgraph_collectives::Deadline;
+use shardgraph_device::{Device, DeviceKind};
+use shardgraph_graph::{Labels, write_atomic};
+use shardgraph_shard::Adjacency;
+use shardgraph_solver::train::Preset;
+use shardgraph_solver::{
+    EmbeddingPath, ErrorKind, Select, Solution, SolveOptions, TrainedPolicy, solve,
+};
+
+use crate::graph_argument::{GraphArgs, Origin};
+use crate::progress::Progress;
+use crate::report::ReportArgs;
+use crate::{deadline, output_file};
+
+const EXAMPLE: &str = "\
+Examples:
+  shardgraph solve karate
+  shardgraph solve graph.mtx.gz --ranks 2 --select adaptive --out cover.txt
+  shardgraph solve brock200_4.clq --complement --format json";
+
+/// Find a small vertex cover with a trained policy, and check it
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct SolveArgs {
+    #[command(flatten)]
+    graph: GraphArgs,
+    /// Ranks that share the graph, as threads
+    #[arg(long, value_name = "P", default_value_t = 1)]
+    ranks: u32,
+    /// A policy that `shardgraph train` wrote [default: the one that comes with the program]
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// Nodes that a step picks; adaptive: 8, 4, 2, 1 as candidates get fewer
+    #[arg(long, value_name = "adaptive|N", default_value = "1")]
+    select: Select,
+    /// How the policy is evaluated; auto takes the cheapest exact path
+    #[arg(long, value_enum, value_name = "PATH", default_value = "auto")]
+    path: PathChoice,
+    /// paper: keep picks that earlier picks of the same step left without an edge
+    #[arg(long, value_name = "default|paper", default_value = "default")]
+    preset: Preset,
+    /// Write the cover, one original node label a line
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Where to compute: host, emulated or cuda[:N]
+    #[arg(long, value_name = "DEVICE", default_value = "host")]
+    device: DeviceKind,
+    /// Longest wait for another rank [default: 600]
+    #[arg(long, value_name = "SECONDS", value_parser = deadline::parse)]
+    deadline: Option<Deadline>,
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
+/// The paths of the embedding, as flags.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum PathChoice {
+    Auto,
+    General,
+    FreeFirstLayer,
+    Collapsed,
+}
+
+impl PathChoice {
+    fn path(self) -> Option<EmbeddingPath> {
+        match self {
+            Self::Auto => None,
+            Self::General => Some(EmbeddingPath::General),
+            Self::FreeFirstLayer => Some(EmbeddingPath::FreeFirstLayer),
+            Self::Collapsed => Some(EmbeddingPath::Collapsed),
+        }
+    }
+}
+
+/// What is printed. The fields are the keys of the JSON object, in its order.
+#[derive(Serialize)]
+struct Answer<'a> {
+    problem: &'a str,
+    nodes: u32,
+    edges: u64,
+    objective: usize,
+    verified: bool,
+    lower_bound: u64,
+    steps: u64,
+    seconds: f64,
+    seconds_per_step: f64,
+    load_seconds: f64,
+    ranks: u32,
+    path: String,
+    policy: &'a str,
+    stages: Vec<Stage>,
+    #[serde(skip)]
+    origin: &'a Origin,
+    #[serde(skip)]
+    out: Option<&'a Path>,
+}
+
+/// A part of the job that improves the answer.
+#[derive(Serialize)]
+struct Stage {
+    name: &'static str,
+    objective: usize,
+    seconds: f64,
+}
+
+/// Loads, solves, writes the cover and prints the answer.
+pub(crate) fn run(args: &SolveArgs) -> anyhow::Result<()> {
+    Device::open(args.device)?;
+    if let Some(out) = &args.out {
+        output_file::check(out)?;
+    }
+    let policy = match &args.policy {
+        Some(path) => TrainedPolicy::read(path)?,
+        None => TrainedPolicy::shipped()?,
+    };
+    let (adjacency, origin) = args.graph.adjacency(&args.report)?;
+    let solution = solve_with_progress(args, &adjacency, &policy)?;
+    // `solve` has checked the cover: only now may there be a file.
+    if let Some(out) = &args.out {
+        write_cover(out, &solution.cover, &origin.labels)?;
+        args.report.note(&format!("wrote {}", out.display()));
+    }
+    args.report
+        .answer(&answer(args, &adjacency, &origin, &policy, &solution))
+}
+
+fn solve_with_progress(
+    args: &SolveArgs,
+    adjacency: &Adjacency,
+    policy: &TrainedPolicy,
+) -> Result<Solution, shardgraph_solver::Error> {
+    let options = SolveOptions {
+        n_ranks: args.ranks,
+        select: args.select,
+        path: args.path.path(),
+        keep_isolated: args.preset.keeps_isolated(),
+        deadline: args.deadline.unwrap_or_default(),
+    };
+    let n_nodes = adjacency.n_nodes();
+    let mut progress = Progress::new(&args.report, u64::from(n_nodes));
+    solve(adjacency, policy, &options, &mut |n_candidates, n_cover| {
+        let n_settled = u64::from(n_nodes.saturating_sub(n_candidates));
+        progress.update(n_settled, || format!("nodes settled, cover {n_cover}"));
+    })
+}
+
+/// One original label a line, in the order of the node ids.
+fn write_cover(
+    path: &Path,
+    cover: &[u32],
+    labels: &Labels,
+) -> Result<(), shardgraph_solver::Error> {
+    let mut sorted = cover.to_vec();
+    sorted.sort_unstable();
+    let write = |out: &mut dyn Write| -> io::Result<()> {
+        let mut out = BufWriter::new(out);
+        for &node in &sorted {
+            labels.write_label(node, &mut out)?;
+            out.write_all(b"\n")?;
+        }
+        out.flush()
+    };
+    write_atomic(path, write).map_err(|source| {
+        let path = path.to_owned();
+        ErrorKind::Io { path, source }.into()
+    })
+}
+
+fn answer<'a>(
+    args: &'a SolveArgs,
+    adjacency: &Adjacency,
+    origin: &'a Origin,
+    policy: &'a TrainedPolicy,
+    solution: &Solution,
+) -> Answer<'a> {
+    let objective = solution.cover.len();
+    Answer {
+        problem: &policy.config.problem,
+        nodes: adjacency.n_nodes(),
+        edges: adjacency.n_edges(),
+        objective,
+        verified: true,
+        lower_bound: adjacency.maximal_matching(),
+        steps: solution.n_steps,
+        seconds: solution.seconds,
+        seconds_per_step: solution.seconds / solution.n_steps.max(1) as f64,
+        load_seconds: origin.load_seconds,
+        ranks: args.ranks,
+        path: solution.path_name(),
+        policy: &policy.source,
+        stages: vec![Stage {
+            name: "rl",
+            objective,
+            seconds: solution.seconds,
+        }],
+        origin,
+        out: args.out.as_deref(),
+    }
+}
+
+impl fmt::Display for Answer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verified = if self.verified { "yes" } else { "no" };
+        write!(f, "{}", self.origin)?;
+        writeln!(f, "nodes {}", self.nodes)?;
+        writeln!(f, "edges {}", self.edges)?;
+        writeln!(f, "cover size {}", self.objective)?;
+        writeln!(f, "verified {verified}")?;
+        writeln!(f, "lower bound {} (maximal matching)", self.lower_bound)?;
+        writeln!(f, "steps {}", self.steps)?;
+        writeln!(f, "seconds {:.6}", self.seconds)?;
+        writeln!(f, "seconds per step {:.9}", self.seconds_per_step)?;
+        writeln!(f, "load seconds {:.6}", self.load_seconds)?;
+        writeln!(f, "ranks {}", self.ranks)?;
+        writeln!(f, "path {}", self.path)?;
+        writeln!(f, "policy {}", self.policy)?;
+        match self.out {
+            Some(path) => writeln!(f, "cover file {}", path.display()),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Host kernels: dense and sparse products, and column sums of a bit matrix.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a bench has no caller to hand an error to"
+)]
+
+use std::hint::black_box;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use shardgraph_device::bits::{ColumnSumScratch, column_sums};
+use shardgraph_device::{Adjacency, Device, MatMul, SparseProduct};
+
+fn numbers(n: usize) -> Vec<u32> {
+    let next = |x: &mut u32| {
+        *x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        Some(*x)
+    };
+    std::iter::successors(Some(1u32), |&x| next(&mut { x }))
+        .take(n)
+        .collect()
+}
+
+fn dense(c: &mut Criterion) {
+    let device = Device::host();
+    let shape = MatMul {
+        rows: 512,
+        inner: 32,
+        cols: 32,
+        transpose_a: false,
+        transpose_b: false,
+    };
+    let (x, w) = (
+        device.zeros(512 * 32).unwrap(),
+        device.zeros(32 * 32).unwrap(),
+    );
+    let mut out = device.zeros(512 * 32).unwrap();
+    let mut group = c.benchmark_group("device/matmul");
+    group.throughput(Throughput::Elements(2 * 512 * 32 * 32));
+    group.bench_function("512x32x32", |b| {
+        b.iter(|| device.matmul(shape, &x, &w, black_box(&mut out)).unwrap());
+    });
+    group.finish();
+}
+
+fn sparse(c: &mut Criterion) {
+    const N: usize = 2000;
+    const DEGREE: usize = 300;
+    let device = Device::host();
+    let row_ptr: Vec<u64> = (0..=N as u64).map(|i| i * DEGREE as u64).collect();
+    let columns: Vec<u32> = numbers(N * DEGREE).iter().map(|x| x % N as u32).collect();
+    let x = device.zeros(N * 32).unwrap();
+    let mut out = device.zeros(N * 32).unwrap();
+    let mut group = c.benchmark_group("device/sparse_product");
+    group.throughput(Throughput::Bytes((N * DEGREE * (4 + 128)) as u64));
+    group.bench_function("csr/2000/300/32", |b| {
+        let adjacency = Adjacency::Csr {
+            row_ptr: &row_ptr,
+            columns: &columns,
+            values: None,
+        };
+        let product = SparseProduct {
+            adjacency,
+            n_rows: N,
+            n_columns: N,
+            width: 32,
+        };
+        b.iter(|| {
+            device
+                .sparse_product(product, &x, black_box(&mut out))
+                .unwrap()
+        });
+    });
+    group.finish();
+}
+
+fn bits(c: &mut Criterion) {
+    const WORDS: usize = 64;
+    let words: Vec<u64> = numbers(4096 * WORDS)
+        .iter()
+        .map(|&x| u64::from(x) << 16)
+        .collect();
+    let selected: Vec<u32> = (0..4096).filter(|row| row % 7 == 0).collect();
+    let mut sums = vec![0; 64 * WORDS];
+    let mut scratch = ColumnSumScratch::default();
+    let mut group = c.benchmark_group("device/column_sums");
+    group.throughput(Throughput::Bytes((selected.len() * WORDS * 8) as u64));
+    group.bench_function("4096/586", |b| {
+        b.iter(|| column_sums(&words, WORDS, &selected, black_box(&mut sums), &mut scratch));
+    });
+    group.finish();
+}
+
+criterion_group!(benches, dense, sparse, bits);
+criterion_main!(benches);
