@@ -10,7 +10,7 @@ use shardgraph_graph::{
     Format, Graph, ImportReport, Labels, ReadOptions, WeightPolicy, builtin, read_graph,
     stream_graph,
 };
-use shardgraph_shard::{Adjacency, AdjacencyBuilder};
+use shardgraph_shard::{Adjacency, AdjacencyBuilder, Storage};
 
 use crate::exit::BadInput;
 use crate::report::ReportArgs;
@@ -68,17 +68,16 @@ impl GraphArgs {
             self.stream()?
         };
         origin.load_seconds = timer.elapsed_s();
-        let (storage, bytes) = (adjacency.storage(), adjacency.bytes());
-        report.note(&format!("{origin}stored as {storage:?}, {bytes} bytes"));
+        let storage = storage_name(adjacency.storage());
+        report.note(&format!("stored as {storage}, {} bytes", adjacency.bytes()));
         Ok((adjacency, origin))
     }
 
     /// The graph as lists, with the weights that its file declares.
-    pub(crate) fn whole_graph(&self, report: &ReportArgs) -> anyhow::Result<(Graph, Origin)> {
+    pub(crate) fn whole_graph(&self) -> anyhow::Result<(Graph, Origin)> {
         let timer = Timer::start(&Device::host());
         let (graph, mut origin) = self.load_graph(WeightPolicy::Declared)?;
         origin.load_seconds = timer.elapsed_s();
-        report.note(&origin.to_string());
         Ok((graph, origin))
     }
 
@@ -187,6 +186,14 @@ impl fmt::Display for Origin {
             writeln!(f, "  {line}")?;
         }
         Ok(())
+    }
+}
+
+/// `csr` or `bits`.
+pub(crate) fn storage_name(storage: Storage) -> &'static str {
+    match storage {
+        Storage::Csr => "csr",
+        Storage::Bits => "bits",
     }
 }
 

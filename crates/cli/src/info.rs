@@ -4,9 +4,9 @@ use std::fmt;
 
 use clap::Args;
 use serde::Serialize;
-use shardgraph_shard::{Adjacency, Storage};
+use shardgraph_shard::Adjacency;
 
-use crate::graph_argument::{GraphArgs, Origin};
+use crate::graph_argument::{GraphArgs, Origin, storage_name};
 use crate::report::ReportArgs;
 
 const EXAMPLE: &str = "\
@@ -65,10 +65,7 @@ fn answer<'a>(adjacency: &Adjacency, origin: &'a Origin) -> Answer<'a> {
         isolated_nodes: degrees.iter().filter(|&&degree| degree == 0).count(),
         self_loops_dropped: count(|import| import.self_loops_dropped),
         duplicates_merged: count(|import| import.duplicates_merged),
-        storage: match adjacency.storage() {
-            Storage::Csr => "csr",
-            Storage::Bits => "bits",
-        },
+        storage: storage_name(adjacency.storage()),
         storage_bytes: adjacency.bytes(),
         load_seconds: origin.load_seconds,
         origin,

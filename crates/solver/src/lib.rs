@@ -26,7 +26,7 @@ pub use error::{Error, ErrorKind};
 pub use policy::{AdjacencyScale, PolicyConfig, TrainedPolicy};
 pub use select::Select;
 pub use shardgraph_layers::Path as EmbeddingPath;
-pub use solve::{Solution, SolveOptions, check_cover, score_nodes, solve};
+pub use solve::{Scores, Solution, SolveOptions, check_cover, score_nodes, solve};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use shardgraph_collectives::{Comm, CommError, Deadline, threads};
+use shardgraph_collectives::{Comm, CommError, Deadline, Op, threads};
 use shardgraph_device::{Device, Timer};
 use shardgraph_layers::autodiff::RowShard;
 use shardgraph_layers::{Path, ScoreTable, choose_path};
@@ -141,17 +141,37 @@ pub fn solve(
 ///
 /// let star = Adjacency::from_graph(shardgraph_graph::Graph::from_edges(4, &[(0, 1), (0, 2), (0, 3)])?);
 /// let scores = score_nodes(&star, &TrainedPolicy::shipped()?, &SolveOptions::default())?;
-/// assert!(scores[0] > scores[1]);
+/// assert!(scores.values[0] > scores.values[1]);
 /// # Ok::<(), shardgraph_solver::Error>(())
 /// ```
 pub fn score_nodes(
     adjacency: &Adjacency,
     policy: &TrainedPolicy,
     options: &SolveOptions,
-) -> Result<Vec<f32>, Error> {
+) -> Result<Scores, Error> {
     let job = Job::new(adjacency, policy, options)?;
     let parts = job.on_ranks(&|comm, shard| job.score_rank(comm, shard))?;
-    Ok(parts.concat())
+    let seconds = parts.iter().map(|part| part.seconds).fold(0.0, f64::max);
+    let values: Vec<Vec<f32>> = parts.into_iter().map(|part| part.values).collect();
+    Ok(Scores {
+        values: values.concat(),
+        path: job.path,
+        storage: adjacency.storage(),
+        seconds,
+    })
+}
+
+/// One score a node.
+#[derive(Debug, Clone)]
+pub struct Scores {
+    /// The scores in node order; NaN for nodes without an edge.
+    pub values: Vec<f32>,
+    /// The path of the embedding that was used.
+    pub path: Path,
+    /// The form of the adjacency that was used.
+    pub storage: Storage,
+    /// Seconds of the slowest rank, from uncounted degrees to scores; cutting the graph comes before.
+    pub seconds: f64,
 }
 
 /// The path to use: the wanted one if it applies, else the cheapest exact one.
@@ -186,6 +206,12 @@ fn partition(adjacency: &Adjacency, n_ranks: u32) -> Partition {
 
 /// What one rank does with its communicator and its part of a bit matrix.
 type RankJob<'a, R> = dyn Fn(Comm, Option<&BitShard>) -> Result<R, Error> + Sync + 'a;
+
+/// One rank's part of a graph.
+enum Cut<'a> {
+    Lists(NeighborLists<'a>),
+    Bits(&'a BitShard),
+}
 
 /// One graph, one policy, P ranks.
 struct Job<'a> {
@@ -229,51 +255,62 @@ impl<'a> Job<'a> {
         collect_ranks(results)
     }
 
+    /// A rank's part of the graph. `shard` is its part of a bit matrix; absent where it has all of it, or lists.
+    fn cut<'b>(&'b self, rank: u32, shard: Option<&'b BitShard>) -> Cut<'b> {
+        match self.adjacency {
+            Adjacency::Csr(graph) => Cut::Lists(NeighborLists::cut(graph, &self.partition, rank)),
+            Adjacency::Bits(bits) => Cut::Bits(shard.unwrap_or(bits)),
+        }
+    }
+
     fn residual<'b>(
-        &'b self,
-        shard: Option<&'b BitShard>,
+        &self,
+        cut: Cut<'b>,
         ranks: &mut Ranks<'_>,
     ) -> Result<Box<dyn Residual + 'b>, Error> {
-        Ok(match self.adjacency {
-            Adjacency::Csr(graph) => {
-                let lists = NeighborLists::cut(graph, &self.partition, ranks.comm.rank());
-                Box::new(ListsResidual::new(lists, &self.partition, ranks)?)
-            }
-            Adjacency::Bits(bits) => {
-                let shard = shard.unwrap_or(bits);
-                Box::new(BitsResidual::new(shard, &self.partition, ranks)?)
-            }
+        Ok(match cut {
+            Cut::Lists(lists) => Box::new(ListsResidual::new(lists, &self.partition, ranks)?),
+            Cut::Bits(shard) => Box::new(BitsResidual::new(shard, &self.partition, ranks)?),
         })
     }
 
     /// One rank's part of [`score_nodes`].
-    fn score_rank(&self, mut comm: Comm, shard: Option<&BitShard>) -> Result<Vec<f32>, Error> {
+    fn score_rank(&self, mut comm: Comm, shard: Option<&BitShard>) -> Result<Scores, Error> {
         let rank = comm.rank();
+        let cut = self.cut(rank, shard);
+        let scorer = self.scorer(rank, shard);
         let mut ranks = Ranks {
             comm: &mut comm,
             deadline: self.options.deadline,
         };
-        let residual = self.residual(shard, &mut ranks)?;
+        ranks.comm.run(Op::Barrier, ranks.deadline)?;
+        let timer = Timer::start(&Device::host());
+        let residual = self.residual(cut, &mut ranks)?;
         let scale = self.policy.config.adjacency_scale.of(residual.max_degree());
         let own = self.partition.range(rank);
-        let mut scores = vec![f32::NAN; own.len()];
-        match self.scorer(rank, shard) {
+        let mut values = vec![f32::NAN; own.len()];
+        match scorer {
             Scorer::Table(table) => residual.for_each_own(&mut |node, degree, d2| {
                 let (x, y) = (degree as f32 * scale, d2 as f32 * (scale * scale));
-                scores[(node - own.start) as usize] = table.score(x, y);
+                values[(node - own.start) as usize] = table.score(x, y);
             }),
             Scorer::Model(model) => {
                 let all = model.scores(&*residual, scale, &mut ranks)?;
                 residual.for_each_own(&mut |node, _, _| {
                     let row = (node - own.start) as usize;
-                    scores[row] = all[row];
+                    values[row] = all[row];
                 });
             }
         }
-        Ok(scores)
+        Ok(Scores {
+            values,
+            path: self.path,
+            storage: self.adjacency.storage(),
+            seconds: timer.elapsed_s(),
+        })
     }
 
-    /// What one rank does. `shard` is its part of a bit matrix; absent where it has all of it, or lists.
+    /// One rank's episode.
     fn run_rank(
         &self,
         mut comm: Comm,
@@ -285,7 +322,7 @@ impl<'a> Job<'a> {
             comm: &mut comm,
             deadline: self.options.deadline,
         };
-        let mut residual = self.residual(shard, &mut ranks)?;
+        let mut residual = self.residual(self.cut(rank, shard), &mut ranks)?;
         let mut scorer = self.scorer(rank, shard);
         let rules = Rules {
             select: self.options.select,

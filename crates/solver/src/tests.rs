@@ -122,7 +122,7 @@ proptest! {
         let bits = |adjacency: &Adjacency, n_ranks| {
             let options = SolveOptions { n_ranks, ..SolveOptions::default() };
             let scores = score_nodes(adjacency, &policy, &options).unwrap();
-            scores.iter().map(|s| s.to_bits()).collect::<Vec<_>>()
+            scores.values.iter().map(|s| s.to_bits()).collect::<Vec<_>>()
         };
         let want = bits(&lists, 1);
         for n_ranks in 1..=6 {
