@@ -1,1 +1,18 @@
-//! End-to-end tests of the built binary.
+//! End-to-end tests: the built binary is run as a user runs it, and its answers are checked by other code than its own.
+//!
+//! Real graphs are read from `shared/data/graphs` beside the checkout; where that is absent, each test that wants it prints a
+//! line `SKIPPED: what (why)`.
+#![forbid(unsafe_code)]
+
+mod bad_input;
+mod exit_codes;
+mod formats;
+mod generated_graphs;
+mod kill;
+mod program;
+mod ranks;
+mod real_graphs;
+mod schema;
+mod second_opinion;
+mod small_graphs;
+mod training;

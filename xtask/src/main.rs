@@ -1,2 +1,94 @@
-//! The project's own commands.
-fn main() {}
+//! The project's own commands: `cargo xtask <command>`.
+//!
+//! One file per command. Depends on nothing but std, lexopt and anyhow, so that it builds in seconds
+//! before anything else does; TOML and JSON are read by the two small readers in here.
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command-line program talks on the terminal"
+)]
+
+mod answer;
+mod bench;
+mod ci;
+mod cursor;
+mod definition;
+mod host;
+mod json;
+mod package;
+mod process;
+mod project;
+mod record;
+mod repro;
+mod statistics;
+mod test_log;
+mod tidy;
+mod toml;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use lexopt::prelude::*;
+
+/// Every command with its help line; `tidy` holds the documents to this list.
+pub(crate) const COMMANDS: [(&str, &str); 4] = [
+    (
+        "ci",
+        "run every check, cheapest first [--only STAGE]... [--list]",
+    ),
+    (
+        "tidy",
+        "check the rules that no compiler checks [--record: lower the ratchet]",
+    ),
+    (
+        "bench",
+        "measure benches/*.toml and write bench-results/ [NAME...] [--list] [--test] [--host LABEL]",
+    ),
+    (
+        "repro",
+        "redo a figure, a table or a shipped file [NAME] [--list] [--accept] [--host LABEL]",
+    ),
+];
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run() -> Result<ExitCode> {
+    let mut args = lexopt::Parser::from_env();
+    match args.next()? {
+        Some(Value(command)) => dispatch(&command.string()?, args),
+        Some(Long("help") | Short('h')) => {
+            print!("{}", usage());
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(other) => Err(other.unexpected().into()),
+        None => bail!("no command given\n{}", usage()),
+    }
+}
+
+fn dispatch(command: &str, args: lexopt::Parser) -> Result<ExitCode> {
+    match command {
+        "ci" => ci::run(args),
+        "tidy" => tidy::run(args),
+        "bench" => bench::run(args),
+        "repro" => repro::run(args),
+        other => bail!("no command {other:?}\n{}", usage()),
+    }
+}
+
+fn usage() -> String {
+    let mut text = String::from("cargo xtask <command>\n");
+    for (name, help) in COMMANDS {
+        text.push_str(&format!("  {name:<6} {help}\n"));
+    }
+    text
+}

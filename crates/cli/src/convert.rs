@@ -53,7 +53,8 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<()> {
         format: args.output_format,
         ..WriteOptions::default()
     };
-    let written = write_graph(&args.out, &graph, Some(&origin.labels), options)?;
+    let labels = origin.import.as_ref().map(|_| &origin.labels); // graphs made here have none to lose
+    let written = write_graph(&args.out, &graph, labels, options)?;
     args.report.warning(&written.to_string());
     args.report.answer(&Answer {
         nodes: graph.n_nodes(),

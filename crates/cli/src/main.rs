@@ -11,6 +11,7 @@ mod info;
 mod output_file;
 mod progress;
 mod report;
+mod score;
 mod solve;
 mod train;
 
@@ -37,6 +38,7 @@ struct CommandLine {
 #[derive(Debug, Subcommand)]
 enum Command {
     Solve(solve::SolveArgs),
+    Score(score::ScoreArgs),
     Train(train::TrainArgs),
     Generate(generate::GenerateArgs),
     Info(info::InfoArgs),
@@ -46,6 +48,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match CommandLine::parse().command {
         Command::Solve(args) => solve::run(&args),
+        Command::Score(args) => score::run(&args),
         Command::Train(args) => train::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Info(args) => info::run(&args),

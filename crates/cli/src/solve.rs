@@ -62,7 +62,7 @@ pub(crate) struct SolveArgs {
 
 /// The paths of the embedding, as flags.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum PathChoice {
+pub(crate) enum PathChoice {
     Auto,
     General,
     FreeFirstLayer,
@@ -70,7 +70,7 @@ enum PathChoice {
 }
 
 impl PathChoice {
-    fn path(self) -> Option<EmbeddingPath> {
+    pub(crate) fn path(self) -> Option<EmbeddingPath> {
         match self {
             Self::Auto => None,
             Self::General => Some(EmbeddingPath::General),

@@ -1,0 +1,170 @@
+//! `shardgraph score`: one policy evaluation from scratch, node by node.
+
+use std::fmt;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use shardgraph_graph::{Labels, write_atomic};
+use shardgraph_shard::Adjacency;
+use shardgraph_solver::{ErrorKind, Scores, SolveOptions, TrainedPolicy, score_nodes};
+
+use crate::graph_argument::{GraphArgs, Origin, storage_name};
+use crate::output_file;
+use crate::report::ReportArgs;
+use crate::solve::PathChoice;
+
+const EXAMPLE: &str = "\
+Examples:
+  shardgraph score karate --top 5
+  shardgraph score graph.mtx.gz --ranks 2 --path general --out scores.txt";
+
+/// Score every node with a trained policy, as the first step of a solve does
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct ScoreArgs {
+    #[command(flatten)]
+    graph: GraphArgs,
+    /// Ranks that share the graph, as threads
+    #[arg(long, value_name = "P", default_value_t = 1)]
+    ranks: u32,
+    /// A policy that `shardgraph train` wrote [default: the one that comes with the program]
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// How the policy is evaluated; auto takes the cheapest exact path
+    #[arg(long, value_enum, value_name = "PATH", default_value = "auto")]
+    path: PathChoice,
+    /// How the graph is stored; auto takes the smaller form
+    #[arg(long, value_enum, value_name = "FORM", default_value = "auto")]
+    storage: StorageChoice,
+    /// Print the best N nodes
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+    /// Write `label score` lines for all nodes
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
+/// The forms of an adjacency, as flags.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum StorageChoice {
+    Auto,
+    Csr,
+}
+
+/// What is printed. The fields are the keys of the JSON object, in its order.
+#[derive(Serialize)]
+struct Answer<'a> {
+    nodes: u32,
+    edges: u64,
+    ranks: u32,
+    path: String,
+    policy: &'a str,
+    seconds: f64,
+    load_seconds: f64,
+    top: Vec<Scored>,
+    #[serde(skip)]
+    origin: &'a Origin,
+}
+
+/// One node by its original label.
+#[derive(Serialize)]
+struct Scored {
+    node: String,
+    score: f32,
+}
+
+/// Loads, scores, writes and prints.
+pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
+    if let Some(out) = &args.out {
+        output_file::check(out)?;
+    }
+    let policy = match &args.policy {
+        Some(path) => TrainedPolicy::read(path)?,
+        None => TrainedPolicy::shipped()?,
+    };
+    let (mut adjacency, origin) = args.graph.adjacency(&args.report)?;
+    if args.storage == StorageChoice::Csr {
+        adjacency = Adjacency::Csr(adjacency.into_graph()?);
+    }
+    let options = SolveOptions {
+        n_ranks: args.ranks,
+        path: args.path.path(),
+        ..SolveOptions::default()
+    };
+    let scores = score_nodes(&adjacency, &policy, &options)?;
+    if let Some(out) = &args.out {
+        write_scores(out, &scores, &origin.labels)?;
+    }
+    args.report.answer(&Answer {
+        nodes: adjacency.n_nodes(),
+        edges: adjacency.n_edges(),
+        ranks: args.ranks,
+        path: format!("{}+{}", scores.path, storage_name(scores.storage)),
+        policy: &policy.source,
+        seconds: scores.seconds,
+        load_seconds: origin.load_seconds,
+        top: best(&scores, args.top, &origin.labels),
+        origin: &origin,
+    })
+}
+
+/// The best nodes, best first; the lower node where scores are equal.
+fn best(scores: &Scores, n: usize, labels: &Labels) -> Vec<Scored> {
+    let mut order: Vec<u32> = (0..scores.values.len() as u32)
+        .filter(|&node| !scores.values[node as usize].is_nan())
+        .collect();
+    order.sort_by(|&u, &v| {
+        let (u_score, v_score) = (scores.values[u as usize], scores.values[v as usize]);
+        v_score.total_cmp(&u_score).then(u.cmp(&v))
+    });
+    order.truncate(n);
+    let scored = |node: u32| Scored {
+        node: labels.get(node),
+        score: scores.values[node as usize],
+    };
+    order.into_iter().map(scored).collect()
+}
+
+/// One `label score` line a node, in the order of the node ids; `nan` for nodes without an edge.
+fn write_scores(
+    path: &Path,
+    scores: &Scores,
+    labels: &Labels,
+) -> Result<(), shardgraph_solver::Error> {
+    let write = |out: &mut dyn Write| -> io::Result<()> {
+        let mut out = BufWriter::new(out);
+        for (node, score) in (0..).zip(&scores.values) {
+            labels.write_label(node, &mut out)?;
+            match score.is_nan() {
+                true => writeln!(out, " nan")?,
+                false => writeln!(out, " {score}")?,
+            }
+        }
+        out.flush()
+    };
+    write_atomic(path, write).map_err(|source| {
+        let path = path.to_owned();
+        ErrorKind::Io { path, source }.into()
+    })
+}
+
+impl fmt::Display for Answer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.origin)?;
+        writeln!(f, "nodes {}", self.nodes)?;
+        writeln!(f, "edges {}", self.edges)?;
+        writeln!(f, "ranks {}", self.ranks)?;
+        writeln!(f, "path {}", self.path)?;
+        writeln!(f, "policy {}", self.policy)?;
+        writeln!(f, "seconds {:.6}", self.seconds)?;
+        writeln!(f, "load seconds {:.6}", self.load_seconds)?;
+        for scored in &self.top {
+            writeln!(f, "{}\t{}", scored.node, scored.score)?;
+        }
+        Ok(())
+    }
+}

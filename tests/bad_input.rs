@@ -1,0 +1,173 @@
+//! Malformed input of every kind: exit code 2, a message with the place, and no output file.
+
+use std::fs;
+
+use crate::program::{Run, listing, run};
+
+/// A file's name, its bytes, and the place that the message must name.
+#[rustfmt::skip]
+const BAD_FILES: &[(&str, &[u8], &str)] = &[
+    ("a.mtx", b"", ":1:1: "),
+    ("b.mtx", b"%%MatrixMarket matrix array real general\n", ":1:23: "),
+    ("c.mtx", b"%%MatrixMarket matrix coordinate pattern general\n3 2 1\n1 2\n", ":2:3: "),
+    ("d.mtx", b"%%MatrixMarket matrix coordinate pattern general\n3 3 1\n1 4\n", ":3:3: "),
+    ("e.mtx", b"%%MatrixMarket matrix coordinate pattern general\n3 3 9\n1 2\n", ":4:1: "),
+    ("f.mtx", b"%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2 nan\n", ":3:5: "),
+    ("g.mtx", b"%%MatrixMarket matrix coordinate pattern general\n4294967294 4294967294 1\n1 2\n", ":2:1: "),
+    ("a.el", b"1 2\n3\n", ":2:2: "),
+    ("b.el", b"a b\nc \0\n", ":2:3: "),
+    ("c.csv", b"1,,2\n", ":1:3: "),
+    ("d.el", b"a b\nc \xff\xfe\n", ":2:3: "),
+    ("a.clq", b"e 1 2\n", ":1:1: "),
+    ("b.col", b"p edge 4 1\ne 1 9\n", ":2:5: "),
+    ("c.mis", b"p edge 4 3\ne 1 2\n", ":3:1: "),
+    ("d.clq", b"p edge 4000000000 1\ne 1 2\n", ":1:1: "),
+    ("a.graph", b"3 1\n2\n1\n", ":4:1: "),
+    ("b.graph", b"3 2\n%\n2\n1 3\n\n", ":5:1: "),
+    ("c.metis", b"2 1\n2 x\n1\n", ":2:3: "),
+    ("d.graph", b"2 2\n2\n1\n", ":1:3: "),
+    ("a.gr", b"p td 3 2\n1 2\n", ":3:1: "),
+    ("b.gr", b"3 1\n0 1\n", ":2:1: "),
+    ("c.gr", b"3 1\n1 2 3\n", ":2:5: "),
+    ("d.gr", b"p sp 3 2\n", ":1:3: "),
+];
+
+#[test]
+fn malformed_graphs_are_placed_and_leave_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bytes, place) in BAD_FILES {
+        let out = tempfile::tempdir().unwrap();
+        let (file, cover) = (folder.path().join(name), out.path().join("cover.txt"));
+        fs::write(&file, bytes).unwrap();
+        let check = |run: Run| {
+            let message = run.error(2);
+            let expected = format!("error: {}{place}", file.display());
+            assert!(message.starts_with(&expected), "{expected}: {message}");
+            assert_eq!(message.lines().count(), 1, "{message}");
+            let rest = &message[expected.len()..];
+            assert!(
+                rest.contains("expected") || rest.contains("promises"),
+                "{message}"
+            );
+            assert!(listing(out.path()).is_empty(), "{name} left a file");
+        };
+        check(run("solve {} --out {}", &[&file, &cover]));
+        check(run(
+            "solve {} --out {} --format json --ranks 2",
+            &[&file, &cover],
+        ));
+        check(run("solve {} --out {} --complement", &[&file, &cover]));
+        check(run("convert {} {}", &[&file, &out.path().join("g.mtx")]));
+        check(run("info {}", &[&file]));
+    }
+}
+
+#[test]
+fn damaged_compression_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let cover = folder.path().join("cover.txt");
+    for packing in ["gz", "zst"] {
+        let file = folder.path().join(format!("g.mtx.{packing}"));
+        run("generate ba:200:3 --out {}", &[&file]).ok();
+        let bytes = fs::read(&file).unwrap();
+        let mut flipped = bytes.clone();
+        flipped[bytes.len() / 2] ^= 0x10;
+        for damaged in [&bytes[..bytes.len() / 2], &bytes[..10], &flipped] {
+            fs::write(&file, damaged).unwrap();
+            let message = run("solve {} --out {}", &[&file, &cover]).error(2);
+            assert!(message.contains(&format!("g.mtx.{packing}")), "{message}");
+            assert!(!cover.exists());
+        }
+    }
+}
+
+#[test]
+fn output_that_cannot_be_written_fails_before_the_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("missing").join("file.mtx");
+    for words in [
+        "solve karate --out {}",
+        "generate er:9:0.5 --out {}",
+        "convert karate {}",
+    ] {
+        let message = run(words, &[&missing]).error(2);
+        assert!(message.contains("its folder does not exist"), "{message}");
+        let message = run(words, &[folder.path()]).error(2);
+        assert!(message.contains("this is a folder"), "{message}");
+    }
+    assert!(listing(folder.path()).is_empty());
+}
+
+#[test]
+fn what_is_no_graph_is_told_the_three_forms() {
+    for graph in [
+        "missing.mtx",
+        "judo",
+        "er:10:2",
+        "er:10",
+        "ba:5:9",
+        "xx:1:2",
+    ] {
+        let message = run(&format!("solve {graph}"), &[]).error(2);
+        assert!(message.contains("there is no such file"), "{message}");
+        assert!(message.contains("karate, petersen"), "{message}");
+        assert!(message.contains("as a generator: "), "{message}");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_policy_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (policy, cover) = (path("p.safetensors"), path("cover.txt"));
+    run("train --steps 2 --out {}", &[&path("run")]).ok();
+    let whole = fs::read(path("run").join("policy.safetensors")).unwrap();
+    let mut not_finite = whole.clone();
+    let end = not_finite.len();
+    not_finite[end - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
+    for bytes in [
+        &whole[..whole.len() - 4],
+        &whole[..100],
+        b"",
+        b"policy",
+        &not_finite,
+    ] {
+        fs::write(&policy, bytes).unwrap();
+        let message = run("solve karate --policy {} --out {}", &[&policy, &cover]).error(2);
+        assert!(message.contains("p.safetensors"), "{message}");
+        assert!(!cover.exists());
+    }
+    run("solve karate --policy {}", &[&path("missing")]).error(2);
+}
+
+#[test]
+fn bad_usage_is_told_what_is_right() {
+    for (words, expected) in [
+        ("solve", "<GRAPH>"),
+        ("solve karate --select 0", "adaptive or a number"),
+        ("solve karate --select many", "adaptive or a number"),
+        ("solve karate --path fast", "free-first-layer"),
+        ("solve karate --preset best", "default or paper"),
+        ("solve karate --ranks 0", "1 to 1024"),
+        ("solve karate --ranks 99999", "1 to 1024"),
+        ("solve karate --ranks -1", "unexpected argument"),
+        ("solve karate --deadline 0", "above 0"),
+        ("solve karate --deadline soon", "above 0"),
+        ("solve karate --input-format xml", "matrix-market"),
+        ("solve karate --format yaml", "json"),
+        ("solve karate --seed x", "--seed"),
+        ("solve karate --device tpu", "host, emulated, cuda"),
+        ("solve karate -q -v", "cannot be used with"),
+        ("generate er:10:0.5", "--out"),
+        ("generate er:10 --out x.mtx", "er:n:p"),
+        ("convert karate", "<OUT>"),
+        ("train", "--out DIR"),
+        ("train --out x --resume y --steps 1", "cannot be used with"),
+        ("train --resume y", "--steps"),
+        ("train --resume y --steps 3 --seed 2", "cannot be used with"),
+        ("sovle karate", "solve"),
+    ] {
+        let message = run(words, &[]).error(2);
+        assert!(message.contains(expected), "{words}: {message}");
+    }
+}

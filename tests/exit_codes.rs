@@ -1,0 +1,109 @@
+//! Exit codes that are neither 0 nor 2, closed pipes, help and version.
+
+use std::io::Read;
+use std::process::Stdio;
+
+use crate::program::{command, run, wait};
+
+#[test]
+fn a_missing_device_is_3() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    for device in ["cuda", "cuda:1", "emulated"] {
+        for words in ["solve karate --out {}", "train --steps 2 --out {}"] {
+            let message = run(&format!("{words} --device {device}"), &[&out]).error(3);
+            assert!(message.contains("use --device host"), "{message}");
+            assert!(!out.exists());
+        }
+    }
+    run("solve karate --device host", &[]).ok();
+}
+
+#[test]
+fn a_lost_rank_is_4() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    // No rank can wait a nanosecond for the others.
+    for words in [
+        "solve er:300:0.2 --ranks 3 --deadline 1e-9 --out {}",
+        "solve ba:300:2 --ranks 2 --deadline 1e-9 --out {} --format json",
+    ] {
+        let message = run(words, &[&out]).error(4);
+        assert!(message.contains("timed out"), "{message}");
+        assert!(!out.exists());
+    }
+    let words = "train --steps 50 --ranks 3 --deadline 1e-9 --out {}";
+    run(words, &[&out]).error(4);
+    assert!(!out.join("policy.safetensors").exists());
+}
+
+#[test]
+fn standard_output_that_fails_is_1() {
+    if !std::path::Path::new("/dev/full").exists() {
+        println!("SKIPPED: a full disk under standard output (no /dev/full here)");
+        return;
+    }
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+    let mut child = command("solve karate", &[])
+        .stdout(full.unwrap())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    assert_eq!(wait(&mut child).code(), Some(1));
+    let mut message = String::new();
+    let mut stderr = child.stderr.take().unwrap();
+    stderr.read_to_string(&mut message).unwrap();
+    assert!(message.starts_with("error: cannot write"), "{message}");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    for words in [
+        "solve er:200:0.1",
+        "solve karate --format json",
+        "info karate",
+        "--help",
+        "solve --help",
+    ] {
+        let mut child = command(words, &[])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let status = wait(&mut child);
+        let mut stderr = String::new();
+        let mut pipe = child.stderr.take().unwrap();
+        pipe.read_to_string(&mut stderr).unwrap();
+        assert_eq!((status.code(), &*stderr), (Some(0), ""), "{words}");
+    }
+}
+
+#[test]
+fn help_has_an_example_and_the_exit_codes() {
+    let help = run("--help", &[]).ok();
+    assert!(help.stdout.contains("4  a rank was lost"), "{help:?}");
+    for subcommand in ["solve", "train", "generate", "info", "convert"] {
+        assert!(
+            help.stdout.contains(&format!("\n  {subcommand} ")),
+            "{help:?}"
+        );
+        let own = run(&format!("{subcommand} --help"), &[]).ok();
+        let example = format!("\n  shardgraph {subcommand} ");
+        assert!(own.stdout.contains(&example), "{own:?}");
+    }
+    let version = run("--version", &[]).ok();
+    let expected = format!("shardgraph {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(version.stdout, expected);
+}
+
+#[test]
+fn standard_error_is_silent_unless_asked() {
+    run("solve er:300:0.3", &[]).ok();
+    let verbose = run("solve karate -v", &[]);
+    assert_eq!(verbose.code, Some(0));
+    assert!(
+        verbose.stderr.starts_with("note: stored as bits"),
+        "{verbose:?}"
+    );
+}

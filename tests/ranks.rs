@@ -1,0 +1,96 @@
+//! The same cover for any number of ranks, on every path and with every selection.
+
+use std::fs;
+use std::path::Path;
+
+use crate::program::run;
+
+/// The cover file and the steps of one run.
+fn solve(graph: &str, flags: &str, folder: &Path) -> (String, u64) {
+    let cover = folder.join("cover.txt");
+    let words = format!("solve {graph} {flags} --out {{}} --format json");
+    let answer = run(&words, &[&cover]).json();
+    assert_eq!(answer["verified"], true);
+    let steps = answer["steps"].as_u64().unwrap();
+    (fs::read_to_string(&cover).unwrap(), steps)
+}
+
+fn assert_same_on_all_ranks(graphs: &[&str], flags: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    for graph in graphs {
+        for flags in flags {
+            let one = solve(graph, &format!("{flags} --ranks 1"), folder.path());
+            for n_ranks in 2..=6 {
+                let words = format!("{flags} --ranks {n_ranks}");
+                let found = solve(graph, &words, folder.path());
+                assert_eq!(found, one, "{graph} {words}");
+            }
+        }
+    }
+}
+
+#[test]
+fn with_every_selection() {
+    assert_same_on_all_ranks(
+        &["karate", "er:257:0.2", "ba:300:3", "er:5:0"],
+        &[
+            "--select adaptive",
+            "--select 1",
+            "--select 8",
+            "--select 8 --preset paper",
+        ],
+    );
+}
+
+#[test]
+fn on_the_general_paths() {
+    assert_same_on_all_ranks(
+        &["karate", "er:66:0.05", "er:65:0.3"],
+        &["--path general", "--path free-first-layer"],
+    );
+}
+
+#[test]
+fn every_path_finds_a_cover_of_about_the_same_size() {
+    let folder = tempfile::tempdir().unwrap();
+    for graph in ["karate", "er:100:0.05", "ba:100:2"] {
+        let size = |path: &str| {
+            let (cover, _) = solve(graph, &format!("--path {path}"), folder.path());
+            cover.lines().count()
+        };
+        let collapsed = size("collapsed");
+        assert_eq!(size("auto"), collapsed);
+        // Scores agree to rounding; ties may be broken differently.
+        for path in ["general", "free-first-layer"] {
+            assert!(size(path).abs_diff(collapsed) <= 3, "{graph} {path}");
+        }
+    }
+}
+
+#[test]
+fn more_nodes_a_step_take_fewer_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    let steps = |flags: &str| solve("er:200:0.1", flags, folder.path()).1;
+    let (one, eight, adaptive) = (
+        steps("--select 1"),
+        steps("--select 8"),
+        steps("--select adaptive"),
+    );
+    assert!(
+        eight < adaptive && adaptive < one,
+        "{eight} {adaptive} {one}"
+    );
+}
+
+#[test]
+fn preset_paper_keeps_picks_that_cover_nothing() {
+    // Two disjoint edges and eight picks a step: paper takes all four nodes at once, the default one end of each.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("g.el");
+    fs::write(&file, "a b\nc d\n").unwrap();
+    let size = |flags: &str| {
+        let words = format!("solve {{}} --select 8 --format json {flags}");
+        run(&words, &[&file]).json()["objective"].as_u64().unwrap()
+    };
+    assert_eq!((size(""), size("--preset paper")), (2, 4));
+}

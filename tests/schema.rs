@@ -1,0 +1,156 @@
+//! The JSON of every subcommand: exactly these keys, in this order, of these types.
+
+use serde_json::Value;
+
+use crate::program::run;
+
+/// Checks an object's keys and types. Numbers: `count` has no fraction, `number` is written with one.
+fn assert_schema(object: &Value, expected: &[(&str, &str)]) {
+    let object = object.as_object().unwrap();
+    let mut found: Vec<(&str, &str)> = Vec::new();
+    for (key, value) in object {
+        found.push((key, type_name(value)));
+    }
+    let mut expected = expected.to_vec();
+    expected.sort_unstable();
+    assert_eq!(found, expected);
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_u64() => "count",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "list",
+        Value::Object(_) => "object",
+    }
+}
+
+const SOLVE: [(&str, &str); 14] = [
+    ("problem", "string"),
+    ("nodes", "count"),
+    ("edges", "count"),
+    ("objective", "count"),
+    ("verified", "boolean"),
+    ("lower_bound", "count"),
+    ("steps", "count"),
+    ("seconds", "number"),
+    ("seconds_per_step", "number"),
+    ("load_seconds", "number"),
+    ("ranks", "count"),
+    ("path", "string"),
+    ("policy", "string"),
+    ("stages", "list"),
+];
+
+#[test]
+fn solve() {
+    // Without an edge too: no steps must not make a number of seconds null.
+    for graph in ["karate", "er:5:0", "er:0:0.5"] {
+        let answer = run(&format!("solve {graph} --format json --ranks 2"), &[]).json();
+        assert_schema(&answer, &SOLVE);
+        assert_eq!(answer["verified"], true);
+        assert_eq!(answer["problem"], "mvc");
+        assert_eq!(answer["ranks"], 2);
+        let stages = answer["stages"].as_array().unwrap();
+        assert_eq!(stages.len(), 1);
+        assert_schema(
+            &stages[0],
+            &[
+                ("name", "string"),
+                ("objective", "count"),
+                ("seconds", "number"),
+            ],
+        );
+        assert_eq!(stages[0]["name"], "rl");
+        assert_eq!(stages[0]["objective"], answer["objective"]);
+    }
+}
+
+#[test]
+fn train() {
+    let keys = |final_loss| {
+        [
+            ("problem", "string"),
+            ("steps", "count"),
+            ("seconds", "number"),
+            ("seconds_per_step", "number"),
+            ("ranks", "count"),
+            ("final_loss", final_loss),
+            ("policy", "string"),
+            ("episodes", "count"),
+        ]
+    };
+    for (n_steps, final_loss) in [(3, "null"), (70, "number")] {
+        let folder = tempfile::tempdir().unwrap();
+        let words = format!("train --problem mvc --steps {n_steps} --out {{}} --format json");
+        let answer = run(&words, &[folder.path()]).json();
+        assert_schema(&answer, &keys(final_loss));
+        assert_eq!(answer["steps"], n_steps);
+        assert_eq!(
+            answer["policy"].as_str(),
+            folder.path().join("policy.safetensors").to_str()
+        );
+    }
+}
+
+#[test]
+fn info() {
+    for graph in ["karate", "er:0:0.5", "er:1:0.5"] {
+        let answer = run(&format!("info {graph} --format json"), &[]).json();
+        assert_schema(
+            &answer,
+            &[
+                ("nodes", "count"),
+                ("edges", "count"),
+                ("density", "number"),
+                ("min_degree", "count"),
+                ("mean_degree", "number"),
+                ("max_degree", "count"),
+                ("isolated_nodes", "count"),
+                ("self_loops_dropped", "count"),
+                ("duplicates_merged", "count"),
+                ("storage", "string"),
+                ("storage_bytes", "count"),
+                ("load_seconds", "number"),
+            ],
+        );
+    }
+}
+
+#[test]
+fn generate_and_convert() {
+    let folder = tempfile::tempdir().unwrap();
+    let (made, converted) = (folder.path().join("g.mtx"), folder.path().join("g.gr"));
+    let answer = run("generate ba:30:2 --seed 3 --out {} --format json", &[&made]).json();
+    assert_schema(
+        &answer,
+        &[
+            ("graph", "string"),
+            ("seed", "count"),
+            ("nodes", "count"),
+            ("edges", "count"),
+            ("seconds", "number"),
+            ("format", "string"),
+            ("out", "string"),
+        ],
+    );
+    assert_eq!(
+        (&answer["nodes"], &answer["edges"]),
+        (&30.into(), &56.into())
+    );
+    let answer = run("convert {} {} --format json", &[&made, &converted]).json();
+    assert_schema(
+        &answer,
+        &[
+            ("nodes", "count"),
+            ("edges", "count"),
+            ("load_seconds", "number"),
+            ("format", "string"),
+            ("out", "string"),
+        ],
+    );
+    assert_eq!(answer["format"], "pace");
+}

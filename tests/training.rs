@@ -1,0 +1,162 @@
+//! Training: the same policy for any number of ranks, config files, folders.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::program::{listing, run};
+
+fn policy(folder: &Path) -> Vec<u8> {
+    fs::read(folder.join("policy.safetensors")).unwrap()
+}
+
+fn settings(folder: &Path) -> Value {
+    let text = fs::read_to_string(folder.join("policy.json")).unwrap();
+    serde_json::from_str::<Value>(&text).unwrap()["train"].clone()
+}
+
+#[test]
+fn any_number_of_ranks_makes_the_same_policy() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("c.toml");
+    // A batch that is full long before the last of the 50 steps.
+    fs::write(&config, "batch_size = 16\ngradient_iterations = 2\n").unwrap();
+    for preset in ["default", "paper"] {
+        let train = |n_ranks: u32| {
+            let out = folder.path().join(format!("{preset}-{n_ranks}"));
+            let words = format!(
+                "train --problem mvc --steps 50 --ranks {n_ranks} --seed 1 --preset {preset} --config {{}} --out {{}}"
+            );
+            let answer = run(&words, &[&config, &out]).ok();
+            assert_eq!(answer.line("ranks"), n_ranks.to_string());
+            (policy(&out), fs::read(out.join("metrics.jsonl")).unwrap())
+        };
+        let one = train(1);
+        assert_eq!(one.1.iter().filter(|&&byte| byte == b'\n').count(), 50);
+        for n_ranks in [2, 3] {
+            assert!(
+                train(n_ranks) == one,
+                "{preset}: {n_ranks} ranks differ from one"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_trained_policy_solves() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    run("train --steps 80 --seed 4 --out {}", &[&out]).ok();
+    let expected = [
+        "checkpoint-0000000080",
+        "metrics.jsonl",
+        "policy.json",
+        "policy.safetensors",
+    ];
+    assert_eq!(listing(&out), expected);
+    let file = out.join("policy.safetensors");
+    let answer = run("solve karate --policy {} --format json", &[&file]).json();
+    assert_eq!(answer["policy"].as_str(), file.to_str());
+    assert_eq!(answer["verified"], true);
+}
+
+#[test]
+fn the_seed_and_the_graphs_decide() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = folder.path().join("g.el");
+    fs::write(&graph, "a b\nb c\nc d\nd e\ne a\n").unwrap();
+    let train = |name: &str, words: &str, paths: &[&Path]| {
+        let out = folder.path().join(name);
+        let mut all = vec![out.as_path()];
+        all.extend(paths);
+        run(&format!("train --steps 70 --out {{}} {words}"), &all).ok();
+        policy(&out)
+    };
+    let base = train("base", "--seed 1", &[]);
+    assert!(train("again", "", &[]) == base, "1 is the default seed");
+    assert!(train("seed", "--seed 2", &[]) != base);
+    assert!(train("file", "--graphs {} --graphs er:12:0.3", &[&graph]) != base);
+    assert_eq!(
+        settings(&folder.path().join("file"))["graphs"][1],
+        "er:12:0.3"
+    );
+}
+
+#[test]
+fn flags_win_over_the_file_and_the_file_over_the_preset() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (config, out) = (path("c.toml"), path("run"));
+    let text = "steps = 9\nseed = 7\npreset = \"paper\"\ngamma = 0.5\nranks = 2\ngraphs = [\"er:9:0.5\"]\n";
+    fs::write(&config, text).unwrap();
+    let answer = run(
+        "train --config {} --steps 4 --out {} --format json",
+        &[&config, &out],
+    )
+    .json();
+    assert_eq!((&answer["steps"], &answer["ranks"]), (&4.into(), &2.into()));
+    let settings = settings(&out);
+    assert_eq!(settings["seed"], 7);
+    assert_eq!(settings["gamma"], 0.5);
+    assert_eq!(settings["graphs"], serde_json::json!(["er:9:0.5"]));
+    assert_eq!(settings["target"], "stored", "of the preset");
+    let message = bad_config(&config, "steps = 9\ngama = 0.5\n", &path("new"));
+    assert!(
+        message.contains("c.toml: `gama`: unknown field"),
+        "{message}"
+    );
+    let message = bad_config(&config, "steps = 9\ngamma = ]\n", &path("new"));
+    assert!(message.contains("line 2, column 9"), "{message}");
+    let message = bad_config(&config, "gamma = 1.5\n", &path("new"));
+    assert!(message.contains("gamma: 0 to 1"), "{message}");
+}
+
+fn bad_config(config: &Path, text: &str, out: &Path) -> String {
+    fs::write(config, text).unwrap();
+    let message = run("train --config {} --out {}", &[config, out]).error(2);
+    assert!(!out.exists());
+    message
+}
+
+#[test]
+fn a_used_folder_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    run("train --steps 3 --out {}", &[folder.path()]).ok();
+    let before = policy(folder.path());
+    let message = run("train --steps 5 --seed 2 --out {}", &[folder.path()]).error(2);
+    assert!(message.contains("has a run already"), "{message}");
+    assert!(policy(folder.path()) == before);
+}
+
+#[test]
+fn bad_settings_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    for (flags, expected) in [
+        ("--problem tsp", "problem: mvc"),
+        ("--graphs er:20:7", "from 0 to 1"),
+        ("--graphs missing.mtx", "unknown graph model"),
+        ("--graphs er:9:0", "at least one edge"),
+        ("--ranks 0", "1 to 1024"),
+    ] {
+        let words = format!("train --steps 5 --out {{}} {flags}");
+        let message = run(&words, &[&out]).error(2);
+        assert!(message.contains(expected), "{flags}: {message}");
+        assert!(!out.join("policy.safetensors").exists());
+    }
+    let nothing: PathBuf = folder.path().join("nothing");
+    let message = run("train --resume {} --steps 5", &[&nothing]).error(2);
+    assert!(message.contains("no complete checkpoint"), "{message}");
+}
+
+#[test]
+fn a_finished_run_can_be_prolonged() {
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, parts) = (folder.path().join("whole"), folder.path().join("parts"));
+    run("train --steps 90 --out {}", &[&whole]).ok();
+    run("train --steps 75 --out {} --ranks 2", &[&parts]).ok();
+    let answer = run("train --resume {} --steps 90 --format json", &[&parts]).json();
+    assert_eq!(answer["steps"], 15);
+    assert!(policy(&parts) == policy(&whole));
+}

@@ -1,0 +1,76 @@
+//! A crate outside the workspace that calls every library crate, as its users do. `cargo xtask ci` builds it against the
+//! packaged crates and runs it.
+
+use std::error::Error;
+
+use shardgraph_autodiff::{Ctx, Params, Shape, ShapeCheck};
+use shardgraph_collectives::{Deadline, Op, threads};
+use shardgraph_device::Device;
+use shardgraph_environments::{Environment, MinimumVertexCover};
+use shardgraph_graph::builtin;
+use shardgraph_layers::{Policy, PolicyShape};
+use shardgraph_replay::EpisodeMemory;
+use shardgraph_shard::{Adjacency, Partition};
+use shardgraph_solver::{SolveOptions, TrainedPolicy, solve};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let karate = builtin::by_name("karate").ok_or("karate is built in")?;
+    let halves = Partition::by_nonzeros(&karate, 2);
+    println!("shardgraph_graph::builtin: {} edges", karate.n_edges());
+    println!("shardgraph_shard::Partition: rows {:?}", halves.range(1));
+
+    let device = Device::host();
+    let uploaded = device.upload(&[1.0, 2.0])?;
+    println!(
+        "shardgraph_device::Device: {:?}",
+        device.download(&uploaded)?
+    );
+
+    for met in threads::run(2, |mut comm| comm.run(Op::Barrier, Deadline::default())) {
+        met??;
+    }
+    println!("shardgraph_collectives::threads: 2 ranks met");
+
+    let mut params = Params::new();
+    let shape = PolicyShape {
+        embed_dim: 4,
+        n_layers: 2,
+        n_node_features: 0,
+    };
+    Policy::build(&mut params, shape, &mut || 0.5)?;
+    println!(
+        "shardgraph_layers::Policy: {} parameters",
+        params.ids().count()
+    );
+
+    let mut ctx = ShapeCheck::new(&params, 1);
+    let x = ctx.input(Shape::new(2, 3), &[0.0; 6])?;
+    println!("shardgraph_autodiff::Ctx: {:?}", ctx.shape(x));
+
+    let mut memory = EpisodeMemory::new(10);
+    memory.begin_episode(0);
+    let mut episode = MinimumVertexCover::new(karate.clone().into());
+    let step = episode.step(0)?;
+    memory.record(0, step.reward, None)?;
+    println!(
+        "shardgraph_environments::Environment: reward {}",
+        step.reward
+    );
+    println!(
+        "shardgraph_replay::EpisodeMemory: {} transitions",
+        memory.len()
+    );
+
+    let adjacency = Adjacency::from_graph(karate);
+    let solution = solve(
+        &adjacency,
+        &TrainedPolicy::shipped()?,
+        &SolveOptions::default(),
+        &mut |_, _| (),
+    )?;
+    println!(
+        "shardgraph_solver::solve: a cover of {} nodes",
+        solution.cover.len()
+    );
+    Ok(())
+}

@@ -1,0 +1,265 @@
+//! Packaging every crate, and a crate outside the workspace that uses the packages.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::json::{self, Json};
+use crate::process::{self, cargo};
+use crate::project;
+
+/// The consumer's program: calls one function of every library crate.
+const CONSUMER_SOURCE: &str = include_str!("../consumer/main.rs");
+
+/// A member of the workspace.
+#[derive(Debug, PartialEq)]
+struct Package {
+    name: String,
+    version: String,
+    is_published: bool,
+    has_library: bool,
+    benches: Vec<String>,
+}
+
+impl Package {
+    fn from_json(package: &Json) -> Result<Package> {
+        let text = |json: &Json, key: &str| -> Result<String> {
+            let value = json.get(key).and_then(Json::as_str);
+            Ok(value
+                .with_context(|| format!("cargo metadata lacks `{key}`"))?
+                .to_owned())
+        };
+        let mut benches = Vec::new();
+        let mut has_library = false;
+        for target in package
+            .get("targets")
+            .and_then(Json::as_array)
+            .unwrap_or_default()
+        {
+            let kinds = target
+                .get("kind")
+                .and_then(Json::as_array)
+                .unwrap_or_default();
+            has_library |= kinds.contains(&Json::text("lib"));
+            if kinds.contains(&Json::text("bench")) {
+                benches.push(text(target, "name")?);
+            }
+        }
+        Ok(Package {
+            name: text(package, "name")?,
+            version: text(package, "version")?,
+            // `publish = false` reads as an empty list of registries.
+            is_published: package.get("publish") != Some(&Json::Array(Vec::new())),
+            has_library,
+            benches,
+        })
+    }
+}
+
+fn packages() -> Result<Vec<Package>> {
+    let text = process::stdout_of(&mut cargo(&[
+        "metadata",
+        "--no-deps",
+        "--format-version",
+        "1",
+        "--locked",
+    ]))?;
+    packages_of(&json::parse(&text)?)
+}
+
+fn packages_of(metadata: &Json) -> Result<Vec<Package>> {
+    let packages = metadata.get("packages").and_then(Json::as_array);
+    packages
+        .context("cargo metadata lists no packages")?
+        .iter()
+        .map(Package::from_json)
+        .collect()
+}
+
+/// The names of all bench targets of the workspace.
+pub(crate) fn bench_targets() -> Result<Vec<String>> {
+    Ok(packages()?
+        .into_iter()
+        .flat_map(|package| package.benches)
+        .collect())
+}
+
+/// Packages every published crate and checks that each compiles from its package, alone with its dependencies.
+///
+/// `cargo package` could verify the packages itself, but it keeps what it once unpacked of a member with this version, so
+/// that every later run would verify old sources. Here they are unpacked anew, into a workspace of their own.
+pub(crate) fn check_packages() -> Result<()> {
+    let packages = packages()?;
+    let mut package = cargo(&["package", "--workspace", "--no-verify"]);
+    package.args(["--locked", "--allow-dirty", "--quiet"]);
+    for unpublished in packages.iter().filter(|package| !package.is_published) {
+        package.args(["--exclude", &unpublished.name]);
+    }
+    show_and_check(&mut package)?;
+    let published: Vec<Package> = packages.into_iter().filter(|p| p.is_published).collect();
+    write_outside(&outside(), &published)?;
+    for package in &published {
+        // Alone, because features that another crate turns on would hide that one is missing.
+        show_and_check(&mut cargo_outside(&["check", "--package", &package.name]))?;
+    }
+    Ok(())
+}
+
+/// Runs a crate that depends on the packages and calls every library.
+pub(crate) fn run_consumer() -> Result<()> {
+    for library in packages()?
+        .iter()
+        .filter(|p| p.is_published && p.has_library)
+    {
+        let path = format!("{}::", library.name.replace('-', "_"));
+        ensure!(
+            CONSUMER_SOURCE.contains(&path),
+            "xtask/consumer/main.rs calls nothing of {}",
+            library.name
+        );
+    }
+    let manifest = outside().join("Cargo.toml");
+    ensure!(
+        manifest.exists(),
+        "nothing is packaged: run `cargo xtask ci --only package` first"
+    );
+    show_and_check(&mut cargo_outside(&["run", "--package", "consumer"]))
+}
+
+/// The workspace of unpacked packages.
+fn outside() -> PathBuf {
+    project::target().join("outside")
+}
+
+fn cargo_outside(args: &[&str]) -> Command {
+    let mut command = cargo(args);
+    command
+        .args(["--offline", "--quiet"])
+        .current_dir(outside());
+    command.env("CARGO_TARGET_DIR", project::target());
+    command
+}
+
+fn show_and_check(command: &mut Command) -> Result<()> {
+    println!("$ {}", process::shown(command));
+    process::check(command)
+}
+
+fn write_outside(folder: &Path, published: &[Package]) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder)?;
+    }
+    fs::create_dir_all(folder.join("consumer/src"))?;
+    for Package { name, version, .. } in published {
+        let archive = project::target()
+            .join("package")
+            .join(format!("{name}-{version}.crate"));
+        let mut tar = process::command("tar");
+        process::check(tar.arg("-xzf").arg(&archive).arg("-C").arg(folder))?;
+    }
+    let root = fs::read_to_string(project::root().join("Cargo.toml"))?;
+    let manifest = workspace_manifest(published) + &profiles_of(&root);
+    fs::write(folder.join("Cargo.toml"), manifest)?;
+    fs::write(
+        folder.join("consumer/Cargo.toml"),
+        consumer_manifest(published),
+    )?;
+    fs::write(folder.join("consumer/src/main.rs"), CONSUMER_SOURCE)?;
+    // The same versions as in the workspace, which are all on this machine already.
+    fs::copy(
+        project::root().join("Cargo.lock"),
+        folder.join("Cargo.lock"),
+    )?;
+    Ok(())
+}
+
+/// A workspace where the packages stand in for the registry.
+fn workspace_manifest(published: &[Package]) -> String {
+    let mut members = String::new();
+    let mut patches = String::new();
+    for Package { name, version, .. } in published {
+        members.push_str(&format!("\"{name}-{version}\", "));
+        patches.push_str(&format!("{name} = {{ path = \"{name}-{version}\" }}\n"));
+    }
+    format!(
+        "[workspace]\nresolver = \"3\"\nmembers = [{members}\"consumer\"]\n\n[patch.crates-io]\n{patches}"
+    )
+}
+
+/// The `[profile...]` sections of a manifest: with the same profiles, what the workspace's dependencies were compiled to
+/// serves the packages too.
+fn profiles_of(manifest: &str) -> String {
+    let sections = manifest.split("\n[").skip(1);
+    let profiles = sections.filter(|section| section.starts_with("profile."));
+    profiles.map(|section| format!("\n[{section}\n")).collect()
+}
+
+fn consumer_manifest(published: &[Package]) -> String {
+    let libraries = published.iter().filter(|package| package.has_library);
+    let lines = libraries.map(|Package { name, version, .. }| format!("{name} = \"{version}\"\n"));
+    format!(
+        "[package]\nname = \"consumer\"\nversion = \"0.0.0\"\nedition = \"2024\"\npublish = false\n\n\
+         [dependencies]\n{}",
+        lines.collect::<String>()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::toml;
+
+    #[test]
+    fn reads_cargo_metadata() {
+        let text = r#"{"packages": [{"name": "a-b", "version": "1.0.0", "publish": [], "targets": [
+            {"name": "a_b", "kind": ["lib"]}, {"name": "speed", "kind": ["bench"]}]}]}"#;
+        let packages = packages_of(&json::parse(text).unwrap()).unwrap();
+        let expected = Package {
+            name: "a-b".into(),
+            version: "1.0.0".into(),
+            is_published: false,
+            has_library: true,
+            benches: vec!["speed".into()],
+        };
+        assert_eq!(packages, [expected]);
+        assert!(packages_of(&Json::Null).is_err());
+    }
+
+    #[test]
+    fn profiles_are_copied_and_nothing_else() {
+        let manifest =
+            "[a]\nx = 1\n[profile.dev]\ny = 2\n\n[b]\nz = 3\n[profile.dev.package.\"*\"]\nw = 4";
+        let copied = toml::parse(&profiles_of(manifest)).unwrap();
+        let expected = "[profile.dev]\ny = 2\n[profile.dev.package.\"*\"]\nw = 4";
+        assert_eq!(copied, toml::parse(expected).unwrap());
+    }
+
+    #[test]
+    fn the_consumer_depends_on_packages_not_on_the_workspace() {
+        let package = |name: &str, has_library| Package {
+            name: name.to_owned(),
+            version: "1.0.0".to_owned(),
+            is_published: true,
+            has_library,
+            benches: Vec::new(),
+        };
+        let published = [package("a", true), package("b", false)];
+        let workspace = toml::parse(&workspace_manifest(&published)).unwrap();
+        let patch = workspace["patch"].as_table().unwrap();
+        let patch = patch["crates-io"].as_table().unwrap()["b"]
+            .as_table()
+            .unwrap();
+        assert_eq!(patch["path"].as_str(), Some("b-1.0.0"));
+        let members = workspace["workspace"].as_table().unwrap()["members"]
+            .as_array()
+            .unwrap();
+        assert_eq!(members.len(), 3);
+
+        let consumer = toml::parse(&consumer_manifest(&published)).unwrap();
+        let dependencies = consumer["dependencies"].as_table().unwrap();
+        assert_eq!(dependencies["a"].as_str(), Some("1.0.0"));
+        assert!(!dependencies.contains_key("b"));
+    }
+}

@@ -1,0 +1,66 @@
+//! The few statistics that the records hold.
+
+/// Lowest, middle and highest of some samples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Summary {
+    pub(crate) min: f64,
+    pub(crate) median: f64,
+    pub(crate) max: f64,
+}
+
+/// Sums up samples; `None` if there are none.
+pub(crate) fn summary(samples: &[f64]) -> Option<Summary> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (min, max) = (*sorted.first()?, *sorted.last()?);
+    let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
+    Some(Summary {
+        min,
+        median: (low + high) / 2.0,
+        max,
+    })
+}
+
+/// A number as tables show it: whole numbers in full, others with four significant digits.
+pub(crate) fn shown(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e15 {
+        return format!("{value:.0}");
+    }
+    let digits_before = value.abs().log10().floor() as i32 + 1;
+    let decimals = usize::try_from(4 - digits_before).unwrap_or(0);
+    format!("{value:.decimals$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians() {
+        assert_eq!(summary(&[]), None);
+        assert_eq!(
+            summary(&[3.0, 1.0, 2.0]),
+            Some(Summary {
+                min: 1.0,
+                median: 2.0,
+                max: 3.0
+            })
+        );
+        assert_eq!(
+            summary(&[4.0, 1.0]),
+            Some(Summary {
+                min: 1.0,
+                median: 2.5,
+                max: 4.0
+            })
+        );
+    }
+
+    #[test]
+    fn four_significant_digits() {
+        assert_eq!(shown(33_074_211.0), "33074211");
+        assert_eq!(shown(0.003_141_59), "0.003142");
+        assert_eq!(shown(16.3456), "16.35");
+        assert_eq!(shown(123_456.7), "123457");
+    }
+}

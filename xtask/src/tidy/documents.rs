@@ -1,0 +1,267 @@
+//! Checks on documents: commands exist, dependencies have their line, no path of somebody's machine.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, Result};
+
+use super::Finding;
+use super::code::{is_word, line_of, without_literals};
+use crate::project::Project;
+use crate::{COMMANDS, repro, toml};
+
+/// Documents name only commands that exist.
+pub(crate) fn commands(project: &Project) -> Vec<Finding> {
+    let subcommands = subcommands(project);
+    let mut findings = Vec::new();
+    for (path, text) in project.with_extension("md") {
+        for (at, span) in code_spans(text) {
+            if let Some(wrong) = wrong_command(span, &subcommands) {
+                findings.push(format!(
+                    "{path}:{}: there is no `{wrong}`",
+                    line_of(text, at)
+                ));
+            }
+        }
+    }
+    findings
+}
+
+/// The command in one line of code that does not exist, if there is one.
+fn wrong_command(line: &str, subcommands: &BTreeSet<String>) -> Option<String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    for window in words.windows(3) {
+        if window[..2] == ["cargo", "xtask"]
+            && is_name(window[2])
+            && !COMMANDS.iter().any(|(name, _)| *name == window[2])
+        {
+            return Some(window.join(" "));
+        }
+        if window[..2] == ["xtask", "repro"]
+            && is_name(window[2])
+            && !repro::names().contains(&window[2])
+        {
+            return Some(format!("cargo {}", window.join(" ")));
+        }
+    }
+    for (position, pair) in words.windows(2).enumerate() {
+        // `cargo run ... -- solve` or `shardgraph solve`, perhaps behind a folder.
+        let is_run = pair[0] == "--"
+            && words[..position]
+                .windows(2)
+                .any(|pair| pair == ["cargo", "run"]);
+        let is_binary = pair[0] == "shardgraph" || pair[0].ends_with("/shardgraph");
+        if (is_run || is_binary) && is_name(pair[1]) && !subcommands.contains(pair[1]) {
+            return Some(pair.join(" "));
+        }
+    }
+    None
+}
+
+/// A plain lower-case word, as commands are; not a flag, a placeholder or punctuation.
+fn is_name(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_lowercase())
+        && word.chars().all(|c| is_word(c) || c == '-')
+}
+
+/// The code of a document: lines of fenced blocks and `spans`, with their place.
+fn code_spans(text: &str) -> Vec<(usize, &str)> {
+    let mut spans = Vec::new();
+    let mut in_fence = false;
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        if line.trim_start().starts_with("```") {
+            in_fence = !in_fence;
+        } else if in_fence {
+            spans.push((at, line));
+        } else {
+            spans.extend(line.split('`').skip(1).step_by(2).map(|span| (at, span)));
+        }
+        at += line.len();
+    }
+    spans
+}
+
+/// The subcommands of the binary: the variants of the enum that derives clap's `Subcommand`.
+fn subcommands(project: &Project) -> BTreeSet<String> {
+    let mut names = BTreeSet::from(["help".to_owned()]);
+    for (path, text) in project.with_extension("rs") {
+        if path.starts_with("crates/cli/src/") {
+            names.extend(subcommands_of(&without_literals(text)));
+        }
+    }
+    names
+}
+
+fn subcommands_of(code: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for (at, _) in code.match_indices("#[derive(") {
+        let (traits, after) = code[at..].split_once(")]").unwrap_or_default();
+        if !traits.contains("Subcommand") {
+            continue;
+        }
+        let body = after.split_once('{').map_or("", |(_, body)| body);
+        names.extend(variants(body).iter().map(|variant| kebab_case(variant)));
+    }
+    names
+}
+
+/// The variants of an enum, given what follows its opening brace.
+fn variants(body: &str) -> Vec<String> {
+    let (mut depth, mut word, mut variants) = (0, String::new(), Vec::new());
+    for c in body.chars() {
+        if depth == 0 && is_word(c) {
+            word.push(c);
+            continue;
+        }
+        if depth == 0 && word.starts_with(char::is_uppercase) {
+            variants.push(word.clone());
+        }
+        word.clear();
+        match c {
+            '{' | '(' | '[' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' | ')' | ']' => depth -= 1,
+            _ => {}
+        }
+    }
+    variants
+}
+
+fn kebab_case(variant: &str) -> String {
+    let mut name = String::new();
+    for c in variant.chars() {
+        if c.is_uppercase() && !name.is_empty() {
+            name.push('-');
+        }
+        name.push(c.to_ascii_lowercase());
+    }
+    name
+}
+
+/// Every dependency of the workspace has its line in ARCHITECTURE.md, and every line its dependency.
+pub(crate) fn dependencies(project: &Project) -> Result<Vec<Finding>> {
+    let root = toml::parse(project.text("Cargo.toml")).context("Cargo.toml")?;
+    let workspace = root.get("workspace").and_then(toml::Value::as_table);
+    let table = workspace
+        .and_then(|table| table.get("dependencies"))
+        .and_then(toml::Value::as_table);
+    let used: BTreeSet<&str> = table
+        .into_iter()
+        .flat_map(|table| table.keys())
+        .map(String::as_str)
+        .collect();
+    let listed: BTreeSet<&str> = listed_dependencies(project.text("ARCHITECTURE.md")).collect();
+    let missing = used
+        .difference(&listed)
+        .filter(|name| !name.starts_with("shardgraph-"));
+    let missing =
+        missing.map(|name| format!("ARCHITECTURE.md:1: `{name}` has no line under Dependencies"));
+    let stale = listed
+        .difference(&used)
+        .map(|name| format!("ARCHITECTURE.md:1: `{name}` is not a dependency"));
+    Ok(missing.chain(stale).collect())
+}
+
+/// The names that begin the rows of the table under `## Dependencies`.
+fn listed_dependencies(architecture: &str) -> impl Iterator<Item = &str> {
+    let section = architecture
+        .split_once("\n## Dependencies\n")
+        .map_or("", |(_, rest)| rest);
+    let section = section.split("\n## ").next().unwrap_or_default();
+    section
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+}
+
+/// Nothing names a folder of the machine that it was written on.
+pub(crate) fn machine_paths(project: &Project) -> Vec<Finding> {
+    // Put together here so that this file does not find itself.
+    let folders = [
+        concat!("/wo", "rk/"),
+        concat!("/ho", "me/"),
+        concat!("/ro", "ot/"),
+        concat!("/t", "mp/"),
+    ];
+    let mut findings = Vec::new();
+    for (path, text) in &project.files {
+        for folder in folders {
+            for at in text.match_indices(folder).map(|(at, _)| at) {
+                // `../tmp/` and `https://host/work/` are not absolute.
+                let before = text[..at].chars().next_back().unwrap_or(' ');
+                if !is_word(before) && before != '.' && before != '}' {
+                    findings.push(format!(
+                        "{path}:{}: a path of one machine: {folder}",
+                        line_of(text, at)
+                    ));
+                }
+            }
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::planted;
+    use super::*;
+
+    const CLI: &str = "//! C.\n#[derive(Debug, clap::Subcommand)]\nenum Command {\n    /// Solve it.\n    \
+        Solve(SolveArgs),\n    #[command(name = \"x\")]\n    TwoWords { a: u8 },\n}\n";
+
+    #[test]
+    fn reads_the_subcommands() {
+        assert_eq!(
+            subcommands_of(&without_literals(CLI)),
+            ["solve", "two-words"]
+        );
+        assert!(subcommands_of("#[derive(Debug)]\nenum A { B }").is_empty());
+    }
+
+    #[test]
+    fn commands_that_do_not_exist_are_found() {
+        let found = |line: &str| {
+            commands(&planted(&[
+                ("crates/cli/src/args.rs", CLI),
+                ("README.md", line),
+            ]))
+            .len()
+        };
+        for good in [
+            "`cargo xtask ci` and `cargo xtask <command>`",
+            "`shardgraph solve karate`, shardgraph nothing",
+            "```\ncargo run --release -- two-words x\n```",
+            "```\ncargo xtask repro train-default\ncargo bench -- anything\n```",
+            "`shardgraph --help`",
+        ] {
+            assert_eq!(found(good), 0, "{good}");
+        }
+        for bad in [
+            "`cargo xtask nothing`",
+            "`shardgraph place x`",
+            "```\ncargo run --release -- nothing karate\n```",
+            "```sh\n./target/release/shardgraph nothing\n```",
+            "`cargo xtask repro nothing`",
+        ] {
+            assert_eq!(found(bad), 1, "{bad}");
+        }
+    }
+
+    #[test]
+    fn dependencies_without_a_line_are_found_and_lines_without_a_dependency() {
+        let manifest =
+            "[workspace.dependencies]\nshardgraph-a = { path = 'a' }\nb = '1'\nc = '1'\n";
+        let pages = "# A\n\n## Dependencies\n\n| crate | for |\n|---|---|\n| `b` | x |\n| `d` | y |\n\n## Next\n\n| `c` |\n";
+        let project = planted(&[("Cargo.toml", manifest), ("ARCHITECTURE.md", pages)]);
+        let findings = dependencies(&project).unwrap();
+        assert_eq!(findings.len(), 2);
+        assert!(findings[0].contains("`c` has no line") && findings[1].contains("`d` is not"));
+    }
+
+    #[test]
+    fn paths_of_a_machine_are_found() {
+        let bad = format!("see {}x and https://host{0}x", concat!("/ho", "me/"));
+        assert_eq!(machine_paths(&planted(&[("a.md", &bad)])).len(), 1);
+        let fine = "/proc/meminfo and ../shared/data";
+        assert!(machine_paths(&planted(&[("a.rs", fine)])).is_empty());
+    }
+}

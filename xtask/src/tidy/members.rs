@@ -1,0 +1,262 @@
+//! Checks on the members' manifests: names, lints, the arrows between crates, shared versions.
+
+use std::collections::BTreeMap;
+
+use super::Finding;
+use crate::toml::{Table, Value};
+
+/// Which crate may use which: the design's table, row by row. `*` is every library crate.
+const ARROWS: [(&str, &[&str]); 17] = [
+    ("graph", &[]),
+    ("device", &[]),
+    ("collectives", &[]),
+    ("costgraph", &[]),
+    ("brkga", &[]),
+    ("shard", &["graph"]),
+    ("autodiff", &["device", "shard", "collectives"]),
+    ("layers", &["autodiff"]),
+    ("environments", &["graph"]),
+    ("replay", &["environments"]),
+    (
+        "components",
+        &[
+            "layers",
+            "autodiff",
+            "collectives",
+            "environments",
+            "replay",
+        ],
+    ),
+    (
+        "solver",
+        &[
+            "components",
+            "environments",
+            "replay",
+            "layers",
+            "shard",
+            "graph",
+            "collectives",
+            "device",
+        ],
+    ),
+    (
+        "regal",
+        &["components", "layers", "costgraph", "brkga", "collectives"],
+    ),
+    ("line", &["graph", "device", "collectives"]),
+    (
+        "rgcn",
+        &["layers", "shard", "graph", "collectives", "device"],
+    ),
+    ("cli", &["*"]),
+    ("xtask", &[]),
+];
+
+const PREFIX: &str = "shardgraph-";
+
+/// Folder `crates/x` holds package `shardgraph-x`.
+pub(crate) fn names(members: &BTreeMap<String, Table>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (folder, manifest) in members {
+        let Some(noun) = folder.strip_prefix("crates/") else {
+            continue;
+        };
+        let name = string_at(manifest, &["package", "name"]);
+        if name != Some(&format!("{PREFIX}{noun}")) {
+            findings.push(format!(
+                "{folder}/Cargo.toml:1: the package's name is to be {PREFIX}{noun}"
+            ));
+        }
+    }
+    findings
+}
+
+/// Every member takes the workspace's lints.
+pub(crate) fn lints(members: &BTreeMap<String, Table>) -> Vec<Finding> {
+    let missing = members.iter().filter(|(_, manifest)| {
+        value_at(manifest, &["lints", "workspace"]) != Some(&Value::Boolean(true))
+    });
+    missing
+        .map(|(folder, _)| format!("{folder}/Cargo.toml:1: add `[lints]` `workspace = true`"))
+        .collect()
+}
+
+/// Members use each other along the arrows only.
+pub(crate) fn arrows(members: &BTreeMap<String, Table>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (folder, manifest) in members {
+        let noun = folder.rsplit('/').next().unwrap_or_default();
+        let Some((_, allowed)) = ARROWS.iter().find(|(from, _)| *from == noun) else {
+            findings.push(format!(
+                "{folder}/Cargo.toml:1: `{noun}` has no row in the table of arrows"
+            ));
+            continue;
+        };
+        for (name, _) in tables(manifest, &["dependencies", "build-dependencies"]) {
+            let Some(used) = name.strip_prefix(PREFIX) else {
+                continue;
+            };
+            if !allowed.contains(&used) && !allowed.contains(&"*") {
+                findings.push(format!(
+                    "{folder}/Cargo.toml:1: {noun} -> {used} is not an arrow of the design"
+                ));
+            }
+        }
+    }
+    findings
+}
+
+/// Versions are given once, in the root.
+pub(crate) fn shared_versions(members: &BTreeMap<String, Table>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (folder, manifest) in members {
+        for (name, value) in tables(
+            manifest,
+            &["dependencies", "dev-dependencies", "build-dependencies"],
+        ) {
+            let is_shared = value.as_table().and_then(|table| table.get("workspace"));
+            if is_shared != Some(&Value::Boolean(true)) {
+                findings.push(format!(
+                    "{folder}/Cargo.toml:1: `{name}`: take it with `workspace = true`"
+                ));
+            }
+        }
+    }
+    findings
+}
+
+/// The entries of the named tables, at the top and under `[target.*]`.
+fn tables<'m>(manifest: &'m Table, names: &[&str]) -> Vec<(&'m String, &'m Value)> {
+    let targets = manifest.get("target").and_then(Value::as_table);
+    let scopes = targets
+        .into_iter()
+        .flat_map(|targets| targets.values())
+        .filter_map(Value::as_table);
+    let mut entries = Vec::new();
+    for scope in std::iter::once(manifest).chain(scopes) {
+        for name in names {
+            entries.extend(
+                scope
+                    .get(*name)
+                    .and_then(Value::as_table)
+                    .into_iter()
+                    .flatten(),
+            );
+        }
+    }
+    entries
+}
+
+fn value_at<'m>(manifest: &'m Table, path: &[&str]) -> Option<&'m Value> {
+    let (last, parents) = path.split_last()?;
+    let mut table = manifest;
+    for parent in parents {
+        table = table.get(*parent)?.as_table()?;
+    }
+    table.get(*last)
+}
+
+fn string_at<'m>(manifest: &'m Table, path: &[&str]) -> Option<&'m str> {
+    value_at(manifest, path).and_then(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::toml;
+
+    fn member(folder: &str, manifest: &str) -> BTreeMap<String, Table> {
+        BTreeMap::from([(folder.to_owned(), toml::parse(manifest).unwrap())])
+    }
+
+    #[test]
+    fn a_wrong_name_is_found() {
+        assert!(
+            names(&member(
+                "crates/graph",
+                "[package]\nname = 'shardgraph-graph'"
+            ))
+            .is_empty()
+        );
+        assert_eq!(
+            names(&member("crates/graph", "[package]\nname = 'graph'")).len(),
+            1
+        );
+    }
+
+    #[test]
+    fn missing_lints_are_found() {
+        assert!(lints(&member("crates/a", "[lints]\nworkspace = true")).is_empty());
+        assert!(lints(&member("crates/a", "lints.workspace = true")).is_empty());
+        assert_eq!(
+            lints(&member("crates/a", "[lints.rust]\nmissing_docs = 'warn'")).len(),
+            1
+        );
+    }
+
+    #[test]
+    fn arrows_that_the_design_lacks_are_found() {
+        let uses = |used: &str| format!("[dependencies]\nshardgraph-{used}.workspace = true");
+        for (from, to) in [("shard", "graph"), ("solver", "device"), ("cli", "replay")] {
+            assert!(
+                arrows(&member(&format!("crates/{from}"), &uses(to))).is_empty(),
+                "{from} -> {to}"
+            );
+        }
+        for (from, to) in [
+            ("graph", "shard"),
+            ("layers", "device"),
+            ("xtask", "graph"),
+            ("new", "graph"),
+        ] {
+            assert_eq!(
+                arrows(&member(&format!("crates/{from}"), &uses(to))).len(),
+                1,
+                "{from} -> {to}"
+            );
+        }
+        let hidden = "[target.'cfg(unix)'.dependencies]\nshardgraph-shard.workspace = true";
+        assert_eq!(arrows(&member("crates/graph", hidden)).len(), 1);
+        let for_tests = "[dev-dependencies]\nshardgraph-shard.workspace = true";
+        assert!(arrows(&member("crates/graph", for_tests)).is_empty());
+    }
+
+    #[test]
+    fn the_table_of_arrows_has_no_circle() {
+        let row = |name: &str| {
+            ARROWS
+                .iter()
+                .find(|(from, _)| *from == name)
+                .map(|(_, to)| *to)
+        };
+        fn depth(
+            name: &str,
+            row: &dyn Fn(&str) -> Option<&'static [&'static str]>,
+            n_steps: u32,
+        ) -> u32 {
+            assert!(n_steps < 20, "{name} is on a circle");
+            let used = row(name).unwrap_or_else(|| panic!("{name} has no row"));
+            used.iter()
+                .map(|to| 1 + depth(to, row, n_steps + 1))
+                .max()
+                .unwrap_or(0)
+        }
+        for (from, _) in ARROWS.iter().filter(|(from, _)| *from != "cli") {
+            depth(from, &row, 0);
+        }
+    }
+
+    #[test]
+    fn a_version_in_a_member_is_found() {
+        assert!(shared_versions(&member("a", "[dependencies]\nx.workspace = true")).is_empty());
+        assert_eq!(
+            shared_versions(&member("a", "[dependencies]\nx = '1'")).len(),
+            1
+        );
+        assert_eq!(
+            shared_versions(&member("a", "[dev-dependencies]\nx = { version = '1' }")).len(),
+            1
+        );
+    }
+}
