@@ -87,6 +87,7 @@ fn output_that_cannot_be_written_fails_before_the_work() {
     let missing = folder.path().join("missing").join("file.mtx");
     for words in [
         "solve karate --out {}",
+        "score karate --out {}",
         "generate er:9:0.5 --out {}",
         "convert karate {}",
     ] {

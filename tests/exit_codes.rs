@@ -83,7 +83,7 @@ fn a_reader_that_goes_away_is_no_error() {
 fn help_has_an_example_and_the_exit_codes() {
     let help = run("--help", &[]).ok();
     assert!(help.stdout.contains("4  a rank was lost"), "{help:?}");
-    for subcommand in ["solve", "train", "generate", "info", "convert"] {
+    for subcommand in ["solve", "score", "train", "generate", "info", "convert"] {
         assert!(
             help.stdout.contains(&format!("\n  {subcommand} ")),
             "{help:?}"

@@ -56,6 +56,23 @@ fn covers_name_nodes_as_the_file_does() {
 }
 
 #[test]
+fn scores_name_nodes_as_the_file_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, out) = (
+        folder.path().join("g.txt"),
+        folder.path().join("scores.txt"),
+    );
+    fs::write(&file, "a hub\nb hub\nhub c\nlone lone\n").unwrap();
+    let answer = run("score {} --top 1 --out {}", &[&file, &out]).ok();
+    let best = answer.stdout.lines().last().unwrap();
+    assert!(best.starts_with("hub\t"), "{answer:?}");
+    let scores = fs::read_to_string(&out).unwrap();
+    let names: Vec<&str> = scores.lines().filter_map(|l| l.split(' ').next()).collect();
+    assert_eq!(names, ["a", "hub", "b", "c", "lone"]);
+    assert!(scores.ends_with("lone nan\n"), "{scores}");
+}
+
+#[test]
 fn labels_survive_where_the_format_has_them() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);

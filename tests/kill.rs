@@ -17,7 +17,7 @@ struct Scenario {
     config: PathBuf,
 }
 
-const N_STEPS: u32 = 400;
+const N_STEPS: u32 = 600;
 
 impl Scenario {
     fn new(checkpoint_steps: u32) -> Scenario {
@@ -41,6 +41,20 @@ impl Scenario {
     fn start(&self, out: &Path) -> Child {
         start("train --config {} --out {}", &[&self.config, out])
     }
+
+    /// The folder of a run that was killed once `is_ready` for it.
+    fn killed(&self, name: &str, is_ready: impl Fn(&Path) -> bool) -> PathBuf {
+        // On a busy machine a run may be over before it is looked at: then again.
+        for attempt in 0..20 {
+            let out = self.out(&format!("{name}-{attempt}"));
+            let child = self.start(&out);
+            within_deadline(|| is_ready(&out).then_some(())).expect("some steps");
+            if kill(child) {
+                return out;
+            }
+        }
+        panic!("every run was over before it could be killed");
+    }
 }
 
 fn start(words: &str, paths: &[&Path]) -> Child {
@@ -59,13 +73,23 @@ fn kill(mut child: Child) -> bool {
     wait(&mut child).signal() == Some(9)
 }
 
-fn has_checkpoint(out: &Path) -> bool {
+/// Whether there is a complete checkpoint of this step or a later one.
+fn has_checkpoint(out: &Path, step: u32) -> bool {
     let Ok(entries) = fs::read_dir(out) else {
         return false;
     };
+    let first = format!("checkpoint-{step:010}");
+    let is_one = |name: &str| name.starts_with("checkpoint-") && name >= &*first;
     entries
         .filter_map(Result::ok)
+        .filter(|entry| entry.file_name().to_str().is_some_and(is_one))
         .any(|entry| entry.path().join("MANIFEST").exists())
+}
+
+/// Whole lines of the metrics, one a step.
+fn n_steps(out: &Path) -> usize {
+    let metrics = fs::read(out.join("metrics.jsonl")).unwrap_or_default();
+    metrics.iter().filter(|&&byte| byte == b'\n').count()
 }
 
 /// The files that must be the same byte for byte.
@@ -84,15 +108,16 @@ fn assert_same(found: &Path, expected: &Path) {
 #[test]
 fn after_a_checkpoint_the_run_resumes() {
     let scenario = Scenario::new(20);
-    let (whole, killed) = (scenario.out("whole"), scenario.out("killed"));
-    let child = scenario.start(&killed);
-    within_deadline(|| has_checkpoint(&killed).then_some(())).expect("a checkpoint");
-    assert!(kill(child), "the run was over before it could be killed");
+    let whole = scenario.out("whole");
+    scenario.train(&whole);
+    // Later than the first optimiser steps, so that the optimiser has a state to lose.
+    let killed = scenario.killed("killed", |out| has_checkpoint(out, 100));
     assert!(!killed.join("policy.safetensors").exists());
     // A second start must not run over what is there.
     run("train --config {} --out {}", &[&scenario.config, &killed]).error(2);
-    run(&resume_words(), &[&killed]).ok();
-    scenario.train(&whole);
+    let answer = run(&format!("{} --format json", resume_words()), &[&killed]).json();
+    let n_lost_and_left = answer["steps"].as_u64().unwrap();
+    assert!(n_lost_and_left <= u64::from(N_STEPS) - 100, "{answer}");
     assert_same(&killed, &whole);
 }
 
@@ -101,16 +126,9 @@ fn before_a_checkpoint_the_run_starts_again() {
     let scenario = Scenario::new(N_STEPS + 1);
     let whole = scenario.out("whole");
     scenario.train(&whole);
-    for (i, n_lines) in [0, 1, 7, 60].into_iter().enumerate() {
-        let killed = scenario.out(&format!("killed-{i}"));
-        let child = scenario.start(&killed);
-        let enough = || {
-            let metrics = fs::read_to_string(killed.join("metrics.jsonl"));
-            let is_enough = metrics.is_ok_and(|text| text.lines().count() >= n_lines);
-            (is_enough || n_lines == 0).then_some(())
-        };
-        within_deadline(enough).expect("some steps");
-        assert!(kill(child), "the run was over before it could be killed");
+    for n_lines in [0, 1, 60] {
+        let name = format!("killed-{n_lines}");
+        let killed = scenario.killed(&name, |out| n_steps(out) >= n_lines);
         let message = run(&resume_words(), &[&killed]).error(2);
         assert!(message.contains("no complete checkpoint"), "{message}");
         scenario.train(&killed);
@@ -126,15 +144,15 @@ fn killed_again_and_again_it_still_ends_the_same() {
     let mut n_kills = 0;
     // Waits between 1 and 97 ms in an order without pattern: kills fall into steps, checkpoints and their removal.
     for i in 0u64..12 {
-        let child = match has_checkpoint(&killed) {
+        let child = match has_checkpoint(&killed, 0) {
             true => start(&resume_words(), &[&killed]),
             false => scenario.start(&killed),
         };
         thread::sleep(Duration::from_millis(1 + i * 61 % 97));
         n_kills += u32::from(kill(child));
     }
-    assert!(n_kills >= 4, "only {n_kills} kills hit");
-    let last = match has_checkpoint(&killed) {
+    assert!(n_kills >= 2, "only {n_kills} kills hit");
+    let last = match has_checkpoint(&killed, 0) {
         true => run(&resume_words(), &[&killed]),
         false => run("train --config {} --out {}", &[&scenario.config, &killed]),
     };

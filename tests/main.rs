@@ -3,6 +3,11 @@
 //! Real graphs are read from `shared/data/graphs` beside the checkout; where that is absent, each test that wants it prints a
 //! line `SKIPPED: what (why)`.
 #![forbid(unsafe_code)]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, in its helpers too"
+)]
+#![expect(clippy::print_stdout, reason = "a skipped check is printed")]
 
 mod bad_input;
 mod exit_codes;

@@ -11,6 +11,11 @@ fn solve(graph: &str, flags: &str, folder: &Path) -> (String, u64) {
     let words = format!("solve {graph} {flags} --out {{}} --format json");
     let answer = run(&words, &[&cover]).json();
     assert_eq!(answer["verified"], true);
+    if let Some(path) = flags.strip_prefix("--path ").filter(|path| *path != "auto") {
+        let path = path.split(' ').next().unwrap();
+        let found = answer["path"].as_str().unwrap();
+        assert!(found.starts_with(path), "{flags}: {found}");
+    }
     let steps = answer["steps"].as_u64().unwrap();
     (fs::read_to_string(&cover).unwrap(), steps)
 }
@@ -48,6 +53,25 @@ fn on_the_general_paths() {
         &["karate", "er:66:0.05", "er:65:0.3"],
         &["--path general", "--path free-first-layer"],
     );
+}
+
+/// Scores are written so that equal text means equal bits.
+#[test]
+fn scores_have_the_same_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("scores.txt");
+    for graph in ["karate", "er:257:0.2", "ba:300:3"] {
+        let scores = |n_ranks: u32| {
+            let words = format!("score {graph} --ranks {n_ranks} --out {{}}");
+            run(&words, &[&out]).ok();
+            fs::read_to_string(&out).unwrap()
+        };
+        let one = scores(1);
+        assert!(one.lines().count() >= 34, "{one}");
+        for n_ranks in 2..=6 {
+            assert_eq!(scores(n_ranks), one, "{graph}, {n_ranks} ranks");
+        }
+    }
 }
 
 #[test]

@@ -70,6 +70,29 @@ fn solve() {
 }
 
 #[test]
+fn score() {
+    let answer = run("score karate --top 3 --format json", &[]).json();
+    let keys = [
+        ("nodes", "count"),
+        ("edges", "count"),
+        ("ranks", "count"),
+        ("path", "string"),
+        ("policy", "string"),
+        ("seconds", "number"),
+        ("load_seconds", "number"),
+        ("top", "list"),
+    ];
+    assert_schema(&answer, &keys);
+    let top = answer["top"].as_array().unwrap();
+    assert_eq!(top.len(), 3);
+    for scored in top {
+        assert_schema(scored, &[("node", "string"), ("score", "number")]);
+    }
+    let empty = run("score er:0:0.5 --format json", &[]).json();
+    assert_schema(&empty, &keys);
+}
+
+#[test]
 fn train() {
     let keys = |final_loss| {
         [

@@ -1,7 +1,7 @@
 //! `shardgraph convert`: a graph in another format.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
@@ -40,7 +40,7 @@ struct Answer<'a> {
     edges: u64,
     load_seconds: f64,
     format: &'static str,
-    out: &'a Path,
+    out: String,
     #[serde(skip)]
     origin: &'a Origin,
 }
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<()> {
         edges: graph.n_edges(),
         load_seconds: origin.load_seconds,
         format: written.format.name(),
-        out: &args.out,
+        out: args.out.display().to_string(),
         origin: &origin,
     })
 }
@@ -72,6 +72,6 @@ impl fmt::Display for Answer<'_> {
         writeln!(f, "nodes {}", self.nodes)?;
         writeln!(f, "edges {}", self.edges)?;
         writeln!(f, "load seconds {:.6}", self.load_seconds)?;
-        writeln!(f, "file {} ({})", self.out.display(), self.format)
+        writeln!(f, "file {} ({})", self.out, self.format)
     }
 }

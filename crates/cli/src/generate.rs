@@ -1,7 +1,7 @@
 //! `shardgraph generate`: a seeded random graph in a file.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
@@ -39,14 +39,14 @@ pub(crate) struct GenerateArgs {
 
 /// What is printed. The fields are the keys of the JSON object.
 #[derive(Serialize)]
-struct Answer<'a> {
+struct Answer {
     graph: String,
     seed: u64,
     nodes: u32,
     edges: u64,
     seconds: f64,
     format: &'static str,
-    out: &'a Path,
+    out: String,
 }
 
 /// Generates, writes and prints the answer.
@@ -67,16 +67,16 @@ pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
         edges: graph.n_edges(),
         seconds: timer.elapsed_s(),
         format: written.format.name(),
-        out: &args.out,
+        out: args.out.display().to_string(),
     })
 }
 
-impl fmt::Display for Answer<'_> {
+impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "graph {} (seed {})", self.graph, self.seed)?;
         writeln!(f, "nodes {}", self.nodes)?;
         writeln!(f, "edges {}", self.edges)?;
         writeln!(f, "seconds {:.6}", self.seconds)?;
-        writeln!(f, "file {} ({})", self.out.display(), self.format)
+        writeln!(f, "file {} ({})", self.out, self.format)
     }
 }

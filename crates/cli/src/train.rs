@@ -80,7 +80,7 @@ struct Answer<'a> {
     seconds_per_step: f64,
     ranks: u32,
     final_loss: Option<f32>,
-    policy: PathBuf,
+    policy: String,
     episodes: usize,
 }
 
@@ -157,7 +157,7 @@ fn answer<'a>(
         seconds_per_step: seconds / reports.len().max(1) as f64,
         ranks: options.n_ranks,
         final_loss: reports.iter().rev().find_map(|report| report.loss),
-        policy: folder.join("policy.safetensors"),
+        policy: folder.join("policy.safetensors").display().to_string(),
         episodes: reports.iter().filter(|r| r.cover.is_some()).count(),
     }
 }
@@ -174,6 +174,6 @@ impl fmt::Display for Answer<'_> {
         writeln!(f, "seconds {:.6}", self.seconds)?;
         writeln!(f, "seconds per step {:.9}", self.seconds_per_step)?;
         writeln!(f, "ranks {}", self.ranks)?;
-        writeln!(f, "policy {}", self.policy.display())
+        writeln!(f, "policy {}", self.policy)
     }
 }

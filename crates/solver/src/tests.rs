@@ -223,6 +223,40 @@ fn weighted_graphs_take_the_general_form() {
     assert!(refused.contains("without weights"), "{refused}");
 }
 
+/// One layer and one column by hand: `score = theta7 relu(theta6 relu(pos c_pos + neg c_neg))`.
+#[test]
+fn positive_and_negative_weights_are_summed_apart() {
+    let edges = [(0, 1, 2.0), (0, 2, -1.5), (1, 2, -0.25), (2, 3, 4.0)];
+    let mut builder = GraphBuilder::new();
+    for (u, v, w) in edges {
+        builder.edge(u, v, w).unwrap();
+    }
+    let (graph, _) = builder.finish(4, true).unwrap();
+    let config = PolicyConfig::new(1, 1, AdjacencyScale::One);
+    let mut policy = TrainedPolicy::random(config, 1, 1.0).unwrap();
+    for theta2 in [0.5, -0.5] {
+        // theta1 to theta7 in order; theta7 has the state's half first.
+        let flat = [0.3, theta2, 2.0, 0.7, 0.9, 1.5, 0.0, 3.0];
+        policy.params.set_flat(&flat).unwrap();
+        let scores = score_nodes(
+            &Adjacency::Csr(graph.clone()),
+            &policy,
+            &SolveOptions::default(),
+        )
+        .unwrap();
+        for v in 0..4u32 {
+            let weights = edges.iter().filter(|e| e.0 == v || e.1 == v).map(|e| e.2);
+            let edge_term: f32 = weights.map(|w| (theta2 * w).max(0.0)).sum();
+            let want = 3.0 * 1.5 * (2.0 * edge_term).max(0.0);
+            let got = scores.values[v as usize];
+            assert!(
+                (got - want).abs() < 1e-5,
+                "node {v}: {got} instead of {want}"
+            );
+        }
+    }
+}
+
 #[test]
 fn the_papers_rule_keeps_isolated_picks() {
     let edges: Vec<(u32, u32)> = (1..12).map(|leaf| (0, leaf)).collect();

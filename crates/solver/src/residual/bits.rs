@@ -33,8 +33,6 @@ pub(crate) struct BitsResidual<'a> {
     rank: usize,
     degrees: Degrees,
     d2: Vec<u64>,
-    /// Own columns whose node is not removed.
-    present: Vec<u64>,
     scratch: ColumnSumScratch,
     sums: Vec<u32>,
     selected: Vec<u32>,
@@ -62,7 +60,6 @@ impl<'a> BitsResidual<'a> {
             rank: ranks.comm.rank() as usize,
             degrees: Degrees::new(Vec::new()),
             d2: vec![0; n_own],
-            present: (0..words_per_row).map(|w| low_bits(n_own, w)).collect(),
             scratch: ColumnSumScratch::default(),
             sums: vec![0; 64 * words_per_row],
             selected: Vec::new(),
@@ -112,7 +109,7 @@ impl<'a> BitsResidual<'a> {
             .map(|((&node, &degree), &d2)| (node, degree, d2))
     }
 
-    /// For each pick its present neighbours as bits of all rows, rank by rank: `[rank][pick][words of rank]`.
+    /// For each pick its neighbours, gone or not, as bits of all rows, rank by rank: `[rank][pick][words of rank]`.
     fn gather_neighbors(
         &self,
         picks: &[u32],
@@ -124,11 +121,7 @@ impl<'a> BitsResidual<'a> {
         for &pick in picks {
             let row = self.rows[pick as usize] as usize;
             let row = &self.words[row * self.words_per_row..][..n_words];
-            own.extend(
-                row.iter()
-                    .zip(&self.present)
-                    .map(|(row, present)| row & present),
-            );
+            own.extend_from_slice(row);
         }
         let counts: Vec<usize> = self.rank_rows.iter().map(words_of).collect();
         if ranks.comm.size() == 1 {
@@ -145,7 +138,7 @@ impl<'a> BitsResidual<'a> {
         Ok((all, counts))
     }
 
-    /// Lists the rows of pick `i`'s neighbours that still have an edge.
+    /// Lists the rows of pick `i`'s residual neighbours: a node that has left has no edge.
     fn select_neighbors(&mut self, all: &[u64], counts: &[usize], n_picks: usize, i: usize) {
         self.selected.clear();
         let mut first = 0;
@@ -186,10 +179,6 @@ impl<'a> BitsResidual<'a> {
                 *d2 = d2.wrapping_sub(degree);
             }
         }
-        if own.contains(&row) {
-            let column = row - own.start;
-            self.present[column / 64] &= !(1 << (column % 64));
-        }
     }
 
     /// Drops rows and columns of nodes without an edge. All ranks see the same degrees, so all do this together.
@@ -227,20 +216,7 @@ impl<'a> BitsResidual<'a> {
             self.rows[node as usize] = row as u32;
         }
         self.degrees.keep(&kept);
-        let n_own = self.own_rows().len();
-        self.present = (0..self.words_per_row)
-            .map(|w| low_bits(n_own, w))
-            .collect();
         self.sums.resize(64 * self.words_per_row, 0);
-    }
-}
-
-/// Word `w` of a mask whose first `n` bits are set.
-fn low_bits(n: usize, w: usize) -> u64 {
-    match n.saturating_sub(64 * w) {
-        0 => 0,
-        left @ 1..64 => (1 << left) - 1,
-        _ => u64::MAX,
     }
 }
 
