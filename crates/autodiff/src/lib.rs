@@ -1,6 +1,6 @@
 //! Reverse-mode differentiation over one closed set of tensor operations, including the collective ones.
 //!
-//! A layer is a plain struct whose methods take `&mut dyn` [`Ctx`] and [`Var`] handles. Two interpreters run the same
+//! Layers are written against one trait, [`Ctx`], with [`Var`] handles for values. Two interpreters run the same
 //! method: [`ShapeCheck`] finds the shape of every result, and names the operation and both shapes where they do not
 //! fit, before a byte is allocated; [`Eager`] computes values at once and keeps the tape. (A recorded plan is the third,
 //! and takes the same seam.) [`gradient`] is written once, in operations of the same set, so it serves every

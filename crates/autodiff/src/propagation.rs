@@ -41,7 +41,7 @@ impl RowShard {
 
 /// The operator `y_b = scale_b * keep_b A keep_b x_b` for each state `b` of each graph of a batch.
 ///
-/// The residual graph is the graph under a mask (DESIGN, invariant 3): `keep_b` is 0 for nodes that have left it. The
+/// The residual graph is the graph under a mask: `keep_b` is 0 for nodes that have left it. The
 /// adjacency is symmetric and `scale_b` is one number a state, so the operator is its own adjoint.
 #[derive(Debug, Clone)]
 pub struct Propagation {

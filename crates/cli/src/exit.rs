@@ -39,7 +39,7 @@ pub(crate) fn code(error: &anyhow::Error) -> u8 {
 }
 
 fn of_solver(error: &shardgraph_solver::Error) -> u8 {
-    if error.comm_error().is_some() {
+    if error.is_lost_rank() {
         return LOST_RANK;
     }
     match error.kind() {

@@ -50,7 +50,7 @@ pub(crate) struct SolveArgs {
     /// Write the cover, one original node label a line
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Where to compute: host, emulated or cuda[:N]
+    /// Where to compute: host, emulated, cuda or cuda:N
     #[arg(long, value_name = "DEVICE", default_value = "host")]
     device: DeviceKind,
     /// Longest wait for another rank [default: 600]

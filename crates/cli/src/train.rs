@@ -61,7 +61,7 @@ pub(crate) struct TrainArgs {
     /// Graphs to train on: a generator or a graph file; may be repeated [default: er:20:0.15 and ba:20:4]
     #[arg(long, value_name = "SPEC")]
     graphs: Vec<String>,
-    /// Where to compute: host, emulated or cuda[:N] [default: host]
+    /// Where to compute: host, emulated, cuda or cuda:N [default: host]
     #[arg(long, value_name = "DEVICE")]
     device: Option<DeviceKind>,
     /// Longest wait for another rank [default: 600]

@@ -26,7 +26,8 @@ struct Line {
 }
 
 impl ScoreTable {
-    /// The table of a policy, or `None` where it has no closed form (L > 2, or node features).
+    /// The table of a policy, or `None` where it has no closed form (L > 2, or node features), or where its coefficients
+    /// leave the range of f32.
     ///
     /// # Complexity
     /// Time `O(K^3)`; at most `(K + 1)^2` pieces, in practice a few dozen.
@@ -63,7 +64,10 @@ impl ScoreTable {
                 table.push(start, dot(&hidden.p), dot(&hidden.q));
             }
         }
-        Some(table)
+        let finite = |values: &[f32]| values.iter().all(|x| x.is_finite());
+        // A sum of two products must not overflow either: degrees are at most 1 when scaled, and below 2^32 when not.
+        let bound = table.bound_per_degree(u32::MAX as f32) * u32::MAX as f32;
+        (finite(&table.alpha) && finite(&table.beta) && bound.is_finite()).then_some(table)
     }
 
     fn push(&mut self, start: f64, alpha: f64, beta: f64) {

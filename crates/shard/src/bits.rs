@@ -159,23 +159,20 @@ impl BitShard {
         8 * self.words.len() as u64
     }
 
-    /// Cuts a whole matrix into the columns of each rank. One rank takes the matrix as it is, without a copy.
+    /// Cuts a whole matrix into the columns of each rank.
     ///
     /// # Panics
     /// When this shard is not whole, or `partition` is of another number of rows.
     ///
     /// # Complexity
-    /// One pass over the words per rank; while it runs the memory of the whole matrix is taken twice (P > 1).
-    pub fn split(self, partition: &Partition) -> Vec<BitShard> {
+    /// One pass over the words per rank; the parts together take the memory of the matrix once more.
+    pub fn split(&self, partition: &Partition) -> Vec<BitShard> {
         assert!(self.is_whole(), "only a whole matrix can be split");
         assert_eq!(
             partition.n_rows(),
             self.n_rows,
             "the partition is of another graph"
         );
-        if partition.n_ranks() == 1 {
-            return vec![self];
-        }
         (0..partition.n_ranks())
             .map(|rank| self.columns(partition.range(rank)))
             .collect()

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use shardgraph_collectives::CommError;
+use shardgraph_collectives::{CommError, CommErrorKind};
 use shardgraph_layers::autodiff;
 
 /// An error of this crate.
@@ -41,6 +41,17 @@ impl Error {
     /// The kind of this error.
     pub fn kind(&self) -> &ErrorKind {
         &self.kind
+    }
+
+    /// Whether a rank was lost or did not answer in time, and not a mistake of this program.
+    pub fn is_lost_rank(&self) -> bool {
+        let is_own = |kind: &CommErrorKind| {
+            matches!(
+                kind,
+                CommErrorKind::Argument { .. } | CommErrorKind::Panicked { .. }
+            )
+        };
+        self.comm_error().is_some_and(|error| !is_own(error.kind()))
     }
 
     /// The failed collective operation, where that is the cause.

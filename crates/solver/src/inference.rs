@@ -70,6 +70,9 @@ pub(crate) fn run_episode(
             Scorer::Model(model) => model.offer(residual, scale, &mut top, ranks)?,
         }
         let picks = top.agree(ranks)?;
+        if picks.is_empty() {
+            return Err(Error::internal("a step with candidates offered no node"));
+        }
         let before = episode.cover.len();
         residual.remove(&picks, rules.keep_isolated, ranks, &mut episode.cover)?;
         if episode.cover.len() == before {

@@ -38,6 +38,18 @@ impl Select {
     }
 }
 
+impl Select {
+    /// Refuses a number that cannot be right.
+    pub(crate) fn check(self) -> Result<(), Error> {
+        match self {
+            Self::Adaptive | Self::Fixed(1..=1024) => Ok(()),
+            Self::Fixed(d) => Err(Error::input(format!(
+                "{d} nodes a step were asked for: expected 1 to 1024"
+            ))),
+        }
+    }
+}
+
 impl FromStr for Select {
     type Err = Error;
 

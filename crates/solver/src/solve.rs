@@ -184,7 +184,7 @@ fn usable_path(
     match wanted {
         None => Ok(best),
         Some(Path::Collapsed) if best != Path::Collapsed => Err(Error::input(
-            "the collapsed path needs edges without weights: leave --path at auto",
+            "the collapsed path needs edges without weights and nodes without features: leave --path at auto",
         )),
         Some(path) => Ok(path),
     }
@@ -229,6 +229,7 @@ impl<'a> Job<'a> {
         options: &'a SolveOptions,
     ) -> Result<Self, Error> {
         check_ranks(options.n_ranks)?;
+        options.select.check()?;
         Ok(Self {
             adjacency,
             policy,
@@ -245,7 +246,7 @@ impl<'a> Job<'a> {
             return Ok(vec![f(Comm::solo(), None)?]);
         }
         let shards: Option<Vec<BitShard>> = match self.adjacency {
-            Adjacency::Bits(bits) => Some(bits.clone().split(&self.partition)),
+            Adjacency::Bits(bits) => Some(bits.split(&self.partition)),
             Adjacency::Csr(_) => None,
         };
         let results = threads::run(self.options.n_ranks, |comm| {

@@ -52,8 +52,8 @@ fn scale() -> impl Strategy<Value = AdjacencyScale> {
     ]
 }
 
-/// The picks of a slow solver: the closed form's scores are recomputed by the general path at each step, in f32 with a
-/// tolerance for ties.
+/// Checks each pick against all candidates of a state that is counted from scratch; the scores are the closed form's, whose
+/// own test compares them with the model.
 fn picks_are_best(graph: &Graph, policy: &TrainedPolicy, cover: &[u32]) -> Result<(), String> {
     let table = shardgraph_layers::ScoreTable::new(&policy.model, &policy.params).unwrap();
     for step in 0..cover.len() {
@@ -82,9 +82,11 @@ proptest! {
     #[test]
     fn every_step_picks_the_best_node(graph in some_graph(), seed in 0u64..50, scale in scale()) {
         let policy = policy(seed, 2, scale);
-        let picks = cover(&as_bits(&graph), &policy, &SolveOptions::default());
-        let checked = picks_are_best(&graph, &policy, &picks);
-        prop_assert!(checked.is_ok(), "{:?}", checked);
+        for adjacency in [as_bits(&graph), Adjacency::Csr(graph.clone())] {
+            let picks = cover(&adjacency, &policy, &SolveOptions::default());
+            let checked = picks_are_best(&graph, &policy, &picks);
+            prop_assert!(checked.is_ok(), "{:?}", checked);
+        }
     }
 
     #[test]
@@ -187,6 +189,34 @@ fn score_gap(graph: &Graph, policy: &TrainedPolicy, picks: &[u32], nodes: [u32; 
     let scores = scorer.scores(&residual, scale, &mut ranks).unwrap();
     let largest = scores.iter().fold(1e-6f32, |m, s| m.max(s.abs()));
     (scores[nodes[0] as usize] - scores[nodes[1] as usize]).abs() / largest
+}
+
+/// Scores that overflow say nothing, but a cover comes out, and the same one everywhere.
+#[test]
+fn weights_that_overflow_still_give_one_cover() {
+    let graph = generated("ba:200:3", 1);
+    for std_dev in [1e8, 1e10, 1e20] {
+        for n_layers in [2, 3] {
+            let config = PolicyConfig::new(8, n_layers, AdjacencyScale::LargestDegree);
+            let policy = TrainedPolicy::random(config, 5, std_dev).unwrap();
+            let want = cover(
+                &Adjacency::Csr(graph.clone()),
+                &policy,
+                &SolveOptions::default(),
+            );
+            for n_ranks in 1..=3 {
+                let options = SolveOptions {
+                    n_ranks,
+                    ..SolveOptions::default()
+                };
+                assert_eq!(
+                    cover(&Adjacency::Csr(graph.clone()), &policy, &options),
+                    want
+                );
+                assert_eq!(cover(&as_bits(&graph), &policy, &options), want);
+            }
+        }
+    }
 }
 
 #[test]
@@ -305,6 +335,14 @@ fn progress_reaches_the_end_and_wrong_options_are_refused() {
     };
     let refused = solve(&karate, &policy, &options, &mut |_, _| ()).unwrap_err();
     assert!(refused.to_string().contains("expected 1 to 1024"));
+    for d in [0, 1025, u32::MAX] {
+        let options = SolveOptions {
+            select: Select::Fixed(d),
+            ..SolveOptions::default()
+        };
+        let refused = solve(&karate, &policy, &options, &mut |_, _| ()).unwrap_err();
+        assert!(refused.to_string().contains("nodes a step were asked for"));
+    }
 }
 
 #[test]

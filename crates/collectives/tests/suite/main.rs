@@ -6,6 +6,7 @@ mod checks;
 mod exact;
 mod faults;
 mod naive;
+mod refusals;
 mod world;
 
 /// Runs every check of one back end for every number of ranks. A new back end is one more line below.

@@ -86,14 +86,6 @@ fn a_row_takes_an_eighth_of_a_byte_per_node() {
 }
 
 #[test]
-fn one_rank_takes_the_matrix_without_a_copy() {
-    let whole = BitShard::from_graph(&graph_of(100, &[(3, 70)], false), 0..100);
-    let at = whole.words().as_ptr();
-    let shards = whole.split(&Partition::by_rows(100, 1));
-    assert_eq!(shards[0].words().as_ptr(), at);
-}
-
-#[test]
 #[should_panic(expected = "only a whole matrix can be split")]
 fn a_part_cannot_be_split() {
     let part = BitShard::from_graph(&graph_of(4, &[(0, 1)], false), 0..2);

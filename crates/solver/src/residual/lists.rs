@@ -198,7 +198,8 @@ impl Residual for ListsResidual<'_> {
         });
         // With a negative bound the smaller degrees could be better: then all are offered.
         let worthwhile = |&(_, degree, _): &(u32, u32, u64), top: &TopD| {
-            bound <= 0.0 || degree as f32 * scale * bound * (1.0 + 4.0 * f32::EPSILON) >= top.bar()
+            let most = degree as f32 * scale * bound * (1.0 + 4.0 * f32::EPSILON);
+            bound <= 0.0 || most >= top.bar()
         };
         offer_while(falling, worthwhile, table, scale, top);
     }

@@ -1,6 +1,6 @@
 //! The residual graph of an episode on one rank: degrees and neighbour degrees, kept exact by integer increments.
 //!
-//! The graph itself is never edited (DESIGN, invariant 3). Every rank knows all residual degrees; the neighbours' degree
+//! The graph itself is never edited. Every rank knows all residual degrees; the neighbours' degree
 //! sums `d2` are kept for own nodes only. Removing `v` takes its residual neighbours `N(v)` from all ranks, after which
 //! every update is local: `deg_u -= 1` and `d2_u -= deg_v` for `u` in `N(v)`, and `d2_w -= |N(w) ∩ N(v)|` for all `w`.
 

@@ -6,7 +6,7 @@ use shardgraph_environments::PrefixState;
 use shardgraph_graph::Graph;
 use shardgraph_layers::autodiff::{BatchLayout, Group, Propagation, RowShard};
 use shardgraph_layers::{Path, StateBatch};
-use shardgraph_shard::{CsrShard, Partition};
+use shardgraph_shard::Partition;
 
 use crate::{AdjacencyScale, Error};
 
@@ -14,6 +14,8 @@ use crate::{AdjacencyScale, Error};
 pub(super) struct StateRef<'a> {
     pub(super) graph_id: u64,
     pub(super) graph: Arc<Graph>,
+    /// The rank's rows of the graph; needed where the path makes neighbour sums.
+    pub(super) shard: Option<RowShard>,
     pub(super) picks: &'a [u32],
 }
 
@@ -35,10 +37,21 @@ pub(super) struct BatchRules {
     pub(super) n_ranks: u32,
 }
 
+impl BatchRules {
+    /// Whether the path leaves neighbour sums to be made.
+    pub(super) fn needs_sums(&self) -> bool {
+        match self.path {
+            Path::Collapsed => self.n_layers > 2,
+            _ => true,
+        }
+    }
+}
+
 /// The states of one graph.
 struct GraphStates {
     graph_id: u64,
     graph: Arc<Graph>,
+    shard: Option<RowShard>,
     states: Vec<PrefixState>,
 }
 
@@ -68,7 +81,7 @@ impl Batch {
                 batch.push_node(group, node as usize, rules.scale);
             }
         }
-        if needs_sums(rules) {
+        if rules.needs_sums() {
             batch.states.propagation = Some(Arc::new(propagation(&groups, &layout, rules)?));
         }
         Ok(batch)
@@ -113,6 +126,7 @@ fn group_by_graph(refs: &[StateRef<'_>]) -> Result<Grouped, Error> {
             groups.push(GraphStates {
                 graph_id: state.graph_id,
                 graph: Arc::clone(&state.graph),
+                shard: state.shard.clone(),
                 states: Vec::new(),
             });
             groups.len() - 1
@@ -125,26 +139,15 @@ fn group_by_graph(refs: &[StateRef<'_>]) -> Result<Grouped, Error> {
     Ok((groups, places))
 }
 
-/// Neighbour sums that the path leaves to be made.
-fn needs_sums(rules: &BatchRules) -> bool {
-    match rules.path {
-        Path::Collapsed => rules.n_layers > 2,
-        _ => true,
-    }
-}
-
 fn propagation(
     groups: &[GraphStates],
     layout: &Arc<BatchLayout>,
     rules: &BatchRules,
 ) -> Result<Propagation, Error> {
     let (mut shards, mut keep, mut scale) = (Vec::new(), Vec::new(), Vec::new());
-    for (i, group) in groups.iter().enumerate() {
-        let own = layout.groups()[i].partition.range(rules.rank);
-        shards.push(RowShard::Csr(Arc::new(CsrShard::by_rows(
-            &group.graph,
-            own,
-        ))));
+    for group in groups {
+        let missing = || Error::internal("a state of a batch has no shard");
+        shards.push(group.shard.clone().ok_or_else(missing)?);
         let n_nodes = group.graph.n_nodes() as usize;
         let present = (0..n_nodes).flat_map(|node| {
             let states = group.states.iter();

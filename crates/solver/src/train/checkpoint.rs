@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 use serde::{Deserialize, Serialize};
-use shardgraph_graph::write_atomic;
+use shardgraph_graph::{Graph, write_atomic};
 use shardgraph_replay::EpisodeMemory;
 
 use super::TrainConfig;
@@ -27,6 +27,8 @@ const KEPT: usize = 2;
 struct Run {
     schema_version: u32,
     config: TrainConfig,
+    /// What the graph files held.
+    inputs: Vec<InputHash>,
     step: u64,
     n_episodes: u64,
     adam_steps: u64,
@@ -39,6 +41,14 @@ struct Run {
 struct RunningEpisode {
     graph_id: u64,
     picks: Vec<u32>,
+}
+
+/// One graph file of the settings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct InputHash {
+    pub(super) source: String,
+    pub(super) fnv1a64: String,
 }
 
 /// One line a file in the MANIFEST.
@@ -57,6 +67,7 @@ pub(super) fn write(folder: &Path, trainer: &Trainer) -> Result<(), Error> {
     let run = Run {
         schema_version: SCHEMA_VERSION,
         config: trainer.config.clone(),
+        inputs: trainer.inputs().to_vec(),
         step: trainer.step,
         n_episodes: trainer.n_episodes,
         adam_steps: trainer.adam.n_steps,
@@ -82,7 +93,10 @@ pub(super) fn write(folder: &Path, trainer: &Trainer) -> Result<(), Error> {
     }
     let path = target.join(MANIFEST);
     write_atomic(&path, |out| out.write_all(manifest.as_bytes())).map_err(Error::io(&path))?;
-    remove_old(folder)
+    // The folder's own entry must be on disk before an older checkpoint goes.
+    let parent = fs::File::open(folder).map_err(Error::io(folder))?;
+    parent.sync_all().map_err(Error::io(folder))?;
+    remove_old(folder, &target)
 }
 
 /// The newest complete checkpoint of a folder, if there is one.
@@ -91,7 +105,7 @@ pub(super) fn newest(folder: &Path) -> Result<Option<PathBuf>, Error> {
     Ok(listed(folder)?.into_iter().rev().find(complete))
 }
 
-/// Checkpoint folders, oldest first, complete or not.
+/// Folders with a checkpoint's name, by falling age, complete or not. Anything else in the folder is not ours.
 fn listed(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     if !folder.exists() {
         return Ok(Vec::new());
@@ -100,17 +114,23 @@ fn listed(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     for entry in fs::read_dir(folder).map_err(Error::io(folder))? {
         let path = entry.map_err(Error::io(folder))?.path();
         let name = path.file_name().and_then(|name| name.to_str());
-        if name.is_some_and(|name| name.starts_with("checkpoint-")) {
+        let step = name.and_then(|name| name.strip_prefix("checkpoint-"));
+        let is_step = |step: &str| step.len() == 10 && step.bytes().all(|b| b.is_ascii_digit());
+        if step.is_some_and(is_step) && path.is_dir() {
             found.push(path);
         }
     }
-    found.sort();
+    found.sort(); // ten digits: by name is by step
     Ok(found)
 }
 
-fn remove_old(folder: &Path) -> Result<(), Error> {
-    let all = listed(folder)?;
-    for path in &all[..all.len().saturating_sub(KEPT)] {
+/// Removes what a kill has left incomplete, and complete checkpoints beyond the newest [`KEPT`]. `written` stays.
+fn remove_old(folder: &Path, written: &Path) -> Result<(), Error> {
+    let others = listed(folder)?.into_iter().filter(|path| path != written);
+    let (complete, incomplete): (Vec<PathBuf>, Vec<PathBuf>) =
+        others.partition(|path| path.join(MANIFEST).is_file());
+    let n_old = complete.len().saturating_sub(KEPT - 1);
+    for path in incomplete.iter().chain(&complete[..n_old]) {
         fs::remove_dir_all(path).map_err(Error::io(path))?;
     }
     Ok(())
@@ -140,8 +160,8 @@ fn verified(checkpoint: &Path) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     Ok(files)
 }
 
-/// Rebuilds the run of a checkpoint; `steps` replaces the number of steps to go to.
-pub(super) fn read(checkpoint: &Path, steps: Option<u64>) -> Result<Trainer, Error> {
+/// Rebuilds the run of a checkpoint; `steps` is the number of steps to go to now.
+pub(super) fn read(checkpoint: &Path, steps: u64) -> Result<Trainer, Error> {
     let wrong = |why: String| Error::input(format!("{}: {why}", checkpoint.display()));
     let files = verified(checkpoint)?;
     let file = |name: &str| {
@@ -156,8 +176,24 @@ pub(super) fn read(checkpoint: &Path, steps: Option<u64>) -> Result<Trainer, Err
         )));
     }
     let mut config = run.config;
-    config.steps = steps.unwrap_or(config.steps);
+    config.steps = steps;
+    if config.steps < run.step {
+        return Err(wrong(format!(
+            "the run is at step {} already: give at least that many steps, not {steps}",
+            run.step
+        )));
+    }
     let mut trainer = Trainer::new(config)?;
+    if let Some(changed) = trainer
+        .inputs()
+        .iter()
+        .find(|input| !run.inputs.contains(input))
+    {
+        return Err(wrong(format!(
+            "`{}` is not the graph that the run was started with: put that graph back, or start a new run",
+            changed.source
+        )));
+    }
     trainer.step = run.step;
     trainer.n_episodes = run.n_episodes;
     trainer.adam.n_steps = run.adam_steps;
@@ -232,9 +268,23 @@ fn no_json(error: serde_json::Error) -> Error {
     Error::internal(format!("a record without JSON form: {error}"))
 }
 
-/// Finds damage, not malice. Source: Fowler, Noll and Vo, the 64-bit FNV-1a parameters.
+/// What a graph holds, as one number; weights are not read in training.
+pub(super) fn hash_graph(source: &str, graph: &Graph) -> InputHash {
+    let words = graph.offsets().iter().flat_map(|x| x.to_le_bytes());
+    let hash = fnv1a64_of(words.chain(graph.columns().iter().flat_map(|x| x.to_le_bytes())));
+    InputHash {
+        source: source.to_string(),
+        fnv1a64: format!("{hash:016x}"),
+    }
+}
+
 fn fnv1a64(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+    fnv1a64_of(bytes.iter().copied())
+}
+
+/// Finds damage, not malice. Source: Fowler, Noll and Vo, the 64-bit FNV-1a parameters.
+fn fnv1a64_of(bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }

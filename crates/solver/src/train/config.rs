@@ -162,48 +162,63 @@ impl TrainConfig {
     /// # Errors
     /// Names the first such setting, its value and its range.
     pub fn check(&self) -> Result<(), Error> {
-        let unit = 0.0..=1.0;
-        let positive = |x: f32| x.is_finite() && x > 0.0;
         let rules = [
-            (self.problem == "mvc", "problem: mvc"),
-            (!self.graphs.is_empty(), "graphs: at least one"),
+            (self.problem == "mvc", "problem: mvc", self.problem.clone()),
             (
-                self.graphs_per_generator >= 1,
+                !self.graphs.is_empty(),
+                "graphs: at least one",
+                "none".to_string(),
+            ),
+            at_least_1(
                 "graphs_per_generator: at least 1",
+                self.graphs_per_generator,
             ),
-            (self.batch_size >= 1, "batch_size: at least 1"),
+            at_least_1("batch_size: at least 1", self.batch_size as u64),
             (
-                self.replay_capacity >= self.batch_size,
-                "replay_capacity: at least batch_size",
+                (self.batch_size..=1 << 32).contains(&self.replay_capacity),
+                "replay_capacity: batch_size to 2^32",
+                self.replay_capacity.to_string(),
             ),
-            (
-                self.replay_capacity <= 1 << 32,
-                "replay_capacity: at most 2^32",
-            ),
-            (
-                self.gradient_iterations >= 1,
+            at_least_1(
                 "gradient_iterations: at least 1",
+                self.gradient_iterations.into(),
             ),
-            (positive(self.learning_rate), "learning_rate: above 0"),
-            (positive(self.init_std_dev), "init_std_dev: above 0"),
-            (unit.contains(&self.gamma), "gamma: 0 to 1"),
-            (unit.contains(&self.epsilon_start), "epsilon_start: 0 to 1"),
-            (unit.contains(&self.epsilon_end), "epsilon_end: 0 to 1"),
-            (self.n_step >= 1, "n_step: at least 1"),
+            above_0("learning_rate: above 0", self.learning_rate),
+            above_0("init_std_dev: above 0", self.init_std_dev),
+            fraction("gamma: 0 to 1", self.gamma),
+            fraction("epsilon_start: 0 to 1", self.epsilon_start),
+            fraction("epsilon_end: 0 to 1", self.epsilon_end),
+            at_least_1("n_step: at least 1", self.n_step.into()),
             (
                 self.target == TargetRule::Recomputed || self.n_step == 1,
                 "n_step: 1 with stored targets",
+                self.n_step.to_string(),
             ),
-            (self.target_sync_steps >= 1, "target_sync_steps: at least 1"),
-            (self.checkpoint_steps >= 1, "checkpoint_steps: at least 1"),
-            (
-                self.huber_delta.is_none_or(positive),
-                "huber_delta: above 0",
-            ),
+            at_least_1("target_sync_steps: at least 1", self.target_sync_steps),
+            at_least_1("checkpoint_steps: at least 1", self.checkpoint_steps),
+            above_0("huber_delta: above 0", self.huber_delta.unwrap_or(1.0)),
         ];
-        match rules.iter().find(|(holds, _)| !holds) {
+        match rules.iter().find(|(holds, ..)| !holds) {
             None => Ok(()),
-            Some((_, rule)) => Err(Error::input(format!("training settings: expected {rule}"))),
+            Some((_, rule, value)) => Err(Error::input(format!(
+                "training settings: expected {rule}; found {value}"
+            ))),
         }
     }
+}
+
+/// Whether a setting holds, what is expected, and its value.
+type Rule = (bool, &'static str, String);
+
+fn at_least_1(expected: &'static str, value: u64) -> Rule {
+    (value >= 1, expected, value.to_string())
+}
+
+fn above_0(expected: &'static str, value: f32) -> Rule {
+    let holds = value.is_finite() && value > 0.0;
+    (holds, expected, value.to_string())
+}
+
+fn fraction(expected: &'static str, value: f32) -> Rule {
+    ((0.0..=1.0).contains(&value), expected, value.to_string())
 }

@@ -6,23 +6,30 @@ use std::sync::Arc;
 
 use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_graph::random::Stream;
-use shardgraph_graph::{Graph, ReadOptions, read_graph};
+use shardgraph_graph::{Graph, ReadOptions, WeightPolicy, read_graph};
+use shardgraph_layers::autodiff::RowShard;
+use shardgraph_shard::{CsrShard, Partition};
 
 use super::TrainConfig;
+use super::checkpoint::{InputHash, hash_graph};
 use crate::Error;
 
+#[derive(Clone)]
 enum Source {
     Generator(GeneratorSpec),
     File(Arc<Graph>),
 }
 
-/// A numbered set of graphs. Graph `i` is the same for every run with the same settings.
+/// A numbered set of graphs. Edge weights of files are left out: the states of training have none. Graph `i` is the same for every run with the same settings.
+#[derive(Clone)]
 pub(super) struct Dataset {
     /// The first number of each source, and the source.
     sources: Vec<(u64, Source)>,
     n_graphs: u64,
     seed: u64,
     made: BTreeMap<u64, Arc<Graph>>,
+    shards: BTreeMap<u64, RowShard>,
+    inputs: Vec<InputHash>,
 }
 
 impl Dataset {
@@ -32,22 +39,50 @@ impl Dataset {
             n_graphs: 0,
             seed: config.seed,
             made: BTreeMap::new(),
+            shards: BTreeMap::new(),
+            inputs: Vec::new(),
         };
         for text in &config.graphs {
             let first = dataset.n_graphs;
             if Path::new(text).is_file() {
-                let import = read_graph(Path::new(text), &ReadOptions::default())?;
+                let options = ReadOptions {
+                    weights: WeightPolicy::Ignore,
+                    ..ReadOptions::default()
+                };
+                let import = read_graph(Path::new(text), &options)?;
                 has_edges(&import.graph, text)?;
+                dataset.inputs.push(hash_graph(text, &import.graph));
                 let graph = Arc::new(import.graph);
                 dataset.sources.push((first, Source::File(graph)));
                 dataset.n_graphs += 1;
             } else {
-                let spec: GeneratorSpec = text.parse()?;
+                let spec: GeneratorSpec = text.parse().map_err(|e| {
+                    Error::input(format!(
+                        "`{text}`: there is no such file, and as a generator: {e}"
+                    ))
+                })?;
                 dataset.sources.push((first, Source::Generator(spec)));
                 dataset.n_graphs += config.graphs_per_generator;
             }
         }
         Ok(dataset)
+    }
+
+    /// What the graph files held.
+    pub(super) fn inputs(&self) -> &[InputHash] {
+        &self.inputs
+    }
+
+    /// The own rows of a graph; cut once and kept.
+    pub(super) fn shard(&mut self, id: u64, rank: u32, n_ranks: u32) -> Result<RowShard, Error> {
+        if let Some(shard) = self.shards.get(&id) {
+            return Ok(shard.clone());
+        }
+        let graph = self.graph(id)?;
+        let own = Partition::by_rows(graph.n_nodes(), n_ranks).range(rank);
+        let shard = RowShard::Csr(Arc::new(CsrShard::by_rows(&graph, own)));
+        self.shards.insert(id, shard.clone());
+        Ok(shard)
     }
 
     /// The graph of an episode, drawn evenly from all graphs.

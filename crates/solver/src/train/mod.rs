@@ -2,7 +2,7 @@
 //!
 //! [`train`] runs the same program on every rank: all ranks draw the same random numbers, keep the same replay memory and
 //! take the same optimiser steps, while the rows of every batch are shared out and summed exactly; so the parameters have
-//! the same bits for any number of ranks. A [`checkpoint`](self) holds everything that a run needs to go on as if it had
+//! the same bits for any number of ranks. A checkpoint holds everything that a run needs to go on as if it had
 //! never stopped.
 
 mod batch;

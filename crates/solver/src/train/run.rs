@@ -1,7 +1,7 @@
 //! A training run from its start or its last checkpoint to its policy file.
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -17,6 +17,8 @@ use crate::solve::{check_ranks, collect_ranks};
 use crate::{Error, TrainedPolicy};
 
 const METRICS: &str = "metrics.jsonl";
+/// Held by the process that trains in the folder.
+const LOCK: &str = "run.lock";
 
 /// How and where a run is carried out; nothing here changes what it computes.
 #[derive(Debug, Clone)]
@@ -99,18 +101,16 @@ pub fn train(
     progress: &mut (dyn FnMut(&StepReport) + Send),
 ) -> Result<TrainOutcome, Error> {
     check_ranks(options.n_ranks)?;
-    let checkpoint = prepare(config, options)?;
-    let start = || match &checkpoint {
-        Some(path) => checkpoint::read(path, Some(config.steps)),
-        None => Trainer::new(config.clone()),
+    config.check()?;
+    let _lock = lock(options)?;
+    let trainer = match start_from(options)? {
+        Some(path) => checkpoint::read(&path, config.steps)?,
+        None => Trainer::new(config.clone())?,
     };
-    // Settings and checkpoint are tried here, so that a mistake is one message and not one a rank.
-    let first = start()?;
-    let metrics = open_metrics(options, first.step)?;
+    let metrics = open_metrics(options, trainer.step)?;
     if options.n_ranks == 1 {
-        return run_rank(first, Comm::solo(), options, metrics, progress);
+        return run_rank(trainer, Comm::solo(), options, metrics, progress);
     }
-    drop(first);
     let (metrics, progress) = (Mutex::new(Some(metrics)), Mutex::new(progress));
     let results = threads::run(options.n_ranks, |comm| {
         let metrics = match comm.rank() {
@@ -126,7 +126,7 @@ pub fn train(
             ..options.clone()
         };
         let is_first = comm.rank() == 0;
-        run_rank(start()?, comm, &options, metrics, &mut |report| {
+        run_rank(trainer.clone(), comm, &options, metrics, &mut |report| {
             if is_first && let Ok(mut progress) = progress.lock() {
                 progress(report);
             }
@@ -144,9 +144,28 @@ pub fn train(
     Ok(first)
 }
 
+/// Makes the folder and holds it for this process, as long as the file that is given back is open.
+fn lock(options: &RunOptions) -> Result<Option<fs::File>, Error> {
+    let Some(folder) = &options.folder else {
+        return Ok(None);
+    };
+    if !options.resume {
+        fs::create_dir_all(folder).map_err(Error::io(folder))?;
+    }
+    let path = folder.join(LOCK);
+    let file = fs::File::create(&path).map_err(Error::io(&path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(fs::TryLockError::WouldBlock) => Err(Error::input(format!(
+            "{}: another process trains in this folder: wait for it, or choose another folder",
+            folder.display()
+        ))),
+        Err(fs::TryLockError::Error(error)) => Err(Error::io(&path)(error)),
+    }
+}
+
 /// Checks the folder against the wish to resume; gives the checkpoint to start from.
-fn prepare(config: &TrainConfig, options: &RunOptions) -> Result<Option<PathBuf>, Error> {
-    config.check()?;
+fn start_from(options: &RunOptions) -> Result<Option<PathBuf>, Error> {
     let Some(folder) = &options.folder else {
         return match options.resume {
             true => Err(Error::input("to resume, name the run's folder")),
@@ -164,10 +183,7 @@ fn prepare(config: &TrainConfig, options: &RunOptions) -> Result<Option<PathBuf>
             "{}: the folder has a run already: resume it, or choose another folder",
             folder.display()
         ))),
-        (false, None) => {
-            fs::create_dir_all(folder).map_err(Error::io(folder))?;
-            Ok(None)
-        }
+        (false, None) => Ok(None),
     }
 }
 
@@ -177,22 +193,23 @@ fn open_metrics(options: &RunOptions, step: u64) -> Result<Option<fs::File>, Err
         return Ok(None);
     };
     let path = folder.join(METRICS);
-    let kept = match fs::read_to_string(&path) {
-        Ok(text) => lines_up_to(&text, step),
-        Err(_) => String::new(),
+    let kept = match fs::read(&path) {
+        Ok(bytes) => lines_up_to(&bytes, step),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(Error::io(&path)(error)),
     };
-    write_atomic(&path, |out| out.write_all(kept.as_bytes())).map_err(Error::io(&path))?;
+    write_atomic(&path, |out| out.write_all(&kept)).map_err(Error::io(&path))?;
     let file = fs::OpenOptions::new().append(true).open(&path);
     Ok(Some(file.map_err(Error::io(&path))?))
 }
 
 /// A kill can leave lines of steps behind the checkpoint, and a torn last one.
-fn lines_up_to(text: &str, step: u64) -> String {
-    let mut kept = String::new();
-    for line in text.split_inclusive('\n') {
-        let report: Option<StepReport> = serde_json::from_str(line).ok();
-        if line.ends_with('\n') && report.is_some_and(|report| report.step <= step) {
-            kept += line;
+fn lines_up_to(bytes: &[u8], step: u64) -> Vec<u8> {
+    let mut kept = Vec::new();
+    for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+        let report: Option<StepReport> = serde_json::from_slice(line).ok();
+        if line.ends_with(b"\n") && report.is_some_and(|report| report.step <= step) {
+            kept.extend_from_slice(line);
         }
     }
     kept
@@ -229,6 +246,10 @@ fn run_rank(
         if let Some(folder) = &options.folder
             && (at_end || trainer.step.is_multiple_of(trainer.config.checkpoint_steps))
         {
+            if let Some(file) = &metrics {
+                // A checkpoint promises the lines before it.
+                file.sync_data().map_err(Error::io(&folder.join(METRICS)))?;
+            }
             checkpoint::write(folder, &trainer)?;
         }
     }

@@ -136,22 +136,127 @@ fn a_damaged_newest_checkpoint_falls_back_to_the_one_before() {
 }
 
 #[test]
-fn folders_are_not_overwritten_and_resuming_needs_a_run() {
+fn foreign_and_incomplete_folders_do_not_cost_a_checkpoint() {
     let folder = tempfile::tempdir().unwrap();
-    let why = |options: &RunOptions| {
-        train(&small(5), options, &mut |_| ())
+    let path = |name: &str| folder.path().join(name);
+    run(&small(40), &in_folder(folder.path(), false, 1));
+    for name in [
+        "checkpoint-best",
+        "checkpoint-0000009999",
+        "checkpoint-0000009998",
+    ] {
+        fs::create_dir(path(name)).unwrap();
+    }
+    fs::write(path("checkpoint-notes"), "mine").unwrap();
+    run(&small(80), &in_folder(folder.path(), true, 1));
+    let mut left: Vec<String> = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with("checkpoint-"))
+        .collect();
+    left.sort();
+    let want = [
+        "checkpoint-0000000060",
+        "checkpoint-0000000080",
+        "checkpoint-best",
+        "checkpoint-notes",
+    ];
+    assert_eq!(left, want);
+}
+
+/// While the memory fills up, ranks do not communicate: each must have what it needs from the start.
+#[test]
+fn many_ranks_resume_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = |steps| TrainConfig {
+        batch_size: 500,
+        checkpoint_steps: 1,
+        ..small(steps)
+    };
+    run(&config(5), &in_folder(folder.path(), false, 1));
+    let got = run(&config(25), &in_folder(folder.path(), true, 16));
+    assert_eq!(got.reports.len(), 20);
+}
+
+#[test]
+fn folders_are_not_overwritten_and_resuming_needs_the_same_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let why = |steps, options: &RunOptions| {
+        train(&small(steps), options, &mut |_| ())
             .unwrap_err()
             .to_string()
     };
-    assert!(why(&in_folder(folder.path(), true, 1)).contains("no complete checkpoint"));
-    run(&small(5), &in_folder(folder.path(), false, 1));
-    assert!(why(&in_folder(folder.path(), false, 1)).contains("has a run already"));
+    let fresh = in_folder(folder.path(), false, 1);
+    let resumed = in_folder(folder.path(), true, 1);
+    assert!(why(5, &resumed).contains("no complete checkpoint"));
+    run(&small(25), &fresh);
+    assert!(why(5, &fresh).contains("has a run already"));
+    assert!(why(24, &resumed).contains("the run is at step 25 already"));
     assert!(
-        why(&RunOptions {
-            n_ranks: 0,
-            ..RunOptions::default()
-        })
+        why(
+            5,
+            &RunOptions {
+                n_ranks: 0,
+                ..RunOptions::default()
+            }
+        )
         .contains("expected 1 to 1024")
+    );
+    let held = fs::File::create(folder.path().join("run.lock")).unwrap();
+    held.lock().unwrap();
+    assert!(why(50, &resumed).contains("another process trains in this folder"));
+}
+
+#[test]
+fn metrics_with_a_damaged_line_keep_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    run(&small(30), &in_folder(folder.path(), false, 1));
+    let path = folder.path().join("metrics.jsonl");
+    let want = fs::read(&path).unwrap();
+    let mut damaged = want.clone();
+    damaged.extend_from_slice(b"\xff\xfe");
+    fs::write(&path, damaged).unwrap();
+    run(&small(30), &in_folder(folder.path(), true, 1));
+    assert_eq!(fs::read(&path).unwrap(), want);
+}
+
+#[test]
+fn graph_files_train_without_their_weights_and_must_stay_as_they_were() {
+    let folder = tempfile::tempdir().unwrap();
+    let header = |kind: &str| format!("%%MatrixMarket matrix coordinate {kind} symmetric\n6 6 7\n");
+    let edges = ["2 1", "3 1", "4 2", "5 3", "6 4", "6 5", "5 2"];
+    let weighted: Vec<String> = edges.iter().map(|edge| format!("{edge} 2.5")).collect();
+    let write = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let plain = write("plain.mtx", header("pattern") + &edges.join("\n") + "\n");
+    let heavy = write("heavy.mtx", header("real") + &weighted.join("\n") + "\n");
+    let config = |graph: &str| TrainConfig {
+        graphs: vec![graph.into()],
+        n_layers: 3,
+        ..small(40)
+    };
+    let outcome = |graph: &str| bits(&run(&config(graph), &RunOptions::default()));
+    assert_eq!(outcome(&plain), outcome(&heavy));
+
+    let out = folder.path().join("run");
+    run(&config(&plain), &in_folder(&out, false, 1));
+    write(
+        "plain.mtx",
+        header("pattern").replace(" 7", " 6") + &edges[..6].join("\n") + "\n",
+    );
+    let longer = TrainConfig {
+        steps: 60,
+        ..config(&plain)
+    };
+    let error = train(&longer, &in_folder(&out, true, 1), &mut |_| ())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("is not the graph that the run was started with"),
+        "{error}"
     );
 }
 
@@ -225,18 +330,49 @@ fn wrong_settings_are_named() {
     assert!(unknown.contains("unknown field `sttps`"), "{unknown}");
 }
 
-#[test]
-fn a_short_run_learns_to_cover_small_graphs() {
-    let config = TrainConfig {
-        steps: 700,
-        seed: 3,
-        ..TrainConfig::default()
+/// Covers of held-out graphs, larger than those of training.
+fn covers(policy: &crate::TrainedPolicy) -> usize {
+    let spec: shardgraph_graph::generate::GeneratorSpec = "er:60:0.15".parse().unwrap();
+    let cover = |seed: u64| {
+        let graph = shardgraph_shard::Adjacency::from_graph(spec.graph(seed).unwrap());
+        let options = crate::SolveOptions::default();
+        crate::solve(&graph, policy, &options, &mut |_, _| ())
+            .unwrap()
+            .cover
+            .len()
     };
-    let outcome = run(&config, &RunOptions::default());
+    (7000..7020).map(cover).sum()
+}
+
+#[test]
+fn short_runs_learn_to_cover_graphs_that_they_never_saw() {
     let mean = |reports: &[StepReport]| {
         let losses: Vec<f32> = reports.iter().filter_map(|report| report.loss).collect();
         losses.iter().sum::<f32>() / losses.len() as f32
     };
-    let (early, late) = (mean(&outcome.reports[..100]), mean(&outcome.reports[600..]));
-    assert!(late < 0.5 * early, "loss {early} became {late}");
+    // A random policy can be lucky, so three runs count together.
+    let (mut untrained, mut trained) = (0, 0);
+    for seed in 1..=3 {
+        let config = TrainConfig {
+            steps: 700,
+            seed,
+            ..TrainConfig::default()
+        };
+        let before = run(
+            &TrainConfig {
+                steps: 0,
+                ..config.clone()
+            },
+            &RunOptions::default(),
+        );
+        let after = run(&config, &RunOptions::default());
+        let (early, late) = (mean(&after.reports[..100]), mean(&after.reports[600..]));
+        assert!(late < 0.5 * early, "loss {early} became {late}");
+        untrained += covers(&before.policy);
+        trained += covers(&after.policy);
+    }
+    assert!(
+        100 * trained < 97 * untrained,
+        "covers of {untrained} nodes became {trained}"
+    );
 }

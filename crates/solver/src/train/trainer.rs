@@ -6,11 +6,12 @@ use shardgraph_collectives::{Op, Reduction};
 use shardgraph_device::{Device, Loss};
 use shardgraph_environments::{Environment, MinimumVertexCover};
 use shardgraph_graph::random::Stream;
-use shardgraph_layers::autodiff::{Adam, Ctx, Eager, Params, Shape};
+use shardgraph_layers::autodiff::{Adam, Ctx, Eager, Params, RowShard, Shape};
 use shardgraph_layers::{Path, choose_path};
 use shardgraph_replay::{Ending, EpisodeMemory, Transition};
 
 use super::batch::{Batch, BatchRules, StateRef};
+use super::checkpoint::InputHash;
 use super::dataset::Dataset;
 use super::{TargetRule, TrainConfig};
 use crate::residual::Ranks;
@@ -27,6 +28,7 @@ pub(super) struct Stepped {
 }
 
 /// The whole state of a run; equal on every rank.
+#[derive(Clone)]
 pub(super) struct Trainer {
     pub(super) config: TrainConfig,
     pub(super) policy: TrainedPolicy,
@@ -69,6 +71,11 @@ impl Trainer {
     /// The picks of the running episode.
     pub(super) fn running_picks(&self) -> &[u32] {
         self.environment.as_ref().map_or(&[], |env| env.picks())
+    }
+
+    /// What the graph files of the settings held.
+    pub(super) fn inputs(&self) -> &[InputHash] {
+        self.dataset.inputs()
     }
 
     /// Rebuilds the running episode from its picks.
@@ -127,7 +134,7 @@ impl Trainer {
 
     /// A random candidate, or the best by the policy (line 10).
     fn choose(
-        &self,
+        &mut self,
         environment: &MinimumVertexCover,
         ranks: &mut Ranks<'_>,
     ) -> Result<u32, Error> {
@@ -159,16 +166,26 @@ impl Trainer {
     }
 
     fn single_state(
-        &self,
+        &mut self,
         environment: &MinimumVertexCover,
         ranks: &Ranks<'_>,
     ) -> Result<Batch, Error> {
+        let rules = self.batch_rules(ranks);
         let state = StateRef {
             graph_id: self.graph_id,
             graph: Arc::clone(environment.state().graph()),
+            shard: self.shard(self.graph_id, &rules)?,
             picks: environment.picks(),
         };
-        Batch::new(&[state], &self.batch_rules(ranks))
+        Batch::new(&[state], &rules)
+    }
+
+    fn shard(&mut self, graph_id: u64, rules: &BatchRules) -> Result<Option<RowShard>, Error> {
+        if !rules.needs_sums() {
+            return Ok(None);
+        }
+        let shard = self.dataset.shard(graph_id, rules.rank, rules.n_ranks)?;
+        Ok(Some(shard))
     }
 
     fn batch_rules(&self, ranks: &Ranks<'_>) -> BatchRules {
@@ -183,7 +200,7 @@ impl Trainer {
 
     /// The largest score of the present state by the network of the moment.
     fn best_value(
-        &self,
+        &mut self,
         environment: &MinimumVertexCover,
         ranks: &mut Ranks<'_>,
     ) -> Result<f32, Error> {
@@ -255,16 +272,22 @@ impl Trainer {
         ranks: &Ranks<'_>,
         step: impl Fn(&Transition) -> u32,
     ) -> Result<Batch, Error> {
-        let mut refs = Vec::with_capacity(transitions.len());
+        let rules = self.batch_rules(ranks);
+        let mut shards = Vec::with_capacity(transitions.len());
         for transition in transitions {
+            shards.push(self.shard(transition.graph_id, &rules)?);
+        }
+        let mut refs = Vec::with_capacity(transitions.len());
+        for (transition, shard) in transitions.iter().zip(shards) {
             let picks = known(self.memory.picks(transition.episode))?;
             refs.push(StateRef {
                 graph_id: transition.graph_id,
                 graph: self.dataset.graph(transition.graph_id)?,
+                shard,
                 picks: &picks[..step(transition) as usize],
             });
         }
-        Batch::new(&refs, &self.batch_rules(ranks))
+        Batch::new(&refs, &rules)
     }
 
     /// The target value of each transition.
