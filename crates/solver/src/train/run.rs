@@ -17,8 +17,6 @@ use crate::solve::{check_ranks, collect_ranks};
 use crate::{Error, TrainedPolicy};
 
 const METRICS: &str = "metrics.jsonl";
-/// Held by the process that trains in the folder.
-const LOCK: &str = "run.lock";
 
 /// How and where a run is carried out; nothing here changes what it computes.
 #[derive(Debug, Clone)]
@@ -102,10 +100,9 @@ pub fn train(
 ) -> Result<TrainOutcome, Error> {
     check_ranks(options.n_ranks)?;
     config.check()?;
-    let _lock = lock(options)?;
-    let trainer = match start_from(options)? {
-        Some(path) => checkpoint::read(&path, config.steps)?,
-        None => Trainer::new(config.clone())?,
+    let (trainer, _lock) = match options.resume {
+        true => resume(config, options)?,
+        false => begin(config, options)?,
     };
     let metrics = open_metrics(options, trainer.step)?;
     if options.n_ranks == 1 {
@@ -144,46 +141,60 @@ pub fn train(
     Ok(first)
 }
 
-/// Makes the folder and holds it for this process, as long as the file that is given back is open.
-fn lock(options: &RunOptions) -> Result<Option<fs::File>, Error> {
+/// A run from its first step, with its folder held. Nothing is made for settings that cannot be right.
+fn begin(config: &TrainConfig, options: &RunOptions) -> Result<(Trainer, Option<fs::File>), Error> {
+    let trainer = Trainer::new(config.clone())?;
     let Some(folder) = &options.folder else {
-        return Ok(None);
+        return Ok((trainer, None));
     };
-    if !options.resume {
-        fs::create_dir_all(folder).map_err(Error::io(folder))?;
+    fs::create_dir_all(folder).map_err(Error::io(folder))?;
+    let lock = lock(folder)?;
+    if checkpoint::newest(folder)?.is_some() {
+        return Err(Error::input(format!(
+            "{}: the folder has a run already: resume it, or choose another folder",
+            folder.display()
+        )));
     }
-    let path = folder.join(LOCK);
-    let file = fs::File::create(&path).map_err(Error::io(&path))?;
+    Ok((trainer, lock))
+}
+
+/// A run from its folder's newest checkpoint, with the folder held.
+fn resume(
+    config: &TrainConfig,
+    options: &RunOptions,
+) -> Result<(Trainer, Option<fs::File>), Error> {
+    let Some(folder) = &options.folder else {
+        return Err(Error::input("to resume, name the run's folder"));
+    };
+    let none = || {
+        Error::input(format!(
+            "{}: there is no complete checkpoint to resume from",
+            folder.display()
+        ))
+    };
+    if !folder.is_dir() {
+        return Err(none());
+    }
+    let lock = lock(folder)?;
+    let newest = checkpoint::newest(folder)?.ok_or_else(none)?;
+    Ok((checkpoint::read(&newest, config.steps)?, lock))
+}
+
+/// Holds a run's folder against other processes, as long as the file that is given back is open.
+///
+/// The folder itself carries the lock, which systems other than Unix do not have: there nothing is held.
+fn lock(folder: &Path) -> Result<Option<fs::File>, Error> {
+    if !cfg!(unix) {
+        return Ok(None);
+    }
+    let file = fs::File::open(folder).map_err(Error::io(folder))?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(fs::TryLockError::WouldBlock) => Err(Error::input(format!(
             "{}: another process trains in this folder: wait for it, or choose another folder",
             folder.display()
         ))),
-        Err(fs::TryLockError::Error(error)) => Err(Error::io(&path)(error)),
-    }
-}
-
-/// Checks the folder against the wish to resume; gives the checkpoint to start from.
-fn start_from(options: &RunOptions) -> Result<Option<PathBuf>, Error> {
-    let Some(folder) = &options.folder else {
-        return match options.resume {
-            true => Err(Error::input("to resume, name the run's folder")),
-            false => Ok(None),
-        };
-    };
-    let newest = checkpoint::newest(folder)?;
-    match (options.resume, newest) {
-        (true, None) => Err(Error::input(format!(
-            "{}: there is no complete checkpoint to resume from",
-            folder.display()
-        ))),
-        (true, newest) => Ok(newest),
-        (false, Some(_)) => Err(Error::input(format!(
-            "{}: the folder has a run already: resume it, or choose another folder",
-            folder.display()
-        ))),
-        (false, None) => Ok(None),
+        Err(fs::TryLockError::Error(error)) => Err(Error::io(folder)(error)),
     }
 }
 
