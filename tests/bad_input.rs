@@ -172,3 +172,47 @@ fn bad_usage_is_told_what_is_right() {
         assert!(message.contains(expected), "{words}: {message}");
     }
 }
+
+#[test]
+fn what_never_ends_or_never_fits_is_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("g.mtx");
+    let too_large = run("generate ws:4294967294:2:0 --out {}", &[&out]);
+    assert!(too_large.error(2).contains("more than this machine gives"));
+    let too_large = run("solve er:4000000:0.9", &[]);
+    assert!(too_large.error(2).contains("more than this machine gives"));
+    assert!(listing(folder.path()).is_empty());
+    if cfg!(unix) {
+        assert!(
+            run("info /dev/zero", &[])
+                .error(2)
+                .contains("this is a device")
+        );
+        let policy = run("solve karate --policy /dev/zero", &[]);
+        assert!(policy.error(2).contains("expected a policy file"));
+    }
+}
+
+#[test]
+fn the_input_is_not_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = folder.path().join("g.el");
+    fs::write(&graph, "1 2\n2 3\n").unwrap();
+    for words in ["solve {} --out {}", "score {} --out {}", "convert {} {}"] {
+        let message = run(words, &[&graph, &graph]).error(2);
+        assert!(message.contains("this is the input"), "{words}: {message}");
+    }
+    assert_eq!(fs::read_to_string(&graph).unwrap(), "1 2\n2 3\n");
+}
+
+#[test]
+fn numbers_that_are_none_are_refused_in_a_config() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, out) = (folder.path().join("c.toml"), folder.path().join("run"));
+    for line in ["huber_delta = nan", "gamma = inf"] {
+        fs::write(&config, line).unwrap();
+        let message = run("train --config {} --out {}", &[&config, &out]).error(2);
+        assert!(message.contains("expected a finite number"), "{message}");
+        assert!(!out.exists());
+    }
+}

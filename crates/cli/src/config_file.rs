@@ -42,6 +42,10 @@ impl ConfigFile {
         };
         let mut file = Self::default();
         for (key, value) in keys {
+            if !is_json && value.is_null() {
+                // TOML has no null; nan and inf have no other place in JSON, where null would mean an absent setting.
+                return Err(wrong(&format!("`{key}`: expected a finite number")));
+            }
             file.take(&key, value)
                 .map_err(|why| wrong(&format!("`{key}`: {why}")))?;
         }

@@ -47,7 +47,7 @@ struct Answer<'a> {
 
 /// Reads, writes and prints the answer.
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<()> {
-    output_file::check(&args.out)?;
+    output_file::check(&args.out, args.graph.file())?;
     let (graph, origin) = args.graph.whole_graph()?;
     let options = WriteOptions {
         format: args.output_format,

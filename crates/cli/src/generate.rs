@@ -51,7 +51,7 @@ struct Answer {
 
 /// Generates, writes and prints the answer.
 pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
-    output_file::check(&args.out)?;
+    output_file::check(&args.out, None)?;
     let timer = Timer::start(&Device::host());
     let graph = args.spec.graph(args.seed)?;
     let options = WriteOptions {

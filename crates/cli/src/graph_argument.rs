@@ -10,7 +10,7 @@ use shardgraph_graph::{
     Format, Graph, ImportReport, Labels, ReadOptions, WeightPolicy, builtin, read_graph,
     stream_graph,
 };
-use shardgraph_shard::{Adjacency, AdjacencyBuilder, Storage};
+use shardgraph_shard::{Adjacency, AdjacencyBuilder, Storage, choose_storage};
 
 use crate::exit::BadInput;
 use crate::report::ReportArgs;
@@ -117,6 +117,7 @@ impl GraphArgs {
                 Ok((Adjacency::from_graph(graph), origin))
             }
             Source::Generator(spec) => {
+                spec.check_memory(adjacency_bytes(&spec))?;
                 let mut builder = AdjacencyBuilder::for_generator(&spec);
                 spec.stream(self.seed, &mut builder)?;
                 let (adjacency, _) = builder.finish(spec.n_nodes(), false)?;
@@ -137,6 +138,12 @@ impl GraphArgs {
     }
 
     /// An existing file, else a built-in graph, else a generator.
+    /// The file that will be read, if GRAPH is one.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        let path = Path::new(&self.graph);
+        path.is_file().then_some(path)
+    }
+
     fn source(&self) -> anyhow::Result<Source> {
         let text = &self.graph;
         let path = Path::new(text);
@@ -186,6 +193,15 @@ impl fmt::Display for Origin {
             writeln!(f, "  {line}")?;
         }
         Ok(())
+    }
+}
+
+/// What a generated graph takes in the form that it will be stored in.
+fn adjacency_bytes(spec: &GeneratorSpec) -> f64 {
+    let n_nodes = f64::from(spec.n_nodes());
+    match choose_storage(spec.n_nodes(), spec.expected_edges(), false) {
+        Storage::Bits => n_nodes * n_nodes / 8.0,
+        Storage::Csr => spec.list_bytes(),
     }
 }
 

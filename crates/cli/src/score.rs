@@ -32,7 +32,7 @@ pub(crate) struct ScoreArgs {
     /// A policy that `shardgraph train` wrote [default: the one that comes with the program]
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// How the policy is evaluated; auto takes the cheapest exact path
+    /// How the policy is evaluated; auto takes the cheapest. They are equal but for rounding
     #[arg(long, value_enum, value_name = "PATH", default_value = "auto")]
     path: PathChoice,
     /// How the graph is stored; auto takes the smaller form
@@ -80,7 +80,7 @@ struct Scored {
 /// Loads, scores, writes and prints.
 pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
     if let Some(out) = &args.out {
-        output_file::check(out)?;
+        output_file::check(out, args.graph.file())?;
     }
     let policy = match &args.policy {
         Some(path) => TrainedPolicy::read(path)?,

@@ -41,7 +41,7 @@ pub(crate) struct SolveArgs {
     /// Nodes that a step picks; adaptive: 8, 4, 2, 1 as candidates get fewer
     #[arg(long, value_name = "adaptive|N", default_value = "1")]
     select: Select,
-    /// How the policy is evaluated; auto takes the cheapest exact path
+    /// How the policy is evaluated; auto takes the cheapest. They are equal but for rounding, which can decide ties
     #[arg(long, value_enum, value_name = "PATH", default_value = "auto")]
     path: PathChoice,
     /// paper: keep picks that earlier picks of the same step left without an edge
@@ -115,7 +115,7 @@ struct Stage {
 pub(crate) fn run(args: &SolveArgs) -> anyhow::Result<()> {
     Device::open(args.device)?;
     if let Some(out) = &args.out {
-        output_file::check(out)?;
+        output_file::check(out, args.graph.file())?;
     }
     let policy = match &args.policy {
         Some(path) => TrainedPolicy::read(path)?,

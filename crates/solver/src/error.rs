@@ -31,6 +31,8 @@ pub enum ErrorKind {
     Model(autodiff::Error),
     /// A rank was lost or did not answer in time.
     Comm(CommError),
+    /// The input is right, but no answer came out; the payload says why and what to try.
+    NoAnswer(String),
     /// An answer that failed its own check; the payload says where. This is a defect of the program.
     Verification(String),
     /// A state that the program never reaches when it is right; the payload says which.
@@ -65,6 +67,10 @@ impl Error {
 
     pub(crate) fn input(text: impl Into<String>) -> Self {
         ErrorKind::Input(text.into()).into()
+    }
+
+    pub(crate) fn no_answer(text: impl Into<String>) -> Self {
+        ErrorKind::NoAnswer(text.into()).into()
     }
 
     pub(crate) fn internal(text: impl Into<String>) -> Self {
@@ -110,7 +116,7 @@ impl From<shardgraph_environments::Error> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            ErrorKind::Input(text) => f.write_str(text),
+            ErrorKind::Input(text) | ErrorKind::NoAnswer(text) => f.write_str(text),
             ErrorKind::Io { path, source } => write!(f, "{}: {source}", path.display()),
             ErrorKind::Graph(error) => error.fmt(f),
             ErrorKind::Model(error) => error.fmt(f),

@@ -18,6 +18,8 @@ const HEADER_KEY: &str = "shardgraph.policy";
 const SCHEMA_VERSION: u32 = 1;
 /// Widest embedding that a file may ask for: a bound on what a malformed file can make us allocate.
 const MAX_EMBED_DIM: usize = 4096;
+/// The weights of such a policy, and room for a header.
+const MAX_FILE_BYTES: u64 = 512 << 20;
 
 static DEFAULT_POLICY: &[u8] = include_bytes!("../policies/mvc-default.safetensors");
 
@@ -151,6 +153,14 @@ impl TrainedPolicy {
     /// # Errors
     /// When the file cannot be read or is no policy of this version.
     pub fn read(path: &Path) -> Result<Self, Error> {
+        let metadata = std::fs::metadata(path).map_err(Error::io(path))?;
+        if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
+            return Err(Error::input(format!(
+                "{}: expected a policy file of at most {} MiB",
+                path.display(),
+                MAX_FILE_BYTES >> 20
+            )));
+        }
         let bytes = std::fs::read(path).map_err(Error::io(path))?;
         Self::from_bytes(&bytes, &path.display().to_string())
     }

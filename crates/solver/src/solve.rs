@@ -130,7 +130,7 @@ pub fn solve(
 /// no candidates.
 ///
 /// # Errors
-/// As [`solve`].
+/// As [`solve`], and when a score overflows.
 /// # Determinism
 /// The same bits for every number of ranks on one path.
 ///
@@ -302,6 +302,15 @@ impl<'a> Job<'a> {
                     values[row] = all[row];
                 });
             }
+        }
+        let mut all_finite = true;
+        residual.for_each_own(&mut |node, _, _| {
+            all_finite &= values[(node - own.start) as usize].is_finite();
+        });
+        if !all_finite {
+            return Err(Error::no_answer(
+                "the scores leave the range of numbers: the weights of this policy are too large",
+            ));
         }
         Ok(Scores {
             values,

@@ -220,6 +220,18 @@ fn weights_that_overflow_still_give_one_cover() {
 }
 
 #[test]
+fn scores_that_overflow_are_no_answer() {
+    let config = PolicyConfig::new(8, 3, AdjacencyScale::LargestDegree);
+    let policy = TrainedPolicy::random(config, 5, 1e20).unwrap();
+    let adjacency = Adjacency::Csr(generated("ba:50:3", 1));
+    let error = score_nodes(&adjacency, &policy, &SolveOptions::default()).unwrap_err();
+    assert!(
+        matches!(error.kind(), crate::ErrorKind::NoAnswer(_)),
+        "{error}"
+    );
+}
+
+#[test]
 fn weighted_graphs_take_the_general_form() {
     let mut builder = GraphBuilder::new();
     for (u, v, w) in [

@@ -10,7 +10,7 @@ mod spec;
 mod stochastic_block;
 mod watts_strogatz;
 
-use crate::{EdgeSink, Error, Graph, GraphBuilder};
+use crate::{EdgeSink, Error, ErrorKind, Graph, GraphBuilder};
 
 /// A random graph model with its parameters, written `er:n:p`, `ba:n:m`, `ws:n:k:p`, `sbm:n:blocks:p_in:p_out` or
 /// `rb:cliques:size:p:r`.
@@ -151,11 +151,37 @@ impl GeneratorSpec {
         }
     }
 
+    /// Bytes that [`GeneratorSpec::graph`] needs at least: 8 B an edge while it is built, 8 B an edge and 8 B a node after.
+    #[must_use]
+    pub fn list_bytes(&self) -> f64 {
+        16.0 * self.expected_edges() + 8.0 * f64::from(self.n_nodes())
+    }
+
+    /// Asks the system whether it would give that much memory, and gives it back at once.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooLarge`] when it would not: a graph that cannot fit is better refused than begun.
+    pub fn check_memory(&self, bytes: f64) -> Result<(), Error> {
+        let wanted = bytes.min(isize::MAX as f64) as usize;
+        match Vec::<u8>::new().try_reserve_exact(wanted) {
+            Ok(()) => Ok(()),
+            Err(_) => Err(Error::new(
+                ErrorKind::TooLarge,
+                format!(
+                    "{self} needs about {:.1} GiB, more than this machine gives",
+                    bytes / f64::from(1 << 30)
+                ),
+            )),
+        }
+    }
+
     /// Makes the graph in memory.
     ///
     /// # Errors
     /// Parameters outside their range.
     pub fn graph(&self, seed: u64) -> Result<Graph, Error> {
+        self.check()?;
+        self.check_memory(self.list_bytes())?;
         let mut builder = GraphBuilder::new();
         self.stream(seed, &mut builder)?;
         Ok(builder.finish(self.n_nodes(), false)?.0)

@@ -24,6 +24,35 @@ enum Bytes<'a> {
     Owned(Vec<u8>),
 }
 
+/// What a pipe may hold: it is read whole, because a reader may need two passes.
+const MAX_PIPE_BYTES: u64 = 4 << 30;
+
+/// All bytes of something that is no regular file. A device such as `/dev/zero` never ends, so it is not read at all.
+fn read_pipe(file: &mut File, path: &Path) -> Result<Vec<u8>, Error> {
+    let refuse = |message: &str| {
+        let error = Error::new(ErrorKind::Io, message);
+        Err(error.or_at(&path.display().to_string(), 0, 0))
+    };
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        let kind = file.metadata().map_err(|e| Error::io("read", path, e))?;
+        let kind = kind.file_type();
+        if kind.is_char_device() || kind.is_block_device() {
+            return refuse("this is a device: expected a graph file or a pipe");
+        }
+    }
+    let mut bytes = Vec::new();
+    let mut limited = file.take(MAX_PIPE_BYTES + 1);
+    limited
+        .read_to_end(&mut bytes)
+        .map_err(|e| Error::io("read", path, e))?;
+    match bytes.len() as u64 {
+        0..=MAX_PIPE_BYTES => Ok(bytes),
+        _ => refuse("a pipe gives at most 4 GiB: save it as a file, which is read as it streams"),
+    }
+}
+
 impl<'a> Source<'a> {
     pub(crate) fn open(path: &Path) -> Result<Source<'static>, Error> {
         let open_error = |e| Error::io("open", path, e);
@@ -40,10 +69,7 @@ impl<'a> Source<'a> {
         let bytes = if kind.is_file() {
             Bytes::File(path.to_owned())
         } else {
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes)
-                .map_err(|e| Error::io("read", path, e))?;
-            Bytes::Owned(bytes)
+            Bytes::Owned(read_pipe(&mut file, path)?)
         };
         Source::new(path.display().to_string(), bytes)
     }

@@ -157,6 +157,12 @@ fn verified(checkpoint: &Path) -> Result<BTreeMap<String, Vec<u8>>, Error> {
         }
         files.insert(entry.file, bytes);
     }
+    if let Some(missing) = [STATE, RUN].iter().find(|file| !files.contains_key(**file)) {
+        return Err(Error::input(format!(
+            "{}: the MANIFEST names no {missing}",
+            checkpoint.display()
+        )));
+    }
     Ok(files)
 }
 
@@ -164,11 +170,7 @@ fn verified(checkpoint: &Path) -> Result<BTreeMap<String, Vec<u8>>, Error> {
 pub(super) fn read(checkpoint: &Path, steps: u64) -> Result<Trainer, Error> {
     let wrong = |why: String| Error::input(format!("{}: {why}", checkpoint.display()));
     let files = verified(checkpoint)?;
-    let file = |name: &str| {
-        let missing = || wrong(format!("the MANIFEST names no {name}"));
-        files.get(name).ok_or_else(missing)
-    };
-    let run: Run = serde_json::from_slice(file(RUN)?).map_err(|e| wrong(format!("{RUN}: {e}")))?;
+    let run: Run = serde_json::from_slice(&files[RUN]).map_err(|e| wrong(format!("{RUN}: {e}")))?;
     if run.schema_version != SCHEMA_VERSION {
         return Err(wrong(format!(
             "version {} is not known here: this program reads version {SCHEMA_VERSION}",
@@ -197,7 +199,7 @@ pub(super) fn read(checkpoint: &Path, steps: u64) -> Result<Trainer, Error> {
     trainer.step = run.step;
     trainer.n_episodes = run.n_episodes;
     trainer.adam.n_steps = run.adam_steps;
-    restore_tensors(&mut trainer, file(STATE)?).map_err(wrong)?;
+    restore_tensors(&mut trainer, &files[STATE]).map_err(wrong)?;
     if let Some(episode) = run.episode {
         trainer.restore_episode(episode.graph_id, &episode.picks)?;
     }

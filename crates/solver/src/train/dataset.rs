@@ -63,6 +63,7 @@ impl Dataset {
                 })?;
                 dataset.sources.push((first, Source::Generator(spec)));
                 dataset.n_graphs += config.graphs_per_generator;
+                dataset.graph(first)?; // a generator without edges is found out before the run begins
             }
         }
         Ok(dataset)

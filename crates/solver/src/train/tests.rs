@@ -210,6 +210,29 @@ fn folders_are_not_overwritten_and_resuming_needs_the_same_run() {
 }
 
 #[test]
+fn an_empty_manifest_is_an_incomplete_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    run(&small(40), &in_folder(folder.path(), false, 1));
+    fs::write(folder.path().join("checkpoint-0000000040/MANIFEST"), "").unwrap();
+    let resumed = run(&small(45), &in_folder(folder.path(), true, 1));
+    assert_eq!(resumed.reports[0].step, 21);
+}
+
+#[test]
+fn wrong_graphs_leave_no_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    for graph in ["er:10:0", "er:0:0.5", "nowhere.txt"] {
+        let config = TrainConfig {
+            graphs: vec![graph.into()],
+            ..small(5)
+        };
+        assert!(train(&config, &in_folder(&out, false, 1), &mut |_| ()).is_err());
+        assert!(!out.exists(), "{graph}");
+    }
+}
+
+#[test]
 fn metrics_with_a_damaged_line_keep_the_others() {
     let folder = tempfile::tempdir().unwrap();
     run(&small(30), &in_folder(folder.path(), false, 1));

@@ -351,7 +351,7 @@ impl Trainer {
         let value = ctx.values(loss)?[0];
         let grad = ctx.param_gradient(loss)?;
         if !value.is_finite() || grad.iter().any(|g| !g.is_finite()) {
-            return Err(Error::input(format!(
+            return Err(Error::no_answer(format!(
                 "training diverged at step {}: the loss is {value}; try a smaller learning_rate",
                 self.step
             )));
