@@ -35,7 +35,7 @@ fn the_answer_says_what_it_promises() {
     assert_eq!(answer.line("lower bound"), "11 (maximal matching)");
     assert_eq!(answer.line("ranks"), "1");
     assert_eq!(answer.line("path"), "collapsed+bits");
-    assert_eq!(answer.line("policy"), "shipped mvc-default");
+    assert_eq!(answer.line("policy"), "mvc-default");
     let n_steps: f64 = answer.line("steps").parse().unwrap();
     assert!((1.0..=14.0).contains(&n_steps));
     for seconds in ["seconds", "seconds per step", "load seconds"] {

@@ -66,7 +66,8 @@ def read_matrix_market(path):
 def generate(program, spec, seed):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "graph.mtx"
-        subprocess.run([program, "generate", spec, "--seed", str(seed), "--out", str(path)], check=True, stdout=subprocess.DEVNULL)
+        command = [program, "generate", spec, "--seed", str(seed), "--out", str(path)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         return read_matrix_market(path)
 
 

@@ -29,8 +29,8 @@ pub(crate) struct ScoreArgs {
     /// Ranks that share the graph, as threads
     #[arg(long, value_name = "P", default_value_t = 1)]
     ranks: u32,
-    /// A policy that `shardgraph train` wrote [default: the one that comes with the program]
-    #[arg(long, value_name = "FILE")]
+    /// A policy that `shardgraph train` wrote, or mvc-default or mvc-three-layers, which come with the program [default: mvc-default]
+    #[arg(long, value_name = "FILE|NAME")]
     policy: Option<PathBuf>,
     /// How the policy is evaluated; auto takes the cheapest. They are equal but for rounding
     #[arg(long, value_enum, value_name = "PATH", default_value = "auto")]

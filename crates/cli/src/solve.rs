@@ -35,8 +35,8 @@ pub(crate) struct SolveArgs {
     /// Ranks that share the graph, as threads
     #[arg(long, value_name = "P", default_value_t = 1)]
     ranks: u32,
-    /// A policy that `shardgraph train` wrote [default: the one that comes with the program]
-    #[arg(long, value_name = "FILE")]
+    /// A policy that `shardgraph train` wrote, or mvc-default or mvc-three-layers, which come with the program [default: mvc-default]
+    #[arg(long, value_name = "FILE|NAME")]
     policy: Option<PathBuf>,
     /// Nodes that a step picks; adaptive: 8, 4, 2, 1 as candidates get fewer
     #[arg(long, value_name = "adaptive|N", default_value = "1")]

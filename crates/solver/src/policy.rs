@@ -21,7 +21,17 @@ const MAX_EMBED_DIM: usize = 4096;
 /// The weights of such a policy, and room for a header.
 const MAX_FILE_BYTES: u64 = 512 << 20;
 
-static DEFAULT_POLICY: &[u8] = include_bytes!("../policies/mvc-default.safetensors");
+/// The policies that come with the program; the first is the default.
+static SHIPPED: [(&str, &[u8]); 2] = [
+    (
+        "mvc-default",
+        include_bytes!("../policies/mvc-default.safetensors"),
+    ),
+    (
+        "mvc-three-layers",
+        include_bytes!("../policies/mvc-three-layers.safetensors"),
+    ),
+];
 
 /// What the weights of edges mean to a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
@@ -140,19 +150,31 @@ impl TrainedPolicy {
         )
     }
 
-    /// The policy that comes with the program, trained by it on 20-node graphs (`cargo xtask repro train-default`).
+    /// The default policy, `mvc-default`: two layers, so every step has the closed form.
     ///
     /// # Errors
     /// When the embedded file is not a policy, which a test rules out.
     pub fn shipped() -> Result<Self, Error> {
-        Self::from_bytes(DEFAULT_POLICY, "shipped mvc-default")
+        Self::from_bytes(SHIPPED[0].1, SHIPPED[0].0)
     }
 
-    /// Reads a policy file.
+    /// The names of the policies that come with the program, trained by it on 20-node graphs
+    /// (`cargo xtask repro train-default`).
+    pub fn shipped_names() -> impl Iterator<Item = &'static str> {
+        SHIPPED.iter().map(|(name, _)| *name)
+    }
+
+    /// Reads a policy file; the name of a shipped policy, where there is no such file, gives that one.
     ///
     /// # Errors
     /// When the file cannot be read or is no policy of this version.
     pub fn read(path: &Path) -> Result<Self, Error> {
+        let is_named = |shipped: &&(&str, &[u8])| path.as_os_str() == shipped.0;
+        if let Some((name, bytes)) = SHIPPED.iter().find(is_named)
+            && !path.exists()
+        {
+            return Self::from_bytes(bytes, name);
+        }
         let metadata = std::fs::metadata(path).map_err(Error::io(path))?;
         if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
             return Err(Error::input(format!(

@@ -174,6 +174,20 @@ pub struct Scores {
     pub seconds: f64,
 }
 
+/// Refuses scores of candidates that are no numbers; `values` starts at node `first`.
+fn check_finite(residual: &dyn Residual, values: &[f32], first: u32) -> Result<(), Error> {
+    let mut all_finite = true;
+    residual.for_each_own(&mut |node, _, _| {
+        all_finite &= values[(node - first) as usize].is_finite();
+    });
+    match all_finite {
+        true => Ok(()),
+        false => Err(Error::no_answer(
+            "the scores leave the range of numbers: the weights of this policy are too large",
+        )),
+    }
+}
+
 /// The path to use: the wanted one if it applies, else the cheapest exact one.
 fn usable_path(
     adjacency: &Adjacency,
@@ -303,15 +317,7 @@ impl<'a> Job<'a> {
                 });
             }
         }
-        let mut all_finite = true;
-        residual.for_each_own(&mut |node, _, _| {
-            all_finite &= values[(node - own.start) as usize].is_finite();
-        });
-        if !all_finite {
-            return Err(Error::no_answer(
-                "the scores leave the range of numbers: the weights of this policy are too large",
-            ));
-        }
+        check_finite(&*residual, &values, own.start)?;
         Ok(Scores {
             values,
             path: self.path,

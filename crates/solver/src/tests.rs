@@ -400,15 +400,22 @@ fn policy_files_round_trip_and_malformed_ones_say_why() {
 }
 
 #[test]
-fn shipped_policy_is_one_and_beats_greedy_on_small_graphs() {
-    let policy = TrainedPolicy::shipped().unwrap();
+fn shipped_policies_beat_greedy_on_small_graphs() {
+    assert_eq!(TrainedPolicy::shipped_names().next(), Some("mvc-default"));
+    for name in TrainedPolicy::shipped_names() {
+        let policy = TrainedPolicy::read(name.as_ref()).unwrap();
+        check_against_greedy(&policy);
+    }
+}
+
+fn check_against_greedy(policy: &TrainedPolicy) {
     let (mut ours, mut greedy) = (0, 0);
     for seed in 0..20 {
         let graph = generated("er:100:0.15", seed);
         greedy += shardgraph_environments::baselines::max_degree_greedy(&graph).len();
         ours += cover(
             &Adjacency::from_graph(graph),
-            &policy,
+            policy,
             &SolveOptions::default(),
         )
         .len();

@@ -36,6 +36,8 @@ struct Definition {
 /// Graphs of one generator.
 struct GraphSet {
     spec: String,
+    /// The shipped policy that solves them.
+    policy: String,
     seeds: Vec<i64>,
     /// The paper's mean ratio to the optimum, and the conditions it gives.
     paper_ratio: f64,
@@ -55,6 +57,7 @@ struct Optimum {
 /// Cover sizes of one graph.
 struct Row {
     spec: String,
+    policy: String,
     seed: i64,
     ours: usize,
     greedy: usize,
@@ -128,6 +131,7 @@ impl GraphSet {
             .context("`seeds` is to be an array")?;
         Ok(GraphSet {
             spec: string(table, "spec")?,
+            policy: string(table, "policy")?,
             seeds: seeds.iter().filter_map(Value::as_integer).collect(),
             paper_ratio: number(table, "paper_ratio")?,
             paper_note: string(table, "paper_note")?,
@@ -167,7 +171,7 @@ fn solve_set(
 ) -> Result<Vec<Row>> {
     let row = |&seed: &i64| {
         let optimum = optimum_of(csv, &set.spec, seed)?;
-        solve_one(definition, &set.spec, seed, &optimum, program)
+        solve_one(definition, set, seed, &optimum, program)
             .with_context(|| format!("{}, seed {seed}", set.spec))
     };
     set.seeds.iter().map(row).collect()
@@ -175,14 +179,15 @@ fn solve_set(
 
 fn solve_one(
     definition: &Definition,
-    spec: &str,
+    set: &GraphSet,
     seed: i64,
     optimum: &Optimum,
     program: &Path,
 ) -> Result<Row> {
     let scratch = fresh_scratch("mvc-quality")?;
     let graph = Substitutions::from([
-        ("spec".to_owned(), spec.to_owned()),
+        ("spec".to_owned(), set.spec.clone()),
+        ("policy".to_owned(), set.policy.clone()),
         ("seed".to_owned(), seed.to_string()),
     ]);
     let values = places(&scratch, &graph);
@@ -212,7 +217,8 @@ fn solve_one(
         optimum.size
     );
     Ok(Row {
-        spec: spec.to_owned(),
+        spec: set.spec.clone(),
+        policy: set.policy.clone(),
         seed,
         ours,
         greedy: max_degree_greedy(&graph),
@@ -221,7 +227,7 @@ fn solve_one(
 }
 
 fn samples(row: &Row) -> impl Iterator<Item = Sample> {
-    let series = format!("{} seed={}", row.spec, row.seed);
+    let series = format!("{} policy={} seed={}", row.spec, row.policy, row.seed);
     let sizes = [
         ("ours", row.ours),
         ("max_degree_greedy", row.greedy),
@@ -255,6 +261,7 @@ impl Means {
     fn to_json(&self, set: &GraphSet) -> Json {
         Json::object([
             ("graph", Json::text(&set.spec)),
+            ("policy", Json::text(&set.policy)),
             ("mean_ratio_ours", Json::Number(self.ours)),
             ("mean_ratio_max_degree_greedy", Json::Number(self.greedy)),
             ("mean_ratio_paper", Json::Number(set.paper_ratio)),
@@ -265,8 +272,8 @@ impl Means {
 
 fn section(set: &GraphSet, rows: &[Row], means: &Means) -> String {
     let mut text = format!(
-        "## {}\n\n| graph | paper | ours | max-degree greedy | optimum |\n|---|---|---|---|---|\n",
-        set.spec
+        "## {}, policy {}\n\n| graph | paper | ours | max-degree greedy | optimum |\n|---|---|---|---|---|\n",
+        set.spec, set.policy
     );
     for Row {
         seed,
@@ -333,6 +340,7 @@ mod tests {
     fn a_missed_target_says_so() {
         let row = |ours| Row {
             spec: "x".into(),
+            policy: "p".into(),
             seed: 0,
             ours,
             greedy: 12,
@@ -340,6 +348,7 @@ mod tests {
         };
         let set = GraphSet {
             spec: "x".into(),
+            policy: "p".into(),
             seeds: vec![0],
             paper_ratio: 1.2,
             paper_note: "n".into(),

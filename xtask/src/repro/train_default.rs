@@ -1,6 +1,6 @@
-//! `cargo xtask repro train-default`: trains the shipped policy again and compares the files.
+//! `cargo xtask repro train-default`: trains the shipped policies again and compares the files.
 //!
-//! The arguments and the pairs of files stand in `benches/repro/train-default.toml`.
+//! The commands and the pairs of files stand in `benches/repro/train-default.toml`.
 
 use std::fs;
 use std::path::Path;
@@ -17,8 +17,9 @@ use crate::toml::{self, Table, Value};
 
 const DEFINITION: &str = "benches/repro/train-default.toml";
 
-/// A file that training makes and the one that the project ships.
+/// A training command, the file that it makes and the one that the project ships.
 struct Pair {
+    command: Vec<String>,
     made: String,
     shipped: String,
 }
@@ -27,18 +28,14 @@ struct Pair {
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let table = toml::read(&project::root().join(DEFINITION))?;
     let pairs = pairs(&table)?;
-    let scratch = fresh_scratch("train-default")?;
-    let words = substitute(
-        &strings(&table, "command")?,
-        &places(&scratch, &Substitutions::new()),
-    )?;
     let program = process::build_shardgraph()?;
-    let mut train = process::command(&program);
-    println!("$ {}", process::shown(train.args(&words)));
-    process::check(&mut train)?;
-
     let mut n_different = 0;
     for pair in &pairs {
+        let scratch = fresh_scratch("train-default")?;
+        let words = substitute(&pair.command, &places(&scratch, &Substitutions::new()))?;
+        let mut train = process::command(&program);
+        println!("$ {}", process::shown(train.args(&words)));
+        process::check(&mut train)?;
         n_different += u32::from(!settle(pair, &scratch, &project::root(), options.accept)?);
     }
     println!(
@@ -55,14 +52,15 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 
 fn pairs(table: &Table) -> Result<Vec<Pair>> {
     let rows = table
-        .get("compare")
+        .get("policy")
         .and_then(Value::as_array)
-        .context("no [[compare]] in the definition")?;
+        .context("no [[policy]] in the definition")?;
     let pair = |row: &Value| {
         let row = row
             .as_table()
-            .context("`compare` is to be an array of tables")?;
+            .context("`policy` is to be an array of tables")?;
         Ok(Pair {
+            command: strings(row, "command")?,
             made: string(row, "made")?,
             shipped: string(row, "shipped")?,
         })
@@ -95,10 +93,12 @@ mod tests {
     #[test]
     fn the_definition_reads() {
         let table = toml::read(&project::root().join(DEFINITION)).unwrap();
-        assert!(!pairs(&table).unwrap().is_empty());
-        let words = strings(&table, "command").unwrap();
-        assert_eq!(words[0], "train");
-        assert!(words.iter().any(|word| word.contains("{scratch}")));
+        let pairs = pairs(&table).unwrap();
+        assert!(!pairs.is_empty());
+        for Pair { command, .. } in pairs {
+            assert_eq!(command[0], "train");
+            assert!(command.iter().any(|word| word.contains("{scratch}")));
+        }
     }
 
     #[test]
@@ -107,6 +107,7 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("made"), "new").unwrap();
         let pair = Pair {
+            command: Vec::new(),
             made: "made".into(),
             shipped: "policies/shipped".into(),
         };

@@ -129,7 +129,11 @@ pub fn train(
             }
         })
     });
-    let mut outcomes = collect_ranks(results)?;
+    same_outcome(collect_ranks(results)?)
+}
+
+/// The outcome of rank 0, once all ranks' parameters have the same bits.
+fn same_outcome(mut outcomes: Vec<TrainOutcome>) -> Result<TrainOutcome, Error> {
     let first = outcomes.swap_remove(0);
     let flat = |outcome: &TrainOutcome| -> Vec<u32> {
         let values = outcome.policy.params.flat();
