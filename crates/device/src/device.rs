@@ -247,7 +247,7 @@ impl Device {
         Ok(())
     }
 
-    /// `out = max(x, 0)`; NaN stays NaN.
+    /// `out = max(x, 0)`; NaN stays NaN, negative zero becomes zero.
     ///
     /// # Errors
     /// [`ErrorKind::Length`].

@@ -239,6 +239,9 @@ fn element_wise_operations_have_their_values() {
     assert_eq!(out.as_host().unwrap(), [1.0, 0.0, 3.0]);
     device.scale(-2.0, &a, &mut out).unwrap();
     assert_eq!(out.as_host().unwrap(), [-2.0, 4.0, -6.0]);
+    let zeros = device.upload(&[-0.0, 0.0, -1e-40]).unwrap();
+    device.relu(&zeros, &mut out).unwrap();
+    assert!(out.as_host().unwrap().iter().all(|x| x.to_bits() == 0));
     let nan = device.upload(&[f32::NAN; 3]).unwrap();
     device.relu(&nan, &mut out).unwrap();
     assert!(out.as_host().unwrap().iter().all(|x| x.is_nan()));

@@ -107,7 +107,7 @@ impl QHead {
         own_rows: Arc<[u32]>,
     ) -> Result<Var, Error> {
         let picked = ctx.gather(embed, own_rows)?;
-        // One rank has the row, the others add zeros: exact in any order.
+        // One rank has the row, the others add zeros: exact in any order (relu leaves no negative zero).
         let picked = ctx.all_reduce(picked)?;
         let theta6 = ctx.param(self.theta6)?;
         let hidden = ctx.matmul(picked, theta6)?;

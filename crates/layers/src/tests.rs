@@ -102,6 +102,17 @@ impl Case {
         }
     }
 
+    /// What the terms of a score add up to before any of them cancel: the scores with all weights made positive.
+    fn largest_term(&self) -> f64 {
+        let mut positive = self.clone();
+        positive
+            .flat
+            .iter_mut()
+            .for_each(|theta| *theta = theta.abs());
+        let scores = (0..self.removed.len()).map(|state| largest(&positive.naive_scores(state)));
+        scores.fold(0.0, f64::max)
+    }
+
     fn naive_scores(&self, state: usize) -> Vec<f64> {
         let (_, params) = self.policy();
         let theta: Vec<Vec<f64>> = params
@@ -226,14 +237,16 @@ proptest! {
     fn special_paths_agree_with_the_general_one(case in case(4, true)) {
         prop_assert_eq!(choose_path(case.shape, false), Path::Collapsed);
         let (general, general_grad) = run(&case, &mut Comm::solo(), Path::General);
+        // Where terms cancel, their rounding counts and not the small rest.
+        let term = 0.1 * case.largest_term() as f32;
         for path in [Path::FreeFirstLayer, Path::Collapsed] {
             let (scores, grad) = run(&case, &mut Comm::solo(), path);
-            let relative = |a: &[f32], b: &[f32]| {
-                let scale = a.iter().fold(1e-3f32, |m, x| m.max(x.abs()));
+            let relative = |a: &[f32], b: &[f32], floor: f32| {
+                let scale = a.iter().fold(floor, |m, x| m.max(x.abs()));
                 a.iter().zip(b).fold(0.0f32, |m, (x, y)| m.max((x - y).abs() / scale))
             };
-            prop_assert!(relative(&general, &scores) <= 1e-5, "{}: scores", path);
-            prop_assert!(relative(&general_grad, &grad) <= 1e-4, "{}: gradients", path);
+            prop_assert!(relative(&general, &scores, term) <= 1e-5, "{}: scores", path);
+            prop_assert!(relative(&general_grad, &grad, 1e-3) <= 1e-4, "{}: gradients", path);
         }
     }
 
@@ -278,7 +291,8 @@ proptest! {
         let embed = policy.embedding.embed(&mut ctx, &batch, Path::Collapsed).unwrap();
         let want = policy.head.node_values(&mut ctx, embed, &batch.layout).unwrap();
         let want = ctx.values(want).unwrap();
-        let scale = want.iter().fold(1e-3f32, |m, x| m.max(x.abs()));
+        // A score is a sum of terms of up to about 0.1; where they cancel, it is their rounding that counts.
+        let scale = want.iter().fold(1e-2f32, |m, x| m.max(x.abs()));
         let mut hint = 0;
         for (i, want) in want.iter().enumerate() {
             let (x, y) = (batch.edge[2 * i], batch.neighbor_degree[i]);

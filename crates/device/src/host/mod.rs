@@ -38,7 +38,8 @@ impl Host {
 
     pub(crate) fn relu(&self, x: &[f32], out: &mut [f32]) {
         for (out, &x) in out.iter_mut().zip(x) {
-            *out = if x < 0.0 { 0.0 } else { x };
+            // Not `x < 0.0`: negative zero becomes zero, so that sums with other ranks' zeros keep its bits.
+            *out = if x <= 0.0 { 0.0 } else { x };
         }
     }
 
