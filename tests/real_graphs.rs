@@ -71,16 +71,15 @@ fn solve(graph: &ListedGraph, file: &Path, flags: &str, cover: &Path) -> usize {
     size
 }
 
-/// No promise is made about the size.
-const ANY: usize = usize::MAX;
+// Below: the optimum, and about 1 % more than the shipped policy finds (wiki-Vote: what max-degree greedy finds).
 
 #[test]
 fn small_ones() {
     for known in [
-        known("frb30-15-1.mis", "", 420, ANY),
-        known("frb35-17-1.mis", "", 560, ANY),
-        known("C250.9.clq.gz", "--complement", 206, ANY),
-        known("C250.9.clq.gz", "", 0, ANY),
+        known("frb30-15-1.mis", "", 420, 432),
+        known("frb35-17-1.mis", "", 560, 577),
+        known("C250.9.clq.gz", "--complement", 206, 214),
+        known("C250.9.clq.gz", "", 0, 248),
     ] {
         check(&known);
     }
@@ -89,10 +88,10 @@ fn small_ones() {
 #[test]
 fn sparse_ones() {
     for known in [
-        known("wiki-Vote.txt.gz", "", 2249, ANY),
-        known("ca-GrQc.txt.gz", "", 2783, ANY),
-        known("facebook_combined.txt.gz", "", 2993, ANY),
-        known("vc-exact_001.gr.gz", "", 2586, ANY),
+        known("wiki-Vote.txt.gz", "", 2249, 2358),
+        known("ca-GrQc.txt.gz", "", 2783, 2820),
+        known("facebook_combined.txt.gz", "", 2993, 3060),
+        known("vc-exact_001.gr.gz", "", 2586, 2640),
     ] {
         check(&known);
     }
@@ -107,5 +106,5 @@ fn social_networks_no_worse_than_greedy() {
 
 #[test]
 fn the_largest() {
-    check(&known("ego-twitter.txt.gz", "", 44_463, ANY));
+    check(&known("ego-twitter.txt.gz", "", 44_463, 45_300));
 }
