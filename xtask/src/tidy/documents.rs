@@ -186,7 +186,7 @@ pub(crate) fn machine_paths(project: &Project) -> Vec<Finding> {
     for (path, text) in &project.files {
         for folder in folders {
             for at in text.match_indices(folder).map(|(at, _)| at) {
-                // `../tmp/` and `https://host/work/` are not absolute.
+                // What goes on from a word, a dot or a placeholder is no absolute path.
                 let before = text[..at].chars().next_back().unwrap_or(' ');
                 if !is_word(before) && before != '.' && before != '}' {
                     findings.push(format!(
