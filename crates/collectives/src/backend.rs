@@ -3,9 +3,15 @@
 //! `Comm` checks arguments, numbers and records operations, remembers failures and builds the exact sum out of two
 //! all-reduces. A back end moves the data, compares the headers, and keeps the deadline.
 
+use std::any::Any;
+use std::sync::Arc;
+
 use crate::deadline::Deadline;
 use crate::error::CommErrorKind;
 use crate::op::{Call, Op};
+
+/// Something that ranks of one process hand to each other.
+pub(crate) type Shared = Arc<dyn Any + Send + Sync>;
 
 /// One rank's access to its peers. Today: `solo` and `threads`; made for tcp, mpi, nccl and local as well.
 pub(crate) trait Backend: Send {
@@ -16,6 +22,17 @@ pub(crate) trait Backend: Send {
     /// Runs one operation, whose arguments fit on this rank. `call` is what peers must agree with. Every wait ends by `deadline`; when this
     /// returns, with or without an error, no peer reads or writes the operation's buffers.
     fn run(&mut self, op: Op<'_>, call: &Call, deadline: Deadline) -> Result<(), CommErrorKind>;
+
+    /// Whether all ranks are threads of this process.
+    fn shares_memory(&self) -> bool;
+
+    /// Gives `item` to every rank, and returns the items of all ranks, in rank order. Called only where memory is shared.
+    fn exchange(
+        &mut self,
+        item: Shared,
+        call: &Call,
+        deadline: Deadline,
+    ) -> Result<Vec<Shared>, CommErrorKind>;
 
     /// The back end of a new communicator of the ranks `group` (this one is among them; the position is the new rank). All of `group` call
     /// it after the same operation, with the same arguments.

@@ -7,7 +7,9 @@ use crate::exact::{self, Scratch};
 use crate::flight::{Outcome, Recorded, Recorder};
 use crate::op::{Call, Op, OpKind, Reduction};
 use crate::solo::Solo;
+use std::any::Any;
 use std::fmt;
+use std::sync::Arc;
 
 /// One rank of a world. It can move to another thread but not be shared by two: operations are issued in one order.
 ///
@@ -208,6 +210,58 @@ impl Comm {
         if self.failed.is_none() {
             self.failed = Some((Some(self.rank()), why));
         }
+    }
+
+    /// Whether all ranks are threads of this process, so that they can hand each other objects: see [`Comm::exchange`].
+    pub fn shares_memory(&self) -> bool {
+        self.backend.shares_memory()
+    }
+
+    /// Hands one object to every rank of this process, and returns the objects of all ranks, in rank order.
+    ///
+    /// This is how ranks on one device reach each other's buffers without a copy. All ranks must name the same type.
+    ///
+    /// # Errors
+    /// As [`Comm::run`]; [`CommErrorKind::Argument`] where ranks do not share memory or name different types.
+    /// # Complexity
+    /// Two meetings; nothing is copied.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use shardgraph_collectives::{CommError, Deadline, threads};
+    ///
+    /// let names = threads::run(2, |mut comm| {
+    ///     let mine = Arc::new(format!("rank {}", comm.rank()));
+    ///     let all = comm.exchange(mine, Deadline::default())?;
+    ///     Ok::<_, CommError>(all[1].to_string())
+    /// });
+    /// for name in names {
+    ///     assert_eq!(name??, "rank 1");
+    /// }
+    /// # Ok::<(), CommError>(())
+    /// ```
+    pub fn exchange<T: Any + Send + Sync>(
+        &mut self,
+        item: Arc<T>,
+        deadline: Deadline,
+    ) -> Result<Vec<Arc<T>>, CommError> {
+        let call = Call::new(self.rank(), self.next_seq, OpKind::Exchange);
+        self.begin(call)?;
+        if !self.shares_memory() {
+            let what = "its ranks do not share memory: send bytes instead".to_string();
+            return self.end(Err(argument(&call, what))).map(|()| Vec::new());
+        }
+        let items = match self.backend.exchange(item, &call, deadline) {
+            Ok(items) => items,
+            Err(kind) => return Err(self.fail(kind)),
+        };
+        let typed: Result<Vec<Arc<T>>, _> = items.into_iter().map(Arc::downcast).collect();
+        let outcome = typed.map_err(|_| {
+            let what = "ranks exchanged objects of different types".to_string();
+            self.fail(argument(&call, what))
+        })?;
+        self.recorder.finish(Outcome::Done);
+        Ok(outcome)
     }
 
     /// The last [`FLIGHT_RECORD_LEN`](crate::FLIGHT_RECORD_LEN) operations, oldest first.

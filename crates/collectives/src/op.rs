@@ -238,6 +238,8 @@ pub enum OpKind {
     ExactSum,
     /// [`Comm::split`](crate::Comm::split).
     Split,
+    /// [`Comm::exchange`](crate::Comm::exchange).
+    Exchange,
 }
 
 impl fmt::Display for OpKind {
@@ -253,6 +255,7 @@ impl fmt::Display for OpKind {
             OpKind::Barrier => "barrier",
             OpKind::ExactSum => "exact_sum",
             OpKind::Split => "split",
+            OpKind::Exchange => "exchange",
         })
     }
 }

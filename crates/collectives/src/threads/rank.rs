@@ -5,7 +5,7 @@
 
 use super::meeting::{Cause, End};
 use super::world::World;
-use crate::backend::Backend;
+use crate::backend::{Backend, Shared};
 use crate::deadline::Deadline;
 use crate::element::Element;
 use crate::error::CommErrorKind;
@@ -148,6 +148,30 @@ impl Backend for Rank {
             }
             Op::Barrier => self.meet(context).map(drop),
         }
+    }
+
+    fn shares_memory(&self) -> bool {
+        true
+    }
+
+    /// Two rounds: after the second everybody has read, and each rank takes its item back out of its slot.
+    fn exchange(
+        &mut self,
+        item: Shared,
+        call: &Call,
+        deadline: Deadline,
+    ) -> Result<Vec<Shared>, CommErrorKind> {
+        let context = Context { call, deadline };
+        let own_round = self.round;
+        self.world.write(self.own(), own_round).item = Some(item);
+        let round = self.meet(context)?;
+        let ranks = 0..self.size() as usize;
+        let items = ranks.filter_map(|rank| self.world.read(rank, round).item.clone());
+        let items: Vec<Shared> = items.collect();
+        self.meet(context)?;
+        self.world.write(self.own(), own_round).item = None;
+        debug_assert_eq!(items.len(), self.size() as usize);
+        Ok(items)
     }
 
     fn subgroup(&mut self, group: &[u32], call: &Call) -> Result<Box<dyn Backend>, CommErrorKind> {

@@ -1,6 +1,7 @@
 //! What the ranks of one world share: the meeting point, the slots they publish in, and the worlds split from it.
 
 use super::meeting::{Cause, End, Meeting};
+use crate::backend::Shared;
 use crate::element::Payload;
 use crate::error::CommErrorKind;
 use crate::op::Call;
@@ -16,6 +17,8 @@ pub(super) struct Slot {
     /// The counts of an `AllToAllV`.
     pub(super) send_counts: Vec<usize>,
     pub(super) recv_counts: Vec<usize>,
+    /// The item of an exchange; taken out again one round later.
+    pub(super) item: Option<Shared>,
 }
 
 /// Slots are apart by two cache lines (adjacent lines are fetched in pairs), so that a rank's lock does not slow its neighbour.

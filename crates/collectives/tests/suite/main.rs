@@ -4,6 +4,7 @@
 
 mod checks;
 mod exact;
+mod exchange;
 mod faults;
 mod naive;
 mod refusals;
