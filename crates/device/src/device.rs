@@ -1,11 +1,14 @@
 //! The device type that users hold: lengths are checked here, the work is done in a back end.
 
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
+use crate::gpu::Gpu;
 use crate::host::Host;
+use crate::memory::{on_host, on_host_mut};
 use crate::{
-    Adam, Adjacency, Binary, Buffer, Copy2d, Error, ErrorKind, Loss, MatMul, Rows, SparseProduct,
+    Adam, Binary, Buffer, Copy2d, Error, ErrorKind, Loss, MatMul, Rows, Scalar,
 };
 
 /// The kinds of device that the project knows.
@@ -17,6 +20,8 @@ pub enum DeviceKind {
     Emulated,
     /// An NVIDIA GPU; the payload is its ordinal.
     Cuda(u32),
+    /// The first NVIDIA GPU if there is one, else the processor; no device that is open is of this kind.
+    Auto,
 }
 
 impl FromStr for DeviceKind {
@@ -28,6 +33,7 @@ impl FromStr for DeviceKind {
             "host" => Ok(Self::Host),
             "emulated" => Ok(Self::Emulated),
             "cuda" => Ok(Self::Cuda(0)),
+            "auto" => Ok(Self::Auto),
             _ => {
                 let ordinal = name.strip_prefix("cuda:").ok_or_else(unknown)?;
                 Ok(Self::Cuda(ordinal.parse().map_err(|_| unknown())?))
@@ -42,13 +48,15 @@ impl fmt::Display for DeviceKind {
             Self::Host => write!(f, "host"),
             Self::Emulated => write!(f, "emulated"),
             Self::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
+            Self::Auto => write!(f, "auto"),
         }
     }
 }
 
 /// A place where buffers live and operations run.
 ///
-/// Every method checks the lengths of its operands before any element is touched. Cloning is cheap.
+/// Every method checks the lengths of its operands before any element is touched. Cloning is cheap; clones share one
+/// stream, that is one order of work. See [`Device::new_stream`].
 ///
 /// ```
 /// use shardgraph_device::{Binary, Device};
@@ -61,13 +69,17 @@ impl fmt::Display for DeviceKind {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Device {
-    back_end: BackEnd,
+    pub(crate) back_end: BackEnd,
 }
 
 #[derive(Debug, Clone)]
-enum BackEnd {
+pub(crate) enum BackEnd {
     Host(Host),
+    Gpu(Gpu),
 }
+
+/// The file name of the emulator, looked for beside the running program.
+pub const EMULATOR_FILE: &str = "libshardgraph_emulated.so";
 
 impl Device {
     /// The processor; always there.
@@ -77,65 +89,67 @@ impl Device {
         }
     }
 
-    /// Opens a device of the wanted kind.
+    /// Opens a device of the wanted kind; the emulator is looked for beside the running program ([`EMULATOR_FILE`]).
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] where this build or machine has no such device.
+    /// [`ErrorKind::Unavailable`] where this build or machine has no such device; the message says what is missing.
     pub fn open(kind: DeviceKind) -> Result<Self, Error> {
         match kind {
             DeviceKind::Host => Ok(Self::host()),
-            DeviceKind::Emulated | DeviceKind::Cuda(_) => {
-                Err(ErrorKind::Unavailable(kind.to_string()).into())
+            DeviceKind::Emulated => {
+                let program = std::env::current_exe()
+                    .map_err(|e| Error::unavailable(kind, format!("this program's path: {e}")))?;
+                Self::emulated(&program.with_file_name(EMULATOR_FILE))
             }
+            DeviceKind::Cuda(ordinal) => Ok(Self {
+                back_end: BackEnd::Gpu(Gpu::cuda(ordinal)?),
+            }),
+            DeviceKind::Auto => match Self::open(DeviceKind::Cuda(0)) {
+                Err(error) if error.is_missing_device() => Ok(Self::host()),
+                found => found,
+            },
         }
+    }
+
+    /// The CUDA kernels' own source run on the processor, from the given library.
+    ///
+    /// The library is the project's own, built by `cuemu-build plain` of the emulator's crate; its code is trusted as this
+    /// program's is.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] if it cannot be opened or was built from other sources.
+    pub fn emulated(library: &Path) -> Result<Self, Error> {
+        Ok(Self {
+            back_end: BackEnd::Gpu(Gpu::emulated(library)?),
+        })
     }
 
     /// The kind of this device.
     pub fn kind(&self) -> DeviceKind {
-        match self.back_end {
-            BackEnd::Host(_) => DeviceKind::Host,
-        }
-    }
-
-    /// Waits until all work given so far is done.
-    pub fn synchronize(&self) {
-        match self.back_end {
-            BackEnd::Host(_) => {} // host operations are done when their call returns
-        }
-    }
-
-    fn host_back_end(&self) -> &Host {
         match &self.back_end {
-            BackEnd::Host(host) => host,
+            BackEnd::Host(_) => DeviceKind::Host,
+            BackEnd::Gpu(gpu) => gpu.kind(),
         }
     }
 
-    /// A buffer of `len` zeros.
-    ///
-    /// # Errors
-    /// When the device's memory does not hold `len` more elements (the host aborts instead, as Rust does).
-    pub fn zeros(&self, len: usize) -> Result<Buffer, Error> {
-        Ok(Buffer {
-            host: vec![0.0; len],
-        })
+    /// One line about this device for records: name, size, driver.
+    pub fn describe(&self) -> String {
+        match &self.back_end {
+            BackEnd::Host(_) => "host".to_string(),
+            BackEnd::Gpu(gpu) => gpu.describe(),
+        }
     }
 
-    /// A buffer with the given values.
-    ///
-    /// # Errors
-    /// As [`Device::zeros`].
-    pub fn upload(&self, values: &[f32]) -> Result<Buffer, Error> {
-        Ok(Buffer {
-            host: values.to_vec(),
-        })
-    }
-
-    /// A copy of the buffer's values.
-    ///
-    /// # Errors
-    /// When the copy from the device fails; never on the host.
-    pub fn download(&self, buffer: &Buffer) -> Result<Vec<f32>, Error> {
-        Ok(buffer.host.clone())
+    /// The host back end, for the operations that nothing else has.
+    pub(crate) fn host_back_end(&self, op: &'static str) -> Result<&Host, Error> {
+        match &self.back_end {
+            BackEnd::Host(host) => Ok(host),
+            BackEnd::Gpu(gpu) => Err(ErrorKind::Unsupported {
+                op: op.to_string(),
+                device: gpu.kind().to_string(),
+            }
+            .into()),
+        }
     }
 
     /// A dense product.
@@ -158,8 +172,15 @@ impl Device {
         check("matmul", "a", shape.rows * shape.inner, a)?;
         check("matmul", "b", shape.inner * shape.cols, b)?;
         check("matmul", "out", shape.rows * shape.cols, out)?;
-        self.host_back_end()
-            .matmul(shape, &a.host, &b.host, &mut out.host);
+        if let BackEnd::Gpu(gpu) = &self.back_end {
+            return gpu.matmul(shape, a, b, out);
+        }
+        self.host_back_end("matmul")?.matmul(
+            shape,
+            on_host("matmul", a)?,
+            on_host("matmul", b)?,
+            on_host_mut("matmul", out)?,
+        );
         Ok(())
     }
 
@@ -184,8 +205,15 @@ impl Device {
         check("block_matmul", "w", shape.inner * shape.cols, w)?;
         check("block_matmul", "out", shape.rows * shape.cols, out)?;
         check_bounds("block_matmul", bounds, shape.rows)?;
-        self.host_back_end()
-            .block_matmul(shape, bounds, (&x.host, &w.host), &mut out.host);
+        if let BackEnd::Gpu(gpu) = &self.back_end {
+            return gpu.block_matmul(shape, x, w, out);
+        }
+        self.host_back_end("block_matmul")?.block_matmul(
+            shape,
+            bounds,
+            (on_host("block_matmul", x)?, on_host("block_matmul", w)?),
+            on_host_mut("block_matmul", out)?,
+        );
         Ok(())
     }
 
@@ -214,8 +242,15 @@ impl Device {
             out,
         )?;
         check_bounds("block_outer", bounds, shape.inner)?;
-        self.host_back_end()
-            .block_outer(shape, bounds, (&x.host, &y.host), &mut out.host);
+        if let BackEnd::Gpu(gpu) = &self.back_end {
+            return gpu.block_outer(shape, bounds, (x, y), out);
+        }
+        self.host_back_end("block_outer")?.block_outer(
+            shape,
+            bounds,
+            (on_host("block_outer", x)?, on_host("block_outer", y)?),
+            on_host_mut("block_outer", out)?,
+        );
         Ok(())
     }
 
@@ -232,8 +267,15 @@ impl Device {
     ) -> Result<(), Error> {
         check("binary", "b", a.len(), b)?;
         check("binary", "out", a.len(), out)?;
-        self.host_back_end()
-            .binary(op, &a.host, &b.host, &mut out.host);
+        if let BackEnd::Gpu(gpu) = &self.back_end {
+            return gpu.binary(op, a, b, out);
+        }
+        self.host_back_end("binary")?.binary(
+            op,
+            on_host("binary", a)?,
+            on_host("binary", b)?,
+            on_host_mut("binary", out)?,
+        );
         Ok(())
     }
 
@@ -243,7 +285,14 @@ impl Device {
     /// [`ErrorKind::Length`].
     pub fn scale(&self, factor: f32, x: &Buffer, out: &mut Buffer) -> Result<(), Error> {
         check("scale", "out", x.len(), out)?;
-        self.host_back_end().scale(factor, &x.host, &mut out.host);
+        if let BackEnd::Gpu(gpu) = &self.back_end {
+            return gpu.scale(factor, x, out);
+        }
+        self.host_back_end("scale")?.scale(
+            factor,
+            on_host("scale", x)?,
+            on_host_mut("scale", out)?,
+        );
         Ok(())
     }
 
@@ -253,7 +302,11 @@ impl Device {
     /// [`ErrorKind::Length`].
     pub fn relu(&self, x: &Buffer, out: &mut Buffer) -> Result<(), Error> {
         check("relu", "out", x.len(), out)?;
-        self.host_back_end().relu(&x.host, &mut out.host);
+        if let BackEnd::Gpu(gpu) = &self.back_end {
+            return gpu.relu(x, out);
+        }
+        self.host_back_end("relu")?
+            .relu(on_host("relu", x)?, on_host_mut("relu", out)?);
         Ok(())
     }
 
@@ -273,8 +326,15 @@ impl Device {
         check("gather_rows", "x", rows.n_rows * rows.width, x)?;
         check("gather_rows", "out", index.len() * rows.width, out)?;
         check_index("gather_rows", index, rows.n_rows)?;
-        self.host_back_end()
-            .gather_rows(rows.width, index, &x.host, &mut out.host);
+        if let BackEnd::Gpu(gpu) = &self.back_end {
+            return gpu.gather_rows(rows.width, index, x, out);
+        }
+        self.host_back_end("gather_rows")?.gather_rows(
+            rows.width,
+            index,
+            on_host("gather_rows", x)?,
+            on_host_mut("gather_rows", out)?,
+        );
         Ok(())
     }
 
@@ -294,8 +354,15 @@ impl Device {
         check("scatter_rows", "x", index.len() * rows.width, x)?;
         check("scatter_rows", "out", rows.n_rows * rows.width, out)?;
         check_index("scatter_rows", index, rows.n_rows)?;
-        self.host_back_end()
-            .scatter_rows(rows.width, index, &x.host, &mut out.host);
+        if let BackEnd::Gpu(gpu) = &self.back_end {
+            return gpu.scatter_rows(rows, index, x, out);
+        }
+        self.host_back_end("scatter_rows")?.scatter_rows(
+            rows.width,
+            index,
+            on_host("scatter_rows", x)?,
+            on_host_mut("scatter_rows", out)?,
+        );
         Ok(())
     }
 
@@ -308,8 +375,14 @@ impl Device {
         if factors.len() != rows.n_rows {
             return Err(length("scale_rows", "factors", rows.n_rows, factors.len()));
         }
-        self.host_back_end()
-            .scale_rows(rows.width, factors, &mut x.host);
+        if let BackEnd::Gpu(gpu) = &self.back_end {
+            return gpu.scale_rows(rows.width, factors, x);
+        }
+        self.host_back_end("scale_rows")?.scale_rows(
+            rows.width,
+            factors,
+            on_host_mut("scale_rows", x)?,
+        );
         Ok(())
     }
 
@@ -326,32 +399,14 @@ impl Device {
         if target_end > target.len() {
             return Err(length("copy_2d", "target", target_end, target.len()));
         }
-        self.host_back_end()
-            .copy_2d(copy, &source.host, &mut target.host);
-        Ok(())
-    }
-
-    /// A sparse product; see [`SparseProduct`].
-    ///
-    /// # Errors
-    /// [`ErrorKind::Length`].
-    /// # Panics
-    /// For a column id that `x` does not have: ids are checked where they are used, not in a pass of their own.
-    /// # Complexity
-    /// `n_entries * width` additions; reads 4 B a list entry (a bit entry: 1/8 B a column) and `4 * width` B a gather.
-    /// # Determinism
-    /// Every sum runs over ascending column ids, whatever the storage form and whoever owns the row.
-    pub fn sparse_product(
-        &self,
-        product: SparseProduct<'_>,
-        x: &Buffer,
-        out: &mut Buffer,
-    ) -> Result<(), Error> {
-        check("sparse_product", "x", product.n_columns * product.width, x)?;
-        check("sparse_product", "out", product.n_rows * product.width, out)?;
-        check_adjacency(product)?;
-        self.host_back_end()
-            .sparse_product(product, &x.host, &mut out.host);
+        if let BackEnd::Gpu(gpu) = &self.back_end {
+            return gpu.copy_2d(copy, source, target);
+        }
+        self.host_back_end("copy_2d")?.copy_2d(
+            copy,
+            on_host("copy_2d", source)?,
+            on_host_mut("copy_2d", target)?,
+        );
         Ok(())
     }
 
@@ -363,8 +418,15 @@ impl Device {
     /// Summed in index order in f64.
     pub fn loss(&self, loss: Loss, pred: &Buffer, target: &Buffer) -> Result<Buffer, Error> {
         check("loss", "target", pred.len(), target)?;
-        let value = self.host_back_end().loss(loss, &pred.host, &target.host);
-        Ok(Buffer { host: vec![value] })
+        if let BackEnd::Gpu(gpu) = &self.back_end {
+            return gpu.loss(loss, pred, target);
+        }
+        let value = self.host_back_end("loss")?.loss(
+            loss,
+            on_host("loss", pred)?,
+            on_host("loss", target)?,
+        );
+        Ok(vec![value].into())
     }
 
     /// The derivative of [`Device::loss`] by the prediction, times `upstream` (one element).
@@ -382,11 +444,14 @@ impl Device {
         check("loss_grad", "target", pred.len(), target)?;
         check("loss_grad", "upstream", 1, upstream)?;
         check("loss_grad", "out", pred.len(), out)?;
-        self.host_back_end().loss_grad(
+        if let BackEnd::Gpu(gpu) = &self.back_end {
+            return gpu.loss_grad(loss, (pred, target), upstream, out);
+        }
+        self.host_back_end("loss_grad")?.loss_grad(
             loss,
-            (&pred.host, &target.host),
-            upstream.host[0],
-            &mut out.host,
+            (on_host("loss_grad", pred)?, on_host("loss_grad", target)?),
+            on_host("loss_grad", upstream)?[0],
+            on_host_mut("loss_grad", out)?,
         );
         Ok(())
     }
@@ -410,17 +475,25 @@ impl Device {
         check("adam", "grad", params.len(), grad)?;
         check("adam", "first", params.len(), first)?;
         check("adam", "second", params.len(), second)?;
-        self.host_back_end().adam(
+        if let BackEnd::Gpu(gpu) = &self.back_end {
+            return gpu.adam(adam, params, grad, (first, second));
+        }
+        self.host_back_end("adam")?.adam(
             adam,
-            &mut params.host,
-            &grad.host,
-            (&mut first.host, &mut second.host),
+            on_host_mut("adam", params)?,
+            on_host("adam", grad)?,
+            (on_host_mut("adam", first)?, on_host_mut("adam", second)?),
         );
         Ok(())
     }
 }
 
-fn length(op: &'static str, operand: &'static str, wanted: usize, given: usize) -> Error {
+pub(crate) fn length(
+    op: &'static str,
+    operand: &'static str,
+    wanted: usize,
+    given: usize,
+) -> Error {
     ErrorKind::Length {
         op,
         operand,
@@ -430,11 +503,11 @@ fn length(op: &'static str, operand: &'static str, wanted: usize, given: usize) 
     .into()
 }
 
-fn check(
+pub(crate) fn check<T: Scalar>(
     op: &'static str,
     operand: &'static str,
     wanted: usize,
-    buffer: &Buffer,
+    buffer: &Buffer<T>,
 ) -> Result<(), Error> {
     if buffer.len() == wanted {
         Ok(())
@@ -443,7 +516,7 @@ fn check(
     }
 }
 
-fn check_bounds(op: &'static str, bounds: &[usize], n_rows: usize) -> Result<(), Error> {
+pub(crate) fn check_bounds(op: &'static str, bounds: &[usize], n_rows: usize) -> Result<(), Error> {
     let ascending = bounds.windows(2).all(|pair| pair[0] <= pair[1]);
     let first = bounds.first().copied().unwrap_or(0);
     let last = bounds.last().copied().unwrap_or(0);
@@ -454,7 +527,7 @@ fn check_bounds(op: &'static str, bounds: &[usize], n_rows: usize) -> Result<(),
     }
 }
 
-fn check_index(op: &'static str, index: &[u32], n_rows: usize) -> Result<(), Error> {
+pub(crate) fn check_index(op: &'static str, index: &[u32], n_rows: usize) -> Result<(), Error> {
     let outside = |&&i: &&u32| i != u32::MAX && i as usize >= n_rows;
     match index.iter().find(outside) {
         None => Ok(()),
@@ -464,53 +537,5 @@ fn check_index(op: &'static str, index: &[u32], n_rows: usize) -> Result<(), Err
             n_rows: n_rows as u64,
         }
         .into()),
-    }
-}
-
-fn check_adjacency(product: SparseProduct<'_>) -> Result<(), Error> {
-    const OP: &str = "sparse_product";
-    match product.adjacency {
-        Adjacency::Csr {
-            row_ptr,
-            columns,
-            values,
-        } => {
-            if row_ptr.len() != product.n_rows + 1 {
-                return Err(length(OP, "row_ptr", product.n_rows + 1, row_ptr.len()));
-            }
-            let in_order = row_ptr[0] == 0 && row_ptr.windows(2).all(|pair| pair[0] <= pair[1]);
-            let last = row_ptr[product.n_rows] as usize;
-            if !in_order || last != columns.len() {
-                return Err(length(OP, "columns", last, columns.len()));
-            }
-            if let Some(values) = values
-                && values.len() != columns.len()
-            {
-                return Err(length(OP, "values", columns.len(), values.len()));
-            }
-            Ok(())
-        }
-        Adjacency::Bits {
-            words,
-            words_per_row,
-        } => {
-            if words.len() != product.n_columns * words_per_row {
-                return Err(length(
-                    OP,
-                    "words",
-                    product.n_columns * words_per_row,
-                    words.len(),
-                ));
-            }
-            if words_per_row * 64 < product.n_rows {
-                return Err(length(
-                    OP,
-                    "words_per_row",
-                    product.n_rows.div_ceil(64),
-                    words_per_row,
-                ));
-            }
-            Ok(())
-        }
     }
 }

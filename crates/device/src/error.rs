@@ -14,8 +14,13 @@ pub struct Error {
 pub enum ErrorKind {
     /// A name that is no device kind; the payload is the name.
     UnknownDevice(String),
-    /// A back end that this build does not have; the payload is its name.
-    Unavailable(String),
+    /// A device that this build or machine does not have.
+    Unavailable {
+        /// The wanted device.
+        device: String,
+        /// What is missing, and what to do.
+        why: String,
+    },
     /// A buffer of the wrong length: operation, operand, length wanted, length given.
     Length {
         /// The operation that was called.
@@ -36,6 +41,59 @@ pub enum ErrorKind {
         /// The number of rows that exist.
         n_rows: u64,
     },
+    /// Settings or lists that contradict themselves; the message says what would have been right.
+    Invalid {
+        /// The operation that was called.
+        op: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+    /// The device's memory does not hold the wanted bytes.
+    OutOfMemory {
+        /// The device.
+        device: String,
+        /// Bytes wanted.
+        wanted: u64,
+        /// Bytes free when they were wanted.
+        free: u64,
+    },
+    /// A buffer of one device (or stream) was given to an operation of another.
+    OtherDevice {
+        /// The operation or kernel.
+        op: String,
+        /// The device that should have run it.
+        device: String,
+    },
+    /// Arguments that do not fit the kernel's parameters; both as signatures (see [`crate::Arg`]).
+    Arguments {
+        /// The kernel.
+        kernel: String,
+        /// Its parameters.
+        wanted: String,
+        /// What was given.
+        given: String,
+    },
+    /// An operation that this device does not have; the message names what to use.
+    Unsupported {
+        /// The operation.
+        op: String,
+        /// The device.
+        device: String,
+    },
+    /// A wait for the device passed its deadline.
+    Timeout {
+        /// The device.
+        device: String,
+        /// Seconds waited.
+        seconds: u64,
+    },
+    /// The driver, or the emulator, refused or failed.
+    Driver {
+        /// What was asked of it.
+        call: String,
+        /// What it answered.
+        text: String,
+    },
 }
 
 impl Error {
@@ -46,7 +104,22 @@ impl Error {
 
     /// Whether the wanted device is missing (exit code 3 of the command line).
     pub fn is_missing_device(&self) -> bool {
-        matches!(self.kind, ErrorKind::Unavailable(_))
+        matches!(self.kind, ErrorKind::Unavailable { .. })
+    }
+
+    pub(crate) fn unavailable(device: impl ToString, why: impl ToString) -> Self {
+        let (device, why) = (device.to_string(), why.to_string());
+        ErrorKind::Unavailable { device, why }.into()
+    }
+
+    pub(crate) fn invalid(op: &'static str, why: impl Into<String>) -> Self {
+        let why = why.into();
+        ErrorKind::Invalid { op, why }.into()
+    }
+
+    pub(crate) fn driver(call: impl ToString, text: impl ToString) -> Self {
+        let (call, text) = (call.to_string(), text.to_string());
+        ErrorKind::Driver { call, text }.into()
     }
 }
 
@@ -61,12 +134,11 @@ impl fmt::Display for Error {
         match &self.kind {
             ErrorKind::UnknownDevice(name) => write!(
                 f,
-                "unknown device `{name}`: expected host, emulated, cuda or cuda:N"
+                "unknown device `{name}`: expected host, emulated, cuda, cuda:N or auto"
             ),
-            ErrorKind::Unavailable(name) => write!(
-                f,
-                "device `{name}` is not part of this build: use --device host"
-            ),
+            ErrorKind::Unavailable { device, why } => {
+                write!(f, "device `{device}` is not available: {why}")
+            }
             ErrorKind::Length {
                 op,
                 operand,
@@ -79,6 +151,33 @@ impl fmt::Display for Error {
             ErrorKind::Index { op, index, n_rows } => {
                 write!(f, "{op}: row {index} is outside a table of {n_rows} rows")
             }
+            ErrorKind::Invalid { op, why } => write!(f, "{op}: {why}"),
+            ErrorKind::OutOfMemory {
+                device,
+                wanted,
+                free,
+            } => write!(
+                f,
+                "device `{device}` has no room for {wanted} more bytes ({free} are free): use a smaller batch, or host"
+            ),
+            ErrorKind::OtherDevice { op, device } => {
+                write!(
+                    f,
+                    "{op}: a buffer does not belong to device `{device}`: download and upload it first"
+                )
+            }
+            ErrorKind::Arguments {
+                kernel,
+                wanted,
+                given,
+            } => write!(f, "kernel `{kernel}` takes ({wanted}), was given ({given})"),
+            ErrorKind::Unsupported { op, device } => {
+                write!(f, "device `{device}` does not have `{op}`: use host")
+            }
+            ErrorKind::Timeout { device, seconds } => {
+                write!(f, "device `{device}` did not finish within {seconds} s")
+            }
+            ErrorKind::Driver { call, text } => write!(f, "{call}: {text}"),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Memory and numeric kernels behind one concrete [`Device`]; the host back end is the reference.
 //!
-//! A [`Buffer`] is a run of `f32` on one device. Every operation that the layers above need is one method of
-//! [`Device`], which checks lengths and hands over to its back end. Today there is one back end, the host; `emulated`
-//! and `cuda` take the same seam ([`DeviceKind`] already names them, and asking for one is an error that says so).
+//! A [`Buffer`] is a run of numbers (`f32` unless said otherwise) on one device. Every operation that the layers above
+//! need is one method of [`Device`], which checks lengths and hands over to its back end: `host`, plain loops that are
+//! the reference; `cuda`, the kernels of `cuda/` on an NVIDIA GPU through a driver that is opened at run time; and
+//! `emulated`, the same kernel sources compiled for the processor, by which everything but speed is tested without a
+//! GPU. A device that is not there is an [`ErrorKind::Unavailable`] with a sentence about what is missing.
 //! The host kernels pick their instruction set at run time, so a published binary needs no `-march=native`.
 //!
 //! Beside the dense kernels, [`bits`] holds the bit-matrix kernels that the solver's incremental path stands on, and
@@ -21,21 +23,36 @@
 //! # Ok::<(), shardgraph_device::Error>(())
 //! ```
 
+pub mod basis;
 pub mod bits;
 mod buffer;
+pub mod cover;
 mod device;
 mod error;
+mod gpu;
 mod host;
+mod memory;
+pub mod messages;
 mod ops;
+mod peers;
+mod resident;
+pub mod segments;
+pub mod sgns;
+mod sparse;
 mod timer;
 
 #[cfg(test)]
 mod tests;
 
-pub use buffer::Buffer;
-pub use device::{Device, DeviceKind};
+pub use buffer::{Buffer, Scalar};
+pub use device::{Device, DeviceKind, EMULATOR_FILE};
 pub use error::{Error, ErrorKind};
+pub use gpu::{Arg, Launch};
+pub use memory::Event;
 pub use ops::{Adam, Adjacency, Binary, Copy2d, Loss, MatMul, Rows, SparseProduct};
+pub use peers::{MAX_PEER_BLOCKS, Published};
+pub use resident::{BitPath, ResidentAdjacency, ResidentIndex};
+pub use sparse::MaskedProduct;
 pub use timer::Timer;
 
 #[cfg(doctest)]

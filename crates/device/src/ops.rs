@@ -64,6 +64,15 @@ pub struct Adam {
     pub step: u64,
 }
 
+impl Adam {
+    /// `1 - beta^step` of both moments. Powers in f64: in f32 the correction of beta2 = 0.999 is off by 1e-4 at the first
+    /// step.
+    pub(crate) fn corrections(&self) -> (f32, f32) {
+        let correction = |beta: f32| 1.0 - f64::from(beta).powi(self.step.min(1 << 30) as i32);
+        (correction(self.beta1) as f32, correction(self.beta2) as f32)
+    }
+}
+
 /// A block of an adjacency matrix as the sparse product reads it.
 #[derive(Debug, Clone, Copy)]
 pub enum Adjacency<'a> {
@@ -83,6 +92,8 @@ pub enum Adjacency<'a> {
         /// Words in one row.
         words_per_row: usize,
     },
+    /// A block that is on the device already ([`crate::Device::resident`]).
+    Resident(&'a crate::ResidentAdjacency),
 }
 
 /// A sparse product `y[own rows] = adjacency[own rows, all] * x[all]` with rows of `width` elements.

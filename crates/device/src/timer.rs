@@ -13,16 +13,27 @@ use crate::Device;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Timer {
-    device: Device,
+    /// What to wait for; nothing for a plain clock.
+    device: Option<Device>,
     started: Instant,
 }
 
 impl Timer {
     /// Starts the watch once the device has finished what it was given.
     pub fn start(device: &Device) -> Self {
-        device.synchronize();
+        let mut timer = Self {
+            device: Some(device.clone()),
+            started: now(),
+        };
+        timer.wait();
+        timer.started = now();
+        timer
+    }
+
+    /// Starts a watch that waits for no device.
+    pub fn wall() -> Self {
         Self {
-            device: device.clone(),
+            device: None,
             started: now(),
         }
     }
@@ -34,8 +45,15 @@ impl Timer {
 
     /// The time since the start, after the device has finished its work.
     pub fn elapsed(&self) -> Duration {
-        self.device.synchronize();
+        self.wait();
         now().duration_since(self.started)
+    }
+
+    /// A device that has failed is not waited for: every later operation on it returns its error.
+    fn wait(&self) {
+        if let Some(device) = &self.device {
+            let _ = device.synchronize();
+        }
     }
 }
 

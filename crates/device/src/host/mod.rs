@@ -44,7 +44,7 @@ impl Host {
     }
 
     pub(crate) fn gather_rows(&self, width: usize, index: &[u32], x: &[f32], out: &mut [f32]) {
-        for (&i, row) in index.iter().zip(out.chunks_exact_mut(width)) {
+        for (&i, row) in index.iter().zip(out.chunks_exact_mut(width.max(1))) {
             match i {
                 u32::MAX => row.fill(0.0),
                 i => row.copy_from_slice(&x[i as usize * width..][..width]),
@@ -54,7 +54,7 @@ impl Host {
 
     pub(crate) fn scatter_rows(&self, width: usize, index: &[u32], x: &[f32], out: &mut [f32]) {
         out.fill(0.0);
-        for (&i, row) in index.iter().zip(x.chunks_exact(width)) {
+        for (&i, row) in index.iter().zip(x.chunks_exact(width.max(1))) {
             if i != u32::MAX {
                 let target = &mut out[i as usize * width..][..width];
                 target.iter_mut().zip(row).for_each(|(t, &v)| *t += v);
@@ -63,7 +63,7 @@ impl Host {
     }
 
     pub(crate) fn scale_rows(&self, width: usize, factors: &[f32], x: &mut [f32]) {
-        for (row, &factor) in x.chunks_exact_mut(width).zip(factors) {
+        for (row, &factor) in x.chunks_exact_mut(width.max(1)).zip(factors) {
             row.iter_mut().for_each(|v| *v *= factor);
         }
     }
@@ -109,10 +109,7 @@ impl Host {
         grad: &[f32],
         (first, second): (&mut [f32], &mut [f32]),
     ) {
-        // Powers in f64: in f32 the correction of beta2 = 0.999 is off by 1e-4 at the first step.
-        let correction = |beta: f32| 1.0 - f64::from(beta).powi(adam.step.min(1 << 30) as i32);
-        let correction1 = correction(adam.beta1) as f32;
-        let correction2 = correction(adam.beta2) as f32;
+        let (correction1, correction2) = adam.corrections();
         for (((p, &g), m), v) in params.iter_mut().zip(grad).zip(first).zip(second) {
             *m = adam.beta1 * *m + (1.0 - adam.beta1) * g;
             *v = adam.beta2 * *v + (1.0 - adam.beta2) * g * g;

@@ -29,6 +29,7 @@ impl Host {
                 #[inline(always)]
                 || bits(words, words_per_row, product, x, out),
             ),
+            Adjacency::Resident(_) => unreachable!("`Device` hands over slices"),
         }
     }
 }

@@ -1,0 +1,60 @@
+//! Compiles the emulator with the project's kernels into one shared library, if there is a C++
+//! compiler; `SHARDGRAPH_EMULATED_BUILT` then names it.
+
+use std::path::{Path, PathBuf};
+
+#[path = "src/compile.rs"]
+#[expect(
+    dead_code,
+    unreachable_pub,
+    reason = "the library's module; the checking builds need more of it"
+)]
+mod compile;
+
+use compile::{Build, Job};
+
+fn main() {
+    for watched in ["build.rs", "src", "../../cuda"] {
+        println!("cargo:rerun-if-changed={watched}");
+    }
+    for watched in ["CXX", "SHARDGRAPH_EMULATED_ONLY"] {
+        println!("cargo:rerun-if-env-changed={watched}");
+    }
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    // The library runs in tests, on the machine that compiles it.
+    if variable("TARGET") != variable("HOST") {
+        return;
+    }
+    let Some(compiler) = compile::compiler() else {
+        return;
+    };
+    let here = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
+    let out = PathBuf::from(variable("OUT_DIR"));
+    let job = Job {
+        build: Build::Plain,
+        emulator: here.join("src"),
+        kernels: here
+            .join("../../cuda")
+            .canonicalize()
+            .expect("the folder of kernels"),
+        includes: Vec::new(),
+        only: compile::wanted_files(),
+        flags: Vec::new(),
+        objects: out.join("objects"),
+        library: out.join("libshardgraph_emulated.so"),
+    };
+    match compile::compile(&job, &compiler) {
+        Ok(warnings) => report(&job.library, &warnings),
+        Err(error) => panic!("the emulated kernels do not compile:\n{error}"),
+    }
+}
+
+fn report(library: &Path, warnings: &[String]) {
+    for warning in warnings {
+        println!("cargo:warning={warning}");
+    }
+    println!(
+        "cargo:rustc-env=SHARDGRAPH_EMULATED_BUILT={}",
+        library.display()
+    );
+}

@@ -1,0 +1,28 @@
+//! The project's CUDA kernels, run on the CPU for tests.
+//!
+//! The build script compiles `cuda/*.cu` with the machine's C++ compiler and a small emulator of
+//! CUDA into one shared library, which a test opens like any other device. Nothing that is shipped
+//! depends on this crate. What the emulator shows and what it cannot show is in the README.
+//!
+//! ```
+//! match shardgraph_cuemu::library() {
+//!     Some(path) => assert!(path.is_file()),
+//!     None => println!("SKIPPED: {}", shardgraph_cuemu::SKIP_REASON),
+//! }
+//! ```
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+
+pub mod compile;
+
+/// Why [`library`] is `None`: what a skipped test prints.
+pub const SKIP_REASON: &str = "no emulated kernels: no C++ compiler (g++) was found on this machine when the tests were built";
+
+/// The library to open: `$SHARDGRAPH_EMULATED_LIBRARY` if it is set (a checking build, made by
+/// `cuemu-build`), else the one that was built with this crate.
+pub fn library() -> Option<PathBuf> {
+    std::env::var_os("SHARDGRAPH_EMULATED_LIBRARY")
+        .map(PathBuf::from)
+        .or_else(|| option_env!("SHARDGRAPH_EMULATED_BUILT").map(PathBuf::from))
+}

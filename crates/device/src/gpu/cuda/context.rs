@@ -1,0 +1,281 @@
+//! A GPU: how it is found, its context, and the kernels that are loaded into it.
+
+use std::collections::BTreeMap;
+use std::ffi::{CString, c_int, c_void};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use cudarc::driver::result::{
+    self, DriverError, ctx, device, function, mem_pool, module, primary_ctx,
+};
+use cudarc::driver::sys;
+
+use super::Handle;
+use crate::gpu::kernels::{KERNELS_MISSING, Kernel, MODULES};
+use crate::{DeviceKind, Error, ErrorKind};
+
+/// The oldest driver interface that loads these kernels (CUDA 13.0, drivers from 580 on).
+const DRIVER_VERSION: c_int = 13000;
+
+/// Dynamic shared memory that a kernel may have without asking for more.
+const SHARED_BYTES: u32 = 48 << 10;
+
+/// The primary context of one GPU, shared by its streams.
+#[derive(Debug)]
+pub(super) struct Context {
+    pub(super) ordinal: u32,
+    device: sys::CUdevice,
+    context: Handle<sys::CUctx_st>,
+    loaded: Mutex<Loaded>,
+    /// The first error of a call that had nobody to return it to; see [`Context::keep`].
+    kept: Mutex<Option<Error>>,
+}
+
+#[derive(Debug, Default)]
+struct Loaded {
+    modules: BTreeMap<&'static str, Handle<sys::CUmod_st>>,
+    functions: BTreeMap<&'static str, Function>,
+}
+
+#[derive(Debug)]
+struct Function {
+    handle: Handle<sys::CUfunc_st>,
+    /// Dynamic shared memory that it may have.
+    shared_bytes: u32,
+}
+
+/// The error of a call of the driver.
+pub(super) fn failed(call: &str, error: DriverError) -> Error {
+    let text = |found: Result<&std::ffi::CStr, _>| match found {
+        Ok(text) => text.to_string_lossy().into_owned(),
+        Err(_) => format!("error {}", error.0 as u32),
+    };
+    let (name, string) = (text(error.error_name()), text(error.error_string()));
+    Error::driver(call, format!("{string} ({name})"))
+}
+
+/// Whether the driver is there, and why not; asked once in a process.
+fn find_driver() -> Result<(), String> {
+    static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
+    FOUND.get_or_init(start_driver).clone()
+}
+
+fn start_driver() -> Result<(), String> {
+    // SAFETY: this only tries to open a library by name. It comes first, since all other calls panic without the library.
+    if !unsafe { sys::is_culib_present() } {
+        return Err("no CUDA driver (libcuda.so) is installed: use --device host".to_string());
+    }
+    result::init().map_err(|e| {
+        let error = failed("cuInit", e);
+        format!("the CUDA driver does not start: {error}: is there a GPU, and does `nvidia-smi` show it?")
+    })?;
+    let mut version = 0;
+    // SAFETY: the pointer is that of a live integer.
+    let answer = unsafe { sys::cuDriverGetVersion(&raw mut version) };
+    answer
+        .result()
+        .map_err(|e| failed("cuDriverGetVersion", e).to_string())?;
+    if version < DRIVER_VERSION {
+        return Err(format!(
+            "the CUDA driver is for CUDA {}, these kernels need {} (driver 580 or newer): update the driver",
+            dotted(version),
+            dotted(DRIVER_VERSION)
+        ));
+    }
+    Ok(())
+}
+
+/// 13020 is CUDA 13.2.
+fn dotted(version: c_int) -> String {
+    format!("{}.{}", version / 1000, version % 1000 / 10)
+}
+
+impl Context {
+    pub(super) fn open(ordinal: u32) -> Result<Self, Error> {
+        let missing = |why: String| Error::unavailable(DeviceKind::Cuda(ordinal), why);
+        find_driver().map_err(missing)?;
+        let count = device::get_count().map_err(|e| failed("cuDeviceGetCount", e))?;
+        let wanted = i32::try_from(ordinal).unwrap_or(i32::MAX);
+        if wanted >= count {
+            return Err(missing(match count {
+                0 => "the driver shows no GPU: use --device host".to_string(),
+                n => format!("this machine has {n} GPU(s), numbered from 0"),
+            }));
+        }
+        if let Some(why) = KERNELS_MISSING {
+            return Err(missing(why.to_string()));
+        }
+        let device = device::get(wanted).map_err(|e| failed("cuDeviceGet", e))?;
+        // SAFETY: the device is the one that the driver just gave; it is released in `drop`.
+        let context = unsafe { primary_ctx::retain(device) }
+            .map_err(|e| failed("cuDevicePrimaryCtxRetain", e))?;
+        let opened = Self {
+            ordinal,
+            device,
+            context: Handle(context),
+            loaded: Mutex::default(),
+            kept: Mutex::new(None),
+        };
+        opened.enter()?;
+        opened.keep_freed_memory()?;
+        Ok(opened)
+    }
+
+    /// Makes this the context of the calling thread; before every call of the driver.
+    pub(super) fn enter(&self) -> Result<(), Error> {
+        // SAFETY: the context is retained until `drop`.
+        unsafe { ctx::set_current(self.context.0) }.map_err(|e| failed("cuCtxSetCurrent", e))
+    }
+
+    /// Lets the memory pool keep what is freed: by default it goes back to the system at every wait.
+    fn keep_freed_memory(&self) -> Result<(), Error> {
+        let mut threshold = u64::MAX;
+        // SAFETY: the device is valid, and this attribute's value is a 64-bit integer.
+        unsafe {
+            let pool = device::get_default_mem_pool(self.device)
+                .map_err(|e| failed("cuDeviceGetDefaultMemPool", e))?;
+            mem_pool::set_attribute(
+                pool,
+                sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
+                (&raw mut threshold).cast(),
+            )
+        }
+        .map_err(|e| failed("cuMemPoolSetAttribute", e))
+    }
+
+    /// Keeps the error of a call that gives something back, for the next [`Context::take_kept`].
+    pub(super) fn keep(&self, outcome: Result<(), Error>) {
+        if let Err(error) = outcome {
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.get_or_insert(error);
+        }
+    }
+
+    pub(super) fn take_kept(&self) -> Result<(), Error> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.take().map_or(Ok(()), Err)
+    }
+
+    /// The loaded kernel, allowed `shared_bytes` of dynamic shared memory.
+    pub(super) fn function(
+        &self,
+        kernel: &'static Kernel,
+        shared_bytes: u32,
+    ) -> Result<sys::CUfunction, Error> {
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let Loaded { modules, functions } = &mut *loaded;
+        if !functions.contains_key(kernel.name) {
+            if !modules.contains_key(kernel.file) {
+                modules.insert(kernel.file, Handle(load_module(kernel.file)?));
+            }
+            let handle = load_function(modules[kernel.file].0, kernel)?;
+            let function = Function {
+                handle: Handle(handle),
+                shared_bytes: SHARED_BYTES,
+            };
+            functions.insert(kernel.name, function);
+        }
+        let function = functions.get_mut(kernel.name).expect("inserted above");
+        if shared_bytes > function.shared_bytes {
+            allow_shared(function.handle.0, kernel, shared_bytes)?;
+            function.shared_bytes = shared_bytes;
+        }
+        Ok(function.handle.0)
+    }
+
+    fn attribute(&self, attribute: sys::CUdevice_attribute) -> i32 {
+        // SAFETY: the device is valid.
+        unsafe { device::get_attribute(self.device, attribute) }.unwrap_or(0)
+    }
+
+    /// Name, compute capability, size and driver, as one line.
+    pub(super) fn describe(&self) -> String {
+        use sys::CUdevice_attribute as A;
+        let name = device::get_name(self.device).unwrap_or_else(|_| "GPU".to_string());
+        let mut version = 0;
+        // SAFETY: the pointer is that of a live integer; the answer is 0 (shown as such) if the call fails.
+        let _ = unsafe { sys::cuDriverGetVersion(&raw mut version) }.result();
+        // SAFETY: the device is valid.
+        let bytes = unsafe { device::total_mem(self.device) }.unwrap_or(0);
+        format!(
+            "{name}, compute capability {}.{}, {} multiprocessors, {} MiB, {} MHz, driver for CUDA {}",
+            self.attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+            self.attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
+            self.attribute(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
+            bytes >> 20,
+            self.attribute(A::CU_DEVICE_ATTRIBUTE_CLOCK_RATE) / 1000,
+            dotted(version)
+        )
+    }
+}
+
+fn load_module(file: &'static str) -> Result<sys::CUmodule, Error> {
+    let call = format!("loading the kernels of cuda/{file}.cu");
+    let Some((_, image)) = MODULES.iter().find(|(stem, _)| *stem == file) else {
+        return Err(Error::driver(call, "they are not part of this build"));
+    };
+    // SAFETY: the image is a whole fat binary as nvcc wrote it, kept in this program.
+    unsafe { module::load_data(image.as_ptr().cast::<c_void>()) }.map_err(|e| {
+        let why = failed(&call, e).to_string();
+        let hint = match e.0 {
+            sys::CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU => ": this GPU is older than sm_80",
+            _ => "",
+        };
+        Error::driver(why, hint)
+    })
+}
+
+fn load_function(module: sys::CUmodule, kernel: &'static Kernel) -> Result<sys::CUfunction, Error> {
+    let call = format!("loading the kernel `{}`", kernel.name);
+    let name = CString::new(kernel.name).map_err(|e| Error::driver(&call, e))?;
+    // SAFETY: the module is loaded and never unloaded before the context goes.
+    let found = unsafe { module::get_function(module, name) }.map_err(|e| failed(&call, e))?;
+    check_parameters(found, kernel)?;
+    Ok(found)
+}
+
+/// The loaded kernel has as many parameters as the table says, each as wide.
+fn check_parameters(function: sys::CUfunction, kernel: &'static Kernel) -> Result<(), Error> {
+    let widths = kernel.widths();
+    for i in 0..=widths.len() {
+        let (mut offset, mut bytes) = (0, 0);
+        // SAFETY: the function is loaded and the pointers are those of live integers. An index past the end is an error.
+        let found =
+            unsafe { sys::cuFuncGetParamInfo(function, i, &raw mut offset, &raw mut bytes) };
+        let wanted = widths.get(i).copied();
+        let given = found.result().is_ok().then_some(bytes);
+        if wanted != given {
+            return Err(ErrorKind::Arguments {
+                kernel: kernel.name.to_string(),
+                wanted: format!("{given:?} bytes for parameter {i}"),
+                given: format!("{wanted:?} bytes: run `cargo xtask kernels`"),
+            }
+            .into());
+        }
+    }
+    Ok(())
+}
+
+fn allow_shared(handle: sys::CUfunction, kernel: &Kernel, bytes: u32) -> Result<(), Error> {
+    let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+    let wanted = i32::try_from(bytes).unwrap_or(i32::MAX);
+    // SAFETY: the function is loaded; the driver checks the size.
+    unsafe { function::set_function_attribute(handle, attribute, wanted) }.map_err(|e| {
+        let call = format!("{bytes} B of shared memory for `{}`", kernel.name);
+        failed(&call, e)
+    })
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        let loaded = self
+            .loaded
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        for module in loaded.modules.values() {
+            // SAFETY: every stream and buffer holds this context, so no work is left and the module is unloaded once.
+            let _ = unsafe { module::unload(module.0) }; // a context that is lost anyway: nobody is left to be told
+        }
+        // SAFETY: retained once in `open`.
+        let _ = unsafe { primary_ctx::release(self.device) }; // as above
+    }
+}

@@ -1,0 +1,318 @@
+//! The driver of NVIDIA GPUs: streams, memory and launches through the CUDA driver's C interface, opened at run time.
+//!
+//! Nothing of CUDA is linked. [`context`] finds the driver in the order in which nothing can panic (library, start,
+//! version, count) and loads kernels; [`blas`] is cuBLAS where it is installed.
+
+mod blas;
+mod context;
+
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use cudarc::driver::result::{event, graph, stream};
+use cudarc::driver::{result, sys};
+
+use self::blas::Blas;
+use self::context::{Context, failed};
+use super::kernels::Kernel;
+use super::{Driver, Launch};
+use crate::{DeviceKind, Error, ErrorKind, MatMul, Timer};
+
+/// How long a wait for the device may take before it is an error.
+const WAIT_SECONDS: u64 = 600;
+
+/// Waits shorter than this ask the driver again and again; longer ones sleep in between.
+const SPIN: Duration = Duration::from_millis(2);
+
+/// How long a long wait sleeps between two questions.
+const NAP: Duration = Duration::from_micros(50);
+
+/// One stream of a GPU.
+#[derive(Debug)]
+pub(crate) struct Cuda {
+    context: Arc<Context>,
+    stream: Handle<sys::CUstream_st>,
+    blas: Mutex<Option<Result<Blas, Error>>>,
+}
+
+/// A handle of the driver, which its documentation lets any thread use.
+#[derive(Debug)]
+struct Handle<T>(*mut T);
+
+// SAFETY: CUDA's handles are plain names; the driver's functions may be called with them from any thread.
+unsafe impl<T> Send for Handle<T> {}
+// SAFETY: as above; the functions lock what they share.
+unsafe impl<T> Sync for Handle<T> {}
+
+impl Cuda {
+    /// Opens the GPU with the given ordinal.
+    pub(crate) fn open(ordinal: u32) -> Result<Self, Error> {
+        Self::on(Arc::new(Context::open(ordinal)?))
+    }
+
+    fn on(context: Arc<Context>) -> Result<Self, Error> {
+        context.enter()?;
+        let stream = stream::create(stream::StreamKind::NonBlocking)
+            .map_err(|e| failed("cuStreamCreate", e))?;
+        Ok(Self {
+            context,
+            stream: Handle(stream),
+            blas: Mutex::new(None),
+        })
+    }
+
+    /// Asks until `done` says that it is, or the deadline passes.
+    fn wait_until(
+        &self,
+        call: &str,
+        done: impl Fn() -> Result<(), result::DriverError>,
+    ) -> Result<(), Error> {
+        let timer = Timer::wall();
+        loop {
+            match done() {
+                Ok(()) => return Ok(()),
+                Err(e) if e.0 == sys::CUresult::CUDA_ERROR_NOT_READY => {}
+                Err(e) => return Err(failed(call, e)),
+            }
+            let waited = timer.elapsed();
+            if waited.as_secs() >= WAIT_SECONDS {
+                return Err(ErrorKind::Timeout {
+                    device: self.kind().to_string(),
+                    seconds: WAIT_SECONDS,
+                }
+                .into());
+            }
+            if waited < SPIN {
+                std::hint::spin_loop();
+            } else {
+                std::thread::sleep(NAP);
+            }
+        }
+    }
+}
+
+impl Driver for Cuda {
+    fn kind(&self) -> DeviceKind {
+        DeviceKind::Cuda(self.context.ordinal)
+    }
+
+    fn device_id(&self) -> u64 {
+        u64::from(self.context.ordinal)
+    }
+
+    fn describe(&self) -> String {
+        self.context.describe()
+    }
+
+    fn stream_handle(&self) -> Option<u64> {
+        Some(self.stream.0 as u64)
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<u64, Error> {
+        self.context.enter()?;
+        // SAFETY: the stream is this driver's own and alive.
+        unsafe { result::malloc_async(self.stream.0, bytes) }.map_err(|e| match e.0 {
+            sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => ErrorKind::OutOfMemory {
+                device: self.kind().to_string(),
+                wanted: bytes as u64,
+                free: result::mem_get_info().map_or(0, |(free, _)| free as u64),
+            }
+            .into(),
+            _ => failed("cuMemAllocAsync", e),
+        })
+    }
+
+    fn free(&self, address: u64) {
+        let freed = self.context.enter().and_then(|()| {
+            // SAFETY: the address is one of `allocate` on this stream, given back once (by the drop of its owner).
+            unsafe { result::free_async(address, self.stream.0) }
+                .map_err(|e| failed("cuMemFreeAsync", e))
+        });
+        self.context.keep(freed);
+    }
+
+    unsafe fn clear(&self, address: u64, bytes: usize) -> Result<(), Error> {
+        self.context.enter()?;
+        // SAFETY: the caller's promise; the stream is alive.
+        unsafe { result::memset_d8_async(address, 0, bytes, self.stream.0) }
+            .map_err(|e| failed("cuMemsetD8Async", e))
+    }
+
+    unsafe fn upload(&self, source: &[u8], target: u64) -> Result<(), Error> {
+        self.context.enter()?;
+        // The driver has copied pageable memory to its own when this returns; nothing here hands it pinned memory.
+        // SAFETY: the caller's promise; the stream is alive.
+        unsafe { result::memcpy_htod_async(target, source, self.stream.0) }
+            .map_err(|e| failed("cuMemcpyHtoDAsync", e))
+    }
+
+    unsafe fn download(&self, source: u64, target: &mut [u8]) -> Result<(), Error> {
+        self.context.enter()?;
+        // Before the copy, since a copy to pageable memory waits without a deadline.
+        self.synchronize()?;
+        // SAFETY: the caller's promise; the stream is alive, and the wait below ends the borrow of the target.
+        unsafe { result::memcpy_dtoh_async(target, source, self.stream.0) }
+            .map_err(|e| failed("cuMemcpyDtoHAsync", e))?;
+        self.synchronize()
+    }
+
+    unsafe fn copy(&self, source: u64, target: u64, bytes: usize) -> Result<(), Error> {
+        self.context.enter()?;
+        // SAFETY: the caller's promise; the stream is alive.
+        unsafe { result::memcpy_dtod_async(target, source, bytes, self.stream.0) }
+            .map_err(|e| failed("cuMemcpyDtoDAsync", e))
+    }
+
+    unsafe fn launch(
+        &self,
+        kernel: &'static Kernel,
+        shape: Launch,
+        values: &mut [u64],
+    ) -> Result<(), Error> {
+        self.context.enter()?;
+        let function = self.context.function(kernel, shape.shared_bytes)?;
+        // The driver reads as many bytes of each value as its parameter has, from the low end.
+        let mut pointers: Vec<*mut c_void> = values
+            .iter_mut()
+            .map(|value| std::ptr::from_mut(value).cast())
+            .collect();
+        let ([gx, gy, gz], [bx, by, bz]) = (shape.grid, shape.block);
+        // SAFETY: the function is loaded, the pointers lead to live values of its parameters; the rest is the caller's promise.
+        unsafe {
+            result::launch_kernel(
+                function,
+                (gx, gy, gz),
+                (bx, by, bz),
+                shape.shared_bytes,
+                self.stream.0,
+                &mut pointers,
+            )
+        }
+        .map_err(|e| failed(&format!("launch of `{}`", kernel.name), e))
+    }
+
+    unsafe fn matmul(&self, shape: MatMul, addresses: [u64; 3]) -> Option<Result<(), Error>> {
+        if let Err(e) = self.context.enter() {
+            return Some(Err(e));
+        }
+        let mut blas = self.blas.lock().unwrap_or_else(PoisonError::into_inner);
+        let opened = blas.get_or_insert_with(|| Blas::open(self.stream.0));
+        match opened {
+            Ok(blas) => {
+                // SAFETY: the caller's promise.
+                unsafe { blas.matmul(shape, addresses) }
+            }
+            Err(e) if e.is_missing_device() => None, // no cuBLAS here: the project's own kernel does it
+            Err(e) => Some(Err(e.clone())),
+        }
+    }
+
+    fn synchronize(&self) -> Result<(), Error> {
+        self.context.enter()?;
+        self.wait_until("cuStreamQuery", || {
+            // SAFETY: the stream is alive.
+            unsafe { sys::cuStreamQuery(self.stream.0) }.result()
+        })?;
+        self.context.take_kept()
+    }
+
+    fn new_stream(&self) -> Result<Arc<dyn Driver>, Error> {
+        Ok(Arc::new(Self::on(Arc::clone(&self.context))?))
+    }
+
+    fn record(&self) -> Result<u64, Error> {
+        self.context.enter()?;
+        let created = event::create(sys::CUevent_flags::CU_EVENT_DEFAULT)
+            .map_err(|e| failed("cuEventCreate", e))?;
+        // SAFETY: the event was made above, the stream is alive.
+        unsafe { event::record(created, self.stream.0) }.map_err(|e| failed("cuEventRecord", e))?;
+        Ok(created as u64)
+    }
+
+    fn wait(&self, event: u64) -> Result<(), Error> {
+        self.context.enter()?;
+        let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+        // SAFETY: the event is one of `record` and not destroyed; the stream is alive.
+        unsafe { stream::wait_event(self.stream.0, event as sys::CUevent, flags) }
+            .map_err(|e| failed("cuStreamWaitEvent", e))
+    }
+
+    fn elapsed_ms(&self, first: u64, last: u64) -> Result<f64, Error> {
+        self.context.enter()?;
+        let events = [first as sys::CUevent, last as sys::CUevent];
+        for at in events {
+            // SAFETY: both are events of `record`, not destroyed (so below).
+            self.wait_until("cuEventQuery", || unsafe { event::query(at) })?;
+        }
+        // SAFETY: as above, and both have happened.
+        let ms = unsafe { event::elapsed(events[0], events[1]) };
+        ms.map(f64::from)
+            .map_err(|e| failed("cuEventElapsedTime", e))
+    }
+
+    fn destroy_event(&self, event: u64) {
+        let destroyed = self.context.enter().and_then(|()| {
+            // SAFETY: the event is one of `record`, destroyed once (by the drop of its owner).
+            unsafe { event::destroy(event as sys::CUevent) }
+                .map_err(|e| failed("cuEventDestroy", e))
+        });
+        self.context.keep(destroyed);
+    }
+
+    fn begin_capture(&self) -> Result<(), Error> {
+        self.context.enter()?;
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: the stream is alive and not the legacy one.
+        unsafe { stream::begin_capture(self.stream.0, mode) }
+            .map_err(|e| failed("cuStreamBeginCapture", e))
+    }
+
+    fn end_capture(&self) -> Result<u64, Error> {
+        self.context.enter()?;
+        // SAFETY: the stream is alive and in a capture.
+        let captured = unsafe { stream::end_capture(self.stream.0) }
+            .map_err(|e| failed("cuStreamEndCapture", e))?;
+        if captured.is_null() {
+            return Err(Error::driver(
+                "cuStreamEndCapture",
+                "the capture gave no graph",
+            ));
+        }
+        // SAFETY: the graph was made above; it is not needed once it is instantiated.
+        let (made, destroyed) = unsafe {
+            let made = graph::instantiate(captured, sys::CUgraphInstantiate_flags(0));
+            (made, graph::destroy(captured))
+        };
+        let made = made.map_err(|e| failed("cuGraphInstantiate", e))?;
+        destroyed.map_err(|e| failed("cuGraphDestroy", e))?;
+        Ok(made as u64)
+    }
+
+    unsafe fn launch_graph(&self, graph: u64) -> Result<(), Error> {
+        self.context.enter()?;
+        // SAFETY: the graph is one of `end_capture`, not destroyed; the memory is the caller's promise.
+        unsafe { graph::launch(graph as sys::CUgraphExec, self.stream.0) }
+            .map_err(|e| failed("cuGraphLaunch", e))
+    }
+
+    fn destroy_graph(&self, graph: u64) {
+        let destroyed = self.context.enter().and_then(|()| {
+            // SAFETY: the graph is one of `end_capture`, destroyed once (by the drop of its owner).
+            unsafe { graph::exec_destroy(graph as sys::CUgraphExec) }
+                .map_err(|e| failed("cuGraphExecDestroy", e))
+        });
+        self.context.keep(destroyed);
+    }
+}
+
+impl Drop for Cuda {
+    fn drop(&mut self) {
+        *self.blas.get_mut().unwrap_or_else(PoisonError::into_inner) = None; // before its stream
+        let destroyed = self.context.enter().and_then(|()| {
+            // SAFETY: the stream was made in `on` and is destroyed once; the driver finishes its work first.
+            unsafe { stream::destroy(self.stream.0) }.map_err(|e| failed("cuStreamDestroy", e))
+        });
+        self.context.keep(destroyed);
+    }
+}

@@ -1,0 +1,70 @@
+//! The table of kernels: the declarations in `cuda/*.cu`, scanned by the build script.
+
+use super::Arg;
+use crate::{Error, ErrorKind};
+
+include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+
+/// A kernel as it is declared.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    /// Its symbol.
+    pub(crate) name: &'static str,
+    /// The file that defines it, as `sparse_csr.cu`.
+    #[cfg_attr(
+        not(feature = "cuda"),
+        expect(dead_code, reason = "only modules are loaded by file")
+    )]
+    pub(crate) file: &'static str,
+    /// Its parameters; see [`Arg`].
+    pub(crate) signature: &'static str,
+}
+
+impl Kernel {
+    /// The bytes of each parameter.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn widths(&self) -> Vec<usize> {
+        let mut widths = Vec::new();
+        let mut letters = self.signature.chars();
+        while let Some(letter) = letters.next() {
+            widths.push(match letter {
+                '*' | '&' => {
+                    letters.next();
+                    8
+                }
+                'U' => 8,
+                'h' => 2,
+                'b' => 1,
+                _ => 4,
+            });
+        }
+        widths
+    }
+
+    /// The bits of the arguments, if they fit the parameters.
+    pub(crate) fn values(&self, args: &[Arg<'_>]) -> Result<Vec<u64>, Error> {
+        let mut given = String::with_capacity(self.signature.len());
+        args.iter().for_each(|arg| arg.push_signature(&mut given));
+        if given == self.signature {
+            return Ok(args.iter().map(Arg::value).collect());
+        }
+        Err(ErrorKind::Arguments {
+            kernel: self.name.to_string(),
+            wanted: self.signature.to_string(),
+            given,
+        }
+        .into())
+    }
+}
+
+/// The kernel of this name.
+pub(crate) fn find(name: &str) -> Result<&'static Kernel, Error> {
+    let found = KERNELS.binary_search_by(|kernel| kernel.name.cmp(name));
+    match found {
+        Ok(i) => Ok(&KERNELS[i]),
+        Err(_) => Err(Error::driver(
+            format!("launch of `{name}`"),
+            "there is no kernel of this name in cuda/",
+        )),
+    }
+}

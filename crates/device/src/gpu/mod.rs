@@ -1,0 +1,462 @@
+//! The back end that launches the kernels of `cuda/` by name: emulated on the processor, or on an NVIDIA GPU.
+//!
+//! What an operation does (which kernel, which grid, which arguments) is written once, in the sibling files, on top of
+//! [`Gpu`]. What differs between the emulator and a GPU is behind [`Driver`].
+
+#[cfg(feature = "cuda")]
+mod cuda;
+mod dense;
+mod emulated;
+mod fault;
+mod kernels;
+mod launch;
+mod ops;
+mod sparse;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::buffer::{Store, bytes_of, bytes_of_mut};
+use crate::{Buffer, DeviceKind, Error, ErrorKind, MatMul, Scalar};
+
+pub(crate) use kernels::Kernel;
+pub use launch::{Arg, Launch};
+pub(crate) use sparse::{FusedProduct, GpuBits, GpuLists};
+
+/// Memory, order and launches of one stream of one device.
+///
+/// Addresses are the device's own. Calls are asynchronous and take effect in the order in which they are made.
+pub(crate) trait Driver: fmt::Debug + Send + Sync {
+    fn kind(&self) -> DeviceKind;
+
+    /// The same for all streams of one device of this process, and for no other.
+    fn device_id(&self) -> u64;
+
+    /// The name of the device and of what drives it, for records.
+    fn describe(&self) -> String;
+
+    /// The driver's own handle of the stream, where it has one.
+    fn stream_handle(&self) -> Option<u64> {
+        None
+    }
+
+    /// Takes `bytes > 0` of memory with unspecified contents.
+    fn allocate(&self, bytes: usize) -> Result<u64, Error>;
+
+    /// Gives memory of `allocate` back, once the work given so far is done with it.
+    fn free(&self, address: u64);
+
+    /// # Safety
+    /// `bytes` bytes from `address` on are memory of `allocate`.
+    unsafe fn clear(&self, address: u64, bytes: usize) -> Result<(), Error>;
+
+    /// Copies from the host; the source is free when the call returns.
+    ///
+    /// # Safety
+    /// The target is memory of `allocate` and holds the source.
+    unsafe fn upload(&self, source: &[u8], target: u64) -> Result<(), Error>;
+
+    /// Copies to the host and waits for it.
+    ///
+    /// # Safety
+    /// The source is memory of `allocate` and holds the target.
+    unsafe fn download(&self, source: u64, target: &mut [u8]) -> Result<(), Error>;
+
+    /// # Safety
+    /// Both runs of `bytes` are memory of `allocate` and do not overlap.
+    unsafe fn copy(&self, source: u64, target: u64, bytes: usize) -> Result<(), Error>;
+
+    /// Launches a kernel; the values are the arguments' bits, one for each parameter.
+    ///
+    /// # Safety
+    /// The values fit the kernel's signature, and the kernel stays within the memory that they point to.
+    unsafe fn launch(
+        &self,
+        kernel: &'static Kernel,
+        shape: Launch,
+        values: &mut [u64],
+    ) -> Result<(), Error>;
+
+    /// A dense product by the vendor's library, where there is one.
+    ///
+    /// # Safety
+    /// The addresses hold matrices of the given shape.
+    unsafe fn matmul(&self, _shape: MatMul, _addresses: [u64; 3]) -> Option<Result<(), Error>> {
+        None
+    }
+
+    /// Waits until all work given so far is done.
+    fn synchronize(&self) -> Result<(), Error>;
+
+    /// The same device with a stream of its own.
+    fn new_stream(&self) -> Result<Arc<dyn Driver>, Error>;
+
+    /// Marks this point of the stream.
+    fn record(&self) -> Result<u64, Error>;
+
+    /// Lets the work that follows start after the event, also one of another stream.
+    fn wait(&self, event: u64) -> Result<(), Error>;
+
+    /// Waits for both events and gives the time between them.
+    fn elapsed_ms(&self, first: u64, last: u64) -> Result<f64, Error>;
+
+    fn destroy_event(&self, event: u64);
+
+    /// From now on launches are recorded, not run.
+    fn begin_capture(&self) -> Result<(), Error>;
+
+    /// Ends a capture; the graph launches what was recorded.
+    fn end_capture(&self) -> Result<u64, Error>;
+
+    /// # Safety
+    /// The memory that the recorded launches point to is still allocated.
+    unsafe fn launch_graph(&self, graph: u64) -> Result<(), Error>;
+
+    fn destroy_graph(&self, graph: u64);
+}
+
+/// A device behind its driver. Clones share one stream.
+#[derive(Debug, Clone)]
+pub(crate) struct Gpu {
+    driver: Arc<dyn Driver>,
+}
+
+/// Memory of a device, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    driver: Arc<dyn Driver>,
+    /// 0 when there are no bytes.
+    address: u64,
+    bytes: usize,
+}
+
+impl Memory {
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.driver.free(self.address);
+        }
+    }
+}
+
+/// A recorded sequence of launches; see [`Gpu::capture`].
+#[derive(Debug)]
+pub(crate) struct Graph {
+    driver: Arc<dyn Driver>,
+    graph: u64,
+}
+
+impl Graph {
+    /// Runs the recorded launches, in order, behind the work given so far.
+    ///
+    /// # Safety
+    /// Every buffer that was an argument of a recorded launch still exists.
+    pub(crate) unsafe fn launch(&self) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        unsafe { self.driver.launch_graph(self.graph) }
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        self.driver.destroy_graph(self.graph);
+    }
+}
+
+/// A point of a stream.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    driver: Arc<dyn Driver>,
+    event: u64,
+}
+
+impl Mark {
+    pub(crate) fn elapsed_ms(&self, since: &Mark) -> Result<f64, Error> {
+        self.driver.elapsed_ms(since.event, self.event)
+    }
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        self.driver.destroy_event(self.event);
+    }
+}
+
+impl Gpu {
+    /// The emulator in the given library.
+    pub(crate) fn emulated(library: &Path) -> Result<Self, Error> {
+        Ok(Self {
+            driver: Arc::new(emulated::Emulated::load(library)?),
+        })
+    }
+
+    /// The NVIDIA GPU with the given ordinal.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn cuda(ordinal: u32) -> Result<Self, Error> {
+        Ok(Self {
+            driver: Arc::new(cuda::Cuda::open(ordinal)?),
+        })
+    }
+
+    #[cfg(not(feature = "cuda"))]
+    pub(crate) fn cuda(ordinal: u32) -> Result<Self, Error> {
+        let why = "this program was built without the feature `cuda` of shardgraph-device";
+        Err(Error::unavailable(DeviceKind::Cuda(ordinal), why))
+    }
+
+    pub(crate) fn kind(&self) -> DeviceKind {
+        self.driver.kind()
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        self.driver.describe()
+    }
+
+    pub(crate) fn synchronize(&self) -> Result<(), Error> {
+        self.driver.synchronize()
+    }
+
+    pub(crate) fn stream_handle(&self) -> Option<u64> {
+        self.driver.stream_handle()
+    }
+
+    pub(crate) fn new_stream(&self) -> Result<Self, Error> {
+        let driver = self.driver.new_stream()?;
+        Ok(Self { driver })
+    }
+
+    /// The same stream, whose `n`-th allocation from now on fails once (counted from 0).
+    pub(crate) fn failing_at(&self, n: u64) -> Self {
+        let driver = Arc::clone(&self.driver);
+        Self {
+            driver: Arc::new(fault::FailingAllocation::new(driver, n)),
+        }
+    }
+
+    pub(crate) fn record(&self) -> Result<Mark, Error> {
+        let event = self.driver.record()?;
+        let driver = Arc::clone(&self.driver);
+        Ok(Mark { driver, event })
+    }
+
+    pub(crate) fn wait(&self, mark: &Mark) -> Result<(), Error> {
+        self.driver.wait(mark.event)
+    }
+
+    /// Memory for `len` elements with unspecified contents.
+    pub(crate) fn allocate<T: Scalar>(&self, len: usize) -> Result<Buffer<T>, Error> {
+        let bytes = self.checked_bytes::<T>(len)?;
+        let address = match bytes {
+            0 => 0,
+            bytes => self.driver.allocate(bytes)?,
+        };
+        let memory = Memory {
+            driver: Arc::clone(&self.driver),
+            address,
+            bytes,
+        };
+        Ok(Buffer {
+            store: Store::Gpu(memory),
+        })
+    }
+
+    fn checked_bytes<T>(&self, len: usize) -> Result<usize, Error> {
+        len.checked_mul(size_of::<T>()).ok_or_else(|| {
+            let device = self.kind().to_string();
+            let (wanted, free) = (u64::MAX, 0);
+            Error::from(ErrorKind::OutOfMemory {
+                device,
+                wanted,
+                free,
+            })
+        })
+    }
+
+    pub(crate) fn zeros<T: Scalar>(&self, len: usize) -> Result<Buffer<T>, Error> {
+        let buffer = self.allocate(len)?;
+        let memory = self.memory("zeros", &buffer)?;
+        if memory.bytes > 0 {
+            // SAFETY: the memory was allocated above with this size.
+            unsafe { self.driver.clear(memory.address, memory.bytes)? };
+        }
+        Ok(buffer)
+    }
+
+    pub(crate) fn upload<T: Scalar>(&self, values: &[T]) -> Result<Buffer<T>, Error> {
+        let mut buffer = self.allocate(values.len())?;
+        self.write(values, &mut buffer)?;
+        Ok(buffer)
+    }
+
+    /// Copies into a buffer of the same length.
+    pub(crate) fn write<T: Scalar>(
+        &self,
+        values: &[T],
+        buffer: &mut Buffer<T>,
+    ) -> Result<(), Error> {
+        let memory = self.memory("write", buffer)?;
+        assert_eq!(memory.bytes, size_of_val(values), "the caller checks");
+        if memory.bytes > 0 {
+            // SAFETY: the memory is this driver's and has exactly the size of the values.
+            unsafe { self.driver.upload(bytes_of(values), memory.address)? };
+        }
+        Ok(())
+    }
+
+    pub(crate) fn download<T: Scalar>(&self, buffer: &Buffer<T>) -> Result<Vec<T>, Error> {
+        let memory = self.memory("download", buffer)?;
+        let mut values = vec![T::default(); buffer.len()];
+        if memory.bytes > 0 {
+            // SAFETY: the memory is this driver's and has exactly the size of the values.
+            unsafe {
+                self.driver
+                    .download(memory.address, bytes_of_mut(&mut values))?;
+            }
+        }
+        Ok(values)
+    }
+
+    /// Copies `source` over `target`, which has the same length.
+    pub(crate) fn copy<T: Scalar>(
+        &self,
+        source: &Buffer<T>,
+        target: &mut Buffer<T>,
+    ) -> Result<(), Error> {
+        let (source, target) = (self.memory("copy", source)?, self.memory("copy", target)?);
+        assert_eq!(source.bytes, target.bytes, "the caller checks");
+        if source.bytes > 0 {
+            // SAFETY: both are whole allocations of this driver, of one size, and distinct since one is borrowed mutably.
+            unsafe {
+                self.driver
+                    .copy(source.address, target.address, source.bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the memory is of this device, be it of another stream.
+    pub(crate) fn shares_device(&self, memory: &Memory) -> bool {
+        memory.driver.device_id() == self.driver.device_id()
+    }
+
+    /// Copies a peer's whole memory into the buffer, from byte `first` on.
+    pub(crate) fn copy_from_peer(
+        &self,
+        source: &Memory,
+        target: &mut Buffer,
+        first: usize,
+    ) -> Result<(), Error> {
+        let target = self.memory("copy", target)?;
+        let fits = first + source.bytes <= target.bytes;
+        assert!(fits && self.shares_device(source), "the caller checks");
+        if source.bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: the source is a whole allocation of this device, the target holds it (checked above), and they are
+        // distinct since the target is borrowed mutably.
+        unsafe {
+            self.driver
+                .copy(source.address, target.address + first as u64, source.bytes)
+        }
+    }
+
+    /// Overwrites the buffer with zeros.
+    pub(crate) fn clear<T: Scalar>(&self, buffer: &mut Buffer<T>) -> Result<(), Error> {
+        let memory = self.memory("clear", buffer)?;
+        if memory.bytes > 0 {
+            // SAFETY: the memory is this driver's and has this size.
+            unsafe { self.driver.clear(memory.address, memory.bytes)? };
+        }
+        Ok(())
+    }
+
+    /// The buffer's memory, if this stream's allocations may be used by this driver.
+    fn memory<'b, T: Scalar>(&self, op: &str, buffer: &'b Buffer<T>) -> Result<&'b Memory, Error> {
+        match &buffer.store {
+            Store::Gpu(memory) if Arc::ptr_eq(&memory.driver, &self.driver) => Ok(memory),
+            _ => Err(self.other_device(op)),
+        }
+    }
+
+    fn other_device(&self, op: &str) -> Error {
+        let device = self.kind().to_string();
+        let op = op.to_string();
+        ErrorKind::OtherDevice { op, device }.into()
+    }
+
+    /// Launches the kernel of this name.
+    ///
+    /// Name, argument list and the device of every buffer are checked. Nothing is launched for an empty grid.
+    ///
+    /// # Safety
+    /// With these arguments the kernel reads and writes only inside the buffers that it is given.
+    pub(crate) unsafe fn launch(
+        &self,
+        kernel: &str,
+        shape: Launch,
+        args: &[Arg<'_>],
+    ) -> Result<(), Error> {
+        let kernel = kernels::find(kernel)?;
+        let mut values = kernel.values(args)?;
+        for memory in args.iter().filter_map(Arg::memory) {
+            if memory.is_none_or(|m| !Arc::ptr_eq(&m.driver, &self.driver)) {
+                return Err(self.other_device(kernel.name));
+            }
+        }
+        if shape.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the values fit the signature (checked above); the rest is the caller's promise.
+        unsafe { self.driver.launch(kernel, shape, &mut values) }
+    }
+
+    /// The vendor's dense product, where this device has one.
+    pub(crate) fn vendor_matmul(
+        &self,
+        shape: MatMul,
+        (a, b, out): (&Buffer, &Buffer, &mut Buffer),
+    ) -> Option<Result<(), Error>> {
+        let memories = [a, b, out].map(|buffer| self.memory("matmul", buffer));
+        let [Ok(a), Ok(b), Ok(out)] = memories else {
+            return Some(Err(self.other_device("matmul")));
+        };
+        let wanted = [
+            shape.rows * shape.inner,
+            shape.inner * shape.cols,
+            shape.rows * shape.cols,
+        ];
+        let fits = [a, b, out].map(Memory::bytes) == wanted.map(|n| n * size_of::<f32>());
+        assert!(fits, "the caller checks the lengths");
+        // SAFETY: the memories are this driver's, and their sizes are those of the shape (checked above).
+        unsafe {
+            self.driver
+                .matmul(shape, [a.address, b.address, out.address])
+        }
+    }
+
+    /// Records the launches that `f` makes on this stream, without running them. Nothing else than launches is legal
+    /// inside: no allocation, upload, download or wait.
+    pub(crate) fn capture(
+        &self,
+        f: impl FnOnce(&Self) -> Result<(), Error>,
+    ) -> Result<Graph, Error> {
+        self.driver.begin_capture()?;
+        let recorded = f(self);
+        let ended = self.driver.end_capture(); // also after an error: the stream must leave the capture
+        let graph = Graph {
+            driver: Arc::clone(&self.driver),
+            graph: ended?,
+        };
+        recorded.map(|()| graph)
+    }
+}

@@ -1,0 +1,230 @@
+//! Memory, order and launches of a [`Device`].
+
+use crate::buffer::Store;
+use crate::device::BackEnd;
+use crate::gpu::Mark;
+use crate::{Arg, Buffer, Device, DeviceKind, Error, ErrorKind, Launch, Scalar, Timer};
+
+/// A point in a device's stream; see [`Device::record`].
+#[derive(Debug)]
+pub struct Event {
+    point: Point,
+}
+
+#[derive(Debug)]
+enum Point {
+    /// Host work is done when its call returns, so a clock marks it.
+    Host(Timer),
+    Gpu(Mark),
+}
+
+impl Event {
+    /// Milliseconds between two events of one device; waits for both.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OtherDevice`] for events of a host and a GPU; the driver's error.
+    pub fn elapsed_ms(&self, since: &Event) -> Result<f64, Error> {
+        match (&self.point, &since.point) {
+            (Point::Host(at), Point::Host(since)) => {
+                Ok((since.elapsed().as_secs_f64() - at.elapsed().as_secs_f64()) * 1e3)
+            }
+            (Point::Gpu(at), Point::Gpu(since)) => at.elapsed_ms(since),
+            _ => Err(other_device("elapsed_ms", DeviceKind::Host)),
+        }
+    }
+}
+
+pub(crate) fn other_device(op: &str, kind: DeviceKind) -> Error {
+    ErrorKind::OtherDevice {
+        op: op.to_string(),
+        device: kind.to_string(),
+    }
+    .into()
+}
+
+/// The elements of a buffer that an operation of the host was given.
+pub(crate) fn on_host<'b, T: Scalar>(op: &str, buffer: &'b Buffer<T>) -> Result<&'b [T], Error> {
+    match &buffer.store {
+        Store::Host(values) => Ok(values),
+        Store::Gpu(_) => Err(other_device(op, DeviceKind::Host)),
+    }
+}
+
+/// The same for writing.
+pub(crate) fn on_host_mut<'b, T: Scalar>(
+    op: &str,
+    buffer: &'b mut Buffer<T>,
+) -> Result<&'b mut [T], Error> {
+    match &mut buffer.store {
+        Store::Host(values) => Ok(values),
+        Store::Gpu(_) => Err(other_device(op, DeviceKind::Host)),
+    }
+}
+
+impl Device {
+    /// A buffer of `len` zeros.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`] (the host aborts instead, as Rust does).
+    pub fn zeros<T: Scalar>(&self, len: usize) -> Result<Buffer<T>, Error> {
+        match &self.back_end {
+            BackEnd::Host(_) => Ok(vec![T::default(); len].into()),
+            BackEnd::Gpu(gpu) => gpu.zeros(len),
+        }
+    }
+
+    /// A buffer with the given values.
+    ///
+    /// # Errors
+    /// As [`Device::zeros`].
+    pub fn upload<T: Scalar>(&self, values: &[T]) -> Result<Buffer<T>, Error> {
+        match &self.back_end {
+            BackEnd::Host(_) => Ok(values.to_vec().into()),
+            BackEnd::Gpu(gpu) => gpu.upload(values),
+        }
+    }
+
+    /// Overwrites a buffer with values from the host.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Length`] unless both have one length; [`ErrorKind::OtherDevice`].
+    pub fn write<T: Scalar>(&self, values: &[T], buffer: &mut Buffer<T>) -> Result<(), Error> {
+        crate::device::check("write", "buffer", values.len(), buffer)?;
+        match &self.back_end {
+            BackEnd::Host(_) => on_host_mut("write", buffer)?.copy_from_slice(values),
+            BackEnd::Gpu(gpu) => gpu.write(values, buffer)?,
+        }
+        Ok(())
+    }
+
+    /// A copy of the buffer's values, once the work given so far is done.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OtherDevice`]; what the device's work failed with.
+    pub fn download<T: Scalar>(&self, buffer: &Buffer<T>) -> Result<Vec<T>, Error> {
+        match &self.back_end {
+            BackEnd::Host(_) => Ok(on_host("download", buffer)?.to_vec()),
+            BackEnd::Gpu(gpu) => gpu.download(buffer),
+        }
+    }
+
+    /// Copies one buffer over another of the same length.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Length`], [`ErrorKind::OtherDevice`].
+    pub fn copy<T: Scalar>(&self, source: &Buffer<T>, target: &mut Buffer<T>) -> Result<(), Error> {
+        crate::device::check("copy", "target", source.len(), target)?;
+        match &self.back_end {
+            BackEnd::Host(_) => {
+                on_host_mut("copy", target)?.copy_from_slice(on_host("copy", source)?);
+            }
+            BackEnd::Gpu(gpu) => gpu.copy(source, target)?,
+        }
+        Ok(())
+    }
+
+    /// Overwrites a buffer with zeros.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OtherDevice`].
+    pub fn clear<T: Scalar>(&self, buffer: &mut Buffer<T>) -> Result<(), Error> {
+        match &self.back_end {
+            BackEnd::Host(_) => on_host_mut("clear", buffer)?.fill(T::default()),
+            BackEnd::Gpu(gpu) => gpu.clear(buffer)?,
+        }
+        Ok(())
+    }
+
+    /// Waits until all work given so far is done.
+    ///
+    /// # Errors
+    /// What the work failed with; [`ErrorKind::Timeout`] after ten minutes.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        match &self.back_end {
+            BackEnd::Host(_) => Ok(()), // host operations are done when their call returns
+            BackEnd::Gpu(gpu) => gpu.synchronize(),
+        }
+    }
+
+    /// The same device with an order of work of its own, which may overlap with this one's.
+    ///
+    /// A buffer belongs to the stream that made it; an operation of another stream that is given one answers
+    /// [`ErrorKind::OtherDevice`].
+    ///
+    /// # Errors
+    /// The driver's error.
+    pub fn new_stream(&self) -> Result<Device, Error> {
+        let back_end = match &self.back_end {
+            BackEnd::Host(host) => BackEnd::Host(*host),
+            BackEnd::Gpu(gpu) => BackEnd::Gpu(gpu.new_stream()?),
+        };
+        Ok(Device { back_end })
+    }
+
+    /// The driver's handle of this stream (`CUstream`), for libraries that take one; nothing where there is none.
+    pub fn stream_handle(&self) -> Option<u64> {
+        match &self.back_end {
+            BackEnd::Host(_) => None,
+            BackEnd::Gpu(gpu) => gpu.stream_handle(),
+        }
+    }
+
+    /// This device, but the `n`-th allocation from now on (counted from 0) fails once with
+    /// [`ErrorKind::OutOfMemory`]: for tests of what a program does then. The host stays as it is.
+    pub fn failing_at_allocation(&self, n: u64) -> Device {
+        let back_end = match &self.back_end {
+            BackEnd::Host(host) => BackEnd::Host(*host),
+            BackEnd::Gpu(gpu) => BackEnd::Gpu(gpu.failing_at(n)),
+        };
+        Device { back_end }
+    }
+
+    /// Marks this point of the stream.
+    ///
+    /// # Errors
+    /// The driver's error.
+    pub fn record(&self) -> Result<Event, Error> {
+        let point = match &self.back_end {
+            BackEnd::Host(_) => Point::Host(Timer::wall()),
+            BackEnd::Gpu(gpu) => Point::Gpu(gpu.record()?),
+        };
+        Ok(Event { point })
+    }
+
+    /// Lets the work that follows start only after the event, which may be another stream's.
+    ///
+    /// # Errors
+    /// The driver's error.
+    pub fn wait(&self, event: &Event) -> Result<(), Error> {
+        match (&self.back_end, &event.point) {
+            (BackEnd::Gpu(gpu), Point::Gpu(mark)) => gpu.wait(mark),
+            _ => Ok(()), // what is marked on the host is done already
+        }
+    }
+
+    /// Launches a kernel of `cuda/` by name.
+    ///
+    /// Checked are the name, the argument list against the kernel's declaration, and that every buffer is this
+    /// stream's. A launch with an empty grid does nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Arguments`], [`ErrorKind::OtherDevice`], [`ErrorKind::Unsupported`] on the host, the driver's error.
+    /// # Safety
+    /// With these arguments the kernel reads and writes only inside the buffers that it is given.
+    pub unsafe fn launch(
+        &self,
+        kernel: &str,
+        shape: Launch,
+        args: &[Arg<'_>],
+    ) -> Result<(), Error> {
+        match &self.back_end {
+            // SAFETY: the caller's promise.
+            BackEnd::Gpu(gpu) => unsafe { gpu.launch(kernel, shape, args) },
+            BackEnd::Host(_) => Err(ErrorKind::Unsupported {
+                op: format!("launch of `{kernel}`"),
+                device: self.kind().to_string(),
+            }
+            .into()),
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What ranks on one device need to work on each other's buffers: the `local` way of a collective operation.
+//!
+//! A rank publishes a buffer together with the point of its stream at which it is complete; peers, which have streams
+//! of their own, wait for that point on the device and read the buffer in place. Nothing is copied to the host. The
+//! ranks' agreement on who reads what is not made here but by the caller's communicator.
+
+use std::sync::Arc;
+
+use crate::buffer::Store;
+use crate::device::{BackEnd, length};
+use crate::gpu::{Gpu, Memory};
+use crate::memory::{on_host, on_host_mut};
+use crate::{Arg, Buffer, Device, Error, ErrorKind, Event, Launch};
+
+/// Threads of a block of the kernels.
+const BLOCK: u32 = 256;
+
+/// How many blocks [`Device::peer_exact_sum`] adds: 2^16 partials below 2^47 fit in 64 bits.
+pub const MAX_PEER_BLOCKS: usize = 1 << 16;
+
+/// A buffer that peers on the same device may read.
+///
+/// Who publishes must keep the buffer unchanged until every reader is done, and let its stream wait for theirs
+/// ([`Device::record`], [`Device::wait`]) before it drops or overwrites it.
+#[derive(Debug, Clone)]
+pub struct Published {
+    buffer: Arc<Buffer>,
+    ready: Arc<Event>,
+}
+
+impl Published {
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+}
+
+impl Device {
+    /// Makes a buffer readable for peers, as it is at this point of this device's stream.
+    ///
+    /// # Errors
+    /// The driver's error.
+    pub fn publish(&self, buffer: Arc<Buffer>) -> Result<Published, Error> {
+        let ready = Arc::new(self.record()?);
+        Ok(Published { buffer, ready })
+    }
+
+    /// Puts the peers' buffers one after the other.
+    ///
+    /// # Shapes
+    /// `out` is as long as all parts together.
+    /// # Errors
+    /// [`ErrorKind::Length`], [`ErrorKind::OtherDevice`] for a peer of another device.
+    pub fn peer_gather(&self, parts: &[Published], out: &mut Buffer) -> Result<(), Error> {
+        const OP: &str = "peer_gather";
+        let total = parts.iter().map(Published::len).sum();
+        crate::device::check(OP, "out", total, out)?;
+        self.wait_for(parts)?;
+        match &self.back_end {
+            BackEnd::Host(_) => {
+                let mut rest = on_host_mut(OP, out)?;
+                for part in parts {
+                    let target;
+                    (target, rest) = rest.split_at_mut(part.len());
+                    target.copy_from_slice(on_host(OP, &part.buffer)?);
+                }
+                Ok(())
+            }
+            BackEnd::Gpu(gpu) => {
+                let mut first = 0;
+                for memory in memories(gpu, OP, parts)? {
+                    gpu.copy_from_peer(memory, out, first)?;
+                    first += memory.bytes();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Adds the peers' elements `first..first + out.len()`, in rank order.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Length`], [`ErrorKind::OtherDevice`].
+    /// # Determinism
+    /// `((x0 + x1) + x2) + ...`, as the host's all-reduce: the same bits for the same parts.
+    pub fn peer_sum(
+        &self,
+        parts: &[Published],
+        first: usize,
+        out: &mut Buffer,
+    ) -> Result<(), Error> {
+        const OP: &str = "peer_sum";
+        let wanted = first + out.len();
+        if let Some(short) = parts.iter().find(|part| part.len() < wanted) {
+            return Err(length(OP, "part", wanted, short.len()));
+        }
+        self.wait_for(parts)?;
+        match &self.back_end {
+            BackEnd::Host(_) => {
+                let out = on_host_mut(OP, out)?;
+                out.fill(0.0);
+                for (rank, part) in parts.iter().enumerate() {
+                    let part = &on_host(OP, &part.buffer)?[first..wanted];
+                    match rank {
+                        0 => out.copy_from_slice(part),
+                        _ => out.iter_mut().zip(part).for_each(|(sum, x)| *sum += x),
+                    }
+                }
+                Ok(())
+            }
+            BackEnd::Gpu(gpu) if parts.is_empty() => gpu.clear(out),
+            BackEnd::Gpu(gpu) => {
+                let addresses = gpu.upload(&addresses(gpu, OP, parts)?)?;
+                let (n, shape) = (out.len() as u64, Launch::threads(out.len(), BLOCK));
+                let args = [
+                    Arg::read(&addresses),
+                    Arg::u32(parts.len() as u32),
+                    Arg::u64(first as u64),
+                    Arg::u64(n),
+                    Arg::write(out),
+                ];
+                // SAFETY: every part has at least first + n elements (checked above), is kept alive by `parts` until this
+                // stream is done with it (the contract of Published), and is complete (waited for above).
+                unsafe { gpu.launch("peer_sum", shape, &args) }
+            }
+        }
+    }
+
+    /// Adds all blocks of all peers element by element, so that the result has the same bits for every number of peers
+    /// and every cut of the blocks over them: the sum of `Comm::exact_sum`, on a device that launches kernels.
+    ///
+    /// # Shapes
+    /// A part holds whole blocks of `out.len()` elements; all of them together at most [`MAX_PEER_BLOCKS`].
+    /// # Errors
+    /// [`ErrorKind::Length`], [`ErrorKind::OtherDevice`]; [`ErrorKind::Unsupported`] on the host, where the communicator does it.
+    /// # Source
+    /// Fixed point with one shared exponent an element, as described at `Comm::exact_sum`.
+    pub fn peer_exact_sum(&self, parts: &[Published], out: &mut Buffer) -> Result<(), Error> {
+        const OP: &str = "peer_exact_sum";
+        let n = out.len().max(1);
+        if let Some(ragged) = parts.iter().find(|part| part.len() % n != 0) {
+            let whole = ragged.len().next_multiple_of(n);
+            return Err(length(OP, "part", whole, ragged.len()));
+        }
+        let n_blocks: Vec<u64> = parts.iter().map(|part| (part.len() / n) as u64).collect();
+        let total = n_blocks.iter().sum::<u64>() as usize;
+        if total > MAX_PEER_BLOCKS {
+            return Err(length(OP, "blocks", MAX_PEER_BLOCKS, total));
+        }
+        let gpu = self.gpu(OP)?;
+        self.wait_for(parts)?;
+        let addresses = gpu.upload(&addresses(gpu, OP, parts)?)?;
+        let n_blocks = gpu.upload(&n_blocks)?;
+        let shape = Launch::threads(out.len(), BLOCK);
+        let args = [
+            Arg::read(&addresses),
+            Arg::read(&n_blocks),
+            Arg::u32(parts.len() as u32),
+            Arg::u64(out.len() as u64),
+            Arg::write(out),
+        ];
+        // SAFETY: part p holds n_blocks[p] blocks of out.len() elements (computed from its length above); as in `peer_sum`
+        // the parts are alive and complete.
+        unsafe { gpu.launch("peer_exact_sum", shape, &args) }
+    }
+
+    fn gpu(&self, op: &str) -> Result<&Gpu, Error> {
+        match &self.back_end {
+            BackEnd::Gpu(gpu) => Ok(gpu),
+            BackEnd::Host(_) => Err(ErrorKind::Unsupported {
+                op: op.to_string(),
+                device: self.kind().to_string(),
+            }
+            .into()),
+        }
+    }
+
+    fn wait_for(&self, parts: &[Published]) -> Result<(), Error> {
+        parts.iter().try_for_each(|part| self.wait(&part.ready))
+    }
+}
+
+/// The parts' memory, all of it of this device.
+fn memories<'p>(gpu: &Gpu, op: &str, parts: &'p [Published]) -> Result<Vec<&'p Memory>, Error> {
+    let memory = |part: &'p Published| match &part.buffer.store {
+        Store::Gpu(memory) if gpu.shares_device(memory) => Ok(memory),
+        _ => Err(crate::memory::other_device(op, gpu.kind())),
+    };
+    parts.iter().map(memory).collect()
+}
+
+fn addresses(gpu: &Gpu, op: &str, parts: &[Published]) -> Result<Vec<u64>, Error> {
+    let memories = memories(gpu, op, parts)?;
+    Ok(memories.into_iter().map(Memory::address).collect())
+}

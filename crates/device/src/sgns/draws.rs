@@ -1,0 +1,145 @@
+//! Random draws that depend on a seed and a counter only: the same on the host and in the kernels.
+
+use crate::{Buffer, Device, Error};
+
+/// What a random number is for; part of its counter, so that no number serves twice.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Purpose {
+    Negative = 0,
+    Edge = 1,
+    Rounding = 2,
+}
+
+/// Philox4x32-10 of the counter (`counter`, `slot`, `purpose`) under the key `seed`.
+///
+/// # Source
+/// Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
+pub(super) fn philox(seed: u64, counter: u64, slot: u32, purpose: u32) -> [u32; 4] {
+    let mut c = [counter as u32, (counter >> 32) as u32, slot, purpose];
+    let mut key = [seed as u32, (seed >> 32) as u32];
+    for _ in 0..10 {
+        let p0 = 0xD251_1F53 * u64::from(c[0]);
+        let p1 = 0xCD9E_8D57 * u64::from(c[2]);
+        c = [
+            (p1 >> 32) as u32 ^ c[1] ^ key[0],
+            p1 as u32,
+            (p0 >> 32) as u32 ^ c[3] ^ key[1],
+            p0 as u32,
+        ];
+        key[0] = key[0].wrapping_add(0x9E37_79B9);
+        key[1] = key[1].wrapping_add(0xBB67_AE85);
+    }
+    c
+}
+
+/// Spreads one random word over many uses (the "lowbias32" mixer of C. Wellons' hash prospector).
+#[inline(always)]
+pub(super) fn mix(x: u32) -> u32 {
+    let x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
+    let x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);
+    x ^ (x >> 16)
+}
+
+/// An index drawn from `pairs` of (threshold, alias).
+pub(super) fn draw(pairs: &[u32], random: [u32; 4]) -> u32 {
+    let n = (pairs.len() / 2) as u64;
+    let product = u64::from(random[0]) * n + ((u64::from(random[1]) * n) >> 32);
+    let (index, coin) = ((product >> 32) as u32, product as u32);
+    let entry = &pairs[2 * index as usize..][..2];
+    if coin < entry[0] { index } else { entry[1] }
+}
+
+/// A distribution over `0..n` from which a draw takes one random number and one read of 8 B.
+///
+/// # Source
+/// Walker, "An efficient method for generating discrete random variables" (1977), built as in Vose (1991).
+#[derive(Debug)]
+pub struct AliasTable {
+    pub(super) pairs: Buffer<u32>,
+}
+
+impl AliasTable {
+    /// Probabilities in proportion to the weights. Probabilities are exact to 2^-32 of `1 / n`; a weight of 0 is never
+    /// drawn.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Invalid`] for a weight that is negative or not finite, for weights that are all 0, and for more than
+    /// 2^32 - 1 of them; what the upload fails with.
+    pub fn upload(device: &Device, weights: &[f64]) -> Result<Self, Error> {
+        let pairs = device.upload(&alias_pairs(weights)?)?;
+        Ok(Self { pairs })
+    }
+
+    /// Probabilities in proportion to `degree^0.75`, the noise distribution of LINE (a degree of 0 is never drawn).
+    ///
+    /// # Errors
+    /// As [`AliasTable::upload`].
+    /// # Source
+    /// Mikolov et al., "Distributed representations of words and phrases" (2013), section 2.2.
+    pub fn from_degrees(device: &Device, degrees: &[u32]) -> Result<Self, Error> {
+        let weights: Vec<f64> = degrees.iter().map(|&d| f64::from(d).powf(0.75)).collect();
+        Self::upload(device, &weights)
+    }
+
+    /// The number of outcomes.
+    pub fn len(&self) -> usize {
+        self.pairs.len() / 2
+    }
+
+    /// Whether there is nothing to draw.
+    pub fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+}
+
+/// (threshold, alias) of every index, interleaved: index `i` stays where a 32-bit coin is below its threshold.
+fn alias_pairs(weights: &[f64]) -> Result<Vec<u32>, Error> {
+    let (total, heaviest) = checked_total(weights)?;
+    let n = weights.len();
+    let mut share: Vec<f64> = weights.iter().map(|w| w / total * n as f64).collect();
+    let (mut small, mut large): (Vec<u32>, Vec<u32>) =
+        (0..n as u32).partition(|&i| share[i as usize] < 1.0);
+    let mut pairs = vec![0u32; 2 * n];
+    while let (Some(&low), Some(&high)) = (small.last(), large.last()) {
+        small.pop();
+        pairs[2 * low as usize] = (share[low as usize] * 2f64.powi(32)) as u32; // saturates
+        pairs[2 * low as usize + 1] = high;
+        share[high as usize] -= 1.0 - share[low as usize];
+        if share[high as usize] < 1.0 {
+            large.pop();
+            small.push(high);
+        }
+    }
+    // What is left is 1 but for rounding: it stays, unless its weight is 0.
+    for &left in small.iter().chain(&large) {
+        let stays = weights[left as usize] > 0.0;
+        pairs[2 * left as usize] = if stays { u32::MAX } else { 0 };
+        pairs[2 * left as usize + 1] = if stays { left } else { heaviest };
+    }
+    Ok(pairs)
+}
+
+/// The sum of the weights and the index of the largest.
+fn checked_total(weights: &[f64]) -> Result<(f64, u32), Error> {
+    const OP: &str = "alias table";
+    if weights.len() > u32::MAX as usize {
+        return Err(Error::invalid(OP, "at most 2^32 - 1 weights"));
+    }
+    let fits = |w: &f64| w.is_finite() && *w >= 0.0;
+    if let Some(at) = weights.iter().position(|w| !fits(w)) {
+        let why = format!(
+            "weight {at} is {}: must be finite and not negative",
+            weights[at]
+        );
+        return Err(Error::invalid(OP, why));
+    }
+    let total: f64 = weights.iter().sum();
+    let heaviest = (0..weights.len()).max_by(|&a, &b| weights[a].total_cmp(&weights[b]));
+    match heaviest {
+        Some(heaviest) if total > 0.0 && total.is_finite() => Ok((total, heaviest as u32)),
+        _ => Err(Error::invalid(
+            OP,
+            "some weight must be above 0, and their sum finite",
+        )),
+    }
+}

@@ -1,0 +1,193 @@
+//! The seam itself: memory, order, argument lists, graphs, faults.
+
+use proptest::prelude::*;
+
+use super::{devices, gpus};
+use crate::gpu::Gpu;
+use crate::{Arg, Buffer, Device, DeviceKind, ErrorKind, Launch, Scalar};
+
+fn gpu(device: &Device) -> &Gpu {
+    match &device.back_end {
+        crate::device::BackEnd::Gpu(gpu) => gpu,
+        crate::device::BackEnd::Host(_) => panic!("a device that launches kernels"),
+    }
+}
+
+fn comes_back<T: Scalar>(device: &Device, values: &[T]) {
+    let mut buffer = device.upload(values).unwrap();
+    assert_eq!(buffer.len(), values.len());
+    assert_eq!(device.download(&buffer).unwrap(), values);
+    let other = device.zeros::<T>(values.len()).unwrap();
+    assert_eq!(
+        device.download(&other).unwrap(),
+        vec![T::default(); values.len()]
+    );
+    device.copy(&other, &mut buffer).unwrap();
+    assert_eq!(
+        device.download(&buffer).unwrap(),
+        vec![T::default(); values.len()]
+    );
+    device.write(values, &mut buffer).unwrap();
+    assert_eq!(device.download(&buffer).unwrap(), values);
+    device.clear(&mut buffer).unwrap();
+    assert_eq!(
+        device.download(&buffer).unwrap(),
+        vec![T::default(); values.len()]
+    );
+}
+
+proptest! {
+    /// Bytes survive the way to the device and back, for every scalar type and length.
+    #[test]
+    fn memory_keeps_values(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        for device in devices() {
+            comes_back(&device, &bytes);
+            comes_back(&device, &bytes.iter().map(|&b| u32::from(b) << 20).collect::<Vec<_>>());
+            comes_back(&device, &bytes.iter().map(|&b| i32::from(b) - 128).collect::<Vec<_>>());
+            comes_back(&device, &bytes.iter().map(|&b| u64::from(b) << 50).collect::<Vec<_>>());
+            comes_back(&device, &bytes.iter().map(|&b| u16::from(b)).collect::<Vec<_>>());
+            comes_back(&device, &bytes.iter().map(|&b| f32::from(b)).collect::<Vec<_>>());
+        }
+    }
+}
+
+/// `y = 2 x` by the project's own kernel.
+unsafe fn double(device: &Device, x: &Buffer, y: &mut Buffer) -> Result<(), crate::Error> {
+    let n = x.len() as u64;
+    let args = [Arg::u64(n), Arg::f32(2.0), Arg::read(x), Arg::write(y)];
+    // SAFETY: the kernel touches the first n elements of both, and the caller's buffers have n.
+    unsafe { device.launch("scale_fwd", Launch::threads(n as usize, 256), &args) }
+}
+
+#[test]
+fn wrong_argument_lists_are_refused() {
+    for device in gpus() {
+        let x = device.upload(&[1.0, 2.0]).unwrap();
+        let mut y = device.zeros::<f32>(2).unwrap();
+        let mut integers = device.zeros::<u32>(2).unwrap();
+        let launch = |name: &str, args: &[Arg<'_>]| {
+            // SAFETY: every launch here is refused before anything runs.
+            unsafe { device.launch(name, Launch::threads(2, 32), args) }
+        };
+        let lists: [&[Arg<'_>]; 4] = [
+            &[],
+            &[Arg::u64(2), Arg::f32(2.0), Arg::read(&x)],
+            &[Arg::u32(2), Arg::f32(2.0), Arg::read(&x), Arg::read(&y)],
+            &[
+                Arg::u64(2),
+                Arg::f32(2.0),
+                Arg::read(&x),
+                Arg::write(&mut integers),
+            ],
+        ];
+        for args in lists {
+            let error = launch("scale_fwd", args).unwrap_err();
+            assert!(
+                matches!(error.kind(), ErrorKind::Arguments { .. }),
+                "{error}"
+            );
+        }
+        let error = launch("scale_forward", &[]).unwrap_err();
+        assert!(error.to_string().contains("scale_forward"), "{error}");
+        let host = Device::host().upload(&[1.0, 2.0]).unwrap();
+        let args = [
+            Arg::u64(2),
+            Arg::f32(2.0),
+            Arg::read(&host),
+            Arg::write(&mut y),
+        ];
+        let error = launch("scale_fwd", &args).unwrap_err();
+        assert!(
+            matches!(error.kind(), ErrorKind::OtherDevice { .. }),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn streams_do_not_mix_buffers_and_events_order_them() {
+    for device in gpus() {
+        let other = device.new_stream().unwrap();
+        let x = device.upload(&[1.0, 2.0]).unwrap();
+        let event = device.record().unwrap();
+        other.wait(&event).unwrap();
+        let error = other.download(&x).unwrap_err();
+        assert!(
+            matches!(error.kind(), ErrorKind::OtherDevice { .. }),
+            "{error}"
+        );
+        let later = device.record().unwrap();
+        assert!(later.elapsed_ms(&event).unwrap() >= 0.0);
+        assert_eq!(device.download(&x).unwrap(), [1.0, 2.0]);
+    }
+}
+
+#[test]
+fn a_graph_repeats_its_launches() {
+    for device in gpus() {
+        let x = device.upload(&[1.5, -2.0, 8.0]).unwrap();
+        let (mut y, mut z) = (device.zeros(3).unwrap(), device.zeros(3).unwrap());
+        let graph = gpu(&device)
+            .capture(|_| {
+                // SAFETY: all three have three elements.
+                unsafe {
+                    double(&device, &x, &mut y)?;
+                    double(&device, &y, &mut z)
+                }
+            })
+            .unwrap();
+        assert_eq!(
+            device.download(&z).unwrap(),
+            [0.0; 3],
+            "a capture runs nothing"
+        );
+        // SAFETY: x, y and z live to the end of this function.
+        unsafe { graph.launch().unwrap() };
+        assert_eq!(device.download(&z).unwrap(), [6.0, -8.0, 32.0]);
+    }
+}
+
+/// The k-th allocation fails, for every k: an error that names the bytes, and the device goes on.
+#[test]
+fn running_out_of_memory_is_an_error() {
+    for device in gpus() {
+        for k in 0..3 {
+            let failing = device.failing_at_allocation(k);
+            let outcomes: Vec<_> = (0..3).map(|_| failing.upload(&[1.0, 2.0, 3.0])).collect();
+            for (i, outcome) in outcomes.iter().enumerate() {
+                match outcome {
+                    Ok(buffer) => assert_eq!(failing.download(buffer).unwrap(), [1.0, 2.0, 3.0]),
+                    Err(error) => {
+                        assert_eq!(i as u64, k);
+                        let wanted =
+                            matches!(error.kind(), ErrorKind::OutOfMemory { wanted: 12, .. });
+                        assert!(wanted, "{error}");
+                    }
+                }
+            }
+            assert_eq!(
+                outcomes.iter().filter(|outcome| outcome.is_err()).count(),
+                1
+            );
+        }
+        assert!(device.zeros::<u64>(usize::MAX / 2).is_err());
+        assert_eq!(
+            device.download(&device.upload(&[5.0]).unwrap()).unwrap(),
+            [5.0]
+        );
+    }
+}
+
+#[test]
+fn what_is_not_there_is_a_value() {
+    let error = Device::emulated(std::path::Path::new("no/such/library.so")).unwrap_err();
+    assert!(error.is_missing_device());
+    assert!(
+        error.to_string().contains("cuemu-build plain"),
+        "{error}"
+    );
+    match Device::open(DeviceKind::Cuda(4_000_000_000)) {
+        Ok(_) => panic!("no machine has that many GPUs"),
+        Err(error) => assert!(error.is_missing_device(), "{error}"),
+    }
+}

@@ -1,0 +1,182 @@
+// Pieces of the skip-gram update with negative sampling: random numbers, draws, table rows of 32 or 16 bits.
+#pragma once
+
+#include "kernel.cuh"
+
+namespace sgns {
+
+constexpr unsigned FULL = 0xffffffffu;
+
+// ---- Random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+// A number is a function of (seed, sample, slot, purpose): no state, so no launch geometry can change it.
+
+enum Purpose : unsigned { NEGATIVE = 0, EDGE = 1, ROUNDING = 2 };
+
+struct Random4 {
+    unsigned word[4];
+};
+
+__device__ inline Random4 philox(unsigned long long seed, unsigned long long counter, unsigned slot, unsigned purpose) {
+    unsigned c0 = static_cast<unsigned>(counter), c1 = static_cast<unsigned>(counter >> 32), c2 = slot, c3 = purpose;
+    unsigned k0 = static_cast<unsigned>(seed), k1 = static_cast<unsigned>(seed >> 32);
+    for (int round = 0; round < 10; ++round) {
+        const unsigned long long p0 = 0xD2511F53ull * c0, p1 = 0xCD9E8D57ull * c2;
+        const unsigned n0 = static_cast<unsigned>(p1 >> 32) ^ c1 ^ k0, n2 = static_cast<unsigned>(p0 >> 32) ^ c3 ^ k1;
+        c1 = static_cast<unsigned>(p1);
+        c3 = static_cast<unsigned>(p0);
+        c0 = n0;
+        c2 = n2;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    return Random4{{c0, c1, c2, c3}};
+}
+
+// An index below `n` from an alias table of (threshold, alias) pairs (Walker 1977, in Vose's form of 1991): the product of
+// a 64-bit random number and n has the index in its high part and the coin in the 32 bits below.
+__device__ inline unsigned draw(const unsigned *__restrict__ table, unsigned n, const Random4 &random) {
+    const unsigned long long low = static_cast<unsigned long long>(random.word[1]) * n;
+    const unsigned long long product = static_cast<unsigned long long>(random.word[0]) * n + (low >> 32);
+    const unsigned index = static_cast<unsigned>(product >> 32), coin = static_cast<unsigned>(product);
+    const uint2 entry = reinterpret_cast<const uint2 *>(table)[index];
+    return coin < entry.x ? index : entry.y;
+}
+
+// A mixed 32-bit word (two rounds of xor-shift and multiply with full avalanche: the "lowbias32" constants of C. Wellons'
+// hash prospector). Spreads one Philox word over the many elements that one sample rounds.
+__device__ inline unsigned mix(unsigned x) {
+    x ^= x >> 16;
+    x *= 0x7feb352du;
+    x ^= x >> 15;
+    x *= 0x846ca68bu;
+    x ^= x >> 16;
+    return x;
+}
+
+// ---- What a launch works on.
+
+struct Job {
+    const unsigned *edges; // pairs (source, target)
+    unsigned long long n_edges;
+    const unsigned *edge_alias; // read where edges are drawn
+    unsigned drawn;             // 0: edges in order from first_edge, wrapping; else drawn from edge_alias
+    unsigned reversed;          // not 0: source and target swap their roles
+    const unsigned *negatives;  // alias table over the rows of the context table
+    unsigned n_targets;         // rows of the context table
+    unsigned dim;
+    unsigned n_negatives;
+    unsigned group; // consecutive samples that share their negatives
+    unsigned long long seed, first_sample, first_edge, count;
+    float rate;
+};
+
+struct Edge {
+    unsigned source, target;
+};
+
+__device__ inline Edge edge_of(const Job &job, unsigned long long i) {
+    unsigned long long index;
+    if (job.drawn)
+        index = draw(job.edge_alias, static_cast<unsigned>(job.n_edges),
+                     philox(job.seed, job.first_sample + i, 0, EDGE));
+    else
+        index = (job.first_edge + i) % job.n_edges;
+    const uint2 pair = reinterpret_cast<const uint2 *>(job.edges)[index];
+    return job.reversed ? Edge{pair.y, pair.x} : Edge{pair.x, pair.y};
+}
+
+// Target number `slot` of sample i: 0 is the edge's own, the others are negatives.
+__device__ inline unsigned target_of(const Job &job, unsigned long long i, unsigned slot, unsigned positive) {
+    if (slot == 0) return positive;
+    const unsigned long long group = (job.first_sample + i) / job.group;
+    return draw(job.negatives, job.n_targets, philox(job.seed, group, slot - 1, NEGATIVE));
+}
+
+// ---- The objective: -log sigmoid(x) for the positive, -log sigmoid(-x) for a negative.
+// The sigmoid is computed, not looked up. |x| is cut at 30, where the slope is 1e-13: expf neither overflows nor underflows
+// there, and NaN stays NaN.
+
+constexpr float DOT_CLAMP = 30.0f;
+
+__device__ inline float signed_dot(float dot, bool positive) {
+    const float x = positive ? dot : -dot;
+    return x > DOT_CLAMP ? DOT_CLAMP : (x < -DOT_CLAMP ? -DOT_CLAMP : x);
+}
+
+// rate * (label - sigmoid(dot)).
+__device__ inline float coefficient(float dot, bool positive, float rate) {
+    const float size = rate / (1.0f + expf(signed_dot(dot, positive)));
+    return positive ? size : -size;
+}
+
+__device__ inline float loss_of(float dot, bool positive) {
+    const float x = signed_dot(dot, positive);
+    return logf(1.0f + expf(-fabsf(x))) + (x < 0.0f ? -x : 0.0f);
+}
+
+__device__ inline float sum_over_warp(float x) {
+    for (unsigned step = 16; step > 0; step >>= 1) x += __shfl_xor_sync(FULL, x, step);
+    return x;
+}
+
+// ---- Rows. Other warps update them meanwhile, so reads go past the first-level cache, which is not kept coherent.
+
+struct Four {
+    float at[4];
+};
+
+__device__ inline Four zero_four() { return Four{{0.0f, 0.0f, 0.0f, 0.0f}}; }
+
+__device__ inline float dot_of(const Four &a, const Four &b) {
+    float sum = a.at[0] * b.at[0];
+    for (int i = 1; i < 4; ++i) sum = fmaf(a.at[i], b.at[i], sum);
+    return sum;
+}
+
+__device__ inline void add_scaled(Four &sum, float factor, const Four &v) {
+    for (int i = 0; i < 4; ++i) sum.at[i] = fmaf(factor, v.at[i], sum.at[i]);
+}
+
+__device__ inline Four scaled(float factor, const Four &v) {
+    return Four{{factor * v.at[0], factor * v.at[1], factor * v.at[2], factor * v.at[3]}};
+}
+
+__device__ inline Four load_four(const float *at) {
+    const float4 v = load_relaxed(reinterpret_cast<const float4 *>(at));
+    return Four{{v.x, v.y, v.z, v.w}};
+}
+
+__device__ inline Four load_four(const unsigned short *at) {
+    const unsigned long long v = load_relaxed(reinterpret_cast<const unsigned long long *>(at));
+    Four four;
+    for (int i = 0; i < 4; ++i) four.at[i] = half_to_float(static_cast<unsigned short>((v >> (16 * i)) & 0xffffu));
+    return four;
+}
+
+__device__ inline float load_one(const float *at) { return load_relaxed(at); }
+__device__ inline float load_one(const unsigned short *at) { return half_to_float(load_relaxed(at)); }
+
+// 32-bit rows are added to atomically: no update is lost.
+__device__ inline void add_four(float *at, const Four &v, unsigned) {
+    atomic_add_float4(reinterpret_cast<float4 *>(at), make_float4(v.at[0], v.at[1], v.at[2], v.at[3]));
+}
+
+__device__ inline void add_one(float *at, float v, unsigned) { atomicAdd(at, v); }
+
+// 16-bit rows are read, added to, rounded at random in proportion, and written: of two warps that meet, one may lose its
+// update (hogwild: Niu, Recht, Re, Wright 2011). Rounded to nearest, updates below half a unit would all be lost.
+__device__ inline void add_four(unsigned short *at, const Four &v, unsigned random) {
+    const Four old = load_four(at);
+    unsigned long long bits = 0;
+    for (unsigned i = 0; i < 4; ++i) {
+        const unsigned random_i = mix(random + 0x9E3779B9u * i);
+        bits |= static_cast<unsigned long long>(float_to_half_stochastic(old.at[i] + v.at[i], random_i)) << (16 * i);
+    }
+    store_relaxed(reinterpret_cast<unsigned long long *>(at), bits);
+}
+
+__device__ inline void add_one(unsigned short *at, float v, unsigned random) {
+    store_relaxed(at, float_to_half_stochastic(load_one(at) + v, mix(random)));
+}
+
+} // namespace sgns
