@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use shardgraph_collectives::{Comm, Deadline, Op as CommOp, Reduction};
+use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_device::{Buffer, Copy2d, Device, MatMul, Rows};
 
+use crate::ranks::Ranks;
 use crate::shape_rules::{World, infer};
 use crate::{
     Axis, BatchLayout, Ctx, Error, ErrorKind, Leaf, Op, ParamId, Params, Propagation, Shape, Var,
@@ -278,7 +279,7 @@ impl<'a> Eager<'a> {
         let (x, y) = (self.buffer(x), self.buffer(y));
         self.device
             .block_outer(dims, layout.bounds(), x, y, &mut blocks)?;
-        self.exact_sum(&blocks, shape)
+        self.exact_sum(blocks, shape)
     }
 
     fn state_sum(
@@ -294,16 +295,12 @@ impl<'a> Eager<'a> {
         let mut blocks = self.device.zeros(rows.n_rows * rows.width)?;
         self.device
             .scatter_rows(rows, layout.partials(), self.buffer(x), &mut blocks)?;
-        self.exact_sum(&blocks, shape)
+        self.exact_sum(blocks, shape)
     }
 
-    fn exact_sum(&mut self, blocks: &Buffer, shape: Shape) -> Result<Arc<Buffer>, Error> {
-        let mut sum = vec![0.0; shape.len()];
-        if !shape.is_empty() {
-            self.comm
-                .exact_sum(on_host(blocks)?, &mut sum, self.deadline)?;
-        }
-        Ok(Arc::new(self.device.upload(&sum)?))
+    fn exact_sum(&mut self, blocks: Buffer, shape: Shape) -> Result<Arc<Buffer>, Error> {
+        let sum = self.ranks().exact_sum(Arc::new(blocks), shape.len())?;
+        Ok(Arc::new(sum))
     }
 
     fn propagate(
@@ -312,14 +309,13 @@ impl<'a> Eager<'a> {
         graphs: &Propagation,
         shape: Shape,
     ) -> Result<Arc<Buffer>, Error> {
-        let layout = graphs.layout();
         let values = if self.comm.size() == 1 {
-            graphs.apply(self.device, on_host(self.buffer(x))?, shape.cols)?
+            graphs.apply(self.device, self.buffer(x), shape.cols)?
         } else {
-            let gathered = self.gather_rows_of_ranks(x, &layout.counts(), shape.cols)?;
+            let gathered = self.gather_rows_of_ranks(x, &graphs.layout().counts(), shape.cols)?;
             graphs.apply(self.device, &gathered, shape.cols)?
         };
-        Ok(Arc::new(self.device.upload(&values)?))
+        Ok(Arc::new(values))
     }
 
     fn gather_rows_of_ranks(
@@ -327,54 +323,37 @@ impl<'a> Eager<'a> {
         x: Var,
         counts: &[usize],
         width: usize,
-    ) -> Result<Vec<f32>, Error> {
+    ) -> Result<Buffer, Error> {
         let elements: Vec<usize> = counts.iter().map(|rows| rows * width).collect();
-        let mut recv = vec![0.0; elements.iter().sum()];
-        let op = CommOp::AllGatherV {
-            send: on_host(&self.nodes[x.index()].values)?.into(),
-            recv: (&mut recv[..]).into(),
-            counts: &elements,
-        };
-        self.comm.run(op, self.deadline)?;
-        Ok(recv)
+        let own = Arc::clone(&self.nodes[x.index()].values);
+        self.ranks().all_gather(own, &elements)
     }
 
     fn collective(&mut self, op: &Op, shape: Shape) -> Result<Arc<Buffer>, Error> {
+        let own = |x: &Var| Arc::clone(&self.nodes[x.index()].values);
         let values = match op {
             Op::AllReduce { x } => {
-                let mut values = self.values(*x)?;
-                let op = CommOp::AllReduce {
-                    buf: (&mut values[..]).into(),
-                    reduction: Reduction::Sum,
-                };
-                self.comm.run(op, self.deadline)?;
-                values
+                let own = own(x);
+                self.ranks().all_reduce(own)?
             }
             Op::AllGather { x, counts } => self.gather_rows_of_ranks(*x, counts, shape.cols)?,
             Op::ReduceScatter { x, counts } => {
+                let own = own(x);
                 let elements: Vec<usize> = counts.iter().map(|rows| rows * shape.cols).collect();
-                let mut recv = vec![0.0; shape.len()];
-                let op = CommOp::ReduceScatterV {
-                    send: on_host(&self.nodes[x.index()].values)?.into(),
-                    recv: (&mut recv[..]).into(),
-                    counts: &elements,
-                    reduction: Reduction::Sum,
-                };
-                self.comm.run(op, self.deadline)?;
-                recv
+                self.ranks().reduce_scatter(own, &elements)?
             }
             other => unreachable!("{} is no collective", other.name()),
         };
-        Ok(Arc::new(self.device.upload(&values)?))
+        Ok(Arc::new(values))
     }
-}
 
-/// Collectives on device buffers belong to the back ends that have a device.
-fn on_host(buffer: &Buffer) -> Result<&[f32], Error> {
-    buffer.as_host().ok_or_else(|| {
-        ErrorKind::Usage("this communicator needs host memory: use --device host".to_string())
-            .into()
-    })
+    fn ranks(&mut self) -> Ranks<'_> {
+        Ranks {
+            device: self.device,
+            comm: self.comm,
+            deadline: self.deadline,
+        }
+    }
 }
 
 impl Ctx for Eager<'_> {

@@ -40,6 +40,7 @@ mod op;
 mod optimiser;
 mod params;
 mod propagation;
+mod ranks;
 mod shape_check;
 mod shape_rules;
 
@@ -56,7 +57,7 @@ pub use layout::{BatchLayout, Group};
 pub use op::{Axis, Leaf, Op, Shape, Var};
 pub use optimiser::{Adam, Sgd};
 pub use params::{ParamId, Params};
-pub use propagation::{Propagation, RowShard};
+pub use propagation::{Propagation, ResidentShard, RowShard};
 pub use shape_check::ShapeCheck;
 
 pub use shardgraph_collectives as collectives;

@@ -216,6 +216,7 @@ fn entry(shard: &RowShard, v: u32, u: u32) -> f32 {
             position.map_or(0.0, weight)
         }
         RowShard::Bits(shard) => f32::from(shard.contains(u, v)),
+        RowShard::Resident(_) => unreachable!("the reference reads shards of the host"),
     }
 }
 

@@ -1,8 +1,10 @@
 //! The neighbour sum of a batch of graph states on one rank: adjacency blocks under masks, one pass for all states.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use shardgraph_device::{Adjacency, Device, Rows, SparseProduct};
+use shardgraph_device::{
+    Adjacency, Buffer, Copy2d, Device, DeviceKind, MaskedProduct, ResidentAdjacency,
+};
 use shardgraph_shard::{BitShard, CsrShard};
 
 use crate::{BatchLayout, Error, ErrorKind};
@@ -14,13 +16,37 @@ pub enum RowShard {
     Csr(Arc<CsrShard>),
     /// All rows restricted to own columns as bits, by symmetry the own rows.
     Bits(Arc<BitShard>),
+    /// Either of them in a device's memory, made by [`RowShard::resident`].
+    Resident(Arc<ResidentShard>),
+}
+
+/// A shard in the memory of one device.
+#[derive(Debug)]
+pub struct ResidentShard {
+    own_rows: std::ops::Range<u32>,
+    adjacency: ResidentAdjacency,
 }
 
 impl RowShard {
+    /// The same shard in the device's memory, so that products need not upload it; on the host it stays as it is.
+    ///
+    /// # Errors
+    /// What the upload fails with.
+    pub fn resident(self, device: &Device) -> Result<Self, Error> {
+        if device.kind() == DeviceKind::Host || matches!(self, Self::Resident(_)) {
+            return Ok(self);
+        }
+        Ok(Self::Resident(Arc::new(ResidentShard {
+            own_rows: self.own_rows(),
+            adjacency: device.resident(self.adjacency())?,
+        })))
+    }
+
     fn own_rows(&self) -> std::ops::Range<u32> {
         match self {
             Self::Csr(shard) => shard.rows(),
             Self::Bits(shard) => shard.columns_range(),
+            Self::Resident(shard) => shard.own_rows.clone(),
         }
     }
 
@@ -35,6 +61,7 @@ impl RowShard {
                 words: shard.words(),
                 words_per_row: shard.words_per_row(),
             },
+            Self::Resident(shard) => Adjacency::Resident(&shard.adjacency),
         }
     }
 }
@@ -43,6 +70,7 @@ impl RowShard {
 ///
 /// The residual graph is the graph under a mask: `keep_b` is 0 for nodes that have left it. The
 /// adjacency is symmetric and `scale_b` is one number a state, so the operator is its own adjoint.
+/// Masks and scales stay on the device that applies it first: a propagation, with its clones, is for one device.
 #[derive(Debug, Clone)]
 pub struct Propagation {
     layout: Arc<BatchLayout>,
@@ -51,6 +79,15 @@ pub struct Propagation {
     keep: Vec<Vec<f32>>,
     /// One factor a state of the batch.
     scale: Vec<f32>,
+    /// Masks and factors on the device that applied the operator first.
+    on_device: Arc<OnceLock<Vec<Masks>>>,
+}
+
+/// The masks and factors of one group.
+#[derive(Debug)]
+struct Masks {
+    keep: Buffer,
+    scale: Buffer,
 }
 
 impl Propagation {
@@ -98,6 +135,7 @@ impl Propagation {
             shards,
             keep,
             scale,
+            on_device: Arc::default(),
         })
     }
 
@@ -128,12 +166,17 @@ impl Propagation {
     pub(crate) fn apply(
         &self,
         device: &Device,
-        gathered: &[f32],
+        gathered: &Buffer,
         width: usize,
-    ) -> Result<Vec<f32>, Error> {
-        let mut out = Vec::with_capacity(self.layout.n_rows() * width);
+    ) -> Result<Buffer, Error> {
+        if self.shards.len() == 1 {
+            return self.apply_group(device, gathered, width, 0);
+        }
+        let mut out = device.zeros(self.layout.n_rows() * width)?;
         for group in 0..self.shards.len() {
-            out.extend(self.apply_group(device, gathered, width, group)?);
+            let rows = self.apply_group(device, gathered, width, group)?;
+            let first = self.layout.group_rows(group).start * width;
+            device.copy_2d(run(rows.len(), 0, first), &rows, &mut out)?;
         }
         Ok(out)
     }
@@ -141,51 +184,90 @@ impl Propagation {
     fn apply_group(
         &self,
         device: &Device,
-        gathered: &[f32],
+        gathered: &Buffer,
         width: usize,
         group: usize,
-    ) -> Result<Vec<f32>, Error> {
+    ) -> Result<Buffer, Error> {
         let partition = &self.layout.groups()[group].partition;
         let n_states = self.layout.groups()[group].n_states;
-        let n_nodes = partition.n_rows() as usize;
         let own = partition.range(self.layout.rank());
-        let whole = self.collect_group(gathered, width, group);
-        let keep = &self.keep[group];
-        let mut x = device.upload(&whole)?;
-        let rows = |n_rows| Rows { n_rows, width };
-        device.scale_rows(rows(n_nodes * n_states), keep, &mut x)?;
+        let masks = &self.masks(device)?[group];
+        let whole;
+        let x = match self.shards.len() == 1 && partition.n_ranks() == 1 {
+            true => gathered, // in node order already
+            false => {
+                whole = self.collect_group(device, gathered, width, group)?;
+                &whole
+            }
+        };
         let mut y = device.zeros(own.len() * n_states * width)?;
-        let product = SparseProduct {
+        let product = MaskedProduct {
             adjacency: self.shards[group].adjacency(),
             n_rows: own.len(),
-            n_columns: n_nodes,
-            width: n_states * width,
+            n_columns: partition.n_rows() as usize,
+            n_states,
+            width,
+            first_row: own.start as usize,
+            keep: Some(&masks.keep),
+            scale: Some(&masks.scale),
+            bias: None,
+            relu: false,
         };
-        device.sparse_product(product, &x, &mut y)?;
-        let scale = &self.scale[self.layout.group_states(group)];
-        let own_keep = &keep[own.start as usize * n_states..own.end as usize * n_states];
-        let factors: Vec<f32> = own_keep
-            .iter()
-            .enumerate()
-            .map(|(i, keep)| keep * scale[i % n_states])
-            .collect();
-        device.scale_rows(rows(own.len() * n_states), &factors, &mut y)?;
-        Ok(device.download(&y)?)
+        device.masked_sparse_product(product, x, &mut y)?;
+        Ok(y)
+    }
+
+    fn masks(&self, device: &Device) -> Result<&[Masks], Error> {
+        if let Some(masks) = self.on_device.get() {
+            return Ok(masks);
+        }
+        let mut masks = Vec::with_capacity(self.keep.len());
+        for (group, keep) in self.keep.iter().enumerate() {
+            masks.push(Masks {
+                keep: device.upload(keep)?,
+                scale: device.upload(&self.scale[self.layout.group_states(group)])?,
+            });
+        }
+        Ok(self.on_device.get_or_init(|| masks))
     }
 
     /// One group's rows of all nodes, in node order, out of the rank-by-rank rows of all groups.
-    fn collect_group(&self, gathered: &[f32], width: usize, group: usize) -> Vec<f32> {
+    fn collect_group(
+        &self,
+        device: &Device,
+        gathered: &Buffer,
+        width: usize,
+        group: usize,
+    ) -> Result<Buffer, Error> {
         let groups = self.layout.groups();
+        let n_nodes = groups[group].partition.n_rows() as usize;
+        let mut whole = device.zeros(n_nodes * groups[group].n_states * width)?;
         let rows_of =
             |i: usize, rank: u32| groups[i].partition.range(rank).len() * groups[i].n_states;
-        let mut whole = Vec::new();
-        let mut first = 0;
+        let (mut first, mut filled) = (0, 0);
         for rank in 0..groups[group].partition.n_ranks() {
             let before: usize = (0..group).map(|i| rows_of(i, rank)).sum();
-            let start = (first + before) * width;
-            whole.extend_from_slice(&gathered[start..start + rows_of(group, rank) * width]);
+            let len = rows_of(group, rank) * width;
+            device.copy_2d(
+                run(len, (first + before) * width, filled),
+                gathered,
+                &mut whole,
+            )?;
+            filled += len;
             first += (0..groups.len()).map(|i| rows_of(i, rank)).sum::<usize>();
         }
-        whole
+        Ok(whole)
+    }
+}
+
+/// A copy of `len` adjacent elements.
+fn run(len: usize, source_first: usize, target_first: usize) -> Copy2d {
+    Copy2d {
+        rows: 1,
+        width: len,
+        source_first,
+        source_stride: len,
+        target_first,
+        target_stride: len,
     }
 }

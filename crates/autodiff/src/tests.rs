@@ -1,10 +1,10 @@
 //! Properties: eager against the f64 reference, gradients against f64 finite differences, P ranks against one.
 
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use proptest::prelude::*;
 use shardgraph_collectives::{Comm, threads};
-use shardgraph_device::{Device, Loss};
+use shardgraph_device::{Device, DeviceKind, Loss};
 use shardgraph_graph::Graph;
 use shardgraph_shard::{BitShard, CsrShard, Partition};
 
@@ -133,11 +133,34 @@ fn program(
     Ok((ctx.add(huber, mse)?, params))
 }
 
+/// The devices that launch kernels; those that are absent are printed, once in a run of the tests.
+pub(crate) fn gpus() -> Vec<Device> {
+    static ABSENT: Once = Once::new();
+    let emulated = shardgraph_cuemu::library().map(|library| Device::emulated(&library).unwrap());
+    let cuda = Device::open(DeviceKind::Cuda(0));
+    ABSENT.call_once(|| {
+        if emulated.is_none() {
+            println!(
+                "SKIPPED: emulated autodiff: {}",
+                shardgraph_cuemu::SKIP_REASON
+            );
+        }
+        if let Err(error) = &cuda {
+            assert!(error.is_missing_device(), "{error}");
+            println!("SKIPPED: autodiff on a GPU: {error}");
+        }
+    });
+    emulated.into_iter().chain(cuda).collect()
+}
+
 fn run_eager(case: &Case, comm: &mut Comm) -> (f32, Vec<f32>) {
+    run_eager_on(case, &Device::host(), comm)
+}
+
+fn run_eager_on(case: &Case, device: &Device, comm: &mut Comm) -> (f32, Vec<f32>) {
     let view = view(case, comm.rank(), comm.size());
-    let device = Device::host();
     let ids: Vec<ParamId> = case.params.ids().collect();
-    let mut ctx = Eager::new(&device, comm, &case.params);
+    let mut ctx = Eager::new(device, comm, &case.params);
     let (loss, params) = program(&mut ctx, case, &view, &ids).unwrap();
     let grads = gradient(&mut ctx, loss, &params).unwrap();
     let grads: Vec<Option<Vec<f32>>> = grads
@@ -287,6 +310,28 @@ proptest! {
         }
     }
 
+    /// Ranks with a stream each on one device, whose collectives run on the device: the reference's values, and the same
+    /// bits for every number of ranks.
+    #[test]
+    fn ranks_on_one_device_agree(case in case(), n_ranks in 2u32..=6) {
+        for device in gpus() {
+            let whole = view(&case, 0, 1);
+            let (loss, grads) = run_eager_on(&case, &device, &mut Comm::solo());
+            prop_assert!(close(&[loss], &[naive_loss(&case, &whole, None)], 1e-4).is_ok());
+            let checked = close(&grads, &naive_gradient(&case, &whole), 1e-4);
+            prop_assert!(checked.is_ok(), "{:?}", checked);
+            let results = threads::run(n_ranks, |mut comm| {
+                run_eager_on(&case, &device.new_stream().unwrap(), &mut comm)
+            });
+            for result in results {
+                let (other_loss, other_grads) = result.unwrap();
+                prop_assert_eq!(loss.to_bits(), other_loss.to_bits());
+                let bits = |grads: &[f32]| grads.iter().map(|g| g.to_bits()).collect::<Vec<_>>();
+                prop_assert_eq!(bits(&grads), bits(&other_grads));
+            }
+        }
+    }
+
     #[test]
     fn shape_check_agrees_with_eager(case in case()) {
         let view = view(&case, 0, 1);
@@ -304,12 +349,18 @@ proptest! {
 /// `sum over ranks` through enter, all-gather, reduce-scatter and all-reduce, with a known derivative.
 #[test]
 fn collective_operations_have_their_adjoints() {
+    for device in gpus().into_iter().chain([Device::host()]) {
+        collectives_have_adjoints(&device);
+    }
+}
+
+fn collectives_have_adjoints(device: &Device) {
     for n_ranks in 1..=4u32 {
         let results = threads::run(n_ranks, |mut comm| {
             let (rank, size) = (comm.rank(), comm.size());
             let mut params = Params::new();
             let id = params.add("w", Shape::new(1, 1), || 2.0);
-            let device = Device::host();
+            let device = device.new_stream().unwrap();
             let mut ctx = Eager::new(&device, &mut comm, &params);
             let w = ctx.param(id).unwrap();
             let entered = ctx.apply(Op::Enter { x: w }).unwrap();

@@ -1,0 +1,247 @@
+//! Collective operations on device buffers: in place between ranks that share a device, else through host memory.
+//!
+//! Ranks that are threads of one process with a stream each on one device (the `local` way) hand each other their
+//! buffers and read them with the device's own kernels. All other ranks exchange copies through their communicator. The
+//! sums are the same, bit for bit.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use shardgraph_collectives::{Comm, Deadline, Op as CommOp, Reduction};
+use shardgraph_device::{Buffer, Device, DeviceKind, Published};
+
+use crate::Error;
+
+/// A rank's device, its communicator, and how long it waits for another rank.
+#[derive(Debug)]
+pub(crate) struct Ranks<'a> {
+    pub(crate) device: &'a Device,
+    pub(crate) comm: &'a mut Comm,
+    pub(crate) deadline: Deadline,
+}
+
+impl Ranks<'_> {
+    /// The exact sum of all ranks' blocks of `len` elements.
+    pub(crate) fn exact_sum(&mut self, blocks: Arc<Buffer>, len: usize) -> Result<Buffer, Error> {
+        let mut sum = self.device.zeros(len)?;
+        if len == 0 {
+            return Ok(sum);
+        }
+        if self.are_local() {
+            self.read_peers(blocks, |device, parts| {
+                device.peer_exact_sum(parts, &mut sum)
+            })?;
+            return Ok(sum);
+        }
+        let mut values = vec![0.0; len];
+        let blocks = on_host(self.device, &blocks)?;
+        self.comm.exact_sum(&blocks, &mut values, self.deadline)?;
+        self.to_device(values)
+    }
+
+    /// All ranks' elements one after the other; `counts` has each rank's number of them.
+    pub(crate) fn all_gather(
+        &mut self,
+        own: Arc<Buffer>,
+        counts: &[usize],
+    ) -> Result<Buffer, Error> {
+        let total = counts.iter().sum();
+        if self.are_local() {
+            let mut out = self.device.zeros(total)?;
+            self.read_peers(own, |device, parts| device.peer_gather(parts, &mut out))?;
+            return Ok(out);
+        }
+        let mut recv = vec![0.0; total];
+        let own = on_host(self.device, &own)?;
+        let op = CommOp::AllGatherV {
+            send: own.as_ref().into(),
+            recv: (&mut recv[..]).into(),
+            counts,
+        };
+        self.comm.run(op, self.deadline)?;
+        self.to_device(recv)
+    }
+
+    /// The element-wise sum over the ranks, in rank order.
+    pub(crate) fn all_reduce(&mut self, own: Arc<Buffer>) -> Result<Buffer, Error> {
+        if self.are_local() {
+            let mut out = self.device.zeros(own.len())?;
+            self.read_peers(own, |device, parts| device.peer_sum(parts, 0, &mut out))?;
+            return Ok(out);
+        }
+        let mut values = on_host(self.device, &own)?.into_owned();
+        let op = CommOp::AllReduce {
+            buf: (&mut values[..]).into(),
+            reduction: Reduction::Sum,
+        };
+        self.comm.run(op, self.deadline)?;
+        self.to_device(values)
+    }
+
+    /// This rank's part of the element-wise sum over the ranks; `counts` has the length of each rank's part.
+    pub(crate) fn reduce_scatter(
+        &mut self,
+        own: Arc<Buffer>,
+        counts: &[usize],
+    ) -> Result<Buffer, Error> {
+        let rank = self.comm.rank() as usize;
+        if self.are_local() {
+            let first = counts[..rank].iter().sum();
+            let mut out = self.device.zeros(counts[rank])?;
+            self.read_peers(own, |device, parts| device.peer_sum(parts, first, &mut out))?;
+            return Ok(out);
+        }
+        let mut recv = vec![0.0; counts[rank]];
+        let own = on_host(self.device, &own)?;
+        let op = CommOp::ReduceScatterV {
+            send: own.as_ref().into(),
+            recv: (&mut recv[..]).into(),
+            counts,
+            reduction: Reduction::Sum,
+        };
+        self.comm.run(op, self.deadline)?;
+        self.to_device(recv)
+    }
+
+    /// Whether buffers need not pass through host memory.
+    fn are_local(&self) -> bool {
+        self.device.kind() != DeviceKind::Host && self.comm.shares_memory()
+    }
+
+    fn to_device(&self, values: Vec<f32>) -> Result<Buffer, Error> {
+        match self.device.kind() {
+            DeviceKind::Host => Ok(values.into()),
+            _ => Ok(self.device.upload(&values)?),
+        }
+    }
+
+    /// Shows `own` to all ranks and reads theirs, which have the same lengths wherever `read` needs it.
+    ///
+    /// No rank's buffer is given back or overwritten before its readers are done, also when one of them fails: each
+    /// rank's stream waits for all readers, and a rank that leaves early waits for its own reading first.
+    fn read_peers(
+        &mut self,
+        own: Arc<Buffer>,
+        read: impl FnOnce(&Device, &[Published]) -> Result<(), shardgraph_device::Error>,
+    ) -> Result<(), Error> {
+        let mine = Arc::new(self.device.publish(own)?);
+        let parts = self.comm.exchange(mine, self.deadline)?;
+        let parts: Vec<Published> = parts.iter().map(|part| (**part).clone()).collect();
+        let done = read(self.device, &parts).and_then(|()| self.device.record());
+        let readers = match done {
+            Ok(done) => self
+                .comm
+                .exchange(Arc::new(done), self.deadline)
+                .map_err(Error::from),
+            Err(error) => Err(error.into()),
+        };
+        if readers.is_err() {
+            self.device.synchronize()?; // `parts` keeps the peers' buffers until here
+        }
+        for done in readers? {
+            self.device.wait(&done)?;
+        }
+        Ok(())
+    }
+}
+
+/// The buffer's values: in place on the host, a copy from any other device.
+fn on_host<'b>(device: &Device, buffer: &'b Buffer) -> Result<Cow<'b, [f32]>, Error> {
+    match buffer.as_host() {
+        Some(values) => Ok(Cow::Borrowed(values)),
+        None => Ok(Cow::Owned(device.download(buffer)?)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use shardgraph_collectives::threads;
+
+    use super::*;
+    use crate::tests::gpus;
+
+    /// Numbers of every size and kind, often of one size so that sums cancel.
+    fn partial() -> impl Strategy<Value = f32> {
+        prop_oneof![
+            8 => -4.0f32..4.0,
+            4 => any::<f32>(),
+            1 => Just(f32::INFINITY),
+            1 => Just(f32::NEG_INFINITY),
+            2 => Just(-0.0),
+            2 => (any::<u32>()).prop_map(|bits| f32::from_bits(bits & 0x807f_ffff)), // subnormal
+        ]
+    }
+
+    /// For each rank its blocks of `len` elements.
+    fn parts() -> impl Strategy<Value = (usize, Vec<Vec<f32>>)> {
+        (1usize..70, prop::collection::vec(0usize..4, 1..=6)).prop_flat_map(|(len, n_blocks)| {
+            let part = |n: &usize| prop::collection::vec(partial(), n * len);
+            (Just(len), n_blocks.iter().map(part).collect::<Vec<_>>())
+        })
+    }
+
+    /// What every rank gets from the exact sum of its part.
+    fn exact_sums(device: &Device, len: usize, parts: &[Vec<f32>]) -> Vec<Vec<u32>> {
+        let results = threads::run(parts.len() as u32, |mut comm| {
+            let device = device.new_stream().unwrap();
+            let own = Arc::new(device.upload(&parts[comm.rank() as usize]).unwrap());
+            let mut ranks = Ranks {
+                device: &device,
+                comm: &mut comm,
+                deadline: Deadline::default(),
+            };
+            let sum = ranks.exact_sum(own, len).unwrap();
+            device.download(&sum).unwrap()
+        });
+        let bits = |sum: Vec<f32>| sum.into_iter().map(f32::to_bits).collect();
+        results.into_iter().map(|sum| bits(sum.unwrap())).collect()
+    }
+
+    proptest! {
+        /// The device's kernel and the communicator give the same bits.
+        #[test]
+        fn the_exact_sum_is_the_same_on_a_device((len, parts) in parts()) {
+            let want = exact_sums(&Device::host(), len, &parts);
+            for device in gpus() {
+                prop_assert_eq!(exact_sums(&device, len, &parts), want.clone());
+            }
+        }
+    }
+
+    /// A rank whose device fails ends the operation for all: nobody waits for the deadline.
+    #[test]
+    fn a_rank_that_runs_out_of_memory_takes_nobody_with_it_into_a_wait() {
+        for device in gpus() {
+            for k in 0..4 {
+                let results = threads::run(3, |mut comm| {
+                    let mut device = device.new_stream().unwrap();
+                    let own = vec![comm.rank() as f32; 8];
+                    if comm.rank() == 1 {
+                        device = device.failing_at_allocation(k);
+                    }
+                    let own = Arc::new(device.upload(&own)?);
+                    let mut ranks = Ranks {
+                        device: &device,
+                        comm: &mut comm,
+                        deadline: Deadline::default(),
+                    };
+                    let sum = ranks.exact_sum(own, 4)?;
+                    Ok::<_, Error>(device.download(&sum)?)
+                });
+                let failed = results
+                    .iter()
+                    .filter(|result| matches!(result, Ok(Err(_))))
+                    .count();
+                assert_eq!(failed, 3, "allocation {k}: {results:?}");
+                let text = results[1]
+                    .as_ref()
+                    .unwrap()
+                    .as_ref()
+                    .unwrap_err()
+                    .to_string();
+                assert!(text.contains("no room for"), "{text}");
+            }
+        }
+    }
+}
