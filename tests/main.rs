@@ -10,6 +10,7 @@
 #![expect(clippy::print_stdout, reason = "a skipped check is printed")]
 
 mod bad_input;
+mod devices;
 mod exit_codes;
 mod formats;
 mod generated_graphs;

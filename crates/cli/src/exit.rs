@@ -44,14 +44,17 @@ fn of_solver(error: &shardgraph_solver::Error) -> u8 {
     }
     match error.kind() {
         ErrorKind::Input(_) | ErrorKind::Io { .. } | ErrorKind::Graph(_) => BAD_INPUT,
+        ErrorKind::Device(error) => of_device(error),
         _ => NO_ANSWER,
     }
 }
 
 fn of_device(error: &shardgraph_device::Error) -> u8 {
-    match error.is_missing_device() {
-        true => MISSING_DEVICE,
-        false => BAD_INPUT,
+    use shardgraph_device::ErrorKind;
+    match error.kind() {
+        ErrorKind::Unavailable { .. } => MISSING_DEVICE,
+        ErrorKind::UnknownDevice(_) | ErrorKind::Unsupported { .. } => BAD_INPUT,
+        _ => NO_ANSWER,
     }
 }
 

@@ -113,7 +113,7 @@ struct Stage {
 
 /// Loads, solves, writes the cover and prints the answer.
 pub(crate) fn run(args: &SolveArgs) -> anyhow::Result<()> {
-    Device::open(args.device)?;
+    let device = Device::open(args.device)?;
     if let Some(out) = &args.out {
         output_file::check(out, args.graph.file())?;
     }
@@ -122,7 +122,7 @@ pub(crate) fn run(args: &SolveArgs) -> anyhow::Result<()> {
         None => TrainedPolicy::shipped()?,
     };
     let (adjacency, origin) = args.graph.adjacency(&args.report)?;
-    let solution = solve_with_progress(args, &adjacency, &policy)?;
+    let solution = solve_with_progress(args, device, &adjacency, &policy)?;
     // `solve` has checked the cover: only now may there be a file.
     if let Some(out) = &args.out {
         write_cover(out, &solution.cover, &origin.labels)?;
@@ -134,6 +134,7 @@ pub(crate) fn run(args: &SolveArgs) -> anyhow::Result<()> {
 
 fn solve_with_progress(
     args: &SolveArgs,
+    device: Device,
     adjacency: &Adjacency,
     policy: &TrainedPolicy,
 ) -> Result<Solution, shardgraph_solver::Error> {
@@ -143,6 +144,7 @@ fn solve_with_progress(
         path: args.path.path(),
         keep_isolated: args.preset.keeps_isolated(),
         deadline: args.deadline.unwrap_or_default(),
+        device,
     };
     let n_nodes = adjacency.n_nodes();
     let mut progress = Progress::new(&args.report, u64::from(n_nodes));

@@ -90,7 +90,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         Some(path) => ConfigFile::read(path)?,
         None => ConfigFile::default(),
     };
-    Device::open(args.device.or(file.device).unwrap_or(DeviceKind::Host))?;
+    let device = Device::open(args.device.or(file.device).unwrap_or(DeviceKind::Host))?;
     let config = config(args, &file)?;
     let folder = folder(args, &file)?;
     let options = RunOptions {
@@ -98,6 +98,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         folder: Some(folder.to_owned()),
         resume: args.resume.is_some(),
         deadline: args.deadline.or(file.deadline).unwrap_or_default(),
+        device,
     };
     let timer = Timer::start(&Device::host());
     let outcome = train_with_progress(args, &config, &options)?;

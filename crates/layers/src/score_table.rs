@@ -81,6 +81,12 @@ impl ScoreTable {
         self.starts.len()
     }
 
+    /// The pieces as `(starts, alpha, beta)`: the score is `alpha_i x + beta_i y`, rounded after each operation, with `i` the
+    /// last piece for which the rounded `starts_i x` is at most `y`. What a device needs to compute the same bits.
+    pub fn pieces(&self) -> (&[f32], &[f32], &[f32]) {
+        (&self.starts, &self.alpha, &self.beta)
+    }
+
     /// The score of a residual node with scaled degree `x > 0` and scaled neighbour degree `y >= 0`.
     pub fn score(&self, x: f32, y: f32) -> f32 {
         self.score_near(x, y, &mut 0)

@@ -29,6 +29,8 @@ pub enum ErrorKind {
     Graph(shardgraph_graph::Error),
     /// An operation of the policy failed.
     Model(autodiff::Error),
+    /// A device is missing or refused.
+    Device(shardgraph_device::Error),
     /// A rank was lost or did not answer in time.
     Comm(CommError),
     /// The input is right, but no answer came out; the payload says why and what to try.
@@ -95,6 +97,12 @@ impl From<autodiff::Error> for Error {
     }
 }
 
+impl From<shardgraph_device::Error> for Error {
+    fn from(error: shardgraph_device::Error) -> Self {
+        ErrorKind::Device(error).into()
+    }
+}
+
 impl From<CommError> for Error {
     fn from(error: CommError) -> Self {
         ErrorKind::Comm(error).into()
@@ -120,6 +128,7 @@ impl fmt::Display for Error {
             ErrorKind::Io { path, source } => write!(f, "{}: {source}", path.display()),
             ErrorKind::Graph(error) => error.fmt(f),
             ErrorKind::Model(error) => error.fmt(f),
+            ErrorKind::Device(error) => error.fmt(f),
             ErrorKind::Comm(error) => error.fmt(f),
             ErrorKind::Verification(text) => {
                 write!(f, "the answer failed its check, please report this: {text}")
@@ -140,6 +149,7 @@ impl std::error::Error for Error {
             ErrorKind::Io { source, .. } => Some(source),
             ErrorKind::Graph(error) => Some(error),
             ErrorKind::Model(error) => Some(error),
+            ErrorKind::Device(error) => Some(error),
             ErrorKind::Comm(error) => Some(error),
             _ => None,
         }

@@ -13,6 +13,7 @@
 
 mod error;
 mod inference;
+mod on_device;
 mod policy;
 mod residual;
 mod select;

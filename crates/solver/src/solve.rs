@@ -3,13 +3,14 @@
 use std::sync::{Arc, Mutex};
 
 use shardgraph_collectives::{Comm, CommError, Deadline, Op, threads};
-use shardgraph_device::{Device, Timer};
+use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_layers::autodiff::RowShard;
 use shardgraph_layers::{Path, ScoreTable, choose_path};
 use shardgraph_shard::{Adjacency, BitShard, CsrShard, Partition, Storage};
 
 use crate::error::ErrorKind;
 use crate::inference::{Episode, ModelScorer, Rules, Scorer, run_episode};
+use crate::on_device::run_on_device;
 use crate::residual::{BitsResidual, ListsResidual, NeighborLists, Ranks, Residual};
 use crate::{Error, Select, TrainedPolicy};
 
@@ -26,6 +27,9 @@ pub struct SolveOptions {
     pub keep_isolated: bool,
     /// The longest wait for another rank.
     pub deadline: Deadline,
+    /// Where to compute. The closed form runs wholly on a device that is not the host, on one rank; of other paths the
+    /// model's operations do, with a stream for each rank.
+    pub device: Device,
 }
 
 impl Default for SolveOptions {
@@ -36,6 +40,7 @@ impl Default for SolveOptions {
             path: None,
             keep_isolated: false,
             deadline: Deadline::default(),
+            device: Device::host(),
         }
     }
 }
@@ -77,7 +82,8 @@ impl Solution {
 /// bits read `|N(v)| N / 8` B; every evaluation costs a few operations a candidate. Other paths compute `L - 1` or `L`
 /// sparse products of width K for each evaluation.
 /// # Determinism
-/// The same cover for every number of ranks.
+/// The same cover for every number of ranks, and in the closed form on every device. The model's operations round in
+/// another order on another device, which can decide ties.
 /// # Source
 /// OpenGraphGym-MG, algorithm 4 and section 4.5.1.
 ///
@@ -244,13 +250,32 @@ impl<'a> Job<'a> {
     ) -> Result<Self, Error> {
         check_ranks(options.n_ranks)?;
         options.select.check()?;
-        Ok(Self {
+        let job = Self {
             adjacency,
             policy,
             options,
             path: usable_path(adjacency, policy, options.path)?,
             partition: partition(adjacency, options.n_ranks),
-        })
+        };
+        if job.is_on_host() || options.n_ranks == 1 || job.table().is_none() {
+            return Ok(job);
+        }
+        Err(Error::input(format!(
+            "on device `{}` the closed form runs on one rank: use --ranks 1, or --device host, or --path free-first-layer",
+            options.device.kind()
+        )))
+    }
+
+    fn is_on_host(&self) -> bool {
+        self.options.device.kind() == DeviceKind::Host
+    }
+
+    /// The closed form, where the path is that and the policy has one.
+    fn table(&self) -> Option<ScoreTable> {
+        match self.path {
+            Path::Collapsed => ScoreTable::new(&self.policy.model, &self.policy.params),
+            _ => None,
+        }
     }
 
     /// Runs `f` as every rank and gives the results in rank order. `f` gets its part of a bit matrix where it has not
@@ -293,7 +318,12 @@ impl<'a> Job<'a> {
     fn score_rank(&self, mut comm: Comm, shard: Option<&BitShard>) -> Result<Scores, Error> {
         let rank = comm.rank();
         let cut = self.cut(rank, shard);
-        let scorer = self.scorer(rank, shard);
+        let scorer = self.scorer(rank, shard)?;
+        if matches!(scorer, Scorer::Table(_)) && !self.is_on_host() {
+            return Err(Error::input(
+                "scores in closed form are computed on the host: use --device host, or --path free-first-layer",
+            ));
+        }
         let mut ranks = Ranks {
             comm: &mut comm,
             deadline: self.options.deadline,
@@ -334,26 +364,28 @@ impl<'a> Job<'a> {
         progress: &mut dyn FnMut(u32, usize),
     ) -> Result<Episode, Error> {
         let rank = comm.rank();
-        let mut ranks = Ranks {
-            comm: &mut comm,
-            deadline: self.options.deadline,
-        };
-        let mut residual = self.residual(self.cut(rank, shard), &mut ranks)?;
-        let mut scorer = self.scorer(rank, shard);
         let rules = Rules {
             select: self.options.select,
             keep_isolated: self.options.keep_isolated,
             n_nodes: self.adjacency.n_nodes(),
             progress,
         };
+        let mut scorer = self.scorer(rank, shard)?;
+        if let (Scorer::Table(table), false) = (&scorer, self.is_on_host()) {
+            let scale = self.policy.config.adjacency_scale;
+            return run_on_device(&self.options.device, self.adjacency, table, scale, rules);
+        }
+        let mut ranks = Ranks {
+            comm: &mut comm,
+            deadline: self.options.deadline,
+        };
+        let mut residual = self.residual(self.cut(rank, shard), &mut ranks)?;
         run_episode(&mut *residual, self.policy, &mut scorer, rules, &mut ranks)
     }
 
-    fn scorer(&self, rank: u32, shard: Option<&BitShard>) -> Scorer<'_> {
-        if self.path == Path::Collapsed
-            && let Some(table) = ScoreTable::new(&self.policy.model, &self.policy.params)
-        {
-            return Scorer::Table(table);
+    fn scorer(&self, rank: u32, shard: Option<&BitShard>) -> Result<Scorer<'_>, Error> {
+        if let Some(table) = self.table() {
+            return Ok(Scorer::Table(table));
         }
         let shard = match self.adjacency {
             Adjacency::Csr(graph) => {
@@ -362,15 +394,16 @@ impl<'a> Job<'a> {
             }
             Adjacency::Bits(bits) => RowShard::Bits(Arc::new(shard.unwrap_or(bits).clone())),
         };
-        Scorer::Model(ModelScorer {
+        let device = self.options.device.new_stream()?;
+        Ok(Scorer::Model(ModelScorer {
             policy: self.policy,
-            device: Device::host(),
             path: self.path,
-            shard,
+            shard: shard.resident(&device)?,
+            device,
             partition: self.partition.clone(),
             weighted: weighted(self.adjacency),
             removed: vec![false; self.adjacency.n_nodes() as usize],
-        })
+        }))
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use shardgraph_device::Device;
 use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_graph::random::Stream;
 use shardgraph_graph::{Graph, ReadOptions, WeightPolicy, read_graph};
@@ -74,14 +75,20 @@ impl Dataset {
         &self.inputs
     }
 
-    /// The own rows of a graph; cut once and kept.
-    pub(super) fn shard(&mut self, id: u64, rank: u32, n_ranks: u32) -> Result<RowShard, Error> {
+    /// The own rows of a graph in the device's memory; cut once and kept.
+    pub(super) fn shard(
+        &mut self,
+        id: u64,
+        rank: u32,
+        n_ranks: u32,
+        device: &Device,
+    ) -> Result<RowShard, Error> {
         if let Some(shard) = self.shards.get(&id) {
             return Ok(shard.clone());
         }
         let graph = self.graph(id)?;
         let own = Partition::by_rows(graph.n_nodes(), n_ranks).range(rank);
-        let shard = RowShard::Csr(Arc::new(CsrShard::by_rows(&graph, own)));
+        let shard = RowShard::Csr(Arc::new(CsrShard::by_rows(&graph, own))).resident(device)?;
         self.shards.insert(id, shard.clone());
         Ok(shard)
     }

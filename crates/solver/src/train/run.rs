@@ -7,6 +7,7 @@ use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 use shardgraph_collectives::{Comm, Deadline, threads};
+use shardgraph_device::Device;
 use shardgraph_graph::write_atomic;
 
 use super::checkpoint;
@@ -18,7 +19,7 @@ use crate::{Error, TrainedPolicy};
 
 const METRICS: &str = "metrics.jsonl";
 
-/// How and where a run is carried out; nothing here changes what it computes.
+/// How and where a run is carried out; nothing here but the kind of device changes a bit of what it computes.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
     /// Ranks that share each batch; threads of this process.
@@ -29,6 +30,9 @@ pub struct RunOptions {
     pub resume: bool,
     /// The longest wait for another rank.
     pub deadline: Deadline,
+    /// Where to compute; each rank has a stream of its own. Kinds of devices differ from each other in the last bits, so a
+    /// run goes on exactly only on the kind that it began on.
+    pub device: Device,
 }
 
 impl Default for RunOptions {
@@ -38,6 +42,7 @@ impl Default for RunOptions {
             folder: None,
             resume: false,
             deadline: Deadline::default(),
+            device: Device::host(),
         }
     }
 }
@@ -238,6 +243,7 @@ fn run_rank(
     mut metrics: Option<fs::File>,
     progress: &mut dyn FnMut(&StepReport),
 ) -> Result<TrainOutcome, Error> {
+    trainer.compute_on(options.device.new_stream()?);
     let mut ranks = Ranks {
         comm: &mut comm,
         deadline: options.deadline,

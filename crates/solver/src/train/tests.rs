@@ -73,6 +73,52 @@ fn ranks_train_the_same_bits() {
     }
 }
 
+/// Training on a device that launches kernels: near the host's parameters after some steps, and the same bits for every
+/// number of ranks and over a resume.
+#[test]
+fn devices_train() {
+    for device in crate::on_device::tests::gpus() {
+        for n_layers in [2, 3] {
+            let config = TrainConfig {
+                n_layers,
+                checkpoint_steps: 8,
+                ..small(16)
+            };
+            let on = |n_ranks: u32| RunOptions {
+                device: device.clone(),
+                n_ranks,
+                ..RunOptions::default()
+            };
+            let want = run(&config, &on(1));
+            assert!(want.reports.iter().any(|report| report.loss.is_some()));
+            let host = run(&config, &RunOptions::default());
+            assert_eq!(host.reports.len(), want.reports.len());
+            let (got, on_host) = (want.policy.params.flat(), host.policy.params.flat());
+            let far = got
+                .iter()
+                .zip(on_host)
+                .find(|(a, b)| (**a - **b).abs() > 1e-3);
+            assert!(far.is_none(), "{far:?} after 16 steps");
+            assert_eq!(bits(&run(&config, &on(3))), bits(&want), "3 ranks");
+            let folder = tempfile::tempdir().unwrap();
+            let stopped = TrainConfig {
+                steps: 8,
+                ..config.clone()
+            };
+            let resumed = |resume| RunOptions {
+                device: device.clone(),
+                ..in_folder(folder.path(), resume, 1)
+            };
+            run(&stopped, &resumed(false));
+            assert_eq!(
+                bits(&run(&config, &resumed(true))),
+                bits(&want),
+                "after a resume"
+            );
+        }
+    }
+}
+
 fn in_folder(folder: &Path, resume: bool, n_ranks: u32) -> RunOptions {
     RunOptions {
         folder: Some(folder.to_path_buf()),

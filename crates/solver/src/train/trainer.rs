@@ -68,6 +68,11 @@ impl Trainer {
         })
     }
 
+    /// Computes on another device than the host; before the first step.
+    pub(super) fn compute_on(&mut self, device: Device) {
+        self.device = device;
+    }
+
     /// The picks of the running episode.
     pub(super) fn running_picks(&self) -> &[u32] {
         self.environment.as_ref().map_or(&[], |env| env.picks())
@@ -184,7 +189,8 @@ impl Trainer {
         if !rules.needs_sums() {
             return Ok(None);
         }
-        let shard = self.dataset.shard(graph_id, rules.rank, rules.n_ranks)?;
+        let (rank, n_ranks) = (rules.rank, rules.n_ranks);
+        let shard = self.dataset.shard(graph_id, rank, n_ranks, &self.device)?;
         Ok(Some(shard))
     }
 
