@@ -96,7 +96,8 @@ impl Answer {
     }
 }
 
-fn parse_metric(text: &str) -> Result<Metric> {
+/// Reads what follows `METRIC:`.
+pub(crate) fn parse_metric(text: &str) -> Result<Metric> {
     let parts: Vec<&str> = text.trim_end().split(':').collect();
     let [name, value, unit] = parts[..] else {
         bail!("expected METRIC:name:value:unit, found METRIC:{text}");

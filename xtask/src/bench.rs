@@ -1,5 +1,7 @@
 //! `cargo xtask bench`: runs the definitions in `benches/` and records every sample.
 
+mod gpu;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,6 +17,8 @@ use crate::project;
 use crate::record::{Record, Sample, summaries};
 use crate::statistics::shown;
 
+pub(crate) use gpu::{GPU_BENCH, GPU_BENCH_TARGET};
+
 /// What did not go as defined.
 #[derive(Default)]
 pub(crate) struct Report {
@@ -25,18 +29,24 @@ pub(crate) struct Report {
 /// Runs the command.
 pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
     let (mut names, mut list, mut test, mut host) = (Vec::new(), false, false, None);
+    let mut results = None;
     while let Some(arg) = args.next()? {
         match arg {
             Value(name) => names.push(name.string()?),
             Long("list") => list = true,
             Long("test") => test = true,
             Long("host") => host = Some(args.value()?.string()?),
+            Long("results") => results = Some(PathBuf::from(args.value()?)),
             other => return Err(other.unexpected().into()),
         }
     }
     if list {
         return list_definitions();
     }
+    if names == [GPU_BENCH] && !test {
+        return gpu::run(results.as_deref(), host.as_deref());
+    }
+    ensure!(results.is_none(), "--results goes with `bench {GPU_BENCH}`");
     let report = if test {
         test_all(&names)?
     } else {

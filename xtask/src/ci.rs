@@ -1,21 +1,15 @@
 //! `cargo xtask ci`: every check of the project, cheapest first, stopping at the first that fails.
 
-use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+mod emulation;
+mod stages;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use std::process::ExitCode;
+
+use anyhow::{Result, ensure};
 use lexopt::prelude::*;
 
-use crate::process::{self, Stopwatch, cargo};
-use crate::project::{self, Project};
+use crate::process::Stopwatch;
 use crate::test_log::TestLog;
-use crate::{bench, package, tidy};
-
-/// The release of cargo-deny that is built when none is installed.
-const CARGO_DENY_VERSION: &str = "0.20.2";
-
-/// The README's first command, without `cargo`.
-const FIRST_COMMAND: [&str; 5] = ["run", "--release", "--", "solve", "karate"];
 
 /// One check.
 struct Stage {
@@ -31,61 +25,77 @@ enum Outcome {
     Skipped(String),
 }
 
-const STAGES: [Stage; 11] = [
+const STAGES: [Stage; 14] = [
     Stage {
         name: "fmt",
         what: "formatting",
-        run: fmt,
+        run: stages::fmt,
     },
     Stage {
         name: "tidy",
         what: "the rules that no compiler checks",
-        run: tidy_stage,
+        run: stages::tidy_stage,
+    },
+    // Before anything is compiled: the build embeds the kernels, and would be done again with others.
+    Stage {
+        name: "kernels",
+        what: "the CUDA kernels compile, spill nothing and keep to their record",
+        run: stages::kernels_stage,
     },
     Stage {
         name: "clippy",
         what: "lints, every target",
-        run: clippy,
+        run: stages::clippy,
     },
     Stage {
         name: "doc",
         what: "documentation builds without a warning",
-        run: doc,
+        run: stages::doc,
     },
     Stage {
         name: "deny",
         what: "bans, licences and sources of the dependencies",
-        run: deny,
+        run: stages::deny,
     },
     Stage {
         name: "test",
         what: "unit, integration and documentation tests",
-        run: test,
+        run: stages::test,
+    },
+    Stage {
+        name: "emulation-asan",
+        what: "the kernels under AddressSanitizer and UndefinedBehaviorSanitizer",
+        run: emulation::address,
+    },
+    Stage {
+        name: "emulation-race",
+        what: "the kernels without a data race, on small sizes",
+        run: emulation::race,
     },
     Stage {
         name: "micro-benches",
         what: "criterion benches compile and run once",
-        run: micro_benches,
+        run: stages::micro_benches,
     },
     Stage {
         name: "package",
         what: "every crate packages and builds from its package",
-        run: package_stage,
+        run: stages::package_stage,
     },
     Stage {
         name: "consumer",
         what: "a crate outside the workspace calls every library",
-        run: consumer,
+        run: stages::consumer,
     },
     Stage {
         name: "first-command",
         what: "the README's first command",
-        run: first_command,
+        run: stages::first_command,
     },
     Stage {
         name: "bench-test",
         what: "every bench definition, once, small",
-        run: bench_test,
+        run: stages::bench_test,
     },
 ];
 
@@ -129,7 +139,7 @@ pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
 
 fn list() -> Result<ExitCode> {
     for stage in &STAGES {
-        println!("{:<14} {}", stage.name, stage.what);
+        println!("{:<15} {}", stage.name, stage.what);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -192,164 +202,11 @@ fn run_stage(stage: &Stage, tally: &mut Tally) {
     }
 }
 
-/// Shows the command, then runs it.
-fn check(command: &mut Command) -> Result<Outcome> {
-    println!("$ {}", process::shown(command));
-    process::check(command)?;
-    Ok(Outcome::Passed)
-}
-
-fn fmt(_: &mut TestLog) -> Result<Outcome> {
-    check(&mut cargo(&[
-        "fmt",
-        "--all",
-        "--check",
-        "--",
-        "--color=never",
-    ]))
-}
-
-fn tidy_stage(_: &mut TestLog) -> Result<Outcome> {
-    let findings = tidy::findings(&Project::load()?)?;
-    for finding in &findings {
-        println!("{finding}");
-    }
-    ensure!(findings.is_empty(), "{} findings", findings.len());
-    Ok(Outcome::Passed)
-}
-
-fn clippy(_: &mut TestLog) -> Result<Outcome> {
-    check(&mut cargo(&[
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--locked",
-        "--",
-        "-D",
-        "warnings",
-    ]))
-}
-
-fn doc(_: &mut TestLog) -> Result<Outcome> {
-    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
-    check(doc.env("RUSTDOCFLAGS", "-D warnings"))
-}
-
-fn deny(_: &mut TestLog) -> Result<Outcome> {
-    let mut deny = process::command(cargo_deny()?);
-    // It looks at every platform's crates; the ones of other platforms are not here yet.
-    check(&mut cargo(&["fetch", "--locked"]))?;
-    check(deny.args(["--offline", "check", "bans", "licenses", "sources"]))
-}
-
-/// The installed cargo-deny, or one built into the target folder (45 s on two cores).
-fn cargo_deny() -> Result<PathBuf> {
-    let is_installed = process::stdout_of(process::command("cargo-deny").arg("--version"));
-    if let Ok(version) = is_installed {
-        println!("found {}", version.trim());
-        return Ok(PathBuf::from("cargo-deny"));
-    }
-    let tools = project::target().join("tools");
-    let name = format!("cargo-deny{}", std::env::consts::EXE_SUFFIX);
-    let program = tools.join("bin").join(name);
-    if !program.exists() {
-        let build = tools.join("build");
-        let mut install = cargo(&[
-            "install",
-            "cargo-deny",
-            "--version",
-            CARGO_DENY_VERSION,
-            "--locked",
-        ]);
-        // A debug build without the features that only `fetch` needs takes a third of the time.
-        install
-            .args(["--debug", "--no-default-features", "--quiet", "--root"])
-            .arg(&tools);
-        check(install.env("CARGO_TARGET_DIR", &build))?;
-        std::fs::remove_dir_all(&build).with_context(|| build.display().to_string())?;
-    }
-    Ok(program)
-}
-
-fn test(log: &mut TestLog) -> Result<Outcome> {
-    let mut test = cargo(&["test", "--workspace", "--locked", "--", "--show-output"]);
-    run_tests(&mut test, log)
-}
-
-fn micro_benches(_: &mut TestLog) -> Result<Outcome> {
-    let benches = package::bench_targets()?;
-    if benches.is_empty() {
-        return Ok(Outcome::Skipped("no crate has a bench target".to_owned()));
-    }
-    // Through `cargo test`, criterion runs every bench function once and takes no samples.
-    let mut test = cargo(&["test", "--workspace", "--locked"]);
-    for name in benches {
-        test.args(["--bench", &name]);
-    }
-    check(&mut test)
-}
-
-fn run_tests(command: &mut Command, log: &mut TestLog) -> Result<Outcome> {
-    println!("$ {}", process::shown(command));
-    let all_passed = process::each_line(command, |line| {
-        if log.line(line) {
-            println!("{line}");
-        }
-    })?;
-    ensure!(all_passed, "tests fail: {}", process::shown(command));
-    Ok(Outcome::Passed)
-}
-
-fn package_stage(_: &mut TestLog) -> Result<Outcome> {
-    package::check_packages()?;
-    Ok(Outcome::Passed)
-}
-
-fn consumer(_: &mut TestLog) -> Result<Outcome> {
-    package::run_consumer()?;
-    Ok(Outcome::Passed)
-}
-
-fn first_command(_: &mut TestLog) -> Result<Outcome> {
-    let mut first = cargo(&FIRST_COMMAND);
-    println!("$ {}", process::shown(&first));
-    let stdout = process::stdout_of(&mut first)?;
-    print!("{stdout}");
-    ensure!(
-        says_verified(&stdout),
-        "no line of the answer says `verified yes`"
-    );
-    Ok(Outcome::Passed)
-}
-
-fn says_verified(answer: &str) -> bool {
-    answer.lines().any(|line| {
-        let words: Vec<&str> = line
-            .split([' ', '\t', ':'])
-            .filter(|word| !word.is_empty())
-            .collect();
-        words.windows(2).any(|pair| pair == ["verified", "yes"])
-    })
-}
-
-fn bench_test(log: &mut TestLog) -> Result<Outcome> {
-    let report = bench::test_all(&[])?;
-    log.skips.extend(report.skips);
-    if !report.failures.is_empty() {
-        bail!("{}", report.failures.join("; "));
-    }
-    Ok(Outcome::Passed)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use anyhow::bail;
 
-    #[test]
-    fn the_answer_has_to_say_so() {
-        assert!(says_verified("cover 14\nverified:   yes\n"));
-        assert!(!says_verified("verified no\nyes"));
-    }
+    use super::*;
 
     #[test]
     fn a_failing_stage_is_counted_and_a_skipped_one_named() {
@@ -381,12 +238,5 @@ mod tests {
         assert_eq!(chosen(&[]).unwrap().len(), STAGES.len());
         assert_eq!(chosen(&["doc".to_owned()]).unwrap()[0].name, "doc");
         assert!(chosen(&["docs".to_owned()]).is_err());
-    }
-
-    #[test]
-    fn the_readme_shows_the_first_command() {
-        let readme = Project::load().unwrap().text("README.md").to_owned();
-        assert!(readme.contains(&format!("cargo {}", FIRST_COMMAND.join(" "))));
-        assert!(readme.contains("cargo xtask ci"));
     }
 }

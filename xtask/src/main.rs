@@ -12,11 +12,13 @@
 
 mod answer;
 mod bench;
+mod bundle;
 mod ci;
 mod cursor;
 mod definition;
 mod host;
 mod json;
+mod kernels;
 mod package;
 mod process;
 mod project;
@@ -33,7 +35,7 @@ use anyhow::{Result, bail};
 use lexopt::prelude::*;
 
 /// Every command with its help line; `tidy` holds the documents to this list.
-pub(crate) const COMMANDS: [(&str, &str); 4] = [
+pub(crate) const COMMANDS: [(&str, &str); 6] = [
     (
         "ci",
         "run every check, cheapest first [--only STAGE]... [--list]",
@@ -43,8 +45,17 @@ pub(crate) const COMMANDS: [(&str, &str); 4] = [
         "check the rules that no compiler checks [--record: lower the ratchet]",
     ),
     (
+        "kernels",
+        "compile cuda/*.cu with nvcc and check them [--record] [--nvcc PATH]; --emulated: for the processor",
+    ),
+    (
         "bench",
-        "measure benches/*.toml and write bench-results/ [NAME...] [--list] [--test] [--host LABEL]",
+        "measure benches/*.toml and write bench-results/ [NAME...] [--list] [--test] [--host LABEL]; \
+         gpu [--results FOLDER]: the kernels on a GPU",
+    ),
+    (
+        "bundle",
+        "pack programs, kernels and a run script for a machine with a GPU and no Rust",
     ),
     (
         "repro",
@@ -79,7 +90,9 @@ fn dispatch(command: &str, args: lexopt::Parser) -> Result<ExitCode> {
     match command {
         "ci" => ci::run(args),
         "tidy" => tidy::run(args),
+        "kernels" => kernels::run(args),
         "bench" => bench::run(args),
+        "bundle" => bundle::run(args),
         "repro" => repro::run(args),
         other => bail!("no command {other:?}\n{}", usage()),
     }
@@ -88,7 +101,7 @@ fn dispatch(command: &str, args: lexopt::Parser) -> Result<ExitCode> {
 fn usage() -> String {
     let mut text = String::from("cargo xtask <command>\n");
     for (name, help) in COMMANDS {
-        text.push_str(&format!("  {name:<6} {help}\n"));
+        text.push_str(&format!("  {name:<7} {help}\n"));
     }
     text
 }

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::json::{self, Json};
 use crate::process::{self, cargo};
-use crate::project;
+use crate::project::{self, Project};
 
 /// The consumer's program: calls one function of every library crate.
 const CONSUMER_SOURCE: &str = include_str!("../consumer/main.rs");
@@ -84,6 +84,46 @@ pub(crate) fn bench_targets() -> Result<Vec<String>> {
         .into_iter()
         .flat_map(|package| package.benches)
         .collect())
+}
+
+/// Builds, and returns target name and path of every executable that this made.
+pub(crate) fn executables(command: &mut Command) -> Result<Vec<(String, PathBuf)>> {
+    println!("$ {}", process::shown(command));
+    let messages =
+        process::stdout_of(command.args(["--message-format", "json-render-diagnostics"]))?;
+    executables_of(&messages)
+}
+
+fn executables_of(messages: &str) -> Result<Vec<(String, PathBuf)>> {
+    let mut executables = Vec::new();
+    for line in messages.lines().filter(|line| line.starts_with('{')) {
+        let message = json::parse(line).context("a message of cargo")?;
+        let name = message.get("target").and_then(|target| target.get("name"));
+        let built = message.get("executable").and_then(Json::as_str);
+        if let (Some(built), Some(name)) = (built, name.and_then(Json::as_str)) {
+            executables.push((name.to_owned(), PathBuf::from(built)));
+        }
+    }
+    ensure!(!executables.is_empty(), "cargo built no executable");
+    Ok(executables)
+}
+
+/// The packages with `text` in a unit test.
+pub(crate) fn with_test_containing(text: &str, project: &Project) -> Vec<String> {
+    let mut packages: Vec<String> = Vec::new();
+    for (path, source) in project.with_extension("rs") {
+        let Some((noun, file)) = path
+            .strip_prefix("crates/")
+            .and_then(|path| path.split_once("/src/"))
+        else {
+            continue;
+        };
+        let package = format!("shardgraph-{noun}");
+        if file.contains("tests") && source.contains(text) && !packages.contains(&package) {
+            packages.push(package);
+        }
+    }
+    packages
 }
 
 /// Packages every published crate and checks that each compiles from its package, alone with its dependencies.
@@ -225,6 +265,33 @@ mod tests {
         };
         assert_eq!(packages, [expected]);
         assert!(packages_of(&Json::Null).is_err());
+    }
+
+    #[test]
+    fn executables_are_read_from_messages() {
+        let messages = "   Compiling a\n{\"reason\": \"compiler-artifact\", \"target\": {\"name\": \"a_b\"}, \
+            \"executable\": \"/t/a_b-1\"}\n{\"target\": {\"name\": \"c\"}, \"executable\": null}\n";
+        let found = executables_of(messages).unwrap();
+        assert_eq!(found, [("a_b".to_owned(), PathBuf::from("/t/a_b-1"))]);
+        assert!(executables_of("").is_err());
+        assert!(executables_of("{\"a\": }").is_err());
+    }
+
+    #[test]
+    fn packages_are_found_by_their_tests() {
+        let owned = |(path, text): (&str, &str)| (path.to_owned(), text.to_owned());
+        let files = [
+            ("crates/a/src/tests/mod.rs", "Device::Cuda(0)"),
+            ("crates/a/src/tests/ops.rs", "Device::Cuda(1)"),
+            ("crates/b/src/lib.rs", "Device::Cuda(0)"),
+            ("crates/c/src/tests.rs", "Device::host()"),
+            ("crates/d/src/x/tests.rs", "Device::Cuda(0)"),
+        ];
+        let project = Project {
+            files: files.map(owned).into(),
+        };
+        let found = with_test_containing("Device::Cuda", &project);
+        assert_eq!(found, ["shardgraph-a", "shardgraph-d"]);
     }
 
     #[test]

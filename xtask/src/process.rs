@@ -4,8 +4,9 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -82,6 +83,49 @@ pub(crate) fn each_line(command: &mut Command, mut line: impl FnMut(&str)) -> Re
         line(&String::from_utf8_lossy(&bytes?));
     }
     Ok(child.wait()?.success())
+}
+
+/// How a program with a time limit ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    InTime(ExitStatus),
+    Killed,
+}
+
+/// As [`each_line`], but the program is killed when `seconds` have passed.
+pub(crate) fn each_line_within(
+    command: &mut Command,
+    seconds: f64,
+    mut line: impl FnMut(&str),
+) -> Result<Ended> {
+    let watch = Stopwatch::start();
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start {}", shown(command)))?;
+    let stdout = child.stdout.take().context("no standard output")?;
+    let (sender, lines) = mpsc::channel();
+    // Not joined: a grandchild that survives its parent could hold the pipe open for ever.
+    std::thread::spawn(move || {
+        let lines = BufReader::new(stdout).split(b'\n').map_while(Result::ok);
+        for bytes in lines {
+            if sender.send(bytes).is_err() {
+                return;
+            }
+        }
+    });
+    loop {
+        let left = Duration::from_secs_f64((seconds - watch.seconds()).max(0.0));
+        match lines.recv_timeout(left) {
+            Ok(bytes) => line(&String::from_utf8_lossy(&bytes)),
+            Err(RecvTimeoutError::Disconnected) => return Ok(Ended::InTime(child.wait()?)),
+            Err(RecvTimeoutError::Timeout) => {
+                child.kill()?;
+                child.wait()?;
+                return Ok(Ended::Killed);
+            }
+        }
+    }
 }
 
 /// The command as one would type it.
@@ -246,6 +290,18 @@ mod tests {
         );
         assert_eq!(lines, ["a", "b"]);
         assert!(!each_line(&mut shell("exit 1"), |_| ()).unwrap());
+    }
+
+    #[test]
+    fn a_program_that_takes_too_long_is_killed() {
+        let mut lines = Vec::new();
+        let ended = each_line_within(&mut shell("echo a; exec sleep 600"), 1.0, |line| {
+            lines.push(line.to_owned());
+        });
+        assert!(matches!(ended.unwrap(), Ended::Killed));
+        assert_eq!(lines, ["a"]);
+        let ended = each_line_within(&mut shell("echo b; exit 3"), 600.0, |_| ()).unwrap();
+        assert!(matches!(ended, Ended::InTime(status) if status.code() == Some(3)));
     }
 
     #[test]

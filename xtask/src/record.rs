@@ -42,12 +42,17 @@ pub(crate) struct Record {
 }
 
 impl Record {
+    /// Of this machine and this checkout.
     pub(crate) fn new(host_label: Option<&str>, command: String) -> Result<Record> {
+        Record::of(Host::here(host_label), Revision::here(), command)
+    }
+
+    pub(crate) fn of(host: Host, revision: Revision, command: String) -> Result<Record> {
         Ok(Record {
             date: host::today()?,
-            host: Host::here(host_label),
+            host,
             device: "host".to_owned(),
-            revision: Revision::here(),
+            revision,
             command,
             samples: Vec::new(),
             report: String::new(),

@@ -14,7 +14,8 @@ use crate::toml;
 
 const TABLE_FILE: &str = "cuda/kernels.toml";
 
-/// Table and symbols agree, and names end in the direction.
+/// Table and symbols agree, and names are snake_case: `<op>_fwd` and `<op>_bwd` for an op that is differentiated, plain
+/// words for others (`adam_step`).
 pub(crate) fn names(project: &Project) -> Result<Vec<Finding>> {
     let listed = listed(project)?;
     let defined = defined(project);
@@ -23,9 +24,9 @@ pub(crate) fn names(project: &Project) -> Result<Vec<Finding>> {
         if listed.get(kernel) != Some(file) {
             findings.push(format!("{TABLE_FILE}:1: add `{kernel} = \"{file}\"`"));
         }
-        if !kernel.ends_with("_fwd") && !kernel.ends_with("_bwd") {
+        if !is_snake_case(kernel) {
             findings.push(format!(
-                "cuda/{file}:1: `{kernel}`: a kernel's name ends in _fwd or _bwd"
+                "cuda/{file}:1: `{kernel}`: a kernel's name is snake_case, with _fwd or _bwd where an op has both"
             ));
         }
     }
@@ -38,6 +39,14 @@ pub(crate) fn names(project: &Project) -> Result<Vec<Finding>> {
         ));
     }
     Ok(findings)
+}
+
+fn is_snake_case(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name
+            .split('_')
+            .all(|word| !word.is_empty() && word.chars().all(is_plain))
 }
 
 fn listed(project: &Project) -> Result<BTreeMap<String, String>> {
@@ -109,11 +118,17 @@ mod tests {
     }
 
     #[test]
-    fn a_name_without_direction_is_found() {
-        let project = planted(&[
-            ("cuda/a.cu", "__global__ void a(int n) {}"),
-            (TABLE_FILE, "[kernels]\na = \"a.cu\""),
-        ]);
-        assert_eq!(names(&project).unwrap().len(), 1);
+    fn names_are_snake_case() {
+        let with_name = |name: &str| {
+            let source = format!("__global__ void {name}(int n) {{}}");
+            let table = format!("[kernels]\n{name} = \"a.cu\"");
+            names(&planted(&[("cuda/a.cu", &source), (TABLE_FILE, &table)])).unwrap()
+        };
+        for good in ["adam_step", "spmm_k32_fwd", "argmax"] {
+            assert!(with_name(good).is_empty(), "{good}");
+        }
+        for bad in ["adamStep", "Adam", "adam__step", "_adam", "adam_", "2d"] {
+            assert_eq!(with_name(bad).len(), 1, "{bad}");
+        }
     }
 }

@@ -6,10 +6,11 @@ use super::Finding;
 use crate::toml::{Table, Value};
 
 /// Which crate may use which: the design's table, row by row. `*` is every library crate.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("graph", &[]),
     ("device", &[]),
     ("collectives", &[]),
+    ("cuemu", &[]),
     ("costgraph", &[]),
     ("brkga", &[]),
     ("shard", &["graph"]),

@@ -1,0 +1,98 @@
+//! The stages that run the tests of the kernels with the kernels compiled for the processor by a checking compiler.
+
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+
+use super::Outcome;
+use crate::kernels::emulated;
+use crate::package;
+use crate::process::{self, cargo};
+use crate::project::Project;
+use crate::test_log::TestLog;
+
+/// What in a test's source opens the emulated device.
+const OPENS_THE_EMULATOR: &str = "shardgraph_cuemu::library";
+
+/// The kernels under AddressSanitizer and UndefinedBehaviorSanitizer, which make them about five times as slow.
+pub(super) fn address(log: &mut TestLog) -> Result<Outcome> {
+    check_with("address", 24, log)
+}
+
+/// The kernels with every access compared with all others.
+pub(super) fn race(log: &mut TestLog) -> Result<Outcome> {
+    check_with("race", 4, log)
+}
+
+/// Runs the tests that open the emulator with the library of one build, with so many cases of each property.
+fn check_with(build: &str, n_cases: u32, log: &mut TestLog) -> Result<Outcome> {
+    let environment = match emulated::compile(build)? {
+        Ok(environment) => environment,
+        Err(why) => return Ok(Outcome::Skipped(why)),
+    };
+    let mut tests = cargo(&["test", "--no-run", "--locked", "--lib"]);
+    for package in package::with_test_containing(OPENS_THE_EMULATOR, &Project::load()?) {
+        tests.args(["--package", &package]);
+    }
+    for (_, program) in package::executables(&mut tests)? {
+        // Of the test program alone: cargo under a sanitizer takes minutes.
+        let mut test = process::command(program);
+        test.arg("--show-output").envs(environment.clone());
+        test.env("PROPTEST_CASES", n_cases.to_string());
+        run_tests(&mut test, log)?;
+    }
+    Ok(Outcome::Passed)
+}
+
+/// Here a test that skips the emulator is a failure; that it skips a GPU has been counted by the stage `test`.
+fn run_tests(test: &mut Command, log: &mut TestLog) -> Result<()> {
+    println!("$ {}", process::shown(test));
+    let mut own = TestLog::default();
+    let all_passed = process::each_line(test, |line| {
+        if own.line(line) {
+            println!("{line}");
+        }
+    })?;
+    log.n_passed += own.n_passed;
+    log.n_failed += own.n_failed;
+    ensure!(all_passed, "tests fail: {}", process::shown(test));
+    let skip = own.skips.iter().find(|skip| skip.contains("`emulated`"));
+    ensure!(
+        skip.is_none(),
+        "the emulator was skipped: {}",
+        skip.map_or("", String::as_str)
+    );
+    ensure!(own.n_passed > 0, "no test ran: {}", process::shown(test));
+    Ok(())
+}
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log_of(script: &str) -> Result<TestLog> {
+        let mut log = TestLog::default();
+        let mut shell = process::command("/bin/sh");
+        run_tests(shell.args(["-c", script]), &mut log)?;
+        Ok(log)
+    }
+
+    #[test]
+    fn the_emulator_must_not_be_skipped() {
+        let passed = "echo 'test result: ok. 3 passed; 0 failed; 0 ignored;'";
+        let log = log_of(&format!(
+            "echo 'SKIPPED: x: device `cuda` is not'; {passed}"
+        ))
+        .unwrap();
+        assert!(log.n_passed == 3 && log.skips.is_empty());
+        assert!(
+            log_of(&format!(
+                "echo 'SKIPPED: x: device `emulated` is not'; {passed}"
+            ))
+            .is_err()
+        );
+        assert!(log_of(&format!("{passed}; exit 1")).is_err());
+        assert!(log_of("echo 'test result: ok. 0 passed; 0 failed; 0 ignored;'").is_err());
+    }
+}

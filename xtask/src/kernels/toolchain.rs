@@ -1,0 +1,236 @@
+//! Finds nvcc: the one that is asked for, `CUDA_HOME`, `PATH`, or five wheels of PyPI that are unpacked below `target/`.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use super::lock;
+use crate::process;
+use crate::project;
+
+/// The release that the kernels are compiled with: its PTX runs on drivers from 580 on.
+const RELEASE: &str = "13.0";
+
+/// The wheels of that release. nvcc's own requirements would bring in newer compilers, whose PTX this ptxas refuses; so
+/// each is pinned and `--no-deps` given.
+const WHEELS: [&str; 5] = [
+    "nvidia-cuda-nvcc==13.0.88",
+    "nvidia-nvvm==13.0.88",
+    "nvidia-cuda-crt==13.0.88",
+    "nvidia-cuda-runtime==13.0.96",
+    "nvidia-cuda-cccl==13.0.85",
+];
+
+/// The folder of the unpacked wheels; another choice of wheels takes another name.
+const WHEELS_FOLDER: &str = "cuda-13.0.88";
+
+/// A compiler that runs.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Toolchain {
+    pub(crate) nvcc: PathBuf,
+    /// `13.0.88`.
+    pub(crate) version: String,
+}
+
+/// What looking for it gave.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Search {
+    Found(Toolchain),
+    Absent(String),
+}
+
+/// Looks for nvcc and installs the wheels if there is none.
+///
+/// # Errors
+/// `wanted` does not run, or the folder for the wheels cannot be written.
+pub(crate) fn find(wanted: Option<&Path>) -> Result<Search> {
+    if let Some(nvcc) = wanted {
+        // Commands run in the workspace root, the path is meant from here.
+        let nvcc = std::path::absolute(nvcc)?;
+        let version = version(&nvcc).with_context(|| format!("--nvcc {}", nvcc.display()))?;
+        return Ok(Search::Found(Toolchain { nvcc, version }));
+    }
+    if !runs("g++", &["--version"]) {
+        let why = "nvcc needs the host compiler g++, which is not on PATH";
+        return Ok(Search::Absent(why.to_owned()));
+    }
+    let home = std::env::var_os("CUDA_HOME");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if let Some(found) = first_of_release(&candidates(home.as_deref(), &path)) {
+        return Ok(Search::Found(found));
+    }
+    from_wheels(&project::root().join("target/cuda-toolchain"))
+}
+
+/// Where an installed nvcc may be.
+fn candidates(home: Option<&OsStr>, path: &OsStr) -> Vec<PathBuf> {
+    let home = home.map(|home| Path::new(home).join("bin"));
+    let folders = home.into_iter().chain(std::env::split_paths(path));
+    let name = format!("nvcc{}", std::env::consts::EXE_SUFFIX);
+    let candidates = folders.map(|folder| folder.join(&name));
+    candidates.filter(|nvcc| nvcc.is_file()).collect()
+}
+
+/// The first that is of the right release; the others are named.
+fn first_of_release(candidates: &[PathBuf]) -> Option<Toolchain> {
+    for nvcc in candidates {
+        match version(nvcc) {
+            Ok(version) if is_of_release(&version) => {
+                let nvcc = nvcc.clone();
+                return Some(Toolchain { nvcc, version });
+            }
+            Ok(version) => println!(
+                "kernels: passed over {}: it is {version}, not {RELEASE} (--nvcc PATH takes it all the same)",
+                nvcc.display()
+            ),
+            Err(error) => println!("kernels: passed over {}: {error:#}", nvcc.display()),
+        }
+    }
+    None
+}
+
+fn is_of_release(version: &str) -> bool {
+    version
+        .strip_prefix(RELEASE)
+        .is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// What `nvcc --version` says after `V`.
+fn version(nvcc: &Path) -> Result<String> {
+    let text = process::stdout_of(process::command(nvcc).arg("--version"))?;
+    let word = text.split_whitespace().find_map(|word| {
+        let version = word.strip_prefix('V')?;
+        version
+            .starts_with(|c: char| c.is_ascii_digit())
+            .then_some(version)
+    });
+    Ok(word
+        .context("`nvcc --version` names no version")?
+        .to_owned())
+}
+
+fn runs(program: &str, args: &[&str]) -> bool {
+    let output = process::command(program).args(args).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+/// The compiler of the wheels, which are installed below `folder` once.
+fn from_wheels(folder: &Path) -> Result<Search> {
+    let _lock = lock(folder)?;
+    let installed = folder.join(WHEELS_FOLDER);
+    let nvcc = installed.join("nvidia/cu13/bin/nvcc");
+    if !nvcc.exists() {
+        // Below another name until it is whole: a killed installation must not look like a finished one.
+        let partial = folder.join("partial");
+        if let Err(error) = install(&partial) {
+            let why = format!(
+                "no nvcc {RELEASE} in CUDA_HOME or on PATH, and pip gave no wheels: {error:#}"
+            );
+            return Ok(Search::Absent(why));
+        }
+        fs::rename(&partial, &installed).with_context(|| installed.display().to_string())?;
+    }
+    let version = version(&nvcc)?;
+    ensure!(
+        is_of_release(&version),
+        "{} is {version}: delete {}",
+        nvcc.display(),
+        installed.display()
+    );
+    Ok(Search::Found(Toolchain { nvcc, version }))
+}
+
+fn install(target: &Path) -> Result<()> {
+    let Some(python) = ["python3", "python"]
+        .into_iter()
+        .find(|python| runs(python, &["-m", "pip", "--version"]))
+    else {
+        bail!("there is no python3 with pip");
+    };
+    if target.exists() {
+        fs::remove_dir_all(target)?;
+    }
+    let mut pip = process::command(python);
+    pip.args([
+        "-m",
+        "pip",
+        "install",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+    ]);
+    pip.args(["--quiet", "--no-input", "--disable-pip-version-check"]);
+    pip.args(["--retries", "1", "--timeout", "20", "--target"]);
+    pip.arg(target).args(WHEELS);
+    println!("$ {}", process::shown(&pip));
+    last_words(&mut pip)
+}
+
+/// Runs to the end; the error is the last line of standard error.
+fn last_words(command: &mut Command) -> Result<()> {
+    let output = command
+        .output()
+        .with_context(|| format!("cannot start {}", process::shown(command)))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    let last = text.lines().rfind(|line| line.starts_with("ERROR"));
+    let last = last.or_else(|| text.lines().last());
+    bail!("{}", last.unwrap_or("it says nothing"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_release_decides() {
+        assert!(is_of_release("13.0.88") && is_of_release("13.0.48"));
+        assert!(!is_of_release("13.1.0") && !is_of_release("12.13.0") && !is_of_release("13.01.1"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn other_releases_are_passed_over() {
+        use super::super::compile::tests::{fresh_folder, script};
+
+        let folder = fresh_folder("toolchain");
+        let says = |version: &str| format!("echo 'Cuda compilation tools, release x, V{version}'");
+        let old = script(&folder.join("old/bin"), "nvcc", &says("12.8.93"));
+        let broken = script(&folder.join("broken"), "nvcc", "exit 1");
+        let mute = script(&folder.join("mute"), "nvcc", "echo Version");
+        let good = script(&folder.join("good"), "nvcc", &says("13.0.48"));
+        let path = ["empty", "broken", "mute", "good"].map(|name| folder.join(name));
+        let path = std::env::join_paths(path).unwrap();
+        let found = candidates(Some(folder.join("old").as_os_str()), &path);
+        assert_eq!(found, [old.clone(), broken, mute, good.clone()]);
+        let toolchain = first_of_release(&found).unwrap();
+        assert_eq!(
+            (toolchain.nvcc, toolchain.version.as_str()),
+            (good, "13.0.48")
+        );
+        assert_eq!(first_of_release(&found[..3]), None);
+
+        let Search::Found(asked_for) = find(Some(&old)).unwrap() else {
+            panic!("asked for and not taken");
+        };
+        assert_eq!(asked_for.version, "12.8.93");
+        assert!(find(Some(&folder.join("broken/nvcc"))).is_err());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_failing_installer_gives_its_reason() {
+        let mut pip = process::command("sh");
+        pip.args(["-c", "echo 'ERROR: no network' >&2; echo hint >&2; exit 1"]);
+        assert_eq!(
+            last_words(&mut pip).unwrap_err().to_string(),
+            "ERROR: no network"
+        );
+    }
+}
