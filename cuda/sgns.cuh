@@ -80,7 +80,8 @@ __device__ inline Edge edge_of(const Job &job, unsigned long long i) {
         index = draw(job.edge_alias, static_cast<unsigned>(job.n_edges),
                      philox(job.seed, job.first_sample + i, 0, EDGE));
     else
-        index = (job.first_edge + i) % job.n_edges;
+        index = job.first_edge + i;
+    if (index >= job.n_edges) index %= job.n_edges; // rare, and a 64-bit remainder costs a hundred instructions
     const uint2 pair = reinterpret_cast<const uint2 *>(job.edges)[index];
     return job.reversed ? Edge{pair.y, pair.x} : Edge{pair.x, pair.y};
 }
@@ -88,7 +89,8 @@ __device__ inline Edge edge_of(const Job &job, unsigned long long i) {
 // Target number `slot` of sample i: 0 is the edge's own, the others are negatives.
 __device__ inline unsigned target_of(const Job &job, unsigned long long i, unsigned slot, unsigned positive) {
     if (slot == 0) return positive;
-    const unsigned long long group = (job.first_sample + i) / job.group;
+    const unsigned long long sample = job.first_sample + i;
+    const unsigned long long group = job.group == 1 ? sample : sample / job.group;
     return draw(job.negatives, job.n_targets, philox(job.seed, group, slot - 1, NEGATIVE));
 }
 

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::host::Revision;
-use crate::kernels::{self, Built};
+use crate::kernels::{self, Built, emulated};
 use crate::process::{self, cargo};
 use crate::project::{self, Project};
 use crate::{bench, package};
@@ -51,6 +51,8 @@ pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
         put(&program, &folder)?;
         check_kernels(&folder.join(&program.name), n_binaries)?;
     }
+    // The tests open it beside the GPU; the one that they were built with stays here.
+    emulated::put_into(&folder)?;
     fs::write(folder.join("run.sh"), RUN_SCRIPT)?;
     fs::write(
         folder.join("revision.txt"),
@@ -177,7 +179,10 @@ mod tests {
             fs::write(bundle.0.join("run.sh"), RUN_SCRIPT).unwrap();
             fs::write(bundle.0.join("revision.txt"), "revision abc\ndirty false\n").unwrap();
             bundle.plant("shardgraph", "echo verified yes");
-            bundle.plant("tests/one", "echo \"$@\"; echo METRIC:a/b:1:s");
+            bundle.plant(
+                "tests/one",
+                "echo \"$@ ${SHARDGRAPH_EMULATED_LIBRARY##*/}\"; echo METRIC:a/b:1:s",
+            );
             bundle.plant("bench-gpu", "echo INFO:device:x; echo METRIC:c/d:2:s");
             bundle
         }
@@ -236,6 +241,11 @@ mod tests {
         let summary = bundle.text("summary.txt");
         assert!(summary.contains("passed: test-one\n") && summary.contains("passed: bench-gpu\n"));
         assert!(summary.contains("SKIPPED: memcheck: no compute-sanitizer\n"));
+        let log = bundle.text("test-one.log");
+        assert!(
+            log.starts_with("--show-output libshardgraph_emulated.so\n"),
+            "{log}"
+        );
         let host = bundle.text("host.txt");
         assert!(host.starts_with("revision abc\n") && host.contains("\nmemory_kib "));
         assert_eq!(bundle.run(&["bench"]), Some(0));

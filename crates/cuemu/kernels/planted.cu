@@ -40,6 +40,24 @@ extern "C" __global__ void waits_for_a_later_block(unsigned* flag) {
     }
 }
 
+// A wrong program that is stopped while every thread has an array on its stack, and a right one with another.
+extern "C" __global__ void stopped_with_arrays(unsigned* out) {
+    unsigned own[5] = {};
+    own[out[0] % 5] = threadIdx.x;
+    if (threadIdx.x != 5) __syncwarp();
+    __syncthreads();
+    out[threadIdx.x] = own[out[0] % 5];
+}
+extern "C" __global__ void runs_with_arrays(unsigned* out) {
+    unsigned own[40];
+    for (unsigned i = 0; i < 40; ++i) own[i] = out[0] + i;
+    __syncthreads();
+    unsigned sum = 0;
+    for (unsigned i = 0; i < 40; ++i) sum += own[(i + threadIdx.x) % 40];
+    __syncthreads();
+    out[threadIdx.x] = sum;
+}
+
 // Wrong programs of memory.
 
 extern "C" __global__ void unwritten_local(float* out) {
@@ -60,6 +78,10 @@ extern "C" __global__ void __launch_bounds__(256) no_first_barrier(const float* 
 extern "C" __global__ void global_overrun(const float* x, unsigned n, float* out) {
     const unsigned i = threadIdx.x;
     if (i <= n) out[i] = x[i]; // wants i < n
+}
+extern "C" __global__ void straddling_load(const float* x, unsigned n, float* out) {
+    const unsigned long long last = reinterpret_cast<const unsigned long long*>(x)[n / 2]; // n is odd
+    out[threadIdx.x] = static_cast<float>(last);
 }
 extern "C" __global__ void shared_overrun(unsigned index, float* out) {
     __shared__ float first[32];
@@ -127,6 +149,13 @@ extern "C" __global__ void neighbour_by_syncwarp(unsigned* out) {
     values[threadIdx.x] = threadIdx.x;
     __syncwarp();
     out[threadIdx.x] = values[threadIdx.x ^ 1];
+}
+extern "C" __global__ void syncwarp_once(unsigned* out) {
+    __shared__ unsigned values[32];
+    values[threadIdx.x] = threadIdx.x;
+    __syncwarp();
+    out[threadIdx.x] = values[threadIdx.x ^ 1];
+    values[threadIdx.x] = 0; // the neighbour may not have read yet
 }
 extern "C" __global__ void syncwarp_of_others(unsigned* out) {
     __shared__ unsigned values[32];

@@ -111,7 +111,7 @@ pub fn compile(job: &Job, compiler: &[String]) -> Result<Vec<String>, Error> {
     for source in kernel_files(job)? {
         units.push(kernel_unit(job, &source)?);
     }
-    units.push(own_unit(job, "cuemu.cpp"));
+    units.extend(["cuemu.cpp", "launch.cpp"].map(|name| own_unit(job, name)));
     if job.build == Build::Race {
         units.push(own_unit(job, "race.cpp"));
     }

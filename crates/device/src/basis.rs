@@ -271,11 +271,8 @@ impl Relational {
     /// A step of gradient descent on the bases in place, in the pass that computes their gradient, which is never
     /// stored; the coefficients' gradient is that of [`Relational::basis_pairs_grad`].
     ///
-    /// # Shapes
     /// # Errors
-    /// # Complexity
-    /// # Determinism
-    /// As [`Relational::basis_pairs_grad`].
+    /// As [`Relational::basis_pairs_grad`], whose shapes, work and determinism it shares.
     pub fn basis_pairs_step(
         &self,
         (shape, descent): (BasisShape, Descent),

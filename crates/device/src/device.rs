@@ -7,9 +7,7 @@ use std::str::FromStr;
 use crate::gpu::Gpu;
 use crate::host::Host;
 use crate::memory::{on_host, on_host_mut};
-use crate::{
-    Adam, Binary, Buffer, Copy2d, Error, ErrorKind, Loss, MatMul, Rows, Scalar,
-};
+use crate::{Adam, Binary, Buffer, Copy2d, Error, ErrorKind, Loss, MatMul, Rows, Scalar};
 
 /// The kinds of device that the project knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

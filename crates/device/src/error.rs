@@ -131,53 +131,59 @@ impl From<ErrorKind> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.kind {
-            ErrorKind::UnknownDevice(name) => write!(
-                f,
-                "unknown device `{name}`: expected host, emulated, cuda, cuda:N or auto"
-            ),
-            ErrorKind::Unavailable { device, why } => {
-                write!(f, "device `{device}` is not available: {why}")
+        f.write_str(&self.kind.message())
+    }
+}
+
+impl ErrorKind {
+    fn message(&self) -> String {
+        match self {
+            Self::UnknownDevice(name) => {
+                format!("unknown device `{name}`: expected host, emulated, cuda, cuda:N or auto")
             }
-            ErrorKind::Length {
+            Self::Unavailable { device, why } => {
+                format!("device `{device}` is not available: {why}")
+            }
+            Self::Length {
                 op,
                 operand,
                 wanted,
                 given,
-            } => write!(
-                f,
-                "{op}: operand `{operand}` has {given} elements, {wanted} are needed"
-            ),
-            ErrorKind::Index { op, index, n_rows } => {
-                write!(f, "{op}: row {index} is outside a table of {n_rows} rows")
+            } => format!("{op}: operand `{operand}` has {given} elements, {wanted} are needed"),
+            Self::Index { op, index, n_rows } => {
+                format!("{op}: row {index} is outside a table of {n_rows} rows")
             }
-            ErrorKind::Invalid { op, why } => write!(f, "{op}: {why}"),
-            ErrorKind::OutOfMemory {
+            Self::Invalid { op, why } => format!("{op}: {why}"),
+            other => other.message_of_device(),
+        }
+    }
+
+    /// What a device or its driver said no to.
+    fn message_of_device(&self) -> String {
+        match self {
+            Self::OutOfMemory {
                 device,
                 wanted,
                 free,
-            } => write!(
-                f,
+            } => format!(
                 "device `{device}` has no room for {wanted} more bytes ({free} are free): use a smaller batch, or host"
             ),
-            ErrorKind::OtherDevice { op, device } => {
-                write!(
-                    f,
-                    "{op}: a buffer does not belong to device `{device}`: download and upload it first"
-                )
-            }
-            ErrorKind::Arguments {
+            Self::OtherDevice { op, device } => format!(
+                "{op}: a buffer does not belong to device `{device}`: download and upload it first"
+            ),
+            Self::Arguments {
                 kernel,
                 wanted,
                 given,
-            } => write!(f, "kernel `{kernel}` takes ({wanted}), was given ({given})"),
-            ErrorKind::Unsupported { op, device } => {
-                write!(f, "device `{device}` does not have `{op}`: use host")
+            } => format!("kernel `{kernel}` takes ({wanted}), was given ({given})"),
+            Self::Unsupported { op, device } => {
+                format!("device `{device}` does not have `{op}`: use host")
             }
-            ErrorKind::Timeout { device, seconds } => {
-                write!(f, "device `{device}` did not finish within {seconds} s")
+            Self::Timeout { device, seconds } => {
+                format!("device `{device}` did not finish within {seconds} s")
             }
-            ErrorKind::Driver { call, text } => write!(f, "{call}: {text}"),
+            Self::Driver { call, text } => format!("{call}: {text}"),
+            other => format!("{other:?}"),
         }
     }
 }

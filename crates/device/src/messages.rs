@@ -209,9 +209,7 @@ impl EdgeGraph {
     /// # Shapes
     /// `out` and `winners` `[n_nodes, width]`.
     /// # Errors
-    /// # Complexity
-    /// # Determinism
-    /// As [`EdgeGraph::reduce`].
+    /// As [`EdgeGraph::reduce`], whose work and determinism it shares.
     pub fn maximum(
         &self,
         direction: Direction,
@@ -265,10 +263,8 @@ impl EdgeGraph {
 
     /// The gradient of a reduction by [`Message::neighbour`].
     ///
-    /// # Shapes
     /// # Errors
-    /// # Determinism
-    /// As [`EdgeGraph::own_grad`].
+    /// As [`EdgeGraph::own_grad`], whose shapes and determinism it shares.
     pub fn neighbour_grad(
         &self,
         upstream: &Upstream<'_>,
@@ -286,8 +282,7 @@ impl EdgeGraph {
     /// # Shapes
     /// `grad [n_edges, width]`.
     /// # Errors
-    /// # Determinism
-    /// As [`EdgeGraph::own_grad`].
+    /// As [`EdgeGraph::own_grad`], whose determinism it shares.
     pub fn edge_grad(
         &self,
         upstream: &Upstream<'_>,

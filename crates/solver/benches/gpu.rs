@@ -200,51 +200,49 @@ impl Bench {
 
 /// States in which every second, third, ... node has left the graph (in the first state none has), on one rank.
 fn states(graph: &Graph, shard: &RowShard, n_states: usize) -> Outcome<StateBatch> {
-    let n_nodes = graph.n_nodes() as usize;
-    let is_kept =
-        |node: u32, state: usize| state == 0 || !(node as usize).is_multiple_of(state + 1);
     let group = Group {
         partition: Partition::by_rows(graph.n_nodes(), 1),
         n_states,
     };
     let layout = Arc::new(BatchLayout::new(vec![group], 0));
-    let degree = |node: u32, state: usize| match is_kept(node, state) {
-        true => graph
-            .neighbors(node)
-            .iter()
-            .filter(|&&u| is_kept(u, state))
-            .count(),
-        false => 0,
-    };
-    let rows = (0..graph.n_nodes()).flat_map(|node| (0..n_states).map(move |state| (node, state)));
-    let degrees: Vec<f32> = rows
-        .clone()
-        .map(|(v, b)| degree(v, b) as f32 / n_nodes as f32)
+    let scale = 1.0 / graph.n_nodes() as f32;
+    let keep: Vec<f32> = rows(graph, n_states)
+        .map(|(node, state)| f32::from(u8::from(is_kept(node, state))))
         .collect();
-    let neighbor_degree = rows.clone().map(|(v, b)| {
-        let kept = graph.neighbors(v).iter().filter(|&&u| is_kept(u, b));
-        let sum: f32 = kept.map(|&u| degrees[u as usize * n_states + b]).sum();
-        if is_kept(v, b) {
-            sum / n_nodes as f32
-        } else {
-            0.0
-        }
-    });
-    let keep: Vec<f32> = rows
-        .clone()
-        .map(|(v, b)| f32::from(u8::from(is_kept(v, b))))
-        .collect();
-    let scale = vec![1.0 / n_nodes as f32; n_states];
+    let degrees = neighbor_sums(graph, n_states, &keep, scale);
+    let neighbor_degree = neighbor_sums(graph, n_states, &degrees, scale);
     Ok(StateBatch {
         layout: Arc::clone(&layout),
         node: keep.iter().map(|keep| 1.0 - keep).collect(),
-        neighbor_degree: neighbor_degree.collect(),
+        neighbor_degree,
         edge: degrees.iter().flat_map(|&degree| [degree, 0.0]).collect(),
         propagation: Some(Arc::new(Propagation::new(
             layout,
             vec![shard.clone()],
             vec![keep],
-            scale,
+            vec![scale; n_states],
         )?)),
     })
+}
+
+fn is_kept(node: u32, state: usize) -> bool {
+    state == 0 || !(node as usize).is_multiple_of(state + 1)
+}
+
+fn rows(graph: &Graph, n_states: usize) -> impl Iterator<Item = (u32, usize)> {
+    (0..graph.n_nodes()).flat_map(move |node| (0..n_states).map(move |state| (node, state)))
+}
+
+/// For each node that is kept the scaled sum over its kept neighbours, for the others 0.
+fn neighbor_sums(graph: &Graph, n_states: usize, values: &[f32], scale: f32) -> Vec<f32> {
+    let sum = |(node, state): (u32, usize)| {
+        let kept = graph.neighbors(node).iter().filter(|&&u| is_kept(u, state));
+        let sum: f32 = kept.map(|&u| values[u as usize * n_states + state]).sum();
+        if is_kept(node, state) {
+            scale * sum
+        } else {
+            0.0
+        }
+    };
+    rows(graph, n_states).map(sum).collect()
 }

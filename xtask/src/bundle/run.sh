@@ -68,6 +68,8 @@ trap 'rm -rf "$links"' EXIT
 find_libraries
 LD_LIBRARY_PATH=$links$found${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
+SHARDGRAPH_EMULATED_LIBRARY=$here/libshardgraph_emulated.so
+export SHARDGRAPH_EMULATED_LIBRARY
 
 # Of /proc only lines are taken that name no person and no program.
 describe() {

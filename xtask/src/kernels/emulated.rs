@@ -1,7 +1,7 @@
 //! The same kernels for the processor: builds of the emulator's crate.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -20,17 +20,21 @@ type Variables = Vec<(String, String)>;
 
 /// Builds the emulator and puts it beside the built programs.
 pub(crate) fn put_beside_the_programs() -> Result<()> {
+    for profile in ["debug", "release"] {
+        put_into(&project::target().join(profile))?;
+    }
+    Ok(())
+}
+
+/// Builds the emulator and copies it into `folder`.
+pub(crate) fn put_into(folder: &Path) -> Result<()> {
     if let Err(why) = compile("plain")? {
         bail!("{why}");
     }
-    let library = library("plain");
-    for profile in ["debug", "release"] {
-        let folder = project::target().join(profile);
-        fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-        let beside = folder.join(EMULATOR_FILE);
-        fs::copy(&library, &beside).with_context(|| beside.display().to_string())?;
-        println!("kernels: {}", beside.display());
-    }
+    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let beside = folder.join(EMULATOR_FILE);
+    fs::copy(library("plain"), &beside).with_context(|| beside.display().to_string())?;
+    println!("kernels: {}", beside.display());
     Ok(())
 }
 

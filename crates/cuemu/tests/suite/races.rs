@@ -102,6 +102,8 @@ fn only_syncwarp_orders_lanes() {
     for kernel in ["neighbour_by_shuffle", "syncwarp_of_others"] {
         assert_race(kernel, shape, 1, [&below(kernel, 2), &below(kernel, 4)]);
     }
+    let lines = [below("syncwarp_once", 4), below("syncwarp_once", 5)];
+    assert_race("syncwarp_once", shape, 1, [&lines[0], &lines[1]]);
     assert_quiet("neighbour_by_syncwarp", shape, 1);
 }
 
@@ -154,45 +156,43 @@ fn launches_do_not_race_with_each_other() {
     assert_eq!(y.to_vec()[0].to_bits(), 3.0_f32.to_bits());
 }
 
+/// What stops a launch of 32 threads.
+fn error_of(emulator: &Emulator, kernel: &str, values: &[Value]) -> String {
+    let shape = Shape::line(1, 32).shared_bytes(128);
+    emulator.launch(kernel, shape, values).unwrap_err()
+}
+
 #[test]
 fn accesses_outside_every_buffer() {
     let Some(emulator) = Emulator::open(Build::Race) else {
         return;
     };
-    let (x, out) = (
+    let (even, odd) = (
         emulator.memory(&[1.0_f32; 20]),
-        emulator.memory(&[0.0_f32; 32]),
+        emulator.memory(&[1.0_f32; 19]),
     );
-    let shape = Shape::line(1, 32);
-    let error = emulator
-        .launch("global_overrun", shape, arguments![&x, 20_u32, &out])
-        .unwrap_err();
-    for part in [
+    let (out, null) = (emulator.memory(&[0.0_f32; 32]), 0_u64);
+    let error = error_of(emulator, "global_overrun", arguments![&even, 20_u32, &out]);
+    let here = below("global_overrun", 2);
+    let parts = [
         "thread (20, 0, 0)",
         "reads 4 bytes",
         "byte 80 of a buffer of 80 bytes",
-        &below("global_overrun", 2),
-    ] {
-        assert!(error.contains(part), "{error}\ndoes not say: {part}");
-    }
-    let null = 0_u64;
-    let error = emulator
-        .launch("global_overrun", shape, arguments![null, 20_u32, &out])
-        .unwrap_err();
+        &here,
+    ];
+    assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+    let error = error_of(emulator, "global_overrun", arguments![null, 20_u32, &out]);
     assert!(
         error.contains("out of bounds: reads 4 bytes at (nil)"),
         "{error}"
     );
-    let shape = shape.shared_bytes(128);
-    let error = emulator
-        .launch("dynamic_overrun", shape, arguments![32_u32, &out])
-        .unwrap_err();
+    let error = error_of(emulator, "straddling_load", arguments![&odd, 19_u32, &out]);
+    assert!(error.contains("byte 72 of a buffer of 76 bytes"), "{error}");
+    let error = error_of(emulator, "dynamic_overrun", arguments![32_u32, &out]);
     assert!(
         error.contains("block's shared memory of 128 bytes"),
         "{error}"
     );
-    let error = emulator
-        .launch("local_of_another", shape, arguments![&out])
-        .unwrap_err();
+    let error = error_of(emulator, "local_of_another", arguments![&out]);
     assert!(error.contains("another thread's local variable"), "{error}");
 }

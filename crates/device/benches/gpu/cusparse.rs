@@ -17,7 +17,7 @@ pub(crate) struct Peer {
     workspace: Option<Buffer<u8>>,
     n_rows: i64,
     k: i64,
-    _buffers: (Buffer<i32>, Buffer<i32>, Buffer),
+    buffers: (Buffer<i32>, Buffer<i32>, Buffer),
 }
 
 const ALGORITHM: sys::cusparseSpMMAlg_t = sys::cusparseSpMMAlg_t::CUSPARSE_SPMM_CSR_ALG2;
@@ -61,21 +61,29 @@ impl Peer {
             workspace: None,
             n_rows: n,
             k,
-            _buffers: buffers,
+            buffers,
         };
+        peer.create(stream)?;
+        let x = device.zeros((n * k) as usize)?;
+        peer.prepare(device, &x)?;
+        Ok(Some(peer))
+    }
+
+    /// The handle on the device's stream, and the matrix.
+    fn create(&mut self, stream: u64) -> Result<(), Error> {
         let index = sys::cusparseIndexType_t::CUSPARSE_INDEX_32I;
-        let (row_ptr, columns, values) = &peer._buffers;
+        let (row_ptr, columns, values) = &self.buffers;
         // SAFETY: the pointers are those of live locals and of buffers with the stated lengths, which the peer keeps.
         unsafe {
-            checked("cusparseCreate", sys::cusparseCreate(&raw mut peer.handle))?;
+            checked("cusparseCreate", sys::cusparseCreate(&raw mut self.handle))?;
             checked(
                 "cusparseSetStream",
-                sys::cusparseSetStream(peer.handle, stream as _),
+                sys::cusparseSetStream(self.handle, stream as _),
             )?;
             let created = sys::cusparseCreateCsr(
-                &raw mut peer.matrix,
-                n,
-                n,
+                &raw mut self.matrix,
+                self.n_rows,
+                self.n_rows,
                 columns.len() as i64,
                 pointer(row_ptr),
                 pointer(columns),
@@ -87,9 +95,7 @@ impl Peer {
             );
             checked("cusparseCreateCsr", created)?;
         }
-        let x = device.zeros((n * k) as usize)?;
-        peer.prepare(device, &x)?;
-        Ok(Some(peer))
+        Ok(())
     }
 
     /// Asks for the working memory and lets cuSPARSE look at the matrix, as its users do once.

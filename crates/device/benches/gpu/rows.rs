@@ -1,7 +1,7 @@
 //! Gathers, scatters and segment sums: memory-bound work on rows.
 
 use shardgraph_device::segments::{Gather, GatherLists, Segments};
-use shardgraph_device::{Error, Rows};
+use shardgraph_device::{Buffer, Error, Rows};
 
 use crate::graphs::Draws;
 use crate::report::{Report, Work};
@@ -28,6 +28,13 @@ pub(crate) fn run(report: &Report) -> Result<(), Error> {
     report.case("scale rows k=64", Work::bytes(8 * n_rows * width), || {
         device.scale_rows_by(rows, &factors, &mut out)
     })?;
+    sums(report, &x, &index)
+}
+
+/// Sums over runs of rows and over gathered rows, many short ones and few long ones.
+fn sums(report: &Report, x: &Buffer, index: &[u32]) -> Result<(), Error> {
+    let device = &report.device;
+    let (n_rows, width) = (index.len(), x.len() / index.len());
     for (name, length) in [("short", 8), ("long", 4096)] {
         let n_segments = n_rows.div_ceil(length);
         let offsets: Vec<u64> = (0..=n_segments)
@@ -37,17 +44,17 @@ pub(crate) fn run(report: &Report) -> Result<(), Error> {
         let mut sums = device.zeros(n_segments * width)?;
         let work = Work::bytes(4 * width * (n_rows + n_segments) + 8 * n_segments);
         report.case(&format!("segment sum k=64 {name}"), work, || {
-            device.segment_sum(&segments, width, &x, &mut sums)
+            device.segment_sum(&segments, width, x, &mut sums)
         })?;
         let lists = GatherLists {
             offsets,
-            index: index.clone(),
+            index: index.to_vec(),
             weights: None,
         };
         let gather = Gather::upload(device, &lists, n_rows)?;
         let work = Work::bytes(4 * width * (n_rows + n_segments) + 8 * n_segments + 4 * n_rows);
         report.case(&format!("gather sum k=64 {name}"), work, || {
-            device.gather_sum(&gather, width, &x, &mut sums)
+            device.gather_sum(&gather, width, x, &mut sums)
         })?;
     }
     Ok(())

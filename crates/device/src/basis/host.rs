@@ -50,19 +50,24 @@ pub(super) fn pairs(operands: Operands<'_>, bases: &[f32], out: &mut [f32]) {
     if n_bases * width == 0 {
         return;
     }
+    // Moved by the tuple: see `segments`.
     Arch::new().dispatch(
         #[inline(always)]
-        || {
-            for (source, block) in bases.chunks_exact(n_bases * width).enumerate() {
-                for pair in operands.pairs_of(source) {
-                    let out = &mut out[pair * width..][..width];
-                    for (&a, v) in operands.of_pair(pair).iter().zip(block.chunks_exact(width)) {
-                        out.iter_mut().zip(v).for_each(|(o, &v)| *o += a * v);
-                    }
-                }
-            }
-        },
+        || pairs_of_sources(operands, (bases, out)),
     );
+}
+
+#[inline(always)]
+fn pairs_of_sources(operands: Operands<'_>, (bases, out): (&[f32], &mut [f32])) {
+    let BasisShape { n_bases, width } = operands.shape;
+    for (source, block) in bases.chunks_exact(n_bases * width).enumerate() {
+        for pair in operands.pairs_of(source) {
+            let out = &mut out[pair * width..][..width];
+            for (&a, v) in operands.of_pair(pair).iter().zip(block.chunks_exact(width)) {
+                out.iter_mut().zip(v).for_each(|(o, &v)| *o += a * v);
+            }
+        }
+    }
 }
 
 /// The gradients of a range's bases, and the dot product of each pair's gradient with each basis of its source.
@@ -73,17 +78,25 @@ pub(super) fn gradients(
     dots: &mut [f32],
     grad_bases: &mut [f32],
 ) {
-    let size = operands.shape.n_bases * operands.shape.width;
     Arch::new().dispatch(
         #[inline(always)]
-        || {
-            for source in sources(range) {
-                let block = &bases[source * size..][..size];
-                let grad = &mut grad_bases[source * size..][..size];
-                of_source(operands, source, (block, grad_pairs), dots, grad);
-            }
-        },
+        || gradients_of_sources(operands, range, (bases, grad_pairs), (dots, grad_bases)),
     );
+}
+
+#[inline(always)]
+fn gradients_of_sources(
+    operands: Operands<'_>,
+    range: &Range,
+    (bases, grad_pairs): (&[f32], &[f32]),
+    (dots, grad_bases): (&mut [f32], &mut [f32]),
+) {
+    let size = operands.shape.n_bases * operands.shape.width;
+    for source in sources(range) {
+        let block = &bases[source * size..][..size];
+        let grad = &mut grad_bases[source * size..][..size];
+        of_source(operands, source, (block, grad_pairs), dots, grad);
+    }
 }
 
 /// As [`gradients`], but each source's bases take their step at once.
@@ -95,20 +108,29 @@ pub(super) fn step(
     dots: &mut [f32],
     bases: &mut [f32],
 ) {
-    let size = operands.shape.n_bases * operands.shape.width;
-    let mut grad = vec![0.0f32; size];
     Arch::new().dispatch(
         #[inline(always)]
-        || {
-            for source in sources(range) {
-                let block = &mut bases[source * size..][..size];
-                of_source(operands, source, (block, grad_pairs), dots, &mut grad);
-                for (v, &g) in block.iter_mut().zip(&grad) {
-                    *v -= descent.rate * (g + descent.decay * *v);
-                }
-            }
-        },
+        || step_of_sources(operands, range, descent, grad_pairs, (dots, bases)),
     );
+}
+
+#[inline(always)]
+fn step_of_sources(
+    operands: Operands<'_>,
+    range: &Range,
+    descent: Descent,
+    grad_pairs: &[f32],
+    (dots, bases): (&mut [f32], &mut [f32]),
+) {
+    let size = operands.shape.n_bases * operands.shape.width;
+    let mut grad = vec![0.0f32; size];
+    for source in sources(range) {
+        let block = &mut bases[source * size..][..size];
+        of_source(operands, source, (block, grad_pairs), dots, &mut grad);
+        for (v, &g) in block.iter_mut().zip(&grad) {
+            *v -= descent.rate * (g + descent.decay * *v);
+        }
+    }
 }
 
 fn sources(range: &Range) -> std::ops::Range<usize> {

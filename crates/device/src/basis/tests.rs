@@ -418,7 +418,7 @@ fn dense_weights_grad(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
     fn one_hot_layers_match_built_weights(

@@ -174,6 +174,29 @@ fn select() -> impl Strategy<Value = Select> {
     ]
 }
 
+fn naive_score(pieces: ScorePieces<'_>, x: f32, y: f32) -> f32 {
+    let has_begun = |&i: &usize| y >= pieces.starts[i] * x;
+    let i = (0..pieces.starts.len()).rev().find(has_begun).unwrap();
+    let score = pieces.alpha[i] * x + pieces.beta[i] * y;
+    if score.is_nan() {
+        f32::MIN
+    } else {
+        score.clamp(f32::MIN, f32::INFINITY)
+    }
+}
+
+fn naive_picks(select: Select, n_candidates: usize, n: usize) -> usize {
+    match select {
+        Select::Fixed(d) => d.get() as usize,
+        Select::Adaptive => match n_candidates {
+            c if 2 * c > n => 8,
+            c if 4 * c > n => 4,
+            c if 8 * c > n => 2,
+            _ => 1,
+        },
+    }
+}
+
 /// The episode with every number counted anew before each pick.
 fn naive(graph: &Matrix, rules: Rules<'_>) -> (Vec<u32>, u32) {
     let n = graph.n_nodes;
@@ -191,33 +214,10 @@ fn naive(graph: &Matrix, rules: Rules<'_>) -> (Vec<u32>, u32) {
         };
         let score = |v: usize| {
             let (x, y) = (degree[v] as f32 * scale, d2[v] as f32 * (scale * scale));
-            let ScorePieces {
-                starts,
-                alpha,
-                beta,
-            } = rules.score;
-            let i = (0..starts.len())
-                .rev()
-                .find(|&i| y >= starts[i] * x)
-                .unwrap();
-            let score = alpha[i] * x + beta[i] * y;
-            if score.is_nan() {
-                f32::MIN
-            } else {
-                score.clamp(f32::MIN, f32::INFINITY)
-            }
+            naive_score(rules.score, x, y)
         };
         order.sort_by(|&u, &v| score(v).partial_cmp(&score(u)).unwrap().then(u.cmp(&v)));
-        let n_picks = match rules.select {
-            Select::Fixed(d) => d.get() as usize,
-            Select::Adaptive => match order.len() {
-                c if 2 * c > n => 8,
-                c if 4 * c > n => 4,
-                c if 8 * c > n => 2,
-                _ => 1,
-            },
-        };
-        for &v in order.iter().take(n_picks) {
+        for &v in order.iter().take(naive_picks(rules.select, order.len(), n)) {
             if graph.counts(&is_gone).0[v] > 0 || rules.keep_isolated {
                 is_gone[v] = true;
                 cover.push(v as u32);

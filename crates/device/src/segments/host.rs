@@ -20,26 +20,31 @@ pub(super) fn sum(lists: Lists<'_>, width: usize, x: &[f32], out: &mut [f32]) {
     if width == 0 {
         return;
     }
+    // `out` is moved (the tuple sees to it), so that the closure is an FnOnce: a closure that only borrows is called
+    // through a shim that is compiled for the oldest processor.
     Arch::new().dispatch(
         #[inline(always)]
-        || {
-            let mut partial = vec![0.0f32; width];
-            for (bounds, out) in lists.offsets.windows(2).zip(out.chunks_exact_mut(width)) {
-                let items = bounds[0] as usize..bounds[1] as usize;
-                out.fill(0.0);
-                if items.len() <= ADDED_AT_ONCE {
-                    add_items(lists, items, x, out);
-                    continue;
-                }
-                for first in items.clone().step_by(ADDED_AT_ONCE) {
-                    partial.fill(0.0);
-                    let end = items.end.min(first + ADDED_AT_ONCE);
-                    add_items(lists, first..end, x, &mut partial);
-                    out.iter_mut().zip(&partial).for_each(|(o, &p)| *o += p);
-                }
-            }
-        },
+        || sum_rows(lists, width, (x, out)),
     );
+}
+
+#[inline(always)]
+fn sum_rows(lists: Lists<'_>, width: usize, (x, out): (&[f32], &mut [f32])) {
+    let mut partial = vec![0.0f32; width];
+    for (bounds, out) in lists.offsets.windows(2).zip(out.chunks_exact_mut(width)) {
+        let items = bounds[0] as usize..bounds[1] as usize;
+        out.fill(0.0);
+        if items.len() <= ADDED_AT_ONCE {
+            add_items(lists, items, x, out);
+            continue;
+        }
+        for first in items.clone().step_by(ADDED_AT_ONCE) {
+            partial.fill(0.0);
+            let end = items.end.min(first + ADDED_AT_ONCE);
+            add_items(lists, first..end, x, &mut partial);
+            out.iter_mut().zip(&partial).for_each(|(o, &p)| *o += p);
+        }
+    }
 }
 
 #[inline(always)]

@@ -112,7 +112,7 @@ impl Trainer {
         let mut targets = vec![0; samples.count as usize * n_slots];
         let (mut sources, mut factors, mut losses) = (Vec::new(), Vec::new(), Vec::new());
         for (i, targets) in (0u64..).zip(targets.chunks_exact_mut(n_slots)) {
-            let u = drawn.draw(i, targets);
+            let u = drawn.draw(i, targets, None);
             let source = &vertex[u as usize * dim..][..dim];
             let source: Vec<f32> = source.iter().map(|v| v.get()).collect();
             let mut loss = 0.0;

@@ -81,30 +81,37 @@ pub fn narrow(value: f32) -> u16 {
     sign | half
 }
 
-/// One of the two half-precision neighbours of a value, each with the probability that makes the mean the value, as
-/// `float_to_half_stochastic` of `cuda/kernel.cuh`. Values beyond the largest give the largest.
+/// One of the two half-precision neighbours of a value, each with the probability that makes the mean the value (to
+/// 2^-13 of their distance), as `float_to_half_stochastic` of `cuda/kernel.cuh`. Finite values beyond the largest give
+/// the largest. Without branches, so that loops over it become vector code.
 #[inline(always)]
 pub(super) fn round_at_random(value: f32, random: u32) -> u16 {
     let bits = value.to_bits();
-    let (sign, magnitude) = ((bits >> 16) as u16 & 0x8000, bits & 0x7fff_ffff);
-    let half = if magnitude >= 0x477f_e000 {
-        match magnitude {
-            0x7f80_0001.. => return 0x7fff,
-            0x7f80_0000 => 0x7c00,
-            _ => 0x7bff,
-        }
-    } else if magnitude >= 0x3880_0000 {
-        ((magnitude + (random & 0x1fff) - 0x3800_0000) >> 13) as u16
+    let (sign, magnitude) = ((bits >> 16) & 0x8000, bits & 0x7fff_ffff);
+    let coin = random & 0x1fff;
+    let normal = (magnitude.wrapping_add(coin).wrapping_sub(0x3800_0000)) >> 13;
+    // Steps of 2^-24 below 2^-14: at most 1024, so the sum cuts no bit of the coin.
+    let steps = f32::from_bits(magnitude.min(0x3880_0000)) * 2f32.powi(24);
+    let subnormal = (steps + coin as f32 * 2f32.powi(-13)) as i32 as u32;
+    let half = if magnitude >= 0x3880_0000 {
+        normal
     } else {
-        subnormal_at_random(magnitude, random)
+        subnormal
     };
-    sign | half
-}
-
-/// Steps of 2^-24, of a magnitude below 2^-14.
-fn subnormal_at_random(magnitude: u32, random: u32) -> u16 {
-    let steps = f64::from(f32::from_bits(magnitude)) * 2f64.powi(24); // exact
-    let fraction = steps - steps.floor();
-    let up = f64::from(random) < fraction * 2f64.powi(32);
-    steps as u16 + u16::from(up)
+    let half = if magnitude >= 0x477f_e000 {
+        0x7bff
+    } else {
+        half
+    };
+    let half = if magnitude >= 0x7f80_0000 {
+        0x7c00
+    } else {
+        half
+    };
+    let half = if magnitude > 0x7f80_0000 {
+        0x7fff
+    } else {
+        half | sign
+    };
+    half as u16
 }

@@ -52,7 +52,9 @@ pub(crate) fn close(got: &[f32], want: &[f64]) -> Result<(), TestCaseError> {
     for (i, (&g, &w)) in got.iter().zip(want).enumerate() {
         let off = (f64::from(g) - w).abs();
         if off.is_nan() || off > 1e-5 * scale {
-            return Err(TestCaseError::fail(format!("element {i}: {g} instead of {w}")));
+            return Err(TestCaseError::fail(format!(
+                "element {i}: {g} instead of {w}"
+            )));
         }
     }
     Ok(())

@@ -182,10 +182,7 @@ fn running_out_of_memory_is_an_error() {
 fn what_is_not_there_is_a_value() {
     let error = Device::emulated(std::path::Path::new("no/such/library.so")).unwrap_err();
     assert!(error.is_missing_device());
-    assert!(
-        error.to_string().contains("cuemu-build plain"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("cuemu-build plain"), "{error}");
     match Device::open(DeviceKind::Cuda(4_000_000_000)) {
         Ok(_) => panic!("no machine has that many GPUs"),
         Err(error) => assert!(error.is_missing_device(), "{error}"),
