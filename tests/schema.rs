@@ -28,7 +28,7 @@ fn type_name(value: &Value) -> &'static str {
     }
 }
 
-const SOLVE: [(&str, &str); 14] = [
+const SOLVE: [(&str, &str); 15] = [
     ("problem", "string"),
     ("nodes", "count"),
     ("edges", "count"),
@@ -40,6 +40,7 @@ const SOLVE: [(&str, &str); 14] = [
     ("seconds_per_step", "number"),
     ("load_seconds", "number"),
     ("ranks", "count"),
+    ("device", "string"),
     ("path", "string"),
     ("policy", "string"),
     ("stages", "list"),
@@ -101,6 +102,7 @@ fn train() {
             ("seconds", "number"),
             ("seconds_per_step", "number"),
             ("ranks", "count"),
+            ("device", "string"),
             ("final_loss", final_loss),
             ("policy", "string"),
             ("episodes", "count"),

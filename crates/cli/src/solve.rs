@@ -50,7 +50,7 @@ pub(crate) struct SolveArgs {
     /// Write the cover, one original node label a line
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Where to compute: host, emulated, cuda or cuda:N
+    /// Where to compute: host, emulated, cuda, cuda:N or auto (the first GPU if there is one)
     #[arg(long, value_name = "DEVICE", default_value = "host")]
     device: DeviceKind,
     /// Longest wait for another rank [default: 600]
@@ -94,6 +94,7 @@ struct Answer<'a> {
     seconds_per_step: f64,
     load_seconds: f64,
     ranks: u32,
+    device: String,
     path: String,
     policy: &'a str,
     stages: Vec<Stage>,
@@ -122,14 +123,19 @@ pub(crate) fn run(args: &SolveArgs) -> anyhow::Result<()> {
         None => TrainedPolicy::shipped()?,
     };
     let (adjacency, origin) = args.graph.adjacency(&args.report)?;
+    // What `auto` found, not what was asked for.
+    let device_name = device.kind().to_string();
     let solution = solve_with_progress(args, device, &adjacency, &policy)?;
     // `solve` has checked the cover: only now may there be a file.
     if let Some(out) = &args.out {
         write_cover(out, &solution.cover, &origin.labels)?;
         args.report.note(&format!("wrote {}", out.display()));
     }
-    args.report
-        .answer(&answer(args, &adjacency, &origin, &policy, &solution))
+    let answer = Answer {
+        device: device_name,
+        ..answer(args, &adjacency, &origin, &policy, &solution)
+    };
+    args.report.answer(&answer)
 }
 
 fn solve_with_progress(
@@ -196,6 +202,7 @@ fn answer<'a>(
         seconds_per_step: solution.seconds / solution.n_steps.max(1) as f64,
         load_seconds: origin.load_seconds,
         ranks: args.ranks,
+        device: String::new(),
         path: solution.path_name(),
         policy: &policy.source,
         stages: vec![Stage {
@@ -222,6 +229,7 @@ impl fmt::Display for Answer<'_> {
         writeln!(f, "seconds per step {:.9}", self.seconds_per_step)?;
         writeln!(f, "load seconds {:.6}", self.load_seconds)?;
         writeln!(f, "ranks {}", self.ranks)?;
+        writeln!(f, "device {}", self.device)?;
         writeln!(f, "path {}", self.path)?;
         writeln!(f, "policy {}", self.policy)?;
         match self.out {

@@ -61,7 +61,7 @@ pub(crate) struct TrainArgs {
     /// Graphs to train on: a generator or a graph file; may be repeated [default: er:20:0.15 and ba:20:4]
     #[arg(long, value_name = "SPEC")]
     graphs: Vec<String>,
-    /// Where to compute: host, emulated, cuda or cuda:N [default: host]
+    /// Where to compute: host, emulated, cuda, cuda:N or auto [default: host]
     #[arg(long, value_name = "DEVICE")]
     device: Option<DeviceKind>,
     /// Longest wait for another rank [default: 600]
@@ -79,6 +79,7 @@ struct Answer<'a> {
     seconds: f64,
     seconds_per_step: f64,
     ranks: u32,
+    device: String,
     final_loss: Option<f32>,
     policy: String,
     episodes: usize,
@@ -157,6 +158,7 @@ fn answer<'a>(
         seconds,
         seconds_per_step: seconds / reports.len().max(1) as f64,
         ranks: options.n_ranks,
+        device: options.device.kind().to_string(),
         final_loss: reports.iter().rev().find_map(|report| report.loss),
         policy: folder.join("policy.safetensors").display().to_string(),
         episodes: reports.iter().filter(|r| r.cover.is_some()).count(),
@@ -175,6 +177,7 @@ impl fmt::Display for Answer<'_> {
         writeln!(f, "seconds {:.6}", self.seconds)?;
         writeln!(f, "seconds per step {:.9}", self.seconds_per_step)?;
         writeln!(f, "ranks {}", self.ranks)?;
+        writeln!(f, "device {}", self.device)?;
         writeln!(f, "policy {}", self.policy)
     }
 }

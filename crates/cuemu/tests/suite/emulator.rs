@@ -53,13 +53,10 @@ pub(crate) fn job(build: Build, name: &str) -> Job {
     }
 }
 
-/// The library of the test kernels, compiled once; `None`, and a line that says so, without a compiler.
+/// The library of the test kernels, compiled once; `None` without a compiler.
 pub(crate) fn library(build: Build) -> Option<PathBuf> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let Some(compiler) = compile::compiler() else {
-        println!("SKIPPED: {}", shardgraph_cuemu::SKIP_REASON);
-        return None;
-    };
+    let compiler = compile::compiler()?;
     let _guard = ONE_AT_A_TIME.lock();
     let job = job(build, &format!("{build:?}").to_lowercase());
     match compile::compile(&job, &compiler) {
@@ -105,14 +102,19 @@ pub(crate) struct Emulator {
 }
 
 impl Emulator {
-    /// The library of a build; in a child process the one that the parent named. `None` without a compiler.
+    /// The library of a build; in a child process the one that the parent named. `None`, and a line
+    /// that says so, without a compiler.
     pub(crate) fn open(build: Build) -> Option<&'static Self> {
         static OPENED: [OnceLock<Option<Emulator>>; 3] = [const { OnceLock::new() }; 3];
         let open = || {
             let given = std::env::var_os("SHARDGRAPH_EMULATED_LIBRARY").map(PathBuf::from);
             given.or_else(|| library(build)).map(|path| Self::at(&path))
         };
-        OPENED[build as usize].get_or_init(open).as_ref()
+        let opened = OPENED[build as usize].get_or_init(open).as_ref();
+        if opened.is_none() {
+            println!("SKIPPED: {}", shardgraph_cuemu::SKIP_REASON);
+        }
+        opened
     }
 
     /// The library at a path.

@@ -11,8 +11,10 @@ use crate::emulator::{Emulator, Shape, library, line};
 /// Runs the tests of this binary whose names begin with `filter` in a child process that uses the
 /// build's library. `None`, and a line that says so, where a compiler or sanitizer is missing.
 fn child(build: Build, filter: &str, planted: &str) -> Option<Output> {
-    let library = library(build)?;
-    let compiler = compile::compiler()?;
+    let (Some(library), Some(compiler)) = (library(build), compile::compiler()) else {
+        println!("SKIPPED: {}", shardgraph_cuemu::SKIP_REASON);
+        return None;
+    };
     let variables = match compile::environment(build, &library, &compiler) {
         Ok(variables) => variables,
         Err(missing) => {

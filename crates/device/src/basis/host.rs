@@ -50,10 +50,10 @@ pub(super) fn pairs(operands: Operands<'_>, bases: &[f32], out: &mut [f32]) {
     if n_bases * width == 0 {
         return;
     }
-    // Moved by the tuple: see `segments`.
+    let moved = (bases, out); // see `segments`
     Arch::new().dispatch(
         #[inline(always)]
-        || pairs_of_sources(operands, (bases, out)),
+        || pairs_of_sources(operands, moved),
     );
 }
 
@@ -78,9 +78,10 @@ pub(super) fn gradients(
     dots: &mut [f32],
     grad_bases: &mut [f32],
 ) {
+    let moved = (dots, grad_bases);
     Arch::new().dispatch(
         #[inline(always)]
-        || gradients_of_sources(operands, range, (bases, grad_pairs), (dots, grad_bases)),
+        || gradients_of_sources(operands, range, (bases, grad_pairs), moved),
     );
 }
 
@@ -108,9 +109,10 @@ pub(super) fn step(
     dots: &mut [f32],
     bases: &mut [f32],
 ) {
+    let moved = (dots, bases);
     Arch::new().dispatch(
         #[inline(always)]
-        || step_of_sources(operands, range, descent, grad_pairs, (dots, bases)),
+        || step_of_sources(operands, range, descent, grad_pairs, moved),
     );
 }
 

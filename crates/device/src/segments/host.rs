@@ -20,11 +20,12 @@ pub(super) fn sum(lists: Lists<'_>, width: usize, x: &[f32], out: &mut [f32]) {
     if width == 0 {
         return;
     }
-    // `out` is moved (the tuple sees to it), so that the closure is an FnOnce: a closure that only borrows is called
-    // through a shim that is compiled for the oldest processor.
+    // The closure gives away what it captured, so it is an FnOnce and is inlined where the instruction set is known. One
+    // that only borrows is called through a shim that may stay outside, compiled for the oldest processor.
+    let moved = (x, out);
     Arch::new().dispatch(
         #[inline(always)]
-        || sum_rows(lists, width, (x, out)),
+        || sum_rows(lists, width, moved),
     );
 }
 

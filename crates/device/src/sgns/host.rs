@@ -212,12 +212,11 @@ pub(super) fn sequential<T: Element>(
             (on_host_mut(OP, vertex)?, Some(on_host_mut(OP, context)?))
         }
     };
-    // Moved by the tuple: see `segments`.
     let lookahead = Lookahead {
         sources: [0; AHEAD as usize],
         targets: std::array::from_fn(|_| vec![0; n_targets]),
     };
-    let moved = (tables, losses, scratch, lookahead);
+    let moved = (tables, losses, scratch, lookahead); // see `segments`
     Arch::new().dispatch(
         #[inline(always)]
         || all_samples(&drawn, samples.count, rate, moved),
