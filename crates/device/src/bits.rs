@@ -44,15 +44,26 @@ pub fn column_sums(
         return;
     }
     scratch.clear(words_per_row);
+    // The closure gives away what it captured, so that it is inlined where the instruction set is known: one that only
+    // borrows is called through a shim that stays outside, compiled for the oldest processor.
+    let moved = (sums, scratch);
     Arch::new().dispatch(
         #[inline(always)]
-        || {
-            for group in selected.chunks(GROUP) {
-                add_group(words, words_per_row, group, scratch);
-            }
-            expand(&scratch.planes, scratch.n_planes, words_per_row, sums);
-        },
+        || add_selected(words, words_per_row, selected, moved),
     );
+}
+
+#[inline(always)]
+fn add_selected(
+    words: &[u64],
+    words_per_row: usize,
+    selected: &[u32],
+    (sums, scratch): (&mut [u32], &mut ColumnSumScratch),
+) {
+    for group in selected.chunks(GROUP) {
+        add_group(words, words_per_row, group, scratch);
+    }
+    expand(&scratch.planes, scratch.n_planes, words_per_row, sums);
 }
 
 impl ColumnSumScratch {

@@ -8,26 +8,31 @@ const TILE: usize = 32;
 
 impl Host {
     pub(crate) fn sparse_product(&self, product: SparseProduct<'_>, x: &[f32], out: &mut [f32]) {
+        // The closures give away what they captured: see `bits::column_sums`.
+        let moved = (x, out);
         match product.adjacency {
             Adjacency::Csr {
                 row_ptr,
                 columns,
-                values,
+                values: None,
             } => self.arch.dispatch(
                 #[inline(always)]
-                || match values {
-                    None => lists::<false>(row_ptr, columns, &[], product.width, (x, out)),
-                    Some(values) => {
-                        lists::<true>(row_ptr, columns, values, product.width, (x, out));
-                    }
-                },
+                || lists::<false>(row_ptr, columns, &[], product.width, moved),
+            ),
+            Adjacency::Csr {
+                row_ptr,
+                columns,
+                values: Some(values),
+            } => self.arch.dispatch(
+                #[inline(always)]
+                || lists::<true>(row_ptr, columns, values, product.width, moved),
             ),
             Adjacency::Bits {
                 words,
                 words_per_row,
             } => self.arch.dispatch(
                 #[inline(always)]
-                || bits(words, words_per_row, product, x, out),
+                || bits(words, words_per_row, product, moved),
             ),
             Adjacency::Resident(_) => unreachable!("`Device` hands over slices"),
         }
@@ -106,8 +111,7 @@ fn bits(
     words: &[u64],
     words_per_row: usize,
     product: SparseProduct<'_>,
-    x: &[f32],
-    out: &mut [f32],
+    (x, out): (&[f32], &mut [f32]),
 ) {
     let width = product.width;
     out.fill(0.0);
