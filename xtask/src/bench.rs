@@ -17,7 +17,7 @@ use crate::project;
 use crate::record::{Record, Sample, summaries};
 use crate::statistics::shown;
 
-pub(crate) use gpu::{GPU_BENCH, GPU_BENCH_TARGET};
+pub(crate) use gpu::{GPU_BENCH, GPU_BENCH_TARGETS, PEER};
 
 /// What did not go as defined.
 #[derive(Default)]

@@ -54,6 +54,7 @@ pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
     // The tests open it beside the GPU; the one that they were built with stays here.
     emulated::put_into(&folder)?;
     fs::write(folder.join("run.sh"), RUN_SCRIPT)?;
+    fs::copy(project::root().join(bench::PEER), folder.join("peer.py"))?;
     fs::write(
         folder.join("revision.txt"),
         revision_text(&Revision::here()),
@@ -93,9 +94,9 @@ fn programs() -> Result<Vec<Program>> {
         });
     }
     let mut build = cargo(&["bench", "--no-run", "--locked"]);
-    build.args(bench::GPU_BENCH_TARGET);
-    for (_, built) in package::executables(&mut build)? {
-        let name = "bench-gpu".to_owned();
+    build.args(bench::GPU_BENCH_TARGETS);
+    for (target, built) in package::executables(&mut build)? {
+        let name = format!("bench-{target}");
         programs.push(Program { built, name });
     }
     Ok(programs)

@@ -1,12 +1,13 @@
 //! `cargo xtask bench gpu`: measures the kernels on the GPU of this machine, or takes what a bundle measured on another.
 //!
-//! The program is the bench target `gpu` of `shardgraph-device`. It prints `METRIC:<series>/<metric>:<value>:<unit>`, the
-//! same name once for each sample, and `INFO:device:<name>`, `INFO:driver:<version>`, `INFO:clocks:<text>`; without a GPU
-//! it ends with exit code 3 and a sentence.
+//! The programs are the bench targets `gpu` of `shardgraph-device` (every kernel) and `gpu_policy` of `shardgraph-solver`
+//! (the policy as a whole), and their peer in PyTorch. They print `METRIC:<series>/<metric>:<value>:<unit>`, the same name
+//! once for each sample, and `INFO:<name>:<text>`, of which the first prints `device`, `driver` and `clocks`; without a
+//! GPU they end with exit code 3 and a sentence.
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
@@ -16,16 +17,29 @@ use crate::json::Json;
 use crate::kernels::{self, Built};
 use crate::package;
 use crate::process::{self, Ended, cargo};
+use crate::project;
 use crate::record::{Record, Sample, summaries};
 use crate::statistics::shown;
 
-/// The bench target, and how cargo is told of it.
+/// The command's name, and how cargo is told of its programs.
 pub(crate) const GPU_BENCH: &str = "gpu";
-pub(crate) const GPU_BENCH_TARGET: [&str; 4] =
-    ["--package", "shardgraph-device", "--bench", GPU_BENCH];
+pub(crate) const GPU_BENCH_TARGETS: [&str; 8] = [
+    "--package",
+    "shardgraph-device",
+    "--package",
+    "shardgraph-solver",
+    "--bench",
+    "gpu",
+    "--bench",
+    "gpu_policy",
+];
 
-/// The program's limit. With the build before it (90 s on 16 cores) the command stays under 8 minutes.
-const MAX_SECONDS: f64 = 360.0;
+/// The same work in PyTorch; skipped, with a line, where there is none.
+pub(crate) const PEER: &str = "benches/peers/policy_torch.py";
+
+/// The limit of each program and of the peer. With the build before them (90 s on 16 cores) the command stays under 8
+/// minutes.
+const MAX_SECONDS: [f64; 3] = [210.0, 90.0, 60.0];
 
 /// The exit code that says that a wanted device is missing.
 const NO_DEVICE: u8 = 3;
@@ -67,22 +81,44 @@ fn measure() -> Result<Option<String>> {
         Built::NoToolchain(why) => bail!("there are no kernels to measure: {why}"),
     }
     let mut build = cargo(&["bench", "--locked", "--no-run"]);
-    build.args(GPU_BENCH_TARGET);
-    let built = package::executables(&mut build)?;
-    let (_, program) = built.first().context("no bench was built")?;
-    // Not through `cargo bench`: killing cargo would leave the bench on the GPU.
-    let mut bench = process::command(program);
-    bench.arg("--bench");
+    build.args(GPU_BENCH_TARGETS);
+    let mut built = package::executables(&mut build)?;
+    built.sort(); // `gpu` first: it describes the machine
     let mut lines = String::new();
-    let ended = process::each_line_within(&mut bench, MAX_SECONDS, |line| {
+    for ((_, program), seconds) in built.iter().zip(MAX_SECONDS) {
+        // Not through `cargo bench`: killing cargo would leave the bench on the GPU.
+        let mut bench = process::command(program);
+        bench.arg("--bench");
+        if !print_and_keep(&mut bench, seconds, &mut lines)? {
+            return Ok(None);
+        }
+    }
+    let mut peer = process::command("python3");
+    peer.arg(project::root().join(PEER));
+    let is_there = process::command("python3")
+        .arg("--version")
+        .output()
+        .is_ok();
+    if !is_there || !print_and_keep(&mut peer, MAX_SECONDS[2], &mut lines)? {
+        println!("SKIPPED: the peer {PEER}: no PyTorch that finds the GPU");
+    }
+    Ok(Some(lines))
+}
+
+/// Runs a program; whether it found what it needs.
+fn print_and_keep(command: &mut Command, max_seconds: f64, lines: &mut String) -> Result<bool> {
+    let ended = process::each_line_within(command, max_seconds, |line| {
         println!("{line}");
         lines.extend([line, "\n"]);
     })?;
     match ended {
-        Ended::InTime(status) if status.success() => Ok(Some(lines)),
-        Ended::InTime(status) if status.code() == Some(i32::from(NO_DEVICE)) => Ok(None),
-        Ended::InTime(status) => bail!("{status}: {}", process::shown(&bench)),
-        Ended::Killed => bail!("the bench did not end within {MAX_SECONDS} s"),
+        Ended::InTime(status) if status.success() => Ok(true),
+        Ended::InTime(status) if status.code() == Some(i32::from(NO_DEVICE)) => Ok(false),
+        Ended::InTime(status) => bail!("{status}: {}", process::shown(command)),
+        Ended::Killed => bail!(
+            "{} did not end within {max_seconds} s",
+            process::shown(command)
+        ),
     }
 }
 

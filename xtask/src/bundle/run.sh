@@ -134,11 +134,26 @@ sanitize() {
   done
 }
 
+# The same work in PyTorch, where there is one that finds the GPU.
+peer() {
+  if [ ! -e "$here/peer.py" ] || ! command -v python3 > /dev/null 2>&1 ||
+    ! python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' > /dev/null 2>&1; then
+    say "SKIPPED: peer: no PyTorch that finds the GPU"
+    return
+  fi
+  check peer-torch 120 python3 "$here/peer.py"
+}
+
 for step in $steps; do
   case $step in
     tests) for test in "$here"/tests/*; do check "test-${test##*/}" 900 "$test" --show-output; done ;;
     memcheck | racecheck) sanitize "$step" ;;
-    bench) if [ -x "$here/bench-gpu" ]; then check bench-gpu 360 "$here/bench-gpu" --bench; fi ;;
+    bench)
+      for bench in "$here"/bench-*; do
+        if [ -x "$bench" ]; then check "${bench##*/}" 240 "$bench" --bench; fi
+      done
+      peer
+      ;;
   esac
 done
 say "run.sh: $n_failed failed"

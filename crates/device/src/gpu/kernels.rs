@@ -10,7 +10,7 @@ include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 pub(crate) struct Kernel {
     /// Its symbol.
     pub(crate) name: &'static str,
-    /// The file that defines it, as `sparse_csr.cu`.
+    /// The file that defines it, without its ending, as `sparse_csr`.
     #[cfg_attr(
         not(feature = "cuda"),
         expect(dead_code, reason = "only modules are loaded by file")

@@ -39,7 +39,7 @@ fn main() -> ExitCode {
             Some(library) => Device::emulated(&library),
             None => {
                 println!(
-                    "SKIPPED: gpu bench as a test: {}",
+                    "SKIPPED: gpu_policy bench as a test: {}",
                     shardgraph_cuemu::SKIP_REASON
                 );
                 return ExitCode::SUCCESS;
@@ -49,14 +49,14 @@ fn main() -> ExitCode {
     let device = match device {
         Ok(device) => device,
         Err(error) => {
-            eprintln!("gpu bench: {error}");
+            eprintln!("gpu_policy bench: {error}");
             return ExitCode::from(3);
         }
     };
     match (Bench { device, is_test }).run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("gpu bench: {error}");
+            eprintln!("gpu_policy bench: {error}");
             ExitCode::FAILURE
         }
     }
