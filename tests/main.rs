@@ -11,6 +11,7 @@
 
 mod bad_input;
 mod devices;
+mod drivers;
 mod exit_codes;
 mod formats;
 mod generated_graphs;

@@ -12,6 +12,7 @@ mod cover;
 mod cusparse;
 mod dense;
 mod graphs;
+mod relational;
 mod report;
 mod rows;
 mod sgns;
@@ -56,5 +57,6 @@ fn run(report: &Report) -> Result<(), Error> {
     rows::run(&report)?;
     sparse::run(&report)?;
     sgns::run(&report)?;
+    relational::run(&report)?;
     cover::run(&report)
 }
