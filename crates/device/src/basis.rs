@@ -38,7 +38,7 @@ mod layout;
 #[cfg(test)]
 mod tests;
 
-use crate::device::{BackEnd, check};
+use crate::device::{BackEnd, check, elements};
 use crate::memory::{on_host, on_host_mut};
 use crate::segments::{Gather, Segments};
 use crate::{Arg, Buffer, Copy2d, Device, Error, Launch};
@@ -201,7 +201,7 @@ impl Relational {
         pairs: &mut Buffer,
     ) -> Result<(), Error> {
         self.check_bases(shape, bases, coefficients)?;
-        check(OP, "pairs", self.n_pairs * shape.width, pairs)?;
+        check(OP, "pairs", elements(&[self.n_pairs, shape.width]), pairs)?;
         if let BackEnd::Host(_) = &self.device.back_end {
             let operands = host::Operands::new(self, shape, coefficients)?;
             host::pairs(operands, on_host(OP, bases)?, on_host_mut(OP, pairs)?);
@@ -315,10 +315,25 @@ impl Relational {
         mut backward: impl FnMut(&Range, &mut Buffer) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let len = self.n_relations * shape.n_bases;
-        check(OP, "grad_pairs", self.n_pairs * shape.width, grad_pairs)?;
-        check(OP, "by_range", self.ranges.len() * len, grad.by_range)?;
+        check(
+            OP,
+            "grad_pairs",
+            elements(&[self.n_pairs, shape.width]),
+            grad_pairs,
+        )?;
+        check(
+            OP,
+            "by_range",
+            elements(&[self.ranges.len(), len]),
+            grad.by_range,
+        )?;
         let Scratch { dots, of_range } = grad.scratch;
-        check(OP, "scratch", self.largest_range() * shape.n_bases, dots)?;
+        check(
+            OP,
+            "scratch",
+            elements(&[self.largest_range(), shape.n_bases]),
+            dots,
+        )?;
         check(OP, "scratch", len, of_range)?;
         for (k, range) in self.ranges.iter().enumerate() {
             backward(range, dots)?;

@@ -167,9 +167,9 @@ impl Device {
         b: &Buffer,
         out: &mut Buffer,
     ) -> Result<(), Error> {
-        check("matmul", "a", shape.rows * shape.inner, a)?;
-        check("matmul", "b", shape.inner * shape.cols, b)?;
-        check("matmul", "out", shape.rows * shape.cols, out)?;
+        check("matmul", "a", elements(&[shape.rows, shape.inner]), a)?;
+        check("matmul", "b", elements(&[shape.inner, shape.cols]), b)?;
+        check("matmul", "out", elements(&[shape.rows, shape.cols]), out)?;
         if let BackEnd::Gpu(gpu) = &self.back_end {
             return gpu.matmul(shape, a, b, out);
         }
@@ -199,9 +199,14 @@ impl Device {
         w: &Buffer,
         out: &mut Buffer,
     ) -> Result<(), Error> {
-        check("block_matmul", "x", shape.rows * shape.inner, x)?;
-        check("block_matmul", "w", shape.inner * shape.cols, w)?;
-        check("block_matmul", "out", shape.rows * shape.cols, out)?;
+        check("block_matmul", "x", elements(&[shape.rows, shape.inner]), x)?;
+        check("block_matmul", "w", elements(&[shape.inner, shape.cols]), w)?;
+        check(
+            "block_matmul",
+            "out",
+            elements(&[shape.rows, shape.cols]),
+            out,
+        )?;
         check_bounds("block_matmul", bounds, shape.rows)?;
         if let BackEnd::Gpu(gpu) = &self.back_end {
             return gpu.block_matmul(shape, x, w, out);
@@ -231,12 +236,12 @@ impl Device {
         out: &mut Buffer,
     ) -> Result<(), Error> {
         let n_blocks = bounds.len().saturating_sub(1);
-        check("block_outer", "x", shape.inner * shape.rows, x)?;
-        check("block_outer", "y", shape.inner * shape.cols, y)?;
+        check("block_outer", "x", elements(&[shape.inner, shape.rows]), x)?;
+        check("block_outer", "y", elements(&[shape.inner, shape.cols]), y)?;
         check(
             "block_outer",
             "out",
-            n_blocks * shape.rows * shape.cols,
+            elements(&[n_blocks, shape.rows, shape.cols]),
             out,
         )?;
         check_bounds("block_outer", bounds, shape.inner)?;
@@ -321,8 +326,13 @@ impl Device {
         x: &Buffer,
         out: &mut Buffer,
     ) -> Result<(), Error> {
-        check("gather_rows", "x", rows.n_rows * rows.width, x)?;
-        check("gather_rows", "out", index.len() * rows.width, out)?;
+        check("gather_rows", "x", elements(&[rows.n_rows, rows.width]), x)?;
+        check(
+            "gather_rows",
+            "out",
+            elements(&[index.len(), rows.width]),
+            out,
+        )?;
         check_index("gather_rows", index, rows.n_rows)?;
         if let BackEnd::Gpu(gpu) = &self.back_end {
             return gpu.gather_rows(rows.width, index, x, out);
@@ -349,8 +359,13 @@ impl Device {
         x: &Buffer,
         out: &mut Buffer,
     ) -> Result<(), Error> {
-        check("scatter_rows", "x", index.len() * rows.width, x)?;
-        check("scatter_rows", "out", rows.n_rows * rows.width, out)?;
+        check("scatter_rows", "x", elements(&[index.len(), rows.width]), x)?;
+        check(
+            "scatter_rows",
+            "out",
+            elements(&[rows.n_rows, rows.width]),
+            out,
+        )?;
         check_index("scatter_rows", index, rows.n_rows)?;
         if let BackEnd::Gpu(gpu) = &self.back_end {
             return gpu.scatter_rows(rows, index, x, out);
@@ -369,7 +384,7 @@ impl Device {
     /// # Errors
     /// [`ErrorKind::Length`].
     pub fn scale_rows(&self, rows: Rows, factors: &[f32], x: &mut Buffer) -> Result<(), Error> {
-        check("scale_rows", "x", rows.n_rows * rows.width, x)?;
+        check("scale_rows", "x", elements(&[rows.n_rows, rows.width]), x)?;
         if factors.len() != rows.n_rows {
             return Err(length("scale_rows", "factors", rows.n_rows, factors.len()));
         }
@@ -499,6 +514,14 @@ pub(crate) fn length(
         given,
     }
     .into()
+}
+
+/// The elements of an array with these dimensions; where no integer holds them, more than any buffer has.
+pub(crate) fn elements(dimensions: &[usize]) -> usize {
+    match dimensions.contains(&0) {
+        true => 0,
+        false => dimensions.iter().fold(1, |n, &d| n.saturating_mul(d)),
+    }
 }
 
 pub(crate) fn check<T: Scalar>(

@@ -27,7 +27,7 @@ mod inputs;
 #[cfg(test)]
 mod tests;
 
-use crate::device::{BackEnd, check};
+use crate::device::{BackEnd, check, elements};
 use crate::memory::{on_host, on_host_mut};
 use crate::segments::{GatherLists, Segments, check_len, check_rows};
 use crate::{Arg, Buffer, Device, Error, Launch};
@@ -176,7 +176,7 @@ impl EdgeGraph {
         out: &mut Buffer,
     ) -> Result<(), Error> {
         self.check_message(message, width)?;
-        check(OP, "out", self.n_nodes * width, out)?;
+        check(OP, "out", elements(&[self.n_nodes, width]), out)?;
         let lists = self.lists(direction);
         if let BackEnd::Host(_) = &self.device.back_end {
             let message = host::HostMessage::new(message, width)?;
@@ -219,8 +219,8 @@ impl EdgeGraph {
         winners: &mut Buffer<u32>,
     ) -> Result<(), Error> {
         self.check_message(message, width)?;
-        check(OP, "out", self.n_nodes * width, out)?;
-        check(OP, "winners", self.n_nodes * width, winners)?;
+        check(OP, "out", elements(&[self.n_nodes, width]), out)?;
+        check(OP, "winners", elements(&[self.n_nodes, width]), winners)?;
         let lists = self.lists(direction);
         if let BackEnd::Host(_) = &self.device.back_end {
             let message = host::HostMessage::new(message, width)?;
@@ -292,7 +292,7 @@ impl EdgeGraph {
         grad: &mut Buffer,
     ) -> Result<(), Error> {
         self.check_upstream(upstream, width, message)?;
-        check(OP, "grad", self.n_edges * width, grad)?;
+        check(OP, "grad", elements(&[self.n_edges, width]), grad)?;
         let (centres, others) = match upstream.direction {
             Direction::Incoming => (&self.targets, &self.sources),
             Direction::Outgoing => (&self.sources, &self.targets),
@@ -330,7 +330,7 @@ impl EdgeGraph {
         grad: &mut Buffer,
     ) -> Result<(), Error> {
         self.check_upstream(upstream, width, message)?;
-        check(OP, "grad", self.n_nodes * width, grad)?;
+        check(OP, "grad", elements(&[self.n_nodes, width]), grad)?;
         let reduced = self.lists(upstream.direction);
         if let BackEnd::Host(_) = &self.device.back_end {
             let backward = host::Backward::new(message, upstream, reduced, width)?;
@@ -383,10 +383,17 @@ impl EdgeGraph {
         message: &Message<'_>,
     ) -> Result<(), Error> {
         self.check_message(message, width)?;
-        check(OP, "gradient", self.n_nodes * width, upstream.gradient)?;
+        check(
+            OP,
+            "gradient",
+            elements(&[self.n_nodes, width]),
+            upstream.gradient,
+        )?;
         match upstream.kind {
             Reduced::By(_) => Ok(()),
-            Reduced::Max(winners) => check(OP, "winners", self.n_nodes * width, winners),
+            Reduced::Max(winners) => {
+                check(OP, "winners", elements(&[self.n_nodes, width]), winners)
+            }
         }
     }
 

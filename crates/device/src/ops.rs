@@ -131,7 +131,10 @@ impl Copy2d {
     pub(crate) fn end(&self, first: usize, stride: usize) -> usize {
         match self.rows {
             0 => 0,
-            rows => first + (rows - 1) * stride + self.width,
+            // An end that no index can name is past every buffer.
+            rows => first
+                .saturating_add((rows - 1).saturating_mul(stride))
+                .saturating_add(self.width),
         }
     }
 }

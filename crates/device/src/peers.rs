@@ -20,8 +20,9 @@ pub const MAX_PEER_BLOCKS: usize = 1 << 16;
 
 /// A buffer that peers on the same device may read.
 ///
-/// Who publishes must keep the buffer unchanged until every reader is done, and let its stream wait for theirs
-/// ([`Device::record`], [`Device::wait`]) before it drops or overwrites it.
+/// It can be overwritten only by who has the buffer alone again, so after its readers have dropped theirs; and each
+/// operation that reads leaves a mark with the buffer's memory, which the owner's stream waits for before it changes
+/// the memory or gives it back.
 #[derive(Debug, Clone)]
 pub struct Published {
     buffer: Arc<Buffer>,
@@ -60,7 +61,6 @@ impl Device {
         const OP: &str = "peer_gather";
         let total = parts.iter().map(Published::len).sum();
         crate::device::check(OP, "out", total, out)?;
-        self.wait_for(parts)?;
         match &self.back_end {
             BackEnd::Host(_) => {
                 let mut rest = on_host_mut(OP, out)?;
@@ -72,12 +72,16 @@ impl Device {
                 Ok(())
             }
             BackEnd::Gpu(gpu) => {
-                let mut first = 0;
-                for memory in memories(gpu, OP, parts)? {
-                    gpu.copy_from_peer(memory, out, first)?;
-                    first += memory.bytes();
-                }
-                Ok(())
+                let memories = memories(gpu, OP, parts)?;
+                self.wait_for(parts)?;
+                read(gpu, &memories, || {
+                    let mut first = 0;
+                    for memory in &memories {
+                        gpu.copy_from_peer(memory, out, first)?;
+                        first += memory.bytes();
+                    }
+                    Ok(())
+                })
             }
         }
     }
@@ -99,7 +103,6 @@ impl Device {
         if let Some(short) = parts.iter().find(|part| part.len() < wanted) {
             return Err(length(OP, "part", wanted, short.len()));
         }
-        self.wait_for(parts)?;
         match &self.back_end {
             BackEnd::Host(_) => {
                 let out = on_host_mut(OP, out)?;
@@ -115,7 +118,9 @@ impl Device {
             }
             BackEnd::Gpu(gpu) if parts.is_empty() => gpu.clear(out),
             BackEnd::Gpu(gpu) => {
-                let addresses = gpu.upload(&addresses(gpu, OP, parts)?)?;
+                let memories = memories(gpu, OP, parts)?;
+                self.wait_for(parts)?;
+                let addresses = gpu.upload(&addresses(&memories))?;
                 let (n, shape) = (out.len() as u64, Launch::threads(out.len(), BLOCK));
                 let args = [
                     Arg::read(&addresses),
@@ -124,9 +129,11 @@ impl Device {
                     Arg::u64(n),
                     Arg::write(out),
                 ];
-                // SAFETY: every part has at least first + n elements (checked above), is kept alive by `parts` until this
-                // stream is done with it (the contract of Published), and is complete (waited for above).
-                unsafe { gpu.launch("peer_sum", shape, &args) }
+                // SAFETY: every part has at least first + n elements (checked above), stays as it is until this stream is
+                // done with it (`read` sees to that), and is complete (waited for above).
+                read(gpu, &memories, || unsafe {
+                    gpu.launch("peer_sum", shape, &args)
+                })
             }
         }
     }
@@ -153,8 +160,9 @@ impl Device {
             return Err(length(OP, "blocks", MAX_PEER_BLOCKS, total));
         }
         let gpu = self.gpu(OP)?;
+        let memories = memories(gpu, OP, parts)?;
         self.wait_for(parts)?;
-        let addresses = gpu.upload(&addresses(gpu, OP, parts)?)?;
+        let addresses = gpu.upload(&addresses(&memories))?;
         let n_blocks = gpu.upload(&n_blocks)?;
         let shape = Launch::threads(out.len(), BLOCK);
         let args = [
@@ -165,8 +173,10 @@ impl Device {
             Arg::write(out),
         ];
         // SAFETY: part p holds n_blocks[p] blocks of out.len() elements (computed from its length above); as in `peer_sum`
-        // the parts are alive and complete.
-        unsafe { gpu.launch("peer_exact_sum", shape, &args) }
+        // the parts stay as they are and are complete.
+        read(gpu, &memories, || unsafe {
+            gpu.launch("peer_exact_sum", shape, &args)
+        })
     }
 
     fn gpu(&self, op: &str) -> Result<&Gpu, Error> {
@@ -194,7 +204,27 @@ fn memories<'p>(gpu: &Gpu, op: &str, parts: &'p [Published]) -> Result<Vec<&'p M
     parts.iter().map(memory).collect()
 }
 
-fn addresses(gpu: &Gpu, op: &str, parts: &[Published]) -> Result<Vec<u64>, Error> {
-    let memories = memories(gpu, op, parts)?;
-    Ok(memories.into_iter().map(Memory::address).collect())
+fn addresses(memories: &[&Memory]) -> Vec<u64> {
+    memories.iter().map(|memory| memory.address()).collect()
+}
+
+/// Gives work that reads the peers' memory to the stream, and marks its end with each of them: also after an error, since
+/// some of it may have been given.
+fn read(
+    gpu: &Gpu,
+    memories: &[&Memory],
+    give: impl FnOnce() -> Result<(), Error>,
+) -> Result<(), Error> {
+    let given = give();
+    match gpu.record() {
+        Ok(done) => {
+            let done = Arc::new(done);
+            memories.iter().for_each(|memory| memory.read_until(&done));
+            given
+        }
+        Err(error) => {
+            gpu.synchronize()?; // without a mark the reading has to end here
+            given.and(Err(error))
+        }
+    }
 }

@@ -18,7 +18,7 @@
 //! # Ok::<(), shardgraph_device::Error>(())
 //! ```
 
-use crate::device::{BackEnd, check, check_index, length};
+use crate::device::{BackEnd, check, check_index, elements, length};
 use crate::gpu::{GpuBits, GpuLists};
 use crate::memory::{on_host, on_host_mut, other_device};
 use crate::{Adjacency, Buffer, Device, DeviceKind, Error, ErrorKind, Rows};
@@ -300,8 +300,8 @@ impl Device {
         x: &Buffer,
         out: &mut Buffer,
     ) -> Result<(), Error> {
-        check("gather_rows_by", "x", index.n_rows * width, x)?;
-        check("gather_rows_by", "out", index.len * width, out)?;
+        check("gather_rows_by", "x", elements(&[index.n_rows, width]), x)?;
+        check("gather_rows_by", "out", elements(&[index.len, width]), out)?;
         match (&self.back_end, &index.form) {
             (BackEnd::Host(_), IndexForm::Host(numbers)) => {
                 let n_rows = index.n_rows;
@@ -329,8 +329,13 @@ impl Device {
         x: &Buffer,
         out: &mut Buffer,
     ) -> Result<(), Error> {
-        check("scatter_rows_by", "x", index.len * width, x)?;
-        check("scatter_rows_by", "out", index.n_rows * width, out)?;
+        check("scatter_rows_by", "x", elements(&[index.len, width]), x)?;
+        check(
+            "scatter_rows_by",
+            "out",
+            elements(&[index.n_rows, width]),
+            out,
+        )?;
         match (&self.back_end, &index.form) {
             (BackEnd::Host(_), IndexForm::Host(numbers)) => {
                 let n_rows = index.n_rows;
@@ -350,7 +355,12 @@ impl Device {
     /// # Errors
     /// [`ErrorKind::Length`], [`ErrorKind::OtherDevice`].
     pub fn scale_rows_by(&self, rows: Rows, factors: &Buffer, x: &mut Buffer) -> Result<(), Error> {
-        check("scale_rows_by", "x", rows.n_rows * rows.width, x)?;
+        check(
+            "scale_rows_by",
+            "x",
+            elements(&[rows.n_rows, rows.width]),
+            x,
+        )?;
         check("scale_rows_by", "factors", rows.n_rows, factors)?;
         match &self.back_end {
             BackEnd::Host(host) => {

@@ -21,7 +21,7 @@ mod host;
 #[cfg(test)]
 mod tests;
 
-use crate::device::{BackEnd, check};
+use crate::device::{BackEnd, check, elements};
 use crate::memory::{on_host, on_host_mut};
 use crate::{Arg, Buffer, Device, Error, ErrorKind, Launch};
 
@@ -194,7 +194,7 @@ impl Device {
         out: &mut Buffer,
     ) -> Result<(), Error> {
         const OP: &str = "segment_sum";
-        check(OP, "x", segments.n_items * width, x)?;
+        check(OP, "x", elements(&[segments.n_items, width]), x)?;
         self.segment_sum_of_first(segments, width, x, out)
     }
 
@@ -208,9 +208,9 @@ impl Device {
     ) -> Result<(), Error> {
         const OP: &str = "segment_sum";
         if x.len() < segments.n_items * width {
-            check(OP, "x", segments.n_items * width, x)?;
+            check(OP, "x", elements(&[segments.n_items, width]), x)?;
         }
-        check(OP, "out", segments.n_segments * width, out)?;
+        check(OP, "out", elements(&[segments.n_segments, width]), out)?;
         let items = Items {
             segments,
             index: None,
@@ -233,8 +233,13 @@ impl Device {
         grad_x: &mut Buffer,
     ) -> Result<(), Error> {
         const OP: &str = "segment_sum_grad";
-        check(OP, "grad_out", segments.n_segments * width, grad_out)?;
-        check(OP, "grad_x", segments.n_items * width, grad_x)?;
+        check(
+            OP,
+            "grad_out",
+            elements(&[segments.n_segments, width]),
+            grad_out,
+        )?;
+        check(OP, "grad_x", elements(&[segments.n_items, width]), grad_x)?;
         if let BackEnd::Host(_) = &self.back_end {
             let offsets = on_host(OP, &segments.offsets)?;
             host::spread(
@@ -282,8 +287,8 @@ impl Device {
     ) -> Result<(), Error> {
         const OP: &str = "gather_sum";
         let segments = &gather.segments;
-        check(OP, "x", gather.n_rows * width, x)?;
-        check(OP, "out", segments.n_segments * width, out)?;
+        check(OP, "x", elements(&[gather.n_rows, width]), x)?;
+        check(OP, "out", elements(&[segments.n_segments, width]), out)?;
         let items = Items {
             segments,
             index: Some(&gather.index),

@@ -37,7 +37,7 @@ mod launch;
 #[cfg(test)]
 mod tests;
 
-use crate::device::BackEnd;
+use crate::device::{BackEnd, elements};
 use crate::segments::check_len;
 use crate::{Buffer, Device, Error, ErrorKind};
 
@@ -311,7 +311,12 @@ impl Trainer {
         }
         let rows = |table: &Buffer<T>, operand| {
             let n_rows = table.len() / self.settings.dim;
-            check_len(OP, operand, n_rows * self.settings.dim, table.len())?;
+            check_len(
+                OP,
+                operand,
+                elements(&[n_rows, self.settings.dim]),
+                table.len(),
+            )?;
             Ok::<usize, Error>(n_rows)
         };
         let (n_sources, n_targets) = match tables {

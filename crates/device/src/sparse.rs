@@ -2,7 +2,7 @@
 
 #[cfg(doc)]
 use crate::ErrorKind;
-use crate::device::{BackEnd, check, length};
+use crate::device::{BackEnd, check, elements, length};
 use crate::gpu::{FusedProduct, Gpu};
 use crate::host::Host;
 use crate::memory::{on_host, on_host_mut, other_device};
@@ -47,13 +47,18 @@ const MASKED: &str = "masked_sparse_product";
 
 impl MaskedProduct<'_> {
     fn row_width(&self) -> usize {
-        self.n_states * self.width
+        elements(&[self.n_states, self.width])
     }
 
     fn check(&self) -> Result<(), Error> {
         if let Some(keep) = self.keep {
-            check(MASKED, "keep", self.n_columns * self.n_states, keep)?;
-            let end = self.first_row + self.n_rows;
+            check(
+                MASKED,
+                "keep",
+                elements(&[self.n_columns, self.n_states]),
+                keep,
+            )?;
+            let end = self.first_row.saturating_add(self.n_rows);
             if end > self.n_columns {
                 return Err(length(MASKED, "keep rows", end, self.n_columns));
             }
@@ -62,7 +67,12 @@ impl MaskedProduct<'_> {
             check(MASKED, "scale", self.n_states, scale)?;
         }
         if let Some(bias) = self.bias {
-            check(MASKED, "bias", self.n_rows * self.row_width(), bias)?;
+            check(
+                MASKED,
+                "bias",
+                elements(&[self.n_rows, self.row_width()]),
+                bias,
+            )?;
         }
         Ok(())
     }
@@ -91,8 +101,18 @@ impl Device {
         x: &Buffer,
         out: &mut Buffer,
     ) -> Result<(), Error> {
-        check(SPARSE, "x", product.n_columns * product.width, x)?;
-        check(SPARSE, "out", product.n_rows * product.width, out)?;
+        check(
+            SPARSE,
+            "x",
+            elements(&[product.n_columns, product.width]),
+            x,
+        )?;
+        check(
+            SPARSE,
+            "out",
+            elements(&[product.n_rows, product.width]),
+            out,
+        )?;
         check_adjacency(product.adjacency, product.n_rows, product.n_columns)?;
         match &self.back_end {
             BackEnd::Host(host) => {
@@ -124,8 +144,8 @@ impl Device {
         out: &mut Buffer,
     ) -> Result<(), Error> {
         let row_width = product.row_width();
-        check(MASKED, "x", product.n_columns * row_width, x)?;
-        check(MASKED, "out", product.n_rows * row_width, out)?;
+        check(MASKED, "x", elements(&[product.n_columns, row_width]), x)?;
+        check(MASKED, "out", elements(&[product.n_rows, row_width]), out)?;
         product.check()?;
         check_adjacency(product.adjacency, product.n_rows, product.n_columns)?;
         match &self.back_end {

@@ -1,7 +1,7 @@
 //! Relational convolution of dense features: one product for each (source, relation), sorted by relation.
 
 use super::{OP, Relational};
-use crate::device::{BackEnd, check};
+use crate::device::{BackEnd, check, elements};
 use crate::memory::{on_host, on_host_mut};
 use crate::{Arg, Buffer, Error, Launch, MatMul};
 
@@ -78,8 +78,13 @@ impl Relational {
         pairs: &mut Buffer,
     ) -> Result<(), Error> {
         let operands = self.operands(shape, weights)?;
-        check(OP, "x", self.n_sources * shape.in_width(), x)?;
-        check(OP, "pairs", self.n_pairs * shape.out_width(), pairs)?;
+        check(OP, "x", elements(&[self.n_sources, shape.in_width()]), x)?;
+        check(
+            OP,
+            "pairs",
+            elements(&[self.n_pairs, shape.out_width()]),
+            pairs,
+        )?;
         if let BackEnd::Host(_) = &self.device.back_end {
             let sources = on_host(OP, &self.pair_sources)?;
             let (x, pairs) = (on_host(OP, x)?, on_host_mut(OP, pairs)?);
@@ -118,7 +123,12 @@ impl Relational {
             self.n_pairs * shape.out_width(),
             grad_pairs,
         )?;
-        check(OP, "scratch", self.n_pairs * shape.in_width(), scratch)?;
+        check(
+            OP,
+            "scratch",
+            elements(&[self.n_pairs, shape.in_width()]),
+            scratch,
+        )?;
         if let BackEnd::Host(_) = &self.device.back_end {
             let (from, to) = (on_host(OP, grad_pairs)?, on_host_mut(OP, scratch)?);
             self.host_products(shape, operands, |pair, w| {
@@ -160,7 +170,7 @@ impl Relational {
         scratch: &mut Buffer,
         grad_weights: &mut Buffer,
     ) -> Result<(), Error> {
-        check(OP, "x", self.n_sources * shape.in_width(), x)?;
+        check(OP, "x", elements(&[self.n_sources, shape.in_width()]), x)?;
         check(
             OP,
             "grad_pairs",
@@ -252,7 +262,12 @@ impl Relational {
         self.check_shape(shape)?;
         match weights {
             Weights::Blocks(blocks) => {
-                check(OP, "blocks", self.n_relations * shape.n_weights(), blocks)?;
+                check(
+                    OP,
+                    "blocks",
+                    elements(&[self.n_relations, shape.n_weights()]),
+                    blocks,
+                )?;
                 Ok((blocks, blocks, 0))
             }
             Weights::Bases { .. } if shape.n_blocks != 1 => Err(Error::invalid(
@@ -264,8 +279,13 @@ impl Relational {
                 coefficients,
             } => {
                 let n_bases = coefficients.len() / self.n_relations.max(1);
-                check(OP, "coefficients", self.n_relations * n_bases, coefficients)?;
-                check(OP, "bases", n_bases * shape.n_weights(), bases)?;
+                check(
+                    OP,
+                    "coefficients",
+                    elements(&[self.n_relations, n_bases]),
+                    coefficients,
+                )?;
+                check(OP, "bases", elements(&[n_bases, shape.n_weights()]), bases)?;
                 if n_bases == 0 {
                     return Err(Error::invalid(OP, "at least one basis and one relation"));
                 }

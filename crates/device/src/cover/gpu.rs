@@ -17,6 +17,14 @@ const MAX_BLOCKS: usize = 256;
 /// Rows of a bit matrix that one block adds, and words of a row, as in `cuda/residual_bits.cu`.
 const CHUNK_ROWS: usize = 1024;
 const CHUNK_WORDS: usize = 32;
+/// What rounds launch.
+const KERNELS: [&str; 5] = [
+    "score_select_csr",
+    "score_select_bits",
+    "residual_mark_csr",
+    "residual_spread_csr",
+    "residual_remove_bits",
+];
 /// Rounds of one recorded graph at most: enough that asking for the state costs little beside them.
 const MAX_ROUNDS: usize = 256;
 
@@ -155,7 +163,8 @@ impl<'a> GpuEpisode<'a> {
             return Err(other_device("cover", device.kind()));
         };
         if self.rounds.is_none() {
-            self.rounds = Some(gpu.capture(|gpu| self.record_rounds(gpu, n_rounds))?);
+            let rounds = gpu.capture(&KERNELS, |gpu| self.record_rounds(gpu, n_rounds))?;
+            self.rounds = Some(rounds);
         }
         if let Some(rounds) = &self.rounds {
             // SAFETY: the recorded launches use the graph, which outlives self, and buffers of self.

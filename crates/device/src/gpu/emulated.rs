@@ -1,189 +1,224 @@
 //! The driver that runs the kernels on the processor, in a library that the emulator's crate builds.
+//!
+//! A stream is a queue, and nothing in it runs before somebody needs it: a download, a wait for the stream, or an event
+//! that another stream waits for. So what a program forgets to wait for has not happened yet, on every run, and not now
+//! and then as on a GPU.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::mem::ManuallyDrop;
+mod library;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 
-use libloading::Library;
-
-use super::kernels::{KERNELS, Kernel};
+use self::library::Functions;
+use super::kernels::Kernel;
 use super::{Driver, Launch};
 use crate::{DeviceKind, Error, ErrorKind, Timer};
 
-/// The version of the library's C interface that this file speaks.
-const ABI_VERSION: u32 = 1;
+/// A queue is worked through when it gets this long, so that memory that was given back does not pile up.
+const MAX_QUEUE: usize = 4096;
 
-/// Room for the text of an error.
-const ERROR_BYTES: usize = 1024;
-
-type LaunchFn = unsafe extern "C" fn(
-    *const c_char,
-    *const u32,
-    *const u32,
-    u32,
-    *mut *mut c_void,
-    u32,
-    u64,
-    *mut c_char,
-    usize,
-) -> c_int;
-
-/// The functions of the library.
-#[derive(Debug)]
-struct Functions {
-    alloc: unsafe extern "C" fn(usize) -> *mut c_void,
-    free: unsafe extern "C" fn(*mut c_void),
-    launch: LaunchFn,
-    /// Never unloaded: its stacks would stay, and the next one to open it would get new ones.
-    _library: ManuallyDrop<Library>,
-}
-
-/// One stream of the emulated device; every call is done when it returns.
+/// One stream of the emulated device.
 #[derive(Debug)]
 pub(crate) struct Emulated {
-    functions: Arc<Functions>,
+    machine: Arc<Machine>,
+    stream: usize,
+    /// The thread whose launches are recorded instead, and what it has recorded.
+    recorder: Mutex<Option<(ThreadId, Vec<Recorded>)>>,
+}
+
+/// What all streams of one opened library share.
+#[derive(Debug)]
+struct Machine {
+    functions: Functions,
     state: Mutex<State>,
-    clock: Arc<Timer>,
+    clock: Timer,
 }
 
 #[derive(Debug, Default)]
 struct State {
+    streams: Vec<Queue>,
+    /// When each event happened, if it has; by number.
+    events: BTreeMap<u64, Event>,
+    n_events: u64,
+    graphs: BTreeMap<u64, Arc<Vec<Recorded>>>,
+    n_graphs: u64,
     /// The seed of the next launch's order of blocks, warps and lanes.
     n_launches: u64,
-    capture: Option<Vec<Recorded>>,
-    graphs: Vec<Option<Arc<Vec<Recorded>>>>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    commands: VecDeque<Command>,
+    /// The first error, for whoever waits for the stream next.
+    failed: Option<Error>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    Pending { stream: usize },
+    Happened { nanos: u64 },
 }
 
 #[derive(Debug)]
+enum Command {
+    Launch(Recorded),
+    Clear {
+        address: u64,
+        bytes: usize,
+    },
+    Upload {
+        source: Vec<u8>,
+        target: u64,
+    },
+    Copy {
+        source: u64,
+        target: u64,
+        bytes: usize,
+    },
+    Free {
+        address: u64,
+    },
+    Record {
+        event: u64,
+    },
+    Wait {
+        event: u64,
+    },
+}
+
+#[derive(Debug, Clone)]
 struct Recorded {
     kernel: &'static Kernel,
     shape: Launch,
     values: Vec<u64>,
 }
 
-impl Emulated {
-    /// Opens the library and compares its kernels with the table.
-    pub(crate) fn load(path: &Path) -> Result<Self, Error> {
-        let missing = |why: String| Error::unavailable(DeviceKind::Emulated, why);
-        // SAFETY: the library is the emulator's, built from this project's sources; its start-up code only fills tables.
-        let library = unsafe { Library::new(path) }
-            .map_err(|e| missing(format!("{}; {}", reason(&e), how_to_build(path))))?;
-        let functions = Functions::of(library)
-            .map_err(|why| missing(format!("{}: {why}; {}", path.display(), how_to_build(path))))?;
-        Ok(Self {
-            functions: Arc::new(functions),
-            state: Mutex::default(),
-            clock: Arc::new(Timer::wall()),
-        })
-    }
-
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+impl Machine {
+    fn state(&self) -> MutexGuard<'_, State> {
         // The state is consistent between any two statements, so a panic elsewhere does not spoil it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// # Safety
-    /// As [`Driver::launch`].
-    unsafe fn run(
-        &self,
-        kernel: &Kernel,
-        shape: Launch,
-        values: &mut [u64],
-        seed: u64,
-    ) -> Result<(), Error> {
-        let call = || format!("launch of `{}`", kernel.name);
-        let name = CString::new(kernel.name).map_err(|e| Error::driver(call(), e))?;
-        // On a little-endian machine (the emulator's only kind) a narrower value is at the start of its u64.
-        let mut pointers: Vec<*mut c_void> = values
-            .iter_mut()
-            .map(|value| std::ptr::from_mut(value).cast())
-            .collect();
-        let mut text = [0 as c_char; ERROR_BYTES];
-        // SAFETY: the pointers lead to as many live values; the text has the stated size; the rest is the caller's promise.
-        let status = unsafe {
-            (self.functions.launch)(
-                name.as_ptr(),
-                shape.grid.as_ptr(),
-                shape.block.as_ptr(),
-                shape.shared_bytes,
-                pointers.as_mut_ptr(),
-                pointers.len() as u32,
-                seed,
-                text.as_mut_ptr(),
-                text.len(),
-            )
-        };
-        if status == 0 {
-            return Ok(());
-        }
-        text[ERROR_BYTES - 1] = 0;
-        // SAFETY: the array ends with a zero (the line above).
-        let text = unsafe { CStr::from_ptr(text.as_ptr()) };
-        Err(Error::driver(call(), text.to_string_lossy()))
-    }
-}
-
-/// What the system's loader said, which names the file.
-fn reason(error: &libloading::Error) -> String {
-    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
-}
-
-fn how_to_build(path: &Path) -> String {
-    format!(
-        "in a checkout `cargo run -p shardgraph-cuemu --bin cuemu-build plain {}` builds it, or use --device host",
-        path.display()
-    )
-}
-
-impl Functions {
-    fn of(library: Library) -> Result<Self, String> {
-        let text = |e: libloading::Error| e.to_string();
-        // SAFETY: the names and types are those of version 1 of the interface, which is checked before anything is called.
-        unsafe {
-            let version: unsafe extern "C" fn() -> u32 =
-                *library.get(b"cuemu_abi_version").map_err(text)?;
-            let found = version();
-            if found != ABI_VERSION {
-                return Err(format!("interface version {found}, not {ABI_VERSION}"));
+    /// Works through a queue, to its end or to the event. Streams that it waits for come first, as far as it waits.
+    fn run(&self, state: &mut State, stream: usize, until: Option<u64>) {
+        while let Some(command) = state.streams[stream].commands.pop_front() {
+            match command {
+                Command::Wait { event } => {
+                    if let Some(&Event::Pending { stream: other }) = state.events.get(&event) {
+                        self.run(state, other, Some(event));
+                    }
+                }
+                Command::Record { event } => {
+                    let nanos = self.clock.elapsed().as_nanos() as u64;
+                    state.events.insert(event, Event::Happened { nanos });
+                    if until == Some(event) {
+                        return;
+                    }
+                }
+                // SAFETY: who queued it promised that its memory is there when its turn comes: memory is given back by
+                // commands too.
+                work => unsafe { self.work(state, stream, work) },
             }
-            check_kernels(&library)?;
-            Ok(Self {
-                alloc: *library.get(b"cuemu_alloc").map_err(text)?,
-                free: *library.get(b"cuemu_free").map_err(text)?,
-                launch: *library.get(b"cuemu_launch").map_err(text)?,
-                _library: ManuallyDrop::new(library),
-            })
+        }
+    }
+
+    /// # Safety
+    /// The memory of the command is there.
+    unsafe fn work(&self, state: &mut State, stream: usize, command: Command) {
+        // SAFETY: the caller's promise, for every arm.
+        unsafe {
+            match command {
+                Command::Launch(mut launch) if state.streams[stream].failed.is_none() => {
+                    state.n_launches += 1;
+                    let (seed, values) = (state.n_launches, &mut launch.values);
+                    let done = self
+                        .functions
+                        .run(launch.kernel, launch.shape, values, seed);
+                    state.streams[stream].failed = done.err();
+                }
+                Command::Clear { address, bytes } => {
+                    std::ptr::write_bytes(address as *mut u8, 0, bytes);
+                }
+                Command::Upload { source, target } => {
+                    std::ptr::copy_nonoverlapping(source.as_ptr(), target as *mut u8, source.len());
+                }
+                Command::Copy {
+                    source,
+                    target,
+                    bytes,
+                } => std::ptr::copy_nonoverlapping(source as *const u8, target as *mut u8, bytes),
+                Command::Free { address } => self.functions.give_back(address),
+                Command::Launch(_) | Command::Record { .. } | Command::Wait { .. } => {}
+            }
+        }
+    }
+
+    /// Waits for a stream.
+    fn finish(&self, stream: usize) -> Result<(), Error> {
+        let mut state = self.state();
+        self.run(&mut state, stream, None);
+        state.streams[stream].failed.take().map_or(Ok(()), Err)
+    }
+
+    fn when(&self, state: &mut State, event: u64) -> Result<u64, Error> {
+        if let Some(&Event::Pending { stream }) = state.events.get(&event) {
+            self.run(state, stream, Some(event));
+        }
+        match state.events.get(&event) {
+            Some(&Event::Happened { nanos }) => Ok(nanos),
+            _ => Err(Error::driver("elapsed_ms", "the event is not known")),
         }
     }
 }
 
-/// Every kernel of the library has the signature of the table: what the compiler saw is what the scan saw.
-///
-/// # Safety
-/// The library has version 1 of the interface.
-unsafe fn check_kernels(library: &Library) -> Result<(), String> {
-    let text = |e: libloading::Error| e.to_string();
-    // SAFETY: names and types of version 1 of the interface.
-    let (n_kernels, name, signature) = unsafe {
-        let n_kernels: unsafe extern "C" fn() -> u32 =
-            *library.get(b"cuemu_n_kernels").map_err(text)?;
-        let name: unsafe extern "C" fn(u32) -> *const c_char =
-            *library.get(b"cuemu_kernel_name").map_err(text)?;
-        let signature: unsafe extern "C" fn(u32) -> *const c_char =
-            *library.get(b"cuemu_kernel_signature").map_err(text)?;
-        (n_kernels(), name, signature)
-    };
-    for i in 0..n_kernels {
-        // SAFETY: i is below the number of kernels, for which the library gives strings that live as long as it does.
-        let (name, signature) = unsafe { (CStr::from_ptr(name(i)), CStr::from_ptr(signature(i))) };
-        let (name, signature) = (name.to_string_lossy(), signature.to_string_lossy());
-        let listed = KERNELS.iter().find(|kernel| kernel.name == name);
-        if listed.is_some_and(|kernel| kernel.signature != signature) {
-            return Err(format!("kernel `{name}` takes ({signature}) there"));
+impl Emulated {
+    /// The first stream on the emulator in the library.
+    pub(crate) fn load(path: &Path) -> Result<Self, Error> {
+        let machine = Machine {
+            functions: Functions::load(path)?,
+            state: Mutex::default(),
+            clock: Timer::wall(),
+        };
+        Ok(Self::on(Arc::new(machine)))
+    }
+
+    fn on(machine: Arc<Machine>) -> Self {
+        let mut state = machine.state();
+        state.streams.push(Queue::default());
+        let stream = state.streams.len() - 1;
+        drop(state);
+        Self {
+            machine,
+            stream,
+            recorder: Mutex::default(),
         }
     }
-    Ok(())
+
+    fn recorder(&self) -> MutexGuard<'_, Option<(ThreadId, Vec<Recorded>)>> {
+        self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A thread that records launches does nothing else.
+    fn is_free(&self, call: &str) -> Result<(), Error> {
+        match &*self.recorder() {
+            Some((thread, _)) if *thread == thread::current().id() => Err(Error::driver(
+                call,
+                "only launches are legal while they are recorded",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn queue(&self, command: Command) {
+        let mut state = self.machine.state();
+        let commands = &mut state.streams[self.stream].commands;
+        commands.push_back(command);
+        if commands.len() > MAX_QUEUE {
+            self.machine.run(&mut state, self.stream, None);
+        }
+    }
 }
 
 impl Driver for Emulated {
@@ -192,7 +227,7 @@ impl Driver for Emulated {
     }
 
     fn device_id(&self) -> u64 {
-        Arc::as_ptr(&self.functions) as u64
+        Arc::as_ptr(&self.machine) as u64
     }
 
     fn describe(&self) -> String {
@@ -200,46 +235,49 @@ impl Driver for Emulated {
     }
 
     fn allocate(&self, bytes: usize) -> Result<u64, Error> {
-        // SAFETY: any size is legal.
-        let pointer = unsafe { (self.functions.alloc)(bytes) };
-        if pointer.is_null() {
-            return Err(ErrorKind::OutOfMemory {
-                device: self.kind().to_string(),
-                wanted: bytes as u64,
-                free: 0,
-            }
-            .into());
-        }
-        Ok(pointer as u64)
+        self.is_free("allocate")?;
+        let out_of_memory = || ErrorKind::OutOfMemory {
+            device: self.kind().to_string(),
+            wanted: bytes as u64,
+            free: 0,
+        };
+        let address = self.machine.functions.allocate(bytes);
+        address.ok_or_else(|| out_of_memory().into())
     }
 
     fn free(&self, address: u64) {
-        // SAFETY: the address is one of `allocate`, given back once (by the drop of its owner).
-        unsafe { (self.functions.free)(address as *mut c_void) }
+        self.queue(Command::Free { address });
     }
 
     unsafe fn clear(&self, address: u64, bytes: usize) -> Result<(), Error> {
-        // SAFETY: the caller's promise.
-        unsafe { std::ptr::write_bytes(address as *mut u8, 0, bytes) };
+        self.is_free("clear")?;
+        self.queue(Command::Clear { address, bytes });
         Ok(())
     }
 
     unsafe fn upload(&self, source: &[u8], target: u64) -> Result<(), Error> {
-        // SAFETY: the caller's promise; a slice of the host never overlaps memory of the emulator.
-        unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), target as *mut u8, source.len()) };
+        self.is_free("upload")?;
+        let source = source.to_vec();
+        self.queue(Command::Upload { source, target });
         Ok(())
     }
 
     unsafe fn download(&self, source: u64, target: &mut [u8]) -> Result<(), Error> {
+        self.is_free("download")?;
+        self.synchronize()?;
         let len = target.len();
-        // SAFETY: as in `upload`.
+        // SAFETY: the caller's promise; a slice of the host never overlaps memory of the emulator.
         unsafe { std::ptr::copy_nonoverlapping(source as *const u8, target.as_mut_ptr(), len) };
         Ok(())
     }
 
     unsafe fn copy(&self, source: u64, target: u64, bytes: usize) -> Result<(), Error> {
-        // SAFETY: the caller's promise.
-        unsafe { std::ptr::copy_nonoverlapping(source as *const u8, target as *mut u8, bytes) };
+        self.is_free("copy")?;
+        self.queue(Command::Copy {
+            source,
+            target,
+            bytes,
+        });
         Ok(())
     }
 
@@ -249,71 +287,103 @@ impl Driver for Emulated {
         shape: Launch,
         values: &mut [u64],
     ) -> Result<(), Error> {
-        let seed = {
-            let mut state = self.state();
-            if let Some(capture) = &mut state.capture {
-                capture.push(Recorded {
-                    kernel,
-                    shape,
-                    values: values.to_vec(),
-                });
-                return Ok(());
-            }
-            state.n_launches += 1;
-            state.n_launches
+        let launch = Recorded {
+            kernel,
+            shape,
+            values: values.to_vec(),
         };
-        // SAFETY: the caller's promise.
-        unsafe { self.run(kernel, shape, values, seed) }
+        if let Some((thread, recorded)) = &mut *self.recorder()
+            && *thread == thread::current().id()
+        {
+            recorded.push(launch);
+            return Ok(());
+        }
+        self.queue(Command::Launch(launch));
+        Ok(())
     }
 
     fn synchronize(&self) -> Result<(), Error> {
-        Ok(()) // every call is done when it returns
+        self.is_free("synchronize")?;
+        self.machine.finish(self.stream)
     }
 
     fn new_stream(&self) -> Result<Arc<dyn Driver>, Error> {
-        Ok(Arc::new(Self {
-            functions: Arc::clone(&self.functions),
-            state: Mutex::default(),
-            clock: Arc::clone(&self.clock),
-        }))
+        Ok(Arc::new(Self::on(Arc::clone(&self.machine))))
     }
 
     fn record(&self) -> Result<u64, Error> {
-        Ok(self.clock.elapsed().as_nanos() as u64)
+        self.is_free("record")?;
+        let mut state = self.machine.state();
+        state.n_events += 1;
+        let (event, stream) = (state.n_events, self.stream);
+        state.events.insert(event, Event::Pending { stream });
+        drop(state);
+        self.queue(Command::Record { event });
+        Ok(event)
     }
 
-    fn wait(&self, _event: u64) -> Result<(), Error> {
+    fn wait(&self, event: u64) -> Result<(), Error> {
+        self.is_free("wait")?;
+        self.queue(Command::Wait { event });
         Ok(())
     }
 
     fn elapsed_ms(&self, first: u64, last: u64) -> Result<f64, Error> {
+        let mut state = self.machine.state();
+        let first = self.machine.when(&mut state, first)?;
+        let last = self.machine.when(&mut state, last)?;
         Ok((last as f64 - first as f64) / 1e6)
     }
 
-    fn destroy_event(&self, _event: u64) {}
+    fn destroy_event(&self, event: u64) {
+        let mut state = self.machine.state();
+        // One that is still to happen stays: a stream may be waiting for it.
+        if let Some(Event::Happened { .. }) = state.events.get(&event) {
+            state.events.remove(&event);
+        }
+    }
 
     fn begin_capture(&self) -> Result<(), Error> {
-        self.state().capture = Some(Vec::new());
+        let mut recorder = self.recorder();
+        if recorder.is_some() {
+            return Err(Error::driver(
+                "capture",
+                "this stream is being recorded already",
+            ));
+        }
+        *recorder = Some((thread::current().id(), Vec::new()));
         Ok(())
     }
 
     fn end_capture(&self) -> Result<u64, Error> {
-        let mut state = self.state();
-        let recorded = state.capture.take().unwrap_or_default();
-        state.graphs.push(Some(Arc::new(recorded)));
-        Ok(state.graphs.len() as u64 - 1)
+        let recorded = self.recorder().take();
+        let (_, launches) =
+            recorded.ok_or_else(|| Error::driver("capture", "nothing is being recorded"))?;
+        let mut state = self.machine.state();
+        state.n_graphs += 1;
+        let graph = state.n_graphs;
+        state.graphs.insert(graph, Arc::new(launches));
+        Ok(graph)
     }
 
     unsafe fn launch_graph(&self, graph: u64) -> Result<(), Error> {
-        let recorded = self.state().graphs[graph as usize].clone();
-        for one in recorded.iter().flat_map(|recorded| recorded.iter()) {
-            // SAFETY: the values fitted when they were recorded, and their memory still exists (the caller's promise).
-            unsafe { self.launch(one.kernel, one.shape, &mut one.values.clone())? };
+        let launches = self.machine.state().graphs.get(&graph).cloned();
+        let launches = launches.ok_or_else(|| Error::driver("graph", "it is not known"))?;
+        for launch in launches.iter() {
+            self.queue(Command::Launch(launch.clone()));
         }
         Ok(())
     }
 
     fn destroy_graph(&self, graph: u64) {
-        self.state().graphs[graph as usize] = None;
+        self.machine.state().graphs.remove(&graph);
+    }
+}
+
+impl Drop for Emulated {
+    /// Buffers hold their stream, so all that is left is work that nobody waited for, and memory to give back.
+    fn drop(&mut self) {
+        let mut state = self.machine.state();
+        self.machine.run(&mut state, self.stream, None);
     }
 }

@@ -117,6 +117,10 @@ impl Driver for FailingAllocation {
         self.driver.destroy_event(event);
     }
 
+    fn prepare(&self, kernel: &'static Kernel) -> Result<(), Error> {
+        self.driver.prepare(kernel)
+    }
+
     fn begin_capture(&self) -> Result<(), Error> {
         self.driver.begin_capture()
     }

@@ -132,8 +132,8 @@ impl<'a> Arg<'a> {
         self.value
     }
 
-    /// The memory behind a pointer; `Some(None)` is a buffer of the host.
-    pub(crate) fn memory(&self) -> Option<Option<&'a Memory>> {
-        self.memory
+    /// The memory behind a pointer (nothing for a buffer of the host), and whether it is written.
+    pub(crate) fn memory(&self) -> Option<(Option<&'a Memory>, bool)> {
+        self.memory.map(|memory| (memory, self.kind == Some('*')))
     }
 }

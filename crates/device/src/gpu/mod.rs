@@ -15,9 +15,10 @@ mod sparse;
 
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::buffer::{Store, bytes_of, bytes_of_mut};
+use crate::memory::other_device;
 use crate::{Buffer, DeviceKind, Error, ErrorKind, MatMul, Scalar};
 
 pub(crate) use kernels::Kernel;
@@ -103,7 +104,12 @@ pub(crate) trait Driver: fmt::Debug + Send + Sync {
 
     fn destroy_event(&self, event: u64);
 
-    /// From now on launches are recorded, not run.
+    /// Makes a kernel ready to be launched, so that nothing is loaded while launches are recorded.
+    fn prepare(&self, _kernel: &'static Kernel) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// From now on the calling thread's launches are recorded, not run.
     fn begin_capture(&self) -> Result<(), Error>;
 
     /// Ends a capture; the graph launches what was recorded.
@@ -129,6 +135,8 @@ pub(crate) struct Memory {
     /// 0 when there are no bytes.
     address: u64,
     bytes: usize,
+    /// Where streams of other ranks are done reading this; waited for before it is written or given back.
+    readers: Mutex<Vec<Arc<Mark>>>,
 }
 
 impl Memory {
@@ -139,11 +147,29 @@ impl Memory {
     pub(crate) fn address(&self) -> u64 {
         self.address
     }
+
+    /// Keeps the memory as it is until the stream of a reader has come to `done`.
+    pub(crate) fn read_until(&self, done: &Arc<Mark>) {
+        self.readers().push(Arc::clone(done));
+    }
+
+    fn readers(&self) -> MutexGuard<'_, Vec<Arc<Mark>>> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets what the owner's stream does from here on come after all reading.
+    fn wait_for_readers(&self) -> Result<(), Error> {
+        let readers = std::mem::take(&mut *self.readers());
+        readers
+            .iter()
+            .try_for_each(|done| self.driver.wait(done.event))
+    }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        if self.bytes > 0 {
+        // Where readers cannot be waited for, the device has failed: memory that may still be read is not given back.
+        if self.bytes > 0 && self.wait_for_readers().is_ok() {
             self.driver.free(self.address);
         }
     }
@@ -182,7 +208,10 @@ pub(crate) struct Mark {
 
 impl Mark {
     pub(crate) fn elapsed_ms(&self, since: &Mark) -> Result<f64, Error> {
-        self.driver.elapsed_ms(since.event, self.event)
+        match self.driver.device_id() == since.driver.device_id() {
+            true => self.driver.elapsed_ms(since.event, self.event),
+            false => Err(other_device("elapsed_ms", self.driver.kind())),
+        }
     }
 }
 
@@ -250,7 +279,11 @@ impl Gpu {
     }
 
     pub(crate) fn wait(&self, mark: &Mark) -> Result<(), Error> {
-        self.driver.wait(mark.event)
+        // An event is the driver's own kind of number: another back end's would be taken for something else.
+        match self.driver.device_id() == mark.driver.device_id() {
+            true => self.driver.wait(mark.event),
+            false => Err(self.other_device("wait")),
+        }
     }
 
     /// Memory for `len` elements with unspecified contents.
@@ -264,6 +297,7 @@ impl Gpu {
             driver: Arc::clone(&self.driver),
             address,
             bytes,
+            readers: Mutex::default(),
         };
         Ok(Buffer {
             store: Store::Gpu(memory),
@@ -304,7 +338,7 @@ impl Gpu {
         values: &[T],
         buffer: &mut Buffer<T>,
     ) -> Result<(), Error> {
-        let memory = self.memory("write", buffer)?;
+        let memory = self.memory_to_write("write", buffer)?;
         assert_eq!(memory.bytes, size_of_val(values), "the caller checks");
         if memory.bytes > 0 {
             // SAFETY: the memory is this driver's and has exactly the size of the values.
@@ -332,7 +366,8 @@ impl Gpu {
         source: &Buffer<T>,
         target: &mut Buffer<T>,
     ) -> Result<(), Error> {
-        let (source, target) = (self.memory("copy", source)?, self.memory("copy", target)?);
+        let source = self.memory("copy", source)?;
+        let target = self.memory_to_write("copy", target)?;
         assert_eq!(source.bytes, target.bytes, "the caller checks");
         if source.bytes > 0 {
             // SAFETY: both are whole allocations of this driver, of one size, and distinct since one is borrowed mutably.
@@ -356,7 +391,7 @@ impl Gpu {
         target: &mut Buffer,
         first: usize,
     ) -> Result<(), Error> {
-        let target = self.memory("copy", target)?;
+        let target = self.memory_to_write("copy", target)?;
         let fits = first + source.bytes <= target.bytes;
         assert!(fits && self.shares_device(source), "the caller checks");
         if source.bytes == 0 {
@@ -372,7 +407,7 @@ impl Gpu {
 
     /// Overwrites the buffer with zeros.
     pub(crate) fn clear<T: Scalar>(&self, buffer: &mut Buffer<T>) -> Result<(), Error> {
-        let memory = self.memory("clear", buffer)?;
+        let memory = self.memory_to_write("clear", buffer)?;
         if memory.bytes > 0 {
             // SAFETY: the memory is this driver's and has this size.
             unsafe { self.driver.clear(memory.address, memory.bytes)? };
@@ -388,10 +423,19 @@ impl Gpu {
         }
     }
 
+    /// The same for a buffer that is about to change.
+    fn memory_to_write<'b, T: Scalar>(
+        &self,
+        op: &str,
+        buffer: &'b Buffer<T>,
+    ) -> Result<&'b Memory, Error> {
+        let memory = self.memory(op, buffer)?;
+        memory.wait_for_readers()?;
+        Ok(memory)
+    }
+
     fn other_device(&self, op: &str) -> Error {
-        let device = self.kind().to_string();
-        let op = op.to_string();
-        ErrorKind::OtherDevice { op, device }.into()
+        other_device(op, self.kind())
     }
 
     /// Launches the kernel of this name.
@@ -408,9 +452,14 @@ impl Gpu {
     ) -> Result<(), Error> {
         let kernel = kernels::find(kernel)?;
         let mut values = kernel.values(args)?;
-        for memory in args.iter().filter_map(Arg::memory) {
-            if memory.is_none_or(|m| !Arc::ptr_eq(&m.driver, &self.driver)) {
-                return Err(self.other_device(kernel.name));
+        for (memory, is_written) in args.iter().filter_map(Arg::memory) {
+            match memory {
+                Some(memory) if Arc::ptr_eq(&memory.driver, &self.driver) => {
+                    if is_written {
+                        memory.wait_for_readers()?;
+                    }
+                }
+                _ => return Err(self.other_device(kernel.name)),
             }
         }
         if shape.is_empty() {
@@ -444,19 +493,50 @@ impl Gpu {
         }
     }
 
-    /// Records the launches that `f` makes on this stream, without running them. Nothing else than launches is legal
-    /// inside: no allocation, upload, download or wait.
+    /// Records the launches of the named kernels that `f` makes on this thread, without running them. Nothing else than
+    /// launches is legal inside: no allocation, upload, download or wait.
     pub(crate) fn capture(
         &self,
+        kernels: &[&str],
         f: impl FnOnce(&Self) -> Result<(), Error>,
     ) -> Result<Graph, Error> {
+        for kernel in kernels {
+            self.driver.prepare(kernels::find(kernel)?)?;
+        }
         self.driver.begin_capture()?;
+        let mut capture = Capture {
+            driver: &self.driver,
+            is_open: true,
+        };
         let recorded = f(self);
-        let ended = self.driver.end_capture(); // also after an error: the stream must leave the capture
-        let graph = Graph {
+        let ended = capture.end();
+        recorded?; // what went wrong inside is the cause of what the end says
+        Ok(Graph {
             driver: Arc::clone(&self.driver),
             graph: ended?,
-        };
-        recorded.map(|()| graph)
+        })
+    }
+}
+
+/// An open capture; it ends also by a panic, so that the thread's launches run again.
+struct Capture<'a> {
+    driver: &'a Arc<dyn Driver>,
+    is_open: bool,
+}
+
+impl Capture<'_> {
+    fn end(&mut self) -> Result<u64, Error> {
+        self.is_open = false;
+        self.driver.end_capture()
+    }
+}
+
+impl Drop for Capture<'_> {
+    fn drop(&mut self) {
+        if self.is_open
+            && let Ok(graph) = self.driver.end_capture()
+        {
+            self.driver.destroy_graph(graph);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Rows `[h_source, h_target, h_edge]` for message networks that need them.
 
 use super::{BLOCK, EdgeGraph, OP};
-use crate::device::{BackEnd, check};
+use crate::device::{BackEnd, check, elements};
 use crate::memory::{on_host, on_host_mut};
 use crate::{Arg, Buffer, Copy2d, Error, Launch};
 
@@ -36,9 +36,9 @@ impl EdgeGraph {
         rows: &mut Buffer,
     ) -> Result<(), Error> {
         check_widths(widths)?;
-        check(OP, "nodes", self.n_nodes * widths.node, nodes)?;
-        check(OP, "edges", self.n_edges * widths.edge, edges)?;
-        check(OP, "rows", self.n_edges * widths.row(), rows)?;
+        check(OP, "nodes", elements(&[self.n_nodes, widths.node]), nodes)?;
+        check(OP, "edges", elements(&[self.n_edges, widths.edge]), edges)?;
+        check(OP, "rows", elements(&[self.n_edges, widths.row()]), rows)?;
         if let BackEnd::Host(_) = &self.device.back_end {
             let (sources, targets) = (on_host(OP, &self.sources)?, on_host(OP, &self.targets)?);
             let (nodes, edges) = (on_host(OP, nodes)?, on_host(OP, edges)?);
@@ -82,9 +82,24 @@ impl EdgeGraph {
         grad_edges: &mut Buffer,
     ) -> Result<(), Error> {
         check_widths(widths)?;
-        check(OP, "grad_rows", self.n_edges * widths.row(), grad_rows)?;
-        check(OP, "grad_nodes", self.n_nodes * widths.node, grad_nodes)?;
-        check(OP, "grad_edges", self.n_edges * widths.edge, grad_edges)?;
+        check(
+            OP,
+            "grad_rows",
+            elements(&[self.n_edges, widths.row()]),
+            grad_rows,
+        )?;
+        check(
+            OP,
+            "grad_nodes",
+            elements(&[self.n_nodes, widths.node]),
+            grad_nodes,
+        )?;
+        check(
+            OP,
+            "grad_edges",
+            elements(&[self.n_edges, widths.edge]),
+            grad_edges,
+        )?;
         let of_edges = Copy2d {
             rows: self.n_edges,
             width: widths.edge,

@@ -551,3 +551,36 @@ fn missing_devices_are_errors_with_a_sentence() {
         assert!(!error.is_missing_device() && error.to_string().contains("expected host"));
     }
 }
+
+/// Dimensions whose product no integer holds are a wrong length, not a small one.
+#[test]
+fn dimensions_that_overflow_are_refused() {
+    let huge = 1usize << 33;
+    for device in super::devices() {
+        let (a, mut out) = (device.zeros::<f32>(0).unwrap(), device.zeros(0).unwrap());
+        let shape = MatMul {
+            rows: huge,
+            inner: 1 << 31,
+            cols: huge,
+            transpose_a: false,
+            transpose_b: false,
+        };
+        assert!(device.matmul(shape, &a, &a, &mut out).is_err());
+        let rows = Rows {
+            n_rows: huge,
+            width: 1 << 31,
+        };
+        assert!(device.gather_rows(rows, &[], &a, &mut out).is_err());
+        let copy = Copy2d {
+            rows: 3,
+            width: 1,
+            source_first: 0,
+            source_stride: 1 << 63,
+            target_first: 0,
+            target_stride: 1,
+        };
+        let three = device.zeros::<f32>(3).unwrap();
+        let mut target = device.zeros(3).unwrap();
+        assert!(device.copy_2d(copy, &three, &mut target).is_err());
+    }
+}

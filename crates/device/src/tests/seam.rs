@@ -1,5 +1,7 @@
 //! The seam itself: memory, order, argument lists, graphs, faults.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::{devices, gpus};
@@ -122,13 +124,104 @@ fn streams_do_not_mix_buffers_and_events_order_them() {
     }
 }
 
+/// A number that one back end knows as an event means something else to another.
+#[test]
+fn events_of_another_device_are_refused() {
+    let mut devices = devices();
+    devices.extend(super::emulated()); // opened again: another machine
+    for (i, device) in devices.iter().enumerate() {
+        let event = device.record().unwrap();
+        for (k, other) in devices.iter().enumerate() {
+            let is_gpu = |device: &Device| device.kind() != DeviceKind::Host;
+            if i == k || !is_gpu(device) || !is_gpu(other) {
+                continue;
+            }
+            let error = other.wait(&event).unwrap_err();
+            assert!(
+                matches!(error.kind(), ErrorKind::OtherDevice { .. }),
+                "{error}"
+            );
+            assert!(other.record().unwrap().elapsed_ms(&event).is_err());
+        }
+    }
+}
+
+/// A reader's work is given and not done: the owner drops or overwrites its buffer, and the reader still gets what was there.
+#[test]
+fn readers_keep_what_they_read() {
+    for device in gpus() {
+        let reader = device.new_stream().unwrap();
+        for is_dropped in [true, false] {
+            let own = Arc::new(device.upload(&[1.0f32; 64]).unwrap());
+            let published = device.publish(Arc::clone(&own)).unwrap();
+            let mut sum = reader.zeros(64).unwrap();
+            reader
+                .peer_sum(&[published.clone(), published], 0, &mut sum)
+                .unwrap();
+            let mut own = Arc::try_unwrap(own).expect("the reader has dropped its part");
+            if is_dropped {
+                drop(own);
+                own = device.upload(&[7.0; 64]).unwrap(); // likely where the old one was
+            } else {
+                device.write(&[7.0; 64], &mut own).unwrap();
+            }
+            assert_eq!(device.download(&own).unwrap(), [7.0; 64]);
+            assert_eq!(reader.download(&sum).unwrap(), [2.0; 64]);
+        }
+    }
+}
+
+/// What is published on a stream has not happened yet when a peer reads it.
+#[test]
+fn readers_wait_for_what_is_published() {
+    for device in gpus() {
+        let reader = device.new_stream().unwrap();
+        let x = device.upload(&[1.5f32; 40]).unwrap();
+        let mut doubled = device.zeros(40).unwrap();
+        // SAFETY: both have forty elements.
+        unsafe { double(&device, &x, &mut doubled).unwrap() };
+        let published = device.publish(Arc::new(doubled)).unwrap();
+        let (mut gathered, mut exact) = (reader.zeros(80).unwrap(), reader.zeros(40).unwrap());
+        let parts = [published.clone(), published];
+        reader.peer_gather(&parts, &mut gathered).unwrap();
+        reader.peer_exact_sum(&parts, &mut exact).unwrap();
+        assert_eq!(reader.download(&gathered).unwrap(), [3.0; 80]);
+        assert_eq!(reader.download(&exact).unwrap(), [6.0; 40]);
+    }
+}
+
+/// Nothing but launches while a thread records; afterwards, also after an error or a panic, everything again.
+#[test]
+fn a_capture_ends_however_it_ends() {
+    for device in gpus() {
+        let failed = gpu(&device).capture(&[], |_| device.synchronize());
+        if device.kind() == DeviceKind::Emulated {
+            let error = failed.unwrap_err().to_string();
+            assert!(error.contains("only launches"), "{error}");
+        }
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            gpu(&device).capture(&[], |_| panic!("planted"))
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(
+            device.download(&device.upload(&[5.0]).unwrap()).unwrap(),
+            [5.0]
+        );
+        assert!(
+            gpu(&device)
+                .capture(&["no_such_kernel"], |_| Ok(()))
+                .is_err()
+        );
+    }
+}
+
 #[test]
 fn a_graph_repeats_its_launches() {
     for device in gpus() {
         let x = device.upload(&[1.5, -2.0, 8.0]).unwrap();
         let (mut y, mut z) = (device.zeros(3).unwrap(), device.zeros(3).unwrap());
         let graph = gpu(&device)
-            .capture(|_| {
+            .capture(&["scale_fwd"], |_| {
                 // SAFETY: all three have three elements.
                 unsafe {
                     double(&device, &x, &mut y)?;

@@ -4,14 +4,16 @@ use cudarc::cublas::result::{self, CublasError};
 use cudarc::cublas::sys;
 use cudarc::driver::sys::CUstream;
 
-use super::Handle;
 use crate::{Error, MatMul};
 
 /// A cuBLAS handle bound to one stream.
 #[derive(Debug)]
 pub(super) struct Blas {
-    handle: Handle<sys::cublasContext>,
+    handle: sys::cublasHandle_t,
 }
+
+// SAFETY: a cuBLAS handle may move to another thread as long as one at a time uses it, which `&mut self` sees to.
+unsafe impl Send for Blas {}
 
 fn failed(call: &str, error: CublasError) -> Error {
     Error::driver(call, format!("{:?}", error.0))
@@ -28,9 +30,7 @@ impl Blas {
             ));
         }
         let handle = result::create_handle().map_err(|e| failed("cublasCreate", e))?;
-        let blas = Self {
-            handle: Handle(handle),
-        };
+        let blas = Self { handle };
         // SAFETY: handle and stream are alive; CUDA's two stream types are one.
         unsafe { result::set_stream(handle, stream.cast()) }
             .map_err(|e| failed("cublasSetStream", e))?;
@@ -44,7 +44,7 @@ impl Blas {
     /// # Safety
     /// The addresses (a, b, out) hold matrices of this shape.
     pub(super) unsafe fn matmul(
-        &self,
+        &mut self,
         shape: MatMul,
         [a, b, out]: [u64; 3],
     ) -> Option<Result<(), Error>> {
@@ -65,7 +65,7 @@ impl Blas {
         // SAFETY: the handle is alive; the strides are the row lengths of the stored matrices; the rest is the caller's promise.
         let done = unsafe {
             result::sgemm(
-                self.handle.0,
+                self.handle,
                 operation(shape.transpose_b),
                 operation(shape.transpose_a),
                 n,
@@ -89,6 +89,6 @@ impl Drop for Blas {
     fn drop(&mut self) {
         // SAFETY: the handle was made in `open` and is destroyed once. A failure has nobody to be told to: the stream's own
         // errors come back from the next wait.
-        let _ = unsafe { result::destroy_handle(self.handle.0) };
+        let _ = unsafe { result::destroy_handle(self.handle) };
     }
 }

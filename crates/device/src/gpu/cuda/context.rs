@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_int, c_void};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cudarc::driver::result::{
     self, DriverError, ctx, device, function, mem_pool, module, primary_ctx,
@@ -15,9 +15,6 @@ use crate::{DeviceKind, Error, ErrorKind};
 
 /// The oldest driver interface that loads these kernels (CUDA 13.0, drivers from 580 on).
 const DRIVER_VERSION: c_int = 13000;
-
-/// Dynamic shared memory that a kernel may have without asking for more.
-const SHARED_BYTES: u32 = 48 << 10;
 
 /// The primary context of one GPU, shared by its streams.
 #[derive(Debug)]
@@ -90,7 +87,19 @@ fn dotted(version: c_int) -> String {
 }
 
 impl Context {
-    pub(super) fn open(ordinal: u32) -> Result<Self, Error> {
+    /// The GPU's context: opened once in a process and kept to its end, with the kernels that are loaded into it.
+    pub(super) fn of(ordinal: u32) -> Result<Arc<Self>, Error> {
+        static OPEN: Mutex<BTreeMap<u32, Arc<Context>>> = Mutex::new(BTreeMap::new());
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(context) = open.get(&ordinal) {
+            return Ok(Arc::clone(context));
+        }
+        let context = Arc::new(Self::open(ordinal)?);
+        open.insert(ordinal, Arc::clone(&context));
+        Ok(context)
+    }
+
+    fn open(ordinal: u32) -> Result<Self, Error> {
         let missing = |why: String| Error::unavailable(DeviceKind::Cuda(ordinal), why);
         find_driver().map_err(missing)?;
         let count = device::get_count().map_err(|e| failed("cuDeviceGetCount", e))?;
@@ -105,7 +114,7 @@ impl Context {
             return Err(missing(why.to_string()));
         }
         let device = device::get(wanted).map_err(|e| failed("cuDeviceGet", e))?;
-        // SAFETY: the device is the one that the driver just gave; it is released in `drop`.
+        // SAFETY: the device is the one that the driver just gave. The driver releases it when the process ends.
         let context = unsafe { primary_ctx::retain(device) }
             .map_err(|e| failed("cuDevicePrimaryCtxRetain", e))?;
         let opened = Self {
@@ -122,24 +131,30 @@ impl Context {
 
     /// Makes this the context of the calling thread; before every call of the driver.
     pub(super) fn enter(&self) -> Result<(), Error> {
-        // SAFETY: the context is retained until `drop`.
+        // SAFETY: the context is retained for as long as the process runs.
         unsafe { ctx::set_current(self.context.0) }.map_err(|e| failed("cuCtxSetCurrent", e))
     }
 
     /// Lets the memory pool keep what is freed: by default it goes back to the system at every wait.
     fn keep_freed_memory(&self) -> Result<(), Error> {
         let mut threshold = u64::MAX;
-        // SAFETY: the device is valid, and this attribute's value is a 64-bit integer.
-        unsafe {
-            let pool = device::get_default_mem_pool(self.device)
-                .map_err(|e| failed("cuDeviceGetDefaultMemPool", e))?;
-            mem_pool::set_attribute(
-                pool,
-                sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
-                (&raw mut threshold).cast(),
-            )
-        }
-        .map_err(|e| failed("cuMemPoolSetAttribute", e))
+        let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+        let pool = self.pool()?;
+        // SAFETY: the pool is valid, and this attribute's value is a 64-bit integer.
+        unsafe { mem_pool::set_attribute(pool, attribute, (&raw mut threshold).cast()) }
+            .map_err(|e| failed("cuMemPoolSetAttribute", e))
+    }
+
+    /// Gives what the pool keeps back to the system, once no work uses it any more.
+    pub(super) fn trim_pool(&self) -> Result<(), Error> {
+        // SAFETY: the pool is valid.
+        unsafe { mem_pool::trim_to(self.pool()?, 0) }.map_err(|e| failed("cuMemPoolTrimTo", e))
+    }
+
+    fn pool(&self) -> Result<sys::CUmemoryPool, Error> {
+        // SAFETY: the device is valid.
+        unsafe { device::get_default_mem_pool(self.device) }
+            .map_err(|e| failed("cuDeviceGetDefaultMemPool", e))
     }
 
     /// Keeps the error of a call that gives something back, for the next [`Context::take_kept`].
@@ -170,7 +185,7 @@ impl Context {
             let handle = load_function(modules[kernel.file].0, kernel)?;
             let function = Function {
                 handle: Handle(handle),
-                shared_bytes: SHARED_BYTES,
+                shared_bytes: shared_limit(handle)?,
             };
             functions.insert(kernel.name, function);
         }
@@ -227,7 +242,7 @@ fn load_module(file: &'static str) -> Result<sys::CUmodule, Error> {
 fn load_function(module: sys::CUmodule, kernel: &'static Kernel) -> Result<sys::CUfunction, Error> {
     let call = format!("loading the kernel `{}`", kernel.name);
     let name = CString::new(kernel.name).map_err(|e| Error::driver(&call, e))?;
-    // SAFETY: the module is loaded and never unloaded before the context goes.
+    // SAFETY: the module is loaded and never unloaded.
     let found = unsafe { module::get_function(module, name) }.map_err(|e| failed(&call, e))?;
     check_parameters(found, kernel)?;
     Ok(found)
@@ -255,6 +270,15 @@ fn check_parameters(function: sys::CUfunction, kernel: &'static Kernel) -> Resul
     Ok(())
 }
 
+/// Dynamic shared memory that the kernel may have without asking for more: 48 KiB less its static part.
+fn shared_limit(handle: sys::CUfunction) -> Result<u32, Error> {
+    let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+    // SAFETY: the function is loaded.
+    let bytes = unsafe { function::get_function_attribute(handle, attribute) }
+        .map_err(|e| failed("cuFuncGetAttribute", e))?;
+    Ok(bytes.try_into().unwrap_or(0))
+}
+
 fn allow_shared(handle: sys::CUfunction, kernel: &Kernel, bytes: u32) -> Result<(), Error> {
     let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
     let wanted = i32::try_from(bytes).unwrap_or(i32::MAX);
@@ -263,19 +287,4 @@ fn allow_shared(handle: sys::CUfunction, kernel: &Kernel, bytes: u32) -> Result<
         let call = format!("{bytes} B of shared memory for `{}`", kernel.name);
         failed(&call, e)
     })
-}
-
-impl Drop for Context {
-    fn drop(&mut self) {
-        let loaded = self
-            .loaded
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        for module in loaded.modules.values() {
-            // SAFETY: every stream and buffer holds this context, so no work is left and the module is unloaded once.
-            let _ = unsafe { module::unload(module.0) }; // a context that is lost anyway: nobody is left to be told
-        }
-        // SAFETY: retained once in `open`.
-        let _ = unsafe { primary_ctx::release(self.device) }; // as above
-    }
 }

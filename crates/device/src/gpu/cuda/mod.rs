@@ -7,7 +7,8 @@ mod blas;
 mod context;
 
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use cudarc::driver::result::{event, graph, stream};
@@ -33,6 +34,10 @@ const NAP: Duration = Duration::from_micros(50);
 pub(crate) struct Cuda {
     context: Arc<Context>,
     stream: Handle<sys::CUstream_st>,
+    /// Where launches are recorded: another thread's work on `stream` must not become part of a graph.
+    recording: Handle<sys::CUstream_st>,
+    /// The thread whose launches are being recorded.
+    recorder: Mutex<Option<ThreadId>>,
     blas: Mutex<Option<Result<Blas, Error>>>,
 }
 
@@ -40,26 +45,43 @@ pub(crate) struct Cuda {
 #[derive(Debug)]
 struct Handle<T>(*mut T);
 
-// SAFETY: CUDA's handles are plain names; the driver's functions may be called with them from any thread.
-unsafe impl<T> Send for Handle<T> {}
-// SAFETY: as above; the functions lock what they share.
-unsafe impl<T> Sync for Handle<T> {}
+/// The driver's own types, which any thread may use at any time.
+trait AnyThread {}
+impl AnyThread for sys::CUstream_st {}
+impl AnyThread for sys::CUctx_st {}
+impl AnyThread for sys::CUmod_st {}
+impl AnyThread for sys::CUfunc_st {}
+
+// SAFETY: the driver's handles are plain names, and its functions may be called with them from any thread.
+unsafe impl<T: AnyThread> Send for Handle<T> {}
+// SAFETY: as above; the driver locks what they share.
+unsafe impl<T: AnyThread> Sync for Handle<T> {}
 
 impl Cuda {
     /// Opens the GPU with the given ordinal.
     pub(crate) fn open(ordinal: u32) -> Result<Self, Error> {
-        Self::on(Arc::new(Context::open(ordinal)?))
+        Self::on(Context::of(ordinal)?)
     }
 
     fn on(context: Arc<Context>) -> Result<Self, Error> {
         context.enter()?;
-        let stream = stream::create(stream::StreamKind::NonBlocking)
-            .map_err(|e| failed("cuStreamCreate", e))?;
+        let create = || {
+            let stream = stream::create(stream::StreamKind::NonBlocking);
+            stream.map(Handle).map_err(|e| failed("cuStreamCreate", e))
+        };
+        let stream = create()?;
+        let recording = create().inspect_err(|_| destroy_stream(&context, &stream))?;
         Ok(Self {
             context,
-            stream: Handle(stream),
+            stream,
+            recording,
+            recorder: Mutex::new(None),
             blas: Mutex::new(None),
         })
+    }
+
+    fn recorder(&self) -> MutexGuard<'_, Option<ThreadId>> {
+        self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks until `done` says that it is, or the deadline passes.
@@ -111,8 +133,19 @@ impl Driver for Cuda {
 
     fn allocate(&self, bytes: usize) -> Result<u64, Error> {
         self.context.enter()?;
-        // SAFETY: the stream is this driver's own and alive.
-        unsafe { result::malloc_async(self.stream.0, bytes) }.map_err(|e| match e.0 {
+        // SAFETY: the stream is this driver's own and alive (also below).
+        let first = unsafe { result::malloc_async(self.stream.0, bytes) };
+        let address = match first {
+            Err(e) if e.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
+                // The pool may keep it in pieces of other sizes: once more, after giving those back.
+                self.synchronize()?;
+                self.context.trim_pool()?;
+                // SAFETY: as above.
+                unsafe { result::malloc_async(self.stream.0, bytes) }
+            }
+            other => other,
+        };
+        address.map_err(|e| match e.0 {
             sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => ErrorKind::OutOfMemory {
                 device: self.kind().to_string(),
                 wanted: bytes as u64,
@@ -141,10 +174,15 @@ impl Driver for Cuda {
 
     unsafe fn upload(&self, source: &[u8], target: u64) -> Result<(), Error> {
         self.context.enter()?;
-        // The driver has copied pageable memory to its own when this returns; nothing here hands it pinned memory.
         // SAFETY: the caller's promise; the stream is alive.
         unsafe { result::memcpy_htod_async(target, source, self.stream.0) }
-            .map_err(|e| failed("cuMemcpyHtoDAsync", e))
+            .map_err(|e| failed("cuMemcpyHtoDAsync", e))?;
+        // The driver has copied pageable memory to its own when the call returns; memory that somebody has pinned it reads
+        // later, so that has to be waited for.
+        match is_pinned(source) {
+            true => self.synchronize(),
+            false => Ok(()),
+        }
     }
 
     unsafe fn download(&self, source: u64, target: &mut [u8]) -> Result<(), Error> {
@@ -178,6 +216,10 @@ impl Driver for Cuda {
             .map(|value| std::ptr::from_mut(value).cast())
             .collect();
         let ([gx, gy, gz], [bx, by, bz]) = (shape.grid, shape.block);
+        let stream = match *self.recorder() == Some(thread::current().id()) {
+            true => self.recording.0,
+            false => self.stream.0,
+        };
         // SAFETY: the function is loaded, the pointers lead to live values of its parameters; the rest is the caller's promise.
         unsafe {
             result::launch_kernel(
@@ -185,11 +227,16 @@ impl Driver for Cuda {
                 (gx, gy, gz),
                 (bx, by, bz),
                 shape.shared_bytes,
-                self.stream.0,
+                stream,
                 &mut pointers,
             )
         }
         .map_err(|e| failed(&format!("launch of `{}`", kernel.name), e))
+    }
+
+    fn prepare(&self, kernel: &'static Kernel) -> Result<(), Error> {
+        self.context.enter()?;
+        self.context.function(kernel, 0).map(drop)
     }
 
     unsafe fn matmul(&self, shape: MatMul, addresses: [u64; 3]) -> Option<Result<(), Error>> {
@@ -226,7 +273,11 @@ impl Driver for Cuda {
         let created = event::create(sys::CUevent_flags::CU_EVENT_DEFAULT)
             .map_err(|e| failed("cuEventCreate", e))?;
         // SAFETY: the event was made above, the stream is alive.
-        unsafe { event::record(created, self.stream.0) }.map_err(|e| failed("cuEventRecord", e))?;
+        let recorded = unsafe { event::record(created, self.stream.0) };
+        if let Err(e) = recorded {
+            self.destroy_event(created as u64);
+            return Err(failed("cuEventRecord", e));
+        }
         Ok(created as u64)
     }
 
@@ -262,16 +313,26 @@ impl Driver for Cuda {
 
     fn begin_capture(&self) -> Result<(), Error> {
         self.context.enter()?;
+        let mut recorder = self.recorder();
+        if recorder.is_some() {
+            return Err(Error::driver(
+                "capture",
+                "this stream is being recorded already",
+            ));
+        }
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream is alive and not the legacy one.
-        unsafe { stream::begin_capture(self.stream.0, mode) }
-            .map_err(|e| failed("cuStreamBeginCapture", e))
+        unsafe { stream::begin_capture(self.recording.0, mode) }
+            .map_err(|e| failed("cuStreamBeginCapture", e))?;
+        *recorder = Some(thread::current().id());
+        Ok(())
     }
 
     fn end_capture(&self) -> Result<u64, Error> {
         self.context.enter()?;
+        *self.recorder() = None;
         // SAFETY: the stream is alive and in a capture.
-        let captured = unsafe { stream::end_capture(self.stream.0) }
+        let captured = unsafe { stream::end_capture(self.recording.0) }
             .map_err(|e| failed("cuStreamEndCapture", e))?;
         if captured.is_null() {
             return Err(Error::driver(
@@ -309,10 +370,25 @@ impl Driver for Cuda {
 impl Drop for Cuda {
     fn drop(&mut self) {
         *self.blas.get_mut().unwrap_or_else(PoisonError::into_inner) = None; // before its stream
-        let destroyed = self.context.enter().and_then(|()| {
-            // SAFETY: the stream was made in `on` and is destroyed once; the driver finishes its work first.
-            unsafe { stream::destroy(self.stream.0) }.map_err(|e| failed("cuStreamDestroy", e))
-        });
-        self.context.keep(destroyed);
+        destroy_stream(&self.context, &self.recording);
+        destroy_stream(&self.context, &self.stream);
     }
+}
+
+fn destroy_stream(context: &Context, stream: &Handle<sys::CUstream_st>) {
+    let destroyed = context.enter().and_then(|()| {
+        // SAFETY: both callers own the stream and call this once; the driver finishes its work first.
+        unsafe { stream::destroy(stream.0) }.map_err(|e| failed("cuStreamDestroy", e))
+    });
+    context.keep(destroyed);
+}
+
+/// Whether the driver knows this host memory, so that it copies from it later than the call returns.
+fn is_pinned(source: &[u8]) -> bool {
+    let mut kind = 0u32;
+    let attribute = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+    let address = source.as_ptr() as sys::CUdeviceptr;
+    // SAFETY: the answer is a 32-bit integer; the address is only looked up.
+    let known = unsafe { sys::cuPointerGetAttribute((&raw mut kind).cast(), attribute, address) };
+    known.result().is_ok()
 }
