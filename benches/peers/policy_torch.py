@@ -1,4 +1,4 @@
-"""The policy of OpenGraphGym-MG in PyTorch (sparse CSR): the peer of crates/solver/benches/gpu.rs.
+"""The policy of OpenGraphGym-MG in PyTorch (sparse CSR): the peer of crates/solver/benches/gpu_policy.rs.
 
 The same model (structure2vec with L = 2, K = 32 and the Q head), the same graph size and density, the same batch: one
 evaluation of all node scores, and one training step over 8 states of one graph (forward, Huber loss, backward, Adam).

@@ -288,13 +288,11 @@ impl<'a> Eager<'a> {
         layout: &BatchLayout,
         shape: Shape,
     ) -> Result<Arc<Buffer>, Error> {
-        let rows = Rows {
-            n_rows: layout.n_partials() * layout.n_states(),
-            width: shape.cols,
-        };
-        let mut blocks = self.device.zeros(rows.n_rows * rows.width)?;
+        let slots = layout.partials_on(self.device)?;
+        let mut blocks = self.device.zeros(slots.n_rows() * shape.cols)?;
+        let x = self.buffer(x);
         self.device
-            .scatter_rows(rows, layout.partials(), self.buffer(x), &mut blocks)?;
+            .scatter_rows_by(slots, shape.cols, x, &mut blocks)?;
         self.exact_sum(blocks, shape)
     }
 

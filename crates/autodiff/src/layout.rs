@@ -1,8 +1,12 @@
 //! Which rows of a batch of graph states a rank has, and how they fall into blocks and states.
 
 use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
+use shardgraph_device::{Device, ResidentIndex};
 use shardgraph_shard::Partition;
+
+use crate::Error;
 
 /// Some states of one graph in a batch.
 #[derive(Debug, Clone)]
@@ -29,6 +33,8 @@ pub struct BatchLayout {
     states: Vec<u32>,
     partials: Vec<u32>,
     n_partials: usize,
+    /// `partials` on the device that used them first.
+    partials_on_device: Arc<OnceLock<ResidentIndex>>,
 }
 
 impl BatchLayout {
@@ -44,6 +50,7 @@ impl BatchLayout {
             states: Vec::new(),
             partials: Vec::new(),
             n_partials: 0,
+            partials_on_device: Arc::default(),
         };
         for group in groups {
             layout.push(group, n_states);
@@ -123,12 +130,15 @@ impl BatchLayout {
 
     /// For each own row its slot among `n_partials * n_states` partial sums: no slot gets rows of two blocks of one
     /// graph, so a slot's sum has the same bits for every number of ranks.
-    pub(crate) fn partials(&self) -> &[u32] {
-        &self.partials
-    }
-
-    pub(crate) fn n_partials(&self) -> usize {
-        self.n_partials
+    ///
+    /// They are in the memory of the device that asks first: a layout, with its clones, is for one device.
+    pub(crate) fn partials_on(&self, device: &Device) -> Result<&ResidentIndex, Error> {
+        if let Some(index) = self.partials_on_device.get() {
+            return Ok(index);
+        }
+        let n_slots = self.n_partials * self.n_states();
+        let index = device.resident_index(n_slots, &self.partials)?;
+        Ok(self.partials_on_device.get_or_init(|| index))
     }
 
     /// The own row of a node in a state of a group, if this rank has that node.

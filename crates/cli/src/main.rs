@@ -4,6 +4,7 @@
 mod config_file;
 mod convert;
 mod deadline;
+mod device_choice;
 mod exit;
 mod generate;
 mod graph_argument;

@@ -15,6 +15,7 @@ use shardgraph_solver::{
     EmbeddingPath, ErrorKind, Select, Solution, SolveOptions, TrainedPolicy, solve,
 };
 
+use crate::device_choice::open_device;
 use crate::graph_argument::{GraphArgs, Origin};
 use crate::progress::Progress;
 use crate::report::ReportArgs;
@@ -114,7 +115,7 @@ struct Stage {
 
 /// Loads, solves, writes the cover and prints the answer.
 pub(crate) fn run(args: &SolveArgs) -> anyhow::Result<()> {
-    let device = Device::open(args.device)?;
+    let device = open_device(args.device, &args.report)?;
     if let Some(out) = &args.out {
         output_file::check(out, args.graph.file())?;
     }

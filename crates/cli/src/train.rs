@@ -11,6 +11,7 @@ use shardgraph_solver::train::{Preset, RunOptions, StepReport, TrainConfig, Trai
 
 use crate::config_file::ConfigFile;
 use crate::deadline;
+use crate::device_choice::open_device;
 use crate::exit::BadInput;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
@@ -91,7 +92,8 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         Some(path) => ConfigFile::read(path)?,
         None => ConfigFile::default(),
     };
-    let device = Device::open(args.device.or(file.device).unwrap_or(DeviceKind::Host))?;
+    let kind = args.device.or(file.device).unwrap_or(DeviceKind::Host);
+    let device = open_device(kind, &args.report)?;
     let config = config(args, &file)?;
     let folder = folder(args, &file)?;
     let options = RunOptions {

@@ -138,6 +138,14 @@ impl Device {
         }
     }
 
+    /// The vendor's library that large dense products go through, where it is installed.
+    pub fn vendor_products(&self) -> Option<&'static str> {
+        match &self.back_end {
+            BackEnd::Host(_) => None,
+            BackEnd::Gpu(gpu) => gpu.vendor_products(),
+        }
+    }
+
     /// The host back end, for the operations that nothing else has.
     pub(crate) fn host_back_end(&self, op: &'static str) -> Result<&Host, Error> {
         match &self.back_end {

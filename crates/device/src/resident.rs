@@ -58,7 +58,7 @@ pub(crate) enum Form {
         words: Vec<u64>,
         words_per_row: usize,
     },
-    Lists(GpuLists),
+    Lists(Box<GpuLists>),
     Bits(GpuBits),
 }
 
@@ -247,7 +247,7 @@ impl Device {
                 columns: columns.to_vec(),
                 values: values.map(<[f32]>::to_vec),
             }),
-            BackEnd::Gpu(gpu) => Ok(Form::Lists(gpu.lists(row_ptr, columns, values)?)),
+            BackEnd::Gpu(gpu) => Ok(Form::Lists(Box::new(gpu.lists(row_ptr, columns, values)?))),
         }
     }
 

@@ -88,7 +88,7 @@ fn measure() -> Result<Option<String>> {
     for ((_, program), seconds) in built.iter().zip(MAX_SECONDS) {
         // Not through `cargo bench`: killing cargo would leave the bench on the GPU.
         let mut bench = process::command(program);
-        bench.arg("--bench");
+        bench.arg("--bench").env("LD_LIBRARY_PATH", libraries());
         if !print_and_keep(&mut bench, seconds, &mut lines)? {
             return Ok(None);
         }
@@ -103,6 +103,22 @@ fn measure() -> Result<Option<String>> {
         println!("SKIPPED: the peer {PEER}: no PyTorch that finds the GPU");
     }
     Ok(Some(lines))
+}
+
+/// Where the loader finds cuBLAS and cuSPARSE: what it knows already, a toolkit, and the folders of Python packages.
+fn libraries() -> String {
+    const SEARCH: &str = "import glob, sys; print(':'.join(d for p in sys.path for d in glob.glob(p + '/nvidia/*/lib')))";
+    let python = process::command("python3").args(["-c", SEARCH]).output();
+    let packages = match python {
+        Ok(output) if output.status.success() => {
+            String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        }
+        _ => String::new(),
+    };
+    let known = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
+    let folders = [known, "/usr/local/cuda/lib64".to_owned(), packages];
+    let named = folders.into_iter().filter(|folder| !folder.is_empty());
+    named.collect::<Vec<_>>().join(":")
 }
 
 /// Runs a program; whether it found what it needs.

@@ -24,6 +24,13 @@ impl Draws {
         ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 
+    /// `n` numbers below `bound`.
+    pub(crate) fn below(&mut self, bound: usize, n: usize) -> Vec<u32> {
+        (0..n)
+            .map(|_| (self.next() % bound as u64) as u32)
+            .collect()
+    }
+
     pub(crate) fn floats(&mut self, n: usize) -> Vec<f32> {
         (0..n).map(|_| self.unit() as f32 - 0.5).collect()
     }

@@ -50,8 +50,8 @@ fn main() -> ExitCode {
 }
 
 fn run(report: &Report) -> Result<(), Error> {
-    report.machine();
     let ceilings = dense::ceilings(report)?;
+    report.machine();
     let report = report.with_ceilings(ceilings);
     dense::run(&report)?;
     rows::run(&report)?;

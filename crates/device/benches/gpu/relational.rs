@@ -172,6 +172,15 @@ impl Epoch {
             &self.out_pairs,
             &mut self.logits,
         )?;
+        self.backward(graph)
+    }
+
+    fn backward(&mut self, graph: &Relational) -> Result<(), Error> {
+        let device = &self.device;
+        let weights = Weights::Bases {
+            bases: &self.out_bases,
+            coefficients: &self.out_coefficients,
+        };
         device.gather_sum(
             graph.outgoing(),
             N_CLASSES,

@@ -36,8 +36,8 @@ impl Work {
 pub(crate) struct Ceilings {
     /// Bytes a second of a copy, read and write counted.
     pub(crate) copy: f64,
-    /// f32 operations a second of a large dense product.
-    pub(crate) product: f64,
+    /// f32 operations a second of a large dense product by cuBLAS; nothing where that is not installed.
+    pub(crate) product: Option<f64>,
 }
 
 /// Where and how cases are measured.
@@ -70,9 +70,13 @@ impl Report {
         if self.is_test { small } else { full }
     }
 
-    /// Says what this is measured on.
+    /// Says what this is measured on; after some work, so that the clocks are those of work.
     pub(crate) fn machine(&self) {
         println!("INFO:device:{}", self.device.describe());
+        println!(
+            "INFO:cublas:{}",
+            self.device.vendor_products().unwrap_or("not installed")
+        );
         let asked = |what: &str| match self.is_test {
             true => "emulated".to_string(),
             false => nvidia_smi(what),
@@ -111,10 +115,16 @@ impl Report {
             if work.flop > 0.0 {
                 self.metric(series, "speed", work.flop / seconds / 1e12, "TFLOP/s");
             }
-            if let Some(ceilings) = self.ceilings {
-                let of_copy = work.bytes / seconds / ceilings.copy;
-                let of_product = work.flop / seconds / ceilings.product;
-                self.metric(series, "of_ceiling", of_copy.max(of_product), "fraction");
+            let Some(ceilings) = self.ceilings else {
+                continue;
+            };
+            if work.bytes > 0.0 {
+                let share = work.bytes / seconds / ceilings.copy;
+                self.metric(series, "of_copy_rate", share, "fraction");
+            }
+            if let (true, Some(product)) = (work.flop > 0.0, ceilings.product) {
+                let share = work.flop / seconds / product;
+                self.metric(series, "of_f32_product_rate", share, "fraction");
             }
         }
         times.sort_unstable_by(f64::total_cmp);

@@ -1,8 +1,8 @@
 //! The sparse products, each beside cuSPARSE on the same matrix in the same run.
 //!
 //! The work of lists is counted as the gather that it is: 4 B of id and `4 k` B of row for each entry, and the rows of the
-//! result. Where the rows of `x` fit the second-level cache the rate may be above the copy rate; the gather case says
-//! what that cache gives. Bits are counted as `2 n^2 k` operations and `n^2 / 8` B.
+//! result. Where the rows of `x` fit the second-level cache the rate may be above the copy rate; the case `cached gather`
+//! says what that cache gives. Bits are counted as `2 n^2 k` operations and `n^2 / 8` B.
 
 use shardgraph_device::{Adjacency, BitPath, Error, MaskedProduct, SparseProduct};
 

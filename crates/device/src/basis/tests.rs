@@ -173,6 +173,11 @@ fn messages_grad(device: &Device, graph: &Relational, width: usize, grad: &Buffe
     out
 }
 
+const DESCENT: Descent = Descent {
+    rate: 0.5,
+    decay: 0.25,
+};
+
 /// Forward, backward with the given gradient of the result, and a step, on one device.
 fn run_one_hot(
     device: &Device,
@@ -200,13 +205,7 @@ fn run_one_hot(
         .basis_pairs_grad(shape, both, &grad, &mut grad_bases, of_coefficients)
         .unwrap();
     let mut stepped = device.upload(operands[0]).unwrap();
-    let step = (
-        shape,
-        Descent {
-            rate: 0.5,
-            decay: 0.25,
-        },
-    );
+    let step = (shape, DESCENT);
     let of_coefficients = CoefficientGradient {
         by_range: &mut again,
         scratch: &mut scratch,

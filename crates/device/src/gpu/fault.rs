@@ -38,6 +38,10 @@ impl Driver for FailingAllocation {
         self.driver.describe()
     }
 
+    fn vendor_products(&self) -> Option<&'static str> {
+        self.driver.vendor_products()
+    }
+
     fn stream_handle(&self) -> Option<u64> {
         self.driver.stream_handle()
     }

@@ -37,6 +37,11 @@ pub(crate) trait Driver: fmt::Debug + Send + Sync {
     /// The name of the device and of what drives it, for records.
     fn describe(&self) -> String;
 
+    /// What `matmul` goes through, where it goes through something.
+    fn vendor_products(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The driver's own handle of the stream, where it has one.
     fn stream_handle(&self) -> Option<u64> {
         None
@@ -253,6 +258,10 @@ impl Gpu {
 
     pub(crate) fn synchronize(&self) -> Result<(), Error> {
         self.driver.synchronize()
+    }
+
+    pub(crate) fn vendor_products(&self) -> Option<&'static str> {
+        self.driver.vendor_products()
     }
 
     pub(crate) fn stream_handle(&self) -> Option<u64> {

@@ -82,24 +82,14 @@ impl EdgeGraph {
         grad_edges: &mut Buffer,
     ) -> Result<(), Error> {
         check_widths(widths)?;
-        check(
-            OP,
-            "grad_rows",
-            elements(&[self.n_edges, widths.row()]),
-            grad_rows,
-        )?;
-        check(
-            OP,
-            "grad_nodes",
-            elements(&[self.n_nodes, widths.node]),
-            grad_nodes,
-        )?;
-        check(
-            OP,
-            "grad_edges",
-            elements(&[self.n_edges, widths.edge]),
-            grad_edges,
-        )?;
+        let operands = [
+            ("grad_rows", [self.n_edges, widths.row()], grad_rows),
+            ("grad_nodes", [self.n_nodes, widths.node], grad_nodes),
+            ("grad_edges", [self.n_edges, widths.edge], grad_edges),
+        ];
+        for (operand, shape, buffer) in operands {
+            check(OP, operand, elements(&shape), buffer)?;
+        }
         let of_edges = Copy2d {
             rows: self.n_edges,
             width: widths.edge,

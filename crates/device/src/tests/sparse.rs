@@ -77,7 +77,9 @@ impl Matrix {
         let mut forms = vec![device.resident(lists(&row_ptr, &columns, values)).unwrap()];
         if let BackEnd::Gpu(gpu) = &device.back_end {
             // Every row that a warp needs two reads for is a long row here.
-            let form = Form::Lists(gpu.lists_cut_at(32, &row_ptr, &columns, values).unwrap());
+            let form = Form::Lists(Box::new(
+                gpu.lists_cut_at(32, &row_ptr, &columns, values).unwrap(),
+            ));
             let n_columns = self.n_columns;
             forms.push(ResidentAdjacency { form, n_columns });
         }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 use serde::{Deserialize, Serialize};
+use shardgraph_device::{Device, DeviceKind};
 use shardgraph_graph::{Graph, write_atomic};
 use shardgraph_replay::EpisodeMemory;
 
@@ -34,6 +35,46 @@ struct Run {
     adam_steps: u64,
     /// The running episode; absent before the first.
     episode: Option<RunningEpisode>,
+    /// The kind of device that the run computes on; before there were others, the host.
+    #[serde(default = "host")]
+    device: String,
+}
+
+fn host() -> String {
+    kind_of(&Device::host())
+}
+
+/// What decides the last bits of a result: `host`, `emulated` or `cuda`, whichever GPU it is.
+fn kind_of(device: &Device) -> String {
+    match device.kind() {
+        DeviceKind::Cuda(_) => "cuda".to_string(),
+        kind => kind.to_string(),
+    }
+}
+
+impl Run {
+    /// Whether this program can go on with the run, to so many steps, on the device.
+    fn check(&self, steps: u64, device: &Device) -> Result<(), String> {
+        if self.schema_version != SCHEMA_VERSION {
+            return Err(format!(
+                "version {} is not known here: this program reads version {SCHEMA_VERSION}",
+                self.schema_version
+            ));
+        }
+        if self.device != kind_of(device) {
+            return Err(format!(
+                "the run computes on `{0}`, and another kind of device rounds otherwise: resume it with --device {0}",
+                self.device
+            ));
+        }
+        match steps < self.step {
+            true => Err(format!(
+                "the run is at step {} already: give at least that many steps, not {steps}",
+                self.step
+            )),
+            false => Ok(()),
+        }
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -68,6 +109,7 @@ pub(super) fn write(folder: &Path, trainer: &Trainer) -> Result<(), Error> {
         schema_version: SCHEMA_VERSION,
         config: trainer.config.clone(),
         inputs: trainer.inputs().to_vec(),
+        device: kind_of(trainer.device()),
         step: trainer.step,
         n_episodes: trainer.n_episodes,
         adam_steps: trainer.adam.n_steps,
@@ -167,24 +209,13 @@ fn verified(checkpoint: &Path) -> Result<BTreeMap<String, Vec<u8>>, Error> {
 }
 
 /// Rebuilds the run of a checkpoint; `steps` is the number of steps to go to now.
-pub(super) fn read(checkpoint: &Path, steps: u64) -> Result<Trainer, Error> {
+pub(super) fn read(checkpoint: &Path, steps: u64, device: &Device) -> Result<Trainer, Error> {
     let wrong = |why: String| Error::input(format!("{}: {why}", checkpoint.display()));
     let files = verified(checkpoint)?;
     let run: Run = serde_json::from_slice(&files[RUN]).map_err(|e| wrong(format!("{RUN}: {e}")))?;
-    if run.schema_version != SCHEMA_VERSION {
-        return Err(wrong(format!(
-            "version {} is not known here: this program reads version {SCHEMA_VERSION}",
-            run.schema_version
-        )));
-    }
+    run.check(steps, device).map_err(wrong)?;
     let mut config = run.config;
     config.steps = steps;
-    if config.steps < run.step {
-        return Err(wrong(format!(
-            "the run is at step {} already: give at least that many steps, not {steps}",
-            run.step
-        )));
-    }
     let mut trainer = Trainer::new(config)?;
     if let Some(changed) = trainer
         .inputs()

@@ -31,7 +31,7 @@ pub struct RunOptions {
     /// The longest wait for another rank.
     pub deadline: Deadline,
     /// Where to compute; each rank has a stream of its own. Kinds of devices differ from each other in the last bits, so a
-    /// run goes on exactly only on the kind that it began on.
+    /// run goes on only on the kind that it began on.
     pub device: Device,
 }
 
@@ -186,7 +186,10 @@ fn resume(
     }
     let lock = lock(folder)?;
     let newest = checkpoint::newest(folder)?.ok_or_else(none)?;
-    Ok((checkpoint::read(&newest, config.steps)?, lock))
+    Ok((
+        checkpoint::read(&newest, config.steps, &options.device)?,
+        lock,
+    ))
 }
 
 /// Holds a run's folder against other processes, as long as the file that is given back is open.

@@ -68,6 +68,11 @@ impl Trainer {
         })
     }
 
+    /// Where it computes.
+    pub(super) fn device(&self) -> &Device {
+        &self.device
+    }
+
     /// Computes on another device than the host; before the first step.
     pub(super) fn compute_on(&mut self, device: Device) {
         self.device = device;

@@ -1,5 +1,7 @@
 //! Dense products through cuBLAS, where it is installed.
 
+use std::sync::OnceLock;
+
 use cudarc::cublas::result::{self, CublasError};
 use cudarc::cublas::sys;
 use cudarc::driver::sys::CUstream;
@@ -20,10 +22,15 @@ fn failed(call: &str, error: CublasError) -> Error {
 }
 
 impl Blas {
+    pub(super) fn is_installed() -> bool {
+        static FOUND: OnceLock<bool> = OnceLock::new();
+        // SAFETY: this only tries to open a library by name; it comes before all other calls, which panic without it.
+        *FOUND.get_or_init(|| unsafe { sys::is_culib_present() })
+    }
+
     /// A handle for the stream, or "unavailable" where cuBLAS is not installed.
     pub(super) fn open(stream: CUstream) -> Result<Self, Error> {
-        // SAFETY: this only tries to open a library by name; it comes first, since all other calls panic without it.
-        if !unsafe { sys::is_culib_present() } {
+        if !Self::is_installed() {
             return Err(Error::unavailable(
                 "cublas",
                 "libcublas.so is not installed",

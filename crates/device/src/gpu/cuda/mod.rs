@@ -127,6 +127,10 @@ impl Driver for Cuda {
         self.context.describe()
     }
 
+    fn vendor_products(&self) -> Option<&'static str> {
+        Blas::is_installed().then_some("cuBLAS")
+    }
+
     fn stream_handle(&self) -> Option<u64> {
         Some(self.stream.0 as u64)
     }
