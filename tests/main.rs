@@ -16,6 +16,7 @@ mod exit_codes;
 mod formats;
 mod generated_graphs;
 mod kill;
+mod processes;
 mod program;
 mod ranks;
 mod real_graphs;

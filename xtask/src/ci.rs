@@ -1,6 +1,7 @@
 //! `cargo xtask ci`: every check of the project, cheapest first, stopping at the first that fails.
 
 mod emulation;
+mod mpi;
 mod stages;
 
 use std::process::ExitCode;
@@ -25,7 +26,7 @@ enum Outcome {
     Skipped(String),
 }
 
-const STAGES: [Stage; 14] = [
+const STAGES: [Stage; 15] = [
     Stage {
         name: "fmt",
         what: "formatting",
@@ -61,6 +62,11 @@ const STAGES: [Stage; 14] = [
         name: "test",
         what: "unit, integration and documentation tests",
         run: stages::test,
+    },
+    Stage {
+        name: "mpi",
+        what: "ranks as processes under MPI",
+        run: mpi::stage,
     },
     Stage {
         name: "emulation-asan",

@@ -14,7 +14,7 @@ mod resources;
 mod scan;
 #[path = "../../crates/device/build/sources.rs"]
 mod sources;
-mod toolchain;
+pub(crate) mod toolchain;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -147,7 +147,7 @@ fn declared(sources: &[Source]) -> Result<BTreeMap<String, Vec<scan::Declaration
 }
 
 /// Waits for other runs of this command; the lock ends with the returned file.
-fn lock(folder: &Path) -> Result<File> {
+pub(crate) fn lock(folder: &Path) -> Result<File> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let path = folder.join("lock");
     let file = File::create(&path).with_context(|| path.display().to_string())?;

@@ -19,6 +19,7 @@ mod definition;
 mod host;
 mod json;
 mod kernels;
+mod mpi_shim;
 mod package;
 mod process;
 mod project;
@@ -35,7 +36,7 @@ use anyhow::{Result, bail};
 use lexopt::prelude::*;
 
 /// Every command with its help line; `tidy` holds the documents to this list.
-pub(crate) const COMMANDS: [(&str, &str); 6] = [
+pub(crate) const COMMANDS: [(&str, &str); 7] = [
     (
         "ci",
         "run every check, cheapest first [--only STAGE]... [--list]",
@@ -52,6 +53,10 @@ pub(crate) const COMMANDS: [(&str, &str); 6] = [
         "bench",
         "measure benches/*.toml and write bench-results/ [NAME...] [--list] [--test] [--host LABEL]; \
          gpu [--results FOLDER]: the kernels on a GPU",
+    ),
+    (
+        "mpi-shim",
+        "compile the library for an MPI without the standard interface [--mpicc PATH] [--out PATH]",
     ),
     (
         "bundle",
@@ -92,6 +97,7 @@ fn dispatch(command: &str, args: lexopt::Parser) -> Result<ExitCode> {
         "tidy" => tidy::run(args),
         "kernels" => kernels::run(args),
         "bench" => bench::run(args),
+        "mpi-shim" => mpi_shim::run(args),
         "bundle" => bundle::run(args),
         "repro" => repro::run(args),
         other => bail!("no command {other:?}\n{}", usage()),
@@ -101,7 +107,7 @@ fn dispatch(command: &str, args: lexopt::Parser) -> Result<ExitCode> {
 fn usage() -> String {
     let mut text = String::from("cargo xtask <command>\n");
     for (name, help) in COMMANDS {
-        text.push_str(&format!("  {name:<7} {help}\n"));
+        text.push_str(&format!("  {name:<8} {help}\n"));
     }
     text
 }

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
+use shardgraph_collectives::CommError;
 use shardgraph_solver::ErrorKind;
+
+use crate::world::{self, FailedElsewhere};
 
 /// What the user gave cannot be right: exit code 2.
 #[derive(Debug)]
@@ -30,12 +33,28 @@ pub(crate) fn code(error: &anyhow::Error) -> u8 {
         if let Some(error) = cause.downcast_ref::<shardgraph_device::Error>() {
             return Some(of_device(error));
         }
+        if let Some(error) = cause.downcast_ref::<CommError>() {
+            return Some(if world::is_input(error) {
+                BAD_INPUT
+            } else {
+                LOST_RANK
+            });
+        }
+        if let Some(elsewhere) = cause.downcast_ref::<FailedElsewhere>() {
+            return Some(elsewhere.code);
+        }
         let is_input = cause.is::<BadInput>()
             || cause.is::<shardgraph_graph::Error>()
             || cause.is::<shardgraph_shard::Error>();
         is_input.then_some(BAD_INPUT)
     });
     codes.unwrap_or(NO_ANSWER)
+}
+
+/// Whether another rank prints this error.
+pub(crate) fn is_told_elsewhere(error: &anyhow::Error) -> bool {
+    let elsewhere = error.downcast_ref::<FailedElsewhere>();
+    elsewhere.is_some_and(|elsewhere| elsewhere.is_silent)
 }
 
 fn of_solver(error: &shardgraph_solver::Error) -> u8 {
@@ -61,7 +80,7 @@ fn of_device(error: &shardgraph_device::Error) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shardgraph_collectives::{CommError, Deadline, Op, threads};
+    use shardgraph_collectives::{Deadline, Launch, Op, threads};
     use shardgraph_device::{Device, DeviceKind};
     use shardgraph_solver::Error;
     use std::time::Duration;
@@ -89,6 +108,9 @@ mod tests {
         let graph = "er:1:2".parse::<shardgraph_graph::generate::GeneratorSpec>();
         assert_eq!(code(&graph.unwrap_err().into()), 2);
         assert_eq!(code(&BadInput("?".into()).into()), 2);
+        assert_eq!(code(&lost_rank().into()), 4);
+        let half = Launch::from_vars([("RANK", "0")]).unwrap_err();
+        assert_eq!(code(&half.into()), 2);
         assert_eq!(code(&anyhow::anyhow!("anything else")), 1);
     }
 }

@@ -15,6 +15,7 @@ mod report;
 mod score;
 mod solve;
 mod train;
+mod world;
 
 use std::process::ExitCode;
 
@@ -58,7 +59,9 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            report::error(&error);
+            if !exit::is_told_elsewhere(&error) {
+                report::error(&error);
+            }
             exit::code(&error).into()
         }
     }

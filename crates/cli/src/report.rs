@@ -14,7 +14,7 @@ pub(crate) enum AnswerFormat {
 }
 
 /// The flags that say what is printed.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Printing")]
 pub(crate) struct ReportArgs {
     /// The form of the answer: lines to read, or one JSON object
@@ -32,6 +32,16 @@ pub(crate) struct ReportArgs {
 }
 
 impl ReportArgs {
+    /// For one of several processes: only rank 0 prints anything but errors.
+    pub(crate) fn of_rank(&self, rank: u32) -> ReportArgs {
+        let is_first = rank == 0;
+        ReportArgs {
+            quiet: self.quiet || !is_first,
+            verbose: self.verbose && is_first,
+            ..self.clone()
+        }
+    }
+
     /// Prints an answer. A reader that has gone away, as `head` does, is no error.
     pub(crate) fn answer(&self, answer: &(impl Display + Serialize)) -> anyhow::Result<()> {
         let mut text = match self.format {

@@ -6,19 +6,20 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use shardgraph_collectives::Deadline;
+use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_device::{Device, DeviceKind};
 use shardgraph_graph::{Labels, write_atomic};
 use shardgraph_shard::Adjacency;
 use shardgraph_solver::train::Preset;
 use shardgraph_solver::{
-    EmbeddingPath, ErrorKind, Select, Solution, SolveOptions, TrainedPolicy, solve,
+    EmbeddingPath, ErrorKind, Select, Solution, SolveOptions, TrainedPolicy, solve, solve_as_rank,
 };
 
 use crate::device_choice::open_device;
 use crate::graph_argument::{GraphArgs, Origin};
 use crate::progress::Progress;
 use crate::report::ReportArgs;
+use crate::world::{World, WorldArgs, settle};
 use crate::{deadline, output_file};
 
 const EXAMPLE: &str = "\
@@ -33,9 +34,8 @@ Examples:
 pub(crate) struct SolveArgs {
     #[command(flatten)]
     graph: GraphArgs,
-    /// Ranks that share the graph, as threads
-    #[arg(long, value_name = "P", default_value_t = 1)]
-    ranks: u32,
+    #[command(flatten)]
+    world: WorldArgs,
     /// A policy that `shardgraph train` wrote, or mvc-default or mvc-three-layers, which come with the program [default: mvc-default]
     #[arg(long, value_name = "FILE|NAME")]
     policy: Option<PathBuf>,
@@ -113,52 +113,118 @@ struct Stage {
     seconds: f64,
 }
 
+/// What a solve starts from; every process reads it for itself.
+struct Inputs {
+    device: Device,
+    policy: TrainedPolicy,
+    adjacency: Adjacency,
+    origin: Origin,
+}
+
 /// Loads, solves, writes the cover and prints the answer.
 pub(crate) fn run(args: &SolveArgs) -> anyhow::Result<()> {
-    let device = open_device(args.device, &args.report)?;
-    if let Some(out) = &args.out {
+    let deadline = args.deadline.unwrap_or_default();
+    match args.world.open(args.world.ranks, deadline)? {
+        World::Threads(n_ranks) => {
+            let inputs = load(args, &args.report, true)?;
+            let options = options(args, n_ranks, &inputs.device);
+            let mut show = Show::new(&args.report, &inputs.adjacency);
+            let solution = solve(
+                &inputs.adjacency,
+                &inputs.policy,
+                &options,
+                &mut |n_candidates, n_cover| show.step(n_candidates, n_cover),
+            )?;
+            drop(show);
+            finish(args, &inputs, &solution, n_ranks)
+        }
+        World::Process(mut comm) => run_as_rank(args, &mut comm, deadline),
+    }
+}
+
+/// As one of several processes. All end with the same exit code; the first alone writes and prints.
+fn run_as_rank(args: &SolveArgs, comm: &mut Comm, deadline: Deadline) -> anyhow::Result<()> {
+    let report = args.report.of_rank(comm.rank());
+    let inputs = load(args, &report, comm.rank() == 0);
+    let inputs = settle(comm, inputs, deadline)?;
+    let options = options(args, comm.size(), &inputs.device);
+    let mut show = Show::new(&report, &inputs.adjacency);
+    let solution = solve_as_rank(
+        comm,
+        &inputs.adjacency,
+        &inputs.policy,
+        &options,
+        &mut |n_candidates, n_cover| show.step(n_candidates, n_cover),
+    )?;
+    drop(show);
+    let finished = match comm.rank() {
+        0 => finish(args, &inputs, &solution, comm.size()),
+        _ => Ok(()),
+    };
+    settle(comm, finished, deadline)
+}
+
+fn load(args: &SolveArgs, report: &ReportArgs, is_writer: bool) -> anyhow::Result<Inputs> {
+    let device = open_device(args.device, report)?;
+    if let Some(out) = args.out.as_ref().filter(|_| is_writer) {
         output_file::check(out, args.graph.file())?;
     }
     let policy = match &args.policy {
         Some(path) => TrainedPolicy::read(path)?,
         None => TrainedPolicy::shipped()?,
     };
-    let (adjacency, origin) = args.graph.adjacency(&args.report)?;
-    // What `auto` found, not what was asked for.
-    let device_name = device.kind().to_string();
-    let solution = solve_with_progress(args, device, &adjacency, &policy)?;
-    // `solve` has checked the cover: only now may there be a file.
-    if let Some(out) = &args.out {
-        write_cover(out, &solution.cover, &origin.labels)?;
-        args.report.note(&format!("wrote {}", out.display()));
-    }
-    let answer = Answer {
-        device: device_name,
-        ..answer(args, &adjacency, &origin, &policy, &solution)
-    };
-    args.report.answer(&answer)
+    let (adjacency, origin) = args.graph.adjacency(report)?;
+    Ok(Inputs {
+        device,
+        policy,
+        adjacency,
+        origin,
+    })
 }
 
-fn solve_with_progress(
+/// `solve` has checked the cover: only now may there be a file.
+fn finish(
     args: &SolveArgs,
-    device: Device,
-    adjacency: &Adjacency,
-    policy: &TrainedPolicy,
-) -> Result<Solution, shardgraph_solver::Error> {
-    let options = SolveOptions {
-        n_ranks: args.ranks,
+    inputs: &Inputs,
+    solution: &Solution,
+    n_ranks: u32,
+) -> anyhow::Result<()> {
+    if let Some(out) = &args.out {
+        write_cover(out, &solution.cover, &inputs.origin.labels)?;
+        args.report.note(&format!("wrote {}", out.display()));
+    }
+    args.report.answer(&answer(args, inputs, solution, n_ranks))
+}
+
+fn options(args: &SolveArgs, n_ranks: u32, device: &Device) -> SolveOptions {
+    SolveOptions {
+        n_ranks,
         select: args.select,
         path: args.path.path(),
         keep_isolated: args.preset.keeps_isolated(),
         deadline: args.deadline.unwrap_or_default(),
-        device,
-    };
-    let n_nodes = adjacency.n_nodes();
-    let mut progress = Progress::new(&args.report, u64::from(n_nodes));
-    solve(adjacency, policy, &options, &mut |n_candidates, n_cover| {
-        let n_settled = u64::from(n_nodes.saturating_sub(n_candidates));
-        progress.update(n_settled, || format!("nodes settled, cover {n_cover}"));
-    })
+        device: device.clone(),
+    }
+}
+
+/// Progress of a solve.
+struct Show {
+    n_nodes: u32,
+    progress: Progress,
+}
+
+impl Show {
+    fn new(report: &ReportArgs, adjacency: &Adjacency) -> Self {
+        let n_nodes = adjacency.n_nodes();
+        let progress = Progress::new(report, u64::from(n_nodes));
+        Self { n_nodes, progress }
+    }
+
+    fn step(&mut self, n_candidates: u32, n_cover: usize) {
+        let n_settled = u64::from(self.n_nodes.saturating_sub(n_candidates));
+        self.progress
+            .update(n_settled, || format!("nodes settled, cover {n_cover}"));
+    }
 }
 
 /// One original label a line, in the order of the node ids.
@@ -185,12 +251,17 @@ fn write_cover(
 
 fn answer<'a>(
     args: &'a SolveArgs,
-    adjacency: &Adjacency,
-    origin: &'a Origin,
-    policy: &'a TrainedPolicy,
+    inputs: &'a Inputs,
     solution: &Solution,
+    n_ranks: u32,
 ) -> Answer<'a> {
     let objective = solution.cover.len();
+    let Inputs {
+        device,
+        policy,
+        adjacency,
+        origin,
+    } = inputs;
     Answer {
         problem: &policy.config.problem,
         nodes: adjacency.n_nodes(),
@@ -202,8 +273,9 @@ fn answer<'a>(
         seconds: solution.seconds,
         seconds_per_step: solution.seconds / solution.n_steps.max(1) as f64,
         load_seconds: origin.load_seconds,
-        ranks: args.ranks,
-        device: String::new(),
+        ranks: n_ranks,
+        // What `auto` found, not what was asked for.
+        device: device.kind().to_string(),
         path: solution.path_name(),
         policy: &policy.source,
         stages: vec![Stage {

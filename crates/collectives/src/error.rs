@@ -83,6 +83,11 @@ pub enum CommErrorKind {
         /// What does not fit and what would have been right.
         what: String,
     },
+    /// A setting, or a variable of the environment, that makes no world; or processes that do not belong to one world.
+    Launch {
+        /// What cannot be right, where it comes from, and what would be right.
+        what: String,
+    },
     /// The closure of this rank panicked; reported by [`threads::run`](crate::threads::run).
     Panicked {
         /// The rank.
@@ -183,6 +188,7 @@ impl fmt::Display for CommErrorKind {
                 write!(f, "aborted by {}: {why}", rank_name(*by))
             }
             CommErrorKind::Argument { op, seq, what } => write!(f, "#{seq} {op}: {what}"),
+            CommErrorKind::Launch { what } => f.write_str(what),
             CommErrorKind::Panicked { rank, text } => write!(f, "rank {rank} panicked: {text}"),
             CommErrorKind::Backend { code, text } => write!(f, "back end error {code}: {text}"),
         }

@@ -33,7 +33,7 @@
 //! Starting an operation without waiting for it (overlap of computing and communication) is not offered yet. It will be a scope
 //! that borrows the buffers and ends only after every operation started in it, so that a forgotten handle cannot let a
 //! peer read a freed buffer; the blocking calls stay as they are.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod backend;
 mod check;
@@ -43,8 +43,11 @@ mod element;
 mod error;
 mod exact;
 mod flight;
+mod launch;
+pub mod mpi;
 mod op;
 mod solo;
+pub mod tcp;
 pub mod threads;
 
 pub use comm::Comm;
@@ -52,6 +55,7 @@ pub use deadline::Deadline;
 pub use error::{CommError, CommErrorKind};
 pub use exact::MAX_EXACT_BLOCKS;
 pub use flight::{FLIGHT_RECORD_LEN, Outcome, Recorded};
+pub use launch::{Launch, Launcher};
 pub use op::{Call, DataType, Op, OpKind, Reduction, Slice, SliceMut};
 
 /// Compiles and runs the example of the README.

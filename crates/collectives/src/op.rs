@@ -240,6 +240,8 @@ pub enum OpKind {
     Split,
     /// [`Comm::exchange`](crate::Comm::exchange).
     Exchange,
+    /// [`tcp::join`](crate::tcp::join), which makes a world.
+    Join,
 }
 
 impl fmt::Display for OpKind {
@@ -256,6 +258,7 @@ impl fmt::Display for OpKind {
             OpKind::ExactSum => "exact_sum",
             OpKind::Split => "split",
             OpKind::Exchange => "exchange",
+            OpKind::Join => "join",
         })
     }
 }

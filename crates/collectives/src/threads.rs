@@ -131,7 +131,7 @@ fn caught<R>(rank: u32, f: impl FnOnce() -> R) -> Result<R, CommError> {
     catch_unwind(AssertUnwindSafe(f)).map_err(|payload| panicked(rank, &*payload))
 }
 
-fn panicked(rank: u32, payload: &(dyn Any + Send)) -> CommError {
+pub(crate) fn panicked(rank: u32, payload: &(dyn Any + Send)) -> CommError {
     let text = match (
         payload.downcast_ref::<&str>(),
         payload.downcast_ref::<String>(),

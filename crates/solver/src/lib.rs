@@ -11,6 +11,7 @@
 //! An example is at [`solve`].
 #![forbid(unsafe_code)]
 
+mod agreement;
 mod error;
 mod inference;
 mod on_device;
@@ -27,7 +28,7 @@ pub use error::{Error, ErrorKind};
 pub use policy::{AdjacencyScale, PolicyConfig, TrainedPolicy};
 pub use select::Select;
 pub use shardgraph_layers::Path as EmbeddingPath;
-pub use solve::{Scores, Solution, SolveOptions, check_cover, score_nodes, solve};
+pub use solve::{Scores, Solution, SolveOptions, check_cover, score_nodes, solve, solve_as_rank};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

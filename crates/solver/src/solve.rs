@@ -8,6 +8,9 @@ use shardgraph_layers::autodiff::RowShard;
 use shardgraph_layers::{Path, ScoreTable, choose_path};
 use shardgraph_shard::{Adjacency, BitShard, CsrShard, Partition, Storage};
 
+use crate::agreement::{
+    Fingerprint, check_same, graph_fingerprint, options_fingerprint, policy_fingerprint,
+};
 use crate::error::ErrorKind;
 use crate::inference::{Episode, ModelScorer, Rules, Scorer, run_episode};
 use crate::on_device::run_on_device;
@@ -130,6 +133,77 @@ pub fn solve(
     })
 }
 
+/// As [`solve`], as one rank of a world of processes: all call it with the same arguments, and all get the same answer.
+///
+/// The number of ranks is that of `comm`, not that of `options`. Each process has the whole graph and works on its part of it. `progress` is
+/// called on rank 0.
+///
+/// # Errors
+/// As [`solve`]. [`ErrorKind::Input`] on all ranks where one has another graph, policy or options than rank 0.
+/// # Complexity
+/// As [`solve`], and one pass over the graph for the comparison.
+///
+/// ```
+/// use shardgraph_collectives::tcp;
+/// use shardgraph_graph::builtin;
+/// use shardgraph_shard::Adjacency;
+/// use shardgraph_solver::{SolveOptions, TrainedPolicy, solve_as_rank};
+///
+/// let karate = Adjacency::from_graph(builtin::by_name("karate").unwrap());
+/// let policy = TrainedPolicy::shipped()?;
+/// let sizes = tcp::run(2, |mut comm| {
+///     let options = SolveOptions::default();
+///     solve_as_rank(&mut comm, &karate, &policy, &options, &mut |_, _| ()).map(|solution| solution.cover.len())
+/// });
+/// for size in sizes {
+///     assert_eq!(size.unwrap()?, 14);
+/// }
+/// # Ok::<(), shardgraph_solver::Error>(())
+/// ```
+pub fn solve_as_rank(
+    comm: &mut Comm,
+    adjacency: &Adjacency,
+    policy: &TrainedPolicy,
+    options: &SolveOptions,
+    progress: &mut dyn FnMut(u32, usize),
+) -> Result<Solution, Error> {
+    let timer = Timer::start(&Device::host());
+    let options = SolveOptions {
+        n_ranks: comm.size(),
+        ..options.clone()
+    };
+    let facts = [
+        ("graph", graph_fingerprint(adjacency)),
+        ("policy", policy_fingerprint(policy)),
+        ("set of options", options_fingerprint(&options)),
+    ];
+    check_same(comm, &facts, options.deadline)?;
+    let job = Job::new(adjacency, policy, &options)?;
+    let shard = job.own_bits(comm.rank());
+    let is_first = comm.rank() == 0;
+    let mut report = |n_candidates, n_cover| {
+        if is_first {
+            progress(n_candidates, n_cover);
+        }
+    };
+    let episode = job.run_rank(comm, shard.as_ref(), &mut report)?;
+    let cover = Fingerprint::new().words(episode.cover.iter().map(|&node| u64::from(node)));
+    check_same(comm, &[("cover", cover.value())], options.deadline).map_err(|error| match error
+        .kind()
+    {
+        ErrorKind::Input(_) => Error::internal("the ranks found different covers"),
+        _ => error,
+    })?;
+    check_cover(adjacency, &episode.cover)?;
+    Ok(Solution {
+        cover: episode.cover,
+        n_steps: episode.n_steps,
+        path: job.path,
+        storage: adjacency.storage(),
+        seconds: timer.elapsed_s(),
+    })
+}
+
 /// The scores of all nodes of a graph before any pick, computed from scratch: one policy evaluation.
 ///
 /// Without the state's own part of the scores, which is the same for all nodes. Nodes without an edge get NaN: they are
@@ -225,7 +299,7 @@ fn partition(adjacency: &Adjacency, n_ranks: u32) -> Partition {
 }
 
 /// What one rank does with its communicator and its part of a bit matrix.
-type RankJob<'a, R> = dyn Fn(Comm, Option<&BitShard>) -> Result<R, Error> + Sync + 'a;
+type RankJob<'a, R> = dyn Fn(&mut Comm, Option<&BitShard>) -> Result<R, Error> + Sync + 'a;
 
 /// One rank's part of a graph.
 enum Cut<'a> {
@@ -282,17 +356,28 @@ impl<'a> Job<'a> {
     /// all of it.
     fn on_ranks<R: Send>(&self, f: &RankJob<'_, R>) -> Result<Vec<R>, Error> {
         if self.options.n_ranks == 1 {
-            return Ok(vec![f(Comm::solo(), None)?]);
+            return Ok(vec![f(&mut Comm::solo(), None)?]);
         }
         let shards: Option<Vec<BitShard>> = match self.adjacency {
             Adjacency::Bits(bits) => Some(bits.split(&self.partition)),
             Adjacency::Csr(_) => None,
         };
-        let results = threads::run(self.options.n_ranks, |comm| {
+        let results = threads::run(self.options.n_ranks, |mut comm| {
             let shard = shards.as_ref().map(|shards| &shards[comm.rank() as usize]);
-            f(comm, shard)
+            f(&mut comm, shard)
         });
         collect_ranks(results)
+    }
+
+    /// This rank's part of a bit matrix that is shared by processes; absent where it has all of it, or lists.
+    fn own_bits(&self, rank: u32) -> Option<BitShard> {
+        match self.adjacency {
+            Adjacency::Bits(bits) if self.options.n_ranks > 1 => {
+                let mut shards = bits.split(&self.partition);
+                Some(shards.swap_remove(rank as usize))
+            }
+            _ => None,
+        }
     }
 
     /// A rank's part of the graph. `shard` is its part of a bit matrix; absent where it has all of it, or lists.
@@ -315,7 +400,7 @@ impl<'a> Job<'a> {
     }
 
     /// One rank's part of [`score_nodes`].
-    fn score_rank(&self, mut comm: Comm, shard: Option<&BitShard>) -> Result<Scores, Error> {
+    fn score_rank(&self, comm: &mut Comm, shard: Option<&BitShard>) -> Result<Scores, Error> {
         let rank = comm.rank();
         let cut = self.cut(rank, shard);
         let scorer = self.scorer(rank, shard)?;
@@ -325,7 +410,7 @@ impl<'a> Job<'a> {
             ));
         }
         let mut ranks = Ranks {
-            comm: &mut comm,
+            comm,
             deadline: self.options.deadline,
         };
         ranks.comm.run(Op::Barrier, ranks.deadline)?;
@@ -359,7 +444,7 @@ impl<'a> Job<'a> {
     /// One rank's episode.
     fn run_rank(
         &self,
-        mut comm: Comm,
+        comm: &mut Comm,
         shard: Option<&BitShard>,
         progress: &mut dyn FnMut(u32, usize),
     ) -> Result<Episode, Error> {
@@ -376,7 +461,7 @@ impl<'a> Job<'a> {
             return run_on_device(&self.options.device, self.adjacency, table, scale, rules);
         }
         let mut ranks = Ranks {
-            comm: &mut comm,
+            comm,
             deadline: self.options.deadline,
         };
         let mut residual = self.residual(self.cut(rank, shard), &mut ranks)?;

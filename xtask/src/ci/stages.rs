@@ -123,7 +123,7 @@ pub(super) fn micro_benches(_: &mut TestLog) -> Result<Outcome> {
     check(&mut test)
 }
 
-fn run_tests(command: &mut Command, log: &mut TestLog) -> Result<Outcome> {
+pub(super) fn run_tests(command: &mut Command, log: &mut TestLog) -> Result<Outcome> {
     println!("$ {}", process::shown(command));
     let all_passed = process::each_line(command, |line| {
         if log.line(line) {

@@ -112,7 +112,7 @@ fn version(nvcc: &Path) -> Result<String> {
         .to_owned())
 }
 
-fn runs(program: &str, args: &[&str]) -> bool {
+pub(crate) fn runs(program: &str, args: &[&str]) -> bool {
     let output = process::command(program).args(args).output();
     output.is_ok_and(|output| output.status.success())
 }
@@ -143,13 +143,14 @@ fn from_wheels(folder: &Path) -> Result<Search> {
     Ok(Search::Found(Toolchain { nvcc, version }))
 }
 
+pub(crate) fn python_with_pip() -> Result<&'static str> {
+    let mut names = ["python3", "python"].into_iter();
+    let found = names.find(|python| runs(python, &["-m", "pip", "--version"]));
+    found.context("there is no python3 with pip")
+}
+
 fn install(target: &Path) -> Result<()> {
-    let Some(python) = ["python3", "python"]
-        .into_iter()
-        .find(|python| runs(python, &["-m", "pip", "--version"]))
-    else {
-        bail!("there is no python3 with pip");
-    };
+    let python = python_with_pip()?;
     if target.exists() {
         fs::remove_dir_all(target)?;
     }
@@ -170,7 +171,7 @@ fn install(target: &Path) -> Result<()> {
 }
 
 /// Runs to the end; the error is the last line of standard error.
-fn last_words(command: &mut Command) -> Result<()> {
+pub(crate) fn last_words(command: &mut Command) -> Result<()> {
     let output = command
         .output()
         .with_context(|| format!("cannot start {}", process::shown(command)))?;

@@ -8,7 +8,7 @@ use crate::project::Project;
 use crate::toml;
 
 /// Crates whose unsafe code is allowed; all others forbid it.
-const UNSAFE_CRATES: [&str; 1] = ["crates/device"];
+const UNSAFE_CRATES: [&str; 2] = ["crates/collectives", "crates/device"];
 
 /// What must not occur in code, and what to write instead.
 const BANNED: [(&str, &str); 4] = [

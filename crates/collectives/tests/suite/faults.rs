@@ -7,13 +7,13 @@ use shardgraph_collectives::{
 use std::sync::{Condvar, Mutex};
 
 /// An operation of a fixed form for one rank of a world of three.
-type Form = fn(&mut Comm) -> Result<(), CommError>;
+pub(crate) type Form = fn(&mut Comm) -> Result<(), CommError>;
 
 fn ranks(comm: &Comm) -> usize {
     comm.size() as usize
 }
 
-fn reduce_forms() -> Vec<Form> {
+pub(crate) fn reduce_forms() -> Vec<Form> {
     let sum_of_4: Form = |comm| all_reduce(comm, &mut [1.0; 4], patient());
     let sum_of_5: Form = |comm| all_reduce(comm, &mut [1.0; 5], patient());
     let max_of_4: Form = |comm| {
@@ -47,7 +47,7 @@ fn reduce_forms() -> Vec<Form> {
     vec![sum_of_4, sum_of_5, max_of_4, integers, scatter, exact]
 }
 
-fn move_forms() -> Vec<Form> {
+pub(crate) fn move_forms() -> Vec<Form> {
     let from_0: Form = |comm| {
         comm.run(
             Op::Broadcast {
@@ -124,7 +124,7 @@ fn exchange(comm: &mut Comm, counts: [usize; 3]) -> Result<(), CommError> {
 }
 
 /// Checks that this is a mismatch seen by `rank` and gives both sides.
-fn sides(rank: usize, outcome: &Result<(), CommErrorKind>) -> (Call, Call) {
+pub(crate) fn sides(rank: usize, outcome: &Result<(), CommErrorKind>) -> (Call, Call) {
     match outcome {
         Err(CommErrorKind::Mismatch {
             seq: 1,
@@ -237,18 +237,18 @@ fn all_to_all_counts_are_compared_part_by_part() {
 
 /// A gate that one rank waits at, in tests where it must come late.
 #[derive(Default)]
-struct Gate {
+pub(crate) struct Gate {
     n_through: Mutex<u32>,
     changed: Condvar,
 }
 
 impl Gate {
-    fn count(&self) {
+    pub(crate) fn count(&self) {
         *self.n_through.lock().expect("no panic") += 1;
         self.changed.notify_all();
     }
 
-    fn wait_for(&self, n: u32) {
+    pub(crate) fn wait_for(&self, n: u32) {
         let through = self.n_through.lock().expect("no panic");
         let reached = self.changed.wait_while(through, |n_through| *n_through < n);
         drop(reached.expect("no panic"));
@@ -339,7 +339,7 @@ fn abort_reaches_waiting_and_coming_ranks() {
 }
 
 /// Five operations of different kinds.
-fn job(comm: &mut Comm, before: impl Fn(usize)) -> Result<(), CommError> {
+pub(crate) fn job(comm: &mut Comm, before: impl Fn(usize)) -> Result<(), CommError> {
     let forms = [
         reduce_forms()[0],
         move_forms()[2],
@@ -371,7 +371,7 @@ fn a_panic_before_any_operation_ends_all_ranks() {
     }
 }
 
-fn check_panic(
+pub(crate) fn check_panic(
     results: &[Result<Result<(), CommError>, CommError>],
     culprit: u32,
     panic_idx: usize,

@@ -6,8 +6,11 @@ mod checks;
 mod exact;
 mod exchange;
 mod faults;
+mod launch;
 mod naive;
 mod refusals;
+mod tcp_faults;
+mod tcp_join;
 mod world;
 
 /// Runs every check of one back end for every number of ranks. A new back end is one more line below.
@@ -34,6 +37,7 @@ macro_rules! suite {
     )*};
 }
 suite!(threads, shardgraph_collectives::threads::run);
+suite!(tcp, shardgraph_collectives::tcp::run);
 
 /// The same checks on a communicator that never had peers.
 #[test]

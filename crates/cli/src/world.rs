@@ -1,0 +1,135 @@
+//! Which ranks work on a command: threads of this process, or processes that a launcher started.
+
+use std::fmt;
+
+use clap::{Args, ValueEnum};
+use shardgraph_collectives::{Comm, CommError, CommErrorKind, Deadline, Launch, Op, tcp};
+
+use crate::exit::{self, BadInput};
+
+/// How ranks reach each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CommChoice {
+    /// What the launcher offers; threads without a launcher
+    Auto,
+    /// Ranks are threads of this process
+    Threads,
+    /// Ranks are processes that meet at MASTER_ADDR and MASTER_PORT
+    Tcp,
+}
+
+/// The flags that say which ranks there are.
+#[derive(Debug, Args)]
+pub(crate) struct WorldArgs {
+    /// Ranks that share the work, as threads [default: 1; under mpirun, srun or torchrun each process is a rank]
+    #[arg(long, value_name = "P")]
+    pub(crate) ranks: Option<u32>,
+    /// How ranks reach each other
+    #[arg(long, value_enum, value_name = "HOW", default_value = "auto")]
+    comm: CommChoice,
+}
+
+/// The ranks of a command.
+pub(crate) enum World {
+    /// So many threads of this process.
+    Threads(u32),
+    /// This process is one rank.
+    Process(Comm),
+}
+
+impl WorldArgs {
+    /// Finds out which ranks there are, and joins the other processes. A number of ranks, from `--ranks` or a configuration file, means threads.
+    pub(crate) fn open(&self, ranks: Option<u32>, deadline: Deadline) -> anyhow::Result<World> {
+        let launch = match (self.comm, ranks) {
+            (CommChoice::Threads, _) | (CommChoice::Auto, Some(_)) => None,
+            (CommChoice::Tcp, Some(_)) => {
+                let text = "--ranks counts threads, but with --comm tcp each process is one rank: leave one of them out";
+                return Err(BadInput(text.to_owned()).into());
+            }
+            (CommChoice::Auto | CommChoice::Tcp, None) => Launch::from_env()?,
+        };
+        match launch {
+            Some(launch) => join(launch, deadline).map(World::Process),
+            None if self.comm == CommChoice::Tcp => Err(BadInput(
+                "--comm tcp: no launcher has said which rank this is; set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, or start with torchrun, srun or mpirun".to_owned(),
+            )
+            .into()),
+            None => Ok(World::Threads(ranks.unwrap_or(1))),
+        }
+    }
+}
+
+fn join(launch: Launch, deadline: Deadline) -> anyhow::Result<Comm> {
+    if launch.size == 1 {
+        return Ok(Comm::solo());
+    }
+    let Some((master_addr, master_port)) = launch.meeting_point else {
+        return Err(BadInput(format!(
+            "{} started {} processes, but nothing says where they can meet: set MASTER_ADDR to the host of rank 0 and MASTER_PORT to a free port there (or use --ranks for threads)",
+            launch.launcher, launch.size
+        ))
+        .into());
+    };
+    Ok(tcp::join(&tcp::TcpConfig {
+        rank: launch.rank,
+        size: launch.size,
+        master_addr,
+        master_port,
+        job: launch.job,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        deadline,
+    })?)
+}
+
+/// Another rank cannot go on, for a reason of its own that it tells itself.
+#[derive(Debug)]
+pub(crate) struct FailedElsewhere {
+    rank: u32,
+    pub(crate) code: u8,
+    /// One rank says so for all.
+    pub(crate) is_silent: bool,
+}
+
+impl fmt::Display for FailedElsewhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "rank {} could not go on (exit code {}); it says why in its own output",
+            self.rank, self.code
+        )
+    }
+}
+
+impl std::error::Error for FailedElsewhere {}
+
+/// Waits until all ranks have come this far, and lets none go on where one has failed: all get the exit code of the first that did.
+pub(crate) fn settle<T>(
+    comm: &mut Comm,
+    result: anyhow::Result<T>,
+    deadline: Deadline,
+) -> anyhow::Result<T> {
+    let own = [result.as_ref().err().map_or(0, exit::code)];
+    let mut codes = vec![0u8; comm.size() as usize];
+    let op = Op::AllGather {
+        send: (&own).into(),
+        recv: (&mut codes).into(),
+    };
+    let met = comm.run(op, deadline);
+    // What went wrong here explains more than that the others are gone.
+    let value = result?;
+    met?;
+    match (0u32..).zip(codes).find(|(_, code)| *code != 0) {
+        None => Ok(value),
+        Some((rank, code)) => Err(FailedElsewhere {
+            rank,
+            code,
+            is_silent: comm.rank() != 0,
+        }
+        .into()),
+    }
+}
+
+/// Whether this error of the world itself is a mistake of the user.
+pub(crate) fn is_input(error: &CommError) -> bool {
+    matches!(error.kind(), CommErrorKind::Launch { .. })
+}

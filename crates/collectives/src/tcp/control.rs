@@ -1,0 +1,314 @@
+//! The control connections of a world: how a rank learns that another has left, panicked, died or given up.
+//!
+//! Each pair of ranks has a second connection that carries nothing but ends, so that no word about a failure waits behind data.
+//! Every rank that hears of a failure tells all others before it says anything of its own: so all name the rank where it began.
+
+use super::intro::Lobby;
+use super::wire::{Reader, put_text};
+use crate::deadline::{Deadline, Expiry};
+use crate::error::CommErrorKind;
+use crate::op::Call;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// Why a world can complete no further operation.
+#[derive(Clone, Debug)]
+pub(super) struct End {
+    pub(super) cause: Cause,
+    /// The rank where it began; `None` if it has no number here.
+    pub(super) rank: Option<u32>,
+    /// After a mismatch its sequence number: everybody who is in that operation can see both sides. After leaving the number of operations
+    /// that the rank had completed.
+    pub(super) seq: Option<u64>,
+    /// What happened there, as text.
+    pub(super) why: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The rank dropped its communicator.
+    Left,
+    Panicked,
+    /// Its connection broke without a word: the process or the machine is gone.
+    Lost,
+    Aborted,
+}
+
+const CAUSES: [Cause; 4] = [Cause::Left, Cause::Panicked, Cause::Lost, Cause::Aborted];
+
+/// What a message on a control connection may have at most.
+const MAX_MESSAGE_LEN: usize = 8 << 10;
+
+/// One rank's view of a world: its control connections and what they have said.
+pub(super) struct World {
+    pub(super) rank: u32,
+    /// Tells this world's connections from those of others between the same processes.
+    pub(super) id: u64,
+    /// The control connection to each rank; none to this one.
+    controls: Vec<Option<TcpStream>>,
+    state: Mutex<State>,
+    /// The world that this one was split from, and the members there.
+    parent: Option<(Arc<World>, Vec<u32>)>,
+    pub(super) whereabouts: Whereabouts,
+}
+
+struct State {
+    /// What has come on each connection and is no whole message yet.
+    unread: Vec<Vec<u8>>,
+    is_closed: Vec<bool>,
+    /// How many operations each rank that left had completed, in the order in which they left.
+    left: Vec<(u32, u64, String)>,
+    /// The first end that is not a mere leaving.
+    end: Option<End>,
+    has_told: bool,
+}
+
+/// Where the ranks of a world are reached: the lobby of this process, and the addresses of all in rank order.
+#[derive(Clone)]
+pub(super) struct Whereabouts {
+    pub(super) lobby: Arc<Lobby>,
+    pub(super) addresses: Vec<SocketAddr>,
+}
+
+impl World {
+    pub(super) fn new(
+        rank: u32,
+        id: u64,
+        controls: Vec<Option<TcpStream>>,
+        parent: Option<(Arc<World>, Vec<u32>)>,
+        whereabouts: Whereabouts,
+    ) -> Arc<World> {
+        let n_ranks = controls.len();
+        Arc::new(World {
+            rank,
+            id,
+            controls,
+            state: Mutex::new(State {
+                unread: vec![Vec::new(); n_ranks],
+                is_closed: vec![false; n_ranks],
+                left: Vec::new(),
+                end: None,
+                has_told: false,
+            }),
+            parent,
+            whereabouts,
+        })
+    }
+
+    pub(super) fn size(&self) -> u32 {
+        self.controls.len() as u32
+    }
+
+    /// Why `call` cannot complete, if some rank has ended. The cause above this world explains an end here, and not the other way round.
+    pub(super) fn end_of(&self, call: &Call) -> Option<End> {
+        self.poll();
+        if let Some(end) = self.end_above() {
+            return Some(end);
+        }
+        let state = self.lock();
+        let left = || {
+            let gone = |&&(_, n_done, _): &&(u32, u64, String)| n_done <= call.seq;
+            state.left.iter().find(gone).map(|(rank, n_done, why)| End {
+                cause: Cause::Left,
+                rank: Some(*rank),
+                seq: Some(*n_done),
+                why: why.clone(),
+            })
+        };
+        state.end.clone().or_else(left)
+    }
+
+    /// The failure that ended the world above this one, with the rank's number here.
+    fn end_above(&self) -> Option<End> {
+        let (parent, members) = self.parent.as_ref()?;
+        parent.poll();
+        let own = parent.lock().end.clone();
+        Some(own.or_else(|| parent.end_above())?.within(members))
+    }
+
+    /// Tells all peers of an end, the first time that there is one to tell; a rank that leaves says so always.
+    pub(super) fn tell(&self, end: &End) {
+        let mut state = self.lock();
+        if end.cause != Cause::Left {
+            state.end.get_or_insert_with(|| end.clone());
+        }
+        let is_farewell = end.cause == Cause::Left && end.rank == Some(self.rank);
+        if state.has_told && !is_farewell {
+            return;
+        }
+        state.has_told = true;
+        let message = end.message();
+        for (control, is_closed) in self.controls.iter().zip(&state.is_closed) {
+            if let (Some(control), false) = (control, is_closed) {
+                send(control, &message);
+            }
+        }
+    }
+
+    /// Reads what the control connections have to say.
+    fn poll(&self) {
+        let mut state = self.lock();
+        for (rank, control) in (0u32..).zip(&self.controls) {
+            if let Some(control) = control
+                && !state.is_closed[rank as usize]
+            {
+                state.read_from(rank, control);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn read_from(&mut self, rank: u32, mut control: &TcpStream) {
+        let mut buffer = [0; 1024];
+        let why = loop {
+            match control.read(&mut buffer) {
+                Ok(0) => break "its process ended".to_string(),
+                Ok(n) => {
+                    self.unread[rank as usize].extend(&buffer[..n]);
+                    self.take_messages(rank);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => break format!("its connection broke: {error}"),
+            }
+        };
+        self.is_closed[rank as usize] = true;
+        if !self.left.iter().any(|(left, ..)| *left == rank) {
+            self.end.get_or_insert(End {
+                cause: Cause::Lost,
+                rank: Some(rank),
+                seq: None,
+                why,
+            });
+        }
+    }
+
+    fn take_messages(&mut self, from: u32) {
+        let mut unread = std::mem::take(&mut self.unread[from as usize]);
+        while let Some((len, rest)) = unread.split_first_chunk::<4>() {
+            let len = u32::from_le_bytes(*len) as usize;
+            if len > MAX_MESSAGE_LEN {
+                self.end.get_or_insert(End {
+                    cause: Cause::Lost,
+                    rank: Some(from),
+                    seq: None,
+                    why: "its control connection carries something else".to_string(),
+                });
+                break;
+            }
+            let Some(message) = rest.get(..len) else {
+                break;
+            };
+            if let Some(end) = End::of_message(message) {
+                self.note(end);
+            }
+            unread.drain(..4 + len);
+        }
+        self.unread[from as usize] = unread;
+    }
+
+    /// The first failure stays; a rank that merely left gives way to one.
+    fn note(&mut self, end: End) {
+        match (end.cause, end.rank, end.seq) {
+            (Cause::Left, Some(rank), Some(n_done)) => self.left.push((rank, n_done, end.why)),
+            _ => {
+                self.end.get_or_insert(end);
+            }
+        }
+    }
+}
+
+impl End {
+    /// What an operation gets that can no longer complete.
+    pub(super) fn error(&self, call: &Call) -> CommErrorKind {
+        let why = self.why.clone();
+        match self.cause {
+            Cause::Aborted => CommErrorKind::Aborted { by: self.rank, why },
+            Cause::Left | Cause::Panicked | Cause::Lost => CommErrorKind::PeerLost {
+                rank: self.rank,
+                op: call.op,
+                seq: call.seq,
+                why,
+            },
+        }
+    }
+
+    /// The same end as seen by a group of the ranks, where each has the number of its position.
+    fn within(&self, group: &[u32]) -> End {
+        let position = group.iter().position(|&member| Some(member) == self.rank);
+        End {
+            rank: position.map(|position| position as u32),
+            seq: None,
+            ..self.clone()
+        }
+    }
+
+    fn message(&self) -> Vec<u8> {
+        let code = CAUSES.iter().position(|&cause| cause == self.cause);
+        let mut body = vec![code.unwrap_or_default() as u8];
+        body.extend(self.rank.unwrap_or(u32::MAX).to_le_bytes());
+        body.extend(self.seq.unwrap_or(u64::MAX).to_le_bytes());
+        put_text(&self.why, &mut body);
+        let mut message = (body.len() as u32).to_le_bytes().to_vec();
+        message.extend(body);
+        message
+    }
+
+    fn of_message(body: &[u8]) -> Option<End> {
+        let mut reader = Reader(body);
+        Some(End {
+            cause: *CAUSES.get(reader.u8()? as usize)?,
+            rank: reader.u32().filter(|&rank| rank != u32::MAX),
+            seq: reader.u64().filter(|&seq| seq != u64::MAX),
+            why: reader.text()?,
+        })
+    }
+}
+
+/// Writes a short message to a socket that does not block. Who cannot be told hears of it when the connection closes.
+fn send(mut control: &TcpStream, message: &[u8]) {
+    let expiry = Expiry::of(Deadline::after(Duration::from_millis(100)));
+    let mut rest = message;
+    while !rest.is_empty() {
+        match control.write(rest) {
+            Ok(n) => rest = &rest[n..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock && expiry.left().is_some() => {
+                thread::sleep(Duration::from_millis(1));
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_comes_back_as_it_was() {
+        for cause in CAUSES {
+            for (rank, seq) in [(Some(3), None), (None, Some(17)), (Some(0), Some(0))] {
+                let end = End {
+                    cause,
+                    rank,
+                    seq,
+                    why: format!("{cause:?}"),
+                };
+                let message = end.message();
+                let back = End::of_message(&message[4..]).unwrap();
+                assert_eq!(format!("{back:?}"), format!("{end:?}"));
+            }
+        }
+        assert!(End::of_message(&[9; 40]).is_none());
+        assert!(End::of_message(&[]).is_none());
+    }
+}

@@ -1,0 +1,191 @@
+//! What a process says first on a connection, and the lobby where connections wait until they are called for.
+
+use super::wire::{Reader, put_text};
+use crate::deadline::Expiry;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Changes whenever bytes on the wire change their meaning.
+pub(super) const PROTOCOL: u32 = 1;
+
+const MAGIC: [u8; 8] = *b"shrdgrph";
+const MAX_INTRO_LEN: usize = 8 << 10;
+/// Connections that have not said who they are; more than this many are strangers, and the oldest must go.
+const MAX_SILENT: usize = 256;
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To rank 0: to become part of the first world, and its control connection.
+    Join,
+    Data,
+    Control,
+}
+
+const PURPOSES: [Purpose; 3] = [Purpose::Join, Purpose::Data, Purpose::Control];
+
+/// Who is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Intro {
+    pub(super) protocol: u32,
+    /// The version of the program.
+    pub(super) version: String,
+    pub(super) job: String,
+    pub(super) purpose: Purpose,
+    /// The world that the connection belongs to; 0 for `Join`.
+    pub(super) world: u64,
+    /// The rank in that world.
+    pub(super) rank: u32,
+    pub(super) size: u32,
+    /// Where the process listens.
+    pub(super) port: u16,
+}
+
+impl Intro {
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let mut body = self.protocol.to_le_bytes().to_vec();
+        put_text(&self.version, &mut body);
+        put_text(&self.job, &mut body);
+        let code = PURPOSES.iter().position(|purpose| *purpose == self.purpose);
+        body.push(code.unwrap_or_default() as u8);
+        body.extend(self.world.to_le_bytes());
+        body.extend(self.rank.to_le_bytes());
+        body.extend(self.size.to_le_bytes());
+        body.extend(self.port.to_le_bytes());
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend((body.len() as u32).to_le_bytes());
+        bytes.extend(body);
+        bytes
+    }
+
+    /// Another protocol may mean something else by what follows its number, the version and the job.
+    fn of_body(body: &[u8]) -> Option<Intro> {
+        let mut reader = Reader(body);
+        Some(Intro {
+            protocol: reader.u32()?,
+            version: reader.text()?,
+            job: reader.text()?,
+            purpose: *PURPOSES.get(reader.u8()? as usize)?,
+            world: reader.u64()?,
+            rank: reader.u32()?,
+            size: reader.u32()?,
+            port: reader.u16()?,
+        })
+    }
+}
+
+/// Connections that came in.
+pub(super) struct Lobby {
+    listener: TcpListener,
+    guests: Mutex<Vec<Guest>>,
+}
+
+struct Guest {
+    stream: TcpStream,
+    bytes: Vec<u8>,
+    intro: Option<Intro>,
+}
+
+impl Lobby {
+    pub(super) fn new(listener: TcpListener) -> io::Result<Lobby> {
+        listener.set_nonblocking(true)?;
+        Ok(Lobby {
+            listener,
+            guests: Mutex::default(),
+        })
+    }
+
+    pub(super) fn port(&self) -> io::Result<u16> {
+        self.listener.local_addr().map(|address| address.port())
+    }
+
+    /// A connection whose introduction is `wanted`, if it has come. Does not wait.
+    pub(super) fn take(&self, wanted: impl Fn(&Intro) -> bool) -> Option<(Intro, TcpStream)> {
+        let mut guests = self.lock();
+        while let Ok((stream, _)) = self.listener.accept() {
+            if stream.set_nonblocking(true).is_ok() && stream.set_nodelay(true).is_ok() {
+                guests.push(Guest {
+                    stream,
+                    bytes: Vec::new(),
+                    intro: None,
+                });
+            }
+        }
+        guests.retain_mut(Guest::read);
+        let is_silent = |guest: &Guest| guest.intro.is_none();
+        if guests.iter().filter(|guest| is_silent(guest)).count() > MAX_SILENT
+            && let Some(oldest) = guests.iter().position(is_silent)
+        {
+            guests.remove(oldest);
+        }
+        let position = guests
+            .iter()
+            .position(|guest| guest.intro.as_ref().is_some_and(&wanted))?;
+        let guest = guests.remove(position);
+        Some((guest.intro?, guest.stream))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Guest>> {
+        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Guest {
+    /// Reads the introduction, and not one byte more. False for who must be shown out.
+    fn read(&mut self) -> bool {
+        while self.intro.is_none() {
+            let Some(wanted) = self.n_wanted() else {
+                return false;
+            };
+            if wanted == 0 {
+                self.intro = Intro::of_body(&self.bytes[MAGIC.len() + 4..]);
+                return self.intro.is_some();
+            }
+            match read_some(&self.stream, wanted, &mut self.bytes) {
+                Ok(true) => {}
+                Ok(false) => return true,
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// How many bytes the introduction still has; `None` if it is none.
+    fn n_wanted(&self) -> Option<usize> {
+        let (head, n_known) = (MAGIC.len() + 4, self.bytes.len());
+        let n_magic = n_known.min(MAGIC.len());
+        if self.bytes[..n_magic] != MAGIC[..n_magic] {
+            return None;
+        }
+        if n_known < head {
+            return Some(head - n_known);
+        }
+        let len = Reader(&self.bytes[MAGIC.len()..]).u32()? as usize;
+        (len <= MAX_INTRO_LEN).then(|| head + len - n_known)
+    }
+}
+
+/// Appends at most `n` bytes; false if there is nothing to read now.
+pub(super) fn read_some(mut stream: &TcpStream, n: usize, bytes: &mut Vec<u8>) -> io::Result<bool> {
+    let known = bytes.len();
+    bytes.resize(known + n, 0);
+    let read = stream.read(&mut bytes[known..]);
+    bytes.truncate(known + read.as_ref().copied().unwrap_or_default());
+    match read {
+        Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::Interrupted => Ok(true),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes all of a short message to a socket that blocks for a while, and lets it block no more.
+pub(super) fn introduce(stream: &TcpStream, intro: &Intro, expiry: Expiry) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    stream.set_write_timeout(expiry.left())?;
+    let mut writer = stream;
+    writer.write_all(&intro.bytes())?;
+    stream.set_nonblocking(true)
+}

@@ -1,0 +1,151 @@
+//! The connections of a world: every pair of ranks has one for data and one for control.
+
+use super::control::Whereabouts;
+use super::intro::{Intro, PROTOCOL, Purpose, introduce};
+use super::join::PAUSE;
+use crate::deadline::{Deadline, Expiry};
+use crate::error::CommErrorKind;
+use crate::op::Call;
+use std::net::TcpStream;
+use std::thread;
+use std::time::Duration;
+
+/// A world in the making.
+pub(super) struct Plan<'a> {
+    pub(super) world: u64,
+    pub(super) rank: u32,
+    pub(super) whereabouts: &'a Whereabouts,
+    /// What waits for this world, for the error.
+    pub(super) call: &'a Call,
+    pub(super) deadline: Deadline,
+}
+
+/// The connections to each rank; none to the own.
+pub(super) struct Mesh {
+    pub(super) data: Vec<Option<TcpStream>>,
+    pub(super) controls: Vec<Option<TcpStream>>,
+}
+
+impl Plan<'_> {
+    /// Connects to the lower ranks, then waits for the higher ones. `controls` holds the connections that are there already; `interrupted` says
+    /// that a rank has ended.
+    pub(super) fn connect(
+        &self,
+        controls: Vec<Option<TcpStream>>,
+        interrupted: &dyn Fn() -> Option<CommErrorKind>,
+    ) -> Result<Mesh, CommErrorKind> {
+        let n_ranks = self.whereabouts.addresses.len() as u32;
+        let mut data: Vec<Option<TcpStream>> = Vec::new();
+        data.resize_with(n_ranks as usize, || None);
+        let mut mesh = Mesh { data, controls };
+        let expiry = Expiry::of(self.deadline);
+        for rank in 0..self.rank {
+            mesh.data[rank as usize] = Some(self.dial(rank, Purpose::Data, expiry, interrupted)?);
+            let control = &mut mesh.controls[rank as usize];
+            if control.is_none() {
+                *control = Some(self.dial(rank, Purpose::Control, expiry, interrupted)?);
+            }
+        }
+        while mesh.take_guests(self) {
+            if let Some(kind) = interrupted() {
+                return Err(kind);
+            }
+            if expiry.left().is_none() {
+                return Err(self.timeout(mesh.missing(self.rank)));
+            }
+            thread::sleep(PAUSE);
+        }
+        Ok(mesh)
+    }
+
+    /// The lobby of a rank may be full for a moment: tries again for a while.
+    fn dial(
+        &self,
+        rank: u32,
+        purpose: Purpose,
+        expiry: Expiry,
+        interrupted: &dyn Fn() -> Option<CommErrorKind>,
+    ) -> Result<TcpStream, CommErrorKind> {
+        let address = self.whereabouts.addresses[rank as usize];
+        let intro = Intro {
+            protocol: PROTOCOL,
+            version: String::new(),
+            job: String::new(),
+            purpose,
+            world: self.world,
+            rank: self.rank,
+            size: self.whereabouts.addresses.len() as u32,
+            port: 0,
+        };
+        loop {
+            let patience = expiry.left().ok_or_else(|| self.timeout(vec![rank]))?;
+            let patience = patience.min(Duration::from_secs(5));
+            let error = match TcpStream::connect_timeout(&address, patience) {
+                Ok(stream) if !is_itself(&stream) => match introduce(&stream, &intro, expiry) {
+                    Ok(()) => return Ok(stream),
+                    Err(error) => error,
+                },
+                Ok(_) => std::io::ErrorKind::ConnectionRefused.into(),
+                Err(error) => error,
+            };
+            if let Some(kind) = interrupted() {
+                return Err(kind);
+            }
+            // It has listened before it said where: now it listens no more.
+            if error.kind() == std::io::ErrorKind::ConnectionRefused {
+                return Err(CommErrorKind::PeerLost {
+                    rank: Some(rank),
+                    op: self.call.op,
+                    seq: self.call.seq,
+                    why: format!("it is not to be reached at {address}: {error}"),
+                });
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    fn timeout(&self, missing: Vec<u32>) -> CommErrorKind {
+        CommErrorKind::Timeout {
+            op: self.call.op,
+            seq: self.call.seq,
+            after: self.deadline.duration(),
+            missing,
+        }
+    }
+}
+
+impl Mesh {
+    /// Takes the connections of this world out of the lobby. Whether some are still missing.
+    fn take_guests(&mut self, plan: &Plan<'_>) -> bool {
+        let is_ours = |intro: &Intro| {
+            intro.world == plan.world
+                && intro.purpose != Purpose::Join
+                && intro.rank > plan.rank
+                && (intro.rank as usize) < plan.whereabouts.addresses.len()
+        };
+        while let Some((intro, stream)) = plan.whereabouts.lobby.take(is_ours) {
+            let places = match intro.purpose {
+                Purpose::Data => &mut self.data,
+                Purpose::Join | Purpose::Control => &mut self.controls,
+            };
+            places[intro.rank as usize].get_or_insert(stream);
+        }
+        !self.missing(plan.rank).is_empty()
+    }
+
+    fn missing(&self, own: u32) -> Vec<u32> {
+        let places = (0u32..).zip(self.data.iter().zip(&self.controls));
+        places
+            .filter(|(rank, (data, control))| *rank != own && (data.is_none() || control.is_none()))
+            .map(|(rank, _)| rank)
+            .collect()
+    }
+}
+
+/// Whether a connection to a free port of this machine has met itself, which TCP allows.
+pub(super) fn is_itself(stream: &TcpStream) -> bool {
+    match (stream.local_addr(), stream.peer_addr()) {
+        (Ok(local), Ok(peer)) => local == peer,
+        _ => true,
+    }
+}

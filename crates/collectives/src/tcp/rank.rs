@@ -1,0 +1,627 @@
+//! One rank's side of every operation between processes, made of steps in which all ranks exchange bytes.
+
+use super::control::{Cause, End, World};
+use super::links::{Links, Step};
+use super::mesh::Plan;
+use super::wire::{CALL_LEN, Wire, put_call};
+use super::{Supervisor, group_id};
+use crate::backend::{Backend, Shared};
+use crate::deadline::Deadline;
+use crate::error::CommErrorKind;
+use crate::op::{Call, Op, Reduction, Slice, SliceMut};
+use crate::solo::Solo;
+use std::net::TcpStream;
+use std::ops::Range;
+use std::sync::Arc;
+use std::thread;
+
+/// An operation on long buffers moves pieces of about this size per rank, so that memory stays small beside the buffers.
+const PIECE_BYTES: usize = 4 << 20;
+/// No piece of one pair of ranks is shorter, however many ranks there are.
+const MIN_PIECE_BYTES: usize = 64 << 10;
+/// Up to this length every rank gets all of a buffer and reduces it itself: one step in place of two.
+const WHOLE_UP_TO_BYTES: usize = 16 << 10;
+/// Elements reduced at a time.
+const TILE_LEN: usize = 4096;
+
+type Done = Result<(), CommErrorKind>;
+
+pub(super) struct Rank {
+    links: Links,
+    /// Operations that this rank has completed.
+    n_done: u64,
+    /// The mismatch that ended this communicator.
+    mismatch: Option<u64>,
+    deadline: Deadline,
+    supervisor: Option<Arc<Supervisor>>,
+    out: Vec<u8>,
+    inbox: Vec<u8>,
+}
+
+/// What all steps of one operation need.
+#[derive(Clone, Copy)]
+struct Context<'a> {
+    call: &'a Call,
+    deadline: Deadline,
+}
+
+/// The length of each rank's part.
+#[derive(Clone, Copy)]
+enum Counts<'a> {
+    Equal(usize),
+    Each(&'a [usize]),
+}
+
+impl Counts<'_> {
+    fn of(self, rank: usize) -> usize {
+        match self {
+            Counts::Equal(count) => count,
+            Counts::Each(counts) => counts[rank],
+        }
+    }
+
+    /// Where each part lies when the parts are put one after the other.
+    fn ranges(self, n_ranks: usize) -> Vec<Range<usize>> {
+        let mut start = 0;
+        let range = |rank| {
+            let range = start..start + self.of(rank);
+            start = range.end;
+            range
+        };
+        (0..n_ranks).map(range).collect()
+    }
+}
+
+/// The elements of piece `piece_idx` of a range cut into pieces of `len`.
+fn piece_of(range: &Range<usize>, piece_idx: usize, len: usize) -> Range<usize> {
+    let start = range.start.saturating_add(piece_idx.saturating_mul(len));
+    start.min(range.end)..start.saturating_add(len).min(range.end)
+}
+
+/// Binds the typed contents of a buffer, or of a pair of one type, and runs the same code for each type.
+macro_rules! typed {
+    ($buf:expr, |$b:ident| $body:expr) => {
+        match $buf {
+            SliceMut::F32($b) => $body,
+            SliceMut::U32($b) => $body,
+            SliceMut::U64($b) => $body,
+            SliceMut::I64($b) => $body,
+            SliceMut::U8($b) => $body,
+        }
+    };
+    ($send:expr, $recv:expr, |$s:ident, $r:ident| $body:expr) => {
+        match ($send, $recv) {
+            (Slice::F32($s), SliceMut::F32($r)) => $body,
+            (Slice::U32($s), SliceMut::U32($r)) => $body,
+            (Slice::U64($s), SliceMut::U64($r)) => $body,
+            (Slice::I64($s), SliceMut::I64($r)) => $body,
+            (Slice::U8($s), SliceMut::U8($r)) => $body,
+            _ => unreachable!("Comm compares the element types before it calls a back end"),
+        }
+    };
+}
+
+impl Backend for Rank {
+    fn rank(&self) -> u32 {
+        self.links.world.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.links.world.size()
+    }
+
+    fn run(&mut self, op: Op<'_>, call: &Call, deadline: Deadline) -> Done {
+        self.deadline = deadline;
+        let result = self.dispatch(op, Context { call, deadline });
+        match &result {
+            Ok(()) => self.n_done = call.seq + 1,
+            Err(CommErrorKind::Mismatch { seq, .. }) => self.mismatch = Some(*seq),
+            Err(_) => {}
+        }
+        result
+    }
+
+    fn shares_memory(&self) -> bool {
+        false
+    }
+
+    fn exchange(
+        &mut self,
+        _item: Shared,
+        call: &Call,
+        _deadline: Deadline,
+    ) -> Result<Vec<Shared>, CommErrorKind> {
+        Err(CommErrorKind::Argument {
+            op: call.op,
+            seq: call.seq,
+            what: "its ranks do not share memory: send bytes instead".to_string(),
+        })
+    }
+
+    fn subgroup(&mut self, group: &[u32], call: &Call) -> Result<Box<dyn Backend>, CommErrorKind> {
+        if group.len() == 1 {
+            return Ok(Box::new(Solo));
+        }
+        let world = &self.links.world;
+        let position = group.iter().position(|&member| member == world.rank);
+        let mut whereabouts = world.whereabouts.clone();
+        let address = |&member: &u32| world.whereabouts.addresses[member as usize];
+        whereabouts.addresses = group.iter().map(address).collect();
+        let plan = Plan {
+            world: group_id(world.id, call.seq, group[0]),
+            rank: position.unwrap_or_default() as u32,
+            whereabouts: &whereabouts,
+            call,
+            deadline: self.deadline,
+        };
+        let mut no_controls: Vec<Option<TcpStream>> = Vec::new();
+        no_controls.resize_with(group.len(), || None);
+        let interrupted = || world.end_of(call).map(|end| end.error(call));
+        let mesh = plan.connect(no_controls, &interrupted)?;
+        let parent = Some((Arc::clone(world), group.to_vec()));
+        let (rank, id) = (plan.rank, plan.world);
+        let group = World::new(rank, id, mesh.controls, parent, whereabouts);
+        let rank = Rank::new(group, mesh.data, self.supervisor.clone())?;
+        Ok(Box::new(rank))
+    }
+
+    fn abort(&mut self, by: Option<u32>, why: &str) {
+        self.links.world.tell(&End {
+            cause: Cause::Aborted,
+            rank: by,
+            seq: self.mismatch,
+            why: why.to_string(),
+        });
+    }
+}
+
+impl Rank {
+    pub(super) fn new(
+        world: Arc<World>,
+        data: Vec<Option<TcpStream>>,
+        supervisor: Option<Arc<Supervisor>>,
+    ) -> Result<Rank, CommErrorKind> {
+        let links = Links::new(world, data).map_err(super::refused)?;
+        Ok(Rank {
+            links,
+            n_done: 0,
+            mismatch: None,
+            deadline: Deadline::default(),
+            supervisor,
+            out: Vec::new(),
+            inbox: Vec::new(),
+        })
+    }
+
+    fn own(&self) -> usize {
+        self.links.world.rank as usize
+    }
+
+    fn n_ranks(&self) -> usize {
+        self.links.world.size() as usize
+    }
+
+    /// Elements of one pair of ranks in a piece.
+    fn piece_len<T>(&self) -> usize {
+        (PIECE_BYTES / self.n_ranks()).max(MIN_PIECE_BYTES) / size_of::<T>()
+    }
+
+    fn dispatch(&mut self, op: Op<'_>, context: Context<'_>) -> Done {
+        match op {
+            Op::AllReduce { buf, reduction } => {
+                typed!(buf, |b| self.all_reduce(b, reduction, context))
+            }
+            Op::ReduceScatter {
+                send,
+                recv,
+                reduction,
+            } => {
+                let counts = Counts::Equal(recv.len());
+                typed!(send, recv, |s, r| self
+                    .reduce_parts(s, r, counts, reduction, context))
+            }
+            Op::ReduceScatterV {
+                send,
+                recv,
+                counts,
+                reduction,
+            } => {
+                let counts = Counts::Each(counts);
+                typed!(send, recv, |s, r| self
+                    .reduce_parts(s, r, counts, reduction, context))
+            }
+            op => self.dispatch_move(op, context),
+        }
+    }
+
+    /// The operations that reduce nothing.
+    fn dispatch_move(&mut self, op: Op<'_>, context: Context<'_>) -> Done {
+        match op {
+            Op::AllGather { send, recv } => {
+                let counts = Counts::Equal(send.len());
+                typed!(send, recv, |s, r| self.gather(s, r, counts, context))
+            }
+            Op::AllGatherV { send, recv, counts } => {
+                let counts = Counts::Each(counts);
+                typed!(send, recv, |s, r| self.gather(s, r, counts, context))
+            }
+            Op::Broadcast { buf, root } => {
+                typed!(buf, |b| self.broadcast(b, root as usize, context))
+            }
+            Op::AllToAllV {
+                send,
+                send_counts,
+                recv,
+                recv_counts,
+            } => {
+                let counts = (send_counts, recv_counts);
+                typed!(send, recv, |s, r| self.all_to_all(s, r, counts, context))
+            }
+            Op::Barrier => {
+                let nothing = vec![0..0; self.n_ranks()];
+                self.step::<u8>(&greeting(context.call, &[]), &nothing, &nothing, context)
+            }
+            Op::AllReduce { .. } | Op::ReduceScatter { .. } | Op::ReduceScatterV { .. } => {
+                unreachable!("`dispatch` runs these itself")
+            }
+        }
+    }
+
+    /// One step with what `self.out` holds; `outs` and `ins` count elements. What comes lies in `self.inbox`.
+    fn step<T>(
+        &mut self,
+        greeting: &[u8],
+        outs: &[Range<usize>],
+        ins: &[Range<usize>],
+        context: Context<'_>,
+    ) -> Done {
+        let in_bytes =
+            |range: &Range<usize>| size_of::<T>() * range.start..size_of::<T>() * range.end;
+        let outs: Vec<Range<usize>> = outs.iter().map(in_bytes).collect();
+        let ins: Vec<Range<usize>> = ins.iter().map(in_bytes).collect();
+        let end = ins.iter().map(|range| range.end).max().unwrap_or(0);
+        if self.inbox.len() < end {
+            self.inbox.resize(end, 0);
+        }
+        self.links.run(&mut Step {
+            call: context.call,
+            deadline: context.deadline,
+            greeting,
+            out: &self.out,
+            outs: &outs,
+            inbox: &mut self.inbox,
+            ins: &ins,
+        })
+    }
+
+    fn all_reduce<T: Wire>(
+        &mut self,
+        buf: &mut [T],
+        reduction: Reduction,
+        context: Context<'_>,
+    ) -> Done {
+        let mut greeting = greeting(context.call, &[]);
+        let whole = self.n_ranks() == 2 || size_of_val(buf) <= WHOLE_UP_TO_BYTES;
+        let n_at_once = match whole {
+            true => self.piece_len::<T>(),
+            false => self.piece_len::<T>() * self.n_ranks(),
+        };
+        let n_pieces = buf.len().div_ceil(n_at_once).max(1);
+        for piece_idx in 0..n_pieces {
+            let range = piece_of(&(0..buf.len()), piece_idx, n_at_once);
+            let piece = &mut buf[range];
+            match whole {
+                true => self.all_reduce_whole(piece, reduction, &greeting, context)?,
+                false => self.all_reduce_in_parts(piece, reduction, &greeting, context)?,
+            }
+            greeting.clear();
+        }
+        Ok(())
+    }
+
+    /// Every rank gets everything and reduces it: one step.
+    fn all_reduce_whole<T: Wire>(
+        &mut self,
+        buf: &mut [T],
+        reduction: Reduction,
+        greeting: &[u8],
+        context: Context<'_>,
+    ) -> Done {
+        let n_ranks = self.n_ranks();
+        self.out.clear();
+        T::encode(buf, &mut self.out);
+        let ins = Counts::Equal(buf.len()).ranges(n_ranks);
+        self.step::<T>(greeting, &vec![0..buf.len(); n_ranks], &ins, context)?;
+        self.reduce_into(buf, &ins, reduction);
+        Ok(())
+    }
+
+    /// Every rank reduces one part and sends it to all.
+    fn all_reduce_in_parts<T: Wire>(
+        &mut self,
+        buf: &mut [T],
+        reduction: Reduction,
+        greeting: &[u8],
+        context: Context<'_>,
+    ) -> Done {
+        let (n_ranks, own) = (self.n_ranks(), self.own());
+        let part = |rank: usize| buf.len() * rank / n_ranks..buf.len() * (rank + 1) / n_ranks;
+        let parts: Vec<Range<usize>> = (0..n_ranks).map(part).collect();
+        self.out.clear();
+        T::encode(buf, &mut self.out);
+        let ins = Counts::Equal(parts[own].len()).ranges(n_ranks);
+        self.step::<T>(greeting, &parts, &ins, context)?;
+        self.reduce_into(&mut buf[parts[own].clone()], &ins, reduction);
+        self.share_parts(buf, &parts, context)
+    }
+
+    /// Every rank sends its part of `buf` to all and gets theirs.
+    fn share_parts<T: Wire>(
+        &mut self,
+        buf: &mut [T],
+        parts: &[Range<usize>],
+        context: Context<'_>,
+    ) -> Done {
+        let own = self.own();
+        self.out.clear();
+        T::encode(&buf[parts[own].clone()], &mut self.out);
+        let outs = vec![0..parts[own].len(); parts.len()];
+        self.step::<T>(&[], &outs, parts, context)?;
+        self.unpack(buf, parts, parts);
+        Ok(())
+    }
+
+    /// Combines `own`, this rank's elements, with those of the others in the inbox, in rank order, and leaves the result in `own`.
+    fn reduce_into<T: Wire>(&self, own: &mut [T], ins: &[Range<usize>], reduction: Reduction) {
+        let mut sum = vec![T::default(); TILE_LEN.min(own.len())];
+        let mut part = sum.clone();
+        for (tile_idx, tile) in own.chunks_mut(TILE_LEN).enumerate() {
+            let (sum, part) = (&mut sum[..tile.len()], &mut part[..tile.len()]);
+            for (rank, range) in ins.iter().enumerate() {
+                if rank == self.own() {
+                    part.copy_from_slice(tile);
+                } else {
+                    let start = range.start + tile_idx * TILE_LEN;
+                    T::decode(&self.inbox[size_of::<T>() * start..], part);
+                }
+                match rank {
+                    0 => sum.copy_from_slice(part),
+                    _ => T::reduce(reduction, sum, part),
+                }
+            }
+            tile.copy_from_slice(sum);
+        }
+    }
+
+    fn reduce_parts<T: Wire>(
+        &mut self,
+        send: &[T],
+        recv: &mut [T],
+        counts: Counts<'_>,
+        reduction: Reduction,
+        context: Context<'_>,
+    ) -> Done {
+        let (n_ranks, own) = (self.n_ranks(), self.own());
+        let parts = counts.ranges(n_ranks);
+        let piece_len = self.piece_len::<T>();
+        let mut greeting = greeting(context.call, &[]);
+        for piece_idx in 0..n_pieces(&parts, piece_len) {
+            let outs = self.encode_pieces(send, &parts, piece_idx, piece_len);
+            let own_piece = piece_of(&parts[own], piece_idx, piece_len);
+            let ins = Counts::Equal(own_piece.len()).ranges(n_ranks);
+            self.step::<T>(&greeting, &outs, &ins, context)?;
+            let start = own_piece.start - parts[own].start;
+            let recv = &mut recv[start..start + own_piece.len()];
+            recv.copy_from_slice(&send[own_piece]);
+            self.reduce_into(recv, &ins, reduction);
+            greeting.clear();
+        }
+        Ok(())
+    }
+
+    /// Puts the current piece of every part into `self.out`, and says where each lies there.
+    fn encode_pieces<T: Wire>(
+        &mut self,
+        send: &[T],
+        parts: &[Range<usize>],
+        piece_idx: usize,
+        piece_len: usize,
+    ) -> Vec<Range<usize>> {
+        self.out.clear();
+        let mut start = 0;
+        let mut put = |part: &Range<usize>| {
+            let piece = piece_of(part, piece_idx, piece_len);
+            let place = start..start + piece.len();
+            start = place.end;
+            T::encode(&send[piece], &mut self.out);
+            place
+        };
+        parts.iter().map(&mut put).collect()
+    }
+
+    fn gather<T: Wire>(
+        &mut self,
+        send: &[T],
+        recv: &mut [T],
+        counts: Counts<'_>,
+        context: Context<'_>,
+    ) -> Done {
+        let (n_ranks, own) = (self.n_ranks(), self.own());
+        let parts = counts.ranges(n_ranks);
+        let piece_len = self.piece_len::<T>();
+        let mut greeting = greeting(context.call, &[]);
+        for piece_idx in 0..n_pieces(&parts, piece_len) {
+            let own_piece = piece_of(&(0..send.len()), piece_idx, piece_len);
+            self.out.clear();
+            T::encode(&send[own_piece.clone()], &mut self.out);
+            let outs = vec![0..own_piece.len(); n_ranks];
+            let pieces: Vec<Range<usize>> = parts
+                .iter()
+                .map(|part| piece_of(part, piece_idx, piece_len))
+                .collect();
+            let ins = packed(&pieces);
+            self.step::<T>(&greeting, &outs, &ins, context)?;
+            self.unpack(recv, &pieces, &ins);
+            recv[pieces[own].clone()].copy_from_slice(&send[own_piece]);
+            greeting.clear();
+        }
+        Ok(())
+    }
+
+    /// Copies what came from the other ranks from the inbox to its places.
+    fn unpack<T: Wire>(&self, recv: &mut [T], places: &[Range<usize>], ins: &[Range<usize>]) {
+        for (rank, (place, range)) in places.iter().zip(ins).enumerate() {
+            if rank != self.own() {
+                T::decode(
+                    &self.inbox[size_of::<T>() * range.start..],
+                    &mut recv[place.clone()],
+                );
+            }
+        }
+    }
+
+    /// A short buffer goes from the root to all; of a long one each rank gets a part and sends it on to the others.
+    fn broadcast<T: Wire>(&mut self, buf: &mut [T], root: usize, context: Context<'_>) -> Done {
+        let n_ranks = self.n_ranks();
+        let mut greeting = greeting(context.call, &[]);
+        let whole = n_ranks == 2 || size_of_val(buf) <= WHOLE_UP_TO_BYTES;
+        let n_at_once = match whole {
+            true => self.piece_len::<T>(),
+            false => self.piece_len::<T>() * n_ranks,
+        };
+        let n_pieces = buf.len().div_ceil(n_at_once).max(1);
+        for piece_idx in 0..n_pieces {
+            let range = piece_of(&(0..buf.len()), piece_idx, n_at_once);
+            let piece = &mut buf[range];
+            match whole {
+                true => self.broadcast_whole(piece, root, &greeting, context)?,
+                false => self.broadcast_in_parts(piece, root, &greeting, context)?,
+            }
+            greeting.clear();
+        }
+        Ok(())
+    }
+
+    fn broadcast_whole<T: Wire>(
+        &mut self,
+        buf: &mut [T],
+        root: usize,
+        greeting: &[u8],
+        context: Context<'_>,
+    ) -> Done {
+        let is_root = self.own() == root;
+        self.out.clear();
+        if is_root {
+            T::encode(buf, &mut self.out);
+        }
+        let sent = if is_root { buf.len() } else { 0 };
+        let mut ins = vec![0..0; self.n_ranks()];
+        ins[root] = 0..buf.len() - sent;
+        self.step::<T>(greeting, &vec![0..sent; ins.len()], &ins, context)?;
+        if !is_root {
+            T::decode(&self.inbox, buf);
+        }
+        Ok(())
+    }
+
+    fn broadcast_in_parts<T: Wire>(
+        &mut self,
+        buf: &mut [T],
+        root: usize,
+        greeting: &[u8],
+        context: Context<'_>,
+    ) -> Done {
+        let (n_ranks, own) = (self.n_ranks(), self.own());
+        let part = |rank: usize| buf.len() * rank / n_ranks..buf.len() * (rank + 1) / n_ranks;
+        let parts: Vec<Range<usize>> = (0..n_ranks).map(part).collect();
+        let nothing = vec![0..0; n_ranks];
+        let mut ins = nothing.clone();
+        self.out.clear();
+        if own == root {
+            T::encode(buf, &mut self.out);
+        } else {
+            ins[root] = 0..parts[own].len();
+        }
+        let outs = if own == root { &parts } else { &nothing };
+        self.step::<T>(greeting, outs, &ins, context)?;
+        if own != root {
+            T::decode(&self.inbox, &mut buf[parts[own].clone()]);
+        }
+        self.share_parts(buf, &parts, context)
+    }
+
+    fn all_to_all<T: Wire>(
+        &mut self,
+        send: &[T],
+        recv: &mut [T],
+        (send_counts, recv_counts): (&[usize], &[usize]),
+        context: Context<'_>,
+    ) -> Done {
+        let (n_ranks, own) = (self.n_ranks(), self.own());
+        let mut greeting = greeting(context.call, &[send_counts, recv_counts]);
+        let sent = Counts::Each(send_counts).ranges(n_ranks);
+        let received = Counts::Each(recv_counts).ranges(n_ranks);
+        let piece_len = self.piece_len::<T>();
+        let n_pieces = n_pieces(&sent, piece_len).max(n_pieces(&received, piece_len));
+        for piece_idx in 0..n_pieces {
+            let outs = self.encode_pieces(send, &sent, piece_idx, piece_len);
+            let pieces: Vec<Range<usize>> = received
+                .iter()
+                .map(|part| piece_of(part, piece_idx, piece_len))
+                .collect();
+            let ins = packed(&pieces);
+            self.step::<T>(&greeting, &outs, &ins, context)?;
+            self.unpack(recv, &pieces, &ins);
+            greeting.clear();
+        }
+        recv[received[own].clone()].copy_from_slice(&send[sent[own].clone()]);
+        Ok(())
+    }
+}
+
+/// The call with the counts of an all-to-all behind it.
+fn greeting(call: &Call, counts: &[&[usize]]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(CALL_LEN);
+    put_call(call, &mut bytes);
+    for &count in counts.iter().copied().flatten() {
+        bytes.extend((count as u64).to_le_bytes());
+    }
+    bytes
+}
+
+/// An operation without data has one piece too: in it the calls are compared.
+fn n_pieces(parts: &[Range<usize>], piece_len: usize) -> usize {
+    let pieces = parts.iter().map(|part| part.len().div_ceil(piece_len));
+    pieces.max().unwrap_or(0).max(1)
+}
+
+/// Ranges of the same lengths, one after the other.
+fn packed(ranges: &[Range<usize>]) -> Vec<Range<usize>> {
+    let lens: Vec<usize> = ranges.iter().map(Range::len).collect();
+    Counts::Each(&lens).ranges(lens.len())
+}
+
+impl Drop for Rank {
+    fn drop(&mut self) {
+        let (cause, why) = match thread::panicking() {
+            true if self.is_supervised() => return,
+            true => (Cause::Panicked, "its thread panicked"),
+            false => (Cause::Left, "it dropped its communicator"),
+        };
+        let world = &self.links.world;
+        world.tell(&End {
+            cause,
+            rank: Some(world.rank),
+            seq: (cause == Cause::Left).then_some(self.n_done),
+            why: why.to_string(),
+        });
+    }
+}
+
+impl Rank {
+    /// Whether this panic's message will be told to the peers, for which the control connections must stay.
+    fn is_supervised(&self) -> bool {
+        let supervisor = self.supervisor.as_ref();
+        supervisor.is_some_and(|supervisor| supervisor.takes(&self.links.world))
+    }
+}

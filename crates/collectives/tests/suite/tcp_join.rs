@@ -1,0 +1,190 @@
+//! Ranks that come together over the network, and what keeps them apart.
+
+use crate::world::patient;
+use shardgraph_collectives::{Comm, CommError, CommErrorKind, Deadline, Op, OpKind, tcp};
+use std::io::Write;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    listener.local_addr().expect("bound").port()
+}
+
+fn config(rank: u32, size: u32, port: u16) -> tcp::TcpConfig {
+    tcp::TcpConfig {
+        rank,
+        size,
+        master_addr: "127.0.0.1".to_string(),
+        master_port: port,
+        job: "test".to_string(),
+        version: "1.0".to_string(),
+        deadline: patient(),
+    }
+}
+
+/// Lets each process join on a thread of its own; those with a communicator meet once.
+fn join_all(configs: Vec<tcp::TcpConfig>) -> Vec<Result<(u32, u32), CommError>> {
+    let join = |config: tcp::TcpConfig| {
+        let mut comm: Comm = tcp::join(&config)?;
+        comm.run(Op::Barrier, patient())?;
+        Ok((comm.rank(), comm.size()))
+    };
+    let spawn = |config| thread::spawn(move || join(config));
+    let handles: Vec<_> = configs.into_iter().map(spawn).collect();
+    handles
+        .into_iter()
+        .map(|h| h.join().expect("no panic"))
+        .collect()
+}
+
+#[test]
+fn ranks_meet_by_address_in_any_order() {
+    for size in 1..=6 {
+        let port = free_port();
+        let configs = (0..size).rev().map(|rank| config(rank, size, port));
+        for (rank, result) in (0..size).rev().zip(join_all(configs.collect())) {
+            assert_eq!(result.unwrap(), (rank, size));
+        }
+    }
+}
+
+/// A name in place of a number, and all interfaces in place of one.
+#[test]
+fn rank_0_is_found_by_name() {
+    let port = free_port();
+    let named = |rank| tcp::TcpConfig {
+        master_addr: "localhost".to_string(),
+        ..config(rank, 2, port)
+    };
+    for result in join_all(vec![named(0), named(1)]) {
+        result.unwrap();
+    }
+}
+
+#[test]
+fn a_rank_that_never_comes_is_named_on_all_that_did() {
+    let port = free_port();
+    let soon = |rank| tcp::TcpConfig {
+        deadline: Deadline::after(Duration::from_millis(400)),
+        ..config(rank, 5, port)
+    };
+    for result in join_all(vec![soon(0), soon(1), soon(3)]) {
+        let error = result.expect_err("no world");
+        let CommErrorKind::Timeout { op, missing, .. } = error.kind() else {
+            panic!("{error}")
+        };
+        assert_eq!((*op, missing), (OpKind::Join, &vec![2, 4]));
+    }
+}
+
+#[test]
+fn without_rank_0_the_others_say_where_they_looked() {
+    let port = free_port();
+    let alone = tcp::TcpConfig {
+        deadline: Deadline::after(Duration::from_millis(200)),
+        ..config(1, 2, port)
+    };
+    let error = tcp::join(&alone).unwrap_err();
+    assert!(
+        matches!(
+            error.kind(),
+            CommErrorKind::PeerLost {
+                rank: Some(0),
+                op: OpKind::Join,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert!(error.to_string().contains(&port.to_string()), "{error}");
+}
+
+/// What all ranks of a world of two or three say where one does not fit.
+fn refusals(configs: Vec<tcp::TcpConfig>, words: &[&str]) {
+    for result in join_all(configs) {
+        let error = result.expect_err("no world");
+        assert!(
+            matches!(error.kind(), CommErrorKind::Launch { .. }),
+            "{error}"
+        );
+        let text = error.to_string();
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
+    }
+}
+
+#[test]
+fn processes_that_do_not_fit_are_named() {
+    let port = free_port();
+    let older = tcp::TcpConfig {
+        version: "0.9".to_string(),
+        ..config(1, 2, port)
+    };
+    refusals(
+        vec![config(0, 2, port), older],
+        &["rank 0", "1.0", "rank 1", "0.9"],
+    );
+    let port = free_port();
+    refusals(
+        vec![config(0, 2, port), config(1, 3, port)],
+        &["2 ranks", "there are 3", "rank 1"],
+    );
+    let port = free_port();
+    refusals(
+        vec![config(0, 3, port), config(1, 3, port), config(1, 3, port)],
+        &["two processes", "rank 1"],
+    );
+}
+
+/// The second rank 0 on a machine cannot have the port.
+#[test]
+fn a_second_rank_0_is_told_so() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let error = tcp::join(&config(0, 2, port)).unwrap_err();
+    assert!(error.to_string().contains("another rank 0"), "{error}");
+}
+
+#[test]
+fn numbers_that_make_no_world_are_refused_at_once() {
+    for (rank, size, words) in [
+        (0, 0, "at least one"),
+        (2, 2, "from 0 to 1"),
+        (0, tcp::MAX_RANKS + 1, "at most"),
+    ] {
+        let error = tcp::join(&config(rank, size, 1)).unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
+/// A process of another job, one that says nothing, and one that says something else: the world comes together without them.
+#[test]
+fn strangers_do_not_disturb() {
+    let port = free_port();
+    let first = thread::spawn(move || join_all(vec![config(0, 2, port)]));
+    let stranger = || loop {
+        match TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
+            Ok(stream) => return stream,
+            Err(_) => thread::sleep(Duration::from_millis(1)),
+        }
+    };
+    let _silent = stranger();
+    let mut loud = stranger();
+    loud.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let mut huge = stranger();
+    huge.write_all(b"shrdgrph\xff\xff\xff\xff").unwrap();
+    let mut garbled = stranger();
+    garbled.write_all(b"shrdgrph\x04\0\0\0\x01\0\0\0").unwrap();
+    let other_job = tcp::TcpConfig {
+        job: "another".to_string(),
+        ..config(1, 2, port)
+    };
+    let error = tcp::join(&other_job).unwrap_err();
+    assert!(error.to_string().contains("job `another`"), "{error}");
+    let second = join_all(vec![config(1, 2, port)]);
+    for result in first.join().unwrap().into_iter().chain(second) {
+        result.unwrap();
+    }
+}

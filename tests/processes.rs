@@ -1,0 +1,239 @@
+//! One problem on several processes that meet over TCP, started as torchrun starts them.
+
+#![cfg(unix)]
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use crate::program::{Run, command, finish, run, wait, within_deadline};
+
+/// The ranks of one job.
+struct World {
+    size: u32,
+    port: u16,
+}
+
+impl World {
+    fn new(size: u32) -> World {
+        // Free a moment ago; nothing else here takes ports that the system gives away.
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        World { size, port }
+    }
+
+    /// The command of one rank.
+    fn rank(&self, rank: u32, words: &str, paths: &[&Path]) -> Command {
+        let mut command = command(words, paths);
+        command
+            .env("RANK", rank.to_string())
+            .env("WORLD_SIZE", self.size.to_string())
+            .env("MASTER_ADDR", "127.0.0.1")
+            .env("MASTER_PORT", self.port.to_string());
+        command
+    }
+}
+
+/// Runs commands side by side to their ends.
+fn finish_all(commands: Vec<Command>) -> Vec<Run> {
+    let start = |mut command: Command| thread::spawn(move || finish(&mut command));
+    let threads: Vec<_> = commands.into_iter().map(start).collect();
+    threads.into_iter().map(|t| t.join().unwrap()).collect()
+}
+
+/// All ranks with the same words.
+fn run_all(size: u32, words: &str, paths: &[&Path]) -> Vec<Run> {
+    let world = World::new(size);
+    let ranks = 0..size;
+    finish_all(ranks.map(|rank| world.rank(rank, words, paths)).collect())
+}
+
+/// On lists and on bits, the closed form and the model: the file of one process, and one answer.
+#[test]
+fn covers_have_the_same_bytes_as_with_one_rank() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, many) = (folder.path().join("one"), folder.path().join("many"));
+    for graph in [
+        "karate",
+        "ba:300:3 --select adaptive",
+        "er:257:0.2",
+        "er:66:0.05 --path general",
+    ] {
+        run(&format!("solve {graph} --ranks 1 --out {{}}"), &[&one]).ok();
+        for size in [2, 3] {
+            let words = format!("solve {graph} --out {{}}");
+            let runs = run_all(size, &words, &[&many]);
+            for (rank, run) in runs.into_iter().enumerate() {
+                let run = run.ok();
+                assert_eq!(run.stdout.is_empty(), rank != 0, "{run:?}");
+                if rank == 0 {
+                    assert_eq!(run.line("ranks"), size.to_string());
+                }
+            }
+            assert!(
+                fs::read(&many).unwrap() == fs::read(&one).unwrap(),
+                "{graph}"
+            );
+            fs::remove_file(&many).unwrap();
+        }
+    }
+}
+
+/// `--ranks` means threads, also inside a launcher; a world of one is no world.
+#[test]
+fn explicit_ranks_are_threads_and_one_process_is_alone() {
+    let world = World::new(3);
+    let run = finish(&mut world.rank(1, "solve karate --ranks 2", &[])).ok();
+    assert_eq!(run.line("ranks"), "2");
+    let run = finish(&mut world.rank(1, "solve karate --comm threads", &[])).ok();
+    assert_eq!(run.line("ranks"), "1");
+    let run = run_all(1, "solve karate", &[]).remove(0).ok();
+    assert_eq!(run.line("ranks"), "1");
+}
+
+#[test]
+fn half_set_variables_are_named() {
+    for missing in ["RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"] {
+        let mut command = World::new(2).rank(1, "solve karate", &[]);
+        let message = finish(command.env_remove(missing)).error(2);
+        assert!(
+            message.contains(missing) && message.contains("torchrun"),
+            "{message}"
+        );
+    }
+    let mut command = World::new(2).rank(2, "solve karate", &[]);
+    assert!(finish(&mut command).error(2).contains("RANK=2"));
+    let message = run("solve karate --comm tcp", &[]).error(2);
+    assert!(message.contains("WORLD_SIZE"), "{message}");
+    run("solve karate --comm tcp --ranks 2", &[]).error(2);
+}
+
+#[test]
+fn a_rank_that_never_comes_is_named_after_the_deadline() {
+    let world = World::new(3);
+    let words = "solve karate --deadline 1";
+    let commands = [0, 2].map(|rank| world.rank(rank, words, &[]));
+    for run in finish_all(commands.into()) {
+        let message = run.error(4);
+        assert!(message.contains("[1]"), "{message}");
+    }
+    let message = finish(&mut World::new(2).rank(1, words, &[])).error(4);
+    assert!(message.contains("rank 0"), "{message}");
+}
+
+#[test]
+fn two_ranks_with_one_number_are_told_so() {
+    let world = World::new(3);
+    let commands = [0, 1, 1].map(|rank| world.rank(rank, "solve karate", &[]));
+    for run in finish_all(commands.into()) {
+        let message = run.error(2);
+        assert!(message.contains("rank 1"), "{message}");
+    }
+}
+
+/// Every rank refuses, and names who differs from rank 0 in what.
+#[test]
+fn different_inputs_are_refused_on_all_ranks() {
+    for (odd, what) in [
+        ("solve er:200:0.1 --seed 2", "graph"),
+        ("solve er:200:0.1 --select 8", "options"),
+        ("solve er:200:0.1 --policy mvc-three-layers", "policy"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let cover = folder.path().join("cover");
+        let world = World::new(3);
+        let words = |rank: u32| match rank {
+            1 => format!("{odd} --out {{}}"),
+            _ => "solve er:200:0.1 --out {}".to_owned(),
+        };
+        let commands = (0..3).map(|rank| world.rank(rank, &words(rank), &[&cover]));
+        for run in finish_all(commands.collect()) {
+            let message = run.error(2);
+            assert!(message.contains("rank 1"), "{message}");
+            assert!(message.contains(what), "{message}");
+        }
+        assert!(!cover.exists());
+    }
+}
+
+/// One rank cannot read its graph: it says why, rank 0 says who, and all have its exit code.
+#[test]
+fn an_error_of_one_rank_ends_all_with_its_code() {
+    let world = World::new(3);
+    let graph = |rank| if rank == 2 { "missing.mtx" } else { "karate" };
+    let commands = (0..3).map(|rank| world.rank(rank, &format!("solve {}", graph(rank)), &[]));
+    let runs = finish_all(commands.collect());
+    let codes: Vec<_> = runs.iter().map(|run| run.code).collect();
+    assert_eq!(codes, [Some(2); 3], "{runs:?}");
+    assert!(runs[0].stderr.contains("rank 2"), "{runs:?}");
+    assert_eq!(runs[1].stderr, "");
+    assert!(runs[2].stderr.contains("missing.mtx"), "{runs:?}");
+}
+
+/// The cover cannot be written: only rank 0 sees it, all end with its code.
+#[test]
+fn an_answer_that_cannot_be_written_ends_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let nowhere = folder.path().join("no-folder").join("cover");
+    let runs = run_all(2, "solve karate --out {}", &[&nowhere]);
+    let codes: Vec<_> = runs.iter().map(|run| run.code).collect();
+    assert_eq!(codes, [Some(2); 2], "{runs:?}");
+}
+
+/// A job long enough to be killed in the middle.
+struct LongJob {
+    _folder: tempfile::TempDir,
+    cover: PathBuf,
+    ranks: Vec<Child>,
+}
+
+impl LongJob {
+    fn start(size: u32) -> LongJob {
+        let folder = tempfile::tempdir().unwrap();
+        let cover = folder.path().join("cover");
+        let world = World::new(size);
+        let words = "solve ba:20000:8 --path free-first-layer --deadline 60 --out {}";
+        let start = |rank| {
+            let mut command = world.rank(rank, words, &[&cover]);
+            let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            command.spawn().unwrap()
+        };
+        LongJob {
+            ranks: (0..size).map(start).collect(),
+            _folder: folder,
+            cover,
+        }
+    }
+}
+
+/// SIGKILL of any rank: the others end by themselves, long before their deadline, and name it.
+#[test]
+fn a_killed_rank_is_named_by_all_others() {
+    for victim in 0..3 {
+        let mut job = LongJob::start(3);
+        // While they gather, while they load, while they solve.
+        thread::sleep(Duration::from_millis(700 + 400 * victim));
+        let victim = victim as usize;
+        assert_eq!(job.ranks[victim].try_wait().unwrap(), None, "too short");
+        job.ranks[victim].kill().unwrap();
+        let survivors = (0..3).filter(|&rank| rank != victim);
+        for rank in survivors {
+            let child = &mut job.ranks[rank];
+            let ended = within_deadline(|| child.try_wait().unwrap());
+            let code = ended.and_then(|status| status.code());
+            let mut stderr = String::new();
+            let pipe = child.stderr.as_mut().unwrap();
+            std::io::Read::read_to_string(pipe, &mut stderr).unwrap();
+            assert_eq!(code, Some(4), "{stderr}");
+            assert!(
+                stderr.contains(&format!("rank {victim} was lost")),
+                "rank {rank}: {stderr}"
+            );
+        }
+        wait(&mut job.ranks[victim]);
+        assert!(!job.cover.exists());
+    }
+}
