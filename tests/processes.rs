@@ -237,3 +237,64 @@ fn a_killed_rank_is_named_by_all_others() {
         assert!(!job.cover.exists());
     }
 }
+
+/// `mpiexec` and the standard library beside it, where `cargo xtask ci --only mpi` has put them.
+fn mpi() -> Option<(PathBuf, PathBuf)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/mpi");
+    let folders = fs::read_dir(root).into_iter().flatten().flatten();
+    let mut found = folders.map(|folder| {
+        let folder = folder.path();
+        let library = folder.join("lib/libmpi_abi.so.1");
+        (folder.join("bin/mpiexec"), library)
+    });
+    let found = found.find(|(mpiexec, library)| mpiexec.exists() && library.exists());
+    if found.is_none() {
+        println!(
+            "SKIPPED: solves under mpiexec (no MPI in target/mpi: `cargo xtask ci --only mpi` puts one there)"
+        );
+    }
+    found
+}
+
+#[test]
+fn covers_under_mpiexec_have_the_same_bytes() {
+    let Some((mpiexec, library)) = mpi() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let (one, many) = (folder.path().join("one"), folder.path().join("many"));
+    run("solve er:300:0.1 --seed 2 --out {}", &[&one]).ok();
+    for n_ranks in ["2", "3"] {
+        let words = "solve er:300:0.1 --seed 2 --mpi-library {} --out {}";
+        let same = command(words, &[&library, &many]);
+        let mut started = Command::new(&mpiexec);
+        started
+            .args(["-n", n_ranks])
+            .arg(env!("CARGO_BIN_EXE_shardgraph"));
+        let answer = finish(started.args(same.get_args())).ok();
+        assert_eq!(answer.line("ranks"), n_ranks); // printed once
+        assert_eq!(fs::read(&many).unwrap(), fs::read(&one).unwrap());
+    }
+}
+
+#[test]
+fn an_mpi_that_is_absent_is_a_missing_library() {
+    let mut command = command("solve karate --mpi-library /no/such/libmpi_abi.so.1", &[]);
+    command.env("PMI_RANK", "0").env("PMI_SIZE", "2");
+    let message = finish(&mut command).error(3);
+    assert!(message.contains("/no/such/libmpi_abi.so.1"), "{message}");
+    run("solve karate --comm mpi", &[]).error(2);
+    run("solve karate --comm mpi --ranks 2", &[]).error(2);
+}
+
+/// A command that knows threads only does not do the same work once in every process.
+#[test]
+fn training_in_several_processes_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let world = World::new(2);
+    let mut command = world.rank(0, "train --steps 1 --out {}", &[&out]);
+    let message = finish(&mut command).error(2);
+    assert!(message.contains("--ranks"), "{message}");
+    assert!(!out.exists());
+}

@@ -34,10 +34,10 @@ pub(crate) fn code(error: &anyhow::Error) -> u8 {
             return Some(of_device(error));
         }
         if let Some(error) = cause.downcast_ref::<CommError>() {
-            return Some(if world::is_input(error) {
-                BAD_INPUT
-            } else {
-                LOST_RANK
+            return Some(match error {
+                error if world::is_input(error) => BAD_INPUT,
+                error if world::is_missing_library(error) => MISSING_DEVICE,
+                _ => LOST_RANK,
             });
         }
         if let Some(elsewhere) = cause.downcast_ref::<FailedElsewhere>() {

@@ -15,6 +15,7 @@ use crate::device_choice::open_device;
 use crate::exit::BadInput;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
+use crate::world;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -92,6 +93,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         Some(path) => ConfigFile::read(path)?,
         None => ConfigFile::default(),
     };
+    world::refuse_processes("train")?;
     let kind = args.device.or(file.device).unwrap_or(DeviceKind::Host);
     let device = open_device(kind, &args.report)?;
     let config = config(args, &file)?;

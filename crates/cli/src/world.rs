@@ -1,9 +1,10 @@
 //! Which ranks work on a command: threads of this process, or processes that a launcher started.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use shardgraph_collectives::{Comm, CommError, CommErrorKind, Deadline, Launch, Op, tcp};
+use shardgraph_collectives::{Comm, CommError, CommErrorKind, Deadline, Launch, Op, mpi, tcp};
 
 use crate::exit::{self, BadInput};
 
@@ -16,6 +17,8 @@ pub(crate) enum CommChoice {
     Threads,
     /// Ranks are processes that meet at MASTER_ADDR and MASTER_PORT
     Tcp,
+    /// Ranks are processes that an MPI launcher started
+    Mpi,
 }
 
 /// The flags that say which ranks there are.
@@ -27,6 +30,9 @@ pub(crate) struct WorldArgs {
     /// How ranks reach each other
     #[arg(long, value_enum, value_name = "HOW", default_value = "auto")]
     comm: CommChoice,
+    /// The MPI library of --comm mpi: one with the standard ABI, or what `cargo xtask mpi-shim` made [default: libmpi_abi.so.1]
+    #[arg(long, value_name = "FILE")]
+    mpi_library: Option<PathBuf>,
 }
 
 /// The ranks of a command.
@@ -42,20 +48,50 @@ impl WorldArgs {
     pub(crate) fn open(&self, ranks: Option<u32>, deadline: Deadline) -> anyhow::Result<World> {
         let launch = match (self.comm, ranks) {
             (CommChoice::Threads, _) | (CommChoice::Auto, Some(_)) => None,
-            (CommChoice::Tcp, Some(_)) => {
-                let text = "--ranks counts threads, but with --comm tcp each process is one rank: leave one of them out";
+            (CommChoice::Tcp | CommChoice::Mpi, Some(_)) => {
+                let text = "--ranks counts threads, but with --comm tcp or mpi each process is one rank: leave one of them out";
                 return Err(BadInput(text.to_owned()).into());
             }
-            (CommChoice::Auto | CommChoice::Tcp, None) => Launch::from_env()?,
+            (CommChoice::Auto | CommChoice::Tcp | CommChoice::Mpi, None) => Launch::from_env()?,
         };
         match launch {
+            Some(launch) if self.takes_mpi(&launch) => {
+                self.join_mpi(&launch, deadline).map(World::Process)
+            }
             Some(launch) => join(launch, deadline).map(World::Process),
+            None if self.comm == CommChoice::Mpi => Err(BadInput(
+                "--comm mpi: no launcher has started this process: start it with mpirun, mpiexec or srun".to_owned(),
+            )
+            .into()),
             None if self.comm == CommChoice::Tcp => Err(BadInput(
                 "--comm tcp: no launcher has said which rank this is; set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, or start with torchrun, srun or mpirun".to_owned(),
             )
             .into()),
             None => Ok(World::Threads(ranks.unwrap_or(1))),
         }
+    }
+
+    /// MPI launchers start MPI, unless somebody says where to meet without it.
+    fn takes_mpi(&self, launch: &Launch) -> bool {
+        match self.comm {
+            CommChoice::Mpi => true,
+            CommChoice::Auto => launch.meeting_point.is_none() && launch.size > 1,
+            CommChoice::Threads | CommChoice::Tcp => false,
+        }
+    }
+
+    fn join_mpi(&self, launch: &Launch, deadline: Deadline) -> anyhow::Result<Comm> {
+        let comm = mpi::init_within(self.mpi_library.as_deref(), deadline)?;
+        if comm.size() == launch.size {
+            return Ok(comm);
+        }
+        Err(BadInput(format!(
+            "{} started {} processes, but the MPI library knows of {}: it belongs to another MPI; name the launcher's own with --mpi-library",
+            launch.launcher,
+            launch.size,
+            comm.size()
+        ))
+        .into())
     }
 }
 
@@ -79,6 +115,18 @@ fn join(launch: Launch, deadline: Deadline) -> anyhow::Result<Comm> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         deadline,
     })?)
+}
+
+/// Refuses a launcher's several processes where a command knows ranks as threads only: each would do all of the work.
+pub(crate) fn refuse_processes(command: &str) -> anyhow::Result<()> {
+    match Launch::from_env()? {
+        Some(launch) if launch.size > 1 => Err(BadInput(format!(
+            "{} started {} processes, but `{command}` runs in one: start it alone, with --ranks for threads",
+            launch.launcher, launch.size
+        ))
+        .into()),
+        _ => Ok(()),
+    }
 }
 
 /// Another rank cannot go on, for a reason of its own that it tells itself.
@@ -127,6 +175,12 @@ pub(crate) fn settle<T>(
         }
         .into()),
     }
+}
+
+/// Whether there is no MPI library; other errors of a back end come from one that is there.
+pub(crate) fn is_missing_library(error: &CommError) -> bool {
+    let missing = "cannot open an MPI library";
+    matches!(error.kind(), CommErrorKind::Backend { text, .. } if text.starts_with(missing))
 }
 
 /// Whether this error of the world itself is a mistake of the user.

@@ -4,8 +4,9 @@
 //! operation is one [`Op`], run by [`Comm::run`]. [`Comm::exact_sum`] adds `f32` partials so that the result has the same
 //! bits for every P, every cut of the partials over the ranks and every order of them.
 //!
-//! The back end here is [`threads`]: a rank is a thread of this process. [`Comm::solo`] is a world of one, where every
-//! operation is a plain copy. The code of a job takes a `Comm` and does not know which it got.
+//! Back ends are [`threads`] (a rank is a thread of this process), [`tcp`] and [`mpi`] (a rank is a process; [`Launch`] tells
+//! which one a launcher started). [`Comm::solo`] is a world of one, where every operation is a plain copy. The code of a
+//! job takes a `Comm` and does not know which it got.
 //!
 //! ```
 //! use shardgraph_collectives::{Deadline, Op, Reduction, threads};
