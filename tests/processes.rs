@@ -6,6 +6,7 @@ use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -19,9 +20,13 @@ struct World {
 
 impl World {
     fn new(size: u32) -> World {
-        // Free a moment ago; nothing else here takes ports that the system gives away.
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let port = listener.local_addr().unwrap().port();
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let own_part = std::process::id() * 61;
+        // Below the ports that the system gives away by itself.
+        let port = || 20_000 + (own_part + NEXT.fetch_add(1, Ordering::Relaxed)) % 12_000;
+        let ports = std::iter::repeat_with(|| u16::try_from(port()).unwrap());
+        let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+        let port = ports.take(12_000).find(is_free).unwrap();
         World { size, port }
     }
 
@@ -215,7 +220,7 @@ fn a_killed_rank_is_named_by_all_others() {
     for victim in 0..3 {
         let mut job = LongJob::start(3);
         // While they gather, while they load, while they solve.
-        thread::sleep(Duration::from_millis(700 + 400 * victim));
+        thread::sleep(Duration::from_millis(1500 + 400 * victim));
         let victim = victim as usize;
         assert_eq!(job.ranks[victim].try_wait().unwrap(), None, "too short");
         job.ranks[victim].kill().unwrap();
@@ -297,4 +302,34 @@ fn training_in_several_processes_is_refused() {
     let message = finish(&mut command).error(2);
     assert!(message.contains("--ranks"), "{message}");
     assert!(!out.exists());
+}
+
+/// A rank that is stopped keeps its connections: the others wait for the deadline, no longer, and name it.
+#[test]
+fn a_stopped_rank_is_named_after_the_deadline() {
+    let world = World::new(3);
+    let words = "solve ba:20000:8 --path free-first-layer --deadline 8";
+    let start = |rank| {
+        let mut command = world.rank(rank, words, &[]);
+        let command = command.stdout(Stdio::null()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let mut ranks: Vec<Child> = (0..3).map(start).collect();
+    thread::sleep(Duration::from_millis(3000));
+    let victim = ranks[1].id().to_string();
+    let stopped = Command::new("kill").args(["-STOP", &victim]).status();
+    assert!(stopped.unwrap().success());
+    let mut messages = Vec::new();
+    for rank in [0, 2] {
+        let child = &mut ranks[rank];
+        let ended = within_deadline(|| child.try_wait().unwrap());
+        let mut stderr = String::new();
+        std::io::Read::read_to_string(child.stderr.as_mut().unwrap(), &mut stderr).unwrap();
+        assert_eq!(ended.and_then(|status| status.code()), Some(4), "{stderr}");
+        messages.push(stderr);
+    }
+    ranks[1].kill().unwrap();
+    wait(&mut ranks[1]);
+    let names = |text: &String| text.contains("timed out after 8s: ranks [1]");
+    assert!(messages.iter().all(names), "{messages:?}");
 }

@@ -102,31 +102,48 @@ impl World {
         self.controls.len() as u32
     }
 
-    /// Why `call` cannot complete, if some rank has ended. The cause above this world explains an end here, and not the other way round.
+    /// Why `call` cannot complete, if some rank has ended.
     pub(super) fn end_of(&self, call: &Call) -> Option<End> {
+        self.failure().or_else(|| self.leaving_before(call))
+    }
+
+    /// The failure that ended this world. One above it explains an end here, and not the other way round.
+    fn failure(&self) -> Option<End> {
         self.poll();
-        if let Some(end) = self.end_above() {
-            return Some(end);
+        self.end_above().or_else(|| self.lock().end.clone())
+    }
+
+    /// Says that this rank leaves, after what made it leave: who gets both must not take the leaving for the cause.
+    pub(super) fn leave(&self, n_done: u64) {
+        if let Some(end) = self.failure() {
+            self.tell(&end);
         }
+        self.tell(&End {
+            cause: Cause::Left,
+            rank: Some(self.rank),
+            seq: Some(n_done),
+            why: "it dropped its communicator".to_string(),
+        });
+    }
+
+    fn leaving_before(&self, call: &Call) -> Option<End> {
         let state = self.lock();
-        let left = || {
-            let gone = |&&(_, n_done, _): &&(u32, u64, String)| n_done <= call.seq;
-            state.left.iter().find(gone).map(|(rank, n_done, why)| End {
-                cause: Cause::Left,
-                rank: Some(*rank),
-                seq: Some(*n_done),
-                why: why.clone(),
-            })
-        };
-        state.end.clone().or_else(left)
+        let gone = |&&(_, n_done, _): &&(u32, u64, String)| n_done <= call.seq;
+        state.left.iter().find(gone).map(|(rank, n_done, why)| End {
+            cause: Cause::Left,
+            rank: Some(*rank),
+            seq: Some(*n_done),
+            why: why.clone(),
+        })
     }
 
     /// The failure that ended the world above this one, with the rank's number here.
     fn end_above(&self) -> Option<End> {
         let (parent, members) = self.parent.as_ref()?;
-        parent.poll();
-        let own = parent.lock().end.clone();
-        Some(own.or_else(|| parent.end_above())?.within(members))
+        let end = parent.failure()?;
+        // This rank may leave the world above next, and those who are there must have heard why.
+        parent.tell(&end);
+        Some(end.within(members))
     }
 
     /// Tells all peers of an end, the first time that there is one to tell; a rank that leaves says so always.

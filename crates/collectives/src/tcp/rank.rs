@@ -603,18 +603,17 @@ fn packed(ranges: &[Range<usize>]) -> Vec<Range<usize>> {
 
 impl Drop for Rank {
     fn drop(&mut self) {
-        let (cause, why) = match thread::panicking() {
-            true if self.is_supervised() => return,
-            true => (Cause::Panicked, "its thread panicked"),
-            false => (Cause::Left, "it dropped its communicator"),
-        };
         let world = &self.links.world;
-        world.tell(&End {
-            cause,
-            rank: Some(world.rank),
-            seq: (cause == Cause::Left).then_some(self.n_done),
-            why: why.to_string(),
-        });
+        if !thread::panicking() {
+            world.leave(self.n_done);
+        } else if !self.is_supervised() {
+            world.tell(&End {
+                cause: Cause::Panicked,
+                rank: Some(world.rank),
+                seq: None,
+                why: "its thread panicked".to_string(),
+            });
+        }
     }
 }
 
