@@ -31,6 +31,10 @@ pub(super) fn stage(log: &mut TestLog) -> Result<Outcome> {
     let mut numbers = cargo(&["test", "--package", "shardgraph-collectives", "--locked"]);
     run_tests(numbers.args(["--lib", "mpi::", "--", "--show-output"]), log)?;
     run_with(&mpi, &mpi.join("lib/libmpi_abi.so.1"), log)?;
+    // The program itself under mpiexec, which is skipped before there is one.
+    let mut solves = cargo(&["test", "--package", "shardgraph-cli", "--locked"]);
+    solves.args(["--test", "end_to_end", "mpiexec", "--", "--show-output"]);
+    run_tests(&mut solves, log)?;
     if !toolchain::runs("cc", &["--version"]) {
         log.skips
             .push("SKIPPED: the shim for other MPIs: there is no C compiler".to_owned());
