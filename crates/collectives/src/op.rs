@@ -32,6 +32,30 @@ pub enum SliceMut<'a> {
     U8(&'a mut [u8]),
 }
 
+/// Binds the typed contents of a buffer, or of a pair of one type, and runs the same code for each type.
+macro_rules! typed {
+    ($buf:expr, |$b:ident| $body:expr) => {
+        match $buf {
+            $crate::op::SliceMut::F32($b) => $body,
+            $crate::op::SliceMut::U32($b) => $body,
+            $crate::op::SliceMut::U64($b) => $body,
+            $crate::op::SliceMut::I64($b) => $body,
+            $crate::op::SliceMut::U8($b) => $body,
+        }
+    };
+    ($send:expr, $recv:expr, |$s:ident, $r:ident| $body:expr) => {
+        match ($send, $recv) {
+            ($crate::op::Slice::F32($s), $crate::op::SliceMut::F32($r)) => $body,
+            ($crate::op::Slice::U32($s), $crate::op::SliceMut::U32($r)) => $body,
+            ($crate::op::Slice::U64($s), $crate::op::SliceMut::U64($r)) => $body,
+            ($crate::op::Slice::I64($s), $crate::op::SliceMut::I64($r)) => $body,
+            ($crate::op::Slice::U8($s), $crate::op::SliceMut::U8($r)) => $body,
+            _ => unreachable!("Comm compares the element types before it calls a back end"),
+        }
+    };
+}
+pub(crate) use typed;
+
 macro_rules! slices_from {
     ($($variant:ident $element:ty),*) => {$(
         impl<'a> From<&'a [$element]> for Slice<'a> {

@@ -191,14 +191,15 @@ impl Device {
         Ok(Event { point })
     }
 
-    /// Lets the work that follows start only after the event, which may be another stream's.
+    /// Lets the work that follows start only after the event, which may be another stream's of the same device.
     ///
     /// # Errors
-    /// The driver's error.
+    /// [`ErrorKind::OtherDevice`] for an event of another device that launches kernels; the driver's error.
     pub fn wait(&self, event: &Event) -> Result<(), Error> {
         match (&self.back_end, &event.point) {
             (BackEnd::Gpu(gpu), Point::Gpu(mark)) => gpu.wait(mark),
-            _ => Ok(()), // what is marked on the host is done already
+            (_, Point::Host(_)) => Ok(()), // what is marked on the host is done already
+            (BackEnd::Host(_), Point::Gpu(_)) => Err(other_device("wait", DeviceKind::Host)),
         }
     }
 

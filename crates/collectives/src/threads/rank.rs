@@ -9,7 +9,7 @@ use crate::backend::{Backend, Shared};
 use crate::deadline::Deadline;
 use crate::element::Element;
 use crate::error::CommErrorKind;
-use crate::op::{Call, Op, Reduction, Slice, SliceMut};
+use crate::op::{Call, Op, Reduction, typed};
 use crate::solo::Solo;
 use std::ops::Range;
 use std::sync::Arc;
@@ -67,29 +67,6 @@ impl Counts<'_> {
         };
         start..start + self.of(rank)
     }
-}
-
-/// Binds the typed contents of a buffer, or of a pair of one type, and runs the same code for each type.
-macro_rules! typed {
-    ($buf:expr, |$b:ident| $body:expr) => {
-        match $buf {
-            SliceMut::F32($b) => $body,
-            SliceMut::U32($b) => $body,
-            SliceMut::U64($b) => $body,
-            SliceMut::I64($b) => $body,
-            SliceMut::U8($b) => $body,
-        }
-    };
-    ($send:expr, $recv:expr, |$s:ident, $r:ident| $body:expr) => {
-        match ($send, $recv) {
-            (Slice::F32($s), SliceMut::F32($r)) => $body,
-            (Slice::U32($s), SliceMut::U32($r)) => $body,
-            (Slice::U64($s), SliceMut::U64($r)) => $body,
-            (Slice::I64($s), SliceMut::I64($r)) => $body,
-            (Slice::U8($s), SliceMut::U8($r)) => $body,
-            _ => unreachable!("Comm compares the element types before it calls a back end"),
-        }
-    };
 }
 
 impl Backend for Rank {
