@@ -204,11 +204,10 @@ impl Comm {
     ///
     /// A rank that cannot go on, for a reason of its own, calls this so that the others need not wait for the deadline. It also ends
     /// the communicators made from this one by [`Comm::split`].
-    pub fn abort(&mut self, why: &CommError) {
-        let why = why.kind().to_string();
-        self.backend.abort(Some(self.rank()), &why);
+    pub fn abort(&mut self, why: &str) {
+        self.backend.abort(Some(self.rank()), why);
         if self.failed.is_none() {
-            self.failed = Some((Some(self.rank()), why));
+            self.failed = Some((Some(self.rank()), why.to_owned()));
         }
     }
 
