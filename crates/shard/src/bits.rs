@@ -167,18 +167,26 @@ impl BitShard {
     /// # Complexity
     /// One pass over the words per rank; the parts together take the memory of the matrix once more.
     pub fn split(&self, partition: &Partition) -> Vec<BitShard> {
+        (0..partition.n_ranks())
+            .map(|rank| self.part(partition, rank))
+            .collect()
+    }
+
+    /// Cuts one rank's columns out of a whole matrix: one part of [`BitShard::split`].
+    ///
+    /// # Panics
+    /// When this shard is not whole, or `partition` is of another number of rows or has no such rank.
+    ///
+    /// # Complexity
+    /// One pass over the words; the part is the only memory taken.
+    pub fn part(&self, partition: &Partition, rank: u32) -> BitShard {
         assert!(self.is_whole(), "only a whole matrix can be split");
         assert_eq!(
             partition.n_rows(),
             self.n_rows,
             "the partition is of another graph"
         );
-        (0..partition.n_ranks())
-            .map(|rank| self.columns(partition.range(rank)))
-            .collect()
-    }
-
-    fn columns(&self, columns: Range<u32>) -> BitShard {
+        let columns = partition.range(rank);
         let words_per_row = columns.len().div_ceil(64);
         let mut words = Vec::with_capacity(words_per_row * self.n_rows as usize);
         for u in 0..self.n_rows {

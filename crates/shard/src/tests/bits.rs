@@ -43,6 +43,7 @@ proptest! {
         let shards = whole.split(&partition);
         for (rank, shard) in (0..n_ranks).zip(&shards) {
             prop_assert_eq!(shard, &BitShard::from_graph(&graph, partition.range(rank)));
+            prop_assert_eq!(&whole.part(&partition, rank), shard);
         }
         // N/8 bytes a row over all ranks, to the next whole word of each rank.
         let total: u64 = shards.iter().map(BitShard::bytes).sum();
