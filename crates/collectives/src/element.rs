@@ -3,9 +3,12 @@
 use crate::op::Reduction;
 
 /// A type that buffers may hold.
-pub(crate) trait Element: Copy + Default + 'static {
+pub(crate) trait Element: Copy + Default + Send + Sync + 'static {
     /// `acc[i] = acc[i] (+) x[i]`, with the element of the lower rank on the left.
     fn reduce(reduction: Reduction, acc: &mut [Self], x: &[Self]);
+
+    /// `both[i] = a[i] (+) b[i]`, in `a` and in `b`.
+    fn reduce_both(reduction: Reduction, a: &mut [Self], b: &mut [Self]);
 
     /// The elements of this type in a payload.
     fn of(payload: &Payload) -> &[Self];
@@ -30,6 +33,13 @@ fn combine<T: Copy>(acc: &mut [T], x: &[T], both: impl Fn(T, T) -> T) {
     }
 }
 
+fn combine_both<T: Copy>(a: &mut [T], b: &mut [T], both: impl Fn(T, T) -> T) {
+    for (a, b) in a.iter_mut().zip(b) {
+        *a = both(*a, *b);
+        *b = *a;
+    }
+}
+
 macro_rules! elements {
     ($($element:ident: $sum:expr, $max:expr, $min:expr;)*) => {$(
         impl Element for $element {
@@ -38,6 +48,14 @@ macro_rules! elements {
                     Reduction::Sum => combine(acc, x, $sum),
                     Reduction::Max => combine(acc, x, $max),
                     Reduction::Min => combine(acc, x, $min),
+                }
+            }
+
+            fn reduce_both(reduction: Reduction, a: &mut [$element], b: &mut [$element]) {
+                match reduction {
+                    Reduction::Sum => combine_both(a, b, $sum),
+                    Reduction::Max => combine_both(a, b, $max),
+                    Reduction::Min => combine_both(a, b, $min),
                 }
             }
 

@@ -1,23 +1,33 @@
 //! Ranks as threads of this process.
 //!
-//! A rank publishes what it sends in a slot of its own, meets the others, and reads their slots; waiting ranks sleep. Everything is safe Rust: a rank
-//! that gives up, panics or is dropped leaves nothing behind that a peer could read too late.
+//! A rank copies what it sends into a slot of its own, meets the others, and reads their slots; waiting ranks sleep. A rank that gives up, panics
+//! or is dropped leaves nothing behind that a peer could read too late. Long buffers are not copied: ranks publish where they lie
+//! and work on each other's between two meetings, and one that fails leaves only when nobody is at its buffer (`published` has the proof).
 //!
 //! # Complexity
-//! For P ranks and n bytes on each: an all-reduce copies n bytes into the slot and reads P * n, in one meeting; from 128 KiB on and with more than two
-//! ranks it reads n to reduce its own part and n to collect the others', in two meetings. It works on pieces of 512 KiB. The other operations
-//! copy what they send once and what they receive once, in one meeting. A slot keeps the capacity of the longest message, twice per rank.
+//! For P ranks and n bytes on each: a short all-reduce copies n bytes into the slot and reads P * n, in one meeting; from 32 KiB on it reads n and
+//! writes n where they lie, in two. The other operations copy what they send once and what they receive once, in one meeting; long ones only
+//! what they receive, in two. A slot keeps the capacity of the longest short message (any `AllToAllV` counts as short), twice per rank.
 //!
 //! # Source
 //! Ending the world at the first fault, so that no call blocks for ever after it, is the rule of MPI's user-level failure mitigation (ULFM).
 
+mod in_place;
 mod meeting;
+#[cfg(test)]
+mod model;
+mod patience;
+mod published;
 mod rank;
+mod sync;
+#[cfg(test)]
+mod tests;
 mod world;
 
 use crate::comm::Comm;
 use crate::error::{CommError, CommErrorKind};
 use meeting::{Cause, End};
+use published::Desk;
 use rank::Rank;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -48,10 +58,9 @@ pub fn world(n_ranks: u32) -> Vec<Comm> {
     if n_ranks == 1 {
         return vec![Comm::solo()];
     }
-    let world = World::new(n_ranks);
-    (0..n_ranks)
-        .map(|rank| member(&world, rank, None))
-        .collect()
+    let (world, desks) = World::new(n_ranks);
+    let desks = desks.into_iter();
+    desks.map(|desk| member(&world, desk, None)).collect()
 }
 
 /// Runs `f` once per rank, each on a thread of its own, and returns what they return, in rank order.
@@ -78,16 +87,15 @@ pub fn run<R: Send>(n_ranks: u32, f: impl Fn(Comm) -> R + Sync) -> Vec<Result<R,
     if n_ranks == 1 {
         return vec![caught(0, || f(Comm::solo()))];
     }
-    let world = World::new(n_ranks);
+    let (world, desks) = World::new(n_ranks);
     thread::scope(|scope| {
-        let spawn = |rank| {
+        let spawn = |desk: Desk| {
             let (world, f) = (&world, &f);
-            let body = move || supervise(world, rank, f);
-            Builder::new()
-                .name(format!("rank {rank}"))
-                .spawn_scoped(scope, body)
+            let name = format!("rank {}", desk.rank());
+            let body = move || supervise(world, desk, f);
+            Builder::new().name(name).spawn_scoped(scope, body)
         };
-        let handles: Vec<_> = (0u32..n_ranks).map(|rank| (rank, spawn(rank))).collect();
+        let handles: Vec<_> = (0u32..).zip(desks.into_iter().map(spawn)).collect();
         // A rank without a thread is lost before anyone is joined, else the others would wait for it.
         let handles: Vec<_> = handles
             .into_iter()
@@ -108,13 +116,14 @@ pub fn run<R: Send>(n_ranks: u32, f: impl Fn(Comm) -> R + Sync) -> Vec<Result<R,
     })
 }
 
-fn member(world: &Arc<World>, rank: u32, supervised: Option<ThreadId>) -> Comm {
-    Comm::over(Box::new(Rank::new(world, rank, supervised)))
+fn member(world: &Arc<World>, desk: Desk, supervised: Option<ThreadId>) -> Comm {
+    Comm::over(Box::new(Rank::new(Arc::clone(world), desk, supervised)))
 }
 
 /// The body of one rank's thread.
-fn supervise<R>(world: &Arc<World>, rank: u32, f: impl Fn(Comm) -> R) -> Result<R, CommError> {
-    let comm = member(world, rank, Some(thread::current().id()));
+fn supervise<R>(world: &Arc<World>, desk: Desk, f: impl Fn(Comm) -> R) -> Result<R, CommError> {
+    let rank = desk.rank() as u32;
+    let comm = member(world, desk, Some(thread::current().id()));
     let result = caught(rank, || f(comm));
     if let Err(error) = &result {
         world.end(&End {

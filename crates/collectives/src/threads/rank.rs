@@ -1,9 +1,12 @@
 //! One rank's side of every operation between threads.
 //!
-//! A rank copies what it sends into its own slot, meets the others, and reads theirs. Nobody ever holds a reference into another rank's
-//! buffers, so a rank may leave at any moment with an error.
+//! A rank copies what it sends into its own slot, meets the others, and reads theirs: one meeting, and a rank may leave at any moment
+//! with an error. What is long is not copied but worked on where it lies, see `in_place`.
 
-use super::meeting::{Cause, End};
+use super::in_place::{COPY_FROM_BYTES, REDUCE_FROM_BYTES, SCATTER_FROM_BYTES};
+use super::meeting::{Cause, End, Wait};
+use super::patience::Patience;
+use super::published::Desk;
 use super::world::World;
 use crate::backend::{Backend, Shared};
 use crate::deadline::Deadline;
@@ -16,43 +19,47 @@ use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
 /// Bytes that are reduced at a time: the tile of the result stays in the first-level cache while the ranks' parts are added to it.
-const TILE_BYTES: usize = 16 << 10;
+pub(super) const TILE_BYTES: usize = 16 << 10;
 
-/// An all-reduce works on pieces of this size. 6 ranks on 2 cores, best of 21: 2 MiB took 1743, 1009, 684 and 615 us with pieces of 64, 256, 512 and
-/// 1024 KiB (meetings cost), 16 MiB took 8.1 ms with 256 or 512 KiB, 9.7 ms with 1 MiB, and 22 ms in one piece (cache misses cost).
-const PIECE_BYTES: usize = 512 << 10;
-
-/// From this length on, more than two ranks share the reduction instead of each doing all of it. On 2 cores with 4 ranks, sharing
-/// took 24 us against 20 us for 32 KiB, and 78 us against 107 us for 256 KiB.
-const PARTS_FROM_BYTES: usize = 128 << 10;
-
-type Done = Result<(), CommErrorKind>;
+pub(super) type Done = Result<(), CommErrorKind>;
 
 pub(super) struct Rank {
-    world: Arc<World>,
-    rank: u32,
+    pub(super) world: Arc<World>,
+    pub(super) desk: Desk,
     /// Rounds that this rank has left.
-    round: u64,
+    pub(super) round: u64,
+    pub(super) patience: Patience,
     /// The thread whose panics are caught and reported with their message by `threads::run`.
     supervised: Option<ThreadId>,
 }
 
 /// What all steps of one operation need.
 #[derive(Clone, Copy)]
-struct Context<'a> {
-    call: &'a Call,
+pub(super) struct Context<'a> {
+    pub(super) call: &'a Call,
     deadline: Deadline,
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn wait(self, round: u64, patience: &'a Patience) -> Wait<'a> {
+        Wait {
+            patience,
+            round,
+            call: self.call,
+            deadline: self.deadline,
+        }
+    }
 }
 
 /// The length of each rank's part.
 #[derive(Clone, Copy)]
-enum Counts<'a> {
+pub(super) enum Counts<'a> {
     Equal(usize),
     Each(&'a [usize]),
 }
 
 impl Counts<'_> {
-    fn of(self, rank: usize) -> usize {
+    pub(super) fn of(self, rank: usize) -> usize {
         match self {
             Counts::Equal(count) => count,
             Counts::Each(counts) => counts[rank],
@@ -71,7 +78,7 @@ impl Counts<'_> {
 
 impl Backend for Rank {
     fn rank(&self) -> u32 {
-        self.rank
+        self.desk.rank() as u32
     }
 
     fn size(&self) -> u32 {
@@ -155,13 +162,13 @@ impl Backend for Rank {
         if group.len() == 1 {
             return Ok(Box::new(Solo));
         }
-        let position = group.iter().position(|&member| member == self.rank);
-        Ok(Box::new(Rank {
-            world: self.world.group(group, call.seq),
-            rank: position.unwrap_or_default() as u32,
-            round: 0,
-            supervised: self.supervised,
-        }))
+        let position = group.iter().position(|&member| member == self.rank());
+        let place = position.and_then(|position| self.world.group(group, position, call.seq));
+        let Some((world, desk)) = place else {
+            let text = format!("rank {} has no place in the group {group:?}", self.rank());
+            return Err(CommErrorKind::Backend { code: 0, text });
+        };
+        Ok(Box::new(Rank::new(world, desk, self.supervised)))
     }
 
     fn abort(&mut self, by: Option<u32>, why: &str) {
@@ -174,23 +181,23 @@ impl Backend for Rank {
 }
 
 impl Rank {
-    pub(super) fn new(world: &Arc<World>, rank: u32, supervised: Option<ThreadId>) -> Rank {
+    pub(super) fn new(world: Arc<World>, desk: Desk, supervised: Option<ThreadId>) -> Rank {
         Rank {
-            world: Arc::clone(world),
-            rank,
+            world,
+            desk,
             round: 0,
+            patience: Patience::default(),
             supervised,
         }
     }
 
-    fn own(&self) -> usize {
-        self.rank as usize
+    pub(super) fn own(&self) -> usize {
+        self.desk.rank()
     }
 
     /// Ends the open round and returns its number.
     fn meet(&mut self, context: Context<'_>) -> Result<u64, CommErrorKind> {
-        let met = self.world.meeting.meet(context.call, context.deadline);
-        met.map_err(|kind| self.world.root_cause(kind, context.call))?;
+        self.world.meet(context.wait(self.round, &self.patience))?;
         self.round += 1;
         Ok(self.round - 1)
     }
@@ -225,7 +232,6 @@ impl Rank {
         }
     }
 
-    /// Works on a piece at a time, so that the slots of all ranks stay in the caches and small in memory.
     fn all_reduce<T: Element>(
         &mut self,
         buf: &mut [T],
@@ -235,53 +241,12 @@ impl Rank {
         if buf.is_empty() {
             return self.meet(context).map(drop);
         }
-        let in_parts = self.size() > 2 && size_of_val(buf) >= PARTS_FROM_BYTES;
-        for piece in buf.chunks_mut(PIECE_BYTES / size_of::<T>()) {
-            if in_parts {
-                self.all_reduce_in_parts(piece, reduction, context)?;
-            } else {
-                self.all_reduce_whole(piece, reduction, context)?;
-            }
+        if size_of_val(buf) >= REDUCE_FROM_BYTES {
+            return self.all_reduce_in_place(buf, reduction, context);
         }
-        Ok(())
-    }
-
-    /// Every rank reduces everything: one meeting.
-    fn all_reduce_whole<T: Element>(
-        &mut self,
-        buf: &mut [T],
-        reduction: Reduction,
-        context: Context<'_>,
-    ) -> Done {
         self.publish(buf);
         let round = self.meet(context)?;
         self.reduce_slots(round, 0..buf.len(), reduction, buf);
-        Ok(())
-    }
-
-    /// Every rank reduces one part and publishes it: less work, a second meeting.
-    fn all_reduce_in_parts<T: Element>(
-        &mut self,
-        buf: &mut [T],
-        reduction: Reduction,
-        context: Context<'_>,
-    ) -> Done {
-        let n_ranks = self.size() as usize;
-        let len = buf.len();
-        let part = |rank: usize| len * rank / n_ranks..len * (rank + 1) / n_ranks;
-        self.publish(buf);
-        let round = self.meet(context)?;
-        let own = part(self.own());
-        let mut slot = self.world.write(self.own(), self.round);
-        let reduced = T::of_mut(&mut slot.payload);
-        reduced.resize(own.len(), T::default());
-        self.reduce_slots(round, own, reduction, reduced);
-        drop(slot);
-        let round = self.meet(context)?;
-        for rank in 0..n_ranks {
-            let slot = self.world.read(rank, round);
-            buf[part(rank)].copy_from_slice(T::of(&slot.payload));
-        }
         Ok(())
     }
 
@@ -293,6 +258,9 @@ impl Rank {
         reduction: Reduction,
         context: Context<'_>,
     ) -> Done {
+        if size_of_val(send) >= SCATTER_FROM_BYTES {
+            return self.reduce_part_in_place(send, recv, part, reduction, context);
+        }
         self.publish(send);
         let round = self.meet(context)?;
         self.reduce_slots(round, part, reduction, recv);
@@ -306,6 +274,9 @@ impl Rank {
         counts: Counts<'_>,
         context: Context<'_>,
     ) -> Done {
+        if size_of_val(recv) >= COPY_FROM_BYTES {
+            return self.gather_in_place(send, recv, counts, context);
+        }
         self.publish(send);
         let round = self.meet(context)?;
         let mut rest = recv;
@@ -319,6 +290,9 @@ impl Rank {
     }
 
     fn broadcast<T: Element>(&mut self, buf: &mut [T], root: usize, context: Context<'_>) -> Done {
+        if size_of_val(buf) >= COPY_FROM_BYTES {
+            return self.broadcast_in_place(buf, root, context);
+        }
         if self.own() == root {
             self.publish(buf);
         }
@@ -411,7 +385,7 @@ impl Drop for Rank {
         };
         self.world.end(&End {
             cause,
-            rank: Some(self.rank),
+            rank: Some(self.rank()),
             why: why.to_string(),
         });
     }

@@ -1,14 +1,14 @@
 //! What the ranks of one world share: the meeting point, the slots they publish in, and the worlds split from it.
 
-use super::meeting::{Cause, End, Meeting};
+use super::meeting::{Cause, End, Meeting, Wait};
+use super::published::{Desk, desks};
+use super::sync::lock;
 use crate::backend::Shared;
 use crate::element::Payload;
 use crate::error::CommErrorKind;
 use crate::op::Call;
 use std::collections::BTreeMap;
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
-};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 /// What a rank shows to its peers during one round. Only its owner writes it, and only while no peer can be reading.
 #[derive(Default)]
@@ -29,7 +29,8 @@ struct Apart(RwLock<Slot>);
 /// A group that not all of its members have taken yet.
 struct Forming {
     group: Arc<World>,
-    n_to_come: usize,
+    /// The desks of those that have not come yet, by position.
+    desks: Vec<Option<Desk>>,
 }
 
 /// One world.
@@ -48,8 +49,9 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(n_ranks: u32) -> Arc<World> {
-        World::within(None, n_ranks)
+    /// A world and its ranks' desks.
+    pub(super) fn new(n_ranks: u32) -> (Arc<World>, Vec<Desk>) {
+        (World::within(None, n_ranks), desks(n_ranks))
     }
 
     fn within(parent: Option<(Arc<World>, Vec<u32>)>, n_ranks: u32) -> Arc<World> {
@@ -89,25 +91,31 @@ impl World {
         }
     }
 
-    /// The world of `members`, the same one for each of them.
-    pub(super) fn group(self: &Arc<World>, members: &[u32], seq: u64) -> Arc<World> {
+    /// The world of `members`, the same one for each of them, and the desk of the member at `position`; `None` if that one has taken its desk.
+    pub(super) fn group(
+        self: &Arc<World>,
+        members: &[u32],
+        position: usize,
+        seq: u64,
+    ) -> Option<(Arc<World>, Desk)> {
         let key = (seq, members[0]);
         let mut forming = lock(&self.forming);
         let entry = forming.entry(key).or_insert_with(|| {
+            let n_ranks = members.len() as u32;
             let parent = (Arc::clone(self), members.to_vec());
-            let group = World::within(Some(parent), members.len() as u32);
+            let group = World::within(Some(parent), n_ranks);
             self.adopt(&group, members);
             Forming {
                 group,
-                n_to_come: members.len(),
+                desks: desks(n_ranks).into_iter().map(Some).collect(),
             }
         });
+        let desk = entry.desks[position].take()?;
         let group = Arc::clone(&entry.group);
-        entry.n_to_come -= 1;
-        if entry.n_to_come == 0 {
+        if entry.desks.iter().all(Option::is_none) {
             forming.remove(&key);
         }
-        group
+        Some((group, desk))
     }
 
     /// Makes the ends of this world reach a group, also one that came just before.
@@ -131,16 +139,24 @@ impl World {
         Some(parent.inherited_end()?.within(members))
     }
 
+    /// Ends round `wait.round` with all ranks, after comparing what they ask for.
+    pub(super) fn meet(&self, wait: Wait<'_>) -> Result<(), CommErrorKind> {
+        let met = self.meeting.meet(wait);
+        met.map_err(|kind| self.root_cause(kind, wait.call))
+    }
+
+    /// The same in a later round of one operation.
+    pub(super) fn meet_again(&self, wait: Wait<'_>) -> Result<(), CommErrorKind> {
+        let met = self.meeting.meet_again(wait);
+        met.map_err(|kind| self.root_cause(kind, wait.call))
+    }
+
     /// The cause of a failed meeting. After a panic in a world above, peers that woke up earlier may have left this one already: then the
     /// panic is the cause, not their leaving.
-    pub(super) fn root_cause(&self, kind: CommErrorKind, call: &Call) -> CommErrorKind {
+    fn root_cause(&self, kind: CommErrorKind, call: &Call) -> CommErrorKind {
         match (&kind, self.end_above()) {
             (CommErrorKind::PeerLost { .. }, Some(end)) => end.error(call),
             _ => kind,
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -36,10 +36,13 @@ pub(crate) fn all_reduce(comm: &mut Comm) -> Checked {
     Ok(())
 }
 
-/// Lengths on both sides of the borders where an all-reduce is cut into parts and pieces (128 KiB and 512 KiB between threads).
+/// Bytes from which ranks that are threads work on each other's buffers, where they do.
+const IN_PLACE_FROM: [usize; 3] = [32 << 10, 64 << 10, 256 << 10];
+
+/// Lengths on both sides of the borders where an all-reduce works in another way: 32 KiB between threads, and those of the other back ends.
 pub(crate) fn all_reduce_long(comm: &mut Comm) -> Checked {
     for len in [
-        32_767, 32_768, 32_769, 131_071, 131_072, 131_073, 262_145, 300_007,
+        8_191, 8_192, 8_193, 32_767, 32_768, 32_769, 131_071, 131_072, 131_073, 262_145, 300_007,
     ] {
         all_reduce_of::<f32>(comm, len)?;
     }
@@ -66,6 +69,16 @@ fn all_reduce_of<T: Value>(comm: &mut Comm, len: usize) -> Checked {
 
 pub(crate) fn all_gather(comm: &mut Comm) -> Checked {
     for_each_type_and_length!(comm, all_gather_of);
+    long_parts(comm, all_gather_of::<f32>)
+}
+
+/// Runs a check with parts of `f32` that together are just below and just above each border.
+fn long_parts(comm: &mut Comm, check: impl Fn(&mut Comm, usize) -> Checked) -> Checked {
+    for bytes in IN_PLACE_FROM {
+        let part_len = bytes / 4 / comm.size() as usize;
+        check(comm, part_len - 1)?;
+        check(comm, part_len + 1)?;
+    }
     Ok(())
 }
 
@@ -94,7 +107,7 @@ fn uneven(n_ranks: usize, len: usize) -> Vec<usize> {
 
 pub(crate) fn all_gather_v(comm: &mut Comm) -> Checked {
     for_each_type_and_length!(comm, all_gather_v_of);
-    Ok(())
+    long_parts(comm, all_gather_v_of::<f32>)
 }
 
 fn all_gather_v_of<T: Value>(comm: &mut Comm, len: usize) -> Checked {
@@ -119,7 +132,7 @@ fn all_gather_v_of<T: Value>(comm: &mut Comm, len: usize) -> Checked {
 
 pub(crate) fn reduce_scatter(comm: &mut Comm) -> Checked {
     for_each_type_and_length!(comm, reduce_scatter_of);
-    Ok(())
+    long_parts(comm, reduce_scatter_of::<f32>)
 }
 
 fn reduce_scatter_of<T: Value>(comm: &mut Comm, len: usize) -> Checked {
@@ -145,7 +158,7 @@ fn reduce_scatter_of<T: Value>(comm: &mut Comm, len: usize) -> Checked {
 
 pub(crate) fn reduce_scatter_v(comm: &mut Comm) -> Checked {
     for_each_type_and_length!(comm, reduce_scatter_v_of);
-    Ok(())
+    long_parts(comm, reduce_scatter_v_of::<f32>)
 }
 
 fn reduce_scatter_v_of<T: Value>(comm: &mut Comm, len: usize) -> Checked {
@@ -172,6 +185,10 @@ fn reduce_scatter_v_of<T: Value>(comm: &mut Comm, len: usize) -> Checked {
 
 pub(crate) fn broadcast(comm: &mut Comm) -> Checked {
     for_each_type_and_length!(comm, broadcast_of);
+    for bytes in IN_PLACE_FROM {
+        broadcast_of::<f32>(comm, bytes / 4 - 1)?;
+        broadcast_of::<f32>(comm, bytes / 4)?;
+    }
     Ok(())
 }
 

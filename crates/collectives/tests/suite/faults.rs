@@ -2,9 +2,12 @@
 
 use crate::world::{all_reduce, outcomes, patient, short};
 use shardgraph_collectives::{
-    Call, Comm, CommError, CommErrorKind, DataType, Op, OpKind, Outcome, Reduction, threads,
+    Call, Comm, CommError, CommErrorKind, DataType, Deadline, Op, OpKind, Outcome, Reduction,
+    threads,
 };
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Condvar, Mutex};
+use std::time::Duration;
 
 /// An operation of a fixed form for one rank of a world of three.
 pub(crate) type Form = fn(&mut Comm) -> Result<(), CommError>;
@@ -573,4 +576,96 @@ fn a_communicator_moves_between_threads() {
     }
     assert!(threads::world(0).is_empty());
     assert!(threads::run(0, |_| ()).is_empty());
+}
+
+/// How one rank ends the world in the middle of long operations.
+#[derive(Clone, Copy, Debug)]
+enum Exit {
+    /// Its deadline is shorter than the operation.
+    Impatient,
+    Panics,
+    Drops,
+    Aborts,
+    /// It asks for something shorter, which it would not do in place.
+    Differs,
+}
+
+/// Long enough that the ranks work on each other's buffers.
+const LONG: usize = 100_000;
+
+/// Runs long operations until one fails, which it does on `culprit` in round `last` for the reason `exit`.
+fn long_operations(
+    group: &mut Comm,
+    buf: &mut [f32],
+    exit: Exit,
+    (culprit, last): (u32, u32),
+) -> Result<(), CommError> {
+    for round in 0..=last {
+        let is_it = group.rank() == culprit && round == last;
+        let (mut len, mut deadline) = (buf.len(), patient());
+        match exit {
+            Exit::Impatient if is_it => deadline = Deadline::after(Duration::ZERO),
+            Exit::Panics => assert!(!is_it, "as planned"),
+            Exit::Drops if is_it => return Ok(()),
+            Exit::Aborts if is_it => group.abort("as planned"),
+            Exit::Differs if is_it => len = 5,
+            _ => {}
+        }
+        all_reduce(group, &mut buf[..len], deadline)?;
+        let recv_len = buf.len() / group.size() as usize * group.size() as usize;
+        let send = vec![1.0; recv_len / group.size() as usize];
+        let op = Op::AllGather {
+            send: (&send).into(),
+            recv: (&mut buf[..recv_len]).into(),
+        };
+        group.run(op, deadline)?;
+    }
+    Ok(())
+}
+
+/// After an operation, whatever its end, a rank's buffer is its own: what it writes there then, no peer changes.
+#[test]
+fn nobody_is_at_the_buffer_of_a_rank_that_left() {
+    const CANARY: f32 = -7.25;
+    let exits = [
+        Exit::Impatient,
+        Exit::Panics,
+        Exit::Drops,
+        Exit::Aborts,
+        Exit::Differs,
+    ];
+    for seed in 0..40u32 {
+        let n_ranks = 2 + seed % 3;
+        let exit = exits[(seed / 3) as usize % exits.len()];
+        let fault = (seed % n_ranks, seed % 4);
+        let n_out = Gate::default();
+        let results = threads::run(n_ranks, |mut comm| {
+            let mut buf = vec![1.0; LONG];
+            let mut group = comm.split(0, 0, patient())?;
+            let ended = catch_unwind(AssertUnwindSafe(|| {
+                long_operations(&mut group, &mut buf, exit, fault)
+            }));
+            buf.fill(CANARY);
+            // The others hear of it now, not when this thread ends.
+            drop(group);
+            n_out.count();
+            n_out.wait_for(n_ranks);
+            assert!(
+                buf.iter().all(|x| x.to_bits() == CANARY.to_bits()),
+                "{exit:?}, seed {seed}"
+            );
+            ended.unwrap_or_else(|panic| resume_unwind(panic))
+        });
+        let n_well = results
+            .iter()
+            .filter(|result| matches!(result, Ok(Ok(()))))
+            .count();
+        // An impatient rank may be lucky in each of its waits.
+        let may_be_well = match exit {
+            Exit::Impatient => n_well == 0 || n_well == n_ranks as usize,
+            Exit::Drops => n_well == 1,
+            _ => n_well == 0,
+        };
+        assert!(may_be_well, "{exit:?}, seed {seed}: {results:?}");
+    }
 }
