@@ -1,4 +1,7 @@
 //! `cargo xtask mpi-shim`: compiles the library through which the `mpi` back end talks to an MPI without the standard binary interface.
+//!
+//! Tried with the packages of Debian 12, which may be installed side by side: `--mpicc mpicc.openmpi` (Open MPI 4.1.4) and `--mpicc mpicc.mpich`
+//! (MPICH 4.0.2), started with `mpiexec.openmpi` and `mpiexec.mpich`; and with MPICH 5.0.2 of the Python index.
 
 use std::fs;
 use std::path::{Path, PathBuf};

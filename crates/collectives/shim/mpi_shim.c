@@ -21,7 +21,9 @@ enum {
   ABI_COMM_WORLD = 0x101,
   ABI_REQUEST_NULL = 0x180,
   ABI_FLOAT = 0x210,
+  ABI_INT8_T = 0x240,
   ABI_UINT8_T = 0x241,
+  ABI_INT32_T = 0x250,
   ABI_UINT32_T = 0x251,
   ABI_INT64_T = 0x258,
   ABI_UINT64_T = 0x259,
@@ -42,7 +44,9 @@ static handle abi_request(MPI_Request request) {
 static MPI_Datatype type_of(handle type) {
   switch (type) {
   case ABI_FLOAT: return MPI_FLOAT;
+  case ABI_INT8_T: return MPI_INT8_T;
   case ABI_UINT8_T: return MPI_UINT8_T;
+  case ABI_INT32_T: return MPI_INT32_T;
   case ABI_UINT32_T: return MPI_UINT32_T;
   case ABI_INT64_T: return MPI_INT64_T;
   case ABI_UINT64_T: return MPI_UINT64_T;

@@ -6,6 +6,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use crate::algorithm::Algorithm;
 use crate::deadline::Deadline;
 use crate::error::CommErrorKind;
 use crate::op::{Call, Op};
@@ -40,4 +41,7 @@ pub(crate) trait Backend: Send {
 
     /// Tells the peers that nothing more will come from this rank. They get `PeerLost` or `Aborted`. The first such message counts.
     fn abort(&mut self, by: Option<u32>, why: &str);
+
+    /// Takes this algorithm from now on, in place of what the table says. All ranks do the same; operations that have no such algorithm go on as before.
+    fn use_algorithm(&mut self, _algorithm: Option<Algorithm>) {}
 }

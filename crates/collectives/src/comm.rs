@@ -1,5 +1,6 @@
 //! The communicator: one rank's handle to its world.
 
+use crate::algorithm::Algorithm;
 use crate::backend::Backend;
 use crate::deadline::Deadline;
 use crate::error::{CommError, CommErrorKind};
@@ -209,6 +210,14 @@ impl Comm {
         if self.failed.is_none() {
             self.failed = Some((Some(self.rank()), why.to_owned()));
         }
+    }
+
+    /// Does all-reduces and broadcasts in this way from now on, here and in communicators made from this one later; with `None` as the table of
+    /// measurements says, which is the default. For tests and measurements: results are the same bits either way.
+    ///
+    /// All ranks must choose the same, at the same point of their order of operations. Back ends that have one way only take no notice.
+    pub fn use_algorithm(&mut self, algorithm: Option<Algorithm>) {
+        self.backend.use_algorithm(algorithm);
     }
 
     /// Whether all ranks are threads of this process, so that they can hand each other objects: see [`Comm::exchange`].

@@ -83,6 +83,15 @@ pub enum CommErrorKind {
         /// What does not fit and what would have been right.
         what: String,
     },
+    /// A message found no room with its receiver; see [`messages`](crate::messages). Nothing of it was sent.
+    NotTaken {
+        /// The receiver.
+        rank: u32,
+        /// How long the sender waited.
+        after: Duration,
+        /// What the receiver has not done.
+        why: String,
+    },
     /// A setting, or a variable of the environment, that makes no world; or processes that do not belong to one world.
     Launch {
         /// What cannot be right, where it comes from, and what would be right.
@@ -188,6 +197,9 @@ impl fmt::Display for CommErrorKind {
                 write!(f, "aborted by {}: {why}", rank_name(*by))
             }
             CommErrorKind::Argument { op, seq, what } => write!(f, "#{seq} {op}: {what}"),
+            CommErrorKind::NotTaken { rank, after, why } => {
+                write!(f, "rank {rank} took no message for {after:?}: {why}")
+            }
             CommErrorKind::Launch { what } => f.write_str(what),
             CommErrorKind::Panicked { rank, text } => write!(f, "rank {rank} panicked: {text}"),
             CommErrorKind::Backend { code, text } => write!(f, "back end error {code}: {text}"),

@@ -31,26 +31,30 @@
 //!   they completed, so a job resumes from the last step that all of them recorded.
 //! - Buffers are borrowed for the call and are free when it returns, also with an error: no peer holds a reference to them.
 //!
-//! Starting an operation without waiting for it (overlap of computing and communication) is not offered yet. It will be a scope
-//! that borrows the buffers and ends only after every operation started in it, so that a forgotten handle cannot let a
-//! peer read a freed buffer; the blocking calls stay as they are.
+//! [`Comm::scope`] starts operations and computes while they run. It ends only after every operation started in it, so a forgotten handle
+//! cannot let a peer read a freed buffer. Parts of a job that come and go, each with a fate of its own, send each other [`messages`].
 #![deny(unsafe_code)]
 
+mod algorithm;
 mod backend;
 mod check;
 mod comm;
+pub mod cost;
 mod deadline;
 mod element;
 mod error;
 mod exact;
 mod flight;
 mod launch;
+pub mod messages;
 pub mod mpi;
 mod op;
+mod scope;
 mod solo;
 pub mod tcp;
 pub mod threads;
 
+pub use algorithm::Algorithm;
 pub use comm::Comm;
 pub use deadline::Deadline;
 pub use error::{CommError, CommErrorKind};
@@ -58,6 +62,7 @@ pub use exact::MAX_EXACT_BLOCKS;
 pub use flight::{FLIGHT_RECORD_LEN, Outcome, Recorded};
 pub use launch::{Launch, Launcher};
 pub use op::{Call, DataType, Op, OpKind, Reduction, Slice, SliceMut};
+pub use scope::{Pending, Scope};
 
 /// Compiles and runs the example of the README.
 #[cfg(doctest)]

@@ -266,6 +266,8 @@ pub enum OpKind {
     Exchange,
     /// [`tcp::join`](crate::tcp::join), which makes a world.
     Join,
+    /// [`Mailbox::send`](crate::messages::Mailbox::send), which is no operation of a communicator.
+    Send,
 }
 
 impl fmt::Display for OpKind {
@@ -283,6 +285,7 @@ impl fmt::Display for OpKind {
             OpKind::Split => "split",
             OpKind::Exchange => "exchange",
             OpKind::Join => "join",
+            OpKind::Send => "send",
         })
     }
 }
@@ -312,6 +315,9 @@ pub struct Call {
     pub counts_digest: u64,
 }
 
+/// The words of [`Call::header`].
+pub(crate) const HEADER_WORDS: usize = 4;
+
 impl Call {
     pub(crate) fn new(rank: u32, seq: u64, op: OpKind) -> Call {
         Call {
@@ -337,6 +343,23 @@ impl Call {
         };
         *self == theirs
     }
+
+    /// What is compared with other ranks' calls, in words: two calls of one sequence of operations have equal headers if and only if they agree.
+    pub(crate) fn header(&self) -> [u64; HEADER_WORDS] {
+        let data_type = self.data_type.map_or(0, |data_type| data_type as u64 + 1);
+        let reduction = self.reduction.map_or(0, |reduction| reduction as u64 + 1);
+        let root = self.root.map_or(0, |root| u64::from(root) + 1);
+        let len = match self.op {
+            OpKind::AllToAllV => 0,
+            _ => self.len as u64,
+        };
+        [
+            self.op as u64 | data_type << 8 | reduction << 16 | root << 24,
+            self.seq,
+            len,
+            self.counts_digest,
+        ]
+    }
 }
 
 impl fmt::Display for Call {
@@ -358,5 +381,85 @@ impl fmt::Display for Call {
             write!(f, ", counts digest {:08x}", self.counts_digest as u32)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Call, DataType, OpKind, Reduction};
+
+    /// Calls that differ from the first in one field each, or in a length that does not count.
+    fn calls(op: OpKind) -> Vec<Call> {
+        let first = Call {
+            data_type: Some(DataType::F32),
+            len: 3,
+            root: Some(0),
+            reduction: Some(Reduction::Sum),
+            ..Call::new(0, 7, op)
+        };
+        vec![
+            first,
+            Call { rank: 1, ..first },
+            Call { seq: 8, ..first },
+            Call {
+                op: OpKind::Barrier,
+                ..first
+            },
+            Call {
+                op: OpKind::Exchange,
+                ..first
+            },
+            Call {
+                data_type: Some(DataType::U32),
+                ..first
+            },
+            Call {
+                data_type: Some(DataType::U8),
+                ..first
+            },
+            Call {
+                data_type: None,
+                ..first
+            },
+            Call { len: 4, ..first },
+            Call {
+                len: 3 << 40,
+                ..first
+            },
+            Call {
+                root: Some(1),
+                ..first
+            },
+            Call {
+                root: Some(u32::MAX),
+                ..first
+            },
+            Call {
+                root: None,
+                ..first
+            },
+            Call {
+                reduction: Some(Reduction::Min),
+                ..first
+            },
+            Call {
+                reduction: None,
+                ..first
+            },
+            Call {
+                counts_digest: 1 << 63,
+                ..first
+            },
+        ]
+    }
+
+    #[test]
+    fn headers_are_equal_where_calls_agree() {
+        for op in [OpKind::AllReduce, OpKind::AllToAllV] {
+            let calls = calls(op);
+            for (a, b) in calls.iter().flat_map(|a| calls.iter().map(move |b| (a, b))) {
+                assert_eq!(a.header() == b.header(), a.agrees_with(b), "{a:?} {b:?}");
+            }
+        }
     }
 }

@@ -23,21 +23,22 @@
 //! The same bits as [`threads`](crate::threads) with the same number of ranks: floats are added in rank order.
 //!
 //! # Complexity
-//! For P ranks and n bytes on each, a rank sends in an all-reduce 2n(P - 1)/P bytes in two steps, as a ring would in 2(P - 1); short buffers
-//! (16 KiB) and two ranks take one step with n(P - 1) bytes. A long broadcast sends 2n from the root and n from the others, in two steps. Every
-//! step is P - 1 messages at once. Scratch memory is about 8 MiB, or 128 KiB for each rank where that is more; descriptors are 2(P - 1) for each
-//! communicator.
+//! For P ranks and n bytes on each: an all-reduce or a broadcast is done by the [`Algorithm`](crate::Algorithm) that a table of measurements names for n and P;
+//! what each of them sends, and in how many steps, stands there. Every other operation is one step of P - 1 messages at once, and so is the comparison of what
+//! the ranks ask for, which goes along with the first step. Scratch memory is about 8 MiB, or 128 KiB for each rank where that is more; descriptors are 2(P - 1)
+//! for each communicator.
 //!
 //! # Source
 //! Reducing in parts and gathering them is the scheme of Rabenseifner; here every pair exchanges its part directly, so that the order of additions is fixed.
+//! The chain is a pipeline in place of a ring for the same reason.
 
 mod control;
-mod intro;
-mod join;
+pub(crate) mod intro;
+pub(crate) mod join;
 mod links;
 mod mesh;
 mod rank;
-mod wire;
+pub(crate) mod wire;
 
 use crate::comm::Comm;
 use crate::deadline::Deadline;
@@ -116,7 +117,7 @@ pub fn join(config: &TcpConfig) -> Result<Comm, CommError> {
     }
 }
 
-fn check(config: &TcpConfig) -> Result<(), CommErrorKind> {
+pub(crate) fn check(config: &TcpConfig) -> Result<(), CommErrorKind> {
     let TcpConfig { rank, size, .. } = config;
     let what = match (rank, size) {
         (_, 0) => "a world has at least one rank".to_string(),
@@ -134,7 +135,7 @@ fn check(config: &TcpConfig) -> Result<(), CommErrorKind> {
     Err(CommErrorKind::Launch { what })
 }
 
-fn cannot_listen(config: &TcpConfig, error: &io::Error) -> CommErrorKind {
+pub(crate) fn cannot_listen(config: &TcpConfig, error: &io::Error) -> CommErrorKind {
     CommErrorKind::Launch {
         what: format!(
             "rank 0 cannot listen on port {} for {}: {error} (if another rank 0 or program has the port, give this job another one)",
@@ -143,7 +144,7 @@ fn cannot_listen(config: &TcpConfig, error: &io::Error) -> CommErrorKind {
     }
 }
 
-fn refused(error: io::Error) -> CommErrorKind {
+pub(crate) fn refused(error: io::Error) -> CommErrorKind {
     CommErrorKind::Backend {
         code: error.raw_os_error().unwrap_or_default(),
         text: error.to_string(),

@@ -71,15 +71,18 @@ impl Layout {
 pub(super) struct Pending<T> {
     request: Handle,
     is_done: bool,
+    /// What is received comes with its highest bits flipped.
+    is_turned: bool,
     owned: ManuallyDrop<Owned<T>>,
 }
 
-impl<T> Pending<T> {
+impl<T: Wire> Pending<T> {
     fn new(send: Vec<T>, recv: Vec<T>, layouts: [Layout; 2]) -> Pending<T> {
         let [send_layout, recv_layout] = layouts;
         Pending {
             request: REQUEST_NULL,
             is_done: false,
+            is_turned: false,
             owned: ManuallyDrop::new(Owned {
                 send,
                 recv,
@@ -91,7 +94,10 @@ impl<T> Pending<T> {
 
     /// The buffers that were sent from and received into, or nothing as long as MPI may touch them.
     pub(super) fn finish(self) -> Option<(Vec<T>, Vec<T>)> {
-        let owned = self.is_done.then(|| ManuallyDrop::into_inner(self.owned))?;
+        let mut owned = self.is_done.then(|| ManuallyDrop::into_inner(self.owned))?;
+        if self.is_turned {
+            T::turn(&mut owned.recv);
+        }
         Some((owned.send, owned.recv))
     }
 }
@@ -329,15 +335,20 @@ impl Api {
     pub(super) fn all_reduce<T: Wire>(
         &mut self,
         group: Group,
-        buf: Vec<T>,
+        mut buf: Vec<T>,
         reduction: Reduction,
     ) -> Called<Pending<T>> {
         let (wire, operation) = match reduction {
             Reduction::Sum => (T::SUM_TYPE, SUM),
-            Reduction::Max => (T::TYPE, MAX),
-            Reduction::Min => (T::TYPE, MIN),
+            Reduction::Max => (T::ORDER_TYPE, MAX),
+            Reduction::Min => (T::ORDER_TYPE, MIN),
         };
+        let is_turned = reduction != Reduction::Sum;
+        if is_turned {
+            T::turn(&mut buf);
+        }
         let mut pending = Pending::new(Vec::new(), buf, Default::default());
+        pending.is_turned = is_turned;
         let buf = &mut pending.owned.recv;
         // SAFETY: the buffer has `len` elements, and `pending` owns it.
         let status = unsafe {

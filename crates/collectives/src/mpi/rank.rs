@@ -6,6 +6,7 @@ use super::ffi::{Api, Group, Pending, Wire, refusal};
 use super::header::{self, HEADER_BYTES};
 use super::message::{Kind, Message};
 use super::session::{Hub, Pause, Session, WORLD};
+use crate::algorithm::Algorithm;
 use crate::backend::{Backend, Shared};
 use crate::deadline::{Deadline, Expiry};
 use crate::element::Payload;
@@ -36,6 +37,8 @@ pub(super) struct Rank {
     has_said_end: bool,
     /// The last round has been started, or an operation given up, so that there is none.
     has_closed: bool,
+    /// In place of what the table says.
+    algorithm: Option<Algorithm>,
     send: Payload,
     recv: Payload,
     /// What all ranks asked for last.
@@ -117,9 +120,14 @@ impl Backend for Rank {
                 let session = Arc::clone(&self.session);
                 let mut rank = Rank::new(session, group, members, lineage);
                 rank.deadline = self.deadline;
+                rank.algorithm = self.algorithm;
                 Box::new(rank)
             }
         })
+    }
+
+    fn use_algorithm(&mut self, algorithm: Option<Algorithm>) {
+        self.algorithm = algorithm;
     }
 
     fn abort(&mut self, _by: Option<u32>, why: &str) {
@@ -157,6 +165,7 @@ impl Rank {
             end: None,
             has_said_end: false,
             has_closed: false,
+            algorithm: None,
             send: Payload::default(),
             recv: Payload::default(),
             headers: Vec::new(),

@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Changes whenever bytes on the wire change their meaning.
-pub(super) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 1;
 
 const MAGIC: [u8; 8] = *b"shrdgrph";
 const MAX_INTRO_LEN: usize = 8 << 10;
@@ -16,34 +16,41 @@ const MAX_SILENT: usize = 256;
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(crate) enum Purpose {
     /// To rank 0: to become part of the first world, and its control connection.
     Join,
     Data,
     Control,
+    /// For messages between mailboxes, which have a meeting point of their own; `world` is the generation of the rank, 0 before it has one.
+    Message,
 }
 
-const PURPOSES: [Purpose; 3] = [Purpose::Join, Purpose::Data, Purpose::Control];
+const PURPOSES: [Purpose; 4] = [
+    Purpose::Join,
+    Purpose::Data,
+    Purpose::Control,
+    Purpose::Message,
+];
 
 /// Who is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Intro {
-    pub(super) protocol: u32,
+pub(crate) struct Intro {
+    pub(crate) protocol: u32,
     /// The version of the program.
-    pub(super) version: String,
-    pub(super) job: String,
-    pub(super) purpose: Purpose,
+    pub(crate) version: String,
+    pub(crate) job: String,
+    pub(crate) purpose: Purpose,
     /// The world that the connection belongs to; 0 for `Join`.
-    pub(super) world: u64,
+    pub(crate) world: u64,
     /// The rank in that world.
-    pub(super) rank: u32,
-    pub(super) size: u32,
-    /// Where the process listens.
-    pub(super) port: u16,
+    pub(crate) rank: u32,
+    pub(crate) size: u32,
+    /// Where the process listens; between two mailboxes that have joined, the rank that is meant.
+    pub(crate) port: u16,
 }
 
 impl Intro {
-    pub(super) fn bytes(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut body = self.protocol.to_le_bytes().to_vec();
         put_text(&self.version, &mut body);
         put_text(&self.job, &mut body);
@@ -76,7 +83,7 @@ impl Intro {
 }
 
 /// Connections that came in.
-pub(super) struct Lobby {
+pub(crate) struct Lobby {
     listener: TcpListener,
     guests: Mutex<Vec<Guest>>,
 }
@@ -88,7 +95,7 @@ struct Guest {
 }
 
 impl Lobby {
-    pub(super) fn new(listener: TcpListener) -> io::Result<Lobby> {
+    pub(crate) fn new(listener: TcpListener) -> io::Result<Lobby> {
         listener.set_nonblocking(true)?;
         Ok(Lobby {
             listener,
@@ -96,12 +103,12 @@ impl Lobby {
         })
     }
 
-    pub(super) fn port(&self) -> io::Result<u16> {
+    pub(crate) fn port(&self) -> io::Result<u16> {
         self.listener.local_addr().map(|address| address.port())
     }
 
     /// A connection whose introduction is `wanted`, if it has come. Does not wait.
-    pub(super) fn take(&self, wanted: impl Fn(&Intro) -> bool) -> Option<(Intro, TcpStream)> {
+    pub(crate) fn take(&self, wanted: impl Fn(&Intro) -> bool) -> Option<(Intro, TcpStream)> {
         let mut guests = self.lock();
         while let Ok((stream, _)) = self.listener.accept() {
             if stream.set_nonblocking(true).is_ok() && stream.set_nodelay(true).is_ok() {
@@ -167,7 +174,7 @@ impl Guest {
 }
 
 /// Appends at most `n` bytes; false if there is nothing to read now.
-pub(super) fn read_some(mut stream: &TcpStream, n: usize, bytes: &mut Vec<u8>) -> io::Result<bool> {
+pub(crate) fn read_some(mut stream: &TcpStream, n: usize, bytes: &mut Vec<u8>) -> io::Result<bool> {
     let known = bytes.len();
     bytes.resize(known + n, 0);
     let read = stream.read(&mut bytes[known..]);
@@ -182,7 +189,7 @@ pub(super) fn read_some(mut stream: &TcpStream, n: usize, bytes: &mut Vec<u8>) -
 }
 
 /// Writes all of a short message to a socket that blocks for a while, and lets it block no more.
-pub(super) fn introduce(stream: &TcpStream, intro: &Intro, expiry: Expiry) -> io::Result<()> {
+pub(crate) fn introduce(stream: &TcpStream, intro: &Intro, expiry: Expiry) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_write_timeout(expiry.left())?;
     let mut writer = stream;

@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Between two looks at sockets while processes gather.
 pub(super) const PAUSE: Duration = Duration::from_millis(1);
 /// Between two attempts to reach rank 0.
-const RETRY_PAUSE: Duration = Duration::from_millis(20);
+pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(20);
 /// How much longer than rank 0 the others wait for its verdict.
 const VERDICT_GRACE: Duration = Duration::from_secs(1);
 const MAX_VERDICT_LEN: usize = 64 << 10;
@@ -339,7 +339,7 @@ impl Visit {
     }
 }
 
-fn connect_to_host(config: &TcpConfig, expiry: Expiry) -> io::Result<TcpStream> {
+pub(crate) fn connect_to_host(config: &TcpConfig, expiry: Expiry) -> io::Result<TcpStream> {
     let mut refusal = io::Error::other("the name has no address");
     for address in (config.master_addr.as_str(), config.master_port).to_socket_addrs()? {
         let patience = expiry.left().unwrap_or(PAUSE).min(Duration::from_secs(5));
@@ -356,14 +356,7 @@ fn connect_to_host(config: &TcpConfig, expiry: Expiry) -> io::Result<TcpStream> 
 
 /// `None` if the connection closes before the verdict.
 fn ask(config: &TcpConfig, stream: TcpStream) -> io::Result<Option<(Visit, Verdict)>> {
-    let is_ipv6 = stream.local_addr()?.is_ipv6();
-    let ip = match (names_loopback(&config.master_addr), is_ipv6) {
-        (true, false) => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        (true, true) => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        (false, false) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        (false, true) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-    };
-    let lobby = Lobby::new(TcpListener::bind((ip, 0))?)?;
+    let lobby = own_lobby(config, &stream)?;
     // Rank 0 began to wait before this connection, and ends within its deadline.
     let patience = Deadline::after(config.deadline.duration() + VERDICT_GRACE);
     let expiry = Expiry::of(patience);
@@ -385,8 +378,24 @@ fn ask(config: &TcpConfig, stream: TcpStream) -> io::Result<Option<(Visit, Verdi
     Ok(verdict.filter(fits).map(|verdict| (visit, verdict)))
 }
 
+/// Where a rank above 0 waits for the others, of whom it will be told by rank 0 at the other end of `stream`.
+pub(crate) fn own_lobby(config: &TcpConfig, stream: &TcpStream) -> io::Result<Lobby> {
+    let is_ipv6 = stream.local_addr()?.is_ipv6();
+    let ip = match (names_loopback(&config.master_addr), is_ipv6) {
+        (true, false) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        (true, true) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        (false, false) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        (false, true) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    Lobby::new(TcpListener::bind((ip, 0))?)
+}
+
 /// `None` if the connection ends before `n` bytes have come.
-fn read_exact(stream: &TcpStream, n: usize, expiry: Expiry) -> io::Result<Option<Vec<u8>>> {
+pub(crate) fn read_exact(
+    stream: &TcpStream,
+    n: usize,
+    expiry: Expiry,
+) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     while bytes.len() < n {
         let wanted = n - bytes.len();
@@ -404,7 +413,7 @@ fn read_exact(stream: &TcpStream, n: usize, expiry: Expiry) -> io::Result<Option
 
 /// Where rank 0 listens: on the loopback interface if that is what its address says, else on all, because the name may lead elsewhere here
 /// than on other hosts.
-pub(super) fn listen(config: &TcpConfig) -> io::Result<TcpListener> {
+pub(crate) fn listen(config: &TcpConfig) -> io::Result<TcpListener> {
     let mut found = (config.master_addr.as_str(), config.master_port).to_socket_addrs()?;
     let first = found
         .next()

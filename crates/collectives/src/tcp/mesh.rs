@@ -119,14 +119,14 @@ impl Mesh {
     fn take_guests(&mut self, plan: &Plan<'_>) -> bool {
         let is_ours = |intro: &Intro| {
             intro.world == plan.world
-                && intro.purpose != Purpose::Join
+                && matches!(intro.purpose, Purpose::Data | Purpose::Control)
                 && intro.rank > plan.rank
                 && (intro.rank as usize) < plan.whereabouts.addresses.len()
         };
         while let Some((intro, stream)) = plan.whereabouts.lobby.take(is_ours) {
             let places = match intro.purpose {
                 Purpose::Data => &mut self.data,
-                Purpose::Join | Purpose::Control => &mut self.controls,
+                Purpose::Join | Purpose::Control | Purpose::Message => &mut self.controls,
             };
             places[intro.rank as usize].get_or_insert(stream);
         }

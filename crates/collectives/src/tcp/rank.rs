@@ -1,14 +1,18 @@
 //! One rank's side of every operation between processes, made of steps in which all ranks exchange bytes.
 
+mod all_reduce;
+mod broadcast;
+
 use super::control::{Cause, End, World};
 use super::links::{Links, Step};
 use super::mesh::Plan;
 use super::wire::{CALL_LEN, Wire, put_call};
 use super::{Supervisor, group_id};
+use crate::algorithm::{Algorithm, TCP};
 use crate::backend::{Backend, Shared};
 use crate::deadline::Deadline;
 use crate::error::CommErrorKind;
-use crate::op::{Call, Op, Reduction, typed};
+use crate::op::{Call, Op, OpKind, Reduction, typed};
 use crate::solo::Solo;
 use std::net::TcpStream;
 use std::ops::Range;
@@ -19,8 +23,6 @@ use std::thread;
 const PIECE_BYTES: usize = 4 << 20;
 /// No piece of one pair of ranks is shorter, however many ranks there are.
 const MIN_PIECE_BYTES: usize = 64 << 10;
-/// Up to this length every rank gets all of a buffer and reduces it itself: one step in place of two.
-const WHOLE_UP_TO_BYTES: usize = 16 << 10;
 /// Elements reduced at a time.
 const TILE_LEN: usize = 4096;
 
@@ -34,6 +36,8 @@ pub(super) struct Rank {
     mismatch: Option<u64>,
     deadline: Deadline,
     supervisor: Option<Arc<Supervisor>>,
+    /// In place of what the table says.
+    algorithm: Option<Algorithm>,
     out: Vec<u8>,
     inbox: Vec<u8>,
 }
@@ -138,8 +142,13 @@ impl Backend for Rank {
         let parent = Some((Arc::clone(world), group.to_vec()));
         let (rank, id) = (plan.rank, plan.world);
         let group = World::new(rank, id, mesh.controls, parent, whereabouts);
-        let rank = Rank::new(group, mesh.data, self.supervisor.clone())?;
+        let mut rank = Rank::new(group, mesh.data, self.supervisor.clone())?;
+        rank.algorithm = self.algorithm;
         Ok(Box::new(rank))
+    }
+
+    fn use_algorithm(&mut self, algorithm: Option<Algorithm>) {
+        self.algorithm = algorithm;
     }
 
     fn abort(&mut self, by: Option<u32>, why: &str) {
@@ -165,6 +174,7 @@ impl Rank {
             mismatch: None,
             deadline: Deadline::default(),
             supervisor,
+            algorithm: None,
             out: Vec::new(),
             inbox: Vec::new(),
         })
@@ -176,6 +186,12 @@ impl Rank {
 
     fn n_ranks(&self) -> usize {
         self.links.world.size() as usize
+    }
+
+    /// How to do an operation on `bytes` on each rank.
+    fn algorithm(&self, op: OpKind, bytes: usize) -> Algorithm {
+        let chosen = || TCP.choose(op, bytes, self.links.world.size());
+        self.algorithm.unwrap_or_else(chosen)
     }
 
     /// Elements of one pair of ranks in a piece.
@@ -271,65 +287,12 @@ impl Rank {
         })
     }
 
-    fn all_reduce<T: Wire>(
-        &mut self,
-        buf: &mut [T],
-        reduction: Reduction,
-        context: Context<'_>,
-    ) -> Done {
-        let mut greeting = greeting(context.call, &[]);
-        let whole = self.n_ranks() == 2 || size_of_val(buf) <= WHOLE_UP_TO_BYTES;
-        let n_at_once = match whole {
-            true => self.piece_len::<T>(),
-            false => self.piece_len::<T>() * self.n_ranks(),
-        };
-        let n_pieces = buf.len().div_ceil(n_at_once).max(1);
-        for piece_idx in 0..n_pieces {
-            let range = piece_of(&(0..buf.len()), piece_idx, n_at_once);
-            let piece = &mut buf[range];
-            match whole {
-                true => self.all_reduce_whole(piece, reduction, &greeting, context)?,
-                false => self.all_reduce_in_parts(piece, reduction, &greeting, context)?,
-            }
-            greeting.clear();
-        }
-        Ok(())
-    }
-
-    /// Every rank gets everything and reduces it: one step.
-    fn all_reduce_whole<T: Wire>(
-        &mut self,
-        buf: &mut [T],
-        reduction: Reduction,
-        greeting: &[u8],
-        context: Context<'_>,
-    ) -> Done {
+    /// A buffer of `len` elements, cut into a part for each rank.
+    fn parts_of(&self, len: usize) -> Vec<Range<usize>> {
         let n_ranks = self.n_ranks();
-        self.out.clear();
-        T::encode(buf, &mut self.out);
-        let ins = Counts::Equal(buf.len()).ranges(n_ranks);
-        self.step::<T>(greeting, &vec![0..buf.len(); n_ranks], &ins, context)?;
-        self.reduce_into(buf, &ins, reduction);
-        Ok(())
-    }
-
-    /// Every rank reduces one part and sends it to all.
-    fn all_reduce_in_parts<T: Wire>(
-        &mut self,
-        buf: &mut [T],
-        reduction: Reduction,
-        greeting: &[u8],
-        context: Context<'_>,
-    ) -> Done {
-        let (n_ranks, own) = (self.n_ranks(), self.own());
-        let part = |rank: usize| buf.len() * rank / n_ranks..buf.len() * (rank + 1) / n_ranks;
-        let parts: Vec<Range<usize>> = (0..n_ranks).map(part).collect();
-        self.out.clear();
-        T::encode(buf, &mut self.out);
-        let ins = Counts::Equal(parts[own].len()).ranges(n_ranks);
-        self.step::<T>(greeting, &parts, &ins, context)?;
-        self.reduce_into(&mut buf[parts[own].clone()], &ins, reduction);
-        self.share_parts(buf, &parts, context)
+        let border = |rank: usize| len * rank / n_ranks;
+        let part = |rank: usize| border(rank)..border(rank + 1);
+        (0..n_ranks).map(part).collect()
     }
 
     /// Every rank sends its part of `buf` to all and gets theirs.
@@ -455,76 +418,6 @@ impl Rank {
                 );
             }
         }
-    }
-
-    /// A short buffer goes from the root to all; of a long one each rank gets a part and sends it on to the others.
-    fn broadcast<T: Wire>(&mut self, buf: &mut [T], root: usize, context: Context<'_>) -> Done {
-        let n_ranks = self.n_ranks();
-        let mut greeting = greeting(context.call, &[]);
-        let whole = n_ranks == 2 || size_of_val(buf) <= WHOLE_UP_TO_BYTES;
-        let n_at_once = match whole {
-            true => self.piece_len::<T>(),
-            false => self.piece_len::<T>() * n_ranks,
-        };
-        let n_pieces = buf.len().div_ceil(n_at_once).max(1);
-        for piece_idx in 0..n_pieces {
-            let range = piece_of(&(0..buf.len()), piece_idx, n_at_once);
-            let piece = &mut buf[range];
-            match whole {
-                true => self.broadcast_whole(piece, root, &greeting, context)?,
-                false => self.broadcast_in_parts(piece, root, &greeting, context)?,
-            }
-            greeting.clear();
-        }
-        Ok(())
-    }
-
-    fn broadcast_whole<T: Wire>(
-        &mut self,
-        buf: &mut [T],
-        root: usize,
-        greeting: &[u8],
-        context: Context<'_>,
-    ) -> Done {
-        let is_root = self.own() == root;
-        self.out.clear();
-        if is_root {
-            T::encode(buf, &mut self.out);
-        }
-        let sent = if is_root { buf.len() } else { 0 };
-        let mut ins = vec![0..0; self.n_ranks()];
-        ins[root] = 0..buf.len() - sent;
-        self.step::<T>(greeting, &vec![0..sent; ins.len()], &ins, context)?;
-        if !is_root {
-            T::decode(&self.inbox, buf);
-        }
-        Ok(())
-    }
-
-    fn broadcast_in_parts<T: Wire>(
-        &mut self,
-        buf: &mut [T],
-        root: usize,
-        greeting: &[u8],
-        context: Context<'_>,
-    ) -> Done {
-        let (n_ranks, own) = (self.n_ranks(), self.own());
-        let part = |rank: usize| buf.len() * rank / n_ranks..buf.len() * (rank + 1) / n_ranks;
-        let parts: Vec<Range<usize>> = (0..n_ranks).map(part).collect();
-        let nothing = vec![0..0; n_ranks];
-        let mut ins = nothing.clone();
-        self.out.clear();
-        if own == root {
-            T::encode(buf, &mut self.out);
-        } else {
-            ins[root] = 0..parts[own].len();
-        }
-        let outs = if own == root { &parts } else { &nothing };
-        self.step::<T>(greeting, outs, &ins, context)?;
-        if own != root {
-            T::decode(&self.inbox, &mut buf[parts[own].clone()]);
-        }
-        self.share_parts(buf, &parts, context)
     }
 
     fn all_to_all<T: Wire>(

@@ -38,33 +38,33 @@ macro_rules! wire {
 wire!(f32, u32, u64, i64, u8);
 
 /// Takes fixed-size integers from the front of a message.
-pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl Reader<'_> {
-    pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (front, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
         Some(*front)
     }
 
-    pub(super) fn u8(&mut self) -> Option<u8> {
+    pub(crate) fn u8(&mut self) -> Option<u8> {
         self.array().map(u8::from_le_bytes)
     }
 
-    pub(super) fn u16(&mut self) -> Option<u16> {
+    pub(crate) fn u16(&mut self) -> Option<u16> {
         self.array().map(u16::from_le_bytes)
     }
 
-    pub(super) fn u32(&mut self) -> Option<u32> {
+    pub(crate) fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
-    pub(super) fn u64(&mut self) -> Option<u64> {
+    pub(crate) fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
     }
 
     /// A text with its length before it.
-    pub(super) fn text(&mut self) -> Option<String> {
+    pub(crate) fn text(&mut self) -> Option<String> {
         let len = self.u32()? as usize;
         let (text, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
@@ -73,7 +73,7 @@ impl Reader<'_> {
 }
 
 /// Appends a text with its length before it, cut to what a message holds.
-pub(super) fn put_text(text: &str, bytes: &mut Vec<u8>) {
+pub(crate) fn put_text(text: &str, bytes: &mut Vec<u8>) {
     /// Longer messages of panics and errors are of no use to who reads them on another rank.
     const MAX_LEN: usize = 2048;
     let mut len = text.len().min(MAX_LEN);

@@ -27,11 +27,12 @@ struct Job {
 
 type Test = fn(&Mpi);
 
-const TESTS: [(&str, Test); 20] = [
+const TESTS: [(&str, Test); 21] = [
     ("suite_of_1", |mpi| suite(mpi, 1)),
     ("suite_of_2", |mpi| suite(mpi, 2)),
     ("suite_of_3", |mpi| suite(mpi, 3)),
     ("suite_of_6", |mpi| suite(mpi, 6)),
+    ("unsigned_maxima", unsigned_maxima),
     ("the_bits_of_threads", the_bits_of_threads),
     ("two_threads_of_a_process", two_threads_of_a_process),
     ("a_second_start_is_refused", a_second_start_is_refused),
@@ -220,6 +221,12 @@ impl Job {
 
 fn suite(mpi: &Mpi, n_ranks: u32) {
     run(mpi, n_ranks, "suite").expect_all_ok(n_ranks);
+}
+
+fn unsigned_maxima(mpi: &Mpi) {
+    for n_ranks in [2, 3, 6] {
+        run(mpi, n_ranks, "unsigned").expect_all_ok(n_ranks);
+    }
 }
 
 fn the_bits_of_threads(mpi: &Mpi) {

@@ -2,7 +2,7 @@
 
 use crate::checks;
 use shardgraph_collectives::{
-    Comm, CommError, CommErrorKind, Deadline, Op, Reduction, mpi, threads,
+    Algorithm, Comm, CommError, CommErrorKind, Deadline, Op, Reduction, mpi, threads,
 };
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -88,6 +88,7 @@ fn play(scenario: &str, mut comm: Comm, library: &Path) -> Result<String, CommEr
     }
     match scenario {
         "suite" => suite(&mut comm),
+        "unsigned" => unsigned(&mut comm).map(|()| String::new()),
         "bits" => bits(&mut comm).map(|bits| format!("{bits:016x}")),
         "second_start" => Ok(mpi::init_from(Some(library))
             .expect_err("MPI runs already")
@@ -105,6 +106,27 @@ fn suite(comm: &mut Comm) -> Result<String, CommError> {
         check(&mut own).inspect_err(|_| eprintln!("in check {name}"))?;
     }
     Ok(format!("{} checks", CHECKS.len()))
+}
+
+/// Numbers with the highest bit set: some releases of MPI take them for negative ones.
+fn unsigned(comm: &mut Comm) -> Outcome {
+    let rank = comm.rank();
+    for (reduction, extreme) in [(Reduction::Max, 200u8), (Reduction::Min, 3)] {
+        let mut bytes = vec![if rank == 0 { 200u8 } else { 3 }; 33];
+        let mut words: Vec<u32> = bytes.iter().map(|&x| u32::from(x) << 24).collect();
+        let mut long: Vec<u64> = bytes.iter().map(|&x| u64::from(x) << 56 | 1).collect();
+        for buf in [(&mut bytes).into(), (&mut words).into(), (&mut long).into()] {
+            comm.run(Op::AllReduce { buf, reduction }, patient())?;
+        }
+        let extreme = u64::from(extreme);
+        assert!(bytes.iter().all(|&x| u64::from(x) == extreme), "{bytes:?}");
+        assert!(
+            words.iter().all(|&x| u64::from(x) == extreme << 24),
+            "{words:?}"
+        );
+        assert!(long.iter().all(|&x| x == extreme << 56 | 1), "{long:?}");
+    }
+    Ok(())
 }
 
 /// Floats whose sums round, on every path of every operation that combines; the digest of all results.
@@ -166,6 +188,10 @@ fn parts(
 /// The digest of processes equals that of as many threads.
 fn bits(comm: &mut Comm) -> Result<u64, CommError> {
     let own = digest(comm)?;
+    for algorithm in [Algorithm::Whole, Algorithm::Parts] {
+        comm.use_algorithm(Some(algorithm));
+        assert_eq!(digest(comm)?, own, "{algorithm}");
+    }
     for of_thread in threads::run(comm.size(), |mut comm| digest(&mut comm)) {
         assert_eq!(of_thread??, own, "processes and threads differ");
     }

@@ -2,13 +2,17 @@
 //!
 //! Data are small integers, also where the type is `f32`, so equality is exact.
 
+mod algorithms;
 mod checks;
 mod exact;
 mod exchange;
 mod faults;
 mod launch;
+mod messages;
+mod messages_tcp;
 mod naive;
 mod refusals;
+mod scope;
 mod tcp_faults;
 mod tcp_join;
 mod world;

@@ -3,7 +3,7 @@
 use crate::world::patient;
 use shardgraph_collectives::{Comm, CommError, CommErrorKind, Deadline, Op, OpKind, tcp};
 use std::io::Write;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -69,6 +69,22 @@ fn rank_0_is_found_by_name() {
     };
     for result in join_all(vec![named(0), named(1)]) {
         result.unwrap();
+    }
+}
+
+#[test]
+fn ranks_meet_over_ipv6() {
+    if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
+        println!("SKIPPED: ranks over IPv6: this machine has no ::1");
+        return;
+    }
+    let port = free_port();
+    let there = |rank| tcp::TcpConfig {
+        master_addr: "::1".to_string(),
+        ..config(rank, 3, port)
+    };
+    for result in join_all(vec![there(0), there(1), there(2)]) {
+        assert_eq!(result.unwrap().1, 3);
     }
 }
 

@@ -28,7 +28,9 @@ pub(super) const SUM: Handle = 0x21;
 pub(super) const MIN: Handle = 0x22;
 pub(super) const MAX: Handle = 0x23;
 pub(super) const FLOAT: Handle = 0x210;
+pub(super) const INT8_T: Handle = 0x240;
 pub(super) const UINT8_T: Handle = 0x241;
+pub(super) const INT32_T: Handle = 0x250;
 pub(super) const UINT32_T: Handle = 0x251;
 pub(super) const INT64_T: Handle = 0x258;
 pub(super) const UINT64_T: Handle = 0x259;
@@ -47,26 +49,39 @@ pub(in crate::mpi) trait Wire: Element {
     const TYPE: Handle;
     /// As what it is added: integers wrap around, which MPI promises for unsigned ones only.
     const SUM_TYPE: Handle;
+    /// As what it is compared, after `turn`: always signed. MPICH 4.0 compares unsigned integers as if they were signed
+    /// (its issue 6083), and so do builds of later ones and of Open MPI 4.1 for some types.
+    const ORDER_TYPE: Handle;
     /// Whether MPI's reductions give what [`Reduction`] documents. MPI fixes neither the order of floating-point sums nor what NaN and
     /// -0.0 do in a maximum.
     const NATIVE: bool;
+
+    /// Flips the highest bit of unsigned integers, so that signed ones of the same bits have their order. Twice is not at all.
+    fn turn(elements: &mut [Self]);
 }
 
 macro_rules! wire {
-    ($($element:ty: $wire:expr, $sum:expr, $native:expr;)*) => {$(
+    ($($element:ty: $wire:expr, $sum:expr, $order:expr, $native:expr, $turned:expr;)*) => {$(
         impl Wire for $element {
             const TYPE: Handle = $wire;
             const SUM_TYPE: Handle = $sum;
+            const ORDER_TYPE: Handle = $order;
             const NATIVE: bool = $native;
+
+            fn turn(elements: &mut [$element]) {
+                for element in elements {
+                    *element = $turned(*element);
+                }
+            }
         }
     )*};
 }
 wire! {
-    f32: FLOAT, FLOAT, false;
-    u32: UINT32_T, UINT32_T, true;
-    u64: UINT64_T, UINT64_T, true;
-    i64: INT64_T, UINT64_T, true;
-    u8: UINT8_T, UINT8_T, true;
+    f32: FLOAT, FLOAT, FLOAT, false, |x| x;
+    u32: UINT32_T, UINT32_T, INT32_T, true, |x| x ^ (1 << 31);
+    u64: UINT64_T, UINT64_T, INT64_T, true, |x| x ^ (1 << 63);
+    i64: INT64_T, UINT64_T, INT64_T, true, |x| x;
+    u8: UINT8_T, UINT8_T, INT8_T, true, |x| x ^ (1 << 7);
 }
 
 #[cfg(test)]
@@ -101,7 +116,7 @@ mod tests {
             .collect()
     }
 
-    const USED: [(&str, i64); 21] = [
+    const USED: [(&str, i64); 23] = [
         ("MPI_SUCCESS", SUCCESS as i64),
         ("MPI_COMM_NULL", COMM_NULL as i64),
         ("MPI_COMM_WORLD", COMM_WORLD as i64),
@@ -111,7 +126,9 @@ mod tests {
         ("MPI_MIN", MIN as i64),
         ("MPI_MAX", MAX as i64),
         ("MPI_FLOAT", FLOAT as i64),
+        ("MPI_INT8_T", INT8_T as i64),
         ("MPI_UINT8_T", UINT8_T as i64),
+        ("MPI_INT32_T", INT32_T as i64),
         ("MPI_UINT32_T", UINT32_T as i64),
         ("MPI_INT64_T", INT64_T as i64),
         ("MPI_UINT64_T", UINT64_T as i64),

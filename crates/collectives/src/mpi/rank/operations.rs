@@ -1,12 +1,10 @@
 //! How each operation is made of MPI's, once the ranks have agreed on it.
 
 use super::{Context, Done, Rank};
+use crate::algorithm::{Algorithm, MPI};
 use crate::error::CommErrorKind;
 use crate::mpi::ffi::Wire;
-use crate::op::{Call, Reduction};
-
-/// Up to this length every rank gathers and reduces everything: one operation instead of two.
-const WHOLE_UP_TO_BYTES: usize = 16 << 10;
+use crate::op::{Call, OpKind, Reduction};
 
 /// An all-reduce of `f32` works on pieces of this size, so that the buffers stay small.
 const PIECE_BYTES: usize = 4 << 20;
@@ -42,9 +40,10 @@ impl Rank {
             self.keep((reduced.1, spare));
             return Ok(());
         }
-        let is_short = size_of_val(buf) <= WHOLE_UP_TO_BYTES || self.group.size == 2;
+        let chosen = || MPI.choose(OpKind::AllReduce, size_of_val(buf), self.group.size);
+        let algorithm = self.algorithm.unwrap_or_else(chosen);
         for piece in buf.chunks_mut(PIECE_BYTES / size_of::<T>()) {
-            if is_short {
+            if algorithm == Algorithm::Whole {
                 self.all_reduce_whole(piece, reduction, context)?;
             } else {
                 self.all_reduce_in_parts(piece, reduction, context)?;

@@ -1,0 +1,168 @@
+//! What has come for one rank and was not received yet: bounded for each sender, and aware of who is there.
+
+use super::Event;
+use crate::deadline::Expiry;
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// What a message takes up besides its bytes, so that empty messages are bounded too.
+const OVERHEAD_BYTES: usize = 64;
+
+/// The place where all senders of a rank deliver.
+pub(super) struct Inbox {
+    state: Mutex<State>,
+    arrived: Condvar,
+    room: Condvar,
+    limit_bytes: usize,
+}
+
+struct State {
+    events: VecDeque<Event>,
+    senders: Vec<Sender>,
+    is_closed: bool,
+}
+
+#[derive(Clone, Default)]
+struct Sender {
+    /// Which one of this number is there; 0 for none.
+    generation: u64,
+    unread_bytes: usize,
+}
+
+/// What became of a message.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Put {
+    Done,
+    /// Nothing of this sender was received in time, and so much waits.
+    Full(usize),
+    /// The receiver has closed, or counts the sender as lost.
+    Gone,
+}
+
+impl Inbox {
+    pub(super) fn new(size: u32, limit_bytes: usize) -> Inbox {
+        Inbox {
+            state: Mutex::new(State {
+                events: VecDeque::new(),
+                senders: vec![Sender::default(); size as usize],
+                is_closed: false,
+            }),
+            arrived: Condvar::new(),
+            room: Condvar::new(),
+            limit_bytes,
+        }
+    }
+
+    /// The owner's own number: it can send to itself and is no news.
+    pub(super) fn open(&self, own: u32, generation: u64) {
+        self.lock().senders[own as usize].generation = generation;
+    }
+
+    /// A rank has joined; an older one of its number is lost.
+    pub(super) fn joined(&self, rank: u32, generation: u64) {
+        let mut state = self.lock();
+        let older = state.senders[rank as usize].generation;
+        state.lose(rank, older, "another one has joined under its number");
+        state.senders[rank as usize].generation = generation;
+        state.events.push_back(Event::Joined { rank, generation });
+        drop(state);
+        self.arrived.notify_all();
+        self.room.notify_all();
+    }
+
+    /// A rank has ended, unless that is known already.
+    pub(super) fn lost(&self, rank: u32, generation: u64, why: &str) {
+        self.lock().lose(rank, generation, why);
+        self.arrived.notify_all();
+        self.room.notify_all();
+    }
+
+    /// Takes in a message of one sender, in the order of its calls; waits for room, for ever without an expiry. Whoever waits is woken
+    /// when the sender is lost.
+    pub(super) fn put(
+        &self,
+        (from, generation): (u32, u64),
+        tag: u32,
+        bytes: Vec<u8>,
+        expiry: Option<Expiry>,
+    ) -> Put {
+        let n_bytes = bytes.len() + OVERHEAD_BYTES;
+        let mut state = self.lock();
+        loop {
+            let sender = &mut state.senders[from as usize];
+            let is_known = sender.generation == generation;
+            if state.is_closed || !is_known {
+                return Put::Gone;
+            }
+            let sender = &mut state.senders[from as usize];
+            let unread = sender.unread_bytes;
+            if unread == 0 || unread + n_bytes <= self.limit_bytes {
+                sender.unread_bytes += n_bytes;
+                break;
+            }
+            state = match expiry.map(Expiry::left) {
+                None => self
+                    .room
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner),
+                Some(None) => return Put::Full(unread),
+                Some(Some(left)) => {
+                    let waited = self.room.wait_timeout(state, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        state.events.push_back(Event::Message { from, tag, bytes });
+        drop(state);
+        self.arrived.notify_all();
+        Put::Done
+    }
+
+    /// The oldest event, once there is one.
+    pub(super) fn take(&self, expiry: Expiry) -> Option<Event> {
+        let mut state = self.lock();
+        loop {
+            if let Some(event) = state.events.pop_front() {
+                if let Event::Message { from, bytes, .. } = &event {
+                    let sender = &mut state.senders[*from as usize];
+                    sender.unread_bytes -= bytes.len() + OVERHEAD_BYTES;
+                    drop(state);
+                    self.room.notify_all();
+                }
+                return Some(event);
+            }
+            let left = expiry.left()?;
+            let waited = self.arrived.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Nobody will receive any more.
+    pub(super) fn close(&self) {
+        let mut state = self.lock();
+        state.is_closed = true;
+        state.events = VecDeque::new();
+        drop(state);
+        self.room.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn lose(&mut self, rank: u32, generation: u64, why: &str) {
+        let sender = &mut self.senders[rank as usize];
+        if generation == 0 || sender.generation != generation {
+            return;
+        }
+        sender.generation = 0;
+        let why = why.to_string();
+        self.events.push_back(Event::Lost {
+            rank,
+            generation,
+            why,
+        });
+    }
+}

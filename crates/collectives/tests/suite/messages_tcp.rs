@@ -1,0 +1,312 @@
+//! Messages between processes: strangers, garbage, silence, and processes that are killed or stopped.
+
+use crate::messages::{Join, next, next_message, over_tcp, tight, why_lost};
+use crate::world::{patient, short};
+use shardgraph_collectives::messages::{Event, Limits, Mailbox};
+use shardgraph_collectives::{CommErrorKind, Deadline, tcp};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// A port that is free, and that the system gives to nobody who does not ask for it by number. Apart from those of the other tests.
+pub(crate) fn free_port() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let own_part = std::process::id() * 61;
+    loop {
+        let port = 10_000 + (own_part + NEXT.fetch_add(1, Ordering::Relaxed)) % 9_000;
+        let port = u16::try_from(port).expect("below 19000");
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+pub(crate) fn config(rank: u32, size: u32, port: u16) -> tcp::TcpConfig {
+    tcp::TcpConfig {
+        rank,
+        size,
+        master_addr: "127.0.0.1".to_string(),
+        master_port: port,
+        job: "messages".to_string(),
+        version: "1.0".to_string(),
+        deadline: patient(),
+    }
+}
+
+/// The introduction of a process that was not built from this source.
+fn introduction(job: &str, rank: u32, size: u32) -> Vec<u8> {
+    let mut body = 1u32.to_le_bytes().to_vec();
+    for text in ["1.0", job] {
+        body.extend((text.len() as u32).to_le_bytes());
+        body.extend(text.as_bytes());
+    }
+    body.push(3);
+    body.extend(0u64.to_le_bytes());
+    body.extend(rank.to_le_bytes());
+    body.extend(size.to_le_bytes());
+    body.extend(9u16.to_le_bytes());
+    let mut bytes = b"shrdgrph".to_vec();
+    bytes.extend((body.len() as u32).to_le_bytes());
+    bytes.extend(body);
+    bytes
+}
+
+/// Joins as rank 2 of 3, and is welcome.
+fn visitor(port: u16) -> TcpStream {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("rank 0 answers");
+    stream
+        .write_all(&introduction("messages", 2, 3))
+        .expect("rank 0 answers");
+    let mut head = [0; 4];
+    stream.read_exact(&mut head).expect("rank 0 answers");
+    let mut answer = vec![0; u32::from_le_bytes(head) as usize];
+    stream.read_exact(&mut answer).expect("rank 0 answers");
+    assert_eq!(answer[0], 0, "welcome");
+    stream
+}
+
+/// Garbage at the door changes nothing. Garbage of a rank that has joined ends that rank only.
+#[test]
+fn garbage_ends_nothing_but_its_sender() {
+    let port = free_port();
+    let learner = Mailbox::join(&config(0, 3, port), tight()).unwrap();
+    let actor = Mailbox::join(&config(1, 3, port), tight()).unwrap();
+    let door = || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+    let _silent = door();
+    for bytes in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        b"shrdgrph\xff\xff\xff\xff",
+        b"shrdgrph\x04\0\0\0\x01\0\0\0",
+    ] {
+        door().write_all(bytes).unwrap();
+    }
+    let huge = [0x53, 0x67, 0x73, 0x6d, 0, 0, 0, 0, 255, 255, 255, 255];
+    for (bytes, words) in [
+        (&b"this is no frame"[..], "no message"),
+        (&huge, "at most"),
+        (b"Sgsm", "its process ended"),
+    ] {
+        let mut stranger = visitor(port);
+        stranger.write_all(bytes).unwrap();
+        stranger.shutdown(std::net::Shutdown::Write).unwrap();
+        let why = why_lost(&learner, 2);
+        assert!(why.contains(words), "{why}");
+    }
+    actor.send(0, 5, b"here", patient()).unwrap();
+    assert_eq!(next_message(&learner).1, 5);
+}
+
+#[test]
+fn a_process_that_does_not_fit_is_told_why() {
+    let port = free_port();
+    let _learner = Mailbox::join(&config(0, 2, port), tight()).unwrap();
+    let other_job = tcp::TcpConfig {
+        job: "another".to_string(),
+        ..config(1, 2, port)
+    };
+    let older = tcp::TcpConfig {
+        version: "0.9".to_string(),
+        ..config(1, 2, port)
+    };
+    for (config, words) in [
+        (other_job, "job `another`"),
+        (older, "version 0.9"),
+        (config(1, 3, port), "counts 2 ranks"),
+        (config(2, 2, port), "rank 2 of 2"),
+    ] {
+        let error = Mailbox::join(&config, tight()).unwrap_err();
+        assert!(
+            matches!(error.kind(), CommErrorKind::Launch { .. }),
+            "{error}"
+        );
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    let second = Mailbox::join(&config(0, 2, port), tight()).unwrap_err();
+    assert!(second.to_string().contains("another rank 0"), "{second}");
+}
+
+#[test]
+fn without_rank_0_the_others_say_where_they_looked() {
+    let port = free_port();
+    let alone = tcp::TcpConfig {
+        deadline: Deadline::after(Duration::from_millis(200)),
+        ..config(1, 2, port)
+    };
+    let error = Mailbox::join(&alone, tight()).unwrap_err();
+    assert!(error.to_string().contains(&port.to_string()), "{error}");
+    assert!(matches!(
+        error.kind(),
+        CommErrorKind::PeerLost { rank: Some(0), .. }
+    ));
+}
+
+/// Ranks with nothing to say stay; one of which nothing is heard is lost.
+#[test]
+fn silence_is_a_loss_and_idleness_is_not() {
+    let limits = Limits {
+        silence: Duration::from_secs(1),
+        ..tight()
+    };
+    let port = free_port();
+    let learner = Mailbox::join(&config(0, 3, port), limits).unwrap();
+    let actor = Mailbox::join(&config(1, 3, port), limits).unwrap();
+    let _mute = visitor(port);
+    let why = why_lost(&learner, 2);
+    assert!(why.contains("nothing was heard"), "{why}");
+    std::thread::sleep(limits.silence);
+    actor.send(0, 1, b"still here", patient()).unwrap();
+    assert_eq!(
+        next(&learner),
+        Event::Message {
+            from: 1,
+            tag: 1,
+            bytes: b"still here".to_vec()
+        }
+    );
+}
+
+#[test]
+fn ranks_meet_over_ipv6() {
+    if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
+        println!("SKIPPED: messages over IPv6: this machine has no ::1");
+        return;
+    }
+    let port = free_port();
+    let there = |rank| tcp::TcpConfig {
+        master_addr: "::1".to_string(),
+        ..config(rank, 3, port)
+    };
+    let mailboxes: Vec<Mailbox> = (0..3)
+        .map(|rank| Mailbox::join(&there(rank), tight()).unwrap())
+        .collect();
+    for (from, to) in [(0, 1), (1, 2), (2, 0)] {
+        mailboxes[from]
+            .send(to as u32, 9, b"six", patient())
+            .unwrap();
+        assert_eq!(next_message(&mailboxes[to]).0, from as u32);
+    }
+}
+
+/// The process that `as_a_process` plays, when it is started with this variable: the port of rank 0.
+const ACTOR: &str = "SHARDGRAPH_TEST_ACTOR";
+
+/// No test of its own: the actor of the tests below. It sends its number of messages and answers every message.
+#[test]
+fn as_a_process() {
+    let Some(port) = std::env::var(ACTOR).ok().and_then(|port| port.parse().ok()) else {
+        return;
+    };
+    let mailbox = Mailbox::join(&config(1, 3, port), quick()).unwrap();
+    for tag in 0..10 {
+        mailbox.send(0, tag, &[7; 100_000], patient()).unwrap();
+    }
+    loop {
+        if let (from, tag @ 1000.., _) = next_message(&mailbox) {
+            mailbox.send(from, tag + 1, &[], patient()).unwrap();
+        }
+    }
+}
+
+fn quick() -> Limits {
+    Limits {
+        silence: Duration::from_secs(3),
+        ..tight()
+    }
+}
+
+fn start_actor(port: u16) -> Child {
+    let mut command = Command::new(std::env::current_exe().expect("the path of this program"));
+    command
+        .args(["--exact", "messages_tcp::as_a_process"])
+        .env(ACTOR, port.to_string());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command.spawn().expect("it starts again")
+}
+
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill")
+        .args([&format!("-{name}"), &child.id().to_string()])
+        .status();
+    assert!(sent.is_ok_and(|status| status.success()), "no kill");
+}
+
+/// An actor process is killed, started again, stopped: the learner drops it and goes on with another.
+#[test]
+fn processes_that_die_or_stop_are_dropped_and_replaced() {
+    let port = free_port();
+    let join: Join = Box::new(move |rank| Mailbox::join(&config(rank, 3, port), quick()).unwrap());
+    let (learner, other) = (join(0), join(2));
+    for end in ["KILL", "KILL", "STOP"] {
+        let mut actor = start_actor(port);
+        for tag in 0..10 {
+            let (from, heard, bytes) = next_message(&learner);
+            assert_eq!((from, heard, bytes.len()), (1, tag, 100_000));
+        }
+        learner.send(1, 1000, &[], patient()).unwrap();
+        assert_eq!(next_message(&learner), (1, 1001, Vec::new()));
+        signal(&actor, end);
+        if end == "STOP" {
+            check_stopped(&learner, &other);
+        }
+        let why = why_lost(&learner, 1);
+        let words = if end == "STOP" {
+            "nothing was heard"
+        } else {
+            "process ended"
+        };
+        assert!(
+            why.contains(words) || why.contains("connection broke"),
+            "{why}"
+        );
+        let lost = learner.send(1, 0, &[], patient()).unwrap_err();
+        assert!(
+            matches!(lost.kind(), CommErrorKind::PeerLost { rank: Some(1), .. }),
+            "{lost}"
+        );
+        learner.send(2, 3, b"go on", patient()).unwrap();
+        assert_eq!(next_message_or_news(&other), 3);
+        actor.kill().unwrap();
+        actor.wait().unwrap();
+    }
+}
+
+/// Sends to the stopped process come to their deadline, and those to the other do not wait.
+fn check_stopped(learner: &Mailbox, other: &Mailbox) {
+    let block = vec![1; 1 << 20];
+    let refusal = loop {
+        if let Err(refusal) = learner.send(1, 0, &block, short()) {
+            break refusal;
+        }
+    };
+    assert!(
+        matches!(refusal.kind(), CommErrorKind::NotTaken { rank: 1, .. }),
+        "{refusal}"
+    );
+    learner
+        .send(2, 4, b"meanwhile", patient())
+        .expect("room in time");
+    assert_eq!(next_message_or_news(other), 4);
+}
+
+fn next_message_or_news(mailbox: &Mailbox) -> u32 {
+    loop {
+        if let Event::Message { tag, .. } = next(mailbox) {
+            return tag;
+        }
+    }
+}
+
+/// A rank that leaves while another does not receive leaves within its grace, not never.
+#[test]
+fn leaving_does_not_wait_for_a_receiver_that_never_reads() {
+    let join = over_tcp(2, tight());
+    let (first, second) = (join(0), join(1));
+    while first.send(1, 0, &vec![0; 1 << 20], short()).is_ok() {}
+    drop(first);
+    why_lost(&second, 0);
+}
