@@ -10,23 +10,10 @@
 // arithmetic of `Comm::exact_sum` on the host, operation by operation, so both give the same bits; the caller bounds the number of
 // blocks by 2^16.
 // Bytes: peer_sum 4 (n_parts + 1) an element; peer_exact_sum 8 a partial (the second pass may hit the cache) and 4 an element.
+#include "fixed_point.cuh"
 #include "kernel.cuh"
 
 namespace {
-
-constexpr int FRACTION_BITS = 46;
-constexpr unsigned NON_FINITE = 255;
-// Adding 1.5 * 2^52 to a double below 2^51 leaves its nearest integer (ties to even) in the low bits of the sum.
-constexpr double ROUNDER = 6755399441055744.0;
-
-__device__ inline double power_of_two(int power) {
-    return __longlong_as_double(static_cast<long long>(1023 + power) << 52);
-}
-
-// The exponent of the power of two at or below the magnitudes with this exponent field; subnormals share the lowest.
-__device__ inline int unbiased(unsigned exponent) {
-    return static_cast<int>(exponent < 1 ? 1 : exponent) - 127;
-}
 
 // Element `i` of every block of every part, one after the other.
 template <typename Visit>
@@ -37,16 +24,6 @@ __device__ void for_each_partial(const unsigned long long* parts, const unsigned
         const unsigned long long n = n_blocks[p];
         for (unsigned long long b = 0; b < n; ++b) visit(blocks[b * length + i]);
     }
-}
-
-struct Kinds {
-    bool nan, positive, negative;
-};
-
-__device__ inline float non_finite(Kinds kinds) {
-    if (!kinds.nan && kinds.positive != kinds.negative)
-        return __uint_as_float(kinds.positive ? 0x7f800000u : 0xff800000u);
-    return __uint_as_float(0x7fc00000u);
 }
 
 }  // namespace
@@ -66,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(256)
     const unsigned long long i = static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= length) return;
     unsigned largest = 0;
-    Kinds kinds = {false, false, false};
+    NonFinite kinds = {false, false, false};
     for_each_partial(parts, n_blocks, n_parts, length, i, [&](float x) {
         const unsigned bits = __float_as_uint(x), magnitude = bits & 0x7fffffffu;
         largest = magnitude > largest ? magnitude : largest;
@@ -76,16 +53,11 @@ extern "C" __global__ void __launch_bounds__(256)
     });
     const unsigned exponent = largest >> 23;
     if (exponent == NON_FINITE) {
-        out[i] = non_finite(kinds);
+        out[i] = sum_of_non_finite(kinds);
         return;
     }
-    const double scale = power_of_two(FRACTION_BITS - unbiased(exponent));
+    const double scale = fixed_point_scale(exponent);
     unsigned long long sum = 0;  // two's complement, so that wrapping is defined
-    for_each_partial(parts, n_blocks, n_parts, length, i, [&](float x) {
-        const double rounded = static_cast<double>(x) * scale + ROUNDER;
-        sum += static_cast<unsigned long long>(__double_as_longlong(rounded)) -
-               static_cast<unsigned long long>(__double_as_longlong(ROUNDER));
-    });
-    const float digits = static_cast<float>(static_cast<long long>(sum));
-    out[i] = static_cast<float>(static_cast<double>(digits) * power_of_two(unbiased(exponent) - FRACTION_BITS));
+    for_each_partial(parts, n_blocks, n_parts, length, i, [&](float x) { sum += to_fixed_point(x, scale); });
+    out[i] = from_fixed_point(sum, exponent);
 }

@@ -1,5 +1,6 @@
-//! Compiles the emulator with the project's kernels into one shared library, if there is a C++
-//! compiler; `SHARDGRAPH_EMULATED_BUILT` then names it.
+//! Compiles the emulator with the project's kernels into one shared library, and the emulated library
+//! of collectives into another, if there is a C++ compiler; `SHARDGRAPH_EMULATED_BUILT` and
+//! `SHARDGRAPH_EMULATED_NCCL_BUILT` then name them.
 
 use std::path::{Path, PathBuf};
 
@@ -46,6 +47,14 @@ fn main() {
     match compile::compile(&job, &compiler) {
         Ok(warnings) => report(&job.library, &warnings),
         Err(error) => panic!("the emulated kernels do not compile:\n{error}"),
+    }
+    let collectives = out.join("libshardgraph_emulated_nccl.so");
+    match compile::compile_library(&here.join("src/nccl.cpp"), &collectives, &compiler) {
+        Ok(()) => println!(
+            "cargo:rustc-env=SHARDGRAPH_EMULATED_NCCL_BUILT={}",
+            collectives.display()
+        ),
+        Err(error) => panic!("the emulated collectives do not compile:\n{error}"),
     }
 }
 

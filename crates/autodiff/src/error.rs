@@ -48,6 +48,14 @@ impl Error {
             _ => None,
         }
     }
+
+    /// The device's error, where that is the cause.
+    pub fn device_error(&self) -> Option<&shardgraph_device::Error> {
+        match &self.kind {
+            ErrorKind::Device(error) => Some(error),
+            _ => None,
+        }
+    }
 }
 
 impl From<ErrorKind> for Error {

@@ -1,8 +1,9 @@
-//! Collective operations on device buffers: in place between ranks that share a device, else through host memory.
+//! Collective operations on device buffers: in place between ranks that share a device, through NCCL between those that have
+//! joined a group, else through host memory.
 //!
 //! Ranks that are threads of one process with a stream each on one device (the `local` way) hand each other their
-//! buffers and read them with the device's own kernels. All other ranks exchange copies through their communicator. The
-//! sums are the same, bit for bit.
+//! buffers and read them with the device's own kernels. Ranks with a device each are in a group where the job uses NCCL
+//! ([`crate::rank_device`]). All other ranks exchange copies through their communicator. The sums are the same, bit for bit.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,11 +24,15 @@ pub(crate) struct Ranks<'a> {
 impl Ranks<'_> {
     /// The exact sum of all ranks' blocks of `len` elements.
     pub(crate) fn exact_sum(&mut self, blocks: Arc<Buffer>, len: usize) -> Result<Buffer, Error> {
-        let mut sum = self.device.zeros(len)?;
         if len == 0 {
-            return Ok(sum);
+            return Ok(self.device.zeros(0)?);
+        }
+        if let Some(group) = self.device.group() {
+            let sum = group.exact_sum(&blocks, len, self.deadline.duration());
+            return self.tell(sum);
         }
         if self.are_local() {
+            let mut sum = self.device.zeros(len)?;
             self.read_peers(blocks, |device, parts| {
                 device.peer_exact_sum(parts, &mut sum)
             })?;
@@ -45,6 +50,10 @@ impl Ranks<'_> {
         own: Arc<Buffer>,
         counts: &[usize],
     ) -> Result<Buffer, Error> {
+        if let Some(group) = self.device.group() {
+            let all = group.all_gather(&own, counts, self.deadline.duration());
+            return self.tell(all);
+        }
         let total = counts.iter().sum();
         if self.are_local() {
             let mut out = self.device.zeros(total)?;
@@ -64,6 +73,10 @@ impl Ranks<'_> {
 
     /// The element-wise sum over the ranks, in rank order.
     pub(crate) fn all_reduce(&mut self, own: Arc<Buffer>) -> Result<Buffer, Error> {
+        if let Some(group) = self.device.group() {
+            let sum = group.all_reduce(&own, self.deadline.duration());
+            return self.tell(sum);
+        }
         if self.are_local() {
             let mut out = self.device.zeros(own.len())?;
             self.read_peers(own, |device, parts| device.peer_sum(parts, 0, &mut out))?;
@@ -84,6 +97,10 @@ impl Ranks<'_> {
         own: Arc<Buffer>,
         counts: &[usize],
     ) -> Result<Buffer, Error> {
+        if let Some(group) = self.device.group() {
+            let part = group.reduce_scatter(&own, counts, self.deadline.duration());
+            return self.tell(part);
+        }
         let rank = self.comm.rank() as usize;
         if self.are_local() {
             let first = counts[..rank].iter().sum();
@@ -101,6 +118,11 @@ impl Ranks<'_> {
         };
         self.comm.run(op, self.deadline)?;
         self.to_device(recv)
+    }
+
+    /// Tells the other ranks of a failure in the group, so that those who wait elsewhere need not wait for the deadline.
+    fn tell(&mut self, result: Result<Buffer, shardgraph_device::Error>) -> Result<Buffer, Error> {
+        Ok(result.inspect_err(|error| self.comm.abort(&error.to_string()))?)
     }
 
     /// Whether buffers need not pass through host memory.
@@ -142,7 +164,7 @@ mod tests {
     use shardgraph_collectives::threads;
 
     use super::*;
-    use crate::tests::gpus;
+    use crate::tests::{gpus, gpus_together_and_apart, on_rank_device};
 
     /// Numbers of every size and kind, often of one size so that sums cancel.
     fn partial() -> impl Strategy<Value = f32> {
@@ -167,15 +189,17 @@ mod tests {
     /// What every rank gets from the exact sum of its part.
     fn exact_sums(device: &Device, len: usize, parts: &[Vec<f32>]) -> Vec<Vec<u32>> {
         let results = threads::run(parts.len() as u32, |mut comm| {
-            let device = device.new_stream().unwrap();
-            let own = Arc::new(device.upload(&parts[comm.rank() as usize]).unwrap());
-            let mut ranks = Ranks {
-                device: &device,
-                comm: &mut comm,
-                deadline: Deadline::default(),
-            };
-            let sum = ranks.exact_sum(own, len).unwrap();
-            device.download(&sum).unwrap()
+            on_rank_device(device, &mut comm, |device, comm| {
+                let own = Arc::new(device.upload(&parts[comm.rank() as usize]).unwrap());
+                let deadline = Deadline::default();
+                let mut ranks = Ranks {
+                    device,
+                    comm,
+                    deadline,
+                };
+                let sum = ranks.exact_sum(own, len).unwrap();
+                device.download(&sum).unwrap()
+            })
         });
         let bits = |sum: Vec<f32>| sum.into_iter().map(f32::to_bits).collect();
         results.into_iter().map(|sum| bits(sum.unwrap())).collect()
@@ -186,7 +210,7 @@ mod tests {
         #[test]
         fn the_exact_sum_is_the_same_on_a_device((len, parts) in parts()) {
             let want = exact_sums(&Device::host(), len, &parts);
-            for device in gpus() {
+            for device in gpus_together_and_apart() {
                 prop_assert_eq!(exact_sums(&device, len, &parts), want.clone());
             }
         }

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Once};
 
 use proptest::prelude::*;
-use shardgraph_collectives::{Comm, threads};
+use shardgraph_collectives::{Comm, Deadline, threads};
+use shardgraph_device::nccl::Library;
 use shardgraph_device::{Device, DeviceKind, Loss};
 use shardgraph_graph::Graph;
 use shardgraph_shard::{BitShard, CsrShard, Partition};
@@ -151,6 +152,37 @@ pub(crate) fn gpus() -> Vec<Device> {
         }
     });
     emulated.into_iter().chain(cuda).collect()
+}
+
+/// Those, and emulated devices whose ranks have one each and exchange through the emulated library of collectives.
+pub(crate) fn gpus_together_and_apart() -> Vec<Device> {
+    static ABSENT: Once = Once::new();
+    let (emulator, library) = (shardgraph_cuemu::library(), shardgraph_cuemu::collectives());
+    let apart = emulator.zip(library).map(|(emulator, library)| {
+        let library = Library::open(Some(&library)).unwrap();
+        Device::emulated(&emulator).unwrap().using_nccl(&library)
+    });
+    ABSENT.call_once(|| {
+        if apart.is_none() {
+            println!(
+                "SKIPPED: ranks in a group: no emulated library of collectives (it needs g++, and the machine that built the tests)"
+            );
+        }
+    });
+    gpus().into_iter().chain(apart).collect()
+}
+
+/// What a rank does on its device, which may be in a group.
+pub(crate) fn on_rank_device<R>(
+    device: &Device,
+    comm: &mut Comm,
+    work: impl FnOnce(&Device, &mut Comm) -> R,
+) -> R {
+    let device = crate::rank_device(device, comm, Deadline::default()).unwrap();
+    assert_eq!(device.group().is_some(), device.nccl().is_some());
+    let result = work(&device, comm);
+    crate::leave_group(&device, Deadline::default()).unwrap();
+    result
 }
 
 fn run_eager(case: &Case, comm: &mut Comm) -> (f32, Vec<f32>) {
@@ -310,18 +342,18 @@ proptest! {
         }
     }
 
-    /// Ranks with a stream each on one device, whose collectives run on the device: the reference's values, and the same
-    /// bits for every number of ranks.
+    /// Ranks with a stream each on one device, or with a device each in a group, whose collectives run there: the reference's
+    /// values, and the same bits for every number of ranks.
     #[test]
-    fn ranks_on_one_device_agree(case in case(), n_ranks in 2u32..=6) {
-        for device in gpus() {
+    fn ranks_on_devices_agree(case in case(), n_ranks in 1u32..=6) {
+        for device in gpus_together_and_apart() {
             let whole = view(&case, 0, 1);
             let (loss, grads) = run_eager_on(&case, &device, &mut Comm::solo());
             prop_assert!(close(&[loss], &[naive_loss(&case, &whole, None)], 1e-4).is_ok());
             let checked = close(&grads, &naive_gradient(&case, &whole), 1e-4);
             prop_assert!(checked.is_ok(), "{:?}", checked);
             let results = threads::run(n_ranks, |mut comm| {
-                run_eager_on(&case, &device.new_stream().unwrap(), &mut comm)
+                on_rank_device(&device, &mut comm, |device, comm| run_eager_on(&case, device, comm))
             });
             for result in results {
                 let (other_loss, other_grads) = result.unwrap();
@@ -349,51 +381,56 @@ proptest! {
 /// `sum over ranks` through enter, all-gather, reduce-scatter and all-reduce, with a known derivative.
 #[test]
 fn collective_operations_have_their_adjoints() {
-    for device in gpus().into_iter().chain([Device::host()]) {
+    let devices = gpus_together_and_apart();
+    for device in devices.into_iter().chain([Device::host()]) {
         collectives_have_adjoints(&device);
     }
+}
+
+/// The sum, and its square's derivative by w.
+fn sum_and_gradient(device: &Device, comm: &mut Comm) -> (f32, f32) {
+    let (rank, size) = (comm.rank(), comm.size());
+    let mut params = Params::new();
+    let id = params.add("w", Shape::new(1, 1), || 2.0);
+    let mut ctx = Eager::new(device, comm, &params);
+    let w = ctx.param(id).unwrap();
+    let entered = ctx.apply(Op::Enter { x: w }).unwrap();
+    // Rank r has r + 1 rows, each w * (r + 1).
+    let counts: Arc<[usize]> = (0..size as usize).map(|r| r + 1).collect();
+    let own = ctx.scale(entered, (rank + 1) as f32).unwrap();
+    let rows = ctx
+        .apply(Op::RepeatRow {
+            x: own,
+            n_rows: rank as usize + 1,
+        })
+        .unwrap();
+    let gathered = ctx
+        .apply(Op::AllGather {
+            x: rows,
+            counts: Arc::clone(&counts),
+        })
+        .unwrap();
+    let mine = ctx
+        .apply(Op::ReduceScatter {
+            x: gathered,
+            counts,
+        })
+        .unwrap();
+    let part = ctx.sum_rows(mine).unwrap();
+    let total = ctx.all_reduce(part).unwrap();
+    let zero = ctx.input(Shape::new(1, 1), &[0.0]).unwrap();
+    let loss = ctx.loss(Loss::Mse, total, zero).unwrap();
+    let grads = gradient(&mut ctx, loss, &[w]).unwrap();
+    (
+        ctx.values(total).unwrap()[0],
+        ctx.values(grads[0].unwrap()).unwrap()[0],
+    )
 }
 
 fn collectives_have_adjoints(device: &Device) {
     for n_ranks in 1..=4u32 {
         let results = threads::run(n_ranks, |mut comm| {
-            let (rank, size) = (comm.rank(), comm.size());
-            let mut params = Params::new();
-            let id = params.add("w", Shape::new(1, 1), || 2.0);
-            let device = device.new_stream().unwrap();
-            let mut ctx = Eager::new(&device, &mut comm, &params);
-            let w = ctx.param(id).unwrap();
-            let entered = ctx.apply(Op::Enter { x: w }).unwrap();
-            // Rank r has r + 1 rows, each w * (r + 1).
-            let counts: Arc<[usize]> = (0..size as usize).map(|r| r + 1).collect();
-            let own = ctx.scale(entered, (rank + 1) as f32).unwrap();
-            let rows = ctx
-                .apply(Op::RepeatRow {
-                    x: own,
-                    n_rows: rank as usize + 1,
-                })
-                .unwrap();
-            let gathered = ctx
-                .apply(Op::AllGather {
-                    x: rows,
-                    counts: Arc::clone(&counts),
-                })
-                .unwrap();
-            let mine = ctx
-                .apply(Op::ReduceScatter {
-                    x: gathered,
-                    counts,
-                })
-                .unwrap();
-            let part = ctx.sum_rows(mine).unwrap();
-            let total = ctx.all_reduce(part).unwrap();
-            let zero = ctx.input(Shape::new(1, 1), &[0.0]).unwrap();
-            let loss = ctx.loss(Loss::Mse, total, zero).unwrap();
-            let grads = gradient(&mut ctx, loss, &[w]).unwrap();
-            (
-                ctx.values(total).unwrap()[0],
-                ctx.values(grads[0].unwrap()).unwrap()[0],
-            )
+            on_rank_device(device, &mut comm, sum_and_gradient)
         });
         // total = w * P * sum (r + 1)^2 (each rank holds the gathered table, and the scatter sums them).
         let squares: f32 = (1..=n_ranks).map(|r| (r * r) as f32).sum();

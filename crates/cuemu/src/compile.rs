@@ -121,6 +121,27 @@ pub fn compile(job: &Job, compiler: &[String]) -> Result<Vec<String>, Error> {
     Ok(warnings)
 }
 
+/// Compiles one C++ source into a shared library, unless it is newer than the source.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_library(source: &Path, library: &Path, compiler: &[String]) -> Result<(), Error> {
+    let mut command = command(compiler);
+    command.args([
+        "-std=c++17",
+        "-O1",
+        "-g1",
+        "-Wall",
+        "-fPIC",
+        "-fvisibility=hidden",
+    ]);
+    command
+        .args(["-shared", "-pthread"])
+        .arg(source)
+        .arg("-ldl");
+    run_if_stale(command, &[source.to_owned()], library).map(drop)
+}
+
 /// The environment variables that a process must start with to use `library`, which is of this
 /// build; `Err` names what is missing.
 ///

@@ -26,3 +26,11 @@ pub fn library() -> Option<PathBuf> {
         .map(PathBuf::from)
         .or_else(|| option_env!("SHARDGRAPH_EMULATED_BUILT").map(PathBuf::from))
 }
+
+/// A library of collectives with NCCL's interface, for ranks that are threads of one process with an emulated device each;
+/// `None` without a compiler when the tests were built, or on another machine. What its name plants is in `nccl.cpp`.
+pub fn collectives() -> Option<PathBuf> {
+    option_env!("SHARDGRAPH_EMULATED_NCCL_BUILT")
+        .map(PathBuf::from)
+        .filter(|library| library.is_file())
+}

@@ -87,6 +87,13 @@ pub enum ErrorKind {
         /// Seconds waited.
         seconds: u64,
     },
+    /// An operation of a group of ranks cannot complete; the group has ended.
+    Collective {
+        /// The operation, with its place in this rank's order.
+        op: String,
+        /// Why not.
+        why: String,
+    },
     /// The driver, or the emulator, refused or failed.
     Driver {
         /// What was asked of it.
@@ -105,6 +112,11 @@ impl Error {
     /// Whether the wanted device is missing (exit code 3 of the command line).
     pub fn is_missing_device(&self) -> bool {
         matches!(self.kind, ErrorKind::Unavailable { .. })
+    }
+
+    /// Whether another rank did not do its part (exit code 4 of the command line).
+    pub fn is_lost_rank(&self) -> bool {
+        matches!(self.kind, ErrorKind::Collective { .. })
     }
 
     pub(crate) fn unavailable(device: impl ToString, why: impl ToString) -> Self {
@@ -182,6 +194,7 @@ impl ErrorKind {
             Self::Timeout { device, seconds } => {
                 format!("device `{device}` did not finish within {seconds} s")
             }
+            Self::Collective { op, why } => format!("{op}: {why}"),
             Self::Driver { call, text } => format!("{call}: {text}"),
             other => format!("{other:?}"),
         }

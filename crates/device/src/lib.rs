@@ -47,7 +47,7 @@ mod tests;
 pub use buffer::{Buffer, Scalar};
 pub use device::{Device, DeviceKind, EMULATOR_FILE};
 pub use error::{Error, ErrorKind};
-pub use gpu::{Arg, Launch};
+pub use gpu::{Arg, Launch, nccl};
 pub use memory::Event;
 pub use ops::{Adam, Adjacency, Binary, Copy2d, Loss, MatMul, Rows, SparseProduct};
 pub use peers::{MAX_PEER_BLOCKS, Published};

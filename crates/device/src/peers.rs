@@ -13,7 +13,7 @@ use crate::memory::{on_host, on_host_mut};
 use crate::{Arg, Buffer, Device, Error, ErrorKind, Event, Launch};
 
 /// Threads of a block of the kernels.
-const BLOCK: u32 = 256;
+pub(crate) const BLOCK: u32 = 256;
 
 /// How many blocks [`Device::peer_exact_sum`] adds: 2^16 partials below 2^47 fit in 64 bits.
 pub const MAX_PEER_BLOCKS: usize = 1 << 16;

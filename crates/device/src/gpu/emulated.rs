@@ -2,15 +2,19 @@
 //!
 //! A stream is a queue, and nothing in it runs before somebody needs it: a download, a wait for the stream, or an event
 //! that another stream waits for. So what a program forgets to wait for has not happened yet, on every run, and not now
-//! and then as on a GPU.
+//! and then as on a GPU. Only the calls of a library of collectives, and what comes before them, run by themselves too: see
+//! [`calls`].
 
+mod calls;
 mod library;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
+use std::time::Duration;
 
+use self::calls::{Call, StreamHandle};
 use self::library::Functions;
 use super::kernels::Kernel;
 use super::{Driver, Launch};
@@ -19,11 +23,19 @@ use crate::{DeviceKind, Error, ErrorKind, Timer};
 /// A queue is worked through when it gets this long, so that memory that was given back does not pile up.
 const MAX_QUEUE: usize = 4096;
 
+/// How long a wait for a stream may take: only a call that waits for a peer makes it take any time.
+const WAIT_SECONDS: u64 = 600;
+
+/// How long a wait for a call that is not done sleeps before it asks again.
+const NAP: Duration = Duration::from_micros(50);
+
 /// One stream of the emulated device.
 #[derive(Debug)]
 pub(crate) struct Emulated {
     machine: Arc<Machine>,
     stream: usize,
+    /// What a library of collectives is given for the stream; boxed, since it keeps the address.
+    handle: Box<StreamHandle>,
     /// The thread whose launches are recorded instead, and what it has recorded.
     recorder: Mutex<Option<(ThreadId, Vec<Recorded>)>>,
 }
@@ -31,7 +43,7 @@ pub(crate) struct Emulated {
 /// What all streams of one opened library share.
 #[derive(Debug)]
 struct Machine {
-    functions: Functions,
+    functions: Arc<Functions>,
     state: Mutex<State>,
     clock: Timer,
 }
@@ -46,11 +58,15 @@ struct State {
     n_graphs: u64,
     /// The seed of the next launch's order of blocks, warps and lanes.
     n_launches: u64,
+    /// Whether a thread runs the queues that have calls.
+    is_driven: bool,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     commands: VecDeque<Command>,
+    /// How many of them are calls.
+    n_calls: usize,
     /// The first error, for whoever waits for the stream next.
     failed: Option<Error>,
 }
@@ -86,6 +102,15 @@ enum Command {
     Wait {
         event: u64,
     },
+    Call(Call),
+}
+
+/// How far a queue is worked through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    End,
+    Event(u64),
+    LastCall,
 }
 
 #[derive(Debug, Clone)]
@@ -101,20 +126,35 @@ impl Machine {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Works through a queue, to its end or to the event. Streams that it waits for come first, as far as it waits.
-    fn run(&self, state: &mut State, stream: usize, until: Option<u64>) {
+    /// Works through a queue as far as `until`, and says whether it came there: a call that is not done holds it up. Streams
+    /// that it waits for come first, as far as it waits.
+    fn run(&self, state: &mut State, stream: usize, until: Until) -> bool {
         while let Some(command) = state.streams[stream].commands.pop_front() {
             match command {
                 Command::Wait { event } => {
-                    if let Some(&Event::Pending { stream: other }) = state.events.get(&event) {
-                        self.run(state, other, Some(event));
+                    if let Some(&Event::Pending { stream: other }) = state.events.get(&event)
+                        && !self.run(state, other, Until::Event(event))
+                    {
+                        state.streams[stream].commands.push_front(command);
+                        return false;
                     }
                 }
                 Command::Record { event } => {
                     let nanos = self.clock.elapsed().as_nanos() as u64;
                     state.events.insert(event, Event::Happened { nanos });
-                    if until == Some(event) {
-                        return;
+                    if until == Until::Event(event) {
+                        return true;
+                    }
+                }
+                Command::Call(call) => {
+                    let queue = &mut state.streams[stream];
+                    if !call.step() {
+                        queue.commands.push_front(Command::Call(call));
+                        return false;
+                    }
+                    queue.n_calls -= 1;
+                    if until == Until::LastCall && queue.n_calls == 0 {
+                        return true;
                     }
                 }
                 // SAFETY: who queued it promised that its memory is there when its turn comes: memory is given back by
@@ -122,6 +162,7 @@ impl Machine {
                 work => unsafe { self.work(state, stream, work) },
             }
         }
+        true
     }
 
     /// # Safety
@@ -150,21 +191,46 @@ impl Machine {
                     bytes,
                 } => std::ptr::copy_nonoverlapping(source as *const u8, target as *mut u8, bytes),
                 Command::Free { address } => self.functions.give_back(address),
-                Command::Launch(_) | Command::Record { .. } | Command::Wait { .. } => {}
+                Command::Launch(_)
+                | Command::Record { .. }
+                | Command::Wait { .. }
+                | Command::Call(_) => {}
             }
+        }
+    }
+
+    /// Works through a queue as far as `until`, with pauses in which the peers of a call get on.
+    fn wait(&self, stream: usize, until: Until) -> Result<MutexGuard<'_, State>, Error> {
+        let timer = Timer::wall();
+        loop {
+            let mut state = self.state();
+            if self.run(&mut state, stream, until) {
+                return Ok(state);
+            }
+            drop(state);
+            if timer.elapsed().as_secs() >= WAIT_SECONDS {
+                return Err(ErrorKind::Timeout {
+                    device: DeviceKind::Emulated.to_string(),
+                    seconds: WAIT_SECONDS,
+                }
+                .into());
+            }
+            thread::sleep(NAP);
         }
     }
 
     /// Waits for a stream.
     fn finish(&self, stream: usize) -> Result<(), Error> {
-        let mut state = self.state();
-        self.run(&mut state, stream, None);
+        let mut state = self.wait(stream, Until::End)?;
         state.streams[stream].failed.take().map_or(Ok(()), Err)
     }
 
-    fn when(&self, state: &mut State, event: u64) -> Result<u64, Error> {
+    /// Waits for an event.
+    fn when(&self, event: u64) -> Result<u64, Error> {
+        let mut state = self.state();
         if let Some(&Event::Pending { stream }) = state.events.get(&event) {
-            self.run(state, stream, Some(event));
+            drop(state);
+            state = self.wait(stream, Until::Event(event))?;
         }
         match state.events.get(&event) {
             Some(&Event::Happened { nanos }) => Ok(nanos),
@@ -176,12 +242,16 @@ impl Machine {
 impl Emulated {
     /// The first stream on the emulator in the library.
     pub(crate) fn load(path: &Path) -> Result<Self, Error> {
-        let machine = Machine {
-            functions: Functions::load(path)?,
+        Ok(Self::with(Arc::new(Functions::load(path)?)))
+    }
+
+    /// The first stream of a machine of its own.
+    fn with(functions: Arc<Functions>) -> Self {
+        Self::on(Arc::new(Machine {
+            functions,
             state: Mutex::default(),
             clock: Timer::wall(),
-        };
-        Ok(Self::on(Arc::new(machine)))
+        }))
     }
 
     fn on(machine: Arc<Machine>) -> Self {
@@ -190,6 +260,7 @@ impl Emulated {
         let stream = state.streams.len() - 1;
         drop(state);
         Self {
+            handle: Box::new(StreamHandle::new(&machine, stream)),
             machine,
             stream,
             recorder: Mutex::default(),
@@ -216,7 +287,7 @@ impl Emulated {
         let commands = &mut state.streams[self.stream].commands;
         commands.push_back(command);
         if commands.len() > MAX_QUEUE {
-            self.machine.run(&mut state, self.stream, None);
+            self.machine.run(&mut state, self.stream, Until::End);
         }
     }
 }
@@ -311,6 +382,11 @@ impl Driver for Emulated {
         Ok(Arc::new(Self::on(Arc::clone(&self.machine))))
     }
 
+    fn of_rank(&self, _rank: u32) -> Result<Arc<dyn Driver>, Error> {
+        let functions = Arc::clone(&self.machine.functions);
+        Ok(Arc::new(Self::with(functions)))
+    }
+
     fn record(&self) -> Result<u64, Error> {
         self.is_free("record")?;
         let mut state = self.machine.state();
@@ -329,10 +405,24 @@ impl Driver for Emulated {
     }
 
     fn elapsed_ms(&self, first: u64, last: u64) -> Result<f64, Error> {
-        let mut state = self.machine.state();
-        let first = self.machine.when(&mut state, first)?;
-        let last = self.machine.when(&mut state, last)?;
+        let first = self.machine.when(first)?;
+        let last = self.machine.when(last)?;
         Ok((last as f64 - first as f64) / 1e6)
+    }
+
+    fn has_happened(&self, event: u64) -> Result<bool, Error> {
+        let mut state = self.machine.state();
+        match state.events.get(&event) {
+            Some(&Event::Pending { stream }) => {
+                Ok(self.machine.run(&mut state, stream, Until::Event(event)))
+            }
+            Some(Event::Happened { .. }) => Ok(true),
+            None => Err(Error::driver("has_happened", "the event is not known")),
+        }
+    }
+
+    fn collective_stream(&self) -> u64 {
+        std::ptr::from_ref(&*self.handle) as u64
     }
 
     fn destroy_event(&self, event: u64) {
@@ -384,6 +474,6 @@ impl Drop for Emulated {
     /// Buffers hold their stream, so all that is left is work that nobody waited for, and memory to give back.
     fn drop(&mut self) {
         let mut state = self.machine.state();
-        self.machine.run(&mut state, self.stream, None);
+        self.machine.run(&mut state, self.stream, Until::End);
     }
 }

@@ -105,6 +105,10 @@ impl Driver for FailingAllocation {
         self.driver.new_stream()
     }
 
+    fn of_rank(&self, rank: u32) -> Result<Arc<dyn Driver>, Error> {
+        self.driver.of_rank(rank)
+    }
+
     fn record(&self) -> Result<u64, Error> {
         self.driver.record()
     }
@@ -115,6 +119,18 @@ impl Driver for FailingAllocation {
 
     fn elapsed_ms(&self, first: u64, last: u64) -> Result<f64, Error> {
         self.driver.elapsed_ms(first, last)
+    }
+
+    fn has_happened(&self, event: u64) -> Result<bool, Error> {
+        self.driver.has_happened(event)
+    }
+
+    fn make_current(&self) -> Result<(), Error> {
+        self.driver.make_current()
+    }
+
+    fn collective_stream(&self) -> u64 {
+        self.driver.collective_stream()
     }
 
     fn destroy_event(&self, event: u64) {

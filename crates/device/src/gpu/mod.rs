@@ -10,12 +10,14 @@ mod emulated;
 mod fault;
 mod kernels;
 mod launch;
+pub mod nccl;
 mod ops;
 mod sparse;
 
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::buffer::{Store, bytes_of, bytes_of_mut};
 use crate::memory::other_device;
@@ -98,6 +100,9 @@ pub(crate) trait Driver: fmt::Debug + Send + Sync {
     /// The same device with a stream of its own.
     fn new_stream(&self) -> Result<Arc<dyn Driver>, Error>;
 
+    /// A device of its own for a rank of this process.
+    fn of_rank(&self, rank: u32) -> Result<Arc<dyn Driver>, Error>;
+
     /// Marks this point of the stream.
     fn record(&self) -> Result<u64, Error>;
 
@@ -107,7 +112,18 @@ pub(crate) trait Driver: fmt::Debug + Send + Sync {
     /// Waits for both events and gives the time between them.
     fn elapsed_ms(&self, first: u64, last: u64) -> Result<f64, Error>;
 
+    /// Whether the event has happened, without waiting for it.
+    fn has_happened(&self, event: u64) -> Result<bool, Error>;
+
     fn destroy_event(&self, event: u64);
+
+    /// Makes the device the one that other libraries find current on the calling thread.
+    fn make_current(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// The stream as a library of collectives for this kind of device takes it.
+    fn collective_stream(&self) -> u64;
 
     /// Makes a kernel ready to be launched, so that nothing is loaded while launches are recorded.
     fn prepare(&self, _kernel: &'static Kernel) -> Result<(), Error> {
@@ -127,10 +143,13 @@ pub(crate) trait Driver: fmt::Debug + Send + Sync {
     fn destroy_graph(&self, graph: u64);
 }
 
-/// A device behind its driver. Clones share one stream.
+/// A device behind its driver. Clones share one stream, and one rank of a group if it has joined one.
 #[derive(Debug, Clone)]
 pub(crate) struct Gpu {
     driver: Arc<dyn Driver>,
+    /// What ranks of this device's job exchange through, if they do.
+    nccl: Option<nccl::Library>,
+    group: Option<Arc<nccl::Group>>,
 }
 
 /// Memory of a device, given back when dropped.
@@ -212,6 +231,10 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
+    pub(crate) fn has_happened(&self) -> Result<bool, Error> {
+        self.driver.has_happened(self.event)
+    }
+
     pub(crate) fn elapsed_ms(&self, since: &Mark) -> Result<f64, Error> {
         match self.driver.device_id() == since.driver.device_id() {
             true => self.driver.elapsed_ms(since.event, self.event),
@@ -229,17 +252,29 @@ impl Drop for Mark {
 impl Gpu {
     /// The emulator in the given library.
     pub(crate) fn emulated(library: &Path) -> Result<Self, Error> {
-        Ok(Self {
-            driver: Arc::new(emulated::Emulated::load(library)?),
-        })
+        Ok(Self::alone(Arc::new(emulated::Emulated::load(library)?)))
+    }
+
+    fn alone(driver: Arc<dyn Driver>) -> Self {
+        Self {
+            driver,
+            nccl: None,
+            group: None,
+        }
+    }
+
+    /// Another stream or device of the same job.
+    fn beside(&self, driver: Arc<dyn Driver>) -> Self {
+        Self {
+            nccl: self.nccl.clone(),
+            ..Self::alone(driver)
+        }
     }
 
     /// The NVIDIA GPU with the given ordinal.
     #[cfg(feature = "cuda")]
     pub(crate) fn cuda(ordinal: u32) -> Result<Self, Error> {
-        Ok(Self {
-            driver: Arc::new(cuda::Cuda::open(ordinal)?),
-        })
+        Ok(Self::alone(Arc::new(cuda::Cuda::open(ordinal)?)))
     }
 
     #[cfg(not(feature = "cuda"))]
@@ -257,7 +292,48 @@ impl Gpu {
     }
 
     pub(crate) fn synchronize(&self) -> Result<(), Error> {
+        self.finish_group()?;
         self.driver.synchronize()
+    }
+
+    /// The same stream as a rank of a group.
+    pub(crate) fn join(
+        &self,
+        library: &nccl::Library,
+        id: nccl::UniqueId,
+        seat: nccl::Seat,
+        deadline: Duration,
+    ) -> Result<Self, Error> {
+        let alone = Self::alone(Arc::clone(&self.driver));
+        let group = nccl::Group::join(library, &alone, id, seat, deadline)?;
+        Ok(Self {
+            group: Some(Arc::new(group)),
+            ..self.beside(alone.driver)
+        })
+    }
+
+    pub(crate) fn using_nccl(&self, library: &nccl::Library) -> Self {
+        Self {
+            nccl: Some(library.clone()),
+            ..self.clone()
+        }
+    }
+
+    pub(crate) fn nccl(&self) -> Option<&nccl::Library> {
+        self.nccl.as_ref()
+    }
+
+    pub(crate) fn of_rank(&self, rank: u32) -> Result<Self, Error> {
+        Ok(self.beside(self.driver.of_rank(rank)?))
+    }
+
+    pub(crate) fn group(&self) -> Option<&nccl::Group> {
+        self.group.as_deref()
+    }
+
+    /// Waits for the group's operations on this stream: they have deadlines and errors of their own.
+    fn finish_group(&self) -> Result<(), Error> {
+        self.group().map_or(Ok(()), nccl::Group::finish)
     }
 
     pub(crate) fn vendor_products(&self) -> Option<&'static str> {
@@ -269,16 +345,13 @@ impl Gpu {
     }
 
     pub(crate) fn new_stream(&self) -> Result<Self, Error> {
-        let driver = self.driver.new_stream()?;
-        Ok(Self { driver })
+        Ok(self.beside(self.driver.new_stream()?))
     }
 
     /// The same stream, whose `n`-th allocation from now on fails once (counted from 0).
     pub(crate) fn failing_at(&self, n: u64) -> Self {
         let driver = Arc::clone(&self.driver);
-        Self {
-            driver: Arc::new(fault::FailingAllocation::new(driver, n)),
-        }
+        self.beside(Arc::new(fault::FailingAllocation::new(driver, n)))
     }
 
     pub(crate) fn record(&self) -> Result<Mark, Error> {
@@ -358,6 +431,7 @@ impl Gpu {
 
     pub(crate) fn download<T: Scalar>(&self, buffer: &Buffer<T>) -> Result<Vec<T>, Error> {
         let memory = self.memory("download", buffer)?;
+        self.finish_group()?;
         let mut values = vec![T::default(); buffer.len()];
         if memory.bytes > 0 {
             // SAFETY: the memory is this driver's and has exactly the size of the values.

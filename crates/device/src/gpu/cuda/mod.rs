@@ -272,6 +272,11 @@ impl Driver for Cuda {
         Ok(Arc::new(Self::on(Arc::clone(&self.context))?))
     }
 
+    fn of_rank(&self, rank: u32) -> Result<Arc<dyn Driver>, Error> {
+        let ordinal = self.context.ordinal.saturating_add(rank);
+        Ok(Arc::new(Self::open(ordinal)?))
+    }
+
     fn record(&self) -> Result<u64, Error> {
         self.context.enter()?;
         let created = event::create(sys::CUevent_flags::CU_EVENT_DEFAULT)
@@ -304,6 +309,24 @@ impl Driver for Cuda {
         let ms = unsafe { event::elapsed(events[0], events[1]) };
         ms.map(f64::from)
             .map_err(|e| failed("cuEventElapsedTime", e))
+    }
+
+    fn has_happened(&self, event: u64) -> Result<bool, Error> {
+        self.context.enter()?;
+        // SAFETY: the event is one of `record` and not destroyed.
+        match unsafe { event::query(event as sys::CUevent) } {
+            Ok(()) => Ok(true),
+            Err(e) if e.0 == sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            Err(e) => Err(failed("cuEventQuery", e)),
+        }
+    }
+
+    fn make_current(&self) -> Result<(), Error> {
+        self.context.enter()
+    }
+
+    fn collective_stream(&self) -> u64 {
+        self.stream.0 as u64
     }
 
     fn destroy_event(&self, event: u64) {
