@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::program::{Run, command, finish, run};
 
 /// The program in a folder of its own, where the emulator may stand beside it.
-struct Installed {
+pub(crate) struct Installed {
     folder: TempDir,
     program: PathBuf,
 }
@@ -27,7 +27,7 @@ impl Installed {
     }
 
     /// The program with the emulator, or `None` after a printed line where no C++ compiler built one.
-    fn with_emulator() -> Option<Self> {
+    pub(crate) fn with_emulator() -> Option<Self> {
         let Some(library) = shardgraph_cuemu::library() else {
             println!(
                 "SKIPPED: solves with --device emulated ({})",
@@ -40,7 +40,7 @@ impl Installed {
         Some(installed)
     }
 
-    fn run(&self, words: &str, paths: &[&Path]) -> Run {
+    pub(crate) fn run(&self, words: &str, paths: &[&Path]) -> Run {
         let same = command(words, paths);
         finish(Command::new(&self.program).args(same.get_args()))
     }

@@ -9,6 +9,7 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use crate::processes::World;
 use crate::program::{command, run, wait, within_deadline};
 
 /// A run that takes a few hundred milliseconds at least, with a checkpoint every `checkpoint_steps`.
@@ -18,6 +19,8 @@ struct Scenario {
 }
 
 const N_STEPS: u32 = 600;
+/// A new run, from a file of settings into a folder.
+const BEGIN: &str = "train --config {} --out {}";
 
 impl Scenario {
     fn new(checkpoint_steps: u32) -> Scenario {
@@ -35,11 +38,28 @@ impl Scenario {
     }
 
     fn train(&self, out: &Path) {
-        run("train --config {} --out {}", &[&self.config, out]).ok();
+        run(BEGIN, &[&self.config, out]).ok();
     }
 
     fn start(&self, out: &Path) -> Child {
-        start("train --config {} --out {}", &[&self.config, out])
+        start(BEGIN, &[&self.config, out])
+    }
+
+    /// Three processes that begin a run or go on with it. Who dies before it has joined is waited for.
+    fn start_ranks(&self, out: &Path) -> Vec<Child> {
+        let world = World::new(3);
+        let start = |rank| {
+            let mut command = match has_checkpoint(out, 0) {
+                true => world.rank(rank, &format!("{} --deadline 30", resume_words()), &[out]),
+                false => {
+                    let words = format!("{BEGIN} --deadline 30");
+                    world.rank(rank, &words, &[&self.config, out])
+                }
+            };
+            let command = command.stdout(Stdio::null()).stderr(Stdio::null());
+            command.spawn().unwrap()
+        };
+        (0..3).map(start).collect()
     }
 
     /// The folder of a run that was killed once `is_ready` for it.
@@ -74,7 +94,7 @@ fn kill(mut child: Child) -> bool {
 }
 
 /// Whether there is a complete checkpoint of this step or a later one.
-fn has_checkpoint(out: &Path, step: u32) -> bool {
+pub(crate) fn has_checkpoint(out: &Path, step: u32) -> bool {
     let Ok(entries) = fs::read_dir(out) else {
         return false;
     };
@@ -87,7 +107,7 @@ fn has_checkpoint(out: &Path, step: u32) -> bool {
 }
 
 /// Whole lines of the metrics, one a step.
-fn n_steps(out: &Path) -> usize {
+pub(crate) fn n_steps(out: &Path) -> usize {
     let metrics = fs::read(out.join("metrics.jsonl")).unwrap_or_default();
     metrics.iter().filter(|&&byte| byte == b'\n').count()
 }
@@ -114,7 +134,7 @@ fn after_a_checkpoint_the_run_resumes() {
     let killed = scenario.killed("killed", |out| has_checkpoint(out, 100));
     assert!(!killed.join("policy.safetensors").exists());
     // A second start must not run over what is there.
-    run("train --config {} --out {}", &[&scenario.config, &killed]).error(2);
+    run(BEGIN, &[&scenario.config, &killed]).error(2);
     let answer = run(&format!("{} --format json", resume_words()), &[&killed]).json();
     let n_lost_and_left = answer["steps"].as_u64().unwrap();
     assert!(n_lost_and_left <= u64::from(N_STEPS) - 100, "{answer}");
@@ -154,8 +174,40 @@ fn killed_again_and_again_it_still_ends_the_same() {
     assert!(n_kills >= 2, "only {n_kills} kills hit");
     let last = match has_checkpoint(&killed, 0) {
         true => run(&resume_words(), &[&killed]),
-        false => run("train --config {} --out {}", &[&scenario.config, &killed]),
+        false => run(BEGIN, &[&scenario.config, &killed]),
     };
     last.ok();
+    assert_same(&killed, &whole);
+}
+
+/// Three processes, of which one is killed, or all, again and again; the others never wait for the dead.
+#[test]
+fn processes_killed_again_and_again_still_end_the_same() {
+    let scenario = Scenario::new(5);
+    let (whole, killed) = (scenario.out("whole"), scenario.out("killed"));
+    scenario.train(&whole);
+    let mut n_kills = 0;
+    for i in 0..8 {
+        let mut ranks = scenario.start_ranks(&killed);
+        thread::sleep(Duration::from_millis(60 + i * 61 % 97));
+        let i = i as usize;
+        let (first, n_victims) = match i % 2 {
+            0 => (i / 2 % 3, 1),
+            _ => (0, 3),
+        };
+        for victim in &mut ranks[first..first + n_victims] {
+            victim.kill().unwrap();
+            n_kills += u32::from(wait(victim).signal() == Some(9));
+        }
+        // Whoever is left ends by itself: a lost rank, or done.
+        for rank in &mut ranks {
+            let code = wait(rank).code();
+            assert!(matches!(code, None | Some(0 | 4)), "{code:?}");
+        }
+    }
+    assert!(n_kills >= 2, "only {n_kills} kills hit");
+    for mut rank in scenario.start_ranks(&killed) {
+        assert_eq!(wait(&mut rank).code(), Some(0));
+    }
     assert_same(&killed, &whole);
 }

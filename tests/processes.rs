@@ -13,13 +13,13 @@ use std::time::Duration;
 use crate::program::{Run, command, finish, run, wait, within_deadline};
 
 /// The ranks of one job.
-struct World {
+pub(crate) struct World {
     size: u32,
     port: u16,
 }
 
 impl World {
-    fn new(size: u32) -> World {
+    pub(crate) fn new(size: u32) -> World {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let own_part = std::process::id() * 61;
         // Below the ports that the system gives away by itself.
@@ -31,7 +31,7 @@ impl World {
     }
 
     /// The command of one rank.
-    fn rank(&self, rank: u32, words: &str, paths: &[&Path]) -> Command {
+    pub(crate) fn rank(&self, rank: u32, words: &str, paths: &[&Path]) -> Command {
         let mut command = command(words, paths);
         command
             .env("RANK", rank.to_string())
@@ -43,14 +43,14 @@ impl World {
 }
 
 /// Runs commands side by side to their ends.
-fn finish_all(commands: Vec<Command>) -> Vec<Run> {
+pub(crate) fn finish_all(commands: Vec<Command>) -> Vec<Run> {
     let start = |mut command: Command| thread::spawn(move || finish(&mut command));
     let threads: Vec<_> = commands.into_iter().map(start).collect();
     threads.into_iter().map(|t| t.join().unwrap()).collect()
 }
 
 /// All ranks with the same words.
-fn run_all(size: u32, words: &str, paths: &[&Path]) -> Vec<Run> {
+pub(crate) fn run_all(size: u32, words: &str, paths: &[&Path]) -> Vec<Run> {
     let world = World::new(size);
     let ranks = 0..size;
     finish_all(ranks.map(|rank| world.rank(rank, words, paths)).collect())
@@ -214,6 +214,23 @@ impl LongJob {
     }
 }
 
+/// What a rank says that has lost another one, and ends by itself.
+pub(crate) fn lost_rank_message(rank: &mut Child) -> String {
+    let ended = within_deadline(|| rank.try_wait().unwrap());
+    let mut message = String::new();
+    let stderr = rank.stderr.as_mut().unwrap();
+    std::io::Read::read_to_string(stderr, &mut message).unwrap();
+    assert_eq!(ended.and_then(|status| status.code()), Some(4), "{message}");
+    message
+}
+
+/// Stops a process as SIGSTOP does: it stays, with its connections, and does nothing.
+pub(crate) fn stop(process: &Child) {
+    let id = process.id().to_string();
+    let stopped = Command::new("kill").args(["-STOP", &id]).status();
+    assert!(stopped.unwrap().success());
+}
+
 /// SIGKILL of any rank: the others end by themselves, long before their deadline, and name it.
 #[test]
 fn a_killed_rank_is_named_by_all_others() {
@@ -226,13 +243,7 @@ fn a_killed_rank_is_named_by_all_others() {
         job.ranks[victim].kill().unwrap();
         let survivors = (0..3).filter(|&rank| rank != victim);
         for rank in survivors {
-            let child = &mut job.ranks[rank];
-            let ended = within_deadline(|| child.try_wait().unwrap());
-            let code = ended.and_then(|status| status.code());
-            let mut stderr = String::new();
-            let pipe = child.stderr.as_mut().unwrap();
-            std::io::Read::read_to_string(pipe, &mut stderr).unwrap();
-            assert_eq!(code, Some(4), "{stderr}");
+            let stderr = lost_rank_message(&mut job.ranks[rank]);
             assert!(
                 stderr.contains(&format!("rank {victim} was lost")),
                 "rank {rank}: {stderr}"
@@ -244,7 +255,7 @@ fn a_killed_rank_is_named_by_all_others() {
 }
 
 /// `mpiexec` and the standard library beside it, where `cargo xtask ci --only mpi` has put them.
-fn mpi() -> Option<(PathBuf, PathBuf)> {
+pub(crate) fn mpi() -> Option<(PathBuf, PathBuf)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/mpi");
     let folders = fs::read_dir(root).into_iter().flatten().flatten();
     let mut found = folders.map(|folder| {
@@ -255,10 +266,18 @@ fn mpi() -> Option<(PathBuf, PathBuf)> {
     let found = found.find(|(mpiexec, library)| mpiexec.exists() && library.exists());
     if found.is_none() {
         println!(
-            "SKIPPED: solves under mpiexec (no MPI in target/mpi: `cargo xtask ci --only mpi` puts one there)"
+            "SKIPPED: runs under mpiexec (no MPI in target/mpi: `cargo xtask ci --only mpi` puts one there)"
         );
     }
     found
+}
+
+/// So many processes of the same command.
+pub(crate) fn under_mpiexec(mpiexec: &Path, n_ranks: &str, same: &Command) -> Command {
+    let mut started = Command::new(mpiexec);
+    started.args(["-n", n_ranks]).arg(same.get_program());
+    started.args(same.get_args()).stdin(Stdio::null());
+    started
 }
 
 #[test]
@@ -272,11 +291,7 @@ fn covers_under_mpiexec_have_the_same_bytes() {
     for n_ranks in ["2", "3"] {
         let words = "solve er:300:0.1 --seed 2 --mpi-library {} --out {}";
         let same = command(words, &[&library, &many]);
-        let mut started = Command::new(&mpiexec);
-        started
-            .args(["-n", n_ranks])
-            .arg(env!("CARGO_BIN_EXE_shardgraph"));
-        let answer = finish(started.args(same.get_args())).ok();
+        let answer = finish(&mut under_mpiexec(&mpiexec, n_ranks, &same)).ok();
         assert_eq!(answer.line("ranks"), n_ranks); // printed once
         assert_eq!(fs::read(&many).unwrap(), fs::read(&one).unwrap());
     }
@@ -294,14 +309,11 @@ fn an_mpi_that_is_absent_is_a_missing_library() {
 
 /// A command that knows threads only does not do the same work once in every process.
 #[test]
-fn training_in_several_processes_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("out");
+fn scoring_in_several_processes_is_refused() {
     let world = World::new(2);
-    let mut command = world.rank(0, "train --steps 1 --out {}", &[&out]);
-    let message = finish(&mut command).error(2);
+    let message = finish(&mut world.rank(0, "score karate", &[])).error(2);
     assert!(message.contains("--ranks"), "{message}");
-    assert!(!out.exists());
+    finish(&mut world.rank(0, "score karate --ranks 2", &[])).ok();
 }
 
 /// A rank that is stopped keeps its connections: the others wait for the deadline, no longer, and name it.
@@ -316,17 +328,10 @@ fn a_stopped_rank_is_named_after_the_deadline() {
     };
     let mut ranks: Vec<Child> = (0..3).map(start).collect();
     thread::sleep(Duration::from_millis(3000));
-    let victim = ranks[1].id().to_string();
-    let stopped = Command::new("kill").args(["-STOP", &victim]).status();
-    assert!(stopped.unwrap().success());
+    stop(&ranks[1]);
     let mut messages = Vec::new();
     for rank in [0, 2] {
-        let child = &mut ranks[rank];
-        let ended = within_deadline(|| child.try_wait().unwrap());
-        let mut stderr = String::new();
-        std::io::Read::read_to_string(child.stderr.as_mut().unwrap(), &mut stderr).unwrap();
-        assert_eq!(ended.and_then(|status| status.code()), Some(4), "{stderr}");
-        messages.push(stderr);
+        messages.push(lost_rank_message(&mut ranks[rank]));
     }
     ranks[1].kill().unwrap();
     wait(&mut ranks[1]);

@@ -105,6 +105,7 @@ fn train() {
             ("device", "string"),
             ("final_loss", final_loss),
             ("policy", "string"),
+            ("policy_hash", "string"),
             ("episodes", "count"),
         ]
     };
@@ -118,6 +119,9 @@ fn train() {
             answer["policy"].as_str(),
             folder.path().join("policy.safetensors").to_str()
         );
+        let hash = answer["policy_hash"].as_str().unwrap();
+        let is_hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+        assert!(hash.len() == 16 && hash.chars().all(is_hex), "{hash}");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use shardgraph_collectives::CommError;
-use shardgraph_solver::ErrorKind;
+use shardgraph_solver::Fault;
 
 use crate::world::{self, FailedElsewhere};
 
@@ -28,10 +28,10 @@ const LOST_RANK: u8 = 4;
 pub(crate) fn code(error: &anyhow::Error) -> u8 {
     let codes = error.chain().find_map(|cause| {
         if let Some(error) = cause.downcast_ref::<shardgraph_solver::Error>() {
-            return Some(of_solver(error));
+            return Some(of_fault(error.fault()));
         }
         if let Some(error) = cause.downcast_ref::<shardgraph_device::Error>() {
-            return Some(of_device(error));
+            return Some(of_fault(Fault::of_device(error)));
         }
         if let Some(error) = cause.downcast_ref::<CommError>() {
             return Some(match error {
@@ -57,23 +57,12 @@ pub(crate) fn is_told_elsewhere(error: &anyhow::Error) -> bool {
     elsewhere.is_some_and(|elsewhere| elsewhere.is_silent)
 }
 
-fn of_solver(error: &shardgraph_solver::Error) -> u8 {
-    if error.is_lost_rank() {
-        return LOST_RANK;
-    }
-    match error.kind() {
-        ErrorKind::Input(_) | ErrorKind::Io { .. } | ErrorKind::Graph(_) => BAD_INPUT,
-        ErrorKind::Device(error) => of_device(error),
-        _ => NO_ANSWER,
-    }
-}
-
-fn of_device(error: &shardgraph_device::Error) -> u8 {
-    use shardgraph_device::ErrorKind;
-    match error.kind() {
-        ErrorKind::Unavailable { .. } => MISSING_DEVICE,
-        ErrorKind::UnknownDevice(_) | ErrorKind::Unsupported { .. } => BAD_INPUT,
-        _ => NO_ANSWER,
+fn of_fault(fault: Fault) -> u8 {
+    match fault {
+        Fault::Input => BAD_INPUT,
+        Fault::MissingDevice => MISSING_DEVICE,
+        Fault::LostRank => LOST_RANK,
+        Fault::NoAnswer => NO_ANSWER,
     }
 }
 
@@ -82,7 +71,7 @@ mod tests {
     use super::*;
     use shardgraph_collectives::{Deadline, Launch, Op, threads};
     use shardgraph_device::{Device, DeviceKind};
-    use shardgraph_solver::Error;
+    use shardgraph_solver::{Error, ErrorKind};
     use std::time::Duration;
 
     fn lost_rank() -> CommError {

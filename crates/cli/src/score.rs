@@ -14,6 +14,7 @@ use crate::graph_argument::{GraphArgs, Origin, storage_name};
 use crate::output_file;
 use crate::report::ReportArgs;
 use crate::solve::PathChoice;
+use crate::world;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -26,9 +27,9 @@ Examples:
 pub(crate) struct ScoreArgs {
     #[command(flatten)]
     graph: GraphArgs,
-    /// Ranks that share the graph, as threads
-    #[arg(long, value_name = "P", default_value_t = 1)]
-    ranks: u32,
+    /// Ranks that share the graph, as threads [default: 1]
+    #[arg(long, value_name = "P")]
+    ranks: Option<u32>,
     /// A policy that `shardgraph train` wrote, or mvc-default or mvc-three-layers, which come with the program [default: mvc-default]
     #[arg(long, value_name = "FILE|NAME")]
     policy: Option<PathBuf>,
@@ -79,6 +80,10 @@ struct Scored {
 
 /// Loads, scores, writes and prints.
 pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
+    if args.ranks.is_none() {
+        world::refuse_processes("score")?;
+    }
+    let n_ranks = args.ranks.unwrap_or(1);
     if let Some(out) = &args.out {
         output_file::check(out, args.graph.file())?;
     }
@@ -91,7 +96,7 @@ pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
         adjacency = Adjacency::Csr(adjacency.into_graph()?);
     }
     let options = SolveOptions {
-        n_ranks: args.ranks,
+        n_ranks,
         path: args.path.path(),
         ..SolveOptions::default()
     };
@@ -102,7 +107,7 @@ pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
     args.report.answer(&Answer {
         nodes: adjacency.n_nodes(),
         edges: adjacency.n_edges(),
-        ranks: args.ranks,
+        ranks: n_ranks,
         path: format!("{}+{}", scores.path, storage_name(scores.storage)),
         policy: &policy.source,
         seconds: scores.seconds,

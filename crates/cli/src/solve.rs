@@ -15,7 +15,6 @@ use shardgraph_solver::{
     EmbeddingPath, ErrorKind, Select, Solution, SolveOptions, TrainedPolicy, solve, solve_as_rank,
 };
 
-use crate::device_choice::open_device;
 use crate::graph_argument::{GraphArgs, Origin};
 use crate::progress::Progress;
 use crate::report::ReportArgs;
@@ -165,7 +164,7 @@ fn run_as_rank(args: &SolveArgs, comm: &mut Comm, deadline: Deadline) -> anyhow:
 }
 
 fn load(args: &SolveArgs, report: &ReportArgs, is_writer: bool) -> anyhow::Result<Inputs> {
-    let device = open_device(args.device, report)?;
+    let device = args.world.device(args.device, report)?;
     if let Some(out) = args.out.as_ref().filter(|_| is_writer) {
         output_file::check(out, args.graph.file())?;
     }

@@ -5,23 +5,26 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use shardgraph_collectives::Deadline;
+use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_device::{Device, DeviceKind, Timer};
-use shardgraph_solver::train::{Preset, RunOptions, StepReport, TrainConfig, TrainOutcome, train};
+use shardgraph_solver::train::{
+    Preset, RunOptions, StepReport, TrainConfig, TrainOutcome, train, train_as_rank,
+};
 
 use crate::config_file::ConfigFile;
 use crate::deadline;
-use crate::device_choice::open_device;
 use crate::exit::BadInput;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
-use crate::world;
+use crate::world::{World, WorldArgs, settle};
 
 const EXAMPLE: &str = "\
 Examples:
   shardgraph train --problem mvc --steps 2000 --ranks 2 --seed 1 --out my-policy
   shardgraph train --config settings.toml --out my-policy
   shardgraph train --resume my-policy --steps 2000
+
+Under mpirun, srun or torchrun each process is a rank. The first alone reads and writes the folder.
 
 The folder gets policy.safetensors, for `shardgraph solve --policy`, with its settings in policy.json,
 metrics.jsonl with one line a step, and checkpoints. --config takes the names of the flags and all
@@ -37,9 +40,8 @@ pub(crate) struct TrainArgs {
     /// Steps to take; with --resume, to go to [default: 3000]
     #[arg(long, value_name = "N")]
     steps: Option<u64>,
-    /// Ranks that share each batch, as threads [default: 1]
-    #[arg(long, value_name = "P")]
-    ranks: Option<u32>,
+    #[command(flatten)]
+    world: WorldArgs,
     /// The one seed of the run [default: 1]
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
@@ -84,31 +86,86 @@ struct Answer<'a> {
     device: String,
     final_loss: Option<f32>,
     policy: String,
+    /// The training hash: equal for every number of ranks and every back end.
+    policy_hash: String,
     episodes: usize,
+}
+
+/// What a run starts from; every process reads it for itself.
+struct Inputs {
+    config: TrainConfig,
+    options: RunOptions,
 }
 
 /// Trains and prints the answer.
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let file = match &args.config {
-        Some(path) => ConfigFile::read(path)?,
-        None => ConfigFile::default(),
+        Some(path) => ConfigFile::read(path),
+        None => Ok(ConfigFile::default()),
     };
-    world::refuse_processes("train")?;
-    let kind = args.device.or(file.device).unwrap_or(DeviceKind::Host);
-    let device = open_device(kind, &args.report)?;
-    let config = config(args, &file)?;
-    let folder = folder(args, &file)?;
-    let options = RunOptions {
-        n_ranks: args.ranks.or(file.ranks).unwrap_or(1),
-        folder: Some(folder.to_owned()),
-        resume: args.resume.is_some(),
-        deadline: args.deadline.or(file.deadline).unwrap_or_default(),
-        device,
-    };
+    // The other processes are told of a file that cannot be read; without them it would be the first thing to fail.
+    let known = file.as_ref().ok();
+    let ranks = args.world.ranks.or(known.and_then(|file| file.ranks));
+    let deadline = args.deadline.or(known.and_then(|file| file.deadline));
+    let deadline = deadline.unwrap_or_default();
+    match args.world.open(ranks, deadline)? {
+        World::Threads(n_ranks) => {
+            let inputs = load(args, file, &args.report, n_ranks, deadline)?;
+            let timer = Timer::start(&Device::host());
+            let mut show = Show::new(&args.report, &inputs);
+            let outcome = train(&inputs.config, &inputs.options, &mut |report| {
+                show.step(report);
+            })?;
+            drop(show);
+            finish(args, &inputs, &outcome, timer.elapsed_s())
+        }
+        World::Process(mut comm) => run_as_rank(args, file, &mut comm, deadline),
+    }
+}
+
+/// As one of several processes. All end with the same exit code; the first alone prints.
+fn run_as_rank(
+    args: &TrainArgs,
+    file: Result<ConfigFile, BadInput>,
+    comm: &mut Comm,
+    deadline: Deadline,
+) -> anyhow::Result<()> {
+    let report = args.report.of_rank(comm.rank());
+    let inputs = load(args, file, &report, comm.size(), deadline);
+    let inputs = settle(comm, inputs, deadline)?;
     let timer = Timer::start(&Device::host());
-    let outcome = train_with_progress(args, &config, &options)?;
-    let answer = answer(&outcome, &options, folder, timer.elapsed_s());
-    args.report.answer(&answer)
+    let mut show = Show::new(&report, &inputs);
+    let outcome = train_as_rank(comm, &inputs.config, &inputs.options, &mut |report| {
+        show.step(report);
+    })?;
+    drop(show);
+    let finished = match comm.rank() {
+        0 => finish(args, &inputs, &outcome, timer.elapsed_s()),
+        _ => Ok(()),
+    };
+    settle(comm, finished, deadline)
+}
+
+fn load(
+    args: &TrainArgs,
+    file: Result<ConfigFile, BadInput>,
+    report: &ReportArgs,
+    n_ranks: u32,
+    deadline: Deadline,
+) -> anyhow::Result<Inputs> {
+    let file = file?;
+    let kind = args.device.or(file.device).unwrap_or(DeviceKind::Host);
+    let device = args.world.device(kind, report)?;
+    Ok(Inputs {
+        config: config(args, &file)?,
+        options: RunOptions {
+            n_ranks,
+            folder: Some(folder(args, &file)?.to_owned()),
+            resume: args.resume.is_some(),
+            deadline,
+            device,
+        },
+    })
 }
 
 /// The preset's settings, then the file's, then the flags'.
@@ -135,29 +192,33 @@ fn folder<'a>(args: &'a TrainArgs, file: &'a ConfigFile) -> Result<&'a Path, Bad
         .ok_or_else(missing)
 }
 
-fn train_with_progress(
-    args: &TrainArgs,
-    config: &TrainConfig,
-    options: &RunOptions,
-) -> Result<TrainOutcome, shardgraph_solver::Error> {
-    let mut progress = Progress::new(&args.report, config.steps);
-    train(config, options, &mut |report: &StepReport| {
-        progress.update(report.step, || match report.loss {
+/// Progress of a run.
+struct Show(Progress);
+
+impl Show {
+    fn new(report: &ReportArgs, inputs: &Inputs) -> Self {
+        Self(Progress::new(report, inputs.config.steps))
+    }
+
+    fn step(&mut self, report: &StepReport) {
+        self.0.update(report.step, || match report.loss {
             Some(loss) => format!("steps, loss {loss:.4}"),
             None => "steps, filling the memory".to_owned(),
         });
-    })
+    }
 }
 
-fn answer<'a>(
-    outcome: &'a TrainOutcome,
-    options: &RunOptions,
-    folder: &Path,
+fn finish(
+    args: &TrainArgs,
+    inputs: &Inputs,
+    outcome: &TrainOutcome,
     seconds: f64,
-) -> Answer<'a> {
-    let reports = &outcome.reports;
-    Answer {
-        problem: &outcome.policy.config.problem,
+) -> anyhow::Result<()> {
+    let Inputs { config: _, options } = inputs;
+    let (reports, policy) = (&outcome.reports, &outcome.policy);
+    let folder = options.folder.clone().unwrap_or_default();
+    args.report.answer(&Answer {
+        problem: &policy.config.problem,
         steps: reports.len(),
         seconds,
         seconds_per_step: seconds / reports.len().max(1) as f64,
@@ -165,8 +226,9 @@ fn answer<'a>(
         device: options.device.kind().to_string(),
         final_loss: reports.iter().rev().find_map(|report| report.loss),
         policy: folder.join("policy.safetensors").display().to_string(),
+        policy_hash: format!("{:016x}", policy.params_hash()),
         episodes: reports.iter().filter(|r| r.cover.is_some()).count(),
-    }
+    })
 }
 
 impl fmt::Display for Answer<'_> {
@@ -182,6 +244,7 @@ impl fmt::Display for Answer<'_> {
         writeln!(f, "seconds per step {:.9}", self.seconds_per_step)?;
         writeln!(f, "ranks {}", self.ranks)?;
         writeln!(f, "device {}", self.device)?;
-        writeln!(f, "policy {}", self.policy)
+        writeln!(f, "policy {}", self.policy)?;
+        writeln!(f, "policy hash {}", self.policy_hash)
     }
 }

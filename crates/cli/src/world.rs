@@ -5,8 +5,12 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use shardgraph_collectives::{Comm, CommError, CommErrorKind, Deadline, Launch, Op, mpi, tcp};
+use shardgraph_device::nccl::Library;
+use shardgraph_device::{Device, DeviceKind};
 
+use crate::device_choice::open_device;
 use crate::exit::{self, BadInput};
+use crate::report::ReportArgs;
 
 /// How ranks reach each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -19,6 +23,8 @@ pub(crate) enum CommChoice {
     Tcp,
     /// Ranks are processes that an MPI launcher started
     Mpi,
+    /// As auto, with a GPU for each rank, whose buffers go through NCCL
+    Nccl,
 }
 
 /// The flags that say which ranks there are.
@@ -33,6 +39,9 @@ pub(crate) struct WorldArgs {
     /// The MPI library of --comm mpi: one with the standard ABI, or what `cargo xtask mpi-shim` made [default: libmpi_abi.so.1]
     #[arg(long, value_name = "FILE")]
     mpi_library: Option<PathBuf>,
+    /// The NCCL library of --comm nccl [default: libnccl.so.2]
+    #[arg(long, value_name = "FILE")]
+    nccl_library: Option<PathBuf>,
 }
 
 /// The ranks of a command.
@@ -47,12 +56,12 @@ impl WorldArgs {
     /// Finds out which ranks there are, and joins the other processes. A number of ranks, from `--ranks` or a configuration file, means threads.
     pub(crate) fn open(&self, ranks: Option<u32>, deadline: Deadline) -> anyhow::Result<World> {
         let launch = match (self.comm, ranks) {
-            (CommChoice::Threads, _) | (CommChoice::Auto, Some(_)) => None,
+            (CommChoice::Threads, _) | (CommChoice::Auto | CommChoice::Nccl, Some(_)) => None,
             (CommChoice::Tcp | CommChoice::Mpi, Some(_)) => {
                 let text = "--ranks counts threads, but with --comm tcp or mpi each process is one rank: leave one of them out";
                 return Err(BadInput(text.to_owned()).into());
             }
-            (CommChoice::Auto | CommChoice::Tcp | CommChoice::Mpi, None) => Launch::from_env()?,
+            (_, None) => Launch::from_env()?,
         };
         match launch {
             Some(launch) if self.takes_mpi(&launch) => {
@@ -71,11 +80,30 @@ impl WorldArgs {
         }
     }
 
+    /// The device of this process' ranks: where they exchange through NCCL, a GPU of its own for each.
+    pub(crate) fn device(&self, kind: DeviceKind, report: &ReportArgs) -> anyhow::Result<Device> {
+        if self.comm != CommChoice::Nccl {
+            return Ok(open_device(kind, report)?);
+        }
+        if matches!(kind, DeviceKind::Host | DeviceKind::Auto) {
+            let text = "--comm nccl: NCCL works on the memory of GPUs: say --device cuda too";
+            return Err(BadInput(text.to_owned()).into());
+        }
+        let device = match (kind, self.ranks, Launch::from_env()?) {
+            (DeviceKind::Cuda(first), None, Some(launch)) => own_gpu(first, &launch)?,
+            _ => Device::open(kind)?, // threads count on from it
+        };
+        let library = Library::open(self.nccl_library.as_deref())?;
+        Ok(device.using_nccl(&library))
+    }
+
     /// MPI launchers start MPI, unless somebody says where to meet without it.
     fn takes_mpi(&self, launch: &Launch) -> bool {
         match self.comm {
             CommChoice::Mpi => true,
-            CommChoice::Auto => launch.meeting_point.is_none() && launch.size > 1,
+            CommChoice::Auto | CommChoice::Nccl => {
+                launch.meeting_point.is_none() && launch.size > 1
+            }
             CommChoice::Threads | CommChoice::Tcp => false,
         }
     }
@@ -92,6 +120,16 @@ impl WorldArgs {
             comm.size()
         ))
         .into())
+    }
+}
+
+/// The GPU of a process: as many behind the first one as there are ranks before this one on the host. Where a launcher shows each
+/// process a GPU of its own, they all have the same number.
+fn own_gpu(first: u32, launch: &Launch) -> Result<Device, shardgraph_device::Error> {
+    let own = first.saturating_add(launch.local_rank.unwrap_or(0));
+    match Device::open(DeviceKind::Cuda(own)) {
+        Err(error) if error.is_missing_device() => Device::open(DeviceKind::Cuda(first)),
+        found => found,
     }
 }
 

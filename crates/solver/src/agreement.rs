@@ -59,6 +59,20 @@ pub(crate) fn check_same(
     Ok(())
 }
 
+/// Does this rank's part of a job. Where it fails for a reason of its own, the others end too, with that reason, instead of waiting.
+pub(crate) fn or_tell<R>(
+    comm: &mut Comm,
+    part: impl FnOnce(&mut Comm) -> Result<R, Error>,
+) -> Result<R, Error> {
+    let result = part(comm);
+    if let Err(error) = &result
+        && error.comm_error().is_none()
+    {
+        comm.abort(&error.reason());
+    }
+    result
+}
+
 /// The graph, whatever its form.
 pub(crate) fn graph_fingerprint(adjacency: &Adjacency) -> u64 {
     let sizes = [u64::from(adjacency.n_nodes()), adjacency.n_edges()];
@@ -98,4 +112,72 @@ pub(crate) fn options_fingerprint(options: &SolveOptions) -> u64 {
         device.kind()
     );
     Fingerprint::new().text(&text).value()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Fault;
+    use shardgraph_collectives::{CommErrorKind, threads};
+
+    fn meet(comm: &mut Comm) -> Result<(), Error> {
+        Ok(comm.run(Op::Barrier, Deadline::default())?)
+    }
+
+    /// A rank that fails for a reason of its own: the others wait no longer, know the reason, and have the same fault.
+    #[test]
+    fn the_others_are_told_why_a_rank_stops() {
+        for (error, fault) in [
+            (Error::input("no such file"), Fault::Input),
+            (Error::no_answer("it diverged"), Fault::NoAnswer),
+            (Error::internal("1 is 2"), Fault::NoAnswer),
+        ] {
+            let (text, error) = (error.to_string(), std::sync::Mutex::new(Some(error)));
+            let results = threads::run(3, |mut comm| {
+                or_tell(&mut comm, |comm| match comm.rank() {
+                    1 => Err(error.lock().unwrap().take().unwrap()),
+                    _ => meet(comm),
+                })
+                .unwrap_err()
+            });
+            for (rank, told) in results.into_iter().map(Result::unwrap).enumerate() {
+                assert!(told.to_string().contains(&text), "{told}");
+                assert_eq!(told.fault(), fault, "rank {rank}: {told}");
+                let by = told.comm_error().map(|error| match error.kind() {
+                    CommErrorKind::Aborted { by, .. } => *by,
+                    kind => panic!("{kind:?}"),
+                });
+                assert_eq!(by, (rank != 1).then_some(Some(1)));
+            }
+        }
+    }
+
+    /// What a rank has lost is no reason of its own.
+    #[test]
+    fn a_lost_rank_stays_a_lost_rank() {
+        let results = threads::run(3, |mut comm| match comm.rank() {
+            1 => Ok(()),
+            _ => or_tell(&mut comm, meet),
+        });
+        for result in [0, 2].map(|rank| results[rank].as_ref().unwrap()) {
+            let error = result.as_ref().unwrap_err();
+            assert_eq!(error.fault(), Fault::LostRank, "{error}");
+            assert!(error.to_string().contains("rank 1 was lost"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_first_difference_is_named_on_all_ranks() {
+        let results = threads::run(4, |mut comm| {
+            let facts = [("graph", 7), ("policy", u64::from(comm.rank() / 2))];
+            check_same(&mut comm, &facts, Deadline::default())
+        });
+        for result in results {
+            let error = result.unwrap().unwrap_err().to_string();
+            assert!(
+                error.starts_with("rank 2 has another policy than rank 0"),
+                "{error}"
+            );
+        }
+    }
 }

@@ -47,15 +47,30 @@ impl Error {
         &self.kind
     }
 
-    /// Whether a rank was lost or did not answer in time, and not a mistake of this program.
-    pub fn is_lost_rank(&self) -> bool {
-        let is_own = |kind: &CommErrorKind| {
-            matches!(
-                kind,
-                CommErrorKind::Argument { .. } | CommErrorKind::Panicked { .. }
-            )
-        };
-        self.comm_error().is_some_and(|error| !is_own(error.kind()))
+    /// What kind of failure this is, for who must tell it apart from others: a program that sets an exit code.
+    ///
+    /// Where another rank has ended the job for a reason of its own, it is the fault that this rank had.
+    pub fn fault(&self) -> Fault {
+        if let Some(error) = self.comm_error() {
+            return match error.kind() {
+                CommErrorKind::Argument { .. } | CommErrorKind::Panicked { .. } => Fault::NoAnswer,
+                CommErrorKind::Aborted { why, .. } => Fault::told(why).unwrap_or(Fault::LostRank),
+                _ => Fault::LostRank,
+            };
+        }
+        match &self.kind {
+            ErrorKind::Input(_) | ErrorKind::Io { .. } | ErrorKind::Graph(_) => Fault::Input,
+            ErrorKind::Device(error) => Fault::of_device(error),
+            ErrorKind::Model(error) => error
+                .device_error()
+                .map_or(Fault::NoAnswer, Fault::of_device),
+            _ => Fault::NoAnswer,
+        }
+    }
+
+    /// What the other ranks are told when this rank cannot go on: the fault in a word or two, and the message.
+    pub(crate) fn reason(&self) -> String {
+        format!("{}: {self}", self.fault().words())
     }
 
     /// The failed collective operation, where that is the cause.
@@ -82,6 +97,53 @@ impl Error {
     pub(crate) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_path_buf();
         move |source| ErrorKind::Io { path, source }.into()
+    }
+}
+
+/// What kind of failure an [`Error`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// A setting or a file that cannot be right, or that could not be read or written.
+    Input,
+    /// A device that is missing.
+    MissingDevice,
+    /// A rank was lost or did not answer in time.
+    LostRank,
+    /// No answer came out, or one that failed its check.
+    NoAnswer,
+}
+
+impl Fault {
+    /// The fault of a device's error.
+    pub fn of_device(error: &shardgraph_device::Error) -> Fault {
+        use shardgraph_device::ErrorKind;
+        match error.kind() {
+            ErrorKind::Unavailable { .. } => Fault::MissingDevice,
+            ErrorKind::Collective { .. } => Fault::LostRank,
+            ErrorKind::UnknownDevice(_) | ErrorKind::Unsupported { .. } => Fault::Input,
+            _ => Fault::NoAnswer,
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Fault::Input => "input or output",
+            Fault::MissingDevice => "missing device",
+            Fault::LostRank => "lost rank",
+            Fault::NoAnswer => "no answer",
+        }
+    }
+
+    /// The fault that another rank told in an [`Error::reason`].
+    fn told(why: &str) -> Option<Fault> {
+        let faults = [
+            Fault::Input,
+            Fault::MissingDevice,
+            Fault::LostRank,
+            Fault::NoAnswer,
+        ];
+        let (words, _) = why.split_once(": ")?;
+        faults.into_iter().find(|fault| fault.words() == words)
     }
 }
 

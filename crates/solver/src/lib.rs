@@ -13,6 +13,7 @@
 
 mod agreement;
 mod error;
+mod fnv;
 mod inference;
 mod on_device;
 mod policy;
@@ -24,7 +25,7 @@ pub mod train;
 #[cfg(test)]
 mod tests;
 
-pub use error::{Error, ErrorKind};
+pub use error::{Error, ErrorKind, Fault};
 pub use policy::{AdjacencyScale, PolicyConfig, TrainedPolicy};
 pub use select::Select;
 pub use shardgraph_layers::Path as EmbeddingPath;

@@ -11,6 +11,7 @@ use shardgraph_layers::autodiff::Params;
 use shardgraph_layers::{Policy, PolicyShape};
 
 use crate::Error;
+use crate::fnv::fnv1a64;
 
 /// The header key that holds the configuration.
 const HEADER_KEY: &str = "shardgraph.policy";
@@ -223,6 +224,14 @@ impl TrainedPolicy {
             params,
             source,
         })
+    }
+
+    /// A hash of the weights' bits: equal runs end with equal hashes, whatever their number of ranks and back end.
+    ///
+    /// It is the 64-bit FNV-1a hash of the weights `theta1` to `theta7` as little-endian bytes, one after the other.
+    pub fn params_hash(&self) -> u64 {
+        let values = self.params.flat().iter();
+        fnv1a64(values.flat_map(|x| x.to_le_bytes()))
     }
 
     /// Writes the policy as one file, atomically.

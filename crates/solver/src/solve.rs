@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex};
 
 use shardgraph_collectives::{Comm, CommError, Deadline, Op, threads};
 use shardgraph_device::{Device, DeviceKind, Timer};
-use shardgraph_layers::autodiff::RowShard;
+use shardgraph_layers::autodiff::{RowShard, leave_group, rank_device};
 use shardgraph_layers::{Path, ScoreTable, choose_path};
 use shardgraph_shard::{Adjacency, BitShard, CsrShard, Partition, Storage};
 
 use crate::agreement::{
-    Fingerprint, check_same, graph_fingerprint, options_fingerprint, policy_fingerprint,
+    Fingerprint, check_same, graph_fingerprint, options_fingerprint, or_tell, policy_fingerprint,
 };
 use crate::error::ErrorKind;
 use crate::inference::{Episode, ModelScorer, Rules, Scorer, run_episode};
@@ -186,7 +186,7 @@ pub fn solve_as_rank(
             progress(n_candidates, n_cover);
         }
     };
-    let episode = job.run_rank(comm, shard.as_ref(), &mut report)?;
+    let episode = or_tell(comm, |comm| job.run_rank(comm, shard.as_ref(), &mut report))?;
     let cover = Fingerprint::new().words(episode.cover.iter().map(|&node| u64::from(node)));
     check_same(comm, &[("cover", cover.value())], options.deadline).map_err(|error| match error
         .kind()
@@ -364,7 +364,7 @@ impl<'a> Job<'a> {
         };
         let results = threads::run(self.options.n_ranks, |mut comm| {
             let shard = shards.as_ref().map(|shards| &shards[comm.rank() as usize]);
-            f(&mut comm, shard)
+            or_tell(&mut comm, |comm| f(comm, shard))
         });
         collect_ranks(results)
     }
@@ -373,8 +373,7 @@ impl<'a> Job<'a> {
     fn own_bits(&self, rank: u32) -> Option<BitShard> {
         match self.adjacency {
             Adjacency::Bits(bits) if self.options.n_ranks > 1 => {
-                let mut shards = bits.split(&self.partition);
-                Some(shards.swap_remove(rank as usize))
+                Some(bits.part(&self.partition, rank))
             }
             _ => None,
         }
@@ -403,7 +402,7 @@ impl<'a> Job<'a> {
     fn score_rank(&self, comm: &mut Comm, shard: Option<&BitShard>) -> Result<Scores, Error> {
         let rank = comm.rank();
         let cut = self.cut(rank, shard);
-        let scorer = self.scorer(rank, shard)?;
+        let scorer = self.scorer(comm, shard)?;
         if matches!(scorer, Scorer::Table(_)) && !self.is_on_host() {
             return Err(Error::input(
                 "scores in closed form are computed on the host: use --device host, or --path free-first-layer",
@@ -426,6 +425,7 @@ impl<'a> Job<'a> {
             }),
             Scorer::Model(model) => {
                 let all = model.scores(&*residual, scale, &mut ranks)?;
+                leave_group(&model.device, ranks.deadline)?;
                 residual.for_each_own(&mut |node, _, _| {
                     let row = (node - own.start) as usize;
                     values[row] = all[row];
@@ -455,7 +455,7 @@ impl<'a> Job<'a> {
             n_nodes: self.adjacency.n_nodes(),
             progress,
         };
-        let mut scorer = self.scorer(rank, shard)?;
+        let mut scorer = self.scorer(comm, shard)?;
         if let (Scorer::Table(table), false) = (&scorer, self.is_on_host()) {
             let scale = self.policy.config.adjacency_scale;
             return run_on_device(&self.options.device, self.adjacency, table, scale, rules);
@@ -465,10 +465,15 @@ impl<'a> Job<'a> {
             deadline: self.options.deadline,
         };
         let mut residual = self.residual(self.cut(rank, shard), &mut ranks)?;
-        run_episode(&mut *residual, self.policy, &mut scorer, rules, &mut ranks)
+        let episode = run_episode(&mut *residual, self.policy, &mut scorer, rules, &mut ranks)?;
+        if let Scorer::Model(model) = &scorer {
+            leave_group(&model.device, ranks.deadline)?;
+        }
+        Ok(episode)
     }
 
-    fn scorer(&self, rank: u32, shard: Option<&BitShard>) -> Result<Scorer<'_>, Error> {
+    fn scorer(&self, comm: &mut Comm, shard: Option<&BitShard>) -> Result<Scorer<'_>, Error> {
+        let rank = comm.rank();
         if let Some(table) = self.table() {
             return Ok(Scorer::Table(table));
         }
@@ -479,7 +484,7 @@ impl<'a> Job<'a> {
             }
             Adjacency::Bits(bits) => RowShard::Bits(Arc::new(shard.unwrap_or(bits).clone())),
         };
-        let device = self.options.device.new_stream()?;
+        let device = rank_device(&self.options.device, comm, self.options.deadline)?;
         Ok(Scorer::Model(ModelScorer {
             policy: self.policy,
             path: self.path,

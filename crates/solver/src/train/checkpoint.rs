@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use safetensors::SafeTensors;
@@ -14,6 +15,7 @@ use shardgraph_replay::EpisodeMemory;
 use super::TrainConfig;
 use super::trainer::Trainer;
 use crate::Error;
+use crate::fnv::fnv1a64;
 
 const SCHEMA_VERSION: u32 = 1;
 const STATE: &str = "state.safetensors";
@@ -45,7 +47,7 @@ fn host() -> String {
 }
 
 /// What decides the last bits of a result: `host`, `emulated` or `cuda`, whichever GPU it is.
-fn kind_of(device: &Device) -> String {
+pub(super) fn kind_of(device: &Device) -> String {
     match device.kind() {
         DeviceKind::Cuda(_) => "cuda".to_string(),
         kind => kind.to_string(),
@@ -128,7 +130,7 @@ pub(super) fn write(folder: &Path, trainer: &Trainer) -> Result<(), Error> {
         let entry = Entry {
             file: file.to_string(),
             bytes: bytes.len() as u64,
-            fnv1a64: format!("{:016x}", fnv1a64(bytes)),
+            fnv1a64: format!("{:016x}", fnv1a64(bytes.iter().copied())),
         };
         manifest += &serde_json::to_string(&entry).map_err(no_json)?;
         manifest.push('\n');
@@ -142,9 +144,9 @@ pub(super) fn write(folder: &Path, trainer: &Trainer) -> Result<(), Error> {
 }
 
 /// The newest complete checkpoint of a folder, if there is one.
-pub(super) fn newest(folder: &Path) -> Result<Option<PathBuf>, Error> {
-    let complete = |path: &PathBuf| verified(path).is_ok();
-    Ok(listed(folder)?.into_iter().rev().find(complete))
+pub(super) fn newest(folder: &Path) -> Result<Option<Checkpoint>, Error> {
+    let paths = listed(folder)?.into_iter().rev();
+    Ok(paths.map(|path| verified(&path)).find_map(Result::ok))
 }
 
 /// Folders with a checkpoint's name, by falling age, complete or not. Anything else in the folder is not ours.
@@ -173,13 +175,21 @@ fn remove_old(folder: &Path, written: &Path) -> Result<(), Error> {
         others.partition(|path| path.join(MANIFEST).is_file());
     let n_old = complete.len().saturating_sub(KEPT - 1);
     for path in incomplete.iter().chain(&complete[..n_old]) {
-        fs::remove_dir_all(path).map_err(Error::io(path))?;
+        remove(path).map_err(Error::io(path))?;
     }
     Ok(())
 }
 
+/// The MANIFEST goes first: a kill in between leaves no checkpoint that promises files which are gone.
+fn remove(checkpoint: &Path) -> io::Result<()> {
+    match fs::remove_file(checkpoint.join(MANIFEST)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => fs::remove_dir_all(checkpoint),
+    }
+}
+
 /// The files of a checkpoint, checked against its MANIFEST.
-fn verified(checkpoint: &Path) -> Result<BTreeMap<String, Vec<u8>>, Error> {
+fn verified(checkpoint: &Path) -> Result<Checkpoint, Error> {
     let path = checkpoint.join(MANIFEST);
     let manifest = fs::read_to_string(&path).map_err(Error::io(&path))?;
     let mut files = BTreeMap::new();
@@ -188,7 +198,7 @@ fn verified(checkpoint: &Path) -> Result<BTreeMap<String, Vec<u8>>, Error> {
             .map_err(|e| Error::input(format!("{}: {e}", path.display())))?;
         let file = checkpoint.join(&entry.file);
         let bytes = fs::read(&file).map_err(Error::io(&file))?;
-        let hash = format!("{:016x}", fnv1a64(&bytes));
+        let hash = format!("{:016x}", fnv1a64(bytes.iter().copied()));
         if bytes.len() as u64 != entry.bytes || hash != entry.fnv1a64 {
             return Err(Error::input(format!(
                 "{}: the file is damaged: its MANIFEST says {} bytes with hash {}",
@@ -199,42 +209,90 @@ fn verified(checkpoint: &Path) -> Result<BTreeMap<String, Vec<u8>>, Error> {
         }
         files.insert(entry.file, bytes);
     }
-    if let Some(missing) = [STATE, RUN].iter().find(|file| !files.contains_key(**file)) {
-        return Err(Error::input(format!(
-            "{}: the MANIFEST names no {missing}",
-            checkpoint.display()
-        )));
-    }
-    Ok(files)
+    let mut file = |name| {
+        let missing = || {
+            Error::input(format!(
+                "{}: the MANIFEST names no {name}",
+                checkpoint.display()
+            ))
+        };
+        files.remove(name).ok_or_else(missing)
+    };
+    Ok(Checkpoint {
+        state: file(STATE)?,
+        run: file(RUN)?,
+        origin: checkpoint.display().to_string(),
+    })
 }
 
-/// Rebuilds the run of a checkpoint; `steps` is the number of steps to go to now.
-pub(super) fn read(checkpoint: &Path, steps: u64, device: &Device) -> Result<Trainer, Error> {
-    let wrong = |why: String| Error::input(format!("{}: {why}", checkpoint.display()));
-    let files = verified(checkpoint)?;
-    let run: Run = serde_json::from_slice(&files[RUN]).map_err(|e| wrong(format!("{RUN}: {e}")))?;
-    run.check(steps, device).map_err(wrong)?;
-    let mut config = run.config;
-    config.steps = steps;
-    let mut trainer = Trainer::new(config)?;
-    if let Some(changed) = trainer
-        .inputs()
-        .iter()
-        .find(|input| !run.inputs.contains(input))
-    {
-        return Err(wrong(format!(
-            "`{}` is not the graph that the run was started with: put that graph back, or start a new run",
-            changed.source
-        )));
+/// A complete checkpoint in memory, so that it can go to ranks that do not see its folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Checkpoint {
+    /// Its folder, for messages.
+    origin: String,
+    /// The file `run.json`.
+    run: Vec<u8>,
+    /// The file `state.safetensors`.
+    state: Vec<u8>,
+}
+
+impl Checkpoint {
+    /// Rebuilds the run; `steps` is the number of steps to go to now.
+    pub(super) fn trainer(&self, steps: u64, device: &Device) -> Result<Trainer, Error> {
+        let wrong = |why: String| Error::input(format!("{}: {why}", self.origin));
+        let run: Run =
+            serde_json::from_slice(&self.run).map_err(|e| wrong(format!("{RUN}: {e}")))?;
+        run.check(steps, device).map_err(wrong)?;
+        let mut config = run.config;
+        config.steps = steps;
+        let mut trainer = Trainer::new(config)?;
+        if let Some(changed) = trainer
+            .inputs()
+            .iter()
+            .find(|input| !run.inputs.contains(input))
+        {
+            return Err(wrong(format!(
+                "`{}` is not the graph that the run was started with: put that graph back, or start a new run",
+                changed.source
+            )));
+        }
+        trainer.step = run.step;
+        trainer.n_episodes = run.n_episodes;
+        trainer.adam.n_steps = run.adam_steps;
+        restore_tensors(&mut trainer, &self.state).map_err(wrong)?;
+        if let Some(episode) = run.episode {
+            trainer.restore_episode(episode.graph_id, &episode.picks)?;
+        }
+        Ok(trainer)
     }
-    trainer.step = run.step;
-    trainer.n_episodes = run.n_episodes;
-    trainer.adam.n_steps = run.adam_steps;
-    restore_tensors(&mut trainer, &files[STATE]).map_err(wrong)?;
-    if let Some(episode) = run.episode {
-        trainer.restore_episode(episode.graph_id, &episode.picks)?;
+
+    /// As bytes for another rank: each part after its length.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for part in [self.origin.as_bytes(), &self.run, &self.state] {
+            bytes.extend((part.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(part);
+        }
+        bytes
     }
-    Ok(trainer)
+
+    /// Of the bytes that [`Checkpoint::to_bytes`] made.
+    pub(super) fn from_bytes(mut bytes: &[u8]) -> Result<Self, Error> {
+        let mut part = || -> Option<Vec<u8>> {
+            let (n_bytes, rest) = bytes.split_first_chunk()?;
+            let n_bytes = usize::try_from(u64::from_le_bytes(*n_bytes)).ok()?;
+            let (part, rest) = rest.split_at_checked(n_bytes)?;
+            bytes = rest;
+            Some(part.to_vec())
+        };
+        let torn = || Error::internal("a checkpoint arrived incomplete");
+        let origin = part().ok_or_else(torn)?;
+        Ok(Self {
+            origin: String::from_utf8_lossy(&origin).into_owned(),
+            run: part().ok_or_else(torn)?,
+            state: part().ok_or_else(torn)?,
+        })
+    }
 }
 
 fn restore_tensors(trainer: &mut Trainer, bytes: &[u8]) -> Result<(), String> {
@@ -304,20 +362,9 @@ fn no_json(error: serde_json::Error) -> Error {
 /// What a graph holds, as one number; weights are not read in training.
 pub(super) fn hash_graph(source: &str, graph: &Graph) -> InputHash {
     let words = graph.offsets().iter().flat_map(|x| x.to_le_bytes());
-    let hash = fnv1a64_of(words.chain(graph.columns().iter().flat_map(|x| x.to_le_bytes())));
+    let hash = fnv1a64(words.chain(graph.columns().iter().flat_map(|x| x.to_le_bytes())));
     InputHash {
         source: source.to_string(),
         fnv1a64: format!("{hash:016x}"),
     }
-}
-
-fn fnv1a64(bytes: &[u8]) -> u64 {
-    fnv1a64_of(bytes.iter().copied())
-}
-
-/// Finds damage, not malice. Source: Fowler, Noll and Vo, the 64-bit FNV-1a parameters.
-fn fnv1a64_of(bytes: impl Iterator<Item = u8>) -> u64 {
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }

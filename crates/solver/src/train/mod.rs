@@ -1,14 +1,15 @@
 //! Parallel training of a policy by deep Q-learning (OpenGraphGym-MG, algorithm 5).
 //!
-//! [`train`] runs the same program on every rank: all ranks draw the same random numbers, keep the same replay memory and
-//! take the same optimiser steps, while the rows of every batch are shared out and summed exactly; so the parameters have
-//! the same bits for any number of ranks. A checkpoint holds everything that a run needs to go on as if it had
-//! never stopped.
+//! [`train`] runs the same program on every rank, as threads, and [`train_as_rank`] as one of several processes: all ranks
+//! draw the same random numbers, keep the same replay memory and take the same optimiser steps, while the rows of every
+//! batch are shared out and summed exactly; so the parameters have the same bits for any number of ranks. A checkpoint
+//! holds everything that a run needs to go on as if it had never stopped.
 
 mod batch;
 mod checkpoint;
 mod config;
 mod dataset;
+mod folder;
 mod run;
 mod trainer;
 
@@ -16,4 +17,4 @@ mod trainer;
 mod tests;
 
 pub use config::{Preset, TargetRule, TrainConfig};
-pub use run::{RunOptions, StepReport, TrainOutcome, train};
+pub use run::{RunOptions, StepReport, TrainOutcome, train, train_as_rank};

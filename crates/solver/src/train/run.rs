@@ -1,23 +1,22 @@
 //! A training run from its start or its last checkpoint to its policy file.
 
-use std::fs;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
-use shardgraph_collectives::{Comm, Deadline, threads};
+use shardgraph_collectives::{Comm, Deadline, Op, threads};
 use shardgraph_device::Device;
-use shardgraph_graph::write_atomic;
+use shardgraph_layers::autodiff::{leave_group, rank_device};
 
-use super::checkpoint;
+use super::checkpoint::{self, Checkpoint};
+use super::folder::{Held, RunFolder};
 use super::trainer::Trainer;
 use super::{Preset, TrainConfig};
+use crate::agreement::{Fingerprint, check_same, or_tell};
+use crate::error::ErrorKind;
 use crate::residual::Ranks;
 use crate::solve::{check_ranks, collect_ranks};
 use crate::{Error, TrainedPolicy};
-
-const METRICS: &str = "metrics.jsonl";
 
 /// How and where a run is carried out; nothing here but the kind of device changes a bit of what it computes.
 #[derive(Debug, Clone)]
@@ -69,14 +68,6 @@ pub struct TrainOutcome {
     pub reports: Vec<StepReport>,
 }
 
-/// What `policy.json` says of the run that made a policy.
-#[derive(Serialize)]
-struct Provenance<'a> {
-    policy: &'a crate::PolicyConfig,
-    train: &'a TrainConfig,
-    steps: u64,
-}
-
 /// Trains a policy.
 ///
 /// With a folder, writes `metrics.jsonl` (a [`StepReport`] a line), a checkpoint every
@@ -105,150 +96,204 @@ pub fn train(
 ) -> Result<TrainOutcome, Error> {
     check_ranks(options.n_ranks)?;
     config.check()?;
-    let (trainer, _lock) = match options.resume {
-        true => resume(config, options)?,
-        false => begin(config, options)?,
-    };
-    let metrics = open_metrics(options, trainer.step)?;
     if options.n_ranks == 1 {
-        return run_rank(trainer, Comm::solo(), options, metrics, progress);
+        return train_as_rank(&mut Comm::solo(), config, options, progress);
     }
-    let (metrics, progress) = (Mutex::new(Some(metrics)), Mutex::new(progress));
-    let results = threads::run(options.n_ranks, |comm| {
-        let metrics = match comm.rank() {
-            0 => metrics
-                .lock()
-                .ok()
-                .and_then(|mut file| file.take())
-                .flatten(),
-            _ => None,
-        };
-        let options = RunOptions {
-            folder: options.folder.clone().filter(|_| comm.rank() == 0),
-            ..options.clone()
-        };
+    // One trainer for all: its graphs are in memory once.
+    let begun = begin(&mut Comm::solo(), config, options)?;
+    let (trainer, folder) = (begun.trainer, Mutex::new(begun.folder));
+    let progress = Mutex::new(progress);
+    let results = threads::run(options.n_ranks, |mut comm| {
         let is_first = comm.rank() == 0;
-        run_rank(trainer.clone(), comm, &options, metrics, &mut |report| {
+        let folder = folder.lock().ok().filter(|_| is_first);
+        let begun = Begun {
+            trainer: trainer.clone(),
+            folder: folder.and_then(|mut folder| folder.take()),
+        };
+        begun.run(&mut comm, options, &mut |report| {
             if is_first && let Ok(mut progress) = progress.lock() {
                 progress(report);
             }
         })
     });
-    same_outcome(collect_ranks(results)?)
+    Ok(collect_ranks(results)?.swap_remove(0))
 }
 
-/// The outcome of rank 0, once all ranks' parameters have the same bits.
-fn same_outcome(mut outcomes: Vec<TrainOutcome>) -> Result<TrainOutcome, Error> {
-    let first = outcomes.swap_remove(0);
-    let flat = |outcome: &TrainOutcome| -> Vec<u32> {
-        let values = outcome.policy.params.flat();
-        values.iter().map(|x| x.to_bits()).collect()
-    };
-    if outcomes.iter().any(|other| flat(other) != flat(&first)) {
-        return Err(Error::internal("the ranks trained different parameters"));
-    }
-    Ok(first)
-}
-
-/// A run from its first step, with its folder held. Nothing is made for settings that cannot be right.
-fn begin(config: &TrainConfig, options: &RunOptions) -> Result<(Trainer, Option<fs::File>), Error> {
-    let trainer = Trainer::new(config.clone())?;
-    let Some(folder) = &options.folder else {
-        return Ok((trainer, None));
-    };
-    fs::create_dir_all(folder).map_err(Error::io(folder))?;
-    let lock = lock(folder)?;
-    if checkpoint::newest(folder)?.is_some() {
-        return Err(Error::input(format!(
-            "{}: the folder has a run already: resume it, or choose another folder",
-            folder.display()
-        )));
-    }
-    Ok((trainer, lock))
-}
-
-/// A run from its folder's newest checkpoint, with the folder held.
-fn resume(
+/// As [`train`], as one rank of a world of processes: all call it with the same arguments, and all get the same policy.
+///
+/// The number of ranks is that of `comm`, not that of `options`. Rank 0 alone touches the folder, which the others only name; to resume, it sends
+/// them its checkpoint. Graph files are read by every process. `progress` is called on rank 0.
+///
+/// # Errors
+/// As [`train`]. [`ErrorKind::Input`] on all ranks where one has another version of the program, settings, device, folder or graph files than
+/// rank 0. Where a rank cannot go on for a reason of its own, the others get that reason at once.
+/// # Determinism
+/// As [`train`]: the files of the run are those of one process, byte for byte.
+///
+/// ```
+/// use shardgraph_collectives::tcp;
+/// use shardgraph_solver::train::{RunOptions, TrainConfig, train, train_as_rank};
+///
+/// let config = TrainConfig { steps: 20, batch_size: 4, ..TrainConfig::default() };
+/// let options = RunOptions::default();
+/// let alone = train(&config, &options, &mut |_| ())?.policy.params_hash();
+/// for outcome in tcp::run(2, |mut comm| train_as_rank(&mut comm, &config, &options, &mut |_| ())) {
+///     assert_eq!(outcome.unwrap()?.policy.params_hash(), alone);
+/// }
+/// # Ok::<(), shardgraph_solver::Error>(())
+/// ```
+pub fn train_as_rank(
+    comm: &mut Comm,
     config: &TrainConfig,
     options: &RunOptions,
-) -> Result<(Trainer, Option<fs::File>), Error> {
-    let Some(folder) = &options.folder else {
-        return Err(Error::input("to resume, name the run's folder"));
-    };
-    let none = || {
-        Error::input(format!(
-            "{}: there is no complete checkpoint to resume from",
-            folder.display()
-        ))
-    };
-    if !folder.is_dir() {
-        return Err(none());
-    }
-    let lock = lock(folder)?;
-    let newest = checkpoint::newest(folder)?.ok_or_else(none)?;
-    Ok((
-        checkpoint::read(&newest, config.steps, &options.device)?,
-        lock,
-    ))
-}
-
-/// Holds a run's folder against other processes, as long as the file that is given back is open.
-///
-/// The folder itself carries the lock, which systems other than Unix do not have: there nothing is held.
-fn lock(folder: &Path) -> Result<Option<fs::File>, Error> {
-    if !cfg!(unix) {
-        return Ok(None);
-    }
-    let file = fs::File::open(folder).map_err(Error::io(folder))?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(fs::TryLockError::WouldBlock) => Err(Error::input(format!(
-            "{}: another process trains in this folder: wait for it, or choose another folder",
-            folder.display()
-        ))),
-        Err(fs::TryLockError::Error(error)) => Err(Error::io(folder)(error)),
-    }
-}
-
-/// Opens the metrics for appending, cut back to the lines up to `step`.
-fn open_metrics(options: &RunOptions, step: u64) -> Result<Option<fs::File>, Error> {
-    let Some(folder) = &options.folder else {
-        return Ok(None);
-    };
-    let path = folder.join(METRICS);
-    let kept = match fs::read(&path) {
-        Ok(bytes) => lines_up_to(&bytes, step),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        Err(error) => return Err(Error::io(&path)(error)),
-    };
-    write_atomic(&path, |out| out.write_all(&kept)).map_err(Error::io(&path))?;
-    let file = fs::OpenOptions::new().append(true).open(&path);
-    Ok(Some(file.map_err(Error::io(&path))?))
-}
-
-/// A kill can leave lines of steps behind the checkpoint, and a torn last one.
-fn lines_up_to(bytes: &[u8], step: u64) -> Vec<u8> {
-    let mut kept = Vec::new();
-    for line in bytes.split_inclusive(|&byte| byte == b'\n') {
-        let report: Option<StepReport> = serde_json::from_slice(line).ok();
-        if line.ends_with(b"\n") && report.is_some_and(|report| report.step <= step) {
-            kept.extend_from_slice(line);
-        }
-    }
-    kept
-}
-
-/// What one rank does. Ranks without a folder write nothing.
-fn run_rank(
-    mut trainer: Trainer,
-    mut comm: Comm,
-    options: &RunOptions,
-    mut metrics: Option<fs::File>,
     progress: &mut dyn FnMut(&StepReport),
 ) -> Result<TrainOutcome, Error> {
-    trainer.compute_on(options.device.new_stream()?);
+    check_same(comm, &facts(config, options), options.deadline)?;
+    config.check()?;
+    let begun = begin(comm, config, options)?;
+    let is_first = comm.rank() == 0;
+    let outcome = begun.run(comm, options, &mut |report| {
+        if is_first {
+            progress(report);
+        }
+    })?;
+    // Nobody reports a policy that rank 0 could not write.
+    comm.run(Op::Barrier, options.deadline)?;
+    Ok(outcome)
+}
+
+/// All that decides what a run computes and where it goes, the graph files excepted; ranks may differ in how long they wait.
+fn facts(config: &TrainConfig, options: &RunOptions) -> [(&'static str, u64); 4] {
+    let RunOptions {
+        n_ranks: _,
+        folder,
+        resume,
+        deadline: _,
+        device,
+    } = options;
+    let hash = |text: String| Fingerprint::new().text(&text).value();
+    [
+        (
+            "version of the program",
+            hash(env!("CARGO_PKG_VERSION").to_owned()),
+        ),
+        ("set of training settings", hash(format!("{config:?}"))),
+        ("device", hash(checkpoint::kind_of(device))),
+        ("folder", hash(format!("{folder:?} {resume}"))),
+    ]
+}
+
+/// A run before its next step, on one rank.
+struct Begun {
+    trainer: Trainer,
+    /// Of rank 0, where the run has one.
+    folder: Option<RunFolder>,
+}
+
+/// Makes the same trainer on every rank, and takes the folder on rank 0. A new run makes no folder before all know that they can train.
+fn begin(comm: &mut Comm, config: &TrainConfig, options: &RunOptions) -> Result<Begun, Error> {
+    let (trainer, held) = or_tell(comm, |comm| match options.resume {
+        true => resumed(comm, config, options),
+        false => Ok((Trainer::new(config.clone())?, None)),
+    })?;
+    check_graphs(comm, &trainer, options.deadline)?;
+    let folder = options.folder.as_deref().filter(|_| comm.rank() == 0);
+    let folder = or_tell(comm, |_| match (held, folder) {
+        (Some(held), _) => held.open_metrics(trainer.step).map(Some),
+        (None, Some(folder)) => Held::of_new_run(folder)?
+            .open_metrics(trainer.step)
+            .map(Some),
+        (None, None) => Ok(None),
+    })?;
+    Ok(Begun { trainer, folder })
+}
+
+/// The run of the folder's newest checkpoint, and the folder on rank 0.
+fn resumed(
+    comm: &mut Comm,
+    config: &TrainConfig,
+    options: &RunOptions,
+) -> Result<(Trainer, Option<Held>), Error> {
+    let nowhere = || Error::input("to resume, name the run's folder");
+    let folder = options.folder.as_deref().ok_or_else(nowhere)?;
+    let (held, newest) = match comm.rank() {
+        0 => Held::of_old_run(folder).map(|(held, newest)| (Some(held), Some(newest)))?,
+        _ => (None, None),
+    };
+    let checkpoint = of_first_rank(comm, newest, options.deadline)?;
+    let trainer = checkpoint.trainer(config.steps, &options.device)?;
+    Ok((trainer, held))
+}
+
+/// Rank 0's checkpoint, on all ranks.
+fn of_first_rank(
+    comm: &mut Comm,
+    own: Option<Checkpoint>,
+    deadline: Deadline,
+) -> Result<Checkpoint, Error> {
+    let mut bytes = match own {
+        Some(own) if comm.size() == 1 => return Ok(own),
+        Some(own) => own.to_bytes(),
+        None => Vec::new(),
+    };
+    let mut n_bytes = [bytes.len() as u64];
+    let op = Op::Broadcast {
+        buf: (&mut n_bytes).into(),
+        root: 0,
+    };
+    comm.run(op, deadline)?;
+    let too_long = |_| Error::internal("a checkpoint longer than the memory");
+    bytes.resize(usize::try_from(n_bytes[0]).map_err(too_long)?, 0);
+    let op = Op::Broadcast {
+        buf: (&mut bytes).into(),
+        root: 0,
+    };
+    comm.run(op, deadline)?;
+    Checkpoint::from_bytes(&bytes)
+}
+
+fn check_graphs(comm: &mut Comm, trainer: &Trainer, deadline: Deadline) -> Result<(), Error> {
+    let inputs = format!("{:?}", trainer.inputs());
+    let hash = Fingerprint::new().text(&inputs).value();
+    check_same(comm, &[("set of graph files", hash)], deadline)
+}
+
+impl Begun {
+    /// What one rank does, to the last step; all end with the same parameters.
+    fn run(
+        self,
+        comm: &mut Comm,
+        options: &RunOptions,
+        progress: &mut dyn FnMut(&StepReport),
+    ) -> Result<TrainOutcome, Error> {
+        let Begun {
+            mut trainer,
+            mut folder,
+        } = self;
+        let reports = or_tell(comm, |comm| {
+            take_steps(&mut trainer, folder.as_mut(), comm, options, progress)
+        })?;
+        check_parameters(comm, &trainer, options.deadline)?;
+        if let Some(folder) = &folder {
+            or_tell(comm, |_| folder.finish(&trainer))?;
+        }
+        Ok(TrainOutcome {
+            policy: trainer.policy,
+            reports,
+        })
+    }
+}
+
+fn take_steps(
+    trainer: &mut Trainer,
+    mut folder: Option<&mut RunFolder>,
+    comm: &mut Comm,
+    options: &RunOptions,
+    progress: &mut dyn FnMut(&StepReport),
+) -> Result<Vec<StepReport>, Error> {
+    trainer.compute_on(rank_device(&options.device, comm, options.deadline)?);
     let mut ranks = Ranks {
-        comm: &mut comm,
+        comm,
         deadline: options.deadline,
     };
     let mut reports = Vec::new();
@@ -261,49 +306,28 @@ fn run_rank(
             epsilon,
             cover: stepped.finished_cover,
         };
-        if let Some(file) = &mut metrics {
-            append(file, &report, options)?;
+        if let Some(folder) = &mut folder {
+            folder.append(&report)?;
         }
         progress(&report);
         reports.push(report);
         let at_end = trainer.step == trainer.config.steps;
-        if let Some(folder) = &options.folder
+        if let Some(folder) = &mut folder
             && (at_end || trainer.step.is_multiple_of(trainer.config.checkpoint_steps))
         {
-            if let Some(file) = &metrics {
-                // A checkpoint promises the lines before it.
-                file.sync_data().map_err(Error::io(&folder.join(METRICS)))?;
-            }
-            checkpoint::write(folder, &trainer)?;
+            folder.checkpoint(trainer)?;
         }
     }
-    if let Some(folder) = &options.folder {
-        write_policy(folder, &trainer)?;
-    }
-    Ok(TrainOutcome {
-        policy: trainer.policy,
-        reports,
+    leave_group(trainer.device(), options.deadline)?;
+    Ok(reports)
+}
+
+fn check_parameters(comm: &mut Comm, trainer: &Trainer, deadline: Deadline) -> Result<(), Error> {
+    let hash = trainer.policy.params_hash();
+    check_same(comm, &[("set of parameters", hash)], deadline).map_err(|error| match error.kind() {
+        ErrorKind::Input(_) => Error::internal("the ranks trained different parameters"),
+        _ => error,
     })
-}
-
-fn append(file: &mut fs::File, report: &StepReport, options: &RunOptions) -> Result<(), Error> {
-    let mut line = serde_json::to_string(report)
-        .map_err(|e| Error::internal(format!("a report without JSON form: {e}")))?;
-    line.push('\n');
-    let folder = options.folder.clone().unwrap_or_default();
-    file.write_all(line.as_bytes())
-        .map_err(Error::io(&folder.join(METRICS)))
-}
-
-fn write_policy(folder: &Path, trainer: &Trainer) -> Result<(), Error> {
-    trainer.policy.write(&folder.join("policy.safetensors"))?;
-    let provenance = checkpoint::to_json(&Provenance {
-        policy: &trainer.policy.config,
-        train: &trainer.config,
-        steps: trainer.step,
-    })?;
-    let path = folder.join("policy.json");
-    write_atomic(&path, |out| writeln!(out, "{provenance}")).map_err(Error::io(&path))
 }
 
 impl Preset {

@@ -3,7 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Preset, RunOptions, StepReport, TargetRule, TrainConfig, TrainOutcome, train};
+use shardgraph_collectives::tcp;
+
+use super::checkpoint::{self, Checkpoint};
+use super::{
+    Preset, RunOptions, StepReport, TargetRule, TrainConfig, TrainOutcome, train, train_as_rank,
+};
+use crate::Fault;
 
 fn small(steps: u64) -> TrainConfig {
     TrainConfig {
@@ -446,4 +452,94 @@ fn short_runs_learn_to_cover_graphs_that_they_never_saw() {
         100 * trained < 97 * untrained,
         "covers of {untrained} nodes became {trained}"
     );
+}
+
+/// One rank of a world of processes does what a thread does, with the folder and over a resume.
+#[test]
+fn processes_train_the_same_bits_and_files() {
+    let (whole, parts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let want = run(&small(60), &in_folder(whole.path(), false, 1));
+    let as_ranks = |n_ranks: u32, steps: u64, resume: bool| {
+        let config = small(steps);
+        let outcomes = tcp::run(n_ranks, |mut comm| {
+            let options = in_folder(parts.path(), resume, 1);
+            let mut n_reports = 0;
+            let outcome = train_as_rank(&mut comm, &config, &options, &mut |_| n_reports += 1);
+            (outcome.unwrap(), n_reports)
+        });
+        outcomes.into_iter().map(Result::unwrap).collect::<Vec<_>>()
+    };
+    as_ranks(3, 33, false);
+    for (rank, (outcome, n_reports)) in as_ranks(2, 60, true).iter().enumerate() {
+        assert_eq!(bits(outcome), bits(&want));
+        assert_eq!(outcome.policy.params_hash(), want.policy.params_hash());
+        assert_eq!(outcome.reports, want.reports[33..]);
+        assert_eq!(*n_reports, if rank == 0 { 27 } else { 0 });
+    }
+    for name in ["metrics.jsonl", "policy.safetensors", "policy.json"] {
+        assert_eq!(file(parts.path(), name), file(whole.path(), name), "{name}");
+    }
+}
+
+#[test]
+fn the_hash_sees_every_bit_of_the_weights() {
+    let policy = run(&small(1), &RunOptions::default()).policy;
+    let hash = policy.params_hash();
+    let flat = policy.params.flat().to_vec();
+    for i in [0, flat.len() / 2, flat.len() - 1] {
+        let mut changed = (policy.clone(), flat.clone());
+        changed.1[i] = f32::from_bits(flat[i].to_bits() ^ 1);
+        changed.0.params.set_flat(&changed.1).unwrap();
+        assert_ne!(changed.0.params_hash(), hash, "weight {i}");
+    }
+}
+
+/// Every rank fails, and the ranks without the mistake say whose it is and what.
+#[test]
+fn a_mistake_of_one_rank_is_the_error_of_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let errors = |config: &(dyn Fn(u32) -> TrainConfig + Sync), options: &RunOptions| {
+        let results = tcp::run(3, |mut comm| {
+            let config = config(comm.rank());
+            train_as_rank(&mut comm, &config, options, &mut |_| ()).unwrap_err()
+        });
+        results.into_iter().map(Result::unwrap).collect::<Vec<_>>()
+    };
+    let odd = |rank: u32| small(if rank == 1 { 21 } else { 20 });
+    for error in errors(&odd, &in_folder(&out, false, 1)) {
+        let text = "rank 1 has another set of training settings than rank 0";
+        assert!(error.to_string().starts_with(text), "{error}");
+        assert_eq!(error.fault(), Fault::Input);
+    }
+    assert!(!out.exists());
+    fs::create_dir(&out).unwrap();
+    fs::write(out.join("checkpoint-0000000040"), "in the way").unwrap();
+    for (rank, error) in errors(&|_| small(60), &in_folder(&out, false, 1))
+        .iter()
+        .enumerate()
+    {
+        let text = error.to_string();
+        assert!(text.contains("checkpoint-0000000040"), "{text}");
+        assert_eq!(text.contains("aborted by rank 0"), rank != 0, "{text}");
+        assert_eq!(error.fault(), Fault::Input, "{text}");
+    }
+}
+
+#[test]
+fn a_checkpoint_travels_whole_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    run(&small(20), &in_folder(folder.path(), false, 1));
+    let checkpoint = checkpoint::newest(folder.path()).unwrap().unwrap();
+    let bytes = checkpoint.to_bytes();
+    assert_eq!(Checkpoint::from_bytes(&bytes).unwrap(), checkpoint);
+    for n_bytes in [0, 7, 8, 100, bytes.len() - 1] {
+        assert!(
+            Checkpoint::from_bytes(&bytes[..n_bytes]).is_err(),
+            "{n_bytes}"
+        );
+    }
+    let mut endless = bytes.clone();
+    endless[..8].fill(0xff);
+    assert!(Checkpoint::from_bytes(&endless).is_err());
 }
