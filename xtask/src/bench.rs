@@ -1,6 +1,10 @@
 //! `cargo xtask bench`: runs the definitions in `benches/` and records every sample.
 
+mod collectives;
 mod gpu;
+pub(crate) mod points;
+mod scaling;
+mod tables;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +21,9 @@ use crate::project;
 use crate::record::{Record, Sample, summaries};
 use crate::statistics::shown;
 
+use collectives::COLLECTIVES;
 pub(crate) use gpu::{GPU_BENCH, GPU_BENCH_TARGETS, PEER};
+use scaling::SCALING;
 
 /// What did not go as defined.
 #[derive(Default)]
@@ -26,12 +32,33 @@ pub(crate) struct Report {
     pub(crate) failures: Vec<String>,
 }
 
+impl Report {
+    /// Prints what did not go as defined, and the exit code that says so.
+    fn conclude(&self) -> ExitCode {
+        for line in self.skips.iter().chain(&self.failures) {
+            println!("bench: {line}");
+        }
+        let (n_failed, n_skipped) = (self.failures.len(), self.skips.len());
+        println!("bench: {n_failed} failed, {n_skipped} skipped");
+        match n_failed {
+            0 => ExitCode::SUCCESS,
+            _ => ExitCode::FAILURE,
+        }
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
     let (mut names, mut list, mut test, mut host) = (Vec::new(), false, false, None);
     let mut results = None;
     while let Some(arg) = args.next()? {
         match arg {
+            Value(name) if name == COLLECTIVES && names.is_empty() && !list && !test => {
+                return collectives::run(args);
+            }
+            Value(name) if name == SCALING && names.is_empty() && !list && !test => {
+                return scaling::run(args);
+            }
             Value(name) => names.push(name.string()?),
             Long("list") => list = true,
             Long("test") => test = true,
@@ -52,19 +79,7 @@ pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
     } else {
         measure_all(&names, host.as_deref())?
     };
-    for line in report.skips.iter().chain(&report.failures) {
-        println!("bench: {line}");
-    }
-    println!(
-        "bench: {} failed, {} skipped",
-        report.failures.len(),
-        report.skips.len()
-    );
-    Ok(if report.failures.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(report.conclude())
 }
 
 fn list_definitions() -> Result<ExitCode> {
@@ -102,6 +117,19 @@ pub(crate) fn test_all(names: &[String]) -> Result<Report> {
                     .failures
                     .push(format!("{}: {error:#}", definition.name));
             }
+        }
+    }
+    if names.is_empty() {
+        match collectives::test() {
+            Ok(skips) => {
+                println!("bench {COLLECTIVES}: ok");
+                report.skips.extend(skips);
+            }
+            Err(error) => report.failures.push(format!("{COLLECTIVES}: {error:#}")),
+        }
+        match scaling::test(&program) {
+            Ok(()) => println!("bench {SCALING}: ok"),
+            Err(error) => report.failures.push(format!("{SCALING}: {error:#}")),
         }
     }
     Ok(report)

@@ -52,7 +52,9 @@ pub(crate) const COMMANDS: [(&str, &str); 7] = [
     (
         "bench",
         "measure benches/*.toml and write bench-results/ [NAME...] [--list] [--test] [--host LABEL]; \
-         gpu [--results FOLDER]: the kernels on a GPU",
+         gpu [--results FOLDER]: the kernels on a GPU; \
+         collectives [-b 8 -e 64M -f 2 -c 1 ...] [--tables]: operations between ranks; \
+         scaling [--predict]: seconds per step by ranks",
     ),
     (
         "mpi-shim",
@@ -64,7 +66,7 @@ pub(crate) const COMMANDS: [(&str, &str); 7] = [
     ),
     (
         "repro",
-        "redo a figure, a table or a shipped file [NAME] [--list] [--accept] [--host LABEL]",
+        "redo a figure, a table or a shipped file [NAME] [--list] [--accept] [--runs N] [--host LABEL]",
     ),
 ];
 
