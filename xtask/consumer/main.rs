@@ -4,11 +4,14 @@
 use std::error::Error;
 
 use shardgraph_autodiff::{Ctx, Params, Shape, ShapeCheck};
+use shardgraph_brkga::{Brkga, Config};
 use shardgraph_collectives::{Deadline, Op, threads};
+use shardgraph_costgraph::{DeviceSet, GraphBuilder, OpSpec};
 use shardgraph_device::Device;
 use shardgraph_environments::{Environment, MinimumVertexCover};
 use shardgraph_graph::builtin;
 use shardgraph_layers::{Policy, PolicyShape};
+use shardgraph_regal::{PlaceOptions, place};
 use shardgraph_replay::EpisodeMemory;
 use shardgraph_shard::{Adjacency, Partition};
 use shardgraph_solver::{SolveOptions, TrainedPolicy, solve};
@@ -71,6 +74,30 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!(
         "shardgraph_solver::solve: a cover of {} nodes",
         solution.cover.len()
+    );
+    search_and_place()
+}
+
+/// The crates of the job `place`.
+fn search_and_place() -> Result<(), Box<dyn Error>> {
+    let search = Brkga::new(4, &Config::default())?;
+    let outcome = search.run(&mut [|keys: &[f32]| ((keys[0] * 1e6) as u64, 0)])?;
+    println!(
+        "shardgraph_brkga::Brkga: {} evaluations",
+        outcome.evaluations
+    );
+
+    let mut builder = GraphBuilder::new("two ops");
+    builder.op(OpSpec::new("a", 3));
+    builder.op(OpSpec::new("b", 4));
+    let plan = place(
+        &builder.build()?,
+        &DeviceSet::uniform(2, None)?,
+        &PlaceOptions::default(),
+    )?;
+    println!(
+        "shardgraph_costgraph, shardgraph_regal: {} ns",
+        plan.outcome.runtime_ns
     );
     Ok(())
 }

@@ -1,0 +1,22 @@
+//! Schedules without a genetic algorithm: what it has to beat, and what it can start from.
+//!
+//! Each function takes a problem and returns a valid schedule of it. [`upward_rank`] aims at runtime, [`greedy_memory`] and the
+//! orders of [`ordered`] at memory; [`random_search`] and [`local_search`] at whatever the problem minimises; [`partition`] gives a
+//! placement, for `ordered` to put in sequence.
+
+mod greedy;
+mod local;
+mod orders;
+mod partition;
+mod random_search;
+mod ranked;
+
+pub use greedy::{greedy_memory, greedy_memory_best_of};
+pub use local::local_search;
+pub use orders::{OpOrder, ordered};
+pub use partition::partition;
+pub use random_search::random_search;
+pub use ranked::{upward_rank, upward_rank_keys};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,275 @@
+//! Local search over placements and orders of ops, with evaluations that begin where the change does.
+
+use super::orders::with_transfers;
+use crate::{Problem, Schedule, accounts::Accounts, random::Stream};
+
+/// Local search: an op changes its device or its place in the order, and stays there if that is no worse.
+///
+/// Starts from the topological order and uniformly random devices. Each tensor is sent right before its first use on another
+/// device. An evaluation resumes from the last checkpoint before the first step that the move changes.
+///
+/// # Complexity
+/// O(evaluations x (ops + uses)) time at worst, about half of that on average; O(sqrt(ops) x (ops + tensors x devices)) memory.
+///
+/// # Determinism
+/// The same seed gives the same schedule on every machine.
+#[must_use]
+pub fn local_search(problem: &Problem<'_>, evaluations: u64, seed: u64) -> Schedule {
+    let mut search = Search::new(problem, Stream::new(seed, "local search", 0));
+    let mut current = search.evaluate(0, true);
+    for _ in 1..evaluations {
+        let Some(change) = search.propose() else {
+            continue;
+        };
+        let from = search.apply(change);
+        let found = search.evaluate(from, false);
+        if found <= current {
+            current = found;
+            search.evaluate(from, true);
+        } else {
+            search.apply(change.undo());
+        }
+    }
+    with_transfers(problem, &search.placement, &search.order)
+}
+
+/// A move.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Device { op: u32, from: u8, to: u8 },
+    Place { from: usize, to: usize },
+}
+
+impl Change {
+    fn undo(self) -> Change {
+        match self {
+            Change::Device { op, from, to } => Change::Device {
+                op,
+                from: to,
+                to: from,
+            },
+            Change::Place { from, to } => Change::Place { from: to, to: from },
+        }
+    }
+}
+
+/// The accounts before a position in the order.
+#[derive(Clone, Debug)]
+struct Checkpoint {
+    accounts: Accounts,
+    present: Vec<bool>,
+}
+
+struct Search<'p, 'g> {
+    problem: &'p Problem<'g>,
+    dice: Stream,
+    placement: Vec<u8>,
+    order: Vec<u32>,
+    position: Vec<usize>,
+    /// Checkpoint c is before position c * stride.
+    checkpoints: Vec<Checkpoint>,
+    stride: usize,
+    scratch: Checkpoint,
+    /// The uses of all copies before the first step, for the current placement.
+    initial: Accounts,
+}
+
+impl<'p, 'g> Search<'p, 'g> {
+    fn new(problem: &'p Problem<'g>, mut dice: Stream) -> Search<'p, 'g> {
+        let graph = problem.graph();
+        let (n_ops, n) = (graph.n_ops(), problem.n_devices());
+        let mut placement: Vec<u8> = (0..n_ops).map(|_| dice.below(n) as u8).collect();
+        if let Some(op) = problem.fixed_op() {
+            placement[op as usize] = 0;
+        }
+        let mut initial = Accounts::new(problem);
+        initial.placement.copy_from_slice(&placement);
+        initial.start::<true>(problem, |_, _| {});
+        let scratch = Checkpoint {
+            accounts: initial.clone(),
+            present: vec![false; graph.n_tensors() * n],
+        };
+        let stride = n_ops.isqrt().max(1);
+        let order = graph.topological_order().to_vec();
+        let mut position = vec![0; n_ops];
+        for (at, &op) in order.iter().enumerate() {
+            position[op as usize] = at;
+        }
+        Search {
+            problem,
+            dice,
+            placement,
+            order,
+            position,
+            checkpoints: vec![scratch.clone(); n_ops.div_ceil(stride)],
+            stride,
+            scratch,
+            initial,
+        }
+    }
+
+    /// A random move, or none when the op that was drawn has nowhere to go.
+    fn propose(&mut self) -> Option<Change> {
+        let (graph, n) = (self.problem.graph(), self.problem.n_devices());
+        let op = self.dice.below(self.order.len()) as u32;
+        let place = self.position[op as usize];
+        if self.dice.below(2) == 0 {
+            if n == 1 || self.problem.fixed_op() == Some(op) {
+                return None;
+            }
+            let from = self.placement[op as usize];
+            let to = (usize::from(from) + 1 + self.dice.below(n - 1)) % n;
+            return Some(Change::Device {
+                op,
+                from,
+                to: to as u8,
+            });
+        }
+        let place_of = |op: u32| self.position[op as usize];
+        let producers = graph
+            .inputs(op)
+            .iter()
+            .map(|&t| place_of(graph.producer(t)) + 1);
+        let consumers = graph.outputs(op).flat_map(|t| graph.consumers(t));
+        let first = producers.max().unwrap_or(0);
+        let end = consumers
+            .map(|&c| place_of(c))
+            .min()
+            .unwrap_or(self.order.len());
+        let to = first + self.dice.below(end - first);
+        (to != place).then_some(Change::Place { from: place, to })
+    }
+
+    /// Makes a move; returns the first position whose step it may change.
+    fn apply(&mut self, change: Change) -> usize {
+        match change {
+            Change::Place { from, to } => {
+                let moved = &mut self.order[from.min(to)..=from.max(to)];
+                if from < to {
+                    moved.rotate_left(1);
+                } else {
+                    moved.rotate_right(1);
+                }
+                for at in from.min(to)..=from.max(to) {
+                    self.position[self.order[at] as usize] = at;
+                }
+                from.min(to)
+            }
+            Change::Device { op, to, .. } => self.place(op, to),
+        }
+    }
+
+    fn place(&mut self, op: u32, to: u8) -> usize {
+        let graph = self.problem.graph();
+        self.placement[op as usize] = to;
+        for tensor in graph.outputs(op).chain(graph.inputs(op).iter().copied()) {
+            self.initial.recount(self.problem, &self.placement, tensor);
+        }
+        if self.problem.has_persistent && graph.persistent_bytes(op) > 0 {
+            return 0;
+        }
+        // Copies of its inputs live and die elsewhere from their making on.
+        let producers = graph
+            .inputs(op)
+            .iter()
+            .map(|&t| self.position[graph.producer(t) as usize]);
+        producers.min().unwrap_or(self.position[op as usize])
+    }
+
+    /// The fitness of the current order and placement, of which everything before position `from` is as it was when last recorded.
+    fn evaluate(&mut self, from: usize, record: bool) -> (u64, u64) {
+        let (problem, n) = (self.problem, self.problem.n_devices());
+        let graph = problem.graph();
+        let checkpoint = from / self.stride;
+        self.restore(checkpoint);
+        let Checkpoint { accounts, present } = &mut self.scratch;
+        for at in checkpoint * self.stride..self.order.len() {
+            if record && at.is_multiple_of(self.stride) {
+                let saved = &mut self.checkpoints[at / self.stride];
+                saved.accounts.clone_from(accounts);
+                saved.present.copy_from_slice(present);
+            }
+            let op = self.order[at];
+            let to = usize::from(self.placement[op as usize]);
+            for &tensor in graph.inputs(op) {
+                let home = usize::from(self.placement[graph.producer(tensor) as usize]);
+                if home != to && problem.is_transferred(tensor) {
+                    let slot = tensor as usize * n + to;
+                    if !std::mem::replace(&mut present[slot], true) {
+                        accounts.transfer::<true>(problem, tensor, home, to);
+                    }
+                }
+            }
+            accounts.op::<true>(problem, op, to);
+        }
+        accounts.outcome(problem).fitness(problem.objective())
+    }
+
+    /// The state before a checkpoint's first step. Tensors that were not made by then are used as the placement says now.
+    fn restore(&mut self, checkpoint: usize) {
+        let accounts = &mut self.scratch.accounts;
+        if checkpoint == 0 {
+            accounts.placement.copy_from_slice(&self.placement);
+            accounts.start::<true>(self.problem, |_, _| {});
+            self.scratch.present.fill(false);
+            return;
+        }
+        let n = self.problem.n_devices();
+        let saved = &self.checkpoints[checkpoint];
+        accounts.clone_from(&saved.accounts);
+        accounts.placement.copy_from_slice(&self.placement);
+        self.scratch.present.copy_from_slice(&saved.present);
+        let begin = checkpoint * self.stride;
+        for tensor in 0..self.problem.graph().n_tensors() {
+            let producer = self.problem.graph().producer(tensor as u32);
+            if self.position[producer as usize] >= begin {
+                let row = tensor * n..(tensor + 1) * n;
+                accounts.uses[row.clone()].copy_from_slice(&self.initial.uses[row]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Change, Search};
+    use crate::random::Stream;
+    use crate::testing::for_problems;
+
+    #[test]
+    fn resumed_evaluations_are_those_from_the_start() {
+        for_problems(300, 40, |problem, seed| {
+            let mut search = Search::new(problem, Stream::new(seed, "test", 0));
+            search.evaluate(0, true);
+            for round in 0..40 {
+                let Some(change) = search.propose() else {
+                    continue;
+                };
+                let from = search.apply(change);
+                let resumed = search.evaluate(from, false);
+                let schedule = super::with_transfers(problem, &search.placement, &search.order);
+                let outcome = schedule.verify(problem).unwrap().outcome;
+                assert_eq!(resumed, outcome.fitness(problem.objective()), "{change:?}");
+                if round % 3 == 0 {
+                    search.apply(change.undo());
+                } else {
+                    search.evaluate(from, true);
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn an_undone_move_leaves_nothing_behind() {
+        for change in [
+            Change::Device {
+                op: 3,
+                from: 0,
+                to: 1,
+            },
+            Change::Place { from: 2, to: 9 },
+        ] {
+            assert_eq!(format!("{:?}", change.undo().undo()), format!("{change:?}"));
+        }
+    }
+}

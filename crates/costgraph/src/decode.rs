@@ -1,0 +1,258 @@
+//! From random keys to a schedule: the chromosome of A.5 and the five ways to read one.
+
+mod emission;
+mod list;
+#[cfg(test)]
+mod naive;
+mod pair;
+mod ranks;
+#[cfg(test)]
+mod tests;
+
+use crate::{Outcome, Problem, Schedule, Step, accounts::Accounts};
+use list::ListScheduler;
+use ranks::{RankSet, Ranking};
+
+/// How keys become a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DecoderKind {
+    /// The paper's: devices by highest affinity, then one topological order of ops and transfers, highest key first.
+    #[default]
+    Paper,
+    /// As `Paper`, but when two devices meet for a transfer, every other transfer between them that is ready goes along. Harmless
+    /// for the runtime where transfers take no time; where they take time this is `Paper`.
+    Flush,
+    /// Devices by highest affinity; of what is ready, what can start first, and of those the highest key.
+    TimeAware,
+    /// `TimeAware` with the transfers of `Flush`.
+    TimeAwareFlush,
+    /// Keys are priorities only: list scheduling puts each op where it starts (over links that are not free: ends) first.
+    List,
+}
+
+impl DecoderKind {
+    /// All kinds.
+    pub const ALL: [DecoderKind; 5] = [
+        DecoderKind::Paper,
+        DecoderKind::Flush,
+        DecoderKind::TimeAware,
+        DecoderKind::TimeAwareFlush,
+        DecoderKind::List,
+    ];
+
+    /// What command lines call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            DecoderKind::Paper => "paper",
+            DecoderKind::Flush => "flush",
+            DecoderKind::TimeAware => "time-aware",
+            DecoderKind::TimeAwareFlush => "time-aware-flush",
+            DecoderKind::List => "list",
+        }
+    }
+}
+
+/// Decodes chromosomes of one problem; holds all the memory that this takes, so make one per thread.
+///
+/// A chromosome of a graph with o ops and t tensors on d devices is o x d affinities (op-major), o op priorities and t x d transfer
+/// priorities (tensor-major): [`Problem::n_keys`]. Higher keys come first. Keys lie in [0, 1) and count in steps of 2^-24; of equal
+/// keys, ops come before transfers and lower ids before higher ones. Of equal affinities the lower device wins.
+///
+/// ```
+/// use shardgraph_costgraph::*;
+///
+/// // Fig. 9 of the paper: node 1 makes A and C for node 2 (and B for node 3); node 2 is placed on the second device.
+/// let mut builder = GraphBuilder::new("figure 9");
+/// let [n1, n2, n3] = ["1", "2", "3"].map(|name| builder.op(OpSpec::new(name, 10)));
+/// builder.tensor(TensorSpec::new(n1, 4, &[n2])); // A
+/// builder.tensor(TensorSpec::new(n1, 4, &[n3])); // B
+/// builder.tensor(TensorSpec::new(n1, 4, &[n2])); // C
+/// let graph = builder.build()?;
+/// let problem = Problem::new(&graph, &DeviceSet::uniform(2, None)?, Objective::Runtime, ModelOptions::default())?;
+/// let affinities = [0.9, 0.1, 0.2, 0.8, 0.7, 0.3];
+/// let priorities = [0.8, 0.5, 0.1];
+/// let transfers = [0.5, 0.6, 0.5, 0.5, 0.5, 0.9];
+/// let keys = [&affinities[..], &priorities, &transfers].concat();
+/// let mut decoder = Decoder::new(&problem, DecoderKind::Paper);
+/// let schedule = decoder.schedule(&keys);
+/// assert_eq!(schedule.placement, [0, 1, 0]);
+/// let (a, c) = (Step::Transfer { tensor: 0, to: 1 }, Step::Transfer { tensor: 2, to: 1 });
+/// assert_eq!(schedule.steps, [Step::Op(n1), c, a, Step::Op(n2), Step::Op(n3)]);
+/// assert_eq!(decoder.decode(&keys), schedule.verify(&problem)?.outcome);
+/// # Ok::<(), Error>(())
+/// ```
+///
+/// # Determinism
+/// The result is a function of the problem, the kind and the keys.
+#[derive(Clone, Debug)]
+pub struct Decoder<'p, 'g> {
+    problem: &'p Problem<'g>,
+    kind: DecoderKind,
+    accounts: Accounts,
+    ranking: Ranking,
+    /// What is ready: one set, or by [`emission::queue_of`] for the time-aware kinds.
+    ready: Vec<RankSet>,
+    /// Ready transfers by pair of devices, for the flushing kinds.
+    parcels: Vec<RankSet>,
+    /// How many inputs each op still waits for.
+    waiting: Vec<u32>,
+    n_inputs: Vec<u32>,
+    /// The ops that wait for nothing.
+    sources: Vec<u32>,
+    steps: Vec<Step>,
+    list: Option<Box<ListScheduler>>,
+}
+
+impl<'p, 'g> Decoder<'p, 'g> {
+    /// A decoder of that kind with all the memory that it will need.
+    #[must_use]
+    pub fn new(problem: &'p Problem<'g>, kind: DecoderKind) -> Decoder<'p, 'g> {
+        let (n_ops, n_tensors) = (problem.graph.n_ops(), problem.graph.n_tensors());
+        let n_devices = problem.n_devices();
+        let is_list = kind == DecoderKind::List;
+        let n_codes = n_ops + if is_list { 0 } else { n_tensors * n_devices };
+        // A tensor goes to every device but one at most.
+        let n_items = n_ops
+            + if is_list {
+                0
+            } else {
+                n_tensors * (n_devices - 1)
+            };
+        let (is_time_aware, is_flushing) = traits(kind);
+        let n_queues = if is_time_aware {
+            n_devices * n_devices
+        } else {
+            1
+        };
+        let n_parcels = if is_flushing {
+            n_devices * n_devices
+        } else {
+            0
+        };
+        Decoder {
+            problem,
+            kind,
+            accounts: Accounts::new(problem),
+            ranking: Ranking::new(n_codes),
+            ready: vec![RankSet::new(n_items); n_queues],
+            parcels: vec![RankSet::new(n_items); n_parcels],
+            waiting: vec![0; n_ops],
+            n_inputs: (0..n_ops as u32)
+                .map(|op| problem.graph.inputs(op).len() as u32)
+                .collect(),
+            sources: (0..n_ops as u32)
+                .filter(|&op| problem.graph.inputs(op).is_empty())
+                .collect(),
+            steps: Vec::with_capacity(n_ops + n_tensors * (n_devices - 1)),
+            list: is_list.then(|| Box::new(ListScheduler::new(problem))),
+        }
+    }
+
+    /// The problem.
+    #[must_use]
+    pub fn problem(&self) -> &'p Problem<'g> {
+        self.problem
+    }
+
+    /// Runtime and peak memory of the schedule that `keys` stand for.
+    ///
+    /// # Panics
+    /// When there are not [`Problem::n_keys`] keys.
+    ///
+    /// # Complexity
+    /// O(ops + uses + tensors x devices) for near-uniform keys; nothing is allocated.
+    pub fn decode(&mut self, keys: &[f32]) -> Outcome {
+        self.run::<true, false>(keys);
+        self.accounts.outcome(self.problem)
+    }
+
+    /// The fitness under the problem's objective, to be minimised; memory is left out where it cannot matter.
+    ///
+    /// # Panics
+    /// When there are not [`Problem::n_keys`] keys.
+    pub fn fitness(&mut self, keys: &[f32]) -> (u64, u64) {
+        if self.problem.memory_matters {
+            return self.decode(keys).fitness(self.problem.objective);
+        }
+        self.run::<false, false>(keys);
+        (0, self.accounts.runtime_ns())
+    }
+
+    /// The schedule that `keys` stand for.
+    ///
+    /// # Panics
+    /// When there are not [`Problem::n_keys`] keys.
+    pub fn schedule(&mut self, keys: &[f32]) -> Schedule {
+        self.run::<false, true>(keys);
+        Schedule {
+            placement: self.accounts.placement.clone(),
+            steps: self.steps.clone(),
+        }
+    }
+
+    fn run<const MEMORY: bool, const RECORD: bool>(&mut self, keys: &[f32]) {
+        assert_eq!(
+            keys.len(),
+            self.problem.n_keys(),
+            "the length of a chromosome"
+        );
+        if let Some(list) = &mut self.list {
+            let keys = &keys[self.problem.graph.n_ops() * self.problem.n_devices()..];
+            self.ranking.clear();
+            for (op, &key) in (0..self.problem.graph.n_ops() as u32).zip(keys) {
+                self.ranking.push(key, op);
+            }
+            self.ranking.sort();
+            list.run(
+                self.problem,
+                &self.ranking,
+                &mut self.accounts,
+                &mut self.steps,
+            );
+            if MEMORY {
+                self.evaluate_steps();
+            }
+            return;
+        }
+        if self.is_pair() {
+            self.emit_pair::<MEMORY, RECORD>(keys);
+            return;
+        }
+        match self.problem.n_devices() {
+            2 => self.emit::<2, MEMORY, RECORD>(keys),
+            _ => self.emit::<0, MEMORY, RECORD>(keys),
+        }
+    }
+
+    /// Runs the steps at hand for their memory.
+    fn evaluate_steps(&mut self) {
+        let problem = self.problem;
+        self.accounts.start::<true>(problem, |_, _| {});
+        for &step in &self.steps {
+            match step {
+                Step::Op(op) => {
+                    let device = usize::from(self.accounts.placement[op as usize]);
+                    self.accounts.op::<true>(problem, op, device);
+                }
+                Step::Transfer { tensor, to } => {
+                    let producer = problem.graph.producer(tensor);
+                    let from = usize::from(self.accounts.placement[producer as usize]);
+                    self.accounts
+                        .transfer::<true>(problem, tensor, from, usize::from(to));
+                }
+            }
+        }
+    }
+}
+
+/// Whether a kind is time-aware, and whether it flushes.
+fn traits(kind: DecoderKind) -> (bool, bool) {
+    match kind {
+        DecoderKind::Paper | DecoderKind::List => (false, false),
+        DecoderKind::Flush => (false, true),
+        DecoderKind::TimeAware => (true, false),
+        DecoderKind::TimeAwareFlush => (true, true),
+    }
+}

@@ -1,0 +1,141 @@
+//! The crate's one error: a kind, a place in a file where there is one, and a sentence that says what would have been right.
+
+use std::{error, fmt, io, path::Path};
+
+/// What went wrong, coarsely: enough to choose an exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The operating system refused to open, read or write; [`error::Error::source`] holds its error.
+    Io,
+    /// The text or bytes are not what the format asks for at the named place.
+    Syntax,
+    /// A number is well-formed but not one that its field can hold: a negative or NaN cost, bytes beyond 2^62.
+    OutOfRange,
+    /// The compressed stream is damaged, ends early or expands suspiciously.
+    Compression,
+    /// The file is valid but holds something that this crate has no meaning for.
+    Unsupported,
+    /// The ops and tensors do not make a computation graph: a cycle, a dangling input, a tensor without producer, two ops of one name.
+    Graph,
+    /// More ops, tensors or uses than u32 ids address, or sums that leave 2^62.
+    TooLarge,
+    /// A device set, an option or another argument is not valid.
+    Argument,
+    /// A schedule breaks the rules of the performance model.
+    Schedule,
+}
+
+/// Where in a file an error lies.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Place {
+    /// The file's name as the caller gave it; empty when there was no file.
+    pub file: String,
+    /// Line, counted from 1; 0 when no line is meant.
+    pub line: u64,
+    /// Byte in the line, counted from 1; 0 when no column is meant.
+    pub column: u64,
+}
+
+/// Everything that this crate's functions can fail with.
+///
+/// ```
+/// use shardgraph_costgraph::{ErrorKind, GraphBuilder, OpSpec};
+///
+/// let mut builder = GraphBuilder::new("loop");
+/// let a = builder.op(OpSpec::new("a", 1));
+/// let b = builder.op(OpSpec::new("b", 1));
+/// builder.control(a, b);
+/// builder.control(b, a);
+/// let error = builder.build().unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Graph);
+/// assert_eq!(error.to_string(), "the graph has a cycle: `a` -> `b` -> `a`");
+/// ```
+#[derive(Debug)]
+pub struct Error(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kind: ErrorKind,
+    place: Place,
+    message: String,
+    source: Option<io::Error>,
+}
+
+impl Error {
+    /// An error without a place.
+    #[must_use]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
+        Error(Box::new(Inner {
+            kind,
+            place: Place::default(),
+            message: message.into(),
+            source: None,
+        }))
+    }
+
+    /// An operating-system error while `doing` (a verb phrase such as "open") `path`.
+    #[must_use]
+    pub fn io(doing: &str, path: &Path, source: io::Error) -> Error {
+        let mut error = Error::new(ErrorKind::Io, format!("cannot {doing}: {source}"));
+        error.0.place.file = path.display().to_string();
+        error.0.source = Some(source);
+        error
+    }
+
+    /// The same error, placed in `file` unless it already has a place.
+    #[must_use]
+    pub fn or_at(mut self, file: &str, line: u64, column: u64) -> Error {
+        if self.0.place == Place::default() {
+            self.0.place = Place {
+                file: file.to_owned(),
+                line,
+                column,
+            };
+        }
+        self
+    }
+
+    /// What went wrong, coarsely.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// Where it went wrong; all fields are empty when no file was involved.
+    #[must_use]
+    pub fn place(&self) -> &Place {
+        &self.0.place
+    }
+
+    /// The sentence without the place.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Place { file, line, column } = &self.0.place;
+        if !file.is_empty() {
+            write!(f, "{file}:")?;
+        }
+        if *line > 0 {
+            write!(f, "{line}:")?;
+        }
+        if *column > 0 {
+            write!(f, "{column}:")?;
+        }
+        if self.0.place != Place::default() {
+            f.write_str(" ")?;
+        }
+        f.write_str(&self.0.message)
+    }
+}
+
+impl error::Error for Error {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        self.0.source.as_ref().map(|e| e as _)
+    }
+}

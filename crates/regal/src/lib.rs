@@ -1,0 +1,46 @@
+//! Places and schedules computation graphs on devices, after REGAL ("Reinforced genetic algorithm learning for optimizing
+//! computation graphs"), without its learned part.
+//!
+//! [`place`] is the job: a graph, devices and [`PlaceOptions`] in, a [`Plan`] out, whose schedule an independent replay has checked.
+//! [`compare`](compare()) does it with several [`Method`]s and makes a [`Comparison`]; [`tune`](tune()) picks the genetic
+//! algorithm's numbers on a set of graphs; [`search`](search()) is the genetic algorithm on a problem, for those who bring their
+//! own proposals.
+//!
+//! ```
+//! use shardgraph_costgraph::{DeviceSet, GraphBuilder, OpSpec, TensorSpec};
+//! use shardgraph_regal::{PlaceOptions, place};
+//!
+//! let mut builder = GraphBuilder::new("diamond");
+//! let [a, b, c, d] = [("a", 5), ("b", 40), ("c", 30), ("d", 5)].map(|(name, cost)| builder.op(OpSpec::new(name, cost)));
+//! builder.tensor(TensorSpec::new(a, 16, &[b, c]));
+//! builder.tensor(TensorSpec::new(b, 16, &[d]));
+//! builder.tensor(TensorSpec::new(c, 16, &[d]));
+//! let graph = builder.build()?;
+//!
+//! let plan = place(&graph, &DeviceSet::uniform(2, None)?, &PlaceOptions::default())?;
+//! assert_eq!((plan.outcome.runtime_ns, plan.lower_bound()), (50, 50));
+//! assert_ne!(plan.schedule.placement[1], plan.schedule.placement[2]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod compare;
+mod error;
+mod method;
+mod options;
+mod place;
+mod search;
+mod tune;
+
+pub use compare::{Comparison, MethodSummary, Row, compare, summary};
+pub use error::{Error, ErrorKind};
+pub use method::Method;
+pub use options::{GeneticOptions, PlaceOptions};
+pub use place::{Plan, place};
+pub use search::{Proposals, search};
+pub use tune::{Grid, Tuned, tune};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,116 @@
+//! The ways to make a plan, by name.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// A way to make a plan.
+///
+/// ```
+/// use shardgraph_regal::Method;
+/// assert_eq!("xla-list".parse::<Method>()?, Method::XlaList);
+/// assert_eq!(Method::SeededBrkga.to_string(), "seeded-brkga");
+/// # Ok::<(), shardgraph_regal::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Method {
+    /// The genetic algorithm from random chromosomes, as the paper's "BRKGA 5K".
+    Brkga,
+    /// The genetic algorithm with the cheap schedules below as warm starts; never worse than the best of them.
+    #[default]
+    SeededBrkga,
+    /// The best of random chromosomes.
+    Random,
+    /// Local search over devices and positions.
+    LocalSearch,
+    /// List scheduling by upward rank (HEFT).
+    Heft,
+    /// Graph partitioning, then depth-first order: the paper's "GP + DFS".
+    PartitionDfs,
+    /// Graph partitioning, then XLA's list order, which frees most bytes first.
+    XlaList,
+    /// Graph partitioning, then XLA's post-order.
+    XlaPostOrder,
+    /// Again and again the op and device that raise the peak least.
+    GreedyMemory,
+    /// The best of `greedy_runs` such runs with noise.
+    NoisyGreedyMemory,
+}
+
+impl Method {
+    /// All methods, the genetic ones first.
+    pub const ALL: [Method; 10] = [
+        Method::Brkga,
+        Method::SeededBrkga,
+        Method::Random,
+        Method::LocalSearch,
+        Method::Heft,
+        Method::PartitionDfs,
+        Method::XlaList,
+        Method::XlaPostOrder,
+        Method::GreedyMemory,
+        Method::NoisyGreedyMemory,
+    ];
+
+    /// The name on the command line and in options.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Brkga => "brkga",
+            Method::SeededBrkga => "seeded-brkga",
+            Method::Random => "random",
+            Method::LocalSearch => "local-search",
+            Method::Heft => "heft",
+            Method::PartitionDfs => "partition-dfs",
+            Method::XlaList => "xla-list",
+            Method::XlaPostOrder => "xla-post-order",
+            Method::GreedyMemory => "greedy-memory",
+            Method::NoisyGreedyMemory => "noisy-greedy-memory",
+        }
+    }
+
+    /// True for methods that decode chromosomes, so that `decoder` matters.
+    #[must_use]
+    pub fn decodes(self) -> bool {
+        matches!(self, Method::Brkga | Method::SeededBrkga | Method::Random)
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Method {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Method, Error> {
+        let found = Method::ALL.into_iter().find(|method| method.name() == text);
+        found.ok_or_else(|| {
+            let names = Method::ALL.map(Method::name).join(", ");
+            Error::options(format!("`{text}` is no method: expected one of {names}"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_the_one_of_its_json() {
+        for method in Method::ALL {
+            let json = serde_json::to_string(&method).unwrap();
+            assert_eq!(json, format!("\"{method}\""));
+            assert_eq!(method.name().parse::<Method>().unwrap(), method);
+        }
+        let text = "genetic".parse::<Method>().unwrap_err().to_string();
+        assert!(text.starts_with("`genetic` is no method: expected one of brkga, seeded-brkga, "));
+    }
+}
