@@ -55,6 +55,7 @@ pub(crate) enum World {
 impl WorldArgs {
     /// Finds out which ranks there are, and joins the other processes. A number of ranks, from `--ranks` or a configuration file, means threads.
     pub(crate) fn open(&self, ranks: Option<u32>, deadline: Deadline) -> anyhow::Result<World> {
+        self.check_libraries(ranks)?;
         let launch = match (self.comm, ranks) {
             (CommChoice::Threads, _) | (CommChoice::Auto | CommChoice::Nccl, Some(_)) => None,
             (CommChoice::Tcp | CommChoice::Mpi, Some(_)) => {
@@ -78,6 +79,20 @@ impl WorldArgs {
             .into()),
             None => Ok(World::Threads(ranks.unwrap_or(1))),
         }
+    }
+
+    /// A library that is named where nothing opens it is a mistake.
+    fn check_libraries(&self, ranks: Option<u32>) -> Result<(), BadInput> {
+        if self.nccl_library.is_some() && self.comm != CommChoice::Nccl {
+            let text = "--nccl-library is for --comm nccl: add that, or leave it out";
+            return Err(BadInput(text.to_owned()));
+        }
+        let is_without_mpi = matches!(self.comm, CommChoice::Threads | CommChoice::Tcp);
+        if self.mpi_library.is_some() && (is_without_mpi || ranks.is_some()) {
+            let text = "--mpi-library is for processes over MPI: leave out --ranks and use --comm mpi, or leave it out";
+            return Err(BadInput(text.to_owned()));
+        }
+        Ok(())
     }
 
     /// The device of this process' ranks: where they exchange through NCCL, a GPU of its own for each.

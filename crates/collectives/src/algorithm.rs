@@ -1,7 +1,12 @@
-//! The ways in which an operation can be done, and the choice among them: from a table of measurements, never from a rule of thumb.
+//! The ways in which an operation can be done, and the choice among them, from a table of measurements.
 //!
 //! All ways give the same bits. Which is fastest depends on the operation, its length, the number of ranks and the back end;
-//! `cargo xtask bench collectives --tables` measures every way and writes the table.
+//! `cargo xtask bench collectives --tables` measures every way and writes the table. Two things in it are decided, not measured: from 1 MiB on, ways that
+//! bring all of every buffer to one rank are left out for more than two ranks, because on one machine their cost on a network does not show; and
+//! beyond the largest number of ranks that was measured, a length counts as longer by as much as there are more peers.
+//!
+//! All ranks of a world must choose by the same table: ranks of one build do. (`tcp` compares a number of the protocol, which changes with what
+//! goes over the wire; a table that was made anew belongs on all ranks.)
 
 mod table;
 

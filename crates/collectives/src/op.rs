@@ -388,7 +388,26 @@ impl fmt::Display for Call {
 mod tests {
     use super::{Call, DataType, OpKind, Reduction};
 
-    /// Calls that differ from the first in one field each, or in a length that does not count.
+    /// Changes of one field each.
+    const EDITS: [fn(&mut Call); 16] = [
+        |_| (),
+        |call| call.rank = 1,
+        |call| call.seq = 8,
+        |call| call.op = OpKind::Barrier,
+        |call| call.op = OpKind::Exchange,
+        |call| call.data_type = Some(DataType::U32),
+        |call| call.data_type = Some(DataType::U8),
+        |call| call.data_type = None,
+        |call| call.len = 4,
+        |call| call.len = 3 << 40,
+        |call| call.root = Some(1),
+        |call| call.root = Some(u32::MAX),
+        |call| call.root = None,
+        |call| call.reduction = Some(Reduction::Min),
+        |call| call.reduction = None,
+        |call| call.counts_digest = 1 << 63,
+    ];
+
     fn calls(op: OpKind) -> Vec<Call> {
         let first = Call {
             data_type: Some(DataType::F32),
@@ -397,60 +416,12 @@ mod tests {
             reduction: Some(Reduction::Sum),
             ..Call::new(0, 7, op)
         };
-        vec![
-            first,
-            Call { rank: 1, ..first },
-            Call { seq: 8, ..first },
-            Call {
-                op: OpKind::Barrier,
-                ..first
-            },
-            Call {
-                op: OpKind::Exchange,
-                ..first
-            },
-            Call {
-                data_type: Some(DataType::U32),
-                ..first
-            },
-            Call {
-                data_type: Some(DataType::U8),
-                ..first
-            },
-            Call {
-                data_type: None,
-                ..first
-            },
-            Call { len: 4, ..first },
-            Call {
-                len: 3 << 40,
-                ..first
-            },
-            Call {
-                root: Some(1),
-                ..first
-            },
-            Call {
-                root: Some(u32::MAX),
-                ..first
-            },
-            Call {
-                root: None,
-                ..first
-            },
-            Call {
-                reduction: Some(Reduction::Min),
-                ..first
-            },
-            Call {
-                reduction: None,
-                ..first
-            },
-            Call {
-                counts_digest: 1 << 63,
-                ..first
-            },
-        ]
+        let edited = |edit: &fn(&mut Call)| {
+            let mut call = first;
+            edit(&mut call);
+            call
+        };
+        EDITS.iter().map(edited).collect()
     }
 
     #[test]

@@ -31,6 +31,12 @@ impl Fingerprint {
     }
 }
 
+/// The version of this crate, for [`check_same`]: MPI compares nothing of its own.
+pub(crate) fn version_fact() -> (&'static str, u64) {
+    let hash = Fingerprint::new().text(env!("CARGO_PKG_VERSION"));
+    ("version of the program", hash.value())
+}
+
 /// Refuses to go on where a rank has another value than rank 0 for something that all must share.
 ///
 /// # Errors

@@ -10,6 +10,7 @@ use shardgraph_shard::{Adjacency, BitShard, CsrShard, Partition, Storage};
 
 use crate::agreement::{
     Fingerprint, check_same, graph_fingerprint, options_fingerprint, or_tell, policy_fingerprint,
+    version_fact,
 };
 use crate::error::ErrorKind;
 use crate::inference::{Episode, ModelScorer, Rules, Scorer, run_episode};
@@ -173,6 +174,7 @@ pub fn solve_as_rank(
         ..options.clone()
     };
     let facts = [
+        version_fact(),
         ("graph", graph_fingerprint(adjacency)),
         ("policy", policy_fingerprint(policy)),
         ("set of options", options_fingerprint(&options)),

@@ -53,7 +53,7 @@ impl Options {
                 Long(name @ ("ranks" | "backends" | "ops" | "budget-ms" | "deadline")) => {
                     format!("--{name}")
                 }
-                Long("tables") if !options.is_test => {
+                Long("tables") => {
                     options.writes_tables = true;
                     continue;
                 }
@@ -77,6 +77,10 @@ impl Options {
             };
             options.pairs.push((flag, args.value()?.string()?));
         }
+        ensure!(
+            !(options.writes_tables && options.is_test),
+            "--test is a small run: a table needs the whole one, so leave --test or --tables out"
+        );
         Ok(options)
     }
 

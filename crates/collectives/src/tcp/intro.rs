@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Changes whenever bytes on the wire change their meaning.
-pub(crate) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 2;
 
 const MAGIC: [u8; 8] = *b"shrdgrph";
 const MAX_INTRO_LEN: usize = 8 << 10;

@@ -21,6 +21,8 @@ use std::time::Duration;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// The first sleep where a rank waits for room to send.
 const FIRST_NAP: Duration = Duration::from_micros(20);
+/// How long a rank that misses several others listens on for one that misses a single rank, which knows better.
+const BLAME_GRACE: Duration = Duration::from_millis(250);
 /// How long after a failure a rank waits for what explains it better: the calls of a mismatch, the word of a rank whose data connection closed.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -99,10 +101,13 @@ impl Links {
                 return Err(kind);
             }
             let expiry = *wait.expiry.get_or_insert_with(|| Expiry::of(step.deadline));
-            let Some(left) = expiry.left() else {
-                return Err(progress.timeout(step));
-            };
-            self.sleep(step, &progress, &mut wait, left);
+            match expiry.left() {
+                Some(left) => self.sleep(step, &progress, &mut wait, left),
+                None if progress.blames_one(step) || !wait.listens() => {
+                    return Err(progress.timeout(step));
+                }
+                None => thread::sleep(LOOK_EVERY),
+            }
         }
     }
 
@@ -235,6 +240,15 @@ struct Wait {
     nap: Duration,
     mismatch_grace: Option<Expiry>,
     word_grace: Option<Expiry>,
+    blame_grace: Option<Expiry>,
+}
+
+impl Wait {
+    /// Whether a rank whose deadline has passed still listens for what others blame.
+    fn listens(&mut self) -> bool {
+        let of_now = || Expiry::of(Deadline::after(BLAME_GRACE));
+        self.blame_grace.get_or_insert_with(of_now).left().is_some()
+    }
 }
 
 impl Default for Wait {
@@ -244,6 +258,7 @@ impl Default for Wait {
             nap: FIRST_NAP,
             mismatch_grace: None,
             word_grace: None,
+            blame_grace: None,
         }
     }
 }
@@ -420,8 +435,22 @@ impl Progress {
         Ok(())
     }
 
-    /// Without all calls the ranks that have not said theirs are missing, else those that do not send or take their data.
+    /// Whether a single rank is missing: who misses several may miss some that wait themselves, for one that it did not need in the operation before.
+    fn blames_one(&self, step: &Step<'_>) -> bool {
+        self.missing(step).len() == 1
+    }
+
     fn timeout(&self, step: &Step<'_>) -> CommErrorKind {
+        CommErrorKind::Timeout {
+            op: step.call.op,
+            seq: step.call.seq,
+            after: step.deadline.duration(),
+            missing: self.missing(step),
+        }
+    }
+
+    /// Without all calls the ranks that have not said theirs are missing, else those that do not send or take their data.
+    fn missing(&self, step: &Step<'_>) -> Vec<u32> {
         let is_silent =
             |rank: usize| !step.greeting.is_empty() && self.n_got[rank] < step.greeting.len();
         let ranks = 0..self.n_got.len();
@@ -430,12 +459,7 @@ impl Progress {
             true => is_silent(*rank),
             false => self.is_open(*rank, step),
         };
-        CommErrorKind::Timeout {
-            op: step.call.op,
-            seq: step.call.seq,
-            after: step.deadline.duration(),
-            missing: ranks.filter(is_missing).map(|rank| rank as u32).collect(),
-        }
+        ranks.filter(is_missing).map(|rank| rank as u32).collect()
     }
 }
 

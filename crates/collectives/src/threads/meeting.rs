@@ -4,7 +4,7 @@
 //! counted; no arrival is counted after the end. So there is one order of all arrivals and the end, and every rank reads the same from it: a
 //! round that is complete counts for all, whatever happens later, and one that is not will never be.
 //!
-//! A rank that must wait gives the processor away [`OFFERS`] times, then it sleeps. It counts itself among the sleepers before it looks at the word
+//! A rank that must wait offers its processor [`OFFERS`] times (see `patience`), then it sleeps. It counts itself among the sleepers before it looks at the word
 //! for the last time, and who changes the word looks for sleepers afterwards; both orders are sequentially consistent, so one of the two sees the
 //! other. A waker passes through the sleepers' lock, hence never comes between a sleeper's last look and its sleep.
 

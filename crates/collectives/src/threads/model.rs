@@ -1,4 +1,4 @@
-//! The meeting and the shelves under every schedule of a few ranks.
+//! The meeting and the shelves under every schedule of two and three ranks with few preemptions, in one round or two.
 //!
 //! This module compiles `meeting.rs` and `published.rs` once more, on primitives (`sync`) that hand the processor from thread to thread as
 //! `explore` says. That runs a scenario again and again until every choice of "who runs next" has been tried, up to a number of

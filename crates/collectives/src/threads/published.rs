@@ -5,8 +5,8 @@
 //!
 //! 1. *Lifetime.* A pointer to a buffer is on its owner's shelf only while [`Desk::lend`] or [`Desk::show`] runs, which hold the borrow of the
 //!    buffer: it is put there under the shelf's write lock, and a guard on the stack of that call takes it away under the write lock, also when
-//!    the call unwinds; no body can publish twice, because it has no desk. Peers follow the pointer only under the shelf's read lock, and nothing that they made from it outlives that lock, because they see
-//!    it in a closure. So nobody follows it after the borrow has ended.
+//!    the call unwinds; no body can publish twice, because it has no desk. Peers follow the pointer only under the shelf's read lock, and
+//!    nothing that they made from it outlives that lock, because they see it in a closure. So nobody follows it after the borrow has ended.
 //! 2. *Aliasing.* A shown buffer (`&[T]`) is only read. Of a lent buffer (`&mut [T]`), which its owner does not touch while it lends it,
 //!    rank r gets part r alone, a function of the buffer's length, r and the number of ranks. There is one [`Desk`] of each rank, it cannot be
 //!    cloned, and it is borrowed mutably while a part is out: so no two parts that are out at one time overlap.

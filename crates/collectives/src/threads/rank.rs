@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
 /// Bytes that are reduced at a time: the tile of the result stays in the first-level cache while the ranks' parts are added to it.
-pub(super) const TILE_BYTES: usize = 16 << 10;
+const TILE_BYTES: usize = 16 << 10;
 
 pub(super) type Done = Result<(), CommErrorKind>;
 
@@ -274,7 +274,7 @@ impl Rank {
         counts: Counts<'_>,
         context: Context<'_>,
     ) -> Done {
-        if size_of_val(recv) >= COPY_FROM_BYTES {
+        if size_of_val(recv) / self.size() as usize >= COPY_FROM_BYTES {
             return self.gather_in_place(send, recv, counts, context);
         }
         self.publish(send);

@@ -36,8 +36,8 @@ pub(crate) fn all_reduce(comm: &mut Comm) -> Checked {
     Ok(())
 }
 
-/// Bytes from which ranks that are threads work on each other's buffers, where they do.
-const IN_PLACE_FROM: [usize; 3] = [32 << 10, 64 << 10, 256 << 10];
+/// Bytes from which ranks that are threads work on each other's buffers, where they do: in all, or of the mean part.
+const IN_PLACE_FROM: [usize; 3] = [32 << 10, 64 << 10, 128 << 10];
 
 /// Lengths on both sides of the borders where an all-reduce works in another way: 32 KiB between threads, and those of the other back ends.
 pub(crate) fn all_reduce_long(comm: &mut Comm) -> Checked {
@@ -72,12 +72,14 @@ pub(crate) fn all_gather(comm: &mut Comm) -> Checked {
     long_parts(comm, all_gather_of::<f32>)
 }
 
-/// Runs a check with parts of `f32` that together are just below and just above each border.
+/// Runs a check with parts of `f32` whose length is on both sides of each border, alone and together.
 fn long_parts(comm: &mut Comm, check: impl Fn(&mut Comm, usize) -> Checked) -> Checked {
     for bytes in IN_PLACE_FROM {
-        let part_len = bytes / 4 / comm.size() as usize;
-        check(comm, part_len - 1)?;
-        check(comm, part_len + 1)?;
+        for n_parts in [1, comm.size() as usize] {
+            let part_len = bytes / 4 / n_parts;
+            check(comm, part_len - 1)?;
+            check(comm, part_len + 1)?;
+        }
     }
     Ok(())
 }

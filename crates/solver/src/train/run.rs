@@ -12,7 +12,7 @@ use super::checkpoint::{self, Checkpoint};
 use super::folder::{Held, RunFolder};
 use super::trainer::Trainer;
 use super::{Preset, TrainConfig};
-use crate::agreement::{Fingerprint, check_same, or_tell};
+use crate::agreement::{Fingerprint, check_same, or_tell, version_fact};
 use crate::error::ErrorKind;
 use crate::residual::Ranks;
 use crate::solve::{check_ranks, collect_ranks};
@@ -173,10 +173,7 @@ fn facts(config: &TrainConfig, options: &RunOptions) -> [(&'static str, u64); 4]
     } = options;
     let hash = |text: String| Fingerprint::new().text(&text).value();
     [
-        (
-            "version of the program",
-            hash(env!("CARGO_PKG_VERSION").to_owned()),
-        ),
+        version_fact(),
         ("set of training settings", hash(format!("{config:?}"))),
         ("device", hash(checkpoint::kind_of(device))),
         ("folder", hash(format!("{folder:?} {resume}"))),
