@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use crate::devices::Installed;
-use crate::program::run;
+use crate::processes::{World, finish_all};
+use crate::program::{Run, run};
 
 /// The program with the emulator, and the library; or `None` after a printed line.
 fn installed() -> Option<(Installed, std::path::PathBuf)> {
@@ -64,6 +65,8 @@ fn what_a_group_needs_is_said() {
         let message = run(&format!("{words} --comm nccl --device cuda:99"), &[]).error(3);
         assert!(message.contains("cuda:99"), "{message}");
     }
+    let message = run("solve karate --nccl-library libnccl.so.2", &[]).error(2);
+    assert!(message.contains("--comm nccl"), "{message}");
     let Some(installed) = Installed::with_emulator() else {
         return;
     };
@@ -73,6 +76,37 @@ fn what_a_group_needs_is_said() {
         message.contains("no/such/libnccl.so") && message.contains("--nccl-library"),
         "{message}"
     );
+}
+
+/// Processes take the GPU of their place on the host, so they must know it; all end with one code.
+#[test]
+fn processes_take_a_gpu_each() {
+    let end = |local_rank: Option<&str>| -> Vec<Run> {
+        let world = World::new(2);
+        let words = "solve karate --comm nccl --device cuda:99";
+        let start = |rank| {
+            let mut command = world.rank(rank, words, &[]);
+            if let Some(local_rank) = local_rank {
+                command.env("LOCAL_RANK", local_rank);
+            }
+            command
+        };
+        finish_all((0..2).map(start).collect())
+    };
+    for run in end(None) {
+        let message = run.error(2);
+        assert!(
+            message.contains("LOCAL_RANK") || message.contains("rank 0"),
+            "{message}"
+        );
+    }
+    for run in end(Some("0")) {
+        let message = run.error(3);
+        assert!(
+            message.contains("cuda:99") || message.contains("rank 0"),
+            "{message}"
+        );
+    }
 }
 
 /// Every rank ends with the operation that could not complete: the group is really used, and nobody waits for a deadline.

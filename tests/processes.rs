@@ -305,6 +305,8 @@ fn an_mpi_that_is_absent_is_a_missing_library() {
     assert!(message.contains("/no/such/libmpi_abi.so.1"), "{message}");
     run("solve karate --comm mpi", &[]).error(2);
     run("solve karate --comm mpi --ranks 2", &[]).error(2);
+    let message = run("solve karate --ranks 2 --mpi-library libmpi_abi.so.1", &[]).error(2);
+    assert!(message.contains("--comm mpi"), "{message}");
 }
 
 /// A command that knows threads only does not do the same work once in every process.

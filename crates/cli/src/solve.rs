@@ -125,7 +125,7 @@ pub(crate) fn run(args: &SolveArgs) -> anyhow::Result<()> {
     let deadline = args.deadline.unwrap_or_default();
     match args.world.open(args.world.ranks, deadline)? {
         World::Threads(n_ranks) => {
-            let inputs = load(args, &args.report, true)?;
+            let inputs = load(args, &args.report, None)?;
             let options = options(args, n_ranks, &inputs.device);
             let mut show = Show::new(&args.report, &inputs.adjacency);
             let solution = solve(
@@ -144,7 +144,7 @@ pub(crate) fn run(args: &SolveArgs) -> anyhow::Result<()> {
 /// As one of several processes. All end with the same exit code; the first alone writes and prints.
 fn run_as_rank(args: &SolveArgs, comm: &mut Comm, deadline: Deadline) -> anyhow::Result<()> {
     let report = args.report.of_rank(comm.rank());
-    let inputs = load(args, &report, comm.rank() == 0);
+    let inputs = load(args, &report, Some(comm.rank()));
     let inputs = settle(comm, inputs, deadline)?;
     let options = options(args, comm.size(), &inputs.device);
     let mut show = Show::new(&report, &inputs.adjacency);
@@ -163,8 +163,10 @@ fn run_as_rank(args: &SolveArgs, comm: &mut Comm, deadline: Deadline) -> anyhow:
     settle(comm, finished, deadline)
 }
 
-fn load(args: &SolveArgs, report: &ReportArgs, is_writer: bool) -> anyhow::Result<Inputs> {
-    let device = args.world.device(args.device, report)?;
+/// `process` is the rank of this process, if it is one of several.
+fn load(args: &SolveArgs, report: &ReportArgs, process: Option<u32>) -> anyhow::Result<Inputs> {
+    let device = args.world.device(args.device, process.is_some(), report)?;
+    let is_writer = process.unwrap_or(0) == 0;
     if let Some(out) = args.out.as_ref().filter(|_| is_writer) {
         output_file::check(out, args.graph.file())?;
     }

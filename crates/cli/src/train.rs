@@ -110,7 +110,8 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let deadline = deadline.unwrap_or_default();
     match args.world.open(ranks, deadline)? {
         World::Threads(n_ranks) => {
-            let inputs = load(args, file, &args.report, n_ranks, deadline)?;
+            let ranks = Ranks::Threads(n_ranks);
+            let inputs = load(args, file, &args.report, ranks, deadline)?;
             let timer = Timer::start(&Device::host());
             let mut show = Show::new(&args.report, &inputs);
             let outcome = train(&inputs.config, &inputs.options, &mut |report| {
@@ -131,7 +132,8 @@ fn run_as_rank(
     deadline: Deadline,
 ) -> anyhow::Result<()> {
     let report = args.report.of_rank(comm.rank());
-    let inputs = load(args, file, &report, comm.size(), deadline);
+    let ranks = Ranks::Processes(comm.size());
+    let inputs = load(args, file, &report, ranks, deadline);
     let inputs = settle(comm, inputs, deadline)?;
     let timer = Timer::start(&Device::host());
     let mut show = Show::new(&report, &inputs);
@@ -146,16 +148,27 @@ fn run_as_rank(
     settle(comm, finished, deadline)
 }
 
+/// How many ranks there are, and what they are.
+#[derive(Clone, Copy)]
+enum Ranks {
+    Threads(u32),
+    Processes(u32),
+}
+
 fn load(
     args: &TrainArgs,
     file: Result<ConfigFile, BadInput>,
     report: &ReportArgs,
-    n_ranks: u32,
+    ranks: Ranks,
     deadline: Deadline,
 ) -> anyhow::Result<Inputs> {
     let file = file?;
     let kind = args.device.or(file.device).unwrap_or(DeviceKind::Host);
-    let device = args.world.device(kind, report)?;
+    let (n_ranks, is_process) = match ranks {
+        Ranks::Threads(n_ranks) => (n_ranks, false),
+        Ranks::Processes(n_ranks) => (n_ranks, true),
+    };
+    let device = args.world.device(kind, is_process, report)?;
     Ok(Inputs {
         config: config(args, &file)?,
         options: RunOptions {

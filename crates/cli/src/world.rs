@@ -95,8 +95,14 @@ impl WorldArgs {
         Ok(())
     }
 
-    /// The device of this process' ranks: where they exchange through NCCL, a GPU of its own for each.
-    pub(crate) fn device(&self, kind: DeviceKind, report: &ReportArgs) -> anyhow::Result<Device> {
+    /// The device of this process' ranks, which are threads, or one process of several: where they exchange through NCCL, a GPU of its own
+    /// for each.
+    pub(crate) fn device(
+        &self,
+        kind: DeviceKind,
+        is_process: bool,
+        report: &ReportArgs,
+    ) -> anyhow::Result<Device> {
         if self.comm != CommChoice::Nccl {
             return Ok(open_device(kind, report)?);
         }
@@ -104,8 +110,8 @@ impl WorldArgs {
             let text = "--comm nccl: NCCL works on the memory of GPUs: say --device cuda too";
             return Err(BadInput(text.to_owned()).into());
         }
-        let device = match (kind, self.ranks, Launch::from_env()?) {
-            (DeviceKind::Cuda(first), None, Some(launch)) => own_gpu(first, &launch)?,
+        let device = match kind {
+            DeviceKind::Cuda(first) if is_process => own_gpu(first)?,
             _ => Device::open(kind)?, // threads count on from it
         };
         let library = Library::open(self.nccl_library.as_deref())?;
@@ -140,11 +146,20 @@ impl WorldArgs {
 
 /// The GPU of a process: as many behind the first one as there are ranks before this one on the host. Where a launcher shows each
 /// process a GPU of its own, they all have the same number.
-fn own_gpu(first: u32, launch: &Launch) -> Result<Device, shardgraph_device::Error> {
-    let own = first.saturating_add(launch.local_rank.unwrap_or(0));
+fn own_gpu(first: u32) -> anyhow::Result<Device> {
+    let launch = Launch::from_env()?;
+    let n_before = match launch.map(|launch| (launch.size, launch.local_rank)) {
+        None | Some((1, None)) => 0,
+        Some((_, Some(local_rank))) => local_rank,
+        Some((_, None)) => {
+            let text = "--comm nccl: nothing says which rank of its host this process is: set LOCAL_RANK, from 0 on each host";
+            return Err(BadInput(text.to_owned()).into());
+        }
+    };
+    let own = first.saturating_add(n_before);
     match Device::open(DeviceKind::Cuda(own)) {
-        Err(error) if error.is_missing_device() => Device::open(DeviceKind::Cuda(first)),
-        found => found,
+        Err(error) if error.is_missing_device() => Ok(Device::open(DeviceKind::Cuda(first))?),
+        found => Ok(found?),
     }
 }
 
