@@ -197,7 +197,8 @@ fn write_outside(folder: &Path, published: &[Package]) -> Result<()> {
             .join("package")
             .join(format!("{name}-{version}.crate"));
         let mut tar = process::command("tar");
-        process::check(tar.arg("-xzf").arg(&archive).arg("-C").arg(folder))?;
+        // -m: files as new as they are. With the archive's own times, the same for all archives, cargo would take old results for theirs.
+        process::check(tar.arg("-xmzf").arg(&archive).arg("-C").arg(folder))?;
     }
     let root = fs::read_to_string(project::root().join("Cargo.toml"))?;
     let manifest = workspace_manifest(published) + &profiles_of(&root);
