@@ -39,7 +39,7 @@ pub fn rank_device(device: &Device, comm: &mut Comm, deadline: Deadline) -> Resu
         };
         Ok(own.join(library, id, seat, deadline.duration())?)
     });
-    // The others need not wait for the deadline.
+    // Ranks that wait in `comm` need not wait for the deadline; those that wait inside NCCL do.
     own.inspect_err(|error| comm.abort(&error.to_string()))
 }
 

@@ -64,7 +64,7 @@ pub(crate) fn write(points: &[Point], command: &str) -> Result<PathBuf> {
     let old = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     let host = Host::here(None);
     let mut text = format!(
-        "//! Made by `{command}`, not by hand: what was fastest, per operation, number of ranks and length.\n\
+        "//! Made by `{command}`, not by hand: what was fastest, per operation, number of ranks and length up to 16 MiB.\n\
          //!\n//! {}, {}, {} cores, {}.\n\n\
          use super::Algorithm::{{Chain, Parts, Tree, Whole}};\nuse super::{{Algorithm, Row}};\nuse crate::op::OpKind;\n\n\
          const fn row(op: OpKind, n_ranks: u32, from_bytes: usize, algorithm: Algorithm) -> Row {{\n    Row {{\n        op,\n        n_ranks,\n        from_bytes,\n        algorithm,\n    }}\n}}\n",

@@ -5,7 +5,7 @@
 //! tile, so that takes microseconds.
 
 use super::patience::Patience;
-use super::published::{Gone, Visitor};
+use super::published::{Desk, Gone, Visitor};
 use super::rank::{Context, Counts, Done, Rank};
 use super::world::World;
 use crate::element::Element;
@@ -33,13 +33,8 @@ const TILE_BYTES: usize = 4 << 10;
 const CHUNK_BYTES: usize = 256 << 10;
 
 impl Rank {
-    /// Every rank reduces its part of all buffers, in rank order, and writes it to all of them.
-    pub(super) fn all_reduce_in_place<T: Element>(
-        &mut self,
-        buf: &mut [T],
-        reduction: Reduction,
-        context: Context<'_>,
-    ) -> Done {
+    /// The rank's desk, and the two meetings around what it does there.
+    fn meetings<'a>(&'a mut self, context: Context<'a>) -> (&'a mut Desk, Meetings<'a>) {
         let Rank {
             world,
             desk,
@@ -53,6 +48,18 @@ impl Rank {
             patience,
             context,
         };
+        (desk, meetings)
+    }
+
+    /// Every rank reduces its part of all buffers, in rank order, and writes it to all of them.
+    pub(super) fn all_reduce_in_place<T: Element>(
+        &mut self,
+        buf: &mut [T],
+        reduction: Reduction,
+        context: Context<'_>,
+    ) -> Done {
+        let (desk, meetings) = self.meetings(context);
+        let world = meetings.world;
         desk.lend(buf, |visitor| {
             meetings.around(visitor, |visitor| {
                 visitor.change(|parts| {
@@ -70,19 +77,8 @@ impl Rank {
         reduction: Reduction,
         context: Context<'_>,
     ) -> Done {
-        let Rank {
-            world,
-            desk,
-            round,
-            patience,
-            ..
-        } = self;
-        let meetings = Meetings {
-            world,
-            round,
-            patience,
-            context,
-        };
+        let (desk, meetings) = self.meetings(context);
+        let world = meetings.world;
         let n_ranks = world.size() as usize;
         desk.show(send, |visitor| {
             meetings.around(visitor, |visitor| {
@@ -105,19 +101,8 @@ impl Rank {
         counts: Counts<'_>,
         context: Context<'_>,
     ) -> Done {
-        let Rank {
-            world,
-            desk,
-            round,
-            patience,
-            ..
-        } = self;
-        let meetings = Meetings {
-            world,
-            round,
-            patience,
-            context,
-        };
+        let (desk, meetings) = self.meetings(context);
+        let world = meetings.world;
         let n_ranks = world.size() as usize;
         desk.show(send, |visitor| {
             meetings.around(visitor, |visitor| {
@@ -140,19 +125,8 @@ impl Rank {
         root: usize,
         context: Context<'_>,
     ) -> Done {
-        let Rank {
-            world,
-            desk,
-            round,
-            patience,
-            ..
-        } = self;
-        let meetings = Meetings {
-            world,
-            round,
-            patience,
-            context,
-        };
+        let (desk, meetings) = self.meetings(context);
+        let world = meetings.world;
         if desk.rank() == root {
             return desk.show(buf, |visitor| meetings.around(visitor, |_| Ok(())));
         }
