@@ -37,6 +37,7 @@
 
 mod algorithm;
 mod backend;
+mod bytes;
 mod check;
 mod comm;
 pub mod cost;

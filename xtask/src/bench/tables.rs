@@ -162,11 +162,15 @@ fn changes<'a>(sizes: &BTreeMap<u64, BTreeMap<&'a str, f64>>) -> Vec<(u64, &'a s
     for (size_idx, (bytes, times)) in all.iter().enumerate() {
         let near = &all[size_idx.saturating_sub(1)..all.len().min(size_idx + 2)];
         let slowness = |name: &str| -> f64 {
+            if !times.contains_key(name) {
+                return f64::INFINITY;
+            }
             let relative = near.iter().filter_map(|(_, times)| {
                 let best = times.values().copied().fold(f64::INFINITY, f64::min);
                 Some(times.get(name)? / best)
             });
-            relative.sum()
+            let relative: Vec<f64> = relative.collect();
+            relative.iter().sum::<f64>() / relative.len() as f64
         };
         let fastest = times
             .keys()
@@ -242,6 +246,13 @@ mod tests {
         let times = |bytes| [(bytes, "tree", 1.0), (bytes, "chain", 2.0)];
         assert!(sums(&points(&times(short)))[0].contains("Tree"));
         assert!(sums(&points(&times(long)))[0].contains("Chain"));
+        // Neither where the size before it has one, nor because it is not there.
+        let both = [times(short), times(long)].concat();
+        let rows = sums(&points(&both));
+        assert!(
+            rows.len() == 2 && rows[1].contains("1048576, Chain"),
+            "{rows:?}"
+        );
     }
 
     #[test]

@@ -6,12 +6,12 @@ use super::ffi::{Api, Group, Pending, Wire, refusal};
 use super::header::{self, HEADER_BYTES};
 use super::message::{Kind, Message};
 use super::session::{Hub, Pause, Session, WORLD};
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, MPI};
 use crate::backend::{Backend, Shared};
 use crate::deadline::{Deadline, Expiry};
 use crate::element::Payload;
 use crate::error::CommErrorKind;
-use crate::op::{Call, Op, typed};
+use crate::op::{Call, Op, OpKind, typed};
 use crate::solo::Solo;
 use std::sync::Arc;
 use std::thread;
@@ -67,6 +67,10 @@ impl Backend for Rank {
         }
         self.deadline = deadline;
         self.session.set_deadline(deadline);
+        let call = &Call {
+            algorithm: self.algorithm_for(call),
+            ..*call
+        };
         let context = Context { call, deadline };
         self.agree(context)?;
         self.perform(op, context)
@@ -173,6 +177,12 @@ impl Rank {
     }
 
     /// Does an operation on which all ranks agree.
+    /// How to do an operation that can be done in several ways.
+    fn algorithm_for(&self, call: &Call) -> Option<Algorithm> {
+        let chosen = || MPI.choose(call.op, call.n_bytes(), self.group.size);
+        (call.op == OpKind::AllReduce).then(|| self.algorithm.unwrap_or_else(chosen))
+    }
+
     fn perform(&mut self, op: Op<'_>, context: Context<'_>) -> Done {
         match op {
             Op::AllReduce { buf, reduction } => {

@@ -1,13 +1,13 @@
 //! What a process says first on a connection, and the lobby where connections wait until they are called for.
 
-use super::wire::{Reader, put_text};
+use crate::bytes::{Reader, put_text};
 use crate::deadline::Expiry;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Changes whenever bytes on the wire change their meaning.
-pub(crate) const PROTOCOL: u32 = 2;
+pub(crate) const PROTOCOL: u32 = 3;
 
 const MAGIC: [u8; 8] = *b"shrdgrph";
 const MAX_INTRO_LEN: usize = 8 << 10;

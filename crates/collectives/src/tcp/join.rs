@@ -4,7 +4,7 @@ use super::TcpConfig;
 use super::control::Whereabouts;
 use super::intro::{Intro, Lobby, PROTOCOL, Purpose, introduce, read_some};
 use super::mesh::is_itself;
-use super::wire::{Reader, put_text};
+use crate::bytes::{Reader, put_text};
 use crate::deadline::{Deadline, Expiry};
 use crate::error::CommErrorKind;
 use crate::op::OpKind;

@@ -6,10 +6,11 @@ mod broadcast;
 use super::control::{Cause, End, World};
 use super::links::{Links, Step};
 use super::mesh::Plan;
-use super::wire::{CALL_LEN, Wire, put_call};
+use super::wire::Wire;
 use super::{Supervisor, group_id};
 use crate::algorithm::{Algorithm, TCP};
 use crate::backend::{Backend, Shared};
+use crate::bytes::{CALL_LEN, put_call};
 use crate::deadline::Deadline;
 use crate::error::CommErrorKind;
 use crate::op::{Call, Op, OpKind, Reduction, typed};
@@ -93,6 +94,10 @@ impl Backend for Rank {
 
     fn run(&mut self, op: Op<'_>, call: &Call, deadline: Deadline) -> Done {
         self.deadline = deadline;
+        let call = &Call {
+            algorithm: self.algorithm_for(call),
+            ..*call
+        };
         let result = self.dispatch(op, Context { call, deadline });
         match &result {
             Ok(()) => self.n_done = call.seq + 1,
@@ -188,10 +193,11 @@ impl Rank {
         self.links.world.size() as usize
     }
 
-    /// How to do an operation on `bytes` on each rank.
-    fn algorithm(&self, op: OpKind, bytes: usize) -> Algorithm {
-        let chosen = || TCP.choose(op, bytes, self.links.world.size());
-        self.algorithm.unwrap_or_else(chosen)
+    /// How to do an operation that can be done in several ways.
+    fn algorithm_for(&self, call: &Call) -> Option<Algorithm> {
+        let chosen = || TCP.choose(call.op, call.n_bytes(), self.links.world.size());
+        let has_choice = [OpKind::AllReduce, OpKind::Broadcast].contains(&call.op);
+        has_choice.then(|| self.algorithm.unwrap_or_else(chosen))
     }
 
     /// Elements of one pair of ranks in a piece.

@@ -37,7 +37,7 @@ pub(crate) fn config(rank: u32, size: u32, port: u16) -> tcp::TcpConfig {
 
 /// The introduction of a process that was not built from this source.
 fn introduction(job: &str, rank: u32, size: u32) -> Vec<u8> {
-    let mut body = 2u32.to_le_bytes().to_vec();
+    let mut body = 3u32.to_le_bytes().to_vec();
     for text in ["1.0", job] {
         body.extend((text.len() as u32).to_le_bytes());
         body.extend(text.as_bytes());

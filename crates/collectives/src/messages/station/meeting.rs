@@ -1,6 +1,7 @@
 //! How a process joins: what it says to rank 0 and what rank 0 answers.
 
 use super::{FIRST, Hub, Station};
+use crate::bytes::{Reader, put_text};
 use crate::deadline::{Deadline, Expiry};
 use crate::error::CommErrorKind;
 use crate::messages::Limits;
@@ -9,7 +10,6 @@ use crate::op::OpKind;
 use crate::tcp::TcpConfig;
 use crate::tcp::intro::{Intro, Lobby, PROTOCOL, Purpose, introduce};
 use crate::tcp::join::{self, RETRY_PAUSE, read_exact};
-use crate::tcp::wire::{Reader, put_text};
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;

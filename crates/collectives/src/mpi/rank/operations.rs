@@ -1,10 +1,10 @@
 //! How each operation is made of MPI's, once the ranks have agreed on it.
 
 use super::{Context, Done, Rank};
-use crate::algorithm::{Algorithm, MPI};
+use crate::algorithm::Algorithm;
 use crate::error::CommErrorKind;
 use crate::mpi::ffi::Wire;
-use crate::op::{Call, OpKind, Reduction};
+use crate::op::{Call, Reduction};
 
 /// An all-reduce of `f32` works on pieces of this size, so that the buffers stay small.
 const PIECE_BYTES: usize = 4 << 20;
@@ -40,10 +40,8 @@ impl Rank {
             self.keep((reduced.1, spare));
             return Ok(());
         }
-        let chosen = || MPI.choose(OpKind::AllReduce, size_of_val(buf), self.group.size);
-        let algorithm = self.algorithm.unwrap_or_else(chosen);
         for piece in buf.chunks_mut(PIECE_BYTES / size_of::<T>()) {
-            if algorithm == Algorithm::Whole {
+            if context.call.algorithm == Some(Algorithm::Whole) {
                 self.all_reduce_whole(piece, reduction, context)?;
             } else {
                 self.all_reduce_in_parts(piece, reduction, context)?;
