@@ -1,10 +1,10 @@
 //! Reverse-mode differentiation over one closed set of tensor operations, including the collective ones.
 //!
-//! Layers are written against one trait, [`Ctx`], with [`Var`] handles for values. Two interpreters run the same
+//! Layers are written against one trait, [`Ctx`], with [`Var`] handles for values. Three interpreters run the same
 //! method: [`ShapeCheck`] finds the shape of every result, and names the operation and both shapes where they do not
-//! fit, before a byte is allocated; [`Eager`] computes values at once and keeps the tape. (A recorded plan is the third,
-//! and takes the same seam.) [`gradient`] is written once, in operations of the same set, so it serves every
-//! interpreter.
+//! fit, before a byte is allocated; [`Eager`] computes values at once and keeps the tape; [`Recorder`] writes the program
+//! down, for a [`Plan`] whose [`Program`] runs it many times in one arena. [`gradient`] is written once, in operations of
+//! the same set, so it serves every interpreter, and the last two give the same bits.
 //!
 //! **Ranks.** A variable is either *replicated* (the same bits on every rank) or *sharded* by rows, as a
 //! [`BatchLayout`] says. The loss is replicated. The operations between the two worlds ([`Op::ShardMatMul`],
@@ -36,17 +36,27 @@ mod eager;
 mod error;
 mod gradient;
 mod group;
+mod kernel;
 mod layout;
 mod op;
 mod optimiser;
 mod params;
+mod places;
+mod plan;
+mod program;
 mod propagation;
 mod ranks;
+mod recorder;
 mod shape_check;
 mod shape_rules;
+mod signature;
 
 #[cfg(test)]
 mod naive;
+#[cfg(test)]
+mod plan_tests;
+#[cfg(test)]
+mod random_programs;
 #[cfg(test)]
 mod tests;
 
@@ -59,7 +69,10 @@ pub use layout::{BatchLayout, Group};
 pub use op::{Axis, Leaf, Op, Shape, Var};
 pub use optimiser::{Adam, Sgd};
 pub use params::{ParamId, Params};
+pub use plan::Plan;
+pub use program::Program;
 pub use propagation::{Propagation, ResidentShard, RowShard};
+pub use recorder::Recorder;
 pub use shape_check::ShapeCheck;
 
 pub use shardgraph_collectives as collectives;

@@ -19,6 +19,8 @@ pub(crate) struct Ranks<'a> {
     pub(crate) device: &'a Device,
     pub(crate) comm: &'a mut Comm,
     pub(crate) deadline: Deadline,
+    /// Whether operands' memory is overwritten soon after the operation: what peers read later is then a copy.
+    pub(crate) is_lent: bool,
 }
 
 impl Ranks<'_> {
@@ -33,7 +35,7 @@ impl Ranks<'_> {
         }
         if self.are_local() {
             let mut sum = self.device.zeros(len)?;
-            self.read_peers(blocks, |device, parts| {
+            self.read_peers((blocks, false), |device, parts| {
                 device.peer_exact_sum(parts, &mut sum)
             })?;
             return Ok(sum);
@@ -57,7 +59,9 @@ impl Ranks<'_> {
         let total = counts.iter().sum();
         if self.are_local() {
             let mut out = self.device.zeros(total)?;
-            self.read_peers(own, |device, parts| device.peer_gather(parts, &mut out))?;
+            self.read_peers((own, self.is_lent), |device, parts| {
+                device.peer_gather(parts, &mut out)
+            })?;
             return Ok(out);
         }
         let mut recv = vec![0.0; total];
@@ -79,7 +83,9 @@ impl Ranks<'_> {
         }
         if self.are_local() {
             let mut out = self.device.zeros(own.len())?;
-            self.read_peers(own, |device, parts| device.peer_sum(parts, 0, &mut out))?;
+            self.read_peers((own, self.is_lent), |device, parts| {
+                device.peer_sum(parts, 0, &mut out)
+            })?;
             return Ok(out);
         }
         let mut values = on_host(self.device, &own)?.into_owned();
@@ -105,7 +111,9 @@ impl Ranks<'_> {
         if self.are_local() {
             let first = counts[..rank].iter().sum();
             let mut out = self.device.zeros(counts[rank])?;
-            self.read_peers(own, |device, parts| device.peer_sum(parts, first, &mut out))?;
+            self.read_peers((own, self.is_lent), |device, parts| {
+                device.peer_sum(parts, first, &mut out)
+            })?;
             return Ok(out);
         }
         let mut recv = vec![0.0; counts[rank]];
@@ -137,12 +145,20 @@ impl Ranks<'_> {
         }
     }
 
-    /// Shows `own` to all ranks and reads theirs, which have the same lengths wherever `read` needs it.
+    /// Shows `own` (a copy of it where it `is_lent`) to all ranks and reads theirs, which have the same lengths wherever `read` needs it.
     fn read_peers(
         &mut self,
-        own: Arc<Buffer>,
+        (own, is_lent): (Arc<Buffer>, bool),
         read: impl FnOnce(&Device, &[Published]) -> Result<(), shardgraph_device::Error>,
     ) -> Result<(), Error> {
+        let own = match is_lent {
+            false => own,
+            true => {
+                let mut copy = self.device.zeros(own.len())?;
+                self.device.copy(&own, &mut copy)?;
+                Arc::new(copy)
+            }
+        };
         let mine = Arc::new(self.device.publish(own)?);
         let parts = self.comm.exchange(mine, self.deadline)?;
         let parts: Vec<Published> = parts.iter().map(|part| (**part).clone()).collect();
@@ -196,6 +212,7 @@ mod tests {
                     device,
                     comm,
                     deadline,
+                    is_lent: false,
                 };
                 let sum = ranks.exact_sum(own, len).unwrap();
                 device.download(&sum).unwrap()
@@ -232,6 +249,7 @@ mod tests {
                         device: &device,
                         comm: &mut comm,
                         deadline: Deadline::default(),
+                        is_lent: false,
                     };
                     ranks.exact_sum(Arc::clone(&own), 4)?;
                     let sum = ranks.exact_sum(own, 4)?;

@@ -17,27 +17,27 @@ use crate::{
 
 /// Everything that a test program reads: two graphs with states, features and weights of given widths.
 #[derive(Debug, Clone)]
-struct Case {
-    graphs: Vec<Arc<Graph>>,
+pub(crate) struct Case {
+    pub(crate) graphs: Vec<Arc<Graph>>,
     n_states: Vec<usize>,
-    keep: Vec<Vec<f32>>,
-    scale: Vec<f32>,
+    pub(crate) keep: Vec<Vec<f32>>,
+    pub(crate) scale: Vec<f32>,
     /// For each graph `[n_nodes, n_states, width]`.
-    features: Vec<Vec<f32>>,
-    width: usize,
+    pub(crate) features: Vec<Vec<f32>>,
+    pub(crate) width: usize,
     bits: bool,
-    params: Params,
-    seeds: Vec<f32>,
+    pub(crate) params: Params,
+    pub(crate) seeds: Vec<f32>,
 }
 
 /// One rank's view of a case.
-struct View {
-    layout: Arc<BatchLayout>,
-    propagation: Arc<Propagation>,
-    features: Vec<f32>,
+pub(crate) struct View {
+    pub(crate) layout: Arc<BatchLayout>,
+    pub(crate) propagation: Arc<Propagation>,
+    pub(crate) features: Vec<f32>,
 }
 
-fn view(case: &Case, rank: u32, n_ranks: u32) -> View {
+pub(crate) fn view(case: &Case, rank: u32, n_ranks: u32) -> View {
     let partitions: Vec<Partition> = case
         .graphs
         .iter()
@@ -77,7 +77,7 @@ fn view(case: &Case, rank: u32, n_ranks: u32) -> View {
 }
 
 /// A program that uses every operation whose result is the same for any number of ranks; gives the loss.
-fn program(
+pub(crate) fn program(
     ctx: &mut dyn Ctx,
     case: &Case,
     view: &View,
@@ -189,7 +189,7 @@ fn run_eager(case: &Case, comm: &mut Comm) -> (f32, Vec<f32>) {
     run_eager_on(case, &Device::host(), comm)
 }
 
-fn run_eager_on(case: &Case, device: &Device, comm: &mut Comm) -> (f32, Vec<f32>) {
+pub(crate) fn run_eager_on(case: &Case, device: &Device, comm: &mut Comm) -> (f32, Vec<f32>) {
     let view = view(case, comm.rank(), comm.size());
     let ids: Vec<ParamId> = case.params.ids().collect();
     let mut ctx = Eager::new(device, comm, &case.params);
@@ -233,7 +233,7 @@ fn graph(n: u32) -> impl Strategy<Value = Arc<Graph>> {
         .prop_map(move |edges| Arc::new(Graph::from_edges(n, &edges).unwrap()))
 }
 
-fn case() -> impl Strategy<Value = Case> {
+pub(crate) fn case() -> impl Strategy<Value = Case> {
     let sizes = prop_oneof![1u32..9, Just(31), Just(33), Just(65), Just(130)];
     (
         sizes.clone(),

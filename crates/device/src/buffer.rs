@@ -1,5 +1,6 @@
 //! A typed run of elements that lives on one device.
 
+use crate::arena::HostPart;
 use crate::gpu::Memory;
 
 /// What device memory is made of.
@@ -43,6 +44,8 @@ pub struct Buffer<T: Scalar = f32> {
 #[derive(Debug)]
 pub(crate) enum Store<T> {
     Host(Vec<T>),
+    /// In host memory too, lent out by an arena.
+    Part(HostPart<T>),
     Gpu(Memory),
 }
 
@@ -51,6 +54,7 @@ impl<T: Scalar> Buffer<T> {
     pub fn len(&self) -> usize {
         match &self.store {
             Store::Host(values) => values.len(),
+            Store::Part(part) => part.values().len(),
             Store::Gpu(memory) => memory.bytes() / size_of::<T>(),
         }
     }
@@ -64,6 +68,7 @@ impl<T: Scalar> Buffer<T> {
     pub fn as_host(&self) -> Option<&[T]> {
         match &self.store {
             Store::Host(values) => Some(values),
+            Store::Part(part) => Some(part.values()),
             Store::Gpu(_) => None,
         }
     }
@@ -73,7 +78,7 @@ impl<T: Scalar> Buffer<T> {
     /// What is there is valid on the buffer's stream ([`crate::Device::stream_handle`]) and as long as the buffer lives.
     pub fn device_address(&self) -> Option<u64> {
         match &self.store {
-            Store::Host(_) => None,
+            Store::Host(_) | Store::Part(_) => None,
             Store::Gpu(memory) => Some(memory.address()).filter(|&address| address != 0),
         }
     }
@@ -82,6 +87,7 @@ impl<T: Scalar> Buffer<T> {
     pub fn as_host_mut(&mut self) -> Option<&mut [T]> {
         match &mut self.store {
             Store::Host(values) => Some(values),
+            Store::Part(part) => Some(part.values_mut()),
             Store::Gpu(_) => None,
         }
     }

@@ -7,6 +7,8 @@
 //! GPU. A device that is not there is an [`ErrorKind::Unavailable`] with a sentence about what is missing.
 //! The host kernels pick their instruction set at run time, so a published binary needs no `-march=native`.
 //!
+//! An [`Arena`] lends parts of one allocation at fixed places, for programs that know how long each value lives.
+//!
 //! Beside the dense kernels, [`bits`] holds the bit-matrix kernels that the solver's incremental path stands on, and
 //! [`Timer`] is the one clock of the workspace.
 //!
@@ -23,6 +25,7 @@
 //! # Ok::<(), shardgraph_device::Error>(())
 //! ```
 
+mod arena;
 pub mod basis;
 pub mod bits;
 mod buffer;
@@ -44,6 +47,7 @@ mod timer;
 #[cfg(test)]
 mod tests;
 
+pub use arena::Arena;
 pub use buffer::{Buffer, Scalar};
 pub use device::{Device, DeviceKind, EMULATOR_FILE};
 pub use error::{Error, ErrorKind};

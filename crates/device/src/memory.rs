@@ -46,6 +46,7 @@ pub(crate) fn other_device(op: &str, kind: DeviceKind) -> Error {
 pub(crate) fn on_host<'b, T: Scalar>(op: &str, buffer: &'b Buffer<T>) -> Result<&'b [T], Error> {
     match &buffer.store {
         Store::Host(values) => Ok(values),
+        Store::Part(part) => Ok(part.values()),
         Store::Gpu(_) => Err(other_device(op, DeviceKind::Host)),
     }
 }
@@ -57,6 +58,7 @@ pub(crate) fn on_host_mut<'b, T: Scalar>(
 ) -> Result<&'b mut [T], Error> {
     match &mut buffer.store {
         Store::Host(values) => Ok(values),
+        Store::Part(part) => Ok(part.values_mut()),
         Store::Gpu(_) => Err(other_device(op, DeviceKind::Host)),
     }
 }

@@ -111,7 +111,7 @@ impl<'a> Arg<'a> {
     fn pointer<T: Scalar>(kind: char, buffer: &'a Buffer<T>) -> Self {
         let memory = match &buffer.store {
             Store::Gpu(memory) => Some(memory),
-            Store::Host(_) => None,
+            Store::Host(_) | Store::Part(_) => None,
         };
         Self {
             kind: Some(kind),

@@ -19,6 +19,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::arena::Lease;
 use crate::buffer::{Store, bytes_of, bytes_of_mut};
 use crate::memory::other_device;
 use crate::{Buffer, DeviceKind, Error, ErrorKind, MatMul, Scalar};
@@ -161,6 +162,8 @@ pub(crate) struct Memory {
     bytes: usize,
     /// Where streams of other ranks are done reading this; waited for before it is written or given back.
     readers: Mutex<Vec<Arc<Mark>>>,
+    /// Whose memory this is, where it is a part of an arena.
+    lease: Option<Lease>,
 }
 
 impl Memory {
@@ -170,6 +173,22 @@ impl Memory {
 
     pub(crate) fn address(&self) -> u64 {
         self.address
+    }
+
+    /// The `len` `f32` from `first` on, which the lease gives to who asks; none with no elements.
+    pub(crate) fn part(&self, first: usize, len: usize, lease: Option<Lease>) -> Memory {
+        let bytes = len * size_of::<f32>();
+        let address = match bytes {
+            0 => 0,
+            _ => self.address + (first * size_of::<f32>()) as u64,
+        };
+        Memory {
+            driver: Arc::clone(&self.driver),
+            address,
+            bytes,
+            readers: Mutex::default(),
+            lease,
+        }
     }
 
     /// Keeps the memory as it is until the stream of a reader has come to `done`.
@@ -193,8 +212,13 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         // Where readers cannot be waited for, the device has failed: memory that may still be read is not given back.
-        if self.bytes > 0 && self.wait_for_readers().is_ok() {
-            self.driver.free(self.address);
+        if self.bytes == 0 {
+            return;
+        }
+        match (self.wait_for_readers(), self.lease.take()) {
+            (Ok(()), None) => self.driver.free(self.address),
+            (Ok(()), Some(lease)) => drop(lease),
+            (Err(_), lease) => std::mem::forget(lease),
         }
     }
 }
@@ -380,6 +404,7 @@ impl Gpu {
             address,
             bytes,
             readers: Mutex::default(),
+            lease: None,
         };
         Ok(Buffer {
             store: Store::Gpu(memory),

@@ -1,0 +1,248 @@
+//! A recorded program, planned: what is computed once, in which order, and where in one arena each value lives.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use shardgraph_device::{Arena, Device};
+
+use crate::kernel::is_exchange;
+use crate::places::{Value, place};
+use crate::shape_rules::World;
+use crate::signature::{Signature, signature};
+use crate::{Error, Op, Program, Shape, Var};
+
+/// What a recorded program gives.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Outputs {
+    pub(crate) named: Vec<(String, Var)>,
+    /// For each parameter the derivative, where the loss depends on it.
+    pub(crate) gradient: Option<Vec<Option<Var>>>,
+}
+
+/// A static program over one arena: [`crate::Recorder`] records it, [`Plan::load`] puts it on a device.
+///
+/// **What is done.** Equal operations on equal operands are done once (an input is equal to itself only, whatever values
+/// it was recorded with); what no output needs is left out; each remaining value has a place in the arena from the
+/// step that makes it to the last that reads it. The steps that remain are those of the eager interpreter with the same
+/// operands, so that results have the same bits.
+///
+/// **What is fixed:** operations, shapes, factors, slices, the rank and the number of ranks, and rows a rank in
+/// all-gathers and reduce-scatters. **What may change from run to run:** parameters, values of inputs
+/// ([`Program::set_input`]), and everything else that the program hands over with its operations: row numbers of gathers,
+/// layouts, masks, scales and shards ([`Program::refill`]), as long as no shape changes.
+///
+/// **Ranks.** Operations in which ranks exchange values are all kept, and none is merged with another, so that every rank
+/// comes to them in the recorded order.
+///
+/// ```
+/// use shardgraph_autodiff::collectives::Comm;
+/// use shardgraph_autodiff::device::{Device, Loss};
+/// use shardgraph_autodiff::{Ctx, Params, Recorder, Shape};
+///
+/// let mut params = Params::new();
+/// let w = params.add("w", Shape::new(1, 1), || 3.0);
+/// let mut record = Recorder::new(&params, 0, 1);
+/// let weight = record.param(w)?;
+/// let x = record.input(Shape::new(1, 1), &[2.0])?;
+/// let y = record.matmul(weight, x)?;
+/// let zero = record.input(Shape::new(1, 1), &[0.0])?;
+/// let loss = record.loss(Loss::Mse, y, zero)?; // (w x)^2
+/// record.output("loss", loss);
+/// record.output_param_gradient(loss)?;
+/// let mut program = record.plan().load(&Device::host())?;
+/// let mut comm = Comm::solo();
+/// program.run(&mut comm, &params)?;
+/// assert_eq!(program.read("loss")?, [36.0]);
+/// assert_eq!(program.param_gradient()?, [24.0]); // 2 w x^2
+/// program.set_input(x, &[1.0])?;
+/// program.run(&mut comm, &params)?;
+/// assert_eq!(program.param_gradient()?, [6.0]);
+/// # Ok::<(), shardgraph_autodiff::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// All recorded operations with their shapes.
+    pub(crate) nodes: Vec<(Op, Shape)>,
+    /// For each of them the one that stands for it.
+    pub(crate) stands_for: Vec<u32>,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) param_shapes: Vec<Shape>,
+    pub(crate) outputs: Outputs,
+    pub(crate) world: World,
+    arena_len: usize,
+}
+
+/// One operation of a plan.
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    pub(crate) node: u32,
+    /// The nodes that it reads.
+    pub(crate) reads: Vec<u32>,
+    /// Where its result is in the arena.
+    pub(crate) place: Range<usize>,
+    /// The nodes that nothing reads any more after this step.
+    pub(crate) last_reads: Vec<u32>,
+}
+
+impl Plan {
+    pub(crate) fn build(
+        nodes: Vec<(Op, Shape)>,
+        param_shapes: Vec<Shape>,
+        outputs: Outputs,
+        world: World,
+    ) -> Self {
+        let stands_for = merge(&nodes, world);
+        let mut wanted: Vec<u32> = outputs.vars().map(|var| stands_for[var.index()]).collect();
+        let order = needed(&nodes, &stands_for, &wanted, world);
+        let steps = order.iter().map(|&node| step(&nodes, &stands_for, node));
+        let mut steps: Vec<Step> = steps.collect();
+        wanted.sort_unstable();
+        let values = lifetimes(&nodes, &mut steps, &wanted);
+        let (places, arena_len) = place(&values, Arena::ALIGNMENT);
+        for (step, (value, first)) in steps.iter_mut().zip(values.iter().zip(places)) {
+            step.place = first..first + value.len;
+        }
+        Self {
+            nodes,
+            stands_for,
+            steps,
+            param_shapes,
+            outputs,
+            world,
+            arena_len,
+        }
+    }
+
+    /// Bytes of the arena: all parameters, inputs and results of the program at the fullest moment of a run.
+    ///
+    /// Beside it, exchanges between ranks and neighbour sums take memory of their own while they run.
+    pub fn arena_bytes(&self) -> usize {
+        self.arena_len * size_of::<f32>()
+    }
+
+    /// Bytes of all recorded results together: what an eager run of the same program holds in the end.
+    pub fn eager_bytes(&self) -> usize {
+        let elements: usize = self.nodes.iter().map(|(_, shape)| shape.len()).sum();
+        elements * size_of::<f32>()
+    }
+
+    /// The number of recorded operations.
+    pub fn n_recorded(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The number of operations that a run does, parameters and inputs among them.
+    pub fn n_steps(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// The program on a device: allocates the arena, once.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn load(self, device: &Device) -> Result<Program, Error> {
+        let arena = device.arena(self.arena_len)?;
+        Program::new(self, device, arena)
+    }
+}
+
+impl Outputs {
+    fn vars(&self) -> impl Iterator<Item = Var> + '_ {
+        let named = self.named.iter().map(|(_, var)| *var);
+        named.chain(self.gradient.iter().flatten().flatten().copied())
+    }
+}
+
+/// Whether an operation must be done where the program has it, by every rank.
+fn is_fixed(op: &Op, world: World) -> bool {
+    world.size > 1 && is_exchange(op)
+}
+
+/// For each node the one that readers take its value from: the first that has the same, whatever inputs and parameters
+/// are.
+///
+/// A row that is repeated over a batch is made again for each reader: that is cheaper than the memory it would be kept in
+/// from the first to the last of them (for a bias, through all of the forward part).
+fn merge(nodes: &[(Op, Shape)], world: World) -> Vec<u32> {
+    let mut equal_to: Vec<u32> = Vec::with_capacity(nodes.len());
+    let mut stands_for: Vec<u32> = Vec::with_capacity(nodes.len());
+    let mut known: BTreeMap<Signature, u32> = BTreeMap::new();
+    for (i, (op, _)) in nodes.iter().enumerate() {
+        let own = i as u32;
+        let first = match op {
+            Op::Enter { x } => equal_to[x.index()],
+            Op::Input(_) => own,
+            op if is_fixed(op, world) => own,
+            op => *known
+                .entry(signature(op, |var| equal_to[var.index()]))
+                .or_insert(own),
+        };
+        equal_to.push(first);
+        stands_for.push(match op {
+            Op::Enter { x } => stands_for[x.index()],
+            Op::RepeatRow { .. } => own,
+            _ => first,
+        });
+    }
+    stands_for
+}
+
+/// The nodes that a run computes: parameters and inputs first, so that all copies from the host come before all kernels,
+/// then the others in the recorded order.
+fn needed(nodes: &[(Op, Shape)], stands_for: &[u32], wanted: &[u32], world: World) -> Vec<u32> {
+    let mut is_needed = vec![false; nodes.len()];
+    wanted
+        .iter()
+        .for_each(|&node| is_needed[node as usize] = true);
+    for (i, (op, _)) in nodes.iter().enumerate().rev() {
+        is_needed[i] |= is_fixed(op, world);
+        if is_needed[i] {
+            for operand in op.operands() {
+                is_needed[stands_for[operand.index()] as usize] = true;
+            }
+        }
+    }
+    let (mut order, computed): (Vec<u32>, Vec<u32>) = (0..nodes.len() as u32)
+        .filter(|&node| is_needed[node as usize])
+        .partition(|&node| matches!(nodes[node as usize].0, Op::Input(_) | Op::Param(_)));
+    order.extend(computed);
+    order
+}
+
+fn step(nodes: &[(Op, Shape)], stands_for: &[u32], node: u32) -> Step {
+    let operands = nodes[node as usize].0.operands();
+    Step {
+        node,
+        reads: operands.iter().map(|var| stands_for[var.index()]).collect(),
+        place: 0..0,
+        last_reads: Vec::new(),
+    }
+}
+
+/// For each step its result's size, and the steps between which it has to stay; `wanted` (sorted) stay to the end.
+fn lifetimes(nodes: &[(Op, Shape)], steps: &mut [Step], wanted: &[u32]) -> Vec<Value> {
+    let mut last_read = vec![None; nodes.len()];
+    for (i, step) in steps.iter().enumerate() {
+        last_read[step.node as usize] = Some(i); // also where nothing reads it
+        step.reads
+            .iter()
+            .for_each(|&node| last_read[node as usize] = Some(i));
+    }
+    let mut values = Vec::with_capacity(steps.len());
+    for i in 0..steps.len() {
+        let node = steps[i].node;
+        let last = match (wanted.binary_search(&node), last_read[node as usize]) {
+            (Err(_), Some(last)) => {
+                steps[last].last_reads.push(node);
+                last
+            }
+            _ => steps.len(),
+        };
+        values.push(Value {
+            len: nodes[node as usize].1.len(),
+            first: i,
+            last,
+        });
+    }
+    values
+}

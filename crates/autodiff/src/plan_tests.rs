@@ -1,0 +1,350 @@
+//! Planned programs against eager ones, bit for bit: ranks, devices, second batches, poisoned memory.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use shardgraph_collectives::{Comm, threads};
+use shardgraph_device::{Binary, Device, Loss};
+use shardgraph_graph::Graph;
+
+use crate::kernel::is_exchange;
+use crate::tests::{
+    Case, case, gpus_together_and_apart, on_rank_device, program, run_eager_on, view,
+};
+use crate::{Ctx, Error, ErrorKind, Op, ParamId, Params, Program, Recorder, Shape, Var};
+
+pub(crate) fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|x| x.to_bits()).collect()
+}
+
+/// Records the test program with its gradient.
+fn record<'a>(params: &'a Params, case: &Case, rank: u32, n_ranks: u32) -> Recorder<'a> {
+    let ids: Vec<ParamId> = params.ids().collect();
+    let mut recorder = Recorder::new(params, rank, n_ranks);
+    let (loss, _) = program(&mut recorder, case, &view(case, rank, n_ranks), &ids).unwrap();
+    recorder.output("loss", loss);
+    recorder.output_param_gradient(loss).unwrap();
+    recorder
+}
+
+fn run_planned(program: &mut Program, comm: &mut Comm, params: &Params) -> (f32, Vec<f32>) {
+    program.run(comm, params).unwrap();
+    (
+        program.read("loss").unwrap()[0],
+        program.param_gradient().unwrap(),
+    )
+}
+
+/// Another batch of the same shapes: other graphs, masks, scales, features, targets and parameters.
+fn another(case: &Case) -> Case {
+    let mut other = case.clone();
+    for graph in &mut other.graphs {
+        let n = graph.n_nodes();
+        let path: Vec<(u32, u32)> = (1..n).map(|v| (v - 1, v)).collect();
+        *graph = Arc::new(Graph::from_edges(n, &path).unwrap());
+    }
+    other.keep.iter_mut().for_each(|keep| keep.reverse());
+    other
+        .features
+        .iter_mut()
+        .flatten()
+        .for_each(|x| *x = 0.5 - *x);
+    other.scale.iter_mut().for_each(|x| *x = 0.3 + 0.5 * *x);
+    other.seeds.reverse();
+    let flat: Vec<f32> = case.params.flat().iter().map(|x| 0.1 - x).collect();
+    other.params.set_flat(&flat).unwrap();
+    other
+}
+
+/// Eager and planned runs of two batches, twice each, one program for all of them.
+fn planned_is_eager(case: &Case, device: &Device, n_ranks: u32) {
+    let other = another(case);
+    let results = threads::run(n_ranks, |mut comm| {
+        on_rank_device(device, &mut comm, |device, comm| {
+            let (rank, size) = (comm.rank(), comm.size());
+            let recorded = record(&case.params, case, rank, size);
+            let mut program = recorded.plan().load(device).unwrap();
+            program.poisons = true;
+            for (turn, batch) in [case, &other, &other, case].into_iter().enumerate() {
+                if turn > 0 {
+                    program
+                        .refill(&record(&case.params, batch, rank, size))
+                        .unwrap();
+                }
+                let eager = run_eager_on(batch, device, comm);
+                let planned = run_planned(&mut program, comm, &batch.params);
+                assert_eq!(
+                    eager.0.to_bits(),
+                    planned.0.to_bits(),
+                    "loss of turn {turn}"
+                );
+                assert_eq!(bits(&eager.1), bits(&planned.1), "gradient of turn {turn}");
+            }
+        })
+    });
+    results.into_iter().for_each(|result| result.unwrap());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn a_planned_program_has_the_bits_of_the_eager_one(case in case(), n_ranks in 1u32..=3) {
+        planned_is_eager(&case, &Device::host(), n_ranks);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(6))]
+
+    #[test]
+    fn so_it_has_on_devices(case in case(), n_ranks in 1u32..=3) {
+        for device in gpus_together_and_apart() {
+            planned_is_eager(&case, &device, n_ranks);
+        }
+    }
+}
+
+/// `relu(w x) + relu(w x)`, an unused product, and a loss.
+fn doubled(ctx: &mut dyn Ctx, w: ParamId) -> Result<(Var, Var), Error> {
+    let w = ctx.param(w)?;
+    let x = ctx.input(Shape::new(2, 1), &[2.0, 3.0])?;
+    let (a, b) = (ctx.matmul(w, x)?, ctx.matmul(w, x)?);
+    let (a, b) = (ctx.relu(a)?, ctx.relu(b)?);
+    let sum = ctx.add(a, b)?;
+    ctx.matmul(x, sum)?;
+    let zero = ctx.input(Shape::new(1, 1), &[0.0])?;
+    Ok((x, ctx.loss(Loss::Mse, sum, zero)?))
+}
+
+fn weights() -> (Params, ParamId) {
+    let mut params = Params::new();
+    let mut next = 0.0;
+    let id = params.add("w", Shape::new(1, 2), || {
+        next += 1.0;
+        next
+    });
+    (params, id)
+}
+
+#[test]
+fn equal_operations_are_done_once_and_useless_ones_never() {
+    let (params, w) = weights();
+    let mut recorder = Recorder::new(&params, 0, 1);
+    let (_, loss) = doubled(&mut recorder, w).unwrap();
+    recorder.output("loss", loss);
+    let plan = recorder.plan();
+    // w, x, the product, relu, the sum, zero, the loss.
+    assert_eq!((plan.n_recorded(), plan.n_steps()), (10, 7));
+    let mut program = plan.load(&Device::host()).unwrap();
+    program.run(&mut Comm::solo(), &params).unwrap();
+    assert_eq!(program.read("loss").unwrap(), [256.0]); // (2 (1 * 2 + 2 * 3))^2
+}
+
+/// Between ranks no exchange is merged or left out, and all keep their order; one rank alone exchanges nothing.
+#[test]
+fn exchanges_between_ranks_stay_as_recorded() {
+    let params = Params::new();
+    for (n_ranks, n_exchanges) in [(1, 1), (2, 4)] {
+        let mut recorder = Recorder::new(&params, 0, n_ranks);
+        let x = recorder.input(Shape::new(2, 2), &[1.0; 4]).unwrap();
+        let (a, b) = (
+            recorder.all_reduce(x).unwrap(),
+            recorder.all_reduce(x).unwrap(),
+        );
+        let counts: Arc<[usize]> = vec![2; n_ranks as usize].into();
+        let all = recorder
+            .apply(Op::AllGather {
+                x,
+                counts: Arc::clone(&counts),
+            })
+            .unwrap();
+        recorder
+            .apply(Op::ReduceScatter { x: all, counts })
+            .unwrap();
+        let sum = recorder.add(b, a).unwrap();
+        recorder.output("sum", sum);
+        let plan = recorder.plan();
+        let add = plan
+            .steps
+            .iter()
+            .find(|step| step.reads.len() == 2)
+            .unwrap();
+        assert_eq!(add.reads[0] == add.reads[1], n_ranks == 1);
+        let done = plan
+            .steps
+            .iter()
+            .filter(|step| is_exchange(&plan.nodes[step.node as usize].0));
+        let done: Vec<u32> = done.map(|step| step.node).collect();
+        assert!(done.len() == n_exchanges && done.is_sorted(), "{done:?}");
+    }
+}
+
+/// Inputs of equal values are not one: each can be set alone.
+#[test]
+fn inputs_are_never_merged() {
+    let params = Params::new();
+    let mut recorder = Recorder::new(&params, 0, 1);
+    let shape = Shape::new(1, 2);
+    let a = recorder.input(shape, &[0.0, 0.0]).unwrap();
+    let b = recorder.input(shape, &[0.0, 0.0]).unwrap();
+    let difference = recorder.sub(a, b).unwrap();
+    recorder.output("difference", difference);
+    let mut program = recorder.plan().load(&Device::host()).unwrap();
+    program.set_input(a, &[5.0, 1.0]).unwrap();
+    program.run(&mut Comm::solo(), &params).unwrap();
+    assert_eq!(program.read("difference").unwrap(), [5.0, 1.0]);
+}
+
+/// Cuts, paddings and joins of two matrices, no two of them equal.
+fn rearranged(ctx: &mut dyn Ctx, (x, y): (Var, Var), pairs: &mut Vec<Var>) {
+    for axis in [crate::Axis::Rows, crate::Axis::Cols] {
+        pairs.push(ctx.slice(x, axis, 0, 1).unwrap());
+        pairs.push(ctx.slice(x, axis, 1, 1).unwrap());
+        pairs.push(ctx.slice(x, axis, 0, 2).unwrap());
+        pairs.push(ctx.concat(x, y, axis).unwrap());
+        pairs.push(ctx.concat(y, x, axis).unwrap());
+        for (start, total) in [(0, 3), (1, 3), (0, 4)] {
+            let pad = Op::Pad {
+                x,
+                axis,
+                start,
+                total,
+            };
+            pairs.push(ctx.apply(pad).unwrap());
+        }
+    }
+}
+
+/// Every kind of number in an operation keeps it apart from others.
+#[test]
+fn operations_that_differ_in_a_number_are_not_merged() {
+    let params = Params::new();
+    let mut recorder = Recorder::new(&params, 0, 1);
+    let ctx: &mut dyn Ctx = &mut recorder;
+    let x = ctx.input(Shape::new(2, 2), &[1.0, 2.0, 3.0, 4.0]).unwrap();
+    let y = ctx.input(Shape::new(2, 2), &[1.0, -2.0, 3.0, 5.0]).unwrap();
+    let mut pairs = Vec::new();
+    rearranged(ctx, (x, y), &mut pairs);
+    for op in [Binary::Add, Binary::Sub, Binary::Mul, Binary::WherePositive] {
+        pairs.push(ctx.apply(Op::Binary { op, a: x, b: y }).unwrap());
+    }
+    for (left, right) in [(false, false), (false, true), (true, false), (true, true)] {
+        pairs.push(ctx.matmul_transposed((x, left), (y, right)).unwrap());
+    }
+    for loss in [
+        Loss::Mse,
+        Loss::Huber { delta: 1.0 },
+        Loss::Huber { delta: 2.0 },
+    ] {
+        pairs.push(ctx.loss(loss, x, y).unwrap());
+    }
+    pairs.push(ctx.scale(x, 2.0).unwrap());
+    pairs.push(ctx.scale(x, 3.0).unwrap());
+    for index in [[0, 1], [1, 0]] {
+        pairs.push(ctx.gather(x, index.into()).unwrap());
+        for n_rows in [2, 3] {
+            let (x, index) = (x, index.into());
+            pairs.push(ctx.apply(Op::Scatter { x, index, n_rows }).unwrap());
+        }
+    }
+    let row = ctx.sum_rows(x).unwrap();
+    for n_rows in [2, 3] {
+        pairs.push(ctx.apply(Op::RepeatRow { x: row, n_rows }).unwrap());
+    }
+    for (i, &var) in pairs.iter().enumerate() {
+        recorder.output(&i.to_string(), var);
+    }
+    let plan = recorder.plan();
+    assert_eq!(plan.n_recorded(), plan.n_steps());
+}
+
+fn text<T: std::fmt::Debug>(result: Result<T, Error>) -> String {
+    let error = result.unwrap_err();
+    assert!(matches!(
+        error.kind(),
+        ErrorKind::Usage(_) | ErrorKind::Shape { .. }
+    ));
+    error.to_string()
+}
+
+#[test]
+fn what_does_not_fit_a_plan_is_refused() {
+    let (params, w) = weights();
+    let (device, mut comm) = (Device::host(), Comm::solo());
+    let recorded = |scale: f32| {
+        let mut recorder = Recorder::new(&params, 0, 1);
+        let (x, loss) = doubled(&mut recorder, w).unwrap();
+        let loss = recorder.scale(loss, scale).unwrap();
+        recorder.output("loss", loss);
+        (recorder, x, loss)
+    };
+    let (recorder, x, loss) = recorded(1.0);
+    let mut program = recorder.plan().load(&device).unwrap();
+    assert!(text(program.read("loss")).contains("before it has run"));
+    program.run(&mut comm, &params).unwrap();
+    assert!(text(program.read("lost")).contains("no output `lost`; it has loss"));
+    assert!(text(program.param_gradient()).contains("output_param_gradient"));
+    assert!(text(program.set_input(x, &[1.0])).contains("[2, 1]"));
+    assert!(text(program.set_input(loss, &[1.0])).contains("no input"));
+    assert!(text(program.refill(&recorded(2.0).0)).contains("scale [1, 1] as operation 10"));
+    let mut longer = recorded(1.0).0;
+    longer.relu(loss).unwrap();
+    assert!(
+        text(program.refill(&longer))
+            .contains("relu [1, 1] as operation 11, where the plan has nothing")
+    );
+    let mut other = Params::new();
+    other.add("w", Shape::new(2, 1), || 0.0);
+    assert!(text(program.run(&mut comm, &other)).contains("another model"));
+    let second = Recorder::new(&params, 1, 2).plan().load(&device).unwrap();
+    let mut second = second;
+    assert!(text(second.run(&mut comm, &params)).contains("rank 1 of 2"));
+    assert!(text(Recorder::new(&params, 0, 1).input(Shape::new(1, 2), &[1.0])).contains("[1, 2]"));
+}
+
+/// Two gathers that were recorded by one index cannot be refilled with two.
+#[test]
+fn a_shared_index_stays_shared() {
+    let params = Params::new();
+    let record = |first: Arc<[u32]>, second: Arc<[u32]>| {
+        let mut recorder = Recorder::new(&params, 0, 1);
+        let x = recorder.input(Shape::new(2, 1), &[1.0, 2.0]).unwrap();
+        let a = recorder.gather(x, first).unwrap();
+        let b = recorder.gather(x, second).unwrap();
+        let both = recorder.add(a, b).unwrap();
+        recorder.output("both", both);
+        recorder
+    };
+    let (low, high): (Arc<[u32]>, Arc<[u32]>) = ([0].into(), [1].into());
+    let plan = record(Arc::clone(&low), Arc::clone(&low)).plan();
+    assert_eq!(plan.n_steps(), 3);
+    let mut program = plan.load(&Device::host()).unwrap();
+    let apart = record(low, Arc::clone(&high));
+    assert!(text(program.refill(&apart)).contains("operation 2 (gather)"));
+    program.refill(&record(Arc::clone(&high), high)).unwrap();
+    program.run(&mut Comm::solo(), &params).unwrap();
+    assert_eq!(program.read("both").unwrap(), [4.0]);
+}
+
+/// A device that runs out of memory while a program is loaded or runs gives an error, and the program runs later.
+#[test]
+fn a_failed_allocation_is_an_error() {
+    let (params, w) = weights();
+    for device in gpus_together_and_apart() {
+        for k in 0..8 {
+            let device = device.failing_at_allocation(k);
+            let mut recorder = Recorder::new(&params, 0, 1);
+            let (_, loss) = doubled(&mut recorder, w).unwrap();
+            recorder.output("loss", loss);
+            let Ok(mut program) = recorder.plan().load(&device) else {
+                continue;
+            };
+            if program.run(&mut Comm::solo(), &params).is_err() {
+                assert!(program.read("loss").is_err());
+                program.run(&mut Comm::solo(), &params).unwrap();
+            }
+            assert_eq!(program.read("loss").unwrap(), [256.0]);
+        }
+    }
+}
