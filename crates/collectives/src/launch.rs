@@ -133,7 +133,7 @@ impl Launch {
 
     /// Reads an environment given as pairs of name and value. `None` where no launcher has left its variables.
     ///
-    /// The meeting point is `MASTER_ADDR` and `MASTER_PORT`, from every launcher. Where SLURM sets neither, it is the first host of the step's
+    /// The meeting point is `MASTER_ADDR` and `MASTER_PORT`, from every launcher; an IPv6 address may stand in brackets. Where SLURM sets neither, it is the first host of the step's
     /// node list and a port made from the numbers of job and step. Where torchrun's own store has the port, it is the next one.
     ///
     /// # Errors
@@ -229,8 +229,10 @@ impl Names {
     }
 
     fn meeting_point(&self, vars: &Vars) -> Result<Option<(String, u16)>, String> {
-        match (vars.get("MASTER_ADDR"), self.port(vars)?) {
-            (Some(host), Some(port)) => Ok(Some((host.clone(), port))),
+        let given = vars.get("MASTER_ADDR").map(|host| bare_host(host));
+        // Set to nothing is not set.
+        match (given.filter(|host| !host.is_empty()), self.port(vars)?) {
+            (Some(host), Some(port)) => Ok(Some((host.to_string(), port))),
             (None, None) if self.launcher == Launcher::Slurm => self.slurm_meeting_point(vars),
             (None, None) if self.launcher != Launcher::Torchrun => Ok(None),
             (None, _) => Err(self.incomplete("MASTER_ADDR", "the host of rank 0")),
@@ -281,6 +283,15 @@ impl Names {
         let mixed = job.wrapping_mul(31).wrapping_add(step) % PORTS.len() as u32;
         Ok(Some((host, (PORTS.start + mixed) as u16)))
     }
+}
+
+/// `::1` of `[::1]`, as URLs and some scripts write IPv6 addresses.
+fn bare_host(host: &str) -> &str {
+    let host = host.trim();
+    let inside = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    inside.filter(|inside| inside.contains(':')).unwrap_or(host)
 }
 
 /// The first host of a list such as `node[03-05,9],gate`.
@@ -343,6 +354,22 @@ mod tests {
             ("node[a-b]", None),
         ] {
             assert_eq!(first_host(list).as_deref(), host, "{list}");
+        }
+    }
+
+    #[test]
+    fn brackets_of_an_address_are_taken_off() {
+        for (host, bare) in [
+            ("[::1]", "::1"),
+            ("[fe80::1%eth0]", "fe80::1%eth0"),
+            ("::1", "::1"),
+            (" node7 ", "node7"),
+            ("10.0.0.7", "10.0.0.7"),
+            ("[node7]", "[node7]"),
+            ("[::1", "[::1"),
+            ("", ""),
+        ] {
+            assert_eq!(bare_host(host), bare);
         }
     }
 

@@ -39,11 +39,13 @@ impl Plan<'_> {
         data.resize_with(n_ranks as usize, || None);
         let mut mesh = Mesh { data, controls };
         let expiry = Expiry::of(self.deadline);
+        let world = self.world;
+        let (data_of, control_of) = (Purpose::Data { world }, Purpose::Control { world });
         for rank in 0..self.rank {
-            mesh.data[rank as usize] = Some(self.dial(rank, Purpose::Data, expiry, interrupted)?);
+            mesh.data[rank as usize] = Some(self.dial(rank, data_of, expiry, interrupted)?);
             let control = &mut mesh.controls[rank as usize];
             if control.is_none() {
-                *control = Some(self.dial(rank, Purpose::Control, expiry, interrupted)?);
+                *control = Some(self.dial(rank, control_of, expiry, interrupted)?);
             }
         }
         while mesh.take_guests(self) {
@@ -72,10 +74,8 @@ impl Plan<'_> {
             version: String::new(),
             job: String::new(),
             purpose,
-            world: self.world,
             rank: self.rank,
             size: self.whereabouts.addresses.len() as u32,
-            port: 0,
         };
         loop {
             let patience = expiry.left().ok_or_else(|| self.timeout(vec![rank]))?;
@@ -118,15 +118,18 @@ impl Mesh {
     /// Takes the connections of this world out of the lobby. Whether some are still missing.
     fn take_guests(&mut self, plan: &Plan<'_>) -> bool {
         let is_ours = |intro: &Intro| {
-            intro.world == plan.world
-                && matches!(intro.purpose, Purpose::Data | Purpose::Control)
+            let world = match intro.purpose {
+                Purpose::Data { world } | Purpose::Control { world } => Some(world),
+                _ => None,
+            };
+            world == Some(plan.world)
                 && intro.rank > plan.rank
                 && (intro.rank as usize) < plan.whereabouts.addresses.len()
         };
         while let Some((intro, stream)) = plan.whereabouts.lobby.take(is_ours) {
             let places = match intro.purpose {
-                Purpose::Data => &mut self.data,
-                Purpose::Join | Purpose::Control | Purpose::Message => &mut self.controls,
+                Purpose::Data { .. } => &mut self.data,
+                _ => &mut self.controls,
             };
             places[intro.rank as usize].get_or_insert(stream);
         }

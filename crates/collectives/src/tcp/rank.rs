@@ -14,7 +14,9 @@ use crate::bytes::{CALL_LEN, put_call};
 use crate::deadline::Deadline;
 use crate::error::CommErrorKind;
 use crate::op::{Call, Op, OpKind, Reduction, typed};
+use crate::parts::part;
 use crate::solo::Solo;
+use crate::watch::Look;
 use std::net::TcpStream;
 use std::ops::Range;
 use std::sync::Arc;
@@ -154,6 +156,10 @@ impl Backend for Rank {
 
     fn use_algorithm(&mut self, algorithm: Option<Algorithm>) {
         self.algorithm = algorithm;
+    }
+
+    fn watch(&self) -> Option<Look> {
+        Some(super::watch(&self.links.world))
     }
 
     fn abort(&mut self, by: Option<u32>, why: &str) {
@@ -296,9 +302,7 @@ impl Rank {
     /// A buffer of `len` elements, cut into a part for each rank.
     fn parts_of(&self, len: usize) -> Vec<Range<usize>> {
         let n_ranks = self.n_ranks();
-        let border = |rank: usize| len * rank / n_ranks;
-        let part = |rank: usize| border(rank)..border(rank + 1);
-        (0..n_ranks).map(part).collect()
+        (0..n_ranks).map(|rank| part(len, rank, n_ranks)).collect()
     }
 
     /// Every rank sends its part of `buf` to all and gets theirs.

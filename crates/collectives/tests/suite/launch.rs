@@ -98,6 +98,10 @@ fn the_meeting_point_is_given_or_made() {
     let given = Some(("10.0.0.7".to_string(), 29500));
     assert_eq!(meeting_point(&[TORCHRUN]), given);
     assert_eq!(meeting_point(&[OPEN_MPI, &TORCHRUN[4..]]), given);
+    for host in ["::1", "[::1]"] {
+        let there = meeting_point(&[TORCHRUN, &[("MASTER_ADDR", host)]]);
+        assert_eq!(there, Some(("::1".to_string(), 29500)));
+    }
     assert_eq!(meeting_point(&[MPICH]), None);
     let (host, port) = meeting_point(&[SLURM]).unwrap();
     assert_eq!(host, "node07");
@@ -136,6 +140,8 @@ fn what_is_half_set_is_named_with_its_launcher() {
     }
     let text = error(&[SLURM, &[("MASTER_ADDR", "node07")]].concat());
     assert!(text.contains("MASTER_PORT"), "{text}");
+    let text = error(&[TORCHRUN, &[("MASTER_ADDR", "")]].concat());
+    assert!(text.contains("MASTER_ADDR"), "{text}");
 }
 
 #[test]

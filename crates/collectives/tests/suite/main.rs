@@ -15,6 +15,7 @@ mod refusals;
 mod scope;
 mod tcp_faults;
 mod tcp_join;
+mod watch;
 mod world;
 
 /// Runs every check of one back end for every number of ranks. A new back end is one more line below.

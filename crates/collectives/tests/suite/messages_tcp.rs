@@ -1,27 +1,13 @@
 //! Messages between processes: strangers, garbage, silence, and processes that are killed or stopped.
 
 use crate::messages::{Join, next, next_message, over_tcp, tight, why_lost};
-use crate::world::{patient, short};
+use crate::world::{free_port, patient, short};
 use shardgraph_collectives::messages::{Event, Limits, Mailbox};
 use shardgraph_collectives::{CommErrorKind, Deadline, tcp};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-
-/// A port that is free, and that the system gives to nobody who does not ask for it by number. Apart from those of the other tests.
-pub(crate) fn free_port() -> u16 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let own_part = std::process::id() * 61;
-    loop {
-        let port = 10_000 + (own_part + NEXT.fetch_add(1, Ordering::Relaxed)) % 9_000;
-        let port = u16::try_from(port).expect("below 19000");
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return port;
-        }
-    }
-}
 
 pub(crate) fn config(rank: u32, size: u32, port: u16) -> tcp::TcpConfig {
     tcp::TcpConfig {

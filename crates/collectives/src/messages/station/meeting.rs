@@ -1,6 +1,6 @@
 //! How a process joins: what it says to rank 0 and what rank 0 answers.
 
-use super::{FIRST, Hub, Station};
+use super::{Hub, Station};
 use crate::bytes::{Reader, put_text};
 use crate::deadline::{Deadline, Expiry};
 use crate::error::CommErrorKind;
@@ -18,12 +18,19 @@ use std::time::Duration;
 
 /// How long one process that joins may hold up rank 0, or another one it.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a rank that looks for rank 0 may be held up: others that join wait meanwhile, and so does its own end.
+const GLANCE: Duration = Duration::from_millis(300);
+/// Between two looks for a lost rank 0; twice as long each time after something that listens there and takes nobody.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
 /// What rank 0 answers.
 enum Answer {
     Welcome {
         generation: u64,
+        /// That of rank 0.
+        host: u64,
         others: Vec<(u32, u64, SocketAddr)>,
     },
     Refused(String),
@@ -33,9 +40,14 @@ impl Answer {
     fn bytes(&self) -> Vec<u8> {
         let mut body = Vec::new();
         match self {
-            Answer::Welcome { generation, others } => {
+            Answer::Welcome {
+                generation,
+                host,
+                others,
+            } => {
                 body.push(0);
                 body.extend(generation.to_le_bytes());
+                body.extend(host.to_le_bytes());
                 body.extend((others.len() as u32).to_le_bytes());
                 for (rank, generation, address) in others {
                     body.extend(rank.to_le_bytes());
@@ -57,11 +69,15 @@ impl Answer {
         let mut reader = Reader(body);
         match reader.u8()? {
             0 => {
-                let (generation, n) = (reader.u64()?, reader.u32()?);
+                let (generation, host, n) = (reader.u64()?, reader.u64()?, reader.u32()?);
                 let mut other =
                     || Some((reader.u32()?, reader.u64()?, reader.text()?.parse().ok()?));
                 let others = (0..n).map(|_| other()).collect::<Option<_>>()?;
-                Some(Answer::Welcome { generation, others })
+                Some(Answer::Welcome {
+                    generation,
+                    host,
+                    others,
+                })
             }
             1 => reader.text().map(Answer::Refused),
             _ => None,
@@ -69,8 +85,13 @@ impl Answer {
     }
 }
 
-/// Rank 0: answers a process that wants to join.
-pub(super) fn receive(hub: &Arc<Hub>, intro: &Intro, stream: TcpStream) {
+/// Rank 0: answers a process that wants to join, or to come back with the generation that an older rank 0 has given it.
+pub(super) fn receive(
+    hub: &Arc<Hub>,
+    intro: &Intro,
+    (known, port): (Option<u64>, u16),
+    stream: TcpStream,
+) {
     let (rank, Ok(peer)) = (intro.rank, stream.peer_addr()) else {
         return;
     };
@@ -80,8 +101,15 @@ pub(super) fn receive(hub: &Arc<Hub>, intro: &Intro, stream: TcpStream) {
         return;
     }
     let mut places = hub.lock();
-    places.newest += 1;
-    let generation = places.newest;
+    let generation = known.unwrap_or(places.newest + 1);
+    if generation <= places.ranks[rank as usize].generation {
+        drop(places);
+        // Its connection broke, or another one came under its number.
+        let why = format!("rank {rank} is lost to rank 0, which goes on without it");
+        let _ = answer(&stream, &Answer::Refused(why));
+        return;
+    }
+    places.newest = places.newest.max(generation);
     let others = (0u32..)
         .zip(&places.ranks)
         .filter(|(other, place)| *other != rank && place.link.is_some());
@@ -89,8 +117,13 @@ pub(super) fn receive(hub: &Arc<Hub>, intro: &Intro, stream: TcpStream) {
         others.filter_map(|(other, place)| Some((other, place.generation, place.address?)));
     let others = others.collect();
     drop(places);
-    if answer(&stream, &Answer::Welcome { generation, others }).is_ok() {
-        let address = SocketAddr::new(peer.ip(), intro.port);
+    let welcome = Answer::Welcome {
+        generation,
+        host: hub.generation,
+        others,
+    };
+    if answer(&stream, &welcome).is_ok() {
+        let address = SocketAddr::new(peer.ip(), port);
         hub.connect((rank, generation), Some(address), stream);
     }
 }
@@ -137,18 +170,12 @@ pub(super) fn visit(
     while expiry.left().is_some() {
         match ask(config, expiry) {
             Ok((_, _, Answer::Refused(what))) => return Err(CommErrorKind::Launch { what }),
-            Ok((host, lobby, Answer::Welcome { generation, others })) => {
+            Ok((stream, lobby, welcome)) => {
+                let Answer::Welcome { generation, .. } = welcome else {
+                    continue;
+                };
                 let hub = Hub::new(config, limits, generation);
-                let at = host.peer_addr();
-                hub.connect((0, FIRST), None, host);
-                for (rank, theirs, address) in others {
-                    dial(
-                        &hub,
-                        (rank, theirs),
-                        reachable(address, at.as_ref().ok()),
-                        expiry,
-                    );
-                }
+                be_welcome(&hub, stream, welcome, expiry);
                 return Station::start(hub, lobby);
             }
             Err(error) => last = error.to_string(),
@@ -168,8 +195,68 @@ pub(super) fn visit(
     })
 }
 
+/// Takes the connection to rank 0, and connects to those whom it names and who are not known.
+fn be_welcome(hub: &Arc<Hub>, stream: TcpStream, answer: Answer, expiry: Expiry) {
+    let Answer::Welcome { host, others, .. } = answer else {
+        return;
+    };
+    let at = stream.peer_addr().ok();
+    // A clock that went back must not make the new rank 0 older than the one that was lost.
+    let lost = hub.lost_host().map_or(0, |(_, generation)| generation);
+    hub.connect((0, host.max(lost + 1)), at, stream);
+    for (rank, theirs, address) in others {
+        if !hub.is_closing() && !hub.knows((rank, theirs)) {
+            dial(hub, (rank, theirs), reachable(address, at), expiry);
+        }
+    }
+}
+
+/// The way back to rank 0, whose place another process may have taken.
+pub(super) struct WayBack {
+    next: Expiry,
+    pause: Duration,
+}
+
+impl Default for WayBack {
+    fn default() -> WayBack {
+        WayBack {
+            next: Expiry::of(Deadline::after(Duration::ZERO)),
+            pause: SHORTEST_PAUSE,
+        }
+    }
+}
+
+impl WayBack {
+    /// Looks for another rank 0 where the lost one was, if it is time.
+    pub(super) fn look(&mut self, hub: &Arc<Hub>, lobby: &Lobby) {
+        let Some((address, _)) = hub.lost_host().filter(|_| self.next.left().is_none()) else {
+            return;
+        };
+        self.pause = match join::connect(&address, GLANCE) {
+            // Nobody is there yet.
+            Err(_) => SHORTEST_PAUSE,
+            Ok(stream) => match come_back(hub, lobby, stream) {
+                Ok(true) => SHORTEST_PAUSE,
+                Ok(false) | Err(_) => LONGEST_PAUSE.min(2 * self.pause),
+            },
+        };
+        self.next = Expiry::of(Deadline::after(self.pause));
+    }
+}
+
+/// Whether the rank 0 at the other end takes this rank.
+fn come_back(hub: &Arc<Hub>, lobby: &Lobby, stream: TcpStream) -> io::Result<bool> {
+    let expiry = Expiry::of(Deadline::after(GLANCE));
+    let (generation, port) = (hub.generation, lobby.port()?);
+    let purpose = Purpose::Return { generation, port };
+    let answer = talk(&hub.config, &stream, purpose, expiry)?;
+    let is_welcome = matches!(answer, Answer::Welcome { .. });
+    be_welcome(hub, stream, answer, expiry);
+    Ok(is_welcome)
+}
+
 /// An address on the loopback interface of rank 0's host means that host.
-fn reachable(mut address: SocketAddr, host: Option<&SocketAddr>) -> SocketAddr {
+fn reachable(mut address: SocketAddr, host: Option<SocketAddr>) -> SocketAddr {
     if let Some(host) = host.filter(|_| address.ip().is_loopback()) {
         address.set_ip(host.ip());
     }
@@ -179,32 +266,41 @@ fn reachable(mut address: SocketAddr, host: Option<&SocketAddr>) -> SocketAddr {
 fn ask(config: &TcpConfig, expiry: Expiry) -> io::Result<(TcpStream, Lobby, Answer)> {
     let stream = join::connect_to_host(config, expiry)?;
     let lobby = join::own_lobby(config, &stream)?;
-    introduce(&stream, &intro(config, 0, lobby.port()?), expiry)?;
+    let port = lobby.port()?;
+    let answer = talk(config, &stream, Purpose::Visit { port }, expiry)?;
+    Ok((stream, lobby, answer))
+}
+
+/// Says to rank 0 who is there, and hears its answer.
+fn talk(
+    config: &TcpConfig,
+    stream: &TcpStream,
+    purpose: Purpose,
+    expiry: Expiry,
+) -> io::Result<Answer> {
+    introduce(stream, &intro(config, purpose), expiry)?;
     let ended = || io::Error::other("it closed the connection");
-    let head = read_exact(&stream, 4, expiry)?.ok_or_else(ended)?;
+    let head = read_exact(stream, 4, expiry)?.ok_or_else(ended)?;
     let len = Reader(&head).u32().unwrap_or_default() as usize;
     if len > MAX_ANSWER_BYTES {
         return Err(io::Error::other("something else listens there"));
     }
-    let body = read_exact(&stream, len, expiry)?.ok_or_else(ended)?;
+    let body = read_exact(stream, len, expiry)?.ok_or_else(ended)?;
     let answer = Answer::of(&body).filter(|answer| match answer {
         Answer::Refused(_) => true,
         Answer::Welcome { others, .. } => others.iter().all(|(rank, ..)| *rank < config.size),
     });
-    let answer = answer.ok_or_else(|| io::Error::other("something else listens there"))?;
-    Ok((stream, lobby, answer))
+    answer.ok_or_else(|| io::Error::other("something else listens there"))
 }
 
-fn intro(config: &TcpConfig, generation: u64, port: u16) -> Intro {
+fn intro(config: &TcpConfig, purpose: Purpose) -> Intro {
     Intro {
         protocol: PROTOCOL,
         version: config.version.clone(),
         job: config.job.clone(),
-        purpose: Purpose::Message,
-        world: generation,
+        purpose,
         rank: config.rank,
         size: config.size,
-        port,
     }
 }
 
@@ -216,9 +312,11 @@ fn dial(hub: &Arc<Hub>, who: (u32, u64), address: SocketAddr, expiry: Expiry) {
         .clamp(Duration::from_millis(1), PATIENCE);
     let dialed = TcpStream::connect_timeout(&address, patience).and_then(|stream| {
         let expiry = Expiry::of(Deadline::after(PATIENCE));
-        // The port may have another owner by now.
-        let wanted = who.0 as u16;
-        introduce(&stream, &intro(&hub.config, hub.generation, wanted), expiry)?;
+        let call = Purpose::Call {
+            generation: hub.generation,
+            to: who.0,
+        };
+        introduce(&stream, &intro(&hub.config, call), expiry)?;
         Ok(stream)
     });
     match dialed {
