@@ -145,7 +145,10 @@ impl Launch {
             .into_iter()
             .map(|(name, value)| (name.into(), value.into()))
             .collect();
-        let is_there = |names: &&Names| names.marks.iter().any(|mark| vars.contains_key(*mark));
+        let is_there = |names: &&Names| {
+            let is_slurms = names.launcher == Launcher::Mpich && is_of_srun(&vars);
+            !is_slurms && names.marks.iter().any(|mark| vars.contains_key(*mark))
+        };
         let launch = LAUNCHERS
             .iter()
             .find(is_there)
@@ -154,6 +157,20 @@ impl Launch {
             .transpose()
             .map_err(|what| CommError::new(CommErrorKind::Launch { what }, [].iter()))
     }
+}
+
+/// Whether `srun` itself has set MPICH's variables (its plugin for PMI does): then they say what SLURM's say. An `mpiexec` that starts its
+/// helpers by `srun` leaves SLURM's variables of the helpers.
+fn is_of_srun(vars: &Vars) -> bool {
+    let same = |pmi: &str, slurm: &str| vars.contains_key(pmi) && vars.get(pmi) == vars.get(slurm);
+    let n_tasks = match vars.contains_key("SLURM_STEP_NUM_TASKS") {
+        true => "SLURM_STEP_NUM_TASKS",
+        false => "SLURM_NTASKS",
+    };
+    let has_size = vars.contains_key("PMI_SIZE");
+    vars.contains_key("SLURM_STEP_ID")
+        && same("PMI_RANK", "SLURM_PROCID")
+        && (!has_size || same("PMI_SIZE", n_tasks))
 }
 
 impl Names {

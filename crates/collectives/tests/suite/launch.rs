@@ -92,6 +92,21 @@ fn slurm_counts_only_inside_a_step() {
     assert_eq!(Launch::from_vars::<&str, &str>([]), Ok(None));
 }
 
+/// `srun` with PMI sets MPICH's variables as well; an `mpiexec` inside a job has helpers that `srun` has started, and its ranks inherit theirs.
+#[test]
+fn ranks_of_srun_are_told_from_those_of_an_mpiexec_under_it() {
+    let both = |rank, size| read(&[SLURM, &[("PMI_RANK", rank), ("PMI_SIZE", size)]]).launcher;
+    let of_slurm = read(&[SLURM]);
+    let (rank, size) = (of_slurm.rank.to_string(), of_slurm.size.to_string());
+    assert_eq!(both(&rank, &size), Launcher::Slurm);
+    assert_eq!(
+        read(&[SLURM, &[("PMI_RANK", &rank)]]).launcher,
+        Launcher::Slurm
+    );
+    assert_eq!(both(&rank, "999"), Launcher::Mpich);
+    assert_eq!(both("998", "999"), Launcher::Mpich);
+}
+
 #[test]
 fn the_meeting_point_is_given_or_made() {
     let meeting_point = |vars: &[Vars<'_>]| read(vars).meeting_point;
