@@ -213,7 +213,7 @@ impl Comm {
         }
     }
 
-    /// Why no further operation can complete, if that is known by now; nothing is sent and nobody is waited for.
+    /// Why no further operation can complete, if that is known by now; no other rank is waited for. (A rank that panicked may not have said why yet.)
     ///
     /// It is an error of this rank, or a rank that was lost, panicked or gave up: as [`CommErrorKind::Aborted`], with the rank and what happened there. A rank
     /// that has merely dropped its communicator is none, since it may have done its part of everything. Between processes over MPI only what this rank's

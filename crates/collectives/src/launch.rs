@@ -160,7 +160,7 @@ impl Launch {
 }
 
 /// Whether `srun` itself has set MPICH's variables (its plugin for PMI does): then they say what SLURM's say. An `mpiexec` that starts its
-/// helpers by `srun` leaves SLURM's variables of the helpers.
+/// helpers by `srun` leaves SLURM's variables of the helpers, and sets some that `srun` does not.
 fn is_of_srun(vars: &Vars) -> bool {
     let same = |pmi: &str, slurm: &str| vars.contains_key(pmi) && vars.get(pmi) == vars.get(slurm);
     let n_tasks = match vars.contains_key("SLURM_STEP_NUM_TASKS") {
@@ -168,7 +168,9 @@ fn is_of_srun(vars: &Vars) -> bool {
         false => "SLURM_NTASKS",
     };
     let has_size = vars.contains_key("PMI_SIZE");
+    let of_mpiexec = ["MPI_LOCALRANKID", "HYDI_CONTROL_FD"];
     vars.contains_key("SLURM_STEP_ID")
+        && !of_mpiexec.iter().any(|name| vars.contains_key(*name))
         && same("PMI_RANK", "SLURM_PROCID")
         && (!has_size || same("PMI_SIZE", n_tasks))
 }
@@ -265,7 +267,8 @@ impl Names {
     }
 
     fn port(&self, vars: &Vars) -> Result<Option<u16>, String> {
-        let Some(text) = vars.get("MASTER_PORT") else {
+        // Set to nothing is not set.
+        let Some(text) = vars.get("MASTER_PORT").filter(|text| !text.is_empty()) else {
             return Ok(None);
         };
         let wrong = || {

@@ -47,7 +47,7 @@ use crate::op::{Call, OpKind};
 use crate::watch::{Look, ended};
 use control::{Cause, End, World};
 use join::Gathered;
-use mesh::Plan;
+use mesh::{Plan, Unconnected};
 use rank::Rank;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
@@ -174,7 +174,7 @@ fn member(
         call: &Call::new(config.rank, 0, OpKind::Join),
         deadline: config.deadline,
     };
-    let mesh = plan.connect(joined, &|| None)?;
+    let mesh = plan.connect(joined, &|| None).map_err(Unconnected::kind)?;
     let world = World::new(config.rank, world, mesh.controls, None, whereabouts);
     let rank = Rank::new(Arc::clone(&world), mesh.data, supervisor)?;
     Ok((world, rank))

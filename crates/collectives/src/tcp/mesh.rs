@@ -26,6 +26,43 @@ pub(super) struct Mesh {
     pub(super) controls: Vec<Option<TcpStream>>,
 }
 
+/// Why there are no connections.
+pub(super) enum Unconnected {
+    /// A failure with ranks in the numbers of the world to be connected.
+    Failed(CommErrorKind),
+    /// What ended the wait from outside.
+    Interrupted(CommErrorKind),
+}
+
+impl Unconnected {
+    /// For those who know the ranks by these numbers.
+    pub(super) fn kind(self) -> CommErrorKind {
+        match self {
+            Unconnected::Failed(kind) | Unconnected::Interrupted(kind) => kind,
+        }
+    }
+
+    /// The same for those who know the ranks as `members`.
+    pub(super) fn among(self, members: &[u32]) -> CommErrorKind {
+        let mut kind = match self {
+            Unconnected::Interrupted(kind) => return kind,
+            Unconnected::Failed(kind) => kind,
+        };
+        match &mut kind {
+            CommErrorKind::Timeout { missing, .. } => {
+                for rank in missing {
+                    *rank = members[*rank as usize];
+                }
+            }
+            CommErrorKind::PeerLost {
+                rank: Some(rank), ..
+            } => *rank = members[*rank as usize],
+            _ => {}
+        }
+        kind
+    }
+}
+
 impl Plan<'_> {
     /// Connects to the lower ranks, then waits for the higher ones. `controls` holds the connections that are there already; `interrupted` says
     /// that a rank has ended.
@@ -33,7 +70,7 @@ impl Plan<'_> {
         &self,
         controls: Vec<Option<TcpStream>>,
         interrupted: &dyn Fn() -> Option<CommErrorKind>,
-    ) -> Result<Mesh, CommErrorKind> {
+    ) -> Result<Mesh, Unconnected> {
         let n_ranks = self.whereabouts.addresses.len() as u32;
         let mut data: Vec<Option<TcpStream>> = Vec::new();
         data.resize_with(n_ranks as usize, || None);
@@ -50,7 +87,7 @@ impl Plan<'_> {
         }
         while mesh.take_guests(self) {
             if let Some(kind) = interrupted() {
-                return Err(kind);
+                return Err(Unconnected::Interrupted(kind));
             }
             if expiry.left().is_none() {
                 return Err(self.timeout(mesh.missing(self.rank)));
@@ -67,7 +104,7 @@ impl Plan<'_> {
         purpose: Purpose,
         expiry: Expiry,
         interrupted: &dyn Fn() -> Option<CommErrorKind>,
-    ) -> Result<TcpStream, CommErrorKind> {
+    ) -> Result<TcpStream, Unconnected> {
         let address = self.whereabouts.addresses[rank as usize];
         let intro = Intro {
             protocol: PROTOCOL,
@@ -89,28 +126,28 @@ impl Plan<'_> {
                 Err(error) => error,
             };
             if let Some(kind) = interrupted() {
-                return Err(kind);
+                return Err(Unconnected::Interrupted(kind));
             }
             // It has listened before it said where: now it listens no more.
             if error.kind() == std::io::ErrorKind::ConnectionRefused {
-                return Err(CommErrorKind::PeerLost {
+                return Err(Unconnected::Failed(CommErrorKind::PeerLost {
                     rank: Some(rank),
                     op: self.call.op,
                     seq: self.call.seq,
                     why: format!("it is not to be reached at {address}: {error}"),
-                });
+                }));
             }
             thread::sleep(PAUSE);
         }
     }
 
-    fn timeout(&self, missing: Vec<u32>) -> CommErrorKind {
-        CommErrorKind::Timeout {
+    fn timeout(&self, missing: Vec<u32>) -> Unconnected {
+        Unconnected::Failed(CommErrorKind::Timeout {
             op: self.call.op,
             seq: self.call.seq,
             after: self.deadline.duration(),
             missing,
-        }
+        })
     }
 }
 
@@ -150,5 +187,35 @@ pub(super) fn is_itself(stream: &TcpStream) -> bool {
     match (stream.local_addr(), stream.peer_addr()) {
         (Ok(local), Ok(peer)) => local == peer,
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::OpKind;
+
+    #[test]
+    fn ranks_of_a_group_are_named_as_in_the_world_that_is_split() {
+        let lost = |rank| CommErrorKind::PeerLost {
+            rank: Some(rank),
+            op: OpKind::Split,
+            seq: 3,
+            why: String::new(),
+        };
+        let late = |missing: &[u32]| CommErrorKind::Timeout {
+            op: OpKind::Split,
+            seq: 3,
+            after: Duration::from_secs(1),
+            missing: missing.to_vec(),
+        };
+        let group = [5, 2, 7];
+        assert_eq!(Unconnected::Failed(lost(1)).among(&group), lost(2));
+        assert_eq!(
+            Unconnected::Failed(late(&[0, 2])).among(&group),
+            late(&[5, 7])
+        );
+        // Those who were interrupted know the rank by that world's number already.
+        assert_eq!(Unconnected::Interrupted(lost(1)).among(&group), lost(1));
     }
 }

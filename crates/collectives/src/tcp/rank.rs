@@ -97,7 +97,7 @@ impl Backend for Rank {
     fn run(&mut self, op: Op<'_>, call: &Call, deadline: Deadline) -> Done {
         self.deadline = deadline;
         let call = &Call {
-            algorithm: self.algorithm_for(call),
+            algorithm: self.algorithm_for(&op, call),
             ..*call
         };
         let result = self.dispatch(op, Context { call, deadline });
@@ -145,7 +145,8 @@ impl Backend for Rank {
         let mut no_controls: Vec<Option<TcpStream>> = Vec::new();
         no_controls.resize_with(group.len(), || None);
         let interrupted = || world.end_of(call).map(|end| end.error(call));
-        let mesh = plan.connect(no_controls, &interrupted)?;
+        let mesh = plan.connect(no_controls, &interrupted);
+        let mesh = mesh.map_err(|error| error.among(group))?;
         let parent = Some((Arc::clone(world), group.to_vec()));
         let (rank, id) = (plan.rank, plan.world);
         let group = World::new(rank, id, mesh.controls, parent, whereabouts);
@@ -199,11 +200,15 @@ impl Rank {
         self.links.world.size() as usize
     }
 
-    /// How to do an operation that can be done in several ways.
-    fn algorithm_for(&self, call: &Call) -> Option<Algorithm> {
-        let chosen = || TCP.choose(call.op, call.n_bytes(), self.links.world.size());
-        let has_choice = [OpKind::AllReduce, OpKind::Broadcast].contains(&call.op);
-        has_choice.then(|| self.algorithm.unwrap_or_else(chosen))
+    /// How to do an operation that can be done in several ways, whatever it is a part of.
+    fn algorithm_for(&self, op: &Op<'_>, call: &Call) -> Option<Algorithm> {
+        let kind = match op {
+            Op::AllReduce { .. } => OpKind::AllReduce,
+            Op::Broadcast { .. } => OpKind::Broadcast,
+            _ => return None,
+        };
+        let chosen = || TCP.choose(kind, call.n_bytes(), self.links.world.size());
+        Some(self.algorithm.unwrap_or_else(chosen))
     }
 
     /// Elements of one pair of ranks in a piece.

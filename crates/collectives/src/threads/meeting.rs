@@ -9,11 +9,10 @@
 //! other. A waker passes through the sleepers' lock, hence never comes between a sleeper's last look and its sleep.
 
 use super::patience::{self, Patience};
-use super::sync::{AtomicU64, Condvar, Expiry, Mutex, Ordering, lock, sleep, yield_now};
+use super::sync::{AtomicU64, Condvar, Expiry, Mutex, Ordering, lock, nap, sleep, yield_now};
 use crate::deadline::Deadline;
 use crate::error::CommErrorKind;
 use crate::op::{Call, HEADER_WORDS, OpKind};
-use std::thread;
 use std::time::Duration;
 
 /// How often a waiting rank offers its processor to others before it sleeps. Ranks that share a core then go from one to the next without
@@ -282,9 +281,11 @@ impl Meeting {
         self.word.0.load(Ordering::Relaxed) & ENDED != 0
     }
 
-    /// The end that this meeting hands on to communicators split from it.
+    /// The end that this meeting hands on to communicators split from it, as it is known now.
     pub(super) fn inherited_end(&self) -> Option<End> {
-        self.final_end().filter(|end| end.cause != Cause::Left)
+        lock(&self.end)
+            .clone()
+            .filter(|end| end.cause != Cause::Left)
     }
 
     /// The end; after a panic its message is waited for, as it is about to come.
@@ -294,7 +295,7 @@ impl Meeting {
                 Some(end) if end.cause == Cause::Panicking => {}
                 end => return end.clone(),
             }
-            thread::sleep(MESSAGE_PAUSE);
+            nap(MESSAGE_PAUSE);
         }
         lock(&self.end).clone()
     }

@@ -105,6 +105,11 @@ fn ranks_of_srun_are_told_from_those_of_an_mpiexec_under_it() {
     );
     assert_eq!(both(&rank, "999"), Launcher::Mpich);
     assert_eq!(both("998", "999"), Launcher::Mpich);
+    // One helper a node, one rank a helper: the numbers are the same.
+    for (name, value) in [("MPI_LOCALRANKID", "0"), ("HYDI_CONTROL_FD", "7")] {
+        let vars = [("PMI_RANK", &rank[..]), ("PMI_SIZE", &size), (name, value)];
+        assert_eq!(read(&[SLURM, &vars]).launcher, Launcher::Mpich);
+    }
 }
 
 #[test]
