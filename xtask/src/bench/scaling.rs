@@ -116,7 +116,8 @@ fn section(
     }
     if let (Some(model), Some(&(1, alone))) = (model, measured.first()) {
         let serial = serial(job, model, &measured)?;
-        text.push_str(&format!("\n{}\n", serial.sentence(job.n_pieces)));
+        let sentences = serial.sentences(cut(job, model.here()?));
+        text.push_str(&format!("\n{sentences}\n"));
         samples.push(Sample {
             series: job.name.clone(),
             run_idx: 0,

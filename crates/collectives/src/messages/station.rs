@@ -197,7 +197,8 @@ impl Hub {
                 let is_one_of_us = (intro.protocol, &intro.version, &intro.job, intro.size)
                     == (PROTOCOL, &own.version, &own.job, own.size);
                 let is_other = intro.rank < own.size && intro.rank != own.rank;
-                if is_one_of_us && to == own.rank && is_other {
+                let can_be = to == own.rank && meeting::is_possible(generation);
+                if is_one_of_us && is_other && can_be {
                     self.connect((intro.rank, generation), None, stream);
                 }
             }

@@ -9,6 +9,7 @@ mod exchange;
 mod faults;
 mod launch;
 mod messages;
+mod messages_return;
 mod messages_tcp;
 mod naive;
 mod refusals;

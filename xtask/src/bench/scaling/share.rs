@@ -70,9 +70,15 @@ impl Serial {
         alone * (self.share * cut.turns(n_ranks) + (1.0 - self.share) * cut.share(n_ranks))
     }
 
-    /// A sentence for the report.
-    pub(super) fn sentence(&self, n_pieces: u32) -> String {
-        let pieces = format!("The other part is cut into {n_pieces} pieces at most.");
+    /// Sentences for the report.
+    pub(super) fn sentences(&self, cut: Cut) -> String {
+        let Cut {
+            n_pieces,
+            n_at_once,
+        } = cut;
+        let pieces = format!(
+            "The other part is cut into {n_pieces} pieces at most. Ranks that share a processor do the part that is not divided one after the other."
+        );
         if self.ranks.is_empty() {
             return format!(
                 "The share of a step that is not divided could not be measured here (no row with several ranks, a processor each) and is \
@@ -86,7 +92,8 @@ impl Serial {
         };
         let ranks: Vec<String> = self.ranks.iter().map(u32::to_string).collect();
         format!(
-            "Not divided: {:.1} % of a step of one rank{clamped}, fitted as t(P) = serial + work / P + exchanged to the measured rows of P = 1 and {}. {pieces}",
+            "Not divided: {:.1} % of a step of one rank{clamped}, fitted as t(P) = t(1) * (serial + (1 - serial) * cut(P)) + exchanged, \
+             cut(P) = max(ceil({n_pieces} / P) / {n_pieces}, 1 / {n_at_once}) on the {n_at_once} processors here, to the measured rows of P = 1 and {}. {pieces}",
             self.share * 100.0,
             ranks.join(", ")
         )
@@ -178,7 +185,16 @@ mod tests {
         steps[2].seconds *= 5.0;
         let fit = Serial::fit(ALONE, &steps, cut);
         assert!((fit.share - 0.25).abs() < 1e-12, "{fit:?}");
-        assert!(fit.sentence(47).contains("25.0 %") && fit.sentence(47).contains("P = 1 and 2."));
+        let sentences = fit.sentences(cut);
+        for words in [
+            "25.0 %",
+            "P = 1 and 2.",
+            // As `Cut::share` computes it.
+            "cut(P) = max(ceil(47 / P) / 47, 1 / 2)",
+            "t(1) * (serial + (1 - serial) * cut(P)) + exchanged",
+        ] {
+            assert!(sentences.contains(words), "{sentences}");
+        }
     }
 
     #[test]
@@ -192,9 +208,9 @@ mod tests {
         let fit = Serial::fit(ALONE, &steps, cut);
         assert!(fit.share.abs() < 1e-12, "{fit:?}");
         assert!(
-            fit.sentence(46).contains("gives -10.0 %"),
+            fit.sentences(cut).contains("gives -10.0 %"),
             "{}",
-            fit.sentence(46)
+            fit.sentences(cut)
         );
         let one = Cut {
             n_at_once: 1,
@@ -202,6 +218,6 @@ mod tests {
         };
         let none = Serial::fit(ALONE, &planted(0.5, one, &[2, 4]), one);
         assert!(none.ranks.is_empty() && none.share.abs() < 1e-12);
-        assert!(none.sentence(46).contains("could not be measured"));
+        assert!(none.sentences(one).contains("could not be measured"));
     }
 }

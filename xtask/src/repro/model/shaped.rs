@@ -22,6 +22,13 @@ const BYTES: usize = 2 << 20;
 const RANKS: [u32; 2] = [3, 6];
 const ALGORITHMS: [&str; 4] = ["whole", "parts", "tree", "chain"];
 
+/// How the ranks are at work when a link is cut: with all others at once, and with some of them only, where a rank far from the cut waits for one
+/// that waits itself.
+const CUT_ALGORITHMS: [&str; 3] = ["parts", "tree", "chain"];
+
+/// Seconds that the ranks of one measurement have.
+const LIMIT_SECONDS: f64 = 120.0;
+
 /// Times that everything is measured: what else runs on the machine makes ranks late, and never early.
 const N_ROUNDS: u16 = 4;
 
@@ -61,7 +68,12 @@ pub(super) fn check(program: &Path, findings: &mut Findings) -> Result<()> {
     findings.notes.push(format!(
         "`tc tbf` at {RATE} in both directions of each of {N_NODES} nodes; the first ranks on the first node; the shortest of 20 samples of several all-reduces each."
     ));
-    findings.notes.push(cut(program, &namespaces)?);
+    drop(namespaces);
+    for algorithm in CUT_ALGORITHMS {
+        // What is cut stays cut.
+        let namespaces = Namespaces::make(RATE)?;
+        findings.notes.push(cut(program, &namespaces, algorithm)?);
+    }
     Ok(())
 }
 
@@ -157,6 +169,7 @@ fn measure(
             flags,
         )
     };
+    let watch = Stopwatch::start();
     let mut others = Children::default();
     for r in 1..n_ranks {
         others.push(command(r).spawn()?);
@@ -164,9 +177,11 @@ fn measure(
     let mut measured = Vec::new();
     let mut wrong = None;
     let ended =
-        process::each_line_within(&mut command(0), 120.0, |line| match Point::parse(line) {
-            Ok(point) => measured.extend(point),
-            Err(error) => wrong = Some(error),
+        process::each_line_within(&mut command(0), LIMIT_SECONDS, |line| {
+            match Point::parse(line) {
+                Ok(point) => measured.extend(point),
+                Err(error) => wrong = Some(error),
+            }
         });
     match ended? {
         Ended::InTime(status) if status.success() => {}
@@ -175,11 +190,30 @@ fn measure(
     if let Some(error) = wrong {
         return Err(error);
     }
-    // Their last operation was one with rank 0.
-    for other in others.iter_mut() {
-        ensure!(other.wait()?.success(), "a rank in a namespace failed");
-    }
+    all_end_well(&mut others, LIMIT_SECONDS - watch.seconds())?;
     Ok(measured)
+}
+
+/// Waits for the ranks above 0, whose last operation was one with rank 0; who does not end in time is an error, with which the caller drops them all.
+fn all_end_well(others: &mut Children, seconds: f64) -> Result<()> {
+    let watch = Stopwatch::start();
+    for (rank, other) in (1..).zip(others.iter_mut()) {
+        let status = loop {
+            if let Some(status) = other.try_wait()? {
+                break status;
+            }
+            ensure!(
+                watch.seconds() < seconds,
+                "rank {rank} in a namespace did not end within {LIMIT_SECONDS:.0} s, although rank 0 ended well"
+            );
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        ensure!(
+            status.success(),
+            "rank {rank} in a namespace ended with {status}"
+        );
+    }
+    Ok(())
 }
 
 /// How a rank ended after the cut.
@@ -196,9 +230,9 @@ const CUT_NODE: u32 = 1;
 const N_CUT_RANKS: u32 = 6;
 
 /// Takes the second node's link down while six ranks are at work; says how long it took until all had ended, and whom they name.
-fn cut(program: &Path, namespaces: &Namespaces) -> Result<String> {
+fn cut(program: &Path, namespaces: &Namespaces, algorithm: &str) -> Result<String> {
     let flags = format!(
-        "--ops all_reduce --algorithms parts -b 256K -e 256K -n 1000000 --budget-ms 60000 --deadline {DEADLINE_SECONDS}"
+        "--ops all_reduce --algorithms {algorithm} -b 256K -e 256K -n 1000000 --budget-ms 60000 --deadline {DEADLINE_SECONDS}"
     );
     let mut ranks = Children::default();
     for r in 0..N_CUT_RANKS {
@@ -229,13 +263,13 @@ fn cut(program: &Path, namespaces: &Namespaces) -> Result<String> {
         .collect();
     if !wrong.is_empty() {
         return Ok(format!(
-            "FAILED: a link taken down under {N_CUT_RANKS} ranks with a deadline of {DEADLINE_SECONDS} s: {}",
+            "FAILED: a link taken down under {N_CUT_RANKS} ranks at `{algorithm}` with a deadline of {DEADLINE_SECONDS} s: {}",
             wrong.join("; ")
         ));
     }
     let seconds = losses.iter().filter_map(|loss| loss.seconds);
     Ok(format!(
-        "a link taken down under {N_CUT_RANKS} ranks with a deadline of {DEADLINE_SECONDS} s: all ended with an error that names a rank on the other \
+        "a link taken down under {N_CUT_RANKS} ranks at `{algorithm}` with a deadline of {DEADLINE_SECONDS} s: all ended with an error that names a rank on the other \
          side of the cut and no other, the last one after {:.2} s (wanted: {:.1} s)",
         seconds.fold(0.0, f64::max),
         DEADLINE_SECONDS + GRACE_SECONDS
@@ -330,6 +364,36 @@ mod tests {
         assert_eq!(named(late), BTreeSet::from([2, 3]));
         assert_eq!(named(lost), BTreeSet::from([3]));
         assert!(named("aborted by rank 0: it gave up").is_empty());
+    }
+
+    /// A rank that goes on when rank 0 has ended, or ends badly, is an error, and the wait for it has an end.
+    #[test]
+    fn ranks_that_do_not_end_well_are_an_error() {
+        let ended = |programs: &[&[&str]], seconds| {
+            let mut ranks = Children::default();
+            for words in programs {
+                let mut command = process::command(words[0]);
+                ranks.push(command.args(&words[1..]).spawn().unwrap());
+            }
+            let ended = all_end_well(&mut ranks, seconds);
+            let ids: Vec<u32> = ranks.iter().map(std::process::Child::id).collect();
+            drop(ranks);
+            for id in ids {
+                assert!(!Path::new(&format!("/proc/{id}/exe")).exists());
+            }
+            ended.map_err(|error| error.to_string())
+        };
+        assert_eq!(ended(&[&["true"], &["true"]], 60.0), Ok(()));
+        let late = ended(&[&["true"], &["sleep", "30"]], 0.1).unwrap_err();
+        assert!(
+            late.contains("rank 2") && late.contains("did not end"),
+            "{late}"
+        );
+        let bad = ended(&[&["false"], &["sleep", "30"]], 60.0).unwrap_err();
+        assert!(
+            bad.contains("rank 1") && bad.contains("exit status: 1"),
+            "{bad}"
+        );
     }
 
     /// Ranks 2 and 3 are on the node that is cut off.

@@ -4,8 +4,8 @@ use super::{Hub, Station};
 use crate::bytes::{Reader, put_text};
 use crate::deadline::{Deadline, Expiry};
 use crate::error::CommErrorKind;
-use crate::messages::Limits;
 use crate::messages::inbox::Inbox;
+use crate::messages::{Limits, frame};
 use crate::op::OpKind;
 use crate::tcp::TcpConfig;
 use crate::tcp::intro::{Intro, Lobby, PROTOCOL, Purpose, introduce};
@@ -20,9 +20,14 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a rank that looks for rank 0 may be held up: others that join wait meanwhile, and so does its own end.
 const GLANCE: Duration = Duration::from_millis(300);
-/// Between two looks for a lost rank 0; twice as long each time after something that listens there and takes nobody.
+/// How long rank 0 waits until one that comes back has heard that it is welcome.
+const ASSENT_PATIENCE: Duration = Duration::from_secs(1);
+/// Between two looks for a lost rank 0; twice as long each time after something that listens there and takes nobody. With the longest and a glance
+/// a rank is back within a second.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// No clock gives generations from here on, and none is accepted: there is room above every other one for all that will ever join.
+const NO_GENERATION: u64 = 1 << 62;
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
 /// What rank 0 answers.
@@ -100,32 +105,68 @@ pub(super) fn receive(
         let _ = answer(&stream, &Answer::Refused(why));
         return;
     }
-    let mut places = hub.lock();
-    let generation = known.unwrap_or(places.newest + 1);
-    if generation <= places.ranks[rank as usize].generation {
-        drop(places);
-        // Its connection broke, or another one came under its number.
-        let why = format!("rank {rank} is lost to rank 0, which goes on without it");
-        let _ = answer(&stream, &Answer::Refused(why));
-        return;
-    }
-    places.newest = places.newest.max(generation);
-    let others = (0u32..)
-        .zip(&places.ranks)
-        .filter(|(other, place)| *other != rank && place.link.is_some());
-    let others =
-        others.filter_map(|(other, place)| Some((other, place.generation, place.address?)));
-    let others = others.collect();
-    drop(places);
-    let welcome = Answer::Welcome {
-        generation,
-        host: hub.generation,
-        others,
+    let (generation, welcome) = match hub.welcome(rank, known) {
+        Ok(welcome) => welcome,
+        Err(why) => {
+            let _ = answer(&stream, &Answer::Refused(why));
+            return;
+        }
     };
-    if answer(&stream, &welcome).is_ok() {
+    // Of those who come back only who is sure to be there: its generation is used up with that.
+    if answer(&stream, &welcome).is_ok() && (known.is_none() || is_assenting(&stream)) {
         let address = SocketAddr::new(peer.ip(), port);
         hub.connect((rank, generation), Some(address), stream);
     }
+}
+
+impl Hub {
+    /// The generation of one that comes, and what it is told; or why it cannot come back.
+    fn welcome(&self, rank: u32, known: Option<u64>) -> Result<(u64, Answer), String> {
+        let mut places = self.lock();
+        let generation = known.unwrap_or(places.newest + 1);
+        if known.is_some() && !is_possible(generation) {
+            return Err(format!(
+                "rank {rank} says that it has generation {generation}, which no rank 0 gives"
+            ));
+        }
+        // Its connection broke, or another one came under its number.
+        if generation <= places.ranks[rank as usize].generation {
+            return Err(format!(
+                "rank {rank} is lost to rank 0, which goes on without it"
+            ));
+        }
+        places.newest = places.newest.max(generation);
+        let others = (0u32..)
+            .zip(&places.ranks)
+            .filter(|(other, place)| *other != rank && place.link.is_some());
+        let others =
+            others.filter_map(|(other, place)| Some((other, place.generation, place.address?)));
+        let welcome = Answer::Welcome {
+            generation,
+            host: self.generation,
+            others: others.collect(),
+        };
+        Ok((generation, welcome))
+    }
+}
+
+/// Whether a rank 0 can have given it.
+pub(super) fn is_possible(generation: u64) -> bool {
+    generation < NO_GENERATION
+}
+
+/// Rank 0: whether one that comes back has heard that it is welcome. What it said stays to be read: a greeting, which means nothing on its connection.
+fn is_assenting(stream: &TcpStream) -> bool {
+    let is_patient = stream.set_read_timeout(Some(ASSENT_PATIENCE)).is_ok();
+    is_patient && matches!(stream.peek(&mut [0]), Ok(1))
+}
+
+/// Says to rank 0 that this rank has heard in time that it is welcome.
+fn assent(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_write_timeout(Some(GLANCE))?;
+    let mut writer = stream;
+    writer.write_all(&frame::greeting())
 }
 
 fn answer(stream: &TcpStream, answer: &Answer) -> io::Result<()> {
@@ -175,7 +216,11 @@ pub(super) fn visit(
                     continue;
                 };
                 let hub = Hub::new(config, limits, generation);
-                be_welcome(&hub, stream, welcome, expiry);
+                for (who, address) in be_welcome(&hub, stream, welcome) {
+                    if let Err(why) = dial(&hub, who, address, patience(expiry)) {
+                        hub.not_reached(who, why);
+                    }
+                }
                 return Station::start(hub, lobby);
             }
             Err(error) => last = error.to_string(),
@@ -195,20 +240,23 @@ pub(super) fn visit(
     })
 }
 
-/// Takes the connection to rank 0, and connects to those whom it names and who are not known.
-fn be_welcome(hub: &Arc<Hub>, stream: TcpStream, answer: Answer, expiry: Expiry) {
+/// Takes the connection to rank 0. Those whom it names and who are not known are still to be dialed.
+fn be_welcome(hub: &Arc<Hub>, stream: TcpStream, answer: Answer) -> Vec<((u32, u64), SocketAddr)> {
     let Answer::Welcome { host, others, .. } = answer else {
-        return;
+        return Vec::new();
     };
     let at = stream.peer_addr().ok();
     // A clock that went back must not make the new rank 0 older than the one that was lost.
     let lost = hub.lost_host().map_or(0, |(_, generation)| generation);
     hub.connect((0, host.max(lost + 1)), at, stream);
-    for (rank, theirs, address) in others {
-        if !hub.is_closing() && !hub.knows((rank, theirs)) {
-            dial(hub, (rank, theirs), reachable(address, at), expiry);
-        }
-    }
+    let others = others.into_iter();
+    let others = others.map(|(rank, theirs, address)| ((rank, theirs), reachable(address, at)));
+    others.filter(|(who, _)| !hub.knows(*who)).collect()
+}
+
+/// How long one of several others may take to be reached: those before it may have used up the time of the whole.
+fn patience(expiry: Expiry) -> Duration {
+    expiry.left().unwrap_or_default().clamp(GLANCE, PATIENCE)
 }
 
 /// The way back to rank 0, whose place another process may have taken.
@@ -250,9 +298,18 @@ fn come_back(hub: &Arc<Hub>, lobby: &Lobby, stream: TcpStream) -> io::Result<boo
     let (generation, port) = (hub.generation, lobby.port()?);
     let purpose = Purpose::Return { generation, port };
     let answer = talk(&hub.config, &stream, purpose, expiry)?;
-    let is_welcome = matches!(answer, Answer::Welcome { .. });
-    be_welcome(hub, stream, answer, expiry);
-    Ok(is_welcome)
+    if let Answer::Refused(_) = answer {
+        return Ok(false);
+    }
+    assent(&stream)?;
+    for (who, address) in be_welcome(hub, stream, answer) {
+        if hub.is_closing() {
+            break;
+        }
+        // One that is not reached now has not been here, and is taken when it calls.
+        let _ = dial(hub, who, address, GLANCE);
+    }
+    Ok(true)
 }
 
 /// An address on the loopback interface of rank 0's host means that host.
@@ -288,7 +345,11 @@ fn talk(
     let body = read_exact(stream, len, expiry)?.ok_or_else(ended)?;
     let answer = Answer::of(&body).filter(|answer| match answer {
         Answer::Refused(_) => true,
-        Answer::Welcome { others, .. } => others.iter().all(|(rank, ..)| *rank < config.size),
+        Answer::Welcome { host, others, .. } => {
+            let is_one_of_us =
+                |(rank, theirs, _): &(u32, u64, _)| *rank < config.size && is_possible(*theirs);
+            is_possible(*host) && others.iter().all(is_one_of_us)
+        }
     });
     answer.ok_or_else(|| io::Error::other("something else listens there"))
 }
@@ -304,12 +365,13 @@ fn intro(config: &TcpConfig, purpose: Purpose) -> Intro {
     }
 }
 
-/// Connects to a rank that came before this one.
-fn dial(hub: &Arc<Hub>, who: (u32, u64), address: SocketAddr, expiry: Expiry) {
-    let patience = expiry
-        .left()
-        .unwrap_or_default()
-        .clamp(Duration::from_millis(1), PATIENCE);
+/// Connects to a rank that came before this one; or says why it is not reached.
+fn dial(
+    hub: &Arc<Hub>,
+    who: (u32, u64),
+    address: SocketAddr,
+    patience: Duration,
+) -> Result<(), String> {
     let dialed = TcpStream::connect_timeout(&address, patience).and_then(|stream| {
         let expiry = Expiry::of(Deadline::after(PATIENCE));
         let call = Purpose::Call {
@@ -319,11 +381,20 @@ fn dial(hub: &Arc<Hub>, who: (u32, u64), address: SocketAddr, expiry: Expiry) {
         introduce(&stream, &intro(&hub.config, call), expiry)?;
         Ok(stream)
     });
-    match dialed {
-        Ok(stream) => hub.connect(who, None, stream),
-        Err(error) => hub.not_reached(
-            who,
-            format!("it is not to be reached at {address}: {error}"),
-        ),
+    let stream =
+        dialed.map_err(|error| format!("it is not to be reached at {address}: {error}"))?;
+    hub.connect(who, None, stream);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_before_do_not_use_up_the_time_of_a_dial() {
+        let left = |left| patience(Expiry::of(Deadline::after(left)));
+        assert_eq!(left(Duration::ZERO), GLANCE);
+        assert_eq!(left(2 * PATIENCE), PATIENCE);
     }
 }
