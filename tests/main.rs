@@ -16,6 +16,7 @@ mod exit_codes;
 mod formats;
 mod generated_graphs;
 mod kill;
+mod launchers;
 mod nccl;
 mod place;
 mod place_input;

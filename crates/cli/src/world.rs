@@ -115,6 +115,8 @@ impl WorldArgs {
             _ => Device::open(kind)?, // threads count on from it
         };
         let library = Library::open(self.nccl_library.as_deref())?;
+        let fits = library.check_device(device.kind());
+        fits.map_err(|error| BadInput(format!("--comm nccl: {error}")))?;
         Ok(device.using_nccl(&library))
     }
 

@@ -5,8 +5,7 @@
 //! bring all of every buffer to one rank are left out for more than two ranks, because on one machine their cost on a network does not show; and
 //! beyond the largest number of ranks that was measured, a length counts as longer by as much as there are more peers.
 //!
-//! All ranks of a world must choose by the same table: ranks of one build do. (`tcp` compares a number of the protocol, which changes with what
-//! goes over the wire; a table that was made anew belongs on all ranks.)
+//! All ranks of a world must choose by the same table: ranks of one build do, and what was chosen is compared with the rest of the call.
 
 mod table;
 
@@ -27,7 +26,7 @@ use std::fmt;
 ///
 /// # Failures
 /// What ranks ask for goes from each to each in the first step, whatever is chosen, so mismatches and ranks that do not come are named alike. A rank that
-/// stops in a later step of `Tree` or `Chain` is only missed by those that wait for it themselves; the others hear it from them, or miss one of them.
+/// stops in a later step of `Tree` or `Chain` is only missed by those that wait for it themselves; a roll call tells the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// Everything goes directly to everyone who needs it.

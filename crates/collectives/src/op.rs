@@ -1,5 +1,6 @@
 //! The operations, the typed buffers that they take, and the short description of a call that ranks compare.
 
+use crate::algorithm::Algorithm;
 use std::fmt;
 
 /// A borrowed buffer to send from, with its element type.
@@ -128,6 +129,17 @@ pub enum DataType {
     I64,
     /// Bytes.
     U8,
+}
+
+impl DataType {
+    /// Bytes of an element.
+    pub(crate) fn size(self) -> usize {
+        match self {
+            DataType::F32 | DataType::U32 => 4,
+            DataType::U64 | DataType::I64 => 8,
+            DataType::U8 => 1,
+        }
+    }
 }
 
 impl fmt::Display for DataType {
@@ -309,6 +321,8 @@ pub struct Call {
     pub root: Option<u32>,
     /// How elements are combined, where they are.
     pub reduction: Option<Reduction>,
+    /// How it is done, where the back end has a choice.
+    pub algorithm: Option<Algorithm>,
     /// In a mismatch of `AllToAllV`, the rank at the other end of the part in question.
     pub peer: Option<u32>,
     /// A digest of the counts of `AllGatherV` and `ReduceScatterV`; 0 elsewhere.
@@ -319,6 +333,11 @@ pub struct Call {
 pub(crate) const HEADER_WORDS: usize = 4;
 
 impl Call {
+    /// The bytes on each rank, where all have the same.
+    pub(crate) fn n_bytes(&self) -> usize {
+        self.len * self.data_type.map_or(0, DataType::size)
+    }
+
     pub(crate) fn new(rank: u32, seq: u64, op: OpKind) -> Call {
         Call {
             rank,
@@ -328,6 +347,7 @@ impl Call {
             len: 0,
             root: None,
             reduction: None,
+            algorithm: None,
             peer: None,
             counts_digest: 0,
         }
@@ -349,12 +369,13 @@ impl Call {
         let data_type = self.data_type.map_or(0, |data_type| data_type as u64 + 1);
         let reduction = self.reduction.map_or(0, |reduction| reduction as u64 + 1);
         let root = self.root.map_or(0, |root| u64::from(root) + 1);
+        let algorithm = self.algorithm.map_or(0, |algorithm| algorithm as u64 + 1);
         let len = match self.op {
             OpKind::AllToAllV => 0,
             _ => self.len as u64,
         };
         [
-            self.op as u64 | data_type << 8 | reduction << 16 | root << 24,
+            self.op as u64 | data_type << 8 | reduction << 12 | algorithm << 16 | root << 24,
             self.seq,
             len,
             self.counts_digest,
@@ -374,6 +395,9 @@ impl fmt::Display for Call {
         if let Some(root) = self.root {
             write!(f, ", root {root}")?;
         }
+        if let Some(algorithm) = self.algorithm {
+            write!(f, ", by {algorithm}")?;
+        }
         if let Some(peer) = self.peer {
             write!(f, ", with rank {peer}")?;
         }
@@ -386,10 +410,10 @@ impl fmt::Display for Call {
 
 #[cfg(test)]
 mod tests {
-    use super::{Call, DataType, OpKind, Reduction};
+    use super::{Algorithm, Call, DataType, OpKind, Reduction};
 
     /// Changes of one field each.
-    const EDITS: [fn(&mut Call); 16] = [
+    const EDITS: [fn(&mut Call); 18] = [
         |_| (),
         |call| call.rank = 1,
         |call| call.seq = 8,
@@ -406,6 +430,8 @@ mod tests {
         |call| call.reduction = Some(Reduction::Min),
         |call| call.reduction = None,
         |call| call.counts_digest = 1 << 63,
+        |call| call.algorithm = Some(Algorithm::Whole),
+        |call| call.algorithm = Some(Algorithm::Chain),
     ];
 
     fn calls(op: OpKind) -> Vec<Call> {

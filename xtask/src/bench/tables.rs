@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::points::{self, Point};
+use super::points::{self, Limit, Point};
 use crate::host::{self, Host};
 use crate::project;
 
@@ -35,7 +35,7 @@ const MAX_AT_ONE_RANK_BYTES: u64 = 1 << 20;
 pub(crate) fn measure(
     program: &Path,
     words: &[String],
-    seconds: f64,
+    limit: &Limit,
     points: &mut Vec<Point>,
 ) -> Result<Vec<String>> {
     let mut skips = Vec::new();
@@ -51,7 +51,7 @@ pub(crate) fn measure(
         // Beyond 16 MiB all work on pieces of the same size.
         let own = own.into_iter().chain(["-e", "16M"]).map(str::to_owned);
         let words: Vec<String> = words.iter().cloned().chain(own).collect();
-        skips.extend(points::run(program, &words, seconds, |point| {
+        skips.extend(points::run(program, &words, limit.left()?, |point| {
             points.push(point)
         })?);
     }
@@ -162,11 +162,15 @@ fn changes<'a>(sizes: &BTreeMap<u64, BTreeMap<&'a str, f64>>) -> Vec<(u64, &'a s
     for (size_idx, (bytes, times)) in all.iter().enumerate() {
         let near = &all[size_idx.saturating_sub(1)..all.len().min(size_idx + 2)];
         let slowness = |name: &str| -> f64 {
+            if !times.contains_key(name) {
+                return f64::INFINITY;
+            }
             let relative = near.iter().filter_map(|(_, times)| {
                 let best = times.values().copied().fold(f64::INFINITY, f64::min);
                 Some(times.get(name)? / best)
             });
-            relative.sum()
+            let relative: Vec<f64> = relative.collect();
+            relative.iter().sum::<f64>() / relative.len() as f64
         };
         let fastest = times
             .keys()
@@ -242,6 +246,13 @@ mod tests {
         let times = |bytes| [(bytes, "tree", 1.0), (bytes, "chain", 2.0)];
         assert!(sums(&points(&times(short)))[0].contains("Tree"));
         assert!(sums(&points(&times(long)))[0].contains("Chain"));
+        // Neither where the size before it has one, nor because it is not there.
+        let both = [times(short), times(long)].concat();
+        let rows = sums(&points(&both));
+        assert!(
+            rows.len() == 2 && rows[1].contains("1048576, Chain"),
+            "{rows:?}"
+        );
     }
 
     #[test]

@@ -6,12 +6,12 @@ use super::ffi::{Api, Group, Pending, Wire, refusal};
 use super::header::{self, HEADER_BYTES};
 use super::message::{Kind, Message};
 use super::session::{Hub, Pause, Session, WORLD};
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, MPI};
 use crate::backend::{Backend, Shared};
 use crate::deadline::{Deadline, Expiry};
 use crate::element::Payload;
 use crate::error::CommErrorKind;
-use crate::op::{Call, Op, typed};
+use crate::op::{Call, DataType, Op, OpKind, typed};
 use crate::solo::Solo;
 use std::sync::Arc;
 use std::thread;
@@ -67,6 +67,10 @@ impl Backend for Rank {
         }
         self.deadline = deadline;
         self.session.set_deadline(deadline);
+        let call = &Call {
+            algorithm: self.algorithm_for(&op, call),
+            ..*call
+        };
         let context = Context { call, deadline };
         self.agree(context)?;
         self.perform(op, context)
@@ -170,6 +174,13 @@ impl Rank {
             recv: Payload::default(),
             headers: Vec::new(),
         }
+    }
+
+    /// How to do an all-reduce that this rank does itself.
+    fn algorithm_for(&self, op: &Op<'_>, call: &Call) -> Option<Algorithm> {
+        let is_own = matches!(op, Op::AllReduce { .. }) && call.data_type == Some(DataType::F32);
+        let chosen = || MPI.choose(OpKind::AllReduce, call.n_bytes(), self.group.size);
+        is_own.then(|| self.algorithm.unwrap_or_else(chosen))
     }
 
     /// Does an operation on which all ranks agree.

@@ -5,8 +5,8 @@
 //! are there and agree. Sockets do not block; where there is nothing to do the rank sleeps in the kernel until the rank that it waits for
 //! sends, or for a few milliseconds, and looks at the control connections in between.
 
-use super::control::{Cause, End, World};
-use super::wire::{self, CALL_LEN, Reader};
+use super::control::{Cause, Culprits, End, World};
+use crate::bytes::{self, CALL_LEN, Reader};
 use crate::deadline::{Deadline, Expiry};
 use crate::error::CommErrorKind;
 use crate::op::{Call, OpKind};
@@ -21,8 +21,8 @@ use std::time::Duration;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// The first sleep where a rank waits for room to send.
 const FIRST_NAP: Duration = Duration::from_micros(20);
-/// How long a rank that misses several others listens on for one that misses a single rank, which knows better.
-const BLAME_GRACE: Duration = Duration::from_millis(250);
+/// How long a rank whose deadline has passed waits for answers to the question whom the others wait for.
+const ROLL_CALL: Duration = Duration::from_millis(200);
 /// How long after a failure a rank waits for what explains it better: the calls of a mismatch, the word of a rank whose data connection closed.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -100,14 +100,46 @@ impl Links {
             if let Some(kind) = self.failure(step, &progress, &mut wait) {
                 return Err(kind);
             }
+            self.world.answer_roll(|| progress.missing(step));
             let expiry = *wait.expiry.get_or_insert_with(|| Expiry::of(step.deadline));
             match expiry.left() {
                 Some(left) => self.sleep(step, &progress, &mut wait, left),
-                None if progress.blames_one(step) || !wait.listens() => {
-                    return Err(progress.timeout(step));
+                None if self.is_roll_called(&mut wait) => {
+                    return Err(self.timeout(step, &progress));
                 }
                 None => thread::sleep(LOOK_EVERY),
             }
+        }
+    }
+
+    /// After the deadline: asks the others once, and says when there has been time for their answers.
+    fn is_roll_called(&self, wait: &mut Wait) -> bool {
+        let expiry = wait.roll_call.get_or_insert_with(|| {
+            self.world.call_roll();
+            Expiry::of(Deadline::after(ROLL_CALL))
+        });
+        expiry.left().is_none()
+    }
+
+    fn timeout(&self, step: &Step<'_>, progress: &Progress) -> CommErrorKind {
+        let missing = match self.world.culprits(progress.missing(step)) {
+            Culprits::Here(missing) => missing,
+            Culprits::Elsewhere(ranks) => {
+                return CommErrorKind::Aborted {
+                    by: None,
+                    why: format!(
+                        "{} timed out after {:?}: ranks that it needs wait for ranks {ranks:?} of all, which did not arrive",
+                        step.call,
+                        step.deadline.duration()
+                    ),
+                };
+            }
+        };
+        CommErrorKind::Timeout {
+            op: step.call.op,
+            seq: step.call.seq,
+            after: step.deadline.duration(),
+            missing,
         }
     }
 
@@ -240,15 +272,7 @@ struct Wait {
     nap: Duration,
     mismatch_grace: Option<Expiry>,
     word_grace: Option<Expiry>,
-    blame_grace: Option<Expiry>,
-}
-
-impl Wait {
-    /// Whether a rank whose deadline has passed still listens for what others blame.
-    fn listens(&mut self) -> bool {
-        let of_now = || Expiry::of(Deadline::after(BLAME_GRACE));
-        self.blame_grace.get_or_insert_with(of_now).left().is_some()
-    }
+    roll_call: Option<Expiry>,
 }
 
 impl Default for Wait {
@@ -258,7 +282,7 @@ impl Default for Wait {
             nap: FIRST_NAP,
             mismatch_grace: None,
             word_grace: None,
-            blame_grace: None,
+            roll_call: None,
         }
     }
 }
@@ -379,7 +403,7 @@ impl Progress {
         }
         let greetings = self.heard.chunks_exact(step.greeting.len());
         for greeting in greetings {
-            let theirs = wire::call(&greeting[..CALL_LEN]).ok_or_else(garbled)?;
+            let theirs = bytes::call(&greeting[..CALL_LEN]).ok_or_else(garbled)?;
             if !step.call.agrees_with(&theirs) {
                 return Err(CommErrorKind::Mismatch {
                     seq: step.call.seq,
@@ -412,7 +436,7 @@ impl Progress {
                     continue;
                 }
                 let side = |rank: usize, peer: usize, len: u64| {
-                    let call = wire::call(&greetings[rank][..CALL_LEN]).ok_or_else(garbled)?;
+                    let call = bytes::call(&greetings[rank][..CALL_LEN]).ok_or_else(garbled)?;
                     Ok(Call {
                         len: len as usize,
                         peer: Some(peer as u32),
@@ -435,20 +459,6 @@ impl Progress {
         Ok(())
     }
 
-    /// Whether a single rank is missing: who misses several may miss some that wait themselves, for one that it did not need in the operation before.
-    fn blames_one(&self, step: &Step<'_>) -> bool {
-        self.missing(step).len() == 1
-    }
-
-    fn timeout(&self, step: &Step<'_>) -> CommErrorKind {
-        CommErrorKind::Timeout {
-            op: step.call.op,
-            seq: step.call.seq,
-            after: step.deadline.duration(),
-            missing: self.missing(step),
-        }
-    }
-
     /// Without all calls the ranks that have not said theirs are missing, else those that do not send or take their data.
     fn missing(&self, step: &Step<'_>) -> Vec<u32> {
         let is_silent =
@@ -469,3 +479,6 @@ fn garbled() -> CommErrorKind {
         text: "a rank sent something that is no call: do all run the same program?".to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -173,13 +173,56 @@ fn a_rank_that_is_late_ends_all() {
         let results = tcp::run(4, |mut comm| {
             comm.use_algorithm(Some(algorithm));
             if comm.rank() == 1 {
-                std::thread::sleep(Duration::from_millis(600));
+                std::thread::sleep(Duration::from_millis(900));
             }
             let mut buf = vec![1f32; 100_000];
             let buf = (&mut buf).into();
             let deadline = Deadline::after(Duration::from_millis(100));
             comm.run(Op::Broadcast { buf, root: 0 }, deadline)
         });
-        assert!(results.into_iter().all(|result| result.unwrap().is_err()));
+        // The late rank may hear of it before it starts.
+        let texts = results.into_iter().map(|result| match result.unwrap() {
+            Ok(()) => "done".to_string(),
+            Err(error) => error.to_string(),
+        });
+        for (rank, text) in texts.enumerate() {
+            assert!(
+                text.contains("ranks [1] did not arrive"),
+                "{algorithm}, rank {rank}: {text}"
+            );
+        }
+    }
+}
+
+/// Ranks of programs with other tables would take each other's bytes for something else.
+#[test]
+fn ranks_that_choose_differently_are_told_so() {
+    for (choices, texts) in [
+        (
+            [Algorithm::Whole, Algorithm::Parts],
+            ["by whole", "by parts"],
+        ),
+        ([Algorithm::Tree, Algorithm::Chain], ["by tree", "by chain"]),
+    ] {
+        let differs = |run: fn(&mut Comm, &mut [f32]) -> Result<(), CommError>| {
+            let results = tcp::run(2, |mut comm| {
+                comm.use_algorithm(Some(choices[comm.rank() as usize]));
+                run(&mut comm, &mut [1.0; 64])
+            });
+            for result in results {
+                let text = result.unwrap().unwrap_err().to_string();
+                assert!(texts.iter().all(|part| text.contains(part)), "{text}");
+            }
+        };
+        differs(|comm, buf| {
+            let buf = buf.into();
+            comm.run(Op::Broadcast { buf, root: 0 }, patient())
+        });
+        differs(|comm, buf| {
+            let (buf, reduction) = (buf.into(), Reduction::Sum);
+            comm.run(Op::AllReduce { buf, reduction }, patient())
+        });
+        // An exact sum is made of all-reduces.
+        differs(|comm, buf| comm.exact_sum(&[1.0; 128], buf, patient()));
     }
 }

@@ -1,10 +1,11 @@
 //! How each operation is made of MPI's, once the ranks have agreed on it.
 
 use super::{Context, Done, Rank};
-use crate::algorithm::{Algorithm, MPI};
+use crate::algorithm::Algorithm;
 use crate::error::CommErrorKind;
 use crate::mpi::ffi::Wire;
-use crate::op::{Call, OpKind, Reduction};
+use crate::op::{Call, Reduction};
+use crate::parts::part;
 
 /// An all-reduce of `f32` works on pieces of this size, so that the buffers stay small.
 const PIECE_BYTES: usize = 4 << 20;
@@ -40,10 +41,8 @@ impl Rank {
             self.keep((reduced.1, spare));
             return Ok(());
         }
-        let chosen = || MPI.choose(OpKind::AllReduce, size_of_val(buf), self.group.size);
-        let algorithm = self.algorithm.unwrap_or_else(chosen);
         for piece in buf.chunks_mut(PIECE_BYTES / size_of::<T>()) {
-            if algorithm == Algorithm::Whole {
+            if context.call.algorithm == Some(Algorithm::Whole) {
                 self.all_reduce_whole(piece, reduction, context)?;
             } else {
                 self.all_reduce_in_parts(piece, reduction, context)?;
@@ -74,11 +73,10 @@ impl Rank {
         context: Context<'_>,
     ) -> Done {
         let (n_ranks, len) = (self.n_ranks(), buf.len());
-        let border = |rank: usize| len * rank / n_ranks;
         let counts: Vec<usize> = (0..n_ranks)
-            .map(|rank| border(rank + 1) - border(rank))
+            .map(|rank| part(len, rank, n_ranks).len())
             .collect();
-        let own = border(self.own())..border(self.own() + 1);
+        let own = part(len, self.own(), n_ranks);
         let parts = self.scattered(buf, own.len(), &counts, context)?;
         reduce_parts(&parts.1, reduction, &mut buf[own.clone()]);
         self.keep(parts);

@@ -3,7 +3,7 @@
 use super::{Context, Counts, Done, Rank, greeting, piece_of};
 use crate::algorithm::Algorithm;
 use crate::cost::CHAIN_PIECE_BYTES;
-use crate::op::{OpKind, Reduction};
+use crate::op::Reduction;
 use crate::tcp::wire::Wire;
 use std::ops::Range;
 
@@ -14,21 +14,23 @@ impl Rank {
         reduction: Reduction,
         context: Context<'_>,
     ) -> Done {
-        let algorithm = self.algorithm(OpKind::AllReduce, size_of_val(buf));
+        let algorithm = context.call.algorithm;
         let n_at_once = match algorithm {
-            Algorithm::Chain => return self.all_reduce_chain(buf, reduction, context),
-            Algorithm::Parts => self.piece_len::<T>() * self.n_ranks(),
-            Algorithm::Whole | Algorithm::Tree => self.piece_len::<T>(),
+            Some(Algorithm::Chain) => return self.all_reduce_chain(buf, reduction, context),
+            Some(Algorithm::Parts) => self.piece_len::<T>() * self.n_ranks(),
+            _ => self.piece_len::<T>(),
         };
         let mut greeting = greeting(context.call, &[]);
         for piece_idx in 0..buf.len().div_ceil(n_at_once).max(1) {
             let range = piece_of(&(0..buf.len()), piece_idx, n_at_once);
             let piece = &mut buf[range];
             match algorithm {
-                Algorithm::Parts => {
+                Some(Algorithm::Parts) => {
                     self.all_reduce_in_parts(piece, reduction, &greeting, context)?;
                 }
-                Algorithm::Tree => self.all_reduce_at_root(piece, reduction, &greeting, context)?,
+                Some(Algorithm::Tree) => {
+                    self.all_reduce_at_root(piece, reduction, &greeting, context)?
+                }
                 _ => self.all_reduce_whole(piece, reduction, &greeting, context)?,
             }
             greeting.clear();

@@ -3,7 +3,6 @@
 use super::{Context, Done, Rank, greeting, piece_of};
 use crate::algorithm::Algorithm;
 use crate::cost::CHAIN_PIECE_BYTES;
-use crate::op::OpKind;
 use crate::tcp::wire::Wire;
 use std::ops::Range;
 
@@ -14,19 +13,21 @@ impl Rank {
         root: usize,
         context: Context<'_>,
     ) -> Done {
-        let algorithm = self.algorithm(OpKind::Broadcast, size_of_val(buf));
+        let algorithm = context.call.algorithm;
         let n_at_once = match algorithm {
-            Algorithm::Chain => return self.broadcast_chain(buf, root, context),
-            Algorithm::Parts => self.piece_len::<T>() * self.n_ranks(),
-            Algorithm::Whole | Algorithm::Tree => self.piece_len::<T>(),
+            Some(Algorithm::Chain) => return self.broadcast_chain(buf, root, context),
+            Some(Algorithm::Parts) => self.piece_len::<T>() * self.n_ranks(),
+            _ => self.piece_len::<T>(),
         };
         let mut greeting = greeting(context.call, &[]);
         for piece_idx in 0..buf.len().div_ceil(n_at_once).max(1) {
             let range = piece_of(&(0..buf.len()), piece_idx, n_at_once);
             let piece = &mut buf[range];
             match algorithm {
-                Algorithm::Parts => self.broadcast_in_parts(piece, root, &greeting, context)?,
-                Algorithm::Tree => self.down_the_tree(piece, root, &mut greeting, context)?,
+                Some(Algorithm::Parts) => {
+                    self.broadcast_in_parts(piece, root, &greeting, context)?
+                }
+                Some(Algorithm::Tree) => self.down_the_tree(piece, root, &mut greeting, context)?,
                 _ => self.broadcast_whole(piece, root, &greeting, context)?,
             }
             greeting.clear();
