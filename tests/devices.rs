@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use shardgraph_device::EMULATOR_FILE;
 use tempfile::TempDir;
@@ -38,6 +38,15 @@ impl Installed {
         let installed = Self::new();
         fs::copy(library, installed.folder.path().join(EMULATOR_FILE)).unwrap();
         Some(installed)
+    }
+
+    /// The same command of the program here.
+    pub(crate) fn command(&self, same: &Command) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(same.get_args()).stdin(Stdio::null());
+        let set = same.get_envs();
+        command.envs(set.filter_map(|(name, value)| Some((name, value?))));
+        command
     }
 
     pub(crate) fn run(&self, words: &str, paths: &[&Path]) -> Run {

@@ -62,6 +62,9 @@ fn a_reader_that_goes_away_is_no_error() {
         "solve er:200:0.1",
         "solve karate --format json",
         "info karate",
+        "place costgraph:1",
+        // Ends with its reader; all of it would take longer than the test waits.
+        "place costgraph:2000 --all --evaluations 20000 --format json",
         "--help",
         "solve --help",
     ] {
@@ -83,7 +86,9 @@ fn a_reader_that_goes_away_is_no_error() {
 fn help_has_an_example_and_the_exit_codes() {
     let help = run("--help", &[]).ok();
     assert!(help.stdout.contains("4  a rank was lost"), "{help:?}");
-    for subcommand in ["solve", "score", "train", "generate", "info", "convert"] {
+    for subcommand in [
+        "solve", "score", "train", "place", "generate", "info", "convert",
+    ] {
         assert!(
             help.stdout.contains(&format!("\n  {subcommand} ")),
             "{help:?}"

@@ -18,16 +18,25 @@ pub(crate) struct World {
     port: u16,
 }
 
+/// A port that is free, below those that the system gives away by itself. The next one is not given to another test either.
+pub(crate) fn free_port() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let own_part = std::process::id() * 61;
+    let port = || 20_000 + (own_part + NEXT.fetch_add(2, Ordering::Relaxed)) % 12_000;
+    let ports = std::iter::repeat_with(|| u16::try_from(port()).unwrap());
+    ports.take(6_000).find(is_free).unwrap()
+}
+
+pub(crate) fn is_free(port: &u16) -> bool {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok()
+}
+
 impl World {
     pub(crate) fn new(size: u32) -> World {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let own_part = std::process::id() * 61;
-        // Below the ports that the system gives away by itself.
-        let port = || 20_000 + (own_part + NEXT.fetch_add(1, Ordering::Relaxed)) % 12_000;
-        let ports = std::iter::repeat_with(|| u16::try_from(port()).unwrap());
-        let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
-        let port = ports.take(12_000).find(is_free).unwrap();
-        World { size, port }
+        World {
+            size,
+            port: free_port(),
+        }
     }
 
     /// The command of one rank.

@@ -183,3 +183,100 @@ fn generate_and_convert() {
     );
     assert_eq!(answer["format"], "pace");
 }
+
+/// What `place` says of every graph.
+const SUBJECT: [(&str, &str); 7] = [
+    ("graph", "string"),
+    ("index", "count"),
+    ("ops", "count"),
+    ("tensors", "count"),
+    ("edges", "count"),
+    ("devices", "count"),
+    ("objective", "string"),
+];
+
+/// The figures of a plan.
+const FIGURES: [(&str, &str); 10] = [
+    ("method", "string"),
+    ("runtime", "count"),
+    ("peak_bytes", "count"),
+    ("excess_bytes", "count"),
+    ("lower_bound", "count"),
+    ("gap", "number"),
+    ("evaluations", "count"),
+    ("evals_per_s", "number"),
+    ("seconds", "number"),
+    ("verified", "boolean"),
+];
+
+/// What its answers end with.
+const CIRCUMSTANCES: [(&str, &str); 4] = [
+    ("verify_seconds", "number"),
+    ("load_seconds", "number"),
+    ("seed", "count"),
+    ("threads", "count"),
+];
+
+#[test]
+fn place() {
+    for (flags, decoder, memory) in [
+        ("--evaluations 20", "string", "null"),
+        (
+            "--objective memory --memory 1GiB --threads 2 --evaluations 20",
+            "string",
+            "count",
+        ),
+        ("--method heft", "null", "null"),
+    ] {
+        let answer = run(&format!("place costgraph:1 {flags} --format json"), &[]).json();
+        let own = [("decoder", decoder), ("memory_bytes", memory)];
+        assert_schema(
+            &answer,
+            &[&SUBJECT[..], &own, &FIGURES, &CIRCUMSTANCES].concat(),
+        );
+    }
+    let words = "place costgraph:1 --compare --evaluations 20 --format json";
+    let table = run(words, &[]).json();
+    let own = [
+        ("memory_bytes", "null"),
+        ("lower_bound", "count"),
+        ("verified", "boolean"),
+        ("seconds", "number"),
+        ("rows", "list"),
+    ];
+    assert_schema(&table, &[&SUBJECT[..], &own, &CIRCUMSTANCES].concat());
+    for row in table["rows"].as_array().unwrap() {
+        let decoder = match row["decoder"].is_null() {
+            true => "null",
+            false => "string",
+        };
+        let own = [
+            ("decoder", decoder),
+            ("gap_to_best", "number"),
+            ("improvement", "number"),
+        ];
+        assert_schema(row, &[&FIGURES[..], &own].concat());
+    }
+}
+
+#[test]
+fn generate_computation_graphs() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("g.jsonl");
+    let answer = run("generate costgraph:3 --out {} --format json", &[&out]).json();
+    assert_schema(
+        &answer,
+        &[
+            ("graph", "string"),
+            ("seed", "count"),
+            ("graphs", "count"),
+            ("ops", "count"),
+            ("tensors", "count"),
+            ("edges", "count"),
+            ("seconds", "number"),
+            ("format", "string"),
+            ("out", "string"),
+        ],
+    );
+    assert_eq!(answer["graphs"], 3);
+}

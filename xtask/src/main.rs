@@ -66,7 +66,8 @@ pub(crate) const COMMANDS: [(&str, &str); 7] = [
     ),
     (
         "repro",
-        "redo a figure, a table or a shipped file [NAME] [--list] [--accept] [--runs N] [--host LABEL]",
+        "redo a figure, a table or a shipped file [NAME] [--list] [--accept] [--runs N] [--host LABEL] [--test]; \
+         tables of REGAL: [--no-learning] [--set NAME] [--graphs N] [--seconds S] [--threads N]",
     ),
 ];
 

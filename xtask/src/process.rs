@@ -85,6 +85,34 @@ pub(crate) fn each_line(command: &mut Command, mut line: impl FnMut(&str)) -> Re
     Ok(child.wait()?.success())
 }
 
+/// Child processes; those that still run when this goes away are killed.
+#[derive(Default)]
+pub(crate) struct Children(Vec<Child>);
+
+impl std::ops::Deref for Children {
+    type Target = Vec<Child>;
+
+    fn deref(&self) -> &Vec<Child> {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Children {
+    fn deref_mut(&mut self) -> &mut Vec<Child> {
+        &mut self.0
+    }
+}
+
+impl Drop for Children {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // One that has ended cannot be killed, and nobody can be told here of one that will not die.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
 /// How a program with a time limit ended.
 #[derive(Debug)]
 pub(crate) enum Ended {

@@ -95,7 +95,10 @@ impl Project {
                 continue;
             };
             let table = toml::parse(text).with_context(|| path.to_owned())?;
-            members.insert(folder.to_owned(), table);
+            // `fuzz` is a workspace of its own.
+            if !table.contains_key("workspace") {
+                members.insert(folder.to_owned(), table);
+            }
         }
         Ok(members)
     }

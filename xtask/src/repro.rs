@@ -6,6 +6,7 @@ mod kills;
 mod model;
 mod mvc_quality;
 mod ranks;
+mod regal;
 mod run_folder;
 mod train_default;
 
@@ -21,7 +22,7 @@ struct Repro {
     run: fn(&Options) -> Result<ExitCode>,
 }
 
-const REPROS: [Repro; 5] = [
+const REPROS: [Repro; 10] = [
     Repro {
         name: "train-default",
         what: "train the policy that is shipped and compare it byte for byte [--accept: ship what came out]",
@@ -47,6 +48,31 @@ const REPROS: [Repro; 5] = [
         what: "the cost model of the collectives against SimGrid and against a network of 1 Gbit/s",
         run: model::run,
     },
+    Repro {
+        name: "datasets",
+        what: "REGAL's figures 5 and 6 and table 2: nodes, edges, diameters, the generator and its filter",
+        run: regal::datasets,
+    },
+    Repro {
+        name: "table1",
+        what: "REGAL's table 1 on our graphs [--no-learning] [--set NAME] [--graphs N] [--seconds S] [--threads N]",
+        run: regal::table1,
+    },
+    Repro {
+        name: "table3",
+        what: "REGAL's table 3: seconds of every method, beside the engines of PyPI",
+        run: regal::table3,
+    },
+    Repro {
+        name: "tune",
+        what: "the grid search of \"Tuned BRKGA\", on graphs that no table reports [--set NAME]",
+        run: regal::tune,
+    },
+    Repro {
+        name: "cp-sat",
+        what: "optima by CP-SAT against the replay and the searches [--accept: make the fixtures]",
+        run: regal::cp_sat,
+    },
 ];
 
 /// What the flags say.
@@ -58,6 +84,37 @@ struct Options {
     host: Option<String>,
     /// How often, where the definition's number is not wanted.
     runs: Option<u32>,
+    /// At most this many graphs of each set.
+    graphs: Option<u32>,
+    /// For each set, in place of the definition's number.
+    seconds: Option<f64>,
+    /// Threads that search.
+    threads: Option<u32>,
+    /// This set only.
+    set: Option<String>,
+    /// Without the learned policy.
+    no_learning: bool,
+    /// A small run that leaves no record.
+    test: bool,
+}
+
+impl Options {
+    /// The command of a record.
+    fn shown(&self, name: &str) -> String {
+        let mut words = vec![format!("cargo xtask repro {name}")];
+        let mut flag = |flag: &str, value: Option<String>| {
+            words.extend(value.map(|value| format!("{flag} {value}").trim_end().to_owned()));
+        };
+        let given = |is_given: bool| is_given.then(String::new);
+        flag("--no-learning", given(self.no_learning));
+        flag("--accept", given(self.accept));
+        flag("--test", given(self.test));
+        flag("--set", self.set.clone());
+        flag("--graphs", self.graphs.map(|n| n.to_string()));
+        flag("--seconds", self.seconds.map(|n| n.to_string()));
+        flag("--threads", self.threads.map(|n| n.to_string()));
+        words.join(" ")
+    }
 }
 
 /// The names, for the check that documents name only what exists.
@@ -74,6 +131,12 @@ pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
             Long("list") => return list(),
             Long("accept") => options.accept = true,
             Long("runs") => options.runs = Some(args.value()?.parse()?),
+            Long("graphs") => options.graphs = Some(args.value()?.parse()?),
+            Long("seconds") => options.seconds = Some(args.value()?.parse()?),
+            Long("threads") => options.threads = Some(args.value()?.parse()?),
+            Long("set") => options.set = Some(args.value()?.string()?),
+            Long("no-learning") => options.no_learning = true,
+            Long("test") => options.test = true,
             Long("host") => options.host = Some(args.value()?.string()?),
             other => return Err(other.unexpected().into()),
         }

@@ -33,6 +33,8 @@ pub enum ErrorKind {
     Comm(CommError),
     /// A call that cannot be right; the payload says what to do.
     Usage(String),
+    /// Devices and libraries of the ranks that do not go together; the payload says who has what, and what would be right.
+    Setup(String),
 }
 
 impl Error {
@@ -92,7 +94,7 @@ impl fmt::Display for Error {
             }
             ErrorKind::Device(error) => error.fmt(f),
             ErrorKind::Comm(error) => error.fmt(f),
-            ErrorKind::Usage(text) => f.write_str(text),
+            ErrorKind::Usage(text) | ErrorKind::Setup(text) => f.write_str(text),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use shardgraph_collectives::{Comm, Deadline, Op};
 use shardgraph_device::Device;
-use shardgraph_device::nccl::{Library, Seat, UniqueId};
+use shardgraph_device::nccl::{Library, Probe, Seat, UniqueId};
 
 use crate::{Error, ErrorKind};
 
@@ -12,9 +12,13 @@ use crate::{Error, ErrorKind};
 /// operations on their buffers go through it. Ranks that are threads take a GPU each, counted from the job's; ranks that are
 /// processes take the one that they were given. All ranks of `comm` call this together, and [`leave_group`] in the end.
 ///
+/// Ranks that wait in the group also watch `comm`: a rank that is lost or [aborts](Comm::abort) there ends their waits with an error of the device
+/// that names it, and [`Comm::failure`] then has the same. So a rank that cannot go on, be it by an error of this function, aborts `comm` with
+/// its reason, and the others need not wait for the deadline.
+///
 /// # Errors
-/// The device's error; [`ErrorKind::Usage`] where ranks have different versions of NCCL; [`ErrorKind::Comm`] where another
-/// rank could not join, with its reason.
+/// The device's error; [`ErrorKind::Setup`] where NCCL does not work on this kind of device, and on all ranks where one has another NCCL than rank 0;
+/// [`ErrorKind::Comm`] where another rank gave up before the ranks met, with its reason.
 ///
 /// ```
 /// use shardgraph_autodiff::{leave_group, rank_device};
@@ -31,16 +35,17 @@ pub fn rank_device(device: &Device, comm: &mut Comm, deadline: Deadline) -> Resu
     let Some(library) = device.nccl() else {
         return Ok(device.new_stream()?);
     };
-    let own = own_device(device, comm).and_then(|own| {
-        let id = agree(library, comm, deadline)?;
-        let seat = Seat {
-            rank: comm.rank(),
-            size: comm.size(),
-        };
-        Ok(own.join(library, id, seat, deadline.duration())?)
-    });
-    // Ranks that wait in `comm` need not wait for the deadline; those that wait inside NCCL do.
-    own.inspect_err(|error| comm.abort(&error.to_string()))
+    let fits = library.check_device(device.kind());
+    fits.map_err(|error| ErrorKind::Setup(error.to_string()))?;
+    let own = own_device(device, comm)?;
+    let id = agree(library, comm, deadline)?;
+    let seat = Seat {
+        rank: comm.rank(),
+        size: comm.size(),
+    };
+    let watch = comm.watch();
+    let probe = Probe::new(move || Some(watch.failure()?.kind().to_string()));
+    Ok(own.join(library, id, seat, deadline.duration(), probe)?)
 }
 
 /// Ends the device's part of its group in order, once its results have come; nothing for a device without one.
@@ -63,17 +68,20 @@ fn own_device(device: &Device, comm: &Comm) -> Result<Device, Error> {
 
 /// All ranks have the same NCCL, and get the name of the group from the first.
 fn agree(library: &Library, comm: &mut Comm, deadline: Deadline) -> Result<UniqueId, Error> {
-    let own = [library.version()];
-    let mut versions = vec![0u32; comm.size() as usize];
+    let own = described(library);
+    let mut all = vec![0u8; own.len() * comm.size() as usize];
     let op = Op::AllGather {
         send: (&own).into(),
-        recv: (&mut versions).into(),
+        recv: (&mut all).into(),
     };
     comm.run(op, deadline)?;
-    if let Some(rank) = versions.iter().position(|version| *version != versions[0]) {
-        return Err(ErrorKind::Usage(format!(
-            "rank 0 has NCCL {}, rank {rank} has {}: give all ranks the same (--nccl-library names one)",
-            versions[0], versions[rank]
+    let (first, others) = all.split_at(own.len());
+    let others = (1..).zip(others.chunks_exact(own.len()));
+    if let Some((rank, theirs)) = others.into_iter().find(|(_, theirs)| *theirs != first) {
+        return Err(ErrorKind::Setup(format!(
+            "rank 0 has {}, rank {rank} has {}: give all ranks the same (--nccl-library names one)",
+            text(first),
+            text(theirs)
         ))
         .into());
     }
@@ -87,4 +95,17 @@ fn agree(library: &Library, comm: &mut Comm, deadline: Deadline) -> Result<Uniqu
     };
     comm.run(op, deadline)?;
     Ok(UniqueId::from_bytes(bytes))
+}
+
+/// What the ranks' libraries must have in common, in a length that is the same for all.
+fn described(library: &Library) -> [u8; 64] {
+    let mut bytes = [b' '; 64];
+    for (byte, given) in bytes.iter_mut().zip(library.describe().into_bytes()) {
+        *byte = given;
+    }
+    bytes
+}
+
+fn text(described: &[u8]) -> String {
+    String::from_utf8_lossy(described).trim_end().to_string()
 }

@@ -30,8 +30,7 @@ impl Ranks<'_> {
             return Ok(self.device.zeros(0)?);
         }
         if let Some(group) = self.device.group() {
-            let sum = group.exact_sum(&blocks, len, self.deadline.duration());
-            return self.tell(sum);
+            return Ok(group.exact_sum(&blocks, len, self.deadline.duration())?);
         }
         if self.are_local() {
             let mut sum = self.device.zeros(len)?;
@@ -53,8 +52,7 @@ impl Ranks<'_> {
         counts: &[usize],
     ) -> Result<Buffer, Error> {
         if let Some(group) = self.device.group() {
-            let all = group.all_gather(&own, counts, self.deadline.duration());
-            return self.tell(all);
+            return Ok(group.all_gather(&own, counts, self.deadline.duration())?);
         }
         let total = counts.iter().sum();
         if self.are_local() {
@@ -78,8 +76,7 @@ impl Ranks<'_> {
     /// The element-wise sum over the ranks, in rank order.
     pub(crate) fn all_reduce(&mut self, own: Arc<Buffer>) -> Result<Buffer, Error> {
         if let Some(group) = self.device.group() {
-            let sum = group.all_reduce(&own, self.deadline.duration());
-            return self.tell(sum);
+            return Ok(group.all_reduce(&own, self.deadline.duration())?);
         }
         if self.are_local() {
             let mut out = self.device.zeros(own.len())?;
@@ -104,8 +101,7 @@ impl Ranks<'_> {
         counts: &[usize],
     ) -> Result<Buffer, Error> {
         if let Some(group) = self.device.group() {
-            let part = group.reduce_scatter(&own, counts, self.deadline.duration());
-            return self.tell(part);
+            return Ok(group.reduce_scatter(&own, counts, self.deadline.duration())?);
         }
         let rank = self.comm.rank() as usize;
         if self.are_local() {
@@ -126,11 +122,6 @@ impl Ranks<'_> {
         };
         self.comm.run(op, self.deadline)?;
         self.to_device(recv)
-    }
-
-    /// Tells the other ranks of a failure in the group, so that those who wait elsewhere need not wait for the deadline.
-    fn tell(&mut self, result: Result<Buffer, shardgraph_device::Error>) -> Result<Buffer, Error> {
-        Ok(result.inspect_err(|error| self.comm.abort(&error.to_string()))?)
     }
 
     /// Whether buffers need not pass through host memory.
@@ -229,6 +220,47 @@ mod tests {
             let want = exact_sums(&Device::host(), len, &parts);
             for device in gpus_together_and_apart() {
                 prop_assert_eq!(exact_sums(&device, len, &parts), want.clone());
+            }
+        }
+    }
+
+    /// Ranks that wait in a group on the devices hear of what their communicator knows, which then says the same.
+    #[test]
+    fn a_rank_that_gives_up_elsewhere_ends_the_waits_of_a_group() {
+        let devices = gpus_together_and_apart();
+        for device in devices.iter().filter(|device| device.nccl().is_some()) {
+            let results = threads::run(3, |mut comm| {
+                let deadline = Deadline::default();
+                let device = crate::rank_device(device, &mut comm, deadline)?;
+                if comm.rank() == 1 {
+                    comm.abort("disk full");
+                    return Ok(());
+                }
+                let own = Arc::new(device.upload(&[1.0; 8])?);
+                let mut ranks = Ranks {
+                    device: &device,
+                    comm: &mut comm,
+                    deadline,
+                };
+                let summed = ranks.exact_sum(own, 4);
+                let error = summed
+                    .and_then(|sum| Ok(device.download(&sum)?))
+                    .unwrap_err();
+                assert!(
+                    error
+                        .device_error()
+                        .is_some_and(|error| error.is_lost_rank())
+                );
+                assert!(
+                    error.to_string().ends_with("aborted by rank 1: disk full"),
+                    "{error}"
+                );
+                let known = comm.failure().map(|error| error.kind().to_string());
+                assert_eq!(known.unwrap(), "aborted by rank 1: disk full");
+                Ok::<_, Error>(())
+            });
+            for result in results {
+                result.unwrap().unwrap();
             }
         }
     }

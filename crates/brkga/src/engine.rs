@@ -206,6 +206,12 @@ impl Brkga {
         bests.min_by_key(|best| best.fitness)
     }
 
+    /// One entry for each generation so far; the first is the initial population.
+    #[must_use]
+    pub fn history(&self) -> &[Generation] {
+        &self.history
+    }
+
     /// Ends the search, whether or not it has come to its end.
     ///
     /// # Errors

@@ -10,6 +10,12 @@ pub(crate) fn parse(text: &str) -> Result<Deadline, String> {
     seconds.ok_or_else(|| format!("expected seconds, a number above 0, found `{text}`"))
 }
 
+/// The same as a plain number, for work that ends itself.
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
+    let duration = parse(text)?.duration();
+    Ok(duration.as_secs_f64())
+}
+
 /// A wait of this many seconds; `None` unless it is above 0.
 pub(crate) fn of_seconds(seconds: f64) -> Option<Deadline> {
     let duration = Duration::try_from_secs_f64(seconds).ok()?;

@@ -33,6 +33,12 @@ pub(crate) fn code(error: &anyhow::Error) -> u8 {
         if let Some(error) = cause.downcast_ref::<shardgraph_device::Error>() {
             return Some(of_fault(Fault::of_device(error)));
         }
+        if let Some(error) = cause.downcast_ref::<shardgraph_regal::Error>() {
+            return Some(of_placement(error));
+        }
+        if let Some(error) = cause.downcast_ref::<shardgraph_costgraph::Error>() {
+            return Some(of_cost_graph(error));
+        }
         if let Some(error) = cause.downcast_ref::<CommError>() {
             return Some(match error {
                 error if world::is_input(error) => BAD_INPUT,
@@ -63,6 +69,21 @@ fn of_fault(fault: Fault) -> u8 {
         Fault::MissingDevice => MISSING_DEVICE,
         Fault::LostRank => LOST_RANK,
         Fault::NoAnswer => NO_ANSWER,
+    }
+}
+
+fn of_placement(error: &shardgraph_regal::Error) -> u8 {
+    match error.is_input() {
+        true => BAD_INPUT,
+        false => NO_ANSWER,
+    }
+}
+
+/// A schedule that breaks the rules is none of the user's.
+fn of_cost_graph(error: &shardgraph_costgraph::Error) -> u8 {
+    match error.kind() {
+        shardgraph_costgraph::ErrorKind::Schedule => NO_ANSWER,
+        _ => BAD_INPUT,
     }
 }
 
@@ -100,6 +121,15 @@ mod tests {
         assert_eq!(code(&lost_rank().into()), 4);
         let half = Launch::from_vars([("RANK", "0")]).unwrap_err();
         assert_eq!(code(&half.into()), 2);
+        let schedule = shardgraph_costgraph::ErrorKind::Schedule;
+        let wrong = || shardgraph_costgraph::Error::new(schedule, "?");
+        assert_eq!(code(&wrong().into()), 1);
+        let placement = anyhow::Error::new(shardgraph_regal::Error::from(wrong()));
+        assert_eq!(code(&placement.context("a graph")), 1);
+        let devices = shardgraph_costgraph::DeviceSet::uniform(0, None);
+        assert_eq!(code(&devices.unwrap_err().into()), 2);
+        let method = "genetic".parse::<shardgraph_regal::Method>();
+        assert_eq!(code(&method.unwrap_err().into()), 2);
         assert_eq!(code(&anyhow::anyhow!("anything else")), 1);
     }
 }

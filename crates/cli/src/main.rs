@@ -3,6 +3,7 @@
 
 mod config_file;
 mod convert;
+mod costgraph_spec;
 mod deadline;
 mod device_choice;
 mod exit;
@@ -10,7 +11,13 @@ mod generate;
 mod graph_argument;
 mod info;
 mod output_file;
+mod place;
+mod place_answer;
+mod place_files;
+mod place_graph;
+mod place_options;
 mod progress;
+mod quantity;
 mod report;
 mod score;
 mod solve;
@@ -42,6 +49,7 @@ enum Command {
     Solve(solve::SolveArgs),
     Score(score::ScoreArgs),
     Train(train::TrainArgs),
+    Place(Box<place::PlaceArgs>),
     Generate(generate::GenerateArgs),
     Info(info::InfoArgs),
     Convert(convert::ConvertArgs),
@@ -52,6 +60,7 @@ fn main() -> ExitCode {
         Command::Solve(args) => solve::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Train(args) => train::run(&args),
+        Command::Place(args) => place::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Info(args) => info::run(&args),
         Command::Convert(args) => convert::run(&args),

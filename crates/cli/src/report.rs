@@ -51,12 +51,17 @@ impl ReportArgs {
         if !text.ends_with('\n') {
             text.push('\n');
         }
-        match write_out(&text) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(anyhow::anyhow!("cannot write standard output: {error}"))
-            }
-            _ => Ok(()),
-        }
+        print(&text)?;
+        Ok(())
+    }
+
+    /// Prints one answer of several: as text with a blank line behind it, as JSON on one line. False when the reader has gone away.
+    pub(crate) fn one_of_many(&self, answer: &(impl Display + Serialize)) -> anyhow::Result<bool> {
+        let text = match self.format {
+            AnswerFormat::Text => answer.to_string(),
+            AnswerFormat::Json => serde_json::to_string(answer)?,
+        };
+        print(&(text + "\n"))
     }
 
     /// Lines for who asked for more.
@@ -83,6 +88,15 @@ impl ReportArgs {
 pub(crate) fn error(error: &anyhow::Error) {
     // The errors of this workspace tell their cause themselves, so the chain would say it twice.
     to_stderr("error", &error.to_string());
+}
+
+/// Prints; false for a reader that has gone away, which is no error.
+fn print(text: &str) -> anyhow::Result<bool> {
+    match write_out(text) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(anyhow::anyhow!("cannot write standard output: {error}")),
+    }
 }
 
 fn write_out(text: &str) -> io::Result<()> {

@@ -115,6 +115,8 @@ impl WorldArgs {
             _ => Device::open(kind)?, // threads count on from it
         };
         let library = Library::open(self.nccl_library.as_deref())?;
+        let fits = library.check_device(device.kind());
+        fits.map_err(|error| BadInput(format!("--comm nccl: {error}")))?;
         Ok(device.using_nccl(&library))
     }
 
@@ -186,10 +188,10 @@ fn join(launch: Launch, deadline: Deadline) -> anyhow::Result<Comm> {
 }
 
 /// Refuses a launcher's several processes where a command knows ranks as threads only: each would do all of the work.
-pub(crate) fn refuse_processes(command: &str) -> anyhow::Result<()> {
+pub(crate) fn refuse_processes(command: &str, threads: &str) -> anyhow::Result<()> {
     match Launch::from_env()? {
         Some(launch) if launch.size > 1 => Err(BadInput(format!(
-            "{} started {} processes, but `{command}` runs in one: start it alone, with --ranks for threads",
+            "{} started {} processes, but `{command}` runs in one: start it alone, with {threads} for threads",
             launch.launcher, launch.size
         ))
         .into()),

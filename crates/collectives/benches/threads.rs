@@ -7,7 +7,8 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use shardgraph_collectives::{Comm, CommError, Deadline, Op, Reduction, threads};
 use std::time::Duration;
 
-const RANKS: [u32; 3] = [2, 4, 6];
+/// One rank as well: what a world costs whose operations have nobody to wait for.
+const RANKS: [u32; 4] = [1, 2, 4, 6];
 const SIZES_BYTES: [usize; 7] = [8, 64, 1 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20];
 
 /// The time of `iterations` calls of `step` on every rank, seen by rank 0, between two barriers.
@@ -143,12 +144,30 @@ fn barrier(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// A scope with one barrier in it, beside `barrier` itself: what starting and ending the worker costs. The bench `scope` has the overlap.
+fn scope(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("scope_with_a_barrier");
+    for n_ranks in RANKS {
+        group.bench_function(BenchmarkId::from_parameter(n_ranks), |bencher| {
+            bencher.iter_custom(|iterations| {
+                time(n_ranks, iterations, |comm, _| {
+                    comm.scope(|scope| {
+                        let pending = scope.start(Op::Barrier, Deadline::default());
+                        pending.wait().map(drop)
+                    })
+                })
+            });
+        });
+    }
+    group.finish();
+}
+
 /// The gradient of the structure2vec model at K = 32 (4224 floats) in 64 row blocks, cut over the ranks.
 fn exact_sum(criterion: &mut Criterion) {
     const N_BLOCKS: usize = 64;
     let mut group = criterion.benchmark_group("exact_sum");
     for len in [1usize, 64, 4224] {
-        for n_ranks in [1, 2, 4, 6] {
+        for n_ranks in RANKS {
             let id = BenchmarkId::new(format!("{len}x{N_BLOCKS}"), format!("P{n_ranks}"));
             group.bench_function(id, |bencher| {
                 bencher.iter_custom(|iterations| {
@@ -175,6 +194,6 @@ criterion_group! {
         .sample_size(10)
         .warm_up_time(Duration::from_millis(100))
         .measurement_time(Duration::from_millis(500));
-    targets = barrier, exact_sum, sizes
+    targets = barrier, scope, exact_sum, sizes
 }
 criterion_main!(benches);

@@ -10,11 +10,12 @@ use crate::algorithm::Algorithm;
 use crate::deadline::Deadline;
 use crate::error::CommErrorKind;
 use crate::op::{Call, Op};
+use crate::watch::Look;
 
 /// Something that ranks of one process hand to each other.
 pub(crate) type Shared = Arc<dyn Any + Send + Sync>;
 
-/// One rank's access to its peers. Today: `solo` and `threads`; made for tcp, mpi, nccl and local as well.
+/// One rank's access to its peers. `solo`, `threads`, `tcp` and `mpi` have one; NCCL moves buffers of devices and is no backend (see `shardgraph_device::nccl`).
 pub(crate) trait Backend: Send {
     fn rank(&self) -> u32;
 
@@ -41,6 +42,12 @@ pub(crate) trait Backend: Send {
 
     /// Tells the peers that nothing more will come from this rank. They get `PeerLost` or `Aborted`. The first such message counts.
     fn abort(&mut self, by: Option<u32>, why: &str);
+
+    /// A look at this world without an operation, cheap enough for every few milliseconds; `None` where there is no way to look. It tells of
+    /// ranks that were lost, panicked or gave up. One that has left in order is no failure: it may have done its part of all that there is to do.
+    fn watch(&self) -> Option<Look> {
+        None
+    }
 
     /// Takes this algorithm from now on, in place of what the table says. All ranks do the same; operations that have no such algorithm go on as before.
     fn use_algorithm(&mut self, _algorithm: Option<Algorithm>) {}

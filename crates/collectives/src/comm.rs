@@ -8,6 +8,7 @@ use crate::exact::{self, Scratch};
 use crate::flight::{Outcome, Recorded, Recorder};
 use crate::op::{Call, Op, OpKind, Reduction};
 use crate::solo::Solo;
+use crate::watch::Watch;
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
@@ -210,6 +211,27 @@ impl Comm {
         if self.failed.is_none() {
             self.failed = Some((Some(self.rank()), why.to_owned()));
         }
+    }
+
+    /// Why no further operation can complete, if that is known by now; no other rank is waited for. (A rank that panicked may not have said why yet.)
+    ///
+    /// It is an error of this rank, or a rank that was lost, panicked or gave up: as [`CommErrorKind::Aborted`], with the rank and what happened there. A rank
+    /// that has merely dropped its communicator is none, since it may have done its part of everything. Between processes over MPI only what this rank's
+    /// own operations met is known.
+    pub fn failure(&self) -> Option<CommError> {
+        match &self.failed {
+            Some((by, why)) => {
+                let (by, why) = (*by, why.clone());
+                let kind = CommErrorKind::Aborted { by, why };
+                Some(CommError::new(kind, self.recorder.entries()))
+            }
+            None => self.watch().failure(),
+        }
+    }
+
+    /// A look at this communicator's world for who waits for something else meanwhile, perhaps on another thread: see [`Watch`].
+    pub fn watch(&self) -> Watch {
+        Watch::new(self.backend.watch())
     }
 
     /// Does all-reduces and broadcasts in this way from now on, here and in communicators made from this one later; with `None` as the table of

@@ -162,7 +162,7 @@ impl fmt::Display for CommError {
 }
 
 /// `rank 3`, or a word for a rank that has no number here.
-fn rank_name(rank: Option<u32>) -> String {
+pub(crate) fn rank_name(rank: Option<u32>) -> String {
     match rank {
         Some(rank) => format!("rank {rank}"),
         None => "a rank outside this communicator".to_string(),

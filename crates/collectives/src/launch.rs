@@ -133,7 +133,7 @@ impl Launch {
 
     /// Reads an environment given as pairs of name and value. `None` where no launcher has left its variables.
     ///
-    /// The meeting point is `MASTER_ADDR` and `MASTER_PORT`, from every launcher. Where SLURM sets neither, it is the first host of the step's
+    /// The meeting point is `MASTER_ADDR` and `MASTER_PORT`, from every launcher; an IPv6 address may stand in brackets. Where SLURM sets neither, it is the first host of the step's
     /// node list and a port made from the numbers of job and step. Where torchrun's own store has the port, it is the next one.
     ///
     /// # Errors
@@ -145,7 +145,10 @@ impl Launch {
             .into_iter()
             .map(|(name, value)| (name.into(), value.into()))
             .collect();
-        let is_there = |names: &&Names| names.marks.iter().any(|mark| vars.contains_key(*mark));
+        let is_there = |names: &&Names| {
+            let is_slurms = names.launcher == Launcher::Mpich && is_of_srun(&vars);
+            !is_slurms && names.marks.iter().any(|mark| vars.contains_key(*mark))
+        };
         let launch = LAUNCHERS
             .iter()
             .find(is_there)
@@ -154,6 +157,22 @@ impl Launch {
             .transpose()
             .map_err(|what| CommError::new(CommErrorKind::Launch { what }, [].iter()))
     }
+}
+
+/// Whether `srun` itself has set MPICH's variables (its plugin for PMI does): then they say what SLURM's say. An `mpiexec` that starts its
+/// helpers by `srun` leaves SLURM's variables of the helpers, and sets some that `srun` does not.
+fn is_of_srun(vars: &Vars) -> bool {
+    let same = |pmi: &str, slurm: &str| vars.contains_key(pmi) && vars.get(pmi) == vars.get(slurm);
+    let n_tasks = match vars.contains_key("SLURM_STEP_NUM_TASKS") {
+        true => "SLURM_STEP_NUM_TASKS",
+        false => "SLURM_NTASKS",
+    };
+    let has_size = vars.contains_key("PMI_SIZE");
+    let of_mpiexec = ["MPI_LOCALRANKID", "HYDI_CONTROL_FD"];
+    vars.contains_key("SLURM_STEP_ID")
+        && !of_mpiexec.iter().any(|name| vars.contains_key(*name))
+        && same("PMI_RANK", "SLURM_PROCID")
+        && (!has_size || same("PMI_SIZE", n_tasks))
 }
 
 impl Names {
@@ -229,8 +248,10 @@ impl Names {
     }
 
     fn meeting_point(&self, vars: &Vars) -> Result<Option<(String, u16)>, String> {
-        match (vars.get("MASTER_ADDR"), self.port(vars)?) {
-            (Some(host), Some(port)) => Ok(Some((host.clone(), port))),
+        let given = vars.get("MASTER_ADDR").map(|host| bare_host(host));
+        // Set to nothing is not set.
+        match (given.filter(|host| !host.is_empty()), self.port(vars)?) {
+            (Some(host), Some(port)) => Ok(Some((host.to_string(), port))),
             (None, None) if self.launcher == Launcher::Slurm => self.slurm_meeting_point(vars),
             (None, None) if self.launcher != Launcher::Torchrun => Ok(None),
             (None, _) => Err(self.incomplete("MASTER_ADDR", "the host of rank 0")),
@@ -246,7 +267,8 @@ impl Names {
     }
 
     fn port(&self, vars: &Vars) -> Result<Option<u16>, String> {
-        let Some(text) = vars.get("MASTER_PORT") else {
+        // Set to nothing is not set.
+        let Some(text) = vars.get("MASTER_PORT").filter(|text| !text.is_empty()) else {
             return Ok(None);
         };
         let wrong = || {
@@ -281,6 +303,15 @@ impl Names {
         let mixed = job.wrapping_mul(31).wrapping_add(step) % PORTS.len() as u32;
         Ok(Some((host, (PORTS.start + mixed) as u16)))
     }
+}
+
+/// `::1` of `[::1]`, as URLs and some scripts write IPv6 addresses.
+fn bare_host(host: &str) -> &str {
+    let host = host.trim();
+    let inside = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    inside.filter(|inside| inside.contains(':')).unwrap_or(host)
 }
 
 /// The first host of a list such as `node[03-05,9],gate`.
@@ -343,6 +374,22 @@ mod tests {
             ("node[a-b]", None),
         ] {
             assert_eq!(first_host(list).as_deref(), host, "{list}");
+        }
+    }
+
+    #[test]
+    fn brackets_of_an_address_are_taken_off() {
+        for (host, bare) in [
+            ("[::1]", "::1"),
+            ("[fe80::1%eth0]", "fe80::1%eth0"),
+            ("::1", "::1"),
+            (" node7 ", "node7"),
+            ("10.0.0.7", "10.0.0.7"),
+            ("[node7]", "[node7]"),
+            ("[::1", "[::1"),
+            ("", ""),
+        ] {
+            assert_eq!(bare_host(host), bare);
         }
     }
 

@@ -50,10 +50,12 @@ mod launch;
 pub mod messages;
 pub mod mpi;
 mod op;
+mod parts;
 mod scope;
 mod solo;
 pub mod tcp;
 pub mod threads;
+mod watch;
 
 pub use algorithm::Algorithm;
 pub use comm::Comm;
@@ -64,6 +66,7 @@ pub use flight::{FLIGHT_RECORD_LEN, Outcome, Recorded};
 pub use launch::{Launch, Launcher};
 pub use op::{Call, DataType, Op, OpKind, Reduction, Slice, SliceMut};
 pub use scope::{Pending, Scope};
+pub use watch::Watch;
 
 /// Compiles and runs the example of the README.
 #[cfg(doctest)]

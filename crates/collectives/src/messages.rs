@@ -141,7 +141,8 @@ impl Mailbox {
     /// Rank 0 listens there and returns at once; the others wait for rank 0 until the deadline. Who else is there says
     /// [`Event::Joined`]. A process may join at any time, also under the number of one that has ended. One that joins under the number of
     /// a rank that is still there takes its place; the older one finds that it has lost all others. After the end of rank 0 those who are
-    /// there go on with each other, and nobody can join.
+    /// there go on with each other, and nobody can join until another process joins as rank 0 at the same address: within a second the others come
+    /// back to it, as themselves, and on both sides [`Event::Joined`] says so. A rank whose connection to a living rank 0 broke does not come back.
     ///
     /// # Errors
     /// [`CommErrorKind::Launch`] where numbers, versions or addresses do not fit together; [`CommErrorKind::PeerLost`] where rank 0 is not to

@@ -44,9 +44,10 @@ use crate::comm::Comm;
 use crate::deadline::Deadline;
 use crate::error::{CommError, CommErrorKind};
 use crate::op::{Call, OpKind};
+use crate::watch::{Look, ended};
 use control::{Cause, End, World};
 use join::Gathered;
-use mesh::Plan;
+use mesh::{Plan, Unconnected};
 use rank::Rank;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
@@ -173,10 +174,21 @@ fn member(
         call: &Call::new(config.rank, 0, OpKind::Join),
         deadline: config.deadline,
     };
-    let mesh = plan.connect(joined, &|| None)?;
+    let mesh = plan.connect(joined, &|| None).map_err(Unconnected::kind)?;
     let world = World::new(config.rank, world, mesh.controls, None, whereabouts);
     let rank = Rank::new(Arc::clone(&world), mesh.data, supervisor)?;
     Ok((world, rank))
+}
+
+/// A look at a world that keeps no connection open.
+fn watch(world: &Arc<World>) -> Look {
+    let world = Arc::downgrade(world);
+    Arc::new(move || {
+        let world = world.upgrade()?;
+        let any = Call::new(world.rank, 0, OpKind::Barrier);
+        let end = world.end_of(&any).filter(|end| end.cause != Cause::Left)?;
+        Some(ended(end.rank, end.cause != Cause::Aborted, &end.why))
+    })
 }
 
 /// The number of a group's world: the same for all its members, another for any other group. (SplitMix64's mixing.)
@@ -191,7 +203,8 @@ fn group_id(world: u64, seq: u64, first: u32) -> u64 {
 
 /// Runs `f` once per rank, each on a thread of its own that joins over the loopback interface, and returns what they return, in rank order.
 ///
-/// It is for tests and measurements: the ranks behave as processes do, but for a panic, whose message the others get.
+/// It is for tests and measurements: the ranks behave as processes do, but for a panic, whose message the others get
+/// once it has left `f`; of one that `f` catches itself they hear when `f` returns.
 ///
 /// # Errors
 /// As [`threads::run`](crate::threads::run), and what [`join()`] gives.

@@ -69,7 +69,8 @@ pub fn world(n_ranks: u32) -> Vec<Comm> {
 ///
 /// # Errors
 /// A rank whose `f` panics has [`CommErrorKind::Panicked`] in its place, with the panic's message; the others get
-/// [`CommErrorKind::PeerLost`] with the same message from the operation that they wait in or begin next, so nobody hangs. Where the system
+/// [`CommErrorKind::PeerLost`] with the same message from the operation that they wait in or begin next, so nobody hangs. They wait up to 0.2 s for
+/// the message; where `f` has dropped its communicator by a panic and caught that itself, none comes, and they get the error without it. Where the system
 /// gives no thread, the rank has [`CommErrorKind::Backend`], and the others see it as lost.
 ///
 /// ```

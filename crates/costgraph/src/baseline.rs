@@ -12,11 +12,14 @@ mod random_search;
 mod ranked;
 
 pub use greedy::{greedy_memory, greedy_memory_best_of};
-pub use local::local_search;
+pub use local::{local_search, local_search_watched};
 pub use orders::{OpOrder, ordered};
 pub use partition::partition;
-pub use random_search::random_search;
+pub use random_search::{random_search, random_search_watched};
 pub use ranked::{upward_rank, upward_rank_keys};
+
+/// Evaluations between two looks of whoever watches a search.
+const LOOK_EVERY: u64 = 100;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! From random keys to a schedule: the chromosome of A.5 and the five ways to read one.
 
 mod emission;
+mod ledger;
 mod list;
 #[cfg(test)]
 mod naive;
@@ -27,7 +28,8 @@ pub enum DecoderKind {
     TimeAware,
     /// `TimeAware` with the transfers of `Flush`.
     TimeAwareFlush,
-    /// Keys are priorities only: list scheduling puts each op where it starts (over links that are not free: ends) first.
+    /// Keys are priorities only: list scheduling puts each op where it starts (over links that are not free: ends) first. Where that
+    /// exceeds a device's memory, it is done once more with an eye on the limits, and the fitter of both schedules is taken.
     List,
 }
 
@@ -198,22 +200,9 @@ impl<'p, 'g> Decoder<'p, 'g> {
             self.problem.n_keys(),
             "the length of a chromosome"
         );
-        if let Some(list) = &mut self.list {
-            let keys = &keys[self.problem.graph.n_ops() * self.problem.n_devices()..];
-            self.ranking.clear();
-            for (op, &key) in (0..self.problem.graph.n_ops() as u32).zip(keys) {
-                self.ranking.push(key, op);
-            }
-            self.ranking.sort();
-            list.run(
-                self.problem,
-                &self.ranking,
-                &mut self.accounts,
-                &mut self.steps,
-            );
-            if MEMORY {
-                self.evaluate_steps();
-            }
+        if let Some(mut list) = self.list.take() {
+            self.run_list::<MEMORY>(&mut list, keys);
+            self.list = Some(list);
             return;
         }
         if self.is_pair() {
@@ -223,6 +212,38 @@ impl<'p, 'g> Decoder<'p, 'g> {
         match self.problem.n_devices() {
             2 => self.emit::<2, MEMORY, RECORD>(keys),
             _ => self.emit::<0, MEMORY, RECORD>(keys),
+        }
+    }
+
+    fn run_list<const MEMORY: bool>(&mut self, list: &mut ListScheduler, keys: &[f32]) {
+        let problem = self.problem;
+        let keys = &keys[problem.graph.n_ops() * problem.n_devices()..];
+        self.ranking.clear();
+        for (op, &key) in (0..problem.graph.n_ops() as u32).zip(keys) {
+            self.ranking.push(key, op);
+        }
+        self.ranking.sort();
+        let (ranking, steps) = (&self.ranking, &mut self.steps);
+        list.run(problem, ranking, &mut self.accounts, steps);
+        if MEMORY || list.is_limited() {
+            self.evaluate_steps();
+        }
+        if !list.is_limited() {
+            return;
+        }
+        let outcome = self.accounts.outcome(problem);
+        if outcome.excess_bytes == 0 {
+            return;
+        }
+        // Of the two schedules, the fitter; the first again if the second is no better.
+        let (ranking, steps) = (&self.ranking, &mut self.steps);
+        list.run_within_limits(problem, ranking, &mut self.accounts, steps);
+        self.evaluate_steps();
+        let (objective, second) = (problem.objective, self.accounts.outcome(problem));
+        if second.fitness(objective) >= outcome.fitness(objective) {
+            let (ranking, steps) = (&self.ranking, &mut self.steps);
+            list.run(problem, ranking, &mut self.accounts, steps);
+            self.evaluate_steps();
         }
     }
 

@@ -1,4 +1,9 @@
-//! Writers of graphs: the text form of `CostGraphDef`, which TensorFlow's tools read, and JSON lines, which hold everything.
+//! Writers of graphs: the text form of `CostGraphDef`, which TensorFlow's tools read, and JSON lines, which hold everything; and
+//! of whole scheduling problems, for solvers.
+
+mod problem;
+
+pub use problem::write_problem;
 
 use crate::{Error, ErrorKind, Graph};
 use serde::Serialize;

@@ -15,6 +15,7 @@
 //   *refuses-at-N*   operation N is refused with ncclInvalidArgument
 //   *abort-hangs*    ncclCommAbort does not return
 //   *no-id*          ncclGetUniqueId answers ncclSystemError
+//   *genuine*        it passes for NCCL itself, which does not take emulated streams
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -295,7 +296,7 @@ Result state(Comm &comm) {
 } // namespace
 
 // A library with this symbol works on emulated streams, and on nothing else.
-API int shardgraph_emulated_collectives(void) { return 1; }
+API int shardgraph_emulated_collectives(void) { return !is_planted("genuine"); }
 
 // How many communicators have been neither destroyed nor aborted.
 API int shardgraph_live_communicators(void) { return n_live; }

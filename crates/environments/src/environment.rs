@@ -16,7 +16,8 @@ pub struct Step {
 /// A problem as a sequence of choices among numbered actions.
 ///
 /// # Determinism
-/// A step depends on the state and the action alone; chance enters through who chooses.
+/// A step depends on the state and the action alone; chance enters through who chooses, and, in environments that have several
+/// first states, through [`Environment::reset_seeded`].
 ///
 /// ```
 /// use shardgraph_environments::{Environment, MaximumIndependentSet};
@@ -41,6 +42,13 @@ pub trait Environment {
 
     /// Begins a new episode.
     fn reset(&mut self);
+
+    /// Begins a new episode and keys the chance of this episode and of those that [`Environment::reset`] begins after it:
+    /// environments with equal (seed, index) begin alike, and others are independent. Without chance it is a reset.
+    fn reset_seeded(&mut self, seed: u64, index: u32) {
+        let _ = (seed, index);
+        self.reset();
+    }
 
     /// Takes `action`.
     ///

@@ -1,4 +1,5 @@
-//! What can go wrong in this crate: a step that the episode does not allow, and picks that no episode has.
+//! What can go wrong in this crate: a step that the episode does not allow, alone or in a vector, bytes that
+//! are no checkpoint, and picks that no episode has.
 
 use std::fmt;
 
@@ -24,6 +25,34 @@ pub enum ErrorKind {
         /// How many steps the episode had.
         n_steps: u32,
     },
+    /// One environment of a vector refused its part of a step.
+    OfEnvironment {
+        /// Its index in the vector.
+        index: usize,
+        /// What it refused.
+        error: Box<Error>,
+    },
+    /// An episode of a vector is done as it begins.
+    EndedAtReset {
+        /// The environment's index in the vector.
+        index: u32,
+    },
+    /// A list of another length than the environments are many, or a wrong number of environments.
+    WrongCount {
+        /// Type and method, as `VectorEnvironment::step`.
+        method: &'static str,
+        /// What there is a wrong number of.
+        what: &'static str,
+        /// How many there should be.
+        expected: String,
+        /// How many there were.
+        given: usize,
+    },
+    /// Bytes that are no checkpoint of these environments.
+    Malformed {
+        /// The first broken rule, as a clause about the bytes.
+        reason: &'static str,
+    },
     /// A list of picks names a node that the graph does not have.
     PickOutOfRange {
         /// The pick.
@@ -47,6 +76,12 @@ impl Error {
     pub fn kind(&self) -> &ErrorKind {
         &self.kind
     }
+
+    #[cold]
+    pub(crate) fn of_environment(self, index: usize) -> Error {
+        let error = Box::new(self);
+        ErrorKind::OfEnvironment { index, error }.into()
+    }
 }
 
 impl From<ErrorKind> for Error {
@@ -67,6 +102,24 @@ impl fmt::Display for Error {
                     "the episode ended after {n_steps} steps; reset() begins the next"
                 )
             }
+            ErrorKind::OfEnvironment { index, error } => {
+                write!(f, "environment {index} of the vector: {error}")
+            }
+            ErrorKind::EndedAtReset { index } => write!(
+                f,
+                "environment {index} of the vector is done before its first step; give it a problem with something to do"
+            ),
+            ErrorKind::WrongCount {
+                method,
+                what,
+                expected,
+                given,
+            } => write!(f, "{method}: {what}: expected {expected}, given {given}"),
+            ErrorKind::Malformed { reason } => write!(
+                f,
+                "these bytes are no checkpoint of the environments: {reason}; use bytes that the same version wrote for the \
+                 same configuration, whole and unchanged"
+            ),
             ErrorKind::PickOutOfRange {
                 pick,
                 step,
@@ -83,4 +136,11 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.kind {
+            ErrorKind::OfEnvironment { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,7 +1,7 @@
-//! Reinforcement-learning environments over graphs: the [`Environment`] trait, minimum vertex cover and maximum independent set,
-//! their verifiers, and the greedy baselines that learning must beat.
+//! Reinforcement-learning environments: the [`Environment`] trait, minimum vertex cover and maximum independent set, their
+//! verifiers and the greedy baselines that learning must beat; cart and pole as the known sanity task; vectors of environments.
 //!
-//! An environment holds one shared graph that is never edited: its state is a [`ResidualGraph`], the graph under a mask of
+//! An environment over a graph holds one shared graph that is never edited: its state is a [`ResidualGraph`], the graph under a mask of
 //! removed nodes. A past state needs no copy either: [`replay_prefix`] rebuilds it from the list of picks.
 //!
 //! ```
@@ -20,12 +20,16 @@
 #![forbid(unsafe_code)]
 
 pub mod baselines;
+mod cart_pole;
+mod cart_poles;
+mod cart_poles_bytes;
 mod environment;
 mod error;
 mod maximum_independent_set;
 mod minimum_vertex_cover;
 mod prefix;
 mod residual;
+mod vector_environment;
 pub mod verify;
 
 #[cfg(test)]
@@ -33,12 +37,15 @@ mod naive;
 #[cfg(test)]
 mod tests;
 
+pub use cart_pole::CartPole;
+pub use cart_poles::CartPoles;
 pub use environment::{Environment, Step};
 pub use error::{Error, ErrorKind};
 pub use maximum_independent_set::MaximumIndependentSet;
 pub use minimum_vertex_cover::MinimumVertexCover;
 pub use prefix::{PrefixState, replay_prefix};
 pub use residual::ResidualGraph;
+pub use vector_environment::{Autoreset, VectorEnvironment, VectorStep};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -1,16 +1,26 @@
 //! The crate's tests, one file per part, and the random graphs that they share.
 
 mod baselines;
+mod cart_pole;
+mod cart_poles_bytes;
+mod conformance;
 mod independent_set;
 mod known_answers;
 mod prefix;
+mod vector;
 mod verify;
 mod vertex_cover;
 
 use proptest::prelude::*;
 use shardgraph_graph::Graph;
 
-use crate::{Environment, ResidualGraph, naive};
+use crate::{Autoreset, Environment, ResidualGraph, naive};
+
+pub(crate) const MODES: [Autoreset; 3] = [
+    Autoreset::NextStep,
+    Autoreset::SameStep,
+    Autoreset::Disabled,
+];
 
 /// Random graphs of the given node counts, from no edges to dense.
 pub(crate) fn graphs(sizes: &[u32]) -> impl Strategy<Value = Graph> + use<> {

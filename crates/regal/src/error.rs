@@ -27,6 +27,19 @@ impl Error {
         &self.kind
     }
 
+    /// True when the options, the graph or the devices are to blame; false for threads that do not start and for schedules that
+    /// break the rules.
+    #[must_use]
+    pub fn is_input(&self) -> bool {
+        match &self.kind {
+            ErrorKind::Options(_) => true,
+            ErrorKind::Graph(error) => error.kind() != shardgraph_costgraph::ErrorKind::Schedule,
+            ErrorKind::Genetic(error) => {
+                !matches!(error.kind(), shardgraph_brkga::ErrorKind::Threads { .. })
+            }
+        }
+    }
+
     pub(crate) fn options(message: impl Into<String>) -> Error {
         let kind = ErrorKind::Options(message.into());
         Error { kind }

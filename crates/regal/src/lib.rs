@@ -37,9 +37,9 @@ pub use compare::{Comparison, MethodSummary, Row, compare, summary};
 pub use error::{Error, ErrorKind};
 pub use method::Method;
 pub use options::{GeneticOptions, PlaceOptions};
-pub use place::{Plan, place};
-pub use search::{Proposals, search};
-pub use tune::{Grid, Tuned, tune};
+pub use place::{Plan, place, place_watched};
+pub use search::{Proposals, search, search_watched};
+pub use tune::{Grid, Tuned, tune, tune_settings};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

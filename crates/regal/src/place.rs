@@ -10,7 +10,7 @@ use shardgraph_costgraph::{
 use crate::error::Error;
 use crate::method::Method;
 use crate::options::PlaceOptions;
-use crate::search::search;
+use crate::search::search_watched;
 
 /// Noise of the noisy greedy: by how much a pair's need may be overrated.
 const GREEDY_NOISE: f64 = 0.2;
@@ -88,9 +88,59 @@ pub(crate) fn ratio(value: u64, of: u64) -> f64 {
 /// # Determinism
 /// The same options give the same plan on every machine, for any number of threads.
 pub fn place(graph: &Graph, devices: &DeviceSet, options: &PlaceOptions) -> Result<Plan, Error> {
+    Ok(place_timed(graph, devices, options, &mut || 0.0)?.0)
+}
+
+/// As [`place`], with what the clock said about the search alone: the replay is no part of it.
+pub(crate) fn place_timed(
+    graph: &Graph,
+    devices: &DeviceSet,
+    options: &PlaceOptions,
+    clock: &mut dyn FnMut() -> f64,
+) -> Result<(Plan, f64), Error> {
+    place_watched(graph, devices, options, clock, &mut |_| true)
+}
+
+/// As [`place`], with the seconds that the search alone took by `clock` (which gives seconds from any start); `watch` sees how far
+/// a search has come and ends it by returning false, with the best so far as the plan.
+///
+/// It is asked after each generation of a genetic algorithm and now and then during the other searches, and never by methods that
+/// make one schedule.
+///
+/// ```
+/// use shardgraph_costgraph::{DeviceSet, GraphBuilder, OpSpec};
+/// use shardgraph_regal::{PlaceOptions, place_watched};
+///
+/// let mut builder = GraphBuilder::new("four");
+/// for name in ["a", "b", "c", "d"] {
+///     builder.op(OpSpec::new(name, 5));
+/// }
+/// let (graph, devices) = (builder.build()?, DeviceSet::uniform(2, None)?);
+/// let mut n_looks = 0;
+/// let (plan, _) = place_watched(&graph, &devices, &PlaceOptions::default(), &mut || 0.0, &mut |_| {
+///     n_looks += 1;
+///     n_looks < 3
+/// })?;
+/// assert_eq!(plan.evaluations, 100 + 80 + 80); // of 5000
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As [`place`].
+///
+/// # Determinism
+/// As [`place`], for a `watch` that decides by what it sees and not, say, by a clock.
+pub fn place_watched(
+    graph: &Graph,
+    devices: &DeviceSet,
+    options: &PlaceOptions,
+    clock: &mut dyn FnMut() -> f64,
+    watch: &mut dyn FnMut(Generation) -> bool,
+) -> Result<(Plan, f64), Error> {
     if options.evaluations == 0 {
         return Err(Error::options("evaluations = 0: expected at least 1"));
     }
+    let start = clock();
     let problem = Problem::new(graph, devices, options.objective, options.model)?;
     let draft = if options.contract {
         let contraction = Contraction::new(graph)?;
@@ -100,16 +150,17 @@ pub fn place(graph: &Graph, devices: &DeviceSet, options: &PlaceOptions) -> Resu
             options.objective,
             options.model,
         )?;
-        let draft = draft(&small, options)?;
+        let draft = draft(&small, options, watch)?;
         Draft {
             schedule: contraction.expand(&draft.schedule),
             ..draft
         }
     } else {
-        draft(&problem, options)?
+        draft(&problem, options, watch)?
     };
+    let seconds = clock() - start;
     let Simulation { outcome, .. } = draft.schedule.verify(&problem)?;
-    Ok(Plan {
+    let plan = Plan {
         objective: options.objective,
         method: options.method,
         decoder: options.method.decodes().then(|| options.decoder()),
@@ -118,7 +169,8 @@ pub fn place(graph: &Graph, devices: &DeviceSet, options: &PlaceOptions) -> Resu
         bounds: lower_bounds(&problem),
         evaluations: draft.evaluations,
         history: draft.history,
-    })
+    };
+    Ok((plan, seconds))
 }
 
 /// A schedule that is still to be verified.
@@ -128,32 +180,38 @@ struct Draft {
     history: Vec<Generation>,
 }
 
-fn draft(problem: &Problem<'_>, options: &PlaceOptions) -> Result<Draft, Error> {
+fn draft(
+    problem: &Problem<'_>,
+    options: &PlaceOptions,
+    watch: &mut dyn FnMut(Generation) -> bool,
+) -> Result<Draft, Error> {
     let PlaceOptions {
         evaluations, seed, ..
     } = *options;
-    let one = |schedule: Schedule, evaluations: u64| {
-        Ok(Draft {
-            schedule,
-            evaluations,
-            history: Vec::new(),
-        })
-    };
     let ordered = |order| {
         let placement = baseline::partition(problem);
         baseline::ordered(problem, &placement, order)
     };
     match options.method {
-        Method::Brkga => genetic(problem, options, Vec::new()),
-        Method::SeededBrkga => genetic(problem, options, cheap_schedules(problem, options)),
-        Method::Random => one(
-            baseline::random_search(problem, options.decoder(), evaluations, seed),
-            evaluations,
-        ),
-        Method::LocalSearch => one(
-            baseline::local_search(problem, evaluations, seed),
-            evaluations,
-        ),
+        Method::Brkga => genetic(problem, options, Vec::new(), watch),
+        Method::TunedBrkga => genetic(problem, &tuned(options), Vec::new(), watch),
+        Method::SeededBrkga => {
+            let starts = cheap_schedules(problem, options);
+            genetic(problem, options, starts, watch)
+        }
+        Method::Random => {
+            let mut look = |evaluations, best| watch(Generation { evaluations, best });
+            let decoder = options.decoder();
+            let (schedule, n_done) =
+                baseline::random_search_watched(problem, decoder, evaluations, seed, &mut look);
+            one(schedule, n_done)
+        }
+        Method::LocalSearch => {
+            let mut look = |evaluations, best| watch(Generation { evaluations, best });
+            let (schedule, n_done) =
+                baseline::local_search_watched(problem, evaluations, seed, &mut look);
+            one(schedule, n_done)
+        }
         Method::Heft => one(baseline::upward_rank(problem), 1),
         Method::PartitionDfs => one(ordered(OpOrder::DepthFirst), 1),
         Method::XlaList => one(ordered(OpOrder::List), 1),
@@ -163,6 +221,22 @@ fn draft(problem: &Problem<'_>, options: &PlaceOptions) -> Result<Draft, Error> 
             baseline::greedy_memory_best_of(problem, options.greedy_runs, seed, GREEDY_NOISE),
             options.greedy_runs.max(1),
         ),
+    }
+}
+
+fn one(schedule: Schedule, evaluations: u64) -> Result<Draft, Error> {
+    Ok(Draft {
+        schedule,
+        evaluations,
+        history: Vec::new(),
+    })
+}
+
+/// The options with the tuned numbers as the genetic algorithm's.
+fn tuned(options: &PlaceOptions) -> PlaceOptions {
+    PlaceOptions {
+        genetic: options.tuned,
+        ..options.clone()
     }
 }
 
@@ -194,10 +268,11 @@ fn genetic(
     problem: &Problem<'_>,
     options: &PlaceOptions,
     schedules: Vec<Schedule>,
+    watch: &mut dyn FnMut(Generation) -> bool,
 ) -> Result<Draft, Error> {
     let starts = schedules.iter().map(|schedule| schedule.encode(problem));
     let starts = starts.collect::<Result<Vec<_>, _>>()?;
-    let outcome = search(problem, options, starts, None)?;
+    let outcome = search_watched(problem, options, starts, None, watch)?;
     let found = Decoder::new(problem, options.decoder()).schedule(&outcome.best.keys);
     let mut best = (outcome.best.fitness, found);
     // Decoders other than the paper's need not give a start's own schedule back.

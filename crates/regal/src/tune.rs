@@ -94,7 +94,19 @@ pub fn tune(
     options: &PlaceOptions,
     grid: &Grid,
 ) -> Result<Tuned, Error> {
-    let settings = grid.settings(&options.genetic);
+    tune_settings(graphs, devices, options, grid.settings(&options.genetic))
+}
+
+/// As [`tune`] with these settings in place of a grid's.
+///
+/// # Errors
+/// As [`tune`].
+pub fn tune_settings(
+    graphs: &[Graph],
+    devices: &DeviceSet,
+    options: &PlaceOptions,
+    settings: Vec<GeneticOptions>,
+) -> Result<Tuned, Error> {
     if settings.is_empty() || graphs.is_empty() {
         return Err(Error::options(
             "nothing to tune: expected at least one graph, and one value in each field of the grid",

@@ -6,7 +6,7 @@ use shardgraph_costgraph::{
 };
 use shardgraph_regal::{
     Comparison, ErrorKind, GeneticOptions, Grid, Method, PlaceOptions, Row, compare, place,
-    summary, tune,
+    summary, tune, tune_settings,
 };
 
 /// A layered graph from a small congruential generator.
@@ -72,9 +72,8 @@ fn every_method_makes_a_verified_plan_within_its_budget() {
                 );
                 assert_eq!(plan.decoder.is_some(), method.decodes());
                 let expected = match method {
-                    Method::Brkga | Method::SeededBrkga | Method::Random | Method::LocalSearch => {
-                        300
-                    }
+                    Method::LocalSearch => 300,
+                    decoding if decoding.decodes() => 300,
                     Method::NoisyGreedyMemory => 5,
                     _ => 1,
                 };
@@ -240,6 +239,30 @@ fn a_limit_that_nothing_satisfies_gives_the_plan_that_exceeds_it_least() {
 }
 
 #[test]
+fn the_tuned_method_takes_the_tuned_numbers() {
+    let graph = graph(60, 5);
+    let numbers = GeneticOptions {
+        population: 30,
+        elites: 9,
+        mutants: 2,
+        ..GeneticOptions::default()
+    };
+    let plan = |method, genetic, tuned| {
+        let options = PlaceOptions {
+            genetic,
+            tuned,
+            ..options(method, Objective::Runtime)
+        };
+        place(&graph, &two(None), &options).unwrap()
+    };
+    let plain = GeneticOptions::default();
+    let tuned = plan(Method::TunedBrkga, plain, numbers);
+    assert_eq!(tuned.history, plan(Method::Brkga, numbers, plain).history);
+    assert_ne!(tuned.history, plan(Method::Brkga, plain, numbers).history);
+    assert_eq!(PlaceOptions::default().tuned, GeneticOptions::tuned());
+}
+
+#[test]
 fn a_contracted_search_gives_a_plan_of_the_whole_graph() {
     let graph = graph(60, 3);
     let contracted = PlaceOptions {
@@ -307,6 +330,23 @@ fn a_summary_has_the_means_of_the_graphs_fractions() {
         assert_eq!((mean.n_wins, mean.n_losses), (n_wins, n_losses));
         assert_eq!(mean.n_wins + mean.n_ties + mean.n_losses, 3);
     }
+}
+
+#[test]
+fn settings_of_ones_own_are_tuned_as_those_of_a_grid() {
+    let grid = Grid {
+        population: vec![20, 50],
+        elite_share: vec![0.2],
+        mutant_share: vec![0.2],
+        populations: vec![1],
+        alpha: vec![1.0],
+        beta: vec![1.0, 3.0],
+    };
+    let (graphs, options) = ([graph(40, 1)], options(Method::Brkga, Objective::Runtime));
+    let of_grid = tune(&graphs, &two(None), &options, &grid).unwrap();
+    let best: Vec<GeneticOptions> = of_grid.settings[..2].iter().map(|(s, _)| *s).collect();
+    let again = tune_settings(&graphs, &two(None), &options, best).unwrap();
+    assert_eq!(again.settings, of_grid.settings[..2]);
 }
 
 #[test]

@@ -174,12 +174,12 @@ fn read_slots(reader: &mut Reader<'_>, capacity: u64, n_recorded: u64) -> Result
     Ok(slots)
 }
 
-struct Reader<'a> {
-    rest: &'a [u8],
+pub(crate) struct Reader<'a> {
+    pub(crate) rest: &'a [u8],
 }
 
-impl Reader<'_> {
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+impl<'a> Reader<'a> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
         let Some((head, rest)) = self.rest.split_first_chunk() else {
             return Err(Error::malformed("the bytes end early"));
         };
@@ -187,12 +187,24 @@ impl Reader<'_> {
         Ok(*head)
     }
 
-    fn u32(&mut self) -> Result<u32, Error> {
+    pub(crate) fn u32(&mut self) -> Result<u32, Error> {
         self.array().map(u32::from_le_bytes)
     }
 
-    fn u64(&mut self) -> Result<u64, Error> {
+    pub(crate) fn u64(&mut self) -> Result<u64, Error> {
         self.array().map(u64::from_le_bytes)
+    }
+
+    pub(crate) fn f32(&mut self) -> Result<f32, Error> {
+        self.array().map(f32::from_le_bytes)
+    }
+
+    pub(crate) fn bytes(&mut self, n: usize) -> Result<&'a [u8], Error> {
+        let Some((head, rest)) = self.rest.split_at_checked(n) else {
+            return Err(Error::malformed("the bytes end early"));
+        };
+        self.rest = rest;
+        Ok(head)
     }
 
     /// Takes memory as the numbers come, so that a length without its numbers takes none.

@@ -1,4 +1,5 @@
-//! What can go wrong in this crate: recording outside an episode, numbers that are not finite, and bytes that are no memory.
+//! What can go wrong in this crate: recording outside an episode, rows of another form, memories with too little in them, numbers
+//! that are not finite, and bytes that are no memory.
 
 use std::fmt;
 
@@ -16,10 +17,41 @@ pub enum ErrorKind {
     NoOpenEpisode,
     /// A reward or target that is infinite or not a number.
     NotFinite {
-        /// `"reward"` or `"target"`.
+        /// What the number is: `"reward"`, `"target"`, `"TD error"`.
         what: &'static str,
         /// The number.
         value: f32,
+    },
+    /// Something of another form or outside its range.
+    Mismatch {
+        /// Type and method, as `UniformMemory::insert`.
+        method: &'static str,
+        /// What does not fit.
+        what: String,
+        /// What would be right.
+        expected: String,
+        /// What there was.
+        given: String,
+    },
+    /// Sampling more rows than the memory holds.
+    TooFewItems {
+        /// Type and method.
+        method: &'static str,
+        /// How many rows were asked for.
+        expected: usize,
+        /// How many the memory holds.
+        given: usize,
+    },
+    /// A row that was overwritten, or was never inserted.
+    Stale {
+        /// Type and method.
+        method: &'static str,
+        /// The row's number.
+        id: u64,
+        /// The number of the oldest row that is left.
+        oldest: u64,
+        /// One more than the number of the newest row.
+        newest: u64,
     },
     /// Bytes that do not decode to a memory.
     Malformed {
@@ -54,6 +86,31 @@ impl fmt::Display for Error {
             ErrorKind::NotFinite { what, value } => write!(
                 f,
                 "the {what} is {value}; a memory holds finite numbers, so find out where training diverged"
+            ),
+            ErrorKind::Mismatch {
+                method,
+                what,
+                expected,
+                given,
+            } => write!(f, "{method}: {what}: expected {expected}, given {given}"),
+            ErrorKind::TooFewItems {
+                method,
+                expected,
+                given,
+            } => write!(
+                f,
+                "{method}: a batch of {expected} needs a memory of at least as many rows, and this one holds {given}; \
+                 insert more before the first update"
+            ),
+            ErrorKind::Stale {
+                method,
+                id,
+                oldest,
+                newest,
+            } => write!(
+                f,
+                "{method}: row {id} is not in the memory, which holds rows {oldest}..{newest}; use a batch before the rows \
+                 that it names are overwritten"
             ),
             ErrorKind::Malformed { reason } => write!(
                 f,

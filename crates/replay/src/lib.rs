@@ -1,4 +1,6 @@
-//! Replay memory for graph problems: a transition is an episode and a step, and a state is the prefix of the episode's picks.
+//! Replay memories. [`UniformMemory`] and [`PrioritizedMemory`] keep rows of any [`ColumnLayout`] as a structure of arrays;
+//! [`EpisodeMemory`] is for graph problems: a transition is an episode and a step, and a state is the prefix of the episode's
+//! picks. [`NStepFolder`] makes n-step transitions of single steps.
 //!
 //! A memory of whole states takes N numbers a transition. Here a state after t steps of an episode is its first t picks, so a
 //! transition takes 8 B (reward and target) and its pick 4 B, whatever N; the state is rebuilt when it is sampled
@@ -28,7 +30,15 @@
 mod bytes;
 mod episode_memory;
 mod error;
+mod layout;
 mod n_step;
+mod n_step_folder;
+mod prioritized_memory;
+mod ring;
+mod rows;
+mod rows_bytes;
+mod sum_tree;
+mod uniform_memory;
 
 #[cfg(test)]
 mod naive;
@@ -37,7 +47,13 @@ mod tests;
 
 pub use episode_memory::{Ending, EpisodeId, EpisodeMemory, Transition};
 pub use error::{Error, ErrorKind};
+pub use layout::{Column, ColumnLayout, ElementKind};
 pub use n_step::NStep;
+pub use n_step_folder::{Folded, NStepFolder};
+pub use prioritized_memory::{Prioritization, PrioritizedBatch, PrioritizedMemory};
+pub use ring::ItemId;
+pub use rows::{Cell, Rows};
+pub use uniform_memory::UniformMemory;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -34,18 +34,33 @@ impl EpisodeMemory {
         let last = episode
             .end()
             .min(transition.generation.saturating_add(u64::from(n)));
-        let (mut reward_sum, mut discount) = (0.0, 1.0);
-        for generation in transition.generation..last {
-            reward_sum += discount * self.slot(generation).reward;
-            discount *= gamma;
-        }
+        let rewards = (transition.generation..last).map(|generation| self.slot(generation).reward);
         let ending = (last == episode.end()).then_some(episode.ending);
+        let sums = sum_rewards(rewards, gamma);
+        Some(NStep::new(sums, (last - episode.first) as u32, ending))
+    }
+}
+
+impl NStep {
+    /// Of rewards that lead to the state after `n_picks` picks, at which the episode stands as `ending` says if it goes no further.
+    pub(crate) fn new(
+        (reward_sum, discount): (f32, f32),
+        n_picks: u32,
+        ending: Option<Ending>,
+    ) -> NStep {
         let is_terminal = ending == Some(Ending::Terminated);
-        Some(NStep {
+        NStep {
             reward_sum,
-            bootstrap_step: (!is_terminal).then_some((last - episode.first) as u32),
+            bootstrap_step: (!is_terminal).then_some(n_picks),
             discount: if is_terminal { 0.0 } else { discount },
             ending,
-        })
+        }
     }
+}
+
+/// r_0 + gamma r_1 + ..., and gamma to the number of rewards.
+pub(crate) fn sum_rewards(rewards: impl Iterator<Item = f32>, gamma: f32) -> (f32, f32) {
+    rewards.fold((0.0, 1.0), |(sum, discount), reward| {
+        (sum + discount * reward, discount * gamma)
+    })
 }

@@ -3,7 +3,12 @@
 mod bytes;
 mod memory;
 mod n_step;
+mod n_step_folder;
+mod prioritized;
+mod rows;
+mod rows_bytes;
 mod sampling;
+mod uniform;
 
 use crate::{Ending, EpisodeMemory};
 
@@ -35,4 +40,9 @@ pub(crate) fn random_below(state: &mut u64, n: u64) -> u64 {
             return drawn % n;
         }
     }
+}
+
+/// [`random_below`] as a number from [0, 1).
+pub(crate) fn random_uniform(state: &mut u64) -> f64 {
+    random_below(state, 1 << 32) as f64 / (1u64 << 32) as f64
 }

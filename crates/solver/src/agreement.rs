@@ -3,7 +3,7 @@
 use shardgraph_collectives::{Comm, Deadline, Op};
 use shardgraph_shard::Adjacency;
 
-use crate::{Error, SolveOptions, TrainedPolicy};
+use crate::{Error, Fault, SolveOptions, TrainedPolicy};
 
 /// A running hash of words: for telling inputs apart, not against an adversary. (SplitMix64's mixing.)
 #[derive(Clone, Copy)]
@@ -70,13 +70,18 @@ pub(crate) fn or_tell<R>(
     comm: &mut Comm,
     part: impl FnOnce(&mut Comm) -> Result<R, Error>,
 ) -> Result<R, Error> {
-    let result = part(comm);
-    if let Err(error) = &result
-        && error.comm_error().is_none()
-    {
+    part(comm).map_err(|error| {
+        if error.comm_error().is_some() {
+            return error;
+        }
+        // Devices that exchange among themselves lose a rank as well; where and why that began, the communicator knows.
+        let is_lost_rank = error.fault() == Fault::LostRank;
+        if let Some(cause) = comm.failure().filter(|_| is_lost_rank) {
+            return cause.into();
+        }
         comm.abort(&error.reason());
-    }
-    result
+        error
+    })
 }
 
 /// The graph, whatever its form.
@@ -123,8 +128,10 @@ pub(crate) fn options_fingerprint(options: &SolveOptions) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Fault;
     use shardgraph_collectives::{CommErrorKind, threads};
+    use shardgraph_device::Device;
+    use shardgraph_device::nccl::Library;
+    use shardgraph_layers::autodiff::{leave_group, rank_device};
 
     fn meet(comm: &mut Comm) -> Result<(), Error> {
         Ok(comm.run(Op::Barrier, Deadline::default())?)
@@ -155,6 +162,36 @@ mod tests {
                 });
                 assert_eq!(by, (rank != 1).then_some(Some(1)));
             }
+        }
+    }
+
+    /// The same where the others wait on their devices, in a group: they have the fault of the rank that failed, not of a lost one.
+    #[test]
+    fn ranks_that_wait_on_their_devices_are_told_too() {
+        let (emulator, library) = (shardgraph_cuemu::library(), shardgraph_cuemu::collectives());
+        let Some((emulator, library)) = emulator.zip(library) else {
+            println!(
+                "SKIPPED: faults of ranks in a group ({})",
+                shardgraph_cuemu::SKIP_REASON
+            );
+            return;
+        };
+        let library = Library::open(Some(&library)).unwrap();
+        let device = Device::emulated(&emulator).unwrap().using_nccl(&library);
+        let results = threads::run(3, |mut comm| {
+            or_tell(&mut comm, |comm| {
+                let device = rank_device(&device, comm, Deadline::default())?;
+                if comm.rank() == 1 {
+                    return Err(Error::input("no such file"));
+                }
+                Ok(leave_group(&device, Deadline::default())?)
+            })
+            .unwrap_err()
+        });
+        for (rank, told) in results.into_iter().map(Result::unwrap).enumerate() {
+            assert_eq!(told.fault(), Fault::Input, "rank {rank}: {told}");
+            assert!(told.to_string().contains("no such file"), "{told}");
+            assert_eq!(told.comm_error().is_some(), rank != 1, "{told}");
         }
     }
 

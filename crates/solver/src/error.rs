@@ -61,9 +61,11 @@ impl Error {
         match &self.kind {
             ErrorKind::Input(_) | ErrorKind::Io { .. } | ErrorKind::Graph(_) => Fault::Input,
             ErrorKind::Device(error) => Fault::of_device(error),
-            ErrorKind::Model(error) => error
-                .device_error()
-                .map_or(Fault::NoAnswer, Fault::of_device),
+            ErrorKind::Model(error) => match error.kind() {
+                autodiff::ErrorKind::Device(error) => Fault::of_device(error),
+                autodiff::ErrorKind::Setup(_) => Fault::Input,
+                _ => Fault::NoAnswer,
+            },
             _ => Fault::NoAnswer,
         }
     }

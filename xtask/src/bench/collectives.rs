@@ -3,7 +3,8 @@
 //! `-b 8 -e 64M -f 2 -c 1`: first and last size, the factor between two, and whether results are checked (they are, exactly, on integers held in
 //! floats). `-n` and `-w`: repetitions, timed and not. `--ranks`, `--backends` (threads, tcp: a process a rank, tcp-threads, mpi) and `--ops` take
 //! lists. `--tables` measures every algorithm as well and writes the table that the library chooses by. `-J PATH` writes the rows as JSON. A
-//! record is written unless `--test` asks for a small run; `--seconds` limits the whole.
+//! record is written unless `--test` asks for a small run; `--seconds` (900) limits all measurements together, those for `--tables` among them. What is
+//! not done by then is an error, and nothing is written.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +14,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, ensure};
 use lexopt::prelude::*;
 
-use super::points::{self, Point};
+use super::points::{self, Limit, Point};
 use super::tables;
 use crate::json::Json;
 use crate::process::Stopwatch;
@@ -71,6 +72,12 @@ impl Options {
                 }
                 Long("seconds") => {
                     options.seconds = args.value()?.parse()?;
+                    // More than a thousand years are no time.
+                    ensure!(
+                        (0.0..1e11).contains(&options.seconds),
+                        "--seconds {}: expected seconds from 0 on",
+                        options.seconds
+                    );
                     continue;
                 }
                 other => return Err(other.unexpected().into()),
@@ -127,22 +134,11 @@ impl Options {
 /// Runs the command.
 pub(crate) fn run(args: lexopt::Parser) -> Result<ExitCode> {
     let options = Options::parse(args)?;
-    let watch = Stopwatch::start();
     let program = points::build()?;
+    let watch = Stopwatch::start();
     println!("{HEAD}");
-    let mut points = Vec::new();
-    let mut skips = points::run(&program, &options.words(), options.seconds, |point| {
-        println!("{}", row(&point));
-        points.push(point);
-    })?;
+    let (points, mut skips) = measure(&options, &program)?;
     if options.writes_tables {
-        let words = options.words();
-        skips.extend(tables::measure(
-            &program,
-            &words,
-            options.seconds,
-            &mut points,
-        )?);
         let path = tables::write(&points, &options.command())?;
         println!("bench: written to {}", path.display());
     }
@@ -163,6 +159,20 @@ pub(crate) fn run(args: lexopt::Parser) -> Result<ExitCode> {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     })
+}
+
+/// Everything that was asked for, within its time.
+fn measure(options: &Options, program: &Path) -> Result<(Vec<Point>, Vec<String>)> {
+    let (limit, words) = (Limit::new(options.seconds), options.words());
+    let mut points = Vec::new();
+    let mut skips = points::run(program, &words, limit.left()?, |point| {
+        println!("{}", row(&point));
+        points.push(point);
+    })?;
+    if options.writes_tables {
+        skips.extend(tables::measure(program, &words, &limit, &mut points)?);
+    }
+    Ok((points, skips))
 }
 
 fn n_wrong(points: &[Point]) -> u64 {
@@ -338,6 +348,35 @@ mod tests {
             text.contains("## broadcast") && text.contains("| 16 | 2 |"),
             "{text}"
         );
+    }
+
+    /// A program that takes 0.4 s for each of the three parts, of which every one alone is within the second.
+    #[cfg(unix)]
+    #[test]
+    fn the_time_limit_holds_for_all_parts_together() {
+        let name = format!("xtask-collectives-limit-{}", std::process::id());
+        let folder = crate::project::target().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        let program = folder.join("program");
+        // Written by a child: a file that this process has written may still be open in a child of another test, and cannot be run then.
+        let script = r##"printf '#!/bin/sh\nexec sleep 0.4\n' >"$0" && chmod +x "$0""##;
+        let mut write = crate::process::command("sh");
+        crate::process::check(write.args(["-c", script]).arg(&program)).unwrap();
+        let measured_within = |seconds: &str| {
+            let args = lexopt::Parser::from_args(["--tables", "--seconds", seconds]);
+            measure(&Options::parse(args).unwrap(), &program)
+        };
+        let late = measured_within("1").unwrap_err().to_string();
+        assert!(
+            late.contains("not done after") || late.contains("are over"),
+            "{late}"
+        );
+        let none = measured_within("0").unwrap_err().to_string();
+        assert!(none.contains("raise --seconds"), "{none}");
+        assert!(measured_within("600").unwrap().0.is_empty());
+        let args = lexopt::Parser::from_args(["--seconds", "-1"]);
+        assert!(Options::parse(args).is_err());
+        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::answer::Metric;
 use crate::package;
-use crate::process::{self, Ended, cargo};
+use crate::process::{self, Ended, Stopwatch, cargo};
 use crate::project;
 use crate::record::Sample;
 
@@ -122,6 +122,32 @@ pub(crate) fn build() -> Result<PathBuf> {
     Ok(program.context("cargo built no bench `collectives`")?.1)
 }
 
+/// A time for several runs together, beginning now.
+pub(crate) struct Limit {
+    seconds: f64,
+    watch: Stopwatch,
+}
+
+impl Limit {
+    pub(crate) fn new(seconds: f64) -> Limit {
+        Limit {
+            seconds,
+            watch: Stopwatch::start(),
+        }
+    }
+
+    /// What is left of it for one more run.
+    pub(crate) fn left(&self) -> Result<f64> {
+        let left = self.seconds - self.watch.seconds();
+        ensure!(
+            left > 0.0,
+            "the {} s for all measurements are over and not all were made: raise --seconds",
+            self.seconds
+        );
+        Ok(left)
+    }
+}
+
 /// Runs the program; gives each point as it comes, and returns the skips that it printed.
 pub(crate) fn run(
     program: &Path,
@@ -146,7 +172,10 @@ pub(crate) fn run(
     match ended {
         Ended::InTime(status) if status.success() => Ok(skips),
         Ended::InTime(status) => bail!("{status}: {}", process::shown(&command)),
-        Ended::Killed => bail!("not done after {seconds} s: {}", process::shown(&command)),
+        Ended::Killed => bail!(
+            "not done after {seconds:.0} s: {}",
+            process::shown(&command)
+        ),
     }
 }
 

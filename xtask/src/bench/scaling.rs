@@ -1,10 +1,12 @@
 //! `cargo xtask bench scaling`: seconds per step of the jobs for 1 to 6 ranks on this machine, and with `--predict` what the cost model says for 1 to 1024.
 //!
 //! The jobs, the operations between ranks in one of their steps and the networks stand in `benches/repro/scaling.toml`. A prediction takes the
-//! measured step of one rank, divides it by the ranks (by the processors where ranks share them) and adds the operations, with the constants
-//! that were fitted here to what `threads` and `tcp` take. Measured and predicted rows stand apart, and every predicted one says so.
+//! measured step of one rank, leaves its serial share as it is, divides the rest by the ranks (by the processors where ranks share them, and never into
+//! more parts than it has pieces) and adds the operations, with the constants that were fitted here to what `threads` and `tcp` take. The serial share
+//! is fitted to the measured rows and printed. Measured and predicted rows stand apart, and every predicted one says so.
 
 mod model;
+mod share;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -12,9 +14,10 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, ensure};
 
 use self::model::{Model, Network};
+use self::share::{Cut, Serial, Step};
 use super::{fresh_scratch, places};
 use crate::answer::{Answer, Metric};
-use crate::definition::{Substitutions, string, strings, substitute};
+use crate::definition::{Substitutions, number, string, strings, substitute};
 use crate::process;
 use crate::project;
 use crate::record::{Record, Sample};
@@ -42,6 +45,8 @@ struct Job {
     why: String,
     command: Vec<String>,
     test_command: Vec<String>,
+    /// Pieces that its work can be cut into: the row blocks of a graph.
+    n_pieces: u32,
     ops: Vec<Exchange>,
 }
 
@@ -94,7 +99,7 @@ fn section(
         "## {}\n\n{}.\n\n```\nshardgraph {command}\n```\n\n| ranks, as threads here | seconds per step | |\n|---|---|---|\n",
         job.name, job.why
     );
-    let mut alone = None;
+    let mut measured = Vec::new();
     for n_ranks in MEASURED_RANKS {
         let mut best = f64::INFINITY;
         for run_idx in 0..N_RUNS {
@@ -103,26 +108,60 @@ fn section(
             let series = format!("{} ranks={n_ranks}", job.name);
             samples.push(sample(&series, run_idx, "seconds_per_step", seconds));
         }
-        alone.get_or_insert(best);
+        measured.push((n_ranks, best));
         let best = shown(best);
         text.push_str(&format!(
             "| {n_ranks} | {best} | measured, the shortest of {N_RUNS} |\n"
         ));
     }
-    if let (Some(model), Some(alone)) = (model, alone) {
+    if let (Some(model), Some(&(1, alone))) = (model, measured.first()) {
+        let serial = serial(job, model, &measured)?;
+        let sentences = serial.sentences(cut(job, model.here()?));
+        text.push_str(&format!("\n{sentences}\n"));
+        samples.push(Sample {
+            series: job.name.clone(),
+            run_idx: 0,
+            metric: Metric::new("serial_share", serial.share, "1"),
+        });
         for network in &model.networks {
-            text.push_str(&predictions(job, (model, network), alone, samples)?);
+            let step = (alone, &serial);
+            text.push_str(&predictions(job, (model, network), step, samples)?);
         }
     }
     text.push('\n');
     Ok(text)
 }
 
-/// The rows that nobody measured: the work of one rank shared by all, and what they exchange.
+/// The share of a step that is not divided, from the rows that were measured between threads.
+fn serial(job: &Job, model: &Model, measured: &[(u32, f64)]) -> Result<Serial> {
+    let here = model.here()?;
+    let (mut alone, mut steps) = (0.0, Vec::new());
+    for &(n_ranks, seconds) in measured {
+        if n_ranks == 1 {
+            alone = seconds;
+            continue;
+        }
+        steps.push(Step {
+            n_ranks,
+            seconds,
+            exchanged: model.exchange_seconds(&job.ops, here, n_ranks)?,
+        });
+    }
+    Ok(Serial::fit(alone, &steps, cut(job, here)))
+}
+
+fn cut(job: &Job, network: &Network) -> Cut {
+    Cut {
+        n_pieces: job.n_pieces,
+        n_at_once: network.n_at_once,
+    }
+}
+
+/// The rows that nobody measured: the work of one rank, as far as it is divided, and what the ranks exchange.
 fn predictions(
     job: &Job,
     (model, network): (&Model, &Network),
-    alone: f64,
+    (alone, serial): (f64, &Serial),
     samples: &mut Vec<Sample>,
 ) -> Result<String> {
     let mut text = format!(
@@ -131,7 +170,7 @@ fn predictions(
     );
     for n_ranks in PREDICTED_RANKS {
         let exchanged = model.exchange_seconds(&job.ops, network, n_ranks)?;
-        let seconds = alone / f64::from(n_ranks.min(network.n_at_once)) + exchanged;
+        let seconds = serial.seconds(alone, cut(job, network), n_ranks) + exchanged;
         let numbers = [seconds, exchanged].map(shown).join(" | ");
         text.push_str(&format!("| {n_ranks} | {numbers} | {LABEL} |\n"));
         let series = format!("{} ranks={n_ranks} on {}", job.name, network.name);
@@ -182,6 +221,7 @@ fn jobs(table: &Table) -> Result<Vec<Job>> {
             why: string(row, "why")?,
             command: strings(row, "command")?,
             test_command: strings(row, "test_command")?,
+            n_pieces: number(row, "pieces")? as u32,
             ops: strings(row, "ops")?
                 .iter()
                 .map(|op| exchange(op))
@@ -216,7 +256,6 @@ pub(crate) fn test(shardgraph: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::definition::number;
 
     #[test]
     fn the_definition_reads() {
@@ -225,6 +264,8 @@ mod tests {
         assert!(jobs.len() >= 3);
         for job in &jobs {
             assert!(!job.ops.is_empty() && job.why.len() > 20, "{}", job.name);
+            // No more than the blocks of rows that there are of any graph.
+            assert!((2..=64).contains(&job.n_pieces), "{}", job.name);
             for command in [&job.command, &job.test_command] {
                 assert!(command.contains(&"{ranks}".to_owned()), "{}", job.name);
             }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::points::{self, Point};
+use super::points::{self, Limit, Point};
 use crate::host::{self, Host};
 use crate::project;
 
@@ -35,7 +35,7 @@ const MAX_AT_ONE_RANK_BYTES: u64 = 1 << 20;
 pub(crate) fn measure(
     program: &Path,
     words: &[String],
-    seconds: f64,
+    limit: &Limit,
     points: &mut Vec<Point>,
 ) -> Result<Vec<String>> {
     let mut skips = Vec::new();
@@ -51,7 +51,7 @@ pub(crate) fn measure(
         // Beyond 16 MiB all work on pieces of the same size.
         let own = own.into_iter().chain(["-e", "16M"]).map(str::to_owned);
         let words: Vec<String> = words.iter().cloned().chain(own).collect();
-        skips.extend(points::run(program, &words, seconds, |point| {
+        skips.extend(points::run(program, &words, limit.left()?, |point| {
             points.push(point)
         })?);
     }

@@ -3,19 +3,19 @@
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::process::{self, Stopwatch};
+use crate::process::{self, Children, Stopwatch};
 
 /// Longer than anything here takes, also on a busy machine.
 pub(super) const LIMIT_S: f64 = 300.0;
 
 /// Processes of one job; those that still run when this goes away are killed.
 pub(super) struct Ranks {
-    processes: Vec<Child>,
+    processes: Children,
     /// Where each one's standard error goes.
     stderr: Vec<PathBuf>,
 }
@@ -66,7 +66,7 @@ impl Ranks {
         variables: &[&[(&str, &str)]],
     ) -> Result<Ranks> {
         let mut ranks = Ranks {
-            processes: Vec::new(),
+            processes: Children::default(),
             stderr: Vec::new(),
         };
         for (rank, variables) in variables.iter().enumerate() {
@@ -117,11 +117,11 @@ impl Ranks {
 
     /// Kills all processes; true if one was still running.
     pub(super) fn kill_all(&mut self) -> Result<bool> {
-        for process in &mut self.processes {
+        for process in self.processes.iter_mut() {
             process.kill()?;
         }
         let mut was_running = false;
-        for process in &mut self.processes {
+        for process in self.processes.iter_mut() {
             was_running |= process.wait()?.code().is_none();
         }
         Ok(was_running)
@@ -164,16 +164,6 @@ impl Ranks {
             exit_code: status.and_then(|status| status.code()),
             stderr: fs::read_to_string(&self.stderr[rank])?,
         })
-    }
-}
-
-impl Drop for Ranks {
-    fn drop(&mut self) {
-        for process in &mut self.processes {
-            // One that has ended cannot be killed, and nobody can be told here of one that will not die.
-            let _ = process.kill();
-            let _ = process.wait();
-        }
     }
 }
 

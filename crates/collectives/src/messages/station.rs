@@ -1,7 +1,8 @@
 //! Messages between processes over TCP: every pair of ranks has a connection, which the one that joined later has opened.
 //!
 //! Rank 0 numbers those who come (their generation) and tells each where the others are that came before it. A rank takes a connection only
-//! from a generation that it has not seen yet, so that nothing of an older process comes after a newer one.
+//! from a generation that it has not seen yet, so that nothing of an older process comes after a newer one. A rank that has lost rank 0 looks for
+//! another one in its place, which takes it with the generation that it has.
 
 mod meeting;
 
@@ -14,12 +15,13 @@ use crate::error::CommErrorKind;
 use crate::tcp::TcpConfig;
 use crate::tcp::intro::{Intro, Lobby, PROTOCOL, Purpose};
 use crate::tcp::{cannot_listen, join, refused};
+use meeting::WayBack;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Between two looks for processes that join.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -27,8 +29,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 const GRACE: Duration = Duration::from_secs(1);
 /// What the threads need: they have no deep calls.
 const STACK_BYTES: usize = 256 << 10;
-/// The generation of the rank that gives the others theirs.
-const FIRST: u64 = 1;
 
 /// One rank's connections.
 pub(super) struct Station {
@@ -59,7 +59,7 @@ struct Places {
 struct Place {
     generation: u64,
     link: Option<SharedLink>,
-    /// Where it listens, as rank 0 sees it.
+    /// Where it listens, as rank 0 sees it; on the others, where rank 0 listens.
     address: Option<SocketAddr>,
     /// How it ended.
     why: String,
@@ -76,7 +76,7 @@ impl Station {
         }
         let listener = join::listen(config).map_err(|error| cannot_listen(config, &error))?;
         let lobby = Lobby::new(listener).map_err(refused)?;
-        let hub = Hub::new(config, limits, FIRST);
+        let hub = Hub::new(config, limits, first_generation());
         Station::start(hub, lobby)
     }
 
@@ -126,6 +126,13 @@ fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> io::Result<JoinH
         .spawn(body)
 }
 
+/// The generation of a rank 0, after which it counts: larger than all that an older rank 0 in its place has given, as long as their clock does
+/// not go back. (Milliseconds since 1970; nobody joins a thousand times a second.)
+fn first_generation() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(1, |since| since.as_millis() as u64)
+}
+
 impl Hub {
     fn new(config: &TcpConfig, limits: Limits, generation: u64) -> Arc<Hub> {
         let inbox = Inbox::new(config.size, limits.queue_bytes);
@@ -139,7 +146,7 @@ impl Hub {
             inbox: Arc::new(inbox),
             places: Mutex::new(Places {
                 ranks,
-                newest: FIRST,
+                newest: generation,
                 threads: Vec::new(),
             }),
             joined: Condvar::new(),
@@ -167,31 +174,54 @@ impl Hub {
 
     /// The body of the thread that takes in those who come, until the station closes.
     fn watch(self: &Arc<Hub>, lobby: &Lobby) {
-        while !self.is_closing.load(Ordering::Acquire) {
-            // Who wants something else than messages is taken as well, and let go.
+        let mut way_back = WayBack::default();
+        while !self.is_closing() {
             while let Some((intro, stream)) = lobby.take(|_| true) {
-                if intro.purpose == Purpose::Message {
-                    self.admit(&intro, stream);
-                }
+                self.admit(&intro, stream);
             }
+            way_back.look(self, lobby);
             thread::sleep(LOOK_EVERY);
         }
     }
 
     fn admit(self: &Arc<Hub>, intro: &Intro, stream: TcpStream) {
-        if intro.world == 0 {
-            if self.config.rank == 0 {
-                meeting::receive(self, intro, stream);
-            }
-            return;
-        }
         let own = &self.config;
-        let is_one_of_us = (intro.protocol, &intro.version, &intro.job, intro.size)
-            == (PROTOCOL, &own.version, &own.job, own.size);
-        let means_me = u32::from(intro.port) == own.rank;
-        if is_one_of_us && means_me && intro.rank < own.size && intro.rank != own.rank {
-            self.connect((intro.rank, intro.world), None, stream);
+        match intro.purpose {
+            Purpose::Visit { port } if own.rank == 0 => {
+                meeting::receive(self, intro, (None, port), stream);
+            }
+            Purpose::Return { generation, port } if own.rank == 0 => {
+                meeting::receive(self, intro, (Some(generation), port), stream);
+            }
+            Purpose::Call { generation, to } => {
+                let is_one_of_us = (intro.protocol, &intro.version, &intro.job, intro.size)
+                    == (PROTOCOL, &own.version, &own.job, own.size);
+                let is_other = intro.rank < own.size && intro.rank != own.rank;
+                let can_be = to == own.rank && meeting::is_possible(generation);
+                if is_one_of_us && is_other && can_be {
+                    self.connect((intro.rank, generation), None, stream);
+                }
+            }
+            // Who wants something else is let go.
+            _ => {}
         }
+    }
+
+    fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Acquire)
+    }
+
+    /// Where rank 0 was, if it is lost, and its generation.
+    fn lost_host(&self) -> Option<(SocketAddr, u64)> {
+        let places = self.lock();
+        let host = &places.ranks[0];
+        let address = host.address.filter(|_| host.link.is_none());
+        address.map(|address| (address, host.generation))
+    }
+
+    /// Whether this one of a rank's number, or a newer one, has been here.
+    fn knows(&self, (rank, generation): (u32, u64)) -> bool {
+        self.lock().ranks[rank as usize].generation >= generation
     }
 
     /// Makes a connection that of its rank, unless a newer one has been here.
@@ -199,7 +229,7 @@ impl Hub {
         let mut places = self.lock();
         let (rank, generation) = who;
         let place = &mut places.ranks[rank as usize];
-        if self.is_closing.load(Ordering::Acquire) || generation <= place.generation {
+        if self.is_closing() || generation <= place.generation {
             return;
         }
         let older = place.link.take();

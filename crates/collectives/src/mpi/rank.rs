@@ -11,7 +11,7 @@ use crate::backend::{Backend, Shared};
 use crate::deadline::{Deadline, Expiry};
 use crate::element::Payload;
 use crate::error::CommErrorKind;
-use crate::op::{Call, Op, OpKind, typed};
+use crate::op::{Call, DataType, Op, OpKind, typed};
 use crate::solo::Solo;
 use std::sync::Arc;
 use std::thread;
@@ -68,7 +68,7 @@ impl Backend for Rank {
         self.deadline = deadline;
         self.session.set_deadline(deadline);
         let call = &Call {
-            algorithm: self.algorithm_for(call),
+            algorithm: self.algorithm_for(&op, call),
             ..*call
         };
         let context = Context { call, deadline };
@@ -176,13 +176,14 @@ impl Rank {
         }
     }
 
-    /// Does an operation on which all ranks agree.
-    /// How to do an operation that can be done in several ways.
-    fn algorithm_for(&self, call: &Call) -> Option<Algorithm> {
-        let chosen = || MPI.choose(call.op, call.n_bytes(), self.group.size);
-        (call.op == OpKind::AllReduce).then(|| self.algorithm.unwrap_or_else(chosen))
+    /// How to do an all-reduce that this rank does itself.
+    fn algorithm_for(&self, op: &Op<'_>, call: &Call) -> Option<Algorithm> {
+        let is_own = matches!(op, Op::AllReduce { .. }) && call.data_type == Some(DataType::F32);
+        let chosen = || MPI.choose(OpKind::AllReduce, call.n_bytes(), self.group.size);
+        is_own.then(|| self.algorithm.unwrap_or_else(chosen))
     }
 
+    /// Does an operation on which all ranks agree.
     fn perform(&mut self, op: Op<'_>, context: Context<'_>) -> Done {
         match op {
             Op::AllReduce { buf, reduction } => {

@@ -13,7 +13,7 @@ use crate::error::CommErrorKind;
 use crate::op::Call;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -80,6 +80,15 @@ struct Roll {
     answers: BTreeMap<u32, Vec<u32>>,
     /// Who has asked, with the question's number, and has no answer yet.
     askers: Vec<(u32, u64)>,
+}
+
+/// Who holds up a rank.
+#[derive(Debug, PartialEq)]
+pub(super) enum Culprits {
+    /// Ranks of this world.
+    Here(Vec<u32>),
+    /// Also others, which have no number here: their numbers in the first world.
+    Elsewhere(Vec<u32>),
 }
 
 /// What goes over a control connection.
@@ -188,37 +197,63 @@ impl World {
         self.send_to_open(&state, &message);
     }
 
-    /// Asks all ranks whom they wait for.
+    /// Asks all ranks whom they wait for: those of the first world, because a chain of waiting can lead through several of its groups.
     pub(super) fn call_roll(&self) {
-        let mut state = self.lock();
+        let (first, _) = self.in_first(Vec::new());
+        let mut state = first.lock();
         state.roll.question += 1;
         state.roll.answers.clear();
         let message = Word::Question(state.roll.question).message();
-        self.send_to_open(&state, &message);
+        first.send_to_open(&state, &message);
     }
 
     /// Tells those who have asked whom this rank waits for.
     pub(super) fn answer_roll(&self, waits_for: impl FnOnce() -> Vec<u32>) {
-        let mut state = self.lock();
+        let (first, _) = self.in_first(Vec::new());
+        let mut state = first.lock();
         if state.roll.askers.is_empty() {
             return;
         }
-        let waits_for = waits_for();
+        let (_, waits_for) = self.in_first(waits_for());
         for (rank, question) in std::mem::take(&mut state.roll.askers) {
-            if let Some(control) = &self.controls[rank as usize]
+            if let Some(control) = &first.controls[rank as usize]
                 && !state.is_closed[rank as usize]
             {
-                send(
-                    control,
-                    &Word::Answer(question, waits_for.clone()).message(),
-                );
+                let answer = Word::Answer(question, waits_for.clone());
+                send(control, &answer.message());
             }
         }
     }
 
     /// Those who hold up this rank, which waits for `missing`, as far as the answers to its question tell; ascending.
-    pub(super) fn culprits(&self, missing: Vec<u32>) -> Vec<u32> {
-        self.lock().roll.culprits(self.rank, missing)
+    pub(super) fn culprits(&self, missing: Vec<u32>) -> Culprits {
+        let (first, missing) = self.in_first(missing);
+        let culprits = first.lock().roll.culprits(first.rank, missing);
+        let (_, members) = self.in_first((0..self.size()).collect());
+        let here = |rank: &u32| members.iter().position(|member| member == rank);
+        let here: Option<Vec<u32>> = culprits
+            .iter()
+            .map(|rank| Some(here(rank)? as u32))
+            .collect();
+        match here {
+            Some(mut here) => {
+                here.sort_unstable();
+                Culprits::Here(here)
+            }
+            None => Culprits::Elsewhere(culprits),
+        }
+    }
+
+    /// The world that this one comes from in the end, and the numbers that `ranks` have there.
+    fn in_first(&self, mut ranks: Vec<u32>) -> (&World, Vec<u32>) {
+        let mut world = self;
+        while let Some((parent, members)) = &world.parent {
+            for rank in &mut ranks {
+                *rank = members[*rank as usize];
+            }
+            world = parent;
+        }
+        (world, ranks)
     }
 
     fn send_to_open(&self, state: &State, message: &[u8]) {
@@ -421,7 +456,8 @@ impl Word {
     }
 }
 
-/// Writes a short message to a socket that does not block. Who cannot be told hears of it when the connection closes.
+/// Writes a short message to a socket that does not block. Who cannot be told hears of it when the connection closes; a message of which only the
+/// first part could be written closes it, because the next one would be taken for the rest.
 fn send(mut control: &TcpStream, message: &[u8]) {
     let expiry = Expiry::of(Deadline::after(Duration::from_millis(100)));
     let mut rest = message;
@@ -432,7 +468,12 @@ fn send(mut control: &TcpStream, message: &[u8]) {
             Err(error) if error.kind() == ErrorKind::WouldBlock && expiry.left().is_some() => {
                 thread::sleep(Duration::from_millis(1));
             }
-            Err(_) => return,
+            Err(_) => {
+                if rest.len() < message.len() {
+                    let _ = control.shutdown(Shutdown::Both);
+                }
+                return;
+            }
         }
     }
 }

@@ -14,23 +14,68 @@ const MAX_INTRO_LEN: usize = 8 << 10;
 /// Connections that have not said who they are; more than this many are strangers, and the oldest must go.
 const MAX_SILENT: usize = 256;
 
-/// What a connection is for.
+/// What a connection is for. A `port` is where the process that connects listens itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// To rank 0: to become part of the first world, and its control connection.
-    Join,
-    Data,
-    Control,
-    /// For messages between mailboxes, which have a meeting point of their own; `world` is the generation of the rank, 0 before it has one.
-    Message,
+    Join {
+        port: u16,
+    },
+    /// To another rank of a world.
+    Data {
+        world: u64,
+    },
+    Control {
+        world: u64,
+    },
+    /// To the mailbox of rank 0: to be given a generation, and told where the others are.
+    Visit {
+        port: u16,
+    },
+    /// To the mailbox of a new rank 0: the generation that the old one gave.
+    Return {
+        generation: u64,
+        port: u16,
+    },
+    /// To another mailbox: the generation of the one that calls, and the rank that is meant, as the port may have another owner by now.
+    Call {
+        generation: u64,
+        to: u32,
+    },
 }
 
-const PURPOSES: [Purpose; 4] = [
-    Purpose::Join,
-    Purpose::Data,
-    Purpose::Control,
-    Purpose::Message,
-];
+impl Purpose {
+    /// A code and two numbers. Every purpose has both, so that all of an introduction can be read by who knows none of its purpose.
+    fn words(self) -> (u8, u64, u16) {
+        match self {
+            Purpose::Join { port } => (0, 0, port),
+            Purpose::Data { world } => (1, world, 0),
+            Purpose::Control { world } => (2, world, 0),
+            Purpose::Visit { port } => (3, 0, port),
+            Purpose::Return { generation, port } => (4, generation, port),
+            // There are at most `MAX_RANKS`.
+            Purpose::Call { generation, to } => (5, generation, to as u16),
+        }
+    }
+
+    fn of_words((code, long, short): (u8, u64, u16)) -> Option<Purpose> {
+        Some(match code {
+            0 => Purpose::Join { port: short },
+            1 => Purpose::Data { world: long },
+            2 => Purpose::Control { world: long },
+            3 => Purpose::Visit { port: short },
+            4 => Purpose::Return {
+                generation: long,
+                port: short,
+            },
+            5 => Purpose::Call {
+                generation: long,
+                to: u32::from(short),
+            },
+            _ => return None,
+        })
+    }
+}
 
 /// Who is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,13 +85,9 @@ pub(crate) struct Intro {
     pub(crate) version: String,
     pub(crate) job: String,
     pub(crate) purpose: Purpose,
-    /// The world that the connection belongs to; 0 for `Join`.
-    pub(crate) world: u64,
-    /// The rank in that world.
+    /// The rank in the world of its purpose, or among the mailboxes.
     pub(crate) rank: u32,
     pub(crate) size: u32,
-    /// Where the process listens; between two mailboxes that have joined, the rank that is meant.
-    pub(crate) port: u16,
 }
 
 impl Intro {
@@ -54,12 +95,12 @@ impl Intro {
         let mut body = self.protocol.to_le_bytes().to_vec();
         put_text(&self.version, &mut body);
         put_text(&self.job, &mut body);
-        let code = PURPOSES.iter().position(|purpose| *purpose == self.purpose);
-        body.push(code.unwrap_or_default() as u8);
-        body.extend(self.world.to_le_bytes());
+        let (code, long, short) = self.purpose.words();
+        body.push(code);
+        body.extend(long.to_le_bytes());
         body.extend(self.rank.to_le_bytes());
         body.extend(self.size.to_le_bytes());
-        body.extend(self.port.to_le_bytes());
+        body.extend(short.to_le_bytes());
         let mut bytes = MAGIC.to_vec();
         bytes.extend((body.len() as u32).to_le_bytes());
         bytes.extend(body);
@@ -69,15 +110,16 @@ impl Intro {
     /// Another protocol may mean something else by what follows its number, the version and the job.
     fn of_body(body: &[u8]) -> Option<Intro> {
         let mut reader = Reader(body);
+        let (protocol, version, job) = (reader.u32()?, reader.text()?, reader.text()?);
+        let (code, long) = (reader.u8()?, reader.u64()?);
+        let (rank, size, short) = (reader.u32()?, reader.u32()?, reader.u16()?);
         Some(Intro {
-            protocol: reader.u32()?,
-            version: reader.text()?,
-            job: reader.text()?,
-            purpose: *PURPOSES.get(reader.u8()? as usize)?,
-            world: reader.u64()?,
-            rank: reader.u32()?,
-            size: reader.u32()?,
-            port: reader.u16()?,
+            protocol,
+            version,
+            job,
+            purpose: Purpose::of_words((code, long, short))?,
+            rank,
+            size,
         })
     }
 }
@@ -195,4 +237,38 @@ pub(crate) fn introduce(stream: &TcpStream, intro: &Intro, expiry: Expiry) -> io
     let mut writer = stream;
     writer.write_all(&intro.bytes())?;
     stream.set_nonblocking(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn introductions_come_back_and_prefixes_do_not() {
+        let (port, world, generation) = (u16::MAX, u64::MAX, 1 << 40);
+        for purpose in [
+            Purpose::Join { port },
+            Purpose::Data { world },
+            Purpose::Control { world },
+            Purpose::Visit { port },
+            Purpose::Return { generation, port },
+            Purpose::Call { generation, to: 63 },
+        ] {
+            let intro = Intro {
+                protocol: PROTOCOL,
+                version: "1.0".to_string(),
+                job: "a job".to_string(),
+                purpose,
+                rank: 5,
+                size: 64,
+            };
+            let bytes = intro.bytes();
+            let body = &bytes[MAGIC.len() + 4..];
+            assert_eq!(Intro::of_body(body), Some(intro));
+            for len in 0..body.len() {
+                assert_eq!(Intro::of_body(&body[..len]), None, "{len}");
+            }
+        }
+        assert_eq!(Purpose::of_words((6, 0, 0)), None);
+    }
 }

@@ -129,11 +129,9 @@ fn own_intro(config: &TcpConfig, port: u16) -> Intro {
         protocol: PROTOCOL,
         version: config.version.clone(),
         job: config.job.clone(),
-        purpose: Purpose::Join,
-        world: 0,
+        purpose: Purpose::Join { port },
         rank: config.rank,
         size: config.size,
-        port,
     }
 }
 
@@ -200,9 +198,10 @@ fn wait_for_all(
     guests: &mut [Option<(TcpStream, u16)>],
 ) -> Result<(), Refusal> {
     let own = own_intro(config, 0);
+    let joins = |intro: &Intro| matches!(intro.purpose, Purpose::Join { .. });
     let expiry = Expiry::of(config.deadline);
     loop {
-        while let Some((intro, stream)) = lobby.take(|intro| intro.purpose == Purpose::Join) {
+        while let Some((intro, stream)) = lobby.take(joins) {
             admit(&own, &intro, stream, guests)?;
         }
         for (rank, guest) in (0u32..).zip(guests.iter()) {
@@ -229,6 +228,9 @@ fn admit(
     stream: TcpStream,
     guests: &mut [Option<(TcpStream, u16)>],
 ) -> Result<(), Refusal> {
+    let Purpose::Join { port } = intro.purpose else {
+        return Ok(());
+    };
     let refuse = |what: &str| {
         let bytes = verdict_bytes(&Err(Refusal::Launch(what.to_string())));
         let _ = (&stream).write_all(&bytes);
@@ -257,7 +259,7 @@ fn admit(
         refuse(&what);
         return Err(Refusal::Launch(what));
     }
-    *place = Some((stream, intro.port));
+    *place = Some((stream, port));
     Ok(())
 }
 
@@ -343,15 +345,21 @@ pub(crate) fn connect_to_host(config: &TcpConfig, expiry: Expiry) -> io::Result<
     let mut refusal = io::Error::other("the name has no address");
     for address in (config.master_addr.as_str(), config.master_port).to_socket_addrs()? {
         let patience = expiry.left().unwrap_or(PAUSE).min(Duration::from_secs(5));
-        match TcpStream::connect_timeout(&address, patience) {
-            Ok(stream) if is_itself(&stream) => {
-                refusal = io::Error::other("nobody listens there");
-            }
+        match connect(&address, patience) {
             Ok(stream) => return Ok(stream),
             Err(error) => refusal = error,
         }
     }
     Err(refusal)
+}
+
+/// A connection to somebody else.
+pub(crate) fn connect(address: &SocketAddr, patience: Duration) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(address, patience)?;
+    match is_itself(&stream) {
+        true => Err(io::Error::other("nobody listens there")),
+        false => Ok(stream),
+    }
 }
 
 /// `None` if the connection closes before the verdict.

@@ -5,7 +5,7 @@
 //! are there and agree. Sockets do not block; where there is nothing to do the rank sleeps in the kernel until the rank that it waits for
 //! sends, or for a few milliseconds, and looks at the control connections in between.
 
-use super::control::{Cause, End, World};
+use super::control::{Cause, Culprits, End, World};
 use crate::bytes::{self, CALL_LEN, Reader};
 use crate::deadline::{Deadline, Expiry};
 use crate::error::CommErrorKind;
@@ -105,13 +105,7 @@ impl Links {
             match expiry.left() {
                 Some(left) => self.sleep(step, &progress, &mut wait, left),
                 None if self.is_roll_called(&mut wait) => {
-                    let missing = self.world.culprits(progress.missing(step));
-                    return Err(CommErrorKind::Timeout {
-                        op: step.call.op,
-                        seq: step.call.seq,
-                        after: step.deadline.duration(),
-                        missing,
-                    });
+                    return Err(self.timeout(step, &progress));
                 }
                 None => thread::sleep(LOOK_EVERY),
             }
@@ -125,6 +119,28 @@ impl Links {
             Expiry::of(Deadline::after(ROLL_CALL))
         });
         expiry.left().is_none()
+    }
+
+    fn timeout(&self, step: &Step<'_>, progress: &Progress) -> CommErrorKind {
+        let missing = match self.world.culprits(progress.missing(step)) {
+            Culprits::Here(missing) => missing,
+            Culprits::Elsewhere(ranks) => {
+                return CommErrorKind::Aborted {
+                    by: None,
+                    why: format!(
+                        "{} timed out after {:?}: ranks that it needs wait for ranks {ranks:?} of all, which did not arrive",
+                        step.call,
+                        step.deadline.duration()
+                    ),
+                };
+            }
+        };
+        CommErrorKind::Timeout {
+            op: step.call.op,
+            seq: step.call.seq,
+            after: step.deadline.duration(),
+            missing,
+        }
     }
 
     /// Sends and receives what goes without waiting. Whether anything went.

@@ -26,6 +26,43 @@ pub(super) struct Mesh {
     pub(super) controls: Vec<Option<TcpStream>>,
 }
 
+/// Why there are no connections.
+pub(super) enum Unconnected {
+    /// A failure with ranks in the numbers of the world to be connected.
+    Failed(CommErrorKind),
+    /// What ended the wait from outside.
+    Interrupted(CommErrorKind),
+}
+
+impl Unconnected {
+    /// For those who know the ranks by these numbers.
+    pub(super) fn kind(self) -> CommErrorKind {
+        match self {
+            Unconnected::Failed(kind) | Unconnected::Interrupted(kind) => kind,
+        }
+    }
+
+    /// The same for those who know the ranks as `members`.
+    pub(super) fn among(self, members: &[u32]) -> CommErrorKind {
+        let mut kind = match self {
+            Unconnected::Interrupted(kind) => return kind,
+            Unconnected::Failed(kind) => kind,
+        };
+        match &mut kind {
+            CommErrorKind::Timeout { missing, .. } => {
+                for rank in missing {
+                    *rank = members[*rank as usize];
+                }
+            }
+            CommErrorKind::PeerLost {
+                rank: Some(rank), ..
+            } => *rank = members[*rank as usize],
+            _ => {}
+        }
+        kind
+    }
+}
+
 impl Plan<'_> {
     /// Connects to the lower ranks, then waits for the higher ones. `controls` holds the connections that are there already; `interrupted` says
     /// that a rank has ended.
@@ -33,22 +70,24 @@ impl Plan<'_> {
         &self,
         controls: Vec<Option<TcpStream>>,
         interrupted: &dyn Fn() -> Option<CommErrorKind>,
-    ) -> Result<Mesh, CommErrorKind> {
+    ) -> Result<Mesh, Unconnected> {
         let n_ranks = self.whereabouts.addresses.len() as u32;
         let mut data: Vec<Option<TcpStream>> = Vec::new();
         data.resize_with(n_ranks as usize, || None);
         let mut mesh = Mesh { data, controls };
         let expiry = Expiry::of(self.deadline);
+        let world = self.world;
+        let (data_of, control_of) = (Purpose::Data { world }, Purpose::Control { world });
         for rank in 0..self.rank {
-            mesh.data[rank as usize] = Some(self.dial(rank, Purpose::Data, expiry, interrupted)?);
+            mesh.data[rank as usize] = Some(self.dial(rank, data_of, expiry, interrupted)?);
             let control = &mut mesh.controls[rank as usize];
             if control.is_none() {
-                *control = Some(self.dial(rank, Purpose::Control, expiry, interrupted)?);
+                *control = Some(self.dial(rank, control_of, expiry, interrupted)?);
             }
         }
         while mesh.take_guests(self) {
             if let Some(kind) = interrupted() {
-                return Err(kind);
+                return Err(Unconnected::Interrupted(kind));
             }
             if expiry.left().is_none() {
                 return Err(self.timeout(mesh.missing(self.rank)));
@@ -65,17 +104,15 @@ impl Plan<'_> {
         purpose: Purpose,
         expiry: Expiry,
         interrupted: &dyn Fn() -> Option<CommErrorKind>,
-    ) -> Result<TcpStream, CommErrorKind> {
+    ) -> Result<TcpStream, Unconnected> {
         let address = self.whereabouts.addresses[rank as usize];
         let intro = Intro {
             protocol: PROTOCOL,
             version: String::new(),
             job: String::new(),
             purpose,
-            world: self.world,
             rank: self.rank,
             size: self.whereabouts.addresses.len() as u32,
-            port: 0,
         };
         loop {
             let patience = expiry.left().ok_or_else(|| self.timeout(vec![rank]))?;
@@ -89,28 +126,28 @@ impl Plan<'_> {
                 Err(error) => error,
             };
             if let Some(kind) = interrupted() {
-                return Err(kind);
+                return Err(Unconnected::Interrupted(kind));
             }
             // It has listened before it said where: now it listens no more.
             if error.kind() == std::io::ErrorKind::ConnectionRefused {
-                return Err(CommErrorKind::PeerLost {
+                return Err(Unconnected::Failed(CommErrorKind::PeerLost {
                     rank: Some(rank),
                     op: self.call.op,
                     seq: self.call.seq,
                     why: format!("it is not to be reached at {address}: {error}"),
-                });
+                }));
             }
             thread::sleep(PAUSE);
         }
     }
 
-    fn timeout(&self, missing: Vec<u32>) -> CommErrorKind {
-        CommErrorKind::Timeout {
+    fn timeout(&self, missing: Vec<u32>) -> Unconnected {
+        Unconnected::Failed(CommErrorKind::Timeout {
             op: self.call.op,
             seq: self.call.seq,
             after: self.deadline.duration(),
             missing,
-        }
+        })
     }
 }
 
@@ -118,15 +155,18 @@ impl Mesh {
     /// Takes the connections of this world out of the lobby. Whether some are still missing.
     fn take_guests(&mut self, plan: &Plan<'_>) -> bool {
         let is_ours = |intro: &Intro| {
-            intro.world == plan.world
-                && matches!(intro.purpose, Purpose::Data | Purpose::Control)
+            let world = match intro.purpose {
+                Purpose::Data { world } | Purpose::Control { world } => Some(world),
+                _ => None,
+            };
+            world == Some(plan.world)
                 && intro.rank > plan.rank
                 && (intro.rank as usize) < plan.whereabouts.addresses.len()
         };
         while let Some((intro, stream)) = plan.whereabouts.lobby.take(is_ours) {
             let places = match intro.purpose {
-                Purpose::Data => &mut self.data,
-                Purpose::Join | Purpose::Control | Purpose::Message => &mut self.controls,
+                Purpose::Data { .. } => &mut self.data,
+                _ => &mut self.controls,
             };
             places[intro.rank as usize].get_or_insert(stream);
         }
@@ -147,5 +187,35 @@ pub(super) fn is_itself(stream: &TcpStream) -> bool {
     match (stream.local_addr(), stream.peer_addr()) {
         (Ok(local), Ok(peer)) => local == peer,
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::OpKind;
+
+    #[test]
+    fn ranks_of_a_group_are_named_as_in_the_world_that_is_split() {
+        let lost = |rank| CommErrorKind::PeerLost {
+            rank: Some(rank),
+            op: OpKind::Split,
+            seq: 3,
+            why: String::new(),
+        };
+        let late = |missing: &[u32]| CommErrorKind::Timeout {
+            op: OpKind::Split,
+            seq: 3,
+            after: Duration::from_secs(1),
+            missing: missing.to_vec(),
+        };
+        let group = [5, 2, 7];
+        assert_eq!(Unconnected::Failed(lost(1)).among(&group), lost(2));
+        assert_eq!(
+            Unconnected::Failed(late(&[0, 2])).among(&group),
+            late(&[5, 7])
+        );
+        // Those who were interrupted know the rank by that world's number already.
+        assert_eq!(Unconnected::Interrupted(lost(1)).among(&group), lost(1));
     }
 }

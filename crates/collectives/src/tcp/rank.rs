@@ -14,7 +14,9 @@ use crate::bytes::{CALL_LEN, put_call};
 use crate::deadline::Deadline;
 use crate::error::CommErrorKind;
 use crate::op::{Call, Op, OpKind, Reduction, typed};
+use crate::parts::part;
 use crate::solo::Solo;
+use crate::watch::Look;
 use std::net::TcpStream;
 use std::ops::Range;
 use std::sync::Arc;
@@ -95,7 +97,7 @@ impl Backend for Rank {
     fn run(&mut self, op: Op<'_>, call: &Call, deadline: Deadline) -> Done {
         self.deadline = deadline;
         let call = &Call {
-            algorithm: self.algorithm_for(call),
+            algorithm: self.algorithm_for(&op, call),
             ..*call
         };
         let result = self.dispatch(op, Context { call, deadline });
@@ -143,7 +145,8 @@ impl Backend for Rank {
         let mut no_controls: Vec<Option<TcpStream>> = Vec::new();
         no_controls.resize_with(group.len(), || None);
         let interrupted = || world.end_of(call).map(|end| end.error(call));
-        let mesh = plan.connect(no_controls, &interrupted)?;
+        let mesh = plan.connect(no_controls, &interrupted);
+        let mesh = mesh.map_err(|error| error.among(group))?;
         let parent = Some((Arc::clone(world), group.to_vec()));
         let (rank, id) = (plan.rank, plan.world);
         let group = World::new(rank, id, mesh.controls, parent, whereabouts);
@@ -154,6 +157,10 @@ impl Backend for Rank {
 
     fn use_algorithm(&mut self, algorithm: Option<Algorithm>) {
         self.algorithm = algorithm;
+    }
+
+    fn watch(&self) -> Option<Look> {
+        Some(super::watch(&self.links.world))
     }
 
     fn abort(&mut self, by: Option<u32>, why: &str) {
@@ -193,11 +200,15 @@ impl Rank {
         self.links.world.size() as usize
     }
 
-    /// How to do an operation that can be done in several ways.
-    fn algorithm_for(&self, call: &Call) -> Option<Algorithm> {
-        let chosen = || TCP.choose(call.op, call.n_bytes(), self.links.world.size());
-        let has_choice = [OpKind::AllReduce, OpKind::Broadcast].contains(&call.op);
-        has_choice.then(|| self.algorithm.unwrap_or_else(chosen))
+    /// How to do an operation that can be done in several ways, whatever it is a part of.
+    fn algorithm_for(&self, op: &Op<'_>, call: &Call) -> Option<Algorithm> {
+        let kind = match op {
+            Op::AllReduce { .. } => OpKind::AllReduce,
+            Op::Broadcast { .. } => OpKind::Broadcast,
+            _ => return None,
+        };
+        let chosen = || TCP.choose(kind, call.n_bytes(), self.links.world.size());
+        Some(self.algorithm.unwrap_or_else(chosen))
     }
 
     /// Elements of one pair of ranks in a piece.
@@ -296,9 +307,7 @@ impl Rank {
     /// A buffer of `len` elements, cut into a part for each rank.
     fn parts_of(&self, len: usize) -> Vec<Range<usize>> {
         let n_ranks = self.n_ranks();
-        let border = |rank: usize| len * rank / n_ranks;
-        let part = |rank: usize| border(rank)..border(rank + 1);
-        (0..n_ranks).map(part).collect()
+        (0..n_ranks).map(|rank| part(len, rank, n_ranks)).collect()
     }
 
     /// Every rank sends its part of `buf` to all and gets theirs.

@@ -9,10 +9,11 @@
 //! other. A waker passes through the sleepers' lock, hence never comes between a sleeper's last look and its sleep.
 
 use super::patience::{self, Patience};
-use super::sync::{AtomicU64, Condvar, Expiry, Mutex, Ordering, lock, sleep, yield_now};
+use super::sync::{AtomicU64, Condvar, Expiry, Mutex, Ordering, lock, nap, sleep, yield_now};
 use crate::deadline::Deadline;
 use crate::error::CommErrorKind;
 use crate::op::{Call, HEADER_WORDS, OpKind};
+use std::time::Duration;
 
 /// How often a waiting rank offers its processor to others before it sleeps. Ranks that share a core then go from one to the next without
 /// going to sleep and being woken: a round of 6 ranks on 2 cores took 6.3 us with 3 offers and 18 us with none, one of 2 ranks 1.2 us and
@@ -22,6 +23,10 @@ const OFFERS: usize = 3;
 /// The bit of the word that says that the world has ended; the arrivals are counted above it.
 const ENDED: u64 = 1;
 const ARRIVAL: u64 = 2;
+
+/// How often and at what pace a rank that meets a panic looks for its message, which comes when the panicked thread has unwound.
+const N_MESSAGE_LOOKS: usize = 200;
+const MESSAGE_PAUSE: Duration = Duration::from_millis(1);
 
 /// Why no further round can complete.
 #[derive(Clone, Debug)]
@@ -37,6 +42,8 @@ pub(super) struct End {
 pub(super) enum Cause {
     /// The rank dropped its communicator.
     Left,
+    /// It dropped its communicator by a panic, whose message comes as soon as its thread has unwound; unless somebody catches the panic before.
+    Panicking,
     Panicked,
     Aborted,
 }
@@ -54,7 +61,7 @@ pub(super) struct Wait<'a> {
 /// Things that different ranks write are apart by two cache lines, because adjacent lines are fetched in pairs.
 #[repr(align(128))]
 #[derive(Default)]
-struct Apart<T>(T);
+pub(super) struct Apart<T>(pub(super) T);
 
 /// Ranks meet here in rounds: round k is over when all of them have arrived k + 1 times. Waiters sleep, they never spin.
 pub(super) struct Meeting {
@@ -257,11 +264,11 @@ impl Meeting {
         absent().collect()
     }
 
-    /// Wakes all waiting ranks with an error. The first cause stays, but a rank that merely left gives way to a panic or an abort.
+    /// Wakes all waiting ranks with an error. The first cause stays, but a rank that merely left gives way to a panic or an abort, and a panic to its own
+    /// message.
     pub(super) fn end(&self, end: End) {
         let mut first = lock(&self.end);
-        let gives_way = |first: &End| first.cause == Cause::Left && end.cause != Cause::Left;
-        if first.as_ref().is_none_or(gives_way) {
+        if first.as_ref().is_none_or(|first| first.gives_way_to(&end)) {
             *first = Some(end);
         }
         self.word.0.fetch_or(ENDED, Ordering::SeqCst);
@@ -274,11 +281,23 @@ impl Meeting {
         self.word.0.load(Ordering::Relaxed) & ENDED != 0
     }
 
-    /// The end that this meeting hands on to communicators split from it.
+    /// The end that this meeting hands on to communicators split from it, as it is known now.
     pub(super) fn inherited_end(&self) -> Option<End> {
         lock(&self.end)
             .clone()
             .filter(|end| end.cause != Cause::Left)
+    }
+
+    /// The end; after a panic its message is waited for, as it is about to come.
+    fn final_end(&self) -> Option<End> {
+        for _ in 0..N_MESSAGE_LOOKS {
+            match &*lock(&self.end) {
+                Some(end) if end.cause == Cause::Panicking => {}
+                end => return end.clone(),
+            }
+            nap(MESSAGE_PAUSE);
+        }
+        lock(&self.end).clone()
     }
 
     /// What `rank` asked for when it arrived last.
@@ -332,7 +351,7 @@ impl Meeting {
     }
 
     fn end_error(&self, call: &Call) -> CommErrorKind {
-        match &*lock(&self.end) {
+        match self.final_end() {
             Some(end) => end.error(call),
             None => unreachable!("whoever ends a world says why under the lock"),
         }
@@ -344,13 +363,22 @@ impl Seat {
         &self.headers[(round % 2) as usize]
     }
 }
+
 impl End {
+    fn gives_way_to(&self, later: &End) -> bool {
+        match self.cause {
+            Cause::Left => later.cause != Cause::Left,
+            Cause::Panicking => later.cause == Cause::Panicked && later.rank == self.rank,
+            Cause::Panicked | Cause::Aborted => false,
+        }
+    }
+
     /// What an operation gets that can no longer complete.
     pub(super) fn error(&self, call: &Call) -> CommErrorKind {
         let why = self.why.clone();
         match self.cause {
             Cause::Aborted => CommErrorKind::Aborted { by: self.rank, why },
-            Cause::Left | Cause::Panicked => CommErrorKind::PeerLost {
+            Cause::Left | Cause::Panicking | Cause::Panicked => CommErrorKind::PeerLost {
                 rank: self.rank,
                 op: call.op,
                 seq: call.seq,

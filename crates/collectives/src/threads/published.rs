@@ -24,6 +24,7 @@
 
 use super::sync::{RwLock, RwLockReadGuard, try_read, write};
 use crate::element::Element;
+use crate::parts::part;
 use std::any::TypeId;
 use std::ops::Range;
 use std::sync::Arc;
@@ -145,11 +146,6 @@ impl Published {
     fn holds<T: Element>(&self, lent: bool) -> bool {
         self.element == TypeId::of::<T>() && self.lent == lent
     }
-}
-
-/// Where part `rank` of `n_ranks` of a buffer lies.
-pub(super) fn part(len: usize, rank: usize, n_ranks: usize) -> Range<usize> {
-    len * rank / n_ranks..len * (rank + 1) / n_ranks
 }
 
 impl Visitor<'_> {

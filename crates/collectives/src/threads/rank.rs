@@ -14,6 +14,7 @@ use crate::element::Element;
 use crate::error::CommErrorKind;
 use crate::op::{Call, Op, Reduction, typed};
 use crate::solo::Solo;
+use crate::watch::Look;
 use std::ops::Range;
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
@@ -169,6 +170,11 @@ impl Backend for Rank {
             return Err(CommErrorKind::Backend { code: 0, text });
         };
         Ok(Box::new(Rank::new(world, desk, self.supervised)))
+    }
+
+    fn watch(&self) -> Option<Look> {
+        let world = Arc::downgrade(&self.world);
+        Some(Arc::new(move || world.upgrade()?.failure()))
     }
 
     fn abort(&mut self, by: Option<u32>, why: &str) {
@@ -378,8 +384,10 @@ impl Rank {
 impl Drop for Rank {
     fn drop(&mut self) {
         let (cause, why) = match thread::panicking() {
-            // `threads::run` is about to end this world with the panic's message.
-            true if self.supervised == Some(thread::current().id()) => return,
+            // `threads::run` is about to say the same with the panic's message, unless somebody catches it before.
+            true if self.supervised == Some(thread::current().id()) => {
+                (Cause::Panicking, "its thread panicked")
+            }
             true => (Cause::Panicked, "its thread panicked"),
             false => (Cause::Left, "it dropped its communicator"),
         };

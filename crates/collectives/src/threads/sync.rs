@@ -3,7 +3,7 @@
 pub(super) use crate::deadline::Expiry;
 pub(super) use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) use std::sync::{Condvar, Mutex, RwLock, RwLockReadGuard};
-pub(super) use std::thread::yield_now;
+pub(super) use std::thread::{sleep as nap, yield_now};
 
 use std::sync::{MutexGuard, PoisonError, RwLockWriteGuard, TryLockError};
 use std::time::Duration;

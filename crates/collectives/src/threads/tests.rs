@@ -106,20 +106,3 @@ fn what_is_not_there_or_not_alike_is_refused() {
         assert!(!longer, "the lengths differ");
     });
 }
-
-/// Ranks that change their parts at the same time change different elements, and together all of them.
-#[test]
-fn parts_are_disjoint_and_cover_the_buffer() {
-    for n_ranks in 1..=6u32 {
-        for len in [0, 1, 5, 6, 7, 1000] {
-            let all = (0..n_ranks)
-                .map(|rank| super::published::part(len, rank as usize, n_ranks as usize));
-            let mut next = 0;
-            for part in all {
-                assert_eq!(part.start, next);
-                next = part.end;
-            }
-            assert_eq!(next, len);
-        }
-    }
-}

@@ -1,12 +1,13 @@
 //! What the ranks of one world share: the meeting point, the slots they publish in, and the worlds split from it.
 
-use super::meeting::{Cause, End, Meeting, Wait};
+use super::meeting::{Apart, Cause, End, Meeting, Wait};
 use super::published::{Desk, desks};
 use super::sync::lock;
 use crate::backend::Shared;
 use crate::element::Payload;
 use crate::error::CommErrorKind;
 use crate::op::Call;
+use crate::watch::ended;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
@@ -21,11 +22,6 @@ pub(super) struct Slot {
     pub(super) item: Option<Shared>,
 }
 
-/// Slots are apart by two cache lines (adjacent lines are fetched in pairs), so that a rank's lock does not slow its neighbour.
-#[repr(align(128))]
-#[derive(Default)]
-struct Apart(RwLock<Slot>);
-
 /// A group that not all of its members have taken yet.
 struct Forming {
     group: Arc<World>,
@@ -39,7 +35,8 @@ struct Forming {
 /// had come to round k - 1, so none reads slots of round k - 2 any more. Hence one meeting per round is enough, and nobody waits for a lock.
 pub(super) struct World {
     pub(super) meeting: Meeting,
-    slots: Vec<[Apart; 2]>,
+    /// Apart, so that a rank's lock does not slow its neighbour.
+    slots: Vec<[Apart<RwLock<Slot>>; 2]>,
     /// Groups under construction, by sequence number of the split and first member.
     forming: Mutex<BTreeMap<(u64, u32), Forming>>,
     /// The groups made from this world and their members.
@@ -132,6 +129,12 @@ impl World {
     /// The panic or abort that ended this world or one above it, with the rank's number here.
     fn inherited_end(&self) -> Option<End> {
         self.meeting.inherited_end().or_else(|| self.end_above())
+    }
+
+    /// The same as an error beside the operations.
+    pub(super) fn failure(&self) -> Option<CommErrorKind> {
+        let end = self.inherited_end()?;
+        Some(ended(end.rank, end.cause != Cause::Aborted, &end.why))
     }
 
     fn end_above(&self) -> Option<End> {

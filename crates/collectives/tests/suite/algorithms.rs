@@ -204,15 +204,25 @@ fn ranks_that_choose_differently_are_told_so() {
         ),
         ([Algorithm::Tree, Algorithm::Chain], ["by tree", "by chain"]),
     ] {
-        let results = tcp::run(2, |mut comm| {
-            comm.use_algorithm(Some(choices[comm.rank() as usize]));
-            let mut buf = vec![1f32; 64];
-            let buf = (&mut buf).into();
+        let differs = |run: fn(&mut Comm, &mut [f32]) -> Result<(), CommError>| {
+            let results = tcp::run(2, |mut comm| {
+                comm.use_algorithm(Some(choices[comm.rank() as usize]));
+                run(&mut comm, &mut [1.0; 64])
+            });
+            for result in results {
+                let text = result.unwrap().unwrap_err().to_string();
+                assert!(texts.iter().all(|part| text.contains(part)), "{text}");
+            }
+        };
+        differs(|comm, buf| {
+            let buf = buf.into();
             comm.run(Op::Broadcast { buf, root: 0 }, patient())
         });
-        for result in results {
-            let text = result.unwrap().unwrap_err().to_string();
-            assert!(texts.iter().all(|part| text.contains(part)), "{text}");
-        }
+        differs(|comm, buf| {
+            let (buf, reduction) = (buf.into(), Reduction::Sum);
+            comm.run(Op::AllReduce { buf, reduction }, patient())
+        });
+        // An exact sum is made of all-reduces.
+        differs(|comm, buf| comm.exact_sum(&[1.0; 128], buf, patient()));
     }
 }

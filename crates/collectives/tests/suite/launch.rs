@@ -92,12 +92,36 @@ fn slurm_counts_only_inside_a_step() {
     assert_eq!(Launch::from_vars::<&str, &str>([]), Ok(None));
 }
 
+/// `srun` with PMI sets MPICH's variables as well; an `mpiexec` inside a job has helpers that `srun` has started, and its ranks inherit theirs.
+#[test]
+fn ranks_of_srun_are_told_from_those_of_an_mpiexec_under_it() {
+    let both = |rank, size| read(&[SLURM, &[("PMI_RANK", rank), ("PMI_SIZE", size)]]).launcher;
+    let of_slurm = read(&[SLURM]);
+    let (rank, size) = (of_slurm.rank.to_string(), of_slurm.size.to_string());
+    assert_eq!(both(&rank, &size), Launcher::Slurm);
+    assert_eq!(
+        read(&[SLURM, &[("PMI_RANK", &rank)]]).launcher,
+        Launcher::Slurm
+    );
+    assert_eq!(both(&rank, "999"), Launcher::Mpich);
+    assert_eq!(both("998", "999"), Launcher::Mpich);
+    // One helper a node, one rank a helper: the numbers are the same.
+    for (name, value) in [("MPI_LOCALRANKID", "0"), ("HYDI_CONTROL_FD", "7")] {
+        let vars = [("PMI_RANK", &rank[..]), ("PMI_SIZE", &size), (name, value)];
+        assert_eq!(read(&[SLURM, &vars]).launcher, Launcher::Mpich);
+    }
+}
+
 #[test]
 fn the_meeting_point_is_given_or_made() {
     let meeting_point = |vars: &[Vars<'_>]| read(vars).meeting_point;
     let given = Some(("10.0.0.7".to_string(), 29500));
     assert_eq!(meeting_point(&[TORCHRUN]), given);
     assert_eq!(meeting_point(&[OPEN_MPI, &TORCHRUN[4..]]), given);
+    for host in ["::1", "[::1]"] {
+        let there = meeting_point(&[TORCHRUN, &[("MASTER_ADDR", host)]]);
+        assert_eq!(there, Some(("::1".to_string(), 29500)));
+    }
     assert_eq!(meeting_point(&[MPICH]), None);
     let (host, port) = meeting_point(&[SLURM]).unwrap();
     assert_eq!(host, "node07");
@@ -136,6 +160,8 @@ fn what_is_half_set_is_named_with_its_launcher() {
     }
     let text = error(&[SLURM, &[("MASTER_ADDR", "node07")]].concat());
     assert!(text.contains("MASTER_PORT"), "{text}");
+    let text = error(&[TORCHRUN, &[("MASTER_ADDR", "")]].concat());
+    assert!(text.contains("MASTER_ADDR"), "{text}");
 }
 
 #[test]

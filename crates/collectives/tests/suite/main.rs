@@ -9,12 +9,14 @@ mod exchange;
 mod faults;
 mod launch;
 mod messages;
+mod messages_return;
 mod messages_tcp;
 mod naive;
 mod refusals;
 mod scope;
 mod tcp_faults;
 mod tcp_join;
+mod watch;
 mod world;
 
 /// Runs every check of one back end for every number of ranks. A new back end is one more line below.

@@ -1,12 +1,13 @@
 //! Messages between two ranks: order, back pressure, and ranks that come and go, over threads and over TCP.
 
-use crate::messages_tcp::{config, free_port};
-use crate::world::{patient, short};
+use crate::messages_tcp::config;
+use crate::world::{free_port, patient, short};
 use shardgraph_collectives::messages::{Event, Limits, Mailbox, Office};
 use shardgraph_collectives::{CommError, CommErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
 use std::thread;
+use std::time::Duration;
 
 /// How a rank gets its mailbox.
 pub(crate) type Join = Box<dyn Fn(u32) -> Mailbox + Sync>;
@@ -314,6 +315,11 @@ fn a_second_rank_of_a_number_takes_the_place_of_the_first() {
                 "{refusal:?}"
             );
         }
+        // It does not come back either: longer than a rank that has lost rank 0 waits before it looks for it.
+        thread::sleep(Duration::from_millis(400));
+        for mailbox in [&older, &learner] {
+            assert_eq!(mailbox.received().next(), None);
+        }
         drop(older);
         newer.send(0, 3, b"newer", patient()).unwrap();
         assert_eq!(
@@ -326,6 +332,62 @@ fn a_second_rank_of_a_number_takes_the_place_of_the_first() {
         );
         learner.send(1, 4, b"to the newer", patient()).unwrap();
         assert_eq!(next_message(&newer).1, 4);
+    });
+}
+
+/// Takes events until `rank` joins; nobody else may be lost meanwhile.
+fn wait_for(mailbox: &Mailbox, rank: u32) {
+    loop {
+        match next(mailbox) {
+            Event::Joined { rank: joined, .. } if joined == rank => return,
+            Event::Lost { rank: lost, .. } => panic!("rank {lost} is lost to {mailbox:?}"),
+            _ => {}
+        }
+    }
+}
+
+/// Rank 0 ends twice, and another one comes in its place: those who were there come back to it and keep each other, newcomers meet all.
+#[test]
+fn another_rank_0_is_found_by_all() {
+    for_each_world(4, Limits::default(), |join| {
+        let mut host = join(0);
+        let (one, two) = (join(1), join(2));
+        two.send(1, 0, b"met", patient()).unwrap();
+        assert_eq!(next_message(&one).0, 2);
+        for _ in 0..2 {
+            drop(host);
+            for mailbox in [&one, &two] {
+                why_lost(mailbox, 0);
+                let refusal = kind(mailbox.send(0, 1, b"lost", patient()));
+                assert!(
+                    matches!(refusal, CommErrorKind::PeerLost { rank: Some(0), .. }),
+                    "{refusal:?}"
+                );
+            }
+            one.send(2, 1, b"without it", patient()).unwrap();
+            host = join(0);
+            let newcomer = join(3);
+            for mailbox in [&one, &two] {
+                wait_for(mailbox, 0);
+                mailbox.send(0, 2, b"back", patient()).unwrap();
+            }
+            let mut heard = [next_message(&host).0, next_message(&host).0];
+            heard.sort();
+            assert_eq!(heard, [1, 2]);
+            for (to, mailbox) in [(1, &one), (2, &two)] {
+                newcomer.send(to, 3, b"new", patient()).unwrap();
+                let from_newcomer = |(from, tag, _)| (from, tag) == (3, 3);
+                while !from_newcomer(next_message(mailbox)) {}
+                mailbox.send(3, 4, b"welcome", patient()).unwrap();
+                assert_eq!(next_message(&newcomer).0, to);
+            }
+            host.send(1, 5, b"to one", patient()).unwrap();
+            assert_eq!(next_message(&one).1, 5);
+            drop(newcomer);
+            for mailbox in [&host, &one, &two] {
+                why_lost(mailbox, 3);
+            }
+        }
     });
 }
 

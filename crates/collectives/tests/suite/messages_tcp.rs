@@ -1,27 +1,13 @@
 //! Messages between processes: strangers, garbage, silence, and processes that are killed or stopped.
 
 use crate::messages::{Join, next, next_message, over_tcp, tight, why_lost};
-use crate::world::{patient, short};
+use crate::world::{free_port, patient, short};
 use shardgraph_collectives::messages::{Event, Limits, Mailbox};
 use shardgraph_collectives::{CommErrorKind, Deadline, tcp};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-
-/// A port that is free, and that the system gives to nobody who does not ask for it by number. Apart from those of the other tests.
-pub(crate) fn free_port() -> u16 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let own_part = std::process::id() * 61;
-    loop {
-        let port = 10_000 + (own_part + NEXT.fetch_add(1, Ordering::Relaxed)) % 9_000;
-        let port = u16::try_from(port).expect("below 19000");
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return port;
-        }
-    }
-}
 
 pub(crate) fn config(rank: u32, size: u32, port: u16) -> tcp::TcpConfig {
     tcp::TcpConfig {
@@ -35,36 +21,66 @@ pub(crate) fn config(rank: u32, size: u32, port: u16) -> tcp::TcpConfig {
     }
 }
 
-/// The introduction of a process that was not built from this source.
-fn introduction(job: &str, rank: u32, size: u32) -> Vec<u8> {
+/// What a connection is for, as a process says it that was not built from this source: a code and two numbers.
+pub(crate) type Words = (u8, u64, u16);
+
+/// The port is that of nobody.
+pub(crate) const VISIT: Words = (3, 0, 9);
+
+fn introduction(rank: u32, (code, long, short): Words) -> Vec<u8> {
+    const SIZE: u32 = 3;
     let mut body = 3u32.to_le_bytes().to_vec();
-    for text in ["1.0", job] {
-        body.extend((text.len() as u32).to_le_bytes());
-        body.extend(text.as_bytes());
+    for text in ["1.0", "messages"] {
+        put_text(text, &mut body);
     }
-    body.push(3);
-    body.extend(0u64.to_le_bytes());
+    body.push(code);
+    body.extend(long.to_le_bytes());
     body.extend(rank.to_le_bytes());
-    body.extend(size.to_le_bytes());
-    body.extend(9u16.to_le_bytes());
-    let mut bytes = b"shrdgrph".to_vec();
-    bytes.extend((body.len() as u32).to_le_bytes());
-    bytes.extend(body);
-    bytes
+    body.extend(SIZE.to_le_bytes());
+    body.extend(short.to_le_bytes());
+    [b"shrdgrph".to_vec(), with_length(&body)].concat()
 }
 
-/// Joins as rank 2 of 3, and is welcome.
-fn visitor(port: u16) -> TcpStream {
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("rank 0 answers");
+pub(crate) fn put_text(text: &str, body: &mut Vec<u8>) {
+    body.extend((text.len() as u32).to_le_bytes());
+    body.extend(text.as_bytes());
+}
+
+pub(crate) fn with_length(body: &[u8]) -> Vec<u8> {
+    [&(body.len() as u32).to_le_bytes(), body].concat()
+}
+
+/// Comes to a rank as another one of three.
+pub(crate) fn stranger(port: u16, rank: u32, words: Words) -> TcpStream {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
     stream
-        .write_all(&introduction("messages", 2, 3))
-        .expect("rank 0 answers");
+        .set_read_timeout(Some(patient().duration()))
+        .expect("a socket");
+    stream
+        .write_all(&introduction(rank, words))
+        .expect("it is read");
+    stream
+}
+
+/// What rank 0 answers; its first byte is 0 for a welcome.
+pub(crate) fn answer(mut stream: &TcpStream) -> Vec<u8> {
     let mut head = [0; 4];
     stream.read_exact(&mut head).expect("rank 0 answers");
     let mut answer = vec![0; u32::from_le_bytes(head) as usize];
     stream.read_exact(&mut answer).expect("rank 0 answers");
-    assert_eq!(answer[0], 0, "welcome");
+    answer
+}
+
+/// Joins as rank 2 of 3, and is welcome.
+pub(crate) fn visitor(port: u16) -> TcpStream {
+    let stream = stranger(port, 2, VISIT);
+    assert_eq!(answer(&stream)[0], 0, "welcome");
     stream
+}
+
+/// What a rank says that has nothing to say.
+pub(crate) fn greeting() -> Vec<u8> {
+    [&0x6772_6565u32.to_le_bytes()[..], &[0; 8]].concat()
 }
 
 /// Garbage at the door changes nothing. Garbage of a rank that has joined ends that rank only.

@@ -468,3 +468,29 @@ fn send_long(comm: &mut Comm) -> Result<(), CommError> {
     assert!((0..recv.len()).all(|i| recv[i] == long_value(0, i)));
     Ok(())
 }
+
+/// Chains of waiting that lead through several groups: rank 0 waits in its row for rank 1, which waits in its column for rank 3.
+#[test]
+fn who_holds_up_a_rank_is_found_in_other_groups() {
+    let results = tcp::run(4, |mut comm| {
+        let rank = comm.rank();
+        let mut row = comm.split(rank / 2, 0, patient())?;
+        let mut column = comm.split(rank % 2, 0, patient())?;
+        let result = match rank {
+            0 => row.run(Op::Barrier, short()),
+            1 => column.run(Op::Barrier, short()),
+            _ => Ok(()),
+        };
+        // A rank that leaves is another reason.
+        std::thread::sleep(Duration::from_millis(1500));
+        result
+    });
+    let texts = results.into_iter().take(2).map(|result| {
+        let error = result.expect("no panic").expect_err("nobody comes");
+        error.to_string()
+    });
+    let wanted = ["ranks [3] of all", "ranks [1] did not arrive"];
+    for (rank, (text, wanted)) in texts.zip(wanted).enumerate() {
+        assert!(text.contains(wanted), "rank {rank}: {text}");
+    }
+}

@@ -1,25 +1,11 @@
 //! Ranks that come together over the network, and what keeps them apart.
 
-use crate::world::patient;
+use crate::world::{free_port, patient};
 use shardgraph_collectives::{Comm, CommError, CommErrorKind, Deadline, Op, OpKind, tcp};
 use std::io::Write;
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
-
-/// A port that is free, and that the system gives to nobody who does not ask for it by number.
-fn free_port() -> u16 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let own_part = std::process::id() * 61;
-    loop {
-        let port = 20_000 + (own_part + NEXT.fetch_add(1, Ordering::Relaxed)) % 12_000;
-        let port = u16::try_from(port).expect("below 32000");
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return port;
-        }
-    }
-}
 
 fn config(rank: u32, size: u32, port: u16) -> tcp::TcpConfig {
     tcp::TcpConfig {

@@ -1,6 +1,8 @@
-//! What the fault tests share: a world of threads with a short deadline, and the kind of error of each rank.
+//! What the tests share: deadlines, free ports, a world of threads, and the kind of error of each rank.
 
 use shardgraph_collectives::{Comm, CommError, CommErrorKind, Deadline, Op, Reduction, threads};
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// For waits that must never expire in a test that passes.
@@ -10,6 +12,17 @@ pub(crate) fn patient() -> Deadline {
 
 pub(crate) fn short() -> Deadline {
     Deadline::after(Duration::from_millis(50))
+}
+
+/// A port that is free, and that the system gives to nobody who does not ask for it by number.
+pub(crate) fn free_port() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let own_part = std::process::id() * 61;
+    let port = || 10_000 + (own_part + NEXT.fetch_add(1, Ordering::Relaxed)) % 22_000;
+    let ports = std::iter::repeat_with(|| u16::try_from(port()).expect("below 32000"));
+    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    let port = ports.take(22_000).find(is_free);
+    port.expect("a free port from 10000 to 31999")
 }
 
 pub(crate) fn all_reduce(

@@ -1,6 +1,6 @@
 //! Local search over placements and orders of ops, with evaluations that begin where the change does.
 
-use super::orders::with_transfers;
+use super::{LOOK_EVERY, orders::with_transfers};
 use crate::{Problem, Schedule, accounts::Accounts, random::Stream};
 
 /// Local search: an op changes its device or its place in the order, and stays there if that is no worse.
@@ -15,9 +15,26 @@ use crate::{Problem, Schedule, accounts::Accounts, random::Stream};
 /// The same seed gives the same schedule on every machine.
 #[must_use]
 pub fn local_search(problem: &Problem<'_>, evaluations: u64, seed: u64) -> Schedule {
+    local_search_watched(problem, evaluations, seed, &mut |_, _| true).0
+}
+
+/// As [`local_search`], and how many evaluations there were: after every 100 of them `watch` is told how many and the best
+/// fitness so far, and ends the search by returning false.
+#[must_use]
+pub fn local_search_watched(
+    problem: &Problem<'_>,
+    evaluations: u64,
+    seed: u64,
+    watch: &mut dyn FnMut(u64, (u64, u64)) -> bool,
+) -> (Schedule, u64) {
     let mut search = Search::new(problem, Stream::new(seed, "local search", 0));
     let mut current = search.evaluate(0, true);
-    for _ in 1..evaluations {
+    let mut n_done = 1;
+    while n_done < evaluations {
+        if n_done.is_multiple_of(LOOK_EVERY) && !watch(n_done, current) {
+            break;
+        }
+        n_done += 1;
         let Some(change) = search.propose() else {
             continue;
         };
@@ -30,7 +47,8 @@ pub fn local_search(problem: &Problem<'_>, evaluations: u64, seed: u64) -> Sched
             search.apply(change.undo());
         }
     }
-    with_transfers(problem, &search.placement, &search.order)
+    let schedule = with_transfers(problem, &search.placement, &search.order);
+    (schedule, n_done)
 }
 
 /// A move.

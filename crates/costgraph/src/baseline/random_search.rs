@@ -1,5 +1,6 @@
 //! Random search: the best of many random chromosomes.
 
+use super::LOOK_EVERY;
 use crate::{Decoder, DecoderKind, Problem, Schedule, random::Stream};
 
 /// The best of `evaluations` uniformly random chromosomes (at least one).
@@ -13,20 +14,36 @@ pub fn random_search(
     evaluations: u64,
     seed: u64,
 ) -> Schedule {
+    random_search_watched(problem, kind, evaluations, seed, &mut |_, _| true).0
+}
+
+/// As [`random_search`], and how many evaluations there were: after every 100 of them `watch` is told how many and the best
+/// fitness so far, and ends the search by returning false.
+#[must_use]
+pub fn random_search_watched(
+    problem: &Problem<'_>,
+    kind: DecoderKind,
+    evaluations: u64,
+    seed: u64,
+    watch: &mut dyn FnMut(u64, (u64, u64)) -> bool,
+) -> (Schedule, u64) {
     let mut decoder = Decoder::new(problem, kind);
     let mut keys = vec![0.0; problem.n_keys()];
     let draw = |index: u64, keys: &mut [f32]| {
         let mut stream = Stream::new(seed, "random search", index);
         keys.fill_with(|| stream.uniform_f32());
     };
-    let mut best = None;
+    let mut best = ((u64::MAX, u64::MAX), 0);
+    let mut n_done = 0;
     for index in 0..evaluations.max(1) {
         draw(index, &mut keys);
-        let fitness = decoder.fitness(&keys);
-        if best.is_none_or(|(least, _)| fitness < least) {
-            best = Some((fitness, index));
+        // Of equals the first stays.
+        best = best.min((decoder.fitness(&keys), index));
+        n_done = index + 1;
+        if n_done.is_multiple_of(LOOK_EVERY) && !watch(n_done, best.0) {
+            break;
         }
     }
-    draw(best.map_or(0, |(_, index)| index), &mut keys);
-    decoder.schedule(&keys)
+    draw(best.1, &mut keys);
+    (decoder.schedule(&keys), n_done)
 }

@@ -1,8 +1,8 @@
 //! Properties of every baseline, and what each is better at than chance.
 
 use super::{
-    OpOrder, greedy_memory, greedy_memory_best_of, local_search, ordered, partition, random_search,
-    upward_rank, upward_rank_keys,
+    OpOrder, greedy_memory, greedy_memory_best_of, local_search, local_search_watched, ordered,
+    partition, random_search, random_search_watched, upward_rank, upward_rank_keys,
 };
 use crate::testing::for_problems;
 use crate::{
@@ -213,4 +213,26 @@ fn partition_shares_the_work() {
             );
         }
     }
+}
+
+/// A search that is ended after 200 evaluations is one that was given 200.
+#[test]
+fn an_ended_search_is_a_shorter_one() {
+    for_problems(40, 30, |problem, seed| {
+        let mut looks = Vec::new();
+        let mut watch = |n_done: u64, best: (u64, u64)| {
+            looks.push((n_done, best));
+            n_done < 200
+        };
+        let ended = local_search_watched(problem, 1000, seed, &mut watch);
+        assert_eq!(ended, (local_search(problem, 200, seed), 200));
+        let kind = DecoderKind::Paper;
+        let ended = random_search_watched(problem, kind, 1000, seed, &mut watch);
+        assert_eq!(ended, (random_search(problem, kind, 200, seed), 200));
+        let done: Vec<u64> = looks.iter().map(|(n_done, _)| *n_done).collect();
+        assert_eq!(done, [100, 200, 100, 200]);
+        assert!(looks[1].1 <= looks[0].1 && looks[3].1 <= looks[2].1);
+        let fitness = ended.0.verify(problem).unwrap().outcome;
+        assert_eq!(fitness.fitness(problem.objective()), looks[3].1);
+    });
 }

@@ -5,7 +5,11 @@
 //! meeting with the input's maker; only where there is none do two devices meet anew. The transfers are put in afterwards, each at
 //! the last meeting before its first use. Over links that cost, and between unequal devices, the first op by priority goes
 //! where it ends first.
+//!
+//! Where devices have limits of memory that such a schedule breaks, a second one is made with a [`Ledger`], over all links in the
+//! second way: the first op by priority that fits on some device goes where it ends first of those where it fits.
 
+use super::ledger::Ledger;
 use super::ranks::{RankSet, Ranking};
 use crate::{Problem, Step, accounts::Accounts, graph::NONE};
 
@@ -41,7 +45,12 @@ pub(super) struct ListScheduler {
     meeting_head: Vec<u32>,
     next_in_meeting: Vec<u32>,
     is_equal: bool,
+    /// Where some device has a limit.
+    ledger: Option<Ledger>,
 }
+
+/// How many ops that are ready are looked at, by priority, for one that fits.
+const LOOK_AHEAD: usize = 64;
 
 impl ListScheduler {
     pub(super) fn new(problem: &Problem<'_>) -> ListScheduler {
@@ -72,7 +81,15 @@ impl ListScheduler {
                 .costs
                 .chunks(n)
                 .all(|costs| costs.iter().all(|&c| c == costs[0])),
+            ledger: (problem.devices.devices().iter())
+                .any(|device| device.memory_bytes.is_some())
+                .then(|| Ledger::new(problem)),
         }
+    }
+
+    /// Whether some device has a limit of memory.
+    pub(super) fn is_limited(&self) -> bool {
+        self.ledger.is_some()
     }
 
     /// Schedules all ops; leaves the placement and the clocks in `accounts` and the order in `steps`.
@@ -105,6 +122,69 @@ impl ListScheduler {
         accounts.clock.copy_from_slice(&self.clock);
     }
 
+    /// As `run`, with an eye on the limits of memory; an upper bound of the excess.
+    pub(super) fn run_within_limits(
+        &mut self,
+        problem: &Problem<'_>,
+        ranking: &Ranking,
+        accounts: &mut Accounts,
+        steps: &mut Vec<Step>,
+    ) -> u64 {
+        let Some(mut ledger) = self.ledger.take() else {
+            self.run(problem, ranking, accounts, steps);
+            return 0;
+        };
+        self.reset(problem, ranking);
+        ledger.start(problem);
+        steps.clear();
+        let placement = &mut accounts.placement[..];
+        while let Some(first) = self.ready.first() {
+            let (excess, op, device) =
+                self.first_to_fit(problem, ranking, placement, &mut ledger, first);
+            self.send_inputs(problem, placement, op, device, steps);
+            self.run_op(problem, ranking, placement, op, device);
+            ledger.run(problem, placement, op);
+            debug_assert_eq!(ledger.excess(), excess, "as it was foretold");
+            steps.push(Step::Op(op));
+        }
+        accounts.clock.copy_from_slice(&self.clock);
+        let excess = ledger.excess();
+        self.ledger = Some(ledger);
+        excess
+    }
+
+    /// The first op by priority that fits somewhere and the device where it ends first of those; if none fits, the least excess.
+    /// Before both, the excess that this makes.
+    fn first_to_fit(
+        &mut self,
+        problem: &Problem<'_>,
+        ranking: &Ranking,
+        placement: &[u8],
+        ledger: &mut Ledger,
+        first: u32,
+    ) -> (u64, u32, usize) {
+        let mut best = (u64::MAX, ranking.code_at(first), 0);
+        let mut rank = Some(first);
+        for _ in 0..LOOK_AHEAD {
+            let Some(candidate) = rank else { break };
+            let op = ranking.code_at(candidate);
+            let mut choice = (u64::MAX, u64::MAX, 0);
+            for device in 0..self.clock.len() {
+                let excess = ledger.excess_with(problem, placement, op, device);
+                let start = self.try_device(problem, placement, op, device);
+                choice = choice.min((excess, start + problem.cost_ns(op, device), device));
+            }
+            if choice.0 < best.0 {
+                best = (choice.0, op, choice.2);
+            }
+            if choice.0 <= ledger.excess() {
+                break;
+            }
+            rank = self.ready.next_after(candidate);
+        }
+        best
+    }
+
     fn reset(&mut self, problem: &Problem<'_>, ranking: &Ranking) {
         self.clock.fill(0);
         self.ready_at.fill(0);
@@ -134,8 +214,9 @@ impl ListScheduler {
         placement: &[u8],
         first: u32,
     ) -> (u32, usize) {
+        let idle = index_of_min(self.clock.iter().copied());
+        self.meet_equals(problem, ranking, placement, idle);
         let (clock, ready_at) = (&self.clock, &self.ready_at);
-        let idle = index_of_min(clock.iter().copied());
         let mut rank = self.local[idle].first();
         while let Some(candidate) = rank {
             let op = ranking.code_at(candidate);
@@ -156,6 +237,25 @@ impl ListScheduler {
         let device = index_of_min((0..n).map(start));
         self.meet_senders(problem, ranking, placement, op, device);
         (op, device)
+    }
+
+    /// Devices whose clocks are equal meet for nothing: what one has made is there for the other before either goes on.
+    fn meet_equals(
+        &mut self,
+        problem: &Problem<'_>,
+        ranking: &Ranking,
+        placement: &[u8],
+        idle: usize,
+    ) {
+        let n = self.clock.len();
+        for other in 0..n {
+            let has_news = self.shown[idle * n + other] < self.n_run[idle]
+                || self.shown[other * n + idle] < self.n_run[other];
+            if other != idle && has_news && self.clock[other] == self.clock[idle] {
+                self.meet(idle, other);
+                self.refresh(problem, ranking, placement, idle, other);
+            }
+        }
     }
 
     /// The inputs of `op` that `device` has neither made nor been shown.

@@ -3,8 +3,8 @@
 /// The bits of a key that count: keys in [0, 1) are multiples of 2^-24, as random f32 are.
 const KEY_BITS: u32 = 24;
 
-/// Buckets larger than this mean that the keys are bunched, and that insertion sort would crawl.
-const BUNCHED: u32 = 48;
+/// In larger buckets insertion sort would crawl: keys that are bunched, as those of narrow Beta distributions are.
+const BUNCHED: u32 = 16;
 
 /// Items in descending order of their keys, ties by ascending code.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +55,8 @@ impl Ranking {
 
     /// Ranks what was pushed.
     ///
-    /// One pass into about twice as many buckets as items, then an insertion sort of an order that is nearly right.
+    /// One pass into about twice as many buckets as items, then an insertion sort of an order that is nearly right; buckets with many
+    /// items are sorted for themselves in between.
     #[inline]
     pub(super) fn sort(&mut self) {
         let n = self.n;
@@ -79,10 +80,9 @@ impl Ranking {
             *next += 1;
         }
         if largest > BUNCHED {
-            sorted.sort_unstable();
-        } else {
-            insertion_sort(sorted);
+            sort_large_buckets(sorted, counts);
         }
+        insertion_sort(sorted);
         for (rank, &entry) in sorted.iter().enumerate() {
             self.rank_of[entry as u32 as usize] = rank as u32;
         }
@@ -107,6 +107,17 @@ impl Ranking {
 fn bucket_bits(n: usize) -> u32 {
     // At most 2^16 buckets: beyond that they would no longer fit the second-level cache.
     (2 * n.max(4)).ilog2().min(16)
+}
+
+/// Sorts the buckets with more than `BUNCHED` items, which end at `ends`.
+fn sort_large_buckets(items: &mut [u64], ends: &[u32]) {
+    let mut begin = 0;
+    for &end in ends {
+        if end - begin > BUNCHED {
+            items[begin as usize..end as usize].sort_unstable();
+        }
+        begin = end;
+    }
 }
 
 fn insertion_sort(items: &mut [u64]) {

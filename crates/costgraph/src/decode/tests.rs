@@ -3,7 +3,8 @@
 use super::naive;
 use crate::testing::{for_problems, graph, keys};
 use crate::{
-    Decoder, DecoderKind, DeviceSet, GraphBuilder, ModelOptions, Objective, OpSpec, Problem, replay,
+    Decoder, DecoderKind, DeviceSet, GraphBuilder, ModelOptions, Objective, OpSpec, Outcome,
+    Problem, replay,
 };
 
 #[test]
@@ -106,4 +107,113 @@ fn the_list_decoder_does_not_idle_for_a_control_dependency() {
             .runtime_ns,
         11
     );
+}
+
+impl Decoder<'_, '_> {
+    /// The excess by the ledger and by the accounts of what is scheduled within the limits.
+    fn within_limits(&mut self, keys: &[f32]) -> (u64, Outcome) {
+        let problem = self.problem;
+        self.ranking.clear();
+        let op_keys = &keys[problem.graph.n_ops() * problem.n_devices()..];
+        for (op, &key) in (0..problem.graph.n_ops() as u32).zip(op_keys) {
+            self.ranking.push(key, op);
+        }
+        self.ranking.sort();
+        let list = self.list.as_mut().unwrap();
+        let (ranking, accounts) = (&self.ranking, &mut self.accounts);
+        let excess = list.run_within_limits(problem, ranking, accounts, &mut self.steps);
+        self.evaluate_steps();
+        (excess, self.accounts.outcome(problem))
+    }
+}
+
+/// The problem's machine with this memory on every device.
+fn with_limit(problem: &Problem<'_>, bytes: Option<u64>) -> DeviceSet {
+    DeviceSet::uniform(problem.n_devices(), bytes).unwrap()
+}
+
+/// The list decoder's ledger, with limits from none that binds to none that can be kept.
+#[test]
+fn list_schedules_within_limits_are_what_the_replay_says() {
+    let (mut n_bound, mut n_fitting) = (0, 0);
+    for seed in 0..600 {
+        let graph = graph(seed, 2 + seed as usize % 30);
+        let (objective, options) = crate::testing::options(seed);
+        let machine = crate::testing::devices(seed, 1 + seed as usize % 4);
+        let free = Problem::new(&graph, &machine, objective, options).unwrap();
+        let unlimited = with_limit(&free, None);
+        let free = Problem::new(&graph, &unlimited, objective, options).unwrap();
+        let keys = keys(seed, &free);
+        let plain = Decoder::new(&free, DecoderKind::List).schedule(&keys);
+        let peak = replay(&free, &plain).unwrap().peak_bytes;
+        for percent in [100, 90, 75, 60, 40, 0] {
+            let limited = with_limit(&free, Some(peak * percent / 100));
+            let problem = Problem::new(&graph, &limited, objective, options).unwrap();
+            let mut decoder = Decoder::new(&problem, DecoderKind::List);
+            let schedule = decoder.schedule(&keys);
+            let outcome = replay(&problem, &schedule).unwrap();
+            assert_eq!(decoder.decode(&keys), outcome, "seed {seed}, {percent} %");
+            assert_eq!(decoder.fitness(&keys), outcome.fitness(objective));
+            let before = replay(&problem, &plain).unwrap();
+            assert!(outcome.fitness(objective) <= before.fitness(objective));
+            if percent == 100 {
+                assert_eq!(schedule, plain, "seed {seed}: a limit that does not bind");
+            } else if before.excess_bytes > 0 {
+                n_bound += 1;
+                n_fitting += u32::from(outcome.excess_bytes == 0);
+            }
+        }
+    }
+    // One in six is a limit of nothing; many others are less than one op needs.
+    assert!(
+        n_fitting * 10 > n_bound,
+        "{n_fitting} of {n_bound} schedules fit at last"
+    );
+}
+
+#[test]
+fn the_ledger_never_says_less_than_the_replay() {
+    for_problems(1500, 30, |problem, seed| {
+        let limit = seed * 7919 % 300;
+        let devices = with_limit(problem, Some(limit));
+        let (objective, options) = (problem.objective(), problem.options());
+        let problem = Problem::new(problem.graph(), &devices, objective, options).unwrap();
+        let keys = keys(seed, &problem);
+        let mut decoder = Decoder::new(&problem, DecoderKind::List);
+        let (ledger, real) = decoder.within_limits(&keys);
+        let schedule = crate::Schedule {
+            placement: decoder.accounts.placement.clone(),
+            steps: decoder.steps.clone(),
+        };
+        assert_eq!(replay(&problem, &schedule).unwrap(), real);
+        assert!(ledger >= real.excess_bytes, "{ledger} < {real:?}");
+    });
+}
+
+/// Two tensors of 60 bytes for one op.
+#[test]
+fn the_list_decoder_goes_where_there_is_room() {
+    let mut builder = GraphBuilder::new("room");
+    let [a, b, c] =
+        [("a", 1), ("b", 1), ("c", 50)].map(|(name, cost)| builder.op(OpSpec::new(name, cost)));
+    builder.tensor(crate::TensorSpec::new(a, 60, &[c]));
+    builder.tensor(crate::TensorSpec::new(b, 60, &[c]));
+    let graph = builder.build().unwrap();
+    let outcome = |limit| {
+        let link = crate::Link {
+            bandwidth_gbs: 0.001,
+            latency_ns: 0,
+        };
+        let mut devices = DeviceSet::uniform(2, limit).unwrap();
+        devices.set_link(0, 1, link).unwrap();
+        devices.set_link(1, 0, link).unwrap();
+        let options = ModelOptions::default();
+        let problem = Problem::new(&graph, &devices, Objective::Runtime, options).unwrap();
+        let keys = vec![0.5; problem.n_keys()];
+        Decoder::new(&problem, DecoderKind::List).decode(&keys)
+    };
+    assert_eq!(outcome(None).excess_bytes, 0);
+    assert_eq!(outcome(Some(120)), outcome(None));
+    // Wherever `c` runs, both of its inputs are there: 20 bytes too many at best.
+    assert_eq!(outcome(Some(100)).excess_bytes, 20);
 }

@@ -31,7 +31,7 @@ pub fn gantt_svg(problem: &Problem<'_>, schedule: &Schedule) -> Result<String, E
         svg: format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w}\" height=\"{height}\" viewBox=\"0 0 {w} {height}\" \
              font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
-            w = WIDTH + MARGIN + 20.0
+            w = WIDTH + MARGIN + 60.0
         ),
     };
     chart.head();
@@ -210,7 +210,7 @@ fn colour(kind: &str) -> &'static str {
     COLOURS[hash as usize % COLOURS.len()]
 }
 
-/// Text inside of SVG; control characters, which XML has no place for, become spaces.
+/// Text inside of SVG; control characters and the two code points that XML has no place for become spaces.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -219,6 +219,7 @@ fn escaped(text: &str) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
+            '\u{fffe}' | '\u{ffff}' => escaped.push(' '),
             character if character.is_control() => escaped.push(' '),
             character => escaped.push(character),
         }

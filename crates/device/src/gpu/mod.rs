@@ -327,9 +327,10 @@ impl Gpu {
         id: nccl::UniqueId,
         seat: nccl::Seat,
         deadline: Duration,
+        probe: nccl::Probe,
     ) -> Result<Self, Error> {
         let alone = Self::alone(Arc::clone(&self.driver));
-        let group = nccl::Group::join(library, &alone, id, seat, deadline)?;
+        let group = nccl::Group::join(library, &alone, id, seat, deadline, probe)?;
         Ok(Self {
             group: Some(Arc::new(group)),
             ..self.beside(alone.driver)

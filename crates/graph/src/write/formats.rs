@@ -47,9 +47,15 @@ fn edge_list(out: &mut dyn Write, graph: &Graph, labels: Option<&Labels>) -> io:
     let numbers = Labels::offset(0, graph.n_nodes());
     let labels = labels.unwrap_or(&numbers);
     for (u, v, weight) in graph.weighted_edges() {
-        labels.write_label(u, out)?;
+        // A line that begins with such a name would be read as a comment.
+        let (first, second) = if labels.starts_comment(u) {
+            (v, u)
+        } else {
+            (u, v)
+        };
+        labels.write_label(first, out)?;
         out.write_all(b"\t")?;
-        labels.write_label(v, out)?;
+        labels.write_label(second, out)?;
         match graph.weights() {
             Some(_) => writeln!(out, "\t{weight}")?,
             None => out.write_all(b"\n")?,

@@ -30,6 +30,7 @@ pub(super) struct Network {
 /// The bench program, and what it is asked about.
 pub(super) struct Model {
     program: PathBuf,
+    /// Threads of this machine first.
     pub(super) networks: Vec<Network>,
 }
 
@@ -51,6 +52,11 @@ impl Model {
             networks.push(machines(&fits, row)?);
         }
         Ok(Model { program, networks })
+    }
+
+    /// Ranks as threads of this machine, which the measured rows are.
+    pub(super) fn here(&self) -> Result<&Network> {
+        self.networks.first().context("no network to predict for")
     }
 
     /// Seconds that operations between ranks take.

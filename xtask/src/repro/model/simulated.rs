@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{Constants, Findings, Row, predict};
+use super::{Aim, Constants, Findings, Row, predict};
 use crate::bench::fresh_scratch;
 use crate::process;
 use crate::project;
@@ -37,11 +37,10 @@ const SETTINGS: [&str; 9] = [
 ];
 
 /// Simulates each all-reduce and predicts it.
-pub(super) fn check(program: &Path) -> Result<Findings> {
-    let mut findings = Findings::default();
+pub(super) fn check(program: &Path, findings: &mut Findings) -> Result<()> {
     if let Err(why) = installed() {
         findings.notes.push(format!("SKIPPED: no SimGrid: {why:#}"));
-        return Ok(findings);
+        return Ok(());
     }
     let simulation = Simulation::prepare()?;
     let network = Constants {
@@ -66,7 +65,10 @@ pub(super) fn check(program: &Path) -> Result<Findings> {
                     series: format!("smpi {algorithm} ranks={n_ranks} bytes={bytes}"),
                     seconds,
                     predicted_seconds: predicted[0],
-                    counts: n_ranks == MAX_RANKS,
+                    aim: match n_ranks {
+                        MAX_RANKS => Aim::Holds,
+                        _ => Aim::None("it is for 64 ranks"),
+                    },
                 });
             }
         }
@@ -76,7 +78,7 @@ pub(super) fn check(program: &Path) -> Result<Findings> {
         MAX_RANKS,
         SETTINGS.join(" ")
     ));
-    Ok(findings)
+    Ok(())
 }
 
 /// Debian's package is installed where it is missing and may be.

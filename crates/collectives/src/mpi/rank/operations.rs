@@ -5,6 +5,7 @@ use crate::algorithm::Algorithm;
 use crate::error::CommErrorKind;
 use crate::mpi::ffi::Wire;
 use crate::op::{Call, Reduction};
+use crate::parts::part;
 
 /// An all-reduce of `f32` works on pieces of this size, so that the buffers stay small.
 const PIECE_BYTES: usize = 4 << 20;
@@ -72,11 +73,10 @@ impl Rank {
         context: Context<'_>,
     ) -> Done {
         let (n_ranks, len) = (self.n_ranks(), buf.len());
-        let border = |rank: usize| len * rank / n_ranks;
         let counts: Vec<usize> = (0..n_ranks)
-            .map(|rank| border(rank + 1) - border(rank))
+            .map(|rank| part(len, rank, n_ranks).len())
             .collect();
-        let own = border(self.own())..border(self.own() + 1);
+        let own = part(len, self.own(), n_ranks);
         let parts = self.scattered(buf, own.len(), &counts, context)?;
         reduce_parts(&parts.1, reduction, &mut buf[own.clone()]);
         self.keep(parts);

@@ -2,9 +2,10 @@
 //!
 //! Communicators are non-blocking: each call of NCCL may answer "in progress" and is asked after until a deadline. An
 //! operation is given to the device's stream and nobody waits for it there; whoever waits for the stream's results
-//! ([`Device::download`], [`Device::synchronize`]) asks NCCL for asynchronous errors meanwhile and gives up at the
-//! operation's deadline. The first failure aborts the communicator; from then on every operation and every wait answers
-//! with it, so that what a broken operation left in a buffer is never taken for a result.
+//! ([`Device::download`], [`Device::synchronize`]) asks NCCL for asynchronous errors meanwhile, asks the group's [`Probe`]
+//! whether the ranks' job has ended elsewhere, and gives up at the operation's deadline. The first failure aborts the
+//! communicator; from then on every operation and every wait answers with it, so that what a broken operation left in a
+//! buffer is never taken for a result.
 //!
 //! [`Device::download`]: crate::Device::download
 //! [`Device::synchronize`]: crate::Device::synchronize
@@ -19,14 +20,9 @@ use std::time::Duration;
 use super::Seat;
 use super::call::Call;
 use super::library::{Config, Functions, Library, RawComm, UniqueId};
+use super::wait::{Probe, Stop, Wait};
 use crate::gpu::{Gpu, Mark, kernels};
-use crate::{Error, ErrorKind, Timer};
-
-/// For so long a wait asks again and again; then it sleeps in between.
-const EAGER: Duration = Duration::from_micros(300);
-
-/// How long a wait sleeps between two questions.
-const NAP: Duration = Duration::from_micros(50);
+use crate::{Error, ErrorKind};
 
 /// The kernels that operations launch. They are loaded before there is a communicator, since loading may wait for what runs
 /// on the GPU: a rank with which it is shared, which waits for this one.
@@ -34,6 +30,9 @@ const KERNELS: [&str; 4] = ["peer_sum", "exact_exponents", "exact_fixed", "exact
 
 /// How long an abort may take before this rank goes on without it.
 const ABORT_WAIT: Duration = Duration::from_secs(5);
+
+/// How long an error of NCCL waits for the word of the rank where it began, which the probe may bring.
+const WORD_WAIT: Duration = Duration::from_secs(1);
 
 /// One rank's place in a group of ranks with a stream each, which exchange their buffers through NCCL.
 ///
@@ -44,6 +43,7 @@ pub struct Group {
     /// The stream of all operations; without a group of its own.
     pub(super) gpu: Gpu,
     pub(super) seat: Seat,
+    probe: Probe,
     state: Mutex<State>,
 }
 
@@ -85,29 +85,6 @@ impl fmt::Debug for Group {
     }
 }
 
-/// A wait with pauses.
-struct Wait {
-    timer: Timer,
-    deadline: Duration,
-}
-
-impl Wait {
-    fn new(deadline: Duration) -> Self {
-        let timer = Timer::wall();
-        Self { timer, deadline }
-    }
-
-    /// Lets some time pass; false once the deadline has.
-    fn goes_on(&self) -> bool {
-        let waited = self.timer.elapsed();
-        match waited < EAGER {
-            true => thread::yield_now(), // ranks may share a core
-            false => thread::sleep(NAP),
-        }
-        waited < self.deadline
-    }
-}
-
 impl Group {
     /// Joins the group of this name; returns when all ranks have.
     pub(in crate::gpu) fn join(
@@ -116,6 +93,7 @@ impl Group {
         id: UniqueId,
         seat: Seat,
         deadline: Duration,
+        probe: Probe,
     ) -> Result<Self, Error> {
         let Seat { rank, size } = seat;
         library.check_device(gpu.kind())?;
@@ -139,6 +117,7 @@ impl Group {
             library: library.clone(),
             gpu: gpu.clone(),
             seat,
+            probe,
             state: Mutex::new(State {
                 comm: (!comm.is_null()).then_some(Handle(comm)),
                 seq: 0,
@@ -148,7 +127,7 @@ impl Group {
         };
         let call = Call::join(size);
         let mut state = group.state();
-        text.map_err(|why| group.end(&mut state, broken(&call, why)))?;
+        text.map_err(|why| group.end_by_nccl(&mut state, &call, why))?;
         group.settle(&mut state, &call, deadline)?;
         drop(state);
         Ok(group)
@@ -179,7 +158,7 @@ impl Group {
         // SAFETY: the communicator is alive.
         let status = unsafe { (functions.finalize)(comm) };
         let finalized = functions.check("ncclCommFinalize", status, comm);
-        finalized.map_err(|why| self.end(&mut state, broken(&call, why)))?;
+        finalized.map_err(|why| self.end_by_nccl(&mut state, &call, why))?;
         self.settle(&mut state, &call, deadline)?;
         state.comm = None;
         state.end = End::Closed;
@@ -193,7 +172,7 @@ impl Group {
     /// Waits until the operations given so far are done.
     ///
     /// # Errors
-    /// [`ErrorKind::Collective`] that names the operation: NCCL's asynchronous error, or the deadline.
+    /// [`ErrorKind::Collective`] that names the operation: NCCL's asynchronous error, the end of the ranks' job elsewhere, or the deadline.
     pub(crate) fn finish(&self) -> Result<(), Error> {
         let mut state = self.state();
         if let End::Closed = state.end {
@@ -209,19 +188,21 @@ impl Group {
             let (call, deadline) = (first.call, first.deadline);
             // SAFETY: the communicator is alive: the group has not ended.
             if let Err(why) = unsafe { self.library.functions().is_settled(comm) } {
-                return Err(self.end(&mut state, broken(&call, why)));
+                return Err(self.end_by_nccl(&mut state, &call, why));
             }
             // Each operation has the time of its own deadline from when it is the first to be waited for.
             let (_, wait) = match &mut wait {
                 Some(wait) if wait.0 == call.seq => wait,
-                wait => wait.insert((call.seq, Wait::new(deadline))),
+                wait => wait.insert((call.seq, Wait::new(deadline, &self.probe))),
             };
-            if !wait.goes_on() {
-                let why = format!(
+            let why = match wait.pause() {
+                Ok(()) => continue,
+                Err(Stop::Deadline) => format!(
                     "not done after {deadline:?}: a rank has not given its part, or gave another operation (raise the deadline if it is only slow)"
-                );
-                return Err(self.end(&mut state, broken(&call, why)));
-            }
+                ),
+                Err(Stop::Elsewhere(why)) => why,
+            };
+            return Err(self.end(&mut state, broken(&call, why)));
         }
     }
 
@@ -256,7 +237,7 @@ impl Group {
                 let ended = unsafe { (functions.group_end)() };
                 given.and(functions.check("ncclGroupEnd", ended, comm))
             });
-        given.map_err(|why| self.end(&mut state, broken(call, why)))?;
+        given.map_err(|why| self.end_by_nccl(&mut state, call, why))?;
         self.settle(&mut state, call, deadline)?;
         let done = self.gpu.record()?;
         let call = *call;
@@ -301,16 +282,20 @@ impl Group {
         deadline: Duration,
     ) -> Result<(), Error> {
         let Handle(comm) = self.open(state)?;
-        let wait = Wait::new(deadline);
+        let mut wait = Wait::new(deadline, &self.probe);
         loop {
             // SAFETY: the communicator is alive: the group has not ended.
-            let why = match unsafe { self.library.functions().is_settled(comm) } {
+            match unsafe { self.library.functions().is_settled(comm) } {
                 Ok(true) => return Ok(()),
-                Ok(false) if wait.goes_on() => continue,
-                Ok(false) => format!(
+                Ok(false) => {}
+                Err(why) => return Err(self.end_by_nccl(state, call, why)),
+            }
+            let why = match wait.pause() {
+                Ok(()) => continue,
+                Err(Stop::Deadline) => format!(
                     "NCCL is still waiting for other ranks after {deadline:?} (raise the deadline if they are only slow)"
                 ),
-                Err(why) => why,
+                Err(Stop::Elsewhere(why)) => why,
             };
             return Err(self.end(state, broken(call, why)));
         }
@@ -325,6 +310,23 @@ impl Group {
             state.in_flight.pop_front();
         }
         Ok(())
+    }
+
+    /// Ends the group because NCCL says that it has failed: often before the news of the rank where that began, which explains more.
+    fn end_by_nccl(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        call: &Call,
+        mut why: String,
+    ) -> Error {
+        // At once, as peers may wait for this rank.
+        if let Some(Err(also)) = state.comm.take().map(|comm| self.abort(comm)) {
+            why = format!("{why}; {also}");
+        }
+        if let Some(cause) = self.probe.ask_within(WORD_WAIT) {
+            why = format!("{cause} (what NCCL saw of it: {why})");
+        }
+        self.end(state, broken(call, why))
     }
 
     /// Aborts the communicator and remembers why; gives the error for the caller.

@@ -14,7 +14,7 @@ const FILE: &str = "libnccl.so.2";
 /// The oldest NCCL that is taken: non-blocking communicators came with 2.14 and are in use everywhere since 2.18.
 const OLDEST: c_int = 21800;
 
-/// A symbol that the library for emulated devices has, and no other.
+/// A function that the library for emulated devices has, and no other; its answer is not 0.
 const EMULATED: &str = "shardgraph_emulated_collectives";
 
 /// A communicator as NCCL hands it out.
@@ -124,7 +124,7 @@ pub(super) struct Functions {
 impl Functions {
     fn of(library: libloading::Library) -> Result<Self, String> {
         // SAFETY: names and types are those of nccl.h, the same in all versions of NCCL 2 that have them; enumerations are C
-        // integers there.
+        // integers there. What only the emulated library has is of this type in nccl.cpp, and can be called at any time.
         unsafe {
             Ok(Self {
                 get_version: symbol(&library, "ncclGetVersion")?,
@@ -143,7 +143,8 @@ impl Functions {
                 broadcast: symbol(&library, "ncclBroadcast")?,
                 send: symbol(&library, "ncclSend")?,
                 recv: symbol(&library, "ncclRecv")?,
-                is_emulated: symbol::<unsafe extern "C" fn() -> c_int>(&library, EMULATED).is_ok(),
+                is_emulated: symbol::<unsafe extern "C" fn() -> c_int>(&library, EMULATED)
+                    .is_ok_and(|answer| answer() != 0),
                 _library: ManuallyDrop::new(library),
             })
         }
@@ -275,6 +276,13 @@ impl Library {
         self.version.unsigned_abs() // above `OLDEST`
     }
 
+    /// What the libraries of all ranks of a group must have in common, in words.
+    pub fn describe(&self) -> String {
+        let emulated = ["", " (emulated)"][usize::from(self.functions.is_emulated)];
+        let checked = [", without checks", ", with checks"][usize::from(self.is_checked)];
+        format!("{self:?}{emulated}{checked}")
+    }
+
     /// A name for a new group, made by one of its ranks, whose process has to stay as long as others still join.
     ///
     /// # Errors
@@ -293,16 +301,21 @@ impl Library {
     }
 
     /// Whether this library can work on the streams of such a device.
-    pub(super) fn check_device(&self, kind: DeviceKind) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Invalid`] with what would be right.
+    pub fn check_device(&self, kind: DeviceKind) -> Result<(), Error> {
         match (kind, self.functions.is_emulated) {
             (DeviceKind::Cuda(_), false) | (DeviceKind::Emulated, true) => Ok(()),
             (_, false) => Err(Error::invalid(
                 "join",
-                format!("NCCL works on GPUs only, not on `{kind}`: use --device cuda"),
+                format!("{self:?} works on GPUs only, not on device `{kind}`: use --device cuda"),
             )),
             (_, true) => Err(Error::invalid(
                 "join",
-                format!("this library of collectives is for emulated devices, not for `{kind}`"),
+                format!(
+                    "this library of collectives is for emulated devices, not for `{kind}`: name NCCL's own by --nccl-library"
+                ),
             )),
         }
     }

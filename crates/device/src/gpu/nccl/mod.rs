@@ -7,13 +7,14 @@
 //!
 //! ```no_run
 //! use std::time::Duration;
-//! use shardgraph_device::nccl::{Library, Seat};
+//! use shardgraph_device::nccl::{Library, Probe, Seat};
 //! use shardgraph_device::{Device, DeviceKind};
 //!
 //! let deadline = Duration::from_secs(60);
 //! let library = Library::open(None)?;
 //! let id = library.unique_id()?; // on one rank, and sent to the others
-//! let device = Device::open(DeviceKind::Cuda(0))?.join(&library, id, Seat { rank: 0, size: 1 }, deadline)?;
+//! let (device, seat) = (Device::open(DeviceKind::Cuda(0))?, Seat { rank: 0, size: 1 });
+//! let device = device.join(&library, id, seat, deadline, Probe::default())?;
 //! let group = device.group().expect("it has joined one");
 //! let own = device.upload(&[1.0, 2.0])?;
 //! let sum = group.all_reduce(&own, deadline)?;
@@ -28,11 +29,13 @@ mod library;
 mod ops;
 #[cfg(test)]
 mod tests;
+mod wait;
 
 use std::time::Duration;
 
 pub use group::Group;
 pub use library::{Library, UniqueId};
+pub use wait::Probe;
 
 use crate::device::BackEnd;
 use crate::{Device, Error};
@@ -49,22 +52,24 @@ pub struct Seat {
 impl Device {
     /// This device and stream as a rank of the group with this name. Returns when all its ranks have joined.
     ///
-    /// All waits for results on the returned device also watch the group: they end with its error if it fails. Give up the
-    /// device as it was; clones of the returned one are the same rank, other streams made from it are none.
+    /// All waits for results on the returned device also watch the group: they end with its error if it fails, or when the
+    /// probe says that the ranks' job has ended. Give up the device as it was; clones of the returned one are the same rank,
+    /// other streams made from it are none.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Invalid`] on the host or for a rank that does not count; [`crate::ErrorKind::Collective`] with NCCL's words, or
-    /// when a rank has not come before the deadline.
+    /// [`crate::ErrorKind::Invalid`] on the host or for a rank that does not count; [`crate::ErrorKind::Collective`] with NCCL's words, with
+    /// those of the probe, or when a rank has not come before the deadline.
     pub fn join(
         &self,
         library: &Library,
         id: UniqueId,
         seat: Seat,
         deadline: Duration,
+        probe: Probe,
     ) -> Result<Device, Error> {
         match &self.back_end {
             BackEnd::Gpu(gpu) => {
-                let gpu = gpu.join(library, id, seat, deadline)?;
+                let gpu = gpu.join(library, id, seat, deadline, probe)?;
                 let back_end = BackEnd::Gpu(gpu);
                 Ok(Device { back_end })
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::call::Call;
 use super::super::group::broken as failed;
-use super::super::{Group, Library, Seat};
+use super::super::{Group, Library, Probe, Seat};
 use super::{PATIENT, Planted, SHORT, World, on_threads};
 use crate::{Buffer, Device, Error, ErrorKind, Timer};
 
@@ -55,8 +55,16 @@ fn a_group_is_not_for_every_device() {
     let library = planted.open().unwrap();
     let id = library.unique_id().unwrap();
     let seat = Seat { rank: 0, size: 1 };
-    let error = Device::host().join(&library, id, seat, SHORT).unwrap_err();
+    let error = Device::host()
+        .join(&library, id, seat, SHORT, Probe::default())
+        .unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Invalid { .. }), "{error}");
+    let seeming = Planted::new("genuine").unwrap().open().unwrap();
+    for (library, device) in [(&library, "host"), (&seeming, "emulated")] {
+        let error = library.check_device(device.parse().unwrap()).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Invalid { .. }), "{error}");
+        assert!(error.to_string().contains(device), "{error}");
+    }
     let world = World::emulated(library);
     for (rank, size) in [(1, 1), (0, 0), (7, 3)] {
         let error = world.join(id, rank, size, SHORT).unwrap_err();
@@ -402,7 +410,13 @@ fn running_out_of_memory_ends_the_group() {
         );
         let device = (world.devices)().failing_at_allocation(k);
         let device = device
-            .join(&world.library, id, Seat { rank: 0, size: 1 }, PATIENT)
+            .join(
+                &world.library,
+                id,
+                Seat { rank: 0, size: 1 },
+                PATIENT,
+                Probe::default(),
+            )
             .unwrap();
         let group = device.group().unwrap();
         let Ok(own) = device.upload(&[1.0f32; 8]) else {

@@ -1,13 +1,14 @@
 //! Groups of emulated devices: what they compute, and what they do about faults; and NCCL itself, where it and a GPU are.
 
 mod faults;
+mod probes;
 mod results;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use super::{Group, Library, Seat, UniqueId};
+use super::{Group, Library, Probe, Seat, UniqueId};
 use crate::{Device, DeviceKind, Error};
 
 /// Long enough for any machine that gets on at all.
@@ -124,7 +125,17 @@ impl World {
         size: u32,
         deadline: Duration,
     ) -> Result<Device, Error> {
-        (self.devices)().join(&self.library, id, Seat { rank, size }, deadline)
+        self.join_with(id, Seat { rank, size }, deadline, Probe::default())
+    }
+
+    fn join_with(
+        &self,
+        id: UniqueId,
+        seat: Seat,
+        deadline: Duration,
+        probe: Probe,
+    ) -> Result<Device, Error> {
+        (self.devices)().join(&self.library, id, seat, deadline, probe)
     }
 
     /// What each rank of a group gets.
@@ -133,9 +144,19 @@ impl World {
         size: u32,
         work: impl Fn(&Device, &Group) -> Result<R, Error> + Sync,
     ) -> Vec<Result<R, Error>> {
+        self.run_probed(size, &Probe::default(), work)
+    }
+
+    /// The same with a probe for all.
+    fn run_probed<R: Send>(
+        &self,
+        size: u32,
+        probe: &Probe,
+        work: impl Fn(&Device, &Group) -> Result<R, Error> + Sync,
+    ) -> Vec<Result<R, Error>> {
         let id = self.library.unique_id().unwrap();
         on_threads(size, |rank| {
-            let device = self.join(id, rank, size, PATIENT)?;
+            let device = self.join_with(id, Seat { rank, size }, PATIENT, probe.clone())?;
             work(&device, device.group().unwrap())
         })
     }

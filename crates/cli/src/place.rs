@@ -1,0 +1,257 @@
+//! `shardgraph place`: a checked schedule of a computation graph on several devices.
+
+use std::fmt::Display;
+
+use clap::Args;
+use serde::Serialize;
+use shardgraph_costgraph::{DeviceSet, Graph, Objective, Problem};
+use shardgraph_device::{Device, Timer};
+use shardgraph_regal::{Comparison, PlaceOptions, Plan, place_watched};
+
+use crate::place_answer::{Answer, Circumstances, Subject, Table};
+use crate::place_files::FileArgs;
+use crate::place_graph::{CostGraphArgs, Loaded};
+use crate::place_options::{MachineArgs, SearchArgs};
+use crate::progress::Progress;
+use crate::report::ReportArgs;
+use crate::world;
+
+const EXAMPLE: &str = "\
+The plan that is printed has been checked by a second, independent evaluation. Times are nanoseconds.
+
+Examples:
+  shardgraph place costgraph:1
+  shardgraph place model.onnx --devices 4 --memory 16GiB --bandwidth 12 --latency 5us --trace trace.json --svg chart.svg
+  shardgraph place graphs.jsonl.gz --index 3 --objective memory --format json
+  shardgraph place graphs.jsonl.gz --all --decoder paper --method brkga --format json
+  shardgraph place net.pbtxt --compare";
+
+/// Place a computation graph on devices and order its ops, for a short runtime or a small peak of memory
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct PlaceArgs {
+    #[command(flatten)]
+    graph: CostGraphArgs,
+    /// Go through all methods and print a table
+    #[arg(long)]
+    compare: bool,
+    #[command(flatten)]
+    machine: MachineArgs,
+    #[command(flatten)]
+    search: SearchArgs,
+    #[command(flatten)]
+    files: FileArgs,
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
+/// A plan and the seconds of its search and of its check.
+struct Placed {
+    plan: Plan,
+    seconds: f64,
+    verify_seconds: f64,
+}
+
+/// What became of an answer.
+struct Told {
+    /// Why its plan does not fit the memory, if so.
+    unfit: Option<String>,
+    /// Whether somebody reads on.
+    is_read: bool,
+}
+
+/// Loads, places, writes the files and prints the answers.
+pub(crate) fn run(args: &PlaceArgs) -> anyhow::Result<()> {
+    world::refuse_processes("place", "--threads")?;
+    args.search.check(args.compare)?;
+    args.files.check(args.graph.file(), args.graph.all)?;
+    let devices = args.machine.devices()?;
+    let options = args.search.options(&args.machine);
+    let loaded = args.graph.load(args.search.seed, &args.report)?;
+    let mut n_unfit = 0;
+    let mut last_unfit = String::new();
+    for (index, graph) in &loaded.graphs {
+        let job = Job {
+            args,
+            graph,
+            devices: &devices,
+            options: &options,
+        };
+        let told = match args.compare {
+            true => job.compare(*index, &loaded)?,
+            false => job.place(*index, &loaded)?,
+        };
+        if let Some(why) = told.unfit {
+            n_unfit += 1;
+            last_unfit = why;
+        }
+        if !told.is_read {
+            break;
+        }
+    }
+    match (n_unfit, loaded.graphs.len()) {
+        (0, _) => Ok(()),
+        (_, 1) => Err(anyhow::anyhow!(last_unfit)),
+        (n, of) => Err(anyhow::anyhow!(
+            "{n} of {of} plans do not fit the memory; the last: {last_unfit}"
+        )),
+    }
+}
+
+/// One graph to be placed.
+struct Job<'a> {
+    args: &'a PlaceArgs,
+    graph: &'a Graph,
+    devices: &'a DeviceSet,
+    options: &'a PlaceOptions,
+}
+
+impl Job<'_> {
+    /// Places and prints.
+    fn place(&self, index: usize, loaded: &Loaded) -> anyhow::Result<Told> {
+        let Placed {
+            plan,
+            seconds,
+            verify_seconds,
+        } = self.search(self.options)?;
+        let unfit = self.unfit(&plan);
+        if unfit.is_none() {
+            self.write(&plan)?;
+        }
+        let subject = self.subject(index, loaded);
+        let circumstances = self.circumstances(verify_seconds, loaded);
+        let is_read = self.print(&Answer::new(subject, &plan, seconds, circumstances))?;
+        Ok(Told { unfit, is_read })
+    }
+
+    /// Goes through all methods and prints a table.
+    fn compare(&self, index: usize, loaded: &Loaded) -> anyhow::Result<Told> {
+        let mut plans = Vec::new();
+        let mut verify_seconds = 0.0;
+        for (method, decoder) in Comparison::usual() {
+            let options = PlaceOptions {
+                method,
+                decoder: Some(decoder),
+                ..self.options.clone()
+            };
+            let placed = self.search(&options)?;
+            verify_seconds += placed.verify_seconds;
+            plans.push((placed.plan, placed.seconds));
+        }
+        let key = |plan: &Plan| (plan.outcome.excess_bytes, plan.value());
+        let best = plans.iter().min_by_key(|(plan, _)| key(plan));
+        let mut unfit = None;
+        if let Some((best, _)) = best {
+            unfit = self.unfit(best);
+            if unfit.is_none() {
+                self.write(best)?;
+            }
+        }
+        let comparison = Comparison::of(self.graph.name(), self.options.objective, &plans);
+        let subject = self.subject(index, loaded);
+        let circumstances = self.circumstances(verify_seconds, loaded);
+        let is_read = self.print(&Table::new(subject, &comparison, circumstances))?;
+        Ok(Told { unfit, is_read })
+    }
+
+    /// Searches with progress on standard error, until the end or the deadline.
+    fn search(&self, options: &PlaceOptions) -> anyhow::Result<Placed> {
+        let timer = Timer::start(&Device::host());
+        let deadline = self.args.search.deadline;
+        let mut progress = Progress::new(&self.args.report, options.evaluations);
+        let mut is_late = false;
+        let placed = place_watched(
+            self.graph,
+            self.devices,
+            options,
+            &mut || timer.elapsed_s(),
+            &mut |done| {
+                progress.update(done.evaluations, || {
+                    let best = best_text(options.objective, done.best);
+                    format!("evaluations, {}, best {best}", options.method)
+                });
+                is_late = deadline.is_some_and(|deadline| timer.elapsed_s() >= deadline);
+                !is_late
+            },
+        );
+        drop(progress);
+        let (plan, seconds) = placed.map_err(|error| {
+            let about = format!("{}: {error}", self.graph.name());
+            anyhow::Error::new(error).context(about)
+        })?;
+        if is_late && plan.evaluations < options.evaluations {
+            self.args.report.note(&format!(
+                "the deadline ended {} after {} of {} evaluations",
+                options.method, plan.evaluations, options.evaluations
+            ));
+        }
+        let verify_seconds = timer.elapsed_s() - seconds;
+        Ok(Placed {
+            plan,
+            seconds,
+            verify_seconds,
+        })
+    }
+
+    fn subject<'s>(&'s self, index: usize, loaded: &'s Loaded) -> Subject<'s> {
+        Subject::new(
+            (index, self.graph),
+            &loaded.origin,
+            self.devices,
+            self.options,
+        )
+    }
+
+    fn circumstances(&self, verify_seconds: f64, loaded: &Loaded) -> Circumstances {
+        Circumstances {
+            verify_seconds,
+            load_seconds: loaded.load_seconds,
+            seed: self.options.seed,
+            threads: self.options.threads,
+        }
+    }
+
+    /// By how much a plan does not fit, and whether any could.
+    fn unfit(&self, plan: &Plan) -> Option<String> {
+        let limit = self.args.machine.memory.filter(|_| !plan.fits())?;
+        let peak = plan.outcome.peak_bytes;
+        let excess = plan.outcome.excess_bytes;
+        let bound = plan.bounds.peak_bytes;
+        let advice = match bound > limit {
+            true => format!("no plan needs less than {bound}"),
+            false => {
+                "more evaluations, another --decoder or --method, or more devices may find one"
+                    .to_owned()
+            }
+        };
+        Some(format!(
+            "{}: no plan within {limit} bytes a device was found: the best needs {peak} on the fullest one, {excess} too many; {advice}; no file is written",
+            self.graph.name()
+        ))
+    }
+
+    /// Only plans that fit: who finds a file may use it.
+    fn write(&self, plan: &Plan) -> anyhow::Result<()> {
+        let (objective, model) = (self.options.objective, self.options.model);
+        let problem = Problem::new(self.graph, self.devices, objective, model)?;
+        self.args.files.write(&problem, plan, &self.args.report)
+    }
+
+    /// Prints an answer; false when nobody reads on.
+    fn print(&self, answer: &(impl Display + Serialize)) -> anyhow::Result<bool> {
+        if self.args.graph.all {
+            return self.args.report.one_of_many(answer);
+        }
+        self.args.report.answer(answer)?;
+        Ok(true)
+    }
+}
+
+/// A fitness, for people.
+fn best_text(objective: Objective, (first, second): (u64, u64)) -> String {
+    match objective {
+        Objective::Memory => format!("{first} bytes"),
+        Objective::Runtime if first > 0 => format!("{first} bytes beyond the memory"),
+        Objective::Runtime => format!("{second} ns"),
+    }
+}

@@ -1,0 +1,228 @@
+//! What `shardgraph place` writes: a plan as a trace for Perfetto, as a chart, and as data.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+use shardgraph_costgraph::{Problem, Simulation, Span, Step, chrome_trace, gantt_svg};
+use shardgraph_graph::write_atomic;
+use shardgraph_regal::Plan;
+
+use crate::exit::BadInput;
+use crate::output_file;
+use crate::report::ReportArgs;
+
+/// The files to write.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Files (of the one plan, or of the best one of --compare)")]
+pub(crate) struct FileArgs {
+    /// Write a timeline that ui.perfetto.dev and chrome://tracing open
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Write a chart
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Write the plan as JSON: where and when each op and transfer runs
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+}
+
+impl FileArgs {
+    fn paths(&self) -> impl Iterator<Item = &Path> {
+        let paths = [&self.trace, &self.svg, &self.plan];
+        paths.into_iter().flatten().map(PathBuf::as_path)
+    }
+
+    /// Refuses paths that cannot be written, the input, one path for two files, and files of many plans.
+    pub(crate) fn check(&self, input: Option<&Path>, is_many: bool) -> Result<(), BadInput> {
+        let paths: Vec<&Path> = self.paths().collect();
+        if is_many && !paths.is_empty() {
+            let message = "--trace, --svg and --plan show one plan: choose its graph with --index instead of --all";
+            return Err(BadInput(message.into()));
+        }
+        for (i, path) in paths.iter().enumerate() {
+            output_file::check(path, input)?;
+            if paths[..i].contains(path) {
+                let path = path.display();
+                return Err(BadInput(format!("{path}: two files cannot have one name")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes them: all or, on an error, none.
+    pub(crate) fn write(
+        &self,
+        problem: &Problem<'_>,
+        plan: &Plan,
+        report: &ReportArgs,
+    ) -> anyhow::Result<()> {
+        let mut files: Vec<(&Path, String)> = Vec::new();
+        if let Some(path) = &self.trace {
+            files.push((path, chrome_trace(problem, &plan.schedule)?));
+        }
+        if let Some(path) = &self.svg {
+            files.push((path, gantt_svg(problem, &plan.schedule)?));
+        }
+        if let Some(path) = &self.plan {
+            files.push((path, plan_json(problem, plan)?));
+        }
+        let mut culprit = None;
+        write_all(&files, &mut culprit).map_err(|error| {
+            let path = culprit.unwrap_or_default();
+            BadInput(format!("{}: cannot write: {error}", path.display()))
+        })?;
+        for path in self.paths() {
+            report.note(&format!("wrote {}", path.display()));
+        }
+        Ok(())
+    }
+}
+
+/// Each file gets its name only after those behind it have theirs, so one that fails takes the others back.
+fn write_all(files: &[(&Path, String)], culprit: &mut Option<PathBuf>) -> io::Result<()> {
+    let Some(((path, content), rest)) = files.split_first() else {
+        return Ok(());
+    };
+    let written = write_atomic(path, |out| {
+        out.write_all(content.as_bytes())?;
+        write_all(rest, culprit)
+    });
+    if written.is_err() && culprit.is_none() {
+        *culprit = Some((*path).to_owned());
+    }
+    written
+}
+
+/// What stands before the steps.
+#[derive(Serialize)]
+struct Head<'a> {
+    schema_version: u32,
+    graph: &'a str,
+    objective: shardgraph_costgraph::Objective,
+    runtime: u64,
+    peak_bytes: u64,
+    devices: Vec<DeviceHead<'a>>,
+}
+
+#[derive(Serialize)]
+struct DeviceHead<'a> {
+    name: &'a str,
+    memory_bytes: Option<u64>,
+    peak_bytes: u64,
+}
+
+/// A step of the schedule; times are nanoseconds.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Row<'a> {
+    Op {
+        op: u32,
+        name: &'a str,
+        device: u8,
+        start_ns: u64,
+        end_ns: u64,
+    },
+    Transfer {
+        tensor: u32,
+        of: &'a str,
+        bytes: u64,
+        from: u8,
+        to: u8,
+        start_ns: u64,
+        end_ns: u64,
+    },
+}
+
+/// One JSON object, a step a line.
+fn plan_json(problem: &Problem<'_>, plan: &Plan) -> anyhow::Result<String> {
+    let simulation = plan.schedule.simulate(problem)?;
+    let head = serde_json::to_string(&head(problem, plan, &simulation))?;
+    // The steps come before the brace that ends the object.
+    let mut json = head[..head.len() - 1].to_owned();
+    json.push_str(",\"steps\":[");
+    for (i, (&step, &span)) in plan
+        .schedule
+        .steps
+        .iter()
+        .zip(&simulation.spans)
+        .enumerate()
+    {
+        let row = serde_json::to_string(&row(problem, plan, step, span))?;
+        let comma = if i == 0 { "" } else { "," };
+        write!(json, "{comma}\n{row}")?;
+    }
+    json.push_str("\n]}\n");
+    Ok(json)
+}
+
+fn head<'a>(problem: &'a Problem<'_>, plan: &Plan, simulation: &Simulation) -> Head<'a> {
+    let devices = problem.devices().devices().iter().zip(&simulation.peaks);
+    let device = |(device, &peak_bytes): (&'a shardgraph_costgraph::Device, &u64)| DeviceHead {
+        name: &device.name,
+        memory_bytes: device.memory_bytes,
+        peak_bytes,
+    };
+    Head {
+        schema_version: 1,
+        graph: problem.graph().name(),
+        objective: plan.objective,
+        runtime: plan.outcome.runtime_ns,
+        peak_bytes: plan.outcome.peak_bytes,
+        devices: devices.map(device).collect(),
+    }
+}
+
+fn row<'a>(problem: &Problem<'a>, plan: &Plan, step: Step, span: Span) -> Row<'a> {
+    let graph = problem.graph();
+    let placement = &plan.schedule.placement;
+    let Span { start_ns, end_ns } = span;
+    match step {
+        Step::Op(op) => Row::Op {
+            op,
+            name: graph.op_name(op),
+            device: placement[op as usize],
+            start_ns,
+            end_ns,
+        },
+        Step::Transfer { tensor, to } => Row::Transfer {
+            tensor,
+            of: graph.op_name(graph.producer(tensor)),
+            bytes: graph.tensor_bytes(tensor),
+            from: placement[graph.producer(tensor) as usize],
+            to,
+            start_ns,
+            end_ns,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_file_that_fails_takes_the_others_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let (first, second, third) = (path("a"), path("missing/b"), path("c"));
+        std::fs::write(&first, "old").unwrap();
+        let content = || "new".to_owned();
+        let files = [
+            (&*first, content()),
+            (&*second, content()),
+            (&*third, content()),
+        ];
+        let mut culprit = None;
+        assert!(write_all(&files, &mut culprit).is_err());
+        assert_eq!(culprit, Some(second.clone()));
+        assert_eq!(std::fs::read_to_string(&first).unwrap(), "old");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        let files = [(&*first, content()), (&*third, content())];
+        write_all(&files, &mut culprit).unwrap();
+        assert_eq!(std::fs::read_to_string(&first).unwrap(), "new");
+        assert_eq!(std::fs::read_to_string(&third).unwrap(), "new");
+    }
+}

@@ -1,0 +1,200 @@
+//! The GRAPH argument of `shardgraph place`: a file of computation graphs, or the name of synthetic ones.
+
+use std::path::Path;
+
+use clap::{Args, ValueEnum};
+use shardgraph_costgraph::Graph;
+use shardgraph_costgraph::import::{
+    Format, Graphs, Imported, ReadOptions, Report, Weights, read_graphs,
+};
+use shardgraph_device::{Device, Timer};
+
+use crate::costgraph_spec::{self, CostGraphSpec};
+use crate::exit::BadInput;
+use crate::report::ReportArgs;
+
+/// Computation graphs and how to read them.
+#[derive(Debug, Args)]
+pub(crate) struct CostGraphArgs {
+    /// A file of computation graphs (.pb, .pbtxt, .onnx, .jsonl, ..., also .gz and .zst), or costgraph:N for N synthetic ones
+    graph: String,
+    /// Read the file as cost-graph, cost-graph-text, onnx, jsonl, pipedream or msr [default: by extension, then content]
+    #[arg(long, value_name = "FORMAT")]
+    input_format: Option<Format>,
+    /// Which graph, where there are several, counted from 0
+    #[arg(long, value_name = "N", conflicts_with = "all")]
+    index: Option<usize>,
+    /// Every graph, one after the other; with --format json a line each
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Size of a named dimension that an ONNX model leaves open; may be given several times [default: 1]
+    #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = dimension)]
+    dims: Vec<(String, u64)>,
+    /// Where the weights of an ONNX model go: ops of no cost, or persistent memory of the op that uses them [default: ops]
+    #[arg(long, value_enum, value_name = "WHERE")]
+    weights: Option<WeightsChoice>,
+}
+
+/// Where weights go, as a flag.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum WeightsChoice {
+    Ops,
+    Persistent,
+}
+
+/// What was loaded.
+pub(crate) struct Loaded {
+    /// The GRAPH argument and what it turned out to be.
+    pub(crate) origin: String,
+    /// At least one graph, with its number in GRAPH.
+    pub(crate) graphs: Vec<(usize, Graph)>,
+    /// Seconds for reading or making them.
+    pub(crate) load_seconds: f64,
+}
+
+impl CostGraphArgs {
+    /// The file that will be read, if GRAPH is one.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        let path = Path::new(&self.graph);
+        path.is_file().then_some(path)
+    }
+
+    /// Reads or makes the graphs; `seed` is that of synthetic ones. All are checked before the first one is placed.
+    pub(crate) fn load(&self, seed: u64, report: &ReportArgs) -> anyhow::Result<Loaded> {
+        let timer = Timer::start(&Device::host());
+        let path = Path::new(&self.graph);
+        let (origin, graphs) = if path.exists() {
+            self.read(path, report)?
+        } else if self.graph.starts_with(costgraph_spec::PREFIX) {
+            self.make(&self.graph.parse()?, seed)?
+        } else {
+            return Err(BadInput(format!(
+                "`{}` is no computation graph: there is no such file; costgraph:1 makes one",
+                self.graph
+            ))
+            .into());
+        };
+        Ok(Loaded {
+            origin,
+            graphs,
+            load_seconds: timer.elapsed_s(),
+        })
+    }
+
+    fn read(
+        &self,
+        path: &Path,
+        report: &ReportArgs,
+    ) -> anyhow::Result<(String, Vec<(usize, Graph)>)> {
+        let file = read_graphs(path, &self.read_options())?;
+        let format = file.format();
+        self.check_flags(format)?;
+        let origin = format!("{}, {format}", path.display());
+        let imported = self.chosen(file)?;
+        let tell = |(index, imported): (usize, Imported)| {
+            tell(&imported.report, imported.graph.name(), report);
+            (index, imported.graph)
+        };
+        Ok((origin, imported.into_iter().map(tell).collect()))
+    }
+
+    fn read_options(&self) -> ReadOptions {
+        ReadOptions {
+            format: self.input_format,
+            dims: self.dims.iter().cloned().collect(),
+            weights: match self.weights {
+                None | Some(WeightsChoice::Ops) => Weights::Ops,
+                Some(WeightsChoice::Persistent) => Weights::Persistent,
+            },
+            ..ReadOptions::default()
+        }
+    }
+
+    /// Flags about models say nothing about other files.
+    fn check_flags(&self, format: Format) -> Result<(), BadInput> {
+        let flag = match (self.dims.is_empty(), self.weights) {
+            _ if format == Format::Onnx => return Ok(()),
+            (false, _) => "--dim",
+            (true, Some(_)) => "--weights",
+            (true, None) => return Ok(()),
+        };
+        let file = &self.graph;
+        Err(BadInput(format!(
+            "{file}: {flag} is about ONNX models, this is read as {format}: leave it out, or name another --input-format"
+        )))
+    }
+
+    fn chosen(&self, file: Graphs) -> anyhow::Result<Vec<(usize, Imported)>> {
+        let n_graphs = file.remaining();
+        if let Some(index) = self.index {
+            return Ok(vec![(index, file.nth_graph(index)?)]);
+        }
+        if n_graphs > 1 && !self.all {
+            return Err(self.several(n_graphs).into());
+        }
+        if n_graphs == 0 {
+            return Err(BadInput(format!("{}: the file holds no graph", self.graph)).into());
+        }
+        let numbered = file.enumerate();
+        numbered.map(|(i, graph)| Ok((i, graph?))).collect()
+    }
+
+    fn make(
+        &self,
+        spec: &CostGraphSpec,
+        seed: u64,
+    ) -> anyhow::Result<(String, Vec<(usize, Graph)>)> {
+        if self.input_format.is_some() {
+            let message = "--input-format is about files: leave it out for synthetic graphs";
+            return Err(BadInput(message.into()).into());
+        }
+        self.check_flags(Format::Jsonl)?;
+        let n_graphs = spec.n_graphs();
+        let origin = format!("{spec}, generated, seed {seed}");
+        if let Some(index) = self.index.filter(|&index| index >= n_graphs) {
+            let message = format!("{spec}: there is no graph {index}; there are {n_graphs}");
+            return Err(BadInput(message).into());
+        }
+        if n_graphs > 1 && !self.all && self.index.is_none() {
+            return Err(self.several(n_graphs).into());
+        }
+        let numbered = spec.graphs(seed)?.into_iter().enumerate();
+        let is_wanted = |i: usize| self.index.is_none_or(|index| index == i);
+        Ok((origin, numbered.filter(|&(i, _)| is_wanted(i)).collect()))
+    }
+
+    fn several(&self, n_graphs: usize) -> BadInput {
+        BadInput(format!(
+            "{}: {n_graphs} graphs: say which with --index, from 0 to {}, or place them with --all",
+            self.graph,
+            n_graphs - 1
+        ))
+    }
+}
+
+/// What reading one graph assumed and left out.
+fn tell(found: &Report, graph: &str, report: &ReportArgs) {
+    for warning in found.warnings() {
+        report.warning(&format!("{graph}: {warning}"));
+    }
+    let said = [
+        ("accelerators", found.devices.map(u64::from)),
+        ("processors", found.cpus.map(u64::from)),
+        ("bytes of memory each", found.memory_bytes),
+    ];
+    for (what, number) in said {
+        if let Some(number) = number {
+            report.note(&format!("{graph}: the file speaks of {number} {what}"));
+        }
+    }
+}
+
+fn dimension(text: &str) -> Result<(String, u64), String> {
+    let (name, size) = text.split_once('=').unwrap_or_default();
+    match size.parse() {
+        Ok(size) if size > 0 && !name.is_empty() => Ok((name.to_owned(), size)),
+        _ => Err(format!(
+            "expected NAME=SIZE with a size above 0, such as batch=8, found `{text}`"
+        )),
+    }
+}

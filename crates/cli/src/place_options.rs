@@ -1,0 +1,260 @@
+//! The flags of `shardgraph place` that say on what machine and how a plan is made.
+
+use clap::{Args, ValueEnum};
+use shardgraph_costgraph::{DecoderKind, DeviceSet, Link, ModelOptions, Objective};
+use shardgraph_regal::{GeneticOptions, Method, PlaceOptions};
+
+use crate::exit::BadInput;
+use crate::quantity;
+
+/// Devices and links, and what the performance model makes of them.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Machine and model")]
+pub(crate) struct MachineArgs {
+    /// Devices, all alike, from 1 to 64
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    devices: usize,
+    /// Memory of each device, such as 16GiB [default: no limit]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
+    pub(crate) memory: Option<u64>,
+    /// Bandwidth between any two devices in GB/s [default: inf, transfers take no time]
+    #[arg(long, value_name = "GBPS", value_parser = quantity::gigabytes_per_s)]
+    bandwidth: Option<f64>,
+    /// What every transfer takes besides, such as 5us [default: 0ns]
+    #[arg(long, value_name = "TIME", value_parser = quantity::nanoseconds)]
+    latency: Option<u64>,
+    /// Transfers occupy the link alone; else they wait for both devices and occupy both
+    #[arg(long)]
+    async_transfers: bool,
+    /// What a control dependency between devices does: delay the later op, or make both devices wait for each other
+    #[arg(long, value_enum, value_name = "HOW", default_value = "precedence")]
+    control_edges: ControlEdges,
+    /// Which op runs on device 0, which loses nothing where devices are alike
+    #[arg(long, value_enum, value_name = "OP", default_value = "largest")]
+    pin: Pin,
+    /// Tensors that nobody consumes stay until the end
+    #[arg(long)]
+    keep_outputs: bool,
+    /// Leave persistent memory (weights) out of account
+    #[arg(long)]
+    ignore_persistent: bool,
+}
+
+/// What control dependencies do, as a flag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ControlEdges {
+    Precedence,
+    Block,
+}
+
+/// Which op is pinned, as a flag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Pin {
+    Largest,
+    None,
+}
+
+/// What to minimise, as a flag.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ObjectiveChoice {
+    Runtime,
+    Memory,
+}
+
+impl MachineArgs {
+    /// The devices and the links between them.
+    pub(crate) fn devices(&self) -> Result<DeviceSet, BadInput> {
+        let link = Link {
+            bandwidth_gbs: self.bandwidth.unwrap_or(f64::INFINITY),
+            latency_ns: self.latency.unwrap_or(0),
+        };
+        let devices = DeviceSet::uniform(self.devices, self.memory);
+        let devices = devices.and_then(|devices| devices.with_link(link));
+        devices.map_err(|error| BadInput(format!("--devices {}: {error}", self.devices)))
+    }
+
+    fn model(&self) -> ModelOptions {
+        ModelOptions {
+            control_blocks: self.control_edges == ControlEdges::Block,
+            asynchronous: self.async_transfers,
+            keep_outputs: self.keep_outputs,
+            count_persistent: !self.ignore_persistent,
+            fix_largest: self.pin == Pin::Largest,
+        }
+    }
+}
+
+/// How a plan is made.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Search")]
+pub(crate) struct SearchArgs {
+    /// What to minimise: the time from start to end, or the largest memory in use on any device
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "runtime")]
+    objective: ObjectiveChoice,
+    /// brkga, tuned-brkga, seeded-brkga, random, local-search, heft, partition-dfs, xla-list, xla-post-order, greedy-memory or
+    /// noisy-greedy-memory [default: seeded-brkga]
+    #[arg(long, value_name = "METHOD")]
+    method: Option<Method>,
+    /// How chromosomes become schedules: paper, flush, time-aware, time-aware-flush or list [default: list for the runtime, paper
+    /// for memory]
+    #[arg(long, value_name = "DECODER", value_parser = decoder)]
+    decoder: Option<DecoderKind>,
+    /// Schedules that a search evaluates [default: 5000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    evaluations: Option<u64>,
+    /// The same seed gives the same plan, and the same synthetic graph
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Threads that evaluate; the plan does not depend on them
+    #[arg(long, value_name = "T", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: u16,
+    /// Longest time of a search; the plan is then the best so far, and no longer the same on every machine
+    #[arg(long, value_name = "SECONDS", value_parser = crate::deadline::seconds)]
+    pub(crate) deadline: Option<f64>,
+    /// Join ops that lose nothing by running right after another before the search, and part them again afterwards
+    #[arg(long)]
+    contract: bool,
+    /// Runs of noisy-greedy-memory [default: 20]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    greedy_runs: Option<u64>,
+    #[command(flatten)]
+    genetic: GeneticArgs,
+}
+
+/// The genetic algorithm's numbers.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Genetic algorithm (brkga, seeded-brkga)")]
+struct GeneticArgs {
+    /// Chromosomes in a population [default: 100]
+    #[arg(long, value_name = "N")]
+    population: Option<u32>,
+    /// The best of them, which live on [default: 20]
+    #[arg(long, value_name = "N")]
+    elites: Option<u32>,
+    /// New random ones in each generation [default: 20]
+    #[arg(long, value_name = "N")]
+    mutants: Option<u32>,
+    /// The probability that a child takes a key from its elite parent [default: 0.7]
+    #[arg(long, value_name = "P")]
+    rho: Option<f64>,
+    /// Populations side by side [default: 1]
+    #[arg(long, value_name = "N")]
+    populations: Option<u32>,
+}
+
+impl SearchArgs {
+    /// Refuses flags that say nothing about the method that they stand beside.
+    pub(crate) fn check(&self, is_comparison: bool) -> Result<(), BadInput> {
+        if is_comparison {
+            return self.check_comparison();
+        }
+        let method = self.method.unwrap_or_default();
+        let searches = method.decodes() || method == Method::LocalSearch;
+        let is_noisy = method == Method::NoisyGreedyMemory;
+        let is_genetic = matches!(method, Method::Brkga | Method::SeededBrkga);
+        let given = [
+            ("--decoder", self.decoder.is_some(), method.decodes()),
+            ("--evaluations", self.evaluations.is_some(), searches),
+            ("--deadline", self.deadline.is_some(), searches),
+            ("--greedy-runs", self.greedy_runs.is_some(), is_noisy),
+        ];
+        let genetic = self.genetic.given();
+        let genetic = genetic.map(|(flag, is_given)| (flag, is_given, is_genetic));
+        let mut flags = given.into_iter().chain(genetic);
+        match flags.find(|(_, is_given, applies)| *is_given && !applies) {
+            None => Ok(()),
+            Some((flag, ..)) => Err(BadInput(format!(
+                "{flag} says nothing about --method {method}: leave it out, or choose another method"
+            ))),
+        }
+    }
+
+    fn check_comparison(&self) -> Result<(), BadInput> {
+        let flag = match (self.method, self.decoder) {
+            (Some(_), _) => "--method",
+            (None, Some(_)) => "--decoder",
+            (None, None) => return Ok(()),
+        };
+        Err(BadInput(format!(
+            "--compare goes through all methods and decoders: leave out {flag}"
+        )))
+    }
+
+    /// The options of the library.
+    pub(crate) fn options(&self, machine: &MachineArgs) -> PlaceOptions {
+        let usual = PlaceOptions::default();
+        PlaceOptions {
+            objective: match self.objective {
+                ObjectiveChoice::Runtime => Objective::Runtime,
+                ObjectiveChoice::Memory => Objective::Memory,
+            },
+            method: self.method.unwrap_or_default(),
+            decoder: self.decoder,
+            evaluations: self.evaluations.unwrap_or(usual.evaluations),
+            seed: self.seed,
+            threads: usize::from(self.threads),
+            contract: self.contract,
+            greedy_runs: self.greedy_runs.unwrap_or(usual.greedy_runs),
+            genetic: self.genetic.over(usual.genetic),
+            model: machine.model(),
+            ..usual
+        }
+    }
+}
+
+impl GeneticArgs {
+    fn given(&self) -> [(&'static str, bool); 5] {
+        [
+            ("--population", self.population.is_some()),
+            ("--elites", self.elites.is_some()),
+            ("--mutants", self.mutants.is_some()),
+            ("--rho", self.rho.is_some()),
+            ("--populations", self.populations.is_some()),
+        ]
+    }
+
+    fn over(&self, usual: GeneticOptions) -> GeneticOptions {
+        GeneticOptions {
+            population: self.population.unwrap_or(usual.population),
+            elites: self.elites.unwrap_or(usual.elites),
+            mutants: self.mutants.unwrap_or(usual.mutants),
+            rho: self.rho.unwrap_or(usual.rho),
+            populations: self.populations.unwrap_or(usual.populations),
+            ..usual
+        }
+    }
+}
+
+fn decoder(text: &str) -> Result<DecoderKind, String> {
+    let found = DecoderKind::ALL
+        .into_iter()
+        .find(|kind| kind.name() == text);
+    found.ok_or_else(|| {
+        let names = DecoderKind::ALL.map(DecoderKind::name).join(", ");
+        format!("expected one of {names}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_in_the_help_are_the_librarys() {
+        let usual = PlaceOptions::default();
+        assert_eq!((usual.evaluations, usual.greedy_runs), (5000, 20));
+        assert_eq!(usual.method.name(), "seeded-brkga");
+        let genetic = GeneticOptions::default();
+        let numbers = (genetic.population, genetic.elites, genetic.mutants);
+        assert_eq!((numbers, genetic.populations), ((100, 20, 20), 1));
+        assert_eq!(genetic.rho.to_bits(), 0.7f64.to_bits());
+    }
+
+    #[test]
+    fn every_decoder_has_its_name() {
+        for kind in DecoderKind::ALL {
+            assert_eq!(decoder(kind.name()), Ok(kind));
+        }
+        assert!(decoder("greedy").unwrap_err().contains("paper, flush"));
+    }
+}

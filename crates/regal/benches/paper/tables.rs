@@ -1,0 +1,93 @@
+//! Several methods on every graph of a set: a line for each graph, and one that says what was left out.
+
+use serde::Deserialize;
+use serde_json::json;
+use shardgraph_costgraph::{DecoderKind, DeviceSet, Objective};
+use shardgraph_regal::{Comparison, Method, PlaceOptions, Row, compare, summary};
+
+use crate::sets::Source;
+use crate::{Failure, clock};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Request {
+    source: Source,
+    objective: Objective,
+    /// Of each of the two devices; absent: no limit.
+    #[serde(default)]
+    memory_bytes: Option<u64>,
+    options: PlaceOptions,
+    /// `method/decoder`, or a method that has none.
+    candidates: Vec<String>,
+    /// The best of these candidates counts as one more method.
+    #[serde(default)]
+    best_of: Vec<String>,
+    /// No graph is begun after this time.
+    seconds: f64,
+}
+
+pub(crate) fn run(request: &Request) -> Result<(), Failure> {
+    let (candidates, best_of) = (parsed(&request.candidates)?, parsed(&request.best_of)?);
+    let mut clock = clock();
+    let Some(set) = request.source.load()? else {
+        return Ok(());
+    };
+    let loaded = clock();
+    let devices = DeviceSet::uniform(2, request.memory_bytes)?;
+    let options = PlaceOptions {
+        objective: request.objective,
+        ..request.options.clone()
+    };
+    let mut comparisons = Vec::new();
+    for graph in &set.graphs {
+        if clock() - loaded > request.seconds {
+            break;
+        }
+        let comparison = compare(graph, &devices, &options, &candidates, &mut clock)?;
+        println!(
+            "{}",
+            json!({
+                "n_ops": graph.n_ops(), "n_tensors": graph.n_tensors(), "n_edges": graph.n_uses(),
+                "comparison": comparison, "elapsed": clock() - loaded,
+            })
+        );
+        comparisons.push(comparison);
+    }
+    let summary = json!({
+        "done": comparisons.len(), "chosen": set.graphs.len(), "available": set.n_available,
+        "n_candidates": set.candidates.len(), "load_seconds": loaded, "seconds": clock() - loaded,
+        "methods": summary(&comparisons), "best_of_improvement": improvement_of(&comparisons, &best_of),
+    });
+    println!("{}", json!({ "summary": summary }));
+    Ok(())
+}
+
+/// The mean of what the best of some candidates improves on the genetic algorithm with the paper's decoder.
+fn improvement_of(comparisons: &[Comparison], of: &[(Method, DecoderKind)]) -> Option<f64> {
+    let is_member = |row: &&Row| {
+        let mut of = of.iter();
+        of.any(|&(method, kind)| {
+            row.method == method && row.decoder.is_none_or(|decoder| decoder == kind)
+        })
+    };
+    let best = |comparison: &Comparison| {
+        let members = comparison.rows.iter().filter(is_member);
+        members.filter_map(|row| row.improvement).reduce(f64::max)
+    };
+    let improvements: Option<Vec<f64>> = comparisons.iter().map(best).collect();
+    let improvements = improvements.filter(|values| !values.is_empty())?;
+    Some(improvements.iter().sum::<f64>() / improvements.len() as f64)
+}
+
+fn parsed(candidates: &[String]) -> Result<Vec<(Method, DecoderKind)>, Failure> {
+    candidates.iter().map(|text| candidate(text)).collect()
+}
+
+fn candidate(text: &str) -> Result<(Method, DecoderKind), Failure> {
+    let (method, decoder) = text.split_once('/').unwrap_or((text, "paper"));
+    let found = DecoderKind::ALL
+        .into_iter()
+        .find(|kind| kind.name() == decoder);
+    let decoder = found.ok_or_else(|| format!("`{decoder}` is no decoder"))?;
+    Ok((method.parse()?, decoder))
+}

@@ -1,0 +1,222 @@
+//! Uniform and prioritised memories as bytes, for checkpoints: a versioned header, the layout, the columns in the order of the
+//! slots, and the priorities; little-endian. Bytes are read into a memory that was made like the one that wrote them, so a
+//! checkpoint of another configuration is found, and no length out of a file decides how much memory is taken.
+
+use crate::bytes::Reader;
+use crate::error::{Error, ErrorKind};
+use crate::layout::{ColumnLayout, ElementKind};
+use crate::prioritized_memory::PrioritizedMemory;
+use crate::ring::Ring;
+use crate::rows::{Elements, Rows};
+use crate::sum_tree::SumTree;
+use crate::uniform_memory::UniformMemory;
+
+const UNIFORM: [u8; 8] = *b"SGUNM\0\0\x01";
+const PRIORITIZED: [u8; 8] = *b"SGPRM\0\0\x01";
+
+impl UniformMemory {
+    /// The memory as bytes; [`UniformMemory::restore`] makes an equal one, which samples alike.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = UNIFORM.to_vec();
+        put_ring(&mut out, &self.ring);
+        out
+    }
+
+    /// Takes the state that [`UniformMemory::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// When the bytes are damaged, or of a memory of another layout or capacity; the memory stays as it was.
+    pub fn restore(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let mut reader = Reader { rest: bytes };
+        check_magic(&mut reader, UNIFORM)?;
+        let ring = read_ring("UniformMemory::restore", &mut reader, &self.ring)?;
+        check_end(&reader)?;
+        self.ring = ring;
+        Ok(())
+    }
+}
+
+impl PrioritizedMemory {
+    /// The memory as bytes; [`PrioritizedMemory::restore`] makes an equal one, which samples alike, bit for bit.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = PRIORITIZED.to_vec();
+        out.extend(self.prioritization.alpha.to_le_bytes());
+        out.extend(self.prioritization.epsilon.to_le_bytes());
+        put_ring(&mut out, &self.ring);
+        out.extend(self.n_stale_updates.to_le_bytes());
+        out.extend(self.largest.to_le_bytes());
+        let leaves = (0..self.len() as u32).map(|slot| self.tree.leaf(slot));
+        out.extend(leaves.flat_map(f32::to_le_bytes));
+        out
+    }
+
+    /// Takes the state that [`PrioritizedMemory::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// When the bytes are damaged, or of a memory of another layout, capacity or prioritization; the memory stays as it was.
+    pub fn restore(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let method = "PrioritizedMemory::restore";
+        let mut reader = Reader { rest: bytes };
+        check_magic(&mut reader, PRIORITIZED)?;
+        let (alpha, epsilon) = (reader.f32()?, reader.f32()?);
+        let own = self.prioritization;
+        if (alpha.to_bits(), epsilon.to_bits()) != (own.alpha.to_bits(), own.epsilon.to_bits()) {
+            let expected = format!("alpha {} and epsilon {}", own.alpha, own.epsilon);
+            let given = format!("alpha {alpha} and epsilon {epsilon}");
+            return Err(other(method, "the prioritization", expected, given));
+        }
+        let ring = read_ring(method, &mut reader, &self.ring)?;
+        let n_stale_updates = reader.u64()?;
+        let largest = reader.f32()?;
+        let mut tree = SumTree::new(ring.capacity);
+        for slot in 0..ring.len() as u32 {
+            let leaf = reader.f32()?;
+            if !(leaf > 0.0 && leaf <= largest) {
+                return Err(Error::malformed(
+                    "a priority is not between 0 and the largest",
+                ));
+            }
+            tree.set_leaf(slot, leaf);
+        }
+        if !largest.is_finite() || largest < 1.0 {
+            return Err(Error::malformed(
+                "the largest priority is below 1 or not finite",
+            ));
+        }
+        check_end(&reader)?;
+        tree.refresh_range(0, ring.len());
+        self.replace(ring, tree, largest, n_stale_updates);
+        Ok(())
+    }
+}
+
+/// What a checkpoint is of, and what the memory is.
+fn other(method: &'static str, what: &str, expected: String, given: String) -> Error {
+    ErrorKind::Mismatch {
+        method,
+        what: format!("{what} of the checkpoint"),
+        expected,
+        given,
+    }
+    .into()
+}
+
+fn check_magic(reader: &mut Reader<'_>, magic: [u8; 8]) -> Result<(), Error> {
+    if reader.array()? == magic {
+        return Ok(());
+    }
+    Err(Error::malformed(
+        "the first 8 bytes are not this form and version",
+    ))
+}
+
+fn check_end(reader: &Reader<'_>) -> Result<(), Error> {
+    if reader.rest.is_empty() {
+        return Ok(());
+    }
+    Err(Error::malformed("the bytes do not end with the last row"))
+}
+
+fn put_ring(out: &mut Vec<u8>, ring: &Ring) {
+    let columns = ring.rows.layout().columns();
+    out.extend((columns.len() as u32).to_le_bytes());
+    for column in columns {
+        out.extend((column.name.len() as u32).to_le_bytes());
+        out.extend(column.name.as_bytes());
+        let kind: u32 = match column.kind {
+            ElementKind::F32 => 0,
+            ElementKind::U32 => 1,
+            ElementKind::U8 => 2,
+        };
+        out.extend(kind.to_le_bytes());
+        out.extend((column.width as u32).to_le_bytes());
+    }
+    out.extend((ring.capacity as u64).to_le_bytes());
+    out.extend(ring.n_inserted.to_le_bytes());
+    for elements in ring.rows.columns() {
+        match elements {
+            Elements::F32(list) => out.extend(list.iter().flat_map(|x| x.to_le_bytes())),
+            Elements::U32(list) => out.extend(list.iter().flat_map(|x| x.to_le_bytes())),
+            Elements::U8(list) => out.extend(list),
+        }
+    }
+}
+
+fn read_ring(method: &'static str, reader: &mut Reader<'_>, own: &Ring) -> Result<Ring, Error> {
+    let layout = read_layout(reader)?;
+    if layout != *own.rows.layout() {
+        let (expected, given) = (own.rows.layout().to_string(), layout.to_string());
+        return Err(other(method, "the layout", expected, given));
+    }
+    let (capacity, n_inserted) = (reader.u64()?, reader.u64()?);
+    if capacity != own.capacity as u64 {
+        let (expected, given) = (own.capacity.to_string(), capacity.to_string());
+        return Err(other(method, "the capacity", expected, given));
+    }
+    if n_inserted > u64::MAX / 2 {
+        return Err(Error::malformed("the number of insertions is without end"));
+    }
+    let mut rows = Rows::new(layout);
+    let n_rows = n_inserted.min(capacity) as usize;
+    let widths: Vec<_> = own
+        .rows
+        .layout()
+        .columns()
+        .iter()
+        .map(|c| c.width)
+        .collect();
+    for (elements, width) in rows.columns_mut().iter_mut().zip(widths) {
+        read_column(reader, elements, width, n_rows)?;
+    }
+    rows.set_len(n_rows);
+    Ok(Ring {
+        rows,
+        capacity: own.capacity,
+        n_inserted,
+        head: (n_inserted % capacity) as usize,
+    })
+}
+
+fn read_layout(reader: &mut Reader<'_>) -> Result<ColumnLayout, Error> {
+    let mut columns = Vec::new();
+    for _ in 0..reader.u32()? {
+        let n_bytes = reader.u32()?;
+        let name = reader.bytes(n_bytes as usize)?;
+        let name = std::str::from_utf8(name)
+            .map_err(|_| Error::malformed("a column's name is not UTF-8"))?;
+        let kind = match reader.u32()? {
+            0 => ElementKind::F32,
+            1 => ElementKind::U32,
+            2 => ElementKind::U8,
+            _ => return Err(Error::malformed("a column's kind is none of 0, 1 and 2")),
+        };
+        columns.push((name, kind, reader.u32()? as usize));
+    }
+    ColumnLayout::new(&columns).map_err(|_| Error::malformed("the columns make no layout"))
+}
+
+fn read_column(
+    reader: &mut Reader<'_>,
+    elements: &mut Elements,
+    width: usize,
+    n_rows: usize,
+) -> Result<(), Error> {
+    let too_short = || Error::malformed("the bytes end early");
+    let n = width.checked_mul(n_rows).ok_or_else(too_short)?;
+    let n_bytes = |size: usize| n.checked_mul(size).ok_or_else(too_short);
+    match elements {
+        Elements::F32(list) => {
+            let (words, _) = reader.bytes(n_bytes(4)?)?.as_chunks();
+            list.extend(words.iter().map(|&word| f32::from_le_bytes(word)));
+            if !list.iter().all(|x| x.is_finite()) {
+                return Err(Error::malformed("a number is not finite"));
+            }
+        }
+        Elements::U32(list) => {
+            let (words, _) = reader.bytes(n_bytes(4)?)?.as_chunks();
+            list.extend(words.iter().map(|&word| u32::from_le_bytes(word)));
+        }
+        Elements::U8(list) => list.extend(reader.bytes(n)?),
+    }
+    Ok(())
+}

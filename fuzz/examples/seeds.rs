@@ -1,0 +1,85 @@
+//! Writes seeds for every target into `corpus/`: the test files of costgraph, and what this project writes.
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+
+use shardgraph_graph::{Format, WriteOptions, builtin, write_graph};
+use shardgraph_replay::{Ending, EpisodeMemory};
+use shardgraph_shard::{BitShard, CsrShard};
+use shardgraph_solver::TrainedPolicy;
+
+/// Test files by target.
+const FILES: [(&str, &[&str]); 6] = [
+    ("cost_graph_binary", &["VGG16_fwd.pb.gz"]),
+    ("cost_graph_text", &["tiny.pbtxt", "g0018.pbtxt"]),
+    (
+        "onnx",
+        &[
+            "light_zfnet512.onnx",
+            "light_bvlc_alexnet.onnx",
+            "light_squeezenet.onnx",
+        ],
+    ),
+    ("jsonl", &["tiny.jsonl"]),
+    ("pipedream", &["tiny.pipedream.txt"]),
+    ("msr", &["tiny.msr.json"]),
+];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let corpus = here.join("corpus");
+    let folder = |target: &str| {
+        let folder = corpus.join(target);
+        fs::create_dir_all(&folder).map(|()| folder)
+    };
+    for (target, names) in FILES {
+        for name in names {
+            let from = here.join("../crates/costgraph/tests/corpus").join(name);
+            fs::copy(from, folder(target)?.join(name))?;
+        }
+    }
+    for format in Format::ALL {
+        let folder = folder(&format.name().replace('-', "_"))?;
+        for name in builtin::names() {
+            let graph = builtin::by_name(name).ok_or("a name of the list")?;
+            let options = WriteOptions {
+                format: Some(format),
+                ..WriteOptions::default()
+            };
+            if graph.n_nodes() < 200 {
+                write_graph(&folder.join(name), &graph, None, options)?;
+            }
+        }
+    }
+    let karate = builtin::by_name("karate").ok_or("karate")?;
+    let (half, all) = (karate.n_nodes() / 2, karate.n_nodes());
+    for (name, rows) in [("all", 0..all), ("low", 0..half), ("high", half..all)] {
+        let sparse = CsrShard::by_rows(&karate, rows.clone()).to_bytes();
+        fs::write(folder("csr_shard")?.join(name), sparse)?;
+        let dense = BitShard::from_graph(&karate, rows).to_bytes();
+        fs::write(folder("bit_shard")?.join(name), dense)?;
+    }
+    fs::write(
+        folder("episode_memory")?.join("memory"),
+        memory()?.to_bytes(),
+    )?;
+    TrainedPolicy::shipped()?.write(&folder("policy")?.join("shipped"))?;
+    Ok(())
+}
+
+/// A memory with an episode that ended, one that lost its first steps, and one that is open.
+fn memory() -> Result<EpisodeMemory, Box<dyn Error>> {
+    let mut memory = EpisodeMemory::new(7);
+    for graph_id in 0..3 {
+        memory.begin_episode(graph_id);
+        for step in 0..4 {
+            let target = (step % 2 == 0).then_some(0.5);
+            memory.record(step, -1.0, target)?;
+        }
+        if graph_id == 1 {
+            memory.end_episode(Ending::Terminated)?;
+        }
+    }
+    Ok(memory)
+}

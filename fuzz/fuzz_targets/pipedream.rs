@@ -1,0 +1,9 @@
+//! Fuzzes the reader of PipeDream profiles.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use shardgraph_costgraph::import::Format;
+use shardgraph_fuzz::costs;
+
+fuzz_target!(|data: &[u8]| costs::check(data, Format::PipeDream));

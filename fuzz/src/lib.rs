@@ -1,0 +1,7 @@
+//! What the fuzz targets check beside the absence of panics: see the README.
+
+#![forbid(unsafe_code)]
+
+pub mod bytes;
+pub mod costs;
+pub mod graphs;
