@@ -241,6 +241,7 @@ mod tests {
                     device: &device,
                     comm: &mut comm,
                     deadline,
+                    is_lent: false,
                 };
                 let summed = ranks.exact_sum(own, 4);
                 let error = summed
