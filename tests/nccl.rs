@@ -165,7 +165,7 @@ impl Apart {
 
     /// One rank, whose deadline is longer than the test waits for it.
     fn rank(&self, world: &World, rank: u32, library: &Path) -> Command {
-        let words = "solve karate --policy mvc-three-layers --device emulated --comm nccl --deadline 3000 --nccl-library {}";
+        let words = "solve karate --policy mvc-three-layers --device emulated --comm nccl --deadline 120 --nccl-library {}";
         self.installed.command(&world.rank(rank, words, &[library]))
     }
 
