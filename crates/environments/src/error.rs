@@ -1,5 +1,5 @@
 //! What can go wrong in this crate: a step that the episode does not allow, alone or in a vector, bytes that
-//! are no checkpoint, and picks that no episode has.
+//! are no checkpoint, picks that no episode has, and spaces and values that do not fit.
 
 use std::fmt;
 
@@ -52,6 +52,17 @@ pub enum ErrorKind {
     Malformed {
         /// The first broken rule, as a clause about the bytes.
         reason: &'static str,
+    },
+    /// A space that cannot be, or a value or a shape that is not as its space says.
+    Mismatch {
+        /// Type and method, as `Space::contains`.
+        method: &'static str,
+        /// What does not fit.
+        what: String,
+        /// What would be right.
+        expected: String,
+        /// What there was.
+        given: String,
     },
     /// A list of picks names a node that the graph does not have.
     PickOutOfRange {
@@ -110,6 +121,12 @@ impl fmt::Display for Error {
                 "environment {index} of the vector is done before its first step; give it a problem with something to do"
             ),
             ErrorKind::WrongCount {
+                method,
+                what,
+                expected,
+                given,
+            } => write!(f, "{method}: {what}: expected {expected}, given {given}"),
+            ErrorKind::Mismatch {
                 method,
                 what,
                 expected,
