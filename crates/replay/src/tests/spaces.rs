@@ -9,15 +9,15 @@ use crate::{Cell, ColumnLayout, ErrorKind, Rows, UniformMemory};
 
 /// Random spaces of fixed width.
 fn spaces() -> impl Strategy<Value = Space> {
-    let sizes = [1usize, 2, 4, 31, 33, 64];
-    let leaf = (0..3, prop::sample::select(&sizes[..])).prop_map(|(kind, n)| {
-        match kind {
-            0 => Space::boxed(&[n], -1.0, f32::INFINITY),
-            1 => Space::discrete(n as u32),
-            _ => Space::multi_binary(n),
-        }
-        .unwrap()
-    });
+    let leaf =
+        (0..3, prop::sample::select(vec![1usize, 2, 4, 31, 33, 64])).prop_map(|(kind, n)| {
+            match kind {
+                0 => Space::boxed(&[n], -1.0, f32::INFINITY),
+                1 => Space::discrete(n as u32),
+                _ => Space::multi_binary(n),
+            }
+            .unwrap()
+        });
     leaf.prop_recursive(3, 12, 3, |member| {
         (prop::collection::vec(member, 1..=3), any::<bool>()).prop_map(|(members, is_dict)| {
             if is_dict {
