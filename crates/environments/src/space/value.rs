@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{Bounds, Form, Space, mismatch};
+use super::{Bounds, Form, Space};
 use crate::error::Error;
 
 /// A value of a [`Space`]; `Space::contains` says whether of a certain one.
@@ -71,7 +71,7 @@ impl Misfit {
             "" => "the value".into(),
             path => format!("member {path}"),
         };
-        mismatch(method, &what, self.expected, self.given)
+        Error::mismatch(method, &what, self.expected, self.given)
     }
 }
 
@@ -137,10 +137,7 @@ fn check_length(expected: usize, given: usize, what: &str) -> Result<(), Misfit>
     if expected == given {
         return Ok(());
     }
-    Err(Misfit::new(
-        format!("{expected} {what}"),
-        format!("{given} {what}"),
-    ))
+    Err(Misfit::new(format!("{expected} {what}"), given))
 }
 
 fn check_bounds(low: &Bounds, high: &Bounds, list: &[f32]) -> Result<(), Misfit> {

@@ -154,7 +154,7 @@ proptest! {
             if let Ok(width) = space.flat_width() {
                 let mut out = vec![7.0; width];
                 prop_assert!(space.flatten_into(&mutated, &mut out).is_err());
-                prop_assert!(out.iter().all(|x| *x == 7.0));
+                prop_assert_eq!(out, vec![7.0; width]);
             }
         }
     }

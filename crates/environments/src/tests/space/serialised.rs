@@ -83,65 +83,67 @@ fn the_written_form_is_the_documented_one() {
     assert_eq!(toml::from_str::<Config>(toml).unwrap().space, expected);
 }
 
+fn refused(json: &str) -> String {
+    serde_json::from_str::<Space>(json).unwrap_err().to_string()
+}
+
 #[test]
 fn damaged_spaces_are_refused_with_the_reason() {
     for (json, reason) in [
         (r#"{"type":"Sphere","n":1}"#, "unknown variant `Sphere`"),
         (r#"{"n":1}"#, "missing field `type`"),
         (r#"{"type":"Discrete"}"#, "missing field `n`"),
+        (r#"{"type":"Discrete","n":1,"a":0}"#, "unknown field `a`"),
+        (r#"{"type":"Discrete","n":-1}"#, "integer `-1`"),
+        (r#"{"type":"MultiBinary","n":0}"#, "n: expected a size of 1"),
+        (r#"{"type":"Tuple","spaces":[]}"#, "expected one or more"),
+    ] {
+        assert!(refused(json).contains(reason), "{}", refused(json));
+    }
+    let inner = r#"{"type":"Tuple","spaces":[{"type":"Discrete","n":0}]}"#;
+    assert!(refused(inner).starts_with("Space::discrete: n: expected a size of 1"));
+}
+
+#[test]
+fn damaged_bounds_are_refused_with_the_reason() {
+    for (low, reason) in [
         (
-            r#"{"type":"Discrete","n":1,"start":0}"#,
-            "unknown field `start`",
+            "\"low\"",
+            "a bound is a number, \"inf\", \"-inf\", or a list of these",
         ),
         (
-            r#"{"type":"Discrete","n":-1}"#,
-            "invalid value: integer `-1`",
+            "null",
+            "a bound is a number, \"inf\", \"-inf\", or a list of these",
         ),
+        ("2", "element 0: expected low <= high"),
+        ("[0, 2]", "element 1: expected low <= high"),
         (
-            r#"{"type":"MultiBinary","n":0}"#,
-            "Space::multi_binary: n: expected",
-        ),
-        (
-            r#"{"type":"Box","shape":[2],"low":"low","high":1}"#,
-            "a bound is a number, \"inf\", \"-inf\", or a list",
-        ),
-        (
-            r#"{"type":"Box","shape":[2],"low":null,"high":1}"#,
-            "a bound is a number, \"inf\", \"-inf\", or a list",
-        ),
-        (
-            r#"{"type":"Box","shape":[2],"low":2,"high":1}"#,
-            "the bounds of element 0: expected low <= high",
-        ),
-        (
-            r#"{"type":"Tuple","spaces":[{"type":"Discrete","n":0}]}"#,
-            "Space::discrete: n: expected",
+            "[0]",
+            "low: expected 2, one an element, or a single one, given 1",
         ),
     ] {
-        let error = serde_json::from_str::<Space>(json).unwrap_err().to_string();
-        assert!(error.contains(reason), "{error}");
+        let json = format!(r#"{{"type":"Box","shape":[2],"low":{low},"high":1}}"#);
+        assert!(refused(&json).contains(reason), "{}", refused(&json));
     }
-    let nested = format!(
-        "{}{}",
-        r#"{"type":"Tuple","spaces":["#.repeat(5000),
-        "]}".repeat(5000)
-    );
-    assert!(serde_json::from_str::<Space>(&nested).is_err());
-    let nested = format!(
-        "space = {}{}",
-        r#"{type = "Tuple", spaces = ["#.repeat(5000),
-        "]}".repeat(5000)
-    );
-    assert!(toml::from_str::<Config>(&nested).is_err());
-    assert!(
-        toml::from_str::<Config>("space = {type = \"Box\", shape = [1], low = nan, high = 1}")
-            .is_err()
-    );
+    let nan = "space = {type = \"Box\", shape = [1], low = nan, high = 1}";
+    assert!(toml::from_str::<Config>(nan).is_err());
     let ranked = r#"{"space":{"type":"Discrete","n":1},"ranks":{"bath":true}}"#;
+    let error = serde_json::from_str::<RankedSpace>(ranked).unwrap_err();
     assert!(
-        serde_json::from_str::<RankedSpace>(ranked)
-            .unwrap_err()
-            .to_string()
-            .contains("unknown field `bath`")
+        error.to_string().contains("unknown field `bath`"),
+        "{error}"
     );
+}
+
+/// Text that nests without end runs into the readers' own limits, not into the end of the stack.
+#[test]
+fn nesting_without_end_is_refused() {
+    let end = "]}".repeat(5000);
+    let json = r#"{"type":"Tuple","spaces":["#.repeat(5000) + &end;
+    assert!(refused(&json).contains("recursion limit"));
+    let toml = format!(
+        "space = {}{end}",
+        r#"{type = "Tuple", spaces = ["#.repeat(5000)
+    );
+    assert!(toml::from_str::<Config>(&toml).is_err());
 }
