@@ -26,6 +26,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
             "collectives",
             "environments",
             "replay",
+            "graph",
         ],
     ),
     (
