@@ -28,6 +28,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
             "environments",
             "replay",
             "runs",
+            "graph",
         ],
     ),
     (
