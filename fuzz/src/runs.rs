@@ -18,7 +18,10 @@ pub fn checkpoint(data: &[u8]) {
         fs::write(target.join(name), bytes).expect("room for a file");
     }
     match Checkpoint::newest(&folder, &["a"]) {
-        Ok(found) => assert_eq!(found.expect("it has a MANIFEST").file("a").ok(), Some(&[][..])),
+        Ok(found) => assert_eq!(
+            found.expect("it has a MANIFEST").file("a").ok(),
+            Some(&[][..])
+        ),
         Err(error) => assert!(error.to_string().contains(&target.display().to_string())),
     }
 

@@ -147,8 +147,7 @@ fn masked_crc32c(bytes: &[u8]) -> [u8; 4] {
             crc ^= 0x82f6_3b78 * carry;
         }
     }
-    let crc = !crc;
-    let masked = (crc << 17 | crc >> 15).wrapping_add(2_726_488_792);
+    let masked = (!crc).rotate_right(15).wrapping_add(2_726_488_792);
     masked.to_le_bytes()
 }
 

@@ -43,8 +43,8 @@ fn checksum(bytes: &[u8]) -> u32 {
             }
         }
     }
-    let crc = !remainder.reverse_bits();
-    ((crc >> 15) | (crc << 17)).wrapping_add(0xa282_ead8)
+    let crc = u64::from(!remainder.reverse_bits());
+    ((crc << 17 | crc >> 15) as u32).wrapping_add(0xa282_ead8)
 }
 
 /// The fields of a message: number, wire type, and the bytes of the value.
