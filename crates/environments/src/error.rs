@@ -37,23 +37,13 @@ pub enum ErrorKind {
         /// The environment's index in the vector.
         index: u32,
     },
-    /// A list of another length than the environments are many, or a wrong number of environments.
-    WrongCount {
-        /// Type and method, as `VectorEnvironment::step`.
-        method: &'static str,
-        /// What there is a wrong number of.
-        what: &'static str,
-        /// How many there should be.
-        expected: String,
-        /// How many there were.
-        given: usize,
-    },
     /// Bytes that are no checkpoint of these environments.
     Malformed {
         /// The first broken rule, as a clause about the bytes.
         reason: &'static str,
     },
-    /// A space that cannot be, or a value or a shape that is not as its space says.
+    /// A space that cannot be, a value or a shape that is not as its space says, or a list of another length than the environments
+    /// are many.
     Mismatch {
         /// Type and method, as `Space::contains`.
         method: &'static str,
@@ -89,6 +79,22 @@ impl Error {
     }
 
     #[cold]
+    pub(crate) fn mismatch(
+        method: &'static str,
+        what: &str,
+        expected: String,
+        given: String,
+    ) -> Error {
+        ErrorKind::Mismatch {
+            method,
+            what: what.into(),
+            expected,
+            given,
+        }
+        .into()
+    }
+
+    #[cold]
     pub(crate) fn of_environment(self, index: usize) -> Error {
         let error = Box::new(self);
         ErrorKind::OfEnvironment { index, error }.into()
@@ -120,12 +126,6 @@ impl fmt::Display for Error {
                 f,
                 "environment {index} of the vector is done before its first step; give it a problem with something to do"
             ),
-            ErrorKind::WrongCount {
-                method,
-                what,
-                expected,
-                given,
-            } => write!(f, "{method}: {what}: expected {expected}, given {given}"),
             ErrorKind::Mismatch {
                 method,
                 what,

@@ -29,7 +29,7 @@ mod value;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 
 pub use element::{Cell, ElementKind};
 pub use form::{Bounds, Form};
@@ -120,7 +120,7 @@ impl Space {
     ///
     /// # Errors
     /// When there is none, a name is empty, repeated or with a `/`, or the flat width is beyond 32 bits.
-    pub fn dict(spaces: Vec<(&str, Space)>) -> Result<Space, Error> {
+    pub fn dict<N: Into<String>>(spaces: Vec<(N, Space)>) -> Result<Space, Error> {
         let named = spaces.into_iter().map(|(name, space)| (name.into(), space));
         Form::Dict {
             spaces: named.collect(),
@@ -227,7 +227,7 @@ impl Space {
             let varying = leaves.iter().find(|leaf| leaf.flat_width.is_none());
             let what = varying.map_or(String::new(), |leaf| format!("leaf {}", leaf.path));
             let expected = "a fixed width; graphs are for layers over graphs".into();
-            mismatch(
+            Error::mismatch(
                 "Space::flat_width",
                 &what,
                 expected,
@@ -253,14 +253,4 @@ fn join(path: &str, name: &str) -> String {
         return name.into();
     }
     format!("{path}/{name}")
-}
-
-fn mismatch(method: &'static str, what: &str, expected: String, given: String) -> Error {
-    ErrorKind::Mismatch {
-        method,
-        what: what.into(),
-        expected,
-        given,
-    }
-    .into()
 }

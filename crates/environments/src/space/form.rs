@@ -1,10 +1,11 @@
 //! The forms that a space can have, as plain data that configs and checkpoints hold, and the rules that make a space of one.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Space, mismatch};
+use super::Space;
 use crate::error::Error;
 
 /// What a [`Space`] is made of. As JSON or TOML the name of the variant is the key `type`, an infinite bound is `"inf"` or `"-inf"`
@@ -193,10 +194,16 @@ impl TryFrom<Form> for Space {
                 node_features,
                 edge_features,
             } => {
-                let sum = node_features.checked_add(*edge_features);
-                let size = sum.and_then(|sum| sum.checked_add(1)); // none at all is right too
-                let given = (node_features, edge_features);
-                check_size("Space::graph", "the features", size, &given)?;
+                let largest = *node_features.max(edge_features);
+                if u32::try_from(largest).is_err() {
+                    let (expected, given) = ("at most 2^32 - 1".into(), largest.to_string());
+                    return Err(Error::mismatch(
+                        "Space::graph",
+                        "the features",
+                        expected,
+                        given,
+                    ));
+                }
             }
         }
         Ok(Space { form })
@@ -205,7 +212,8 @@ impl TryFrom<Form> for Space {
 
 fn check_box(shape: &[usize], low: &Bounds, high: &Bounds) -> Result<(), Error> {
     let method = "Space::boxed";
-    let width = (shape.iter()).try_fold(1usize, |product, &extent| product.checked_mul(extent));
+    let mut extents = shape.iter();
+    let width = extents.try_fold(1usize, |product, extent| product.checked_mul(*extent));
     check_size(method, "the shape", width, &shape)?;
     let width = width.unwrap_or_default();
     for (what, bounds) in [("low", low), ("high", high)] {
@@ -213,7 +221,8 @@ fn check_box(shape: &[usize], low: &Bounds, high: &Bounds) -> Result<(), Error> 
             && bounds.len() != width
         {
             let expected = format!("{width}, one an element, or a single one");
-            return Err(mismatch(method, what, expected, bounds.len().to_string()));
+            let given = bounds.len().to_string();
+            return Err(Error::mismatch(method, what, expected, given));
         }
     }
     // A bound for all is looked at once, however large the box.
@@ -223,12 +232,8 @@ fn check_box(shape: &[usize], low: &Bounds, high: &Bounds) -> Result<(), Error> 
         if !(low <= high && low < f32::INFINITY && high > f32::NEG_INFINITY) {
             let what = format!("the bounds of element {idx}");
             let expected = "low <= high, low below inf and high above -inf".into();
-            return Err(mismatch(
-                method,
-                &what,
-                expected,
-                format!("{low} and {high}"),
-            ));
+            let given = format!("{low} and {high}");
+            return Err(Error::mismatch(method, &what, expected, given));
         }
     }
     Ok(())
@@ -241,24 +246,21 @@ fn check_size(
     size: Option<usize>,
     given: &dyn Debug,
 ) -> Result<(), Error> {
-    match size {
-        Some(size) if size > 0 && u32::try_from(size).is_ok() => Ok(()),
-        _ => Err(mismatch(
-            method,
-            what,
-            "a size of 1 to 2^32 - 1".into(),
-            format!("{given:?}"),
-        )),
+    if size.is_some_and(|size| size > 0 && u32::try_from(size).is_ok()) {
+        return Ok(());
     }
+    let expected = "a size of 1 to 2^32 - 1".into();
+    let given = format!("{given:?}");
+    Err(Error::mismatch(method, what, expected, given))
 }
 
 fn check_names(spaces: &[(String, Space)]) -> Result<(), Error> {
+    let mut known = BTreeSet::new();
     for (idx, (name, _)) in spaces.iter().enumerate() {
-        let is_repeated = spaces[..idx].iter().any(|(other, _)| other == name);
-        if is_repeated || name.is_empty() || name.contains('/') {
+        if !known.insert(name) || name.is_empty() || name.contains('/') {
             let expected = "each another one, not empty and without '/'".into();
             let given = format!("{name:?} at {idx}");
-            return Err(mismatch("Space::dict", "the names", expected, given));
+            return Err(Error::mismatch("Space::dict", "the names", expected, given));
         }
     }
     Ok(())
@@ -269,23 +271,16 @@ fn check_members<'a>(
     spaces: impl ExactSizeIterator<Item = &'a Space>,
 ) -> Result<(), Error> {
     if spaces.len() == 0 {
-        return Err(mismatch(
-            method,
-            "the members",
-            "one or more".into(),
-            "none".into(),
-        ));
+        let (expected, given) = ("one or more".into(), "none".into());
+        return Err(Error::mismatch(method, "the members", expected, given));
     }
-    let mut widths = spaces.map(|space| space.fixed_width().unwrap_or(0));
-    let width = widths.try_fold(0usize, |sum, width| sum.checked_add(width));
-    let given = width.map_or("more".into(), |width| width.to_string());
-    match width {
-        Some(width) if u32::try_from(width).is_ok() => Ok(()),
-        _ => Err(mismatch(
-            method,
-            "the width of all members when flattened",
-            "at most 2^32 - 1".into(),
-            given,
-        )),
+    let width: u64 = spaces
+        .map(|space| space.fixed_width().unwrap_or(0) as u64)
+        .sum();
+    if u32::try_from(width).is_err() {
+        let what = "the flat width of all members";
+        let expected = "at most 2^32 - 1".into();
+        return Err(Error::mismatch(method, what, expected, width.to_string()));
     }
+    Ok(())
 }

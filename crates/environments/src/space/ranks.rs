@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Space, Value, mismatch};
+use super::{Space, Value};
 use crate::error::Error;
 
 /// Which of the two ranks is the outer one.
@@ -101,7 +101,7 @@ pub fn fold_time(shape: &[usize]) -> Result<Vec<usize>, Error> {
     };
     folded.ok_or_else(|| {
         let expected = "two ranks or more, the first one not 0, whose product fits";
-        mismatch(
+        Error::mismatch(
             "fold_time",
             "the shape",
             expected.into(),
@@ -121,7 +121,7 @@ pub fn unfold_time(shape: &[usize], n_outer: usize) -> Result<Vec<usize>, Error>
         }
         _ => {
             let expected = format!("a first rank that is a multiple of {n_outer}, which is not 0");
-            Err(mismatch(
+            Err(Error::mismatch(
                 "unfold_time",
                 "the shape",
                 expected,
@@ -141,7 +141,12 @@ pub fn fold_time_values(steps: Vec<Vec<Value>>) -> Result<Vec<Value>, Error> {
     if lengths.is_empty() || !is_even {
         let expected = "one or more, each with as many values".into();
         let given = format!("{lengths:?}");
-        return Err(mismatch("fold_time_values", "the steps", expected, given));
+        return Err(Error::mismatch(
+            "fold_time_values",
+            "the steps",
+            expected,
+            given,
+        ));
     }
     Ok(steps.into_iter().flatten().collect())
 }

@@ -3,7 +3,7 @@
 use std::slice::Iter;
 
 use super::value::Misfit;
-use super::{Cell, Form, GraphValue, Space, Value, mismatch};
+use super::{Cell, Form, GraphValue, Space, Value};
 use crate::error::Error;
 
 impl Space {
@@ -53,7 +53,7 @@ impl Space {
         let n_leaves = self.n_leaves();
         if cells.len() != n_leaves {
             let (expected, given) = (n_leaves.to_string(), cells.len().to_string());
-            return Err(mismatch(method, "the cells", expected, given));
+            return Err(Error::mismatch(method, "the cells", expected, given));
         }
         let value = self.take(&mut cells.iter());
         value
@@ -120,7 +120,12 @@ impl Space {
         let width = self.flat_width()?;
         if out.len() != width {
             let (expected, given) = (width.to_string(), out.len().to_string());
-            return Err(mismatch(method, "the length of out", expected, given));
+            return Err(Error::mismatch(
+                method,
+                "the length of out",
+                expected,
+                given,
+            ));
         }
         self.check(value).map_err(|misfit| misfit.of(method))?;
         self.flatten(value, out);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{Bounds, Form, Space, mismatch};
+use super::{Bounds, Form, Space};
 use crate::error::Error;
 
 /// A value of a [`Space`]; `Space::contains` says whether of a certain one.
@@ -71,7 +71,7 @@ impl Misfit {
             "" => "the value".into(),
             path => format!("member {path}"),
         };
-        mismatch(method, &what, self.expected, self.given)
+        Error::mismatch(method, &what, self.expected, self.given)
     }
 }
 
@@ -137,10 +137,7 @@ fn check_length(expected: usize, given: usize, what: &str) -> Result<(), Misfit>
     if expected == given {
         return Ok(());
     }
-    Err(Misfit::new(
-        format!("{expected} {what}"),
-        format!("{given} {what}"),
-    ))
+    Err(Misfit::new(format!("{expected} {what}"), given))
 }
 
 fn check_bounds(low: &Bounds, high: &Bounds, list: &[f32]) -> Result<(), Misfit> {
@@ -165,14 +162,15 @@ fn check_dict(spaces: &[(String, Space)], members: &BTreeMap<String, Value>) -> 
             .ok_or_else(|| Misfit::new(space.form.value_name(), "no such member").within(name))?;
         space.check(member).map_err(|misfit| misfit.within(name))?;
     }
-    let is_unknown = |name: &&String| spaces.iter().all(|(known, _)| known != *name);
-    match members.keys().find(is_unknown) {
-        None => Ok(()),
-        Some(name) => {
-            let member = members[name].name();
-            Err(Misfit::new("no such member", member).within(name))
-        }
+    if members.len() == spaces.len() {
+        return Ok(());
     }
+    let is_unknown = |(name, _): &(&String, _)| spaces.iter().all(|(known, _)| known != *name);
+    let (name, member) = members
+        .iter()
+        .find(is_unknown)
+        .expect("more members than names");
+    Err(Misfit::new("no such member", member.name()).within(name))
 }
 
 fn check_graph(
