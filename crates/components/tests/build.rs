@@ -1,5 +1,4 @@
 //! What a dueling double DQN is built of.
-#![expect(clippy::unwrap_used, reason = "a test that fails says where")]
 
 #[path = "../benches/dqn/mod.rs"]
 mod dqn;
