@@ -169,6 +169,56 @@ fn a_whole_update_passes_the_check_and_leaves_the_target_alone() {
     assert!(checked.n_derivatives > 9 * checked.n_kinks, "{checked:?}");
 }
 
+#[test]
+fn double_asks_the_online_network_for_the_choice_alone() {
+    let (action, shape) = (Space::discrete(5).unwrap(), QNetworkShape::default());
+    let spaces = (&Space::boxed(&[3], -1.0, 1.0).unwrap(), &action);
+    let (mut params, start) = (Params::new(), Initialiser::default());
+    let online = QNetwork::build(&mut params, "online", spaces, &shape, start).unwrap();
+    let target = QNetwork::build(&mut params, "target", spaces, &shape, start).unwrap();
+    let (now, next, taken) = (normals(96, 1), normals(96, 2), one_hot(&[1; 32], 5));
+    let (rewards, discounts) = (normals(32, 3), [0.9; 32]);
+    let inputs: [(usize, &[f32]); 5] = [
+        (3, &now),
+        (3, &next),
+        (5, &taken),
+        (1, &rewards),
+        (1, &discounts),
+    ];
+    let td_errors = |double: bool| {
+        let loss = DqnLoss {
+            td_loss: TdLoss::Mse,
+            double,
+        };
+        run(&params, &inputs, |ctx, x| {
+            let batch = DqnBatch {
+                observations: x[0],
+                next_observations: x[1],
+                actions: x[2],
+                rewards: x[3],
+                discounts: x[4],
+                weights: None,
+            };
+            let out = loss.of_networks(ctx, (&online, &target), &batch)?;
+            let chooser = if double { &online } else { &target };
+            let (q, next) = (online.q_values(ctx, x[0])?, target.q_values(ctx, x[1])?);
+            let parts = [q, next, chooser.q_values(ctx, x[1])?, x[2], x[3], x[4]];
+            let by_hand = dqn(
+                DqnLoss {
+                    double: true,
+                    ..loss
+                },
+                ctx,
+                &parts,
+            )?;
+            Ok(vec![out.td_errors, by_hand[1]])
+        })
+    };
+    let (plain, double) = (td_errors(false), td_errors(true));
+    assert_eq!((&plain[0], &double[0]), (&plain[1], &double[1]));
+    assert_ne!(plain[0], double[0]);
+}
+
 fn reinforce(settings: Reinforce, ctx: &mut dyn Ctx, x: &[Var]) -> Result<Vec<Var>, Error> {
     let policy = SoftmaxPolicy::build("policy", &Space::discrete(3)?)?;
     let out = settings.apply(ctx, &policy, (x[0], x.get(3).copied()), (x[1], x[2]))?;
