@@ -96,7 +96,6 @@ pub(crate) struct Transition {
     pub(crate) discount: f64,
     pub(crate) next_target: Vec<f64>,
     pub(crate) next_online: Vec<f64>,
-    pub(crate) weight: f64,
 }
 
 /// The TD error of one transition.

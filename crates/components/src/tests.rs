@@ -1,4 +1,5 @@
 //! Tests of the components, and what they share: eager runs of a method on given rows.
+#![expect(clippy::float_cmp, reason = "what is compared with == is exact")]
 
 use shardgraph_autodiff::collectives::Comm;
 use shardgraph_autodiff::device::Device;

@@ -18,7 +18,7 @@ fn params() -> (Params, ParamId) {
 }
 
 fn difference(result: Result<crate::Checked, Error>) -> String {
-    let error = result.err().expect("the check finds it");
+    let error = result.expect_err("the check finds it");
     match error.kind() {
         ErrorKind::Check {
             component,

@@ -27,9 +27,16 @@ impl Host {
             Binary::Mul => self.zip(a, b, out, |x, y| x * y),
             Binary::Div => self.zip(a, b, out, |x, y| x / y),
             Binary::WherePositive => self.zip(a, b, out, |x, y| if y > 0.0 { x } else { 0.0 }),
-            Binary::WhereInside { low, high } => self.zip(a, b, out, move |x, y| {
-                if low <= y && y <= high { x } else { 0.0 }
-            }),
+            Binary::WhereInside { low, high } => {
+                self.zip(
+                    a,
+                    b,
+                    out,
+                    move |x, y| {
+                        if low <= y && y <= high { x } else { 0.0 }
+                    },
+                )
+            }
         }
     }
 
