@@ -4,6 +4,7 @@ mod dense;
 mod functions;
 mod neural;
 mod sparse;
+mod unpacked;
 
 use pulp::Arch;
 
@@ -27,9 +28,16 @@ impl Host {
             Binary::Mul => self.zip(a, b, out, |x, y| x * y),
             Binary::Div => self.zip(a, b, out, |x, y| x / y),
             Binary::WherePositive => self.zip(a, b, out, |x, y| if y > 0.0 { x } else { 0.0 }),
-            Binary::WhereInside { low, high } => self.zip(a, b, out, move |x, y| {
-                if low <= y && y <= high { x } else { 0.0 }
-            }),
+            Binary::WhereInside { low, high } => {
+                self.zip(
+                    a,
+                    b,
+                    out,
+                    move |x, y| {
+                        if low <= y && y <= high { x } else { 0.0 }
+                    },
+                )
+            }
         }
     }
 
