@@ -124,16 +124,8 @@ pub(crate) fn local(
 ) -> Result<(), Error> {
     let values = |i: usize| operands[i].values.as_ref();
     match op {
-        Op::MatMul { .. } | Op::ShardMatMul { .. } => product(device, op, operands, (out, shape))?,
-        Op::Linear { relu, .. } => {
-            let dims = MatMul {
-                rows: shape.rows,
-                inner: operands[0].shape.cols,
-                cols: shape.cols,
-                transpose_a: false,
-                transpose_b: false,
-            };
-            device.linear(dims, values(0), (values(1), values(2)), *relu, out)?;
+        Op::MatMul { .. } | Op::ShardMatMul { .. } | Op::Linear { .. } => {
+            product(device, op, operands, (out, shape))?;
         }
         Op::Unary { op, .. } => device.unary(*op, values(0), out)?,
         Op::LogSoftmax { .. } => device.log_softmax(operands[0].rows(), values(0), out)?,
@@ -144,24 +136,11 @@ pub(crate) fn local(
         Op::Concat { .. } | Op::Slice { .. } | Op::Pad { .. } => {
             cut(device, op, operands, (out, shape))?;
         }
-        Op::Gather { .. } | Op::RepeatRow { .. } | Op::StateBroadcast { .. } => match index {
-            Some(index) => device.gather_rows_by(index, shape.cols, values(0), out)?,
-            None => {
-                let index = row_index(op, operands[0].shape);
-                device.gather_rows(operands[0].rows(), &index, values(0), out)?;
-            }
-        },
-        Op::Scatter { .. } | Op::SumRows { .. } => match index {
-            Some(index) => device.scatter_rows_by(index, shape.cols, values(0), out)?,
-            None => {
-                let rows = Rows {
-                    n_rows: shape.rows,
-                    width: shape.cols,
-                };
-                let index = row_index(op, operands[0].shape);
-                device.scatter_rows(rows, &index, values(0), out)?;
-            }
-        },
+        Op::Gather { .. }
+        | Op::RepeatRow { .. }
+        | Op::StateBroadcast { .. }
+        | Op::Scatter { .. }
+        | Op::SumRows { .. } => by_index(device, op, operands[0], index, (out, shape))?,
         Op::Loss { loss, .. } => {
             let value = device.loss(*loss, values(0), values(1))?;
             device.copy(&value, out)?;
@@ -170,6 +149,32 @@ pub(crate) fn local(
             device.loss_grad(*loss, (values(0), values(1)), values(2), out)?;
         }
         other => unreachable!("{} is computed elsewhere", other.name()),
+    }
+    Ok(())
+}
+
+/// Gathers and scatters of rows.
+fn by_index(
+    device: &Device,
+    op: &Op,
+    x: Operand<'_>,
+    index: Option<&ResidentIndex>,
+    (out, shape): (&mut Buffer, Shape),
+) -> Result<(), Error> {
+    let scatters = matches!(op, Op::Scatter { .. } | Op::SumRows { .. });
+    match (index, scatters) {
+        (Some(index), true) => device.scatter_rows_by(index, shape.cols, x.values, out)?,
+        (Some(index), false) => device.gather_rows_by(index, shape.cols, x.values, out)?,
+        (None, true) => {
+            let rows = Rows {
+                n_rows: shape.rows,
+                width: shape.cols,
+            };
+            device.scatter_rows(rows, &row_index(op, x.shape), x.values, out)?;
+        }
+        (None, false) => {
+            device.gather_rows(x.rows(), &row_index(op, x.shape), x.values, out)?;
+        }
     }
     Ok(())
 }
@@ -234,6 +239,11 @@ fn product(
         } => {
             let dims = dims(a.shape.cols, false, *transpose_w);
             device.block_matmul(dims, layout.bounds(), a.values, b.values, out)?;
+        }
+        Op::Linear { relu, .. } => {
+            let row = operands[2].values;
+            let dims = dims(a.shape.cols, false, false);
+            device.linear(dims, a.values, (b.values, row), *relu, out)?;
         }
         other => unreachable!("{} is no product", other.name()),
     }

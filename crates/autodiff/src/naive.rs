@@ -81,32 +81,12 @@ impl Naive {
                     .sum()
             }),
             Op::Binary { op, a, b } => self.fill(shape, |i, j| {
-                let (a, b) = (self.at(*a, i, j), self.at(*b, i, j));
-                match *op {
-                    Binary::Add => a + b,
-                    Binary::Sub => a - b,
-                    Binary::Mul => a * b,
-                    Binary::Div => a / b,
-                    Binary::WherePositive if b > 0.0 => a,
-                    Binary::WherePositive => 0.0,
-                    Binary::WhereInside { low, high }
-                        if f64::from(low) <= b && b <= f64::from(high) =>
-                    {
-                        a
-                    }
-                    Binary::WhereInside { .. } => 0.0,
-                }
+                binary(*op, self.at(*a, i, j), self.at(*b, i, j))
             }),
             Op::Scale { x, factor } => {
                 self.fill(shape, |i, j| f64::from(*factor) * self.at(*x, i, j))
             }
             Op::Relu { x } => self.fill(shape, |i, j| self.at(*x, i, j).max(0.0)),
-            Op::Unary { op, x } => self.fill(shape, |i, j| unary(*op, self.at(*x, i, j))),
-            Op::Linear { x, w, b, relu } => self.fill(shape, |i, j| {
-                let terms = (0..self.shape(*x).cols).map(|k| self.at(*x, i, k) * self.at(*w, k, j));
-                let z = terms.sum::<f64>() + self.at(*b, 0, j);
-                if *relu { z.max(0.0) } else { z }
-            }),
             Op::Detach { x }
             | Op::AllReduce { x }
             | Op::Enter { x }
@@ -157,17 +137,6 @@ impl Naive {
                     .map(|r| self.at(*x, r, j))
                     .sum()
             }),
-            Op::LogSoftmax { x } => self.fill(shape, |i, j| {
-                let row = |k: usize| self.at(*x, i, k);
-                let largest = (0..shape.cols).map(row).fold(f64::NEG_INFINITY, f64::max);
-                let sum: f64 = (0..shape.cols).map(|k| (row(k) - largest).exp()).sum();
-                row(j) - largest - sum.ln()
-            }),
-            Op::ArgmaxRows { x } => self.fill(shape, |i, j| {
-                let row = |k: usize| self.at(*x, i, k);
-                let beats = |k: usize| row(k) > row(j) || (row(k) == row(j) && k < j);
-                f64::from(u8::from(!(0..shape.cols).any(beats)))
-            }),
             Op::SumRows { x } => self.fill(shape, |_, j| {
                 (0..self.shape(*x).rows).map(|i| self.at(*x, i, j)).sum()
             }),
@@ -198,6 +167,32 @@ impl Naive {
                 let factor = self.at(*upstream, 0, 0) / errors.len().max(1) as f64;
                 errors.iter().map(|&e| factor * slope(*loss, e)).collect()
             }
+            _ => self.compute_layer(op, shape),
+        }
+    }
+
+    fn compute_layer(&self, op: &Op, shape: Shape) -> Vec<f64> {
+        match op {
+            Op::Unary { op, x } => self.fill(shape, |i, j| unary(*op, self.at(*x, i, j))),
+            Op::Linear { x, w, b, relu } => self.fill(shape, |i, j| {
+                let term = |k: usize| self.at(*x, i, k) * self.at(*w, k, j);
+                let terms = (0..self.shape(*x).cols).map(term);
+                let z = terms.sum::<f64>() + self.at(*b, 0, j);
+                if *relu { z.max(0.0) } else { z }
+            }),
+            Op::LogSoftmax { x } => self.fill(shape, |i, j| {
+                let row = |k: usize| self.at(*x, i, k);
+                let largest = (0..shape.cols).map(row).fold(f64::NEG_INFINITY, f64::max);
+                let sum: f64 = (0..shape.cols).map(|k| (row(k) - largest).exp()).sum();
+                row(j) - largest - sum.ln()
+            }),
+            Op::ArgmaxRows { x } => self.fill(shape, |i, j| {
+                let row = |k: usize| self.at(*x, i, k);
+                let is_beaten = (0..j).any(|k| row(k) >= row(j));
+                f64::from(u8::from(
+                    !is_beaten && (j..shape.cols).all(|k| row(k) <= row(j)),
+                ))
+            }),
             other => unreachable!("{}", other.name()),
         }
     }
@@ -251,6 +246,18 @@ fn value(loss: Loss, e: f64) -> f64 {
         Loss::Huber { delta } if e.abs() <= f64::from(delta) => 0.5 * e * e,
         Loss::Huber { delta } => f64::from(delta) * (e.abs() - 0.5 * f64::from(delta)),
     }
+}
+
+fn binary(op: Binary, a: f64, b: f64) -> f64 {
+    let is_kept = match op {
+        Binary::Add => return a + b,
+        Binary::Sub => return a - b,
+        Binary::Mul => return a * b,
+        Binary::Div => return a / b,
+        Binary::WherePositive => b > 0.0,
+        Binary::WhereInside { low, high } => f64::from(low) <= b && b <= f64::from(high),
+    };
+    if is_kept { a } else { 0.0 }
 }
 
 fn unary(op: Unary, x: f64) -> f64 {

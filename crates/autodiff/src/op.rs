@@ -299,21 +299,8 @@ impl Op {
             Self::ShardMatMul { .. } => "shard_matmul",
             Self::ShardOuter { .. } => "shard_outer",
             Self::Linear { .. } => "linear",
-            Self::Unary { op, .. } => match op {
-                Unary::Exp => "exp",
-                Unary::Log => "log",
-                Unary::Tanh => "tanh",
-                Unary::Sigmoid => "sigmoid",
-                Unary::Clamp { .. } => "clamp",
-            },
-            Self::Binary { op, .. } => match op {
-                Binary::Add => "add",
-                Binary::Sub => "sub",
-                Binary::Mul => "mul",
-                Binary::Div => "div",
-                Binary::WherePositive => "where_positive",
-                Binary::WhereInside { .. } => "where_inside",
-            },
+            Self::Unary { op, .. } => unary_name(*op),
+            Self::Binary { op, .. } => binary_name(*op),
             Self::Scale { .. } => "scale",
             Self::Relu { .. } => "relu",
             Self::LogSoftmax { .. } => "log_softmax",
@@ -375,5 +362,26 @@ impl Op {
             | Self::AllGather { x, .. }
             | Self::ReduceScatter { x, .. } => vec![*x],
         }
+    }
+}
+
+fn unary_name(op: Unary) -> &'static str {
+    match op {
+        Unary::Exp => "exp",
+        Unary::Log => "log",
+        Unary::Tanh => "tanh",
+        Unary::Sigmoid => "sigmoid",
+        Unary::Clamp { .. } => "clamp",
+    }
+}
+
+fn binary_name(op: Binary) -> &'static str {
+    match op {
+        Binary::Add => "add",
+        Binary::Sub => "sub",
+        Binary::Mul => "mul",
+        Binary::Div => "div",
+        Binary::WherePositive => "where_positive",
+        Binary::WhereInside { .. } => "where_inside",
     }
 }

@@ -1,5 +1,7 @@
 //! The shape of every operation's result, worked out before any memory is taken.
 
+use std::cmp::Ordering;
+
 use shardgraph_device::{Binary, Unary};
 
 use crate::{Axis, BatchLayout, Error, ErrorKind, Op, ParamId, Params, Shape, Var};
@@ -76,14 +78,7 @@ pub(crate) fn infer(
         Op::ShardOuter { layout, .. } => layout_rows(given[0], layout)
             .and_then(|x| layout_rows(given[1], layout).map(|y| Shape::new(x.cols, y.cols))),
         Op::Linear { .. } => linear(given[0], given[1], given[2]),
-        Op::Unary { op, .. } => match op {
-            Unary::Clamp { low, high } => ascending(*low, *high).map(|()| given[0]),
-            Unary::Exp | Unary::Log | Unary::Tanh | Unary::Sigmoid => Ok(given[0]),
-        },
-        Op::Binary { op, .. } => match op {
-            Binary::WhereInside { low, high } => ascending(*low, *high).and_then(|()| same(&given)),
-            _ => same(&given),
-        },
+        Op::Unary { .. } | Op::Binary { .. } => bounds(op).and_then(|()| same(&given)),
         Op::Scale { .. }
         | Op::Relu { .. }
         | Op::LogSoftmax { .. }
@@ -166,10 +161,20 @@ fn linear(x: Shape, w: Shape, b: Shape) -> Rule {
     }
 }
 
-fn ascending(low: f32, high: f32) -> Result<(), String> {
-    match low <= high {
-        true => Ok(()),
-        false => Err(format!("the bounds {low} and {high} must ascend")),
+/// Whether the bounds of an element-wise operation ascend, if it has any.
+fn bounds(op: &Op) -> Result<(), String> {
+    match op {
+        Op::Unary {
+            op: Unary::Clamp { low, high },
+            ..
+        }
+        | Op::Binary {
+            op: Binary::WhereInside { low, high },
+            ..
+        } if low.partial_cmp(high).is_none_or(Ordering::is_gt) => {
+            Err(format!("the bounds {low} and {high} must ascend"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -1,13 +1,23 @@
-//! Dense products through the crate `gemm`, single-threaded: a rank is one thread.
+//! Dense products through the crate `gemm`, small ones without it; single-threaded: a rank is one thread.
 
 use gemm::Parallelism;
 
 use super::Host;
+use super::unpacked::Unpacked;
 use crate::MatMul;
 
 impl Host {
     pub(crate) fn matmul(&self, shape: MatMul, a: &[f32], b: &[f32], out: &mut [f32]) {
-        product(shape, a, b, out);
+        if !Unpacked::takes(shape) {
+            return product(shape, a, b, out);
+        }
+        self.arch.dispatch(Unpacked {
+            inner: shape.inner,
+            cols: shape.cols,
+            a,
+            b,
+            out,
+        });
     }
 
     pub(crate) fn block_matmul(
@@ -96,5 +106,43 @@ fn product(shape: MatMul, a: &[f32], b: &[f32], out: &mut [f32]) {
             false,
             Parallelism::None,
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both ways add in one order, so that a row has the same bits in a small batch and in a large one.
+    #[test]
+    fn small_products_have_the_bits_of_large_ones() {
+        let number = |i: usize| {
+            let mixed = (i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+            mixed as f32 / 8_388_608.0 - 1.0
+        };
+        for rows in [1, 2, 7, 8, 9, 33, 100] {
+            for inner in [1, 2, 3, 4, 31, 32, 33, 84, 120, 256, 257] {
+                for cols in [1, 2, 5, 16, 17, 84, 120, 128, 129] {
+                    let shape = MatMul {
+                        rows,
+                        inner,
+                        cols,
+                        transpose_a: false,
+                        transpose_b: false,
+                    };
+                    let a: Vec<f32> = (0..rows * inner).map(number).collect();
+                    let b: Vec<f32> = (0..inner * cols).map(|i| number(i + 999)).collect();
+                    let (mut small, mut large) =
+                        (vec![f32::NAN; rows * cols], vec![0.0; rows * cols]);
+                    Host::new().matmul(shape, &a, &b, &mut small);
+                    product(shape, &a, &b, &mut large);
+                    let differ = small
+                        .iter()
+                        .zip(&large)
+                        .any(|(a, b)| a.to_bits() != b.to_bits());
+                    assert!(!differ, "{rows} x {inner} x {cols}");
+                }
+            }
+        }
     }
 }

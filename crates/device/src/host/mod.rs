@@ -4,6 +4,7 @@ mod dense;
 mod functions;
 mod neural;
 mod sparse;
+mod unpacked;
 
 use pulp::Arch;
 

@@ -13,9 +13,12 @@ impl Host {
             move || {
                 let (row, out) = moved;
                 for out in out.chunks_exact_mut(row.len().max(1)) {
-                    for (out, &b) in out.iter_mut().zip(row) {
-                        let sum = *out + b;
-                        *out = if relu { super::relu(sum) } else { sum };
+                    match relu {
+                        true => out
+                            .iter_mut()
+                            .zip(row)
+                            .for_each(|(x, &b)| *x = super::relu(*x + b)),
+                        false => out.iter_mut().zip(row).for_each(|(x, &b)| *x += b),
                     }
                 }
             },

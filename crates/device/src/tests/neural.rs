@@ -164,28 +164,36 @@ fn what_is_no_number_stays_none() {
 }
 
 #[test]
-fn bad_bounds_and_lengths_are_errors() {
+fn bounds_that_do_not_ascend_are_errors() {
+    for device in devices() {
+        let (x, mut out) = (device.zeros(2).unwrap(), device.zeros(2).unwrap());
+        let (low, high) = (1.0, 0.0);
+        let clamp = device.unary(Unary::Clamp { low, high }, &x, &mut out);
+        let message = clamp.unwrap_err().to_string();
+        assert_eq!(message, "unary: the bounds 1 and 0 must ascend");
+        let low = f32::NAN;
+        let inside = device.binary(Binary::WhereInside { low, high }, &x, &x, &mut out);
+        assert!(inside.is_err());
+    }
+}
+
+#[test]
+fn wrong_lengths_are_errors() {
     for device in devices() {
         let (two, three) = (device.zeros(2).unwrap(), device.zeros(3).unwrap());
-        let mut out = device.zeros(2).unwrap();
-        let clamp = Unary::Clamp {
-            low: 1.0,
-            high: 0.0,
-        };
-        let message = device.unary(clamp, &two, &mut out).unwrap_err().to_string();
-        assert_eq!(message, "unary: the bounds 1 and 0 must ascend");
-        let nan = Binary::WhereInside {
-            low: f32::NAN,
-            high: 0.0,
-        };
-        assert!(device.binary(nan, &two, &two, &mut out).is_err());
+        let (six, mut out) = (device.zeros(6).unwrap(), device.zeros(2).unwrap());
         assert!(device.unary(Unary::Exp, &three, &mut out).is_err());
-        let rows = Rows {
-            n_rows: 1,
-            width: 3,
-        };
-        assert!(device.log_softmax(rows, &three, &mut out).is_err());
-        assert!(device.argmax_rows(rows, &two, &mut out).is_err());
+        let (n_rows, width) = (1, 3);
+        assert!(
+            device
+                .log_softmax(Rows { n_rows, width }, &three, &mut out)
+                .is_err()
+        );
+        assert!(
+            device
+                .argmax_rows(Rows { n_rows, width }, &two, &mut out)
+                .is_err()
+        );
         let shape = MatMul {
             rows: 1,
             inner: 3,
@@ -193,17 +201,10 @@ fn bad_bounds_and_lengths_are_errors() {
             transpose_a: false,
             transpose_b: false,
         };
-        let message = device
-            .linear(
-                shape,
-                &three,
-                (&device.zeros(6).unwrap(), &three),
-                true,
-                &mut out,
-            )
-            .unwrap_err();
+        let linear = device.linear(shape, &three, (&six, &three), true, &mut out);
+        let message = linear.unwrap_err().to_string();
         assert_eq!(
-            message.to_string(),
+            message,
             "linear: operand `row` has 3 elements, 2 are needed"
         );
     }
