@@ -102,6 +102,31 @@ fn q_networks_pass_the_check() {
 }
 
 #[test]
+fn an_actor_critics_heads_read_the_same_features() {
+    let (observation, action) = spaces();
+    let (mut params, start) = (Params::new(), Initialiser::default());
+    let shape = ActorCriticShape {
+        hidden: vec![9],
+        lstm: None,
+    };
+    let actor = ActorCritic::build(&mut params, "actor", (&observation, &action), &shape, start);
+    let (actor, x) = (actor.unwrap(), normals(3 * 33, 5));
+    let out = run(&params, &[(3, &x)], |ctx, x| {
+        let out = actor.apply(ctx, x[0])?;
+        Ok(vec![out.logits, out.values])
+    });
+    let of = |i: usize| params.values_of(params.ids().nth(i).unwrap());
+    let features = |row: &[f32]| naive::relu(naive_mlp(&layers(&params, "actor/torso"), row));
+    for (given, i) in out.iter().zip([2, 4]) {
+        let rows = x
+            .chunks(3)
+            .map(|row| naive::linear(&features(row), of(i), of(i + 1)));
+        let expected: Vec<f64> = rows.flatten().collect();
+        assert_close(given, &expected, 1e-5);
+    }
+}
+
+#[test]
 fn an_actor_critic_passes_the_check() {
     let (observation, action) = spaces();
     let shape = ActorCriticShape {
