@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use shardgraph_collectives::{Comm, threads};
-use shardgraph_device::{Binary, Device, Loss};
+use shardgraph_device::{Binary, Device, Loss, Unary};
 use shardgraph_graph::Graph;
 
 use crate::kernel::is_exchange;
@@ -252,11 +252,26 @@ fn operations_that_differ_in_a_number_are_not_merged() {
     for n_rows in [2, 3] {
         pairs.push(ctx.apply(Op::RepeatRow { x: row, n_rows }).unwrap());
     }
+    functions(ctx, (x, y), row, &mut pairs);
     for (i, &var) in pairs.iter().enumerate() {
         recorder.output(&i.to_string(), var);
     }
     let plan = recorder.plan();
     assert_eq!(plan.n_recorded(), plan.n_steps());
+}
+
+/// Layers and functions of one element that differ in a number.
+fn functions(ctx: &mut dyn Ctx, (x, y): (Var, Var), row: Var, made: &mut Vec<Var>) {
+    made.push(ctx.linear(x, y, row).unwrap());
+    made.push(ctx.linear_relu(x, y, row).unwrap());
+    for op in [Unary::Exp, Unary::Log, Unary::Tanh, Unary::Sigmoid] {
+        made.push(ctx.unary(op, x).unwrap());
+    }
+    for (low, high) in [(0.0, 1.0), (0.0, 2.0), (-1.0, 1.0)] {
+        made.push(ctx.clamp(x, low, high).unwrap());
+        let op = Binary::WhereInside { low, high };
+        made.push(ctx.apply(Op::Binary { op, a: x, b: y }).unwrap());
+    }
 }
 
 fn text<T: std::fmt::Debug>(result: Result<T, Error>) -> String {

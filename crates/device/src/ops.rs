@@ -22,8 +22,8 @@ pub struct MatMul {
 /// An element-wise operation of one buffer.
 ///
 /// # Determinism
-/// On the host the results have the same bits on every machine: no function of the platform is called. Errors there:
-/// [`Unary::MAX_ULPS`]. A GPU's own functions may differ from them in the last bits.
+/// On the host the results have the same bits on every machine: no function of the platform is called. They are off by at
+/// most [`Unary::MAX_ULPS`]; a GPU's own functions may differ from them in the last bits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Unary {
     /// `e^x`; infinite above 88.72.
