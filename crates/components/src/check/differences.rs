@@ -46,7 +46,7 @@ struct Estimate {
 enum Verdict {
     Right,
     Wrong(Estimate),
-    /// No step is without a kink.
+    /// They cannot tell.
     Kink,
 }
 
@@ -66,7 +66,7 @@ impl Around {
     /// differ show a kink elsewhere.
     fn estimate(&self) -> Option<Estimate> {
         let [outer, inner] = self.slopes;
-        let rounding = 4.0 * self.noise / self.step;
+        let rounding = 8.0 * self.noise / self.step;
         let apart = (outer - inner).abs();
         let is_straight = apart <= 0.02 * inner.abs() + rounding;
         let is_smooth = self.bends[1].abs() <= 0.35 * self.bends[0].abs() + 4.0 * self.noise;
@@ -144,26 +144,26 @@ impl Case<'_> {
 }
 
 impl Moved<'_> {
-    /// A kink close to the middle can pass for a slope, but not with steps of several lengths: a derivative is wrong if it is
-    /// not what some shorter step says more exactly than it was off before.
+    /// A kink close to the middle can pass for a slope, but not with steps of several lengths: a derivative is wrong if no step
+    /// agrees with it. A shorter step that agrees only because it is less exact tells nothing.
     fn judge(&mut self, place: Place, base: Sum, derivative: f64) -> Result<Verdict, Error> {
         let x = self.at(place);
-        let (mut verdict, mut least_exact) = (Verdict::Kink, f64::INFINITY);
+        let mut wrong: Option<(f64, Estimate)> = None;
         for step in STEPS {
             let step = step * x.abs().max(1.0);
             let Some(estimate) = self.around(place, (x, base), step)?.estimate() else {
                 continue;
             };
             let off = (derivative - estimate.value).abs();
-            if off <= estimate.error && estimate.error < least_exact {
-                return Ok(Verdict::Right);
-            }
-            if matches!(verdict, Verdict::Kink) {
-                verdict = Verdict::Wrong(estimate);
-                least_exact = off;
+            match &wrong {
+                _ if off > estimate.error || off.is_nan() => {
+                    wrong.get_or_insert((off, estimate));
+                }
+                Some((earlier, _)) if estimate.error >= *earlier => return Ok(Verdict::Kink),
+                _ => return Ok(Verdict::Right),
             }
         }
-        Ok(verdict)
+        Ok(wrong.map_or(Verdict::Kink, |(_, estimate)| Verdict::Wrong(estimate)))
     }
 
     fn around(&mut self, place: Place, (x, base): (f32, Sum), step: f32) -> Result<Around, Error> {
