@@ -1,11 +1,13 @@
 //! Writes seeds for every target into `corpus/`: the test files of costgraph, and what this project writes.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::path::Path;
 
 use shardgraph_graph::{Format, WriteOptions, builtin, write_graph};
 use shardgraph_replay::{Ending, EpisodeMemory};
+use shardgraph_runs::{Checkpoint, Folder, Tensors};
 use shardgraph_shard::{BitShard, CsrShard};
 use shardgraph_solver::TrainedPolicy;
 
@@ -64,7 +66,34 @@ fn main() -> Result<(), Box<dyn Error>> {
         folder("episode_memory")?.join("memory"),
         memory()?.to_bytes(),
     )?;
+    run_files(&folder("checkpoint")?, &folder("metrics")?)?;
     TrainedPolicy::shipped()?.write(&folder("policy")?.join("shipped"))?;
+    Ok(())
+}
+
+/// A MANIFEST, a checkpoint for another rank, tensors, and both files of the metrics.
+fn run_files(checkpoints: &Path, metrics: &Path) -> Result<(), Box<dyn Error>> {
+    let scratch = tempfile::tempdir()?;
+    let run = Folder::of_new_run(scratch.path(), &[])?;
+    let mut written = run.open_metrics(1e9)?;
+    for step in 1..=4 {
+        let line = BTreeMap::from([("step", step)]);
+        written.append(1e9, &line, &[("losses/loss", 0.5), ("charts/epsilon", 1.0)])?;
+    }
+    let mut tensors = Tensors::new();
+    tensors.add_f32("params", &[0.5, -1.0])?;
+    let mut checkpoint = Checkpoint::new(3);
+    for name in ["a", "b"] {
+        checkpoint.add(name, Vec::new())?;
+    }
+    run.write_checkpoint(&checkpoint, &written)?;
+    let manifest = scratch.path().join("checkpoint-0000000003/MANIFEST");
+    fs::copy(manifest, checkpoints.join("manifest"))?;
+    fs::write(checkpoints.join("tensors"), tensors.to_bytes()?)?;
+    fs::write(checkpoints.join("bytes"), checkpoint.to_bytes())?;
+    let lines = scratch.path().join("metrics.jsonl");
+    fs::copy(lines, metrics.join("lines"))?;
+    fs::copy(written.events_path(), metrics.join("events"))?;
     Ok(())
 }
 
