@@ -7,7 +7,10 @@ use crate::dqn::{DqnConfig, PrioritizedConfig, ReplayConfig};
 
 /// Names, and what the settings are for.
 const NAMED: [(&str, &str); 2] = [
-    ("cartpole-dqn", "cart and pole, deep Q-learning with CleanRL's settings"),
+    (
+        "cartpole-dqn",
+        "cart and pole, deep Q-learning with CleanRL's settings",
+    ),
     (
         "cartpole-dueling-double-dqn",
         "cart and pole, dueling double DQN with prioritised replay and 3-step returns",

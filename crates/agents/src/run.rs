@@ -167,10 +167,19 @@ fn run(
     let version = env!("CARGO_PKG_VERSION");
     let kind = kind_of(&options.device);
     let arguments = format!("{version} {start:?} {:?} {kind}", options.stop_at);
-    check_same(comm, "version or set of arguments", fnv1a64(arguments.bytes()), options.deadline)?;
+    check_same(
+        comm,
+        "version or set of arguments",
+        fnv1a64(arguments.bytes()),
+        options.deadline,
+    )?;
     let (mut trainer, folder) = begin(comm, start, options)?;
     let mut log = folder.map(Log::open).transpose()?;
-    let begun_at = (trainer.n_steps(), trainer.episodes().n_episodes(), trainer.n_updates());
+    let begun_at = (
+        trainer.n_steps(),
+        trainer.episodes().n_episodes(),
+        trainer.n_updates(),
+    );
     take_steps(&mut trainer, log.as_mut(), (comm, options), progress)?;
     let hash = trainer.agent().weights_hash();
     check_same(comm, "set of weights at the end", hash, options.deadline)?;
@@ -204,10 +213,15 @@ fn begin(
             (trainer, folder.transpose()?)
         }
         Start::Resumed { folder } => {
-            let held = is_first.then(|| Folder::of_old_run(folder, FILES)).transpose()?;
+            let held = is_first
+                .then(|| Folder::of_old_run(folder, FILES))
+                .transpose()?;
             let (folder, newest) = held.unzip();
             let checkpoint = of_first_rank(comm, newest, options.deadline)?;
-            (DqnTrainer::of_checkpoint(&checkpoint, &options.device)?, folder)
+            (
+                DqnTrainer::of_checkpoint(&checkpoint, &options.device)?,
+                folder,
+            )
         }
     };
     check_ranks(trainer.config(), comm.size())?;
@@ -236,12 +250,17 @@ fn take_steps(
         if let Some(log) = log.as_deref_mut() {
             log.append(report)?;
             if has_passed(checkpoint_steps) || step >= stop_at {
-                log.folder.write_checkpoint(&trainer.to_checkpoint()?, &log.metrics)?;
+                log.folder
+                    .write_checkpoint(&trainer.to_checkpoint()?, &log.metrics)?;
             }
         }
         if comm.rank() == 0 && has_passed(PROGRESS_STEPS) {
             let mean_return = trainer.episodes().mean_return();
-            progress(&TrainProgress { step, stop_at, mean_return });
+            progress(&TrainProgress {
+                step,
+                stop_at,
+                mean_return,
+            });
         }
     }
     Ok(())
@@ -278,21 +297,27 @@ impl Log {
     fn append(&mut self, report: &StepReport) -> Result<(), Error> {
         self.n_steps += report.n_environments;
         for episode in &report.episodes {
-            self.line(report.step, &[
-                (tags::EPISODIC_RETURN, episode.episodic_return),
-                (tags::EPISODIC_LENGTH, episode.length as f32),
-                (EPSILON, report.epsilon),
-            ])?;
+            self.line(
+                report.step,
+                &[
+                    (tags::EPISODIC_RETURN, episode.episodic_return),
+                    (tags::EPISODIC_LENGTH, episode.length as f32),
+                    (EPSILON, report.epsilon),
+                ],
+            )?;
         }
         let Some(update) = report.update.filter(|_| report.is_logged) else {
             return Ok(());
         };
         let steps_per_s = self.n_steps as f64 / self.timer.elapsed_s();
-        self.line(report.step, &[
-            (tags::TD_LOSS, update.loss),
-            (tags::Q_VALUES, update.q_mean),
-            (tags::SPS, steps_per_s as f32),
-        ])
+        self.line(
+            report.step,
+            &[
+                (tags::TD_LOSS, update.loss),
+                (tags::Q_VALUES, update.q_mean),
+                (tags::SPS, steps_per_s as f32),
+            ],
+        )
     }
 
     fn line(&mut self, step: u64, scalars: &[(&str, f32)]) -> Result<(), Error> {

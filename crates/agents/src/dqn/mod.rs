@@ -14,8 +14,6 @@ mod tests;
 
 pub use agent::{DqnAgent, Update};
 pub(crate) use checkpoint::{FILES, kind_of};
-pub use config::{
-    DqnConfig, ExplorationConfig, PrioritizedConfig, ReplayConfig,
-};
+pub use config::{DqnConfig, ExplorationConfig, PrioritizedConfig, ReplayConfig};
 pub use memory::transition_layout;
 pub use trainer::{DqnTrainer, StepReport};

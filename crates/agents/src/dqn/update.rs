@@ -54,7 +54,9 @@ impl UpdateProgram {
         let is_weighted = config.replay.prioritized.is_some();
         let mut record = Recorder::new(params, 0, 1);
         let inputs = DqnBatch::inputs(&mut record, block_rows, online, is_weighted)?;
-        let output = config.loss().of_networks(&mut record, (online, target), &inputs)?;
+        let output = config
+            .loss()
+            .of_networks(&mut record, (online, target), &inputs)?;
         // The block's part of the means over the batch.
         let share = 1.0 / n_blocks as f32;
         let loss = record.scale(output.loss, share)?;
@@ -89,11 +91,13 @@ impl UpdateProgram {
     ) -> Result<Gradient<'_>, Error> {
         self.check(rows, weights, comm)?;
         self.partials.clear();
-        for block in (0..self.n_blocks).filter(|block| block % comm.size() as usize == comm.rank() as usize) {
+        for block in
+            (0..self.n_blocks).filter(|block| block % comm.size() as usize == comm.rank() as usize)
+        {
             self.run_block(params, (rows, weights), block)?;
         }
         match self.n_blocks {
-            1 => self.total.copy_from_slice(&self.partials),
+            1 => std::mem::swap(&mut self.total, &mut self.partials),
             _ => comm.exact_sum(&self.partials, &mut self.total, deadline)?,
         }
         let n_params = params.trained_len();
@@ -128,11 +132,15 @@ impl UpdateProgram {
             row[action as usize] = 1.0;
         }
         let inputs = &self.inputs;
-        self.program.set_input(inputs.observations, part(column::OBSERVATION))?;
+        self.program
+            .set_input(inputs.observations, part(column::OBSERVATION))?;
         self.program.set_input(inputs.actions, &self.one_hot)?;
-        self.program.set_input(inputs.rewards, part(column::REWARD))?;
-        self.program.set_input(inputs.discounts, part(column::DISCOUNT))?;
-        self.program.set_input(inputs.next_observations, part(column::NEXT_OBSERVATION))?;
+        self.program
+            .set_input(inputs.rewards, part(column::REWARD))?;
+        self.program
+            .set_input(inputs.discounts, part(column::DISCOUNT))?;
+        self.program
+            .set_input(inputs.next_observations, part(column::NEXT_OBSERVATION))?;
         if let (Some(input), Some(weights)) = (inputs.weights, weights) {
             self.program.set_input(input, &weights[first..first + n])?;
         }
@@ -153,7 +161,14 @@ impl UpdateProgram {
         let n_rows = self.n_blocks * self.block_rows;
         let mismatch = |what: &str, expected: String, given: String| {
             let (component, method, what) = ("DqnAgent", "update", what.to_owned());
-            Err(ErrorKind::Mismatch { component, method, what, expected, given }.into())
+            Err(ErrorKind::Mismatch {
+                component,
+                method,
+                what,
+                expected,
+                given,
+            }
+            .into())
         };
         if comm.size() as usize > self.n_blocks {
             return Err(ErrorKind::Setting {
@@ -164,19 +179,38 @@ impl UpdateProgram {
             .into());
         }
         if *rows.layout() != self.layout {
-            return mismatch("the layout of the batch", self.layout.to_string(), rows.layout().to_string());
+            return mismatch(
+                "the layout of the batch",
+                self.layout.to_string(),
+                rows.layout().to_string(),
+            );
         }
         if rows.len() != n_rows {
-            return mismatch("the batch", format!("{n_rows} rows"), rows.len().to_string());
+            return mismatch(
+                "the batch",
+                format!("{n_rows} rows"),
+                rows.len().to_string(),
+            );
         }
         let n_expected = self.inputs.weights.map(|_| n_rows);
         let n_weights = weights.map(<[f32]>::len);
         if n_weights != n_expected {
-            return mismatch("the importance weights", format!("{n_expected:?}"), format!("{n_weights:?}"));
+            return mismatch(
+                "the importance weights",
+                format!("{n_expected:?}"),
+                format!("{n_weights:?}"),
+            );
         }
         let actions = rows.u32s(column::ACTION);
-        if let Some(action) = actions.iter().find(|action| **action as usize >= self.n_actions) {
-            return mismatch("an action of the batch", format!("0 to {}", self.n_actions - 1), action.to_string());
+        if let Some(action) = actions
+            .iter()
+            .find(|action| **action as usize >= self.n_actions)
+        {
+            return mismatch(
+                "an action of the batch",
+                format!("0 to {}", self.n_actions - 1),
+                action.to_string(),
+            );
         }
         Ok(())
     }
