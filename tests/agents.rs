@@ -151,6 +151,11 @@ fn bad_input_is_named() {
             "{message}"
         );
     }
+}
+
+#[test]
+fn files_that_do_not_fit_are_named() {
+    let folder = Folder::new();
     let (config, out) = (folder.config(&settings(300, "")), folder.path("run"));
     run("agent train {} --out {}", &[&config, &out]).ok();
     let message = run("agent train {} --out {}", &[&config, &out]).error(2);

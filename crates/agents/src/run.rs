@@ -10,8 +10,8 @@ use shardgraph_device::{Device, Timer};
 use shardgraph_runs::{Checkpoint, Folder, Metrics, fnv1a64, tags, wall_time};
 
 use crate::config::{AgentConfig, Algorithm};
-use crate::dqn::{DqnAgent, DqnTrainer, FILES, StepReport, kind_of};
-use crate::error::{Error, ErrorKind};
+use crate::dqn::{self, DqnAgent, DqnTrainer, FILES, StepReport, kind_of};
+use crate::error::Error;
 
 /// What a finished run's folder has beside its checkpoints and metrics.
 const WEIGHTS: &str = "weights.safetensors";
@@ -332,19 +332,10 @@ impl Log {
 
 fn check_ranks(config: &AgentConfig, n_ranks: u32) -> Result<(), Error> {
     let Algorithm::Dqn(dqn) = &config.algorithm;
-    let n_blocks = dqn.gradient_blocks;
-    if n_ranks == 0 {
-        return Err(Error::input("ranks: expected at least 1, given 0"));
+    match n_ranks {
+        0 => Err(Error::input("ranks: expected at least 1, given 0")),
+        _ => dqn::check_ranks(dqn.gradient_blocks, n_ranks),
     }
-    if n_ranks as usize <= n_blocks {
-        return Ok(());
-    }
-    Err(ErrorKind::Setting {
-        field: "algorithm.gradient_blocks",
-        expected: format!("at least {n_ranks}, a block for each rank"),
-        given: n_blocks.to_string(),
-    }
-    .into())
 }
 
 /// Rank 0's checkpoint, on all ranks.

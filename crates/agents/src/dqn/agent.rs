@@ -153,16 +153,19 @@ impl DqnAgent {
         if n_greedy == 0 {
             return Ok(());
         }
-        let acting = self.acting_on(n)?;
+        self.fill_in_best(observations, actions)
+    }
+
+    /// The action of the largest value in each place that waits for it.
+    fn fill_in_best(&mut self, observations: &[f32], actions: &mut [u32]) -> Result<(), Error> {
+        let n_actions = self.online.n_actions();
+        let acting = self.acting_on(actions.len())?;
         acting
             .program
             .set_input(acting.observations, observations)?;
         acting.program.run_again(&mut acting.solo)?;
         let values = read(&acting.program, ACTION_VALUES, acting.is_on_host)?;
-        for (action, row) in actions
-            .iter_mut()
-            .zip(values.chunks_exact(n_actions as usize))
-        {
+        for (action, row) in actions.iter_mut().zip(values.chunks_exact(n_actions)) {
             if !row.iter().all(|value| value.is_finite()) {
                 return Err(diverged("act", "an action value"));
             }

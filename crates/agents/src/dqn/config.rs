@@ -248,3 +248,14 @@ impl DqnConfig {
         rules
     }
 }
+
+/// Whether each rank has a block of every batch.
+pub(crate) fn check_ranks(gradient_blocks: usize, n_ranks: u32) -> Result<(), Error> {
+    Rule {
+        field: "algorithm.gradient_blocks",
+        holds: n_ranks as usize <= gradient_blocks,
+        expected: format!("at least {n_ranks}, a block for each rank"),
+        given: gradient_blocks.to_string(),
+    }
+    .check()
+}

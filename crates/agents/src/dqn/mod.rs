@@ -14,6 +14,7 @@ mod tests;
 
 pub use agent::{DqnAgent, Update};
 pub(crate) use checkpoint::{FILES, kind_of};
+pub(crate) use config::check_ranks;
 pub use config::{DqnConfig, ExplorationConfig, PrioritizedConfig, ReplayConfig};
 pub use memory::transition_layout;
 pub use trainer::{DqnTrainer, StepReport};

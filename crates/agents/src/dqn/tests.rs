@@ -265,64 +265,68 @@ fn new_weights_act_at_once() {
     assert_ne!(actions, before);
 }
 
+fn assert_says<T>(result: Result<T, crate::Error>, part: &str) {
+    let message = result.err().unwrap().to_string();
+    assert!(message.contains(part), "{part}: {message}");
+}
+
 #[test]
-fn what_does_not_fit_is_named() {
+fn observations_that_do_not_fit_are_named() {
     let mut agent = agent(&small(4, 2), 1);
     let (mut stream, mut actions) = (Stream::new(1, "test", 0), Vec::new());
-    let mut act = |observations: &[f32]| {
-        let error = agent
-            .act(observations, 0.0, &mut stream, &mut actions)
-            .unwrap_err();
-        error.to_string()
-    };
-    assert_eq!(
-        act(&[0.0; 4]),
-        "DqnAgent::act: the observations: expected rows of 3, given 4 numbers"
-    );
-    let message = act(&[0.0, 0.0, 0.0, 0.0, f32::INFINITY, 0.0]);
-    assert!(
-        message.contains("element 1 of the observation of environment 1"),
-        "{message}"
-    );
-    let mut refused = |batch: (&Rows, Option<&[f32]>)| {
-        let error = agent
-            .update(batch, &mut Comm::solo(), Deadline::default())
-            .unwrap_err();
-        error.to_string()
+    let mut act = |observations: &[f32]| agent.act(observations, 1.0, &mut stream, &mut actions);
+    let message = "DqnAgent::act: the observations: expected rows of 3, given 4 numbers";
+    assert_says(act(&[0.0; 4]), message);
+    for wrong in [f32::INFINITY, f32::NAN] {
+        let message = format!(
+            "DqnAgent::act: element 1 of the observation of environment 1: expected a finite number, given {wrong}"
+        );
+        assert_says(act(&[0.0, 0.0, 0.0, 0.0, wrong, 0.0]), &message);
+    }
+}
+
+#[test]
+fn batches_that_do_not_fit_are_named() {
+    let mut agent = agent(&small(4, 2), 1);
+    let mut update = |rows: &Rows, weights: Option<&[f32]>| {
+        agent.update((rows, weights), &mut Comm::solo(), Deadline::default())
     };
     let (rows, weights) = batch(4, 1);
-    assert!(refused((&batch(3, 1).0, None)).contains("expected 4 rows, given 3"));
-    assert!(refused((&rows, Some(&weights))).contains("the importance weights"));
-    assert!(
-        refused((&Rows::new(transition_layout(2).unwrap()), None))
-            .contains("the layout of the batch")
+    assert_says(
+        update(&batch(3, 1).0, None),
+        "DqnAgent::update: the rows of the batch: expected 4, given 3",
     );
-    let message = agent.set_weights(&[f32::NAN]).unwrap_err().to_string();
-    assert!(
-        message.contains("DqnAgent::set_weights: weight 0"),
-        "{message}"
+    assert_says(
+        update(&rows, Some(&weights)),
+        "the importance weights: expected 0, given 4",
     );
-    let n = agent.weights().len();
-    let message = agent.set_weights(&[0.0]).unwrap_err().to_string();
-    assert!(
-        message.contains(&n.to_string()) && message.contains('1'),
-        "{message}"
+    let narrow = Rows::new(transition_layout(2).unwrap());
+    assert_says(update(&narrow, None), "the layout of the batch: expected");
+    let mut wrong_action = batch(3, 1).0;
+    let (observation, number) = (Cell::F32(&[0.0; 3]), Cell::F32(&[0.0]));
+    let cells = [observation, Cell::U32(&[4]), number, observation, number];
+    wrong_action.push(&cells).unwrap();
+    assert_says(
+        update(&wrong_action, None),
+        "an action of the batch: expected 0 to 3, given 4",
     );
+}
+
+#[test]
+fn weights_and_spaces_that_do_not_fit_are_named() {
+    let mut agent = agent(&small(4, 2), 1);
+    let message = "DqnAgent::set_weights: weight 0: expected a finite number, given NaN";
+    assert_says(agent.set_weights(&[f32::NAN]), message);
+    let message = format!("this model has {}", agent.weights().len());
+    assert_says(agent.set_weights(&[0.0]), &message);
     let (observation, action) = spaces();
     let config = small(4, 1);
-    let build = |spaces| {
-        DqnAgent::new(&config, spaces, 1, &Device::host())
-            .unwrap_err()
-            .to_string()
-    };
-    let message = build((&observation, &observation));
-    assert!(
-        message.contains("QNetwork::build") && message.contains("the action space"),
-        "{message}"
-    );
+    let build = |spaces| DqnAgent::new(&config, spaces, 1, &Device::host());
+    let message = "component `online`, QNetwork::build: the action space: expected";
+    assert_says(build((&observation, &observation)), message);
     let graph = Space::graph(1, 0).unwrap();
-    let message = build((&graph, &action));
-    assert!(message.contains("the observation space"), "{message}");
+    let message = "component `online`, QNetwork::build: the observation space: expected";
+    assert_says(build((&graph, &action)), message);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! One update's gradient: a recorded program over a block of the batch, and the exact sum over the blocks of all ranks.
 
+use std::fmt::Display;
+
 use shardgraph_autodiff::{Ctx, Params, Program, Recorder};
 use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_components::{DqnBatch, QNetwork};
@@ -7,7 +9,7 @@ use shardgraph_device::Device;
 use shardgraph_replay::{ColumnLayout, Rows};
 
 use super::agent::Update;
-use super::config::DqnConfig;
+use super::config::{DqnConfig, check_ranks};
 use super::memory::{column, transition_layout};
 use crate::error::{Error, ErrorKind};
 
@@ -89,7 +91,8 @@ impl UpdateProgram {
         comm: &mut Comm,
         deadline: Deadline,
     ) -> Result<Gradient<'_>, Error> {
-        self.check(rows, weights, comm)?;
+        check_ranks(self.n_blocks, comm.size())?;
+        self.check(rows, weights)?;
         self.partials.clear();
         for block in
             (0..self.n_blocks).filter(|block| block % comm.size() as usize == comm.rank() as usize)
@@ -156,62 +159,46 @@ impl UpdateProgram {
         Ok(())
     }
 
-    /// Whether the batch is one of this agent's, and the ranks can share it.
-    fn check(&self, rows: &Rows, weights: Option<&[f32]>, comm: &Comm) -> Result<(), Error> {
+    /// Whether the batch is one of this agent's.
+    fn check(&self, rows: &Rows, weights: Option<&[f32]>) -> Result<(), Error> {
         let n_rows = self.n_blocks * self.block_rows;
-        let mismatch = |what: &str, expected: String, given: String| {
-            let (component, method, what) = ("DqnAgent", "update", what.to_owned());
-            Err(ErrorKind::Mismatch {
-                component,
-                method,
-                what,
-                expected,
-                given,
+        expect("the layout of the batch", &self.layout, rows.layout())?;
+        expect("the rows of the batch", &n_rows, &rows.len())?;
+        match (self.inputs.weights, weights) {
+            (None, None) => {}
+            (Some(_), Some(weights)) => {
+                expect("the importance weights", &n_rows, &weights.len())?;
             }
-            .into())
-        };
-        if comm.size() as usize > self.n_blocks {
-            return Err(ErrorKind::Setting {
-                field: "algorithm.gradient_blocks",
-                expected: format!("at least {}, a block for each rank", comm.size()),
-                given: self.n_blocks.to_string(),
-            }
-            .into());
+            (Some(_), None) => expect("the importance weights", &n_rows, &0)?,
+            (None, Some(weights)) => expect("the importance weights", &0, &weights.len())?,
         }
-        if *rows.layout() != self.layout {
-            return mismatch(
-                "the layout of the batch",
-                self.layout.to_string(),
-                rows.layout().to_string(),
-            );
-        }
-        if rows.len() != n_rows {
-            return mismatch(
-                "the batch",
-                format!("{n_rows} rows"),
-                rows.len().to_string(),
-            );
-        }
-        let n_expected = self.inputs.weights.map(|_| n_rows);
-        let n_weights = weights.map(<[f32]>::len);
-        if n_weights != n_expected {
-            return mismatch(
-                "the importance weights",
-                format!("{n_expected:?}"),
-                format!("{n_weights:?}"),
-            );
-        }
-        let actions = rows.u32s(column::ACTION);
-        if let Some(action) = actions
-            .iter()
-            .find(|action| **action as usize >= self.n_actions)
-        {
-            return mismatch(
+        let largest = rows.u32s(column::ACTION).iter().max();
+        match largest.filter(|&&action| action as usize >= self.n_actions) {
+            None => Ok(()),
+            Some(action) => Err(misfit(
                 "an action of the batch",
                 format!("0 to {}", self.n_actions - 1),
                 action.to_string(),
-            );
+            )),
         }
-        Ok(())
     }
+}
+
+fn expect<T: PartialEq + Display>(what: &str, expected: &T, given: &T) -> Result<(), Error> {
+    match expected == given {
+        true => Ok(()),
+        false => Err(misfit(what, expected.to_string(), given.to_string())),
+    }
+}
+
+#[cold]
+fn misfit(what: &str, expected: String, given: String) -> Error {
+    ErrorKind::Mismatch {
+        component: "DqnAgent",
+        method: "update",
+        what: what.to_owned(),
+        expected,
+        given,
+    }
+    .into()
 }
