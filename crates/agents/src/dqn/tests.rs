@@ -409,14 +409,19 @@ fn updates_and_copies_come_at_their_steps() {
     let Algorithm::Dqn(dqn) = &mut config.algorithm;
     dqn.replay.capacity = 1000;
     let mut trainer = DqnTrainer::new(&config, &Device::host()).unwrap();
-    let mut updated_at = Vec::new();
+    let (mut updated_at, mut equal_at) = (Vec::new(), Vec::new());
     while trainer.n_steps() < 60 {
         let report = trainer
             .advance(&mut Comm::solo(), Deadline::default())
             .unwrap();
         updated_at.extend(report.update.map(|_| report.step));
+        let weights = trainer.agent.all_weights();
+        let (online, target) = weights.split_at(weights.len() / 2);
+        equal_at.extend((online == target).then_some(trainer.n_steps()));
     }
     assert_eq!(updated_at, [42, 48, 54, 60]);
+    let expected: Vec<u64> = (1..42).chain(50..54).collect(); // until the first update, and from the copy to the next
+    assert_eq!(equal_at, expected);
     // Four environments take four steps at a time; updates are as many.
     let config = run_config(false, 4, 1);
     let mut trainer = DqnTrainer::new(&config, &Device::host()).unwrap();
