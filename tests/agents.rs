@@ -1,5 +1,7 @@
 //! `shardgraph agent`: settings by name and by file, training, evaluation, ranks, kill -9 and resume.
 
+#![cfg(unix)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -175,7 +177,6 @@ fn files_that_do_not_fit_are_named() {
 
 /// Processes that meet over TCP; to resume, the first sends the others its checkpoint.
 #[test]
-#[cfg(unix)]
 fn processes_learn_what_one_rank_learns() {
     let folder = Folder::new();
     let config = folder.config(&settings(600, "gradient_blocks = 4"));
@@ -233,7 +234,6 @@ fn a_run_that_is_prolonged_is_the_run_that_was_never_stopped() {
 }
 
 #[test]
-#[cfg(unix)]
 fn killed_again_and_again_it_still_ends_the_same() {
     let folder = Folder::new();
     let config = folder.config(&settings(6000, ""));
