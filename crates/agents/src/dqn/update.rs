@@ -1,0 +1,204 @@
+//! One update's gradient: a recorded program over a block of the batch, and the exact sum over the blocks of all ranks.
+
+use std::fmt::Display;
+
+use shardgraph_autodiff::{Ctx, Params, Program, Recorder};
+use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_components::{DqnBatch, QNetwork};
+use shardgraph_device::Device;
+use shardgraph_replay::{ColumnLayout, Rows};
+
+use super::agent::Update;
+use super::config::{DqnConfig, check_ranks};
+use super::memory::{column, transition_layout};
+use crate::error::{Error, ErrorKind};
+
+/// The program of one block, and what the blocks of a batch add up to.
+///
+/// A batch is cut into blocks whose borders do not depend on the ranks. Each rank runs the program on its share of them, and all results are
+/// summed exactly, so that every rank has the same bits, whoever computed what.
+#[derive(Debug)]
+pub(super) struct UpdateProgram {
+    program: Program,
+    inputs: DqnBatch,
+    layout: ColumnLayout,
+    n_blocks: usize,
+    block_rows: usize,
+    n_actions: usize,
+    solo: Comm,
+    /// Of one block after the other: gradient, loss, mean value, and the TD errors of the batch, 0 outside of the block.
+    partials: Vec<f32>,
+    /// Their sum.
+    total: Vec<f32>,
+    one_hot: Vec<f32>,
+}
+
+/// The gradient of a batch, and what is told of it.
+pub(super) struct Gradient<'a> {
+    pub(super) gradient: &'a mut [f32],
+    pub(super) update: Update,
+}
+
+const LOSS: &str = "loss";
+const Q_MEAN: &str = "mean value";
+const TD_ERRORS: &str = "TD errors";
+
+impl UpdateProgram {
+    /// Records the program of a block of the settings' batch.
+    pub(super) fn new(
+        config: &DqnConfig,
+        params: &Params,
+        (online, target): (&QNetwork, &QNetwork),
+        device: &Device,
+    ) -> Result<UpdateProgram, Error> {
+        let n_blocks = config.gradient_blocks;
+        let block_rows = config.batch_size / n_blocks;
+        let is_weighted = config.replay.prioritized.is_some();
+        let mut record = Recorder::new(params, 0, 1);
+        let inputs = DqnBatch::inputs(&mut record, block_rows, online, is_weighted)?;
+        let output = config
+            .loss()
+            .of_networks(&mut record, (online, target), &inputs)?;
+        // The block's part of the means over the batch.
+        let share = 1.0 / n_blocks as f32;
+        let loss = record.scale(output.loss, share)?;
+        let sum = record.sum_rows(output.predictions)?;
+        let q_mean = record.scale(sum, share / block_rows as f32)?;
+        record.output(LOSS, loss);
+        record.output(Q_MEAN, q_mean);
+        record.output(TD_ERRORS, output.td_errors);
+        record.output_param_gradient(loss)?;
+        let width = params.trained_len() + 2 + config.batch_size;
+        Ok(UpdateProgram {
+            program: record.plan().load(device)?,
+            inputs,
+            layout: transition_layout(online.n_inputs())?,
+            n_blocks,
+            block_rows,
+            n_actions: online.n_actions(),
+            solo: Comm::solo(),
+            partials: Vec::with_capacity(width * n_blocks),
+            total: vec![0.0; width],
+            one_hot: vec![0.0; block_rows * online.n_actions()],
+        })
+    }
+
+    /// The gradient of the batch's loss by the online weights.
+    pub(super) fn gradient(
+        &mut self,
+        params: &Params,
+        (rows, weights): (&Rows, Option<&[f32]>),
+        comm: &mut Comm,
+        deadline: Deadline,
+    ) -> Result<Gradient<'_>, Error> {
+        check_ranks(self.n_blocks, comm.size())?;
+        self.check(rows, weights)?;
+        self.partials.clear();
+        for block in
+            (0..self.n_blocks).filter(|block| block % comm.size() as usize == comm.rank() as usize)
+        {
+            self.run_block(params, (rows, weights), block)?;
+        }
+        match self.n_blocks {
+            1 => std::mem::swap(&mut self.total, &mut self.partials),
+            _ => comm.exact_sum(&self.partials, &mut self.total, deadline)?,
+        }
+        let n_params = params.trained_len();
+        let (gradient, rest) = self.total.split_at_mut(n_params);
+        let update = Update {
+            loss: rest[0],
+            q_mean: rest[1],
+        };
+        Ok(Gradient { gradient, update })
+    }
+
+    /// The TD errors of the last batch.
+    pub(super) fn td_errors(&self) -> &[f32] {
+        let n_rows = self.n_blocks * self.block_rows;
+        &self.total[self.total.len() - n_rows..]
+    }
+
+    fn run_block(
+        &mut self,
+        params: &Params,
+        (rows, weights): (&Rows, Option<&[f32]>),
+        block: usize,
+    ) -> Result<(), Error> {
+        let (first, n) = (block * self.block_rows, self.block_rows);
+        let part = |idx: usize| {
+            let width = self.layout.columns()[idx].width;
+            &rows.f32s(idx)[first * width..(first + n) * width]
+        };
+        self.one_hot.fill(0.0);
+        let actions = &rows.u32s(column::ACTION)[first..first + n];
+        for (row, &action) in self.one_hot.chunks_exact_mut(self.n_actions).zip(actions) {
+            row[action as usize] = 1.0;
+        }
+        let inputs = &self.inputs;
+        self.program
+            .set_input(inputs.observations, part(column::OBSERVATION))?;
+        self.program.set_input(inputs.actions, &self.one_hot)?;
+        self.program
+            .set_input(inputs.rewards, part(column::REWARD))?;
+        self.program
+            .set_input(inputs.discounts, part(column::DISCOUNT))?;
+        self.program
+            .set_input(inputs.next_observations, part(column::NEXT_OBSERVATION))?;
+        if let (Some(input), Some(weights)) = (inputs.weights, weights) {
+            self.program.set_input(input, &weights[first..first + n])?;
+        }
+        self.program.run(&mut self.solo, params)?;
+        self.partials.extend(self.program.param_gradient()?);
+        self.partials.extend(self.program.read(LOSS)?);
+        self.partials.extend(self.program.read(Q_MEAN)?);
+        let n_rows = self.n_blocks * n;
+        let behind = self.partials.len() + n_rows;
+        self.partials.resize(self.partials.len() + first, 0.0);
+        self.partials.extend(self.program.read(TD_ERRORS)?);
+        self.partials.resize(behind, 0.0);
+        Ok(())
+    }
+
+    /// Whether the batch is one of this agent's.
+    fn check(&self, rows: &Rows, weights: Option<&[f32]>) -> Result<(), Error> {
+        let n_rows = self.n_blocks * self.block_rows;
+        expect("the layout of the batch", &self.layout, rows.layout())?;
+        expect("the rows of the batch", &n_rows, &rows.len())?;
+        match (self.inputs.weights, weights) {
+            (None, None) => {}
+            (Some(_), Some(weights)) => {
+                expect("the importance weights", &n_rows, &weights.len())?;
+            }
+            (Some(_), None) => expect("the importance weights", &n_rows, &0)?,
+            (None, Some(weights)) => expect("the importance weights", &0, &weights.len())?,
+        }
+        let largest = rows.u32s(column::ACTION).iter().max();
+        match largest.filter(|&&action| action as usize >= self.n_actions) {
+            None => Ok(()),
+            Some(action) => Err(misfit(
+                "an action of the batch",
+                format!("0 to {}", self.n_actions - 1),
+                action.to_string(),
+            )),
+        }
+    }
+}
+
+fn expect<T: PartialEq + Display>(what: &str, expected: &T, given: &T) -> Result<(), Error> {
+    match expected == given {
+        true => Ok(()),
+        false => Err(misfit(what, expected.to_string(), given.to_string())),
+    }
+}
+
+#[cold]
+fn misfit(what: &str, expected: String, given: String) -> Error {
+    ErrorKind::Mismatch {
+        component: "DqnAgent",
+        method: "update",
+        what: what.to_owned(),
+        expected,
+        given,
+    }
+    .into()
+}
