@@ -88,7 +88,7 @@ fn resume_words() -> String {
 }
 
 /// Kills as `kill -9` does; true if the process was still running.
-fn kill(mut child: Child) -> bool {
+pub(crate) fn kill(mut child: Child) -> bool {
     child.kill().unwrap();
     wait(&mut child).signal() == Some(9)
 }

@@ -126,6 +126,59 @@ fn train() {
 }
 
 #[test]
+fn agent() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let keys = |mean_return, weights| {
+        [
+            ("algorithm", "string"),
+            ("environment", "string"),
+            ("seed", "count"),
+            ("steps", "count"),
+            ("episodes", "count"),
+            ("updates", "count"),
+            ("mean_return", mean_return),
+            ("seconds", "number"),
+            ("env_steps_per_s", "number"),
+            ("ranks", "count"),
+            ("device", "string"),
+            ("weights", weights),
+            ("policy_hash", "string"),
+        ]
+    };
+    let answer = run("agent train cartpole-dqn --steps 1 --format json", &[]).json();
+    assert_schema(&answer, &keys("null", "null"));
+    let words = "agent train cartpole-dqn --steps 300 --out {} --format json";
+    let answer = run(words, &[&out]).json();
+    assert_schema(&answer, &keys("number", "string"));
+    let weights = out.join("weights.safetensors");
+    let words = "agent eval cartpole-dqn --weights {} --episodes 2 --format json";
+    let answer = run(words, &[&weights]).json();
+    assert_schema(
+        &answer,
+        &[
+            ("algorithm", "string"),
+            ("environment", "string"),
+            ("seed", "count"),
+            ("episodes", "count"),
+            ("steps", "count"),
+            ("mean_return", "number"),
+            ("min_return", "number"),
+            ("max_return", "number"),
+            ("seconds", "number"),
+            ("env_steps_per_s", "number"),
+            ("device", "string"),
+            ("weights", "string"),
+            ("policy_hash", "string"),
+        ],
+    );
+    let listing = run("agent list --format json", &[]).json();
+    assert_schema(&listing, &[("agents", "list")]);
+    let keys = [("name", "string"), ("about", "string"), ("settings", "object")];
+    assert_schema(&listing["agents"][0], &keys);
+}
+
+#[test]
 fn info() {
     for graph in ["karate", "er:0:0.5", "er:1:0.5"] {
         let answer = run(&format!("info {graph} --format json"), &[]).json();

@@ -30,6 +30,9 @@ pub(crate) fn code(error: &anyhow::Error) -> u8 {
         if let Some(error) = cause.downcast_ref::<shardgraph_solver::Error>() {
             return Some(of_fault(error.fault()));
         }
+        if let Some(error) = cause.downcast_ref::<shardgraph_agents::Error>() {
+            return Some(of_agent(error));
+        }
         if let Some(error) = cause.downcast_ref::<shardgraph_device::Error>() {
             return Some(of_fault(Fault::of_device(error)));
         }
@@ -40,11 +43,7 @@ pub(crate) fn code(error: &anyhow::Error) -> u8 {
             return Some(of_cost_graph(error));
         }
         if let Some(error) = cause.downcast_ref::<CommError>() {
-            return Some(match error {
-                error if world::is_input(error) => BAD_INPUT,
-                error if world::is_missing_library(error) => MISSING_DEVICE,
-                _ => LOST_RANK,
-            });
+            return Some(of_comm(error));
         }
         if let Some(elsewhere) = cause.downcast_ref::<FailedElsewhere>() {
             return Some(elsewhere.code);
@@ -69,6 +68,23 @@ fn of_fault(fault: Fault) -> u8 {
         Fault::MissingDevice => MISSING_DEVICE,
         Fault::LostRank => LOST_RANK,
         Fault::NoAnswer => NO_ANSWER,
+    }
+}
+
+fn of_comm(error: &CommError) -> u8 {
+    match error {
+        error if world::is_input(error) => BAD_INPUT,
+        error if world::is_missing_library(error) => MISSING_DEVICE,
+        _ => LOST_RANK,
+    }
+}
+
+fn of_agent(error: &shardgraph_agents::Error) -> u8 {
+    match (error.comm_error(), error.device_error()) {
+        (Some(error), _) => of_comm(error),
+        (None, Some(error)) => of_fault(Fault::of_device(error)),
+        (None, None) if error.is_input() => BAD_INPUT,
+        (None, None) => NO_ANSWER,
     }
 }
 

@@ -1,6 +1,9 @@
 //! The `shardgraph` binary: parse the command line, call one library function, print its checked answer.
 #![forbid(unsafe_code)]
 
+mod agent;
+mod agent_eval;
+mod agent_train;
 mod config_file;
 mod convert;
 mod costgraph_spec;
@@ -49,6 +52,7 @@ enum Command {
     Solve(solve::SolveArgs),
     Score(score::ScoreArgs),
     Train(train::TrainArgs),
+    Agent(Box<agent::AgentArgs>),
     Place(Box<place::PlaceArgs>),
     Generate(generate::GenerateArgs),
     Info(info::InfoArgs),
@@ -60,6 +64,7 @@ fn main() -> ExitCode {
         Command::Solve(args) => solve::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Train(args) => train::run(&args),
+        Command::Agent(args) => agent::run(&args),
         Command::Place(args) => place::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Info(args) => info::run(&args),

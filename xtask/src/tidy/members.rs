@@ -29,6 +29,20 @@ const ARROWS: [(&str, &[&str]); 18] = [
         ],
     ),
     (
+        "agents",
+        &[
+            "components",
+            "layers",
+            "autodiff",
+            "environments",
+            "replay",
+            "runs",
+            "collectives",
+            "device",
+            "graph",
+        ],
+    ),
+    (
         "solver",
         &[
             "components",

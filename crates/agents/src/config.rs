@@ -1,0 +1,238 @@
+//! The settings of a training run, as TOML or JSON: everything that decides what is computed. The device, the number of ranks and
+//! the folder are not among them.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::dqn::DqnConfig;
+use crate::error::{Error, ErrorKind};
+
+/// The version of the settings that this program reads and writes.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// A run: an algorithm, an environment, and for how long.
+///
+/// ```
+/// use shardgraph_agents::{AgentConfig, Algorithm};
+///
+/// let config = AgentConfig::from_toml("
+///     steps = 20_000
+///     environment = { name = 'cartpole', n_environments = 4 }
+///     [algorithm]
+///     name = 'dqn'
+///     learning_starts = 1000
+/// ")?;
+/// config.check()?;
+/// let Algorithm::Dqn(dqn) = &config.algorithm;
+/// assert_eq!((dqn.learning_starts, dqn.batch_size), (1000, 128));
+///
+/// let error = AgentConfig::from_toml("schema_version = 7").unwrap_err();
+/// assert_eq!(error.to_string(), "agent settings: `schema_version`: expected 1, given 7");
+/// # Ok::<(), shardgraph_agents::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentConfig {
+    /// Version of this record: 1, also where it is absent.
+    #[serde(default = "schema_version")]
+    pub schema_version: u32,
+    /// The one seed of the run; 1 by default.
+    #[serde(default = "first_seed")]
+    pub seed: u64,
+    /// Steps of the environments, all of them together; 500 000 by default.
+    #[serde(default = "half_a_million")]
+    pub steps: u64,
+    /// Steps between checkpoints; 100 000 by default.
+    #[serde(default = "hundred_thousand")]
+    pub checkpoint_steps: u64,
+    /// What the agent learns on.
+    pub environment: EnvironmentConfig,
+    /// How it learns.
+    pub algorithm: Algorithm,
+}
+
+fn schema_version() -> u32 {
+    SCHEMA_VERSION
+}
+
+fn first_seed() -> u64 {
+    1
+}
+
+fn half_a_million() -> u64 {
+    500_000
+}
+
+fn hundred_thousand() -> u64 {
+    100_000
+}
+
+/// Environments side by side.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "lowercase", deny_unknown_fields)]
+pub enum EnvironmentConfig {
+    /// Carts with poles: `shardgraph_environments::CartPoles`.
+    CartPole {
+        /// How many take their steps together; 1 by default.
+        #[serde(default = "one")]
+        n_environments: usize,
+    },
+}
+
+fn one() -> usize {
+    1
+}
+
+/// An algorithm with its settings.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "lowercase")]
+pub enum Algorithm {
+    /// Deep Q-learning.
+    Dqn(DqnConfig),
+}
+
+impl EnvironmentConfig {
+    /// Its name in settings.
+    pub fn name(&self) -> &'static str {
+        match self {
+            EnvironmentConfig::CartPole { .. } => "cartpole",
+        }
+    }
+}
+
+impl Algorithm {
+    /// Its name in settings.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Algorithm::Dqn(_) => "dqn",
+        }
+    }
+}
+
+/// What every version of the settings has.
+#[derive(Deserialize)]
+struct Version {
+    #[serde(default = "schema_version")]
+    schema_version: u32,
+}
+
+impl AgentConfig {
+    /// Reads a file: JSON if it is called so, else TOML.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or as [`AgentConfig::from_toml`].
+    pub fn read(path: &Path) -> Result<AgentConfig, Error> {
+        let text = std::fs::read_to_string(path).map_err(Error::io(path))?;
+        let config = match path.extension().is_some_and(|extension| extension == "json") {
+            true => AgentConfig::from_json(&text),
+            false => AgentConfig::from_toml(&text),
+        };
+        config.map_err(|error| Error::input(format!("{}: {error}", path.display())))
+    }
+
+    /// Reads settings; nothing but their form is checked.
+    ///
+    /// # Errors
+    /// When the text is of another version, has an unknown setting, or lacks the environment or the algorithm.
+    pub fn from_toml(text: &str) -> Result<AgentConfig, Error> {
+        let wrong = |error: toml::de::Error| Error::input(format!("agent settings: {}", error.to_string().trim_end()));
+        let version: Version = toml::from_str(text).map_err(wrong)?;
+        version.check()?;
+        toml::from_str(text).map_err(wrong)
+    }
+
+    /// As [`AgentConfig::from_toml`].
+    ///
+    /// # Errors
+    /// As [`AgentConfig::from_toml`].
+    pub fn from_json(text: &str) -> Result<AgentConfig, Error> {
+        let wrong = |error: serde_json::Error| Error::input(format!("agent settings: {error}"));
+        let version: Version = serde_json::from_str(text).map_err(wrong)?;
+        version.check()?;
+        serde_json::from_str(text).map_err(wrong)
+    }
+
+    /// Refuses settings that cannot be right.
+    ///
+    /// # Errors
+    /// Names the first such setting, what is expected and what was given.
+    pub fn check(&self) -> Result<(), Error> {
+        let version = self.schema_version;
+        Version { schema_version: version }.check()?;
+        Rule::at_least_1("steps", self.steps).check()?;
+        Rule::at_least_1("checkpoint_steps", self.checkpoint_steps).check()?;
+        let EnvironmentConfig::CartPole { n_environments } = self.environment;
+        Rule {
+            field: "environment.n_environments",
+            holds: (1..=1 << 20).contains(&n_environments),
+            expected: "1 to 2^20".to_owned(),
+            given: n_environments.to_string(),
+        }
+        .check()?;
+        let Algorithm::Dqn(dqn) = &self.algorithm;
+        dqn.check(n_environments)
+    }
+}
+
+impl Version {
+    fn check(&self) -> Result<(), Error> {
+        Rule {
+            field: "schema_version",
+            holds: self.schema_version == SCHEMA_VERSION,
+            expected: SCHEMA_VERSION.to_string(),
+            given: self.schema_version.to_string(),
+        }
+        .check()
+    }
+}
+
+/// What a setting must be.
+pub(crate) struct Rule {
+    /// The setting, with the tables that it is in.
+    pub(crate) field: &'static str,
+    pub(crate) holds: bool,
+    pub(crate) expected: String,
+    pub(crate) given: String,
+}
+
+impl Rule {
+    pub(crate) fn at_least_1(field: &'static str, value: u64) -> Rule {
+        Rule {
+            field,
+            holds: value >= 1,
+            expected: "at least 1".to_owned(),
+            given: value.to_string(),
+        }
+    }
+
+    pub(crate) fn above_0(field: &'static str, value: f32) -> Rule {
+        Rule {
+            field,
+            holds: value.is_finite() && value > 0.0,
+            expected: "a finite number above 0".to_owned(),
+            given: value.to_string(),
+        }
+    }
+
+    pub(crate) fn fraction(field: &'static str, value: f32) -> Rule {
+        Rule {
+            field,
+            holds: (0.0..=1.0).contains(&value),
+            expected: "0 to 1".to_owned(),
+            given: value.to_string(),
+        }
+    }
+
+    pub(crate) fn check(self) -> Result<(), Error> {
+        if self.holds {
+            return Ok(());
+        }
+        Err(ErrorKind::Setting {
+            field: self.field,
+            expected: self.expected,
+            given: self.given,
+        }
+        .into())
+    }
+}

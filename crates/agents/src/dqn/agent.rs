@@ -1,0 +1,343 @@
+//! The agent: an online and a target network in one arena, a program that acts and a program that learns.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use shardgraph_autodiff::{Ctx, Params, Program, Recorder, Shape, Var};
+use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_components::{Initialiser, Optimiser, QNetwork};
+use shardgraph_device::Device;
+use shardgraph_environments::CartPoles;
+use shardgraph_environments::space::Space;
+use shardgraph_graph::random::Stream;
+use shardgraph_replay::Rows;
+
+use super::config::DqnConfig;
+use super::update::{Gradient, UpdateProgram};
+use crate::config::{AgentConfig, Algorithm, EnvironmentConfig};
+use crate::error::{Error, ErrorKind};
+use crate::weights;
+
+/// A deep Q-learning agent, with weights that stay on its device.
+///
+/// # Determinism
+/// Actions depend on weights, observations and the stream; an update on weights, optimiser and batch. Neither depends on the number of
+/// ranks.
+///
+/// ```
+/// use shardgraph_agents::{DqnAgent, DqnConfig};
+/// use shardgraph_device::Device;
+/// use shardgraph_environments::space::Space;
+/// use shardgraph_graph::random::Stream;
+///
+/// let spaces = (&Space::boxed(&[3], -1.0, 1.0)?, &Space::discrete(5)?);
+/// let mut agent = DqnAgent::new(&DqnConfig::default(), spaces, 1, &Device::host())?;
+/// let mut actions = Vec::new();
+/// agent.act(&[0.5, -0.5, 0.0, 0.1, 0.2, 0.3], 0.0, &mut Stream::new(1, "example", 0), &mut actions)?;
+/// assert_eq!(actions.len(), 2); // of two observations
+///
+/// let error = agent.act(&[0.5, f32::NAN, 0.0], 0.0, &mut Stream::new(1, "example", 0), &mut actions).unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "DqnAgent::act: element 1 of the observation of environment 0: expected a finite number, given NaN"
+/// );
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct DqnAgent {
+    device: Device,
+    params: Params,
+    online: QNetwork,
+    optimiser: Optimiser,
+    update: UpdateProgram,
+    /// Programs that act, by the number of observations.
+    acting: BTreeMap<usize, ActProgram>,
+    /// Programs compute on their own; ranks share what they give.
+    solo: Comm,
+}
+
+/// What an update was like.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Update {
+    /// The loss before the step, over the whole batch.
+    pub loss: f32,
+    /// The mean over the batch of the online network's values of the actions that were taken.
+    pub q_mean: f32,
+}
+
+#[derive(Debug)]
+struct ActProgram {
+    program: Program,
+    observations: Var,
+    /// Whether its weights are older than the agent's.
+    is_stale: bool,
+}
+
+impl DqnAgent {
+    /// An agent for observations of one space and actions of another, with first weights from `seed`.
+    ///
+    /// # Errors
+    /// When the observation has no fixed width, the action is not discrete, or a setting cannot be right.
+    pub fn new(
+        config: &DqnConfig,
+        spaces: (&Space, &Space),
+        seed: u64,
+        device: &Device,
+    ) -> Result<DqnAgent, Error> {
+        let initialiser = Initialiser {
+            seed,
+            ..Initialiser::default()
+        };
+        let mut params = Params::new();
+        let build = |params: &mut Params, scope| QNetwork::build(params, scope, spaces, &config.network, initialiser);
+        let online = build(&mut params, "online")?;
+        params.freeze_rest();
+        let target = build(&mut params, "target")?;
+        params.copy_trained_to_frozen()?;
+        let optimiser = Optimiser::new(config.optimiser, params.trained_len())?;
+        let update = UpdateProgram::new(config, &params, (&online, &target), device)?;
+        Ok(DqnAgent {
+            device: device.clone(),
+            params,
+            online,
+            optimiser,
+            update,
+            acting: BTreeMap::new(),
+            solo: Comm::solo(),
+        })
+    }
+
+    /// The agent of a run's settings before its first step.
+    ///
+    /// # Errors
+    /// As [`DqnAgent::new`].
+    pub fn of_config(config: &AgentConfig, device: &Device) -> Result<DqnAgent, Error> {
+        let EnvironmentConfig::CartPole { n_environments } = config.environment;
+        let Algorithm::Dqn(dqn) = &config.algorithm;
+        dqn.check(n_environments)?;
+        let spaces = (&CartPoles::observation_space(), &CartPoles::action_space());
+        DqnAgent::new(dqn, spaces, config.seed, device)
+    }
+
+    /// An action for each observation, into `actions`: with probability `epsilon` any, otherwise the one of the largest value (the first of
+    /// several).
+    ///
+    /// # Shapes
+    /// `observations` holds a row for each environment, flat as `Space::flatten_into` makes them.
+    /// # Errors
+    /// When that is no whole number of rows, an observation is not finite, or the weights give values that are not.
+    pub fn act(
+        &mut self,
+        observations: &[f32],
+        epsilon: f32,
+        stream: &mut Stream,
+        actions: &mut Vec<u32>,
+    ) -> Result<(), Error> {
+        let n = self.check_observations(observations)?;
+        let n_actions = self.online.n_actions() as u32;
+        actions.clear();
+        let mut n_greedy = 0;
+        for _ in 0..n {
+            let is_random = stream.chance(f64::from(epsilon));
+            actions.push(if is_random { stream.below_u32(n_actions) } else { GREEDY });
+            n_greedy += usize::from(!is_random);
+        }
+        if n_greedy == 0 {
+            return Ok(());
+        }
+        let values = self.action_values(observations, n)?;
+        for (action, row) in actions.iter_mut().zip(values.chunks_exact(n_actions as usize)) {
+            if *action == GREEDY {
+                *action = best(row);
+            }
+        }
+        Ok(())
+    }
+
+    /// The action values of observations that were checked, a row for each.
+    fn action_values(&mut self, observations: &[f32], n: usize) -> Result<Vec<f32>, Error> {
+        let acting = match self.acting.entry(n) {
+            std::collections::btree_map::Entry::Occupied(found) => found.into_mut(),
+            std::collections::btree_map::Entry::Vacant(place) => {
+                place.insert(ActProgram::new(&self.params, &self.online, n, &self.device)?)
+            }
+        };
+        acting.program.set_input(acting.observations, observations)?;
+        acting.program.run(&mut self.solo, &self.params)?;
+        let values = acting.program.read(ACTION_VALUES)?;
+        match values.iter().all(|value| value.is_finite()) {
+            true => Ok(values),
+            false => Err(diverged("act", "an action value")),
+        }
+    }
+
+    fn check_observations(&self, observations: &[f32]) -> Result<usize, Error> {
+        let width = self.online.n_inputs();
+        let mismatch = |what: String, expected: String, given: String| ErrorKind::Mismatch {
+            component: "DqnAgent",
+            method: "act",
+            what,
+            expected,
+            given,
+        };
+        if !observations.len().is_multiple_of(width) {
+            let (expected, given) = (format!("rows of {width}"), format!("{} numbers", observations.len()));
+            return Err(mismatch("the observations".to_owned(), expected, given).into());
+        }
+        if let Some(at) = observations.iter().position(|x| !x.is_finite()) {
+            let what = format!("element {} of the observation of environment {}", at % width, at / width);
+            let (expected, given) = ("a finite number".to_owned(), observations[at].to_string());
+            return Err(mismatch(what, expected, given).into());
+        }
+        Ok(observations.len() / width)
+    }
+
+    /// One step of the optimiser on a batch of transitions, whose layout is [`crate::transition_layout`]'s, with an importance weight for each
+    /// where draws are prioritised. All ranks of `comm` call it with the same batch; each computes its blocks of it.
+    ///
+    /// # Errors
+    /// When the batch has another size or layout, there are more ranks than blocks, training has diverged, or a rank is lost.
+    pub fn update(
+        &mut self,
+        batch: (&Rows, Option<&[f32]>),
+        comm: &mut Comm,
+        deadline: Deadline,
+    ) -> Result<Update, Error> {
+        let Gradient { gradient, update } = self.update.gradient(&self.params, batch, comm, deadline)?;
+        if !update.loss.is_finite() {
+            return Err(diverged("update", "the loss"));
+        }
+        self.optimiser.step(&self.device, &mut self.params, gradient)?;
+        self.weights_changed();
+        Ok(update)
+    }
+
+    /// The TD errors of the last batch, prediction less target: what priorities are made of.
+    pub fn td_errors(&self) -> &[f32] {
+        self.update.td_errors()
+    }
+
+    /// Copies the online weights into the target network.
+    pub fn sync_target(&mut self) {
+        let copied = self.params.copy_trained_to_frozen();
+        copied.expect("both networks were built alike");
+    }
+
+    /// The online network's weights, one parameter behind the other.
+    pub fn weights(&self) -> &[f32] {
+        self.params.trained()
+    }
+
+    /// Takes other weights for the online network; the target network stays.
+    ///
+    /// # Errors
+    /// When their number differs, or one is not finite.
+    pub fn set_weights(&mut self, weights: &[f32]) -> Result<(), Error> {
+        if let Some(at) = weights.iter().position(|x| !x.is_finite()) {
+            return Err(ErrorKind::Mismatch {
+                component: "DqnAgent",
+                method: "set_weights",
+                what: format!("weight {at}"),
+                expected: "a finite number".to_owned(),
+                given: weights[at].to_string(),
+            }
+            .into());
+        }
+        self.params.set_trained(weights)?;
+        self.weights_changed();
+        Ok(())
+    }
+
+    /// A hash of the online weights' bits: the 64-bit FNV-1a hash of their little-endian bytes.
+    pub fn weights_hash(&self) -> u64 {
+        shardgraph_runs::fnv1a64(self.weights().iter().flat_map(|x| x.to_le_bytes()))
+    }
+
+    /// Writes the online network's weights as a safetensors file, atomically; tensors have the names of their scopes, as
+    /// `online/torso/0/w`.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn export(&self, path: &Path) -> Result<(), Error> {
+        weights::write(path, &self.params)
+    }
+
+    /// Reads weights that [`DqnAgent::export`] wrote, into both networks.
+    ///
+    /// # Errors
+    /// When the file cannot be read, is of another version, or has weights of other names or shapes, or some that are not finite. The
+    /// agent stays as it was.
+    pub fn import(&mut self, path: &Path) -> Result<(), Error> {
+        let values = weights::read(path, &self.params)?;
+        self.set_weights(&values)?;
+        self.sync_target();
+        Ok(())
+    }
+
+    /// Weights of both networks.
+    pub(super) fn all_weights(&self) -> &[f32] {
+        self.params.flat()
+    }
+
+    pub(super) fn restore(&mut self, all_weights: &[f32], optimiser: &[u8]) -> Result<(), Error> {
+        self.optimiser.restore(optimiser)?;
+        self.params.set_flat(all_weights)?;
+        self.weights_changed();
+        Ok(())
+    }
+
+    pub(super) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(super) fn optimiser(&self) -> &Optimiser {
+        &self.optimiser
+    }
+
+    #[cfg(test)]
+    pub(super) fn params(&self) -> &Params {
+        &self.params
+    }
+
+    fn weights_changed(&mut self) {
+        self.acting.values_mut().for_each(|acting| acting.is_stale = true);
+    }
+}
+
+const ACTION_VALUES: &str = "action values";
+/// In place of an action that is still to be chosen.
+const GREEDY: u32 = u32::MAX;
+
+impl ActProgram {
+    fn new(params: &Params, online: &QNetwork, n: usize, device: &Device) -> Result<ActProgram, Error> {
+        let mut record = Recorder::new(params, 0, 1);
+        let shape = Shape::new(n, online.n_inputs());
+        let observations = record.input(shape, &vec![0.0; shape.len()])?;
+        let values = online.q_values(&mut record, observations)?;
+        record.output(ACTION_VALUES, values);
+        Ok(ActProgram {
+            program: record.plan().load(device)?,
+            observations,
+            is_stale: true,
+        })
+    }
+}
+
+/// The first of the largest values.
+fn best(values: &[f32]) -> u32 {
+    let mut best = 0;
+    for (action, value) in values.iter().enumerate() {
+        if *value > values[best] {
+            best = action;
+        }
+    }
+    best as u32
+}
+
+#[cold]
+fn diverged(method: &str, what: &str) -> Error {
+    ErrorKind::Diverged(format!(
+        "DqnAgent::{method}: {what} is not finite: training has diverged; try a smaller `learning_rate`, or a `max_gradient_norm`"
+    ))
+    .into()
+}

@@ -1,0 +1,139 @@
+//! The replay memory of the settings: uniform or prioritised, with one interface for the training loop.
+
+use shardgraph_graph::random::Stream;
+use shardgraph_replay::{
+    Cell, ColumnLayout, ElementKind, ItemId, Prioritization, PrioritizedBatch, PrioritizedMemory,
+    Rows, UniformMemory,
+};
+
+use super::config::{PrioritizedConfig, ReplayConfig};
+use crate::error::Error;
+
+/// The columns of a transition, by position.
+pub(crate) mod column {
+    pub(crate) const OBSERVATION: usize = 0;
+    pub(crate) const ACTION: usize = 1;
+    pub(crate) const REWARD: usize = 2;
+    pub(crate) const NEXT_OBSERVATION: usize = 3;
+    /// What the value of the next observation counts: 0 where the episode terminated before it.
+    pub(crate) const DISCOUNT: usize = 4;
+}
+
+/// The layout of transitions between observations of `width` numbers: observation, action, reward, next observation, and the discount, which
+/// is what the value of the next observation counts: 0 where the episode terminated before it.
+///
+/// # Errors
+/// When `width` is 0 or beyond 32 bits.
+pub fn transition_layout(width: usize) -> Result<ColumnLayout, Error> {
+    Ok(ColumnLayout::new(&[
+        ("observation", ElementKind::F32, width),
+        ("action", ElementKind::U32, 1),
+        ("reward", ElementKind::F32, 1),
+        ("next_observation", ElementKind::F32, width),
+        ("discount", ElementKind::F32, 1),
+    ])?)
+}
+
+/// A replay memory and the last batch that was drawn from it.
+#[derive(Debug, Clone)]
+pub(super) struct Replay {
+    memory: Memory,
+    rows: Rows,
+}
+
+#[derive(Debug, Clone)]
+enum Memory {
+    Uniform {
+        memory: UniformMemory,
+        ids: Vec<ItemId>,
+    },
+    Prioritized {
+        memory: PrioritizedMemory,
+        settings: PrioritizedConfig,
+        batch: PrioritizedBatch,
+    },
+}
+
+impl Replay {
+    pub(super) fn new(settings: &ReplayConfig, layout: ColumnLayout) -> Result<Replay, Error> {
+        let rows = Rows::new(layout.clone());
+        let memory = match settings.prioritized {
+            None => Memory::Uniform {
+                memory: UniformMemory::new(layout, settings.capacity)?,
+                ids: Vec::new(),
+            },
+            Some(settings_of_draws) => {
+                let prioritization = Prioritization {
+                    alpha: settings_of_draws.alpha,
+                    epsilon: settings_of_draws.epsilon,
+                };
+                Memory::Prioritized {
+                    memory: PrioritizedMemory::new(layout, settings.capacity, prioritization)?,
+                    settings: settings_of_draws,
+                    batch: PrioritizedBatch::default(),
+                }
+            }
+        };
+        Ok(Replay { memory, rows })
+    }
+
+    /// A new transition is as likely to be drawn as the likeliest, until its TD error is known.
+    pub(super) fn insert(&mut self, cells: &[Cell<'_>]) -> Result<(), Error> {
+        match &mut self.memory {
+            Memory::Uniform { memory, .. } => memory.insert(cells)?,
+            Memory::Prioritized { memory, .. } => memory.insert(cells)?,
+        };
+        Ok(())
+    }
+
+    /// Draws a batch: its rows, and an importance weight for each where draws are prioritised. `progress` is the part of the run that
+    /// is done.
+    pub(super) fn sample(
+        &mut self,
+        n_rows: usize,
+        progress: f32,
+        stream: &mut Stream,
+    ) -> Result<(&Rows, Option<&[f32]>), Error> {
+        match &mut self.memory {
+            Memory::Uniform { memory, ids } => {
+                memory.sample_into(n_rows, &mut |n| stream.below(n), ids)?;
+                memory.gather_into(ids, &mut self.rows)?;
+                Ok((&self.rows, None))
+            }
+            Memory::Prioritized {
+                memory,
+                settings,
+                batch,
+            } => {
+                let beta = settings.beta_start
+                    + (settings.beta_end - settings.beta_start) * progress.min(1.0);
+                memory.sample_into(n_rows, beta, &mut || stream.uniform_f64(), batch)?;
+                memory.gather_into(&batch.ids, &mut self.rows)?;
+                Ok((&self.rows, Some(&batch.weights)))
+            }
+        }
+    }
+
+    /// Gives the rows of the last batch the priorities of their TD errors.
+    pub(super) fn update(&mut self, td_errors: &[f32]) -> Result<(), Error> {
+        if let Memory::Prioritized { memory, batch, .. } = &mut self.memory {
+            memory.update(&batch.ids, td_errors)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        match &self.memory {
+            Memory::Uniform { memory, .. } => memory.to_bytes(),
+            Memory::Prioritized { memory, .. } => memory.to_bytes(),
+        }
+    }
+
+    pub(super) fn restore(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        match &mut self.memory {
+            Memory::Uniform { memory, .. } => memory.restore(bytes)?,
+            Memory::Prioritized { memory, .. } => memory.restore(bytes)?,
+        }
+        Ok(())
+    }
+}

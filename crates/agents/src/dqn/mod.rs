@@ -1,0 +1,21 @@
+//! Deep Q-learning: settings, agent, training loop, and the loop's state in a checkpoint.
+
+mod agent;
+mod checkpoint;
+mod config;
+mod memory;
+mod trainer;
+mod update;
+
+#[cfg(test)]
+mod naive;
+#[cfg(test)]
+mod tests;
+
+pub use agent::{DqnAgent, Update};
+pub(crate) use checkpoint::{FILES, kind_of};
+pub use config::{
+    DqnConfig, ExplorationConfig, PrioritizedConfig, ReplayConfig,
+};
+pub use memory::transition_layout;
+pub use trainer::{DqnTrainer, StepReport};

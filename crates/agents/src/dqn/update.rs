@@ -1,0 +1,183 @@
+//! One update's gradient: a recorded program over a block of the batch, and the exact sum over the blocks of all ranks.
+
+use shardgraph_autodiff::{Ctx, Params, Program, Recorder};
+use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_components::{DqnBatch, QNetwork};
+use shardgraph_device::Device;
+use shardgraph_replay::{ColumnLayout, Rows};
+
+use super::agent::Update;
+use super::config::DqnConfig;
+use super::memory::{column, transition_layout};
+use crate::error::{Error, ErrorKind};
+
+/// The program of one block, and what the blocks of a batch add up to.
+///
+/// A batch is cut into blocks whose borders do not depend on the ranks. Each rank runs the program on its share of them, and all results are
+/// summed exactly, so that every rank has the same bits, whoever computed what.
+#[derive(Debug)]
+pub(super) struct UpdateProgram {
+    program: Program,
+    inputs: DqnBatch,
+    layout: ColumnLayout,
+    n_blocks: usize,
+    block_rows: usize,
+    n_actions: usize,
+    solo: Comm,
+    /// Of one block after the other: gradient, loss, mean value, and the TD errors of the batch, 0 outside of the block.
+    partials: Vec<f32>,
+    /// Their sum.
+    total: Vec<f32>,
+    one_hot: Vec<f32>,
+}
+
+/// The gradient of a batch, and what is told of it.
+pub(super) struct Gradient<'a> {
+    pub(super) gradient: &'a mut [f32],
+    pub(super) update: Update,
+}
+
+const LOSS: &str = "loss";
+const Q_MEAN: &str = "mean value";
+const TD_ERRORS: &str = "TD errors";
+
+impl UpdateProgram {
+    /// Records the program of a block of the settings' batch.
+    pub(super) fn new(
+        config: &DqnConfig,
+        params: &Params,
+        (online, target): (&QNetwork, &QNetwork),
+        device: &Device,
+    ) -> Result<UpdateProgram, Error> {
+        let n_blocks = config.gradient_blocks;
+        let block_rows = config.batch_size / n_blocks;
+        let is_weighted = config.replay.prioritized.is_some();
+        let mut record = Recorder::new(params, 0, 1);
+        let inputs = DqnBatch::inputs(&mut record, block_rows, online, is_weighted)?;
+        let output = config.loss().of_networks(&mut record, (online, target), &inputs)?;
+        // The block's part of the means over the batch.
+        let share = 1.0 / n_blocks as f32;
+        let loss = record.scale(output.loss, share)?;
+        let sum = record.sum_rows(output.predictions)?;
+        let q_mean = record.scale(sum, share / block_rows as f32)?;
+        record.output(LOSS, loss);
+        record.output(Q_MEAN, q_mean);
+        record.output(TD_ERRORS, output.td_errors);
+        record.output_param_gradient(loss)?;
+        let width = params.trained_len() + 2 + config.batch_size;
+        Ok(UpdateProgram {
+            program: record.plan().load(device)?,
+            inputs,
+            layout: transition_layout(online.n_inputs())?,
+            n_blocks,
+            block_rows,
+            n_actions: online.n_actions(),
+            solo: Comm::solo(),
+            partials: Vec::with_capacity(width * n_blocks),
+            total: vec![0.0; width],
+            one_hot: vec![0.0; block_rows * online.n_actions()],
+        })
+    }
+
+    /// The gradient of the batch's loss by the online weights.
+    pub(super) fn gradient(
+        &mut self,
+        params: &Params,
+        (rows, weights): (&Rows, Option<&[f32]>),
+        comm: &mut Comm,
+        deadline: Deadline,
+    ) -> Result<Gradient<'_>, Error> {
+        self.check(rows, weights, comm)?;
+        self.partials.clear();
+        for block in (0..self.n_blocks).filter(|block| block % comm.size() as usize == comm.rank() as usize) {
+            self.run_block(params, (rows, weights), block)?;
+        }
+        match self.n_blocks {
+            1 => self.total.copy_from_slice(&self.partials),
+            _ => comm.exact_sum(&self.partials, &mut self.total, deadline)?,
+        }
+        let n_params = params.trained_len();
+        let (gradient, rest) = self.total.split_at_mut(n_params);
+        let update = Update {
+            loss: rest[0],
+            q_mean: rest[1],
+        };
+        Ok(Gradient { gradient, update })
+    }
+
+    /// The TD errors of the last batch.
+    pub(super) fn td_errors(&self) -> &[f32] {
+        let n_rows = self.n_blocks * self.block_rows;
+        &self.total[self.total.len() - n_rows..]
+    }
+
+    fn run_block(
+        &mut self,
+        params: &Params,
+        (rows, weights): (&Rows, Option<&[f32]>),
+        block: usize,
+    ) -> Result<(), Error> {
+        let (first, n) = (block * self.block_rows, self.block_rows);
+        let part = |idx: usize| {
+            let width = self.layout.columns()[idx].width;
+            &rows.f32s(idx)[first * width..(first + n) * width]
+        };
+        self.one_hot.fill(0.0);
+        let actions = &rows.u32s(column::ACTION)[first..first + n];
+        for (row, &action) in self.one_hot.chunks_exact_mut(self.n_actions).zip(actions) {
+            row[action as usize] = 1.0;
+        }
+        let inputs = &self.inputs;
+        self.program.set_input(inputs.observations, part(column::OBSERVATION))?;
+        self.program.set_input(inputs.actions, &self.one_hot)?;
+        self.program.set_input(inputs.rewards, part(column::REWARD))?;
+        self.program.set_input(inputs.discounts, part(column::DISCOUNT))?;
+        self.program.set_input(inputs.next_observations, part(column::NEXT_OBSERVATION))?;
+        if let (Some(input), Some(weights)) = (inputs.weights, weights) {
+            self.program.set_input(input, &weights[first..first + n])?;
+        }
+        self.program.run(&mut self.solo, params)?;
+        self.partials.extend(self.program.param_gradient()?);
+        self.partials.extend(self.program.read(LOSS)?);
+        self.partials.extend(self.program.read(Q_MEAN)?);
+        let n_rows = self.n_blocks * n;
+        let behind = self.partials.len() + n_rows;
+        self.partials.resize(self.partials.len() + first, 0.0);
+        self.partials.extend(self.program.read(TD_ERRORS)?);
+        self.partials.resize(behind, 0.0);
+        Ok(())
+    }
+
+    /// Whether the batch is one of this agent's, and the ranks can share it.
+    fn check(&self, rows: &Rows, weights: Option<&[f32]>, comm: &Comm) -> Result<(), Error> {
+        let n_rows = self.n_blocks * self.block_rows;
+        let mismatch = |what: &str, expected: String, given: String| {
+            let (component, method, what) = ("DqnAgent", "update", what.to_owned());
+            Err(ErrorKind::Mismatch { component, method, what, expected, given }.into())
+        };
+        if comm.size() as usize > self.n_blocks {
+            return Err(ErrorKind::Setting {
+                field: "algorithm.gradient_blocks",
+                expected: format!("at least {}, a block for each rank", comm.size()),
+                given: self.n_blocks.to_string(),
+            }
+            .into());
+        }
+        if *rows.layout() != self.layout {
+            return mismatch("the layout of the batch", self.layout.to_string(), rows.layout().to_string());
+        }
+        if rows.len() != n_rows {
+            return mismatch("the batch", format!("{n_rows} rows"), rows.len().to_string());
+        }
+        let n_expected = self.inputs.weights.map(|_| n_rows);
+        let n_weights = weights.map(<[f32]>::len);
+        if n_weights != n_expected {
+            return mismatch("the importance weights", format!("{n_expected:?}"), format!("{n_weights:?}"));
+        }
+        let actions = rows.u32s(column::ACTION);
+        if let Some(action) = actions.iter().find(|action| **action as usize >= self.n_actions) {
+            return mismatch("an action of the batch", format!("0 to {}", self.n_actions - 1), action.to_string());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,46 @@
+//! Reinforcement-learning agents from declarative settings: built, trained, kept and evaluated.
+//!
+//! An agent is a plain struct over components: [`DqnAgent`] acts and learns, each by one planned program on a device. Its settings are
+//! an [`AgentConfig`], read from TOML or JSON or taken by name; they decide every bit of a run. The device, the number of ranks and the
+//! run's folder are [`RunOptions`] and decide none, but for the kind of device. [`DqnTrainer`] is the loop; [`train`] runs it in a folder with metrics and
+//! checkpoints, from which a run that was killed goes on to the same result.
+//!
+//! ```
+//! use shardgraph_agents::{AgentConfig, RunOptions, Start, train};
+//!
+//! let config = AgentConfig::from_toml("
+//!     steps = 600
+//!     environment = { name = 'cartpole' }
+//!     algorithm = { name = 'dqn', learning_starts = 200 }
+//! ")?;
+//! let start = Start::New { config, folder: None };
+//! let outcome = train(&start, &RunOptions::default(), &mut |_| ())?;
+//! assert_eq!((outcome.n_steps, outcome.n_updates), (600, 41)); // one in ten steps, from 200 to 600
+//! # Ok::<(), shardgraph_agents::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod config;
+mod dqn;
+mod episodes;
+mod error;
+mod evaluation;
+mod named;
+mod run;
+mod weights;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
+pub use dqn::{
+    DqnAgent, DqnConfig, DqnTrainer, ExplorationConfig, PrioritizedConfig, ReplayConfig, StepReport, Update, transition_layout,
+};
+pub use episodes::{Episode, EpisodeStatistics, N_RECENT_EPISODES};
+pub use error::{Error, ErrorKind};
+pub use evaluation::Evaluation;
+pub use run::{RunOptions, Start, TrainOutcome, TrainProgress, train, train_as_rank};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

@@ -1,0 +1,117 @@
+//! `shardgraph agent eval`: greedy episodes with trained weights.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use shardgraph_agents::{AgentConfig, DqnAgent, Evaluation};
+use shardgraph_device::{Device, DeviceKind, Timer};
+
+use crate::agent::settings;
+use crate::device_choice::open_device;
+use crate::report::ReportArgs;
+use crate::world::refuse_processes;
+
+const EXAMPLE: &str = "\
+Examples:
+  shardgraph agent eval cartpole-dqn --weights my-agent/weights.safetensors
+  shardgraph agent eval settings.toml --weights my-agent/weights.safetensors --episodes 1000 --seed 3 --format json
+
+CONFIG is what the agent was trained with: a .toml or .json file, or a name of `shardgraph agent list`.";
+
+/// Play greedy episodes with trained weights
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct EvalArgs {
+    /// The settings: a file, or a name
+    #[arg(value_name = "CONFIG")]
+    config: PathBuf,
+    /// The weights, as `agent train --out` writes them
+    #[arg(long, value_name = "FILE")]
+    weights: PathBuf,
+    /// How many episodes to play
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    episodes: usize,
+    /// The seed of the episodes' first states [default: as the settings say]
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u64>,
+    /// Where to compute: host, emulated, cuda, cuda:N or auto
+    #[arg(long, value_name = "DEVICE", default_value = "host")]
+    device: DeviceKind,
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
+/// What is printed. The fields are the keys of the JSON object, in its order.
+#[derive(Serialize)]
+struct Answer {
+    algorithm: &'static str,
+    environment: &'static str,
+    seed: u64,
+    episodes: usize,
+    steps: u64,
+    mean_return: f64,
+    min_return: f32,
+    max_return: f32,
+    seconds: f64,
+    env_steps_per_s: f64,
+    device: String,
+    weights: String,
+    policy_hash: String,
+}
+
+/// Evaluates and prints the answer.
+pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
+    refuse_processes("agent eval", "no --ranks")?;
+    let config = settings(&args.config)?;
+    let device = open_device(args.device, &args.report)?;
+    let mut agent = DqnAgent::of_config(&config, &device)?;
+    agent.import(&args.weights)?;
+    let seed = args.seed.unwrap_or(config.seed);
+    let timer = Timer::start(&Device::host());
+    let evaluation = Evaluation::play(&mut agent, args.episodes, seed)?;
+    let seconds = timer.elapsed_s();
+    args.report.answer(&answer(args, &config, (&agent, &evaluation), seconds))
+}
+
+fn answer(
+    args: &EvalArgs,
+    config: &AgentConfig,
+    (agent, evaluation): (&DqnAgent, &Evaluation),
+    seconds: f64,
+) -> Answer {
+    Answer {
+        algorithm: config.algorithm.name(),
+        environment: config.environment.name(),
+        seed: args.seed.unwrap_or(config.seed),
+        episodes: evaluation.returns.len(),
+        steps: evaluation.n_steps,
+        mean_return: evaluation.mean_return(),
+        min_return: evaluation.min_return(),
+        max_return: evaluation.max_return(),
+        seconds,
+        env_steps_per_s: evaluation.n_steps as f64 / seconds.max(1e-9),
+        device: args.device.to_string(),
+        weights: args.weights.display().to_string(),
+        policy_hash: format!("{:016x}", agent.weights_hash()),
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "algorithm {}", self.algorithm)?;
+        writeln!(f, "environment {}", self.environment)?;
+        writeln!(f, "seed {}", self.seed)?;
+        writeln!(f, "episodes {}", self.episodes)?;
+        writeln!(f, "steps {}", self.steps)?;
+        writeln!(f, "mean return {:.3}", self.mean_return)?;
+        writeln!(f, "smallest return {}", self.min_return)?;
+        writeln!(f, "largest return {}", self.max_return)?;
+        writeln!(f, "seconds {:.6}", self.seconds)?;
+        writeln!(f, "environment steps per second {:.0}", self.env_steps_per_s)?;
+        writeln!(f, "device {}", self.device)?;
+        writeln!(f, "weights {}", self.weights)?;
+        writeln!(f, "policy hash {}", self.policy_hash)
+    }
+}

@@ -1,0 +1,189 @@
+//! `shardgraph agent`: settings by name and by file, training, evaluation, ranks, kill -9 and resume.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::kill::{has_checkpoint, kill};
+use crate::program::{command, finish, listing, run};
+
+/// A small agent that learns early, with this beside its algorithm's name.
+fn settings(steps: u64, more: &str) -> String {
+    format!(
+        "steps = {steps}\nseed = 3\ncheckpoint_steps = 500\nenvironment = {{ name = 'cartpole', n_environments = 2 }}\n\
+         [algorithm]\nname = 'dqn'\nbatch_size = 32\nlearning_starts = 200\ntrain_every = 4\nn_step = 2\ndouble = true\n\
+         network = {{ hidden = [32] }}\n{more}\n"
+    )
+}
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Folder {
+        Folder(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn config(&self, text: &str) -> PathBuf {
+        let path = self.path("settings.toml");
+        fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+#[test]
+fn the_names_are_listed_with_settings_that_train() {
+    let folder = Folder::new();
+    let listing = run("agent list --format json", &[]).json();
+    let agents = listing["agents"].as_array().unwrap();
+    assert!(agents.len() >= 2, "{listing}");
+    for agent in agents {
+        let file = folder.path("settings.json");
+        fs::write(&file, agent["settings"].to_string()).unwrap();
+        let hash = |words: &str, paths: &[&Path]| {
+            let words = format!("agent train {words} --steps 40 --seed 5 --format json");
+            run(&words, paths).json()["policy_hash"].clone()
+        };
+        let name = agent["name"].as_str().unwrap();
+        assert_eq!(hash(name, &[]), hash("{}", &[&file]), "{name}");
+    }
+}
+
+#[test]
+fn training_without_a_folder_writes_nothing() {
+    let folder = Folder::new();
+    let config = folder.config(&settings(600, ""));
+    let mut train = command("agent train {} --format json", &[&config]);
+    let train = train.current_dir(folder.0.path());
+    let answer = finish(train).json();
+    assert_eq!(answer["steps"], 600);
+    assert_eq!(answer["weights"], Value::Null);
+    assert_eq!(listing(folder.0.path()), ["settings.toml"]);
+}
+
+#[test]
+fn trained_weights_are_evaluated() {
+    let folder = Folder::new();
+    let (config, out) = (folder.config(&settings(1000, "")), folder.path("run"));
+    let trained = run("agent train {} --out {} --format json", &[&config, &out]).json();
+    let files = listing(&out);
+    for name in ["checkpoint-0000001000", "metrics.jsonl", "weights.safetensors"] {
+        assert!(files.iter().any(|file| file == name), "{name}: {files:?}");
+    }
+    assert!(files.iter().any(|file| file.starts_with("events.out.tfevents.")), "{files:?}");
+    let weights = PathBuf::from(trained["weights"].as_str().unwrap());
+    let words = "agent eval {} --weights {} --episodes 30 --seed 9 --format json";
+    let evaluated = run(words, &[&config, &weights]).json();
+    assert_eq!(evaluated["policy_hash"], trained["policy_hash"]);
+    assert_eq!(evaluated["episodes"], 30);
+    let mut again = run(words, &[&config, &weights]).json();
+    for key in ["seconds", "env_steps_per_s"] {
+        again[key] = evaluated[key].clone();
+    }
+    assert_eq!(again, evaluated);
+}
+
+#[test]
+fn any_number_of_ranks_learns_the_same() {
+    let folder = Folder::new();
+    let config = folder.config(&settings(600, "gradient_blocks = 4"));
+    let hash = |n_ranks: u32| {
+        let words = format!("agent train {{}} --ranks {n_ranks} --format json");
+        let answer = run(&words, &[&config]).json();
+        assert_eq!(answer["ranks"], n_ranks);
+        answer["policy_hash"].clone()
+    };
+    assert_eq!(hash(1), hash(3));
+    let message = run("agent train {} --ranks 5", &[&config]).error(2);
+    assert!(message.contains("`algorithm.gradient_blocks`: expected at least 5"), "{message}");
+}
+
+#[test]
+fn bad_input_is_named() {
+    let folder = Folder::new();
+    let message = run("agent train cartpole-qdn", &[]).error(2);
+    assert!(message.contains("no settings of this name") && message.contains("cartpole-dqn"), "{message}");
+    let refused = |text: &str| run("agent train {}", &[&folder.config(text)]).error(2);
+    for (text, expected) in [
+        (format!("schema_version = 2\n{}", settings(10, "")), "`schema_version`: expected 1, given 2"),
+        (settings(10, "learning_rat = 1.0"), "unknown field `learning_rat`"),
+        (settings(10, "gamma = 1.5"), "`algorithm.gamma`: expected 0 to 1, given 1.5"),
+        (settings(10, "replay = { capacity = 31 }"), "`algorithm.replay.capacity`: expected `batch_size`, 32,"),
+        ("steps = 5\n".to_owned(), "missing field `environment`"),
+    ] {
+        let message = refused(&text);
+        assert!(message.contains("settings.toml: ") && message.contains(expected), "{message}");
+    }
+    let (config, out) = (folder.config(&settings(300, "")), folder.path("run"));
+    run("agent train {} --out {}", &[&config, &out]).ok();
+    let message = run("agent train {} --out {}", &[&config, &out]).error(2);
+    assert!(message.contains("has a run already"), "{message}");
+    let weights = out.join("weights.safetensors");
+    let message = run("agent eval cartpole-dqn --weights {}", &[&weights]).error(2);
+    assert!(message.contains("[4, 32]") && message.contains("[4, 120]"), "{message}");
+    let message = run("agent eval {} --weights {}", &[&config, &config]).error(2);
+    assert!(message.contains("settings.toml"), "{message}");
+    let message = run("agent train --resume {}", &[&folder.path("nothing")]).error(2);
+    assert!(message.contains("no complete checkpoint"), "{message}");
+}
+
+/// The metrics without what a clock says.
+fn metrics(out: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(out.join("metrics.jsonl")).unwrap();
+    let line = |line: &str| {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        let fields = line.as_object_mut().unwrap();
+        fields.retain(|key, _| key != "charts/SPS" && key != "wall_time");
+        line
+    };
+    text.lines().map(line).collect()
+}
+
+#[test]
+fn a_run_that_is_prolonged_is_the_run_that_was_never_stopped() {
+    let folder = Folder::new();
+    let config = folder.config(&settings(2000, ""));
+    let (whole, parts) = (folder.path("whole"), folder.path("parts"));
+    let expected = run("agent train {} --out {} --format json", &[&config, &whole]).json();
+    run("agent train {} --out {} --steps 2000", &[&config, &parts]).ok();
+    assert_eq!(metrics(&parts), metrics(&whole));
+    let answer = run("agent train --resume {} --format json", &[&parts]).json();
+    assert_eq!((&answer["steps"], &answer["policy_hash"]), (&0.into(), &expected["policy_hash"]));
+    let longer = run("agent train --resume {} --steps 2500 --format json", &[&parts]).json();
+    assert_eq!(longer["steps"], 500);
+}
+
+#[test]
+#[cfg(unix)]
+fn killed_again_and_again_it_still_ends_the_same() {
+    let folder = Folder::new();
+    let config = folder.config(&settings(6000, ""));
+    let (whole, killed) = (folder.path("whole"), folder.path("killed"));
+    run("agent train {} --out {}", &[&config, &whole]).ok();
+    let mut n_kills = 0;
+    for i in 0u64..10 {
+        let mut train = match has_checkpoint(&killed, 0) {
+            true => command("agent train --resume {}", &[&killed]),
+            false => command("agent train {} --out {}", &[&config, &killed]),
+        };
+        let child = train.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        thread::sleep(Duration::from_millis(1 + i * 61 % 97));
+        n_kills += u32::from(kill(child));
+    }
+    assert!(n_kills >= 2, "only {n_kills} kills hit");
+    match has_checkpoint(&killed, 0) {
+        true => run("agent train --resume {}", &[&killed]),
+        false => run("agent train {} --out {}", &[&config, &killed]),
+    }
+    .ok();
+    let weights = |out: &Path| fs::read(out.join("weights.safetensors")).unwrap();
+    assert!(weights(&killed) == weights(&whole), "the weights differ");
+    assert_eq!(metrics(&killed), metrics(&whole));
+}
