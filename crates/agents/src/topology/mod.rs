@@ -1,11 +1,15 @@
-//! What Ape-X and IMPALA share: messages as bytes, a place to send and receive them with a deadline on every wait, and how far the
-//! weights that actors act by lie behind the learner's.
+//! What Ape-X and IMPALA share: messages as bytes, a place to send and receive them with a deadline on every wait, the learner's books,
+//! and how far the weights that actors act by lie behind the learner's.
 
+mod books;
 mod lag;
+mod outcome;
 mod port;
 mod wire;
 
+pub(crate) use books::Books;
 pub use lag::PolicyLag;
+pub use outcome::TopologyOutcome;
 pub(crate) use port::{Port, learner_lost};
 pub(crate) use wire::{Reader, Writer};
 

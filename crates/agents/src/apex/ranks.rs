@@ -1,0 +1,115 @@
+//! Ape-X on ranks: which rank does what, and all of them as threads of one process.
+
+mod actor_rank;
+mod learner_rank;
+mod shard_rank;
+
+pub(super) use actor_rank::run_actor;
+pub(super) use learner_rank::run_learner;
+pub(super) use shard_rank::run_shard;
+
+use shardgraph_collectives::messages::{Limits, Mailbox, Office};
+use shardgraph_device::Device;
+
+use super::actor::Actor;
+use super::config::ApexConfig;
+use super::shard::Shard;
+use crate::config::AgentConfig;
+use crate::error::{Error, ErrorKind};
+use crate::run::{RunOptions, Start, TrainProgress};
+use crate::topology::{LEARNER, Port, TopologyOutcome};
+
+/// What a rank does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Learner,
+    /// With its number among the shards.
+    Shard(u32),
+    /// With its number among the actors, and how many there are.
+    Actor(u32, u32),
+}
+
+impl Role {
+    /// Rank 0 learns, the next ones are shards, the rest act.
+    pub(super) fn of(rank: u32, n_ranks: u32, n_shards: u32) -> Role {
+        match rank {
+            LEARNER => Role::Learner,
+            shard if shard <= n_shards => Role::Shard(shard - 1),
+            actor => Role::Actor(actor - 1 - n_shards, n_ranks - 1 - n_shards),
+        }
+    }
+}
+
+/// All ranks as threads. The learner's error comes first: the others lose it because of that.
+pub(crate) fn train_on_threads(
+    (config, apex): (&AgentConfig, &ApexConfig),
+    start: &Start,
+    options: &RunOptions,
+    progress: &mut (dyn FnMut(&TrainProgress) + Send),
+) -> Result<TopologyOutcome, Error> {
+    let n_ranks = apex.n_ranks();
+    let office = Office::new(n_ranks, Limits::default());
+    std::thread::scope(|scope| {
+        let mut others = Vec::new();
+        for rank in 1..n_ranks {
+            let (mailbox, options) = (office.join(rank)?, options.clone());
+            others.push(scope.spawn(move || {
+                run_other(Port::new(mailbox, options.deadline), (config, apex), n_ranks, &options.device)
+            }));
+        }
+        let port = Port::new(office.join(LEARNER)?, options.deadline);
+        let outcome = run_learner(port, (config, apex), start, options, progress);
+        let mut result = outcome;
+        for other in others {
+            let ended = other.join().unwrap_or_else(|_| Err(Error::internal("a rank panicked")));
+            // A rank that failed was reported by the learner, and the run went on without it.
+            if let (Err(error), Err(_)) = (ended, &result)
+                && !matches!(error.kind(), ErrorKind::Topology(_))
+            {
+                result = Err(error);
+            }
+        }
+        result
+    })
+}
+
+/// This process' rank of several. Only the learner has an outcome.
+pub(crate) fn train_as_process(
+    mailbox: Mailbox,
+    (config, apex): (&AgentConfig, &ApexConfig),
+    start: &Start,
+    options: &RunOptions,
+    progress: &mut (dyn FnMut(&TrainProgress) + Send),
+) -> Result<Option<TopologyOutcome>, Error> {
+    let n_ranks = mailbox.size();
+    if n_ranks < apex.n_shards + 2 {
+        return Err(Error::input(format!(
+            "Ape-X: expected at least {} processes, the learner, {} shards and an actor, given {n_ranks}",
+            apex.n_shards + 2,
+            apex.n_shards
+        )));
+    }
+    let rank = mailbox.rank();
+    let port = Port::new(mailbox, options.deadline);
+    match rank {
+        LEARNER => run_learner(port, (config, apex), start, options, progress).map(Some),
+        _ => run_other(port, (config, apex), n_ranks, &options.device).map(|()| None),
+    }
+}
+
+fn run_other(
+    port: Port,
+    (config, apex): (&AgentConfig, &ApexConfig),
+    n_ranks: u32,
+    device: &Device,
+) -> Result<(), Error> {
+    let n_environments = config.environment.n_environments();
+    match Role::of(port.rank(), n_ranks, apex.n_shards) {
+        Role::Learner => Err(Error::internal("the learner's rank has another part")),
+        Role::Shard(index) => run_shard(&port, apex, Shard::new(apex, 4, config.seed, index)?),
+        Role::Actor(index, n_actors) => {
+            let actor = Actor::new(apex, n_environments, config.seed, (index, n_actors), device)?;
+            run_actor(&port, apex, actor, config.steps)
+        }
+    }
+}
