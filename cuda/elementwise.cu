@@ -1,16 +1,26 @@
-// Element-wise operations: binary (add, sub, mul, where positive), scale and relu.
+// Element-wise operations: binary (add, sub, mul, div, where positive, where inside), scale, relu, functions of one
+// element, and the row that a linear layer adds.
 //
-// Shapes: a, b, x and out have n elements; a thread has four adjacent ones (one float4 where all four exist).
-// Bytes: 12 n (binary), 8 n (scale, relu). Determinism: one operation an element, the host's bits.
+// Shapes: a, b, x and out have n elements; a thread of the first three has four adjacent ones (one float4 where all four
+// exist), of the others one; row has `width` elements. Bytes: 12 n (binary), 8 n (the others).
+// Determinism: one operation an element, the host's bits; exp, log, tanh and sigmoid are CUDA's own, within 2 units of
+// the last place of the exact value each, and so not the host's bits.
 #include "kernel.cuh"
 
 namespace {
 
 constexpr unsigned ADD = 0u;
 constexpr unsigned SUB = 1u;
-constexpr unsigned MUL = 2u; // any other code: a where b > 0, else zero
+constexpr unsigned MUL = 2u;
+constexpr unsigned DIV = 3u;
+constexpr unsigned WHERE_POSITIVE = 4u; // any other code: a where low <= b <= high, else zero
 
-__device__ inline float combine(unsigned op, float a, float b) {
+constexpr unsigned EXP = 0u;
+constexpr unsigned LOG = 1u;
+constexpr unsigned TANH = 2u;
+constexpr unsigned SIGMOID = 3u; // any other code: a clamp
+
+__device__ inline float combine(unsigned op, float a, float b, float low, float high) {
     switch (op) {
     case ADD:
         return a + b;
@@ -18,8 +28,29 @@ __device__ inline float combine(unsigned op, float a, float b) {
         return a - b;
     case MUL:
         return a * b;
-    default:
+    case DIV:
+        return a / b;
+    case WHERE_POSITIVE:
         return b > 0.0f ? a : 0.0f;
+    default:
+        return low <= b && b <= high ? a : 0.0f;
+    }
+}
+
+__device__ inline float function(unsigned op, float x, float low, float high) {
+    switch (op) {
+    case EXP:
+        return expf(x);
+    case LOG:
+        return logf(x);
+    case TANH:
+        return tanhf(x);
+    case SIGMOID: {
+        const float e = expf(-fabsf(x)); // at most 1, so that nothing overflows
+        return (x >= 0.0f ? 1.0f : e) / (1.0f + e);
+    }
+    default: // not fminf and fmaxf: they would lose a NaN
+        return x < low ? low : x > high ? high : x;
     }
 }
 
@@ -38,17 +69,18 @@ __device__ inline void put_four(float *to, float4 from) { *reinterpret_cast<floa
 
 extern "C" __global__ void __launch_bounds__(256) binary_fwd(const float *__restrict__ a, const float *__restrict__ b,
                                                              float *__restrict__ out, unsigned long long n,
-                                                             unsigned op) {
+                                                             unsigned op, float low, float high) {
     const unsigned long long first = first_element();
     if (first + 4ull <= n) {
         const float4 x = four(a + first);
         const float4 y = four(b + first);
         put_four(out + first,
-                 make_float4(combine(op, x.x, y.x), combine(op, x.y, y.y), combine(op, x.z, y.z), combine(op, x.w, y.w)));
+                 make_float4(combine(op, x.x, y.x, low, high), combine(op, x.y, y.y, low, high),
+                             combine(op, x.z, y.z, low, high), combine(op, x.w, y.w, low, high)));
         return;
     }
     for (unsigned long long i = first; i < n; ++i) {
-        out[i] = combine(op, a[i], b[i]);
+        out[i] = combine(op, a[i], b[i], low, high);
     }
 }
 
@@ -75,5 +107,24 @@ extern "C" __global__ void __launch_bounds__(256) relu_fwd(const float *__restri
     }
     for (unsigned long long i = first; i < n; ++i) {
         out[i] = relu(x[i]);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256) unary_fwd(const float *__restrict__ x, float *__restrict__ out,
+                                                            unsigned long long n, unsigned op, float low, float high) {
+    const unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        out[i] = function(op, x[i], low, high);
+    }
+}
+
+// Adds `row` to every row of `out`, in place, then takes max(., 0) if `positive`.
+extern "C" __global__ void __launch_bounds__(256) add_row_fwd(const float *__restrict__ row, unsigned long long width,
+                                                              unsigned positive, float *__restrict__ out,
+                                                              unsigned long long n) {
+    const unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        const float sum = out[i] + row[i % width];
+        out[i] = positive ? relu(sum) : sum;
     }
 }

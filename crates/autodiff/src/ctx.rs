@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shardgraph_device::{Binary, Loss};
+use shardgraph_device::{Binary, Loss, Unary};
 
 use crate::{Axis, BatchLayout, Error, Op, ParamId, Propagation, Shape, Var};
 
@@ -58,6 +58,18 @@ pub trait Ctx {
         })
     }
 
+    /// `x * w + b`, with the one row `b` added to every row.
+    fn linear(&mut self, x: Var, w: Var, b: Var) -> Result<Var, Error> {
+        let relu = false;
+        self.apply(Op::Linear { x, w, b, relu })
+    }
+
+    /// `max(x * w + b, 0)`.
+    fn linear_relu(&mut self, x: Var, w: Var, b: Var) -> Result<Var, Error> {
+        let relu = true;
+        self.apply(Op::Linear { x, w, b, relu })
+    }
+
     /// Sharded rows times a replicated matrix (transposed if `w.1`).
     fn shard_matmul(
         &mut self,
@@ -98,6 +110,60 @@ pub trait Ctx {
             a,
             b,
         })
+    }
+
+    /// `a / b`, element-wise.
+    fn div(&mut self, a: Var, b: Var) -> Result<Var, Error> {
+        self.apply(Op::Binary {
+            op: Binary::Div,
+            a,
+            b,
+        })
+    }
+
+    /// An element-wise operation of one operand.
+    fn unary(&mut self, op: Unary, x: Var) -> Result<Var, Error> {
+        self.apply(Op::Unary { op, x })
+    }
+
+    /// `e^x`.
+    fn exp(&mut self, x: Var) -> Result<Var, Error> {
+        self.unary(Unary::Exp, x)
+    }
+
+    /// The natural logarithm.
+    fn log(&mut self, x: Var) -> Result<Var, Error> {
+        self.unary(Unary::Log, x)
+    }
+
+    /// The hyperbolic tangent.
+    fn tanh(&mut self, x: Var) -> Result<Var, Error> {
+        self.unary(Unary::Tanh, x)
+    }
+
+    /// `1 / (1 + e^-x)`.
+    fn sigmoid(&mut self, x: Var) -> Result<Var, Error> {
+        self.unary(Unary::Sigmoid, x)
+    }
+
+    /// `x`, but at least `low` and at most `high`.
+    fn clamp(&mut self, x: Var, low: f32, high: f32) -> Result<Var, Error> {
+        self.unary(Unary::Clamp { low, high }, x)
+    }
+
+    /// The logarithm of each row's softmax.
+    fn log_softmax(&mut self, x: Var) -> Result<Var, Error> {
+        self.apply(Op::LogSoftmax { x })
+    }
+
+    /// 1 at each row's largest value, 0 elsewhere ([`Op::ArgmaxRows`]).
+    fn argmax_rows(&mut self, x: Var) -> Result<Var, Error> {
+        self.apply(Op::ArgmaxRows { x })
+    }
+
+    /// `x`, without a gradient.
+    fn detach(&mut self, x: Var) -> Result<Var, Error> {
+        self.apply(Op::Detach { x })
     }
 
     /// `factor * x`.

@@ -7,8 +7,8 @@ use shardgraph_device::{Buffer, Device};
 
 use crate::kernel::{Operand, exchange, is_exchange, local};
 use crate::ranks::Ranks;
-use crate::shape_rules::{World, infer};
-use crate::{Ctx, Error, ErrorKind, Leaf, Op, ParamId, Params, Shape, Var};
+use crate::shape_rules::{World, check_values, infer};
+use crate::{Ctx, Error, Leaf, Op, ParamId, Params, Shape, Var};
 
 /// Define-by-run: each operation runs on the device when it is added; all results stay until the value is dropped.
 ///
@@ -55,13 +55,13 @@ impl<'a> Eager<'a> {
         Ok(self.device.download(&self.nodes[var.index()].values)?)
     }
 
-    /// The derivatives of `loss` by all parameters as one flat run, laid out as [`Params::flat`].
+    /// The derivatives of `loss` by all trained parameters as one flat run, laid out as [`Params::trained`].
     ///
     /// # Errors
     /// As [`crate::gradient`].
     pub fn param_gradient(&mut self, loss: Var) -> Result<Vec<f32>, Error> {
         let params = self.params;
-        let used: Vec<Option<Var>> = params.ids().map(|id| self.known_param(id)).collect();
+        let used: Vec<Option<Var>> = params.trained_ids().map(|id| self.known_param(id)).collect();
         let wrt: Vec<Var> = used.iter().copied().flatten().collect();
         let mut grads = crate::gradient(self, loss, &wrt)?.into_iter();
         let mut values = Vec::with_capacity(used.len());
@@ -90,7 +90,7 @@ impl<'a> Eager<'a> {
         match op {
             Op::Input(leaf) => return Ok(Arc::clone(&leaf.values)),
             Op::Param(id) => return Ok(Arc::new(self.params.upload(*id, self.device)?)),
-            Op::Enter { x } => return Ok(Arc::clone(&self.nodes[x.index()].values)),
+            Op::Enter { x } | Op::Detach { x } => return Ok(Arc::clone(&self.nodes[x.index()].values)),
             _ => {}
         }
         let operand = |var: &Var| {
@@ -137,14 +137,7 @@ impl Ctx for Eager<'_> {
     }
 
     fn input(&mut self, shape: Shape, values: &[f32]) -> Result<Var, Error> {
-        if values.len() != shape.len() {
-            return Err(ErrorKind::Shape {
-                op: "input",
-                given: vec![shape],
-                expected: format!("{} values were given", values.len()),
-            }
-            .into());
-        }
+        check_values("input", shape, values.len())?;
         let values = Arc::new(self.device.upload(values)?);
         self.apply(Op::Input(Leaf { shape, values }))
     }

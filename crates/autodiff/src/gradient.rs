@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shardgraph_device::Binary;
+use shardgraph_device::{Binary, Unary};
 
 use crate::{Axis, Ctx, Error, ErrorKind, Op, Shape, Var};
 
@@ -51,13 +51,11 @@ fn depends_on(ctx: &dyn Ctx, loss: Var, wrt: &[Var]) -> Vec<bool> {
     let mut depends = vec![false; loss.index() + 1];
     for index in 0..=loss.index() {
         let var = Var(index as u32);
-        let from_operands = |var| {
-            let operands = ctx.op(var).operands();
-            operands
-                .iter()
-                .any(|operand: &Var| depends[operand.index()])
+        let from_operands = |op: &Op| match op {
+            Op::Detach { .. } | Op::ArgmaxRows { .. } => false,
+            op => op.operands().iter().any(|x| depends[x.index()]),
         };
-        depends[index] = wrt.contains(&var) || from_operands(var);
+        depends[index] = wrt.contains(&var) || from_operands(ctx.op(var));
     }
     depends
 }
@@ -72,19 +70,15 @@ fn adjoint(
 ) -> Result<Vec<(Var, Var)>, Error> {
     let one = |x: Var, term: Var| Ok(vec![(x, term)]);
     match op {
-        Op::Input(_) | Op::Param(_) => Ok(vec![]),
+        Op::Input(_) | Op::Param(_) | Op::ArgmaxRows { .. } | Op::Detach { .. } => Ok(vec![]),
         Op::MatMul { .. } => matmul(ctx, op, dy, wanted),
+        Op::Linear { .. } => linear(ctx, op, (y, dy), wanted),
+        Op::Unary { op, x } => one(*x, unary(ctx, *op, *x, (y, dy))?),
+        Op::LogSoftmax { x } => one(*x, log_softmax(ctx, (y, dy))?),
         Op::ShardMatMul { .. } | Op::ShardOuter { .. } => shard_product(ctx, op, dy, wanted),
-        Op::Binary { op, a, b } => binary(ctx, *op, (*a, *b), dy, wanted),
+        Op::Binary { op, a, b } => binary(ctx, *op, (*a, *b), (y, dy), wanted),
         Op::Scale { x, factor } => one(*x, ctx.scale(dy, *factor)?),
-        Op::Relu { x } => one(
-            *x,
-            ctx.apply(Op::Binary {
-                op: Binary::WherePositive,
-                a: dy,
-                b: y,
-            })?,
-        ),
+        Op::Relu { x } => one(*x, where_positive(ctx, dy, y)?),
         Op::Concat { a, b, axis } => concat(ctx, (*a, *b), *axis, dy, wanted),
         Op::Slice { x, axis, start, .. } => {
             let (x, axis, start) = (*x, *axis, *start);
@@ -188,6 +182,72 @@ fn matmul(
     Ok(terms)
 }
 
+fn where_positive(ctx: &mut dyn Ctx, a: Var, b: Var) -> Result<Var, Error> {
+    let op = Binary::WherePositive;
+    ctx.apply(Op::Binary { op, a, b })
+}
+
+fn linear(
+    ctx: &mut dyn Ctx,
+    op: &Op,
+    (y, dy): (Var, Var),
+    wanted: &dyn Fn(Var) -> bool,
+) -> Result<Vec<(Var, Var)>, Error> {
+    let Op::Linear { x, w, b, relu } = *op else {
+        unreachable!("called for linear only");
+    };
+    let dz = match relu {
+        true => where_positive(ctx, dy, y)?,
+        false => dy,
+    };
+    let mut terms = Vec::new();
+    if wanted(x) {
+        terms.push((x, ctx.matmul_transposed((dz, false), (w, true))?));
+    }
+    if wanted(w) {
+        terms.push((w, ctx.matmul_transposed((x, true), (dz, false))?));
+    }
+    if wanted(b) {
+        terms.push((b, ctx.sum_rows(dz)?));
+    }
+    Ok(terms)
+}
+
+fn unary(ctx: &mut dyn Ctx, op: Unary, x: Var, (y, dy): (Var, Var)) -> Result<Var, Error> {
+    match op {
+        Unary::Exp => ctx.mul(dy, y),
+        Unary::Log => ctx.div(dy, x),
+        // dy (1 - y^2), and dy y (1 - y).
+        Unary::Tanh => {
+            let once = ctx.mul(dy, y)?;
+            let twice = ctx.mul(once, y)?;
+            ctx.sub(dy, twice)
+        }
+        Unary::Sigmoid => {
+            let once = ctx.mul(dy, y)?;
+            let twice = ctx.mul(once, y)?;
+            ctx.sub(once, twice)
+        }
+        Unary::Clamp { low, high } => {
+            let op = Binary::WhereInside { low, high };
+            ctx.apply(Op::Binary { op, a: dy, b: x })
+        }
+    }
+}
+
+/// `dy - softmax(x) * (the sum of dy's row)`: products with ones sum a row and spread it again.
+fn log_softmax(ctx: &mut dyn Ctx, (y, dy): (Var, Var)) -> Result<Var, Error> {
+    let cols = ctx.shape(y).cols;
+    let ones = vec![1.0; cols];
+    let column = ctx.input(Shape::new(cols, 1), &ones)?;
+    let row = ctx.input(Shape::new(1, cols), &ones)?;
+    let sums = ctx.matmul(dy, column)?;
+    let sums = ctx.matmul(sums, row)?;
+    let softmax = ctx.exp(y)?;
+    let part = ctx.mul(softmax, sums)?;
+    ctx.sub(dy, part)
+}
+
 fn shard_product(
     ctx: &mut dyn Ctx,
     op: &Op,
@@ -232,7 +292,7 @@ fn binary(
     ctx: &mut dyn Ctx,
     op: Binary,
     (a, b): (Var, Var),
-    dy: Var,
+    (y, dy): (Var, Var),
     wanted: &dyn Fn(Var) -> bool,
 ) -> Result<Vec<(Var, Var)>, Error> {
     let mut terms = Vec::new();
@@ -242,7 +302,10 @@ fn binary(
             match op {
                 Binary::Add | Binary::Sub => dy,
                 Binary::Mul => ctx.mul(dy, b)?,
-                Binary::WherePositive => ctx.apply(Op::Binary { op, a: dy, b })?,
+                Binary::Div => ctx.div(dy, b)?,
+                Binary::WherePositive | Binary::WhereInside { .. } => {
+                    ctx.apply(Op::Binary { op, a: dy, b })?
+                }
             },
         ));
     }
@@ -251,7 +314,13 @@ fn binary(
             Binary::Add => terms.push((b, dy)),
             Binary::Sub => terms.push((b, ctx.scale(dy, -1.0)?)),
             Binary::Mul => terms.push((b, ctx.mul(dy, a)?)),
-            Binary::WherePositive => {} // a step: its derivative is 0 wherever it exists
+            Binary::Div => {
+                let share = ctx.div(dy, b)?;
+                let product = ctx.mul(share, y)?;
+                terms.push((b, ctx.scale(product, -1.0)?));
+            }
+            // A step: its derivative is 0 wherever it exists.
+            Binary::WherePositive | Binary::WhereInside { .. } => {}
         }
     }
     Ok(terms)

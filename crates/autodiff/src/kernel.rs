@@ -125,6 +125,19 @@ pub(crate) fn local(
     let values = |i: usize| operands[i].values.as_ref();
     match op {
         Op::MatMul { .. } | Op::ShardMatMul { .. } => product(device, op, operands, (out, shape))?,
+        Op::Linear { relu, .. } => {
+            let dims = MatMul {
+                rows: shape.rows,
+                inner: operands[0].shape.cols,
+                cols: shape.cols,
+                transpose_a: false,
+                transpose_b: false,
+            };
+            device.linear(dims, values(0), (values(1), values(2)), *relu, out)?;
+        }
+        Op::Unary { op, .. } => device.unary(*op, values(0), out)?,
+        Op::LogSoftmax { .. } => device.log_softmax(operands[0].rows(), values(0), out)?,
+        Op::ArgmaxRows { .. } => device.argmax_rows(operands[0].rows(), values(0), out)?,
         Op::Binary { op, .. } => device.binary(*op, values(0), values(1), out)?,
         Op::Scale { factor, .. } => device.scale(*factor, values(0), out)?,
         Op::Relu { .. } => device.relu(values(0), out)?,

@@ -1,6 +1,6 @@
 //! The reference interpreter: every operation in f64, one rank, the plainest loops.
 
-use shardgraph_device::{Binary, Loss};
+use shardgraph_device::{Binary, Loss, Unary};
 
 use crate::shape_rules::{World, infer};
 use crate::{Axis, Ctx, Error, Op, Params, Propagation, RowShard, Shape, Var};
@@ -82,19 +82,33 @@ impl Naive {
             }),
             Op::Binary { op, a, b } => self.fill(shape, |i, j| {
                 let (a, b) = (self.at(*a, i, j), self.at(*b, i, j));
-                match op {
+                match *op {
                     Binary::Add => a + b,
                     Binary::Sub => a - b,
                     Binary::Mul => a * b,
+                    Binary::Div => a / b,
                     Binary::WherePositive if b > 0.0 => a,
                     Binary::WherePositive => 0.0,
+                    Binary::WhereInside { low, high }
+                        if f64::from(low) <= b && b <= f64::from(high) =>
+                    {
+                        a
+                    }
+                    Binary::WhereInside { .. } => 0.0,
                 }
             }),
             Op::Scale { x, factor } => {
                 self.fill(shape, |i, j| f64::from(*factor) * self.at(*x, i, j))
             }
             Op::Relu { x } => self.fill(shape, |i, j| self.at(*x, i, j).max(0.0)),
-            Op::AllReduce { x }
+            Op::Unary { op, x } => self.fill(shape, |i, j| unary(*op, self.at(*x, i, j))),
+            Op::Linear { x, w, b, relu } => self.fill(shape, |i, j| {
+                let terms = (0..self.shape(*x).cols).map(|k| self.at(*x, i, k) * self.at(*w, k, j));
+                let z = terms.sum::<f64>() + self.at(*b, 0, j);
+                if *relu { z.max(0.0) } else { z }
+            }),
+            Op::Detach { x }
+            | Op::AllReduce { x }
             | Op::Enter { x }
             | Op::AllGather { x, .. }
             | Op::ReduceScatter { x, .. } => self.values(*x).to_vec(),
@@ -142,6 +156,17 @@ impl Naive {
                     .filter(hits)
                     .map(|r| self.at(*x, r, j))
                     .sum()
+            }),
+            Op::LogSoftmax { x } => self.fill(shape, |i, j| {
+                let row = |k: usize| self.at(*x, i, k);
+                let largest = (0..shape.cols).map(row).fold(f64::NEG_INFINITY, f64::max);
+                let sum: f64 = (0..shape.cols).map(|k| (row(k) - largest).exp()).sum();
+                row(j) - largest - sum.ln()
+            }),
+            Op::ArgmaxRows { x } => self.fill(shape, |i, j| {
+                let row = |k: usize| self.at(*x, i, k);
+                let beats = |k: usize| row(k) > row(j) || (row(k) == row(j) && k < j);
+                f64::from(u8::from(!(0..shape.cols).any(beats)))
             }),
             Op::SumRows { x } => self.fill(shape, |_, j| {
                 (0..self.shape(*x).rows).map(|i| self.at(*x, i, j)).sum()
@@ -225,6 +250,16 @@ fn value(loss: Loss, e: f64) -> f64 {
         Loss::Mse => e * e,
         Loss::Huber { delta } if e.abs() <= f64::from(delta) => 0.5 * e * e,
         Loss::Huber { delta } => f64::from(delta) * (e.abs() - 0.5 * f64::from(delta)),
+    }
+}
+
+fn unary(op: Unary, x: f64) -> f64 {
+    match op {
+        Unary::Exp => x.exp(),
+        Unary::Log => x.ln(),
+        Unary::Tanh => x.tanh(),
+        Unary::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+        Unary::Clamp { low, high } => x.clamp(f64::from(low), f64::from(high)),
     }
 }
 

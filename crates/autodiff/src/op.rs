@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use shardgraph_device::{Binary, Buffer, Loss};
+use shardgraph_device::{Binary, Buffer, Loss, Unary};
 
 use crate::{BatchLayout, ParamId, Propagation};
 
@@ -74,7 +74,7 @@ pub struct Leaf {
 pub enum Op {
     /// A constant; no gradient flows into it.
     Input(Leaf),
-    /// A trained parameter (replicated).
+    /// A parameter (replicated).
     Param(ParamId),
     /// `op(a) * op(b)` of replicated matrices, each optionally transposed.
     MatMul {
@@ -107,6 +107,24 @@ pub enum Op {
         /// Which rows this rank has.
         layout: Arc<BatchLayout>,
     },
+    /// `x * w + b`, then `max(., 0)` if `relu`, of replicated matrices: the bits of these operations one by one.
+    Linear {
+        /// Left factor `[n, inner]`.
+        x: Var,
+        /// Right factor `[inner, cols]`.
+        w: Var,
+        /// The row `[1, cols]` that is added to every row.
+        b: Var,
+        /// Whether negative results become zero.
+        relu: bool,
+    },
+    /// Element-wise `op(x)`.
+    Unary {
+        /// Which operation.
+        op: Unary,
+        /// Operand.
+        x: Var,
+    },
     /// Element-wise `a op b`.
     Binary {
         /// Which operation.
@@ -125,6 +143,23 @@ pub enum Op {
     },
     /// `max(x, 0)`.
     Relu {
+        /// Operand.
+        x: Var,
+    },
+    /// The logarithm of each row's softmax: `x - log(sum(exp(x)))` by rows, with each row's largest value taken off first.
+    LogSoftmax {
+        /// Operand.
+        x: Var,
+    },
+    /// 1 at each row's largest value, 0 elsewhere; no gradient flows through.
+    ///
+    /// Of equal values the lowest column is taken. NaN is never taken, unless a row has nothing else: then it is column 0.
+    ArgmaxRows {
+        /// Operand.
+        x: Var,
+    },
+    /// The operand itself, but no gradient flows through.
+    Detach {
         /// Operand.
         x: Var,
     },
@@ -263,14 +298,27 @@ impl Op {
             Self::MatMul { .. } => "matmul",
             Self::ShardMatMul { .. } => "shard_matmul",
             Self::ShardOuter { .. } => "shard_outer",
+            Self::Linear { .. } => "linear",
+            Self::Unary { op, .. } => match op {
+                Unary::Exp => "exp",
+                Unary::Log => "log",
+                Unary::Tanh => "tanh",
+                Unary::Sigmoid => "sigmoid",
+                Unary::Clamp { .. } => "clamp",
+            },
             Self::Binary { op, .. } => match op {
                 Binary::Add => "add",
                 Binary::Sub => "sub",
                 Binary::Mul => "mul",
+                Binary::Div => "div",
                 Binary::WherePositive => "where_positive",
+                Binary::WhereInside { .. } => "where_inside",
             },
             Self::Scale { .. } => "scale",
             Self::Relu { .. } => "relu",
+            Self::LogSoftmax { .. } => "log_softmax",
+            Self::ArgmaxRows { .. } => "argmax_rows",
+            Self::Detach { .. } => "detach",
             Self::Concat { .. } => "concat",
             Self::Slice { .. } => "slice",
             Self::Pad { .. } => "pad",
@@ -297,6 +345,7 @@ impl Op {
             Self::MatMul { a, b, .. } | Self::Binary { a, b, .. } | Self::Concat { a, b, .. } => {
                 vec![*a, *b]
             }
+            Self::Linear { x, w, b, .. } => vec![*x, *w, *b],
             Self::ShardMatMul { x, w, .. } => vec![*x, *w],
             Self::ShardOuter { x, y, .. } => vec![*x, *y],
             Self::Loss { pred, target, .. } => vec![*pred, *target],
@@ -308,6 +357,10 @@ impl Op {
             } => vec![*pred, *target, *upstream],
             Self::Scale { x, .. }
             | Self::Relu { x }
+            | Self::Unary { x, .. }
+            | Self::LogSoftmax { x }
+            | Self::ArgmaxRows { x }
+            | Self::Detach { x }
             | Self::Slice { x, .. }
             | Self::Pad { x, .. }
             | Self::Gather { x, .. }

@@ -1,6 +1,6 @@
-//! Optimisers over the flat parameter arena.
+//! Optimisers over the trained part of the flat parameter arena.
 
-use shardgraph_device::Device;
+use shardgraph_device::{Device, DeviceKind};
 
 use crate::{Error, Params};
 
@@ -14,7 +14,7 @@ use crate::{Error, Params};
 /// use shardgraph_device::Device;
 /// let mut params = Params::new();
 /// let w = params.add("w", Shape::new(1, 1), || 1.0);
-/// let mut adam = Adam::new(0.1, params.flat().len());
+/// let mut adam = Adam::new(0.1, params.trained_len());
 /// adam.step(&Device::host(), &mut params, &[3.0])?;
 /// assert!((params.values_of(w)[0] - 0.9).abs() < 1e-6); // the first step has the size of the learning rate
 /// # Ok::<(), shardgraph_autodiff::Error>(())
@@ -25,9 +25,9 @@ pub struct Adam {
     pub learning_rate: f32,
     /// Steps taken so far.
     pub n_steps: u64,
-    /// First moments, as long as the parameters.
+    /// First moments, as long as the trained parameters.
     pub first: Vec<f32>,
-    /// Second moments, as long as the parameters.
+    /// Second moments, as long as the trained parameters.
     pub second: Vec<f32>,
 }
 
@@ -36,7 +36,7 @@ impl Adam {
     const BETA2: f32 = 0.999;
     const EPSILON: f32 = 1e-8;
 
-    /// Adam with the constants of its paper (0.9, 0.999, 1e-8) for `n_params` values.
+    /// Adam with the constants of its paper (0.9, 0.999, 1e-8) for `n_params` values ([`Params::trained_len`]).
     pub fn new(learning_rate: f32, n_params: usize) -> Self {
         Self {
             learning_rate,
@@ -46,7 +46,7 @@ impl Adam {
         }
     }
 
-    /// One step against the gradient.
+    /// One step of the trained parameters against their gradient.
     ///
     /// # Errors
     /// When the lengths differ.
@@ -64,12 +64,16 @@ impl Adam {
             epsilon: Self::EPSILON,
             step: self.n_steps,
         };
-        let mut values = device.upload(params.flat())?;
+        if device.kind() == DeviceKind::Host {
+            let moments = (&mut self.first[..], &mut self.second[..]);
+            return Ok(step.apply(params.trained_mut(), grad, moments)?);
+        }
+        let mut values = device.upload(params.trained())?;
         let mut first = device.upload(&self.first)?;
         let mut second = device.upload(&self.second)?;
         let grad = device.upload(grad)?;
         device.adam(step, &mut values, &grad, (&mut first, &mut second))?;
-        params.set_flat(&device.download(&values)?)?;
+        params.set_trained(&device.download(&values)?)?;
         self.first = device.download(&first)?;
         self.second = device.download(&second)?;
         Ok(())
@@ -84,16 +88,15 @@ pub struct Sgd {
 }
 
 impl Sgd {
-    /// One step against the gradient.
+    /// One step of the trained parameters against their gradient.
     ///
     /// # Errors
     /// When the lengths differ.
     pub fn step(&self, params: &mut Params, grad: &[f32]) -> Result<(), Error> {
-        let n_params = params.flat().len();
-        if grad.len() != n_params {
-            return params.set_flat(grad); // names both lengths
+        if grad.len() != params.trained_len() {
+            return params.set_trained(grad); // names both lengths
         }
-        for (value, g) in params.flat_mut().iter_mut().zip(grad) {
+        for (value, g) in params.trained_mut().iter_mut().zip(grad) {
             *value -= self.learning_rate * g;
         }
         Ok(())

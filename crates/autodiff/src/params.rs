@@ -11,12 +11,21 @@ pub struct ParamId(pub(crate) u32);
 /// Named parameter matrices, stored one behind the other in one flat run: copying weights is one copy, an optimiser
 /// step one pass, and a broadcast one message.
 ///
+/// **Frozen parameters.** Those that are added after [`Params::freeze_rest`] are constants of the programs that use them:
+/// gradients and optimisers cover the trained ones only. A target network lives there, in the same programs as the
+/// network that is trained.
+///
 /// ```
 /// use shardgraph_autodiff::{Params, Shape};
 /// let mut params = Params::new();
 /// let theta1 = params.add("theta1", Shape::new(1, 3), || 0.5);
 /// assert_eq!(params.values_of(theta1), [0.5, 0.5, 0.5]);
-/// assert_eq!(params.flat().len(), 3);
+/// params.freeze_rest();
+/// let target = params.add("target/theta1", Shape::new(1, 3), || 0.0);
+/// assert_eq!((params.flat().len(), params.trained_len()), (6, 3));
+/// params.copy_trained_to_frozen()?;
+/// assert_eq!(params.values_of(target), [0.5, 0.5, 0.5]);
+/// # Ok::<(), shardgraph_autodiff::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Params {
@@ -24,6 +33,8 @@ pub struct Params {
     shapes: Vec<Shape>,
     offsets: Vec<usize>,
     values: Vec<f32>,
+    /// The number of trained parameters, once the rest is frozen.
+    n_trained: Option<usize>,
 }
 
 impl Default for Params {
@@ -40,7 +51,14 @@ impl Params {
             shapes: Vec::new(),
             offsets: vec![0],
             values: Vec::new(),
+            n_trained: None,
         }
+    }
+
+    /// Every parameter that is added from now on is frozen.
+    pub fn freeze_rest(&mut self) {
+        let n_so_far = self.names.len();
+        self.n_trained.get_or_insert(n_so_far);
     }
 
     /// Adds a parameter, filled by calls of `init` in row-major order.
@@ -55,6 +73,15 @@ impl Params {
     /// All parameters in the order in which they were added.
     pub fn ids(&self) -> impl Iterator<Item = ParamId> + '_ {
         (0..self.names.len() as u32).map(ParamId)
+    }
+
+    /// The trained parameters in the order in which they were added.
+    pub fn trained_ids(&self) -> impl Iterator<Item = ParamId> + '_ {
+        self.ids().take(self.n_trained())
+    }
+
+    fn n_trained(&self) -> usize {
+        self.n_trained.unwrap_or(self.names.len())
     }
 
     /// The name of a parameter.
@@ -83,43 +110,179 @@ impl Params {
     /// # Errors
     /// When the number of values differs.
     pub fn set_flat(&mut self, values: &[f32]) -> Result<(), Error> {
-        if values.len() != self.values.len() {
-            return Err(ErrorKind::Usage(format!(
-                "{} parameter values were given, this model has {}: the weights belong to another model",
-                values.len(),
-                self.values.len()
-            ))
-            .into());
-        }
+        check_len(values.len(), self.values.len())?;
         self.values.copy_from_slice(values);
         Ok(())
     }
 
-    pub(crate) fn flat_mut(&mut self) -> &mut [f32] {
-        &mut self.values
+    /// The number of trained values.
+    pub fn trained_len(&self) -> usize {
+        self.offsets[self.n_trained()]
+    }
+
+    /// The trained values, one parameter behind the other.
+    pub fn trained(&self) -> &[f32] {
+        &self.values[..self.trained_len()]
+    }
+
+    /// Replaces the trained values.
+    ///
+    /// # Errors
+    /// When the number of values differs.
+    pub fn set_trained(&mut self, values: &[f32]) -> Result<(), Error> {
+        check_len(values.len(), self.trained_len())?;
+        self.trained_mut().copy_from_slice(values);
+        Ok(())
+    }
+
+    pub(crate) fn trained_mut(&mut self) -> &mut [f32] {
+        let len = self.trained_len();
+        &mut self.values[..len]
+    }
+
+    /// Gives the frozen parameters the values of the trained ones, in order: the hard update of a target network.
+    ///
+    /// # Errors
+    /// When they are not as many, or two of them differ in shape.
+    pub fn copy_trained_to_frozen(&mut self) -> Result<(), Error> {
+        self.blend_trained_into_frozen(1.0)
+    }
+
+    /// Moves each frozen parameter the fraction `tau` of the way to its trained one: the soft update of a target network.
+    /// With `tau = 1` it is a copy.
+    ///
+    /// # Errors
+    /// As [`Params::copy_trained_to_frozen`], and unless `0 <= tau <= 1`.
+    pub fn blend_trained_into_frozen(&mut self, tau: f32) -> Result<(), Error> {
+        if !(0.0..=1.0).contains(&tau) {
+            let text = format!("params: the fraction tau lies between 0 and 1, {tau} was given");
+            return Err(ErrorKind::Usage(text).into());
+        }
+        self.check_pairs()?;
+        let len = self.trained_len();
+        let (trained, frozen) = self.values.split_at_mut(len);
+        match tau {
+            1.0 => frozen.copy_from_slice(trained),
+            tau => frozen
+                .iter_mut()
+                .zip(trained)
+                .for_each(|(frozen, trained)| *frozen += tau * (*trained - *frozen)),
+        }
+        Ok(())
+    }
+
+    /// Whether each frozen parameter has a trained one of its shape.
+    fn check_pairs(&self) -> Result<(), Error> {
+        let (trained, frozen) = self.shapes.split_at(self.n_trained());
+        if trained.len() != frozen.len() {
+            let text = format!(
+                "params: {} trained and {} frozen parameters do not pair up: add the target's parameters after \
+                 freeze_rest, as many as the trained network has",
+                trained.len(),
+                frozen.len()
+            );
+            return Err(ErrorKind::Usage(text).into());
+        }
+        match (0..trained.len()).find(|&i| trained[i] != frozen[i]) {
+            None => Ok(()),
+            Some(i) => Err(ErrorKind::Shape {
+                op: "copy_trained_to_frozen",
+                given: vec![trained[i], frozen[i]],
+                expected: format!(
+                    "`{}` is copied to `{}`, so equal shapes are expected",
+                    self.names[i],
+                    self.names[trained.len() + i]
+                ),
+            }
+            .into()),
+        }
     }
 
     pub(crate) fn upload(&self, id: ParamId, device: &Device) -> Result<Buffer, Error> {
         Ok(device.upload(self.values_of(id))?)
     }
 
-    /// The gradients of all parameters as one flat run; an absent gradient counts as zeros.
+    /// The gradients of all trained parameters as one flat run; an absent gradient counts as zeros.
     ///
     /// # Errors
-    /// When a gradient has another length than its parameter.
+    /// When a gradient has another length than its parameter, or is that of a frozen one.
     pub fn flatten(&self, grads: &[Option<Vec<f32>>]) -> Result<Vec<f32>, Error> {
-        let mut flat = vec![0.0; self.values.len()];
+        let mut flat = vec![0.0; self.trained_len()];
         for (i, grad) in grads.iter().enumerate() {
             let Some(grad) = grad else { continue };
-            let target = flat
-                .get_mut(self.offsets[i]..self.offsets[i + 1])
-                .filter(|target| target.len() == grad.len());
-            let Some(target) = target else {
-                let text = format!("the gradient of `{}` has another length", self.names[i]);
+            let target = self.offsets.get(i..i + 2);
+            let target = target.and_then(|ends| flat.get_mut(ends[0]..ends[1]));
+            let Some(target) = target.filter(|target| target.len() == grad.len()) else {
+                let text = format!(
+                    "gradient {i} of {} values belongs to none of the {} trained parameters, or has another length",
+                    grad.len(),
+                    self.n_trained()
+                );
                 return Err(ErrorKind::Usage(text).into());
             };
             target.copy_from_slice(grad);
         }
         Ok(flat)
+    }
+}
+
+fn check_len(given: usize, wanted: usize) -> Result<(), Error> {
+    match given == wanted {
+        true => Ok(()),
+        false => Err(ErrorKind::Usage(format!(
+            "{given} parameter values were given, this model has {wanted}: the weights belong to another model"
+        ))
+        .into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(trained: &[usize], frozen: &[usize]) -> Params {
+        let mut params = Params::new();
+        let mut value = 0.0;
+        let mut next = || {
+            value += 1.0;
+            value
+        };
+        for &cols in trained {
+            params.add("trained", Shape::new(1, cols), &mut next);
+        }
+        params.freeze_rest();
+        for &cols in frozen {
+            params.add("frozen", Shape::new(1, cols), &mut next);
+        }
+        params
+    }
+
+    #[test]
+    fn frozen_parameters_follow_the_trained_ones() {
+        let mut params = params(&[2, 1], &[2, 1]);
+        assert_eq!((params.trained_len(), params.trained_ids().count()), (3, 2));
+        params.blend_trained_into_frozen(0.25).unwrap();
+        assert_eq!(params.flat(), [1.0, 2.0, 3.0, 3.25, 4.25, 5.25]);
+        params.set_trained(&[7.0, 8.0, 9.0]).unwrap();
+        params.copy_trained_to_frozen().unwrap();
+        assert_eq!(params.flat(), [7.0, 8.0, 9.0, 7.0, 8.0, 9.0]);
+        assert!(params.set_trained(&[0.0; 6]).is_err());
+        assert!(params.blend_trained_into_frozen(f32::NAN).is_err());
+    }
+
+    #[test]
+    fn parameters_that_do_not_pair_up_are_refused() {
+        let message = |mut params: Params| params.copy_trained_to_frozen().unwrap_err().to_string();
+        assert!(message(params(&[2, 1], &[2])).contains("2 trained and 1 frozen"));
+        assert!(message(params(&[2, 1], &[1, 2])).contains("[1, 2] and [1, 1]"));
+        assert!(message(params(&[2, 1], &[])).contains("2 trained and 0 frozen"));
+    }
+
+    #[test]
+    fn gradients_of_frozen_parameters_are_refused() {
+        let params = params(&[2], &[2]);
+        assert_eq!(params.flatten(&[None]).unwrap(), [0.0; 2]);
+        assert!(params.flatten(&[None, Some(vec![1.0; 2])]).is_err());
+        assert!(params.flatten(&[Some(vec![1.0])]).is_err());
     }
 }

@@ -15,7 +15,7 @@ use crate::{Error, Op, Program, Shape, Var};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Outputs {
     pub(crate) named: Vec<(String, Var)>,
-    /// For each parameter the derivative, where the loss depends on it.
+    /// For each trained parameter the derivative, where the loss depends on it.
     pub(crate) gradient: Option<Vec<Option<Var>>>,
 }
 
@@ -170,7 +170,7 @@ fn merge(nodes: &[(Op, Shape)], world: World) -> Vec<u32> {
     for (i, (op, _)) in nodes.iter().enumerate() {
         let own = i as u32;
         let first = match op {
-            Op::Enter { x } => equal_to[x.index()],
+            Op::Enter { x } | Op::Detach { x } => equal_to[x.index()],
             Op::Input(_) => own,
             op if is_fixed(op, world) => own,
             op => *known
@@ -179,7 +179,7 @@ fn merge(nodes: &[(Op, Shape)], world: World) -> Vec<u32> {
         };
         equal_to.push(first);
         stands_for.push(match op {
-            Op::Enter { x } => stands_for[x.index()],
+            Op::Enter { x } | Op::Detach { x } => stands_for[x.index()],
             Op::RepeatRow { .. } => own,
             _ => first,
         });

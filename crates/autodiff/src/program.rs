@@ -8,6 +8,7 @@ use shardgraph_device::{Arena, Buffer, Device, ResidentIndex};
 
 use crate::kernel::{Operand, exchange, is_exchange, local, resident_index};
 use crate::ranks::Ranks;
+use crate::shape_rules::check_values;
 use crate::signature::{Payload, form, payload, set_payload};
 use crate::{Error, ErrorKind, Op, Params, Plan, Recorder, Var};
 
@@ -159,14 +160,7 @@ impl Program {
         let Some((Op::Input(leaf), shape)) = self.plan.nodes.get_mut(var.index()) else {
             return usage("program: set_input was called for a value that is no input".to_string());
         };
-        if values.len() != shape.len() {
-            return Err(ErrorKind::Shape {
-                op: "set_input",
-                given: vec![*shape],
-                expected: format!("{} values were given", values.len()),
-            }
-            .into());
-        }
+        check_values("set_input", *shape, values.len())?;
         match Arc::get_mut(&mut leaf.values).and_then(Buffer::as_host_mut) {
             Some(held) => held.copy_from_slice(values),
             None => leaf.values = Arc::new(values.to_vec().into()),
@@ -265,8 +259,8 @@ impl Program {
         }
     }
 
-    /// The derivatives by all parameters as one flat run, laid out as [`Params::flat`]; zeros where the loss does not
-    /// depend on one.
+    /// The derivatives by all trained parameters as one flat run, laid out as [`Params::trained`]; zeros where the loss
+    /// does not depend on one.
     ///
     /// # Errors
     /// [`ErrorKind::Usage`] if [`Recorder::output_param_gradient`] was not called, or before the first run; the device's
@@ -277,9 +271,9 @@ impl Program {
                 "program: it has no gradient: call Recorder::output_param_gradient".to_string(),
             );
         };
-        let mut flat =
-            Vec::with_capacity(self.plan.param_shapes.iter().map(crate::Shape::len).sum());
-        for (grad, shape) in grads.iter().zip(&self.plan.param_shapes) {
+        let shapes = &self.plan.param_shapes[..grads.len()];
+        let mut flat = Vec::with_capacity(shapes.iter().map(crate::Shape::len).sum());
+        for (grad, shape) in grads.iter().zip(shapes) {
             match grad {
                 Some(grad) => flat.extend(self.values_of(*grad)?),
                 None => flat.resize(flat.len() + shape.len(), 0.0),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use shardgraph_device::Device;
 
 use crate::plan::Outputs;
-use crate::shape_rules::{World, infer};
+use crate::shape_rules::{World, check_values, known_param, write_down};
 use crate::{Ctx, Error, ErrorKind, Leaf, Op, Params, Plan, Shape, Var, gradient};
 
 /// Records operations and their shapes; no value is computed.
@@ -39,19 +39,14 @@ impl<'a> Recorder<'a> {
         self.outputs.named.push((name.to_string(), var));
     }
 
-    /// Adds the derivatives of `loss` by all parameters to the program and to what it gives
+    /// Adds the derivatives of `loss` by all trained parameters to the program and to what it gives
     /// ([`crate::Program::param_gradient`]).
     ///
     /// # Errors
     /// As [`gradient`].
     pub fn output_param_gradient(&mut self, loss: Var) -> Result<(), Error> {
-        let is_param = |node: &(Op, Shape), id| matches!(node.0, Op::Param(other) if other == id);
-        let position = |id| self.nodes.iter().position(|node| is_param(node, id));
-        let used: Vec<Option<Var>> = self
-            .params
-            .ids()
-            .map(|id| position(id).map(|i| Var(i as u32)))
-            .collect();
+        let ids = self.params.trained_ids();
+        let used: Vec<Option<Var>> = ids.map(|id| known_param(&self.nodes, id)).collect();
         let wrt: Vec<Var> = used.iter().copied().flatten().collect();
         let mut grads = gradient(self, loss, &wrt)?.into_iter();
         let by_param = used.iter().map(|var| var.and_then(|_| grads.next()?));
@@ -75,12 +70,6 @@ impl<'a> Recorder<'a> {
 
 impl Ctx for Recorder<'_> {
     fn apply(&mut self, op: Op) -> Result<Var, Error> {
-        if let Op::Param(id) = op {
-            let is_it = |node: &(Op, Shape)| matches!(node.0, Op::Param(other) if other == id);
-            if let Some(i) = self.nodes.iter().position(is_it) {
-                return Ok(Var(i as u32));
-            }
-        }
         if let Op::Input(leaf) = &op
             && leaf.values.as_host().map(<[f32]>::len) != Some(leaf.shape.len())
         {
@@ -91,26 +80,11 @@ impl Ctx for Recorder<'_> {
             );
             return Err(ErrorKind::Usage(text).into());
         }
-        let params = self.params;
-        let shape = infer(
-            &op,
-            |var| self.shape(var),
-            |id| params.shape(id),
-            self.world,
-        )?;
-        self.nodes.push((op, shape));
-        Ok(Var(self.nodes.len() as u32 - 1))
+        write_down(&mut self.nodes, op, self.params, self.world)
     }
 
     fn input(&mut self, shape: Shape, values: &[f32]) -> Result<Var, Error> {
-        if values.len() != shape.len() {
-            return Err(ErrorKind::Shape {
-                op: "input",
-                given: vec![shape],
-                expected: format!("{} values were given", values.len()),
-            }
-            .into());
-        }
+        check_values("input", shape, values.len())?;
         let values = Arc::new(Device::host().upload(values)?);
         self.apply(Op::Input(Leaf { shape, values }))
     }

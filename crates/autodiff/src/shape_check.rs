@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::shape_rules::{World, infer};
+use crate::shape_rules::{World, write_down};
 use crate::{Ctx, Error, Leaf, Op, Params, Shape, Var};
 
 /// Runs a layer's methods on shapes alone: no values, no device, no communication.
@@ -36,21 +36,7 @@ impl<'a> ShapeCheck<'a> {
 
 impl Ctx for ShapeCheck<'_> {
     fn apply(&mut self, op: Op) -> Result<Var, Error> {
-        if let Op::Param(id) = op {
-            let is_it = |node: &(Op, Shape)| matches!(node.0, Op::Param(other) if other == id);
-            if let Some(i) = self.nodes.iter().position(is_it) {
-                return Ok(Var(i as u32));
-            }
-        }
-        let params = self.params;
-        let shape = infer(
-            &op,
-            |var| self.shape(var),
-            |id| params.shape(id),
-            self.world,
-        )?;
-        self.nodes.push((op, shape));
-        Ok(Var(self.nodes.len() as u32 - 1))
+        write_down(&mut self.nodes, op, self.params, self.world)
     }
 
     fn input(&mut self, shape: Shape, _values: &[f32]) -> Result<Var, Error> {

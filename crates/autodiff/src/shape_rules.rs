@@ -1,6 +1,8 @@
 //! The shape of every operation's result, worked out before any memory is taken.
 
-use crate::{Axis, BatchLayout, Error, ErrorKind, Op, Shape, Var};
+use shardgraph_device::{Binary, Unary};
+
+use crate::{Axis, BatchLayout, Error, ErrorKind, Op, ParamId, Params, Shape, Var};
 
 /// The rank's place in the world, for the operations whose shapes depend on it.
 #[derive(Debug, Clone, Copy)]
@@ -9,11 +11,52 @@ pub(crate) struct World {
     pub(crate) size: u32,
 }
 
+/// Adds an operation to those that are written down and not computed, unless it is a parameter that is there already.
+pub(crate) fn write_down(
+    nodes: &mut Vec<(Op, Shape)>,
+    op: Op,
+    params: &Params,
+    world: World,
+) -> Result<Var, Error> {
+    if let Op::Param(id) = op
+        && let Some(var) = known_param(nodes, id)
+    {
+        return Ok(var);
+    }
+    let shape = infer(
+        &op,
+        |var| nodes[var.index()].1,
+        |id| params.shape(id),
+        world,
+    )?;
+    nodes.push((op, shape));
+    Ok(Var(nodes.len() as u32 - 1))
+}
+
+/// The variable that already stands for a parameter: all its uses share one, and so one gradient.
+pub(crate) fn known_param(nodes: &[(Op, Shape)], id: ParamId) -> Option<Var> {
+    let is_it = |node: &(Op, Shape)| matches!(node.0, Op::Param(other) if other == id);
+    nodes.iter().position(is_it).map(|i| Var(i as u32))
+}
+
+/// Whether an input is given as many values as it has elements.
+pub(crate) fn check_values(op: &'static str, shape: Shape, given: usize) -> Result<(), Error> {
+    match given == shape.len() {
+        true => Ok(()),
+        false => Err(ErrorKind::Shape {
+            op,
+            given: vec![shape],
+            expected: format!("{given} values were given"),
+        }
+        .into()),
+    }
+}
+
 /// The result's shape.
 pub(crate) fn infer(
     op: &Op,
     shape: impl Fn(Var) -> Shape,
-    param: impl Fn(crate::ParamId) -> Shape,
+    param: impl Fn(ParamId) -> Shape,
     world: World,
 ) -> Result<Shape, Error> {
     let given: Vec<Shape> = op.operands().into_iter().map(&shape).collect();
@@ -32,10 +75,24 @@ pub(crate) fn infer(
         } => layout_rows(given[0], layout).and_then(|x| matmul(x, false, given[1], *transpose_w)),
         Op::ShardOuter { layout, .. } => layout_rows(given[0], layout)
             .and_then(|x| layout_rows(given[1], layout).map(|y| Shape::new(x.cols, y.cols))),
-        Op::Binary { .. } => same(&given),
-        Op::Scale { .. } | Op::Relu { .. } | Op::AllReduce { .. } | Op::Enter { .. } => {
-            Ok(given[0])
-        }
+        Op::Linear { .. } => linear(given[0], given[1], given[2]),
+        Op::Unary { op, .. } => match op {
+            Unary::Clamp { low, high } => ascending(*low, *high).map(|()| given[0]),
+            Unary::Exp | Unary::Log | Unary::Tanh | Unary::Sigmoid => Ok(given[0]),
+        },
+        Op::Binary { op, .. } => match op {
+            Binary::WhereInside { low, high } => {
+                ascending(*low, *high).and_then(|()| same(&given))
+            }
+            _ => same(&given),
+        },
+        Op::Scale { .. }
+        | Op::Relu { .. }
+        | Op::LogSoftmax { .. }
+        | Op::ArgmaxRows { .. }
+        | Op::Detach { .. }
+        | Op::AllReduce { .. }
+        | Op::Enter { .. } => Ok(given[0]),
         Op::Concat { axis, .. } => concat(given[0], given[1], *axis),
         Op::Slice {
             axis, start, len, ..
@@ -100,6 +157,21 @@ fn matmul(a: Shape, transpose_a: bool, b: Shape, transpose_b: bool) -> Rule {
         Err(format!(
             "the inner dimensions {inner} and {inner_b} must be equal"
         ))
+    }
+}
+
+fn linear(x: Shape, w: Shape, b: Shape) -> Rule {
+    let product = matmul(x, false, w, false)?;
+    match b == Shape::new(1, product.cols) {
+        true => Ok(product),
+        false => Err(format!("the added row is [1, {}]", product.cols)),
+    }
+}
+
+fn ascending(low: f32, high: f32) -> Result<(), String> {
+    match low <= high {
+        true => Ok(()),
+        false => Err(format!("the bounds {low} and {high} must ascend")),
     }
 }
 

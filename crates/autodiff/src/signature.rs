@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shardgraph_device::{Binary, Loss};
+use shardgraph_device::{Binary, Loss, Unary};
 
 use crate::{Axis, BatchLayout, Op, Propagation, Var};
 
@@ -85,6 +85,15 @@ pub(crate) fn form(op: &Op, operand: impl Fn(Var) -> u32) -> Signature {
             ..
         } => numbers.extend([u64::from(*transpose_a), u64::from(*transpose_b)]),
         Op::ShardMatMul { transpose_w, .. } => numbers.push(u64::from(*transpose_w)),
+        Op::Linear { relu, .. } => numbers.push(u64::from(*relu)),
+        Op::Unary {
+            op: Unary::Clamp { low, high },
+            ..
+        }
+        | Op::Binary {
+            op: Binary::WhereInside { low, high },
+            ..
+        } => numbers.extend([low, high].map(|bound| u64::from(bound.to_bits()))),
         Op::Scale { factor, .. } => numbers.push(u64::from(factor.to_bits())),
         Op::Concat { axis, .. } => numbers.push(along(*axis)),
         Op::Slice {
@@ -101,14 +110,21 @@ pub(crate) fn form(op: &Op, operand: impl Fn(Var) -> u32) -> Signature {
             Loss::Mse => numbers.push(u64::MAX),
             Loss::Huber { delta } => numbers.push(u64::from(delta.to_bits())),
         },
-        // Nothing beside operands and payload; a binary operation's name says which it is.
+        // Nothing beside operands and payload; an element-wise operation's name says which it is.
         Op::Input(_)
         | Op::ShardOuter { .. }
+        | Op::Unary {
+            op: Unary::Exp | Unary::Log | Unary::Tanh | Unary::Sigmoid,
+            ..
+        }
         | Op::Binary {
-            op: Binary::Add | Binary::Sub | Binary::Mul | Binary::WherePositive,
+            op: Binary::Add | Binary::Sub | Binary::Mul | Binary::Div | Binary::WherePositive,
             ..
         }
         | Op::Relu { .. }
+        | Op::LogSoftmax { .. }
+        | Op::ArgmaxRows { .. }
+        | Op::Detach { .. }
         | Op::Gather { .. }
         | Op::SumRows { .. }
         | Op::StateSum { .. }

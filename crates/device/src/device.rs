@@ -268,7 +268,7 @@ impl Device {
     /// An element-wise operation of two buffers.
     ///
     /// # Errors
-    /// [`ErrorKind::Length`] unless all three have one length.
+    /// [`ErrorKind::Length`] unless all three have one length; [`ErrorKind::Invalid`] for bounds that do not ascend.
     pub fn binary(
         &self,
         op: Binary,
@@ -278,6 +278,9 @@ impl Device {
     ) -> Result<(), Error> {
         check("binary", "b", a.len(), b)?;
         check("binary", "out", a.len(), out)?;
+        if let Binary::WhereInside { low, high } = op {
+            crate::neural::check_bounds("binary", low, high)?;
+        }
         if let BackEnd::Gpu(gpu) = &self.back_end {
             return gpu.binary(op, a, b, out);
         }

@@ -1,5 +1,9 @@
 //! The arguments of the device operations that have more than their buffers.
 
+use crate::Error;
+use crate::device::length;
+use crate::host::Host;
+
 /// The dimensions of a dense product `out[rows, cols] = op(a)[rows, inner] * op(b)[inner, cols]`, row-major.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MatMul {
@@ -15,8 +19,32 @@ pub struct MatMul {
     pub transpose_b: bool,
 }
 
+/// An element-wise operation of one buffer.
+///
+/// # Determinism
+/// On the host the results have the same bits on every machine: no function of the platform is called. Errors there:
+/// [`Unary::MAX_ULPS`]. A GPU's own functions may differ from them in the last bits.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Unary {
+    /// `e^x`; infinite above 88.72.
+    Exp,
+    /// The natural logarithm: negative infinity at 0, NaN below.
+    Log,
+    /// The hyperbolic tangent.
+    Tanh,
+    /// `1 / (1 + e^-x)`.
+    Sigmoid,
+    /// `low` below `low`, `high` above `high`, else `x`; NaN stays NaN.
+    Clamp {
+        /// The smallest result.
+        low: f32,
+        /// The largest result, at least `low`.
+        high: f32,
+    },
+}
+
 /// An element-wise operation of two buffers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Binary {
     /// `a + b`.
     Add,
@@ -24,8 +52,17 @@ pub enum Binary {
     Sub,
     /// `a * b`.
     Mul,
+    /// `a / b`.
+    Div,
     /// `a` where `b > 0`, else 0: the adjoint of relu, with `b` its result.
     WherePositive,
+    /// `a` where `low <= b <= high`, else 0: the adjoint of a clamp, with `b` its operand.
+    WhereInside {
+        /// The smallest `b` inside.
+        low: f32,
+        /// The largest `b` inside.
+        high: f32,
+    },
 }
 
 /// A loss that is averaged over the elements.
@@ -65,6 +102,30 @@ pub struct Adam {
 }
 
 impl Adam {
+    /// The step on values in host memory: what [`crate::Device::adam`] does with buffers.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Length`] unless all four have one length.
+    pub fn apply(
+        &self,
+        params: &mut [f32],
+        grad: &[f32],
+        (first, second): (&mut [f32], &mut [f32]),
+    ) -> Result<(), Error> {
+        let operands = [
+            ("params", params.len()),
+            ("first", first.len()),
+            ("second", second.len()),
+        ];
+        match operands.into_iter().find(|&(_, len)| len != grad.len()) {
+            Some((operand, len)) => Err(length("adam", operand, grad.len(), len)),
+            None => {
+                Host::new().adam(*self, params, grad, (first, second));
+                Ok(())
+            }
+        }
+    }
+
     /// `1 - beta^step` of both moments. Powers in f64: in f32 the correction of beta2 = 0.999 is off by 1e-4 at the first
     /// step.
     pub(crate) fn corrections(&self) -> (f32, f32) {

@@ -5,6 +5,7 @@ use shardgraph_graph::random::Stream;
 
 use crate::environment::{Environment, Step};
 use crate::error::{Error, ErrorKind};
+use crate::space::{Space, Value};
 
 const GRAVITY: f64 = 9.8;
 const CART_MASS: f64 = 1.0;
@@ -21,6 +22,9 @@ const POSITION_LIMIT: f64 = 2.4;
 const ANGLE_LIMIT: f64 = 12.0 * 2.0 * std::f64::consts::PI / 360.0;
 /// Steps until an episode is truncated.
 pub(crate) const STEP_LIMIT: u32 = 500;
+
+/// A push to the left, and one to the right.
+pub(crate) const N_ACTIONS: u32 = 2;
 
 /// Position, velocity, angle, angular velocity.
 pub(crate) type Motion = [f64; 4];
@@ -158,7 +162,7 @@ impl Environment for CartPole {
     }
 
     fn n_actions(&self) -> u32 {
-        2
+        N_ACTIONS
     }
 
     fn is_candidate(&self, action: u32) -> bool {
@@ -168,6 +172,19 @@ impl Environment for CartPole {
     fn state(&self) -> &[f32; 4] {
         &self.observation
     }
+
+    fn observation(&self) -> Value {
+        Value::F32(self.observation.to_vec())
+    }
+
+    fn observation_space(&self) -> Space {
+        observation_space()
+    }
+}
+
+pub(crate) fn observation_space() -> Space {
+    let limits = CartPole::OBSERVATION_LIMITS;
+    Space::boxed(&[4], limits.map(|limit| -limit), limits).expect("limits above 0")
 }
 
 #[cold]

@@ -1,7 +1,11 @@
 //! Many carts with poles at once, as a structure of arrays that the compiler turns into vector instructions.
 
-use crate::cart_pole::{Motion, STEP_LIMIT, Start, advance, has_fallen, not_a_push, observe};
+use crate::cart_pole::{
+    Motion, N_ACTIONS, STEP_LIMIT, Start, advance, has_fallen, not_a_push, observation_space,
+    observe,
+};
 use crate::error::{Error, ErrorKind};
+use crate::space::Space;
 use crate::vector_environment::{Autoreset, VectorStep, check_count, check_length};
 
 /// Environments to a block; the last block may have carts that nobody sees.
@@ -214,6 +218,16 @@ impl CartPoles {
     /// Never: there is at least one cart.
     pub fn is_empty(&self) -> bool {
         false
+    }
+
+    /// What the observation of one cart can be.
+    pub fn observation_space(&self) -> Space {
+        observation_space()
+    }
+
+    /// The discrete space of the actions of one cart: 0 pushes to the left, 1 to the right.
+    pub fn action_space(&self) -> Space {
+        Space::discrete(N_ACTIONS).expect("there are actions")
     }
 
     /// The present observation of each cart: a row-major matrix of 4 columns (`as_flattened`).

@@ -1,6 +1,7 @@
-//! What every environment offers: reset, step, and the actions that may be taken next.
+//! What every environment offers: reset, step, the actions that may be taken next, and the spaces of what it gives and takes.
 
 use crate::Error;
+use crate::space::{Space, Value};
 
 /// What one step gave.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -77,4 +78,19 @@ pub trait Environment {
 
     /// The present state.
     fn state(&self) -> &Self::State;
+
+    /// The present state as a value of [`Environment::observation_space`], in new memory.
+    fn observation(&self) -> Value;
+
+    /// What an observation can be, in every episode.
+    fn observation_space(&self) -> Space;
+
+    /// The discrete space of `0..n_actions`. Which of them may be taken now is not a part of the space:
+    /// [`Environment::is_candidate`] is the mask.
+    ///
+    /// # Errors
+    /// When there is no action at all (a graph without nodes).
+    fn action_space(&self) -> Result<Space, Error> {
+        Space::discrete(self.n_actions())
+    }
 }

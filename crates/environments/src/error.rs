@@ -1,5 +1,5 @@
 //! What can go wrong in this crate: a step that the episode does not allow, alone or in a vector, bytes that
-//! are no checkpoint, and picks that no episode has.
+//! are no checkpoint, picks that no episode has, and spaces and values that do not fit.
 
 use std::fmt;
 
@@ -37,21 +37,22 @@ pub enum ErrorKind {
         /// The environment's index in the vector.
         index: u32,
     },
-    /// A list of another length than the environments are many, or a wrong number of environments.
-    WrongCount {
-        /// Type and method, as `VectorEnvironment::step`.
-        method: &'static str,
-        /// What there is a wrong number of.
-        what: &'static str,
-        /// How many there should be.
-        expected: String,
-        /// How many there were.
-        given: usize,
-    },
     /// Bytes that are no checkpoint of these environments.
     Malformed {
         /// The first broken rule, as a clause about the bytes.
         reason: &'static str,
+    },
+    /// A space that cannot be, a value or a shape that is not as its space says, or a list of another length than the environments
+    /// are many.
+    Mismatch {
+        /// Type and method, as `Space::contains`.
+        method: &'static str,
+        /// What does not fit.
+        what: String,
+        /// What would be right.
+        expected: String,
+        /// What there was.
+        given: String,
     },
     /// A list of picks names a node that the graph does not have.
     PickOutOfRange {
@@ -75,6 +76,22 @@ impl Error {
     /// Which error this is.
     pub fn kind(&self) -> &ErrorKind {
         &self.kind
+    }
+
+    #[cold]
+    pub(crate) fn mismatch(
+        method: &'static str,
+        what: &str,
+        expected: String,
+        given: String,
+    ) -> Error {
+        ErrorKind::Mismatch {
+            method,
+            what: what.into(),
+            expected,
+            given,
+        }
+        .into()
     }
 
     #[cold]
@@ -109,7 +126,7 @@ impl fmt::Display for Error {
                 f,
                 "environment {index} of the vector is done before its first step; give it a problem with something to do"
             ),
-            ErrorKind::WrongCount {
+            ErrorKind::Mismatch {
                 method,
                 what,
                 expected,

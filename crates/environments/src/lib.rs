@@ -1,5 +1,6 @@
 //! Reinforcement-learning environments: the [`Environment`] trait, minimum vertex cover and maximum independent set, their
-//! verifiers and the greedy baselines that learning must beat; cart and pole as the known sanity task; vectors of environments.
+//! verifiers and the greedy baselines that learning must beat; cart and pole as the known sanity task; vectors of environments;
+//! and the spaces ([`space::Space`]) that observations and actions come from.
 //!
 //! An environment over a graph holds one shared graph that is never edited: its state is a [`ResidualGraph`], the graph under a mask of
 //! removed nodes. A past state needs no copy either: [`replay_prefix`] rebuilds it from the list of picks.
@@ -29,6 +30,7 @@ mod maximum_independent_set;
 mod minimum_vertex_cover;
 mod prefix;
 mod residual;
+pub mod space;
 mod vector_environment;
 pub mod verify;
 

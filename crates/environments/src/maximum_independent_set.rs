@@ -7,11 +7,12 @@ use shardgraph_graph::Graph;
 use crate::environment::{Environment, Step};
 use crate::error::{Error, ErrorKind};
 use crate::residual::ResidualGraph;
+use crate::space::{Space, Value};
 
 /// Maximum independent set as an episode: each step puts one node in the set and removes it with its neighbours.
 ///
 /// Candidates are the nodes that are still present. Each pick earns 1, so the return is the set's size. The episode
-/// terminates when no node is left, and then no node can be added to the set.
+/// terminates when no node is left, and then no node can be added to the set. An observation is [`ResidualGraph::to_value`].
 ///
 /// ```
 /// use shardgraph_environments::{Environment, MaximumIndependentSet};
@@ -115,5 +116,13 @@ impl Environment for MaximumIndependentSet {
 
     fn state(&self) -> &ResidualGraph {
         &self.rest
+    }
+
+    fn observation(&self) -> Value {
+        Value::Graph(self.rest.to_value())
+    }
+
+    fn observation_space(&self) -> Space {
+        ResidualGraph::space()
     }
 }

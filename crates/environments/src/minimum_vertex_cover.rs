@@ -7,11 +7,12 @@ use shardgraph_graph::Graph;
 use crate::environment::{Environment, Step};
 use crate::error::{Error, ErrorKind};
 use crate::residual::ResidualGraph;
+use crate::space::{Space, Value};
 
 /// Minimum vertex cover as an episode: each step puts one node in the cover and removes it with its edges.
 ///
 /// Candidates are the nodes outside the cover with an edge left. Each pick costs 1, so the return is minus the cover's size.
-/// The episode terminates when no edge is left.
+/// The episode terminates when no edge is left. An observation is [`ResidualGraph::to_value`].
 ///
 /// ```
 /// use shardgraph_environments::{Environment, MinimumVertexCover};
@@ -108,5 +109,13 @@ impl Environment for MinimumVertexCover {
 
     fn state(&self) -> &ResidualGraph {
         &self.rest
+    }
+
+    fn observation(&self) -> Value {
+        Value::Graph(self.rest.to_value())
+    }
+
+    fn observation_space(&self) -> Space {
+        ResidualGraph::space()
     }
 }

@@ -1,6 +1,9 @@
-//! The plainest forms of what this crate does, for its tests: everything recomputed from the edges at every step.
+//! The plainest forms of what this crate does, for its tests: everything recomputed from the edges at every step, and values
+//! flattened into new lists.
 
 use shardgraph_graph::Graph;
+
+use crate::space::{Form, Space, Value};
 
 /// The number of neighbours of `v` that are not removed; 0 when `v` is.
 pub(crate) fn degree(graph: &Graph, removed: &[bool], v: u32) -> u32 {
@@ -77,4 +80,26 @@ pub(crate) fn smallest_cover(graph: &Graph) -> u32 {
     };
     let sets = (0..1u32 << n).filter(|&set| covers(set));
     sets.map(u32::count_ones).min().unwrap()
+}
+
+/// A value as floats, leaf by leaf.
+pub(crate) fn flatten(space: &Space, value: &Value) -> Vec<f32> {
+    match (space.form(), value) {
+        (Form::Discrete { n }, Value::U32(number)) => {
+            (0..*n).map(|idx| f32::from(idx == *number)).collect()
+        }
+        (_, Value::F32(list)) => list.clone(),
+        (_, Value::Bits(bits)) => bits.iter().map(|&bit| f32::from(bit)).collect(),
+        (Form::Dict { spaces }, Value::Dict(members)) => {
+            let member = |(name, space): &(String, Space)| flatten(space, &members[name]);
+            spaces.iter().flat_map(member).collect()
+        }
+        (Form::Tuple { spaces }, Value::Tuple(members)) => {
+            let pairs = spaces.iter().zip(members);
+            pairs
+                .flat_map(|(space, member)| flatten(space, member))
+                .collect()
+        }
+        _ => panic!("{value:?} has no floats"),
+    }
 }

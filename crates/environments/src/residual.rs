@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use shardgraph_graph::Graph;
 
+use crate::space::{GraphValue, Space};
+
 /// A shared graph without the nodes that were removed and without their edges.
 ///
 /// # Complexity
@@ -99,5 +101,32 @@ impl ResidualGraph {
     /// The number of nodes that were not removed.
     pub fn n_present(&self) -> u32 {
         self.n_present
+    }
+
+    /// What [`ResidualGraph::to_value`] gives: graphs with one float for each node and none for an edge.
+    pub fn space() -> Space {
+        Space::graph(1, 0).expect("one feature")
+    }
+
+    /// The present edges over the nodes of the whole graph, so that a node keeps its number; a node's feature is 1 when it was
+    /// removed and 0 when not. Each edge is there once, from the smaller node to the larger.
+    ///
+    /// # Complexity
+    /// O(n + m) and new lists; a policy for large graphs reads the graph and the mask in place.
+    pub fn to_value(&self) -> GraphValue {
+        let is_removed = |v: u32| self.removed[v as usize];
+        let n_nodes = self.graph.n_nodes();
+        let mut edges = Vec::with_capacity(self.n_edges as usize);
+        for u in (0..n_nodes).filter(|&u| !is_removed(u)) {
+            let neighbors = self.graph.neighbors(u).iter().copied();
+            let present = neighbors.filter(|&v| u < v && !is_removed(v));
+            edges.extend(present.map(|v| [u, v]));
+        }
+        GraphValue {
+            n_nodes,
+            edges,
+            node_features: self.removed.iter().map(|&gone| f32::from(gone)).collect(),
+            edge_features: Vec::new(),
+        }
     }
 }

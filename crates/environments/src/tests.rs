@@ -7,6 +7,7 @@ mod conformance;
 mod independent_set;
 mod known_answers;
 mod prefix;
+mod space;
 mod vector;
 mod verify;
 mod vertex_cover;
@@ -14,6 +15,7 @@ mod vertex_cover;
 use proptest::prelude::*;
 use shardgraph_graph::Graph;
 
+use crate::space::GraphValue;
 use crate::{Autoreset, Environment, ResidualGraph, naive};
 
 pub(crate) const MODES: [Autoreset; 3] = [
@@ -51,4 +53,20 @@ pub(crate) fn check_residual(rest: &ResidualGraph) {
     assert_eq!(rest.n_edges(), naive::n_edges(graph, removed));
     let n_present = removed.iter().filter(|&&gone| !gone).count();
     assert_eq!(rest.n_present() as usize, n_present);
+    check_observation(&rest.to_value(), rest);
+}
+
+/// The edges of an observation are the present ones, each once: they give every node its degree.
+fn check_observation(observation: &GraphValue, rest: &ResidualGraph) {
+    let marks: Vec<_> = rest.removed().iter().map(|&mark| f32::from(mark)).collect();
+    assert_eq!(observation.node_features, marks);
+    assert_eq!(observation.n_nodes, rest.graph().n_nodes());
+    let mut degrees = vec![0; rest.degrees().len()];
+    for &[u, v] in &observation.edges {
+        assert!(rest.graph().neighbors(u).contains(&v));
+        degrees[u as usize] += 1;
+        degrees[v as usize] += 1;
+    }
+    assert_eq!(degrees, rest.degrees());
+    assert!(observation.edges.is_sorted() && observation.edges.iter().all(|[u, v]| u < v));
 }

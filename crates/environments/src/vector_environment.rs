@@ -233,13 +233,13 @@ pub(crate) fn check_count(method: &'static str, given: usize) -> Result<(), Erro
     if given > 0 && u32::try_from(given).is_ok() {
         return Ok(());
     }
-    Err(ErrorKind::WrongCount {
+    let expected = "1 to 2^32 - 1".into();
+    Err(Error::mismatch(
         method,
-        what: "environments",
-        expected: "1 to 2^32 - 1".into(),
-        given,
-    }
-    .into())
+        "environments",
+        expected,
+        given.to_string(),
+    ))
 }
 
 pub(crate) fn check_length(
@@ -251,11 +251,6 @@ pub(crate) fn check_length(
     if expected == given {
         return Ok(());
     }
-    Err(ErrorKind::WrongCount {
-        method,
-        what,
-        expected: format!("{expected}, one for each environment"),
-        given,
-    }
-    .into())
+    let expected = format!("{expected}, one for each environment");
+    Err(Error::mismatch(method, what, expected, given.to_string()))
 }

@@ -133,6 +133,11 @@ impl Stream {
         }
     }
 
+    /// Exponential of mean 1: a number from 0 on, at most 53 ln 2.
+    pub fn exponential(&mut self) -> f64 {
+        -ln(1.0 - self.uniform_f64())
+    }
+
     /// How many failures come before the first success of trials that succeed with probability `p` in (0, 1).
     ///
     /// `inverse_ln_q` is [`Stream::inverse_ln_q`] of `p`. Saturates at `u64::MAX`.

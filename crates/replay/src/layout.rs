@@ -2,38 +2,9 @@
 
 use std::fmt;
 
+use shardgraph_environments::space::{ElementKind, Space};
+
 use crate::error::{Error, ErrorKind};
-
-/// The kind of a column's elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ElementKind {
-    /// 32-bit floats; a memory refuses infinities and not-a-numbers.
-    F32,
-    /// 32-bit numbers: actions, node ids.
-    U32,
-    /// Bytes: flags, pixels.
-    U8,
-}
-
-impl ElementKind {
-    /// The bytes of one element.
-    pub fn n_bytes(self) -> usize {
-        match self {
-            ElementKind::F32 | ElementKind::U32 => 4,
-            ElementKind::U8 => 1,
-        }
-    }
-}
-
-impl fmt::Display for ElementKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ElementKind::F32 => "f32",
-            ElementKind::U32 => "u32",
-            ElementKind::U8 => "u8",
-        })
-    }
-}
 
 /// One column of a [`ColumnLayout`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +23,7 @@ impl fmt::Display for Column {
     }
 }
 
-/// The columns of a row, in order. A space maps onto it leaf by leaf.
+/// The columns of a row, in order: what a memory keeps, what a block of rows is sent as, and what a checkpoint holds.
 ///
 /// ```
 /// use shardgraph_replay::{ColumnLayout, ElementKind};
@@ -101,6 +72,47 @@ impl ColumnLayout {
         })
     }
 
+    /// The layout of rows that hold a value of each space: a column for each leaf, called `name` or `name/path`.
+    ///
+    /// `Space::split` gives the cells of a value, in this order, and `Space::merge` the value of them.
+    ///
+    /// # Errors
+    /// When a leaf has no fixed width, as those of graphs, two columns get one name, or there is no space.
+    ///
+    /// ```
+    /// use shardgraph_environments::space::Space;
+    /// use shardgraph_replay::{ColumnLayout, Rows};
+    ///
+    /// let observation = Space::dict(vec![("angle", Space::boxed(&[2], -1.0, 1.0)?), ("gear", Space::discrete(5)?)])?;
+    /// let action = Space::discrete(3)?;
+    /// let layout = ColumnLayout::of_spaces(&[("observation", &observation), ("action", &action)])?;
+    /// assert_eq!(layout.to_string(), "observation/angle: 2 f32, observation/gear: 1 u32, action: 1 u32");
+    ///
+    /// let (seen, taken) = (observation.zeros(), action.zeros());
+    /// let mut rows = Rows::new(layout);
+    /// rows.push(&[observation.split(&seen)?, action.split(&taken)?].concat())?;
+    /// assert_eq!(observation.merge(&[rows.cell(0, 0), rows.cell(1, 0)])?, seen);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn of_spaces(spaces: &[(&str, &Space)]) -> Result<ColumnLayout, Error> {
+        let mut columns = Vec::new();
+        for (name, space) in spaces {
+            for leaf in space.leaves() {
+                let name = match leaf.path.as_str() {
+                    "" => (*name).to_owned(),
+                    path => format!("{name}/{path}"),
+                };
+                let width = leaf.width.ok_or_else(|| varying(&name))?;
+                columns.push((name, leaf.kind, width));
+            }
+        }
+        let columns = columns.iter();
+        let columns: Vec<_> = columns
+            .map(|(name, kind, width)| (name.as_str(), *kind, *width))
+            .collect();
+        ColumnLayout::new(&columns)
+    }
+
     /// The columns, in order.
     pub fn columns(&self) -> &[Column] {
         &self.columns
@@ -111,6 +123,16 @@ impl ColumnLayout {
         let bytes = |column: &Column| column.kind.n_bytes() * column.width;
         self.columns.iter().map(bytes).sum()
     }
+}
+
+fn varying(leaf: &str) -> Error {
+    ErrorKind::Mismatch {
+        method: "ColumnLayout::of_spaces",
+        what: format!("leaf {leaf}"),
+        expected: "a fixed width; episodes on graphs go into an EpisodeMemory".into(),
+        given: "a width that varies with the graph".into(),
+    }
+    .into()
 }
 
 impl fmt::Display for ColumnLayout {

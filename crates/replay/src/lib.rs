@@ -47,12 +47,13 @@ mod tests;
 
 pub use episode_memory::{Ending, EpisodeId, EpisodeMemory, Transition};
 pub use error::{Error, ErrorKind};
-pub use layout::{Column, ColumnLayout, ElementKind};
+pub use layout::{Column, ColumnLayout};
 pub use n_step::NStep;
 pub use n_step_folder::{Folded, NStepFolder};
 pub use prioritized_memory::{Prioritization, PrioritizedBatch, PrioritizedMemory};
 pub use ring::ItemId;
-pub use rows::{Cell, Rows};
+pub use rows::Rows;
+pub use shardgraph_environments::space::{Cell, ElementKind};
 pub use uniform_memory::UniformMemory;
 
 #[cfg(doctest)]

@@ -1,9 +1,10 @@
 //! A replay memory in which a row is the likelier, the larger its last TD error was.
 
+use crate::Cell;
 use crate::error::{Error, ErrorKind};
 use crate::layout::ColumnLayout;
 use crate::ring::{ItemId, Ring};
-use crate::rows::{Cell, Rows};
+use crate::rows::Rows;
 use crate::sum_tree::SumTree;
 
 /// How a TD error becomes a priority: p = (|TD error| + `epsilon`) ^ `alpha`.

@@ -1,8 +1,9 @@
 //! The store of a memory: a ring of rows, and the numbers that say which use of a slot is meant.
 
+use crate::Cell;
 use crate::error::{Error, ErrorKind};
 use crate::layout::ColumnLayout;
-use crate::rows::{Cell, Rows};
+use crate::rows::Rows;
 
 /// Names an inserted row for ever: how many rows the memory had taken before it. The row of number g is in slot
 /// g mod capacity, so the number is the slot and its generation in one; once the slot holds a newer row, it is stale.

@@ -1,18 +1,9 @@
 //! Rows as a structure of arrays: one list per column. Batches and blocks of rows have this form, and a memory's store too.
 
-use crate::error::{Error, ErrorKind};
-use crate::layout::{Column, ColumnLayout, ElementKind};
+use shardgraph_environments::space::{Cell, ElementKind};
 
-/// The elements of one row in one column.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Cell<'a> {
-    /// Of a column of [`ElementKind::F32`].
-    F32(&'a [f32]),
-    /// Of a column of [`ElementKind::U32`].
-    U32(&'a [u32]),
-    /// Of a column of [`ElementKind::U8`].
-    U8(&'a [u8]),
-}
+use crate::error::{Error, ErrorKind};
+use crate::layout::{Column, ColumnLayout};
 
 /// Rows of one layout, column by column.
 ///
@@ -126,6 +117,20 @@ impl Rows {
         }
     }
 
+    /// The elements of row `row` in column `column`.
+    ///
+    /// # Panics
+    /// When there is no such column or row.
+    pub fn cell(&self, column: usize, row: usize) -> Cell<'_> {
+        let width = self.layout.columns()[column].width;
+        let range = row * width..(row + 1) * width;
+        match &self.columns[column] {
+            Elements::F32(list) => Cell::F32(&list[range]),
+            Elements::U32(list) => Cell::U32(&list[range]),
+            Elements::U8(list) => Cell::U8(&list[range]),
+        }
+    }
+
     fn other_kind(&self, column: usize, asked: ElementKind) -> ! {
         let column = &self.layout.columns()[column];
         panic!("column {column} was asked for as {asked}");
@@ -172,7 +177,7 @@ impl Rows {
             given,
         };
         for (column, cell) in columns.iter().zip(cells) {
-            let (kind, width) = cell.form();
+            let (kind, width) = (cell.kind(), cell.width());
             if (kind, width) != (column.kind, column.width) {
                 let expected = format!("{} {}", column.width, column.kind);
                 let what = format!("column {}", column.name);
@@ -239,16 +244,6 @@ impl Rows {
                 }
                 _ => unreachable!("the layouts were compared"),
             }
-        }
-    }
-}
-
-impl Cell<'_> {
-    fn form(&self) -> (ElementKind, usize) {
-        match self {
-            Cell::F32(list) => (ElementKind::F32, list.len()),
-            Cell::U32(list) => (ElementKind::U32, list.len()),
-            Cell::U8(list) => (ElementKind::U8, list.len()),
         }
     }
 }

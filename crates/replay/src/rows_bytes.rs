@@ -1,18 +1,48 @@
-//! Uniform and prioritised memories as bytes, for checkpoints: a versioned header, the layout, the columns in the order of the
-//! slots, and the priorities; little-endian. Bytes are read into a memory that was made like the one that wrote them, so a
-//! checkpoint of another configuration is found, and no length out of a file decides how much memory is taken.
+//! Rows as bytes, for messages, and uniform and prioritised memories as bytes, for checkpoints: a versioned header, the layout, the
+//! columns in the order of the rows or slots, and the priorities; little-endian. Bytes are read into rows or a memory that were
+//! made like those that wrote them, so another configuration is found, and no length out of a file decides how much memory is taken.
 
+use crate::ElementKind;
 use crate::bytes::Reader;
 use crate::error::{Error, ErrorKind};
-use crate::layout::{ColumnLayout, ElementKind};
+use crate::layout::ColumnLayout;
 use crate::prioritized_memory::PrioritizedMemory;
 use crate::ring::Ring;
 use crate::rows::{Elements, Rows};
 use crate::sum_tree::SumTree;
 use crate::uniform_memory::UniformMemory;
 
+const ROWS: [u8; 8] = *b"SGROW\0\0\x01";
 const UNIFORM: [u8; 8] = *b"SGUNM\0\0\x01";
 const PRIORITIZED: [u8; 8] = *b"SGPRM\0\0\x01";
+
+impl Rows {
+    /// The rows as bytes, as a block of them is sent; [`Rows::restore`] makes equal ones.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = ROWS.to_vec();
+        put_layout(&mut out, self.layout());
+        out.extend((self.len() as u64).to_le_bytes());
+        put_columns(&mut out, self);
+        out
+    }
+
+    /// Takes the rows that [`Rows::to_bytes`] wrote, in the place of its own.
+    ///
+    /// # Errors
+    /// When the bytes are damaged, or of another layout; the rows stay as they were.
+    pub fn restore(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let mut reader = Reader { rest: bytes };
+        check_magic(&mut reader, ROWS)?;
+        read_layout("Rows::restore", &mut reader, self.layout())?;
+        let n_rows = reader.u64()?;
+        let n_rows =
+            usize::try_from(n_rows).map_err(|_| Error::malformed("the bytes end early"))?;
+        let rows = read_columns(&mut reader, self.layout(), n_rows)?;
+        check_end(&reader)?;
+        *self = rows;
+        Ok(())
+    }
+}
 
 impl UniformMemory {
     /// The memory as bytes; [`UniformMemory::restore`] makes an equal one, which samples alike.
@@ -94,7 +124,7 @@ impl PrioritizedMemory {
 fn other(method: &'static str, what: &str, expected: String, given: String) -> Error {
     ErrorKind::Mismatch {
         method,
-        what: format!("{what} of the checkpoint"),
+        what: format!("{what} of the bytes"),
         expected,
         given,
     }
@@ -118,7 +148,14 @@ fn check_end(reader: &Reader<'_>) -> Result<(), Error> {
 }
 
 fn put_ring(out: &mut Vec<u8>, ring: &Ring) {
-    let columns = ring.rows.layout().columns();
+    put_layout(out, ring.rows.layout());
+    out.extend((ring.capacity as u64).to_le_bytes());
+    out.extend(ring.n_inserted.to_le_bytes());
+    put_columns(out, &ring.rows);
+}
+
+fn put_layout(out: &mut Vec<u8>, layout: &ColumnLayout) {
+    let columns = layout.columns();
     out.extend((columns.len() as u32).to_le_bytes());
     for column in columns {
         out.extend((column.name.len() as u32).to_le_bytes());
@@ -131,9 +168,10 @@ fn put_ring(out: &mut Vec<u8>, ring: &Ring) {
         out.extend(kind.to_le_bytes());
         out.extend((column.width as u32).to_le_bytes());
     }
-    out.extend((ring.capacity as u64).to_le_bytes());
-    out.extend(ring.n_inserted.to_le_bytes());
-    for elements in ring.rows.columns() {
+}
+
+fn put_columns(out: &mut Vec<u8>, rows: &Rows) {
+    for elements in rows.columns() {
         match elements {
             Elements::F32(list) => out.extend(list.iter().flat_map(|x| x.to_le_bytes())),
             Elements::U32(list) => out.extend(list.iter().flat_map(|x| x.to_le_bytes())),
@@ -143,11 +181,8 @@ fn put_ring(out: &mut Vec<u8>, ring: &Ring) {
 }
 
 fn read_ring(method: &'static str, reader: &mut Reader<'_>, own: &Ring) -> Result<Ring, Error> {
-    let layout = read_layout(reader)?;
-    if layout != *own.rows.layout() {
-        let (expected, given) = (own.rows.layout().to_string(), layout.to_string());
-        return Err(other(method, "the layout", expected, given));
-    }
+    let layout = own.rows.layout();
+    read_layout(method, reader, layout)?;
     let (capacity, n_inserted) = (reader.u64()?, reader.u64()?);
     if capacity != own.capacity as u64 {
         let (expected, given) = (own.capacity.to_string(), capacity.to_string());
@@ -156,28 +191,20 @@ fn read_ring(method: &'static str, reader: &mut Reader<'_>, own: &Ring) -> Resul
     if n_inserted > u64::MAX / 2 {
         return Err(Error::malformed("the number of insertions is without end"));
     }
-    let mut rows = Rows::new(layout);
-    let n_rows = n_inserted.min(capacity) as usize;
-    let widths: Vec<_> = own
-        .rows
-        .layout()
-        .columns()
-        .iter()
-        .map(|c| c.width)
-        .collect();
-    for (elements, width) in rows.columns_mut().iter_mut().zip(widths) {
-        read_column(reader, elements, width, n_rows)?;
-    }
-    rows.set_len(n_rows);
     Ok(Ring {
-        rows,
+        rows: read_columns(reader, layout, n_inserted.min(capacity) as usize)?,
         capacity: own.capacity,
         n_inserted,
         head: (n_inserted % capacity) as usize,
     })
 }
 
-fn read_layout(reader: &mut Reader<'_>) -> Result<ColumnLayout, Error> {
+/// Reads a layout, which has to be `own`.
+fn read_layout(
+    method: &'static str,
+    reader: &mut Reader<'_>,
+    own: &ColumnLayout,
+) -> Result<(), Error> {
     let mut columns = Vec::new();
     for _ in 0..reader.u32()? {
         let n_bytes = reader.u32()?;
@@ -192,7 +219,26 @@ fn read_layout(reader: &mut Reader<'_>) -> Result<ColumnLayout, Error> {
         };
         columns.push((name, kind, reader.u32()? as usize));
     }
-    ColumnLayout::new(&columns).map_err(|_| Error::malformed("the columns make no layout"))
+    let layout =
+        ColumnLayout::new(&columns).map_err(|_| Error::malformed("the columns make no layout"))?;
+    if layout == *own {
+        return Ok(());
+    }
+    let (expected, given) = (own.to_string(), layout.to_string());
+    Err(other(method, "the layout", expected, given))
+}
+
+fn read_columns(
+    reader: &mut Reader<'_>,
+    layout: &ColumnLayout,
+    n_rows: usize,
+) -> Result<Rows, Error> {
+    let mut rows = Rows::new(layout.clone());
+    for (elements, column) in rows.columns_mut().iter_mut().zip(layout.columns()) {
+        read_column(reader, elements, column.width, n_rows)?;
+    }
+    rows.set_len(n_rows);
+    Ok(rows)
 }
 
 fn read_column(

@@ -8,6 +8,7 @@ mod prioritized;
 mod rows;
 mod rows_bytes;
 mod sampling;
+mod spaces;
 mod uniform;
 
 use crate::{Ending, EpisodeMemory};

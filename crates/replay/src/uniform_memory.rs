@@ -1,9 +1,10 @@
 //! A replay memory in which every row is as likely as the next.
 
+use crate::Cell;
 use crate::error::Error;
 use crate::layout::ColumnLayout;
 use crate::ring::{ItemId, Ring};
-use crate::rows::{Cell, Rows};
+use crate::rows::Rows;
 
 /// The last `capacity` rows of a layout, sampled uniformly.
 ///

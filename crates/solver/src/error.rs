@@ -25,6 +25,8 @@ pub enum ErrorKind {
         /// What the system said.
         source: std::io::Error,
     },
+    /// A run's folder, or a file in it, that cannot be used.
+    Run(shardgraph_runs::Error),
     /// A graph could not be read or generated.
     Graph(shardgraph_graph::Error),
     /// An operation of the policy failed.
@@ -60,6 +62,12 @@ impl Error {
         }
         match &self.kind {
             ErrorKind::Input(_) | ErrorKind::Io { .. } | ErrorKind::Graph(_) => Fault::Input,
+            ErrorKind::Run(error) => match error.kind() {
+                shardgraph_runs::ErrorKind::Refused { .. } | shardgraph_runs::ErrorKind::Torn => {
+                    Fault::NoAnswer
+                }
+                _ => Fault::Input,
+            },
             ErrorKind::Device(error) => Fault::of_device(error),
             ErrorKind::Model(error) => match error.kind() {
                 autodiff::ErrorKind::Device(error) => Fault::of_device(error),
@@ -155,6 +163,12 @@ impl From<ErrorKind> for Error {
     }
 }
 
+impl From<shardgraph_runs::Error> for Error {
+    fn from(error: shardgraph_runs::Error) -> Self {
+        ErrorKind::Run(error).into()
+    }
+}
+
 impl From<autodiff::Error> for Error {
     fn from(error: autodiff::Error) -> Self {
         ErrorKind::Model(error).into()
@@ -190,6 +204,7 @@ impl fmt::Display for Error {
         match &self.kind {
             ErrorKind::Input(text) | ErrorKind::NoAnswer(text) => f.write_str(text),
             ErrorKind::Io { path, source } => write!(f, "{}: {source}", path.display()),
+            ErrorKind::Run(error) => error.fmt(f),
             ErrorKind::Graph(error) => error.fmt(f),
             ErrorKind::Model(error) => error.fmt(f),
             ErrorKind::Device(error) => error.fmt(f),
@@ -211,6 +226,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.kind {
             ErrorKind::Io { source, .. } => Some(source),
+            ErrorKind::Run(error) => Some(error),
             ErrorKind::Graph(error) => Some(error),
             ErrorKind::Model(error) => Some(error),
             ErrorKind::Device(error) => Some(error),

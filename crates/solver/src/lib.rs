@@ -13,7 +13,6 @@
 
 mod agreement;
 mod error;
-mod fnv;
 mod inference;
 mod on_device;
 mod policy;

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use shardgraph_graph::{random, write_atomic};
 use shardgraph_layers::autodiff::Params;
 use shardgraph_layers::{Policy, PolicyShape};
+use shardgraph_runs::fnv1a64;
 
 use crate::Error;
-use crate::fnv::fnv1a64;
 
 /// The header key that holds the configuration.
 const HEADER_KEY: &str = "shardgraph.policy";

@@ -6,7 +6,7 @@ use super::Finding;
 use crate::toml::{Table, Value};
 
 /// Which crate may use which: the design's table, row by row. `*` is every library crate.
-const ARROWS: [(&str, &[&str]); 18] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     ("graph", &[]),
     ("device", &[]),
     ("collectives", &[]),
@@ -18,6 +18,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
     ("layers", &["autodiff"]),
     ("environments", &["graph"]),
     ("replay", &["environments"]),
+    ("runs", &["graph"]),
     (
         "components",
         &[
@@ -26,6 +27,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
             "collectives",
             "environments",
             "replay",
+            "runs",
         ],
     ),
     (
@@ -48,6 +50,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
             "components",
             "environments",
             "replay",
+            "runs",
             "layers",
             "shard",
             "graph",

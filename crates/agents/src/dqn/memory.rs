@@ -122,6 +122,19 @@ impl Replay {
         Ok(())
     }
 
+    /// All rows, the oldest first.
+    #[cfg(test)]
+    pub(super) fn rows_in_order(&self) -> Rows {
+        let mut rows = Rows::new(self.rows.layout().clone());
+        let Memory::Uniform { memory, .. } = &self.memory else {
+            panic!("for tests of uniform memories");
+        };
+        let oldest = memory.n_inserted() - memory.len() as u64;
+        let ids: Vec<ItemId> = (oldest..memory.n_inserted()).map(ItemId).collect();
+        memory.gather_into(&ids, &mut rows).expect("the rows are there");
+        rows
+    }
+
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         match &self.memory {
             Memory::Uniform { memory, .. } => memory.to_bytes(),

@@ -11,6 +11,7 @@ mod fault;
 mod kernels;
 mod launch;
 pub mod nccl;
+mod neural;
 mod ops;
 mod sparse;
 

@@ -26,11 +26,13 @@ impl Gpu {
         b: &Buffer,
         out: &mut Buffer,
     ) -> Result<(), Error> {
-        let code = match op {
-            Binary::Add => 0,
-            Binary::Sub => 1,
-            Binary::Mul => 2,
-            Binary::WherePositive => 3,
+        let (code, low, high) = match op {
+            Binary::Add => (0, 0.0, 0.0),
+            Binary::Sub => (1, 0.0, 0.0),
+            Binary::Mul => (2, 0.0, 0.0),
+            Binary::Div => (3, 0.0, 0.0),
+            Binary::WherePositive => (4, 0.0, 0.0),
+            Binary::WhereInside { low, high } => (5, low, high),
         };
         let n = out.len();
         let shape = Launch::threads(n.div_ceil(4), BLOCK);
@@ -40,6 +42,8 @@ impl Gpu {
             Arg::write(out),
             Arg::u64(n as u64),
             Arg::u32(code),
+            Arg::f32(low),
+            Arg::f32(high),
         ];
         // SAFETY: the kernel touches elements below n, which is the length of all three buffers.
         unsafe { self.launch("binary_fwd", shape, &args) }

@@ -1,6 +1,8 @@
 //! The host back end: plain loops, compiled for several instruction sets and chosen at run time.
 
 mod dense;
+mod functions;
+mod neural;
 mod sparse;
 
 use pulp::Arch;
@@ -19,28 +21,52 @@ impl Host {
     }
 
     pub(crate) fn binary(&self, op: Binary, a: &[f32], b: &[f32], out: &mut [f32]) {
-        let f: fn(&[f32], &[f32], &mut [f32]) = match op {
-            Binary::Add => |a, b, out| zip(a, b, out, |x, y| x + y),
-            Binary::Sub => |a, b, out| zip(a, b, out, |x, y| x - y),
-            Binary::Mul => |a, b, out| zip(a, b, out, |x, y| x * y),
-            Binary::WherePositive => {
-                |a, b, out| zip(a, b, out, |x, y| if y > 0.0 { x } else { 0.0 })
-            }
-        };
-        f(a, b, out);
+        match op {
+            Binary::Add => self.zip(a, b, out, |x, y| x + y),
+            Binary::Sub => self.zip(a, b, out, |x, y| x - y),
+            Binary::Mul => self.zip(a, b, out, |x, y| x * y),
+            Binary::Div => self.zip(a, b, out, |x, y| x / y),
+            Binary::WherePositive => self.zip(a, b, out, |x, y| if y > 0.0 { x } else { 0.0 }),
+            Binary::WhereInside { low, high } => self.zip(a, b, out, move |x, y| {
+                if low <= y && y <= high { x } else { 0.0 }
+            }),
+        }
+    }
+
+    // Loops inside of `dispatch` are compiled once for each instruction set; closures that give away what they captured
+    // are inlined there (see `bits::column_sums`).
+    fn zip(&self, a: &[f32], b: &[f32], out: &mut [f32], f: impl Fn(f32, f32) -> f32) {
+        let moved = (a, b, out, f);
+        self.arch.dispatch(
+            #[inline(always)]
+            move || {
+                let (a, b, out, f) = moved;
+                for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
+                    *out = f(a, b);
+                }
+            },
+        );
+    }
+
+    fn map(&self, x: &[f32], out: &mut [f32], f: impl Fn(f32) -> f32) {
+        let moved = (x, out, f);
+        self.arch.dispatch(
+            #[inline(always)]
+            move || {
+                let (x, out, f) = moved;
+                for (out, &x) in out.iter_mut().zip(x) {
+                    *out = f(x);
+                }
+            },
+        );
     }
 
     pub(crate) fn scale(&self, factor: f32, x: &[f32], out: &mut [f32]) {
-        for (out, &x) in out.iter_mut().zip(x) {
-            *out = factor * x;
-        }
+        self.map(x, out, move |x| factor * x);
     }
 
     pub(crate) fn relu(&self, x: &[f32], out: &mut [f32]) {
-        for (out, &x) in out.iter_mut().zip(x) {
-            // Not `x < 0.0`: negative zero becomes zero, so that sums with other ranks' zeros keep its bits.
-            *out = if x <= 0.0 { 0.0 } else { x };
-        }
+        self.map(x, out, relu);
     }
 
     pub(crate) fn gather_rows(&self, width: usize, index: &[u32], x: &[f32], out: &mut [f32]) {
@@ -109,20 +135,37 @@ impl Host {
         grad: &[f32],
         (first, second): (&mut [f32], &mut [f32]),
     ) {
-        let (correction1, correction2) = adam.corrections();
-        for (((p, &g), m), v) in params.iter_mut().zip(grad).zip(first).zip(second) {
-            *m = adam.beta1 * *m + (1.0 - adam.beta1) * g;
-            *v = adam.beta2 * *v + (1.0 - adam.beta2) * g * g;
-            let denominator = (*v / correction2).sqrt() + adam.epsilon;
-            *p -= adam.learning_rate * (*m / correction1) / denominator;
-        }
+        let moved = (params, first, second);
+        self.arch.dispatch(
+            #[inline(always)]
+            move || {
+                let (params, first, second) = moved;
+                adam_step(adam, params, grad, (first, second));
+            },
+        );
     }
 }
 
-fn zip(a: &[f32], b: &[f32], out: &mut [f32], f: impl Fn(f32, f32) -> f32) {
-    for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
-        *out = f(a, b);
+#[inline(always)]
+fn adam_step(
+    adam: Adam,
+    params: &mut [f32],
+    grad: &[f32],
+    (first, second): (&mut [f32], &mut [f32]),
+) {
+    let (correction1, correction2) = adam.corrections();
+    for (((p, &g), m), v) in params.iter_mut().zip(grad).zip(first).zip(second) {
+        *m = adam.beta1 * *m + (1.0 - adam.beta1) * g;
+        *v = adam.beta2 * *v + (1.0 - adam.beta2) * g * g;
+        let denominator = (*v / correction2).sqrt() + adam.epsilon;
+        *p -= adam.learning_rate * (*m / correction1) / denominator;
     }
+}
+
+/// Not `x < 0.0`: negative zero becomes zero, so that sums with other ranks' zeros keep its bits.
+#[inline(always)]
+fn relu(x: f32) -> f32 {
+    if x <= 0.0 { 0.0 } else { x }
 }
 
 fn huber(error: f64, delta: f64) -> f64 {

@@ -28,7 +28,7 @@ proptest! {
         prop_assert_eq!(total as i32, -(episode.picks().len() as i32));
         prop_assert_eq!(episode.n_uncovered_edges(), 0);
         prop_assert_eq!(verify::uncovered_edge(&graph, episode.in_cover()), None);
-        prop_assert_eq!(episode.candidates(), []);
+        prop_assert!(episode.candidates().is_empty());
         episode.reset();
         check_residual(episode.state());
         prop_assert!(episode.picks().is_empty() && !episode.in_cover().contains(&true));

@@ -189,6 +189,22 @@ fn normal_has_the_right_moments() {
     assert!((moment(4) - 3.0).abs() < 0.15);
 }
 
+/// Moments k!, and e^-t of the draws above t.
+#[test]
+fn exponential_has_the_right_moments_and_tail() {
+    let mut random = Stream::new(12, "exponential", 0);
+    let n = 100_000;
+    let draws: Vec<f64> = (0..n).map(|_| random.exponential()).collect();
+    assert!(draws.iter().all(|&x| (0.0..=37.0).contains(&x)));
+    let moment = |k: i32| draws.iter().map(|x| x.powi(k)).sum::<f64>() / f64::from(n);
+    assert!((moment(1) - 1.0).abs() < 0.02);
+    assert!((moment(2) - 2.0).abs() < 0.1);
+    for t in [0.5f64, 1.0, 3.0] {
+        let above = draws.iter().filter(|&&x| x > t).count() as f64 / f64::from(n);
+        assert!((above - (-t).exp()).abs() < 0.01, "{above} above {t}");
+    }
+}
+
 #[test]
 fn shuffle_reaches_every_order_equally() {
     let mut random = Stream::new(9, "shuffle", 0);

@@ -94,7 +94,7 @@ fn checkpoints_of_other_configurations_are_named() {
     let error = smaller.restore(&bytes).unwrap_err().to_string();
     assert_eq!(
         error,
-        "PrioritizedMemory::restore: the capacity of the checkpoint: expected 39, given 40"
+        "PrioritizedMemory::restore: the capacity of the bytes: expected 39, given 40"
     );
     let mut flatter = memory_of(
         40,
@@ -105,7 +105,7 @@ fn checkpoints_of_other_configurations_are_named() {
     );
     let error = flatter.restore(&bytes).unwrap_err().to_string();
     assert!(
-        error.contains("the prioritization of the checkpoint: expected alpha 0.5 and"),
+        error.contains("the prioritization of the bytes: expected alpha 0.5 and"),
         "{error}"
     );
     let mut wider = PrioritizedMemory::new(layout(), 40, PLAIN).unwrap();

@@ -1,18 +1,12 @@
-//! A run's folder: held by one process, with the metrics, the checkpoints and at last the policy.
-
-use std::fs;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+//! What a training run puts into its folder: a report a step, checkpoints, and at last the policy.
 
 use serde::Serialize;
 use shardgraph_graph::write_atomic;
+use shardgraph_runs::{Folder, Metrics, wall_time};
 
-use super::checkpoint::{self, Checkpoint};
 use super::trainer::Trainer;
-use super::{StepReport, TrainConfig};
+use super::{StepReport, TrainConfig, checkpoint};
 use crate::Error;
-
-const METRICS: &str = "metrics.jsonl";
 
 /// What `policy.json` says of the run that made a policy.
 #[derive(Serialize)]
@@ -22,129 +16,45 @@ struct Provenance<'a> {
     steps: u64,
 }
 
-/// A run's folder, held against other processes for as long as this value lives. Rank 0 alone has one.
+/// The folder of a run that takes steps. Rank 0 alone has one.
 pub(super) struct RunFolder {
-    path: PathBuf,
-    metrics: fs::File,
-    _lock: Option<fs::File>,
-}
-
-/// A folder that is held, before its metrics are open.
-pub(super) struct Held {
-    path: PathBuf,
-    lock: Option<fs::File>,
-}
-
-impl Held {
-    /// Makes the folder of a new run.
-    pub(super) fn of_new_run(path: &Path) -> Result<Held, Error> {
-        fs::create_dir_all(path).map_err(Error::io(path))?;
-        let held = Held::hold(path)?;
-        match checkpoint::newest(path)? {
-            None => Ok(held),
-            Some(_) => Err(Error::input(format!(
-                "{}: the folder has a run already: resume it, or choose another folder",
-                path.display()
-            ))),
-        }
-    }
-
-    /// Takes the folder of a run that goes on, and reads its newest checkpoint.
-    pub(super) fn of_old_run(path: &Path) -> Result<(Held, Checkpoint), Error> {
-        let none = || {
-            Error::input(format!(
-                "{}: there is no complete checkpoint to resume from",
-                path.display()
-            ))
-        };
-        if !path.is_dir() {
-            return Err(none());
-        }
-        let held = Held::hold(path)?;
-        let newest = checkpoint::newest(path)?.ok_or_else(none)?;
-        Ok((held, newest))
-    }
-
-    /// The folder itself carries the lock, which systems other than Unix do not have: there nothing is held.
-    fn hold(path: &Path) -> Result<Held, Error> {
-        let lock = if cfg!(unix) { Some(lock(path)?) } else { None };
-        Ok(Held {
-            path: path.to_owned(),
-            lock,
-        })
-    }
-
-    /// Opens the metrics for appending, cut back to the lines up to `step`.
-    pub(super) fn open_metrics(self, step: u64) -> Result<RunFolder, Error> {
-        let path = self.path.join(METRICS);
-        let kept = match fs::read(&path) {
-            Ok(bytes) => lines_up_to(&bytes, step),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(Error::io(&path)(error)),
-        };
-        write_atomic(&path, |out| out.write_all(&kept)).map_err(Error::io(&path))?;
-        let metrics = fs::OpenOptions::new().append(true).open(&path);
-        Ok(RunFolder {
-            metrics: metrics.map_err(Error::io(&path))?,
-            path: self.path,
-            _lock: self.lock,
-        })
-    }
+    folder: Folder,
+    metrics: Metrics,
 }
 
 impl RunFolder {
-    /// Appends a line to the metrics.
+    /// Opens the metrics of a folder.
+    pub(super) fn open(folder: Folder) -> Result<RunFolder, Error> {
+        let metrics = folder.open_metrics(wall_time())?;
+        Ok(RunFolder { folder, metrics })
+    }
+
+    /// Appends a step to the metrics.
     pub(super) fn append(&mut self, report: &StepReport) -> Result<(), Error> {
-        let mut line = serde_json::to_string(report)
-            .map_err(|e| Error::internal(format!("a report without JSON form: {e}")))?;
-        line.push('\n');
-        let written = self.metrics.write_all(line.as_bytes());
-        written.map_err(Error::io(&self.path.join(METRICS)))
+        let mut scalars = vec![("charts/epsilon", report.epsilon)];
+        scalars.extend(report.loss.map(|loss| ("losses/loss", loss)));
+        scalars.extend(report.cover.map(|size| ("charts/cover_size", size as f32)));
+        Ok(self.metrics.append(wall_time(), report, &scalars)?)
     }
 
     /// Writes a checkpoint, which promises the metrics before it.
     pub(super) fn checkpoint(&mut self, trainer: &Trainer) -> Result<(), Error> {
-        let synced = self.metrics.sync_data();
-        synced.map_err(Error::io(&self.path.join(METRICS)))?;
-        checkpoint::write(&self.path, trainer)
+        let checkpoint = checkpoint::of_trainer(trainer)?;
+        Ok(self.folder.write_checkpoint(&checkpoint, &self.metrics)?)
     }
 
     /// Writes the policy and where it comes from.
     pub(super) fn finish(&self, trainer: &Trainer) -> Result<(), Error> {
-        trainer
-            .policy
-            .write(&self.path.join("policy.safetensors"))?;
-        let provenance = checkpoint::to_json(&Provenance {
+        let folder = self.folder.path();
+        trainer.policy.write(&folder.join("policy.safetensors"))?;
+        let provenance = Provenance {
             policy: &trainer.policy.config,
             train: &trainer.config,
             steps: trainer.step,
-        })?;
-        let path = self.path.join("policy.json");
-        write_atomic(&path, |out| writeln!(out, "{provenance}")).map_err(Error::io(&path))
+        };
+        let text = serde_json::to_string_pretty(&provenance)
+            .map_err(|e| Error::internal(format!("settings without JSON form: {e}")))?;
+        let path = folder.join("policy.json");
+        write_atomic(&path, |out| writeln!(out, "{text}")).map_err(Error::io(&path))
     }
-}
-
-/// Holds a folder for as long as the file that is given back is open.
-fn lock(folder: &Path) -> Result<fs::File, Error> {
-    let file = fs::File::open(folder).map_err(Error::io(folder))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(fs::TryLockError::WouldBlock) => Err(Error::input(format!(
-            "{}: another process trains in this folder: wait for it, or choose another folder",
-            folder.display()
-        ))),
-        Err(fs::TryLockError::Error(error)) => Err(Error::io(folder)(error)),
-    }
-}
-
-/// A kill can leave lines of steps behind the checkpoint, and a torn last one.
-fn lines_up_to(bytes: &[u8], step: u64) -> Vec<u8> {
-    let mut kept = Vec::new();
-    for line in bytes.split_inclusive(|&byte| byte == b'\n') {
-        let report: Option<StepReport> = serde_json::from_slice(line).ok();
-        if line.ends_with(b"\n") && report.is_some_and(|report| report.step <= step) {
-            kept.extend_from_slice(line);
-        }
-    }
-    kept
 }

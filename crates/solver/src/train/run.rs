@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 use shardgraph_collectives::{Comm, Deadline, Op, threads};
 use shardgraph_device::Device;
 use shardgraph_layers::autodiff::{leave_group, rank_device};
+use shardgraph_runs::{Checkpoint, Folder};
 
-use super::checkpoint::{self, Checkpoint};
-use super::folder::{Held, RunFolder};
+use super::checkpoint::{self, FILES};
+use super::folder::RunFolder;
 use super::trainer::Trainer;
 use super::{Preset, TrainConfig};
 use crate::agreement::{Fingerprint, check_same, or_tell, version_fact};
@@ -70,9 +71,9 @@ pub struct TrainOutcome {
 
 /// Trains a policy.
 ///
-/// With a folder, writes `metrics.jsonl` (a [`StepReport`] a line), a checkpoint every
-/// [`TrainConfig::checkpoint_steps`] steps and at the end, and at last `policy.safetensors` with `policy.json`. When
-/// resuming, only [`TrainConfig::steps`] is taken from `config`, the rest from the checkpoint.
+/// With a folder, writes `metrics.jsonl` (a [`StepReport`] a line), the same values as a TensorBoard event file (tags
+/// `charts/epsilon`, `charts/cover_size` and `losses/loss`), a checkpoint every [`TrainConfig::checkpoint_steps`] steps and at the
+/// end, and at last `policy.safetensors` with `policy.json`. When resuming, only [`TrainConfig::steps`] is taken from `config`, the rest from the checkpoint.
 ///
 /// # Errors
 /// When a setting cannot be right, the folder has another run, a file cannot be written, or a rank is lost.
@@ -196,10 +197,8 @@ fn begin(comm: &mut Comm, config: &TrainConfig, options: &RunOptions) -> Result<
     check_graphs(comm, &trainer, options.deadline)?;
     let folder = options.folder.as_deref().filter(|_| comm.rank() == 0);
     let folder = or_tell(comm, |_| match (held, folder) {
-        (Some(held), _) => held.open_metrics(trainer.step).map(Some),
-        (None, Some(folder)) => Held::of_new_run(folder)?
-            .open_metrics(trainer.step)
-            .map(Some),
+        (Some(held), _) => RunFolder::open(held).map(Some),
+        (None, Some(folder)) => RunFolder::open(Folder::of_new_run(folder, &FILES)?).map(Some),
         (None, None) => Ok(None),
     })?;
     Ok(Begun { trainer, folder })
@@ -210,15 +209,15 @@ fn resumed(
     comm: &mut Comm,
     config: &TrainConfig,
     options: &RunOptions,
-) -> Result<(Trainer, Option<Held>), Error> {
+) -> Result<(Trainer, Option<Folder>), Error> {
     let nowhere = || Error::input("to resume, name the run's folder");
     let folder = options.folder.as_deref().ok_or_else(nowhere)?;
     let (held, newest) = match comm.rank() {
-        0 => Held::of_old_run(folder).map(|(held, newest)| (Some(held), Some(newest)))?,
+        0 => Folder::of_old_run(folder, &FILES).map(|(held, newest)| (Some(held), Some(newest)))?,
         _ => (None, None),
     };
     let checkpoint = of_first_rank(comm, newest, options.deadline)?;
-    let trainer = checkpoint.trainer(config.steps, &options.device)?;
+    let trainer = checkpoint::trainer(&checkpoint, config.steps, &options.device)?;
     Ok((trainer, held))
 }
 
@@ -246,7 +245,7 @@ fn of_first_rank(
         root: 0,
     };
     comm.run(op, deadline)?;
-    Checkpoint::from_bytes(&bytes)
+    Ok(Checkpoint::from_bytes(&bytes)?)
 }
 
 fn check_graphs(comm: &mut Comm, trainer: &Trainer, deadline: Deadline) -> Result<(), Error> {

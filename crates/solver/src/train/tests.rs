@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use shardgraph_collectives::tcp;
+use shardgraph_runs::{Scalar, read_scalars};
 
-use super::checkpoint::{self, Checkpoint};
 use super::{
     Preset, RunOptions, StepReport, TargetRule, TrainConfig, TrainOutcome, train, train_as_rank,
 };
@@ -138,6 +138,17 @@ fn file(folder: &Path, name: &str) -> Vec<u8> {
     fs::read(folder.join(name)).unwrap()
 }
 
+/// The event file but for its times.
+fn scalars(folder: &Path) -> Vec<(u64, String, u32)> {
+    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let is_events = |name: &str| name.starts_with("events.out.tfevents.");
+    let mut events = names.filter(|entry| entry.file_name().to_str().is_some_and(is_events));
+    let path = events.next().expect("an event file").path();
+    assert!(events.next().is_none(), "one event file");
+    let bits = |scalar: Scalar| (scalar.step, scalar.tag, scalar.value.to_bits());
+    read_scalars(&path).unwrap().into_iter().map(bits).collect()
+}
+
 #[test]
 fn a_resumed_run_is_the_uninterrupted_one() {
     for target in [TargetRule::Recomputed, TargetRule::Stored] {
@@ -160,7 +171,29 @@ fn a_resumed_run_is_the_uninterrupted_one() {
         ] {
             assert_eq!(file(parts.path(), name), file(whole.path(), name), "{name}");
         }
+        assert_eq!(scalars(parts.path()), scalars(whole.path()));
     }
+}
+
+#[test]
+fn the_event_file_says_what_the_lines_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let outcome = run(&small(40), &in_folder(folder.path(), false, 1));
+    let mut want = Vec::new();
+    for report in &outcome.reports {
+        let mut put = |tag: &str, value: f32| {
+            want.push((report.step, tag.to_string(), value.to_bits()));
+        };
+        put("charts/epsilon", report.epsilon);
+        if let Some(loss) = report.loss {
+            put("losses/loss", loss);
+        }
+        if let Some(size) = report.cover {
+            put("charts/cover_size", size as f32);
+        }
+    }
+    assert!(want.len() > 40);
+    assert_eq!(scalars(folder.path()), want);
 }
 
 /// A kill between two checkpoints leaves later metrics, perhaps a torn line, and perhaps half a checkpoint.
@@ -180,11 +213,13 @@ fn a_damaged_newest_checkpoint_falls_back_to_the_one_before() {
     let mut text = fs::read_to_string(&metrics).unwrap();
     text += "{\"step\":41,\"lo";
     fs::write(&metrics, text).unwrap();
+    assert_eq!(scalars(parts.path()).last().unwrap().0, 40);
     let resumed = run(&small(60), &in_folder(parts.path(), true, 1));
     assert_eq!(resumed.reports[0].step, 21);
     for name in ["metrics.jsonl", "policy.safetensors"] {
         assert_eq!(file(parts.path(), name), file(whole.path(), name), "{name}");
     }
+    assert_eq!(scalars(parts.path()), scalars(whole.path()));
 }
 
 #[test]
@@ -524,22 +559,4 @@ fn a_mistake_of_one_rank_is_the_error_of_all() {
         assert_eq!(text.contains("aborted by rank 0"), rank != 0, "{text}");
         assert_eq!(error.fault(), Fault::Input, "{text}");
     }
-}
-
-#[test]
-fn a_checkpoint_travels_whole_or_not_at_all() {
-    let folder = tempfile::tempdir().unwrap();
-    run(&small(20), &in_folder(folder.path(), false, 1));
-    let checkpoint = checkpoint::newest(folder.path()).unwrap().unwrap();
-    let bytes = checkpoint.to_bytes();
-    assert_eq!(Checkpoint::from_bytes(&bytes).unwrap(), checkpoint);
-    for n_bytes in [0, 7, 8, 100, bytes.len() - 1] {
-        assert!(
-            Checkpoint::from_bytes(&bytes[..n_bytes]).is_err(),
-            "{n_bytes}"
-        );
-    }
-    let mut endless = bytes.clone();
-    endless[..8].fill(0xff);
-    assert!(Checkpoint::from_bytes(&endless).is_err());
 }

@@ -4,7 +4,11 @@
 ///
 /// # Source
 /// Fowler, Noll and Vo, the 64-bit FNV-1a parameters.
-pub(crate) fn fnv1a64(bytes: impl IntoIterator<Item = u8>) -> u64 {
+///
+/// ```
+/// assert_eq!(shardgraph_runs::fnv1a64(*b"foobar"), 0x8594_4171_f739_67e8);
+/// ```
+pub fn fnv1a64(bytes: impl IntoIterator<Item = u8>) -> u64 {
     bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })

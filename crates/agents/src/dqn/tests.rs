@@ -1,0 +1,379 @@
+//! The agent's update against plain loops and for every number of ranks; acting; the loop and its checkpoints at every kind of step.
+
+use proptest::prelude::*;
+use shardgraph_autodiff::{ParamId, Params};
+use shardgraph_collectives::{Comm, Deadline, threads};
+use shardgraph_components::{QNetworkShape, TdLoss};
+use shardgraph_device::Device;
+use shardgraph_environments::space::Space;
+use shardgraph_graph::random::Stream;
+use shardgraph_replay::{Cell, Rows};
+use shardgraph_runs::Checkpoint;
+
+use super::naive::{self, Layer, Transition};
+use super::*;
+use crate::config::{AgentConfig, Algorithm, EnvironmentConfig};
+
+fn spaces() -> (Space, Space) {
+    let observation = Space::boxed(&[3], -10.0, 10.0).unwrap();
+    (observation, Space::discrete(4).unwrap())
+}
+
+fn agent(config: &DqnConfig, seed: u64) -> DqnAgent {
+    let (observation, action) = spaces();
+    DqnAgent::new(config, (&observation, &action), seed, &Device::host()).unwrap()
+}
+
+fn small(batch_size: usize, gradient_blocks: usize) -> DqnConfig {
+    DqnConfig {
+        network: QNetworkShape {
+            hidden: vec![7, 5],
+            dueling: None,
+        },
+        batch_size,
+        gradient_blocks,
+        learning_starts: 1000,
+        ..DqnConfig::default()
+    }
+}
+
+/// Transitions of the layout, and importance weights.
+fn batch(n: usize, seed: u64) -> (Rows, Vec<f32>) {
+    let mut stream = Stream::new(seed, "test batch", 0);
+    let mut rows = Rows::new(transition_layout(3).unwrap());
+    let mut weights = Vec::new();
+    for _ in 0..n {
+        let [observation, next] = [(); 2].map(|()| [(); 3].map(|()| stream.normal() as f32));
+        let discount = if stream.chance(0.2) { 0.0 } else { 0.97 };
+        rows.push(&[
+            Cell::F32(&observation),
+            Cell::U32(&[stream.below_u32(4)]),
+            Cell::F32(&[stream.normal() as f32]),
+            Cell::F32(&next),
+            Cell::F32(&[discount]),
+        ])
+        .unwrap();
+        weights.push(0.1 + stream.uniform_f32());
+    }
+    (rows, weights)
+}
+
+fn transitions(rows: &Rows) -> Vec<Transition> {
+    let floats = |column: usize, row: usize, width: usize| {
+        let values = &rows.f32s(column)[row * width..(row + 1) * width];
+        values.iter().copied().map(f64::from).collect::<Vec<f64>>()
+    };
+    let transition = |row: usize| Transition {
+        observation: floats(0, row, 3),
+        action: rows.u32s(1)[row] as usize,
+        reward: floats(2, row, 1)[0],
+        next: floats(3, row, 3),
+        discount: floats(4, row, 1)[0],
+    };
+    (0..rows.len()).map(transition).collect()
+}
+
+/// Online and target layers of a plain network, whose weights and biases come in turn.
+fn layers(params: &Params) -> (Vec<Layer>, Vec<Layer>) {
+    let layer = |w: ParamId, b: ParamId| {
+        let width = params.shape(w).cols;
+        let wide = |values: &[f32]| values.iter().copied().map(f64::from).collect::<Vec<f64>>();
+        Layer {
+            weights: params.values_of(w).chunks_exact(width).map(wide).collect(),
+            biases: wide(params.values_of(b)),
+        }
+    };
+    let ids: Vec<ParamId> = params.ids().collect();
+    let mut all: Vec<Layer> = ids.chunks_exact(2).map(|pair| layer(pair[0], pair[1])).collect();
+    let target = all.split_off(all.len() / 2);
+    (all, target)
+}
+
+fn update(agent: &mut DqnAgent, batch: (&Rows, Option<&[f32]>)) -> Update {
+    agent.update(batch, &mut Comm::solo(), Deadline::default()).unwrap()
+}
+
+#[test]
+fn an_update_is_that_of_plain_loops() {
+    for (is_double, huber_delta, is_weighted) in [
+        (false, None, false),
+        (true, None, true),
+        (true, Some(0.5), true),
+        (false, Some(0.5), false),
+    ] {
+        let mut config = small(24, 3);
+        config.double = is_double;
+        config.td_loss = huber_delta.map_or(TdLoss::Mse, |delta| TdLoss::Huber { delta });
+        config.replay.prioritized = is_weighted.then(PrioritizedConfig::default);
+        let mut agent = agent(&config, 5);
+        // Online and target networks that differ.
+        let other: Vec<f32> = agent.weights().iter().map(|w| 0.7 - w).collect();
+        agent.set_weights(&other).unwrap();
+        let (rows, weights) = batch(24, 9);
+        let (online, target) = layers(agent.params());
+        let given = update(&mut agent, (&rows, is_weighted.then_some(&weights)));
+        let mut loss = 0.0;
+        for (idx, transition) in transitions(&rows).iter().enumerate() {
+            let error = naive::td_error((&online, &target), is_double, transition);
+            let found = f64::from(agent.td_errors()[idx]);
+            assert!((found - error).abs() < 1e-4 * (1.0 + error.abs()), "{found} {error}");
+            let weight = if is_weighted { f64::from(weights[idx]) } else { 1.0 };
+            loss += weight * naive::cost(error, huber_delta.map(f64::from)) / 24.0;
+        }
+        let found = f64::from(given.loss);
+        assert!((found - loss).abs() < 1e-4 * loss, "{found} {loss}");
+        // The mean value follows from the errors: its prediction is error plus target.
+        assert!(given.q_mean.is_finite());
+        assert_ne!(agent.weights(), other, "a step was taken");
+    }
+}
+
+/// The step follows the gradient of the loss: finite differences in f64 through the plain loops.
+#[test]
+fn the_gradient_is_that_of_plain_loops() {
+    let mut config = small(8, 2);
+    config.double = true;
+    config.optimiser.rule = shardgraph_components::OptimiserRule::Sgd;
+    config.optimiser.learning_rate = 1.0;
+    let mut agent = agent(&config, 3);
+    let (rows, _) = batch(8, 4);
+    let before = agent.weights().to_vec();
+    let loss = |agent: &DqnAgent| {
+        let (online, target) = layers(agent.params());
+        let cost = |t: &Transition| {
+            // The target is a constant: a double network's choice moves it in jumps only.
+            naive::cost(naive::td_error((&online, &target), true, t), None) / 8.0
+        };
+        transitions(&rows).iter().map(cost).sum::<f64>()
+    };
+    update(&mut agent, (&rows, None));
+    let gradient: Vec<f32> = before.iter().zip(agent.weights()).map(|(b, a)| b - a).collect();
+    for at in (0..before.len()).step_by(7) {
+        let mut at_offset = |offset: f32| {
+            let mut moved = before.clone();
+            moved[at] += offset;
+            agent.set_weights(&moved).unwrap();
+            loss(&agent)
+        };
+        let slope = (at_offset(1e-3) - at_offset(-1e-3)) / 2e-3;
+        let found = f64::from(gradient[at]);
+        assert!((found - slope).abs() < 2e-3 * (1.0 + slope.abs()), "{at}: {found} {slope}");
+    }
+}
+
+#[test]
+fn every_number_of_ranks_takes_the_same_step() {
+    for n_blocks in [2, 3, 6] {
+        let mut config = small(12, n_blocks);
+        config.replay.prioritized = Some(PrioritizedConfig::default());
+        let after = |n_ranks: u32| {
+            let results = threads::run(n_ranks, |mut comm| {
+                let mut agent = agent(&config, 8);
+                let mut bits = Vec::new();
+                for seed in 0..4 {
+                    let (rows, weights) = batch(12, seed);
+                    let batch = (&rows, Some(&weights[..]));
+                    let update = agent.update(batch, &mut comm, Deadline::default()).unwrap();
+                    bits.extend([update.loss.to_bits(), update.q_mean.to_bits()]);
+                    bits.extend(agent.td_errors().iter().map(|x| x.to_bits()));
+                }
+                bits.extend(agent.weights().iter().map(|x| x.to_bits()));
+                bits
+            });
+            let mut bits: Vec<Vec<u32>> = results.into_iter().map(Result::unwrap).collect();
+            bits.dedup();
+            assert_eq!(bits.len(), 1, "ranks differ");
+            bits.swap_remove(0)
+        };
+        let one = after(1);
+        for n_ranks in 2..=n_blocks as u32 {
+            assert!(after(n_ranks) == one, "{n_ranks} ranks and {n_blocks} blocks");
+        }
+    }
+}
+
+#[test]
+fn acting_is_the_first_of_the_best_or_random() {
+    let mut agent = agent(&small(4, 1), 2);
+    let (online, _) = layers(agent.params());
+    let mut stream = Stream::new(1, "test", 0);
+    let mut actions = Vec::new();
+    for n in [0, 1, 2, 31, 32, 33] {
+        let observations: Vec<f32> = (0..3 * n).map(|_| stream.normal() as f32).collect();
+        agent.act(&observations, 0.0, &mut stream, &mut actions).unwrap();
+        assert_eq!(actions.len(), n);
+        for (row, &action) in observations.chunks_exact(3).zip(&actions) {
+            let row: Vec<f64> = row.iter().copied().map(f64::from).collect();
+            let values = naive::q_values(&online, &row);
+            let best = values.iter().copied().fold(f64::MIN, f64::max);
+            assert!(values[action as usize] > best - 1e-5, "{values:?} {action}");
+        }
+    }
+    agent.act(&[0.5; 3 * 4000], 1.0, &mut stream, &mut actions).unwrap();
+    for action in 0..4 {
+        let n = actions.iter().filter(|&&other| other == action).count();
+        assert!((850..1150).contains(&n), "{action}: {n} of 4000");
+    }
+    let zeros = vec![0.0; agent.weights().len()];
+    agent.set_weights(&zeros).unwrap();
+    agent.act(&[0.5; 6], 0.0, &mut stream, &mut actions).unwrap();
+    assert_eq!(actions, [0, 0], "all values are equal");
+}
+
+#[test]
+fn new_weights_act_at_once() {
+    let mut agent = agent(&small(4, 1), 2);
+    let (mut stream, mut actions) = (Stream::new(1, "test", 0), Vec::new());
+    let observations: Vec<f32> = (0..300).map(|_| stream.normal() as f32).collect();
+    agent.act(&observations, 0.0, &mut stream, &mut actions).unwrap();
+    let before = actions.clone();
+    let opposite: Vec<f32> = agent.weights().iter().map(|w| -w).collect();
+    agent.set_weights(&opposite).unwrap();
+    agent.act(&observations, 0.0, &mut stream, &mut actions).unwrap();
+    assert_ne!(actions, before);
+}
+
+#[test]
+fn what_does_not_fit_is_named() {
+    let mut agent = agent(&small(4, 2), 1);
+    let (mut stream, mut actions) = (Stream::new(1, "test", 0), Vec::new());
+    let mut act = |observations: &[f32]| {
+        let error = agent.act(observations, 0.0, &mut stream, &mut actions).unwrap_err();
+        error.to_string()
+    };
+    assert_eq!(act(&[0.0; 4]), "DqnAgent::act: the observations: expected rows of 3, given 4 numbers");
+    let message = act(&[0.0, 0.0, 0.0, 0.0, f32::INFINITY, 0.0]);
+    assert!(message.contains("element 1 of the observation of environment 1"), "{message}");
+    let mut refused = |batch: (&Rows, Option<&[f32]>)| {
+        let error = agent.update(batch, &mut Comm::solo(), Deadline::default()).unwrap_err();
+        error.to_string()
+    };
+    let (rows, weights) = batch(4, 1);
+    assert!(refused((&batch(3, 1).0, None)).contains("expected 4 rows, given 3"));
+    assert!(refused((&rows, Some(&weights))).contains("the importance weights"));
+    assert!(refused((&Rows::new(transition_layout(2).unwrap()), None)).contains("the layout of the batch"));
+    let message = agent.set_weights(&[f32::NAN]).unwrap_err().to_string();
+    assert!(message.contains("DqnAgent::set_weights: weight 0"), "{message}");
+    let n = agent.weights().len();
+    let message = agent.set_weights(&[0.0]).unwrap_err().to_string();
+    assert!(message.contains(&n.to_string()) && message.contains('1'), "{message}");
+    let (observation, action) = spaces();
+    let config = small(4, 1);
+    let build = |spaces| DqnAgent::new(&config, spaces, 1, &Device::host()).unwrap_err().to_string();
+    let message = build((&observation, &observation));
+    assert!(message.contains("QNetwork::build") && message.contains("the action space"), "{message}");
+    let graph = Space::graph(1, 0).unwrap();
+    let message = build((&graph, &action));
+    assert!(message.contains("the observation space"), "{message}");
+}
+
+#[test]
+fn divergence_is_told() {
+    let mut config = small(4, 1);
+    config.optimiser.rule = shardgraph_components::OptimiserRule::Sgd;
+    config.optimiser.learning_rate = 1e30;
+    let mut agent = agent(&config, 1);
+    let (rows, _) = batch(4, 1);
+    let mut errors = (0..5).filter_map(|_| agent.update((&rows, None), &mut Comm::solo(), Deadline::default()).err());
+    let message = errors.next().unwrap().to_string();
+    assert!(message.contains("diverged"), "{message}");
+}
+
+/// Small runs of every kind: plain, or with everything that DQN was extended by.
+fn run_config(is_rainbow: bool, n_environments: usize, seed: u64) -> AgentConfig {
+    let mut dqn = small(8, 2);
+    dqn.learning_starts = 40;
+    dqn.train_every = 6;
+    dqn.target_sync_steps = 50;
+    dqn.replay.capacity = 100;
+    if is_rainbow {
+        dqn.double = true;
+        dqn.n_step = 3;
+        dqn.network.dueling = Some(vec![3]);
+        dqn.replay.prioritized = Some(PrioritizedConfig::default());
+        dqn.td_loss = TdLoss::Huber { delta: 1.0 };
+    }
+    AgentConfig {
+        schema_version: 1,
+        seed,
+        steps: 400,
+        checkpoint_steps: 100,
+        environment: EnvironmentConfig::CartPole { n_environments },
+        algorithm: Algorithm::Dqn(dqn),
+    }
+}
+
+fn advance_to(trainer: &mut DqnTrainer, step: u64) {
+    while trainer.n_steps() < step {
+        trainer.advance(&mut Comm::solo(), Deadline::default()).unwrap();
+    }
+}
+
+fn bytes(trainer: &DqnTrainer) -> Vec<u8> {
+    trainer.to_checkpoint().unwrap().to_bytes()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn a_run_that_was_stopped_anywhere_ends_the_same(
+        is_rainbow: bool,
+        n_environments in 1usize..5,
+        seed in 0u64..1000,
+        stop in 0u64..400,
+    ) {
+        let config = run_config(is_rainbow, n_environments, seed);
+        let mut whole = DqnTrainer::new(&config, &Device::host()).unwrap();
+        advance_to(&mut whole, stop);
+        let stopped = Checkpoint::from_bytes(&bytes(&whole)).unwrap();
+        advance_to(&mut whole, 400);
+        let mut resumed = DqnTrainer::of_checkpoint(&stopped, &Device::host()).unwrap();
+        advance_to(&mut resumed, 400);
+        prop_assert!(bytes(&resumed) == bytes(&whole));
+        prop_assert!(whole.n_updates() > 50);
+    }
+}
+
+#[test]
+fn updates_and_copies_come_at_their_steps() {
+    let mut config = run_config(false, 1, 1);
+    let Algorithm::Dqn(dqn) = &mut config.algorithm;
+    dqn.replay.capacity = 1000;
+    let mut trainer = DqnTrainer::new(&config, &Device::host()).unwrap();
+    let mut updated_at = Vec::new();
+    while trainer.n_steps() < 60 {
+        let report = trainer.advance(&mut Comm::solo(), Deadline::default()).unwrap();
+        updated_at.extend(report.update.map(|_| report.step));
+    }
+    assert_eq!(updated_at, [42, 48, 54, 60]);
+    // Four environments take four steps at a time; updates are as many.
+    let config = run_config(false, 4, 1);
+    let mut trainer = DqnTrainer::new(&config, &Device::host()).unwrap();
+    advance_to(&mut trainer, 400);
+    assert_eq!(trainer.n_updates(), 400 / 6 - 36 / 6);
+    let exploration = ExplorationConfig::default().schedule(400);
+    assert_eq!([0, 100, 200, 400].map(|step| exploration.at(step)), [1.0, 0.525, 0.05, 0.05]);
+}
+
+/// What the memory holds of hand-followed steps: rewards, and discounts that tell a fall from the step limit.
+#[test]
+fn an_episode_that_ended_leaves_a_discount_of_0_and_its_own_last_observation() {
+    let config = run_config(false, 1, 3);
+    let mut trainer = DqnTrainer::new(&config, &Device::host()).unwrap();
+    let mut n_episodes = 0;
+    while n_episodes == 0 {
+        let report = trainer.advance(&mut Comm::solo(), Deadline::default()).unwrap();
+        n_episodes = report.episodes.len();
+    }
+    let stored = trainer.replay.rows_in_order();
+    let n = stored.len();
+    let discounts = stored.f32s(4);
+    assert!(discounts[..n - 1].iter().all(|&discount| discount == 0.99), "{discounts:?}");
+    assert_eq!(discounts[n - 1], 0.0, "the pole fell");
+    let (observations, next) = (stored.f32s(0), stored.f32s(3));
+    assert_eq!(next[..4 * (n - 1)], observations[4..]);
+    let angle = next[4 * (n - 1) + 2].abs();
+    let position = next[4 * (n - 1)].abs();
+    assert!(angle > 0.2 || position > 2.3, "the state after the fall, not the next first one");
+}

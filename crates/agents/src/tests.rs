@@ -1,0 +1,227 @@
+//! Settings, whole runs in folders, weights in files, and that cart and pole is learnt.
+
+use std::fs;
+use std::path::Path;
+
+use shardgraph_device::Device;
+
+use crate::{AgentConfig, Algorithm, DqnAgent, DqnConfig, Error, Evaluation, RunOptions, Start, TrainOutcome, train};
+
+const SMALL: &str = "
+    steps = 900
+    checkpoint_steps = 250
+    environment = { name = 'cartpole', n_environments = 2 }
+    [algorithm]
+    name = 'dqn'
+    network = { hidden = [16] }
+    batch_size = 16
+    gradient_blocks = 2
+    learning_starts = 100
+    train_every = 5
+    log_updates = 3
+";
+
+fn small() -> AgentConfig {
+    AgentConfig::from_toml(SMALL).unwrap()
+}
+
+fn run(start: &Start, options: &RunOptions) -> Result<TrainOutcome, Error> {
+    train(start, options, &mut |_| ())
+}
+
+fn new(config: &AgentConfig, folder: Option<&Path>) -> Start {
+    Start::New {
+        config: config.clone(),
+        folder: folder.map(Path::to_owned),
+    }
+}
+
+fn ranks(n_ranks: u32) -> RunOptions {
+    RunOptions {
+        n_ranks,
+        ..RunOptions::default()
+    }
+}
+
+/// The metrics without what a clock decides.
+fn metrics(folder: &Path) -> Vec<serde_json::Value> {
+    let text = fs::read_to_string(folder.join("metrics.jsonl")).unwrap();
+    let line = |line: &str| {
+        let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let fields = line.as_object_mut().unwrap();
+        fields.retain(|key, _| key != "charts/SPS" && key != "wall_time");
+        line
+    };
+    text.lines().map(line).collect()
+}
+
+#[test]
+fn settings_come_back_from_their_text() {
+    for (name, _) in AgentConfig::names() {
+        let config = AgentConfig::named(name).unwrap();
+        config.check().unwrap();
+        let text = serde_json::to_string(&config).unwrap();
+        assert_eq!(AgentConfig::from_json(&text).unwrap(), config, "{name}");
+    }
+    let Algorithm::Dqn(dqn) = small().algorithm;
+    assert_eq!(dqn.optimiser, DqnConfig::default().optimiser);
+    let toml = AgentConfig::from_toml(&format!("{SMALL}\ntd_loss = {{ huber = {{ delta = 2.0 }} }}\n")).unwrap();
+    let Algorithm::Dqn(dqn) = toml.algorithm;
+    assert_eq!(dqn.td_loss, shardgraph_components::TdLoss::Huber { delta: 2.0 });
+}
+
+#[test]
+fn settings_that_cannot_be_right_are_named() {
+    let message = |text: &str| match AgentConfig::from_toml(text).and_then(|config| config.check()) {
+        Err(error) => error.to_string(),
+        Ok(()) => panic!("{text}: accepted"),
+    };
+    let changed = |old: &str, new: &str| {
+        assert!(SMALL.contains(old), "{old}");
+        message(&SMALL.replacen(old, new, 1))
+    };
+    for (old, new, expected) in [
+        ("steps = 900", "schema_version = 0\nsteps = 900", "`schema_version`: expected 1, given 0"),
+        ("steps = 900", "schema_version = 2\nfuture = 1\nsteps = 900", "`schema_version`: expected 1, given 2"),
+        ("steps = 900", "steps = 0", "`steps`: expected at least 1, given 0"),
+        ("steps = 900", "stepps = 900", "unknown field `stepps`"),
+        ("checkpoint_steps = 250", "checkpoint_steps = 0", "`checkpoint_steps`"),
+        ("n_environments = 2", "n_environments = 0", "`environment.n_environments`: expected 1 to 2^20, given 0"),
+        ("n_environments = 2", "n_carts = 2", "unknown field `n_carts`"),
+        ("'cartpole'", "'pong'", "unknown variant `pong`"),
+        ("'dqn'", "'sarsa'", "unknown variant `sarsa`"),
+        ("batch_size = 16", "batch = 16", "unknown field `batch`"),
+        ("batch_size = 16", "batch_size = 0", "`algorithm.batch_size`: expected at least 1, given 0"),
+        ("gradient_blocks = 2", "gradient_blocks = 3", "`algorithm.gradient_blocks`: expected a number that divides"),
+        ("gradient_blocks = 2", "gradient_blocks = 0", "`algorithm.gradient_blocks`"),
+        ("learning_starts = 100", "learning_starts = 15", "`algorithm.learning_starts`: expected at least 16 steps"),
+        ("learning_starts = 100", "learning_starts = 19\nn_step = 3", "expected at least 20 steps"),
+        ("train_every = 5", "train_every = 0", "`algorithm.train_every`"),
+        ("train_every = 5", "n_step = 0", "`algorithm.n_step`"),
+        ("train_every = 5", "gamma = 1.01", "`algorithm.gamma`: expected 0 to 1, given 1.01"),
+        ("train_every = 5", "gamma = nan", "`algorithm.gamma`: expected 0 to 1, given NaN"),
+        ("train_every = 5", "td_loss = { huber = { delta = 0.0 } }", "`algorithm.td_loss.huber.delta`"),
+        ("train_every = 5", "replay = { capacity = 15 }", "`algorithm.replay.capacity`: expected `batch_size`, 16, to"),
+        ("train_every = 5", "replay = { prioritized = { alpha = 1.5 } }", "`algorithm.replay.prioritized.alpha`"),
+        ("train_every = 5", "replay = { prioritized = { epsilon = 0.0 } }", "`algorithm.replay.prioritized.epsilon`"),
+        ("train_every = 5", "exploration = { fraction = -1.0 }", "`algorithm.exploration.fraction`"),
+        ("hidden = [16]", "hidden = [16, 0]", "`algorithm.network`: expected layers of 1 to"),
+        ("train_every = 5", "optimiser = { rule = 'adam', learning_rate = 0.0 }", "`algorithm.optimiser`"),
+    ] {
+        let message = changed(old, new);
+        assert!(message.contains(expected), "{new}: {message}");
+    }
+}
+
+#[test]
+fn ranks_share_a_run() {
+    let config = small();
+    let hash = |n_ranks| run(&new(&config, None), &ranks(n_ranks)).unwrap().agent.weights_hash();
+    assert_eq!(hash(1), hash(2));
+    let message = run(&new(&config, None), &ranks(3)).unwrap_err().to_string();
+    assert!(message.contains("`algorithm.gradient_blocks`: expected at least 3"), "{message}");
+    assert!(run(&new(&config, None), &ranks(0)).is_err());
+    let mut other_seed = config.clone();
+    other_seed.seed = 2;
+    let other = run(&new(&other_seed, None), &ranks(1)).unwrap();
+    assert_ne!(other.agent.weights_hash(), hash(1));
+}
+
+#[test]
+fn a_run_that_stopped_and_went_on_leaves_the_same_folder() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (whole, parts) = (scratch.path().join("whole"), scratch.path().join("parts"));
+    let config = small();
+    let expected = run(&new(&config, Some(&whole)), &ranks(1)).unwrap();
+    let until = |stop_at| RunOptions {
+        stop_at: Some(stop_at),
+        ..ranks(2)
+    };
+    run(&new(&config, Some(&parts)), &until(301)).unwrap();
+    let resumed = Start::Resumed {
+        folder: parts.clone(),
+    };
+    let message = run(&resumed, &until(100)).unwrap_err().to_string();
+    assert!(message.contains("at step 302 already"), "{message}");
+    let outcome = run(&resumed, &ranks(2)).unwrap();
+    assert_eq!(outcome.n_steps, 900 - 302);
+    assert_eq!(outcome.agent.weights(), expected.agent.weights());
+    assert_eq!(outcome.mean_return, expected.mean_return);
+    assert_eq!(metrics(&parts), metrics(&whole));
+    let lines = metrics(&whole);
+    assert!(lines.iter().any(|line| line.get("losses/td_loss").is_some()));
+    let n_episodes = lines.iter().filter(|line| line.get("charts/episodic_return").is_some()).count();
+    assert_eq!(n_episodes as u64, expected.n_episodes);
+    for name in ["weights.safetensors", "checkpoint-0000000900/run.json", "checkpoint-0000000900/state.safetensors"] {
+        let read = |folder: &Path| fs::read(folder.join(name)).unwrap();
+        assert!(read(&parts) == read(&whole), "{name}");
+    }
+    let message = run(&new(&config, Some(&whole)), &ranks(1)).unwrap_err().to_string();
+    assert!(message.contains("has a run already"), "{message}");
+}
+
+#[test]
+fn weights_go_to_a_file_and_come_back() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("w.safetensors");
+    let config = small();
+    let agent = |config: &AgentConfig| DqnAgent::of_config(config, &Device::host()).unwrap();
+    let trained = run(&new(&config, None), &ranks(1)).unwrap().agent;
+    trained.export(&path).unwrap();
+    let mut other = agent(&config);
+    assert_ne!(other.weights(), trained.weights());
+    other.import(&path).unwrap();
+    assert_eq!(other.weights(), trained.weights());
+    // A network of other widths, and one with other heads.
+    let with_network = |network: &str| AgentConfig::from_toml(&SMALL.replace("{ hidden = [16] }", network)).unwrap();
+    let message = |config: &AgentConfig, path: &Path| agent(config).import(path).unwrap_err().to_string();
+    let wider = message(&with_network("{ hidden = [17] }"), &path);
+    assert!(wider.contains("expected F32 [4, 17]") && wider.contains("[4, 16]"), "{wider}");
+    let dueling = message(&with_network("{ hidden = [16], dueling = [] }"), &path);
+    assert!(dueling.contains("is missing"), "{dueling}");
+    // Weights that are not finite.
+    let mut bytes = fs::read(&path).unwrap();
+    let n = bytes.len();
+    bytes[n - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
+    fs::write(&path, bytes).unwrap();
+    let message = message(&config, &path);
+    assert!(message.contains("expected a finite number, given NaN"), "{message}");
+    fs::write(&path, "no weights").unwrap();
+    let mut other = agent(&config);
+    let before = other.weights().to_vec();
+    assert!(other.import(&path).unwrap_err().to_string().contains("no safetensors file"));
+    assert_eq!(other.weights(), before);
+}
+
+/// A small sure task: half of the episodes of random actions end within 20 steps.
+#[test]
+fn cart_and_pole_is_learnt() {
+    let config = AgentConfig::from_toml("
+        steps = 30_000
+        environment = { name = 'cartpole', n_environments = 4 }
+        [algorithm]
+        name = 'dqn'
+        network = { hidden = [64, 64] }
+        double = true
+        n_step = 3
+        batch_size = 64
+        learning_starts = 1000
+        train_every = 4
+        target_sync_steps = 200
+        optimiser = { rule = 'adam', learning_rate = 1e-3 }
+        exploration = { start = 1.0, end = 0.05, fraction = 0.3 }
+    ").unwrap();
+    let mut outcome = run(&new(&config, None), &ranks(1)).unwrap();
+    let greedy = Evaluation::play(&mut outcome.agent, 50, 1).unwrap();
+    assert!(greedy.mean_return() > 150.0, "{}", greedy.mean_return());
+    let mut untrained = DqnAgent::of_config(&config, &Device::host()).unwrap();
+    let random = Evaluation::play(&mut untrained, 50, 1).unwrap();
+    assert!(random.mean_return() < 100.0, "{}", random.mean_return());
+}
+
+#[test]
+fn a_number_of_episodes_is_checked() {
+    let mut agent = DqnAgent::of_config(&small(), &Device::host()).unwrap();
+    let message = Evaluation::play(&mut agent, 0, 1).unwrap_err().to_string();
+    assert!(message.contains("Evaluation::play: the number of episodes: expected 1 to"), "{message}");
+}

@@ -1,0 +1,229 @@
+//! A checkpoint in memory: the named files of one step, to be written to a run's folder, read from there, or sent to ranks
+//! that do not see the folder.
+
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::error::ErrorKind;
+use crate::{Error, Tensors, manifest};
+
+const SCHEMA_VERSION: &str = "schema_version";
+
+/// The files of one step.
+///
+/// ```
+/// use serde::{Deserialize as _, Serialize};
+/// use shardgraph_runs::{Checkpoint, Tensors};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Counters { n_episodes: u64 }
+///
+/// let mut state = Tensors::new();
+/// state.add_f32("params", &[0.5, -1.0])?;
+/// let mut checkpoint = Checkpoint::new(40);
+/// checkpoint.add("state.safetensors", state.to_bytes()?)?;
+/// checkpoint.add_json("run.json", 1, &Counters { n_episodes: 3 })?;
+///
+/// let received = Checkpoint::from_bytes(&checkpoint.to_bytes())?; // on another rank
+/// assert_eq!(received.tensors("state.safetensors")?.f32s("params")?, [0.5, -1.0]);
+/// assert_eq!(received.json::<Counters>("run.json", 1)?.n_episodes, 3);
+/// # Ok::<(), shardgraph_runs::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoint {
+    step: u64,
+    /// Its folder, for messages.
+    origin: String,
+    /// Names and bytes, in the order of the MANIFEST.
+    files: Vec<(String, Vec<u8>)>,
+}
+
+/// A JSON file, its version first.
+#[derive(Serialize)]
+struct Versioned<'a, T> {
+    schema_version: u32,
+    #[serde(flatten)]
+    value: &'a T,
+}
+
+impl Checkpoint {
+    /// A checkpoint of a step, without files.
+    pub fn new(step: u64) -> Checkpoint {
+        Checkpoint {
+            step,
+            origin: manifest::folder_name(step),
+            files: Vec::new(),
+        }
+    }
+
+    /// The newest checkpoint in a run's folder that is whole: there are all the files that its MANIFEST names, `files` among them,
+    /// with the lengths and hashes that it says. None where no checkpoint was ever finished.
+    ///
+    /// This only reads; a run that goes on takes its folder with [`Folder::of_old_run`](crate::Folder::of_old_run).
+    ///
+    /// # Errors
+    /// When the folder cannot be read, or every finished checkpoint is damaged: then the damage of the newest.
+    pub fn newest(folder: &Path, files: &[&str]) -> Result<Option<Checkpoint>, Error> {
+        manifest::newest(folder, files)
+    }
+
+    pub(crate) fn set_origin(&mut self, origin: &Path) {
+        self.origin = origin.display().to_string();
+    }
+
+    /// The step that it was made after.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// The folder that it was read from, for messages; only its name where it was not read.
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// Adds a file.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] where the name is taken, or is not that of a visible file in the checkpoint's own folder.
+    pub fn add(&mut self, name: &str, bytes: Vec<u8>) -> Result<(), Error> {
+        let refused = |why: &str| {
+            let reason = format!("the file name `{name}`: {why}");
+            Err(Error::refused("Checkpoint::add", reason))
+        };
+        if !manifest::is_file_name(name) {
+            return refused(
+                "expected letters, digits, `.`, `-` and `_`, no dot at the start, and not MANIFEST",
+            );
+        }
+        if self.files.iter().any(|(other, _)| other == name) {
+            return refused("the checkpoint has such a file already");
+        }
+        self.files.push((name.to_owned(), bytes));
+        Ok(())
+    }
+
+    /// Adds a struct as a JSON file, with the version of its fields before them.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::add`], and where the value is no struct or map, or has no JSON form.
+    pub fn add_json<T: Serialize>(
+        &mut self,
+        name: &str,
+        schema_version: u32,
+        value: &T,
+    ) -> Result<(), Error> {
+        let versioned = Versioned {
+            schema_version,
+            value,
+        };
+        let text = serde_json::to_vec_pretty(&versioned).map_err(|e| {
+            let reason = format!("`{name}` has no form as a JSON object: {e}");
+            Error::refused("Checkpoint::add_json", reason)
+        })?;
+        self.add(name, text)
+    }
+
+    /// The files' names and bytes, in the order in which they were added.
+    pub fn files(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let pairs = self.files.iter();
+        pairs.map(|(name, bytes)| (name.as_str(), &bytes[..]))
+    }
+
+    /// The bytes of a file.
+    ///
+    /// # Errors
+    /// Where the checkpoint has no such file.
+    pub fn file(&self, name: &str) -> Result<&[u8], Error> {
+        let mut files = self.files();
+        let found = files.find(|(other, _)| *other == name);
+        found.map(|(_, bytes)| bytes).ok_or_else(|| {
+            let reason = format!("the MANIFEST names no {name}");
+            Error::damaged(&self.origin, reason)
+        })
+    }
+
+    /// The struct of a JSON file.
+    ///
+    /// # Errors
+    /// Where there is no such file, it has another version, or its fields are not those of `T`.
+    pub fn json<T: DeserializeOwned>(&self, name: &str, schema_version: u32) -> Result<T, Error> {
+        let path = format!("{}/{name}", self.origin);
+        let wrong = |e: serde_json::Error| Error::damaged(&path, e.to_string());
+        let mut fields: Map<String, Value> =
+            serde_json::from_slice(self.file(name)?).map_err(wrong)?;
+        let given = fields.remove(SCHEMA_VERSION).unwrap_or(Value::Null);
+        if given != schema_version {
+            return Err(ErrorKind::Version {
+                expected: schema_version,
+                given: given.to_string(),
+                path,
+            }
+            .into());
+        }
+        T::deserialize(Value::Object(fields)).map_err(wrong)
+    }
+
+    /// The tensors of a safetensors file.
+    ///
+    /// # Errors
+    /// Where there is no such file, or it is something else.
+    pub fn tensors(&self, name: &str) -> Result<Tensors<'_>, Error> {
+        Tensors::of_file(format!("{}/{name}", self.origin), self.file(name)?)
+    }
+
+    /// As bytes for another rank: the step and the number of files, then each name and content after its length.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = self.step.to_le_bytes().to_vec();
+        bytes.extend((self.files.len() as u64).to_le_bytes());
+        let mut put = |part: &[u8]| {
+            bytes.extend((part.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(part);
+        };
+        put(self.origin.as_bytes());
+        for (name, content) in &self.files {
+            put(name.as_bytes());
+            put(content);
+        }
+        bytes
+    }
+
+    /// Of the bytes that [`Checkpoint::to_bytes`] made.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Torn`] for any other bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Checkpoint, Error> {
+        decode(bytes).ok_or_else(|| ErrorKind::Torn.into())
+    }
+}
+
+fn decode(mut bytes: &[u8]) -> Option<Checkpoint> {
+    let step = number(&mut bytes)?;
+    let n_files = number(&mut bytes)?;
+    let mut checkpoint = Checkpoint::new(step);
+    checkpoint.origin = text(&mut bytes)?;
+    for _ in 0..n_files {
+        let name = text(&mut bytes)?;
+        checkpoint.add(&name, part(&mut bytes)?.to_vec()).ok()?;
+    }
+    bytes.is_empty().then_some(checkpoint)
+}
+
+fn number(bytes: &mut &[u8]) -> Option<u64> {
+    let (number, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(u64::from_le_bytes(*number))
+}
+
+fn part<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let n_bytes = usize::try_from(number(bytes)?).ok()?;
+    let (part, rest) = bytes.split_at_checked(n_bytes)?;
+    *bytes = rest;
+    Some(part)
+}
+
+fn text(bytes: &mut &[u8]) -> Option<String> {
+    String::from_utf8(part(bytes)?.to_vec()).ok()
+}

@@ -1,0 +1,150 @@
+//! A run's folder, held by one process.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::{Checkpoint, Error, Metrics, manifest};
+
+/// A run's folder, held against other processes for as long as this value lives.
+///
+/// In it are `checkpoint-<step>/`, `metrics.jsonl`, `events.out.tfevents.<seconds>.<host>`, and what the job itself puts there.
+/// Holding works on Unix, where the folder itself carries the lock; elsewhere nothing is held.
+///
+/// ```
+/// use shardgraph_runs::{Checkpoint, Folder};
+/// #[derive(serde::Serialize)]
+/// struct Report { step: u64, loss: f32 }
+///
+/// # let scratch = tempfile::tempdir().unwrap();
+/// # let path = scratch.path().join("run");
+/// let files = &["run.json"]; // what each checkpoint has
+/// let folder = Folder::of_new_run(&path, files)?;
+/// let mut metrics = folder.open_metrics(1e9)?;
+/// for step in 1..=3 {
+///     metrics.append(1e9 + step as f64, &Report { step, loss: 0.5 }, &[("losses/loss", 0.5)])?;
+///     if step == 2 {
+///         let mut checkpoint = Checkpoint::new(step);
+///         checkpoint.add("run.json", b"{}".to_vec())?;
+///         folder.write_checkpoint(&checkpoint, &metrics)?;
+///     }
+/// }
+/// drop((folder, metrics)); // killed here
+///
+/// let (folder, checkpoint) = Folder::of_old_run(&path, files)?;
+/// assert_eq!(checkpoint.step(), 2);
+/// folder.open_metrics(2e9)?; // without the line of step 3
+/// assert_eq!(std::fs::read_to_string(path.join("metrics.jsonl")).unwrap().lines().count(), 2);
+/// # Ok::<(), shardgraph_runs::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    /// The files of each checkpoint.
+    files: &'static [&'static str],
+    /// The step of the checkpoint that the run goes on from.
+    begun_at: Option<u64>,
+    _lock: Option<fs::File>,
+}
+
+impl Folder {
+    /// Makes the folder of a new run, whose checkpoints will have the files named.
+    ///
+    /// # Errors
+    /// Where the folder has a run already, another process holds it, or it cannot be made.
+    pub fn of_new_run(path: &Path, files: &'static [&'static str]) -> Result<Folder, Error> {
+        fs::create_dir_all(path).map_err(Error::io(path))?;
+        let folder = Folder::hold(path, files)?;
+        match Checkpoint::newest(path, files)? {
+            None => Ok(folder),
+            Some(_) => Err(Error::folder(
+                path,
+                "the folder has a run already: resume it, or choose another folder",
+            )),
+        }
+    }
+
+    /// Takes the folder of a run that goes on, and reads its newest whole checkpoint.
+    ///
+    /// # Errors
+    /// Where there is no whole checkpoint, another process holds the folder, or it cannot be read. Where all checkpoints are
+    /// damaged, the error names the file of the newest that is.
+    pub fn of_old_run(
+        path: &Path,
+        files: &'static [&'static str],
+    ) -> Result<(Folder, Checkpoint), Error> {
+        let none = || {
+            Error::folder(
+                path,
+                "there is no complete checkpoint to resume from: start a new run",
+            )
+        };
+        if !path.is_dir() {
+            return Err(none());
+        }
+        let mut folder = Folder::hold(path, files)?;
+        let newest = Checkpoint::newest(path, files)?.ok_or_else(none)?;
+        folder.begun_at = Some(newest.step());
+        Ok((folder, newest))
+    }
+
+    fn hold(path: &Path, files: &'static [&'static str]) -> Result<Folder, Error> {
+        let lock = if cfg!(unix) { Some(lock(path)?) } else { None };
+        Ok(Folder {
+            path: path.to_owned(),
+            files,
+            begun_at: None,
+            _lock: lock,
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens the metrics for appending: empty for a new run, otherwise cut back to the step of the checkpoint that it goes on
+    /// from. `wall_time` is now, in seconds of the Unix epoch ([`wall_time`](crate::wall_time)).
+    ///
+    /// # Errors
+    /// Where a file cannot be read or written.
+    pub fn open_metrics(&self, wall_time: f64) -> Result<Metrics, Error> {
+        Metrics::open(&self.path, self.begun_at, wall_time)
+    }
+
+    /// Writes a checkpoint, which promises the metrics before it, and removes old ones.
+    ///
+    /// The files appear one by one, each complete, and the MANIFEST last; a kill at any moment leaves the checkpoint before. A
+    /// step is written once, or again with the same bytes.
+    ///
+    /// # Errors
+    /// Where one of the folder's files is not in the checkpoint, or something cannot be written.
+    /// # Complexity
+    /// Each byte is hashed and written once; three syncs a file.
+    pub fn write_checkpoint(
+        &self,
+        checkpoint: &Checkpoint,
+        metrics: &Metrics,
+    ) -> Result<(), Error> {
+        for name in self.files {
+            checkpoint.file(name).map_err(|_| {
+                let reason = format!("`{name}` is missing; add it, the run could not go on from here");
+                Error::refused("Folder::write_checkpoint", reason)
+            })?;
+        }
+        metrics.sync()?;
+        manifest::write(&self.path, checkpoint)
+    }
+}
+
+/// Holds a folder for as long as the file that is given back is open.
+fn lock(folder: &Path) -> Result<fs::File, Error> {
+    let file = fs::File::open(folder).map_err(Error::io(folder))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => Err(Error::folder(
+            folder,
+            "another process trains in this folder: wait for it, or choose another folder",
+        )),
+        Err(fs::TryLockError::Error(error)) => Err(Error::io(folder)(error)),
+    }
+}

@@ -1,0 +1,177 @@
+//! Checkpoints on disk: a folder `checkpoint-0000000123` with the files of a step, complete once its MANIFEST is there.
+//!
+//! The MANIFEST has a line of JSON for each file: name, length, hash. It is written last and, when a checkpoint goes,
+//! removed first; so whatever a kill leaves is either a whole checkpoint or none.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use shardgraph_graph::write_atomic;
+
+use crate::{Checkpoint, Error, fnv1a64};
+
+const MANIFEST: &str = "MANIFEST";
+
+/// Checkpoints that a folder keeps: the newest, and one to fall back to.
+pub const N_KEPT: usize = 2;
+
+/// A line of the MANIFEST.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    file: String,
+    bytes: u64,
+    fnv1a64: String,
+}
+
+impl Entry {
+    fn of(file: &str, bytes: &[u8]) -> Entry {
+        Entry {
+            file: file.to_owned(),
+            bytes: bytes.len() as u64,
+            fnv1a64: format!("{:016x}", fnv1a64(bytes.iter().copied())),
+        }
+    }
+}
+
+/// The name of a checkpoint's folder.
+pub(crate) fn folder_name(step: u64) -> String {
+    format!("checkpoint-{step:010}")
+}
+
+/// Whether a file of a checkpoint may have this name.
+pub(crate) fn is_file_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    !name.is_empty() && !name.starts_with('.') && name.chars().all(is_plain) && name != MANIFEST
+}
+
+/// Writes a checkpoint and removes old ones.
+pub(crate) fn write(folder: &Path, checkpoint: &Checkpoint) -> Result<(), Error> {
+    let target = folder.join(folder_name(checkpoint.step()));
+    fs::create_dir_all(&target).map_err(Error::io(&target))?;
+    let mut manifest = String::new();
+    for (name, bytes) in checkpoint.files() {
+        let path = target.join(name);
+        write_atomic(&path, |out| out.write_all(bytes)).map_err(Error::io(&path))?;
+        let line = serde_json::to_string(&Entry::of(name, bytes));
+        manifest += &line.expect("two strings and a number have a JSON form");
+        manifest.push('\n');
+    }
+    let path = target.join(MANIFEST);
+    write_atomic(&path, |out| out.write_all(manifest.as_bytes())).map_err(Error::io(&path))?;
+    sync_folder(folder).map_err(Error::io(folder))?;
+    remove_old(folder, checkpoint.step())
+}
+
+/// The folder's own entry must be on disk before an older checkpoint goes. Only Unix can open a folder for that.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    match cfg!(unix) {
+        true => fs::File::open(folder)?.sync_all(),
+        false => Ok(()),
+    }
+}
+
+/// See [`Checkpoint::newest`].
+pub(crate) fn newest(folder: &Path, files: &[&str]) -> Result<Option<Checkpoint>, Error> {
+    let mut damage = None;
+    for (step, path) in listed(folder)?.into_iter().rev() {
+        if !path.join(MANIFEST).exists() {
+            continue; // a kill left it behind
+        }
+        match read(&path, step, files) {
+            Ok(checkpoint) => return Ok(Some(checkpoint)),
+            Err(error) => damage = damage.or(Some(error)),
+        }
+    }
+    damage.map_or(Ok(None), Err)
+}
+
+/// Folders with a checkpoint's name, oldest first, complete or not. Anything else in the folder is not ours.
+fn listed(folder: &Path) -> Result<Vec<(u64, PathBuf)>, Error> {
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(Error::io(folder))? {
+        let path = entry.map_err(Error::io(folder))?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        if let Some(step) = name.and_then(step_of)
+            && path.is_dir()
+        {
+            found.push((step, path));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn step_of(name: &str) -> Option<u64> {
+    let step = name.strip_prefix("checkpoint-")?.parse().ok()?;
+    (folder_name(step) == name).then_some(step)
+}
+
+/// Removes what a kill has left incomplete, and complete checkpoints before the newest [`N_KEPT`]. Later ones than the one that
+/// was `written` can only be damaged; they stay until the run comes there.
+fn remove_old(folder: &Path, written: u64) -> Result<(), Error> {
+    let others = listed(folder)?
+        .into_iter()
+        .filter(|(step, _)| *step != written);
+    let (complete, incomplete): (Vec<_>, Vec<_>) =
+        others.partition(|(_, path)| path.join(MANIFEST).is_file());
+    let n_earlier = complete.partition_point(|(step, _)| *step < written);
+    let n_old = n_earlier.saturating_sub(N_KEPT - 1);
+    for (_, path) in incomplete.iter().chain(&complete[..n_old]) {
+        remove(path).map_err(Error::io(path))?;
+    }
+    Ok(())
+}
+
+/// The MANIFEST goes first: a kill in between leaves no checkpoint that promises files which are gone.
+fn remove(checkpoint: &Path) -> io::Result<()> {
+    match fs::remove_file(checkpoint.join(MANIFEST)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => fs::remove_dir_all(checkpoint),
+    }
+}
+
+/// A checkpoint, checked against its MANIFEST, which must name all of `files`.
+fn read(folder: &Path, step: u64, files: &[&str]) -> Result<Checkpoint, Error> {
+    let path = folder.join(MANIFEST);
+    let manifest = fs::read(&path).map_err(Error::io(&path))?;
+    let mut checkpoint = Checkpoint::new(step);
+    checkpoint.set_origin(folder);
+    for line in manifest.split_inclusive(|&byte| byte == b'\n') {
+        let entry: Entry = serde_json::from_slice(line)
+            .map_err(|e| Error::damaged(path.display(), format!("a damaged line: {e}")))?;
+        let bytes = read_file(folder, &entry)?;
+        let named_twice = |e: Error| Error::damaged(path.display(), e.to_string());
+        checkpoint.add(&entry.file, bytes).map_err(named_twice)?;
+    }
+    for name in files {
+        checkpoint.file(name)?;
+    }
+    Ok(checkpoint)
+}
+
+fn read_file(folder: &Path, entry: &Entry) -> Result<Vec<u8>, Error> {
+    if !is_file_name(&entry.file) {
+        let reason = format!("`{}` is no file of a checkpoint", entry.file);
+        return Err(Error::damaged(folder.join(MANIFEST).display(), reason));
+    }
+    let path = folder.join(&entry.file);
+    let bytes = fs::read(&path).map_err(Error::io(&path))?;
+    let found = Entry::of(&entry.file, &bytes);
+    if found == *entry {
+        return Ok(bytes);
+    }
+    Err(Error::damaged(
+        path.display(),
+        format!(
+            "the file is damaged: its MANIFEST says {} bytes with hash {}, and there are {} with hash {}; put the file back from \
+             a copy, or start a new run in another folder",
+            entry.bytes, entry.fnv1a64, found.bytes, found.fnv1a64
+        ),
+    ))
+}
