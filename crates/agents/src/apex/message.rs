@@ -159,19 +159,6 @@ impl ShardTotals {
     }
 }
 
-/// A version of the weights. Shared by all answers to the actors that want it.
-pub(super) fn weights_to_bytes(version: u64, weights: &[f32]) -> Vec<u8> {
-    Writer::new().u64(version).f32s(weights).finish()
-}
-
-/// The version, and its weights; none where the actor has them.
-pub(super) fn weights_from_bytes(bytes: &[u8]) -> Result<(u64, Vec<f32>), Error> {
-    let mut reader = Reader::new("weights", bytes);
-    let (version, weights) = (reader.u64()?, reader.f32s()?);
-    reader.end()?;
-    Ok((version, weights))
-}
-
 /// A number alone.
 pub(super) fn number_to_bytes(number: u64) -> Vec<u8> {
     Writer::new().u64(number).finish()

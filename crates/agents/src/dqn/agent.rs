@@ -113,7 +113,9 @@ impl DqnAgent {
     /// As [`DqnAgent::new`].
     pub fn of_config(config: &AgentConfig, device: &Device) -> Result<DqnAgent, Error> {
         let EnvironmentConfig::CartPole { n_environments } = config.environment;
-        let Algorithm::Dqn(dqn) = &config.algorithm;
+        let Algorithm::Dqn(dqn) = &config.algorithm else {
+            return Err(not_dqn(config));
+        };
         dqn.check(n_environments)?;
         let spaces = (&CartPoles::observation_space(), &CartPoles::action_space());
         DqnAgent::new(dqn, spaces, config.seed, device)
@@ -155,7 +157,7 @@ impl DqnAgent {
     }
 
     /// The action values of observations that were checked, a row for each.
-    fn action_values(&mut self, observations: &[f32], n: usize) -> Result<Vec<f32>, Error> {
+    pub(crate) fn action_values(&mut self, observations: &[f32], n: usize) -> Result<Vec<f32>, Error> {
         let acting = match self.acting.entry(n) {
             std::collections::btree_map::Entry::Occupied(found) => found.into_mut(),
             std::collections::btree_map::Entry::Vacant(place) => {
@@ -275,22 +277,22 @@ impl DqnAgent {
     }
 
     /// Weights of both networks.
-    pub(super) fn all_weights(&self) -> &[f32] {
+    pub(crate) fn all_weights(&self) -> &[f32] {
         self.params.flat()
     }
 
-    pub(super) fn restore(&mut self, all_weights: &[f32], optimiser: &[u8]) -> Result<(), Error> {
+    pub(crate) fn restore(&mut self, all_weights: &[f32], optimiser: &[u8]) -> Result<(), Error> {
         self.optimiser.restore(optimiser)?;
         self.params.set_flat(all_weights)?;
         self.weights_changed();
         Ok(())
     }
 
-    pub(super) fn device(&self) -> &Device {
+    pub(crate) fn device(&self) -> &Device {
         &self.device
     }
 
-    pub(super) fn optimiser(&self) -> &Optimiser {
+    pub(crate) fn optimiser(&self) -> &Optimiser {
         &self.optimiser
     }
 
@@ -332,6 +334,12 @@ fn best(values: &[f32]) -> u32 {
         }
     }
     best as u32
+}
+
+#[cold]
+pub(crate) fn not_dqn(config: &AgentConfig) -> Error {
+    let name = config.algorithm.name();
+    Error::input(format!("`algorithm.name`: expected dqn, given {name}: `train_topology` runs the others"))
 }
 
 #[cold]

@@ -5,12 +5,14 @@ mod books;
 mod lag;
 mod outcome;
 mod port;
+mod weights;
 mod wire;
 
 pub(crate) use books::Books;
 pub use lag::PolicyLag;
 pub use outcome::TopologyOutcome;
 pub(crate) use port::{Port, learner_lost};
+pub(crate) use weights::{read_weights, write_weights};
 pub(crate) use wire::{Reader, Writer};
 
 /// The rank of the learner in every topology.

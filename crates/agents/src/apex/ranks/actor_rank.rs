@@ -4,9 +4,9 @@ use shardgraph_collectives::messages::Event;
 
 use crate::apex::actor::Actor;
 use crate::apex::config::ApexConfig;
-use crate::apex::message::{number_from_bytes, number_to_bytes, tag, weights_from_bytes};
+use crate::apex::message::{number_from_bytes, number_to_bytes, tag};
 use crate::error::Error;
-use crate::topology::{LEARNER, Port, learner_lost};
+use crate::topology::{LEARNER, Port, learner_lost, read_weights};
 
 /// Acts until the learner has enough, or for `budget` steps.
 pub(in crate::apex) fn run_actor(port: &Port, apex: &ApexConfig, actor: Actor, budget: u64) -> Result<(), Error> {
@@ -98,11 +98,13 @@ impl ActorRank<'_> {
         Ok(())
     }
 
-    fn tell_learner(&self, tag: u32, bytes: &[u8]) -> Result<(), Error> {
-        match self.port.send(LEARNER, tag, bytes)? {
-            true => Ok(()),
-            false => Err(learner_lost(self.port.rank(), "it takes no more messages")),
+    /// Where the learner has left, what it said before comes first: perhaps that the run is over.
+    fn tell_learner(&mut self, tag: u32, bytes: &[u8]) -> Result<(), Error> {
+        let is_taken = self.port.send(LEARNER, tag, bytes)?;
+        while !is_taken && !self.is_stopped {
+            self.take(self.port.recv("the learner's last word")?)?;
         }
+        Ok(())
     }
 
     fn take(&mut self, event: Event) -> Result<(), Error> {
@@ -133,7 +135,7 @@ impl ActorRank<'_> {
                 self.unacknowledged.swap_remove(at);
             }
             tag::WEIGHTS => {
-                let (version, weights) = weights_from_bytes(bytes)?;
+                let (version, weights) = read_weights(bytes)?;
                 if !weights.is_empty() {
                     self.actor.set_weights(version, &weights)?;
                 }

@@ -7,12 +7,12 @@ use shardgraph_collectives::messages::Event;
 use crate::apex::checkpoint::{learner_checkpoint, learner_of};
 use crate::apex::config::ApexConfig;
 use crate::apex::learner::Learner;
-use crate::apex::message::{Batch, Priorities, Progress, ShardTotals, number_from_bytes, tag, weights_to_bytes};
+use crate::apex::message::{Batch, Priorities, Progress, ShardTotals, number_from_bytes, tag};
 use crate::config::AgentConfig;
 use crate::dqn::Update;
 use crate::error::{Error, ErrorKind};
 use crate::run::{RunOptions, Start, TrainProgress};
-use crate::topology::{Books, Port, TopologyOutcome};
+use crate::topology::{Books, Port, TopologyOutcome, write_weights};
 
 /// Learns until the actors have made the steps of the settings and the shards have nothing left to draw.
 pub(in crate::apex) fn run_learner(
@@ -213,9 +213,9 @@ impl LearnerRank<'_> {
     fn send_weights(&mut self, actor: u32, version: u64) -> Result<(), Error> {
         let present = self.learner.n_updates;
         if self.weights.as_ref().is_none_or(|(version, _)| *version != present) {
-            self.weights = Some((present, weights_to_bytes(present, self.learner.agent.weights())));
+            self.weights = Some((present, write_weights(present, self.learner.agent.weights())));
         }
-        let nothing_newer = weights_to_bytes(present, &[]);
+        let nothing_newer = write_weights(present, &[]);
         let bytes = match &self.weights {
             Some((_, bytes)) if version != present => bytes,
             _ => &nothing_newer,

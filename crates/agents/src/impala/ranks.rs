@@ -1,0 +1,87 @@
+//! IMPALA on ranks: the learner with its bounded queue, the actors, and all of them as threads of one process.
+
+mod actor_rank;
+mod learner_rank;
+
+pub(super) use actor_rank::run_actor;
+pub(super) use learner_rank::run_learner;
+
+use shardgraph_collectives::messages::{Limits, Mailbox, Office};
+use shardgraph_device::Device;
+
+use super::actor::Actor;
+use super::config::ImpalaConfig;
+use crate::config::AgentConfig;
+use crate::error::{Error, ErrorKind};
+use crate::run::{RunOptions, Start, TrainProgress};
+use crate::topology::{LEARNER, Port, TopologyOutcome};
+
+/// The kinds of messages.
+pub(super) mod tag {
+    /// Actor to learner: an unroll.
+    pub(in super::super) const UNROLL: u32 = 1;
+    /// Learner to actor: an unroll is taken; a version, and its weights unless the actor has them.
+    pub(in super::super) const TAKEN: u32 = 2;
+    /// Learner to actors: there are steps enough.
+    pub(in super::super) const STOP: u32 = 3;
+    /// Actor to learner: no more unrolls come of it.
+    pub(in super::super) const DONE: u32 = 4;
+    /// Actor to learner: it wants the weights before its first step.
+    pub(in super::super) const HELLO: u32 = 5;
+}
+
+/// All ranks as threads. The learner's error comes first: the others lose it because of that.
+pub(crate) fn train_on_threads(
+    (config, impala): (&AgentConfig, &ImpalaConfig),
+    start: &Start,
+    options: &RunOptions,
+    progress: &mut (dyn FnMut(&TrainProgress) + Send),
+) -> Result<TopologyOutcome, Error> {
+    let office = Office::new(impala.n_ranks(), Limits::default());
+    std::thread::scope(|scope| {
+        let mut actors = Vec::new();
+        for rank in 1..impala.n_ranks() {
+            let (mailbox, options) = (office.join(rank)?, options.clone());
+            actors.push(scope.spawn(move || {
+                act(Port::new(mailbox, options.deadline), (config, impala), &options.device)
+            }));
+        }
+        let port = Port::new(office.join(LEARNER)?, options.deadline);
+        let mut result = run_learner(port, (config, impala), start, options, progress);
+        for actor in actors {
+            let ended = actor.join().unwrap_or_else(|_| Err(Error::internal("an actor panicked")));
+            // An actor that failed was reported by the learner, and the run went on without it.
+            if let (Err(error), Err(_)) = (ended, &result)
+                && !matches!(error.kind(), ErrorKind::Topology(_))
+            {
+                result = Err(error);
+            }
+        }
+        result
+    })
+}
+
+/// This process' rank of several. Only the learner has an outcome.
+pub(crate) fn train_as_process(
+    mailbox: Mailbox,
+    (config, impala): (&AgentConfig, &ImpalaConfig),
+    start: &Start,
+    options: &RunOptions,
+    progress: &mut (dyn FnMut(&TrainProgress) + Send),
+) -> Result<Option<TopologyOutcome>, Error> {
+    if mailbox.size() < 2 {
+        return Err(Error::input("IMPALA: expected at least 2 processes, the learner and an actor, given 1"));
+    }
+    let rank = mailbox.rank();
+    let port = Port::new(mailbox, options.deadline);
+    match rank {
+        LEARNER => run_learner(port, (config, impala), start, options, progress).map(Some),
+        _ => act(port, (config, impala), &options.device).map(|()| None),
+    }
+}
+
+fn act(port: Port, (config, impala): (&AgentConfig, &ImpalaConfig), device: &Device) -> Result<(), Error> {
+    let n_environments = config.environment.n_environments();
+    let actor = Actor::new(impala, n_environments, config.seed, port.rank() - 1, device)?;
+    run_actor(&port, impala, actor, config.steps)
+}
