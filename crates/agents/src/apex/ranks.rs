@@ -9,7 +9,6 @@ pub(super) use learner_rank::run_learner;
 pub(super) use shard_rank::run_shard;
 
 use shardgraph_collectives::messages::{Limits, Mailbox, Office};
-use shardgraph_device::Device;
 
 use super::actor::Actor;
 use super::config::ApexConfig;
@@ -54,7 +53,7 @@ pub(crate) fn train_on_threads(
         for rank in 1..n_ranks {
             let (mailbox, options) = (office.join(rank)?, options.clone());
             others.push(scope.spawn(move || {
-                run_other(Port::new(mailbox, options.deadline), (config, apex), n_ranks, &options.device)
+                run_other(Port::new(mailbox, options.deadline), (config, apex), n_ranks, &options)
             }));
         }
         let port = Port::new(office.join(LEARNER)?, options.deadline);
@@ -93,7 +92,7 @@ pub(crate) fn train_as_process(
     let port = Port::new(mailbox, options.deadline);
     match rank {
         LEARNER => run_learner(port, (config, apex), start, options, progress).map(Some),
-        _ => run_other(port, (config, apex), n_ranks, &options.device).map(|()| None),
+        _ => run_other(port, (config, apex), n_ranks, options).map(|()| None),
     }
 }
 
@@ -101,15 +100,15 @@ fn run_other(
     port: Port,
     (config, apex): (&AgentConfig, &ApexConfig),
     n_ranks: u32,
-    device: &Device,
+    options: &RunOptions,
 ) -> Result<(), Error> {
     let n_environments = config.environment.n_environments();
     match Role::of(port.rank(), n_ranks, apex.n_shards) {
         Role::Learner => Err(Error::internal("the learner's rank has another part")),
         Role::Shard(index) => run_shard(&port, apex, Shard::new(apex, 4, config.seed, index)?),
         Role::Actor(index, n_actors) => {
-            let actor = Actor::new(apex, n_environments, config.seed, (index, n_actors), device)?;
-            run_actor(&port, apex, actor, config.steps)
+            let actor = Actor::new(apex, n_environments, config.seed, (index, n_actors), &options.device)?;
+            run_actor(&port, apex, actor, options.stop_at.unwrap_or(config.steps))
         }
     }
 }

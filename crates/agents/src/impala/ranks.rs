@@ -7,7 +7,6 @@ pub(super) use actor_rank::run_actor;
 pub(super) use learner_rank::run_learner;
 
 use shardgraph_collectives::messages::{Limits, Mailbox, Office};
-use shardgraph_device::Device;
 
 use super::actor::Actor;
 use super::config::ImpalaConfig;
@@ -43,7 +42,7 @@ pub(crate) fn train_on_threads(
         for rank in 1..impala.n_ranks() {
             let (mailbox, options) = (office.join(rank)?, options.clone());
             actors.push(scope.spawn(move || {
-                act(Port::new(mailbox, options.deadline), (config, impala), &options.device)
+                act(Port::new(mailbox, options.deadline), (config, impala), &options)
             }));
         }
         let port = Port::new(office.join(LEARNER)?, options.deadline);
@@ -76,12 +75,12 @@ pub(crate) fn train_as_process(
     let port = Port::new(mailbox, options.deadline);
     match rank {
         LEARNER => run_learner(port, (config, impala), start, options, progress).map(Some),
-        _ => act(port, (config, impala), &options.device).map(|()| None),
+        _ => act(port, (config, impala), options).map(|()| None),
     }
 }
 
-fn act(port: Port, (config, impala): (&AgentConfig, &ImpalaConfig), device: &Device) -> Result<(), Error> {
+fn act(port: Port, (config, impala): (&AgentConfig, &ImpalaConfig), options: &RunOptions) -> Result<(), Error> {
     let n_environments = config.environment.n_environments();
-    let actor = Actor::new(impala, n_environments, config.seed, port.rank() - 1, device)?;
-    run_actor(&port, impala, actor, config.steps)
+    let actor = Actor::new(impala, n_environments, config.seed, port.rank() - 1, &options.device)?;
+    run_actor(&port, impala, actor, options.stop_at.unwrap_or(config.steps))
 }

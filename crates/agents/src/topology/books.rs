@@ -38,8 +38,14 @@ impl Books {
         episodes: EpisodeStatistics,
         (folder, stop_at): (Option<Folder>, Option<u64>),
     ) -> Result<Books, Error> {
+        let stop_at = stop_at.unwrap_or(config.steps);
+        if stop_at < n_steps.min(config.steps) {
+            return Err(Error::input(format!(
+                "the run is at step {n_steps} already: give at least that many steps, not {stop_at}"
+            )));
+        }
         Ok(Books {
-            stop_at: stop_at.unwrap_or(config.steps),
+            stop_at,
             begun_at: (n_steps, episodes.n_episodes(), n_updates),
             config,
             n_steps,
