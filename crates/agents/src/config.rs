@@ -4,6 +4,8 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use shardgraph_environments::space::Space;
+use shardgraph_environments::{Autoreset, CartPoles};
 
 use crate::apex::ApexConfig;
 use crate::dqn::DqnConfig;
@@ -126,6 +128,12 @@ impl Algorithm {
             Algorithm::Reinforce(_) => "reinforce",
         }
     }
+}
+
+/// The spaces of observations and actions of carts with poles.
+pub(crate) fn cart_pole_spaces() -> Result<(Space, Space), Error> {
+    let carts = CartPoles::new(1, Autoreset::SameStep)?;
+    Ok((carts.observation_space(), carts.action_space()))
 }
 
 /// What every version of the settings has.

@@ -384,9 +384,9 @@ fn of_first_rank(
 
 /// Refuses to go on where a rank has another value than rank 0.
 fn check_same(comm: &mut Comm, what: &str, value: u64, deadline: Deadline) -> Result<(), Error> {
-    let mut all = vec![0u64; comm.size() as usize];
+    let (own, mut all) = ([value], vec![0u64; comm.size() as usize]);
     let op = Op::AllGather {
-        send: (&[value]).into(),
+        send: (&own).into(),
         recv: (&mut all).into(),
     };
     comm.run(op, deadline)?;

@@ -61,7 +61,10 @@ impl<'a> Eager<'a> {
     /// As [`crate::gradient`].
     pub fn param_gradient(&mut self, loss: Var) -> Result<Vec<f32>, Error> {
         let params = self.params;
-        let used: Vec<Option<Var>> = params.trained_ids().map(|id| self.known_param(id)).collect();
+        let used: Vec<Option<Var>> = params
+            .trained_ids()
+            .map(|id| self.known_param(id))
+            .collect();
         let wrt: Vec<Var> = used.iter().copied().flatten().collect();
         let mut grads = crate::gradient(self, loss, &wrt)?.into_iter();
         let mut values = Vec::with_capacity(used.len());
@@ -90,7 +93,9 @@ impl<'a> Eager<'a> {
         match op {
             Op::Input(leaf) => return Ok(Arc::clone(&leaf.values)),
             Op::Param(id) => return Ok(Arc::new(self.params.upload(*id, self.device)?)),
-            Op::Enter { x } | Op::Detach { x } => return Ok(Arc::clone(&self.nodes[x.index()].values)),
+            Op::Enter { x } | Op::Detach { x } => {
+                return Ok(Arc::clone(&self.nodes[x.index()].values));
+            }
             _ => {}
         }
         let operand = |var: &Var| {

@@ -47,6 +47,7 @@ mod program;
 mod propagation;
 mod ranks;
 mod recorder;
+mod rms_prop;
 mod shape_check;
 mod shape_rules;
 mod signature;
@@ -73,6 +74,7 @@ pub use plan::Plan;
 pub use program::Program;
 pub use propagation::{Propagation, ResidentShard, RowShard};
 pub use recorder::Recorder;
+pub use rms_prop::RmsProp;
 pub use shape_check::ShapeCheck;
 
 pub use shardgraph_collectives as collectives;

@@ -56,17 +56,18 @@ impl Adam {
         params: &mut Params,
         grad: &[f32],
     ) -> Result<(), Error> {
-        self.n_steps += 1;
         let step = shardgraph_device::Adam {
             learning_rate: self.learning_rate,
             beta1: Self::BETA1,
             beta2: Self::BETA2,
             epsilon: Self::EPSILON,
-            step: self.n_steps,
+            step: self.n_steps + 1,
         };
         if device.kind() == DeviceKind::Host {
             let moments = (&mut self.first[..], &mut self.second[..]);
-            return Ok(step.apply(params.trained_mut(), grad, moments)?);
+            step.apply(params.trained_mut(), grad, moments)?;
+            self.n_steps += 1;
+            return Ok(());
         }
         let mut values = device.upload(params.trained())?;
         let mut first = device.upload(&self.first)?;
@@ -76,6 +77,7 @@ impl Adam {
         params.set_trained(&device.download(&values)?)?;
         self.first = device.download(&first)?;
         self.second = device.download(&second)?;
+        self.n_steps += 1;
         Ok(())
     }
 }

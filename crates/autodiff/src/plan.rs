@@ -69,6 +69,8 @@ pub struct Plan {
     pub(crate) param_shapes: Vec<Shape>,
     pub(crate) outputs: Outputs,
     pub(crate) world: World,
+    /// Whether every value has a place of its own.
+    pub(crate) is_resident: bool,
     arena_len: usize,
 }
 
@@ -109,8 +111,26 @@ impl Plan {
             param_shapes,
             outputs,
             world,
+            is_resident: false,
             arena_len,
         }
+    }
+
+    /// The same plan with a place of its own for every value, which no other value takes over.
+    ///
+    /// What has been written once then stays on the device: [`Program::run_again`] writes only the inputs that were set
+    /// since the last run. For forward programs that run for one small batch after another; a program with a gradient
+    /// takes several times the memory.
+    pub fn resident(mut self) -> Self {
+        let mut end = 0;
+        for step in &mut self.steps {
+            step.place = end..end + step.place.len();
+            step.last_reads.clear();
+            end = step.place.end.next_multiple_of(Arena::ALIGNMENT);
+        }
+        self.arena_len = end;
+        self.is_resident = true;
+        self
     }
 
     /// Bytes of the arena: all parameters, inputs and results of the program at the fullest moment of a run.

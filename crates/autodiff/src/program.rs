@@ -21,8 +21,12 @@ pub struct Program {
     device: Device,
     arena: Arena,
     deadline: Deadline,
-    /// The values that are alive, by node; after a run the outputs.
+    /// The values that are alive, by node; after a run the outputs, and in a resident program all of them.
     values: Vec<Option<Arc<Buffer>>>,
+    /// How much of what a resident program has on the device is what it should be.
+    state: State,
+    /// The inputs that were set since the last run, by node.
+    is_set: Vec<bool>,
     /// For each step the row numbers that it gathers or scatters by.
     indices: Vec<Option<ResidentIndex>>,
     /// Fills each place with NaN before it is written, so that what a kernel leaves out shows.
@@ -30,10 +34,22 @@ pub struct Program {
     pub(crate) poisons: bool,
 }
 
+/// What a resident program's places hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum State {
+    Nothing,
+    /// Parameters.
+    Params,
+    /// Parameters, inputs, and the results of a run.
+    Run,
+}
+
 impl Program {
     pub(crate) fn new(plan: Plan, device: &Device, arena: Arena) -> Result<Self, Error> {
         let mut program = Self {
             values: vec![None; plan.nodes.len()],
+            state: State::Nothing,
+            is_set: vec![true; plan.nodes.len()],
             plan,
             device: device.clone(),
             arena,
@@ -63,16 +79,76 @@ impl Program {
     /// [`ErrorKind::Usage`] for another rank or number of ranks, or parameters of other shapes; the device's and the
     /// communicator's errors. After an error the program has no outputs until it runs again.
     pub fn run(&mut self, comm: &mut Comm, params: &Params) -> Result<(), Error> {
-        self.check(comm, params)?;
-        self.values.fill(None);
-        let done = (0..self.plan.steps.len()).try_for_each(|i| self.run_step(i, comm, params));
-        if done.is_err() {
+        self.check_rank(comm)?;
+        self.check_params(params)?;
+        if !self.plan.is_resident {
             self.values.fill(None);
         }
-        done
+        self.is_set.fill(true);
+        self.run_steps(comm, Some(params))
     }
 
-    fn check(&self, comm: &Comm, params: &Params) -> Result<(), Error> {
+    /// Copies the parameters to the device, for [`Program::run_again`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Usage`] for parameters of other shapes, and unless the plan is [resident](Plan::resident); the device's.
+    pub fn set_params(&mut self, params: &Params) -> Result<(), Error> {
+        self.check_resident("set_params")?;
+        self.check_params(params)?;
+        self.state = State::Nothing;
+        for i in 0..self.plan.steps.len() {
+            let node = self.plan.steps[i].node as usize;
+            if let Op::Param(id) = self.plan.nodes[node].0 {
+                let mut out = self.place(i)?;
+                self.device.write(params.values_of(id), unshared(&mut out))?;
+                self.values[node] = Some(out);
+            }
+        }
+        self.state = State::Params;
+        self.is_set.fill(true);
+        Ok(())
+    }
+
+    /// Runs a [resident](Plan::resident) program with the parameters that it has, those of [`Program::set_params`] or of
+    /// the last run, and copies no inputs but those that were set since.
+    ///
+    /// # Errors
+    /// As [`Program::run`]; [`ErrorKind::Usage`] unless the plan is resident, and before it has parameters.
+    pub fn run_again(&mut self, comm: &mut Comm) -> Result<(), Error> {
+        self.check_resident("run_again")?;
+        self.check_rank(comm)?;
+        if self.state == State::Nothing {
+            return usage(
+                "program: run_again was called before it has parameters: call set_params or run"
+                    .to_string(),
+            );
+        }
+        self.run_steps(comm, None)
+    }
+
+    fn check_resident(&self, method: &str) -> Result<(), Error> {
+        match self.plan.is_resident {
+            true => Ok(()),
+            false => usage(format!(
+                "program: {method} takes a program that keeps its values: load `plan.resident()`"
+            )),
+        }
+    }
+
+    fn run_steps(&mut self, comm: &mut Comm, params: Option<&Params>) -> Result<(), Error> {
+        self.state = State::Nothing;
+        for i in 0..self.plan.steps.len() {
+            if let Err(error) = self.run_step(i, comm, params) {
+                self.values.fill(None);
+                self.is_set.fill(true);
+                return Err(error);
+            }
+        }
+        self.state = State::Run;
+        Ok(())
+    }
+
+    fn check_rank(&self, comm: &Comm) -> Result<(), Error> {
         let world = self.plan.world;
         if (comm.rank(), comm.size()) != (world.rank, world.size) {
             return usage(format!(
@@ -83,6 +159,10 @@ impl Program {
                 comm.size()
             ));
         }
+        Ok(())
+    }
+
+    fn check_params(&self, params: &Params) -> Result<(), Error> {
         let shapes = params.ids().map(|id| params.shape(id));
         if !shapes.eq(self.plan.param_shapes.iter().copied()) {
             return usage(
@@ -93,23 +173,47 @@ impl Program {
         Ok(())
     }
 
-    fn run_step(&mut self, i: usize, comm: &mut Comm, params: &Params) -> Result<(), Error> {
+    /// The place of a step's result, whatever it holds: the one that is kept, or lent by the arena.
+    fn place(&mut self, i: usize) -> Result<Arc<Buffer>, Error> {
         let step = &self.plan.steps[i];
-        let node = step.node as usize;
-        let mut out = self.arena.take(step.place.start, step.place.len())?;
+        match self.values[step.node as usize].take() {
+            Some(kept) => Ok(kept),
+            None => Ok(Arc::new(self.arena.take(step.place.start, step.place.len())?)),
+        }
+    }
+
+    /// Does a step; without parameters those on the device stay, and so do inputs that were not set.
+    fn run_step(
+        &mut self,
+        i: usize,
+        comm: &mut Comm,
+        params: Option<&Params>,
+    ) -> Result<(), Error> {
+        let node = self.plan.steps[i].node as usize;
+        let stays = match self.plan.nodes[node].0 {
+            Op::Param(_) => params.is_none(),
+            Op::Input(_) => !self.is_set[node],
+            _ => false,
+        };
+        if stays {
+            return Ok(());
+        }
+        let mut shared = self.place(i)?;
+        let out = unshared(&mut shared);
         #[cfg(test)]
         if self.poisons {
-            self.device.write(&vec![f32::NAN; out.len()], &mut out)?;
+            self.device.write(&vec![f32::NAN; out.len()], out)?;
         }
-        match &self.plan.nodes[node].0 {
-            Op::Input(leaf) => {
+        match (&self.plan.nodes[node].0, params) {
+            (Op::Input(leaf), _) => {
                 let values = leaf.values.as_host().unwrap_or_default();
-                self.device.write(values, &mut out)?;
+                self.device.write(values, out)?;
             }
-            Op::Param(id) => self.device.write(params.values_of(*id), &mut out)?,
-            _ => self.compute(i, comm, &mut out)?,
+            (Op::Param(id), Some(params)) => self.device.write(params.values_of(*id), out)?,
+            _ => self.compute(i, comm, out)?,
         }
-        self.values[node] = Some(Arc::new(out));
+        self.is_set[node] = false;
+        self.values[node] = Some(shared);
         for &dead in &self.plan.steps[i].last_reads {
             self.values[dead as usize] = None;
         }
@@ -126,10 +230,17 @@ impl Program {
                 shape: self.plan.nodes[node as usize].1,
             }
         };
-        let operands: Vec<Operand<'_>> = step.reads.iter().map(operand).collect();
+        // No operation has more; an allocation a step would take longer than small operations do.
+        let operands: &[Operand<'_>] = match &step.reads[..] {
+            [] => &[],
+            [a] => &[operand(a)],
+            [a, b] => &[operand(a), operand(b)],
+            [a, b, c] => &[operand(a), operand(b), operand(c)],
+            more => unreachable!("an operation of {} operands", more.len()),
+        };
         if !is_exchange(op) {
             let index = self.indices[i].as_ref();
-            return local(&self.device, op, &operands, index, (out, *shape));
+            return local(&self.device, op, operands, index, (out, *shape));
         }
         let mut ranks = Ranks {
             device: &self.device,
@@ -137,7 +248,7 @@ impl Program {
             deadline: self.deadline,
             is_lent: true,
         };
-        let result = exchange(&mut ranks, op, &operands, *shape)?;
+        let result = exchange(&mut ranks, op, operands, *shape)?;
         Ok(self.device.copy(&result, out)?)
     }
 
@@ -165,6 +276,7 @@ impl Program {
             Some(held) => held.copy_from_slice(values),
             None => leaf.values = Arc::new(values.to_vec().into()),
         }
+        self.is_set[var.index()] = true;
         Ok(())
     }
 
@@ -211,6 +323,7 @@ impl Program {
                 held.values = Arc::clone(&given.values);
             }
         }
+        self.is_set.fill(true);
         self.set_payloads(&changed);
         self.indices = self.resident_indices()?;
         Ok(())
@@ -246,9 +359,27 @@ impl Program {
     /// # Errors
     /// [`ErrorKind::Usage`] for a name that the recorder was not given, or before the first run; the device's error.
     pub fn read(&self, name: &str) -> Result<Vec<f32>, Error> {
+        Ok(self.device.download(self.buffer(self.named(name)?)?)?)
+    }
+
+    /// A named output in place, row-major, where the device is the host.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Usage`] for a name that the recorder was not given, before the first run, and on another device.
+    pub fn output(&self, name: &str) -> Result<&[f32], Error> {
+        match self.buffer(self.named(name)?)?.as_host() {
+            Some(values) => Ok(values),
+            None => usage(format!(
+                "program: output `{name}` is in the memory of {}: use read",
+                self.device.kind()
+            )),
+        }
+    }
+
+    fn named(&self, name: &str) -> Result<Var, Error> {
         let named = &self.plan.outputs.named;
         match named.iter().find(|(other, _)| other == name) {
-            Some((_, var)) => self.values_of(*var),
+            Some((_, var)) => Ok(*var),
             None => {
                 let names: Vec<&str> = named.iter().map(|(name, _)| name.as_str()).collect();
                 usage(format!(
@@ -275,19 +406,27 @@ impl Program {
         let mut flat = Vec::with_capacity(shapes.iter().map(crate::Shape::len).sum());
         for (grad, shape) in grads.iter().zip(shapes) {
             match grad {
-                Some(grad) => flat.extend(self.values_of(*grad)?),
+                Some(grad) => match self.buffer(*grad)?.as_host() {
+                    Some(values) => flat.extend_from_slice(values),
+                    None => flat.extend(self.device.download(self.buffer(*grad)?)?),
+                },
                 None => flat.resize(flat.len() + shape.len(), 0.0),
             }
         }
         Ok(flat)
     }
 
-    fn values_of(&self, var: Var) -> Result<Vec<f32>, Error> {
+    fn buffer(&self, var: Var) -> Result<&Buffer, Error> {
         match &self.values[self.plan.stands_for[var.index()] as usize] {
-            Some(values) => Ok(self.device.download(values)?),
-            None => usage("program: it has no outputs before it has run".to_string()),
+            Some(values) if self.state == State::Run => Ok(values),
+            _ => usage("program: it has no outputs before it has run".to_string()),
         }
     }
+}
+
+/// A place for writing. Peers that read a value of a program get a copy of it, so that nobody else holds the place.
+fn unshared(place: &mut Arc<Buffer>) -> &mut Buffer {
+    Arc::get_mut(place).expect("a program's places are its own")
 }
 
 fn usage<T>(text: String) -> Result<T, Error> {

@@ -81,9 +81,7 @@ pub(crate) fn infer(
             Unary::Exp | Unary::Log | Unary::Tanh | Unary::Sigmoid => Ok(given[0]),
         },
         Op::Binary { op, .. } => match op {
-            Binary::WhereInside { low, high } => {
-                ascending(*low, *high).and_then(|()| same(&given))
-            }
+            Binary::WhereInside { low, high } => ascending(*low, *high).and_then(|()| same(&given)),
             _ => same(&given),
         },
         Op::Scale { .. }

@@ -6,7 +6,7 @@ use super::Finding;
 use crate::toml::{Table, Value};
 
 /// Which crate may use which: the design's table, row by row. `*` is every library crate.
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("graph", &[]),
     ("device", &[]),
     ("collectives", &[]),
@@ -28,6 +28,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
             "environments",
             "replay",
             "runs",
+            "graph",
         ],
     ),
     (

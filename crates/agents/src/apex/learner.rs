@@ -2,10 +2,10 @@
 
 use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_device::Device;
-use shardgraph_environments::CartPoles;
 use shardgraph_replay::Rows;
 
 use super::config::ApexConfig;
+use crate::config::cart_pole_spaces;
 use crate::dqn::{DqnAgent, Update};
 use crate::error::Error;
 
@@ -41,6 +41,6 @@ impl Learner {
 
 /// The agent of the learner, and of every actor before its first weights.
 pub(super) fn new_agent(apex: &ApexConfig, seed: u64, device: &Device) -> Result<DqnAgent, Error> {
-    let spaces = (&CartPoles::observation_space(), &CartPoles::action_space());
-    DqnAgent::new(&apex.dqn(), spaces, seed, device)
+    let (observation, action) = cart_pole_spaces()?;
+    DqnAgent::new(&apex.dqn(), (&observation, &action), seed, device)
 }

@@ -7,7 +7,7 @@ use shardgraph_autodiff::{Ctx, Params, Program, Recorder, Shape, Var};
 use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_components::{Initialiser, Optimiser, QNetwork};
 use shardgraph_device::Device;
-use shardgraph_environments::CartPoles;
+use shardgraph_environments::{Autoreset, CartPoles};
 use shardgraph_environments::space::Space;
 use shardgraph_graph::random::Stream;
 use shardgraph_replay::Rows;
@@ -112,12 +112,13 @@ impl DqnAgent {
     /// # Errors
     /// As [`DqnAgent::new`].
     pub fn of_config(config: &AgentConfig, device: &Device) -> Result<DqnAgent, Error> {
+        config.check()?;
         let EnvironmentConfig::CartPole { n_environments } = config.environment;
         let Algorithm::Dqn(dqn) = &config.algorithm else {
             return Err(not_dqn(config));
         };
-        dqn.check(n_environments)?;
-        let spaces = (&CartPoles::observation_space(), &CartPoles::action_space());
+        let carts = CartPoles::new(n_environments, Autoreset::SameStep)?;
+        let spaces = (&carts.observation_space(), &carts.action_space());
         DqnAgent::new(dqn, spaces, config.seed, device)
     }
 

@@ -8,6 +8,7 @@ use shardgraph_graph::random::Stream;
 
 use super::config::ImpalaConfig;
 use super::trajectory::Unroll;
+use crate::config::cart_pole_spaces;
 use crate::episodes::EpisodeStatistics;
 use crate::error::Error;
 use crate::policy_program::{MemoryState, PolicyProgram, Said};
@@ -36,13 +37,13 @@ pub(super) struct Actor {
 
 /// The network of a learner or an actor with its first weights.
 pub(super) fn new_network(impala: &ImpalaConfig, seed: u64) -> Result<(Params, ActorCritic), Error> {
-    let spaces = (&CartPoles::observation_space(), &CartPoles::action_space());
+    let (observation, action) = cart_pole_spaces()?;
     let initialiser = Initialiser {
         seed,
         ..Initialiser::default()
     };
     let mut params = Params::new();
-    let network = ActorCritic::build(&mut params, "policy", spaces, &impala.network, initialiser)?;
+    let network = ActorCritic::build(&mut params, "policy", (&observation, &action), &impala.network, initialiser)?;
     Ok((params, network))
 }
 
@@ -58,7 +59,7 @@ impl Actor {
         let mut carts = CartPoles::new(n_environments, Autoreset::SameStep)?;
         carts.reset(Stream::new(seed, "impala environments", index.into()).next_u64());
         Ok(Actor {
-            policy: SoftmaxPolicy::build("policy", &CartPoles::action_space())?,
+            policy: SoftmaxPolicy::build("policy", &carts.action_space())?,
             acting: PolicyProgram::new(&params, &network, n_environments, device)?,
             state: MemoryState::new(&network, n_environments),
             params,

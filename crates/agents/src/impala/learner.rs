@@ -4,11 +4,11 @@ use shardgraph_autodiff::{Axis, Ctx, Params, Program, Recorder, Shape, Var};
 use shardgraph_collectives::Comm;
 use shardgraph_components::{ActorCritic, ImpalaBatch, LstmState, Optimiser, PolicyAndValue, SoftmaxPolicy};
 use shardgraph_device::Device;
-use shardgraph_environments::CartPoles;
 
 use super::actor::new_network;
 use super::config::ImpalaConfig;
 use super::trajectory::{Unroll, side_by_side};
+use crate::config::cart_pole_spaces;
 use crate::error::{Error, ErrorKind};
 
 const LOSS: &str = "loss";
@@ -212,7 +212,7 @@ fn record(
         discounts,
         bootstrap: record.slice(said.values, Axis::Rows, rows, n)?,
     };
-    let policy = SoftmaxPolicy::build("policy", &CartPoles::action_space())?;
+    let policy = SoftmaxPolicy::build("policy", &cart_pole_spaces()?.1)?;
     let loss = impala.loss.apply(&mut record, &policy, outputs, &impala_batch)?;
     record.output(LOSS, loss.loss);
     record.output(POLICY, loss.policy);

@@ -14,7 +14,7 @@ use shardgraph_runs::{Checkpoint, Tensors};
 use super::config::ReinforceConfig;
 use super::episodes::{EpisodeBatch, Playing};
 use super::step::{PolicyUpdate, policy_step};
-use crate::config::{AgentConfig, Algorithm};
+use crate::config::{AgentConfig, Algorithm, cart_pole_spaces};
 use crate::dqn::{FILES, kind_of};
 use crate::episodes::{Episode, EpisodeStatistics};
 use crate::error::Error;
@@ -119,16 +119,16 @@ impl ReinforceTrainer {
     }
 
     fn of(config: &AgentConfig, reinforce: &ReinforceConfig, device: &Device) -> Result<ReinforceTrainer, Error> {
-        let spaces = (&CartPoles::observation_space(), &CartPoles::action_space());
+        let (observation, action) = cart_pole_spaces()?;
         let initialiser = Initialiser {
             seed: config.seed,
             ..Initialiser::default()
         };
         let mut params = Params::new();
-        let network = ActorCritic::build(&mut params, "policy", spaces, &reinforce.network, initialiser)?;
+        let network = ActorCritic::build(&mut params, "policy", (&observation, &action), &reinforce.network, initialiser)?;
         let n_episodes = reinforce.batch_episodes;
         Ok(ReinforceTrainer {
-            policy: SoftmaxPolicy::build("policy", spaces.1)?,
+            policy: SoftmaxPolicy::build("policy", &action)?,
             optimiser: Optimiser::new(reinforce.optimiser, params.trained_len())?,
             acting: PolicyProgram::new(&params, &network, n_episodes, device)?,
             state: MemoryState::new(&network, n_episodes),

@@ -1,0 +1,166 @@
+//! A policy and a value function over shared layers.
+
+use serde::{Deserialize, Serialize};
+use shardgraph_autodiff::{Ctx, Params, Var};
+use shardgraph_environments::space::Space;
+
+use crate::error::Call;
+use crate::spaces::{n_actions, n_features};
+use crate::{Error, Initialiser, Linear, Lstm, LstmState, Mlp};
+
+/// The layers of an [`ActorCritic`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ActorCriticShape {
+    /// Widths of the hidden layers; default 64 and 64.
+    pub hidden: Vec<usize>,
+    /// Hidden units of a memory behind them; without it (the default) a policy sees one observation only.
+    pub lstm: Option<usize>,
+}
+
+impl Default for ActorCriticShape {
+    fn default() -> ActorCriticShape {
+        ActorCriticShape {
+            hidden: vec![64, 64],
+            lstm: None,
+        }
+    }
+}
+
+/// What an [`ActorCritic`] says about each observation.
+#[derive(Debug, Clone, Copy)]
+pub struct PolicyAndValue {
+    /// `[n, n_actions]`: the policy's logits.
+    pub logits: Var,
+    /// `[n, 1]`: the values of the states.
+    pub values: Var,
+}
+
+/// Hidden layers, perhaps a memory, and two linear heads.
+///
+/// With the orthogonal rule the policy's head begins with a gain of 0.01 and the value's with 1, so that the first policy is
+/// nearly uniform, as is usual for policy gradients.
+///
+/// ```
+/// use shardgraph_components::autodiff::{Ctx, Params, Shape, ShapeCheck};
+/// use shardgraph_components::environments::space::Space;
+/// use shardgraph_components::{ActorCritic, ActorCriticShape, Initialiser};
+///
+/// let (observation, action) = (Space::boxed(&[4], -1.0, 1.0)?, Space::discrete(2)?);
+/// let shape = ActorCriticShape { hidden: vec![16], lstm: None };
+/// let mut params = Params::new();
+/// let actor = ActorCritic::build(&mut params, "actor", (&observation, &action), &shape, Initialiser::default())?;
+/// let mut ctx = ShapeCheck::new(&params, 1);
+/// let x = ctx.input(Shape::new(32, 4), &[])?;
+/// let out = actor.apply(&mut ctx, x)?;
+/// assert_eq!((ctx.shape(out.logits), ctx.shape(out.values)), (Shape::new(32, 2), Shape::new(32, 1)));
+/// # Ok::<(), shardgraph_components::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct ActorCritic {
+    scope: String,
+    torso: Mlp,
+    core: Option<Lstm>,
+    policy: Linear,
+    value: Linear,
+}
+
+impl ActorCritic {
+    /// Adds the parameters of `scope/torso`, `scope/core` (with a memory), `scope/policy` and `scope/value`.
+    ///
+    /// # Errors
+    /// When the observation has no fixed width, the action is not discrete, a width is 0 or the scope is taken.
+    pub fn build(
+        params: &mut Params,
+        scope: &str,
+        (observation, action): (&Space, &Space),
+        shape: &ActorCriticShape,
+        initialiser: Initialiser,
+    ) -> Result<ActorCritic, Error> {
+        let call = Call::new(scope, "ActorCritic::build");
+        let (n_inputs, n_actions) = (n_features(call, observation)?, n_actions(call, action)?);
+        let within = |name: &str| format!("{scope}/{name}");
+        let hidden = &shape.hidden;
+        let torso = Mlp::build(params, &within("torso"), n_inputs, hidden, initialiser)?;
+        let mut width = torso.n_outputs();
+        let mut core = None;
+        if let Some(n_hidden) = shape.lstm {
+            let lstm = Lstm::build(params, &within("core"), width, n_hidden, initialiser)?;
+            core = Some(lstm);
+            width = n_hidden;
+        }
+        let mut head = |name: &str, n_outputs: usize, gain: f32| {
+            let initialiser = initialiser.with_gain(gain);
+            Linear::build(params, &within(name), width, n_outputs, initialiser)
+        };
+        Ok(ActorCritic {
+            scope: scope.to_string(),
+            torso,
+            core,
+            policy: head("policy", n_actions, 0.01)?,
+            value: head("value", 1, 1.0)?,
+        })
+    }
+
+    /// Columns of its input: the observation space, flat.
+    pub fn n_inputs(&self) -> usize {
+        self.torso.n_inputs()
+    }
+
+    /// Columns of the logits.
+    pub fn n_actions(&self) -> usize {
+        self.policy.n_outputs()
+    }
+
+    /// Columns of the memory's state, if there is a memory.
+    pub fn n_hidden(&self) -> Option<usize> {
+        self.core.as_ref().map(Lstm::n_hidden)
+    }
+
+    /// The policy and the values, of a network without a memory.
+    ///
+    /// # Shapes
+    /// `[n, n_inputs]` to `[n, n_actions]` and `[n, 1]`.
+    /// # Errors
+    /// Where the observations have another width, or the network has a memory.
+    pub fn apply(&self, ctx: &mut dyn Ctx, observations: Var) -> Result<PolicyAndValue, Error> {
+        let call = Call::new(&self.scope, "ActorCritic::apply");
+        if self.core.is_some() {
+            let expected = "none; call unroll with its state";
+            return Err(call.misfit("the memory", expected, "one"));
+        }
+        call.expect_width(ctx, "the observations", observations, self.n_inputs())?;
+        let features = self.torso.features(ctx, observations)?;
+        self.heads(ctx, features)
+    }
+
+    /// The policy and the values over time, and the memory's state after the last step.
+    ///
+    /// # Shapes
+    /// As [`Lstm::unroll`].
+    /// # Errors
+    /// Where the shapes do not fit, or the network has no memory.
+    pub fn unroll(
+        &self,
+        ctx: &mut dyn Ctx,
+        observations: Var,
+        begins: Var,
+        state: LstmState,
+    ) -> Result<(PolicyAndValue, LstmState), Error> {
+        let call = Call::new(&self.scope, "ActorCritic::unroll");
+        let Some(core) = &self.core else {
+            return Err(call.misfit("the memory", "one; call apply without it", "none"));
+        };
+        call.expect_width(ctx, "the observations", observations, self.n_inputs())?;
+        let features = self.torso.features(ctx, observations)?;
+        let (features, state) = core.unroll(ctx, features, begins, state)?;
+        Ok((self.heads(ctx, features)?, state))
+    }
+
+    fn heads(&self, ctx: &mut dyn Ctx, features: Var) -> Result<PolicyAndValue, Error> {
+        Ok(PolicyAndValue {
+            logits: self.policy.apply(ctx, features)?,
+            values: self.value.apply(ctx, features)?,
+        })
+    }
+}

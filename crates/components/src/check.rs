@@ -1,0 +1,187 @@
+//! The test of one component alone: example data from its input spaces through every interpreter, and its derivatives against
+//! differences of its values.
+
+use shardgraph_autodiff::{Ctx, Params, Shape, Var};
+use shardgraph_environments::space::RankedSpace;
+use shardgraph_graph::random::Stream;
+
+use crate::{Error, ErrorKind};
+
+mod differences;
+mod frozen;
+mod runs;
+
+/// Batch sizes and time steps of the cases.
+const CASES: [(usize, usize); 3] = [(1, 1), (3, 2), (2, 5)];
+
+/// A method of a component, as a function of its inputs.
+pub(crate) type Method<'a> = &'a dyn Fn(&mut dyn Ctx, &[Var]) -> Result<Vec<Var>, Error>;
+
+/// What a [`check`] looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// Operations of the method and its gradient in the largest case, as recorded.
+    pub n_operations: usize,
+    /// The shapes of the results in the last case: 2 sequences of 5 time steps.
+    pub shapes: Vec<Shape>,
+    /// Derivatives that were compared with differences.
+    pub n_derivatives: usize,
+    /// Derivatives that could not be compared, because the method has a kink or a jump within every step that was tried.
+    pub n_kinks: usize,
+}
+
+/// Runs a method of a component on random inputs through every interpreter and compares what they say.
+///
+/// In each of three cases (1 row; 3 sequences of 2 time steps; 2 of 5), each input space gives one matrix: a row for each value,
+/// as `Space::flatten_into` writes it, time and batch as one rank. Then
+/// - the shapes of a shape check, an eager run and a plan are equal;
+/// - values and gradients (by the trained parameters and by the inputs, of a random combination of all results) have equal bits
+///   in two eager runs and in two runs of one program, which was recorded with other inputs;
+/// - derivatives, up to 16 of each parameter and each input, agree with differences of the values. What the gradient takes for
+///   constant (detached values, one-hot choices, targets of losses) is held constant there too.
+///
+/// A method that reads something else than rows (graphs, say) brings it along and takes no spaces.
+///
+/// # Errors
+/// [`ErrorKind::Check`] with the component's name, what differs, where, and both values; also for results that are not finite, and
+/// where not one derivative could be compared. The method's own errors.
+/// # Complexity
+/// Up to 15 eager runs for each derivative: use small widths.
+/// # Determinism
+/// Equal seeds check the same.
+///
+/// ```
+/// use shardgraph_components::autodiff::Params;
+/// use shardgraph_components::environments::space::{RankedSpace, Space};
+/// use shardgraph_components::{Initialiser, Mlp, check};
+///
+/// let observations = RankedSpace::new(Space::boxed(&[3], -1.0, 1.0)?).with_batch();
+/// let mut params = Params::new();
+/// let mlp = Mlp::build(&mut params, "mlp", 3, &[8, 2], Initialiser::default())?;
+/// let checked = check("mlp", &params, &[observations], 7, |ctx, inputs| {
+///     Ok(vec![mlp.apply(ctx, inputs[0])?])
+/// })?;
+/// assert!(checked.n_derivatives > 100);
+/// # Ok::<(), shardgraph_components::Error>(())
+/// ```
+pub fn check(
+    component: &str,
+    params: &Params,
+    spaces: &[RankedSpace],
+    seed: u64,
+    method: impl Fn(&mut dyn Ctx, &[Var]) -> Result<Vec<Var>, Error>,
+) -> Result<Checked, Error> {
+    let mut checked = Checked {
+        n_operations: 0,
+        shapes: Vec::new(),
+        n_derivatives: 0,
+        n_kinks: 0,
+    };
+    for (i, (n_batch, n_steps)) in CASES.into_iter().enumerate() {
+        let sample = |purpose: &str| -> Result<Vec<Matrix>, Error> {
+            let mut stream = Stream::new(seed, purpose, i as u64);
+            let matrix = |space| Matrix::sample(space, n_batch, n_steps, &mut stream);
+            spaces.iter().map(matrix).collect()
+        };
+        let case = Case {
+            component,
+            params,
+            inputs: sample("check inputs")?,
+            other_inputs: sample("check other inputs")?,
+            method: &method,
+            seed,
+            place: format!("batch {n_batch}, {n_steps} time steps"),
+        };
+        case.check(&mut checked)?;
+    }
+    if checked.n_derivatives == 0 && checked.n_kinks > 0 {
+        let difference =
+            "not one derivative could be compared: the method has a kink or a jump everywhere";
+        return Err(ErrorKind::Check {
+            component: component.to_string(),
+            difference: difference.to_string(),
+        }
+        .into());
+    }
+    Ok(checked)
+}
+
+/// Values of a shape, row-major.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Matrix {
+    pub(crate) shape: Shape,
+    pub(crate) values: Vec<f32>,
+}
+
+impl Matrix {
+    /// A row for each value of a space.
+    fn sample(
+        space: &RankedSpace,
+        n_batch: usize,
+        n_steps: usize,
+        stream: &mut Stream,
+    ) -> Result<Matrix, Error> {
+        let n_rows = space.leading_shape(n_steps, n_batch).into_iter().product();
+        let shape = Shape::new(n_rows, space.space.flat_width()?);
+        let mut values = vec![0.0; shape.len()];
+        for row in values.chunks_exact_mut(shape.cols) {
+            let value = space.space.sample(stream);
+            space.space.flatten_into(&value, row)?;
+        }
+        Ok(Matrix { shape, values })
+    }
+
+    /// Standard normal numbers.
+    fn normal(shape: Shape, stream: &mut Stream) -> Matrix {
+        let values = (0..shape.len()).map(|_| stream.normal() as f32).collect();
+        Matrix { shape, values }
+    }
+}
+
+/// One case of a check.
+pub(crate) struct Case<'a> {
+    component: &'a str,
+    pub(crate) params: &'a Params,
+    pub(crate) inputs: Vec<Matrix>,
+    /// What the plan is recorded with, so that it shows if it keeps them.
+    pub(crate) other_inputs: Vec<Matrix>,
+    pub(crate) method: Method<'a>,
+    seed: u64,
+    place: String,
+}
+
+impl Case<'_> {
+    fn check(&self, checked: &mut Checked) -> Result<(), Error> {
+        let shapes = self.shapes()?;
+        let weights = self.weights(&shapes);
+        let eager = self.eager(&weights)?;
+        self.compare("an eager run", &eager, "another", &self.eager(&weights)?)?;
+        let (n_operations, planned) = self.planned(&weights)?;
+        for run in &planned {
+            self.compare("an eager run", &eager, "the plan", run)?;
+        }
+        self.expect_finite(&eager)?;
+        self.compare_derivatives(&eager.gradients, &weights, checked)?;
+        checked.n_operations = checked.n_operations.max(n_operations);
+        checked.shapes = shapes;
+        Ok(())
+    }
+
+    /// Random factors, one for each element of each result: the gradient is that of their product, summed.
+    fn weights(&self, shapes: &[Shape]) -> Vec<Matrix> {
+        let mut stream = Stream::new(self.seed, "check weights", 0);
+        let weights = shapes
+            .iter()
+            .map(|&shape| Matrix::normal(shape, &mut stream));
+        weights.collect()
+    }
+
+    /// The error that names a difference, and where it is.
+    pub(crate) fn differs(&self, difference: String) -> Error {
+        ErrorKind::Check {
+            component: self.component.to_string(),
+            difference: format!("{difference} ({})", self.place),
+        }
+        .into()
+    }
+}

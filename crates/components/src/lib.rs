@@ -1,0 +1,81 @@
+//! Reinforcement-learning components: plain structs over one set of parameters, composed by calling each other.
+//!
+//! A component is built from `&mut Params`, a scope and its input spaces or widths, so what is built is complete. Its API methods
+//! take `&mut dyn Ctx`: the same method is checked for shapes, run eagerly, and recorded for a plan. [`check()`] does all of that with
+//! example data from the input spaces, and compares.
+//!
+//! - networks: [`Linear`], [`Mlp`], [`DuelingHead`], [`QNetwork`], [`Lstm`], [`ActorCritic`];
+//! - losses: [`DqnLoss`], [`Reinforce`], [`ImpalaLoss`] with [`VTrace`];
+//! - around them: [`SoftmaxPolicy`], [`EpsilonSchedule`], [`Splitter`] and [`Merger`], [`Optimiser`], [`TargetUpdate`],
+//!   [`broadcast_weights`].
+//!
+//! # Source
+//! RLgraph, sections 3 and 4: components with API methods, built from spaces, and tested alone.
+//!
+//! ```
+//! use shardgraph_components::autodiff::collectives::Comm;
+//! use shardgraph_components::autodiff::device::Device;
+//! use shardgraph_components::autodiff::{Ctx, Eager, Params, Shape};
+//! use shardgraph_components::environments::space::Space;
+//! use shardgraph_components::{Initialiser, QNetwork, QNetworkShape};
+//!
+//! let spaces = (&Space::boxed(&[4], -1.0, 1.0)?, &Space::discrete(2)?);
+//! let mut params = Params::new();
+//! let network = QNetwork::build(&mut params, "online", spaces, &QNetworkShape::default(), Initialiser::default())?;
+//! let (device, mut comm) = (Device::host(), Comm::solo());
+//! let mut ctx = Eager::new(&device, &mut comm, &params);
+//! let x = ctx.input(Shape::new(1, 4), &[0.1, 0.0, -0.1, 0.0])?;
+//! let q = network.q_values(&mut ctx, x)?;
+//! assert_eq!(ctx.values(q)?.len(), 2);
+//! # Ok::<(), shardgraph_components::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod actor_critic;
+mod check;
+mod dqn_loss;
+mod dueling_head;
+mod epsilon;
+mod error;
+mod initialiser;
+mod linear;
+mod lstm;
+mod mlp;
+mod optimiser;
+mod policy_gradient;
+mod q_network;
+mod rows;
+mod softmax_policy;
+mod spaces;
+mod v_trace;
+mod weights;
+
+#[cfg(test)]
+mod naive;
+#[cfg(test)]
+mod tests;
+
+pub use actor_critic::{ActorCritic, ActorCriticShape, PolicyAndValue};
+pub use check::{Checked, check};
+pub use dqn_loss::{DqnBatch, DqnLoss, DqnOutput, TdLoss};
+pub use dueling_head::DuelingHead;
+pub use epsilon::EpsilonSchedule;
+pub use error::{Error, ErrorKind};
+pub use initialiser::{Initialisation, Initialiser};
+pub use linear::Linear;
+pub use lstm::{Lstm, LstmState};
+pub use mlp::Mlp;
+pub use optimiser::{Optimiser, OptimiserConfig, OptimiserRule};
+pub use policy_gradient::{ImpalaBatch, ImpalaLoss, PolicyLoss, Reduction, Reinforce};
+pub use q_network::{QNetwork, QNetworkShape};
+pub use softmax_policy::SoftmaxPolicy;
+pub use spaces::{FlatLeaf, Merger, Splitter};
+pub use v_trace::{VTrace, VTraceInputs, VTraceOutput};
+pub use weights::{TargetUpdate, broadcast_weights};
+
+pub use shardgraph_autodiff as autodiff;
+pub use shardgraph_environments as environments;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

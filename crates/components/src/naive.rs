@@ -1,0 +1,132 @@
+//! The components' formulas in f64, so simple that they are plainly right.
+
+/// `x w + b` of one row; `w` row-major, a row for each input.
+pub(crate) fn linear(x: &[f64], w: &[f32], b: &[f32]) -> Vec<f64> {
+    let column = |j: usize| -> f64 {
+        let terms = x.iter().enumerate();
+        terms.map(|(i, x)| x * f64::from(w[i * b.len() + j])).sum()
+    };
+    (0..b.len()).map(|j| column(j) + f64::from(b[j])).collect()
+}
+
+pub(crate) fn relu(x: Vec<f64>) -> Vec<f64> {
+    x.into_iter().map(|x| x.max(0.0)).collect()
+}
+
+/// Wang et al. 2016, equation 9.
+pub(crate) fn dueling(value: f64, advantages: &[f64]) -> Vec<f64> {
+    let mean = advantages.iter().sum::<f64>() / advantages.len() as f64;
+    advantages.iter().map(|a| value + (a - mean)).collect()
+}
+
+pub(crate) fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+/// The weights of a memory cell as PyTorch names and orders them: rows in the order input, forget, candidate, output.
+pub(crate) struct LstmWeights {
+    /// `[4 n_hidden][n_inputs]`.
+    pub(crate) weight_ih: Vec<Vec<f64>>,
+    /// `[4 n_hidden][n_hidden]`.
+    pub(crate) weight_hh: Vec<Vec<f64>>,
+    /// `[4 n_hidden]`: both biases together.
+    pub(crate) bias: Vec<f64>,
+}
+
+/// One step of one sequence, by the formulas of PyTorch's `LSTM`: the next hidden and cell state.
+pub(crate) fn lstm_step(
+    weights: &LstmWeights,
+    x: &[f64],
+    hidden: &[f64],
+    cell: &[f64],
+) -> (Vec<f64>, Vec<f64>) {
+    let n = hidden.len();
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let z = |row: usize| {
+        dot(&weights.weight_ih[row], x) + dot(&weights.weight_hh[row], hidden) + weights.bias[row]
+    };
+    let next_cell: Vec<f64> = (0..n)
+        .map(|j| {
+            let (input, forget, candidate) =
+                (sigmoid(z(j)), sigmoid(z(n + j)), z(2 * n + j).tanh());
+            forget * cell[j] + input * candidate
+        })
+        .collect();
+    let next_hidden = (0..n)
+        .map(|j| sigmoid(z(3 * n + j)) * next_cell[j].tanh())
+        .collect();
+    (next_hidden, next_cell)
+}
+
+/// One trajectory: what V-trace reads of each step, and of the state after the last.
+pub(crate) struct Trajectory {
+    pub(crate) log_ratios: Vec<f64>,
+    pub(crate) rewards: Vec<f64>,
+    pub(crate) discounts: Vec<f64>,
+    pub(crate) values: Vec<f64>,
+    pub(crate) bootstrap: f64,
+}
+
+/// Espeholt et al. 2018, equation 1, as the sum over all later steps; targets and advantages.
+pub(crate) fn v_trace(
+    of: &Trajectory,
+    (rho_bar, c_bar, lambda): (f64, f64, f64),
+) -> (Vec<f64>, Vec<f64>) {
+    let n_steps = of.values.len();
+    let value = |t: usize| of.values.get(t).copied().unwrap_or(of.bootstrap);
+    let rho = |t: usize| of.log_ratios[t].exp().min(rho_bar);
+    let c = |t: usize| lambda * of.log_ratios[t].exp().min(c_bar);
+    let delta = |t: usize| rho(t) * (of.rewards[t] + of.discounts[t] * value(t + 1) - value(t));
+    let target = |s: usize| {
+        let term = |t: usize| (s..t).map(|i| of.discounts[i] * c(i)).product::<f64>() * delta(t);
+        value(s) + (s..n_steps).map(term).sum::<f64>()
+    };
+    let targets: Vec<f64> = (0..n_steps).map(target).collect();
+    let next = |s: usize| targets.get(s + 1).copied().unwrap_or(of.bootstrap);
+    let advantage = |s: usize| rho(s) * (of.rewards[s] + of.discounts[s] * next(s) - value(s));
+    let advantages = (0..n_steps).map(advantage).collect();
+    (targets, advantages)
+}
+
+/// One transition of a batch.
+pub(crate) struct Transition {
+    pub(crate) q: Vec<f64>,
+    pub(crate) action: usize,
+    pub(crate) reward: f64,
+    pub(crate) discount: f64,
+    pub(crate) next_target: Vec<f64>,
+    pub(crate) next_online: Vec<f64>,
+    pub(crate) weight: f64,
+}
+
+/// The TD error of one transition.
+pub(crate) fn td_error(of: &Transition, double: bool) -> f64 {
+    let by = if double {
+        &of.next_online
+    } else {
+        &of.next_target
+    };
+    let mut best = 0;
+    for action in 1..by.len() {
+        if by[action] > by[best] {
+            best = action;
+        }
+    }
+    of.q[of.action] - (of.reward + of.discount * of.next_target[best])
+}
+
+pub(crate) fn huber(error: f64, delta: f64) -> f64 {
+    match error.abs() <= delta {
+        true => error * error / 2.0,
+        false => delta * (error.abs() - delta / 2.0),
+    }
+}
+
+pub(crate) fn softmax(logits: &[f64]) -> Vec<f64> {
+    let sum: f64 = logits.iter().map(|logit| logit.exp()).sum();
+    logits.iter().map(|logit| logit.exp() / sum).collect()
+}
+
+pub(crate) fn entropy(probabilities: &[f64]) -> f64 {
+    -probabilities.iter().map(|p| p * p.ln()).sum::<f64>()
+}

@@ -1,0 +1,269 @@
+//! The optimisers by one name, with a bound on the gradient's norm, and their state as bytes.
+
+use serde::{Deserialize, Serialize};
+use shardgraph_autodiff::device::Device;
+use shardgraph_autodiff::{Adam, Params, RmsProp, Sgd};
+
+use crate::error::Call;
+use crate::{Error, ErrorKind};
+
+/// Which steps an [`Optimiser`] takes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum OptimiserRule {
+    /// [`Adam`].
+    Adam,
+    /// [`Sgd`].
+    Sgd,
+    /// [`RmsProp`].
+    RmsProp {
+        /// How much of the mean square is kept.
+        decay: f32,
+        /// How much of the last step is kept.
+        momentum: f32,
+        /// Added to the mean square.
+        epsilon: f32,
+    },
+}
+
+/// The settings of an [`Optimiser`].
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OptimiserConfig {
+    /// Which steps.
+    pub rule: OptimiserRule,
+    /// Step size.
+    pub learning_rate: f32,
+    /// The largest Euclidean norm of a gradient; longer ones are scaled down to it. Without it (the default) none are.
+    #[serde(default)]
+    pub max_gradient_norm: Option<f32>,
+}
+
+/// An optimiser of the trained parameters.
+///
+/// ```
+/// use shardgraph_components::autodiff::device::Device;
+/// use shardgraph_components::autodiff::{Params, Shape};
+/// use shardgraph_components::{Optimiser, OptimiserConfig, OptimiserRule};
+///
+/// let mut params = Params::new();
+/// params.add("w", Shape::new(1, 2), || 1.0);
+/// let config = OptimiserConfig { rule: OptimiserRule::Sgd, learning_rate: 0.5, max_gradient_norm: Some(1.0) };
+/// let mut optimiser = Optimiser::new(config, params.trained_len())?;
+/// let norm = optimiser.step(&Device::host(), &mut params, &mut [3.0, 4.0])?;
+/// assert_eq!(norm, 5.0); // before it was cut
+/// assert_eq!(params.flat(), [0.7, 0.6]);
+/// # Ok::<(), shardgraph_components::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Optimiser {
+    max_gradient_norm: Option<f32>,
+    n_params: usize,
+    state: State,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum State {
+    Adam(Adam),
+    Sgd(Sgd),
+    RmsProp(RmsProp),
+}
+
+impl Optimiser {
+    /// For `n_params` trained values.
+    ///
+    /// # Errors
+    /// When a setting cannot be right.
+    pub fn new(config: OptimiserConfig, n_params: usize) -> Result<Optimiser, Error> {
+        config.check()?;
+        let learning_rate = config.learning_rate;
+        Ok(Optimiser {
+            max_gradient_norm: config.max_gradient_norm,
+            n_params,
+            state: match config.rule {
+                OptimiserRule::Adam => State::Adam(Adam::new(learning_rate, n_params)),
+                OptimiserRule::Sgd => State::Sgd(Sgd { learning_rate }),
+                OptimiserRule::RmsProp {
+                    decay,
+                    momentum,
+                    epsilon,
+                } => {
+                    let mut rms_prop = RmsProp::new(learning_rate, n_params);
+                    (rms_prop.decay, rms_prop.momentum) = (decay, momentum);
+                    rms_prop.epsilon = epsilon;
+                    State::RmsProp(rms_prop)
+                }
+            },
+        })
+    }
+
+    /// The step size.
+    pub fn learning_rate(&self) -> f32 {
+        match &self.state {
+            State::Adam(adam) => adam.learning_rate,
+            State::Sgd(sgd) => sgd.learning_rate,
+            State::RmsProp(rms_prop) => rms_prop.learning_rate,
+        }
+    }
+
+    /// Sets the step size of the steps to come.
+    pub fn set_learning_rate(&mut self, learning_rate: f32) {
+        match &mut self.state {
+            State::Adam(adam) => adam.learning_rate = learning_rate,
+            State::Sgd(sgd) => sgd.learning_rate = learning_rate,
+            State::RmsProp(rms_prop) => rms_prop.learning_rate = learning_rate,
+        }
+    }
+
+    /// One step against the gradient, which is scaled down in place if it is longer than allowed; gives its norm before that.
+    ///
+    /// # Errors
+    /// When the gradient has another length, or is not finite: the parameters stay as they were.
+    pub fn step(
+        &mut self,
+        device: &Device,
+        params: &mut Params,
+        gradient: &mut [f32],
+    ) -> Result<f32, Error> {
+        let call = Call::new("optimiser", "Optimiser::step");
+        if gradient.len() != self.n_params {
+            let (expected, given) = (self.n_params.to_string(), gradient.len().to_string());
+            return Err(call.misfit("the gradient's length", expected, given));
+        }
+        let square: f64 = gradient.iter().map(|&g| f64::from(g) * f64::from(g)).sum();
+        let norm = square.sqrt() as f32;
+        if !norm.is_finite() {
+            let expected = "finite; find out where training diverged";
+            return Err(call.misfit("the gradient's norm", expected, norm.to_string()));
+        }
+        if let Some(largest) = self.max_gradient_norm.filter(|&largest| norm > largest) {
+            let factor = largest / norm;
+            gradient.iter_mut().for_each(|g| *g *= factor);
+        }
+        match &mut self.state {
+            State::Adam(adam) => adam.step(device, params, gradient)?,
+            State::Sgd(sgd) => sgd.step(params, gradient)?,
+            State::RmsProp(rms_prop) => rms_prop.step(params, gradient)?,
+        }
+        Ok(norm)
+    }
+
+    /// Everything that later steps depend on beside the settings, for a checkpoint.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let n_steps = match &self.state {
+            State::Adam(adam) => adam.n_steps,
+            State::Sgd(_) | State::RmsProp(_) => 0,
+        };
+        let mut bytes = self.head();
+        bytes.extend(self.learning_rate().to_le_bytes());
+        bytes.extend(n_steps.to_le_bytes());
+        for list in self.lists() {
+            bytes.extend(list.iter().flat_map(|x| x.to_le_bytes()));
+        }
+        bytes
+    }
+
+    /// Takes over what [`Optimiser::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Malformed`] for bytes of another rule or number of parameters, or that are damaged; the optimiser stays as it
+    /// was.
+    pub fn restore(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let head = self.head();
+        let rest = bytes.strip_prefix(head.as_slice()).ok_or_else(|| {
+            malformed("they begin otherwise: another rule or number of parameters")
+        })?;
+        let n_bytes = 4 * self.lists().iter().map(|list| list.len()).sum::<usize>();
+        let (Some((learning_rate, rest)), true) =
+            (rest.split_first_chunk::<4>(), rest.len() == 12 + n_bytes)
+        else {
+            let (expected, given) = (head.len() + 12 + n_bytes, bytes.len());
+            return Err(malformed(&format!(
+                "they are {given}, not {expected} bytes"
+            )));
+        };
+        let (n_steps, rest) = rest.split_at(8);
+        let (words, _) = rest.as_chunks::<4>();
+        let values: Vec<f32> = words.iter().map(|word| f32::from_le_bytes(*word)).collect();
+        let learning_rate = f32::from_le_bytes(*learning_rate);
+        if !learning_rate.is_finite() || values.iter().any(|x| !x.is_finite()) {
+            return Err(malformed("they hold a number that is not finite"));
+        }
+        self.set_learning_rate(learning_rate);
+        if let State::Adam(adam) = &mut self.state {
+            adam.n_steps = n_steps
+                .iter()
+                .rev()
+                .fold(0, |n, &byte| n << 8 | u64::from(byte));
+        }
+        let mut values = values.into_iter();
+        for list in self.lists_mut() {
+            list.iter_mut().zip(&mut values).for_each(|(to, x)| *to = x);
+        }
+        Ok(())
+    }
+
+    /// What the bytes of this optimiser begin with: a name with its version, the rule, the number of parameters.
+    fn head(&self) -> Vec<u8> {
+        let rule: &[u8] = match &self.state {
+            State::Adam(_) => b"adam    ",
+            State::Sgd(_) => b"sgd     ",
+            State::RmsProp(_) => b"rms_prop",
+        };
+        let n_params = (self.n_params as u64).to_le_bytes();
+        [b"optim. 1", rule, &n_params].concat()
+    }
+
+    fn lists(&self) -> Vec<&[f32]> {
+        match &self.state {
+            State::Adam(adam) => vec![&adam.first, &adam.second],
+            State::Sgd(_) => vec![],
+            State::RmsProp(rms_prop) => vec![&rms_prop.mean_square, &rms_prop.velocity],
+        }
+    }
+
+    fn lists_mut(&mut self) -> Vec<&mut [f32]> {
+        match &mut self.state {
+            State::Adam(adam) => vec![&mut adam.first, &mut adam.second],
+            State::Sgd(_) => vec![],
+            State::RmsProp(rms_prop) => vec![&mut rms_prop.mean_square, &mut rms_prop.velocity],
+        }
+    }
+}
+
+impl OptimiserConfig {
+    /// Whether the settings can be right: for configurations, before a run begins.
+    ///
+    /// # Errors
+    /// When a step size or norm is not above 0, a part is not from 0 to below 1, or epsilon is negative.
+    pub fn check(&self) -> Result<(), Error> {
+        let call = Call::new("optimiser", "OptimiserConfig::check");
+        let above_0 = |what: &str, x: f32| match x.is_finite() && x > 0.0 {
+            true => Ok(()),
+            false => Err(call.misfit(what, "a number above 0", x.to_string())),
+        };
+        let part = |what: &str, x: f32| match (0.0..1.0).contains(&x) {
+            true => Ok(()),
+            false => Err(call.misfit(what, "a number from 0 to below 1", x.to_string())),
+        };
+        above_0("learning_rate", self.learning_rate)?;
+        if let Some(norm) = self.max_gradient_norm {
+            above_0("max_gradient_norm", norm)?;
+        }
+        if let OptimiserRule::RmsProp {
+            decay,
+            momentum,
+            epsilon,
+        } = self.rule
+        {
+            part("decay", decay)?;
+            part("momentum", momentum)?;
+            above_0("epsilon", epsilon)?;
+        }
+        Ok(())
+    }
+}
+
+fn malformed(reason: &str) -> Error {
+    ErrorKind::Malformed(reason.to_string()).into()
+}

@@ -1,0 +1,252 @@
+//! Losses of policies: REINFORCE with a baseline, and IMPALA's actor-critic with V-trace.
+
+use serde::{Deserialize, Serialize};
+use shardgraph_autodiff::{Ctx, Shape, Var};
+
+use crate::actor_critic::PolicyAndValue;
+use crate::error::Call;
+use crate::rows::{constant, mean};
+use crate::{Error, SoftmaxPolicy, VTrace, VTraceInputs};
+
+/// A loss and its parts, each `[1, 1]`.
+#[derive(Debug, Clone, Copy)]
+pub struct PolicyLoss {
+    /// What is descended: `policy + baseline_coefficient * baseline - entropy_coefficient * entropy`.
+    pub loss: Var,
+    /// Minus the log probabilities of the actions, times their advantages.
+    pub policy: Var,
+    /// The squared errors of the values, if there are values.
+    pub baseline: Option<Var>,
+    /// The policy's entropy.
+    pub entropy: Var,
+}
+
+/// How the terms of a batch become one number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reduction {
+    /// Their mean.
+    Mean,
+    /// Their sum, as IMPALA's published hyper-parameters expect it.
+    Sum,
+}
+
+/// `-mean(log pi(a | s) (return - baseline))`, with a loss for the baseline and a bonus for entropy.
+///
+/// # Source
+/// Williams, "Simple statistical gradient-following algorithms for connectionist reinforcement learning" (1992).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Reinforce {
+    /// Whether advantages are shifted and scaled to mean 0 and variance 1 over the batch. Default no.
+    pub normalise: bool,
+    /// What the baseline's squared error counts. Default 0.5.
+    pub baseline_coefficient: f32,
+    /// What a nat of entropy counts. Default 0.01.
+    pub entropy_coefficient: f32,
+}
+
+impl Default for Reinforce {
+    fn default() -> Reinforce {
+        Reinforce {
+            normalise: false,
+            baseline_coefficient: 0.5,
+            entropy_coefficient: 0.01,
+        }
+    }
+}
+
+impl Reinforce {
+    /// Added to the variance before its root is taken, so that equal advantages become zeros.
+    const EPSILON: f32 = 1e-8;
+
+    /// The loss of actions (one-hot) that had these returns.
+    ///
+    /// # Shapes
+    /// `logits` and `actions [n, n_actions]`, `baseline` and `returns [n, 1]`.
+    /// # Errors
+    /// Where the shapes do not fit.
+    pub fn apply(
+        &self,
+        ctx: &mut dyn Ctx,
+        policy: &SoftmaxPolicy,
+        (logits, baseline): (Var, Option<Var>),
+        (actions, returns): (Var, Var),
+    ) -> Result<PolicyLoss, Error> {
+        let call = Call::new("reinforce", "Reinforce::apply");
+        let column = Shape::new(ctx.shape(logits).rows, 1);
+        call.expect_shape(ctx, "the returns", returns, column)?;
+        let mut advantages = returns;
+        if let Some(baseline) = baseline {
+            call.expect_shape(ctx, "the baseline", baseline, column)?;
+            let baseline = ctx.detach(baseline)?;
+            advantages = ctx.sub(returns, baseline)?;
+        }
+        if self.normalise {
+            advantages = normalised(ctx, advantages)?;
+        }
+        let log_probabilities = policy.log_probabilities(ctx, logits)?;
+        let terms = Terms {
+            log_probabilities,
+            taken: policy.of_actions(ctx, log_probabilities, actions)?,
+            advantages,
+            values: baseline.map(|baseline| (baseline, returns)),
+        };
+        let coefficients = (self.baseline_coefficient, self.entropy_coefficient);
+        terms.loss(ctx, policy, coefficients, Reduction::Mean)
+    }
+}
+
+/// Shifted and scaled to mean 0 and variance 1.
+fn normalised(ctx: &mut dyn Ctx, x: Var) -> Result<Var, Error> {
+    let n_rows = ctx.shape(x).rows;
+    let average = mean(ctx, x)?;
+    let everywhere = constant(ctx, Shape::new(n_rows, 1), 1.0)?;
+    let average = ctx.matmul(everywhere, average)?;
+    let centred = ctx.sub(x, average)?;
+    let squares = ctx.mul(centred, centred)?;
+    let variance = mean(ctx, squares)?;
+    let epsilon = constant(ctx, Shape::new(1, 1), Reinforce::EPSILON)?;
+    let variance = ctx.add(variance, epsilon)?;
+    // The set has no root: x^(-1/2) = exp(-log(x) / 2).
+    let log = ctx.log(variance)?;
+    let log = ctx.scale(log, -0.5)?;
+    let inverse_deviation = ctx.exp(log)?;
+    Ok(ctx.matmul(centred, inverse_deviation)?)
+}
+
+/// IMPALA's loss: policy gradient and values towards V-trace's targets, with a bonus for entropy.
+///
+/// # Source
+/// Espeholt et al. (2018), section 4.2; the baseline's squared error is halved as in the authors' code.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ImpalaLoss {
+    /// The correction.
+    pub v_trace: VTrace,
+    /// What half the squared error of the values counts. Default 0.5.
+    pub baseline_coefficient: f32,
+    /// What a nat of entropy counts. Default 0.00025, which goes with sums.
+    pub entropy_coefficient: f32,
+    /// Sum (the default) or mean over all steps of all trajectories.
+    pub reduction: Reduction,
+}
+
+impl Default for ImpalaLoss {
+    fn default() -> ImpalaLoss {
+        ImpalaLoss {
+            v_trace: VTrace::default(),
+            baseline_coefficient: 0.5,
+            entropy_coefficient: 0.00025,
+            reduction: Reduction::Sum,
+        }
+    }
+}
+
+/// B trajectories of T steps, with time first.
+#[derive(Debug, Clone, Copy)]
+pub struct ImpalaBatch {
+    /// `[T * B, n_actions]`: one-hot.
+    pub actions: Var,
+    /// `[T * B, 1]`: the logarithms of the probabilities by which the actor took them.
+    pub behaviour: Var,
+    /// `[T * B, 1]`.
+    pub rewards: Var,
+    /// `[T * B, 1]`: 0 where the episode terminated with this step.
+    pub discounts: Var,
+    /// `[B, 1]`: the learner's values of the states after the last step.
+    pub bootstrap: Var,
+}
+
+impl ImpalaLoss {
+    /// The loss of what a network says about the states of a batch.
+    ///
+    /// # Shapes
+    /// `outputs` of `[T * B]` rows.
+    /// # Errors
+    /// Where the shapes do not fit.
+    pub fn apply(
+        &self,
+        ctx: &mut dyn Ctx,
+        policy: &SoftmaxPolicy,
+        outputs: PolicyAndValue,
+        batch: &ImpalaBatch,
+    ) -> Result<PolicyLoss, Error> {
+        let call = Call::new("impala_loss", "ImpalaLoss::apply");
+        let column = Shape::new(ctx.shape(outputs.logits).rows, 1);
+        call.expect_shape(ctx, "the behaviour", batch.behaviour, column)?;
+        call.expect_shape(ctx, "the values", outputs.values, column)?;
+        let log_probabilities = policy.log_probabilities(ctx, outputs.logits)?;
+        let taken = policy.of_actions(ctx, log_probabilities, batch.actions)?;
+        let corrected = VTraceInputs {
+            log_ratios: ctx.sub(taken, batch.behaviour)?,
+            rewards: batch.rewards,
+            discounts: batch.discounts,
+            values: outputs.values,
+            bootstrap: batch.bootstrap,
+        };
+        let corrected = self.v_trace.apply(ctx, &corrected)?;
+        let terms = Terms {
+            log_probabilities,
+            taken,
+            advantages: corrected.advantages,
+            values: Some((outputs.values, corrected.targets)),
+        };
+        let coefficients = (0.5 * self.baseline_coefficient, self.entropy_coefficient);
+        terms.loss(ctx, policy, coefficients, self.reduction)
+    }
+}
+
+/// What a loss of a policy is made of.
+struct Terms {
+    /// `[n, n_actions]`.
+    log_probabilities: Var,
+    /// `[n, 1]`: of the actions that were taken.
+    taken: Var,
+    /// `[n, 1]`, without a gradient.
+    advantages: Var,
+    /// The values and what they should be, `[n, 1]` each.
+    values: Option<(Var, Var)>,
+}
+
+impl Terms {
+    fn loss(
+        &self,
+        ctx: &mut dyn Ctx,
+        policy: &SoftmaxPolicy,
+        (baseline_coefficient, entropy_coefficient): (f32, f32),
+        reduction: Reduction,
+    ) -> Result<PolicyLoss, Error> {
+        let weighted = ctx.mul(self.taken, self.advantages)?;
+        let weighted = reduction.apply(ctx, weighted)?;
+        let policy_term = ctx.scale(weighted, -1.0)?;
+        let entropies = policy.entropy(ctx, self.log_probabilities)?;
+        let entropy = reduction.apply(ctx, entropies)?;
+        let bonus = ctx.scale(entropy, entropy_coefficient)?;
+        let mut loss = ctx.sub(policy_term, bonus)?;
+        let mut baseline = None;
+        if let Some((values, targets)) = self.values {
+            let errors = ctx.sub(values, targets)?;
+            let squares = ctx.mul(errors, errors)?;
+            let squares = reduction.apply(ctx, squares)?;
+            let counted = ctx.scale(squares, baseline_coefficient)?;
+            loss = ctx.add(loss, counted)?;
+            baseline = Some(squares);
+        }
+        Ok(PolicyLoss {
+            loss,
+            policy: policy_term,
+            baseline,
+            entropy,
+        })
+    }
+}
+
+impl Reduction {
+    fn apply(self, ctx: &mut dyn Ctx, x: Var) -> Result<Var, Error> {
+        match self {
+            Reduction::Mean => Ok(mean(ctx, x)?),
+            Reduction::Sum => Ok(ctx.sum_rows(x)?),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The policy that logits stand for.
+
+use shardgraph_autodiff::{Ctx, Var};
+use shardgraph_environments::space::Space;
+use shardgraph_graph::random::Stream;
+
+use crate::Error;
+use crate::error::Call;
+use crate::rows::row_sums;
+use crate::spaces::n_actions;
+
+/// `pi(a | s)` proportional to `e^logit`.
+///
+/// An action that must not be taken has a large negative logit, such as -1e9: its probability is then 0. (Minus infinity makes
+/// the entropy not a number.)
+///
+/// ```
+/// use shardgraph_components::SoftmaxPolicy;
+/// use shardgraph_components::environments::space::Space;
+/// use shardgraph_graph::random::Stream;
+///
+/// let policy = SoftmaxPolicy::build("policy", &Space::discrete(3)?)?;
+/// let logits = [0.0, -1e9, -1e9, 5.0, -1e9, 5.0];
+/// let mut actions = Vec::new();
+/// policy.sample_into(&logits, &mut Stream::new(7, "act", 0), &mut actions)?;
+/// assert!(actions[0] == 0 && actions[1] != 1);
+/// # Ok::<(), shardgraph_components::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct SoftmaxPolicy {
+    scope: String,
+    n_actions: usize,
+}
+
+impl SoftmaxPolicy {
+    /// Over the actions of this space.
+    ///
+    /// # Errors
+    /// When the space is not discrete.
+    pub fn build(scope: &str, action: &Space) -> Result<SoftmaxPolicy, Error> {
+        let n_actions = n_actions(Call::new(scope, "SoftmaxPolicy::build"), action)?;
+        Ok(SoftmaxPolicy {
+            scope: scope.to_string(),
+            n_actions,
+        })
+    }
+
+    /// The logarithms of all actions' probabilities.
+    ///
+    /// # Shapes
+    /// `[n, n_actions]` to the same.
+    /// # Errors
+    /// Where the logits have another width.
+    pub fn log_probabilities(&self, ctx: &mut dyn Ctx, logits: Var) -> Result<Var, Error> {
+        let call = Call::new(&self.scope, "SoftmaxPolicy::log_probabilities");
+        call.expect_width(ctx, "the logits", logits, self.n_actions)?;
+        Ok(ctx.log_softmax(logits)?)
+    }
+
+    /// The logarithms of the probabilities of the actions that were taken; `actions` is one-hot.
+    ///
+    /// # Shapes
+    /// Twice `[n, n_actions]` to `[n, 1]`.
+    /// # Errors
+    /// Where the shapes do not fit.
+    pub fn of_actions(
+        &self,
+        ctx: &mut dyn Ctx,
+        log_probabilities: Var,
+        actions: Var,
+    ) -> Result<Var, Error> {
+        let call = Call::new(&self.scope, "SoftmaxPolicy::of_actions");
+        call.expect_width(ctx, "the actions", actions, self.n_actions)?;
+        let taken = ctx.mul(log_probabilities, actions)?;
+        Ok(row_sums(ctx, taken)?)
+    }
+
+    /// `-sum p log p` of each row, in nats.
+    ///
+    /// # Shapes
+    /// `[n, n_actions]` to `[n, 1]`.
+    /// # Errors
+    /// Where the logarithms have another width.
+    pub fn entropy(&self, ctx: &mut dyn Ctx, log_probabilities: Var) -> Result<Var, Error> {
+        let call = Call::new(&self.scope, "SoftmaxPolicy::entropy");
+        call.expect_width(
+            ctx,
+            "the log probabilities",
+            log_probabilities,
+            self.n_actions,
+        )?;
+        let probabilities = ctx.exp(log_probabilities)?;
+        let terms = ctx.mul(probabilities, log_probabilities)?;
+        let sums = row_sums(ctx, terms)?;
+        Ok(ctx.scale(sums, -1.0)?)
+    }
+
+    /// Draws an action for each row of logits (or log probabilities) behind those in `actions`: one number of the stream a row,
+    /// by the inverse of the cumulative distribution.
+    ///
+    /// # Errors
+    /// When the logits are no whole number of rows, or a row has NaN, plus infinity, or nothing but minus infinity.
+    /// # Determinism
+    /// Equal logits and streams give equal actions on every machine.
+    pub fn sample_into(
+        &self,
+        logits: &[f32],
+        stream: &mut Stream,
+        actions: &mut Vec<u32>,
+    ) -> Result<(), Error> {
+        let call = Call::new(&self.scope, "SoftmaxPolicy::sample_into");
+        if !logits.len().is_multiple_of(self.n_actions) {
+            let expected = format!("rows of {}", self.n_actions);
+            let given = format!("{} numbers", logits.len());
+            return Err(call.misfit("the logits", expected, given));
+        }
+        for (i, row) in logits.chunks_exact(self.n_actions).enumerate() {
+            let largest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            if !largest.is_finite() || row.iter().any(|logit| logit.is_nan()) {
+                let expected = "numbers, one of them finite";
+                return Err(call.misfit(format!("row {i}"), expected, format!("{row:?}")));
+            }
+            actions.push(draw(row, largest, stream.uniform_f64()));
+        }
+        Ok(())
+    }
+}
+
+/// The action at `uniform` of the cumulative distribution. Never one of probability 0: rounding may leave the last sum short.
+fn draw(logits: &[f32], largest: f32, uniform: f64) -> u32 {
+    let weight = |&logit: &f32| libm::exp(f64::from(logit) - f64::from(largest));
+    let wanted = uniform * logits.iter().map(weight).sum::<f64>();
+    let (mut sum, mut last) = (0.0, 0);
+    for (action, logit) in logits.iter().enumerate() {
+        let weight = weight(logit);
+        if weight > 0.0 {
+            (sum, last) = (sum + weight, action);
+        }
+        if sum > wanted {
+            break;
+        }
+    }
+    last as u32
+}

@@ -1,0 +1,170 @@
+//! Between nested spaces and matrices: widths, and the parts of a flat row that belong to each leaf.
+
+use shardgraph_autodiff::{Axis, Ctx, Var};
+use shardgraph_environments::space::{Form, Space};
+
+use crate::Error;
+use crate::error::Call;
+
+/// Columns of a row that holds a value of `space`.
+pub(crate) fn n_features(call: Call<'_>, space: &Space) -> Result<usize, Error> {
+    space.flat_width().map_err(|error| {
+        let expected = "a space of fixed width";
+        call.misfit("the observation space", expected, error.to_string())
+    })
+}
+
+/// The number of actions of a discrete space.
+pub(crate) fn n_actions(call: Call<'_>, space: &Space) -> Result<usize, Error> {
+    match space.form() {
+        Form::Discrete { n } => Ok(*n as usize),
+        other => Err(call.misfit("the action space", "a discrete one", format!("{other:?}"))),
+    }
+}
+
+/// One leaf of a nested space in a flat row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlatLeaf {
+    /// Path of the leaf, as `camera/angle`; empty where the space is one leaf.
+    pub path: String,
+    /// Its first column.
+    pub start: usize,
+    /// Its number of columns: a discrete leaf is one-hot.
+    pub width: usize,
+}
+
+fn flat_leaves(call: Call<'_>, space: &Space) -> Result<Vec<FlatLeaf>, Error> {
+    let mut leaves = Vec::new();
+    add_leaves(call, space, "", &mut leaves)?;
+    Ok(leaves)
+}
+
+fn add_leaves(
+    call: Call<'_>,
+    space: &Space,
+    path: &str,
+    leaves: &mut Vec<FlatLeaf>,
+) -> Result<(), Error> {
+    let within = |name: &str| match path {
+        "" => name.to_string(),
+        path => format!("{path}/{name}"),
+    };
+    match space.form() {
+        Form::Dict { spaces } => spaces
+            .iter()
+            .try_for_each(|(name, space)| add_leaves(call, space, &within(name), leaves)),
+        Form::Tuple { spaces } => spaces
+            .iter()
+            .enumerate()
+            .try_for_each(|(i, space)| add_leaves(call, space, &within(&i.to_string()), leaves)),
+        _ => {
+            let start = leaves.last().map_or(0, |leaf| leaf.start + leaf.width);
+            let (path, width) = (path.to_string(), n_features(call, space)?);
+            leaves.push(FlatLeaf { path, start, width });
+            Ok(())
+        }
+    }
+}
+
+/// Cuts flat rows of a nested space into its leaves.
+///
+/// ```
+/// use shardgraph_components::autodiff::{Ctx, Params, Shape, ShapeCheck};
+/// use shardgraph_components::environments::space::Space;
+/// use shardgraph_components::{Merger, Splitter};
+///
+/// let space = Space::dict(vec![
+///     ("angle", Space::boxed(&[2], -1.0, 1.0)?),
+///     ("mode", Space::discrete(3)?),
+/// ])?;
+/// let (splitter, merger) = (Splitter::build("split", &space)?, Merger::build("merge", &space)?);
+/// let params = Params::new();
+/// let mut ctx = ShapeCheck::new(&params, 1);
+/// let x = ctx.input(Shape::new(8, 5), &[])?;
+/// let leaves = splitter.split(&mut ctx, x)?;
+/// assert_eq!((splitter.leaves()[1].path.as_str(), ctx.shape(leaves[1])), ("mode", Shape::new(8, 3)));
+/// let whole = merger.merge(&mut ctx, &leaves)?;
+/// assert_eq!(ctx.shape(whole), Shape::new(8, 5));
+/// # Ok::<(), shardgraph_components::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Splitter {
+    scope: String,
+    leaves: Vec<FlatLeaf>,
+    width: usize,
+}
+
+impl Splitter {
+    /// For rows of this space.
+    ///
+    /// # Errors
+    /// When the space has no fixed width.
+    pub fn build(scope: &str, space: &Space) -> Result<Splitter, Error> {
+        let call = Call::new(scope, "Splitter::build");
+        Ok(Splitter {
+            scope: scope.to_string(),
+            leaves: flat_leaves(call, space)?,
+            width: n_features(call, space)?,
+        })
+    }
+
+    /// The leaves, in the order of the columns.
+    pub fn leaves(&self) -> &[FlatLeaf] {
+        &self.leaves
+    }
+
+    /// The leaves of all rows.
+    ///
+    /// # Shapes
+    /// `[n, flat width]` to a `[n, width]` for each leaf.
+    /// # Errors
+    /// Where the rows have another width.
+    pub fn split(&self, ctx: &mut dyn Ctx, x: Var) -> Result<Vec<Var>, Error> {
+        let call = Call::new(&self.scope, "Splitter::split");
+        call.expect_width(ctx, "the rows", x, self.width)?;
+        let leaf = |leaf: &FlatLeaf| ctx.slice(x, Axis::Cols, leaf.start, leaf.width);
+        Ok(self.leaves.iter().map(leaf).collect::<Result<_, _>>()?)
+    }
+}
+
+/// Joins leaves to flat rows of a nested space: the inverse of a [`Splitter`], where an example is.
+#[derive(Debug, Clone)]
+pub struct Merger {
+    scope: String,
+    leaves: Vec<FlatLeaf>,
+}
+
+impl Merger {
+    /// For rows of this space.
+    ///
+    /// # Errors
+    /// When the space has no fixed width.
+    pub fn build(scope: &str, space: &Space) -> Result<Merger, Error> {
+        Ok(Merger {
+            scope: scope.to_string(),
+            leaves: flat_leaves(Call::new(scope, "Merger::build"), space)?,
+        })
+    }
+
+    /// The rows of all leaves.
+    ///
+    /// # Shapes
+    /// A `[n, width]` for each leaf to `[n, flat width]`.
+    /// # Errors
+    /// Where a leaf is missing or too many, or has another width or number of rows.
+    pub fn merge(&self, ctx: &mut dyn Ctx, parts: &[Var]) -> Result<Var, Error> {
+        let call = Call::new(&self.scope, "Merger::merge");
+        if parts.len() != self.leaves.len() {
+            let (expected, given) = (self.leaves.len(), parts.len());
+            return Err(call.misfit("the leaves", expected.to_string(), given.to_string()));
+        }
+        for (leaf, &part) in self.leaves.iter().zip(parts) {
+            call.expect_width(ctx, &format!("leaf `{}`", leaf.path), part, leaf.width)?;
+        }
+        let mut whole = parts[0];
+        for &part in &parts[1..] {
+            whole = ctx.concat(whole, part, Axis::Cols)?;
+        }
+        Ok(whole)
+    }
+}

@@ -1,0 +1,81 @@
+//! Tests of the components, and what they share: eager runs of a method on given rows.
+
+use shardgraph_autodiff::collectives::Comm;
+use shardgraph_autodiff::device::Device;
+use shardgraph_autodiff::{Ctx, Eager, Params, Shape, Var};
+use shardgraph_environments::space::{Major, RankedSpace, Space};
+use shardgraph_graph::random::Stream;
+
+use crate::Error;
+
+mod bad_input;
+mod checks;
+mod graphs;
+mod initialiser;
+mod losses;
+mod lstm;
+mod networks;
+mod optimiser;
+mod policy;
+mod schedules;
+mod spaces;
+mod v_trace;
+
+/// The results of a method on rows of these widths.
+fn run(
+    params: &Params,
+    inputs: &[(usize, &[f32])],
+    method: impl Fn(&mut dyn Ctx, &[Var]) -> Result<Vec<Var>, Error>,
+) -> Vec<Vec<f32>> {
+    let (device, mut comm) = (Device::host(), Comm::solo());
+    let mut ctx = Eager::new(&device, &mut comm, params);
+    let mut vars = Vec::new();
+    for (width, values) in inputs {
+        let shape = Shape::new(values.len() / width, *width);
+        vars.push(ctx.input(shape, values).unwrap());
+    }
+    let results = method(&mut ctx, &vars).unwrap();
+    let values = results.into_iter().map(|var| ctx.values(var).unwrap());
+    values.collect()
+}
+
+fn normals(n: usize, seed: u64) -> Vec<f32> {
+    let mut stream = Stream::new(seed, "test", 0);
+    (0..n).map(|_| stream.normal() as f32).collect()
+}
+
+/// Rows of numbers without bounds, in a batch.
+fn rows(width: usize) -> RankedSpace {
+    let space = Space::boxed(&[width], f32::NEG_INFINITY, f32::INFINITY);
+    RankedSpace::new(space.unwrap()).with_batch()
+}
+
+/// The same over time.
+fn rows_over_time(width: usize) -> RankedSpace {
+    rows(width).with_time(Major::Time)
+}
+
+/// One-hot rows, in a batch.
+fn choices(n: u32) -> RankedSpace {
+    RankedSpace::new(Space::discrete(n).unwrap()).with_batch()
+}
+
+/// Rows between two numbers, in a batch.
+fn between(low: f32, high: f32) -> RankedSpace {
+    RankedSpace::new(Space::boxed(&[1], low, high).unwrap()).with_batch()
+}
+
+/// Columns of zeros and ones, in a batch over time.
+fn flags() -> RankedSpace {
+    let space = RankedSpace::new(Space::multi_binary(1).unwrap());
+    space.with_batch().with_time(Major::Time)
+}
+
+fn assert_close(given: &[f32], expected: &[f64], tolerance: f64) {
+    assert_eq!(given.len(), expected.len());
+    for (i, (given, expected)) in given.iter().zip(expected).enumerate() {
+        let off = (f64::from(*given) - expected).abs();
+        let allowed = tolerance * expected.abs().max(1.0);
+        assert!(off <= allowed, "element {i}: {given} for {expected}");
+    }
+}

@@ -1,0 +1,260 @@
+//! Spaces and rows that do not fit: the error names scope, method, what was expected and what was given.
+
+use shardgraph_autodiff::{Ctx, Params, Shape, ShapeCheck};
+use shardgraph_environments::space::Space;
+
+use crate::{
+    ActorCritic, ActorCriticShape, DqnBatch, DqnLoss, DuelingHead, Error, ErrorKind, Initialiser,
+    Linear, Lstm, LstmState, Merger, Mlp, QNetwork, QNetworkShape, SoftmaxPolicy, Splitter, TdLoss,
+    VTrace, VTraceInputs,
+};
+
+fn boxed(width: usize) -> Space {
+    Space::boxed(&[width], -1.0, 1.0).unwrap()
+}
+
+fn discrete(n: u32) -> Space {
+    Space::discrete(n).unwrap()
+}
+
+/// The error has these parts.
+fn assert_misfit<T>(result: Result<T, Error>, parts: [&str; 4]) {
+    let error = result.err().expect("it does not fit");
+    let ErrorKind::Misfit {
+        component,
+        method,
+        expected,
+        given,
+        ..
+    } = error.kind()
+    else {
+        panic!("{error}");
+    };
+    assert_eq!([component, *method, expected, given], parts, "{error}");
+}
+
+fn network(params: &mut Params, scope: &str) -> QNetwork {
+    let shape = QNetworkShape {
+        hidden: vec![3],
+        dueling: None,
+    };
+    let start = Initialiser::default();
+    QNetwork::build(params, scope, (&boxed(4), &discrete(2)), &shape, start).unwrap()
+}
+
+#[test]
+fn spaces_that_do_not_fit_are_refused() {
+    let (mut params, start) = (Params::new(), Initialiser::default());
+    let shape = QNetworkShape::default();
+    let mut build = |observation: &Space, action: &Space, shape: &QNetworkShape| {
+        QNetwork::build(&mut params, "q", (observation, action), shape, start)
+    };
+    let given = "Discrete { n: 2 }";
+    let error = build(&boxed(4), &boxed(1), &shape).unwrap_err().to_string();
+    assert!(
+        error.contains("`q`, QNetwork::build: the action space: expected a discrete one"),
+        "{error}"
+    );
+    assert!(!error.contains(given));
+    let error = build(&Space::graph(1, 0).unwrap(), &discrete(2), &shape)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains(
+            "`q`, QNetwork::build: the observation space: expected a space of fixed width"
+        ),
+        "{error}"
+    );
+    let empty = QNetworkShape {
+        hidden: vec![0],
+        dueling: None,
+    };
+    assert_misfit(
+        build(&boxed(4), &discrete(2), &empty),
+        ["q/torso/0", "Linear::build", "at least 1", "0"],
+    );
+    let shape = ActorCriticShape {
+        hidden: vec![],
+        lstm: Some(0),
+    };
+    let actor = ActorCritic::build(
+        &mut params,
+        "actor",
+        (&boxed(4), &discrete(2)),
+        &shape,
+        start,
+    );
+    assert_misfit(actor, ["actor/core", "Lstm::build", "at least 1", "0"]);
+}
+
+#[test]
+fn a_scope_is_taken_once() {
+    let (mut params, start) = (Params::new(), Initialiser::default());
+    Linear::build(&mut params, "head", 2, 2, start).unwrap();
+    let again = Linear::build(&mut params, "head", 2, 2, start);
+    assert_misfit(
+        again,
+        ["head", "Linear::build", "one of its own", "`head/w` again"],
+    );
+}
+
+#[test]
+fn rows_of_another_width_are_refused() {
+    let (mut params, start) = (Params::new(), Initialiser::default());
+    let mlp = Mlp::build(&mut params, "mlp", 4, &[3], start).unwrap();
+    let dueling = DuelingHead::build(&mut params, "dueling", 4, (&[3], 2), start).unwrap();
+    let network = network(&mut params, "online");
+    let policy = SoftmaxPolicy::build("policy", &discrete(2)).unwrap();
+    let splitter = Splitter::build("split", &boxed(4)).unwrap();
+    let merger = Merger::build("merge", &boxed(4)).unwrap();
+    let mut ctx = ShapeCheck::new(&params, 1);
+    let x = ctx.input(Shape::new(8, 5), &[]).unwrap();
+    let ctx = &mut ctx;
+    let four = "4 columns";
+    assert_misfit(
+        mlp.apply(ctx, x),
+        ["mlp/0", "Linear::apply", four, "[8, 5]"],
+    );
+    assert_misfit(
+        mlp.features(ctx, x),
+        ["mlp/0", "Linear::apply_relu", four, "[8, 5]"],
+    );
+    assert_misfit(
+        dueling.q_values(ctx, x),
+        ["dueling", "DuelingHead::q_values", four, "[8, 5]"],
+    );
+    assert_misfit(
+        network.q_values(ctx, x),
+        ["online", "QNetwork::q_values", four, "[8, 5]"],
+    );
+    let of = policy.log_probabilities(ctx, x);
+    assert_misfit(
+        of,
+        [
+            "policy",
+            "SoftmaxPolicy::log_probabilities",
+            "2 columns",
+            "[8, 5]",
+        ],
+    );
+    let of = policy.entropy(ctx, x);
+    assert_misfit(
+        of,
+        ["policy", "SoftmaxPolicy::entropy", "2 columns", "[8, 5]"],
+    );
+    assert_misfit(
+        splitter.split(ctx, x),
+        ["split", "Splitter::split", four, "[8, 5]"],
+    );
+    assert_misfit(
+        merger.merge(ctx, &[x]),
+        ["merge", "Merger::merge", four, "[8, 5]"],
+    );
+    assert_misfit(
+        merger.merge(ctx, &[x, x]),
+        ["merge", "Merger::merge", "1", "2"],
+    );
+}
+
+#[test]
+fn memories_need_whole_time_steps_and_their_state() {
+    let (mut params, start) = (Params::new(), Initialiser::default());
+    let lstm = Lstm::build(&mut params, "core", 3, 2, start).unwrap();
+    let shape = |lstm| ActorCriticShape {
+        hidden: vec![],
+        lstm,
+    };
+    let spaces = (&boxed(3), &discrete(2));
+    let with = ActorCritic::build(&mut params, "with", spaces, &shape(Some(2)), start).unwrap();
+    let without = ActorCritic::build(&mut params, "without", spaces, &shape(None), start).unwrap();
+    let mut ctx = ShapeCheck::new(&params, 1);
+    let mut input = |rows, cols| ctx.input(Shape::new(rows, cols), &[]).unwrap();
+    let (x, begins, state, other) = (input(7, 3), input(7, 1), input(2, 2), input(7, 2));
+    let six = input(6, 3);
+    let state = LstmState {
+        hidden: state,
+        cell: state,
+    };
+    let ctx = &mut ctx;
+    let steps = "one or more time steps of 2 sequences, one or more";
+    assert_misfit(
+        lstm.unroll(ctx, x, begins, state),
+        ["core", "Lstm::unroll", steps, "7 rows"],
+    );
+    assert_misfit(
+        lstm.unroll(ctx, six, begins, state),
+        ["core", "Lstm::unroll", "[6, 1]", "[7, 1]"],
+    );
+    let mixed = LstmState {
+        cell: other,
+        ..state
+    };
+    assert_misfit(
+        lstm.unroll(ctx, six, begins, mixed),
+        ["core", "Lstm::unroll", "[2, 2]", "[7, 2]"],
+    );
+    assert_misfit(
+        lstm.unroll(ctx, other, begins, state),
+        ["core", "Lstm::unroll", "3 columns", "[7, 2]"],
+    );
+    let memory = [
+        "with",
+        "ActorCritic::apply",
+        "none; call unroll with its state",
+        "one",
+    ];
+    assert_misfit(with.apply(ctx, x), memory);
+    let memory = [
+        "without",
+        "ActorCritic::unroll",
+        "one; call apply without it",
+        "none",
+    ];
+    assert_misfit(without.unroll(ctx, six, begins, state), memory);
+}
+
+#[test]
+fn losses_name_the_column_that_does_not_fit() {
+    let params = Params::new();
+    let mut ctx = ShapeCheck::new(&params, 1);
+    let mut input = |rows, cols| ctx.input(Shape::new(rows, cols), &[]).unwrap();
+    let (q, column, short) = (input(8, 2), input(8, 1), input(7, 1));
+    let ctx = &mut ctx;
+    let loss = DqnLoss {
+        td_loss: TdLoss::Mse,
+        double: false,
+    };
+    let batch = DqnBatch {
+        observations: q,
+        next_observations: q,
+        actions: q,
+        rewards: column,
+        discounts: short,
+        weights: Some(short),
+    };
+    let targets = loss.targets(ctx, (q, q), &batch);
+    assert_misfit(
+        targets,
+        ["dqn_loss", "DqnLoss::targets", "[8, 1]", "[7, 1]"],
+    );
+    let of = loss.of_values(ctx, q, column, &batch);
+    assert_misfit(of, ["dqn_loss", "DqnLoss::of_values", "[8, 1]", "[7, 1]"]);
+    let inputs = VTraceInputs {
+        log_ratios: short,
+        rewards: column,
+        discounts: column,
+        values: column,
+        bootstrap: column,
+    };
+    let of = VTrace::default().apply(ctx, &inputs);
+    assert_misfit(of, ["v_trace", "VTrace::apply", "[8, 1]", "[7, 1]"]);
+    let of = VTrace::default().apply(
+        ctx,
+        &VTraceInputs {
+            bootstrap: short,
+            ..inputs
+        },
+    );
+    let steps = "one or more time steps of 7 trajectories, one or more";
+    assert_misfit(of, ["v_trace", "VTrace::apply", steps, "8 rows"]);
+}

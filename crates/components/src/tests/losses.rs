@@ -1,0 +1,325 @@
+//! The losses against their formulas in f64, and through the check.
+
+use proptest::prelude::*;
+use shardgraph_autodiff::{Ctx, Params, Var};
+use shardgraph_environments::space::Space;
+
+use super::{assert_close, between, choices, normals, rows, rows_over_time, run};
+use crate::naive::{self, Transition, td_error};
+use crate::{
+    DqnBatch, DqnLoss, Error, ImpalaBatch, ImpalaLoss, Initialiser, PolicyAndValue, QNetwork,
+    QNetworkShape, Reduction, Reinforce, SoftmaxPolicy, TdLoss, check,
+};
+
+fn one_hot(actions: &[usize], n: usize) -> Vec<f32> {
+    let row = |&action: &usize| (0..n).map(move |i| f32::from(u8::from(i == action)));
+    actions.iter().flat_map(row).collect()
+}
+
+fn f64s(x: &[f32]) -> Vec<f64> {
+    x.iter().map(|&x| f64::from(x)).collect()
+}
+
+/// Loss, TD errors and predictions of matrices of action values.
+fn dqn(loss: DqnLoss, ctx: &mut dyn Ctx, x: &[Var]) -> Result<Vec<Var>, Error> {
+    let batch = DqnBatch {
+        observations: x[0],
+        next_observations: x[0],
+        actions: x[3],
+        rewards: x[4],
+        discounts: x[5],
+        weights: x.get(6).copied(),
+    };
+    let chooser = if loss.double { x[2] } else { x[1] };
+    let targets = loss.targets(ctx, (x[1], chooser), &batch)?;
+    let out = loss.of_values(ctx, x[0], targets, &batch)?;
+    Ok(vec![out.loss, out.td_errors, out.predictions])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn the_dqn_loss_is_its_formula(
+        n in prop_oneof![Just(1usize), 31usize..34, Just(128)],
+        n_actions in prop_oneof![Just(1usize), 2usize..5, Just(33)],
+        (double, is_weighted) in any::<(bool, bool)>(),
+        td_loss in prop_oneof![Just(TdLoss::Mse), (0.2f32..2.0).prop_map(|delta| TdLoss::Huber { delta })],
+        seed in any::<u64>(),
+    ) {
+        let [q, next_target, next_online] = [0, 1, 2].map(|i| normals(n * n_actions, seed ^ i));
+        let actions: Vec<usize> = (0..n).map(|i| (i * 7 + seed as usize % 5) % n_actions).collect();
+        let taken = one_hot(&actions, n_actions);
+        let (rewards, weights) = (normals(n, seed ^ 3), normals(n, seed ^ 4));
+        let discounts: Vec<f32> = (0..n).map(|i| [0.97, 0.0, 0.9][i % 3]).collect();
+        let mut inputs = vec![(n_actions, &q[..]), (n_actions, &next_target), (n_actions, &next_online),
+            (n_actions, &taken), (1, &rewards), (1, &discounts)];
+        if is_weighted {
+            inputs.push((1, &weights));
+        }
+        let loss = DqnLoss { td_loss, double };
+        let out = run(&Params::new(), &inputs, |ctx, x| dqn(loss, ctx, x));
+        let row = |x: &[f32], i: usize| f64s(&x[i * n_actions..(i + 1) * n_actions]);
+        let errors: Vec<f64> = (0..n).map(|i| td_error(&Transition {
+            q: row(&q, i),
+            action: actions[i],
+            reward: f64::from(rewards[i]),
+            discount: f64::from(discounts[i]),
+            next_target: row(&next_target, i),
+            next_online: row(&next_online, i),
+            weight: 1.0,
+        }, double)).collect();
+        let cost = |e: f64| match td_loss {
+            TdLoss::Mse => e * e,
+            TdLoss::Huber { delta } => naive::huber(e, f64::from(delta)),
+        };
+        let weight = |i: usize| if is_weighted { f64::from(weights[i]) } else { 1.0 };
+        let mean = (0..n).map(|i| weight(i) * cost(errors[i])).sum::<f64>() / n as f64;
+        assert_close(&out[0], &[mean], 1e-4);
+        assert_close(&out[1], &errors, 1e-5);
+        let predictions: Vec<f64> = (0..n).map(|i| f64::from(q[i * n_actions + actions[i]])).collect();
+        assert_close(&out[2], &predictions, 0.0);
+    }
+}
+
+/// Two transitions by hand: the online network prefers action 1 next, the target network action 0.
+#[test]
+fn double_chooses_by_the_online_network() {
+    let columns: [(usize, &[f32]); 6] = [
+        (2, &[1.0, 2.0, 3.0, 4.0]),
+        (2, &[10.0, 6.0, 10.0, 6.0]),
+        (2, &[0.0, 1.0, 0.0, 1.0]),
+        (2, &[0.0, 1.0, 1.0, 0.0]),
+        (1, &[1.0, 1.0]),
+        (1, &[0.5, 0.0]), // the second one terminated
+    ];
+    let td_errors = |double| {
+        let td_loss = TdLoss::Mse;
+        let loss = DqnLoss { td_loss, double };
+        let out = run(&Params::new(), &columns, |ctx, x| dqn(loss, ctx, x));
+        (out[1].clone(), out[0][0])
+    };
+    assert_eq!(td_errors(false), (vec![-4.0, 2.0], 10.0)); // 2 - (1 + 10 / 2), 3 - 1
+    assert_eq!(td_errors(true), (vec![-2.0, 2.0], 4.0)); // 2 - (1 + 6 / 2), 3 - 1
+}
+
+#[test]
+fn the_dqn_losses_pass_the_check() {
+    let spaces = [
+        rows(3),
+        rows(3),
+        rows(3),
+        choices(3),
+        rows(1),
+        between(0.0, 0.99),
+        between(0.1, 1.0),
+    ];
+    for double in [false, true] {
+        for td_loss in [TdLoss::Mse, TdLoss::Huber { delta: 1.0 }] {
+            for spaces in [&spaces[..], &spaces[..6]] {
+                let loss = DqnLoss { td_loss, double };
+                let checked = check("dqn_loss", &Params::new(), spaces, 3, |ctx, x| {
+                    dqn(loss, ctx, x)
+                });
+                let checked = checked.unwrap();
+                assert!(checked.n_derivatives > 9 * checked.n_kinks, "{checked:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_whole_update_passes_the_check_and_leaves_the_target_alone() {
+    let spaces = (
+        Space::boxed(&[3], -1.0, 1.0).unwrap(),
+        Space::discrete(2).unwrap(),
+    );
+    let shape = QNetworkShape {
+        hidden: vec![5],
+        dueling: Some(vec![4]),
+    };
+    let mut params = Params::new();
+    let build = |params: &mut Params, scope: &str| {
+        let start = Initialiser::default();
+        QNetwork::build(params, scope, (&spaces.0, &spaces.1), &shape, start).unwrap()
+    };
+    let online = build(&mut params, "online");
+    params.freeze_rest();
+    let target = build(&mut params, "target");
+    assert_eq!(2 * params.trained_len(), params.flat().len());
+    let inputs = [rows(3), choices(2), rows(1), between(0.0, 0.99), rows(3)];
+    let loss = DqnLoss {
+        td_loss: TdLoss::Huber { delta: 1.0 },
+        double: true,
+    };
+    let checked = check("dqn", &params, &inputs, 4, |ctx, x| {
+        let batch = DqnBatch {
+            observations: x[0],
+            actions: x[1],
+            rewards: x[2],
+            discounts: x[3],
+            next_observations: x[4],
+            weights: None,
+        };
+        let out = loss.of_networks(ctx, (&online, &target), &batch)?;
+        Ok(vec![out.loss, out.td_errors])
+    });
+    let checked = checked.unwrap();
+    assert!(checked.n_derivatives > 9 * checked.n_kinks, "{checked:?}");
+}
+
+fn reinforce(settings: Reinforce, ctx: &mut dyn Ctx, x: &[Var]) -> Result<Vec<Var>, Error> {
+    let policy = SoftmaxPolicy::build("policy", &Space::discrete(3)?)?;
+    let out = settings.apply(ctx, &policy, (x[0], x.get(3).copied()), (x[1], x[2]))?;
+    Ok([out.loss, out.policy, out.entropy]
+        .into_iter()
+        .chain(out.baseline)
+        .collect())
+}
+
+#[test]
+fn reinforce_is_its_formula() {
+    let (logits, returns, baseline) = (normals(15, 1), normals(5, 2), normals(5, 3));
+    let actions = [0, 2, 1, 1, 0];
+    let taken = one_hot(&actions, 3);
+    let settings = Reinforce {
+        normalise: true,
+        baseline_coefficient: 0.25,
+        entropy_coefficient: 0.1,
+    };
+    let inputs: [(usize, &[f32]); 4] = [(3, &logits), (3, &taken), (1, &returns), (1, &baseline)];
+    let out = run(&Params::new(), &inputs, |ctx, x| {
+        reinforce(settings, ctx, x)
+    });
+
+    let probabilities: Vec<Vec<f64>> = logits
+        .chunks(3)
+        .map(|row| naive::softmax(&f64s(row)))
+        .collect();
+    let advantages: Vec<f64> = (0..5)
+        .map(|i| f64::from(returns[i]) - f64::from(baseline[i]))
+        .collect();
+    let mean = |x: &[f64]| x.iter().sum::<f64>() / x.len() as f64;
+    let average = mean(&advantages);
+    let squares: Vec<f64> = advantages.iter().map(|a| (a - average).powi(2)).collect();
+    let deviation = (mean(&squares) + 1e-8).sqrt();
+    let terms: Vec<f64> = (0..5)
+        .map(|i| -probabilities[i][actions[i]].ln() * (advantages[i] - average) / deviation)
+        .collect();
+    let entropies: Vec<f64> = probabilities.iter().map(|p| naive::entropy(p)).collect();
+    let errors: Vec<f64> = advantages.iter().map(|a| a * a).collect();
+    let (policy, entropy, baseline) = (mean(&terms), mean(&entropies), mean(&errors));
+    let loss = policy + 0.25 * baseline - 0.1 * entropy;
+    for (given, expected) in out.iter().zip([loss, policy, entropy, baseline]) {
+        assert_close(given, &[expected], 1e-5);
+    }
+}
+
+#[test]
+fn reinforce_passes_the_check() {
+    let spaces = [rows(3), choices(3), rows(1), rows(1)];
+    for normalise in [false, true] {
+        for spaces in [&spaces[..], &spaces[..3]] {
+            let settings = Reinforce {
+                normalise,
+                ..Reinforce::default()
+            };
+            // A single normalised advantage is 0 by rounding's grace: the case of one row is not smooth there.
+            let checked = check("reinforce", &Params::new(), spaces, 8, |ctx, x| {
+                reinforce(settings, ctx, x)
+            });
+            assert!(checked.unwrap().n_derivatives > 50);
+        }
+    }
+}
+
+fn impala(settings: ImpalaLoss, ctx: &mut dyn Ctx, x: &[Var]) -> Result<Vec<Var>, Error> {
+    let policy = SoftmaxPolicy::build("policy", &Space::discrete(3)?)?;
+    let outputs = PolicyAndValue {
+        logits: x[0],
+        values: x[1],
+    };
+    let batch = ImpalaBatch {
+        actions: x[2],
+        behaviour: x[3],
+        rewards: x[4],
+        discounts: x[5],
+        bootstrap: x[6],
+    };
+    let out = settings.apply(ctx, &policy, outputs, &batch)?;
+    Ok([out.loss, out.policy, out.entropy]
+        .into_iter()
+        .chain(out.baseline)
+        .collect())
+}
+
+#[test]
+fn impalas_loss_is_its_formula() {
+    let (logits, values, behaviour, rewards) =
+        (normals(12, 1), normals(4, 2), normals(4, 3), normals(4, 4));
+    let behaviour: Vec<f32> = behaviour.iter().map(|x| -x.abs() - 0.1).collect();
+    let actions = [0, 2, 1, 1];
+    let (taken, discounts, bootstrap) = (one_hot(&actions, 3), [0.9, 0.9, 0.0, 0.9], [0.7]);
+    let inputs: [(usize, &[f32]); 7] = [
+        (3, &logits),
+        (1, &values),
+        (3, &taken),
+        (1, &behaviour),
+        (1, &rewards),
+        (1, &discounts),
+        (1, &bootstrap),
+    ];
+    let settings = ImpalaLoss {
+        entropy_coefficient: 0.01,
+        ..ImpalaLoss::default()
+    };
+    let out = run(&Params::new(), &inputs, |ctx, x| impala(settings, ctx, x));
+
+    let probabilities: Vec<Vec<f64>> = logits
+        .chunks(3)
+        .map(|row| naive::softmax(&f64s(row)))
+        .collect();
+    let logs: Vec<f64> = (0..4).map(|i| probabilities[i][actions[i]].ln()).collect();
+    let trajectory = naive::Trajectory {
+        log_ratios: (0..4).map(|i| logs[i] - f64::from(behaviour[i])).collect(),
+        rewards: f64s(&rewards),
+        discounts: f64s(&discounts),
+        values: f64s(&values),
+        bootstrap: f64::from(bootstrap[0]),
+    };
+    let (targets, advantages) = naive::v_trace(&trajectory, (1.0, 1.0, 1.0));
+    let policy: f64 = (0..4).map(|i| -logs[i] * advantages[i]).sum();
+    let baseline: f64 = (0..4)
+        .map(|i| (f64::from(values[i]) - targets[i]).powi(2))
+        .sum();
+    let entropy: f64 = probabilities.iter().map(|p| naive::entropy(p)).sum();
+    let loss = policy + 0.5 * 0.5 * baseline - 0.01 * entropy;
+    for (given, expected) in out.iter().zip([loss, policy, entropy, baseline]) {
+        assert_close(given, &[expected], 1e-5);
+    }
+}
+
+#[test]
+fn impalas_loss_passes_the_check() {
+    let time = |space: super::RankedSpace| space.with_time(super::Major::Time);
+    let spaces = [
+        rows_over_time(3),
+        rows_over_time(1),
+        time(choices(3)),
+        time(between(-3.0, -0.1)),
+        rows_over_time(1),
+        time(between(0.0, 0.99)),
+        rows(1),
+    ];
+    for reduction in [Reduction::Sum, Reduction::Mean] {
+        let settings = ImpalaLoss {
+            reduction,
+            ..ImpalaLoss::default()
+        };
+        let checked = check("impala_loss", &Params::new(), &spaces, 8, |ctx, x| {
+            impala(settings, ctx, x)
+        });
+        let checked = checked.unwrap();
+        assert!(checked.n_derivatives > 9 * checked.n_kinks, "{checked:?}");
+    }
+}
