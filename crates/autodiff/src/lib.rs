@@ -53,11 +53,15 @@ mod shape_rules;
 mod signature;
 
 #[cfg(test)]
+mod adjoint_tests;
+#[cfg(test)]
 mod naive;
 #[cfg(test)]
 mod plan_tests;
 #[cfg(test)]
 mod random_programs;
+#[cfg(test)]
+mod resident_tests;
 #[cfg(test)]
 mod tests;
 

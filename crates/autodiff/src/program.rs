@@ -100,7 +100,8 @@ impl Program {
             let node = self.plan.steps[i].node as usize;
             if let Op::Param(id) = self.plan.nodes[node].0 {
                 let mut out = self.place(i)?;
-                self.device.write(params.values_of(id), unshared(&mut out))?;
+                self.device
+                    .write(params.values_of(id), unshared(&mut out))?;
                 self.values[node] = Some(out);
             }
         }
@@ -178,7 +179,9 @@ impl Program {
         let step = &self.plan.steps[i];
         match self.values[step.node as usize].take() {
             Some(kept) => Ok(kept),
-            None => Ok(Arc::new(self.arena.take(step.place.start, step.place.len())?)),
+            None => Ok(Arc::new(
+                self.arena.take(step.place.start, step.place.len())?,
+            )),
         }
     }
 

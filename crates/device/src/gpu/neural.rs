@@ -62,13 +62,7 @@ impl Gpu {
     }
 
     /// A kernel with a warp for each row.
-    fn by_rows(
-        &self,
-        kernel: &str,
-        rows: Rows,
-        x: &Buffer,
-        out: &mut Buffer,
-    ) -> Result<(), Error> {
+    fn by_rows(&self, kernel: &str, rows: Rows, x: &Buffer, out: &mut Buffer) -> Result<(), Error> {
         if out.is_empty() {
             return Ok(());
         }

@@ -83,7 +83,11 @@ pub(super) fn log(x: f32) -> f32 {
     let series = 2.0 / 7.0 + q * (2.0 / 9.0 + q * (2.0 / 11.0));
     let series = q * (2.0 / 3.0 + q * (2.0 / 5.0 + q * series));
     let finite = k * LN2_HIGH + (f - s * (f - series) + k * LN2_LOW);
-    let limit = if x == 0.0 { f32::NEG_INFINITY } else { x + f32::INFINITY };
+    let limit = if x == 0.0 {
+        f32::NEG_INFINITY
+    } else {
+        x + f32::INFINITY
+    };
     let is_inside = x > 0.0 && x < f32::INFINITY;
     let outside = if x < 0.0 { f32::NAN } else { limit };
     if is_inside { finite } else { outside }
@@ -110,8 +114,23 @@ mod tests {
 
     /// Every 997th number of all 2^32, and the special ones.
     fn numbers() -> impl Iterator<Item = f32> {
-        let special = [0.0, -0.0, 1.0, -1.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
-        let near = [88.722_84, 88.722_83, -87.336_55, -103.972_08, -103.972_1, f32::MIN_POSITIVE];
+        let special = [
+            0.0,
+            -0.0,
+            1.0,
+            -1.0,
+            f32::INFINITY,
+            f32::NEG_INFINITY,
+            f32::NAN,
+        ];
+        let near = [
+            88.722_84,
+            88.722_83,
+            -87.336_55,
+            -103.972_08,
+            -103.972_1,
+            f32::MIN_POSITIVE,
+        ];
         let all = (0..u32::MAX / 997).map(|i| f32::from_bits(i * 997));
         special.into_iter().chain(near).chain(all)
     }
@@ -119,7 +138,11 @@ mod tests {
     fn largest_error(f: fn(f32) -> f32, exact: fn(f64) -> f64) -> (f64, f32) {
         numbers().fold((0.0, 0.0), |largest, x| {
             let error = ulps(f(x), exact(f64::from(x)));
-            if error > largest.0 { (error, x) } else { largest }
+            if error > largest.0 {
+                (error, x)
+            } else {
+                largest
+            }
         })
     }
 
@@ -140,13 +163,26 @@ mod tests {
 
     #[test]
     fn ends_and_signs_are_exact() {
-        assert_eq!([exp(f32::NEG_INFINITY), exp(0.0), exp(f32::INFINITY)], [0.0, 1.0, f32::INFINITY]);
-        assert_eq!([log(0.0), log(-0.0), log(1.0)], [f32::NEG_INFINITY, f32::NEG_INFINITY, 0.0]);
+        assert_eq!(
+            [exp(f32::NEG_INFINITY), exp(0.0), exp(f32::INFINITY)],
+            [0.0, 1.0, f32::INFINITY]
+        );
+        assert_eq!(
+            [log(0.0), log(-0.0), log(1.0)],
+            [f32::NEG_INFINITY, f32::NEG_INFINITY, 0.0]
+        );
         assert!(log(-1.0).is_nan() && log(f32::NEG_INFINITY).is_nan());
         assert_eq!(log(f32::INFINITY), f32::INFINITY);
         assert_eq!([tanh(-40.0), tanh(f32::INFINITY)], [-1.0, 1.0]);
         assert_eq!(tanh(-0.0).to_bits(), (-0.0f32).to_bits());
-        assert_eq!([sigmoid(f32::NEG_INFINITY), sigmoid(0.0), sigmoid(f32::INFINITY)], [0.0, 0.5, 1.0]);
+        assert_eq!(
+            [
+                sigmoid(f32::NEG_INFINITY),
+                sigmoid(0.0),
+                sigmoid(f32::INFINITY)
+            ],
+            [0.0, 0.5, 1.0]
+        );
         for f in [exp, log, tanh, sigmoid] {
             assert!(f(f32::NAN).is_nan());
         }

@@ -57,7 +57,9 @@ impl Host {
 
 #[inline(always)]
 fn log_softmax(x: &[f32], out: &mut [f32]) {
-    let largest = x.iter().fold(f32::NEG_INFINITY, |m, &x| if x > m { x } else { m });
+    let largest = x
+        .iter()
+        .fold(f32::NEG_INFINITY, |m, &x| if x > m { x } else { m });
     for (out, &x) in out.iter_mut().zip(x) {
         *out = exp(x - largest);
     }

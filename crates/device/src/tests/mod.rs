@@ -1,5 +1,6 @@
 //! Properties of every back end that is here, against plain loops in f64.
 
+mod neural;
 mod ops;
 mod resident;
 mod seam;
