@@ -4,8 +4,9 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
+use shardgraph_environments::space::Space;
 use shardgraph_graph::{Format, WriteOptions, builtin, write_graph};
-use shardgraph_replay::{Ending, EpisodeMemory};
+use shardgraph_replay::{Cell, Ending, EpisodeMemory, Rows};
 use shardgraph_shard::{BitShard, CsrShard};
 use shardgraph_solver::TrainedPolicy;
 
@@ -28,9 +29,8 @@ const FILES: [(&str, &[&str]); 6] = [
 
 fn main() -> Result<(), Box<dyn Error>> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let corpus = here.join("corpus");
     let folder = |target: &str| {
-        let folder = corpus.join(target);
+        let folder = here.join("corpus").join(target);
         fs::create_dir_all(&folder).map(|()| folder)
     };
     for (target, names) in FILES {
@@ -60,12 +60,32 @@ fn main() -> Result<(), Box<dyn Error>> {
         let dense = BitShard::from_graph(&karate, rows).to_bytes();
         fs::write(folder("bit_shard")?.join(name), dense)?;
     }
-    fs::write(
-        folder("episode_memory")?.join("memory"),
-        memory()?.to_bytes(),
-    )?;
-    TrainedPolicy::shipped()?.write(&folder("policy")?.join("shipped"))?;
-    Ok(())
+    for (target, bytes) in [
+        ("episode_memory", memory()?.to_bytes()),
+        ("rows", rows()?.to_bytes()),
+        ("space", serde_json::to_vec(&space()?)?),
+    ] {
+        fs::write(folder(target)?.join("seed"), bytes)?;
+    }
+    Ok(TrainedPolicy::shipped()?.write(&folder("policy")?.join("shipped"))?)
+}
+
+/// A block of one row.
+fn rows() -> Result<Rows, Box<dyn Error>> {
+    let mut rows = shardgraph_fuzz::bytes::empty_rows();
+    rows.push(&[Cell::F32(&[0.5, -1.0]), Cell::U32(&[1])])?;
+    Ok(rows)
+}
+
+/// A space of every form.
+fn space() -> Result<Space, Box<dyn Error>> {
+    let limits = ([f32::NEG_INFINITY, 0.5], f32::INFINITY);
+    let number = Space::tuple(vec![Space::discrete(5)?, Space::multi_binary(3)?])?;
+    Ok(Space::dict(vec![
+        ("box", Space::boxed(&[2], limits.0, limits.1)?),
+        ("number", number),
+        ("graph", Space::graph(1, 2)?),
+    ])?)
 }
 
 /// A memory with an episode that ended, one that lost its first steps, and one that is open.

@@ -120,7 +120,7 @@ impl Space {
     ///
     /// # Errors
     /// When there is none, a name is empty, repeated or with a `/`, or the flat width is beyond 32 bits.
-    pub fn dict(spaces: Vec<(&str, Space)>) -> Result<Space, Error> {
+    pub fn dict<N: Into<String>>(spaces: Vec<(N, Space)>) -> Result<Space, Error> {
         let named = spaces.into_iter().map(|(name, space)| (name.into(), space));
         Form::Dict {
             spaces: named.collect(),

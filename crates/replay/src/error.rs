@@ -1,5 +1,5 @@
 //! What can go wrong in this crate: recording outside an episode, rows of another form, memories with too little in them, numbers
-//! that are not finite, and bytes that are no memory.
+//! that are not finite, and bytes that are no rows or memory.
 
 use std::fmt;
 
@@ -53,7 +53,7 @@ pub enum ErrorKind {
         /// One more than the number of the newest row.
         newest: u64,
     },
-    /// Bytes that do not decode to a memory.
+    /// Bytes that do not decode to rows or a memory.
     Malformed {
         /// The first broken rule, as a clause.
         reason: &'static str,
@@ -114,7 +114,7 @@ impl fmt::Display for Error {
             ),
             ErrorKind::Malformed { reason } => write!(
                 f,
-                "these bytes are not a replay memory: {reason}; use bytes that the same version wrote, whole and unchanged"
+                "these bytes are no replay memory and no block of rows: {reason}; use bytes that the same version wrote, whole and unchanged"
             ),
         }
     }

@@ -1,5 +1,6 @@
 //! The forms that a space can have, as plain data that configs and checkpoints hold, and the rules that make a space of one.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 use serde::{Deserialize, Serialize};
@@ -193,16 +194,14 @@ impl TryFrom<Form> for Space {
                 node_features,
                 edge_features,
             } => {
-                if let Some(n) = [node_features, edge_features]
-                    .into_iter()
-                    .find(|n| u32::try_from(**n).is_err())
-                {
-                    let expected = "at most 2^32 - 1".into();
+                let largest = *node_features.max(edge_features);
+                if u32::try_from(largest).is_err() {
+                    let (expected, given) = ("at most 2^32 - 1".into(), largest.to_string());
                     return Err(Error::mismatch(
                         "Space::graph",
                         "the features",
                         expected,
-                        n.to_string(),
+                        given,
                     ));
                 }
             }
@@ -222,12 +221,8 @@ fn check_box(shape: &[usize], low: &Bounds, high: &Bounds) -> Result<(), Error> 
             && bounds.len() != width
         {
             let expected = format!("{width}, one an element, or a single one");
-            return Err(Error::mismatch(
-                method,
-                what,
-                expected,
-                bounds.len().to_string(),
-            ));
+            let given = bounds.len().to_string();
+            return Err(Error::mismatch(method, what, expected, given));
         }
     }
     // A bound for all is looked at once, however large the box.
@@ -255,18 +250,14 @@ fn check_size(
         return Ok(());
     }
     let expected = "a size of 1 to 2^32 - 1".into();
-    Err(Error::mismatch(
-        method,
-        what,
-        expected,
-        format!("{given:?}"),
-    ))
+    let given = format!("{given:?}");
+    Err(Error::mismatch(method, what, expected, given))
 }
 
 fn check_names(spaces: &[(String, Space)]) -> Result<(), Error> {
+    let mut known = BTreeSet::new();
     for (idx, (name, _)) in spaces.iter().enumerate() {
-        let is_repeated = spaces[..idx].iter().any(|(other, _)| other == name);
-        if is_repeated || name.is_empty() || name.contains('/') {
+        if !known.insert(name) || name.is_empty() || name.contains('/') {
             let expected = "each another one, not empty and without '/'".into();
             let given = format!("{name:?} at {idx}");
             return Err(Error::mismatch("Space::dict", "the names", expected, given));

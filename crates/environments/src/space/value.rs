@@ -162,14 +162,15 @@ fn check_dict(spaces: &[(String, Space)], members: &BTreeMap<String, Value>) -> 
             .ok_or_else(|| Misfit::new(space.form.value_name(), "no such member").within(name))?;
         space.check(member).map_err(|misfit| misfit.within(name))?;
     }
-    let is_unknown = |name: &&String| spaces.iter().all(|(known, _)| known != *name);
-    match members.keys().find(is_unknown) {
-        None => Ok(()),
-        Some(name) => {
-            let member = members[name].name();
-            Err(Misfit::new("no such member", member).within(name))
-        }
+    if members.len() == spaces.len() {
+        return Ok(());
     }
+    let is_unknown = |(name, _): &(&String, _)| spaces.iter().all(|(known, _)| known != *name);
+    let (name, member) = members
+        .iter()
+        .find(is_unknown)
+        .expect("more members than names");
+    Err(Misfit::new("no such member", member.name()).within(name))
 }
 
 fn check_graph(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::Error;
-use crate::space::{Form, GraphValue, Space, Value};
+use crate::space::{Cell, Form, GraphValue, Space, Value};
 
 const INF: f32 = f32::INFINITY;
 
@@ -83,7 +83,7 @@ fn sizes_and_names_that_cannot_be_are_refused() {
         "Space::tuple: the members: expected one or more, given none",
     );
     check(
-        Space::dict(vec![]),
+        Space::dict::<&str>(vec![]),
         "Space::dict: the members: expected one or more, given none",
     );
     let number = Space::discrete(2).unwrap();
@@ -215,5 +215,24 @@ fn graphs_that_are_none_are_refused() {
     }
     let error = space.flat_width().unwrap_err().to_string();
     let expected = "Space::flat_width: leaf n_nodes: expected a fixed width; graphs are for layers over graphs, given a part of a graph";
+    assert_eq!(error, expected);
+}
+
+/// Half an edge is not left out.
+#[test]
+fn an_odd_number_of_ends_makes_no_edges() {
+    let space = Space::graph(0, 0).unwrap();
+    let cells = |ends| {
+        [
+            Cell::U32(&[2]),
+            Cell::U32(ends),
+            Cell::F32(&[]),
+            Cell::F32(&[]),
+        ]
+    };
+    assert!(space.merge(&cells(&[0, 1])).is_ok());
+    let error = space.merge(&cells(&[0, 1, 1])).unwrap_err().to_string();
+    let expected =
+        "Space::merge: member edges: expected two nodes an edge, given an odd number of nodes";
     assert_eq!(error, expected);
 }

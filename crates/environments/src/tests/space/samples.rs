@@ -82,7 +82,7 @@ fn every_number_and_every_graph_size_comes() {
     assert_eq!(sizes[0], 0);
 }
 
-/// Where rounding would step over a bound.
+/// Where rounding might step over a bound.
 #[test]
 fn tails_stay_inside_at_the_ends_of_the_floats() {
     for (low, high) in [
