@@ -1,12 +1,18 @@
 //! Writes seeds for every target into `corpus/`: the test files of costgraph, and what this project writes.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::path::Path;
 
 use shardgraph_environments::space::Space;
 use shardgraph_graph::{Format, WriteOptions, builtin, write_graph};
+<<<<<<< HEAD
 use shardgraph_replay::{Cell, Ending, EpisodeMemory, Rows};
+=======
+use shardgraph_replay::{Ending, EpisodeMemory};
+use shardgraph_runs::{Checkpoint, Folder, Tensors};
+>>>>>>> 13fb7cfac84ce5dd12ea3c46456bfcd8238ef817
 use shardgraph_shard::{BitShard, CsrShard};
 use shardgraph_solver::TrainedPolicy;
 
@@ -60,6 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let dense = BitShard::from_graph(&karate, rows).to_bytes();
         fs::write(folder("bit_shard")?.join(name), dense)?;
     }
+<<<<<<< HEAD
     for (target, bytes) in [
         ("episode_memory", memory()?.to_bytes()),
         ("rows", rows()?.to_bytes()),
@@ -86,6 +93,41 @@ fn space() -> Result<Space, Box<dyn Error>> {
         ("number", number),
         ("graph", Space::graph(1, 2)?),
     ])?)
+=======
+    fs::write(
+        folder("episode_memory")?.join("memory"),
+        memory()?.to_bytes(),
+    )?;
+    run_files(&folder("checkpoint")?, &folder("metrics")?)?;
+    TrainedPolicy::shipped()?.write(&folder("policy")?.join("shipped"))?;
+    Ok(())
+>>>>>>> 13fb7cfac84ce5dd12ea3c46456bfcd8238ef817
+}
+
+/// A MANIFEST, a checkpoint for another rank, tensors, and both files of the metrics.
+fn run_files(checkpoints: &Path, metrics: &Path) -> Result<(), Box<dyn Error>> {
+    let scratch = tempfile::tempdir()?;
+    let run = Folder::of_new_run(scratch.path(), &[])?;
+    let mut written = run.open_metrics(1e9)?;
+    for step in 1..=4 {
+        let line = BTreeMap::from([("step", step)]);
+        written.append(1e9, &line, &[("losses/loss", 0.5), ("charts/epsilon", 1.0)])?;
+    }
+    let mut tensors = Tensors::new();
+    tensors.add_f32("params", &[0.5, -1.0])?;
+    let mut checkpoint = Checkpoint::new(3);
+    for name in ["a", "b"] {
+        checkpoint.add(name, Vec::new())?;
+    }
+    run.write_checkpoint(&checkpoint, &written)?;
+    let manifest = scratch.path().join("checkpoint-0000000003/MANIFEST");
+    fs::copy(manifest, checkpoints.join("manifest"))?;
+    fs::write(checkpoints.join("tensors"), tensors.to_bytes()?)?;
+    fs::write(checkpoints.join("bytes"), checkpoint.to_bytes())?;
+    let lines = scratch.path().join("metrics.jsonl");
+    fs::copy(lines, metrics.join("lines"))?;
+    fs::copy(written.events_path(), metrics.join("events"))?;
+    Ok(())
 }
 
 /// A memory with an episode that ended, one that lost its first steps, and one that is open.

@@ -5,3 +5,4 @@
 pub mod bytes;
 pub mod costs;
 pub mod graphs;
+pub mod runs;

@@ -13,6 +13,7 @@ use shardgraph_graph::builtin;
 use shardgraph_layers::{Policy, PolicyShape};
 use shardgraph_regal::{PlaceOptions, place};
 use shardgraph_replay::EpisodeMemory;
+use shardgraph_runs::Checkpoint;
 use shardgraph_shard::{Adjacency, Partition};
 use shardgraph_solver::{SolveOptions, TrainedPolicy, solve};
 
@@ -62,6 +63,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!(
         "shardgraph_replay::EpisodeMemory: {} transitions",
         memory.len()
+    );
+
+    let mut checkpoint = Checkpoint::new(40);
+    checkpoint.add("replay", memory.to_bytes())?;
+    let received = Checkpoint::from_bytes(&checkpoint.to_bytes())?;
+    println!(
+        "shardgraph_runs::Checkpoint: {} bytes of step {}",
+        received.file("replay")?.len(),
+        received.step()
     );
 
     let adjacency = Adjacency::from_graph(karate);

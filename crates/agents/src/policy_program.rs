@@ -87,9 +87,10 @@ impl PolicyProgram {
         };
         let said = match &memory {
             None => network.apply(&mut record, observations)?,
-            Some(&MemoryInputs { begins, hidden, cell }) => {
+            Some(memory) => {
+                let (hidden, cell) = (memory.hidden, memory.cell);
                 let state = LstmState { hidden, cell };
-                let (said, state) = network.unroll(&mut record, observations, begins, state)?;
+                let (said, state) = network.unroll(&mut record, observations, memory.begins, state)?;
                 record.output(HIDDEN, state.hidden);
                 record.output(CELL, state.cell);
                 said

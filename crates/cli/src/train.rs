@@ -27,7 +27,8 @@ Examples:
 Under mpirun, srun or torchrun each process is a rank. The first alone reads and writes the folder.
 
 The folder gets policy.safetensors, for `shardgraph solve --policy`, with its settings in policy.json,
-metrics.jsonl with one line a step, and checkpoints. --config takes the names of the flags and all
+metrics.jsonl with one line a step, the same as events.out.tfevents.* for TensorBoard, and
+checkpoints. --config takes the names of the flags and all
 settings that policy.json lists under `train`; flags win.";
 
 /// Train a policy

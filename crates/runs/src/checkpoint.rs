@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use serde::de::DeserializeOwned;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::error::ErrorKind;
@@ -15,7 +15,7 @@ const SCHEMA_VERSION: &str = "schema_version";
 /// The files of one step.
 ///
 /// ```
-/// use serde::{Deserialize as _, Serialize};
+/// use serde::{Deserialize, Serialize};
 /// use shardgraph_runs::{Checkpoint, Tensors};
 ///
 /// #[derive(Serialize, Deserialize)]

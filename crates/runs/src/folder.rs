@@ -127,7 +127,8 @@ impl Folder {
     ) -> Result<(), Error> {
         for name in self.files {
             checkpoint.file(name).map_err(|_| {
-                let reason = format!("`{name}` is missing; add it, the run could not go on from here");
+                let reason =
+                    format!("`{name}` is missing; add it, the run could not go on from here");
                 Error::refused("Folder::write_checkpoint", reason)
             })?;
         }

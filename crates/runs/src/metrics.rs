@@ -31,11 +31,7 @@ struct Line {
 
 impl Metrics {
     /// Cuts the files of a folder back to the step, to nothing where there is none, and opens them.
-    pub(crate) fn open(
-        folder: &Path,
-        step: Option<u64>,
-        wall_time: f64,
-    ) -> Result<Metrics, Error> {
+    pub(crate) fn open(folder: &Path, step: Option<u64>, wall_time: f64) -> Result<Metrics, Error> {
         let lines = folder.join(LINES);
         let kept_lines = match fs::read(&lines) {
             Ok(bytes) => lines_up_to(&bytes, step),

@@ -95,7 +95,9 @@ mod tests {
         let mut bytes = [framed(b"one"), framed(b""), framed(b"three")].concat();
         let data = |bytes: &[u8]| -> Vec<Option<Vec<u8>>> {
             let records = Records(bytes);
-            records.map(|record| record.data.map(<[u8]>::to_vec)).collect()
+            records
+                .map(|record| record.data.map(<[u8]>::to_vec))
+                .collect()
         };
         let some = |data: &[u8]| Some(data.to_vec());
         assert_eq!(data(&bytes), [some(b"one"), some(b""), some(b"three")]);

@@ -90,6 +90,9 @@ fn check_checkpoint(folder: &Path, n_temporary: &mut usize) -> Result<()> {
 fn check_file(path: &Path) -> Result<()> {
     let bytes = fs::read(path)?;
     let name = name(path);
+    if name.starts_with("events.out.tfevents.") {
+        return check_events(&bytes);
+    }
     match name.rsplit_once('.').map_or(name.as_str(), |(_, end)| end) {
         "safetensors" => check_safetensors(&bytes),
         "json" => json::parse(std::str::from_utf8(&bytes)?).map(drop),
@@ -112,6 +115,41 @@ fn check_lines(bytes: &[u8]) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Every finished record stands between its length and a checksum that fits.
+fn check_events(bytes: &[u8]) -> Result<()> {
+    let mut rest = bytes;
+    while let Some((frame, data)) = rest.split_first_chunk::<12>() {
+        let (length, checksum) = frame.split_at(8);
+        ensure!(checksum == masked_crc32c(length), "a damaged length");
+        let n_bytes = length.iter().rev().fold(0, |n, b| n << 8 | usize::from(*b));
+        let Some((data, checksum)) = data.split_at_checked(n_bytes) else {
+            break; // torn
+        };
+        let Some((checksum, after)) = checksum.split_at_checked(4) else {
+            break;
+        };
+        ensure!(checksum == masked_crc32c(data), "a damaged record");
+        rest = after;
+    }
+    Ok(())
+}
+
+/// Source: RFC 3720, appendix B.4, bit by bit; the mask is TensorFlow's.
+fn masked_crc32c(bytes: &[u8]) -> [u8; 4] {
+    let mut crc = u32::MAX;
+    for byte in bytes {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            let carry = crc & 1;
+            crc >>= 1;
+            crc ^= 0x82f6_3b78 * carry;
+        }
+    }
+    let crc = !crc;
+    let masked = (crc << 17 | crc >> 15).wrapping_add(2_726_488_792);
+    masked.to_le_bytes()
 }
 
 /// The length of the header, the header, and the tensors without a gap up to the end.
@@ -185,6 +223,29 @@ mod tests {
         assert!(check_lines(b"{\"step\":1}\n{\"step\":2}\n{\"st").is_ok());
         assert!(check_lines(b"{\"step\":1}\n{\"st\n").is_err());
         assert!(check_lines(b"{\"step\":1}\n{\"step\":3}\n").is_err());
+    }
+
+    #[test]
+    fn events_may_end_in_the_middle_of_a_record_only() {
+        let mut bytes = Vec::new();
+        for data in [&b"123456789"[..], b""] {
+            let length = (data.len() as u64).to_le_bytes();
+            bytes.extend(length);
+            bytes.extend(masked_crc32c(&length));
+            bytes.extend_from_slice(data);
+            bytes.extend(masked_crc32c(data));
+        }
+        let crc: u32 = 0xe306_9283; // of "123456789"
+        let masked = crc.rotate_right(15).wrapping_add(0xa282_ead8);
+        assert_eq!(bytes[21..25], masked.to_le_bytes());
+        for n_bytes in 0..=bytes.len() {
+            assert!(check_events(&bytes[..n_bytes]).is_ok(), "{n_bytes}");
+        }
+        for i in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[i] ^= 4;
+            assert!(check_events(&damaged).is_err(), "byte {i}");
+        }
     }
 
     #[test]

@@ -46,8 +46,14 @@ pub(super) fn kind_of(device: &Device) -> String {
 }
 
 impl Run {
-    /// Whether this program can go on with the run, to so many steps, on the device.
-    fn check(&self, steps: u64, device: &Device) -> Result<(), String> {
+    /// Whether this program can go on with the run from its checkpoint, to so many steps, on the device.
+    fn check(&self, checkpoint: u64, steps: u64, device: &Device) -> Result<(), String> {
+        if self.step != checkpoint {
+            return Err(format!(
+                "{RUN} is of step {}: give the folder back the name that it had",
+                self.step
+            ));
+        }
         if self.device != kind_of(device) {
             return Err(format!(
                 "the run computes on `{0}`, and another kind of device rounds otherwise: resume it with --device {0}",
@@ -118,7 +124,7 @@ pub(super) fn trainer(
 ) -> Result<Trainer, Error> {
     let wrong = |why: String| Error::input(format!("{}: {why}", checkpoint.origin()));
     let run: Run = checkpoint.json(RUN, SCHEMA_VERSION)?;
-    run.check(steps, device).map_err(wrong)?;
+    run.check(checkpoint.step(), steps, device).map_err(wrong)?;
     let mut config = run.config;
     config.steps = steps;
     let mut trainer = Trainer::new(config)?;

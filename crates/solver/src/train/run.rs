@@ -72,8 +72,9 @@ pub struct TrainOutcome {
 /// Trains a policy.
 ///
 /// With a folder, writes `metrics.jsonl` (a [`StepReport`] a line), the same values as a TensorBoard event file (tags
-/// `charts/epsilon`, `charts/cover_size` and `losses/loss`), a checkpoint every [`TrainConfig::checkpoint_steps`] steps and at the
-/// end, and at last `policy.safetensors` with `policy.json`. When resuming, only [`TrainConfig::steps`] is taken from `config`, the rest from the checkpoint.
+/// `charts/epsilon`, `charts/cover_size` and `losses/loss`), a checkpoint every [`TrainConfig::checkpoint_steps`] steps and at
+/// the end, and at last `policy.safetensors` with `policy.json`. When resuming, only [`TrainConfig::steps`] is taken from
+/// `config`, the rest from the checkpoint.
 ///
 /// # Errors
 /// When a setting cannot be right, the folder has another run, a file cannot be written, or a rank is lost.

@@ -297,6 +297,20 @@ fn folders_are_not_overwritten_and_resuming_needs_the_same_run() {
 }
 
 #[test]
+fn a_checkpoint_under_another_step_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    run(&small(20), &in_folder(folder.path(), false, 1));
+    let path = |step: u64| folder.path().join(format!("checkpoint-{step:010}"));
+    fs::rename(path(20), path(30)).unwrap();
+    let resumed = in_folder(folder.path(), true, 1);
+    let error = train(&small(40), &resumed, &mut |_| ()).unwrap_err();
+    assert!(
+        error.to_string().contains("run.json is of step 20"),
+        "{error}"
+    );
+}
+
+#[test]
 fn an_empty_manifest_is_an_incomplete_checkpoint() {
     let folder = tempfile::tempdir().unwrap();
     run(&small(40), &in_folder(folder.path(), false, 1));

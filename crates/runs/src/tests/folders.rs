@@ -1,0 +1,127 @@
+//! Who may take a folder, and what it keeps.
+
+use std::fs;
+
+use super::{FILES, checkpoint, listing, newest, run, take_steps};
+use crate::{Checkpoint, ErrorKind, Folder, N_KEPT};
+
+#[test]
+fn a_folder_is_of_one_run_and_one_process() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("a/b");
+    let why = |error: crate::Error| {
+        let message = error.to_string();
+        assert!(
+            message.starts_with(&path.display().to_string()),
+            "{message}"
+        );
+        assert!(matches!(error.kind(), ErrorKind::Folder { .. }));
+        message
+    };
+    let nothing = why(Folder::of_old_run(&path, FILES).unwrap_err());
+    assert!(nothing.contains("no complete checkpoint to resume from"));
+    assert!(!path.exists(), "only a new run makes a folder");
+    run(&path, 2);
+    let no_checkpoint = why(Folder::of_old_run(&path, FILES).unwrap_err());
+    assert!(no_checkpoint.contains("start a new run"), "{no_checkpoint}");
+    run(&path, 3);
+    let old = why(Folder::of_new_run(&path, FILES).unwrap_err());
+    assert!(old.contains("has a run already: resume it"), "{old}");
+
+    let (held, found) = Folder::of_old_run(&path, FILES).unwrap();
+    assert_eq!((held.path(), found.step()), (&*path, 3));
+    if cfg!(unix) {
+        for taken in [
+            Folder::of_old_run(&path, FILES).map(|(folder, _)| folder),
+            Folder::of_new_run(&path, FILES),
+        ] {
+            let message = why(taken.unwrap_err());
+            let want = "another process trains in this folder: wait for it";
+            assert!(message.contains(want), "{message}");
+        }
+    }
+    drop(held);
+    Folder::of_old_run(&path, FILES).unwrap();
+}
+
+#[test]
+fn the_newest_checkpoints_stay_and_what_is_not_ours() {
+    let scratch = tempfile::tempdir().unwrap();
+    for name in [
+        "checkpoint-best",
+        "checkpoint-12",
+        "checkpoint-+000000012",
+        "checkpoint-0000009999", // without a MANIFEST, as a kill leaves it
+    ] {
+        fs::create_dir(scratch.path().join(name)).unwrap();
+    }
+    fs::write(scratch.path().join("checkpoint-notes"), "mine").unwrap();
+    run(scratch.path(), 10);
+    let names = listing(scratch.path());
+    let ours: Vec<&str> = names
+        .iter()
+        .map(String::as_str)
+        .filter(|name| name.starts_with("checkpoint-"))
+        .collect();
+    let want = [
+        "checkpoint-+000000012",
+        "checkpoint-0000000006",
+        "checkpoint-0000000009",
+        "checkpoint-12",
+        "checkpoint-best",
+        "checkpoint-notes",
+    ];
+    assert_eq!(ours, want);
+    assert_eq!(N_KEPT, 2);
+}
+
+#[test]
+fn steps_of_more_than_ten_digits_are_found_in_order() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = Folder::of_new_run(scratch.path(), FILES).unwrap();
+    let metrics = folder.open_metrics(0.0).unwrap();
+    for step in [0, 9_999_999_999, 10_000_000_000, u64::MAX] {
+        folder
+            .write_checkpoint(&checkpoint(step), &metrics)
+            .unwrap();
+        assert_eq!(newest(scratch.path()), Some(step));
+    }
+}
+
+#[test]
+fn a_checkpoint_without_one_of_the_files_is_refused() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = Folder::of_new_run(scratch.path(), FILES).unwrap();
+    let metrics = folder.open_metrics(0.0).unwrap();
+    let mut half = Checkpoint::new(1);
+    half.add("run.json", Vec::new()).unwrap();
+    let error = folder.write_checkpoint(&half, &metrics).unwrap_err();
+    assert!(
+        error.to_string().contains("`state.safetensors` is missing"),
+        "{error}"
+    );
+    assert_eq!(Checkpoint::newest(scratch.path(), FILES).unwrap(), None);
+}
+
+/// A later checkpoint can only be damaged; it must not push the one to fall back to out of the folder.
+#[test]
+fn a_damaged_later_checkpoint_costs_no_good_one() {
+    let scratch = tempfile::tempdir().unwrap();
+    run(scratch.path(), 9);
+    let late = scratch.path().join("checkpoint-0000000012");
+    fs::rename(scratch.path().join("checkpoint-0000000009"), &late).unwrap();
+    fs::write(late.join("run.json"), "").unwrap();
+    let (folder, old) = Folder::of_old_run(scratch.path(), FILES).unwrap();
+    assert_eq!(old.step(), 6);
+    take_steps(&folder, 7..=9);
+    let kept: Vec<String> = listing(scratch.path())
+        .into_iter()
+        .filter(|name| name.starts_with("checkpoint-"))
+        .collect();
+    assert_eq!(
+        kept,
+        [6, 9, 12].map(|step| format!("checkpoint-{step:010}"))
+    );
+    take_steps(&folder, 10..=12);
+    assert_eq!(newest(scratch.path()), Some(12));
+}

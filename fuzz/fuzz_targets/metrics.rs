@@ -1,0 +1,8 @@
+//! Fuzzes the readers of metrics: JSON lines and TensorBoard event files.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use shardgraph_fuzz::runs;
+
+fuzz_target!(|data: &[u8]| runs::metrics(data));
