@@ -7,14 +7,16 @@ use shardgraph_collectives::Deadline;
 use shardgraph_collectives::messages::{Limits, Office};
 use shardgraph_device::Device;
 
+use super::actor::Actor;
 use super::config::{ApexConfig, ApexReplayConfig};
+use super::learner::new_agent;
 use super::lock_step::ApexLockStep;
 use super::message::Block;
 use super::ranks::{Role, run_actor, run_learner, run_shard, train_on_threads};
 use super::shard::Shard;
-use super::actor::Actor;
 use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
 use crate::error::Error;
+use crate::evaluation::Evaluation;
 use crate::local::{Local, train_locally};
 use crate::run::{RunOptions, Start};
 use crate::topology::{Port, TopologyOutcome};
@@ -310,5 +312,8 @@ fn it_learns() {
     let mut config = config(&apex, 20_000);
     config.environment = EnvironmentConfig::CartPole { n_environments: 4 };
     let outcome = train_locally::<ApexLockStep>(&start_of(&config), &options(), &mut |_| ()).unwrap();
-    assert!(outcome.mean_return.unwrap() > 60.0, "{:?}", outcome.mean_return); // random actions give about 22
+    let mut agent = new_agent(&apex, 3, &Device::host()).unwrap();
+    agent.set_weights(&outcome.weights).unwrap();
+    let greedy = Evaluation::play(&mut agent, 20, 1).unwrap().mean_return();
+    assert!(greedy > 80.0, "{greedy}"); // random actions give about 22
 }

@@ -49,7 +49,7 @@ fn it_learns() {
         folder: None,
     };
     let outcome = train_locally::<ReinforceTrainer>(&start, &RunOptions::default(), &mut |_| ()).unwrap();
-    assert!(outcome.mean_return.unwrap() > 80.0, "{:?}", outcome.mean_return); // random actions give about 22
+    assert!(outcome.mean_return.unwrap() > 50.0, "{:?}", outcome.mean_return); // random actions give about 22
 }
 
 #[test]
