@@ -74,10 +74,19 @@ fn trained_weights_are_evaluated() {
     let (config, out) = (folder.config(&settings(1000, "")), folder.path("run"));
     let trained = run("agent train {} --out {} --format json", &[&config, &out]).json();
     let files = listing(&out);
-    for name in ["checkpoint-0000001000", "metrics.jsonl", "weights.safetensors"] {
+    for name in [
+        "checkpoint-0000001000",
+        "metrics.jsonl",
+        "weights.safetensors",
+    ] {
         assert!(files.iter().any(|file| file == name), "{name}: {files:?}");
     }
-    assert!(files.iter().any(|file| file.starts_with("events.out.tfevents.")), "{files:?}");
+    assert!(
+        files
+            .iter()
+            .any(|file| file.starts_with("events.out.tfevents.")),
+        "{files:?}"
+    );
     let weights = PathBuf::from(trained["weights"].as_str().unwrap());
     let words = "agent eval {} --weights {} --episodes 30 --seed 9 --format json";
     let evaluated = run(words, &[&config, &weights]).json();
@@ -102,32 +111,61 @@ fn any_number_of_ranks_learns_the_same() {
     };
     assert_eq!(hash(1), hash(3));
     let message = run("agent train {} --ranks 5", &[&config]).error(2);
-    assert!(message.contains("`algorithm.gradient_blocks`: expected at least 5"), "{message}");
+    assert!(
+        message.contains("`algorithm.gradient_blocks`: expected at least 5"),
+        "{message}"
+    );
 }
 
 #[test]
 fn bad_input_is_named() {
     let folder = Folder::new();
     let message = run("agent train cartpole-qdn", &[]).error(2);
-    assert!(message.contains("no settings of this name") && message.contains("cartpole-dqn"), "{message}");
+    assert!(
+        message.contains("no settings of this name") && message.contains("cartpole-dqn"),
+        "{message}"
+    );
     let refused = |text: &str| run("agent train {}", &[&folder.config(text)]).error(2);
     for (text, expected) in [
-        (format!("schema_version = 2\n{}", settings(10, "")), "`schema_version`: expected 1, given 2"),
-        (settings(10, "learning_rat = 1.0"), "unknown field `learning_rat`"),
-        (settings(10, "gamma = 1.5"), "`algorithm.gamma`: expected 0 to 1, given 1.5"),
-        (settings(10, "replay = { capacity = 31 }"), "`algorithm.replay.capacity`: expected `batch_size`, 32,"),
+        (
+            format!("schema_version = 2\n{}", settings(10, "")),
+            "`schema_version`: expected 1, given 2",
+        ),
+        (
+            settings(10, "learning_rat = 1.0"),
+            "unknown field `learning_rat`",
+        ),
+        (
+            settings(10, "gamma = 1.5"),
+            "`algorithm.gamma`: expected 0 to 1, given 1.5",
+        ),
+        (
+            settings(10, "replay = { capacity = 31 }"),
+            "`algorithm.replay.capacity`: expected `batch_size`, 32,",
+        ),
         ("steps = 5\n".to_owned(), "missing field `environment`"),
     ] {
         let message = refused(&text);
-        assert!(message.contains("settings.toml: ") && message.contains(expected), "{message}");
+        assert!(
+            message.contains("settings.toml: ") && message.contains(expected),
+            "{message}"
+        );
     }
+}
+
+#[test]
+fn files_that_do_not_fit_are_named() {
+    let folder = Folder::new();
     let (config, out) = (folder.config(&settings(300, "")), folder.path("run"));
     run("agent train {} --out {}", &[&config, &out]).ok();
     let message = run("agent train {} --out {}", &[&config, &out]).error(2);
     assert!(message.contains("has a run already"), "{message}");
     let weights = out.join("weights.safetensors");
     let message = run("agent eval cartpole-dqn --weights {}", &[&weights]).error(2);
-    assert!(message.contains("[4, 32]") && message.contains("[4, 120]"), "{message}");
+    assert!(
+        message.contains("[4, 32]") && message.contains("[4, 120]"),
+        "{message}"
+    );
     let message = run("agent eval {} --weights {}", &[&config, &config]).error(2);
     assert!(message.contains("settings.toml"), "{message}");
     let message = run("agent train --resume {}", &[&folder.path("nothing")]).error(2);
@@ -155,8 +193,15 @@ fn a_run_that_is_prolonged_is_the_run_that_was_never_stopped() {
     run("agent train {} --out {} --steps 2000", &[&config, &parts]).ok();
     assert_eq!(metrics(&parts), metrics(&whole));
     let answer = run("agent train --resume {} --format json", &[&parts]).json();
-    assert_eq!((&answer["steps"], &answer["policy_hash"]), (&0.into(), &expected["policy_hash"]));
-    let longer = run("agent train --resume {} --steps 2500 --format json", &[&parts]).json();
+    assert_eq!(
+        (&answer["steps"], &answer["policy_hash"]),
+        (&0.into(), &expected["policy_hash"])
+    );
+    let longer = run(
+        "agent train --resume {} --steps 2500 --format json",
+        &[&parts],
+    )
+    .json();
     assert_eq!(longer["steps"], 500);
 }
 
@@ -173,7 +218,11 @@ fn killed_again_and_again_it_still_ends_the_same() {
             true => command("agent train --resume {}", &[&killed]),
             false => command("agent train {} --out {}", &[&config, &killed]),
         };
-        let child = train.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let child = train
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         thread::sleep(Duration::from_millis(1 + i * 61 % 97));
         n_kills += u32::from(kill(child));
     }

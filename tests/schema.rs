@@ -174,7 +174,11 @@ fn agent() {
     );
     let listing = run("agent list --format json", &[]).json();
     assert_schema(&listing, &[("agents", "list")]);
-    let keys = [("name", "string"), ("about", "string"), ("settings", "object")];
+    let keys = [
+        ("name", "string"),
+        ("about", "string"),
+        ("settings", "object"),
+    ];
     assert_schema(&listing["agents"][0], &keys);
 }
 

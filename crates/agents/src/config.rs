@@ -150,7 +150,10 @@ impl AgentConfig {
     /// When the file cannot be read, or as [`AgentConfig::from_toml`].
     pub fn read(path: &Path) -> Result<AgentConfig, Error> {
         let text = std::fs::read_to_string(path).map_err(Error::io(path))?;
-        let config = match path.extension().is_some_and(|extension| extension == "json") {
+        let config = match path
+            .extension()
+            .is_some_and(|extension| extension == "json")
+        {
             true => AgentConfig::from_json(&text),
             false => AgentConfig::from_toml(&text),
         };
@@ -162,7 +165,9 @@ impl AgentConfig {
     /// # Errors
     /// When the text is of another version, has an unknown setting, or lacks the environment or the algorithm.
     pub fn from_toml(text: &str) -> Result<AgentConfig, Error> {
-        let wrong = |error: toml::de::Error| Error::input(format!("agent settings: {}", error.to_string().trim_end()));
+        let wrong = |error: toml::de::Error| {
+            Error::input(format!("agent settings: {}", error.to_string().trim_end()))
+        };
         let version: Version = toml::from_str(text).map_err(wrong)?;
         version.check()?;
         toml::from_str(text).map_err(wrong)
@@ -185,7 +190,10 @@ impl AgentConfig {
     /// Names the first such setting, what is expected and what was given.
     pub fn check(&self) -> Result<(), Error> {
         let version = self.schema_version;
-        Version { schema_version: version }.check()?;
+        Version {
+            schema_version: version,
+        }
+        .check()?;
         Rule::at_least_1("steps", self.steps).check()?;
         Rule::at_least_1("checkpoint_steps", self.checkpoint_steps).check()?;
         let EnvironmentConfig::CartPole { n_environments } = self.environment;

@@ -56,7 +56,12 @@ impl Evaluation {
         let mut is_over = vec![false; n_episodes];
         let mut actions = Vec::with_capacity(n_episodes);
         while is_over.contains(&false) {
-            agent.act(carts.observations().as_flattened(), 0.0, &mut stream, &mut actions)?;
+            agent.act(
+                carts.observations().as_flattened(),
+                0.0,
+                &mut stream,
+                &mut actions,
+            )?;
             let step = carts.step(&actions)?;
             for (idx, is_over) in is_over.iter_mut().enumerate().filter(|(_, over)| !**over) {
                 evaluation.returns[idx] += step.rewards[idx];
@@ -80,6 +85,9 @@ impl Evaluation {
 
     /// The largest return.
     pub fn max_return(&self) -> f32 {
-        self.returns.iter().copied().fold(f32::NEG_INFINITY, f32::max)
+        self.returns
+            .iter()
+            .copied()
+            .fold(f32::NEG_INFINITY, f32::max)
     }
 }

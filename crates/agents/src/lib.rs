@@ -42,7 +42,8 @@ mod tests;
 pub use apex::{ApexConfig, ApexReplayConfig};
 pub use config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
 pub use dqn::{
-    DqnAgent, DqnConfig, DqnTrainer, ExplorationConfig, PrioritizedConfig, ReplayConfig, StepReport, Update, transition_layout,
+    DqnAgent, DqnConfig, DqnTrainer, ExplorationConfig, PrioritizedConfig, ReplayConfig,
+    StepReport, Update, transition_layout,
 };
 pub use episodes::{Episode, EpisodeStatistics, N_RECENT_EPISODES};
 pub use error::{Error, ErrorKind};

@@ -10,7 +10,10 @@ use crate::reinforce::ReinforceConfig;
 
 /// Names, and what the settings are for.
 const NAMED: [(&str, &str); 5] = [
-    ("cartpole-dqn", "cart and pole, deep Q-learning with CleanRL's settings"),
+    (
+        "cartpole-dqn",
+        "cart and pole, deep Q-learning with CleanRL's settings",
+    ),
     (
         "cartpole-dueling-double-dqn",
         "cart and pole, dueling double DQN with prioritised replay and 3-step returns",

@@ -10,8 +10,8 @@ use shardgraph_device::{Device, Timer};
 use shardgraph_runs::{Checkpoint, Folder, Metrics, fnv1a64, tags, wall_time};
 
 use crate::config::{AgentConfig, Algorithm};
-use crate::dqn::{DqnAgent, DqnTrainer, FILES, StepReport, kind_of, not_dqn};
-use crate::error::{Error, ErrorKind};
+use crate::dqn::{self, DqnAgent, DqnTrainer, FILES, StepReport, kind_of, not_dqn};
+use crate::error::Error;
 
 /// What a finished run's folder has beside its checkpoints and metrics.
 const WEIGHTS: &str = "weights.safetensors";
@@ -188,10 +188,19 @@ fn run(
     let version = env!("CARGO_PKG_VERSION");
     let kind = kind_of(&options.device);
     let arguments = format!("{version} {start:?} {:?} {kind}", options.stop_at);
-    check_same(comm, "version or set of arguments", fnv1a64(arguments.bytes()), options.deadline)?;
+    check_same(
+        comm,
+        "version or set of arguments",
+        fnv1a64(arguments.bytes()),
+        options.deadline,
+    )?;
     let (mut trainer, folder) = begin(comm, start, options)?;
     let mut log = folder.map(Log::open).transpose()?;
-    let begun_at = (trainer.n_steps(), trainer.episodes().n_episodes(), trainer.n_updates());
+    let begun_at = (
+        trainer.n_steps(),
+        trainer.episodes().n_episodes(),
+        trainer.n_updates(),
+    );
     take_steps(&mut trainer, log.as_mut(), (comm, options), progress)?;
     let hash = trainer.agent().weights_hash();
     check_same(comm, "set of weights at the end", hash, options.deadline)?;
@@ -225,10 +234,15 @@ fn begin(
             (trainer, folder.transpose()?)
         }
         Start::Resumed { folder } => {
-            let held = is_first.then(|| Folder::of_old_run(folder, FILES)).transpose()?;
+            let held = is_first
+                .then(|| Folder::of_old_run(folder, FILES))
+                .transpose()?;
             let (folder, newest) = held.unzip();
             let checkpoint = of_first_rank(comm, newest, options.deadline)?;
-            (DqnTrainer::of_checkpoint(&checkpoint, &options.device)?, folder)
+            (
+                DqnTrainer::of_checkpoint(&checkpoint, &options.device)?,
+                folder,
+            )
         }
     };
     check_ranks(trainer.config(), comm.size())?;
@@ -257,12 +271,17 @@ fn take_steps(
         if let Some(log) = log.as_deref_mut() {
             log.append(report)?;
             if has_passed(checkpoint_steps) || step >= stop_at {
-                log.folder.write_checkpoint(&trainer.to_checkpoint()?, &log.metrics)?;
+                log.folder
+                    .write_checkpoint(&trainer.to_checkpoint()?, &log.metrics)?;
             }
         }
         if comm.rank() == 0 && has_passed(PROGRESS_STEPS) {
             let mean_return = trainer.episodes().mean_return();
-            progress(&TrainProgress { step, stop_at, mean_return });
+            progress(&TrainProgress {
+                step,
+                stop_at,
+                mean_return,
+            });
         }
     }
     Ok(())
@@ -299,21 +318,27 @@ impl Log {
     fn append(&mut self, report: &StepReport) -> Result<(), Error> {
         self.n_steps += report.n_environments;
         for episode in &report.episodes {
-            self.line(report.step, &[
-                (tags::EPISODIC_RETURN, episode.episodic_return),
-                (tags::EPISODIC_LENGTH, episode.length as f32),
-                (EPSILON, report.epsilon),
-            ])?;
+            self.line(
+                report.step,
+                &[
+                    (tags::EPISODIC_RETURN, episode.episodic_return),
+                    (tags::EPISODIC_LENGTH, episode.length as f32),
+                    (EPSILON, report.epsilon),
+                ],
+            )?;
         }
         let Some(update) = report.update.filter(|_| report.is_logged) else {
             return Ok(());
         };
         let steps_per_s = self.n_steps as f64 / self.timer.elapsed_s();
-        self.line(report.step, &[
-            (tags::TD_LOSS, update.loss),
-            (tags::Q_VALUES, update.q_mean),
-            (tags::SPS, steps_per_s as f32),
-        ])
+        self.line(
+            report.step,
+            &[
+                (tags::TD_LOSS, update.loss),
+                (tags::Q_VALUES, update.q_mean),
+                (tags::SPS, steps_per_s as f32),
+            ],
+        )
     }
 
     pub(crate) fn line(&mut self, step: u64, scalars: &[(&str, f32)]) -> Result<(), Error> {
@@ -347,19 +372,10 @@ fn check_ranks(config: &AgentConfig, n_ranks: u32) -> Result<(), Error> {
     let Algorithm::Dqn(dqn) = &config.algorithm else {
         return Err(not_dqn(config));
     };
-    let n_blocks = dqn.gradient_blocks;
-    if n_ranks == 0 {
-        return Err(Error::input("ranks: expected at least 1, given 0"));
+    match n_ranks {
+        0 => Err(Error::input("ranks: expected at least 1, given 0")),
+        _ => dqn::check_ranks(dqn.gradient_blocks, n_ranks),
     }
-    if n_ranks as usize <= n_blocks {
-        return Ok(());
-    }
-    Err(ErrorKind::Setting {
-        field: "algorithm.gradient_blocks",
-        expected: format!("at least {n_ranks}, a block for each rank"),
-        given: n_blocks.to_string(),
-    }
-    .into())
 }
 
 /// Rank 0's checkpoint, on all ranks.

@@ -5,7 +5,10 @@ use std::path::Path;
 
 use shardgraph_device::Device;
 
-use crate::{AgentConfig, Algorithm, DqnAgent, DqnConfig, Error, Evaluation, RunOptions, Start, TrainOutcome, train};
+use crate::{
+    AgentConfig, Algorithm, DqnAgent, DqnConfig, Error, Evaluation, RunOptions, Start,
+    TrainOutcome, train,
+};
 
 const SMALL: &str = "
     steps = 900
@@ -65,14 +68,135 @@ fn settings_come_back_from_their_text() {
     }
     let Algorithm::Dqn(dqn) = small().algorithm else { panic!("another algorithm") };
     assert_eq!(dqn.optimiser, DqnConfig::default().optimiser);
-    let toml = AgentConfig::from_toml(&format!("{SMALL}\ntd_loss = {{ huber = {{ delta = 2.0 }} }}\n")).unwrap();
+    let toml = AgentConfig::from_toml(&format!(
+        "{SMALL}\ntd_loss = {{ huber = {{ delta = 2.0 }} }}\n"
+    ))
+    .unwrap();
     let Algorithm::Dqn(dqn) = toml.algorithm else { panic!("another algorithm") };
-    assert_eq!(dqn.td_loss, shardgraph_components::TdLoss::Huber { delta: 2.0 });
+    assert_eq!(
+        dqn.td_loss,
+        shardgraph_components::TdLoss::Huber { delta: 2.0 }
+    );
 }
+
+/// What is replaced in [`SMALL`], by what, and a part of the message.
+const WRONG: &[(&str, &str, &str)] = &[
+    (
+        "steps = 900",
+        "schema_version = 0\nsteps = 900",
+        "`schema_version`: expected 1, given 0",
+    ),
+    (
+        "steps = 900",
+        "schema_version = 2\nfuture = 1\nsteps = 900",
+        "`schema_version`: expected 1, given 2",
+    ),
+    (
+        "steps = 900",
+        "steps = 0",
+        "`steps`: expected at least 1, given 0",
+    ),
+    ("steps = 900", "stepps = 900", "unknown field `stepps`"),
+    (
+        "checkpoint_steps = 250",
+        "checkpoint_steps = 0",
+        "`checkpoint_steps`",
+    ),
+    (
+        "n_environments = 2",
+        "n_environments = 0",
+        "`environment.n_environments`: expected 1 to 2^20, given 0",
+    ),
+    (
+        "n_environments = 2",
+        "n_carts = 2",
+        "unknown field `n_carts`",
+    ),
+    ("'cartpole'", "'pong'", "unknown variant `pong`"),
+    ("'dqn'", "'sarsa'", "unknown variant `sarsa`"),
+    ("batch_size = 16", "batch = 16", "unknown field `batch`"),
+    (
+        "batch_size = 16",
+        "batch_size = 0",
+        "`algorithm.batch_size`: expected at least 1, given 0",
+    ),
+    (
+        "gradient_blocks = 2",
+        "gradient_blocks = 3",
+        "`algorithm.gradient_blocks`: expected a number that divides",
+    ),
+    (
+        "gradient_blocks = 2",
+        "gradient_blocks = 0",
+        "`algorithm.gradient_blocks`",
+    ),
+    (
+        "learning_starts = 100",
+        "learning_starts = 15",
+        "`algorithm.learning_starts`: expected at least 16 steps",
+    ),
+    (
+        "learning_starts = 100",
+        "learning_starts = 19\nn_step = 3",
+        "expected at least 20 steps",
+    ),
+    (
+        "train_every = 5",
+        "train_every = 0",
+        "`algorithm.train_every`",
+    ),
+    ("train_every = 5", "n_step = 0", "`algorithm.n_step`"),
+    (
+        "train_every = 5",
+        "gamma = 1.01",
+        "`algorithm.gamma`: expected 0 to 1, given 1.01",
+    ),
+    (
+        "train_every = 5",
+        "gamma = nan",
+        "`algorithm.gamma`: expected 0 to 1, given NaN",
+    ),
+    (
+        "train_every = 5",
+        "td_loss = { huber = { delta = 0.0 } }",
+        "`algorithm.td_loss.huber.delta`",
+    ),
+    (
+        "train_every = 5",
+        "replay = { capacity = 15 }",
+        "`algorithm.replay.capacity`: expected `batch_size`, 16, to",
+    ),
+    (
+        "train_every = 5",
+        "replay = { prioritized = { alpha = 1.5 } }",
+        "`algorithm.replay.prioritized.alpha`",
+    ),
+    (
+        "train_every = 5",
+        "replay = { prioritized = { epsilon = 0.0 } }",
+        "`algorithm.replay.prioritized.epsilon`",
+    ),
+    (
+        "train_every = 5",
+        "exploration = { fraction = -1.0 }",
+        "`algorithm.exploration.fraction`",
+    ),
+    (
+        "hidden = [16]",
+        "hidden = [16, 0]",
+        "`algorithm.network`: expected layers of 1 to",
+    ),
+    (
+        "train_every = 5",
+        "optimiser = { rule = 'adam', learning_rate = 0.0 }",
+        "`algorithm.optimiser`",
+    ),
+];
 
 #[test]
 fn settings_that_cannot_be_right_are_named() {
-    let message = |text: &str| match AgentConfig::from_toml(text).and_then(|config| config.check()) {
+    let message = |text: &str| match AgentConfig::from_toml(text).and_then(|config| config.check())
+    {
         Err(error) => error.to_string(),
         Ok(()) => panic!("{text}: accepted"),
     };
@@ -80,34 +204,7 @@ fn settings_that_cannot_be_right_are_named() {
         assert!(SMALL.contains(old), "{old}");
         message(&SMALL.replacen(old, new, 1))
     };
-    for (old, new, expected) in [
-        ("steps = 900", "schema_version = 0\nsteps = 900", "`schema_version`: expected 1, given 0"),
-        ("steps = 900", "schema_version = 2\nfuture = 1\nsteps = 900", "`schema_version`: expected 1, given 2"),
-        ("steps = 900", "steps = 0", "`steps`: expected at least 1, given 0"),
-        ("steps = 900", "stepps = 900", "unknown field `stepps`"),
-        ("checkpoint_steps = 250", "checkpoint_steps = 0", "`checkpoint_steps`"),
-        ("n_environments = 2", "n_environments = 0", "`environment.n_environments`: expected 1 to 2^20, given 0"),
-        ("n_environments = 2", "n_carts = 2", "unknown field `n_carts`"),
-        ("'cartpole'", "'pong'", "unknown variant `pong`"),
-        ("'dqn'", "'sarsa'", "unknown variant `sarsa`"),
-        ("batch_size = 16", "batch = 16", "unknown field `batch`"),
-        ("batch_size = 16", "batch_size = 0", "`algorithm.batch_size`: expected at least 1, given 0"),
-        ("gradient_blocks = 2", "gradient_blocks = 3", "`algorithm.gradient_blocks`: expected a number that divides"),
-        ("gradient_blocks = 2", "gradient_blocks = 0", "`algorithm.gradient_blocks`"),
-        ("learning_starts = 100", "learning_starts = 15", "`algorithm.learning_starts`: expected at least 16 steps"),
-        ("learning_starts = 100", "learning_starts = 19\nn_step = 3", "expected at least 20 steps"),
-        ("train_every = 5", "train_every = 0", "`algorithm.train_every`"),
-        ("train_every = 5", "n_step = 0", "`algorithm.n_step`"),
-        ("train_every = 5", "gamma = 1.01", "`algorithm.gamma`: expected 0 to 1, given 1.01"),
-        ("train_every = 5", "gamma = nan", "`algorithm.gamma`: expected 0 to 1, given NaN"),
-        ("train_every = 5", "td_loss = { huber = { delta = 0.0 } }", "`algorithm.td_loss.huber.delta`"),
-        ("train_every = 5", "replay = { capacity = 15 }", "`algorithm.replay.capacity`: expected `batch_size`, 16, to"),
-        ("train_every = 5", "replay = { prioritized = { alpha = 1.5 } }", "`algorithm.replay.prioritized.alpha`"),
-        ("train_every = 5", "replay = { prioritized = { epsilon = 0.0 } }", "`algorithm.replay.prioritized.epsilon`"),
-        ("train_every = 5", "exploration = { fraction = -1.0 }", "`algorithm.exploration.fraction`"),
-        ("hidden = [16]", "hidden = [16, 0]", "`algorithm.network`: expected layers of 1 to"),
-        ("train_every = 5", "optimiser = { rule = 'adam', learning_rate = 0.0 }", "`algorithm.optimiser`"),
-    ] {
+    for (old, new, expected) in WRONG {
         let message = changed(old, new);
         assert!(message.contains(expected), "{new}: {message}");
     }
@@ -116,10 +213,18 @@ fn settings_that_cannot_be_right_are_named() {
 #[test]
 fn ranks_share_a_run() {
     let config = small();
-    let hash = |n_ranks| run(&new(&config, None), &ranks(n_ranks)).unwrap().agent.weights_hash();
+    let hash = |n_ranks| {
+        run(&new(&config, None), &ranks(n_ranks))
+            .unwrap()
+            .agent
+            .weights_hash()
+    };
     assert_eq!(hash(1), hash(2));
     let message = run(&new(&config, None), &ranks(3)).unwrap_err().to_string();
-    assert!(message.contains("`algorithm.gradient_blocks`: expected at least 3"), "{message}");
+    assert!(
+        message.contains("`algorithm.gradient_blocks`: expected at least 3"),
+        "{message}"
+    );
     assert!(run(&new(&config, None), &ranks(0)).is_err());
     let mut other_seed = config.clone();
     other_seed.seed = 2;
@@ -148,55 +253,93 @@ fn a_run_that_stopped_and_went_on_leaves_the_same_folder() {
     assert_eq!(outcome.agent.weights(), expected.agent.weights());
     assert_eq!(outcome.mean_return, expected.mean_return);
     assert_eq!(metrics(&parts), metrics(&whole));
-    let lines = metrics(&whole);
-    assert!(lines.iter().any(|line| line.get("losses/td_loss").is_some()));
-    let n_episodes = lines.iter().filter(|line| line.get("charts/episodic_return").is_some()).count();
-    assert_eq!(n_episodes as u64, expected.n_episodes);
-    for name in ["weights.safetensors", "checkpoint-0000000900/run.json", "checkpoint-0000000900/state.safetensors"] {
-        let read = |folder: &Path| fs::read(folder.join(name)).unwrap();
-        assert!(read(&parts) == read(&whole), "{name}");
-    }
-    let message = run(&new(&config, Some(&whole)), &ranks(1)).unwrap_err().to_string();
+    assert_same_files(&parts, &whole);
+    let message = run(&new(&config, Some(&whole)), &ranks(1))
+        .unwrap_err()
+        .to_string();
     assert!(message.contains("has a run already"), "{message}");
+}
+
+#[test]
+fn the_metrics_tell_of_every_episode_and_of_losses() {
+    let scratch = tempfile::tempdir().unwrap();
+    let outcome = run(&new(&small(), Some(scratch.path())), &ranks(1)).unwrap();
+    let lines = metrics(scratch.path());
+    let with = |key| lines.iter().filter(move |line| line.get(key).is_some());
+    assert_eq!(
+        with("charts/episodic_return").count() as u64,
+        outcome.n_episodes
+    );
+    let steps: Vec<u64> = with("losses/td_loss")
+        .map(|line| line["step"].as_u64().unwrap())
+        .collect();
+    // Each third update; the first is the one at step 100, and one follows every 5 steps of two environments.
+    assert_eq!(steps[..3], [110, 126, 140]);
+}
+
+/// What must be the same byte for byte.
+fn assert_same_files(found: &Path, expected: &Path) {
+    for name in [
+        "weights.safetensors",
+        "checkpoint-0000000900/run.json",
+        "checkpoint-0000000900/state.safetensors",
+    ] {
+        let read = |folder: &Path| fs::read(folder.join(name)).unwrap();
+        assert!(read(found) == read(expected), "{name}");
+    }
+}
+
+fn agent(config: &AgentConfig) -> DqnAgent {
+    DqnAgent::of_config(config, &Device::host()).unwrap()
 }
 
 #[test]
 fn weights_go_to_a_file_and_come_back() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("w.safetensors");
-    let config = small();
-    let agent = |config: &AgentConfig| DqnAgent::of_config(config, &Device::host()).unwrap();
-    let trained = run(&new(&config, None), &ranks(1)).unwrap().agent;
+    let trained = run(&new(&small(), None), &ranks(1)).unwrap().agent;
     trained.export(&path).unwrap();
-    let mut other = agent(&config);
+    let mut other = agent(&small());
     assert_ne!(other.weights(), trained.weights());
     other.import(&path).unwrap();
     assert_eq!(other.weights(), trained.weights());
-    // A network of other widths, and one with other heads.
-    let with_network = |network: &str| AgentConfig::from_toml(&SMALL.replace("{ hidden = [16] }", network)).unwrap();
-    let message = |config: &AgentConfig, path: &Path| agent(config).import(path).unwrap_err().to_string();
-    let wider = message(&with_network("{ hidden = [17] }"), &path);
-    assert!(wider.contains("expected F32 [4, 17]") && wider.contains("[4, 16]"), "{wider}");
-    let dueling = message(&with_network("{ hidden = [16], dueling = [] }"), &path);
-    assert!(dueling.contains("is missing"), "{dueling}");
-    // Weights that are not finite.
+}
+
+#[test]
+fn weights_of_another_network_or_of_none_are_refused() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("w.safetensors");
+    agent(&small()).export(&path).unwrap();
+    let refused = |network: &str, parts: &[&str]| {
+        let text = SMALL.replace("{ hidden = [16] }", network);
+        let mut agent = agent(&AgentConfig::from_toml(&text).unwrap());
+        let before = agent.weights().to_vec();
+        let message = agent.import(&path).unwrap_err().to_string();
+        for part in parts {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+        assert_eq!(agent.weights(), before);
+    };
+    refused("{ hidden = [17] }", &["expected F32 [4, 17]", "[4, 16]"]);
+    refused("{ hidden = [16], dueling = [] }", &["is missing"]);
+    refused("{ hidden = [] }", &["another network"]);
     let mut bytes = fs::read(&path).unwrap();
     let n = bytes.len();
     bytes[n - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
     fs::write(&path, bytes).unwrap();
-    let message = message(&config, &path);
-    assert!(message.contains("expected a finite number, given NaN"), "{message}");
+    refused(
+        "{ hidden = [16] }",
+        &["expected a finite number, given NaN"],
+    );
     fs::write(&path, "no weights").unwrap();
-    let mut other = agent(&config);
-    let before = other.weights().to_vec();
-    assert!(other.import(&path).unwrap_err().to_string().contains("no safetensors file"));
-    assert_eq!(other.weights(), before);
+    refused("{ hidden = [16] }", &["no safetensors file"]);
 }
 
 /// A small sure task: half of the episodes of random actions end within 20 steps.
 #[test]
 fn cart_and_pole_is_learnt() {
-    let config = AgentConfig::from_toml("
+    let config = AgentConfig::from_toml(
+        "
         steps = 30_000
         environment = { name = 'cartpole', n_environments = 4 }
         [algorithm]
@@ -210,7 +353,9 @@ fn cart_and_pole_is_learnt() {
         target_sync_steps = 200
         optimiser = { rule = 'adam', learning_rate = 1e-3 }
         exploration = { start = 1.0, end = 0.05, fraction = 0.3 }
-    ").unwrap();
+    ",
+    )
+    .unwrap();
     let mut outcome = run(&new(&config, None), &ranks(1)).unwrap();
     let greedy = Evaluation::play(&mut outcome.agent, 50, 1).unwrap();
     assert!(greedy.mean_return() > 150.0, "{}", greedy.mean_return());
@@ -223,5 +368,8 @@ fn cart_and_pole_is_learnt() {
 fn a_number_of_episodes_is_checked() {
     let mut agent = DqnAgent::of_config(&small(), &Device::host()).unwrap();
     let message = Evaluation::play(&mut agent, 0, 1).unwrap_err().to_string();
-    assert!(message.contains("Evaluation::play: the number of episodes: expected 1 to"), "{message}");
+    assert!(
+        message.contains("Evaluation::play: the number of episodes: expected 1 to"),
+        "{message}"
+    );
 }

@@ -23,7 +23,10 @@ pub(crate) fn write(path: &Path, params: &Params) -> Result<(), Error> {
         .map(|id| {
             let shape = params.shape(id);
             let bytes = params.values_of(id).iter().flat_map(|x| x.to_le_bytes());
-            (params.name(id), (vec![shape.rows, shape.cols], bytes.collect()))
+            (
+                params.name(id),
+                (vec![shape.rows, shape.cols], bytes.collect()),
+            )
         })
         .collect();
     let refused = |e| Error::internal(format!("safetensors refused: {e}"));
@@ -34,7 +37,8 @@ pub(crate) fn write(path: &Path, params: &Params) -> Result<(), Error> {
     }
     // A hash map in the library's interface; with one entry its order is fixed.
     let header = [(HEADER_KEY.to_owned(), SCHEMA_VERSION.to_string())];
-    let bytes = safetensors::serialize(views, Some(header.into_iter().collect())).map_err(refused)?;
+    let bytes =
+        safetensors::serialize(views, Some(header.into_iter().collect())).map_err(refused)?;
     write_atomic(path, |out| out.write_all(&bytes)).map_err(Error::io(path))
 }
 
@@ -44,11 +48,17 @@ pub(crate) fn read(path: &Path, params: &Params) -> Result<Vec<f32>, Error> {
     let metadata = std::fs::metadata(path).map_err(Error::io(path))?;
     if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
         let limit = MAX_FILE_BYTES >> 20;
-        return Err(wrong(format!("expected a file of weights of at most {limit} MiB")));
+        return Err(wrong(format!(
+            "expected a file of weights of at most {limit} MiB"
+        )));
     }
     let bytes = std::fs::read(path).map_err(Error::io(path))?;
-    let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|e| wrong(format!("this is no safetensors file: {e}")))?;
-    let version = header.metadata().as_ref().and_then(|metadata| metadata.get(HEADER_KEY));
+    let (_, header) = SafeTensors::read_metadata(&bytes)
+        .map_err(|e| wrong(format!("this is no safetensors file: {e}")))?;
+    let version = header
+        .metadata()
+        .as_ref()
+        .and_then(|metadata| metadata.get(HEADER_KEY));
     if version != Some(&SCHEMA_VERSION.to_string()) {
         return Err(wrong(format!(
             "expected weights that `agent train` wrote, with `{HEADER_KEY}` {SCHEMA_VERSION} in the header, given {}",

@@ -72,7 +72,8 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     let timer = Timer::start(&Device::host());
     let evaluation = Evaluation::play(&mut agent, args.episodes, seed)?;
     let seconds = timer.elapsed_s();
-    args.report.answer(&answer(args, &config, (&agent, &evaluation), seconds))
+    args.report
+        .answer(&answer(args, &config, (&agent, &evaluation), seconds))
 }
 
 fn answer(
@@ -109,7 +110,11 @@ impl fmt::Display for Answer {
         writeln!(f, "smallest return {}", self.min_return)?;
         writeln!(f, "largest return {}", self.max_return)?;
         writeln!(f, "seconds {:.6}", self.seconds)?;
-        writeln!(f, "environment steps per second {:.0}", self.env_steps_per_s)?;
+        writeln!(
+            f,
+            "environment steps per second {:.0}",
+            self.env_steps_per_s
+        )?;
         writeln!(f, "device {}", self.device)?;
         writeln!(f, "weights {}", self.weights)?;
         writeln!(f, "policy hash {}", self.policy_hash)

@@ -246,7 +246,11 @@ impl fmt::Display for Answer {
             None => writeln!(f, "mean return none (no episode has ended)")?,
         }
         writeln!(f, "seconds {:.6}", self.seconds)?;
-        writeln!(f, "environment steps per second {:.0}", self.env_steps_per_s)?;
+        writeln!(
+            f,
+            "environment steps per second {:.0}",
+            self.env_steps_per_s
+        )?;
         writeln!(f, "ranks {}", self.ranks)?;
         writeln!(f, "device {}", self.device)?;
         if let Some(weights) = &self.weights {

@@ -130,8 +130,7 @@ impl Optimiser {
             let (expected, given) = (self.n_params.to_string(), gradient.len().to_string());
             return Err(call.misfit("the gradient's length", expected, given));
         }
-        let square: f64 = gradient.iter().map(|&g| f64::from(g) * f64::from(g)).sum();
-        let norm = square.sqrt() as f32;
+        let norm = sum_of_squares(gradient).sqrt() as f32;
         if !norm.is_finite() {
             let expected = "finite; find out where training diverged";
             return Err(call.misfit("the gradient's norm", expected, norm.to_string()));
@@ -262,6 +261,19 @@ impl OptimiserConfig {
         }
         Ok(())
     }
+}
+
+/// In eight sums side by side: one alone would wait for each addition.
+fn sum_of_squares(values: &[f32]) -> f64 {
+    let (chunks, rest) = values.as_chunks::<8>();
+    let mut sums = [0.0; 8];
+    for chunk in chunks {
+        for (sum, &x) in sums.iter_mut().zip(chunk) {
+            *sum += f64::from(x) * f64::from(x);
+        }
+    }
+    let rest: f64 = rest.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
+    sums.iter().sum::<f64>() + rest
 }
 
 fn malformed(reason: &str) -> Error {

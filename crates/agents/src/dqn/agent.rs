@@ -1,14 +1,16 @@
 //! The agent: an online and a target network in one arena, a program that acts and a program that learns.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::Path;
 
 use shardgraph_autodiff::{Ctx, Params, Program, Recorder, Shape, Var};
 use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_components::{Initialiser, Optimiser, QNetwork};
-use shardgraph_device::Device;
-use shardgraph_environments::{Autoreset, CartPoles};
+use shardgraph_device::{Device, DeviceKind};
 use shardgraph_environments::space::Space;
+use shardgraph_environments::{Autoreset, CartPoles};
 use shardgraph_graph::random::Stream;
 use shardgraph_replay::Rows;
 
@@ -26,7 +28,7 @@ use crate::weights;
 ///
 /// ```
 /// use shardgraph_agents::{DqnAgent, DqnConfig};
-/// use shardgraph_device::Device;
+/// use shardgraph_device::{Device, DeviceKind};
 /// use shardgraph_environments::space::Space;
 /// use shardgraph_graph::random::Stream;
 ///
@@ -52,8 +54,6 @@ pub struct DqnAgent {
     update: UpdateProgram,
     /// Programs that act, by the number of observations.
     acting: BTreeMap<usize, ActProgram>,
-    /// Programs compute on their own; ranks share what they give.
-    solo: Comm,
 }
 
 /// What an update was like.
@@ -71,6 +71,8 @@ struct ActProgram {
     observations: Var,
     /// Whether its weights are older than the agent's.
     is_stale: bool,
+    is_on_host: bool,
+    solo: Comm,
 }
 
 impl DqnAgent {
@@ -89,7 +91,9 @@ impl DqnAgent {
             ..Initialiser::default()
         };
         let mut params = Params::new();
-        let build = |params: &mut Params, scope| QNetwork::build(params, scope, spaces, &config.network, initialiser);
+        let build = |params: &mut Params, scope| {
+            QNetwork::build(params, scope, spaces, &config.network, initialiser)
+        };
         let online = build(&mut params, "online")?;
         params.freeze_rest();
         let target = build(&mut params, "target")?;
@@ -103,7 +107,6 @@ impl DqnAgent {
             optimiser,
             update,
             acting: BTreeMap::new(),
-            solo: Comm::solo(),
         })
     }
 
@@ -142,14 +145,32 @@ impl DqnAgent {
         let mut n_greedy = 0;
         for _ in 0..n {
             let is_random = stream.chance(f64::from(epsilon));
-            actions.push(if is_random { stream.below_u32(n_actions) } else { GREEDY });
+            actions.push(if is_random {
+                stream.below_u32(n_actions)
+            } else {
+                GREEDY
+            });
             n_greedy += usize::from(!is_random);
         }
         if n_greedy == 0 {
             return Ok(());
         }
-        let values = self.action_values(observations, n)?;
-        for (action, row) in actions.iter_mut().zip(values.chunks_exact(n_actions as usize)) {
+        self.fill_in_best(observations, actions)
+    }
+
+    /// The action of the largest value in each place that waits for it.
+    fn fill_in_best(&mut self, observations: &[f32], actions: &mut [u32]) -> Result<(), Error> {
+        let n_actions = self.online.n_actions();
+        let acting = self.acting_on(actions.len())?;
+        acting
+            .program
+            .set_input(acting.observations, observations)?;
+        acting.program.run_again(&mut acting.solo)?;
+        let values = read(&acting.program, ACTION_VALUES, acting.is_on_host)?;
+        for (action, row) in actions.iter_mut().zip(values.chunks_exact(n_actions)) {
+            if !row.iter().all(|value| value.is_finite()) {
+                return Err(diverged("act", "an action value"));
+            }
             if *action == GREEDY {
                 *action = best(row);
             }
@@ -157,21 +178,40 @@ impl DqnAgent {
         Ok(())
     }
 
-    /// The action values of observations that were checked, a row for each.
-    pub(crate) fn action_values(&mut self, observations: &[f32], n: usize) -> Result<Vec<f32>, Error> {
-        let acting = match self.acting.entry(n) {
-            std::collections::btree_map::Entry::Occupied(found) => found.into_mut(),
-            std::collections::btree_map::Entry::Vacant(place) => {
-                place.insert(ActProgram::new(&self.params, &self.online, n, &self.device)?)
-            }
-        };
-        acting.program.set_input(acting.observations, observations)?;
-        acting.program.run(&mut self.solo, &self.params)?;
-        let values = acting.program.read(ACTION_VALUES)?;
+    /// The values of all actions, a row for each of `n` observations.
+    pub(crate) fn action_values(
+        &mut self,
+        observations: &[f32],
+        n: usize,
+    ) -> Result<Vec<f32>, Error> {
+        let acting = self.acting_on(n)?;
+        acting
+            .program
+            .set_input(acting.observations, observations)?;
+        acting.program.run_again(&mut acting.solo)?;
+        let values = read(&acting.program, ACTION_VALUES, acting.is_on_host)?.to_vec();
         match values.iter().all(|value| value.is_finite()) {
             true => Ok(values),
             false => Err(diverged("act", "an action value")),
         }
+    }
+
+    /// The program that acts on `n` observations, with the present weights.
+    fn acting_on(&mut self, n: usize) -> Result<&mut ActProgram, Error> {
+        let acting = match self.acting.entry(n) {
+            Entry::Occupied(found) => found.into_mut(),
+            Entry::Vacant(place) => place.insert(ActProgram::new(
+                &self.params,
+                &self.online,
+                n,
+                &self.device,
+            )?),
+        };
+        if acting.is_stale {
+            acting.program.set_params(&self.params)?;
+            acting.is_stale = false;
+        }
+        Ok(acting)
     }
 
     fn check_observations(&self, observations: &[f32]) -> Result<usize, Error> {
@@ -184,11 +224,18 @@ impl DqnAgent {
             given,
         };
         if !observations.len().is_multiple_of(width) {
-            let (expected, given) = (format!("rows of {width}"), format!("{} numbers", observations.len()));
+            let (expected, given) = (
+                format!("rows of {width}"),
+                format!("{} numbers", observations.len()),
+            );
             return Err(mismatch("the observations".to_owned(), expected, given).into());
         }
         if let Some(at) = observations.iter().position(|x| !x.is_finite()) {
-            let what = format!("element {} of the observation of environment {}", at % width, at / width);
+            let what = format!(
+                "element {} of the observation of environment {}",
+                at % width,
+                at / width
+            );
             let (expected, given) = ("a finite number".to_owned(), observations[at].to_string());
             return Err(mismatch(what, expected, given).into());
         }
@@ -206,11 +253,13 @@ impl DqnAgent {
         comm: &mut Comm,
         deadline: Deadline,
     ) -> Result<Update, Error> {
-        let Gradient { gradient, update } = self.update.gradient(&self.params, batch, comm, deadline)?;
+        let Gradient { gradient, update } =
+            self.update.gradient(&self.params, batch, comm, deadline)?;
         if !update.loss.is_finite() {
             return Err(diverged("update", "the loss"));
         }
-        self.optimiser.step(&self.device, &mut self.params, gradient)?;
+        self.optimiser
+            .step(&self.device, &mut self.params, gradient)?;
         self.weights_changed();
         Ok(update)
     }
@@ -303,7 +352,9 @@ impl DqnAgent {
     }
 
     fn weights_changed(&mut self) {
-        self.acting.values_mut().for_each(|acting| acting.is_stale = true);
+        self.acting
+            .values_mut()
+            .for_each(|acting| acting.is_stale = true);
     }
 }
 
@@ -312,18 +363,33 @@ const ACTION_VALUES: &str = "action values";
 const GREEDY: u32 = u32::MAX;
 
 impl ActProgram {
-    fn new(params: &Params, online: &QNetwork, n: usize, device: &Device) -> Result<ActProgram, Error> {
+    fn new(
+        params: &Params,
+        online: &QNetwork,
+        n: usize,
+        device: &Device,
+    ) -> Result<ActProgram, Error> {
         let mut record = Recorder::new(params, 0, 1);
         let shape = Shape::new(n, online.n_inputs());
         let observations = record.input(shape, &vec![0.0; shape.len()])?;
         let values = online.q_values(&mut record, observations)?;
         record.output(ACTION_VALUES, values);
         Ok(ActProgram {
-            program: record.plan().load(device)?,
+            program: record.plan().resident().load(device)?,
             observations,
             is_stale: true,
+            is_on_host: device.kind() == DeviceKind::Host,
+            solo: Comm::solo(),
         })
     }
+}
+
+/// An output of a program; on the host without a copy.
+fn read<'a>(program: &'a Program, name: &str, is_on_host: bool) -> Result<Cow<'a, [f32]>, Error> {
+    Ok(match is_on_host {
+        true => Cow::Borrowed(program.output(name)?),
+        false => Cow::Owned(program.read(name)?),
+    })
 }
 
 /// The first of the largest values.

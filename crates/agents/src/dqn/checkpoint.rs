@@ -62,13 +62,17 @@ impl DqnTrainer {
         }
         let mut trainer = DqnTrainer::new(&run.config, device)?;
         if run.episodes.n_environments() != trainer.episodes.n_environments() {
-            return Err(wrong("its episodes are those of another number of environments".to_owned()));
+            return Err(wrong(
+                "its episodes are those of another number of environments".to_owned(),
+            ));
         }
         trainer.n_steps = run.n_steps;
         trainer.n_updates = run.n_updates;
         trainer.episodes = run.episodes;
         let state = checkpoint.tensors(STATE)?;
-        trainer.restore(&state).map_err(|error| wrong(error.to_string()))?;
+        trainer
+            .restore(&state)
+            .map_err(|error| wrong(error.to_string()))?;
         Ok(trainer)
     }
 
@@ -86,7 +90,8 @@ impl DqnTrainer {
     }
 
     fn restore(&mut self, state: &Tensors<'_>) -> Result<(), Error> {
-        self.agent.restore(&state.f32s("weights")?, state.u8s("optimiser")?)?;
+        self.agent
+            .restore(&state.f32s("weights")?, state.u8s("optimiser")?)?;
         self.replay.restore(state.u8s("replay")?)?;
         self.carts.restore(state.u8s("environments")?)?;
         Pending::from_tensors(state)?.push_into(&mut self.folders)
@@ -146,9 +151,14 @@ impl Pending {
         let n_steps = self.n.iter().map(|&n| n as usize).sum::<usize>();
         let lengths = [observations.len(), self.actions.len(), self.rewards.len()];
         if self.n.len() != folders.len() || lengths != [n_steps; 3] {
-            return Err(Error::input("the steps that wait for their rewards do not fit the environments"));
+            return Err(Error::input(
+                "the steps that wait for their rewards do not fit the environments",
+            ));
         }
-        let starts = observations.iter().copied().zip(self.actions.iter().copied());
+        let starts = observations
+            .iter()
+            .copied()
+            .zip(self.actions.iter().copied());
         let mut steps = starts.zip(self.rewards.iter().copied());
         for (folder, &n) in folders.iter_mut().zip(&self.n) {
             let mut completed = Vec::new();
@@ -156,7 +166,9 @@ impl Pending {
                 folder.push(start, reward, None, &mut completed);
             }
             if !completed.is_empty() {
-                return Err(Error::input("more steps wait for their rewards than a return has"));
+                return Err(Error::input(
+                    "more steps wait for their rewards than a return has",
+                ));
             }
         }
         Ok(())

@@ -1,7 +1,9 @@
 //! The settings of deep Q-learning. The defaults are CleanRL's for cart and pole.
 
 use serde::{Deserialize, Serialize};
-use shardgraph_components::{DqnLoss, EpsilonSchedule, OptimiserConfig, OptimiserRule, QNetworkShape, TdLoss};
+use shardgraph_components::{
+    DqnLoss, EpsilonSchedule, OptimiserConfig, OptimiserRule, QNetworkShape, TdLoss,
+};
 
 use crate::config::Rule;
 use crate::error::Error;
@@ -161,7 +163,9 @@ impl DqnConfig {
     /// # Errors
     /// Names the first such setting, what is expected and what was given.
     pub fn check(&self, n_environments: usize) -> Result<(), Error> {
-        self.optimiser.check().map_err(|error| Error::input(format!("agent settings: `algorithm.optimiser`: {error}")))?;
+        self.optimiser.check().map_err(|error| {
+            Error::input(format!("agent settings: `algorithm.optimiser`: {error}"))
+        })?;
         let delta = match self.td_loss {
             TdLoss::Mse => 1.0,
             TdLoss::Huber { delta } => delta,
@@ -182,7 +186,8 @@ impl DqnConfig {
             Rule::at_least_1("algorithm.gradient_blocks", self.gradient_blocks as u64),
             Rule {
                 field: "algorithm.gradient_blocks",
-                holds: self.gradient_blocks > 0 && self.batch_size.is_multiple_of(self.gradient_blocks),
+                holds: self.gradient_blocks > 0
+                    && self.batch_size.is_multiple_of(self.gradient_blocks),
                 expected: format!("a number that divides `batch_size`, {}", self.batch_size),
                 given: self.gradient_blocks.to_string(),
             },
@@ -220,7 +225,9 @@ impl DqnConfig {
             Rule {
                 field: "algorithm.learning_starts",
                 holds: self.learning_starts >= n_needed,
-                expected: format!("at least {n_needed} steps, after which the memory holds a batch"),
+                expected: format!(
+                    "at least {n_needed} steps, after which the memory holds a batch"
+                ),
                 given: self.learning_starts.to_string(),
             },
         ];
@@ -228,10 +235,27 @@ impl DqnConfig {
             rules.extend([
                 Rule::fraction("algorithm.replay.prioritized.alpha", prioritized.alpha),
                 Rule::above_0("algorithm.replay.prioritized.epsilon", prioritized.epsilon),
-                Rule::fraction("algorithm.replay.prioritized.beta_start", prioritized.beta_start),
-                Rule::fraction("algorithm.replay.prioritized.beta_end", prioritized.beta_end),
+                Rule::fraction(
+                    "algorithm.replay.prioritized.beta_start",
+                    prioritized.beta_start,
+                ),
+                Rule::fraction(
+                    "algorithm.replay.prioritized.beta_end",
+                    prioritized.beta_end,
+                ),
             ]);
         }
         rules
     }
+}
+
+/// Whether each rank has a block of every batch.
+pub(crate) fn check_ranks(gradient_blocks: usize, n_ranks: u32) -> Result<(), Error> {
+    Rule {
+        field: "algorithm.gradient_blocks",
+        holds: n_ranks as usize <= gradient_blocks,
+        expected: format!("at least {n_ranks}, a block for each rank"),
+        given: gradient_blocks.to_string(),
+    }
+    .check()
 }

@@ -131,7 +131,9 @@ impl Replay {
         };
         let oldest = memory.n_inserted() - memory.len() as u64;
         let ids: Vec<ItemId> = (oldest..memory.n_inserted()).map(ItemId).collect();
-        memory.gather_into(&ids, &mut rows).expect("the rows are there");
+        memory
+            .gather_into(&ids, &mut rows)
+            .expect("the rows are there");
         rows
     }
 

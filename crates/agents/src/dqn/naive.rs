@@ -13,7 +13,11 @@ pub(super) fn q_values(layers: &[Layer], observation: &[f64]) -> Vec<f64> {
         let output = |j: usize| {
             let products = h.iter().zip(&layer.weights).map(|(x, row)| x * row[j]);
             let sum = layer.biases[j] + products.sum::<f64>();
-            if i + 1 < layers.len() { sum.max(0.0) } else { sum }
+            if i + 1 < layers.len() {
+                sum.max(0.0)
+            } else {
+                sum
+            }
         };
         h = (0..layer.biases.len()).map(output).collect();
     }

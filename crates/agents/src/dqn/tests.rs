@@ -84,13 +84,18 @@ fn layers(params: &Params) -> (Vec<Layer>, Vec<Layer>) {
         }
     };
     let ids: Vec<ParamId> = params.ids().collect();
-    let mut all: Vec<Layer> = ids.chunks_exact(2).map(|pair| layer(pair[0], pair[1])).collect();
+    let mut all: Vec<Layer> = ids
+        .chunks_exact(2)
+        .map(|pair| layer(pair[0], pair[1]))
+        .collect();
     let target = all.split_off(all.len() / 2);
     (all, target)
 }
 
 fn update(agent: &mut DqnAgent, batch: (&Rows, Option<&[f32]>)) -> Update {
-    agent.update(batch, &mut Comm::solo(), Deadline::default()).unwrap()
+    agent
+        .update(batch, &mut Comm::solo(), Deadline::default())
+        .unwrap()
 }
 
 #[test]
@@ -116,8 +121,15 @@ fn an_update_is_that_of_plain_loops() {
         for (idx, transition) in transitions(&rows).iter().enumerate() {
             let error = naive::td_error((&online, &target), is_double, transition);
             let found = f64::from(agent.td_errors()[idx]);
-            assert!((found - error).abs() < 1e-4 * (1.0 + error.abs()), "{found} {error}");
-            let weight = if is_weighted { f64::from(weights[idx]) } else { 1.0 };
+            assert!(
+                (found - error).abs() < 1e-4 * (1.0 + error.abs()),
+                "{found} {error}"
+            );
+            let weight = if is_weighted {
+                f64::from(weights[idx])
+            } else {
+                1.0
+            };
             loss += weight * naive::cost(error, huber_delta.map(f64::from)) / 24.0;
         }
         let found = f64::from(given.loss);
@@ -147,7 +159,11 @@ fn the_gradient_is_that_of_plain_loops() {
         transitions(&rows).iter().map(cost).sum::<f64>()
     };
     update(&mut agent, (&rows, None));
-    let gradient: Vec<f32> = before.iter().zip(agent.weights()).map(|(b, a)| b - a).collect();
+    let gradient: Vec<f32> = before
+        .iter()
+        .zip(agent.weights())
+        .map(|(b, a)| b - a)
+        .collect();
     for at in (0..before.len()).step_by(7) {
         let mut at_offset = |offset: f32| {
             let mut moved = before.clone();
@@ -157,7 +173,10 @@ fn the_gradient_is_that_of_plain_loops() {
         };
         let slope = (at_offset(1e-3) - at_offset(-1e-3)) / 2e-3;
         let found = f64::from(gradient[at]);
-        assert!((found - slope).abs() < 2e-3 * (1.0 + slope.abs()), "{at}: {found} {slope}");
+        assert!(
+            (found - slope).abs() < 2e-3 * (1.0 + slope.abs()),
+            "{at}: {found} {slope}"
+        );
     }
 }
 
@@ -187,7 +206,10 @@ fn every_number_of_ranks_takes_the_same_step() {
         };
         let one = after(1);
         for n_ranks in 2..=n_blocks as u32 {
-            assert!(after(n_ranks) == one, "{n_ranks} ranks and {n_blocks} blocks");
+            assert!(
+                after(n_ranks) == one,
+                "{n_ranks} ranks and {n_blocks} blocks"
+            );
         }
     }
 }
@@ -200,7 +222,9 @@ fn acting_is_the_first_of_the_best_or_random() {
     let mut actions = Vec::new();
     for n in [0, 1, 2, 31, 32, 33] {
         let observations: Vec<f32> = (0..3 * n).map(|_| stream.normal() as f32).collect();
-        agent.act(&observations, 0.0, &mut stream, &mut actions).unwrap();
+        agent
+            .act(&observations, 0.0, &mut stream, &mut actions)
+            .unwrap();
         assert_eq!(actions.len(), n);
         for (row, &action) in observations.chunks_exact(3).zip(&actions) {
             let row: Vec<f64> = row.iter().copied().map(f64::from).collect();
@@ -209,14 +233,18 @@ fn acting_is_the_first_of_the_best_or_random() {
             assert!(values[action as usize] > best - 1e-5, "{values:?} {action}");
         }
     }
-    agent.act(&[0.5; 3 * 4000], 1.0, &mut stream, &mut actions).unwrap();
+    agent
+        .act(&[0.5; 3 * 4000], 1.0, &mut stream, &mut actions)
+        .unwrap();
     for action in 0..4 {
         let n = actions.iter().filter(|&&other| other == action).count();
         assert!((850..1150).contains(&n), "{action}: {n} of 4000");
     }
     let zeros = vec![0.0; agent.weights().len()];
     agent.set_weights(&zeros).unwrap();
-    agent.act(&[0.5; 6], 0.0, &mut stream, &mut actions).unwrap();
+    agent
+        .act(&[0.5; 6], 0.0, &mut stream, &mut actions)
+        .unwrap();
     assert_eq!(actions, [0, 0], "all values are equal");
 }
 
@@ -225,46 +253,80 @@ fn new_weights_act_at_once() {
     let mut agent = agent(&small(4, 1), 2);
     let (mut stream, mut actions) = (Stream::new(1, "test", 0), Vec::new());
     let observations: Vec<f32> = (0..300).map(|_| stream.normal() as f32).collect();
-    agent.act(&observations, 0.0, &mut stream, &mut actions).unwrap();
+    agent
+        .act(&observations, 0.0, &mut stream, &mut actions)
+        .unwrap();
     let before = actions.clone();
     let opposite: Vec<f32> = agent.weights().iter().map(|w| -w).collect();
     agent.set_weights(&opposite).unwrap();
-    agent.act(&observations, 0.0, &mut stream, &mut actions).unwrap();
+    agent
+        .act(&observations, 0.0, &mut stream, &mut actions)
+        .unwrap();
     assert_ne!(actions, before);
 }
 
+fn assert_says<T>(result: Result<T, crate::Error>, part: &str) {
+    let message = result.err().unwrap().to_string();
+    assert!(message.contains(part), "{part}: {message}");
+}
+
 #[test]
-fn what_does_not_fit_is_named() {
+fn observations_that_do_not_fit_are_named() {
     let mut agent = agent(&small(4, 2), 1);
     let (mut stream, mut actions) = (Stream::new(1, "test", 0), Vec::new());
-    let mut act = |observations: &[f32]| {
-        let error = agent.act(observations, 0.0, &mut stream, &mut actions).unwrap_err();
-        error.to_string()
-    };
-    assert_eq!(act(&[0.0; 4]), "DqnAgent::act: the observations: expected rows of 3, given 4 numbers");
-    let message = act(&[0.0, 0.0, 0.0, 0.0, f32::INFINITY, 0.0]);
-    assert!(message.contains("element 1 of the observation of environment 1"), "{message}");
-    let mut refused = |batch: (&Rows, Option<&[f32]>)| {
-        let error = agent.update(batch, &mut Comm::solo(), Deadline::default()).unwrap_err();
-        error.to_string()
+    let mut act = |observations: &[f32]| agent.act(observations, 1.0, &mut stream, &mut actions);
+    let message = "DqnAgent::act: the observations: expected rows of 3, given 4 numbers";
+    assert_says(act(&[0.0; 4]), message);
+    for wrong in [f32::INFINITY, f32::NAN] {
+        let message = format!(
+            "DqnAgent::act: element 1 of the observation of environment 1: expected a finite number, given {wrong}"
+        );
+        assert_says(act(&[0.0, 0.0, 0.0, 0.0, wrong, 0.0]), &message);
+    }
+}
+
+#[test]
+fn batches_that_do_not_fit_are_named() {
+    let mut agent = agent(&small(4, 2), 1);
+    let mut update = |rows: &Rows, weights: Option<&[f32]>| {
+        agent.update((rows, weights), &mut Comm::solo(), Deadline::default())
     };
     let (rows, weights) = batch(4, 1);
-    assert!(refused((&batch(3, 1).0, None)).contains("expected 4 rows, given 3"));
-    assert!(refused((&rows, Some(&weights))).contains("the importance weights"));
-    assert!(refused((&Rows::new(transition_layout(2).unwrap()), None)).contains("the layout of the batch"));
-    let message = agent.set_weights(&[f32::NAN]).unwrap_err().to_string();
-    assert!(message.contains("DqnAgent::set_weights: weight 0"), "{message}");
-    let n = agent.weights().len();
-    let message = agent.set_weights(&[0.0]).unwrap_err().to_string();
-    assert!(message.contains(&n.to_string()) && message.contains('1'), "{message}");
+    assert_says(
+        update(&batch(3, 1).0, None),
+        "DqnAgent::update: the rows of the batch: expected 4, given 3",
+    );
+    assert_says(
+        update(&rows, Some(&weights)),
+        "the importance weights: expected 0, given 4",
+    );
+    let narrow = Rows::new(transition_layout(2).unwrap());
+    assert_says(update(&narrow, None), "the layout of the batch: expected");
+    let mut wrong_action = batch(3, 1).0;
+    let (observation, number) = (Cell::F32(&[0.0; 3]), Cell::F32(&[0.0]));
+    let cells = [observation, Cell::U32(&[4]), number, observation, number];
+    wrong_action.push(&cells).unwrap();
+    assert_says(
+        update(&wrong_action, None),
+        "an action of the batch: expected 0 to 3, given 4",
+    );
+}
+
+#[test]
+fn weights_and_spaces_that_do_not_fit_are_named() {
+    let mut agent = agent(&small(4, 2), 1);
+    let message = "DqnAgent::set_weights: weight 0: expected a finite number, given NaN";
+    assert_says(agent.set_weights(&[f32::NAN]), message);
+    let message = format!("this model has {}", agent.weights().len());
+    assert_says(agent.set_weights(&[0.0]), &message);
     let (observation, action) = spaces();
     let config = small(4, 1);
-    let build = |spaces| DqnAgent::new(&config, spaces, 1, &Device::host()).unwrap_err().to_string();
-    let message = build((&observation, &observation));
-    assert!(message.contains("QNetwork::build") && message.contains("the action space"), "{message}");
+    let build = |spaces| DqnAgent::new(&config, spaces, 1, &Device::host());
+    let message = "component `online`, QNetwork::build: the action space: expected";
+    assert_says(build((&observation, &observation)), message);
     let graph = Space::graph(1, 0).unwrap();
-    let message = build((&graph, &action));
-    assert!(message.contains("the observation space"), "{message}");
+    let message = "component `online`, QNetwork::build: the observation space: expected";
+    assert_says(build((&graph, &action)), message);
 }
 
 #[test]
@@ -274,7 +336,11 @@ fn divergence_is_told() {
     config.optimiser.learning_rate = 1e30;
     let mut agent = agent(&config, 1);
     let (rows, _) = batch(4, 1);
-    let mut errors = (0..5).filter_map(|_| agent.update((&rows, None), &mut Comm::solo(), Deadline::default()).err());
+    let mut errors = (0..5).filter_map(|_| {
+        agent
+            .update((&rows, None), &mut Comm::solo(), Deadline::default())
+            .err()
+    });
     let message = errors.next().unwrap().to_string();
     assert!(message.contains("diverged"), "{message}");
 }
@@ -305,7 +371,9 @@ fn run_config(is_rainbow: bool, n_environments: usize, seed: u64) -> AgentConfig
 
 fn advance_to(trainer: &mut DqnTrainer, step: u64) {
     while trainer.n_steps() < step {
-        trainer.advance(&mut Comm::solo(), Deadline::default()).unwrap();
+        trainer
+            .advance(&mut Comm::solo(), Deadline::default())
+            .unwrap();
     }
 }
 
@@ -341,19 +409,29 @@ fn updates_and_copies_come_at_their_steps() {
     let Algorithm::Dqn(dqn) = &mut config.algorithm else { panic!("another algorithm") };
     dqn.replay.capacity = 1000;
     let mut trainer = DqnTrainer::new(&config, &Device::host()).unwrap();
-    let mut updated_at = Vec::new();
+    let (mut updated_at, mut equal_at) = (Vec::new(), Vec::new());
     while trainer.n_steps() < 60 {
-        let report = trainer.advance(&mut Comm::solo(), Deadline::default()).unwrap();
+        let report = trainer
+            .advance(&mut Comm::solo(), Deadline::default())
+            .unwrap();
         updated_at.extend(report.update.map(|_| report.step));
+        let weights = trainer.agent.all_weights();
+        let (online, target) = weights.split_at(weights.len() / 2);
+        equal_at.extend((online == target).then_some(trainer.n_steps()));
     }
     assert_eq!(updated_at, [42, 48, 54, 60]);
+    let expected: Vec<u64> = (1..42).chain(50..54).collect(); // until the first update, and from the copy to the next
+    assert_eq!(equal_at, expected);
     // Four environments take four steps at a time; updates are as many.
     let config = run_config(false, 4, 1);
     let mut trainer = DqnTrainer::new(&config, &Device::host()).unwrap();
     advance_to(&mut trainer, 400);
     assert_eq!(trainer.n_updates(), 400 / 6 - 36 / 6);
     let exploration = ExplorationConfig::default().schedule(400);
-    assert_eq!([0, 100, 200, 400].map(|step| exploration.at(step)), [1.0, 0.525, 0.05, 0.05]);
+    assert_eq!(
+        [0, 100, 200, 400].map(|step| exploration.at(step)),
+        [1.0, 0.525, 0.05, 0.05]
+    );
 }
 
 /// What the memory holds of hand-followed steps: rewards, and discounts that tell a fall from the step limit.
@@ -363,17 +441,25 @@ fn an_episode_that_ended_leaves_a_discount_of_0_and_its_own_last_observation() {
     let mut trainer = DqnTrainer::new(&config, &Device::host()).unwrap();
     let mut n_episodes = 0;
     while n_episodes == 0 {
-        let report = trainer.advance(&mut Comm::solo(), Deadline::default()).unwrap();
+        let report = trainer
+            .advance(&mut Comm::solo(), Deadline::default())
+            .unwrap();
         n_episodes = report.episodes.len();
     }
     let stored = trainer.replay.rows_in_order();
     let n = stored.len();
     let discounts = stored.f32s(4);
-    assert!(discounts[..n - 1].iter().all(|&discount| discount == 0.99), "{discounts:?}");
+    assert!(
+        discounts[..n - 1].iter().all(|&discount| discount == 0.99),
+        "{discounts:?}"
+    );
     assert_eq!(discounts[n - 1], 0.0, "the pole fell");
     let (observations, next) = (stored.f32s(0), stored.f32s(3));
     assert_eq!(next[..4 * (n - 1)], observations[4..]);
     let angle = next[4 * (n - 1) + 2].abs();
     let position = next[4 * (n - 1)].abs();
-    assert!(angle > 0.2 || position > 2.3, "the state after the fall, not the next first one");
+    assert!(
+        angle > 0.2 || position > 2.3,
+        "the state after the fall, not the next first one"
+    );
 }

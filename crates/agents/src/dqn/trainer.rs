@@ -120,7 +120,8 @@ impl DqnTrainer {
         self.observations.copy_from_slice(self.carts.observations());
         let mut stream = Stream::new(self.config.seed, "exploration", self.n_steps);
         let (seen, epsilon) = (self.observations.as_flattened(), self.report.epsilon);
-        self.agent.act(seen, epsilon, &mut stream, &mut self.actions)?;
+        self.agent
+            .act(seen, epsilon, &mut stream, &mut self.actions)?;
         self.carts.step(&self.actions)?;
         for idx in 0..self.carts.len() {
             self.remember(idx)?;
@@ -167,11 +168,16 @@ impl DqnTrainer {
     /// The updates and copies that fell due since step `before`.
     fn learn(&mut self, before: u64, comm: &mut Comm, deadline: Deadline) -> Result<(), Error> {
         let n_due = |every: u64| self.n_steps / every - before / every;
-        let (n_updates, n_syncs) = (n_due(self.dqn.train_every), n_due(self.dqn.target_sync_steps));
+        let (n_updates, n_syncs) = (
+            n_due(self.dqn.train_every),
+            n_due(self.dqn.target_sync_steps),
+        );
         let progress = self.n_steps as f32 / self.config.steps as f32;
         for _ in 0..n_updates {
             let mut stream = Stream::new(self.config.seed, "replay", self.n_updates);
-            let batch = self.replay.sample(self.dqn.batch_size, progress, &mut stream)?;
+            let batch = self
+                .replay
+                .sample(self.dqn.batch_size, progress, &mut stream)?;
             let update = self.agent.update(batch, comm, deadline)?;
             self.replay.update(self.agent.td_errors())?;
             self.n_updates += 1;

@@ -1,5 +1,7 @@
 //! One update's gradient: a recorded program over a block of the batch, and the exact sum over the blocks of all ranks.
 
+use std::fmt::Display;
+
 use shardgraph_autodiff::{Ctx, Params, Program, Recorder};
 use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_components::{DqnBatch, QNetwork};
@@ -7,7 +9,7 @@ use shardgraph_device::Device;
 use shardgraph_replay::{ColumnLayout, Rows};
 
 use super::agent::Update;
-use super::config::DqnConfig;
+use super::config::{DqnConfig, check_ranks};
 use super::memory::{column, transition_layout};
 use crate::error::{Error, ErrorKind};
 
@@ -54,7 +56,9 @@ impl UpdateProgram {
         let is_weighted = config.replay.prioritized.is_some();
         let mut record = Recorder::new(params, 0, 1);
         let inputs = DqnBatch::inputs(&mut record, block_rows, online, is_weighted)?;
-        let output = config.loss().of_networks(&mut record, (online, target), &inputs)?;
+        let output = config
+            .loss()
+            .of_networks(&mut record, (online, target), &inputs)?;
         // The block's part of the means over the batch.
         let share = 1.0 / n_blocks as f32;
         let loss = record.scale(output.loss, share)?;
@@ -87,13 +91,16 @@ impl UpdateProgram {
         comm: &mut Comm,
         deadline: Deadline,
     ) -> Result<Gradient<'_>, Error> {
-        self.check(rows, weights, comm)?;
+        check_ranks(self.n_blocks, comm.size())?;
+        self.check(rows, weights)?;
         self.partials.clear();
-        for block in (0..self.n_blocks).filter(|block| block % comm.size() as usize == comm.rank() as usize) {
+        for block in
+            (0..self.n_blocks).filter(|block| block % comm.size() as usize == comm.rank() as usize)
+        {
             self.run_block(params, (rows, weights), block)?;
         }
         match self.n_blocks {
-            1 => self.total.copy_from_slice(&self.partials),
+            1 => std::mem::swap(&mut self.total, &mut self.partials),
             _ => comm.exact_sum(&self.partials, &mut self.total, deadline)?,
         }
         let n_params = params.trained_len();
@@ -128,11 +135,15 @@ impl UpdateProgram {
             row[action as usize] = 1.0;
         }
         let inputs = &self.inputs;
-        self.program.set_input(inputs.observations, part(column::OBSERVATION))?;
+        self.program
+            .set_input(inputs.observations, part(column::OBSERVATION))?;
         self.program.set_input(inputs.actions, &self.one_hot)?;
-        self.program.set_input(inputs.rewards, part(column::REWARD))?;
-        self.program.set_input(inputs.discounts, part(column::DISCOUNT))?;
-        self.program.set_input(inputs.next_observations, part(column::NEXT_OBSERVATION))?;
+        self.program
+            .set_input(inputs.rewards, part(column::REWARD))?;
+        self.program
+            .set_input(inputs.discounts, part(column::DISCOUNT))?;
+        self.program
+            .set_input(inputs.next_observations, part(column::NEXT_OBSERVATION))?;
         if let (Some(input), Some(weights)) = (inputs.weights, weights) {
             self.program.set_input(input, &weights[first..first + n])?;
         }
@@ -148,36 +159,46 @@ impl UpdateProgram {
         Ok(())
     }
 
-    /// Whether the batch is one of this agent's, and the ranks can share it.
-    fn check(&self, rows: &Rows, weights: Option<&[f32]>, comm: &Comm) -> Result<(), Error> {
+    /// Whether the batch is one of this agent's.
+    fn check(&self, rows: &Rows, weights: Option<&[f32]>) -> Result<(), Error> {
         let n_rows = self.n_blocks * self.block_rows;
-        let mismatch = |what: &str, expected: String, given: String| {
-            let (component, method, what) = ("DqnAgent", "update", what.to_owned());
-            Err(ErrorKind::Mismatch { component, method, what, expected, given }.into())
-        };
-        if comm.size() as usize > self.n_blocks {
-            return Err(ErrorKind::Setting {
-                field: "algorithm.gradient_blocks",
-                expected: format!("at least {}, a block for each rank", comm.size()),
-                given: self.n_blocks.to_string(),
+        expect("the layout of the batch", &self.layout, rows.layout())?;
+        expect("the rows of the batch", &n_rows, &rows.len())?;
+        match (self.inputs.weights, weights) {
+            (None, None) => {}
+            (Some(_), Some(weights)) => {
+                expect("the importance weights", &n_rows, &weights.len())?;
             }
-            .into());
+            (Some(_), None) => expect("the importance weights", &n_rows, &0)?,
+            (None, Some(weights)) => expect("the importance weights", &0, &weights.len())?,
         }
-        if *rows.layout() != self.layout {
-            return mismatch("the layout of the batch", self.layout.to_string(), rows.layout().to_string());
+        let largest = rows.u32s(column::ACTION).iter().max();
+        match largest.filter(|&&action| action as usize >= self.n_actions) {
+            None => Ok(()),
+            Some(action) => Err(misfit(
+                "an action of the batch",
+                format!("0 to {}", self.n_actions - 1),
+                action.to_string(),
+            )),
         }
-        if rows.len() != n_rows {
-            return mismatch("the batch", format!("{n_rows} rows"), rows.len().to_string());
-        }
-        let n_expected = self.inputs.weights.map(|_| n_rows);
-        let n_weights = weights.map(<[f32]>::len);
-        if n_weights != n_expected {
-            return mismatch("the importance weights", format!("{n_expected:?}"), format!("{n_weights:?}"));
-        }
-        let actions = rows.u32s(column::ACTION);
-        if let Some(action) = actions.iter().find(|action| **action as usize >= self.n_actions) {
-            return mismatch("an action of the batch", format!("0 to {}", self.n_actions - 1), action.to_string());
-        }
-        Ok(())
     }
+}
+
+fn expect<T: PartialEq + Display>(what: &str, expected: &T, given: &T) -> Result<(), Error> {
+    match expected == given {
+        true => Ok(()),
+        false => Err(misfit(what, expected.to_string(), given.to_string())),
+    }
+}
+
+#[cold]
+fn misfit(what: &str, expected: String, given: String) -> Error {
+    ErrorKind::Mismatch {
+        component: "DqnAgent",
+        method: "update",
+        what: what.to_owned(),
+        expected,
+        given,
+    }
+    .into()
 }
