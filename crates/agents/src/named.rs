@@ -33,7 +33,7 @@ impl AgentConfig {
     ///
     /// # Source
     /// `cartpole-dqn`: Huang et al., CleanRL, `dqn.py`. `cartpole-dueling-double-dqn`: the same with the settings of Rainbow's parts
-    /// (Hessel et al. 2018, table 1) where these do not depend on the task.
+    /// (Hessel et al. 2018, table 1) where these do not depend on the task. The others: the papers that their settings name, at this size.
     ///
     /// ```
     /// use shardgraph_agents::AgentConfig;

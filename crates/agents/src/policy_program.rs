@@ -18,6 +18,8 @@ pub(crate) struct PolicyProgram {
     program: Program,
     observations: Var,
     memory: Option<MemoryInputs>,
+    /// Whether its weights are older than the policy's.
+    is_stale: bool,
     solo: Comm,
 }
 
@@ -99,11 +101,17 @@ impl PolicyProgram {
         record.output(LOGITS, said.logits);
         record.output(VALUES, said.values);
         Ok(PolicyProgram {
-            program: record.plan().load(device)?,
+            program: record.plan().resident().load(device)?,
             observations,
             memory,
+            is_stale: true,
             solo: Comm::solo(),
         })
+    }
+
+    /// The next run takes the weights anew.
+    pub(crate) fn weights_changed(&mut self) {
+        self.is_stale = true;
     }
 
     /// What the network says of observations that come after `state`.
@@ -122,7 +130,11 @@ impl PolicyProgram {
             self.program.set_input(memory.hidden, &state.hidden)?;
             self.program.set_input(memory.cell, &state.cell)?;
         }
-        self.program.run(&mut self.solo, params)?;
+        if self.is_stale {
+            self.program.set_params(params)?;
+            self.is_stale = false;
+        }
+        self.program.run_again(&mut self.solo)?;
         let read = |name: &str| match self.memory {
             Some(_) => self.program.read(name),
             None => Ok(Vec::new()),

@@ -78,6 +78,7 @@ impl Actor {
 
     pub(super) fn set_weights(&mut self, version: u64, weights: &[f32]) -> Result<(), Error> {
         self.params.set_trained(weights)?;
+        self.acting.weights_changed();
         self.version = version;
         Ok(())
     }

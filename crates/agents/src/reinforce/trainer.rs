@@ -205,6 +205,7 @@ impl Local for ReinforceTrainer {
             advance.episodes.push(ended);
         }
         let update = self.learn(&batch)?;
+        self.acting.weights_changed();
         advance.scalars = vec![
             ("losses/policy_loss", update.policy),
             ("losses/value_loss", update.baseline.unwrap_or(0.0)),
