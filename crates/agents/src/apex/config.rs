@@ -141,17 +141,26 @@ impl ApexConfig {
             Rule::fraction("algorithm.epsilon", self.epsilon),
             Rule::above_0("algorithm.epsilon_alpha", self.epsilon_alpha),
             Rule::at_least_1("algorithm.block_rows", self.block_rows as u64),
-            Rule::at_least_1("algorithm.max_unacknowledged_blocks", self.max_unacknowledged_blocks as u64),
+            Rule::at_least_1(
+                "algorithm.max_unacknowledged_blocks",
+                self.max_unacknowledged_blocks as u64,
+            ),
             Rule::at_least_1("algorithm.weights_every_steps", self.weights_every_steps),
             Rule::at_least_1("algorithm.prefetch_batches", self.prefetch_batches as u64),
             Rule::fraction("algorithm.replay.beta", replay.beta),
             Rule {
                 field: "algorithm.replay.min_rows",
                 holds: (self.batch_size..=replay.capacity).contains(&replay.min_rows),
-                expected: format!("`batch_size`, {}, to `capacity`, {}", self.batch_size, replay.capacity),
+                expected: format!(
+                    "`batch_size`, {}, to `capacity`, {}",
+                    self.batch_size, replay.capacity
+                ),
                 given: replay.min_rows.to_string(),
             },
-            Rule::above_0("algorithm.replay.samples_per_insert", replay.samples_per_insert as f32),
+            Rule::above_0(
+                "algorithm.replay.samples_per_insert",
+                replay.samples_per_insert as f32,
+            ),
             Rule {
                 field: "algorithm.replay.tolerance",
                 holds: replay.tolerance.is_finite() && replay.tolerance >= 0.0,

@@ -2,7 +2,9 @@
 
 use shardgraph_autodiff::{Axis, Ctx, Params, Program, Recorder, Shape, Var};
 use shardgraph_collectives::Comm;
-use shardgraph_components::{ActorCritic, ImpalaBatch, LstmState, Optimiser, PolicyAndValue, SoftmaxPolicy};
+use shardgraph_components::{
+    ActorCritic, ImpalaBatch, LstmState, Optimiser, PolicyAndValue, SoftmaxPolicy,
+};
 use shardgraph_device::Device;
 
 use super::actor::new_network;
@@ -71,7 +73,12 @@ impl Learner {
     /// One update on unrolls that make up a batch.
     pub(super) fn update(&mut self, unrolls: &[Unroll]) -> Result<Losses, Error> {
         self.check(unrolls)?;
-        self.set(self.inputs.observations, unrolls, self.n_steps + 1, |unroll| &unroll.observations)?;
+        self.set(
+            self.inputs.observations,
+            unrolls,
+            self.n_steps + 1,
+            |unroll| &unroll.observations,
+        )?;
         let [actions, behaviour, rewards, discounts] = self.inputs.batch;
         self.set(behaviour, unrolls, self.n_steps, |unroll| &unroll.behaviour)?;
         self.set(rewards, unrolls, self.n_steps, |unroll| &unroll.rewards)?;
@@ -85,7 +92,8 @@ impl Learner {
         self.program.run(&mut self.solo, &self.params)?;
         let losses = self.losses()?;
         let mut gradient = self.program.param_gradient()?;
-        self.optimiser.step(&self.device, &mut self.params, &mut gradient)?;
+        self.optimiser
+            .step(&self.device, &mut self.params, &mut gradient)?;
         self.n_updates += 1;
         Ok(losses)
     }
@@ -148,16 +156,31 @@ impl Learner {
                 unroll.cell.len(),
             ];
             let width = self.network.n_inputs();
-            let expected = [one, one, one, one, more, more * width, n * n_hidden, n * n_hidden];
+            let expected = [
+                one,
+                one,
+                one,
+                one,
+                more,
+                more * width,
+                n * n_hidden,
+                n * n_hidden,
+            ];
             let n_actions = self.network.n_actions() as u64;
             if lengths != expected || unroll.actions.iter().any(|&action| action >= n_actions) {
-                return Err(mismatch(format!("lists of {expected:?} numbers"), format!("{lengths:?}")));
+                return Err(mismatch(
+                    format!("lists of {expected:?} numbers"),
+                    format!("{lengths:?}"),
+                ));
             }
             n_trajectories += n;
         }
         match n_trajectories == self.n_trajectories {
             true => Ok(()),
-            false => Err(mismatch(format!("{} trajectories", self.n_trajectories), n_trajectories.to_string())),
+            false => Err(mismatch(
+                format!("{} trajectories", self.n_trajectories),
+                n_trajectories.to_string(),
+            )),
         }
     }
 }
@@ -191,7 +214,11 @@ fn record(
     let batch = [actions, zeros(rows, 1)?, zeros(rows, 1)?, zeros(rows, 1)?];
     let memory = match network.n_hidden() {
         None => None,
-        Some(n_hidden) => Some([zeros(rows + n, 1)?, zeros(n, n_hidden)?, zeros(n, n_hidden)?]),
+        Some(n_hidden) => Some([
+            zeros(rows + n, 1)?,
+            zeros(n, n_hidden)?,
+            zeros(n, n_hidden)?,
+        ]),
     };
     let said = match memory {
         None => network.apply(&mut record, observations)?,
@@ -213,12 +240,21 @@ fn record(
         bootstrap: record.slice(said.values, Axis::Rows, rows, n)?,
     };
     let policy = SoftmaxPolicy::build("policy", &cart_pole_spaces()?.1)?;
-    let loss = impala.loss.apply(&mut record, &policy, outputs, &impala_batch)?;
+    let loss = impala
+        .loss
+        .apply(&mut record, &policy, outputs, &impala_batch)?;
     record.output(LOSS, loss.loss);
     record.output(POLICY, loss.policy);
     record.output(BASELINE, loss.baseline.unwrap_or(loss.loss));
     record.output(ENTROPY, loss.entropy);
     record.output_param_gradient(loss.loss)?;
     let program = record.plan().load(device)?;
-    Ok((program, Inputs { observations, batch, memory }))
+    Ok((
+        program,
+        Inputs {
+            observations,
+            batch,
+            memory,
+        },
+    ))
 }
