@@ -436,6 +436,30 @@ fn updates_and_copies_come_at_their_steps() {
     );
 }
 
+/// A batch of as many rows as there are of equal priority has each of them once.
+#[test]
+fn td_errors_become_priorities() {
+    let mut config = run_config(true, 1, 1);
+    let Algorithm::Dqn(dqn) = &mut config.algorithm;
+    dqn.learning_starts = 42;
+    dqn.batch_size = 42;
+    dqn.n_step = 1;
+    let mut trainer = DqnTrainer::new(&config, &Device::host()).unwrap();
+    advance_to(&mut trainer, 41);
+    assert_eq!(trainer.replay.priorities(), [1.0; 41]);
+    advance_to(&mut trainer, 42);
+    assert_eq!(trainer.n_updates(), 1);
+    let mut expected: Vec<f32> = trainer.agent.td_errors().to_vec();
+    let power = |error: &mut f32| *error = (error.abs() + 1e-6).powf(0.6);
+    expected.iter_mut().for_each(power);
+    let mut found = trainer.replay.priorities();
+    found.sort_by(f32::total_cmp);
+    expected.sort_by(f32::total_cmp);
+    for (found, expected) in found.iter().zip(&expected) {
+        assert!((found - expected).abs() < 1e-4, "{found} {expected}");
+    }
+}
+
 /// What the memory holds of hand-followed steps: rewards, and discounts that tell a fall from the step limit.
 #[test]
 fn an_episode_that_ended_leaves_a_discount_of_0_and_its_own_last_observation() {
