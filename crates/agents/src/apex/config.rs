@@ -131,7 +131,6 @@ impl ApexConfig {
     /// # Errors
     /// Names the first such setting, what is expected and what was given.
     pub fn check(&self, n_environments: usize) -> Result<(), Error> {
-        let replay = &self.replay;
         let is_single = self.n_actors == 1 && self.n_shards == 1;
         let rules = [
             Rule::at_least_1("algorithm.target_sync_updates", self.target_sync_updates),
@@ -147,6 +146,21 @@ impl ApexConfig {
             ),
             Rule::at_least_1("algorithm.weights_every_steps", self.weights_every_steps),
             Rule::at_least_1("algorithm.prefetch_batches", self.prefetch_batches as u64),
+            Rule {
+                field: "algorithm.lock_step",
+                holds: !self.lock_step || is_single,
+                expected: "false, or one actor and one shard".to_owned(),
+                given: format!("true, with {} and {}", self.n_actors, self.n_shards),
+            },
+        ];
+        rules.into_iter().try_for_each(Rule::check)?;
+        self.replay_rules().into_iter().try_for_each(Rule::check)?;
+        self.dqn().check(n_environments)
+    }
+
+    fn replay_rules(&self) -> [Rule; 4] {
+        let replay = &self.replay;
+        [
             Rule::fraction("algorithm.replay.beta", replay.beta),
             Rule {
                 field: "algorithm.replay.min_rows",
@@ -167,15 +181,7 @@ impl ApexConfig {
                 expected: "a finite number from 0".to_owned(),
                 given: replay.tolerance.to_string(),
             },
-            Rule {
-                field: "algorithm.lock_step",
-                holds: !self.lock_step || is_single,
-                expected: "false, or one actor and one shard".to_owned(),
-                given: format!("true, with {} and {}", self.n_actors, self.n_shards),
-            },
-        ];
-        rules.into_iter().try_for_each(Rule::check)?;
-        self.dqn().check(n_environments)
+        ]
     }
 
     /// The settings of the agent that learner and actors have.

@@ -61,6 +61,20 @@ impl Unroll {
         self.version = version;
     }
 
+    /// How long its lists are.
+    pub(super) fn lengths(&self) -> [usize; 8] {
+        [
+            self.actions.len(),
+            self.rewards.len(),
+            self.discounts.len(),
+            self.behaviour.len(),
+            self.begins.len(),
+            self.observations.len(),
+            self.hidden.len(),
+            self.cell.len(),
+        ]
+    }
+
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let returns: Vec<f32> = self
             .episodes
