@@ -9,6 +9,7 @@
 )]
 #![expect(clippy::print_stdout, reason = "a skipped check is printed")]
 
+mod agent_topology;
 mod agents;
 mod bad_input;
 mod devices;

@@ -4,9 +4,14 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use shardgraph_environments::space::Space;
+use shardgraph_environments::{Autoreset, CartPoles};
 
+use crate::apex::ApexConfig;
 use crate::dqn::DqnConfig;
 use crate::error::{Error, ErrorKind};
+use crate::impala::ImpalaConfig;
+use crate::reinforce::ReinforceConfig;
 
 /// The version of the settings that this program reads and writes.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -24,7 +29,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 ///     learning_starts = 1000
 /// ")?;
 /// config.check()?;
-/// let Algorithm::Dqn(dqn) = &config.algorithm;
+/// let Algorithm::Dqn(dqn) = &config.algorithm else { panic!("another algorithm") };
 /// assert_eq!((dqn.learning_starts, dqn.batch_size), (1000, 128));
 ///
 /// let error = AgentConfig::from_toml("schema_version = 7").unwrap_err();
@@ -90,6 +95,12 @@ fn one() -> usize {
 pub enum Algorithm {
     /// Deep Q-learning.
     Dqn(DqnConfig),
+    /// Deep Q-learning with a learner, replay shards and actors.
+    Apex(ApexConfig),
+    /// An actor-critic with a learner and actors.
+    Impala(ImpalaConfig),
+    /// Policy gradient from whole episodes.
+    Reinforce(ReinforceConfig),
 }
 
 impl EnvironmentConfig {
@@ -99,6 +110,12 @@ impl EnvironmentConfig {
             EnvironmentConfig::CartPole { .. } => "cartpole",
         }
     }
+
+    /// How many take their steps together, in each actor where there are actors.
+    pub fn n_environments(&self) -> usize {
+        let EnvironmentConfig::CartPole { n_environments } = self;
+        *n_environments
+    }
 }
 
 impl Algorithm {
@@ -106,8 +123,17 @@ impl Algorithm {
     pub fn name(&self) -> &'static str {
         match self {
             Algorithm::Dqn(_) => "dqn",
+            Algorithm::Apex(_) => "apex",
+            Algorithm::Impala(_) => "impala",
+            Algorithm::Reinforce(_) => "reinforce",
         }
     }
+}
+
+/// The spaces of observations and actions of carts with poles.
+pub(crate) fn cart_pole_spaces() -> Result<(Space, Space), Error> {
+    let carts = CartPoles::new(1, Autoreset::SameStep)?;
+    Ok((carts.observation_space(), carts.action_space()))
 }
 
 /// What every version of the settings has.
@@ -179,8 +205,12 @@ impl AgentConfig {
             given: n_environments.to_string(),
         }
         .check()?;
-        let Algorithm::Dqn(dqn) = &self.algorithm;
-        dqn.check(n_environments)
+        match &self.algorithm {
+            Algorithm::Dqn(dqn) => dqn.check(n_environments),
+            Algorithm::Apex(apex) => apex.check(n_environments),
+            Algorithm::Impala(impala) => impala.check(n_environments),
+            Algorithm::Reinforce(reinforce) => reinforce.check(),
+        }
     }
 }
 

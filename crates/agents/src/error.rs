@@ -62,6 +62,8 @@ pub enum ErrorKind {
     Replay(shardgraph_replay::Error),
     /// The run's folder, a checkpoint or the metrics.
     Run(shardgraph_runs::Error),
+    /// Ranks that are lost or silent, where the run cannot go on without them; the payload says who, and what to do.
+    Topology(String),
     /// A state that the program never reaches when it is right; the payload says which.
     Internal(String),
 }
@@ -163,7 +165,9 @@ impl fmt::Display for Error {
                 f,
                 "{component}::{method}: {what}: expected {expected}, given {given}"
             ),
-            ErrorKind::Input(text) | ErrorKind::Diverged(text) => f.write_str(text),
+            ErrorKind::Input(text) | ErrorKind::Diverged(text) | ErrorKind::Topology(text) => {
+                f.write_str(text)
+            }
             ErrorKind::Io { path, source } => write!(f, "{}: {source}", path.display()),
             ErrorKind::Component(error) => error.fmt(f),
             ErrorKind::Model(error) => error.fmt(f),

@@ -20,18 +20,26 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod apex;
 mod config;
 mod dqn;
 mod episodes;
 mod error;
 mod evaluation;
+mod impala;
+mod local;
 mod named;
+mod policy_program;
+mod reinforce;
 mod run;
+mod topology;
+mod train_topology;
 mod weights;
 
 #[cfg(test)]
 mod tests;
 
+pub use apex::{ApexConfig, ApexReplayConfig};
 pub use config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
 pub use dqn::{
     DqnAgent, DqnConfig, DqnTrainer, ExplorationConfig, PrioritizedConfig, ReplayConfig,
@@ -40,7 +48,11 @@ pub use dqn::{
 pub use episodes::{Episode, EpisodeStatistics, N_RECENT_EPISODES};
 pub use error::{Error, ErrorKind};
 pub use evaluation::Evaluation;
+pub use impala::ImpalaConfig;
+pub use reinforce::{PolicyUpdate, ReinforceConfig, policy_step, rewards};
 pub use run::{RunOptions, Start, TrainOutcome, TrainProgress, train, train_as_rank};
+pub use topology::{PolicyLag, TopologyOutcome};
+pub use train_topology::{train_topology, train_topology_as_process};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

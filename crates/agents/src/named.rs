@@ -2,11 +2,14 @@
 
 use shardgraph_components::QNetworkShape;
 
+use crate::apex::ApexConfig;
 use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
 use crate::dqn::{DqnConfig, PrioritizedConfig, ReplayConfig};
+use crate::impala::ImpalaConfig;
+use crate::reinforce::ReinforceConfig;
 
 /// Names, and what the settings are for.
-const NAMED: [(&str, &str); 2] = [
+const NAMED: [(&str, &str); 5] = [
     (
         "cartpole-dqn",
         "cart and pole, deep Q-learning with CleanRL's settings",
@@ -14,6 +17,15 @@ const NAMED: [(&str, &str); 2] = [
     (
         "cartpole-dueling-double-dqn",
         "cart and pole, dueling double DQN with prioritised replay and 3-step returns",
+    ),
+    (
+        "cartpole-apex",
+        "cart and pole, Ape-X with a shard of replay and 4 actors",
+    ),
+    ("cartpole-impala", "cart and pole, IMPALA with 2 actors"),
+    (
+        "cartpole-reinforce",
+        "cart and pole, REINFORCE with a learned baseline",
     ),
 ];
 
@@ -27,7 +39,7 @@ impl AgentConfig {
     ///
     /// # Source
     /// `cartpole-dqn`: Huang et al., CleanRL, `dqn.py`. `cartpole-dueling-double-dqn`: the same with the settings of Rainbow's parts
-    /// (Hessel et al. 2018, table 1) where these do not depend on the task.
+    /// (Hessel et al. 2018, table 1) where these do not depend on the task. The others: the papers that their settings name, at this size.
     ///
     /// ```
     /// use shardgraph_agents::AgentConfig;
@@ -35,9 +47,12 @@ impl AgentConfig {
     /// assert_eq!(AgentConfig::named("cartpole-qdn"), None);
     /// ```
     pub fn named(name: &str) -> Option<AgentConfig> {
-        let dqn = match name {
-            "cartpole-dqn" => DqnConfig::default(),
-            "cartpole-dueling-double-dqn" => DqnConfig {
+        let algorithm = match name {
+            "cartpole-apex" => Algorithm::Apex(ApexConfig::default()),
+            "cartpole-impala" => Algorithm::Impala(ImpalaConfig::default()),
+            "cartpole-reinforce" => Algorithm::Reinforce(ReinforceConfig::default()),
+            "cartpole-dqn" => Algorithm::Dqn(DqnConfig::default()),
+            "cartpole-dueling-double-dqn" => Algorithm::Dqn(DqnConfig {
                 network: QNetworkShape {
                     hidden: vec![120],
                     dueling: Some(vec![84]),
@@ -49,16 +64,20 @@ impl AgentConfig {
                     ..ReplayConfig::default()
                 },
                 ..DqnConfig::default()
-            },
+            }),
             _ => return None,
+        };
+        let n_environments = match &algorithm {
+            Algorithm::Dqn(_) | Algorithm::Reinforce(_) => 1,
+            Algorithm::Apex(_) | Algorithm::Impala(_) => 8,
         };
         Some(AgentConfig {
             schema_version: SCHEMA_VERSION,
             seed: 1,
             steps: 500_000,
             checkpoint_steps: 100_000,
-            environment: EnvironmentConfig::CartPole { n_environments: 1 },
-            algorithm: Algorithm::Dqn(dqn),
+            environment: EnvironmentConfig::CartPole { n_environments },
+            algorithm,
         })
     }
 }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use shardgraph_collectives::{Comm, CommError, Deadline, Op, threads};
 use shardgraph_device::{Device, Timer};
 use shardgraph_runs::{Checkpoint, Folder, Metrics, fnv1a64, tags, wall_time};
 
 use crate::config::{AgentConfig, Algorithm};
-use crate::dqn::{self, DqnAgent, DqnTrainer, FILES, StepReport, kind_of};
+use crate::dqn::{self, DqnAgent, DqnTrainer, FILES, StepReport, kind_of, not_dqn};
 use crate::error::Error;
 
 /// What a finished run's folder has beside its checkpoints and metrics.
@@ -43,6 +43,32 @@ impl Start {
         match self {
             Start::New { folder, .. } => folder.as_deref(),
             Start::Resumed { folder } => Some(folder),
+        }
+    }
+
+    /// The run's settings: a new one's own, or those in the newest checkpoint.
+    ///
+    /// # Errors
+    /// When there is no whole checkpoint, or it is of another version.
+    pub fn config(&self) -> Result<AgentConfig, Error> {
+        /// What the checkpoints of all algorithms begin with.
+        #[derive(Deserialize)]
+        struct Run {
+            config: AgentConfig,
+        }
+        match self {
+            Start::New { config, .. } => Ok(config.clone()),
+            Start::Resumed { folder } => {
+                let newest = Checkpoint::newest(folder, FILES)?;
+                let none = || {
+                    Error::input(format!(
+                        "{}: there is no complete checkpoint to resume from",
+                        folder.display()
+                    ))
+                };
+                let run: Run = newest.ok_or_else(none)?.json(FILES[1], 1)?;
+                Ok(run.config)
+            }
         }
     }
 }
@@ -267,7 +293,7 @@ fn take_steps(
 }
 
 /// The folder of a run, with what is told of its steps. Rank 0 alone has one.
-struct Log {
+pub(crate) struct Log {
     folder: Folder,
     metrics: Metrics,
     timer: Timer,
@@ -285,7 +311,7 @@ struct Line<'a> {
 }
 
 impl Log {
-    fn open(folder: Folder) -> Result<Log, Error> {
+    pub(crate) fn open(folder: Folder) -> Result<Log, Error> {
         Ok(Log {
             metrics: folder.open_metrics(wall_time())?,
             folder,
@@ -320,7 +346,7 @@ impl Log {
         )
     }
 
-    fn line(&mut self, step: u64, scalars: &[(&str, f32)]) -> Result<(), Error> {
+    pub(crate) fn line(&mut self, step: u64, scalars: &[(&str, f32)]) -> Result<(), Error> {
         let line = Line {
             step,
             wall_time: wall_time(),
@@ -328,10 +354,29 @@ impl Log {
         };
         Ok(self.metrics.append(line.wall_time, &line, scalars)?)
     }
+
+    /// Counts steps, of which there are so many a second.
+    pub(crate) fn count(&mut self, n_steps: u64) {
+        self.n_steps += n_steps;
+    }
+
+    pub(crate) fn steps_per_s(&self) -> f32 {
+        (self.n_steps as f64 / self.timer.elapsed_s()) as f32
+    }
+
+    pub(crate) fn write_checkpoint(&self, checkpoint: &Checkpoint) -> Result<(), Error> {
+        Ok(self.folder.write_checkpoint(checkpoint, &self.metrics)?)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
 }
 
 fn check_ranks(config: &AgentConfig, n_ranks: u32) -> Result<(), Error> {
-    let Algorithm::Dqn(dqn) = &config.algorithm;
+    let Algorithm::Dqn(dqn) = &config.algorithm else {
+        return Err(not_dqn(config));
+    };
     match n_ranks {
         0 => Err(Error::input("ranks: expected at least 1, given 0")),
         _ => dqn::check_ranks(dqn.gradient_blocks, n_ranks),

@@ -10,6 +10,7 @@ use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_device::{Device, DeviceKind, Timer};
 
 use crate::agent::settings;
+use crate::agent_topology;
 use crate::deadline;
 use crate::exit::BadInput;
 use crate::progress::Progress;
@@ -88,6 +89,14 @@ struct Inputs {
 /// Trains and prints the answer.
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let deadline = args.deadline.unwrap_or_default();
+    // What is wrong with them is said where all ranks can hear it.
+    let topology = start(args).ok().filter(|start| {
+        let config = start.config();
+        config.is_ok_and(|config| agent_topology::is_topology(&config.algorithm))
+    });
+    if let Some(start) = topology {
+        return run_topology(args, &start);
+    }
     match args.world.open(args.world.ranks, deadline)? {
         World::Threads(n_ranks) => {
             let inputs = load(args, (n_ranks, false), &args.report)?;
@@ -100,6 +109,44 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
             finish(args, &inputs, &outcome, timer.elapsed_s())
         }
         World::Process(mut comm) => run_as_rank(args, &mut comm, deadline),
+    }
+}
+
+/// Learner, shards and actors, whose numbers are settings.
+fn run_topology(args: &TrainArgs, start: &Start) -> anyhow::Result<()> {
+    if args.world.ranks.is_some() {
+        let text = "--ranks shares the batches of `dqn`: here the settings say how many actors and shards there are";
+        return Err(BadInput(text.to_owned()).into());
+    }
+    let options = RunOptions {
+        n_ranks: 1,
+        stop_at: args.resume.as_ref().and(args.steps),
+        deadline: args.deadline.unwrap_or_default(),
+        device: args.world.device(args.device, false, &args.report)?,
+    };
+    agent_topology::run(start, &options, &args.report)
+}
+
+/// Where the run begins.
+fn start(args: &TrainArgs) -> anyhow::Result<Start> {
+    match (&args.resume, &args.config) {
+        (Some(folder), _) => Ok(Start::Resumed {
+            folder: folder.clone(),
+        }),
+        (None, Some(config)) => {
+            let mut config = settings(config)?;
+            config.steps = args.steps.unwrap_or(config.steps);
+            config.seed = args.seed.unwrap_or(config.seed);
+            config.check()?;
+            Ok(Start::New {
+                config,
+                folder: args.out.clone(),
+            })
+        }
+        (None, None) => {
+            let text = "name the settings: a file, or a name of `shardgraph agent list`";
+            Err(BadInput(text.to_owned()).into())
+        }
     }
 }
 
@@ -133,42 +180,24 @@ fn load(
         deadline: args.deadline.unwrap_or_default(),
         device: args.world.device(args.device, is_process, report)?,
     };
-    let start = match (&args.resume, &args.config) {
-        (Some(folder), _) => Start::Resumed {
-            folder: folder.clone(),
-        },
-        (None, Some(config)) => {
-            let mut config = settings(config)?;
-            config.steps = args.steps.unwrap_or(config.steps);
-            config.seed = args.seed.unwrap_or(config.seed);
-            config.check()?;
-            Start::New {
-                config,
-                folder: args.out.clone(),
-            }
-        }
-        (None, None) => {
-            return Err(BadInput(
-                "name the settings: a file, or a name of `shardgraph agent list`".into(),
-            )
-            .into());
-        }
-    };
-    Ok(Inputs { start, options })
+    Ok(Inputs {
+        start: start(args)?,
+        options,
+    })
 }
 
 /// Progress of a run; the bar's length is known from the first step on.
-struct Show<'a> {
+pub(crate) struct Show<'a> {
     report: &'a ReportArgs,
     bar: Option<Progress>,
 }
 
 impl<'a> Show<'a> {
-    fn new(report: &'a ReportArgs) -> Self {
+    pub(crate) fn new(report: &'a ReportArgs) -> Self {
         Self { report, bar: None }
     }
 
-    fn step(&mut self, report: &TrainProgress) {
+    pub(crate) fn step(&mut self, report: &TrainProgress) {
         let bar = self
             .bar
             .get_or_insert_with(|| Progress::new(self.report, report.stop_at));

@@ -3,6 +3,7 @@
 
 mod agent;
 mod agent_eval;
+mod agent_topology;
 mod agent_train;
 mod config_file;
 mod convert;

@@ -110,17 +110,21 @@ impl DqnAgent {
         })
     }
 
-    /// The agent of a run's settings before its first step.
+    /// The agent of a run's settings before its first step; also of Ape-X, whose learner is one.
     ///
     /// # Errors
-    /// As [`DqnAgent::new`].
+    /// As [`DqnAgent::new`], and for an algorithm without action values.
     pub fn of_config(config: &AgentConfig, device: &Device) -> Result<DqnAgent, Error> {
         config.check()?;
         let EnvironmentConfig::CartPole { n_environments } = config.environment;
-        let Algorithm::Dqn(dqn) = &config.algorithm;
+        let dqn = match &config.algorithm {
+            Algorithm::Dqn(dqn) => dqn.clone(),
+            Algorithm::Apex(apex) => apex.dqn(),
+            Algorithm::Impala(_) | Algorithm::Reinforce(_) => return Err(not_dqn(config)),
+        };
         let carts = CartPoles::new(n_environments, Autoreset::SameStep)?;
         let spaces = (&carts.observation_space(), &carts.action_space());
-        DqnAgent::new(dqn, spaces, config.seed, device)
+        DqnAgent::new(&dqn, spaces, config.seed, device)
     }
 
     /// An action for each observation, into `actions`: with probability `epsilon` any, otherwise the one of the largest value (the first of
@@ -174,6 +178,24 @@ impl DqnAgent {
             }
         }
         Ok(())
+    }
+
+    /// The values of all actions, a row for each of `n` observations.
+    pub(crate) fn action_values(
+        &mut self,
+        observations: &[f32],
+        n: usize,
+    ) -> Result<Vec<f32>, Error> {
+        let acting = self.acting_on(n)?;
+        acting
+            .program
+            .set_input(acting.observations, observations)?;
+        acting.program.run_again(&mut acting.solo)?;
+        let values = read(&acting.program, ACTION_VALUES, acting.is_on_host)?.to_vec();
+        match values.iter().all(|value| value.is_finite()) {
+            true => Ok(values),
+            false => Err(diverged("act", "an action value")),
+        }
     }
 
     /// The program that acts on `n` observations, with the present weights.
@@ -307,22 +329,22 @@ impl DqnAgent {
     }
 
     /// Weights of both networks.
-    pub(super) fn all_weights(&self) -> &[f32] {
+    pub(crate) fn all_weights(&self) -> &[f32] {
         self.params.flat()
     }
 
-    pub(super) fn restore(&mut self, all_weights: &[f32], optimiser: &[u8]) -> Result<(), Error> {
+    pub(crate) fn restore(&mut self, all_weights: &[f32], optimiser: &[u8]) -> Result<(), Error> {
         self.optimiser.restore(optimiser)?;
         self.params.set_flat(all_weights)?;
         self.weights_changed();
         Ok(())
     }
 
-    pub(super) fn device(&self) -> &Device {
+    pub(crate) fn device(&self) -> &Device {
         &self.device
     }
 
-    pub(super) fn optimiser(&self) -> &Optimiser {
+    pub(crate) fn optimiser(&self) -> &Optimiser {
         &self.optimiser
     }
 
@@ -381,6 +403,14 @@ fn best(values: &[f32]) -> u32 {
         }
     }
     best as u32
+}
+
+#[cold]
+pub(crate) fn not_dqn(config: &AgentConfig) -> Error {
+    let name = config.algorithm.name();
+    Error::input(format!(
+        "`algorithm.name`: expected dqn, given {name}, which has a trainer of its own and no action values"
+    ))
 }
 
 #[cold]

@@ -85,10 +85,7 @@ impl DqnTrainer {
         tensors.add_u8("optimiser", &optimiser)?;
         tensors.add_u8("replay", &replay)?;
         tensors.add_u8("environments", &environments)?;
-        tensors.add_u32("pending/n", &pending.n)?;
-        tensors.add_f32("pending/observations", &pending.observations)?;
-        tensors.add_u32("pending/actions", &pending.actions)?;
-        tensors.add_f32("pending/rewards", &pending.rewards)?;
+        pending.add_to(&mut tensors)?;
         Ok(tensors.to_bytes()?)
     }
 
@@ -97,13 +94,7 @@ impl DqnTrainer {
             .restore(&state.f32s("weights")?, state.u8s("optimiser")?)?;
         self.replay.restore(state.u8s("replay")?)?;
         self.carts.restore(state.u8s("environments")?)?;
-        let pending = Pending {
-            n: state.u32s("pending/n")?,
-            observations: state.f32s("pending/observations")?,
-            actions: state.u32s("pending/actions")?,
-            rewards: state.f32s("pending/rewards")?,
-        };
-        pending.push_into(&mut self.folders)
+        Pending::from_tensors(state)?.push_into(&mut self.folders)
     }
 }
 
@@ -117,7 +108,7 @@ pub(crate) fn kind_of(device: &Device) -> String {
 
 /// The steps that wait for the rest of their rewards, environment by environment.
 #[derive(Default)]
-struct Pending {
+pub(crate) struct Pending {
     /// How many, by environment.
     n: Vec<u32>,
     observations: Vec<f32>,
@@ -126,7 +117,7 @@ struct Pending {
 }
 
 impl Pending {
-    fn of(folders: &[NStepFolder<Start>]) -> Pending {
+    pub(crate) fn of(folders: &[NStepFolder<Start>]) -> Pending {
         let mut pending = Pending::default();
         for folder in folders {
             pending.n.push(folder.pending().count() as u32);
@@ -139,7 +130,23 @@ impl Pending {
         pending
     }
 
-    fn push_into(&self, folders: &mut [NStepFolder<Start>]) -> Result<(), Error> {
+    pub(crate) fn add_to(&self, tensors: &mut Tensors<'_>) -> Result<(), Error> {
+        tensors.add_u32("pending/n", &self.n)?;
+        tensors.add_f32("pending/observations", &self.observations)?;
+        tensors.add_u32("pending/actions", &self.actions)?;
+        Ok(tensors.add_f32("pending/rewards", &self.rewards)?)
+    }
+
+    pub(crate) fn from_tensors(state: &Tensors<'_>) -> Result<Pending, Error> {
+        Ok(Pending {
+            n: state.u32s("pending/n")?,
+            observations: state.f32s("pending/observations")?,
+            actions: state.u32s("pending/actions")?,
+            rewards: state.f32s("pending/rewards")?,
+        })
+    }
+
+    pub(crate) fn push_into(&self, folders: &mut [NStepFolder<Start>]) -> Result<(), Error> {
         let (observations, _) = self.observations.as_chunks::<4>();
         let n_steps = self.n.iter().map(|&n| n as usize).sum::<usize>();
         let lengths = [observations.len(), self.actions.len(), self.rewards.len()];

@@ -406,7 +406,9 @@ proptest! {
 #[test]
 fn updates_and_copies_come_at_their_steps() {
     let mut config = run_config(false, 1, 1);
-    let Algorithm::Dqn(dqn) = &mut config.algorithm;
+    let Algorithm::Dqn(dqn) = &mut config.algorithm else {
+        panic!("another algorithm")
+    };
     dqn.replay.capacity = 1000;
     let mut trainer = DqnTrainer::new(&config, &Device::host()).unwrap();
     let (mut updated_at, mut equal_at) = (Vec::new(), Vec::new());

@@ -7,7 +7,7 @@ use shardgraph_environments::{Autoreset, CartPoles};
 use shardgraph_graph::random::Stream;
 use shardgraph_replay::{Cell, Ending, Folded, NStepFolder};
 
-use super::agent::{DqnAgent, Update};
+use super::agent::{DqnAgent, Update, not_dqn};
 use super::config::DqnConfig;
 use super::memory::{Replay, transition_layout};
 use crate::config::{AgentConfig, Algorithm, EnvironmentConfig};
@@ -81,7 +81,9 @@ impl DqnTrainer {
     pub fn new(config: &AgentConfig, device: &Device) -> Result<DqnTrainer, Error> {
         config.check()?;
         let EnvironmentConfig::CartPole { n_environments } = config.environment;
-        let Algorithm::Dqn(dqn) = &config.algorithm;
+        let Algorithm::Dqn(dqn) = &config.algorithm else {
+            return Err(not_dqn(config));
+        };
         let mut carts = CartPoles::new(n_environments, Autoreset::SameStep)?;
         carts.reset(config.seed);
         let folder = NStepFolder::new(dqn.n_step, dqn.gamma);

@@ -1,0 +1,48 @@
+//! The learner: an agent, and when its target network follows.
+
+use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_device::Device;
+use shardgraph_replay::Rows;
+
+use super::config::ApexConfig;
+use crate::config::cart_pole_spaces;
+use crate::dqn::{DqnAgent, Update};
+use crate::error::Error;
+
+/// The agent that learns.
+#[derive(Debug)]
+pub(super) struct Learner {
+    pub(super) agent: DqnAgent,
+    pub(super) n_updates: u64,
+    target_sync_updates: u64,
+    solo: Comm,
+}
+
+impl Learner {
+    pub(super) fn new(apex: &ApexConfig, seed: u64, device: &Device) -> Result<Learner, Error> {
+        Ok(Learner {
+            agent: new_agent(apex, seed, device)?,
+            n_updates: 0,
+            target_sync_updates: apex.target_sync_updates,
+            solo: Comm::solo(),
+        })
+    }
+
+    /// One update; the TD errors are the agent's.
+    pub(super) fn update(&mut self, rows: &Rows, weights: &[f32]) -> Result<Update, Error> {
+        let update =
+            self.agent
+                .update((rows, Some(weights)), &mut self.solo, Deadline::default())?;
+        self.n_updates += 1;
+        if self.n_updates.is_multiple_of(self.target_sync_updates) {
+            self.agent.sync_target();
+        }
+        Ok(update)
+    }
+}
+
+/// The agent of the learner, and of every actor before its first weights.
+pub(super) fn new_agent(apex: &ApexConfig, seed: u64, device: &Device) -> Result<DqnAgent, Error> {
+    let (observation, action) = cart_pole_spaces()?;
+    DqnAgent::new(&apex.dqn(), (&observation, &action), seed, device)
+}

@@ -1,0 +1,164 @@
+//! A rank that acts.
+
+use shardgraph_collectives::messages::Event;
+
+use crate::apex::actor::Actor;
+use crate::apex::config::ApexConfig;
+use crate::apex::message::{number_from_bytes, number_to_bytes, tag};
+use crate::error::Error;
+use crate::topology::{LEARNER, Port, learner_lost, read_weights};
+
+/// Acts until the learner has enough, or for `budget` steps.
+pub(in crate::apex) fn run_actor(
+    port: &Port,
+    apex: &ApexConfig,
+    actor: Actor,
+    budget: u64,
+) -> Result<(), Error> {
+    let mut rank = ActorRank {
+        port,
+        actor,
+        shards: (1..=apex.n_shards).collect(),
+        n_shards: apex.n_shards,
+        unacknowledged: Vec::new(),
+        n_blocks: 0,
+        waits_for_weights: false,
+        has_weights: false,
+        is_stopped: false,
+    };
+    let max_unacknowledged = match apex.lock_step {
+        true => 1,
+        false => apex.max_unacknowledged_blocks,
+    };
+    loop {
+        rank.wait_for_room(max_unacknowledged)?;
+        if rank.is_stopped || rank.actor.n_steps >= budget {
+            return rank.leave();
+        }
+        rank.ask_for_weights(apex.lock_step)?;
+        rank.send_block()?;
+    }
+}
+
+struct ActorRank<'a> {
+    port: &'a Port,
+    actor: Actor,
+    /// The shards that are there, the next one first.
+    shards: Vec<u32>,
+    n_shards: u32,
+    /// Blocks on their way: shard and number.
+    unacknowledged: Vec<(u32, u64)>,
+    n_blocks: u64,
+    waits_for_weights: bool,
+    has_weights: bool,
+    is_stopped: bool,
+}
+
+impl ActorRank<'_> {
+    /// Takes in what has come, and waits until another block may be on its way.
+    fn wait_for_room(&mut self, max_unacknowledged: usize) -> Result<(), Error> {
+        while let Some(event) = self.port.poll() {
+            self.take(event)?;
+        }
+        while !self.is_stopped
+            && (self.unacknowledged.len() >= max_unacknowledged || self.shards.is_empty())
+        {
+            self.take(self.port.recv("a shard that takes its blocks")?)?;
+        }
+        Ok(())
+    }
+
+    /// Asks where it is time. Only for the first weights, and in lock step, the answer is waited for.
+    fn ask_for_weights(&mut self, is_lock_step: bool) -> Result<(), Error> {
+        if self.actor.wants_weights() {
+            self.tell_learner(tag::WEIGHTS_WANTED, &number_to_bytes(self.actor.version))?;
+            self.actor.asked_for_weights();
+            self.waits_for_weights = true;
+        }
+        while self.waits_for_weights && (is_lock_step || !self.has_weights) {
+            self.take(self.port.recv("the learner's weights")?)?;
+        }
+        Ok(())
+    }
+
+    fn send_block(&mut self) -> Result<(), Error> {
+        let (block, progress) = self.actor.collect()?;
+        self.tell_learner(tag::PROGRESS, &progress.to_bytes())?;
+        self.n_blocks += 1;
+        let bytes = block.to_bytes(self.n_blocks);
+        while let Some(&shard) = self.shards.first() {
+            if self.port.send(shard, tag::BLOCK, &bytes)? {
+                self.unacknowledged.push((shard, self.n_blocks));
+                self.shards.rotate_left(1);
+                return Ok(());
+            }
+            self.shards.remove(0);
+        }
+        Ok(()) // all shards are gone: the block is lost with them
+    }
+
+    fn leave(&self) -> Result<(), Error> {
+        self.port.send(LEARNER, tag::DONE, &[])?;
+        for &shard in &self.shards {
+            self.port.send(shard, tag::DONE, &[])?;
+        }
+        Ok(())
+    }
+
+    /// Where the learner has left, what it said before comes first: perhaps that the run is over.
+    fn tell_learner(&mut self, tag: u32, bytes: &[u8]) -> Result<(), Error> {
+        let is_taken = self.port.send(LEARNER, tag, bytes)?;
+        while !is_taken && !self.is_stopped {
+            self.take(self.port.recv("the learner's last word")?)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, event: Event) -> Result<(), Error> {
+        match event {
+            Event::Lost {
+                rank: LEARNER, why, ..
+            } if !self.is_stopped => Err(learner_lost(self.port.rank(), &why)),
+            Event::Lost { rank, .. } => {
+                self.shards.retain(|shard| *shard != rank);
+                self.unacknowledged.retain(|(shard, _)| *shard != rank);
+                Ok(())
+            }
+            Event::Joined { rank, .. } if (1..=self.n_shards).contains(&rank) => {
+                if !self.shards.contains(&rank) {
+                    self.shards.push(rank);
+                }
+                Ok(())
+            }
+            Event::Message { from, tag, bytes } => self.read(from, tag, &bytes),
+            _ => Ok(()),
+        }
+    }
+
+    fn read(&mut self, from: u32, tag: u32, bytes: &[u8]) -> Result<(), Error> {
+        match tag {
+            tag::TAKEN => {
+                let taken = (from, number_from_bytes(bytes)?);
+                let at = self.unacknowledged.iter().position(|block| *block == taken);
+                let at = at.ok_or_else(|| {
+                    Error::internal(format!("block {taken:?} was acknowledged twice"))
+                })?;
+                self.unacknowledged.swap_remove(at);
+            }
+            tag::WEIGHTS => {
+                let (version, weights) = read_weights(bytes)?;
+                if !weights.is_empty() {
+                    self.actor.set_weights(version, &weights)?;
+                }
+                (self.waits_for_weights, self.has_weights) = (false, true);
+            }
+            tag::STOP => self.is_stopped = true,
+            _ => {
+                return Err(Error::internal(format!(
+                    "an actor was sent a message of kind {tag}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,271 @@
+//! The rank that learns: it asks the shards for batches ahead of its updates, answers actors between two of them, and keeps the books.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use shardgraph_collectives::messages::Event;
+
+use crate::apex::checkpoint::{learner_checkpoint, learner_of};
+use crate::apex::config::ApexConfig;
+use crate::apex::learner::Learner;
+use crate::apex::message::{Batch, Priorities, Progress, ShardTotals, number_from_bytes, tag};
+use crate::config::AgentConfig;
+use crate::dqn::Update;
+use crate::error::{Error, ErrorKind};
+use crate::run::{RunOptions, Start, TrainProgress};
+use crate::topology::{Books, Port, TopologyOutcome, write_weights};
+
+/// Learns until the actors have made the steps of the settings and the shards have nothing left to draw.
+pub(in crate::apex) fn run_learner(
+    port: Port,
+    (config, apex): (&AgentConfig, &ApexConfig),
+    start: &Start,
+    options: &RunOptions,
+    progress: &mut dyn FnMut(&TrainProgress),
+) -> Result<TopologyOutcome, Error> {
+    let (learner, books) = learner_of((config, apex), start, options)?;
+    let mut rank = LearnerRank {
+        port: &port,
+        apex,
+        learner,
+        books,
+        shards: BTreeMap::new(),
+        ready: VecDeque::new(),
+        actors: BTreeMap::new(),
+        weights: None,
+        is_stopping: false,
+        totals: ShardTotals::default(),
+    };
+    for shard in 1..=apex.n_shards {
+        rank.begin_shard(shard)?;
+    }
+    if rank.books.is_full() {
+        rank.stop()?; // a finished run is resumed
+    }
+    while !rank.is_over()? {
+        rank.go_on(progress)?;
+    }
+    for &shard in rank.shards.keys() {
+        port.send(shard, tag::STOP, &[])?;
+    }
+    rank.finish()
+}
+
+/// What the learner knows of a shard.
+#[derive(Debug, Default)]
+struct ShardState {
+    is_done: bool,
+}
+
+struct LearnerRank<'a> {
+    port: &'a Port,
+    apex: &'a ApexConfig,
+    learner: Learner,
+    books: Books,
+    /// The shards that are there.
+    shards: BTreeMap<u32, ShardState>,
+    /// Batches that have come, with their shards.
+    ready: VecDeque<(u32, Batch)>,
+    /// The actors that are there, and whether they have said that they are done.
+    actors: BTreeMap<u32, bool>,
+    /// The message with the present weights, once an actor has asked for them.
+    weights: Option<(u64, Vec<u8>)>,
+    is_stopping: bool,
+    totals: ShardTotals,
+}
+
+impl LearnerRank<'_> {
+    /// Asks for as many batches as may be outstanding.
+    fn begin_shard(&mut self, shard: u32) -> Result<(), Error> {
+        self.shards.insert(shard, ShardState::default());
+        let n_batches = match self.apex.lock_step {
+            true => 1,
+            false => self.apex.prefetch_batches,
+        };
+        for _ in 0..n_batches {
+            self.port.send(shard, tag::BATCH_WANTED, &[])?;
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> Result<bool, Error> {
+        if self.shards.is_empty() {
+            let text = "all shards of the replay memory are lost: resume the run from its newest checkpoint";
+            return Err(ErrorKind::Topology(text.to_owned()).into());
+        }
+        let has_all = self.shards.values().all(|shard| shard.is_done);
+        Ok(self.is_stopping && has_all && self.ready.is_empty())
+    }
+
+    /// Takes in what has come; then an update, or a wait where there is no batch.
+    fn go_on(&mut self, progress: &mut dyn FnMut(&TrainProgress)) -> Result<(), Error> {
+        while let Some(event) = self.port.poll() {
+            self.take(event, progress)?;
+        }
+        match self.ready.pop_front() {
+            Some((shard, batch)) => self.learn(shard, &batch),
+            None if self.is_over()? => Ok(()),
+            None => {
+                let event = self.port.recv("batches and actors")?;
+                self.take(event, progress)
+            }
+        }
+    }
+
+    fn learn(&mut self, shard: u32, batch: &Batch) -> Result<(), Error> {
+        let update = self.learner.update(&batch.rows, &batch.weights)?;
+        let priorities = Priorities::bytes_of(&batch.ids, self.learner.agent.td_errors());
+        // A shard that is lost meanwhile needs neither.
+        if self.port.send(shard, tag::PRIORITIES, &priorities)? {
+            self.port.send(shard, tag::BATCH_WANTED, &[])?;
+        }
+        if self.learner.n_updates.is_multiple_of(self.apex.log_updates) {
+            self.log(update)?;
+        }
+        Ok(())
+    }
+
+    fn log(&mut self, Update { loss, q_mean }: Update) -> Result<(), Error> {
+        use shardgraph_runs::tags;
+        self.books
+            .log(&[(tags::TD_LOSS, loss), (tags::Q_VALUES, q_mean)])
+    }
+
+    fn take(
+        &mut self,
+        event: Event,
+        progress: &mut dyn FnMut(&TrainProgress),
+    ) -> Result<(), Error> {
+        let is_shard = |rank: u32| (1..=self.apex.n_shards).contains(&rank);
+        match event {
+            // The first of its number was greeted before it was there.
+            Event::Joined { rank, .. } if is_shard(rank) => match self.shards.contains_key(&rank) {
+                true => Ok(()),
+                false => self.begin_shard(rank),
+            },
+            Event::Joined { rank, .. } => {
+                self.actors.insert(rank, false);
+                if self.is_stopping {
+                    self.port.send(rank, tag::STOP, &[])?;
+                }
+                Ok(())
+            }
+            Event::Lost { rank, why, .. } if is_shard(rank) => {
+                self.shards.remove(&rank);
+                self.ready.retain(|(shard, _)| *shard != rank);
+                self.books.lose(format!("shard {rank}: {why}"));
+                Ok(())
+            }
+            Event::Lost { rank, why, .. } => {
+                if self.actors.remove(&rank) == Some(false) {
+                    self.books.lose(format!("actor {rank}: {why}"));
+                }
+                match self.is_stopping {
+                    true => Ok(()),
+                    false => self.port.check_actors(self.actors.len(), self.books.lost()),
+                }
+            }
+            Event::Message { from, tag, bytes } => self.read(from, tag, &bytes, progress),
+            _ => Ok(()),
+        }
+    }
+
+    fn read(
+        &mut self,
+        from: u32,
+        tag: u32,
+        bytes: &[u8],
+        progress: &mut dyn FnMut(&TrainProgress),
+    ) -> Result<(), Error> {
+        match tag {
+            tag::BATCH => {
+                self.ready.push_back((from, Batch::from_bytes(4, bytes)?));
+                Ok(())
+            }
+            tag::PROGRESS => self.count(&Progress::from_bytes(bytes)?, progress),
+            tag::WEIGHTS_WANTED => self.send_weights(from, number_from_bytes(bytes)?),
+            tag::DONE if self.shards.contains_key(&from) => self.end_shard(from, bytes),
+            tag::DONE => {
+                self.actors.insert(from, true);
+                Ok(())
+            }
+            _ => Err(Error::internal(format!(
+                "the learner was sent a message of kind {tag}"
+            ))),
+        }
+    }
+
+    fn count(
+        &mut self,
+        done: &Progress,
+        progress: &mut dyn FnMut(&TrainProgress),
+    ) -> Result<(), Error> {
+        let lag = self.learner.n_updates.saturating_sub(done.version);
+        let is_due = self
+            .books
+            .count(done.n_steps, &done.episodes, lag, progress)?;
+        if is_due {
+            let checkpoint = learner_checkpoint(&self.learner, &self.books)?;
+            self.books.write_checkpoint(&checkpoint)?;
+        }
+        if self.books.is_full() && !self.is_stopping {
+            self.stop()?;
+        }
+        Ok(())
+    }
+
+    /// There are steps enough: actors end, and shards once nothing is left to draw.
+    fn stop(&mut self) -> Result<(), Error> {
+        self.is_stopping = true;
+        for &actor in self.actors.keys() {
+            self.port.send(actor, tag::STOP, &[])?;
+        }
+        for &shard in self.shards.keys() {
+            self.port.send(shard, tag::DONE, &[])?;
+        }
+        Ok(())
+    }
+
+    /// Never waits: an actor that has no room for weights asks again.
+    fn send_weights(&mut self, actor: u32, version: u64) -> Result<(), Error> {
+        let present = self.learner.n_updates;
+        if self
+            .weights
+            .as_ref()
+            .is_none_or(|(version, _)| *version != present)
+        {
+            self.weights = Some((
+                present,
+                write_weights(present, self.learner.agent.weights()),
+            ));
+        }
+        let nothing_newer = write_weights(present, &[]);
+        let bytes = match &self.weights {
+            Some((_, bytes)) if version != present => bytes,
+            _ => &nothing_newer,
+        };
+        self.port.try_send(actor, tag::WEIGHTS, bytes)?;
+        Ok(())
+    }
+
+    fn end_shard(&mut self, shard: u32, bytes: &[u8]) -> Result<(), Error> {
+        let totals = ShardTotals::from_bytes(bytes)?;
+        self.totals.n_inserted += totals.n_inserted;
+        self.totals.n_sampled += totals.n_sampled;
+        self.totals.n_stale += totals.n_stale;
+        self.shards.insert(shard, ShardState { is_done: true });
+        Ok(())
+    }
+
+    fn finish(self) -> Result<TopologyOutcome, Error> {
+        let checkpoint = learner_checkpoint(&self.learner, &self.books)?;
+        let agent = &self.learner.agent;
+        let learned = (self.learner.n_updates, agent.weights());
+        let mut outcome = self
+            .books
+            .finish(&checkpoint, learned, |path| agent.export(path))?;
+        outcome.n_inserted = self.totals.n_inserted;
+        outcome.n_sampled = self.totals.n_sampled;
+        outcome.n_stale = self.totals.n_stale;
+        Ok(outcome)
+    }
+}

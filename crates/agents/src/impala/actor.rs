@@ -1,0 +1,192 @@
+//! An actor: environments, a copy of the policy, and the unrolls that it makes.
+
+use shardgraph_autodiff::Params;
+use shardgraph_components::{ActorCritic, Initialiser, SoftmaxPolicy};
+use shardgraph_device::Device;
+use shardgraph_environments::{Autoreset, CartPoles};
+use shardgraph_graph::random::Stream;
+
+use super::config::ImpalaConfig;
+use super::trajectory::Unroll;
+use crate::config::cart_pole_spaces;
+use crate::episodes::EpisodeStatistics;
+use crate::error::Error;
+use crate::policy_program::{MemoryState, PolicyProgram, Said};
+
+/// Everything of an actor but its messages.
+#[derive(Debug)]
+pub(super) struct Actor {
+    params: Params,
+    policy: SoftmaxPolicy,
+    acting: PolicyProgram,
+    pub(super) carts: CartPoles,
+    pub(super) state: MemoryState,
+    pub(super) episodes: EpisodeStatistics,
+    seed: u64,
+    /// The number of this actor.
+    index: u64,
+    unroll_steps: usize,
+    gamma: f32,
+    /// Steps of all its environments.
+    pub(super) n_steps: u64,
+    /// The learner's updates that its weights have seen.
+    pub(super) version: u64,
+    actions: Vec<u32>,
+    observations: Vec<[f32; 4]>,
+}
+
+/// The network of a learner or an actor with its first weights.
+pub(super) fn new_network(
+    impala: &ImpalaConfig,
+    seed: u64,
+) -> Result<(Params, ActorCritic), Error> {
+    let (observation, action) = cart_pole_spaces()?;
+    let initialiser = Initialiser {
+        seed,
+        ..Initialiser::default()
+    };
+    let mut params = Params::new();
+    let network = ActorCritic::build(
+        &mut params,
+        "policy",
+        (&observation, &action),
+        &impala.network,
+        initialiser,
+    )?;
+    Ok((params, network))
+}
+
+impl Actor {
+    pub(super) fn new(
+        impala: &ImpalaConfig,
+        n_environments: usize,
+        seed: u64,
+        index: u32,
+        device: &Device,
+    ) -> Result<Actor, Error> {
+        let (params, network) = new_network(impala, seed)?;
+        let mut carts = CartPoles::new(n_environments, Autoreset::SameStep)?;
+        carts.reset(Stream::new(seed, "impala environments", index.into()).next_u64());
+        Ok(Actor {
+            policy: SoftmaxPolicy::build("policy", &carts.action_space())?,
+            acting: PolicyProgram::new(&params, &network, n_environments, device)?,
+            state: MemoryState::new(&network, n_environments),
+            params,
+            carts,
+            episodes: EpisodeStatistics::new(n_environments),
+            seed,
+            index: index.into(),
+            unroll_steps: impala.unroll_steps,
+            gamma: impala.gamma,
+            n_steps: 0,
+            version: 0,
+            actions: Vec::with_capacity(n_environments),
+            observations: vec![[0.0; 4]; n_environments],
+        })
+    }
+
+    pub(super) fn set_weights(&mut self, version: u64, weights: &[f32]) -> Result<(), Error> {
+        self.params.set_trained(weights)?;
+        self.acting.weights_changed();
+        self.version = version;
+        Ok(())
+    }
+
+    /// The next steps of all environments.
+    pub(super) fn collect(&mut self, unroll: &mut Unroll) -> Result<(), Error> {
+        unroll.begin(&self.state, self.version);
+        for _ in 0..self.unroll_steps {
+            self.step(unroll)?;
+        }
+        unroll
+            .observations
+            .extend(self.carts.observations().as_flattened());
+        unroll.begins.extend(&self.state.begins);
+        Ok(())
+    }
+
+    fn step(&mut self, unroll: &mut Unroll) -> Result<(), Error> {
+        self.observations.copy_from_slice(self.carts.observations());
+        let seen = self.observations.as_flattened();
+        let said = self.acting.run(&self.params, seen, &self.state)?;
+        unroll.observations.extend(seen);
+        unroll.begins.extend(&self.state.begins);
+        let n_environments = self.carts.len() as u64;
+        let key = self.index << 40 | self.n_steps / n_environments;
+        let mut stream = Stream::new(self.seed, "impala actions", key);
+        self.actions.clear();
+        self.policy
+            .sample_into(&said.logits, &mut stream, &mut self.actions)?;
+        self.n_steps += n_environments;
+        self.carts.step(&self.actions)?;
+        self.record(&said, unroll);
+        self.remember(said);
+        self.value_truncated(unroll)
+    }
+
+    /// What the step earned.
+    fn record(&mut self, said: &Said, unroll: &mut Unroll) {
+        let n_actions = said.logits.len() / self.actions.len();
+        let step = self.carts.last_step();
+        for (idx, &action) in self.actions.iter().enumerate() {
+            let logits = &said.logits[idx * n_actions..(idx + 1) * n_actions];
+            unroll.actions.push(action.into());
+            unroll.behaviour.push(log_probability(logits, action));
+            unroll.rewards.push(step.rewards[idx]);
+            unroll
+                .discounts
+                .push(if step.ended(idx) { 0.0 } else { self.gamma });
+            unroll.episodes.extend(
+                self.episodes
+                    .record(idx, step.rewards[idx], step.ended(idx)),
+            );
+        }
+    }
+
+    /// The memory after the step.
+    fn remember(&mut self, said: Said) {
+        let step = self.carts.last_step();
+        for (idx, begins) in self.state.begins.iter_mut().enumerate() {
+            *begins = if step.ended(idx) { 1.0 } else { 0.0 };
+        }
+        (self.state.hidden, self.state.cell) = (said.hidden, said.cell);
+    }
+
+    /// Adds the value of the last observation to the last reward of each episode that a limit has just stopped: there its return goes on,
+    /// and the next observation belongs to another episode.
+    fn value_truncated(&mut self, unroll: &mut Unroll) -> Result<(), Error> {
+        let step = self.carts.last_step();
+        if !step.truncated.contains(&true) {
+            return Ok(());
+        }
+        let mut seen = self.carts.observations().to_vec();
+        let mut state = self.state.clone();
+        for (idx, seen) in seen.iter_mut().enumerate() {
+            if let Some(last) = self.carts.final_observation(idx) {
+                *seen = *last;
+            }
+            state.begins[idx] = 0.0; // the episode that has ended is still remembered
+        }
+        let said = self.acting.run(&self.params, seen.as_flattened(), &state)?;
+        let first = unroll.rewards.len() - seen.len();
+        for (idx, value) in said
+            .values
+            .iter()
+            .enumerate()
+            .filter(|(idx, _)| step.truncated[*idx])
+        {
+            unroll.rewards[first + idx] += self.gamma * value;
+        }
+        Ok(())
+    }
+}
+
+/// The same bits on every machine.
+fn log_probability(logits: &[f32], action: u32) -> f32 {
+    let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let sum: f64 = logits
+        .iter()
+        .map(|&logit| libm::exp(f64::from(logit - largest)))
+        .sum();
+    (f64::from(logits[action as usize] - largest) - libm::log(sum)) as f32
+}

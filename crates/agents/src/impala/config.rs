@@ -1,0 +1,120 @@
+//! The settings of IMPALA.
+
+use serde::{Deserialize, Serialize};
+use shardgraph_components::{
+    ActorCriticShape, ImpalaLoss, OptimiserConfig, OptimiserRule, Reduction,
+};
+
+use crate::config::Rule;
+use crate::error::Error;
+
+/// Settings of IMPALA.
+///
+/// # Source
+/// Espeholt et al., IMPALA: scalable distributed deep-RL with importance weighted actor-learner architectures, ICML 2018. Means in the place
+/// of sums, and an optimiser and coefficients to go with them, are this project's.
+///
+/// ```
+/// let impala = shardgraph_agents::ImpalaConfig::default();
+/// assert_eq!((impala.n_actors, impala.unroll_steps, impala.batch_trajectories), (2, 20, 16));
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ImpalaConfig {
+    /// Policy and values, perhaps with a memory; hidden layers of 64 and 64 by default.
+    pub network: ActorCriticShape,
+    /// The loss with V-trace; means, 0.5 for the values and 0.01 for entropy by default.
+    pub loss: ImpalaLoss,
+    /// How gradients become steps: Adam with a step size of 1e-3, and gradients cut to a norm of 40, by default. The paper's is `rms_prop`.
+    pub optimiser: OptimiserConfig,
+    /// The discount of a step; 0.99 by default.
+    pub gamma: f32,
+    /// Steps of a trajectory; 20 by default.
+    pub unroll_steps: usize,
+    /// Trajectories in a batch, a multiple of `n_environments`; 16 by default.
+    pub batch_trajectories: usize,
+    /// Actors, each with `n_environments` environments; 2 by default. As processes, what is left of the ranks.
+    pub n_actors: u32,
+    /// Unrolls of an actor that the learner has not acknowledged yet, at most; 2 by default.
+    pub max_unacknowledged: usize,
+    /// Updates between two rows of losses in the metrics; 10 by default.
+    pub log_updates: u64,
+    /// Whether learner and actor wait for each other, so that a run always ends the same; false by default. For one actor whose environments
+    /// make one batch.
+    pub lock_step: bool,
+}
+
+impl Default for ImpalaConfig {
+    fn default() -> Self {
+        Self {
+            network: ActorCriticShape::default(),
+            loss: ImpalaLoss {
+                entropy_coefficient: 0.01,
+                reduction: Reduction::Mean,
+                ..ImpalaLoss::default()
+            },
+            optimiser: OptimiserConfig {
+                rule: OptimiserRule::Adam,
+                learning_rate: 1e-3,
+                max_gradient_norm: Some(40.0),
+            },
+            gamma: 0.99,
+            unroll_steps: 20,
+            batch_trajectories: 16,
+            n_actors: 2,
+            max_unacknowledged: 2,
+            log_updates: 10,
+            lock_step: false,
+        }
+    }
+}
+
+impl ImpalaConfig {
+    /// Refuses settings that cannot be right, with so many environments to an actor.
+    ///
+    /// # Errors
+    /// Names the first such setting, what is expected and what was given.
+    pub fn check(&self, n_environments: usize) -> Result<(), Error> {
+        let batch = self.batch_trajectories;
+        let is_single = self.n_actors == 1 && batch == n_environments;
+        let rules = [
+            Rule::fraction("algorithm.gamma", self.gamma),
+            Rule {
+                field: "algorithm.unroll_steps",
+                holds: (1..=1 << 16).contains(&self.unroll_steps),
+                expected: "1 to 2^16".to_owned(),
+                given: self.unroll_steps.to_string(),
+            },
+            Rule {
+                field: "algorithm.batch_trajectories",
+                holds: batch > 0 && batch.is_multiple_of(n_environments),
+                expected: format!("a multiple of `n_environments`, {n_environments}"),
+                given: batch.to_string(),
+            },
+            Rule::at_least_1("algorithm.n_actors", self.n_actors.into()),
+            Rule::at_least_1(
+                "algorithm.max_unacknowledged",
+                self.max_unacknowledged as u64,
+            ),
+            Rule::at_least_1("algorithm.log_updates", self.log_updates),
+            Rule {
+                field: "algorithm.lock_step",
+                holds: !self.lock_step || is_single,
+                expected: "false, or one actor with `batch_trajectories` environments".to_owned(),
+                given: format!("true, with {} and {n_environments}", self.n_actors),
+            },
+        ];
+        rules.into_iter().try_for_each(Rule::check)?;
+        Ok(self.optimiser.check()?)
+    }
+
+    /// The number of ranks: the learner and the actors.
+    pub fn n_ranks(&self) -> u32 {
+        1 + self.n_actors
+    }
+
+    /// Unrolls in a batch.
+    pub(super) fn batch_unrolls(&self, n_environments: usize) -> usize {
+        self.batch_trajectories / n_environments
+    }
+}

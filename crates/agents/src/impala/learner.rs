@@ -1,0 +1,258 @@
+//! The learner: a network, its optimiser, and one program for a batch of trajectories.
+
+use shardgraph_autodiff::{Axis, Ctx, Params, Program, Recorder, Shape, Var};
+use shardgraph_collectives::Comm;
+use shardgraph_components::{
+    ActorCritic, ImpalaBatch, LstmState, Optimiser, PolicyAndValue, SoftmaxPolicy,
+};
+use shardgraph_device::Device;
+
+use super::actor::new_network;
+use super::config::ImpalaConfig;
+use super::trajectory::{Unroll, side_by_side};
+use crate::config::cart_pole_spaces;
+use crate::error::{Error, ErrorKind};
+
+const LOSS: &str = "loss";
+const POLICY: &str = "policy";
+const BASELINE: &str = "baseline";
+const ENTROPY: &str = "entropy";
+
+/// What learns.
+#[derive(Debug)]
+pub(super) struct Learner {
+    pub(super) params: Params,
+    pub(super) optimiser: Optimiser,
+    pub(super) device: Device,
+    pub(super) n_updates: u64,
+    network: ActorCritic,
+    program: Program,
+    inputs: Inputs,
+    n_steps: usize,
+    n_trajectories: usize,
+    solo: Comm,
+    /// What an input is made of.
+    values: Vec<f32>,
+}
+
+/// The inputs of the program.
+#[derive(Debug)]
+struct Inputs {
+    observations: Var,
+    batch: [Var; 4],
+    memory: Option<[Var; 3]>,
+}
+
+/// An update's losses.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Losses {
+    pub(super) policy: f32,
+    pub(super) baseline: f32,
+    pub(super) entropy: f32,
+}
+
+impl Learner {
+    pub(super) fn new(impala: &ImpalaConfig, seed: u64, device: &Device) -> Result<Learner, Error> {
+        let (params, network) = new_network(impala, seed)?;
+        let (program, inputs) = record(impala, &params, &network, device)?;
+        Ok(Learner {
+            optimiser: Optimiser::new(impala.optimiser, params.trained_len())?,
+            device: device.clone(),
+            n_updates: 0,
+            program,
+            inputs,
+            n_steps: impala.unroll_steps,
+            n_trajectories: impala.batch_trajectories,
+            solo: Comm::solo(),
+            values: Vec::new(),
+            params,
+            network,
+        })
+    }
+
+    /// One update on unrolls that make up a batch.
+    pub(super) fn update(&mut self, unrolls: &[Unroll]) -> Result<Losses, Error> {
+        self.check(unrolls)?;
+        self.set(
+            self.inputs.observations,
+            unrolls,
+            self.n_steps + 1,
+            |unroll| &unroll.observations,
+        )?;
+        let [actions, behaviour, rewards, discounts] = self.inputs.batch;
+        self.set(behaviour, unrolls, self.n_steps, |unroll| &unroll.behaviour)?;
+        self.set(rewards, unrolls, self.n_steps, |unroll| &unroll.rewards)?;
+        self.set(discounts, unrolls, self.n_steps, |unroll| &unroll.discounts)?;
+        self.set_actions(actions, unrolls)?;
+        if let Some([begins, hidden, cell]) = self.inputs.memory {
+            self.set(begins, unrolls, self.n_steps + 1, |unroll| &unroll.begins)?;
+            self.set(hidden, unrolls, 1, |unroll| &unroll.hidden)?;
+            self.set(cell, unrolls, 1, |unroll| &unroll.cell)?;
+        }
+        self.program.run(&mut self.solo, &self.params)?;
+        let losses = self.losses()?;
+        let mut gradient = self.program.param_gradient()?;
+        self.optimiser
+            .step(&self.device, &mut self.params, &mut gradient)?;
+        self.n_updates += 1;
+        Ok(losses)
+    }
+
+    fn losses(&self) -> Result<Losses, Error> {
+        let read = |name: &str| Ok::<f32, Error>(self.program.read(name)?[0]);
+        if !read(LOSS)?.is_finite() {
+            let text = "IMPALA: the loss is not finite: training has diverged; try a smaller `learning_rate`, or a `max_gradient_norm`";
+            return Err(ErrorKind::Diverged(text.to_owned()).into());
+        }
+        Ok(Losses {
+            policy: read(POLICY)?,
+            baseline: read(BASELINE)?,
+            entropy: read(ENTROPY)?,
+        })
+    }
+
+    fn set(
+        &mut self,
+        input: Var,
+        unrolls: &[Unroll],
+        n_times: usize,
+        list: impl Fn(&Unroll) -> &[f32],
+    ) -> Result<(), Error> {
+        let lists: Vec<&[f32]> = unrolls.iter().map(list).collect();
+        side_by_side(&lists, n_times, &mut self.values);
+        Ok(self.program.set_input(input, &self.values)?)
+    }
+
+    fn set_actions(&mut self, input: Var, unrolls: &[Unroll]) -> Result<(), Error> {
+        let n_actions = self.network.n_actions();
+        let one_hot = |unroll: &Unroll| {
+            let mut rows = vec![0.0; unroll.actions.len() * n_actions];
+            for (row, &action) in rows.chunks_exact_mut(n_actions).zip(&unroll.actions) {
+                row[action as usize] = 1.0;
+            }
+            rows
+        };
+        let lists: Vec<Vec<f32>> = unrolls.iter().map(one_hot).collect();
+        let lists: Vec<&[f32]> = lists.iter().map(Vec::as_slice).collect();
+        side_by_side(&lists, self.n_steps, &mut self.values);
+        Ok(self.program.set_input(input, &self.values)?)
+    }
+
+    /// Whether the unrolls are those of this network and batch.
+    fn check(&self, unrolls: &[Unroll]) -> Result<(), Error> {
+        let mut n_trajectories = 0;
+        for unroll in unrolls {
+            let n = unroll.actions.len() / self.n_steps;
+            let (expected, given) = (self.lengths(n), unroll.lengths());
+            let n_actions = self.network.n_actions() as u64;
+            if given != expected || unroll.actions.iter().any(|&action| action >= n_actions) {
+                let expected = format!("lists of {expected:?} numbers");
+                return Err(mismatch(expected, format!("{given:?}")));
+            }
+            n_trajectories += n;
+        }
+        match n_trajectories == self.n_trajectories {
+            true => Ok(()),
+            false => Err(mismatch(
+                format!("{} trajectories", self.n_trajectories),
+                n_trajectories.to_string(),
+            )),
+        }
+    }
+
+    /// What [`Unroll::lengths`] of `n` trajectories is.
+    fn lengths(&self, n: usize) -> [usize; 8] {
+        let (now, with_next) = (n * self.n_steps, n * (self.n_steps + 1));
+        let of_memory = n * self.network.n_hidden().unwrap_or(0);
+        let observations = with_next * self.network.n_inputs();
+        [
+            now,
+            now,
+            now,
+            now,
+            with_next,
+            observations,
+            of_memory,
+            of_memory,
+        ]
+    }
+}
+
+fn mismatch(expected: String, given: String) -> Error {
+    ErrorKind::Mismatch {
+        component: "Impala",
+        method: "update",
+        what: "the unrolls".to_owned(),
+        expected,
+        given,
+    }
+    .into()
+}
+
+/// The program of an update, and where its batch goes.
+fn record(
+    impala: &ImpalaConfig,
+    params: &Params,
+    network: &ActorCritic,
+    device: &Device,
+) -> Result<(Program, Inputs), Error> {
+    let n = impala.batch_trajectories;
+    let rows = impala.unroll_steps * n;
+    let mut record = Recorder::new(params, 0, 1);
+    let inputs = Inputs::record(&mut record, network, (rows, n))?;
+    let said = match inputs.memory {
+        None => network.apply(&mut record, inputs.observations)?,
+        Some([begins, hidden, cell]) => {
+            let state = LstmState { hidden, cell };
+            let (said, _) = network.unroll(&mut record, inputs.observations, begins, state)?;
+            said
+        }
+    };
+    let outputs = PolicyAndValue {
+        logits: record.slice(said.logits, Axis::Rows, 0, rows)?,
+        values: record.slice(said.values, Axis::Rows, 0, rows)?,
+    };
+    let [actions, behaviour, rewards, discounts] = inputs.batch;
+    let batch = ImpalaBatch {
+        actions,
+        behaviour,
+        rewards,
+        discounts,
+        bootstrap: record.slice(said.values, Axis::Rows, rows, n)?,
+    };
+    let policy = SoftmaxPolicy::build("policy", &cart_pole_spaces()?.1)?;
+    let loss = impala.loss.apply(&mut record, &policy, outputs, &batch)?;
+    record.output(LOSS, loss.loss);
+    record.output(POLICY, loss.policy);
+    record.output(BASELINE, loss.baseline.unwrap_or(loss.loss));
+    record.output(ENTROPY, loss.entropy);
+    record.output_param_gradient(loss.loss)?;
+    Ok((record.plan().load(device)?, inputs))
+}
+
+impl Inputs {
+    /// Of `rows` steps of `n` trajectories.
+    fn record(
+        record: &mut Recorder<'_>,
+        network: &ActorCritic,
+        (rows, n): (usize, usize),
+    ) -> Result<Inputs, Error> {
+        let mut zeros = |n_rows: usize, width: usize| {
+            let shape = Shape::new(n_rows, width);
+            record.input(shape, &vec![0.0; shape.len()])
+        };
+        let observations = zeros(rows + n, network.n_inputs())?;
+        let actions = zeros(rows, network.n_actions())?;
+        let batch = [actions, zeros(rows, 1)?, zeros(rows, 1)?, zeros(rows, 1)?];
+        let mut memory = None;
+        if let Some(n_hidden) = network.n_hidden() {
+            let state = [zeros(n, n_hidden)?, zeros(n, n_hidden)?];
+            memory = Some([zeros(rows + n, 1)?, state[0], state[1]]);
+        }
+        Ok(Inputs {
+            observations,
+            batch,
+            memory,
+        })
+    }
+}

@@ -1,0 +1,81 @@
+//! IMPALA on ranks: the learner with its bounded queue, the actors, and all of them as threads of one process.
+
+mod actor_rank;
+mod learner_rank;
+
+use actor_rank::run_actor;
+pub(super) use learner_rank::run_learner;
+
+use shardgraph_collectives::messages::Mailbox;
+
+use super::actor::Actor;
+use super::config::ImpalaConfig;
+use crate::config::AgentConfig;
+use crate::error::Error;
+use crate::run::{RunOptions, Start, TrainProgress};
+use crate::topology::{LEARNER, Port, TopologyOutcome, outcome_of, ports, run_ranks};
+
+/// The kinds of messages.
+pub(super) mod tag {
+    /// Actor to learner: an unroll.
+    pub(in super::super) const UNROLL: u32 = 1;
+    /// Learner to actor: an unroll is taken; a version, and its weights unless the actor has them.
+    pub(in super::super) const TAKEN: u32 = 2;
+    /// Learner to actors: there are steps enough.
+    pub(in super::super) const STOP: u32 = 3;
+    /// Actor to learner: no more unrolls come of it.
+    pub(in super::super) const DONE: u32 = 4;
+    /// Actor to learner: it wants the weights before its first step.
+    pub(in super::super) const HELLO: u32 = 5;
+}
+
+/// All ranks as threads.
+pub(crate) fn train_on_threads(
+    settings: (&AgentConfig, &ImpalaConfig),
+    start: &Start,
+    options: &RunOptions,
+    progress: &mut dyn FnMut(&TrainProgress),
+) -> Result<TopologyOutcome, Error> {
+    let ports = ports(settings.1.n_ranks(), options.deadline)?;
+    let learn = |port| run_learner(port, settings, start, options, progress);
+    outcome_of(run_ranks(ports, learn, &|port| {
+        act(port, settings, options)
+    }))
+}
+
+/// This process' rank of several. Only the learner has an outcome.
+pub(crate) fn train_as_process(
+    mailbox: Mailbox,
+    (config, impala): (&AgentConfig, &ImpalaConfig),
+    start: &Start,
+    options: &RunOptions,
+    progress: &mut dyn FnMut(&TrainProgress),
+) -> Result<Option<TopologyOutcome>, Error> {
+    if mailbox.size() < 2 {
+        return Err(Error::input(
+            "IMPALA: expected at least 2 processes, the learner and an actor, given 1",
+        ));
+    }
+    let rank = mailbox.rank();
+    let port = Port::of_process(mailbox, options.deadline);
+    match rank {
+        LEARNER => run_learner(port, (config, impala), start, options, progress).map(Some),
+        _ => act(&port, (config, impala), options).map(|()| None),
+    }
+}
+
+pub(super) fn act(
+    port: &Port,
+    (config, impala): (&AgentConfig, &ImpalaConfig),
+    options: &RunOptions,
+) -> Result<(), Error> {
+    let n_environments = config.environment.n_environments();
+    let actor = Actor::new(
+        impala,
+        n_environments,
+        config.seed,
+        port.rank() - 1,
+        &options.device,
+    )?;
+    run_actor(port, impala, actor, options.stop_at.unwrap_or(config.steps))
+}

@@ -1,0 +1,169 @@
+//! An unroll: the trajectories of all environments of an actor over the same time steps, and the batch that unrolls are joined to.
+
+use crate::episodes::Episode;
+use crate::error::Error;
+use crate::policy_program::MemoryState;
+use crate::topology::{Reader, Writer};
+
+/// E trajectories of T steps, with time first.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Unroll {
+    /// `[(T + 1) * E, width]`: with those after the last step.
+    pub(super) observations: Vec<f32>,
+    /// `[(T + 1) * E]`: 1 where an episode begins.
+    pub(super) begins: Vec<f32>,
+    /// `[T * E]`.
+    pub(super) actions: Vec<u64>,
+    /// `[T * E]`: with what the actor thought that the last state was worth, where a limit stopped an episode.
+    pub(super) rewards: Vec<f32>,
+    /// `[T * E]`: 0 where an episode ended.
+    pub(super) discounts: Vec<f32>,
+    /// `[T * E]`: log-probabilities of the actions.
+    pub(super) behaviour: Vec<f32>,
+    /// The memory before the first step; empty without one.
+    pub(super) hidden: Vec<f32>,
+    pub(super) cell: Vec<f32>,
+    /// The version of the weights that acted.
+    pub(super) version: u64,
+    /// Episodes that ended meanwhile.
+    pub(super) episodes: Vec<Episode>,
+}
+
+impl Unroll {
+    pub(super) fn begin(&mut self, state: &MemoryState, version: u64) {
+        let Unroll {
+            observations,
+            begins,
+            actions,
+            rewards,
+            discounts,
+            behaviour,
+            hidden,
+            cell,
+            episodes,
+            ..
+        } = self;
+        for list in [
+            observations,
+            begins,
+            rewards,
+            discounts,
+            behaviour,
+            hidden,
+            cell,
+        ] {
+            list.clear();
+        }
+        actions.clear();
+        episodes.clear();
+        self.hidden.extend(&state.hidden);
+        self.cell.extend(&state.cell);
+        self.version = version;
+    }
+
+    /// How long its lists are.
+    pub(super) fn lengths(&self) -> [usize; 8] {
+        [
+            self.actions.len(),
+            self.rewards.len(),
+            self.discounts.len(),
+            self.behaviour.len(),
+            self.begins.len(),
+            self.observations.len(),
+            self.hidden.len(),
+            self.cell.len(),
+        ]
+    }
+
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let returns: Vec<f32> = self
+            .episodes
+            .iter()
+            .map(|episode| episode.episodic_return)
+            .collect();
+        Writer::new()
+            .f32s(&self.observations)
+            .f32s(&self.begins)
+            .u64s(self.actions.iter().copied())
+            .f32s(&self.rewards)
+            .f32s(&self.discounts)
+            .f32s(&self.behaviour)
+            .f32s(&self.hidden)
+            .f32s(&self.cell)
+            .u64(self.version)
+            .f32s(&returns)
+            .u64s(self.episodes.iter().map(|episode| episode.length))
+            .finish()
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Unroll, Error> {
+        let mut reader = Reader::new("an unroll", bytes);
+        let mut unroll = Unroll {
+            observations: reader.f32s()?,
+            begins: reader.f32s()?,
+            actions: reader.u64s()?,
+            rewards: reader.f32s()?,
+            discounts: reader.f32s()?,
+            behaviour: reader.f32s()?,
+            hidden: reader.f32s()?,
+            cell: reader.f32s()?,
+            version: reader.u64()?,
+            episodes: Vec::new(),
+        };
+        let (returns, lengths) = (reader.f32s()?, reader.u64s()?);
+        if returns.len() != lengths.len() {
+            return Err(reader.torn());
+        }
+        reader.end()?;
+        let episode = |(episodic_return, length)| Episode {
+            episodic_return,
+            length,
+        };
+        unroll.episodes = returns.into_iter().zip(lengths).map(episode).collect();
+        Ok(unroll)
+    }
+}
+
+/// Unrolls side by side: at each time step, one unroll's environments behind the other's.
+pub(super) fn side_by_side(lists: &[&[f32]], n_times: usize, out: &mut Vec<f32>) {
+    out.clear();
+    for t in 0..n_times {
+        for list in lists {
+            let n = list.len() / n_times;
+            out.extend_from_slice(&list[t * n..(t + 1) * n]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unrolls_stand_side_by_side_in_time() {
+        let mut out = Vec::new();
+        side_by_side(&[&[1.0, 2.0, 3.0, 4.0], &[5.0, 6.0]], 2, &mut out);
+        assert_eq!(out, [1.0, 2.0, 5.0, 3.0, 4.0, 6.0]);
+    }
+
+    #[test]
+    fn bytes_make_an_equal_unroll() {
+        let unroll = Unroll {
+            observations: vec![0.5; 16],
+            begins: vec![1.0, 0.0, 0.0, 1.0],
+            actions: vec![1, 0],
+            hidden: vec![0.25],
+            version: 9,
+            episodes: vec![Episode {
+                episodic_return: 12.0,
+                length: 12,
+            }],
+            ..Unroll::default()
+        };
+        let bytes = unroll.to_bytes();
+        assert_eq!(Unroll::from_bytes(&bytes).unwrap(), unroll);
+        for end in 0..bytes.len() {
+            assert!(Unroll::from_bytes(&bytes[..end]).is_err());
+        }
+    }
+}

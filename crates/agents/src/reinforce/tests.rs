@@ -1,0 +1,88 @@
+//! Tests of REINFORCE: learning, resuming bit for bit, and rewards from any number of threads.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use shardgraph_device::Device;
+
+use super::config::ReinforceConfig;
+use super::rewards::rewards;
+use super::trainer::ReinforceTrainer;
+use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
+use crate::local::{Local, train_locally};
+use crate::run::{RunOptions, Start};
+
+fn config(steps: u64) -> AgentConfig {
+    let mut reinforce = ReinforceConfig::default();
+    reinforce.network.hidden = vec![32];
+    AgentConfig {
+        schema_version: SCHEMA_VERSION,
+        seed: 3,
+        steps,
+        checkpoint_steps: 500,
+        environment: EnvironmentConfig::CartPole { n_environments: 1 },
+        algorithm: Algorithm::Reinforce(reinforce),
+    }
+}
+
+#[test]
+fn a_run_goes_on_from_every_checkpoint_as_if_it_had_never_stopped() {
+    let mut whole = ReinforceTrainer::new(&config(10_000), &Device::host()).unwrap();
+    let mut checkpoints = Vec::new();
+    for _ in 0..8 {
+        checkpoints.push(whole.to_checkpoint().unwrap());
+        whole.advance().unwrap();
+    }
+    let expected = whole.to_checkpoint().unwrap().to_bytes();
+    for (n_done, checkpoint) in checkpoints.iter().enumerate() {
+        let mut resumed = ReinforceTrainer::of_checkpoint(checkpoint, &Device::host()).unwrap();
+        for _ in n_done..8 {
+            resumed.advance().unwrap();
+        }
+        assert!(
+            resumed.to_checkpoint().unwrap().to_bytes() == expected,
+            "cut after {n_done}"
+        );
+    }
+}
+
+#[test]
+fn it_learns() {
+    let start = Start::New {
+        config: config(40_000),
+        folder: None,
+    };
+    let outcome =
+        train_locally::<ReinforceTrainer>(&start, &RunOptions::default(), &mut |_| ()).unwrap();
+    assert!(
+        outcome.mean_return.unwrap() > 50.0,
+        "{:?}",
+        outcome.mean_return
+    ); // random actions give about 22
+}
+
+#[test]
+fn rewards_come_in_the_order_of_the_jobs_from_any_number_of_threads() {
+    for n_jobs in [0, 1, 2, 31, 32, 33, 65] {
+        let expected: Vec<f32> = (0..n_jobs).map(|job| job as f32 * 0.5).collect();
+        for n_threads in [1, 2, 5, 64] {
+            let n_calls = AtomicUsize::new(0);
+            let earned = rewards(n_jobs, n_threads, &|job| {
+                n_calls.fetch_add(1, Ordering::Relaxed);
+                Ok::<f32, String>(job as f32 * 0.5)
+            });
+            assert_eq!(earned.as_ref(), Ok(&expected));
+            assert_eq!(n_calls.into_inner(), n_jobs);
+        }
+    }
+}
+
+#[test]
+fn the_first_job_with_an_error_is_heard() {
+    for n_threads in [1, 3] {
+        let earned = rewards(40, n_threads, &|job| match job {
+            0..=6 => Ok(1.0),
+            job => Err(job),
+        });
+        assert_eq!(earned, Err(7));
+    }
+}

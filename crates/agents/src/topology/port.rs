@@ -1,0 +1,125 @@
+//! A rank's mailbox with a deadline on every wait.
+
+use std::time::Duration;
+
+use shardgraph_collectives::messages::{Event, Mailbox};
+use shardgraph_collectives::{CommError, CommErrorKind, Deadline};
+
+use crate::error::{Error, ErrorKind};
+
+/// Where a rank sends and receives.
+pub(crate) struct Port {
+    mailbox: Mailbox,
+    deadline: Deadline,
+    /// Whether a rank that is lost may come back, as a new process of its number.
+    may_return: bool,
+    /// How many messages this rank still sends before it ends as if it were killed.
+    #[cfg(test)]
+    pub(crate) dies_after: std::cell::Cell<Option<u64>>,
+}
+
+impl Port {
+    /// Of a thread among threads.
+    pub(crate) fn new(mailbox: Mailbox, deadline: Deadline) -> Port {
+        Port {
+            mailbox,
+            deadline,
+            may_return: false,
+            #[cfg(test)]
+            dies_after: std::cell::Cell::new(None),
+        }
+    }
+
+    /// Of a process among processes.
+    pub(crate) fn of_process(mailbox: Mailbox, deadline: Deadline) -> Port {
+        Port {
+            may_return: true,
+            ..Port::new(mailbox, deadline)
+        }
+    }
+
+    /// Refuses to go on where all actors are gone and none can come back.
+    pub(crate) fn check_actors(&self, n_left: usize, lost: &[String]) -> Result<(), Error> {
+        if n_left > 0 || lost.is_empty() || self.may_return {
+            return Ok(());
+        }
+        let text = format!("all actors are lost: {}", lost.join("; "));
+        Err(ErrorKind::Topology(text).into())
+    }
+
+    pub(crate) fn rank(&self) -> u32 {
+        self.mailbox.rank()
+    }
+
+    /// Whether the message was taken; false where the receiver has ended.
+    pub(crate) fn send(&self, to: u32, tag: u32, bytes: &[u8]) -> Result<bool, Error> {
+        self.send_within(to, tag, bytes, self.deadline)
+    }
+
+    /// As [`Port::send`] without waiting: a message for which there is no room is dropped.
+    pub(crate) fn try_send(&self, to: u32, tag: u32, bytes: &[u8]) -> Result<bool, Error> {
+        match self.send_within(to, tag, bytes, Deadline::after(Duration::ZERO)) {
+            Err(error) if error.comm_error().is_some_and(is_not_taken) => Ok(false),
+            sent => sent,
+        }
+    }
+
+    fn send_within(
+        &self,
+        to: u32,
+        tag: u32,
+        bytes: &[u8],
+        deadline: Deadline,
+    ) -> Result<bool, Error> {
+        #[cfg(test)]
+        self.count_down()?;
+        match self.mailbox.send(to, tag, bytes, deadline) {
+            Ok(()) => Ok(true),
+            Err(error) if matches!(error.kind(), CommErrorKind::PeerLost { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The next event.
+    ///
+    /// # Errors
+    /// When none comes until the deadline; `what` says what was waited for.
+    pub(crate) fn recv(&self, what: &str) -> Result<Event, Error> {
+        self.mailbox.recv(self.deadline).ok_or_else(|| {
+            let seconds = self.deadline.duration().as_secs_f64();
+            ErrorKind::Topology(format!(
+                "rank {} waited {seconds} s for {what}, and nothing came: see what the other ranks say, or raise the deadline",
+                self.rank()
+            ))
+            .into()
+        })
+    }
+
+    /// The next event, if there is one.
+    pub(crate) fn poll(&self) -> Option<Event> {
+        self.mailbox.received().next()
+    }
+
+    #[cfg(test)]
+    fn count_down(&self) -> Result<(), Error> {
+        match self.dies_after.get() {
+            Some(0) => Err(Error::internal("killed by the test")),
+            left => {
+                self.dies_after.set(left.map(|n| n - 1));
+                Ok(())
+            }
+        }
+    }
+}
+
+fn is_not_taken(error: &CommError) -> bool {
+    matches!(error.kind(), CommErrorKind::NotTaken { .. })
+}
+
+/// The learner has ended before it said that the run is over.
+pub(crate) fn learner_lost(rank: u32, why: &str) -> Error {
+    ErrorKind::Topology(format!(
+        "rank {rank} has lost the learner ({why}): the run is over here; resume it from the learner's checkpoint"
+    ))
+    .into()
+}

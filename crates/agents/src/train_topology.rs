@@ -1,0 +1,91 @@
+//! Training by the algorithms that have a topology of their own: one thread, or a learner and what feeds it.
+
+use shardgraph_collectives::messages::Mailbox;
+
+use crate::apex::{self, lock_step::ApexLockStep};
+use crate::config::Algorithm;
+use crate::error::Error;
+use crate::impala::{self, lock_step::ImpalaLockStep};
+use crate::local::train_locally;
+use crate::reinforce::ReinforceTrainer;
+use crate::run::{RunOptions, Start, TrainProgress};
+use crate::topology::TopologyOutcome;
+
+/// Trains by Ape-X, IMPALA or REINFORCE. Learner, shards and actors are threads of this process; in lock step, and for REINFORCE, there is
+/// one thread.
+///
+/// A folder gets what [`crate::train`] writes.
+///
+/// # Errors
+/// When a setting cannot be right, the folder has another run, a file cannot be written, training diverges, or all shards or the actors are
+/// lost. A single one that is lost is named in [`TopologyOutcome::lost`].
+/// # Determinism
+/// In lock step and for REINFORCE the same bits in every run, also in one that was stopped and resumed. Otherwise what a run learns depends
+/// on how its ranks overtake each other.
+///
+/// ```
+/// use shardgraph_agents::{AgentConfig, RunOptions, Start, train_topology};
+///
+/// let config = AgentConfig::from_toml("
+///     steps = 3000
+///     environment = { name = 'cartpole', n_environments = 4 }
+///     algorithm = { name = 'apex', n_actors = 2, replay = { min_rows = 400 } }
+/// ")?;
+/// let outcome = train_topology(&Start::New { config, folder: None }, &RunOptions::default(), &mut |_| ())?;
+/// assert!(outcome.n_steps >= 3000 && outcome.n_updates > 0 && outcome.lost.is_empty());
+/// # Ok::<(), shardgraph_agents::Error>(())
+/// ```
+pub fn train_topology(
+    start: &Start,
+    options: &RunOptions,
+    progress: &mut (dyn FnMut(&TrainProgress) + Send),
+) -> Result<TopologyOutcome, Error> {
+    let config = start.config()?;
+    config.check()?;
+    match &config.algorithm {
+        Algorithm::Apex(apex) if apex.lock_step => {
+            train_locally::<ApexLockStep>(start, options, progress)
+        }
+        Algorithm::Apex(apex) => {
+            apex::ranks::train_on_threads((&config, apex), start, options, progress)
+        }
+        Algorithm::Impala(impala) if impala.lock_step => {
+            train_locally::<ImpalaLockStep>(start, options, progress)
+        }
+        Algorithm::Impala(impala) => {
+            impala::ranks::train_on_threads((&config, impala), start, options, progress)
+        }
+        Algorithm::Reinforce(_) => train_locally::<ReinforceTrainer>(start, options, progress),
+        Algorithm::Dqn(_) => Err(Error::input(
+            "`algorithm.name`: expected apex, impala or reinforce, given dqn: `train` runs it",
+        )),
+    }
+}
+
+/// As [`train_topology`], as one of several processes, whose mailbox is `mailbox`: rank 0 learns and has the outcome; with Ape-X ranks 1 to
+/// `n_shards` are shards; the rest act. Processes may come and go, but for the learner: when it ends before its time, all others do, and
+/// the run goes on from its checkpoint when all are started again.
+///
+/// # Errors
+/// As [`train_topology`]; on every rank but the first when the learner is lost.
+pub fn train_topology_as_process(
+    mailbox: Mailbox,
+    start: &Start,
+    options: &RunOptions,
+    progress: &mut (dyn FnMut(&TrainProgress) + Send),
+) -> Result<Option<TopologyOutcome>, Error> {
+    let config = start.config()?;
+    config.check()?;
+    match &config.algorithm {
+        Algorithm::Apex(apex) => {
+            apex::ranks::train_as_process(mailbox, (&config, apex), start, options, progress)
+        }
+        Algorithm::Impala(impala) => {
+            impala::ranks::train_as_process(mailbox, (&config, impala), start, options, progress)
+        }
+        Algorithm::Reinforce(_) => Err(Error::input("REINFORCE runs in one process")),
+        Algorithm::Dqn(_) => Err(Error::input(
+            "`algorithm.name`: expected apex or impala, given dqn: `train_as_rank` runs it",
+        )),
+    }
+}

@@ -1,0 +1,246 @@
+//! `shardgraph agent train` with a learner, shards and actors: threads, processes that are killed, and resumed runs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::kill::kill;
+use crate::processes::{World, finish_all};
+use crate::program::{command, finish, run};
+
+/// Settings of a run that takes a moment.
+fn apex(steps: u64, more: &str) -> String {
+    format!(
+        "seed = 5\nsteps = {steps}\ncheckpoint_steps = 1000\nenvironment = {{ name = 'cartpole', n_environments = 4 }}\n\
+         [algorithm]\nname = 'apex'\nnetwork = {{ hidden = [16] }}\nbatch_size = 32\n\
+         replay = {{ min_rows = 400, samples_per_insert = 1.0 }}\n{more}\n"
+    )
+}
+
+fn impala(steps: u64, more: &str) -> String {
+    format!(
+        "seed = 5\nsteps = {steps}\ncheckpoint_steps = 1000\nenvironment = {{ name = 'cartpole', n_environments = 8 }}\n\
+         [algorithm]\nname = 'impala'\nnetwork = {{ hidden = [16] }}\nbatch_trajectories = 8\n{more}\n"
+    )
+}
+
+fn reinforce(steps: u64) -> String {
+    format!(
+        "seed = 5\nsteps = {steps}\ncheckpoint_steps = 500\nenvironment = {{ name = 'cartpole' }}\n\
+         algorithm = {{ name = 'reinforce', network = {{ hidden = [16] }} }}\n"
+    )
+}
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Folder {
+        Folder(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn config(&self, text: &str) -> PathBuf {
+        let path = self.path("settings.toml");
+        fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+#[test]
+fn threads_learn_and_say_how() {
+    let folder = Folder::new();
+    for text in [
+        apex(2000, "n_actors = 2"),
+        impala(2000, ""),
+        reinforce(1000),
+    ] {
+        let config = folder.config(&text);
+        let answer = run("agent train {} --format json", &[&config]).json();
+        let n = |key: &str| answer[key].as_f64().unwrap();
+        assert!(
+            n("steps") >= 1000.0 && n("updates") > 0.0 && n("episodes") > 0.0,
+            "{answer}"
+        );
+        assert!(n("max_policy_lag") >= n("mean_policy_lag"), "{answer}");
+        assert_eq!(answer["lost"], Value::Array(Vec::new()));
+    }
+}
+
+#[test]
+fn processes_learn_and_the_learner_speaks_for_all() {
+    let folder = Folder::new();
+    for (text, size) in [(apex(3000, "n_shards = 2"), 5), (impala(3000, ""), 3)] {
+        let config = folder.config(&text);
+        let world = World::new(size);
+        let words = "agent train {} --format json --deadline 60";
+        let ranks = (0..size).map(|rank| world.rank(rank, words, &[&config]));
+        let mut runs = finish_all(ranks.collect()).into_iter();
+        let answer = runs.next().unwrap().json();
+        assert!(answer["steps"].as_f64().unwrap() >= 3000.0, "{answer}");
+        assert_eq!(answer["lost"], Value::Array(Vec::new()), "{answer}");
+        runs.for_each(|other| drop(other.ok()));
+    }
+}
+
+/// In lock step processes, threads and one thread give the same bits.
+#[test]
+fn lock_step_on_processes_is_lock_step_in_one() {
+    let folder = Folder::new();
+    for (text, size) in [
+        (apex(2000, "lock_step = true\nn_actors = 1"), 3),
+        (impala(2000, "lock_step = true\nn_actors = 1"), 2),
+    ] {
+        let config = folder.config(&text);
+        let expected = run("agent train {} --format json", &[&config]).json();
+        let world = World::new(size);
+        let words = "agent train {} --format json --deadline 60";
+        let ranks = (0..size).map(|rank| world.rank(rank, words, &[&config]));
+        let answer = finish_all(ranks.collect()).swap_remove(0).json();
+        for key in ["policy_hash", "steps", "updates", "mean_return"] {
+            assert_eq!(answer[key], expected[key], "{key}");
+        }
+    }
+}
+
+#[test]
+fn an_actor_that_is_killed_is_named_and_the_run_goes_on() {
+    let folder = Folder::new();
+    let config = folder.config(&apex(60_000, ""));
+    let world = World::new(4);
+    let words = "agent train {} --format json --deadline 60";
+    let quiet = |rank| {
+        let mut rank = world.rank(rank, words, &[&config]);
+        rank.stdout(Stdio::null()).stderr(Stdio::null());
+        rank
+    };
+    let victim = quiet(3).spawn().unwrap();
+    let others: Vec<_> = [1, 2].map(|rank| quiet(rank).spawn().unwrap()).into();
+    let learner = thread::spawn({
+        let mut command = world.rank(0, words, &[&config]);
+        move || finish(&mut command)
+    });
+    thread::sleep(Duration::from_millis(700));
+    let was_killed = kill(victim);
+    let answer = learner.join().unwrap().json();
+    for mut other in others {
+        assert!(other.wait().unwrap().success());
+    }
+    assert!(was_killed, "the run was over before the kill");
+    assert!(answer["steps"].as_f64().unwrap() >= 60_000.0, "{answer}");
+    let lost = answer["lost"].as_array().unwrap();
+    assert!(
+        lost.len() == 1 && lost[0].as_str().unwrap().starts_with("actor 3"),
+        "{answer}"
+    );
+}
+
+#[test]
+fn a_learner_that_is_killed_ends_the_others_and_goes_on_from_its_checkpoint() {
+    let folder = Folder::new();
+    let config = folder.config(&apex(200_000, ""));
+    let out = folder.path("run");
+    let world = World::new(3);
+    let words = "agent train {} --out {} --deadline 20";
+    let learner = world
+        .rank(0, words, &[&config, &out])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let others: Vec<_> = [1, 2]
+        .map(|rank| {
+            let mut command = world.rank(rank, words, &[&config, &out]);
+            thread::spawn(move || finish(&mut command))
+        })
+        .into();
+    while newest(&out).is_none() {
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(kill(learner), "the run was over before the kill");
+    for other in others {
+        let message = other.join().unwrap().error(1);
+        assert!(
+            message.contains("has lost the learner") && message.contains("resume it"),
+            "{message}"
+        );
+    }
+    let steps = newest(&out).unwrap() + 3000;
+    let words = format!("agent train --resume {{}} --steps {steps} --format json");
+    let answer = run(&words, &[&out]).json(); // now as threads
+    assert!(answer["updates"].as_f64().unwrap() > 0.0, "{answer}");
+}
+
+/// The step of the newest checkpoint.
+fn newest(out: &Path) -> Option<u64> {
+    let entries = fs::read_dir(out).into_iter().flatten().flatten();
+    let whole = entries.filter(|entry| entry.path().join("MANIFEST").exists());
+    let step = |name: &str| name.strip_prefix("checkpoint-")?.parse().ok();
+    whole
+        .filter_map(|entry| step(entry.file_name().to_str()?))
+        .max()
+}
+
+#[test]
+fn lock_step_and_reinforce_are_prolonged_bit_for_bit() {
+    for text in [
+        apex(4000, "lock_step = true\nn_actors = 1"),
+        impala(4000, "lock_step = true\nn_actors = 1"),
+        reinforce(4000),
+    ] {
+        let folder = Folder::new();
+        let config = folder.config(&text);
+        let (whole, killed) = (folder.path("whole"), folder.path("killed"));
+        run("agent train {} --out {}", &[&config, &whole]).ok();
+        let child = command("agent train {} --out {}", &[&config, &killed])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        while newest(&killed).is_none() {
+            thread::sleep(Duration::from_millis(2));
+        }
+        kill(child);
+        run("agent train --resume {}", &[&killed]).ok();
+        let weights = |out: &Path| fs::read(out.join("weights.safetensors")).unwrap();
+        assert!(weights(&killed) == weights(&whole), "the weights differ");
+    }
+}
+
+#[test]
+fn bad_settings_are_named() {
+    let folder = Folder::new();
+    for (text, expected) in [
+        (
+            apex(10, "lock_step = true"),
+            "`algorithm.lock_step`: expected false, or one actor and one shard",
+        ),
+        (
+            apex(10, "block_rows = 0"),
+            "`algorithm.block_rows`: expected at least 1, given 0",
+        ),
+        (apex(10, "actors = 3"), "unknown field `actors`"),
+        (impala(10, "batch_trajectories = 12"), "duplicate key"),
+        (
+            impala(10, "unroll_steps = 0"),
+            "`algorithm.unroll_steps`: expected 1 to 2^16, given 0",
+        ),
+        (
+            impala(10, "gamma = 2.0"),
+            "`algorithm.gamma`: expected 0 to 1, given 2",
+        ),
+    ] {
+        let message = run("agent train {}", &[&folder.config(&text)]).error(2);
+        assert!(message.contains(expected), "{message}");
+    }
+    let message = run("agent train cartpole-apex --ranks 2", &[]).error(2);
+    assert!(
+        message.contains("--ranks shares the batches of `dqn`"),
+        "{message}"
+    );
+}
