@@ -1,9 +1,10 @@
 //! Figure 4a: seconds from nothing to a program that can run, phase by phase, for one component and for a whole agent.
 
+use std::any::Any;
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use shardgraph_agents::{AgentConfig, Algorithm, DqnConfig, transition_layout};
 use shardgraph_autodiff::{Ctx, Params, Program, Recorder, Shape, ShapeCheck, Var};
 use shardgraph_collectives::Comm;
@@ -12,7 +13,7 @@ use shardgraph_components::{
 };
 use shardgraph_device::{Device, Timer};
 use shardgraph_environments::{Autoreset, CartPoles};
-use shardgraph_replay::{Prioritization, PrioritizedMemory};
+use shardgraph_replay::{NStepFolder, Prioritization, PrioritizedMemory};
 
 use crate::{Failure, ensure};
 
@@ -29,12 +30,12 @@ const LOSS: &str = "loss";
 /// An assembled component, before it is recorded.
 struct Assembled {
     params: Params,
-    /// Parts that have no parameters of their own.
+    /// Names of the parts that have no parameters of their own.
     others: &'static [&'static str],
     /// What the component computes: the loss of examples.
     loss: Box<dyn Fn(&mut dyn Ctx) -> Result<Var, Error>>,
-    /// Kept as long as the component is.
-    _memory: Option<PrioritizedMemory>,
+    /// Those parts.
+    _kept: Box<dyn Any>,
 }
 
 pub(crate) fn run(request: &Request) -> Result<(), Failure> {
@@ -90,7 +91,7 @@ fn network() -> Result<Assembled, Failure> {
         params,
         others: &[],
         loss: Box::new(loss),
-        _memory: None,
+        _kept: Box::new(()),
     })
 }
 
@@ -103,15 +104,11 @@ fn agent(dqn: &DqnConfig) -> Result<Assembled, Failure> {
     params.freeze_rest();
     let target = QNetwork::build(&mut params, "target", spaces, shape, initialiser)?;
     params.copy_trained_to_frozen()?;
-    Optimiser::new(dqn.optimiser, params.trained_len())?;
-    let (n, loss) = (
-        dqn.batch_size,
-        DqnLoss {
-            td_loss: dqn.td_loss,
-            double: dqn.double,
-        },
-    );
-    let loss = move |ctx: &mut dyn Ctx| {
+    let optimiser = Optimiser::new(dqn.optimiser, params.trained_len())?;
+    let schedule = dqn.exploration.schedule(500_000);
+    let folder = NStepFolder::<[f32; 4]>::new(dqn.n_step, dqn.gamma);
+    let (n, loss) = (dqn.batch_size, dqn_loss(dqn));
+    let of_batch = move |ctx: &mut dyn Ctx| {
         let batch = DqnBatch::inputs(ctx, n, &online, true)?;
         Ok(loss.of_networks(ctx, (&online, &target), &batch)?.loss)
     };
@@ -121,60 +118,85 @@ fn agent(dqn: &DqnConfig) -> Result<Assembled, Failure> {
             "loss",
             "prioritised memory",
             "optimiser",
-            "target update",
             "epsilon schedule",
             "n-step folder",
         ],
-        loss: Box::new(loss),
-        _memory: Some(memory(dqn)?),
+        loss: Box::new(of_batch),
+        _kept: Box::new((loss, memory(dqn)?, optimiser, schedule, folder)),
     })
 }
 
-/// Builds it over and over, and runs what was built once.
+fn dqn_loss(dqn: &DqnConfig) -> DqnLoss {
+    DqnLoss {
+        td_loss: dqn.td_loss,
+        double: dqn.double,
+    }
+}
+
+/// What the seconds of building are made of.
+const PHASES: [&str; 5] = [
+    "assembly_s",
+    "shape_check_s",
+    "record_and_gradient_s",
+    "plan_s",
+    "arena_s",
+];
+
+/// Builds it over and over.
 fn measure(
     what: &str,
     runs: usize,
     device: &Device,
     assemble: &dyn Fn() -> Result<Assembled, Failure>,
 ) -> Result<(), Failure> {
-    let mut phases: [Vec<f64>; 6] = Default::default();
-    let mut counts = None;
+    let (mut row, mut seconds) = (Value::Null, Vec::new());
     for _ in 0..runs {
-        let (timer, mut marks) = (Timer::wall(), [0.0; 5]);
-        let built = assemble()?;
-        marks[0] = timer.elapsed_s();
-        (built.loss)(&mut ShapeCheck::new(&built.params, 1))?;
-        marks[1] = timer.elapsed_s();
-        let mut record = Recorder::new(&built.params, 0, 1);
-        let loss = (built.loss)(&mut record)?;
-        record.output(LOSS, loss);
-        record.output_param_gradient(loss)?;
-        marks[2] = timer.elapsed_s();
-        let plan = record.plan();
-        marks[3] = timer.elapsed_s();
-        let (n_recorded, n_steps, bytes) = (plan.n_recorded(), plan.n_steps(), plan.arena_bytes());
-        let mut program = plan.load(device)?;
-        marks[4] = timer.elapsed_s();
-        let mut before = 0.0;
-        for (phase, mark) in phases.iter_mut().zip(marks) {
-            phase.push(mark - before);
-            before = mark;
-        }
-        phases[5].push(marks[4]);
-        check_runs(&mut program, &built.params)?;
-        counts = Some((n_components(&built), n_recorded, n_steps, bytes));
+        let (counts, phases) = build_once(device, assemble)?;
+        row = counts;
+        seconds.push(phases);
     }
-    let (n_components, n_recorded, n_steps, bytes) = counts.ok_or("`runs` is 0")?;
-    let [assembly, shape_check, record, plan, load, total] = phases;
-    println!(
-        "{}",
-        json!({
-            "what": what, "components": n_components, "operations": n_recorded, "kernels": n_steps, "arena_bytes": bytes,
-            "assembly_s": assembly, "shape_check_s": shape_check, "record_and_gradient_s": record, "plan_s": plan,
-            "arena_s": load, "total_s": total,
-        })
-    );
+    row["what"] = what.into();
+    for (idx, phase) in PHASES.into_iter().enumerate() {
+        row[phase] = seconds.iter().map(|phases| phases[idx]).collect();
+    }
+    row["total_s"] = seconds.iter().map(|p| p.iter().sum::<f64>()).collect();
+    println!("{row}");
     Ok(())
+}
+
+/// Counts of what was built, and the seconds of each phase. What was built runs once, untimed.
+fn build_once(
+    device: &Device,
+    assemble: &dyn Fn() -> Result<Assembled, Failure>,
+) -> Result<(Value, [f64; 5]), Failure> {
+    let timer = Timer::wall();
+    let built = assemble()?;
+    let assembled = timer.elapsed_s();
+    (built.loss)(&mut ShapeCheck::new(&built.params, 1))?;
+    let checked = timer.elapsed_s();
+    let mut record = Recorder::new(&built.params, 0, 1);
+    let loss = (built.loss)(&mut record)?;
+    record.output(LOSS, loss);
+    record.output_param_gradient(loss)?;
+    let recorded = timer.elapsed_s();
+    let plan = record.plan();
+    let planned = timer.elapsed_s();
+    let counts = json!({
+        "components": n_components(&built), "operations": plan.n_recorded(), "kernels": plan.n_steps(),
+        "arena_bytes": plan.arena_bytes(),
+    });
+    let loading = Timer::wall();
+    let mut program = plan.load(device)?;
+    let loaded = loading.elapsed_s();
+    check_runs(&mut program, &built.params)?;
+    let phases = [
+        assembled,
+        checked - assembled,
+        recorded - checked,
+        planned - recorded,
+        loaded,
+    ];
+    Ok((counts, phases))
 }
 
 /// A component for each scope of the parameters, and those without parameters.

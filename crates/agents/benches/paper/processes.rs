@@ -37,7 +37,7 @@ impl Drop for Others {
     }
 }
 
-/// A run and its seconds, from the learner's first message to the end of all processes; starting them is not in it.
+/// A run and its seconds, from the start of the first process to the end of the last.
 pub(crate) fn train(config: AgentConfig) -> Result<(TopologyOutcome, f64), Failure> {
     let size = match &config.algorithm {
         Algorithm::Apex(apex) => apex.n_ranks(),
