@@ -56,11 +56,18 @@ impl Folder {
 #[test]
 fn threads_learn_and_say_how() {
     let folder = Folder::new();
-    for text in [apex(2000, "n_actors = 2"), impala(2000, ""), reinforce(1000)] {
+    for text in [
+        apex(2000, "n_actors = 2"),
+        impala(2000, ""),
+        reinforce(1000),
+    ] {
         let config = folder.config(&text);
         let answer = run("agent train {} --format json", &[&config]).json();
         let n = |key: &str| answer[key].as_f64().unwrap();
-        assert!(n("steps") >= 1000.0 && n("updates") > 0.0 && n("episodes") > 0.0, "{answer}");
+        assert!(
+            n("steps") >= 1000.0 && n("updates") > 0.0 && n("episodes") > 0.0,
+            "{answer}"
+        );
         assert!(n("max_policy_lag") >= n("mean_policy_lag"), "{answer}");
         assert_eq!(answer["lost"], Value::Array(Vec::new()));
     }
@@ -128,7 +135,10 @@ fn an_actor_that_is_killed_is_named_and_the_run_goes_on() {
     assert!(was_killed, "the run was over before the kill");
     assert!(answer["steps"].as_f64().unwrap() >= 60_000.0, "{answer}");
     let lost = answer["lost"].as_array().unwrap();
-    assert!(lost.len() == 1 && lost[0].as_str().unwrap().starts_with("actor 3"), "{answer}");
+    assert!(
+        lost.len() == 1 && lost[0].as_str().unwrap().starts_with("actor 3"),
+        "{answer}"
+    );
 }
 
 #[test]
@@ -138,7 +148,11 @@ fn a_learner_that_is_killed_ends_the_others_and_goes_on_from_its_checkpoint() {
     let out = folder.path("run");
     let world = World::new(3);
     let words = "agent train {} --out {} --deadline 20";
-    let learner = world.rank(0, words, &[&config, &out]).stderr(Stdio::null()).spawn().unwrap();
+    let learner = world
+        .rank(0, words, &[&config, &out])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     let others: Vec<_> = [1, 2]
         .map(|rank| {
             let mut command = world.rank(rank, words, &[&config, &out]);
@@ -151,7 +165,10 @@ fn a_learner_that_is_killed_ends_the_others_and_goes_on_from_its_checkpoint() {
     assert!(kill(learner), "the run was over before the kill");
     for other in others {
         let message = other.join().unwrap().error(1);
-        assert!(message.contains("has lost the learner") && message.contains("resume it"), "{message}");
+        assert!(
+            message.contains("has lost the learner") && message.contains("resume it"),
+            "{message}"
+        );
     }
     let steps = newest(&out).unwrap() + 3000;
     let words = format!("agent train --resume {{}} --steps {steps} --format json");
@@ -164,7 +181,9 @@ fn newest(out: &Path) -> Option<u64> {
     let entries = fs::read_dir(out).into_iter().flatten().flatten();
     let whole = entries.filter(|entry| entry.path().join("MANIFEST").exists());
     let step = |name: &str| name.strip_prefix("checkpoint-")?.parse().ok();
-    whole.filter_map(|entry| step(entry.file_name().to_str()?)).max()
+    whole
+        .filter_map(|entry| step(entry.file_name().to_str()?))
+        .max()
 }
 
 #[test]
@@ -197,16 +216,31 @@ fn lock_step_and_reinforce_are_prolonged_bit_for_bit() {
 fn bad_settings_are_named() {
     let folder = Folder::new();
     for (text, expected) in [
-        (apex(10, "lock_step = true"), "`algorithm.lock_step`: expected false, or one actor and one shard"),
-        (apex(10, "block_rows = 0"), "`algorithm.block_rows`: expected at least 1, given 0"),
+        (
+            apex(10, "lock_step = true"),
+            "`algorithm.lock_step`: expected false, or one actor and one shard",
+        ),
+        (
+            apex(10, "block_rows = 0"),
+            "`algorithm.block_rows`: expected at least 1, given 0",
+        ),
         (apex(10, "actors = 3"), "unknown field `actors`"),
         (impala(10, "batch_trajectories = 12"), "duplicate key"),
-        (impala(10, "unroll_steps = 0"), "`algorithm.unroll_steps`: expected 1 to 2^16, given 0"),
-        (impala(10, "gamma = 2.0"), "`algorithm.gamma`: expected 0 to 1, given 2"),
+        (
+            impala(10, "unroll_steps = 0"),
+            "`algorithm.unroll_steps`: expected 1 to 2^16, given 0",
+        ),
+        (
+            impala(10, "gamma = 2.0"),
+            "`algorithm.gamma`: expected 0 to 1, given 2",
+        ),
     ] {
         let message = run("agent train {}", &[&folder.config(&text)]).error(2);
         assert!(message.contains(expected), "{message}");
     }
     let message = run("agent train cartpole-apex --ranks 2", &[]).error(2);
-    assert!(message.contains("--ranks shares the batches of `dqn`"), "{message}");
+    assert!(
+        message.contains("--ranks shares the batches of `dqn`"),
+        "{message}"
+    );
 }

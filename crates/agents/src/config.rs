@@ -144,20 +144,21 @@ struct Version {
 }
 
 impl AgentConfig {
-    /// Reads a file: JSON if it is called so, else TOML.
+    /// Reads and checks a file: JSON if it is called so, else TOML.
     ///
     /// # Errors
-    /// When the file cannot be read, or as [`AgentConfig::from_toml`].
+    /// When the file cannot be read, or as [`AgentConfig::from_toml`] and [`AgentConfig::check`].
     pub fn read(path: &Path) -> Result<AgentConfig, Error> {
         let text = std::fs::read_to_string(path).map_err(Error::io(path))?;
-        let config = match path
+        let is_json = path
             .extension()
-            .is_some_and(|extension| extension == "json")
-        {
+            .is_some_and(|extension| extension == "json");
+        let config = match is_json {
             true => AgentConfig::from_json(&text),
             false => AgentConfig::from_toml(&text),
         };
-        config.map_err(|error| Error::input(format!("{}: {error}", path.display())))
+        let checked = config.and_then(|config| config.check().map(|()| config));
+        checked.map_err(|error| Error::input(format!("{}: {error}", path.display())))
     }
 
     /// Reads settings; nothing but their form is checked.

@@ -165,7 +165,9 @@ impl fmt::Display for Error {
                 f,
                 "{component}::{method}: {what}: expected {expected}, given {given}"
             ),
-            ErrorKind::Input(text) | ErrorKind::Diverged(text) | ErrorKind::Topology(text) => f.write_str(text),
+            ErrorKind::Input(text) | ErrorKind::Diverged(text) | ErrorKind::Topology(text) => {
+                f.write_str(text)
+            }
             ErrorKind::Io { path, source } => write!(f, "{}: {source}", path.display()),
             ErrorKind::Component(error) => error.fmt(f),
             ErrorKind::Model(error) => error.fmt(f),

@@ -72,12 +72,17 @@ fn begin<L: Local>(start: &Start, options: &RunOptions) -> Result<(L, Option<Fol
     match start {
         Start::New { config, folder } => {
             let run = L::new(config, &options.device)?;
-            let folder = folder.as_deref().map(|path| Folder::of_new_run(path, FILES));
+            let folder = folder
+                .as_deref()
+                .map(|path| Folder::of_new_run(path, FILES));
             Ok((run, folder.transpose()?))
         }
         Start::Resumed { folder } => {
             let (folder, checkpoint) = Folder::of_old_run(folder, FILES)?;
-            Ok((L::of_checkpoint(&checkpoint, &options.device)?, Some(folder)))
+            Ok((
+                L::of_checkpoint(&checkpoint, &options.device)?,
+                Some(folder),
+            ))
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use shardgraph_components::QNetworkShape;
 
-use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
 use crate::apex::ApexConfig;
+use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
 use crate::dqn::{DqnConfig, PrioritizedConfig, ReplayConfig};
 use crate::impala::ImpalaConfig;
 use crate::reinforce::ReinforceConfig;
@@ -18,9 +18,15 @@ const NAMED: [(&str, &str); 5] = [
         "cartpole-dueling-double-dqn",
         "cart and pole, dueling double DQN with prioritised replay and 3-step returns",
     ),
-    ("cartpole-apex", "cart and pole, Ape-X with a shard of replay and 4 actors"),
+    (
+        "cartpole-apex",
+        "cart and pole, Ape-X with a shard of replay and 4 actors",
+    ),
     ("cartpole-impala", "cart and pole, IMPALA with 2 actors"),
-    ("cartpole-reinforce", "cart and pole, REINFORCE with a learned baseline"),
+    (
+        "cartpole-reinforce",
+        "cart and pole, REINFORCE with a learned baseline",
+    ),
 ];
 
 impl AgentConfig {

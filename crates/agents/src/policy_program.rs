@@ -92,7 +92,8 @@ impl PolicyProgram {
             Some(memory) => {
                 let (hidden, cell) = (memory.hidden, memory.cell);
                 let state = LstmState { hidden, cell };
-                let (said, state) = network.unroll(&mut record, observations, memory.begins, state)?;
+                let (said, state) =
+                    network.unroll(&mut record, observations, memory.begins, state)?;
                 record.output(HIDDEN, state.hidden);
                 record.output(CELL, state.cell);
                 said

@@ -60,7 +60,12 @@ impl Start {
             Start::New { config, .. } => Ok(config.clone()),
             Start::Resumed { folder } => {
                 let newest = Checkpoint::newest(folder, FILES)?;
-                let none = || Error::input(format!("{}: there is no complete checkpoint to resume from", folder.display()));
+                let none = || {
+                    Error::input(format!(
+                        "{}: there is no complete checkpoint to resume from",
+                        folder.display()
+                    ))
+                };
                 let run: Run = newest.ok_or_else(none)?.json(FILES[1], 1)?;
                 Ok(run.config)
             }

@@ -66,13 +66,17 @@ fn settings_come_back_from_their_text() {
         let text = serde_json::to_string(&config).unwrap();
         assert_eq!(AgentConfig::from_json(&text).unwrap(), config, "{name}");
     }
-    let Algorithm::Dqn(dqn) = small().algorithm else { panic!("another algorithm") };
+    let Algorithm::Dqn(dqn) = small().algorithm else {
+        panic!("another algorithm")
+    };
     assert_eq!(dqn.optimiser, DqnConfig::default().optimiser);
     let toml = AgentConfig::from_toml(&format!(
         "{SMALL}\ntd_loss = {{ huber = {{ delta = 2.0 }} }}\n"
     ))
     .unwrap();
-    let Algorithm::Dqn(dqn) = toml.algorithm else { panic!("another algorithm") };
+    let Algorithm::Dqn(dqn) = toml.algorithm else {
+        panic!("another algorithm")
+    };
     assert_eq!(
         dqn.td_loss,
         shardgraph_components::TdLoss::Huber { delta: 2.0 }

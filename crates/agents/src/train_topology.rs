@@ -43,12 +43,22 @@ pub fn train_topology(
     let config = start.config()?;
     config.check()?;
     match &config.algorithm {
-        Algorithm::Apex(apex) if apex.lock_step => train_locally::<ApexLockStep>(start, options, progress),
-        Algorithm::Apex(apex) => apex::ranks::train_on_threads((&config, apex), start, options, progress),
-        Algorithm::Impala(impala) if impala.lock_step => train_locally::<ImpalaLockStep>(start, options, progress),
-        Algorithm::Impala(impala) => impala::ranks::train_on_threads((&config, impala), start, options, progress),
+        Algorithm::Apex(apex) if apex.lock_step => {
+            train_locally::<ApexLockStep>(start, options, progress)
+        }
+        Algorithm::Apex(apex) => {
+            apex::ranks::train_on_threads((&config, apex), start, options, progress)
+        }
+        Algorithm::Impala(impala) if impala.lock_step => {
+            train_locally::<ImpalaLockStep>(start, options, progress)
+        }
+        Algorithm::Impala(impala) => {
+            impala::ranks::train_on_threads((&config, impala), start, options, progress)
+        }
         Algorithm::Reinforce(_) => train_locally::<ReinforceTrainer>(start, options, progress),
-        Algorithm::Dqn(_) => Err(Error::input("`algorithm.name`: expected apex, impala or reinforce, given dqn: `train` runs it")),
+        Algorithm::Dqn(_) => Err(Error::input(
+            "`algorithm.name`: expected apex, impala or reinforce, given dqn: `train` runs it",
+        )),
     }
 }
 
@@ -67,9 +77,15 @@ pub fn train_topology_as_process(
     let config = start.config()?;
     config.check()?;
     match &config.algorithm {
-        Algorithm::Apex(apex) => apex::ranks::train_as_process(mailbox, (&config, apex), start, options, progress),
-        Algorithm::Impala(impala) => impala::ranks::train_as_process(mailbox, (&config, impala), start, options, progress),
+        Algorithm::Apex(apex) => {
+            apex::ranks::train_as_process(mailbox, (&config, apex), start, options, progress)
+        }
+        Algorithm::Impala(impala) => {
+            impala::ranks::train_as_process(mailbox, (&config, impala), start, options, progress)
+        }
         Algorithm::Reinforce(_) => Err(Error::input("REINFORCE runs in one process")),
-        Algorithm::Dqn(_) => Err(Error::input("`algorithm.name`: expected apex or impala, given dqn: `train_as_rank` runs it")),
+        Algorithm::Dqn(_) => Err(Error::input(
+            "`algorithm.name`: expected apex or impala, given dqn: `train_as_rank` runs it",
+        )),
     }
 }

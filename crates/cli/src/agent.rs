@@ -29,7 +29,7 @@ pub(crate) struct AgentArgs {
 
 #[derive(Debug, Subcommand)]
 enum AgentCommand {
-    Train(TrainArgs),
+    Train(Box<TrainArgs>),
     Eval(EvalArgs),
     List(ListArgs),
 }

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use serde::Serialize;
-use shardgraph_agents::{Algorithm, RunOptions, Start, TopologyOutcome, train_topology, train_topology_as_process};
+use shardgraph_agents::{
+    Algorithm, RunOptions, Start, TopologyOutcome, train_topology, train_topology_as_process,
+};
 use shardgraph_collectives::messages::{Limits, Mailbox};
 use shardgraph_collectives::{Launch, tcp};
 use shardgraph_device::{Device, Timer};
@@ -51,7 +53,9 @@ pub(crate) fn run(start: &Start, options: &RunOptions, report: &ReportArgs) -> a
     let report = report.of_rank(launch.as_ref().map_or(0, |launch| launch.rank));
     let mut show = Show::new(&report);
     let outcome = match launch {
-        None => Some(train_topology(start, options, &mut |progress| show.step(progress))?),
+        None => Some(train_topology(start, options, &mut |progress| {
+            show.step(progress)
+        })?),
         Some(launch) => {
             let mailbox = join(launch, options)?;
             train_topology_as_process(mailbox, start, options, &mut |progress| show.step(progress))?
@@ -94,7 +98,9 @@ fn finish(
     for lost in &outcome.lost {
         report.warning(&format!("lost {lost}; the run went on without it"));
     }
-    let weights = start.folder().map(|folder| folder.join("weights.safetensors"));
+    let weights = start
+        .folder()
+        .map(|folder| folder.join("weights.safetensors"));
     let per_s = |n: u64| n as f64 / seconds.max(1e-9);
     let inserted = outcome.n_inserted;
     report.answer(&Answer {
@@ -132,9 +138,17 @@ impl fmt::Display for Answer {
             None => writeln!(f, "mean return none (no episode has ended)")?,
         }
         writeln!(f, "seconds {:.6}", self.seconds)?;
-        writeln!(f, "environment steps per second {:.0}", self.env_steps_per_s)?;
+        writeln!(
+            f,
+            "environment steps per second {:.0}",
+            self.env_steps_per_s
+        )?;
         writeln!(f, "updates per second {:.0}", self.updates_per_s)?;
-        writeln!(f, "policy lag in updates: mean {:.1}, largest {}", self.mean_policy_lag, self.max_policy_lag)?;
+        writeln!(
+            f,
+            "policy lag in updates: mean {:.1}, largest {}",
+            self.mean_policy_lag, self.max_policy_lag
+        )?;
         if let Some(ratio) = self.samples_per_insert {
             writeln!(f, "samples per insert {ratio:.3}")?;
             writeln!(f, "stale priorities {}", self.stale_priorities)?;

@@ -137,6 +137,16 @@ mod tests {
         assert_eq!(code(&lost_rank().into()), 4);
         let half = Launch::from_vars([("RANK", "0")]).unwrap_err();
         assert_eq!(code(&half.into()), 2);
+        let agent = |error: shardgraph_agents::Error| code(&error.into());
+        let settings = shardgraph_agents::AgentConfig::from_toml("");
+        assert_eq!(agent(settings.unwrap_err()), 2);
+        assert_eq!(agent(lost_rank().into()), 4);
+        assert_eq!(
+            agent(Device::open(DeviceKind::Cuda(0)).unwrap_err().into()),
+            3
+        );
+        let diverged = shardgraph_agents::ErrorKind::Diverged("?".into());
+        assert_eq!(agent(diverged.into()), 1);
         let schedule = shardgraph_costgraph::ErrorKind::Schedule;
         let wrong = || shardgraph_costgraph::Error::new(schedule, "?");
         assert_eq!(code(&wrong().into()), 1);

@@ -55,7 +55,8 @@ impl Actor {
     ) -> Result<Actor, Error> {
         let mut carts = CartPoles::new(n_environments, Autoreset::SameStep)?;
         carts.reset(Stream::new(seed, "apex environments", index.into()).next_u64());
-        let explores = EpsilonSchedule::of_actor(apex.epsilon, apex.epsilon_alpha, index, n_actors)?;
+        let explores =
+            EpsilonSchedule::of_actor(apex.epsilon, apex.epsilon_alpha, index, n_actors)?;
         let folder = NStepFolder::new(apex.n_step, apex.gamma);
         Ok(Actor {
             agent: new_agent(apex, seed, device)?,
@@ -81,7 +82,8 @@ impl Actor {
 
     /// Whether it is time for new weights.
     pub(super) fn wants_weights(&self) -> bool {
-        self.weights_at.is_none_or(|at| self.n_steps - at >= self.weights_every_steps)
+        self.weights_at
+            .is_none_or(|at| self.n_steps - at >= self.weights_every_steps)
     }
 
     /// Counts that the learner was asked; where it has nothing newer, the weights stay.
@@ -106,7 +108,11 @@ impl Actor {
         }
         let (mut block, mut rest) = (self.empty(), self.empty());
         for row in 0..self.rows.len() {
-            let part = if row < self.block_rows { &mut block } else { &mut rest };
+            let part = if row < self.block_rows {
+                &mut block
+            } else {
+                &mut rest
+            };
             part.push(&[0, 1, 2, 3, 4].map(|column| self.rows.cell(column, row)))?;
         }
         self.rows = rest;
@@ -115,7 +121,13 @@ impl Actor {
             version: self.version,
             ..std::mem::take(&mut self.progress)
         };
-        Ok((Block { rows: block, td_errors }, progress))
+        Ok((
+            Block {
+                rows: block,
+                td_errors,
+            },
+            progress,
+        ))
     }
 
     fn empty(&self) -> Rows {
@@ -129,7 +141,8 @@ impl Actor {
         let key = self.index << 40 | self.n_steps / n_environments;
         let mut stream = Stream::new(self.seed, "apex exploration", key);
         let seen = self.observations.as_flattened();
-        self.agent.act(seen, self.epsilon, &mut stream, &mut self.actions)?;
+        self.agent
+            .act(seen, self.epsilon, &mut stream, &mut self.actions)?;
         self.carts.step(&self.actions)?;
         for idx in 0..self.carts.len() {
             self.remember(idx)?;
@@ -164,20 +177,29 @@ impl Actor {
                 Cell::F32(&[folded.discount]),
             ])?;
         }
-        self.progress.episodes.extend(self.episodes.record(idx, reward, ended));
+        self.progress
+            .episodes
+            .extend(self.episodes.record(idx, reward, ended));
         Ok(())
     }
 
     /// Prediction less target, both by this actor's own online network: the first priorities.
     fn td_errors(&mut self, rows: &Rows) -> Result<Vec<f32>, Error> {
         let n_actions = self.n_actions;
-        let next = self.agent.action_values(rows.f32s(column::NEXT_OBSERVATION), rows.len())?;
-        let values = self.agent.action_values(rows.f32s(column::OBSERVATION), rows.len())?;
+        let next = self
+            .agent
+            .action_values(rows.f32s(column::NEXT_OBSERVATION), rows.len())?;
+        let values = self
+            .agent
+            .action_values(rows.f32s(column::OBSERVATION), rows.len())?;
         let actions = rows.u32s(column::ACTION);
         let (rewards, discounts) = (rows.f32s(column::REWARD), rows.f32s(column::DISCOUNT));
         let error = |row: usize| {
             let of_row = row * n_actions..(row + 1) * n_actions;
-            let best = next[of_row.clone()].iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let best = next[of_row.clone()]
+                .iter()
+                .copied()
+                .fold(f32::NEG_INFINITY, f32::max);
             values[of_row][actions[row] as usize] - (rewards[row] + discounts[row] * best)
         };
         Ok((0..rows.len()).map(error).collect())

@@ -61,7 +61,10 @@ impl Run {
     pub(super) fn apex(&self) -> Result<ApexConfig, Error> {
         match &self.config.algorithm {
             Algorithm::Apex(apex) => Ok(apex.clone()),
-            other => Err(Error::input(format!("the checkpoint is of `{}`, expected `apex`", other.name()))),
+            other => Err(Error::input(format!(
+                "the checkpoint is of `{}`, expected `apex`",
+                other.name()
+            ))),
         }
     }
 }
@@ -76,7 +79,9 @@ pub(super) fn learner_of(
     let (mut n_steps, mut episodes) = (0, EpisodeStatistics::new(1));
     let folder = match start {
         Start::New { folder, .. } => {
-            let folder = folder.as_deref().map(|path| Folder::of_new_run(path, FILES));
+            let folder = folder
+                .as_deref()
+                .map(|path| Folder::of_new_run(path, FILES));
             folder.transpose()?
         }
         Start::Resumed { folder } => {
@@ -88,18 +93,33 @@ pub(super) fn learner_of(
         }
     };
     let counters = (n_steps, learner.n_updates);
-    let books = Books::open(config.clone(), counters, episodes, (folder, options.stop_at))?;
+    let books = Books::open(
+        config.clone(),
+        counters,
+        episodes,
+        (folder, options.stop_at),
+    )?;
     Ok((learner, books))
 }
 
-pub(super) fn restore_learner(learner: &mut Learner, n_updates: u64, state: &Tensors<'_>) -> Result<(), Error> {
+pub(super) fn restore_learner(
+    learner: &mut Learner,
+    n_updates: u64,
+    state: &Tensors<'_>,
+) -> Result<(), Error> {
     learner.n_updates = n_updates;
-    learner.agent.restore(&state.f32s("weights")?, state.u8s("optimiser")?)
+    learner
+        .agent
+        .restore(&state.f32s("weights")?, state.u8s("optimiser")?)
 }
 
 /// The learner's part.
 pub(super) fn learner_checkpoint(learner: &Learner, books: &Books) -> Result<Checkpoint, Error> {
-    checkpoint_of(learner, (books.n_steps, &books.config, &books.episodes), None)
+    checkpoint_of(
+        learner,
+        (books.n_steps, &books.config, &books.episodes),
+        None,
+    )
 }
 
 pub(super) fn checkpoint_of(
@@ -181,7 +201,9 @@ pub(super) fn restore_parts(
     let folders: &mut [NStepFolder<_>] = &mut actor.folders;
     Pending::from_tensors(state)?.push_into(folders)?;
     if counters.actor_episodes.n_environments() != actor.episodes.n_environments() {
-        return Err(Error::input("its episodes are those of another number of environments"));
+        return Err(Error::input(
+            "its episodes are those of another number of environments",
+        ));
     }
     actor.episodes = counters.actor_episodes;
     (actor.n_steps, actor.weights_at) = (n_steps, counters.weights_at);

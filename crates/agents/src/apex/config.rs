@@ -131,7 +131,6 @@ impl ApexConfig {
     /// # Errors
     /// Names the first such setting, what is expected and what was given.
     pub fn check(&self, n_environments: usize) -> Result<(), Error> {
-        let replay = &self.replay;
         let is_single = self.n_actors == 1 && self.n_shards == 1;
         let rules = [
             Rule::at_least_1("algorithm.target_sync_updates", self.target_sync_updates),
@@ -141,23 +140,12 @@ impl ApexConfig {
             Rule::fraction("algorithm.epsilon", self.epsilon),
             Rule::above_0("algorithm.epsilon_alpha", self.epsilon_alpha),
             Rule::at_least_1("algorithm.block_rows", self.block_rows as u64),
-            Rule::at_least_1("algorithm.max_unacknowledged_blocks", self.max_unacknowledged_blocks as u64),
+            Rule::at_least_1(
+                "algorithm.max_unacknowledged_blocks",
+                self.max_unacknowledged_blocks as u64,
+            ),
             Rule::at_least_1("algorithm.weights_every_steps", self.weights_every_steps),
             Rule::at_least_1("algorithm.prefetch_batches", self.prefetch_batches as u64),
-            Rule::fraction("algorithm.replay.beta", replay.beta),
-            Rule {
-                field: "algorithm.replay.min_rows",
-                holds: (self.batch_size..=replay.capacity).contains(&replay.min_rows),
-                expected: format!("`batch_size`, {}, to `capacity`, {}", self.batch_size, replay.capacity),
-                given: replay.min_rows.to_string(),
-            },
-            Rule::above_0("algorithm.replay.samples_per_insert", replay.samples_per_insert as f32),
-            Rule {
-                field: "algorithm.replay.tolerance",
-                holds: replay.tolerance.is_finite() && replay.tolerance >= 0.0,
-                expected: "a finite number from 0".to_owned(),
-                given: replay.tolerance.to_string(),
-            },
             Rule {
                 field: "algorithm.lock_step",
                 holds: !self.lock_step || is_single,
@@ -166,7 +154,34 @@ impl ApexConfig {
             },
         ];
         rules.into_iter().try_for_each(Rule::check)?;
+        self.replay_rules().into_iter().try_for_each(Rule::check)?;
         self.dqn().check(n_environments)
+    }
+
+    fn replay_rules(&self) -> [Rule; 4] {
+        let replay = &self.replay;
+        [
+            Rule::fraction("algorithm.replay.beta", replay.beta),
+            Rule {
+                field: "algorithm.replay.min_rows",
+                holds: (self.batch_size..=replay.capacity).contains(&replay.min_rows),
+                expected: format!(
+                    "`batch_size`, {}, to `capacity`, {}",
+                    self.batch_size, replay.capacity
+                ),
+                given: replay.min_rows.to_string(),
+            },
+            Rule::above_0(
+                "algorithm.replay.samples_per_insert",
+                replay.samples_per_insert as f32,
+            ),
+            Rule {
+                field: "algorithm.replay.tolerance",
+                holds: replay.tolerance.is_finite() && replay.tolerance >= 0.0,
+                expected: "a finite number from 0".to_owned(),
+                given: replay.tolerance.to_string(),
+            },
+        ]
     }
 
     /// The settings of the agent that learner and actors have.

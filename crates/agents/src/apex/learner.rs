@@ -30,7 +30,9 @@ impl Learner {
 
     /// One update; the TD errors are the agent's.
     pub(super) fn update(&mut self, rows: &Rows, weights: &[f32]) -> Result<Update, Error> {
-        let update = self.agent.update((rows, Some(weights)), &mut self.solo, Deadline::default())?;
+        let update =
+            self.agent
+                .update((rows, Some(weights)), &mut self.solo, Deadline::default())?;
         self.n_updates += 1;
         if self.n_updates.is_multiple_of(self.target_sync_updates) {
             self.agent.sync_target();

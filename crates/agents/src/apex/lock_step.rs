@@ -55,7 +55,10 @@ impl Local for ApexLockStep {
         let state = checkpoint.tensors(STATE)?;
         restore_learner(&mut lock_step.learner, run.n_updates, &state)?;
         let counters = run.lock_step.ok_or_else(|| {
-            Error::input(format!("{}: the run was not in lock step", checkpoint.origin()))
+            Error::input(format!(
+                "{}: the run was not in lock step",
+                checkpoint.origin()
+            ))
         })?;
         let parts = (&mut lock_step.shard, &mut lock_step.actor);
         restore_parts(parts, (run.n_steps, counters), &state)?;
@@ -72,7 +75,8 @@ impl Local for ApexLockStep {
     fn advance(&mut self) -> Result<Advance, Error> {
         if self.actor.wants_weights() {
             self.actor.asked_for_weights();
-            self.actor.set_weights(self.learner.n_updates, self.learner.agent.weights())?;
+            self.actor
+                .set_weights(self.learner.n_updates, self.learner.agent.weights())?;
         }
         let (block, progress) = self.actor.collect()?;
         self.shard.insert(&block)?;
@@ -88,7 +92,10 @@ impl Local for ApexLockStep {
             let update = self.learner.update(rows, weights)?;
             self.shard.update_drawn(self.learner.agent.td_errors())?;
             if self.learner.n_updates.is_multiple_of(self.log_updates) {
-                advance.scalars = vec![(tags::TD_LOSS, update.loss), (tags::Q_VALUES, update.q_mean)];
+                advance.scalars = vec![
+                    (tags::TD_LOSS, update.loss),
+                    (tags::Q_VALUES, update.q_mean),
+                ];
             }
         }
         for episode in &advance.episodes {

@@ -41,7 +41,11 @@ pub(super) struct Block {
 impl Block {
     pub(super) fn to_bytes(&self, number: u64) -> Vec<u8> {
         let rows = self.rows.to_bytes();
-        Writer::new().u64(number).bytes(&rows).f32s(&self.td_errors).finish()
+        Writer::new()
+            .u64(number)
+            .bytes(&rows)
+            .f32s(&self.td_errors)
+            .finish()
     }
 
     /// The block and its number.
@@ -73,9 +77,18 @@ pub(super) struct Progress {
 
 impl Progress {
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        let returns: Vec<f32> = self.episodes.iter().map(|episode| episode.episodic_return).collect();
+        let returns: Vec<f32> = self
+            .episodes
+            .iter()
+            .map(|episode| episode.episodic_return)
+            .collect();
         let lengths = self.episodes.iter().map(|episode| episode.length);
-        Writer::new().u64(self.n_steps).u64(self.version).f32s(&returns).u64s(lengths).finish()
+        Writer::new()
+            .u64(self.n_steps)
+            .u64(self.version)
+            .f32s(&returns)
+            .u64s(lengths)
+            .finish()
     }
 
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Progress, Error> {
@@ -86,9 +99,16 @@ impl Progress {
             return Err(reader.torn());
         }
         reader.end()?;
-        let episode = |(episodic_return, length)| Episode { episodic_return, length };
+        let episode = |(episodic_return, length)| Episode {
+            episodic_return,
+            length,
+        };
         let episodes = returns.into_iter().zip(lengths).map(episode).collect();
-        Ok(Progress { n_steps, version, episodes })
+        Ok(Progress {
+            n_steps,
+            version,
+            episodes,
+        })
     }
 }
 
@@ -103,7 +123,11 @@ pub(super) struct Batch {
 impl Batch {
     pub(super) fn bytes_of((ids, weights, rows): (&[ItemId], &[f32], &Rows)) -> Vec<u8> {
         let ids = ids.iter().map(|id| id.0);
-        Writer::new().u64s(ids).f32s(weights).bytes(&rows.to_bytes()).finish()
+        Writer::new()
+            .u64s(ids)
+            .f32s(weights)
+            .bytes(&rows.to_bytes())
+            .finish()
     }
 
     pub(super) fn from_bytes(width: usize, bytes: &[u8]) -> Result<Batch, Error> {
@@ -125,7 +149,10 @@ pub(super) struct Priorities {
 
 impl Priorities {
     pub(super) fn bytes_of(ids: &[ItemId], td_errors: &[f32]) -> Vec<u8> {
-        Writer::new().u64s(ids.iter().map(|id| id.0)).f32s(td_errors).finish()
+        Writer::new()
+            .u64s(ids.iter().map(|id| id.0))
+            .f32s(td_errors)
+            .finish()
     }
 
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Priorities, Error> {
@@ -148,14 +175,22 @@ pub(super) struct ShardTotals {
 
 impl ShardTotals {
     pub(super) fn to_bytes(self) -> Vec<u8> {
-        Writer::new().u64(self.n_inserted).u64(self.n_sampled).u64(self.n_stale).finish()
+        Writer::new()
+            .u64(self.n_inserted)
+            .u64(self.n_sampled)
+            .u64(self.n_stale)
+            .finish()
     }
 
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<ShardTotals, Error> {
         let mut reader = Reader::new("a shard's totals", bytes);
         let (n_inserted, n_sampled, n_stale) = (reader.u64()?, reader.u64()?, reader.u64()?);
         reader.end()?;
-        Ok(ShardTotals { n_inserted, n_sampled, n_stale })
+        Ok(ShardTotals {
+            n_inserted,
+            n_sampled,
+            n_stale,
+        })
     }
 }
 

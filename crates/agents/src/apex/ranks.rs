@@ -53,14 +53,21 @@ pub(crate) fn train_on_threads(
         for rank in 1..n_ranks {
             let (mailbox, options) = (office.join(rank)?, options.clone());
             others.push(scope.spawn(move || {
-                run_other(Port::new(mailbox, options.deadline), (config, apex), n_ranks, &options)
+                run_other(
+                    Port::new(mailbox, options.deadline),
+                    (config, apex),
+                    n_ranks,
+                    &options,
+                )
             }));
         }
         let port = Port::new(office.join(LEARNER)?, options.deadline);
         let outcome = run_learner(port, (config, apex), start, options, progress);
         let mut result = outcome;
         for other in others {
-            let ended = other.join().unwrap_or_else(|_| Err(Error::internal("a rank panicked")));
+            let ended = other
+                .join()
+                .unwrap_or_else(|_| Err(Error::internal("a rank panicked")));
             // A rank that failed was reported by the learner, and the run went on without it.
             if let (Err(error), Err(_)) = (ended, &result)
                 && !matches!(error.kind(), ErrorKind::Topology(_))
@@ -107,7 +114,13 @@ fn run_other(
         Role::Learner => Err(Error::internal("the learner's rank has another part")),
         Role::Shard(index) => run_shard(&port, apex, Shard::new(apex, 4, config.seed, index)?),
         Role::Actor(index, n_actors) => {
-            let actor = Actor::new(apex, n_environments, config.seed, (index, n_actors), &options.device)?;
+            let actor = Actor::new(
+                apex,
+                n_environments,
+                config.seed,
+                (index, n_actors),
+                &options.device,
+            )?;
             run_actor(&port, apex, actor, options.stop_at.unwrap_or(config.steps))
         }
     }

@@ -24,7 +24,12 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    pub(super) fn new(apex: &ApexConfig, width: usize, seed: u64, index: u32) -> Result<Shard, Error> {
+    pub(super) fn new(
+        apex: &ApexConfig,
+        width: usize,
+        seed: u64,
+        index: u32,
+    ) -> Result<Shard, Error> {
         let replay = &apex.replay;
         let layout = transition_layout(width)?;
         let prioritization = Prioritization {
@@ -37,7 +42,11 @@ impl Shard {
             limiter: Limiter {
                 samples_per_insert: replay.samples_per_insert,
                 min_rows: replay.min_rows as u64,
-                tolerance: if apex.lock_step { 0.0 } else { replay.tolerance },
+                tolerance: if apex.lock_step {
+                    0.0
+                } else {
+                    replay.tolerance
+                },
                 batch_size: apex.batch_size as u64,
                 n_inserted: 0,
                 n_sampled: 0,
@@ -51,7 +60,8 @@ impl Shard {
     }
 
     pub(super) fn insert(&mut self, block: &Block) -> Result<(), Error> {
-        self.memory.insert_rows_with(&block.rows, &block.td_errors)?;
+        self.memory
+            .insert_rows_with(&block.rows, &block.td_errors)?;
         self.limiter.n_inserted += block.rows.len() as u64;
         Ok(())
     }
@@ -61,7 +71,12 @@ impl Shard {
         let n_rows = self.limiter.batch_size;
         let key = self.index << 40 | self.n_batches;
         let mut stream = Stream::new(self.seed, "apex replay", key);
-        self.memory.sample_into(n_rows as usize, self.beta, &mut || stream.uniform_f64(), &mut self.drawn)?;
+        self.memory.sample_into(
+            n_rows as usize,
+            self.beta,
+            &mut || stream.uniform_f64(),
+            &mut self.drawn,
+        )?;
         self.memory.gather_into(&self.drawn.ids, &mut self.rows)?;
         self.n_batches += 1;
         self.limiter.n_sampled += n_rows;

@@ -83,13 +83,20 @@ fn on_threads(apex: &ApexConfig, steps: u64) -> TopologyOutcome {
 fn in_lock_step_ranks_give_the_bits_of_one_thread() {
     let apex = lock_step();
     let config = config(&apex, 2500);
-    let expected = train_locally::<ApexLockStep>(&start_of(&config), &options(), &mut |_| ()).unwrap();
+    let expected =
+        train_locally::<ApexLockStep>(&start_of(&config), &options(), &mut |_| ()).unwrap();
     assert!(expected.n_updates > 100, "{expected:?}");
     for _ in 0..2 {
         let ranks = on_threads(&apex, 2500);
         assert_eq!(ranks.weights_hash(), expected.weights_hash());
-        assert_eq!((ranks.n_steps, ranks.n_updates), (expected.n_steps, expected.n_updates));
-        assert_eq!((ranks.mean_return, ranks.lag), (expected.mean_return, expected.lag));
+        assert_eq!(
+            (ranks.n_steps, ranks.n_updates),
+            (expected.n_steps, expected.n_updates)
+        );
+        assert_eq!(
+            (ranks.mean_return, ranks.lag),
+            (expected.mean_return, expected.lag)
+        );
     }
 }
 
@@ -108,7 +115,10 @@ fn a_lock_step_goes_on_from_every_checkpoint_as_if_it_had_never_stopped() {
         for _ in n_done..24 {
             resumed.advance().unwrap();
         }
-        assert!(resumed.to_checkpoint().unwrap().to_bytes() == expected, "cut after {n_done}");
+        assert!(
+            resumed.to_checkpoint().unwrap().to_bytes() == expected,
+            "cut after {n_done}"
+        );
     }
 }
 
@@ -116,14 +126,24 @@ fn a_lock_step_goes_on_from_every_checkpoint_as_if_it_had_never_stopped() {
 #[test]
 fn the_ratio_of_draws_to_inserts_is_kept() {
     for (n_actors, samples_per_insert) in [(1, 0.5), (3, 2.0), (2, 6.0)] {
-        let mut apex = ApexConfig { n_actors, ..small() };
+        let mut apex = ApexConfig {
+            n_actors,
+            ..small()
+        };
         apex.replay.samples_per_insert = samples_per_insert;
         let outcome = on_threads(&apex, 2500);
-        let counted = (outcome.n_inserted - apex.replay.min_rows as u64) as f64 * samples_per_insert;
+        let counted =
+            (outcome.n_inserted - apex.replay.min_rows as u64) as f64 * samples_per_insert;
         let (most, batch) = (counted + apex.replay.tolerance, apex.batch_size as f64);
         let n_sampled = outcome.n_sampled as f64;
-        assert!(n_sampled <= most && n_sampled > most - batch, "{n_sampled} of {most}");
-        assert_eq!(outcome.n_updates, outcome.n_sampled / apex.batch_size as u64);
+        assert!(
+            n_sampled <= most && n_sampled > most - batch,
+            "{n_sampled} of {most}"
+        );
+        assert_eq!(
+            outcome.n_updates,
+            outcome.n_sampled / apex.batch_size as u64
+        );
         assert!(outcome.n_steps >= 2500 && outcome.lost.is_empty());
     }
 }
@@ -140,7 +160,11 @@ fn the_policy_lag_of_one_actor_is_bounded() {
     let rows = 100.0 + 4.0 * 50.0 + 3.0;
     let drawn = rows * apex.replay.samples_per_insert + 2.0 * apex.replay.tolerance;
     let most = drawn / apex.batch_size as f64 + apex.prefetch_batches as f64 + 1.0;
-    assert!(outcome.lag.max() as f64 <= most, "{} of {most}", outcome.lag.max());
+    assert!(
+        outcome.lag.max() as f64 <= most,
+        "{} of {most}",
+        outcome.lag.max()
+    );
     assert!(outcome.lag.max() > 0);
 }
 
@@ -151,7 +175,10 @@ fn shards_take_turns() {
         ..small()
     };
     let outcome = on_threads(&apex, 3000);
-    assert!(outcome.n_updates > 0 && outcome.lost.is_empty(), "{outcome:?}");
+    assert!(
+        outcome.n_updates > 0 && outcome.lost.is_empty(),
+        "{outcome:?}"
+    );
 }
 
 #[test]
@@ -180,7 +207,10 @@ fn late_priorities_of_overwritten_rows_change_nothing_and_are_counted() {
 fn blocks_go_over_the_wire_unchanged() {
     let mut actor = Actor::new(&small(), 3, 1, (1, 2), &Device::host()).unwrap();
     let (block, progress) = actor.collect().unwrap();
-    assert_eq!((block.rows.len(), block.td_errors.len(), progress.version), (50, 50, 0));
+    assert_eq!(
+        (block.rows.len(), block.td_errors.len(), progress.version),
+        (50, 50, 0)
+    );
     let bytes = block.to_bytes(7);
     assert_eq!(Block::from_bytes(4, &bytes).unwrap(), (block, 7));
     for end in [0, 1, 7, 8, 9, bytes.len() / 2, bytes.len() - 1] {
@@ -221,7 +251,13 @@ fn run_with_a_victim(
         };
         let others: Vec<_> = (1..n_ranks).map(spawn).collect();
         let outcome = run_learner(port(0), (&config, apex), start, &options, &mut |_| ());
-        (outcome, others.into_iter().map(|other| other.join().unwrap()).collect())
+        (
+            outcome,
+            others
+                .into_iter()
+                .map(|other| other.join().unwrap())
+                .collect(),
+        )
     })
 }
 
@@ -235,7 +271,11 @@ fn an_actor_that_dies_at_any_message_is_named_and_the_run_goes_on() {
         assert!(outcome.n_steps >= 1500 && outcome.n_updates > 0);
         assert!(others[0].is_ok() && others[1].is_ok(), "{others:?}");
         if others[2].is_err() {
-            assert!(outcome.lost.len() == 1 && outcome.lost[0].starts_with("actor 3"), "{:?}", outcome.lost);
+            assert!(
+                outcome.lost.len() == 1 && outcome.lost[0].starts_with("actor 3"),
+                "{:?}",
+                outcome.lost
+            );
         }
     }
 }
@@ -244,6 +284,7 @@ fn an_actor_that_dies_at_any_message_is_named_and_the_run_goes_on() {
 fn a_shard_that_dies_at_any_message_is_named_and_the_run_goes_on() {
     let apex = ApexConfig {
         n_shards: 2,
+        max_unacknowledged_blocks: 1,
         ..small()
     };
     for n_messages in 0..12 {
@@ -251,9 +292,16 @@ fn a_shard_that_dies_at_any_message_is_named_and_the_run_goes_on() {
         let (outcome, others) = run_with_a_victim(&apex, &start_of(&config), (2, n_messages));
         let outcome = outcome.unwrap();
         assert!(outcome.n_steps >= 1500, "{n_messages}");
-        assert!(others[0].is_ok() && others[2].is_ok() && others[3].is_ok(), "{others:?}");
+        assert!(
+            others[0].is_ok() && others[2].is_ok() && others[3].is_ok(),
+            "{others:?}"
+        );
         if others[1].is_err() {
-            assert!(outcome.lost.len() == 1 && outcome.lost[0].starts_with("shard 2"), "{:?}", outcome.lost);
+            assert!(
+                outcome.lost.len() == 1 && outcome.lost[0].starts_with("shard 2"),
+                "{:?}",
+                outcome.lost
+            );
         }
     }
 }
@@ -262,7 +310,10 @@ fn a_shard_that_dies_at_any_message_is_named_and_the_run_goes_on() {
 fn without_a_shard_the_run_ends_with_a_word() {
     let (outcome, others) = run_with_a_victim(&small(), &start_of(&config(&small(), 1500)), (1, 5));
     let message = outcome.unwrap_err().to_string();
-    assert!(message.contains("all shards of the replay memory are lost"), "{message}");
+    assert!(
+        message.contains("all shards of the replay memory are lost"),
+        "{message}"
+    );
     for actor in &others[1..] {
         let message = actor.as_ref().unwrap_err().to_string();
         assert!(message.contains("has lost the learner"), "{message}");
@@ -284,14 +335,20 @@ fn a_learner_that_dies_ends_all_and_goes_on_from_its_checkpoint() {
         assert!(outcome.is_err());
         for other in others {
             let message = other.unwrap_err().to_string();
-            assert!(message.contains("has lost the learner") && message.contains("resume"), "{message}");
+            assert!(
+                message.contains("has lost the learner") && message.contains("resume"),
+                "{message}"
+            );
         }
         let start = Start::Resumed { folder: out };
         let Ok(config) = start.config() else {
             continue; // it died before its first checkpoint
         };
         let outcome = train_on_threads((&config, &apex), &start, &options(), &mut |_| ()).unwrap();
-        assert!(outcome.n_steps < 3000 && outcome.n_updates > 0, "{outcome:?}");
+        assert!(
+            outcome.n_steps < 3000 && outcome.n_updates > 0,
+            "{outcome:?}"
+        );
         n_resumed += 1;
     }
     assert!(n_resumed > 0, "no run wrote a checkpoint");
@@ -309,9 +366,10 @@ fn it_learns() {
     apex.replay.capacity = 20_000;
     apex.replay.samples_per_insert = 4.0;
     apex.optimiser.learning_rate = 1e-3;
-    let mut config = config(&apex, 20_000);
+    let mut config = config(&apex, 60_000);
     config.environment = EnvironmentConfig::CartPole { n_environments: 4 };
-    let outcome = train_locally::<ApexLockStep>(&start_of(&config), &options(), &mut |_| ()).unwrap();
+    let outcome =
+        train_locally::<ApexLockStep>(&start_of(&config), &options(), &mut |_| ()).unwrap();
     let mut agent = new_agent(&apex, 3, &Device::host()).unwrap();
     agent.set_weights(&outcome.weights).unwrap();
     let greedy = Evaluation::play(&mut agent, 20, 1).unwrap().mean_return();

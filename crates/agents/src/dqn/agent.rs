@@ -406,7 +406,9 @@ fn best(values: &[f32]) -> u32 {
 #[cold]
 pub(crate) fn not_dqn(config: &AgentConfig) -> Error {
     let name = config.algorithm.name();
-    Error::input(format!("`algorithm.name`: expected dqn, given {name}: `train_topology` runs the others"))
+    Error::input(format!(
+        "`algorithm.name`: expected dqn, given {name}: `train_topology` runs the others"
+    ))
 }
 
 #[cold]

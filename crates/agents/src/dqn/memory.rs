@@ -122,6 +122,17 @@ impl Replay {
         Ok(())
     }
 
+    /// The priorities of all rows, the oldest first.
+    #[cfg(test)]
+    pub(super) fn priorities(&self) -> Vec<f32> {
+        let Memory::Prioritized { memory, .. } = &self.memory else {
+            panic!("for tests of prioritised memories");
+        };
+        let oldest = memory.n_inserted() - memory.len() as u64;
+        let ids = (oldest..memory.n_inserted()).map(ItemId);
+        ids.filter_map(|id| memory.priority(id)).collect()
+    }
+
     /// All rows, the oldest first.
     #[cfg(test)]
     pub(super) fn rows_in_order(&self) -> Rows {

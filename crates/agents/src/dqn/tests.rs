@@ -406,7 +406,9 @@ proptest! {
 #[test]
 fn updates_and_copies_come_at_their_steps() {
     let mut config = run_config(false, 1, 1);
-    let Algorithm::Dqn(dqn) = &mut config.algorithm else { panic!("another algorithm") };
+    let Algorithm::Dqn(dqn) = &mut config.algorithm else {
+        panic!("another algorithm")
+    };
     dqn.replay.capacity = 1000;
     let mut trainer = DqnTrainer::new(&config, &Device::host()).unwrap();
     let (mut updated_at, mut equal_at) = (Vec::new(), Vec::new());
@@ -432,6 +434,30 @@ fn updates_and_copies_come_at_their_steps() {
         [0, 100, 200, 400].map(|step| exploration.at(step)),
         [1.0, 0.525, 0.05, 0.05]
     );
+}
+
+/// A batch of as many rows as there are of equal priority has each of them once.
+#[test]
+fn td_errors_become_priorities() {
+    let mut config = run_config(true, 1, 1);
+    let Algorithm::Dqn(dqn) = &mut config.algorithm;
+    dqn.learning_starts = 42;
+    dqn.batch_size = 42;
+    dqn.n_step = 1;
+    let mut trainer = DqnTrainer::new(&config, &Device::host()).unwrap();
+    advance_to(&mut trainer, 41);
+    assert_eq!(trainer.replay.priorities(), [1.0; 41]);
+    advance_to(&mut trainer, 42);
+    assert_eq!(trainer.n_updates(), 1);
+    let mut expected: Vec<f32> = trainer.agent.td_errors().to_vec();
+    let power = |error: &mut f32| *error = (error.abs() + 1e-6).powf(0.6);
+    expected.iter_mut().for_each(power);
+    let mut found = trainer.replay.priorities();
+    found.sort_by(f32::total_cmp);
+    expected.sort_by(f32::total_cmp);
+    for (found, expected) in found.iter().zip(&expected) {
+        assert!((found - expected).abs() < 1e-4, "{found} {expected}");
+    }
 }
 
 /// What the memory holds of hand-followed steps: rewards, and discounts that tell a fall from the step limit.

@@ -36,14 +36,23 @@ pub(super) struct Actor {
 }
 
 /// The network of a learner or an actor with its first weights.
-pub(super) fn new_network(impala: &ImpalaConfig, seed: u64) -> Result<(Params, ActorCritic), Error> {
+pub(super) fn new_network(
+    impala: &ImpalaConfig,
+    seed: u64,
+) -> Result<(Params, ActorCritic), Error> {
     let (observation, action) = cart_pole_spaces()?;
     let initialiser = Initialiser {
         seed,
         ..Initialiser::default()
     };
     let mut params = Params::new();
-    let network = ActorCritic::build(&mut params, "policy", (&observation, &action), &impala.network, initialiser)?;
+    let network = ActorCritic::build(
+        &mut params,
+        "policy",
+        (&observation, &action),
+        &impala.network,
+        initialiser,
+    )?;
     Ok((params, network))
 }
 
@@ -89,7 +98,9 @@ impl Actor {
         for _ in 0..self.unroll_steps {
             self.step(unroll)?;
         }
-        unroll.observations.extend(self.carts.observations().as_flattened());
+        unroll
+            .observations
+            .extend(self.carts.observations().as_flattened());
         unroll.begins.extend(&self.state.begins);
         Ok(())
     }
@@ -104,7 +115,8 @@ impl Actor {
         let key = self.index << 40 | self.n_steps / n_environments;
         let mut stream = Stream::new(self.seed, "impala actions", key);
         self.actions.clear();
-        self.policy.sample_into(&said.logits, &mut stream, &mut self.actions)?;
+        self.policy
+            .sample_into(&said.logits, &mut stream, &mut self.actions)?;
         self.n_steps += n_environments;
         self.carts.step(&self.actions)?;
         self.record(&said, unroll);
@@ -121,8 +133,13 @@ impl Actor {
             unroll.actions.push(action.into());
             unroll.behaviour.push(log_probability(logits, action));
             unroll.rewards.push(step.rewards[idx]);
-            unroll.discounts.push(if step.ended(idx) { 0.0 } else { self.gamma });
-            unroll.episodes.extend(self.episodes.record(idx, step.rewards[idx], step.ended(idx)));
+            unroll
+                .discounts
+                .push(if step.ended(idx) { 0.0 } else { self.gamma });
+            unroll.episodes.extend(
+                self.episodes
+                    .record(idx, step.rewards[idx], step.ended(idx)),
+            );
         }
     }
 
@@ -152,7 +169,12 @@ impl Actor {
         }
         let said = self.acting.run(&self.params, seen.as_flattened(), &state)?;
         let first = unroll.rewards.len() - seen.len();
-        for (idx, value) in said.values.iter().enumerate().filter(|(idx, _)| step.truncated[*idx]) {
+        for (idx, value) in said
+            .values
+            .iter()
+            .enumerate()
+            .filter(|(idx, _)| step.truncated[*idx])
+        {
             unroll.rewards[first + idx] += self.gamma * value;
         }
         Ok(())
@@ -162,6 +184,9 @@ impl Actor {
 /// The same bits on every machine.
 fn log_probability(logits: &[f32], action: u32) -> f32 {
     let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let sum: f64 = logits.iter().map(|&logit| libm::exp(f64::from(logit - largest))).sum();
+    let sum: f64 = logits
+        .iter()
+        .map(|&logit| libm::exp(f64::from(logit - largest)))
+        .sum();
     (f64::from(logits[action as usize] - largest) - libm::log(sum)) as f32
 }

@@ -47,7 +47,10 @@ impl Run {
     pub(super) fn impala(&self) -> Result<ImpalaConfig, Error> {
         match &self.config.algorithm {
             Algorithm::Impala(impala) => Ok(impala.clone()),
-            other => Err(Error::input(format!("the checkpoint is of `{}`, expected `impala`", other.name()))),
+            other => Err(Error::input(format!(
+                "the checkpoint is of `{}`, expected `impala`",
+                other.name()
+            ))),
         }
     }
 }
@@ -62,7 +65,9 @@ pub(super) fn learner_of(
     let (mut n_steps, mut episodes) = (0, EpisodeStatistics::new(1));
     let folder = match start {
         Start::New { folder, .. } => {
-            let folder = folder.as_deref().map(|path| Folder::of_new_run(path, FILES));
+            let folder = folder
+                .as_deref()
+                .map(|path| Folder::of_new_run(path, FILES));
             folder.transpose()?
         }
         Start::Resumed { folder } => {
@@ -74,11 +79,20 @@ pub(super) fn learner_of(
         }
     };
     let counters = (n_steps, learner.n_updates);
-    let books = Books::open(config.clone(), counters, episodes, (folder, options.stop_at))?;
+    let books = Books::open(
+        config.clone(),
+        counters,
+        episodes,
+        (folder, options.stop_at),
+    )?;
     Ok((learner, books))
 }
 
-pub(super) fn restore_learner(learner: &mut Learner, n_updates: u64, state: &Tensors<'_>) -> Result<(), Error> {
+pub(super) fn restore_learner(
+    learner: &mut Learner,
+    n_updates: u64,
+    state: &Tensors<'_>,
+) -> Result<(), Error> {
     learner.params.set_flat(&state.f32s("weights")?)?;
     learner.optimiser.restore(state.u8s("optimiser")?)?;
     learner.n_updates = n_updates;
@@ -127,10 +141,16 @@ pub(super) fn restore_actor(
     let lists = ["actor/begins", "actor/hidden", "actor/cell"].map(|name| state.f32s(name));
     let [begins, hidden, cell] = lists;
     let (begins, hidden, cell) = (begins?, hidden?, cell?);
-    let lengths = [actor.state.begins.len(), actor.state.hidden.len(), actor.state.cell.len()];
+    let lengths = [
+        actor.state.begins.len(),
+        actor.state.hidden.len(),
+        actor.state.cell.len(),
+    ];
     let is_one = episodes.n_environments() == actor.episodes.n_environments();
     if [begins.len(), hidden.len(), cell.len()] != lengths || !is_one {
-        return Err(Error::input("the actor of the checkpoint has another number of environments"));
+        return Err(Error::input(
+            "the actor of the checkpoint has another number of environments",
+        ));
     }
     actor.state.begins = begins;
     actor.state.hidden = hidden;

@@ -1,7 +1,9 @@
 //! The settings of IMPALA.
 
 use serde::{Deserialize, Serialize};
-use shardgraph_components::{ActorCriticShape, ImpalaLoss, OptimiserConfig, OptimiserRule, Reduction};
+use shardgraph_components::{
+    ActorCriticShape, ImpalaLoss, OptimiserConfig, OptimiserRule, Reduction,
+};
 
 use crate::config::Rule;
 use crate::error::Error;
@@ -90,7 +92,10 @@ impl ImpalaConfig {
                 given: batch.to_string(),
             },
             Rule::at_least_1("algorithm.n_actors", self.n_actors.into()),
-            Rule::at_least_1("algorithm.max_unacknowledged", self.max_unacknowledged as u64),
+            Rule::at_least_1(
+                "algorithm.max_unacknowledged",
+                self.max_unacknowledged as u64,
+            ),
             Rule::at_least_1("algorithm.log_updates", self.log_updates),
             Rule {
                 field: "algorithm.lock_step",

@@ -2,7 +2,9 @@
 
 use shardgraph_autodiff::{Axis, Ctx, Params, Program, Recorder, Shape, Var};
 use shardgraph_collectives::Comm;
-use shardgraph_components::{ActorCritic, ImpalaBatch, LstmState, Optimiser, PolicyAndValue, SoftmaxPolicy};
+use shardgraph_components::{
+    ActorCritic, ImpalaBatch, LstmState, Optimiser, PolicyAndValue, SoftmaxPolicy,
+};
 use shardgraph_device::Device;
 
 use super::actor::new_network;
@@ -71,7 +73,12 @@ impl Learner {
     /// One update on unrolls that make up a batch.
     pub(super) fn update(&mut self, unrolls: &[Unroll]) -> Result<Losses, Error> {
         self.check(unrolls)?;
-        self.set(self.inputs.observations, unrolls, self.n_steps + 1, |unroll| &unroll.observations)?;
+        self.set(
+            self.inputs.observations,
+            unrolls,
+            self.n_steps + 1,
+            |unroll| &unroll.observations,
+        )?;
         let [actions, behaviour, rewards, discounts] = self.inputs.batch;
         self.set(behaviour, unrolls, self.n_steps, |unroll| &unroll.behaviour)?;
         self.set(rewards, unrolls, self.n_steps, |unroll| &unroll.rewards)?;
@@ -85,7 +92,8 @@ impl Learner {
         self.program.run(&mut self.solo, &self.params)?;
         let losses = self.losses()?;
         let mut gradient = self.program.param_gradient()?;
-        self.optimiser.step(&self.device, &mut self.params, &mut gradient)?;
+        self.optimiser
+            .step(&self.device, &mut self.params, &mut gradient)?;
         self.n_updates += 1;
         Ok(losses)
     }
@@ -132,33 +140,41 @@ impl Learner {
 
     /// Whether the unrolls are those of this network and batch.
     fn check(&self, unrolls: &[Unroll]) -> Result<(), Error> {
-        let n_hidden = self.network.n_hidden().unwrap_or(0);
         let mut n_trajectories = 0;
         for unroll in unrolls {
             let n = unroll.actions.len() / self.n_steps;
-            let (one, more) = (n * self.n_steps, n * (self.n_steps + 1));
-            let lengths = [
-                unroll.actions.len(),
-                unroll.rewards.len(),
-                unroll.discounts.len(),
-                unroll.behaviour.len(),
-                unroll.begins.len(),
-                unroll.observations.len(),
-                unroll.hidden.len(),
-                unroll.cell.len(),
-            ];
-            let width = self.network.n_inputs();
-            let expected = [one, one, one, one, more, more * width, n * n_hidden, n * n_hidden];
+            let (expected, given) = (self.lengths(n), unroll.lengths());
             let n_actions = self.network.n_actions() as u64;
-            if lengths != expected || unroll.actions.iter().any(|&action| action >= n_actions) {
-                return Err(mismatch(format!("lists of {expected:?} numbers"), format!("{lengths:?}")));
+            if given != expected || unroll.actions.iter().any(|&action| action >= n_actions) {
+                let expected = format!("lists of {expected:?} numbers");
+                return Err(mismatch(expected, format!("{given:?}")));
             }
             n_trajectories += n;
         }
         match n_trajectories == self.n_trajectories {
             true => Ok(()),
-            false => Err(mismatch(format!("{} trajectories", self.n_trajectories), n_trajectories.to_string())),
+            false => Err(mismatch(
+                format!("{} trajectories", self.n_trajectories),
+                n_trajectories.to_string(),
+            )),
         }
+    }
+
+    /// What [`Unroll::lengths`] of `n` trajectories is.
+    fn lengths(&self, n: usize) -> [usize; 8] {
+        let (now, with_next) = (n * self.n_steps, n * (self.n_steps + 1));
+        let of_memory = n * self.network.n_hidden().unwrap_or(0);
+        let observations = with_next * self.network.n_inputs();
+        [
+            now,
+            now,
+            now,
+            now,
+            with_next,
+            observations,
+            of_memory,
+            of_memory,
+        ]
     }
 }
 
@@ -173,39 +189,31 @@ fn mismatch(expected: String, given: String) -> Error {
     .into()
 }
 
+/// The program of an update, and where its batch goes.
 fn record(
     impala: &ImpalaConfig,
     params: &Params,
     network: &ActorCritic,
     device: &Device,
 ) -> Result<(Program, Inputs), Error> {
-    let (n_steps, n) = (impala.unroll_steps, impala.batch_trajectories);
+    let n = impala.batch_trajectories;
+    let rows = impala.unroll_steps * n;
     let mut record = Recorder::new(params, 0, 1);
-    let mut zeros = |n_rows: usize, width: usize| {
-        let shape = Shape::new(n_rows, width);
-        record.input(shape, &vec![0.0; shape.len()])
-    };
-    let rows = n_steps * n;
-    let observations = zeros(rows + n, network.n_inputs())?;
-    let actions = zeros(rows, network.n_actions())?;
-    let batch = [actions, zeros(rows, 1)?, zeros(rows, 1)?, zeros(rows, 1)?];
-    let memory = match network.n_hidden() {
-        None => None,
-        Some(n_hidden) => Some([zeros(rows + n, 1)?, zeros(n, n_hidden)?, zeros(n, n_hidden)?]),
-    };
-    let said = match memory {
-        None => network.apply(&mut record, observations)?,
+    let inputs = Inputs::record(&mut record, network, (rows, n))?;
+    let said = match inputs.memory {
+        None => network.apply(&mut record, inputs.observations)?,
         Some([begins, hidden, cell]) => {
             let state = LstmState { hidden, cell };
-            network.unroll(&mut record, observations, begins, state)?.0
+            let (said, _) = network.unroll(&mut record, inputs.observations, begins, state)?;
+            said
         }
     };
     let outputs = PolicyAndValue {
         logits: record.slice(said.logits, Axis::Rows, 0, rows)?,
         values: record.slice(said.values, Axis::Rows, 0, rows)?,
     };
-    let [actions, behaviour, rewards, discounts] = batch;
-    let impala_batch = ImpalaBatch {
+    let [actions, behaviour, rewards, discounts] = inputs.batch;
+    let batch = ImpalaBatch {
         actions,
         behaviour,
         rewards,
@@ -213,12 +221,38 @@ fn record(
         bootstrap: record.slice(said.values, Axis::Rows, rows, n)?,
     };
     let policy = SoftmaxPolicy::build("policy", &cart_pole_spaces()?.1)?;
-    let loss = impala.loss.apply(&mut record, &policy, outputs, &impala_batch)?;
+    let loss = impala.loss.apply(&mut record, &policy, outputs, &batch)?;
     record.output(LOSS, loss.loss);
     record.output(POLICY, loss.policy);
     record.output(BASELINE, loss.baseline.unwrap_or(loss.loss));
     record.output(ENTROPY, loss.entropy);
     record.output_param_gradient(loss.loss)?;
-    let program = record.plan().load(device)?;
-    Ok((program, Inputs { observations, batch, memory }))
+    Ok((record.plan().load(device)?, inputs))
+}
+
+impl Inputs {
+    /// Of `rows` steps of `n` trajectories.
+    fn record(
+        record: &mut Recorder<'_>,
+        network: &ActorCritic,
+        (rows, n): (usize, usize),
+    ) -> Result<Inputs, Error> {
+        let mut zeros = |n_rows: usize, width: usize| {
+            let shape = Shape::new(n_rows, width);
+            record.input(shape, &vec![0.0; shape.len()])
+        };
+        let observations = zeros(rows + n, network.n_inputs())?;
+        let actions = zeros(rows, network.n_actions())?;
+        let batch = [actions, zeros(rows, 1)?, zeros(rows, 1)?, zeros(rows, 1)?];
+        let mut memory = None;
+        if let Some(n_hidden) = network.n_hidden() {
+            let state = [zeros(n, n_hidden)?, zeros(n, n_hidden)?];
+            memory = Some([zeros(rows + n, 1)?, state[0], state[1]]);
+        }
+        Ok(Inputs {
+            observations,
+            batch,
+            memory,
+        })
+    }
 }

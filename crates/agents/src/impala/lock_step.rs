@@ -28,7 +28,11 @@ pub(crate) struct ImpalaLockStep {
 }
 
 impl ImpalaLockStep {
-    fn of(config: &AgentConfig, impala: &ImpalaConfig, device: &Device) -> Result<ImpalaLockStep, Error> {
+    fn of(
+        config: &AgentConfig,
+        impala: &ImpalaConfig,
+        device: &Device,
+    ) -> Result<ImpalaLockStep, Error> {
         let n_environments = config.environment.n_environments();
         Ok(ImpalaLockStep {
             config: config.clone(),
@@ -65,7 +69,10 @@ impl Local for ImpalaLockStep {
         let state = checkpoint.tensors(STATE)?;
         restore_learner(&mut lock_step.learner, run.n_updates, &state)?;
         let episodes = run.actor_episodes.ok_or_else(|| {
-            Error::input(format!("{}: the run was not in lock step", checkpoint.origin()))
+            Error::input(format!(
+                "{}: the run was not in lock step",
+                checkpoint.origin()
+            ))
         })?;
         let learner = (&lock_step.learner, run.n_steps);
         restore_actor(&mut lock_step.actor, learner, episodes, &state)?;
@@ -84,7 +91,8 @@ impl Local for ImpalaLockStep {
         self.actor.collect(&mut self.unroll)?;
         let lag = self.learner.n_updates - self.unroll.version;
         let losses = self.learner.update(std::slice::from_ref(&self.unroll))?;
-        self.actor.set_weights(self.learner.n_updates, self.learner.params.trained())?;
+        self.actor
+            .set_weights(self.learner.n_updates, self.learner.params.trained())?;
         for episode in &self.unroll.episodes {
             self.episodes.record(0, episode.episodic_return, true);
         }
@@ -93,7 +101,11 @@ impl Local for ImpalaLockStep {
             n_steps: self.actor.n_steps - before,
             lag,
             episodes: self.unroll.episodes.clone(),
-            scalars: if is_logged { scalars(losses) } else { Vec::new() },
+            scalars: if is_logged {
+                scalars(losses)
+            } else {
+                Vec::new()
+            },
         })
     }
 

@@ -42,13 +42,19 @@ pub(crate) fn train_on_threads(
         for rank in 1..impala.n_ranks() {
             let (mailbox, options) = (office.join(rank)?, options.clone());
             actors.push(scope.spawn(move || {
-                act(Port::new(mailbox, options.deadline), (config, impala), &options)
+                act(
+                    Port::new(mailbox, options.deadline),
+                    (config, impala),
+                    &options,
+                )
             }));
         }
         let port = Port::new(office.join(LEARNER)?, options.deadline);
         let mut result = run_learner(port, (config, impala), start, options, progress);
         for actor in actors {
-            let ended = actor.join().unwrap_or_else(|_| Err(Error::internal("an actor panicked")));
+            let ended = actor
+                .join()
+                .unwrap_or_else(|_| Err(Error::internal("an actor panicked")));
             // An actor that failed was reported by the learner, and the run went on without it.
             if let (Err(error), Err(_)) = (ended, &result)
                 && !matches!(error.kind(), ErrorKind::Topology(_))
@@ -69,7 +75,9 @@ pub(crate) fn train_as_process(
     progress: &mut (dyn FnMut(&TrainProgress) + Send),
 ) -> Result<Option<TopologyOutcome>, Error> {
     if mailbox.size() < 2 {
-        return Err(Error::input("IMPALA: expected at least 2 processes, the learner and an actor, given 1"));
+        return Err(Error::input(
+            "IMPALA: expected at least 2 processes, the learner and an actor, given 1",
+        ));
     }
     let rank = mailbox.rank();
     let port = Port::new(mailbox, options.deadline);
@@ -79,8 +87,23 @@ pub(crate) fn train_as_process(
     }
 }
 
-fn act(port: Port, (config, impala): (&AgentConfig, &ImpalaConfig), options: &RunOptions) -> Result<(), Error> {
+fn act(
+    port: Port,
+    (config, impala): (&AgentConfig, &ImpalaConfig),
+    options: &RunOptions,
+) -> Result<(), Error> {
     let n_environments = config.environment.n_environments();
-    let actor = Actor::new(impala, n_environments, config.seed, port.rank() - 1, &options.device)?;
-    run_actor(&port, impala, actor, options.stop_at.unwrap_or(config.steps))
+    let actor = Actor::new(
+        impala,
+        n_environments,
+        config.seed,
+        port.rank() - 1,
+        &options.device,
+    )?;
+    run_actor(
+        &port,
+        impala,
+        actor,
+        options.stop_at.unwrap_or(config.steps),
+    )
 }

@@ -73,10 +73,17 @@ fn in_lock_step_ranks_give_the_bits_of_one_thread() {
         let expected = train_locally::<ImpalaLockStep>(&start, &options(), &mut |_| ()).unwrap();
         assert_eq!(expected.n_updates, 48); // 42 steps each
         for _ in 0..2 {
-            let ranks = train_on_threads((&config, &impala), &start, &options(), &mut |_| ()).unwrap();
+            let ranks =
+                train_on_threads((&config, &impala), &start, &options(), &mut |_| ()).unwrap();
             assert_eq!(ranks.weights_hash(), expected.weights_hash());
-            assert_eq!((ranks.n_steps, ranks.n_updates), (expected.n_steps, expected.n_updates));
-            assert_eq!((ranks.mean_return, ranks.lag.max()), (expected.mean_return, 0));
+            assert_eq!(
+                (ranks.n_steps, ranks.n_updates),
+                (expected.n_steps, expected.n_updates)
+            );
+            assert_eq!(
+                (ranks.mean_return, ranks.lag.max()),
+                (expected.mean_return, 0)
+            );
         }
     }
 }
@@ -96,7 +103,10 @@ fn a_lock_step_goes_on_from_every_checkpoint_as_if_it_had_never_stopped() {
         for _ in n_done..12 {
             resumed.advance().unwrap();
         }
-        assert!(resumed.to_checkpoint().unwrap().to_bytes() == expected, "cut after {n_done}");
+        assert!(
+            resumed.to_checkpoint().unwrap().to_bytes() == expected,
+            "cut after {n_done}"
+        );
     }
 }
 
@@ -108,7 +118,13 @@ fn the_policy_lag_of_one_actor_is_bounded() {
         ..small(None)
     };
     let config = config(&impala, (3000, 2));
-    let outcome = train_on_threads((&config, &impala), &start_of(&config), &options(), &mut |_| ()).unwrap();
+    let outcome = train_on_threads(
+        (&config, &impala),
+        &start_of(&config),
+        &options(),
+        &mut |_| (),
+    )
+    .unwrap();
     assert!(outcome.lag.max() <= 1, "{:?}", outcome.lag);
     assert_eq!(outcome.n_updates, outcome.n_steps / 42);
 }
@@ -152,19 +168,38 @@ fn unrolls_that_do_not_fit_are_named() {
     let mut actor = Actor::new(&impala, 2, 1, 0, &Device::host()).unwrap();
     let mut unroll = Unroll::default();
     actor.collect(&mut unroll).unwrap();
-    let message = learner.update(&[unroll.clone(), unroll.clone()]).unwrap_err().to_string();
-    assert!(message.contains("expected 6 trajectories, given 4"), "{message}");
+    let message = learner
+        .update(&[unroll.clone(), unroll.clone()])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        message.contains("expected 6 trajectories, given 4"),
+        "{message}"
+    );
     let mut wrong = unroll.clone();
     wrong.actions[3] = 2;
-    assert!(learner.update(&[unroll.clone(), wrong, unroll.clone()]).is_err());
+    assert!(
+        learner
+            .update(&[unroll.clone(), wrong, unroll.clone()])
+            .is_err()
+    );
     let mut wrong = unroll.clone();
     wrong.rewards.pop();
-    assert!(learner.update(&[unroll.clone(), unroll.clone(), wrong]).is_err());
-    learner.update(&[unroll.clone(), unroll.clone(), unroll]).unwrap();
+    assert!(
+        learner
+            .update(&[unroll.clone(), unroll.clone(), wrong])
+            .is_err()
+    );
+    learner
+        .update(&[unroll.clone(), unroll.clone(), unroll])
+        .unwrap();
 }
 
-fn run_with_a_victim(impala: &ImpalaConfig, (victim, n_messages): (u32, u64)) -> (TopologyOutcome, Vec<bool>) {
-    let config = config(impala, (1500, 2));
+fn run_with_a_victim(
+    impala: &ImpalaConfig,
+    (victim, n_messages): (u32, u64),
+) -> (TopologyOutcome, Vec<bool>) {
+    let config = config(impala, (4000, 2));
     let office = Office::new(impala.n_ranks(), Limits::default());
     let deadline = Deadline::after(Duration::from_secs(20));
     thread::scope(|scope| {
@@ -179,8 +214,16 @@ fn run_with_a_victim(impala: &ImpalaConfig, (victim, n_messages): (u32, u64)) ->
         };
         let actors: Vec<_> = (1..impala.n_ranks()).map(spawn).collect();
         let port = Port::new(office.join(0).unwrap(), deadline);
-        let outcome = run_learner(port, (&config, impala), &start_of(&config), &options(), &mut |_| ());
-        let ended = actors.into_iter().map(|actor| actor.join().unwrap().is_ok());
+        let outcome = run_learner(
+            port,
+            (&config, impala),
+            &start_of(&config),
+            &options(),
+            &mut |_| (),
+        );
+        let ended = actors
+            .into_iter()
+            .map(|actor| actor.join().unwrap().is_ok());
         (outcome.unwrap(), ended.collect())
     })
 }
@@ -193,10 +236,14 @@ fn an_actor_that_dies_at_any_message_is_named_and_the_run_goes_on() {
     };
     for n_messages in 0..10 {
         let (outcome, ended) = run_with_a_victim(&impala, (2, n_messages));
-        assert!(outcome.n_steps >= 1500 && outcome.n_updates > 0);
+        assert!(outcome.n_steps >= 4000 && outcome.n_updates > 0);
         assert!(ended[0] && ended[2], "{ended:?}");
-        if !ended[1] && !outcome.lost.is_empty() {
-            assert!(outcome.lost.len() == 1 && outcome.lost[0].starts_with("actor 2"), "{:?}", outcome.lost);
+        if !ended[1] {
+            assert!(
+                outcome.lost.len() == 1 && outcome.lost[0].starts_with("actor 2"),
+                "{:?}",
+                outcome.lost
+            );
         }
     }
 }
@@ -214,6 +261,11 @@ fn it_learns() {
     };
     impala.network.hidden = vec![64];
     let config = config(&impala, (60_000, 16));
-    let outcome = train_locally::<ImpalaLockStep>(&start_of(&config), &options(), &mut |_| ()).unwrap();
-    assert!(outcome.mean_return.unwrap() > 60.0, "{:?}", outcome.mean_return); // random actions give about 22
+    let outcome =
+        train_locally::<ImpalaLockStep>(&start_of(&config), &options(), &mut |_| ()).unwrap();
+    assert!(
+        outcome.mean_return.unwrap() > 60.0,
+        "{:?}",
+        outcome.mean_return
+    ); // random actions give about 22
 }

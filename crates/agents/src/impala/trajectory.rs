@@ -31,8 +31,27 @@ pub(super) struct Unroll {
 
 impl Unroll {
     pub(super) fn begin(&mut self, state: &MemoryState, version: u64) {
-        let Unroll { observations, begins, actions, rewards, discounts, behaviour, hidden, cell, episodes, .. } = self;
-        for list in [observations, begins, rewards, discounts, behaviour, hidden, cell] {
+        let Unroll {
+            observations,
+            begins,
+            actions,
+            rewards,
+            discounts,
+            behaviour,
+            hidden,
+            cell,
+            episodes,
+            ..
+        } = self;
+        for list in [
+            observations,
+            begins,
+            rewards,
+            discounts,
+            behaviour,
+            hidden,
+            cell,
+        ] {
             list.clear();
         }
         actions.clear();
@@ -42,8 +61,26 @@ impl Unroll {
         self.version = version;
     }
 
+    /// How long its lists are.
+    pub(super) fn lengths(&self) -> [usize; 8] {
+        [
+            self.actions.len(),
+            self.rewards.len(),
+            self.discounts.len(),
+            self.behaviour.len(),
+            self.begins.len(),
+            self.observations.len(),
+            self.hidden.len(),
+            self.cell.len(),
+        ]
+    }
+
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        let returns: Vec<f32> = self.episodes.iter().map(|episode| episode.episodic_return).collect();
+        let returns: Vec<f32> = self
+            .episodes
+            .iter()
+            .map(|episode| episode.episodic_return)
+            .collect();
         Writer::new()
             .f32s(&self.observations)
             .f32s(&self.begins)
@@ -78,7 +115,10 @@ impl Unroll {
             return Err(reader.torn());
         }
         reader.end()?;
-        let episode = |(episodic_return, length)| Episode { episodic_return, length };
+        let episode = |(episodic_return, length)| Episode {
+            episodic_return,
+            length,
+        };
         unroll.episodes = returns.into_iter().zip(lengths).map(episode).collect();
         Ok(unroll)
     }
@@ -114,7 +154,10 @@ mod tests {
             actions: vec![1, 0],
             hidden: vec![0.25],
             version: 9,
-            episodes: vec![Episode { episodic_return: 12.0, length: 12 }],
+            episodes: vec![Episode {
+                episodic_return: 12.0,
+                length: 12,
+            }],
             ..Unroll::default()
         };
         let bytes = unroll.to_bytes();

@@ -22,7 +22,8 @@ pub(super) struct Playing {
 
 impl EpisodeBatch {
     pub(super) fn push(&mut self, episode: &Playing, gamma: f32) {
-        self.observations.extend(episode.observations.as_flattened());
+        self.observations
+            .extend(episode.observations.as_flattened());
         self.actions.extend(&episode.actions);
         let first = self.returns.len();
         let mut after = episode.last_value.unwrap_or(0.0);

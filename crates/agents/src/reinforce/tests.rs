@@ -38,7 +38,10 @@ fn a_run_goes_on_from_every_checkpoint_as_if_it_had_never_stopped() {
         for _ in n_done..8 {
             resumed.advance().unwrap();
         }
-        assert!(resumed.to_checkpoint().unwrap().to_bytes() == expected, "cut after {n_done}");
+        assert!(
+            resumed.to_checkpoint().unwrap().to_bytes() == expected,
+            "cut after {n_done}"
+        );
     }
 }
 
@@ -48,8 +51,13 @@ fn it_learns() {
         config: config(40_000),
         folder: None,
     };
-    let outcome = train_locally::<ReinforceTrainer>(&start, &RunOptions::default(), &mut |_| ()).unwrap();
-    assert!(outcome.mean_return.unwrap() > 50.0, "{:?}", outcome.mean_return); // random actions give about 22
+    let outcome =
+        train_locally::<ReinforceTrainer>(&start, &RunOptions::default(), &mut |_| ()).unwrap();
+    assert!(
+        outcome.mean_return.unwrap() > 50.0,
+        "{:?}",
+        outcome.mean_return
+    ); // random actions give about 22
 }
 
 #[test]

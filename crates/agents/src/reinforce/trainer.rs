@@ -57,18 +57,30 @@ struct Run {
 impl ReinforceTrainer {
     /// One episode in each cart. A cart whose episode has ended goes on and is not looked at.
     fn play(&mut self) -> Result<Vec<Playing>, Error> {
-        let key = Stream::new(self.config.seed, "reinforce environments", self.n_updates).next_u64();
+        let key =
+            Stream::new(self.config.seed, "reinforce environments", self.n_updates).next_u64();
         self.carts.reset(key);
         let mut playing = vec![Playing::default(); self.carts.len()];
         let (mut actions, mut t) = (Vec::with_capacity(playing.len()), 0);
         while playing.iter().any(|episode| episode.last_value.is_none()) {
             let seen = self.carts.observations().to_vec();
-            let said = self.acting.run(&self.params, seen.as_flattened(), &self.state)?;
-            let mut stream = Stream::new(self.config.seed, "reinforce actions", self.n_updates << 20 | t);
+            let said = self
+                .acting
+                .run(&self.params, seen.as_flattened(), &self.state)?;
+            let mut stream = Stream::new(
+                self.config.seed,
+                "reinforce actions",
+                self.n_updates << 20 | t,
+            );
             actions.clear();
-            self.policy.sample_into(&said.logits, &mut stream, &mut actions)?;
+            self.policy
+                .sample_into(&said.logits, &mut stream, &mut actions)?;
             self.carts.step(&actions)?;
-            for (idx, episode) in playing.iter_mut().enumerate().filter(|(_, e)| e.last_value.is_none()) {
+            for (idx, episode) in playing
+                .iter_mut()
+                .enumerate()
+                .filter(|(_, e)| e.last_value.is_none())
+            {
                 let step = self.carts.last_step();
                 episode.observations.push(seen[idx]);
                 episode.actions.push(actions[idx]);
@@ -92,9 +104,12 @@ impl ReinforceTrainer {
         let mut seen = self.carts.observations().to_vec();
         for &idx in &stopped {
             let last = self.carts.final_observation(idx);
-            seen[idx] = *last.ok_or_else(|| Error::internal("an episode ended without a last observation"))?;
+            seen[idx] = *last
+                .ok_or_else(|| Error::internal("an episode ended without a last observation"))?;
         }
-        let said = self.acting.run(&self.params, seen.as_flattened(), &self.state)?;
+        let said = self
+            .acting
+            .run(&self.params, seen.as_flattened(), &self.state)?;
         for idx in stopped {
             playing[idx].last_value = Some(said.values[idx]);
         }
@@ -109,23 +124,44 @@ impl ReinforceTrainer {
             row[action as usize] = 1.0;
         }
         let (network, policy, loss) = (&self.network, &self.policy, &self.reinforce.loss);
-        policy_step(&self.device, &mut self.params, &mut self.optimiser, |ctx: &mut dyn Ctx| {
-            let observations = ctx.input(Shape::new(n, network.n_inputs()), &batch.observations)?;
-            let said = network.apply(ctx, observations)?;
-            let actions = ctx.input(Shape::new(n, n_actions), &one_hot)?;
-            let returns = ctx.input(Shape::new(n, 1), &batch.returns)?;
-            loss.apply(ctx, policy, (said.logits, Some(said.values)), (actions, returns))
-        })
+        policy_step(
+            &self.device,
+            &mut self.params,
+            &mut self.optimiser,
+            |ctx: &mut dyn Ctx| {
+                let observations =
+                    ctx.input(Shape::new(n, network.n_inputs()), &batch.observations)?;
+                let said = network.apply(ctx, observations)?;
+                let actions = ctx.input(Shape::new(n, n_actions), &one_hot)?;
+                let returns = ctx.input(Shape::new(n, 1), &batch.returns)?;
+                loss.apply(
+                    ctx,
+                    policy,
+                    (said.logits, Some(said.values)),
+                    (actions, returns),
+                )
+            },
+        )
     }
 
-    fn of(config: &AgentConfig, reinforce: &ReinforceConfig, device: &Device) -> Result<ReinforceTrainer, Error> {
+    fn of(
+        config: &AgentConfig,
+        reinforce: &ReinforceConfig,
+        device: &Device,
+    ) -> Result<ReinforceTrainer, Error> {
         let (observation, action) = cart_pole_spaces()?;
         let initialiser = Initialiser {
             seed: config.seed,
             ..Initialiser::default()
         };
         let mut params = Params::new();
-        let network = ActorCritic::build(&mut params, "policy", (&observation, &action), &reinforce.network, initialiser)?;
+        let network = ActorCritic::build(
+            &mut params,
+            "policy",
+            (&observation, &action),
+            &reinforce.network,
+            initialiser,
+        )?;
         let n_episodes = reinforce.batch_episodes;
         Ok(ReinforceTrainer {
             policy: SoftmaxPolicy::build("policy", &action)?,
@@ -150,7 +186,10 @@ impl Local for ReinforceTrainer {
         config.check()?;
         match &config.algorithm {
             Algorithm::Reinforce(reinforce) => ReinforceTrainer::of(config, reinforce, device),
-            other => Err(Error::internal(format!("`{}` is not REINFORCE", other.name()))),
+            other => Err(Error::internal(format!(
+                "`{}` is not REINFORCE",
+                other.name()
+            ))),
         }
     }
 

@@ -78,10 +78,13 @@ impl Books {
         for episode in episodes {
             self.episodes.record(0, episode.episodic_return, true);
             if let Some(log) = &mut self.log {
-                log.line(self.n_steps, &[
-                    (tags::EPISODIC_RETURN, episode.episodic_return),
-                    (tags::EPISODIC_LENGTH, episode.length as f32),
-                ])?;
+                log.line(
+                    self.n_steps,
+                    &[
+                        (tags::EPISODIC_RETURN, episode.episodic_return),
+                        (tags::EPISODIC_LENGTH, episode.length as f32),
+                    ],
+                )?;
             }
         }
         progress(&TrainProgress {

@@ -43,7 +43,13 @@ impl Port {
         }
     }
 
-    fn send_within(&self, to: u32, tag: u32, bytes: &[u8], deadline: Deadline) -> Result<bool, Error> {
+    fn send_within(
+        &self,
+        to: u32,
+        tag: u32,
+        bytes: &[u8],
+        deadline: Deadline,
+    ) -> Result<bool, Error> {
         #[cfg(test)]
         self.count_down()?;
         match self.mailbox.send(to, tag, bytes, deadline) {

@@ -25,7 +25,9 @@ impl Writer {
 
     pub(crate) fn f32s(self, list: &[f32]) -> Writer {
         let mut writer = self.u64(list.len() as u64);
-        writer.bytes.extend(list.iter().flat_map(|x| x.to_le_bytes()));
+        writer
+            .bytes
+            .extend(list.iter().flat_map(|x| x.to_le_bytes()));
         writer
     }
 
@@ -82,7 +84,9 @@ impl<'a> Reader<'a> {
 
     fn list(&mut self, element_bytes: usize) -> Result<&'a [u8], Error> {
         let n = self.u64()?;
-        let n_bytes = usize::try_from(n).ok().and_then(|n| n.checked_mul(element_bytes));
+        let n_bytes = usize::try_from(n)
+            .ok()
+            .and_then(|n| n.checked_mul(element_bytes));
         let split = n_bytes.and_then(|n_bytes| self.rest.split_at_checked(n_bytes));
         let (list, rest) = split.ok_or_else(|| self.torn())?;
         self.rest = rest;
@@ -120,7 +124,11 @@ mod tests {
 
     #[test]
     fn every_cut_and_every_surplus_is_an_error() {
-        let bytes = Writer::new().u64(7).f32s(&[0.5, 1.5]).bytes(b"abc").finish();
+        let bytes = Writer::new()
+            .u64(7)
+            .f32s(&[0.5, 1.5])
+            .bytes(b"abc")
+            .finish();
         let read = |bytes: &[u8]| {
             let mut reader = Reader::new("a message", bytes);
             reader.u64()?;
@@ -131,7 +139,10 @@ mod tests {
         read(&bytes).unwrap();
         for end in 0..bytes.len() {
             let message = read(&bytes[..end]).unwrap_err().to_string();
-            assert!(message.starts_with("a message between ranks is damaged"), "{message}");
+            assert!(
+                message.starts_with("a message between ranks is damaged"),
+                "{message}"
+            );
         }
         assert!(read(&[&bytes[..], b"x"].concat()).is_err());
         let huge = Writer::new().u64(7).u64(u64::MAX).finish();

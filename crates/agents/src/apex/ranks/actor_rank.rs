@@ -9,7 +9,12 @@ use crate::error::Error;
 use crate::topology::{LEARNER, Port, learner_lost, read_weights};
 
 /// Acts until the learner has enough, or for `budget` steps.
-pub(in crate::apex) fn run_actor(port: &Port, apex: &ApexConfig, actor: Actor, budget: u64) -> Result<(), Error> {
+pub(in crate::apex) fn run_actor(
+    port: &Port,
+    apex: &ApexConfig,
+    actor: Actor,
+    budget: u64,
+) -> Result<(), Error> {
     let mut rank = ActorRank {
         port,
         actor,
@@ -55,7 +60,9 @@ impl ActorRank<'_> {
         while let Some(event) = self.port.poll() {
             self.take(event)?;
         }
-        while !self.is_stopped && (self.unacknowledged.len() >= max_unacknowledged || self.shards.is_empty()) {
+        while !self.is_stopped
+            && (self.unacknowledged.len() >= max_unacknowledged || self.shards.is_empty())
+        {
             self.take(self.port.recv("a shard that takes its blocks")?)?;
         }
         Ok(())
@@ -109,7 +116,9 @@ impl ActorRank<'_> {
 
     fn take(&mut self, event: Event) -> Result<(), Error> {
         match event {
-            Event::Lost { rank: LEARNER, why, .. } if !self.is_stopped => Err(learner_lost(self.port.rank(), &why)),
+            Event::Lost {
+                rank: LEARNER, why, ..
+            } if !self.is_stopped => Err(learner_lost(self.port.rank(), &why)),
             Event::Lost { rank, .. } => {
                 self.shards.retain(|shard| *shard != rank);
                 self.unacknowledged.retain(|(shard, _)| *shard != rank);
@@ -131,7 +140,9 @@ impl ActorRank<'_> {
             tag::TAKEN => {
                 let taken = (from, number_from_bytes(bytes)?);
                 let at = self.unacknowledged.iter().position(|block| *block == taken);
-                let at = at.ok_or_else(|| Error::internal(format!("block {taken:?} was acknowledged twice")))?;
+                let at = at.ok_or_else(|| {
+                    Error::internal(format!("block {taken:?} was acknowledged twice"))
+                })?;
                 self.unacknowledged.swap_remove(at);
             }
             tag::WEIGHTS => {
@@ -142,7 +153,11 @@ impl ActorRank<'_> {
                 (self.waits_for_weights, self.has_weights) = (false, true);
             }
             tag::STOP => self.is_stopped = true,
-            _ => return Err(Error::internal(format!("an actor was sent a message of kind {tag}"))),
+            _ => {
+                return Err(Error::internal(format!(
+                    "an actor was sent a message of kind {tag}"
+                )));
+            }
         }
         Ok(())
     }

@@ -126,10 +126,15 @@ impl LearnerRank<'_> {
 
     fn log(&mut self, Update { loss, q_mean }: Update) -> Result<(), Error> {
         use shardgraph_runs::tags;
-        self.books.log(&[(tags::TD_LOSS, loss), (tags::Q_VALUES, q_mean)])
+        self.books
+            .log(&[(tags::TD_LOSS, loss), (tags::Q_VALUES, q_mean)])
     }
 
-    fn take(&mut self, event: Event, progress: &mut dyn FnMut(&TrainProgress)) -> Result<(), Error> {
+    fn take(
+        &mut self,
+        event: Event,
+        progress: &mut dyn FnMut(&TrainProgress),
+    ) -> Result<(), Error> {
         let is_shard = |rank: u32| (1..=self.apex.n_shards).contains(&rank);
         match event {
             // The first of its number was greeted before it was there.
@@ -180,13 +185,21 @@ impl LearnerRank<'_> {
                 self.actors.insert(from, true);
                 Ok(())
             }
-            _ => Err(Error::internal(format!("the learner was sent a message of kind {tag}"))),
+            _ => Err(Error::internal(format!(
+                "the learner was sent a message of kind {tag}"
+            ))),
         }
     }
 
-    fn count(&mut self, done: &Progress, progress: &mut dyn FnMut(&TrainProgress)) -> Result<(), Error> {
+    fn count(
+        &mut self,
+        done: &Progress,
+        progress: &mut dyn FnMut(&TrainProgress),
+    ) -> Result<(), Error> {
         let lag = self.learner.n_updates.saturating_sub(done.version);
-        let is_due = self.books.count(done.n_steps, &done.episodes, lag, progress)?;
+        let is_due = self
+            .books
+            .count(done.n_steps, &done.episodes, lag, progress)?;
         if is_due {
             let checkpoint = learner_checkpoint(&self.learner, &self.books)?;
             self.books.write_checkpoint(&checkpoint)?;
@@ -212,8 +225,15 @@ impl LearnerRank<'_> {
     /// Never waits: an actor that has no room for weights asks again.
     fn send_weights(&mut self, actor: u32, version: u64) -> Result<(), Error> {
         let present = self.learner.n_updates;
-        if self.weights.as_ref().is_none_or(|(version, _)| *version != present) {
-            self.weights = Some((present, write_weights(present, self.learner.agent.weights())));
+        if self
+            .weights
+            .as_ref()
+            .is_none_or(|(version, _)| *version != present)
+        {
+            self.weights = Some((
+                present,
+                write_weights(present, self.learner.agent.weights()),
+            ));
         }
         let nothing_newer = write_weights(present, &[]);
         let bytes = match &self.weights {
@@ -237,7 +257,9 @@ impl LearnerRank<'_> {
         let checkpoint = learner_checkpoint(&self.learner, &self.books)?;
         let agent = &self.learner.agent;
         let learned = (self.learner.n_updates, agent.weights());
-        let mut outcome = self.books.finish(&checkpoint, learned, |path| agent.export(path))?;
+        let mut outcome = self
+            .books
+            .finish(&checkpoint, learned, |path| agent.export(path))?;
         outcome.n_inserted = self.totals.n_inserted;
         outcome.n_sampled = self.totals.n_sampled;
         outcome.n_stale = self.totals.n_stale;

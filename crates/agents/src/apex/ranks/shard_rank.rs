@@ -11,7 +11,11 @@ use crate::error::Error;
 use crate::topology::{LEARNER, Port, learner_lost};
 
 /// Serves actors and the learner until the learner says that the run is over.
-pub(in crate::apex) fn run_shard(port: &Port, apex: &ApexConfig, shard: Shard) -> Result<(), Error> {
+pub(in crate::apex) fn run_shard(
+    port: &Port,
+    apex: &ApexConfig,
+    shard: Shard,
+) -> Result<(), Error> {
     let mut rank = ShardRank {
         port,
         is_lock_step: apex.lock_step,
@@ -55,7 +59,9 @@ impl ShardRank<'_> {
             Event::Joined { rank, .. } if rank > self.n_shards => {
                 self.is_done.insert(rank, false);
             }
-            Event::Lost { rank: LEARNER, why, .. } => return Err(learner_lost(self.port.rank(), &why)),
+            Event::Lost {
+                rank: LEARNER, why, ..
+            } => return Err(learner_lost(self.port.rank(), &why)),
             Event::Lost { rank, .. } => {
                 // An actor that leaves behind its last block has said so before.
                 if self.is_done.get(&rank) == Some(&false) {
@@ -87,7 +93,11 @@ impl ShardRank<'_> {
                 self.is_done.insert(from, true);
             }
             tag::STOP => return Ok(true),
-            _ => return Err(Error::internal(format!("a shard was sent a message of kind {tag}"))),
+            _ => {
+                return Err(Error::internal(format!(
+                    "a shard was sent a message of kind {tag}"
+                )));
+            }
         }
         Ok(false)
     }
@@ -104,7 +114,8 @@ impl ShardRank<'_> {
         let keeps_step = !self.is_lock_step || self.n_unanswered == 0;
         if keeps_step && self.shard.limiter.may_insert() {
             for (actor, number) in self.unacknowledged.drain(..) {
-                self.port.send(actor, tag::TAKEN, &number_to_bytes(number))?;
+                self.port
+                    .send(actor, tag::TAKEN, &number_to_bytes(number))?;
             }
         }
         self.say_done()

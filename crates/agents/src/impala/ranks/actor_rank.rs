@@ -23,7 +23,11 @@ pub(in crate::impala) fn run_actor(
         is_stopped: false,
     };
     rank.tell(tag::HELLO, &[])?;
-    let max_unacknowledged = if impala.lock_step { 1 } else { impala.max_unacknowledged };
+    let max_unacknowledged = if impala.lock_step {
+        1
+    } else {
+        impala.max_unacknowledged
+    };
     let mut unroll = Unroll::default();
     let mut is_first = true;
     loop {
@@ -68,10 +72,16 @@ impl ActorRank<'_> {
 
     fn take(&mut self, event: Event) -> Result<(), Error> {
         match event {
-            Event::Lost { rank: LEARNER, why, .. } if !self.is_stopped => {
+            Event::Lost {
+                rank: LEARNER, why, ..
+            } if !self.is_stopped => {
                 return Err(learner_lost(self.port.rank(), &why));
             }
-            Event::Message { tag: tag::TAKEN, bytes, .. } => {
+            Event::Message {
+                tag: tag::TAKEN,
+                bytes,
+                ..
+            } => {
                 let (version, weights) = read_weights(&bytes)?;
                 if !weights.is_empty() {
                     self.actor.set_weights(version, &weights)?;
@@ -82,7 +92,9 @@ impl ActorRank<'_> {
             }
             Event::Message { tag: tag::STOP, .. } => self.is_stopped = true,
             Event::Message { tag, .. } => {
-                return Err(Error::internal(format!("an actor was sent a message of kind {tag}")));
+                return Err(Error::internal(format!(
+                    "an actor was sent a message of kind {tag}"
+                )));
             }
             _ => {}
         }

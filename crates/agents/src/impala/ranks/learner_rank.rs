@@ -67,7 +67,11 @@ struct LearnerRank<'a> {
 }
 
 impl LearnerRank<'_> {
-    fn take(&mut self, event: Event, progress: &mut dyn FnMut(&TrainProgress)) -> Result<(), Error> {
+    fn take(
+        &mut self,
+        event: Event,
+        progress: &mut dyn FnMut(&TrainProgress),
+    ) -> Result<(), Error> {
         match event {
             Event::Joined { rank, .. } => {
                 self.actors.insert(rank, false);
@@ -82,15 +86,27 @@ impl LearnerRank<'_> {
                 of_rank.for_each(|queued| queued.waits = false);
                 Ok(())
             }
-            Event::Message { from, tag: tag::UNROLL, bytes } => {
-                self.queue_up(from, Unroll::from_bytes(&bytes)?, progress)
-            }
-            Event::Message { from, tag: tag::HELLO, .. } => self.acknowledge(from, None),
-            Event::Message { from, tag: tag::DONE, .. } => {
+            Event::Message {
+                from,
+                tag: tag::UNROLL,
+                bytes,
+            } => self.queue_up(from, Unroll::from_bytes(&bytes)?, progress),
+            Event::Message {
+                from,
+                tag: tag::HELLO,
+                ..
+            } => self.acknowledge(from, None),
+            Event::Message {
+                from,
+                tag: tag::DONE,
+                ..
+            } => {
                 self.actors.insert(from, true);
                 Ok(())
             }
-            Event::Message { tag, .. } => Err(Error::internal(format!("the learner was sent a message of kind {tag}"))),
+            Event::Message { tag, .. } => Err(Error::internal(format!(
+                "the learner was sent a message of kind {tag}"
+            ))),
             _ => Ok(()),
         }
     }
@@ -109,21 +125,29 @@ impl LearnerRank<'_> {
         if is_short {
             self.acknowledge(actor, Some(unroll.version))?;
         }
-        self.queue.push_back(Queued { actor, unroll, waits: !is_short });
+        self.queue.push_back(Queued {
+            actor,
+            unroll,
+            waits: !is_short,
+        });
         if self.queue.len() >= self.batch_unrolls {
             self.learn()?;
         }
         if is_due {
             let books = (self.books.n_steps, &self.books.config, &self.books.episodes);
-            self.books.write_checkpoint(&checkpoint_of(&self.learner, books, None)?)?;
+            self.books
+                .write_checkpoint(&checkpoint_of(&self.learner, books, None)?)?;
         }
         Ok(())
     }
 
     fn learn(&mut self) -> Result<(), Error> {
         let taken: Vec<Queued> = self.queue.drain(..self.batch_unrolls).collect();
-        let waiting: Vec<(u32, u64)> =
-            taken.iter().filter(|queued| queued.waits).map(|queued| (queued.actor, queued.unroll.version)).collect();
+        let waiting: Vec<(u32, u64)> = taken
+            .iter()
+            .filter(|queued| queued.waits)
+            .map(|queued| (queued.actor, queued.unroll.version))
+            .collect();
         let unrolls: Vec<Unroll> = taken.into_iter().map(|queued| queued.unroll).collect();
         let losses = self.learner.update(&unrolls)?;
         for (actor, version) in waiting {
@@ -138,8 +162,15 @@ impl LearnerRank<'_> {
     /// Sends the present weights, where the actor has others. Never waits: an actor has room for one word on each of its unrolls.
     fn acknowledge(&mut self, actor: u32, version: Option<u64>) -> Result<(), Error> {
         let present = self.learner.n_updates;
-        if self.weights.as_ref().is_none_or(|(version, _)| *version != present) {
-            self.weights = Some((present, write_weights(present, self.learner.params.trained())));
+        if self
+            .weights
+            .as_ref()
+            .is_none_or(|(version, _)| *version != present)
+        {
+            self.weights = Some((
+                present,
+                write_weights(present, self.learner.params.trained()),
+            ));
         }
         let nothing_newer = write_weights(present, &[]);
         let bytes = match &self.weights {
@@ -154,6 +185,8 @@ impl LearnerRank<'_> {
         let books = (self.books.n_steps, &self.books.config, &self.books.episodes);
         let checkpoint = checkpoint_of(&self.learner, books, None)?;
         let learned = (self.learner.n_updates, self.learner.params.trained());
-        self.books.finish(&checkpoint, learned, |path| weights::write(path, &self.learner.params))
+        self.books.finish(&checkpoint, learned, |path| {
+            weights::write(path, &self.learner.params)
+        })
     }
 }
