@@ -5,8 +5,10 @@ mod faults;
 mod kills;
 mod model;
 mod mvc_quality;
+mod program;
 mod ranks;
 mod regal;
+mod rlgraph;
 mod run_folder;
 mod train_default;
 
@@ -22,7 +24,7 @@ struct Repro {
     run: fn(&Options) -> Result<ExitCode>,
 }
 
-const REPROS: [Repro; 10] = [
+const REPROS: [Repro; 17] = [
     Repro {
         name: "train-default",
         what: "train the policy that is shipped and compare it byte for byte [--accept: ship what came out]",
@@ -72,6 +74,41 @@ const REPROS: [Repro; 10] = [
         name: "cp-sat",
         what: "optima by CP-SAT against the replay and the searches [--accept: make the fixtures]",
         run: regal::cp_sat,
+    },
+    Repro {
+        name: "fig4a",
+        what: "RLgraph's figure 4a: seconds that building a component and an agent takes",
+        run: |options| rlgraph::run("fig4a", options),
+    },
+    Repro {
+        name: "fig4b",
+        what: "RLgraph's figure 4b: acting by number of environments: planned, define-by-run, by hand",
+        run: |options| rlgraph::run("fig4b", options),
+    },
+    Repro {
+        name: "fig5",
+        what: "RLgraph's figure 5: Ape-X by number of actors, threads and processes, and 256 on paper",
+        run: |options| rlgraph::run("fig5", options),
+    },
+    Repro {
+        name: "fig6a",
+        what: "RLgraph's figure 6a: a single actor by task size and number of environments",
+        run: |options| rlgraph::run("fig6a", options),
+    },
+    Repro {
+        name: "fig6b",
+        what: "RLgraph's figure 6b: returns by step, 10 seeds",
+        run: |options| rlgraph::run("fig6b", options),
+    },
+    Repro {
+        name: "fig7",
+        what: "RLgraph's figure 7: one against two replicas of the learner",
+        run: |options| rlgraph::run("fig7", options),
+    },
+    Repro {
+        name: "fig8",
+        what: "RLgraph's figure 8: IMPALA by number of actors",
+        run: |options| rlgraph::run("fig8", options),
     },
 ];
 
@@ -124,10 +161,10 @@ pub(crate) fn names() -> Vec<&'static str> {
 
 /// Runs the command.
 pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
-    let (mut name, mut options) = (None, Options::default());
+    let (mut names, mut options) = (Vec::new(), Options::default());
     while let Some(arg) = args.next()? {
         match arg {
-            Value(value) if name.is_none() => name = Some(value.string()?),
+            Value(value) => names.push(value.string()?),
             Long("list") => return list(),
             Long("accept") => options.accept = true,
             Long("runs") => options.runs = Some(args.value()?.parse()?),
@@ -141,11 +178,26 @@ pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
             other => return Err(other.unexpected().into()),
         }
     }
-    let name = name.context("give a name: `cargo xtask repro --list` shows them")?;
-    match REPROS.iter().find(|repro| repro.name == name) {
-        Some(repro) => (repro.run)(&options),
-        None => bail!("no {name:?}: `cargo xtask repro --list` shows the names"),
+    if names.is_empty() {
+        bail!("give a name: `cargo xtask repro --list` shows them");
     }
+    let repros: Vec<&Repro> = names
+        .iter()
+        .map(|name| named(name))
+        .collect::<Result<_>>()?;
+    let mut code = ExitCode::SUCCESS;
+    for repro in repros {
+        let outcome = (repro.run)(&options)?;
+        if outcome != ExitCode::SUCCESS {
+            code = outcome;
+        }
+    }
+    Ok(code)
+}
+
+fn named(name: &str) -> Result<&'static Repro> {
+    let found = REPROS.iter().find(|repro| repro.name == name);
+    found.with_context(|| format!("no {name:?}: `cargo xtask repro --list` shows the names"))
 }
 
 fn list() -> Result<ExitCode> {

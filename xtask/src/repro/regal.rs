@@ -15,10 +15,9 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, bail};
 
 use super::Options;
+use super::program::{self, Lines, object, to_json};
 use crate::definition::strings;
-use crate::json::{self, Json};
-use crate::package;
-use crate::process::{self, cargo};
+use crate::json::Json;
 use crate::project;
 use crate::toml::{self, Table, Value};
 
@@ -43,22 +42,11 @@ struct Paper {
     definition: Table,
 }
 
-/// What a run printed.
-#[derive(Default)]
-struct Lines {
-    objects: Vec<Json>,
-    skips: Vec<String>,
-}
-
 impl Paper {
     /// Builds the program.
     fn build() -> Result<Paper> {
         let definition = toml::read(&project::root().join(DEFINITION))?;
-        let mut build = cargo(&["bench", "--no-run", "--locked", "--package"]);
-        build.args(["shardgraph-regal", "--bench", "paper"]);
-        let built = package::executables(&mut build)?;
-        let program = built.into_iter().find(|(name, _)| name == "paper");
-        let program = program.context("cargo built no bench `paper`")?.1;
+        let program = program::build("shardgraph-regal")?;
         Ok(Paper {
             program,
             definition,
@@ -107,31 +95,8 @@ impl Paper {
     }
 
     /// Runs one command of the program; `each` sees every line as it comes.
-    fn run(&self, command: &str, request: &Json, mut each: impl FnMut(&Json)) -> Result<Lines> {
-        let (mut lines, mut wrong) = (Lines::default(), None);
-        let mut program = process::command(&self.program);
-        program.args([command, &request.to_string()]);
-        let succeeded = process::each_line(&mut program, |line| {
-            if line.starts_with("SKIPPED:") {
-                println!("{line}");
-                lines.skips.push(line.to_owned());
-                return;
-            }
-            match json::parse(line) {
-                Ok(object) => {
-                    each(&object);
-                    lines.objects.push(object);
-                }
-                Err(error) => wrong = Some(error.context(line.to_owned())),
-            }
-        })?;
-        if let Some(error) = wrong {
-            return Err(error);
-        }
-        if !succeeded {
-            bail!("the program `paper` failed at `{command}`");
-        }
-        Ok(lines)
+    fn run(&self, command: &str, request: &Json, each: impl FnMut(&Json)) -> Result<Lines> {
+        program::run(&self.program, command, request, each)
     }
 }
 
@@ -152,27 +117,6 @@ fn evaluations(paper: &Paper, options: &Options) -> Result<f64> {
     of_test
         .or(defined)
         .context("`evaluations` is to be a number")
-}
-
-/// A TOML value as JSON.
-fn to_json(value: &Value) -> Json {
-    match value {
-        Value::String(text) => Json::text(text),
-        Value::Integer(number) => Json::Number(*number as f64),
-        Value::Float(number) => Json::Number(*number),
-        Value::Boolean(flag) => Json::Boolean(*flag),
-        Value::Array(items) => Json::Array(items.iter().map(to_json).collect()),
-        Value::Table(table) => object(table),
-    }
-}
-
-fn object(table: &Table) -> Json {
-    let pairs = table.iter();
-    Json::Object(
-        pairs
-            .map(|(key, value)| (key.clone(), to_json(value)))
-            .collect(),
-    )
 }
 
 /// The number at a path of keys; NaN where there is none, which tables show as `-`.
@@ -230,6 +174,7 @@ fn paper_section(paper: &Paper, table: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json;
 
     fn paper() -> Paper {
         Paper {
