@@ -124,7 +124,9 @@ mod tests {
     #[test]
     fn as_many_schedules_as_are_allowed_are_tried() {
         let mut builder = GraphBuilder::new("two orders");
-        ["a", "b"].map(|name| builder.op(OpSpec::new(name, 1)));
+        for name in ["a", "b"] {
+            builder.op(OpSpec::new(name, 1));
+        }
         let graph = builder.build().unwrap();
         let devices = DeviceSet::uniform(1, None).unwrap();
         let options = ModelOptions::default();
