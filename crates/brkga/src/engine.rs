@@ -11,8 +11,8 @@ use crate::outcome::{Fitness, Generation, Individual, Outcome, Stop};
 
 /// A search, from the first generation to the last.
 ///
-/// A decoder is any `FnMut(&[f32]) -> Fitness`: it owns its workspace. One decoder decodes in the calling thread; several
-/// decode in as many threads of the search's own, and must all give equal chromosomes equal fitness.
+/// A decoder is any `FnMut(&[f32]) -> Fitness`: it owns its workspace. The first decodes in the calling thread, the others in
+/// threads of the search's own, and they must all give equal chromosomes equal fitness.
 ///
 /// ```
 /// use shardgraph_brkga::{Brkga, Config};
@@ -180,6 +180,28 @@ impl Brkga {
     where
         D: FnMut(&[f32]) -> Fitness + Send,
     {
+        self.step_while(decoders, &mut || true)
+    }
+
+    /// As [`Brkga::step`]; `go_on` is asked again and again while chromosomes are decoded, by the calling thread, and ends generation and
+    /// search in their midst by returning false. At least one chromosome is decoded.
+    ///
+    /// # Errors
+    /// As [`Brkga::step`].
+    ///
+    /// # Panics
+    /// As [`Brkga::step`].
+    ///
+    /// # Determinism
+    /// As long as `go_on` returns true, that of [`Brkga::step`]; how much of the last generation is made depends on when it does not.
+    pub fn step_while<D>(
+        &mut self,
+        decoders: &mut [D],
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<Stop>, Error>
+    where
+        D: FnMut(&[f32]) -> Fitness + Send,
+    {
         if self.stop.is_some() {
             return Ok(self.stop);
         }
@@ -191,11 +213,16 @@ impl Brkga {
         if self.populations.is_empty() {
             self.make_room();
         }
-        let n_new = self.make_children(decoders);
+        let (n_new, goes_on) = self.make_children(decoders, go_on);
         self.evaluations += n_new as u64;
         self.replace(n_new);
-        self.migrate();
+        if goes_on {
+            self.migrate();
+        }
         self.record();
+        if !goes_on {
+            self.stop = self.stop.or(Some(Stop::Caller));
+        }
         Ok(self.stop)
     }
 
@@ -231,16 +258,18 @@ impl Brkga {
     }
 
     fn prepare_pool(&mut self, n_threads: usize) -> Result<(), Error> {
+        // The calling thread is one of them.
+        let n_others = n_threads - 1;
         let has = self
             .pool
             .as_ref()
-            .map_or(1, ThreadPool::current_num_threads);
-        if has == n_threads {
+            .map_or(0, ThreadPool::current_num_threads);
+        if has == n_others {
             return Ok(());
         }
         self.pool = None;
-        if n_threads > 1 {
-            let pool = ThreadPoolBuilder::new().num_threads(n_threads).build();
+        if n_others > 0 {
+            let pool = ThreadPoolBuilder::new().num_threads(n_others).build();
             let pool = pool.map_err(|error| ErrorKind::Threads {
                 reason: error.to_string(),
             })?;
@@ -260,8 +289,12 @@ impl Brkga {
         }
     }
 
-    /// Makes and decodes the next children, as many as the budget allows; how many.
-    fn make_children<D>(&mut self, decoders: &mut [D]) -> usize
+    /// Makes and decodes the next children, as many as the budget allows; how many, and whether the search goes on.
+    fn make_children<D>(
+        &mut self,
+        decoders: &mut [D],
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> (usize, bool)
     where
         D: FnMut(&[f32]) -> Fitness + Send,
     {
@@ -292,8 +325,7 @@ impl Brkga {
         }
         let room = self.config.evaluations - self.evaluations;
         jobs.truncate(usize::try_from(room).unwrap_or(usize::MAX));
-        rules.work(&mut jobs, decoders, self.pool.as_ref());
-        jobs.len()
+        rules.work(&mut jobs, decoders, self.pool.as_ref(), go_on)
     }
 
     /// Puts the `n_new` new children, counted population by population, into the places of the worst members.
@@ -306,6 +338,7 @@ impl Brkga {
             if population.members.is_empty() {
                 let children = Population::empty(n_children as usize, self.n_keys).children;
                 population.members = std::mem::replace(&mut population.children, children);
+                population.members.truncate(n_taken);
             } else {
                 let first = population.members.len() - n_taken;
                 let places = &mut population.members[first..];

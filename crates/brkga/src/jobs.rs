@@ -1,5 +1,6 @@
 //! The work of a generation: chromosomes to make and decode, shared out between threads.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use rayon::ThreadPool;
@@ -36,32 +37,60 @@ pub(crate) struct Rules<'a> {
 const BATCHES_PER_THREAD: usize = 8;
 
 impl Rules<'_> {
-    /// Does all jobs: in the calling thread with the first decoder, or in the pool's threads with a decoder each.
+    /// Does the jobs, from the first on, until they are done or `go_on` says no; how many were done, at least one, and whether it
+    /// never said no.
+    ///
+    /// The calling thread works with the first decoder and asks `go_on`, the pool's threads work with the others.
     pub(crate) fn work<D>(
         &self,
         jobs: &mut [Job<'_>],
         decoders: &mut [D],
         pool: Option<&ThreadPool>,
-    ) where
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> (usize, bool)
+    where
         D: FnMut(&[f32]) -> Fitness + Send,
     {
-        let Some(pool) = pool else {
-            if let Some(decode) = decoders.first_mut() {
-                jobs.iter_mut().for_each(|job| self.make(job, decode));
-            }
-            return;
+        let Some((own, others)) = decoders.split_first_mut() else {
+            return (0, true);
         };
-        let batch = jobs.len().div_ceil(BATCHES_PER_THREAD * decoders.len());
-        let batches = Mutex::new(jobs.chunks_mut(batch.max(1)));
-        pool.in_place_scope(|scope| {
-            for decode in decoders {
-                scope.spawn(|_| {
-                    while let Some(batch) = next(&batches) {
-                        batch.iter_mut().for_each(|job| self.make(job, decode));
-                    }
-                });
+        // Alone, nobody has to be asked for a batch, and `go_on` can be asked after each job.
+        let n_batches = match pool {
+            None => jobs.len(),
+            Some(_) => BATCHES_PER_THREAD * (others.len() + 1),
+        };
+        let batch = jobs.len().div_ceil(n_batches.max(1)).max(1);
+        let batches = Mutex::new(jobs.chunks_mut(batch));
+        let (n_done, has_ended) = (AtomicUsize::new(0), AtomicBool::new(false));
+        // Batches are given out in order and finished, so that what is done is a beginning.
+        let work_on = |decode: &mut D| {
+            if has_ended.load(Ordering::Relaxed) {
+                return false;
             }
-        });
+            let Some(batch) = next(&batches) else {
+                return false;
+            };
+            batch.iter_mut().for_each(|job| self.make(job, decode));
+            n_done.fetch_add(batch.len(), Ordering::Relaxed);
+            true
+        };
+        let mut lead = || {
+            while work_on(own) {
+                if !go_on() {
+                    has_ended.store(true, Ordering::Relaxed);
+                }
+            }
+        };
+        match pool {
+            None => lead(),
+            Some(pool) => pool.in_place_scope(|scope| {
+                for decode in others {
+                    scope.spawn(|_| while work_on(decode) {});
+                }
+                lead();
+            }),
+        }
+        (n_done.into_inner(), !has_ended.into_inner())
     }
 
     fn make(&self, job: &mut Job<'_>, decode: &mut impl FnMut(&[f32]) -> Fitness) {

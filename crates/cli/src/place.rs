@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 use shardgraph_costgraph::{DeviceSet, Graph, Objective, Problem};
 use shardgraph_device::{Device, Timer};
-use shardgraph_regal::{Comparison, PlaceOptions, Plan, place_watched};
+use shardgraph_regal::{Comparison, PlaceOptions, Plan, Watch, place_watched};
 
 use crate::place_answer::{Answer, Circumstances, Subject, Table};
 use crate::place_files::FileArgs;
@@ -45,10 +45,9 @@ pub(crate) struct PlaceArgs {
     report: ReportArgs,
 }
 
-/// A plan and the seconds of its search and of its check.
+/// A plan and the seconds of its check.
 struct Placed {
     plan: Plan,
-    seconds: f64,
     verify_seconds: f64,
 }
 
@@ -111,7 +110,6 @@ impl Job<'_> {
     fn place(&self, index: usize, loaded: &Loaded) -> anyhow::Result<Told> {
         let Placed {
             plan,
-            seconds,
             verify_seconds,
         } = self.search(self.options)?;
         let unfit = self.unfit(&plan);
@@ -120,7 +118,7 @@ impl Job<'_> {
         }
         let subject = self.subject(index, loaded);
         let circumstances = self.circumstances(verify_seconds, loaded);
-        let is_read = self.print(&Answer::new(subject, &plan, seconds, circumstances))?;
+        let is_read = self.print(&Answer::new(subject, &plan, circumstances))?;
         Ok(Told { unfit, is_read })
     }
 
@@ -136,12 +134,12 @@ impl Job<'_> {
             };
             let placed = self.search(&options)?;
             verify_seconds += placed.verify_seconds;
-            plans.push((placed.plan, placed.seconds));
+            plans.push(placed.plan);
         }
         let key = |plan: &Plan| (plan.outcome.excess_bytes, plan.value());
-        let best = plans.iter().min_by_key(|(plan, _)| key(plan));
+        let best = plans.iter().min_by_key(|plan| key(plan));
         let mut unfit = None;
-        if let Some((best, _)) = best {
+        if let Some(best) = best {
             unfit = self.unfit(best);
             if unfit.is_none() {
                 self.write(best)?;
@@ -157,38 +155,34 @@ impl Job<'_> {
     /// Searches with progress on standard error, until the end or the deadline.
     fn search(&self, options: &PlaceOptions) -> anyhow::Result<Placed> {
         let timer = Timer::start(&Device::host());
-        let deadline = self.args.search.deadline;
         let mut progress = Progress::new(&self.args.report, options.evaluations);
-        let mut is_late = false;
-        let placed = place_watched(
-            self.graph,
-            self.devices,
-            options,
-            &mut || timer.elapsed_s(),
-            &mut |done| {
+        let mut watch = Watch {
+            clock: &mut || timer.elapsed_s(),
+            deadline: self.args.search.deadline,
+            on_progress: &mut |done| {
                 progress.update(done.evaluations, || {
                     let best = best_text(options.objective, done.best);
                     format!("evaluations, {}, best {best}", options.method)
                 });
-                is_late = deadline.is_some_and(|deadline| timer.elapsed_s() >= deadline);
-                !is_late
+                true
             },
-        );
+        };
+        let placed = place_watched(self.graph, self.devices, options, &mut watch);
         drop(progress);
-        let (plan, seconds) = placed.map_err(|error| {
+        let plan = placed.map_err(|error| {
             let about = format!("{}: {error}", self.graph.name());
             anyhow::Error::new(error).context(about)
         })?;
-        if is_late && plan.evaluations < options.evaluations {
+        let is_late = (self.args.search.deadline).is_some_and(|deadline| plan.seconds >= deadline);
+        if is_late && options.method.searches() && plan.evaluations < options.evaluations {
             self.args.report.note(&format!(
                 "the deadline ended {} after {} of {} evaluations",
                 options.method, plan.evaluations, options.evaluations
             ));
         }
-        let verify_seconds = timer.elapsed_s() - seconds;
+        let verify_seconds = timer.elapsed_s() - plan.seconds;
         Ok(Placed {
             plan,
-            seconds,
             verify_seconds,
         })
     }

@@ -90,7 +90,7 @@ struct Figures {
     peak_bytes: u64,
     excess_bytes: u64,
     lower_bound: u64,
-    gap: f64,
+    gap: Option<f64>,
     evaluations: u64,
     evals_per_s: f64,
     seconds: f64,
@@ -121,12 +121,7 @@ pub(crate) struct Answer<'a> {
 
 impl<'a> Answer<'a> {
     /// `plan` has been verified: there is no other.
-    pub(crate) fn new(
-        subject: Subject<'a>,
-        plan: &Plan,
-        seconds: f64,
-        circumstances: Circumstances,
-    ) -> Self {
+    pub(crate) fn new(subject: Subject<'a>, plan: &Plan, circumstances: Circumstances) -> Self {
         let figures = Figures {
             method: plan.method.name(),
             decoder: plan.decoder.map(|decoder| decoder.name()),
@@ -136,8 +131,8 @@ impl<'a> Answer<'a> {
             lower_bound: plan.lower_bound(),
             gap: plan.gap(),
             evaluations: plan.evaluations,
-            evals_per_s: evals_per_s(plan.evaluations, seconds),
-            seconds,
+            evals_per_s: evals_per_s(plan.evaluations, plan.seconds),
+            seconds: plan.seconds,
             verified: true,
         };
         Self {
@@ -171,7 +166,10 @@ impl fmt::Display for Answer<'_> {
         }
         writeln!(f, "verified yes")?;
         writeln!(f, "lower bound {}", self.subject.with_unit(lower_bound))?;
-        writeln!(f, "gap {gap:.6}")?;
+        match gap {
+            Some(gap) => writeln!(f, "gap {gap:.6}")?,
+            None => writeln!(f, "gap -")?,
+        }
         writeln!(f, "evaluations {evaluations}")?;
         writeln!(f, "evaluations per second {:.0}", self.figures.evals_per_s)?;
         writeln!(f, "seconds {:.6}", self.figures.seconds)?;
@@ -199,7 +197,7 @@ pub(crate) struct Table<'a> {
 struct TableRow {
     #[serde(flatten)]
     figures: Figures,
-    gap_to_best: f64,
+    gap_to_best: Option<f64>,
     improvement: Option<f64>,
 }
 

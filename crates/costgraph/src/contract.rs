@@ -48,7 +48,9 @@ impl Contraction {
     /// None that a checked graph can cause; the builder's are passed on.
     ///
     /// # Complexity
-    /// O(ops x inputs of a joint op) time.
+    /// Each sweep looks at every tensor; there are as many as anything is joined, in practice a few. A join takes time in proportion to
+    /// the inputs of one op times those of the other, and to the consumers of these tensors; how many ops were joined before does
+    /// not matter.
     pub fn new(graph: &Graph) -> Result<Contraction, Error> {
         let mut merger = Merger::new(graph);
         while merger.sweep() {}
@@ -70,7 +72,7 @@ impl Contraction {
         &self.members[op as usize]
     }
 
-    /// The original graph's schedule for a schedule of the contracted one.
+    /// The original graph's schedule for a schedule of the contracted one; [`Schedule::pinned`] puts its largest op where it belongs.
     ///
     /// # Panics
     /// When the schedule is none of the contracted graph.
@@ -104,7 +106,8 @@ impl Contraction {
 /// A joint op in the making.
 #[derive(Clone, Debug, Default)]
 struct Group {
-    members: Vec<u32>,
+    /// The first and the last member.
+    ends: (u32, u32),
     cost_ns: Vec<u64>,
     internal_bytes: u64,
     persistent_bytes: u64,
@@ -114,9 +117,12 @@ struct Group {
 
 struct Merger<'g> {
     graph: &'g Graph,
-    /// By original op; the group of a merged op is the one that took it in, and the others are empty.
+    /// By original op; of a joint op, the group of its last member counts.
     groups: Vec<Group>,
-    group_of: Vec<u32>,
+    /// By original op: itself, or a later member of its joint op.
+    taken_in_by: Vec<u32>,
+    /// By original op: the member that comes after it.
+    next_member: Vec<u32>,
     /// By original tensor, as groups; ascending, without duplicates.
     consumers: Vec<Vec<u32>>,
     alias_of: Vec<u32>,
@@ -128,7 +134,7 @@ impl<'g> Merger<'g> {
         let n_tensors = graph.n_tensors() as u32;
         let classes = 0..graph.n_cost_classes();
         let group = |op: u32| Group {
-            members: vec![op],
+            ends: (op, op),
             cost_ns: classes
                 .clone()
                 .map(|class| graph.cost_ns(class, op))
@@ -141,7 +147,8 @@ impl<'g> Merger<'g> {
         Merger {
             graph,
             groups: (0..n_ops).map(group).collect(),
-            group_of: (0..n_ops).collect(),
+            taken_in_by: (0..n_ops).collect(),
+            next_member: vec![NONE; n_ops as usize],
             consumers: (0..n_tensors)
                 .map(|t| graph.consumers(t).to_vec())
                 .collect(),
@@ -156,7 +163,7 @@ impl<'g> Merger<'g> {
             let &[after] = &self.consumers[tensor as usize][..] else {
                 continue;
             };
-            let before = self.group_of[self.graph.producer(tensor) as usize];
+            let before = self.group_of(self.graph.producer(tensor));
             if before != after
                 && let Some(internal_bytes) = self.joint_scratch(before, after, tensor)
             {
@@ -165,6 +172,23 @@ impl<'g> Merger<'g> {
             }
         }
         changed
+    }
+
+    /// The group that an op is in by now.
+    fn group_of(&mut self, mut op: u32) -> u32 {
+        while self.taken_in_by[op as usize] != op {
+            // Halving the path keeps later walks short.
+            let next = self.taken_in_by[op as usize];
+            self.taken_in_by[op as usize] = self.taken_in_by[next as usize];
+            op = next;
+        }
+        op
+    }
+
+    /// The members of a group in the order in which they run.
+    fn members(&self, group: &Group) -> Vec<u32> {
+        let next = |&op: &u32| (op != group.ends.1).then(|| self.next_member[op as usize]);
+        std::iter::successors(Some(group.ends.0), next).collect()
     }
 
     /// The scratch memory of `before` and `after` as one op; none where they must stay apart.
@@ -287,9 +311,7 @@ impl<'g> Merger<'g> {
                 consumers.insert(at, after);
             }
         }
-        for &op in &a.members {
-            self.group_of[op as usize] = after;
-        }
+        self.taken_in_by[before as usize] = after;
         self.consumers[x as usize].clear();
         let b = &mut self.groups[after as usize];
         b.internal_bytes = internal_bytes;
@@ -297,7 +319,8 @@ impl<'g> Merger<'g> {
         for (sum, cost) in b.cost_ns.iter_mut().zip(&a.cost_ns) {
             *sum += cost;
         }
-        b.members.splice(0..0, a.members);
+        self.next_member[a.ends.1 as usize] = b.ends.0;
+        b.ends.0 = a.ends.0;
         b.inputs.retain(|&t| t != x);
         b.inputs.extend(a.inputs);
         b.inputs.sort_unstable();
@@ -311,10 +334,11 @@ impl<'g> Merger<'g> {
         let mut builder = GraphBuilder::new(graph.name());
         let mut id_of = vec![NONE; graph.n_ops()];
         let mut members = Vec::new();
-        for (id, group) in id_of.iter_mut().zip(&self.groups) {
-            if !group.members.is_empty() {
-                *id = builder.op(joint_op(graph, group));
-                members.push(group.members.clone());
+        for (op, group) in self.groups.iter().enumerate() {
+            if self.taken_in_by[op] == op as u32 {
+                let joined = self.members(group);
+                id_of[op] = builder.op(joint_op(graph, group, &joined));
+                members.push(joined);
             }
         }
         let tensors = self.surviving_tensors(&id_of);
@@ -363,8 +387,8 @@ impl<'g> Merger<'g> {
 }
 
 /// A joint op has the name and the kind of its most expensive member, of equals the last.
-fn joint_op(graph: &Graph, group: &Group) -> OpSpec {
-    let members = group.members.iter().copied();
+fn joint_op(graph: &Graph, group: &Group, members: &[u32]) -> OpSpec {
+    let members = members.iter().copied();
     let main = members.max_by_key(|&op| graph.cost_ns(0, op)).unwrap_or(0);
     OpSpec {
         name: graph.op_name(main).to_owned(),
@@ -428,7 +452,7 @@ mod tests {
             };
             let (large, small) = (problem_on(problem.graph()), problem_on(contraction.graph()));
             let schedule = Decoder::new(&small, DecoderKind::Paper).schedule(&keys(seed, &small));
-            let expanded = contraction.expand(&schedule);
+            let expanded = contraction.expand(&schedule).pinned(&large);
             assert_eq!(
                 replay(&large, &expanded).unwrap(),
                 replay(&small, &schedule).unwrap()

@@ -6,12 +6,14 @@ mod list;
 #[cfg(test)]
 mod naive;
 mod pair;
+mod queues;
 mod ranks;
 #[cfg(test)]
 mod tests;
 
 use crate::{Outcome, Problem, Schedule, Step, accounts::Accounts};
 use list::ListScheduler;
+use queues::Queues;
 use ranks::{RankSet, Ranking};
 
 /// How keys become a schedule.
@@ -94,10 +96,12 @@ pub struct Decoder<'p, 'g> {
     kind: DecoderKind,
     accounts: Accounts,
     ranking: Ranking,
-    /// What is ready: one set, or by [`emission::queue_of`] for the time-aware kinds.
-    ready: Vec<RankSet>,
+    /// What is ready, but for the list scheduler.
+    ready: RankSet,
+    /// Of that, for the time-aware kinds, by [`emission::queue_of`].
+    queues: Queues,
     /// Ready transfers by pair of devices, for the flushing kinds.
-    parcels: Vec<RankSet>,
+    parcels: Queues,
     /// How many inputs each op still waits for.
     waiting: Vec<u32>,
     n_inputs: Vec<u32>,
@@ -123,23 +127,15 @@ impl<'p, 'g> Decoder<'p, 'g> {
                 n_tensors * (n_devices - 1)
             };
         let (is_time_aware, is_flushing) = traits(kind);
-        let n_queues = if is_time_aware {
-            n_devices * n_devices
-        } else {
-            1
-        };
-        let n_parcels = if is_flushing {
-            n_devices * n_devices
-        } else {
-            0
-        };
+        let n_pairs = |is_needed| if is_needed { n_devices * n_devices } else { 0 };
         Decoder {
             problem,
             kind,
             accounts: Accounts::new(problem),
             ranking: Ranking::new(n_codes),
-            ready: vec![RankSet::new(n_items); n_queues],
-            parcels: vec![RankSet::new(n_items); n_parcels],
+            ready: RankSet::new(n_items),
+            queues: Queues::new(n_pairs(is_time_aware)),
+            parcels: Queues::new(n_pairs(is_flushing)),
             waiting: vec![0; n_ops],
             n_inputs: (0..n_ops as u32)
                 .map(|op| problem.graph.inputs(op).len() as u32)
@@ -164,7 +160,11 @@ impl<'p, 'g> Decoder<'p, 'g> {
     /// When there are not [`Problem::n_keys`] keys.
     ///
     /// # Complexity
-    /// O(ops + uses + tensors x devices) for near-uniform keys; nothing is allocated.
+    /// For near-uniform keys O(ops + uses + tensors x devices) with `Paper` and `Flush`. The time-aware kinds take a logarithm more
+    /// for each item, and look for each at all queues (a device's ops, a link's transfers) that hold something. `List` takes
+    /// O((ops + uses) x devices) over free links between equal devices, else O(ops x devices^2 + uses x devices); its second pass,
+    /// within limits of memory, up to 64 times that, and for each op as many steps more as there are levels of memory to be kept in
+    /// mind. Nothing is allocated once a few chromosomes were decoded.
     pub fn decode(&mut self, keys: &[f32]) -> Outcome {
         self.run::<true, false>(keys);
         self.accounts.outcome(self.problem)
@@ -192,6 +192,7 @@ impl<'p, 'g> Decoder<'p, 'g> {
             placement: self.accounts.placement.clone(),
             steps: self.steps.clone(),
         }
+        .pinned(self.problem)
     }
 
     fn run<const MEMORY: bool, const RECORD: bool>(&mut self, keys: &[f32]) {

@@ -3,10 +3,7 @@
 use crate::{Error, ErrorKind, Problem, Schedule, Step};
 
 impl Schedule {
-    /// A chromosome from which the paper's decoder makes a schedule with the same runtime and peak memory.
-    ///
-    /// It makes this very schedule, except that device 0 and another exchange their parts where
-    /// [`crate::ModelOptions::fix_largest`] wants an op on device 0 that the schedule has elsewhere.
+    /// A chromosome from which the paper's decoder makes this very schedule.
     ///
     /// # Errors
     /// `Schedule` when the schedule is not valid; `TooLarge` for more than 2^24 - 2 steps, which keys cannot tell apart.
@@ -27,35 +24,22 @@ impl Schedule {
                 ),
             ));
         }
-        let swap = self.swap_for(problem);
         let (o, n) = (problem.graph.n_ops(), problem.n_devices());
         let mut keys = vec![0.5; problem.n_keys()];
         for (&device, affinities) in self.placement.iter().zip(keys.chunks_exact_mut(n)) {
             affinities.fill(0.25);
-            affinities[usize::from(swap(device))] = 0.75;
+            affinities[usize::from(device)] = 0.75;
         }
         for (idx, &step) in self.steps.iter().enumerate() {
             let code = match step {
                 Step::Op(op) => op as usize,
-                Step::Transfer { tensor, to } => o + tensor as usize * n + usize::from(swap(to)),
+                Step::Transfer { tensor, to } => o + tensor as usize * n + usize::from(to),
             };
             // Evenly spread, and multiples of 2^-24 that differ.
             let level = (n_steps - idx) * RESOLUTION / (n_steps + 1);
             keys[o * n + code] = level as f32 / RESOLUTION as f32;
         }
         Ok(keys)
-    }
-
-    /// Exchanges device 0 with that of the op which the decoder puts on device 0.
-    fn swap_for(&self, problem: &Problem<'_>) -> impl Fn(u8) -> u8 {
-        let fixed_on = problem
-            .fixed_op()
-            .map_or(0, |op| self.placement[op as usize]);
-        move |device| match device {
-            0 => fixed_on,
-            device if device == fixed_on => 0,
-            device => device,
-        }
     }
 }
 
@@ -73,12 +57,7 @@ mod tests {
                 let encoded = schedule.encode(problem).unwrap();
                 let mut paper = Decoder::new(problem, DecoderKind::Paper);
                 assert_eq!(paper.decode(&encoded), outcome);
-                if problem
-                    .fixed_op()
-                    .is_none_or(|op| schedule.placement[op as usize] == 0)
-                {
-                    assert_eq!(paper.schedule(&encoded), schedule);
-                }
+                assert_eq!(paper.schedule(&encoded), schedule);
             });
         }
     }

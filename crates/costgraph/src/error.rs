@@ -1,6 +1,11 @@
 //! The crate's one error: a kind, a place in a file where there is one, and a sentence that says what would have been right.
 
-use std::{error, fmt, io, path::Path};
+use std::{
+    error,
+    fmt::{self, Write},
+    io,
+    path::Path,
+};
 
 /// What went wrong, coarsely: enough to choose an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,12 +135,30 @@ impl fmt::Display for Error {
         if self.0.place != Place::default() {
             f.write_str(" ")?;
         }
-        f.write_str(&self.0.message)
+        // Names come from files: none may end the line or steer the terminal.
+        for c in self.0.message.chars() {
+            match c.is_control() {
+                true => write!(f, "{}", c.escape_default())?,
+                false => f.write_char(c)?,
+            }
+        }
+        Ok(())
     }
 }
 
 impl error::Error for Error {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         self.0.source.as_ref().map(|e| e as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Error, ErrorKind};
+
+    #[test]
+    fn a_name_in_a_message_cannot_forge_a_line() {
+        let error = Error::new(ErrorKind::Graph, "op `\u{1b}[31ma\nverified` é");
+        assert_eq!(error.to_string(), "op `\\u{1b}[31ma\\nverified` é");
     }
 }

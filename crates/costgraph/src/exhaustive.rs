@@ -5,7 +5,7 @@ use crate::{Error, ErrorKind, Outcome, Problem, Schedule, Step};
 /// The best schedule of all, by the problem's objective.
 ///
 /// # Errors
-/// `TooLarge` after `max_schedules` complete schedules.
+/// `TooLarge` when there are more than `max_schedules` complete schedules.
 ///
 /// # Complexity
 /// The number of schedules: devices^ops placements, each with all its topological orders. For graphs of about 8 ops.
@@ -38,7 +38,7 @@ struct Search<'p, 'g> {
 }
 
 impl Search<'_, '_> {
-    /// Tries all devices for the ops from `op` on; false when the limit was reached.
+    /// Tries all devices for the ops from `op` on; false when there are more than allowed.
     fn place(&mut self, op: usize) -> bool {
         if op == self.schedule.placement.len() {
             let mut items = self.items();
@@ -70,9 +70,13 @@ impl Search<'_, '_> {
         items
     }
 
-    /// Tries all orders of the items that remain; false when the limit was reached.
+    /// Tries all orders of the items that remain; false when there are more than allowed.
     fn order(&mut self, items: &mut Vec<Step>) -> bool {
         if items.is_empty() {
+            if self.left == 0 {
+                return false;
+            }
+            self.left -= 1;
             let outcome = self.schedule.run(self.problem).outcome;
             let objective = self.problem.objective;
             let is_better =
@@ -80,8 +84,7 @@ impl Search<'_, '_> {
             if self.best.as_ref().is_none_or(is_better) {
                 self.best = Some((self.schedule.clone(), outcome));
             }
-            self.left = self.left.saturating_sub(1);
-            return self.left > 0;
+            return true;
         }
         for at in 0..items.len() {
             if !self.is_ready(items, items[at]) {
@@ -110,5 +113,26 @@ impl Search<'_, '_> {
                     && !items.contains(&Step::Transfer { tensor, to })
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::optimum;
+    use crate::{DeviceSet, GraphBuilder, ModelOptions, Objective, OpSpec, Problem};
+
+    #[test]
+    fn as_many_schedules_as_are_allowed_are_tried() {
+        let mut builder = GraphBuilder::new("two orders");
+        for name in ["a", "b"] {
+            builder.op(OpSpec::new(name, 1));
+        }
+        let graph = builder.build().unwrap();
+        let devices = DeviceSet::uniform(1, None).unwrap();
+        let options = ModelOptions::default();
+        let problem = Problem::new(&graph, &devices, Objective::Runtime, options).unwrap();
+        assert_eq!(optimum(&problem, 2).unwrap().1.runtime_ns, 2);
+        let text = optimum(&problem, 1).unwrap_err().to_string();
+        assert!(text.starts_with("more than 1 schedules"), "{text}");
     }
 }

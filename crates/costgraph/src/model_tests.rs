@@ -456,8 +456,13 @@ fn assert_refused(problem: &Problem<'_>, placement: &[u8], steps: &[Step], words
         placement: placement.to_vec(),
         steps: steps.to_vec(),
     };
+    // The judge has rules of its own, and says less about them.
+    let error = replay(problem, &schedule).unwrap_err().to_string();
+    assert!(
+        error.starts_with("the replay finds a rule broken"),
+        "{error}"
+    );
     let errors = [
-        replay(problem, &schedule).map(drop).unwrap_err(),
         schedule.simulate(problem).map(drop).unwrap_err(),
         schedule.encode(problem).map(drop).unwrap_err(),
     ];
@@ -497,4 +502,20 @@ fn schedules_that_break_the_rules_are_refused() {
     refuse(2, 0, &[send(0, 1)], "where it is already");
     assert_refused(&problem, &[0, 0, 2, 0], &good, "device 2");
     assert_refused(&problem, &[0, 0, 1], &good, "3 devices for 4 ops");
+    let mirrored = Schedule {
+        placement: vec![1, 1, 0, 1],
+        steps: good
+            .map(|step| match step {
+                Step::Transfer { tensor, to } => send(tensor, 1 - to),
+                op => op,
+            })
+            .to_vec(),
+    };
+    let Schedule { placement, steps } = &mirrored;
+    assert_refused(&problem, placement, steps, "belongs on device 0");
+    let pinned = mirrored.pinned(&problem);
+    assert_eq!(
+        (&pinned.placement[..], &pinned.steps[..]),
+        (&[0, 0, 1, 0][..], &good[..])
+    );
 }

@@ -1,8 +1,10 @@
 //! A schedule evaluated by the definitions of A.4, step by step against all steps before it.
 //!
-//! Nothing here is shared with the one-pass evaluation: no clocks that are carried along, no counters of uses. A step's start is
-//! looked up among the ends of all earlier steps, and the memory in use at a step is the sum over all copies that were made no
-//! later and are needed no earlier. Quadratic, and therefore the judge of every schedule that is given out.
+//! Nothing here is shared with the one-pass evaluation and the one-pass check: no clocks that are carried along, no counters of
+//! uses, no flags of what is there. A rule is looked up among the places of all steps, a step's start among the ends of all earlier
+//! ones, and the memory in use at a step is the sum over all copies that were made no later and are needed no earlier. Quadratic,
+//! and therefore the judge of every schedule that is given out. What [`Problem`] says is believed: costs, times of transfers, which
+//! op is fixed.
 
 use crate::{Error, ErrorKind, Outcome, Problem, Schedule, Step};
 
@@ -18,8 +20,9 @@ use crate::{Error, ErrorKind, Outcome, Problem, Schedule, Step};
 /// Paliwal et al., "Reinforced genetic algorithm learning for optimizing computation graphs", A.4 and A.9.
 pub fn replay(problem: &Problem<'_>, schedule: &Schedule) -> Result<Outcome, Error> {
     // The rules come first; what follows may index freely.
-    crate::validity::check(problem, schedule)?;
+    check_names(problem, schedule)?;
     let view = View::new(problem, schedule);
+    view.check_rules()?;
     let spans = view.spans();
     let peaks = view.peaks();
     let devices = problem.devices().devices();
@@ -71,6 +74,65 @@ impl<'a, 'g> View<'a, 'g> {
             schedule,
             step_of,
             sent_at,
+        }
+    }
+
+    /// Whether a transfer to that device is before step `idx`.
+    fn is_sent_before(&self, idx: usize, tensor: u32, device: usize) -> bool {
+        let mut sent = self.sent_at[tensor as usize].iter();
+        sent.any(|&at| at < idx && self.receiver(at) == Some(device))
+    }
+
+    fn receiver(&self, step: usize) -> Option<usize> {
+        match self.schedule.steps[step] {
+            Step::Op(_) => None,
+            Step::Transfer { to, .. } => Some(usize::from(to)),
+        }
+    }
+
+    fn check_rules(&self) -> Result<(), Error> {
+        let fixed = self.problem.fixed_op();
+        if fixed.is_some_and(|op| self.device_of(op) != 0) {
+            return Err(broken("the fixed op is not on device 0"));
+        }
+        for (idx, &step) in self.schedule.steps.iter().enumerate() {
+            match step {
+                Step::Op(op) => self.check_inputs(idx, op)?,
+                Step::Transfer { tensor, to } => self.check_transfer(idx, tensor, to.into())?,
+            }
+        }
+        Ok(())
+    }
+
+    fn check_inputs(&self, idx: usize, op: u32) -> Result<(), Error> {
+        let graph = self.problem.graph();
+        let is_there = |&tensor: &u32| {
+            let (producer, to) = (graph.producer(tensor), self.device_of(op));
+            let is_local = !self.problem.is_transferred(tensor) || self.device_of(producer) == to;
+            match is_local {
+                true => self.step_of[producer as usize] < idx,
+                false => self.is_sent_before(idx, tensor, to),
+            }
+        };
+        match graph.inputs(op).iter().all(is_there) {
+            true => Ok(()),
+            false => Err(broken("an op runs before an input is there")),
+        }
+    }
+
+    fn check_transfer(&self, idx: usize, tensor: u32, to: usize) -> Result<(), Error> {
+        let graph = self.problem.graph();
+        let producer = graph.producer(tensor);
+        let mut consumers = graph.consumers(tensor).iter();
+        let is_needed = self.problem.is_transferred(tensor)
+            && self.device_of(producer) != to
+            && consumers.any(|&op| self.device_of(op) == to);
+        if !is_needed || self.is_sent_before(idx, tensor, to) {
+            return Err(broken("a transfer is of no use"));
+        }
+        match self.step_of[producer as usize] < idx {
+            true => Ok(()),
+            false => Err(broken("a transfer goes before its producer ran")),
         }
     }
 
@@ -242,6 +304,37 @@ impl<'a, 'g> View<'a, 'g> {
         }
         last
     }
+}
+
+/// Every op, tensor and device that the schedule names exists, and each op has its device and its step.
+fn check_names(problem: &Problem<'_>, schedule: &Schedule) -> Result<(), Error> {
+    let (graph, n) = (problem.graph(), problem.n_devices());
+    let (o, t) = (graph.n_ops(), graph.n_tensors());
+    let exists = |device: u8| usize::from(device) < n;
+    let is_known = |step: &Step| match *step {
+        Step::Op(op) => (op as usize) < o,
+        Step::Transfer { tensor, to } => (tensor as usize) < t && exists(to),
+    };
+    let ops = schedule.steps.iter().filter_map(|step| match *step {
+        Step::Op(op) => Some(op),
+        Step::Transfer { .. } => None,
+    });
+    let mut ops: Vec<u32> = ops.collect();
+    ops.sort_unstable();
+    let is_placed = schedule.placement.len() == o && schedule.placement.iter().all(|&d| exists(d));
+    match is_placed && schedule.steps.iter().all(is_known) && ops.into_iter().eq(0..o as u32) {
+        true => Ok(()),
+        false => Err(broken(
+            "a device or a step is missing, or is not the problem's",
+        )),
+    }
+}
+
+fn broken(rule: &str) -> Error {
+    Error::new(
+        ErrorKind::Schedule,
+        format!("the replay finds a rule broken: {rule}"),
+    )
 }
 
 /// No two steps of positive length overlap on a device; a zero-length step lies strictly inside no other.

@@ -80,6 +80,32 @@ pub struct Simulation {
 }
 
 impl Schedule {
+    /// The same with device 0 and another exchanged where [`Problem::fixed_op`] is not on device 0. Devices are interchangeable
+    /// wherever there is such an op, so this costs nothing.
+    ///
+    /// # Panics
+    /// When the placement has no device for that op.
+    #[must_use]
+    pub fn pinned(mut self, problem: &Problem<'_>) -> Schedule {
+        let fixed_on = problem
+            .fixed_op()
+            .map_or(0, |op| self.placement[op as usize]);
+        let exchange = |device: &mut u8| match *device {
+            0 => *device = fixed_on,
+            other if other == fixed_on => *device = 0,
+            _ => (),
+        };
+        if fixed_on > 0 {
+            self.placement.iter_mut().for_each(exchange);
+            for step in &mut self.steps {
+                if let Step::Transfer { to, .. } = step {
+                    exchange(to);
+                }
+            }
+        }
+        self
+    }
+
     /// Checks the schedule by the slow, independent [`replay`] and simulates it.
     ///
     /// # Errors
@@ -88,8 +114,8 @@ impl Schedule {
     /// # Complexity
     /// O(steps^2) time for the replay.
     pub fn verify(&self, problem: &Problem<'_>) -> Result<Simulation, Error> {
+        let simulation = self.simulate(problem)?;
         let expected = replay(problem, self)?;
-        let simulation = self.run(problem);
         if simulation.outcome != expected {
             return Err(Error::new(
                 crate::ErrorKind::Schedule,

@@ -12,8 +12,8 @@ struct Seen<'p, 'g> {
 }
 
 /// # Errors
-/// `Schedule`: a placement of the wrong length or on a device that does not exist, an op that runs twice, never, or without
-/// one of its inputs, a transfer that is impossible, repeated or of no use.
+/// `Schedule`: a placement of the wrong length, on a device that does not exist or not as `fix_largest` wants it, an op that runs
+/// twice, never, or without one of its inputs, a transfer that is impossible, repeated or of no use.
 pub(crate) fn check(problem: &Problem<'_>, schedule: &Schedule) -> Result<(), Error> {
     check_placement(problem, schedule)?;
     let graph = problem.graph;
@@ -52,6 +52,14 @@ fn check_placement(problem: &Problem<'_>, schedule: &Schedule) -> Result<(), Err
             "op `{}` is placed on device {}; the devices are 0..{n_devices}",
             problem.graph.op_name(op as u32),
             schedule.placement[op]
+        )));
+    }
+    let fixed = problem.fixed_op();
+    if let Some(op) = fixed.filter(|&op| schedule.placement[op as usize] != 0) {
+        return Err(invalid(format!(
+            "op `{}` is placed on device {}; by `fix_largest` it belongs on device 0 (`Schedule::pinned` exchanges the two)",
+            problem.graph.op_name(op),
+            schedule.placement[op as usize]
         )));
     }
     Ok(())

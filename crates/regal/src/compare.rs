@@ -1,5 +1,6 @@
 //! Several methods on the same graph, and on many graphs, in one table.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use serde::Serialize;
@@ -8,7 +9,7 @@ use shardgraph_costgraph::{DecoderKind, DeviceSet, Graph, Objective};
 use crate::error::Error;
 use crate::method::Method;
 use crate::options::PlaceOptions;
-use crate::place::{Plan, place_timed, ratio};
+use crate::place::{Plan, Watch, place_watched, ratio};
 
 /// One method's plan in a [`Comparison`]. Fractions are fractions: a gap of 0.05 is 5 %.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -23,11 +24,12 @@ pub struct Row {
     pub peak_bytes: u64,
     /// By how much the worst device exceeds its memory.
     pub excess_bytes: u64,
-    /// How far the objective is above its lower bound.
-    pub gap: f64,
-    /// How far it is above the best of the table, among the plans that exceed memories as little as the best does.
-    pub gap_to_best: f64,
-    /// By how much it is below that of the genetic algorithm with the paper's decoder; absent without that row.
+    /// How far the objective is above its lower bound; absent where that is 0 and the objective is not.
+    pub gap: Option<f64>,
+    /// How far it is above the best of the table; absent where the plan does not fit (or the best is 0, and this is not).
+    pub gap_to_best: Option<f64>,
+    /// By how much it is below that of the genetic algorithm with the paper's decoder; absent without that row, and where one of the
+    /// two plans does not fit.
     pub improvement: Option<f64>,
     /// Schedules that were evaluated.
     pub evaluations: u64,
@@ -63,43 +65,58 @@ impl Comparison {
         candidates
     }
 
-    /// A table of plans of one graph, each with the seconds that it took, in this order.
+    /// A table of plans of one graph, in this order.
     #[must_use]
-    pub fn of(graph: &str, objective: Objective, plans: &[(Plan, f64)]) -> Comparison {
-        let key = |plan: &Plan| (plan.outcome.excess_bytes, plan.value());
-        let best = plans
-            .iter()
-            .map(|(plan, _)| key(plan))
-            .min()
-            .unwrap_or_default();
-        let is_reference =
-            |plan: &Plan| plan.method == Method::Brkga && plan.decoder == Some(DecoderKind::Paper);
-        let reference = plans.iter().find(|(plan, _)| is_reference(plan));
-        let reference = reference.map(|(plan, _)| plan.value());
-        let row = |(plan, seconds): &(Plan, f64)| Row {
+    pub fn of(graph: &str, objective: Objective, plans: &[Plan]) -> Comparison {
+        let fitting = || plans.iter().filter(|plan| plan.fits());
+        let best = fitting().map(Plan::value).min();
+        let reference = fitting().find(|plan| is_reference(plan.method, plan.decoder));
+        let reference = reference.map(Plan::value);
+        // Of plans that fit; the others would be compared with what they did not have to keep.
+        let of = |plan: &Plan, of: Option<u64>| ratio(plan.value(), of.filter(|_| plan.fits())?);
+        let row = |plan: &Plan| Row {
             method: plan.method,
             decoder: plan.decoder,
             runtime_ns: plan.outcome.runtime_ns,
             peak_bytes: plan.outcome.peak_bytes,
             excess_bytes: plan.outcome.excess_bytes,
             gap: plan.gap(),
-            gap_to_best: ratio(plan.value(), best.1) - 1.0,
-            improvement: reference.map(|reference| 1.0 - ratio(plan.value(), reference)),
+            gap_to_best: of(plan, best).map(|ratio| ratio - 1.0),
+            improvement: of(plan, reference).map(|ratio| 1.0 - ratio),
             evaluations: plan.evaluations,
-            seconds: *seconds,
+            seconds: plan.seconds,
         };
         Comparison {
             graph: graph.to_owned(),
             objective,
-            lower_bound: plans.first().map_or(0, |(plan, _)| plan.lower_bound()),
+            lower_bound: plans.first().map_or(0, Plan::lower_bound),
             rows: plans.iter().map(row).collect(),
         }
     }
+
+    /// The row of the genetic algorithm with the paper's decoder.
+    fn reference(&self) -> Option<&Row> {
+        let mut rows = self.rows.iter();
+        rows.find(|row| is_reference(row.method, row.decoder))
+    }
+
+    /// How a row stands against another: plans that exceed memories less come first, then those of a smaller objective.
+    fn order(&self, row: &Row, other: &Row) -> Ordering {
+        let key = |row: &Row| match self.objective {
+            Objective::Runtime => (row.excess_bytes, row.runtime_ns),
+            Objective::Memory => (row.excess_bytes, row.peak_bytes),
+        };
+        key(row).cmp(&key(other))
+    }
+}
+
+fn is_reference(method: Method, decoder: Option<DecoderKind>) -> bool {
+    method == Method::Brkga && decoder == Some(DecoderKind::Paper)
 }
 
 /// Makes a plan with each of these methods and decoders (which methods without chromosomes ignore); all plans are verified.
 ///
-/// `clock` gives seconds from any start; it is read twice for each method.
+/// The watch is over each of them in turn.
 ///
 /// # Errors
 /// As [`crate::place`].
@@ -108,16 +125,16 @@ pub fn compare(
     devices: &DeviceSet,
     options: &PlaceOptions,
     candidates: &[(Method, DecoderKind)],
-    clock: &mut dyn FnMut() -> f64,
+    watch: &mut Watch<'_>,
 ) -> Result<Comparison, Error> {
-    let mut plans: Vec<(Plan, f64)> = Vec::new();
+    let mut plans = Vec::new();
     for &(method, decoder) in candidates {
         let options = PlaceOptions {
             method,
             decoder: Some(decoder),
             ..options.clone()
         };
-        plans.push(place_timed(graph, devices, &options, clock)?);
+        plans.push(place_watched(graph, devices, &options, watch)?);
     }
     Ok(Comparison::of(graph.name(), options.objective, &plans))
 }
@@ -138,19 +155,16 @@ impl fmt::Display for Comparison {
             "seconds"
         )?;
         for row in &self.rows {
-            let improvement = row
-                .improvement
-                .map_or("-".to_owned(), |x| format!("{:+.2}%", 100.0 * x));
             writeln!(
                 f,
-                "{:19} {:16} {:>14} {:>14} {:>8.2}% {:>8.2}% {:>8} {:>11} {:>8.3}{}",
+                "{:19} {:16} {:>14} {:>14} {:>9} {:>9} {:>8} {:>11} {:>8.3}{}",
                 row.method.name(),
                 row.decoder.map_or("-", DecoderKind::name),
                 row.runtime_ns,
                 row.peak_bytes,
-                100.0 * row.gap,
-                100.0 * row.gap_to_best,
-                improvement,
+                percent(row.gap, ""),
+                percent(row.gap_to_best, ""),
+                percent(row.improvement, "+"),
                 row.evaluations,
                 row.seconds,
                 if row.excess_bytes == 0 {
@@ -164,6 +178,14 @@ impl fmt::Display for Comparison {
     }
 }
 
+/// A fraction as a percentage, with this sign before positive ones; `-` where there is none.
+fn percent(fraction: Option<f64>, plus: &str) -> String {
+    fraction.map_or("-".to_owned(), |x| {
+        let plus = if x.is_sign_negative() { "" } else { plus };
+        format!("{plus}{:.2}%", 100.0 * x)
+    })
+}
+
 /// One method over many graphs: means of the graphs' own fractions, not of sums.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MethodSummary {
@@ -173,19 +195,20 @@ pub struct MethodSummary {
     pub decoder: Option<DecoderKind>,
     /// Graphs.
     pub n_graphs: u64,
-    /// Mean of [`Row::gap`].
-    pub gap: f64,
-    /// Mean of [`Row::gap_to_best`].
-    pub gap_to_best: f64,
+    /// Mean of [`Row::gap`] over the graphs whose plan fits and that have one.
+    pub gap: Option<f64>,
+    /// Mean of [`Row::gap_to_best`] over the graphs that have one.
+    pub gap_to_best: Option<f64>,
     /// Mean of [`Row::improvement`] over the graphs that have one.
-    pub improvement: f64,
+    pub improvement: Option<f64>,
     /// The smallest improvement.
-    pub worst_improvement: f64,
-    /// Graphs with a positive improvement.
+    pub worst_improvement: Option<f64>,
+    /// Graphs where the plan is better than that of the genetic algorithm with the paper's decoder: it exceeds memories less, or as
+    /// little with a smaller objective.
     pub n_wins: u64,
-    /// Graphs with an improvement of 0.
+    /// Graphs where it is as good.
     pub n_ties: u64,
-    /// Graphs with a negative one.
+    /// Graphs where it is worse.
     pub n_losses: u64,
     /// Graphs whose plan does not fit the memories.
     pub n_unfit: u64,
@@ -201,33 +224,49 @@ pub fn summary(comparisons: &[Comparison]) -> Vec<MethodSummary> {
         .first()
         .map_or(&[][..], |comparison| &comparison.rows);
     let of = |like: &Row| {
-        let rows = comparisons.iter().flat_map(|comparison| &comparison.rows);
-        let is_alike = |row: &&Row| (row.method, row.decoder) == (like.method, like.decoder);
-        method_summary(&rows.filter(is_alike).collect::<Vec<_>>())
+        let mut rows = Vec::new();
+        for comparison in comparisons {
+            let is_alike = |row: &&Row| (row.method, row.decoder) == (like.method, like.decoder);
+            for row in comparison.rows.iter().filter(is_alike) {
+                let reference = comparison.reference();
+                rows.push((
+                    row,
+                    reference.map(|reference| comparison.order(row, reference)),
+                ));
+            }
+        }
+        method_summary(&rows)
     };
     first.iter().filter_map(of).collect()
 }
 
-fn method_summary(rows: &[&Row]) -> Option<MethodSummary> {
-    let first = rows.first()?;
-    let improvements: Vec<f64> = rows.iter().filter_map(|row| row.improvement).collect();
-    let mean = |values: &mut dyn Iterator<Item = f64>| {
-        let (n, sum) = values.fold((0u64, 0.0), |(n, sum), x| (n + 1, sum + x));
-        sum / n.max(1) as f64
+/// From rows, each with how it stands against the reference.
+fn method_summary(rows: &[(&Row, Option<Ordering>)]) -> Option<MethodSummary> {
+    let (first, _) = rows.first()?;
+    let over = |value: fn(&Row) -> Option<f64>| -> Vec<f64> {
+        rows.iter().filter_map(|(row, _)| value(row)).collect()
     };
-    let count = |is: fn(f64) -> bool| improvements.iter().filter(|x| is(**x)).count() as u64;
+    let mean = |values: &[f64]| {
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    };
+    let count = |is| {
+        rows.iter()
+            .filter(|(_, standing)| *standing == Some(is))
+            .count() as u64
+    };
+    let improvements = over(|row| row.improvement);
     Some(MethodSummary {
         method: first.method,
         decoder: first.decoder,
         n_graphs: rows.len() as u64,
-        gap: mean(&mut rows.iter().map(|row| row.gap)),
-        gap_to_best: mean(&mut rows.iter().map(|row| row.gap_to_best)),
-        improvement: mean(&mut improvements.iter().copied()),
-        worst_improvement: improvements.iter().copied().reduce(f64::min).unwrap_or(0.0),
-        n_wins: count(|x| x > 0.0),
-        n_ties: improvements.len() as u64 - count(|x| x > 0.0) - count(|x| x < 0.0),
-        n_losses: count(|x| x < 0.0),
-        n_unfit: rows.iter().filter(|row| row.excess_bytes > 0).count() as u64,
-        seconds: mean(&mut rows.iter().map(|row| row.seconds)),
+        gap: mean(&over(|row| row.gap.filter(|_| row.excess_bytes == 0))),
+        gap_to_best: mean(&over(|row| row.gap_to_best)),
+        improvement: mean(&improvements),
+        worst_improvement: improvements.into_iter().reduce(f64::min),
+        n_wins: count(Ordering::Less),
+        n_ties: count(Ordering::Equal),
+        n_losses: count(Ordering::Greater),
+        n_unfit: rows.iter().filter(|(row, _)| row.excess_bytes > 0).count() as u64,
+        seconds: rows.iter().map(|(row, _)| row.seconds).sum::<f64>() / rows.len() as f64,
     })
 }

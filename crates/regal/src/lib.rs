@@ -37,7 +37,7 @@ pub use compare::{Comparison, MethodSummary, Row, compare, summary};
 pub use error::{Error, ErrorKind};
 pub use method::Method;
 pub use options::{GeneticOptions, PlaceOptions};
-pub use place::{Plan, place, place_watched};
+pub use place::{Plan, Watch, place, place_watched};
 pub use search::{Proposals, search, search_watched};
 pub use tune::{Grid, Tuned, tune, tune_settings};
 

@@ -23,7 +23,8 @@ pub enum Method {
     Brkga,
     /// The same with numbers that a grid search found best on other graphs, as the paper's "Tuned BRKGA".
     TunedBrkga,
-    /// The genetic algorithm with the cheap schedules below as warm starts; never worse than the best of them.
+    /// The genetic algorithm with the cheap schedules below as warm starts: upward rank, and where memory matters the partitioned and
+    /// the greedy ones. Never worse than those for which `evaluations` suffices, which is all where it is at least 5.
     #[default]
     SeededBrkga,
     /// The best of random chromosomes.
@@ -76,6 +77,12 @@ impl Method {
             Method::GreedyMemory => "greedy-memory",
             Method::NoisyGreedyMemory => "noisy-greedy-memory",
         }
+    }
+
+    /// True for methods that go on for as many evaluations as they are given.
+    #[must_use]
+    pub fn searches(self) -> bool {
+        self.decodes() || self == Method::LocalSearch
     }
 
     /// True for methods that decode chromosomes, so that `decoder` matters.

@@ -24,7 +24,7 @@ pub struct PlaceOptions {
     pub method: Method,
     /// How chromosomes become schedules. Absent: `list` for the runtime, `paper` for memory, where list scheduling has no say.
     pub decoder: Option<DecoderKind>,
-    /// Decodings of a genetic or random search, moves of a local search.
+    /// Schedules that a search evaluates: warm starts, chromosomes that are decoded, moves of a local search.
     pub evaluations: u64,
     /// The one seed.
     pub seed: u64,
@@ -85,8 +85,10 @@ pub struct GeneticOptions {
     pub rho: f64,
     /// Populations side by side.
     pub populations: u32,
-    /// Generations between migrations; 0 means never.
+    /// Generations between migrations; 0 means never: then several populations never meet.
     pub migration_generations: u32,
+    /// The best chromosomes of each population that a migration copies into every other one.
+    pub migrants: u32,
     /// The first shape of the Beta distribution of ops' random keys; both shapes 1 is the uniform distribution. Decoders see only
     /// which key is higher: what this changes is how ops rank among transfers, so for `list` it changes nothing.
     pub alpha: f64,
@@ -104,6 +106,7 @@ impl Default for GeneticOptions {
             rho: config.rho,
             populations: config.populations,
             migration_generations: config.migration_generations,
+            migrants: config.migrants,
             alpha: 1.0,
             beta: 1.0,
         }
@@ -136,6 +139,7 @@ impl GeneticOptions {
             rho: self.rho,
             populations: self.populations,
             migration_generations: self.migration_generations,
+            migrants: self.migrants,
             evaluations,
             seed,
             ..Config::default()

@@ -10,7 +10,7 @@ use shardgraph_costgraph::{
 use crate::error::Error;
 use crate::method::Method;
 use crate::options::PlaceOptions;
-use crate::search::search_watched;
+use crate::search::{check, search_on};
 
 /// Noise of the noisy greedy: by how much a pair's need may be overrated.
 const GREEDY_NOISE: f64 = 0.2;
@@ -34,6 +34,8 @@ pub struct Plan {
     pub evaluations: u64,
     /// The best after each generation; empty where there were none.
     pub history: Vec<Generation>,
+    /// What the clock said about making it; its verification is no part of that.
+    pub seconds: f64,
 }
 
 impl Plan {
@@ -49,10 +51,10 @@ impl Plan {
         self.bounds.of(self.objective)
     }
 
-    /// How far the value is above the bound, as a fraction of the bound; 0 where both are 0.
+    /// How far the value is above the bound, as a fraction of the bound: 0 where both are 0, none where the bound alone is 0.
     #[must_use]
-    pub fn gap(&self) -> f64 {
-        ratio(self.value(), self.lower_bound()) - 1.0
+    pub fn gap(&self) -> Option<f64> {
+        Some(ratio(self.value(), self.lower_bound())? - 1.0)
     }
 
     /// True when every device's memory suffices.
@@ -69,12 +71,58 @@ pub(crate) fn value_of(outcome: &Outcome, objective: Objective) -> u64 {
     }
 }
 
-/// `value` / `of`, where 0 / 0 is 1.
-pub(crate) fn ratio(value: u64, of: u64) -> f64 {
-    if value == of {
-        return 1.0;
+/// `value` / `of`, where 0 / 0 is 1 and everything else / 0 is nothing.
+pub(crate) fn ratio(value: u64, of: u64) -> Option<f64> {
+    match of {
+        _ if value == of => Some(1.0),
+        0 => None,
+        _ => Some(value as f64 / of as f64),
     }
-    value as f64 / of as f64
+}
+
+/// Who looks on while plans are made, and may end that early.
+pub struct Watch<'a> {
+    /// Seconds from any start.
+    pub clock: &'a mut dyn FnMut() -> f64,
+    /// The seconds of each search: it ends with the best so far, in the midst of a generation if need be. Methods that make one
+    /// schedule, and each warm start, go on to its end.
+    pub deadline: Option<f64>,
+    /// Sees how far a search has come, after each generation of a genetic algorithm and now and then during other searches; returning
+    /// false ends the search with the best so far. Methods that make one schedule never ask.
+    pub on_progress: &'a mut dyn FnMut(Generation) -> bool,
+}
+
+/// The watch over one search, which began at a time.
+pub(crate) struct Search<'w, 'a> {
+    watch: &'w mut Watch<'a>,
+    begin: f64,
+    /// Evaluations that the part of the search that is watched now does not count.
+    n_before: u64,
+}
+
+impl<'w, 'a> Search<'w, 'a> {
+    pub(crate) fn new(watch: &'w mut Watch<'a>) -> Search<'w, 'a> {
+        Search {
+            begin: (watch.clock)(),
+            watch,
+            n_before: 0,
+        }
+    }
+
+    pub(crate) fn seconds(&mut self) -> f64 {
+        (self.watch.clock)() - self.begin
+    }
+
+    pub(crate) fn is_late(&mut self) -> bool {
+        let deadline = self.watch.deadline;
+        deadline.is_some_and(|deadline| self.seconds() >= deadline)
+    }
+
+    /// Tells how far the search has come; false when it is to end.
+    pub(crate) fn goes_on(&mut self, evaluations: u64, best: (u64, u64)) -> bool {
+        let evaluations = self.n_before + evaluations;
+        (self.watch.on_progress)(Generation { evaluations, best }) && !self.is_late()
+    }
 }
 
 /// Makes a plan and has an independent replay check it.
@@ -88,28 +136,23 @@ pub(crate) fn ratio(value: u64, of: u64) -> f64 {
 /// # Determinism
 /// The same options give the same plan on every machine, for any number of threads.
 pub fn place(graph: &Graph, devices: &DeviceSet, options: &PlaceOptions) -> Result<Plan, Error> {
-    Ok(place_timed(graph, devices, options, &mut || 0.0)?.0)
+    unwatched(|watch| place_watched(graph, devices, options, watch))
 }
 
-/// As [`place`], with what the clock said about the search alone: the replay is no part of it.
-pub(crate) fn place_timed(
-    graph: &Graph,
-    devices: &DeviceSet,
-    options: &PlaceOptions,
-    clock: &mut dyn FnMut() -> f64,
-) -> Result<(Plan, f64), Error> {
-    place_watched(graph, devices, options, clock, &mut |_| true)
+/// Runs something with a watch that sees nothing and lets everything go on.
+pub(crate) fn unwatched<T>(run: impl FnOnce(&mut Watch<'_>) -> T) -> T {
+    run(&mut Watch {
+        clock: &mut || 0.0,
+        deadline: None,
+        on_progress: &mut |_| true,
+    })
 }
 
-/// As [`place`], with the seconds that the search alone took by `clock` (which gives seconds from any start); `watch` sees how far
-/// a search has come and ends it by returning false, with the best so far as the plan.
-///
-/// It is asked after each generation of a genetic algorithm and now and then during the other searches, and never by methods that
-/// make one schedule.
+/// As [`place`], with somebody who looks on.
 ///
 /// ```
 /// use shardgraph_costgraph::{DeviceSet, GraphBuilder, OpSpec};
-/// use shardgraph_regal::{PlaceOptions, place_watched};
+/// use shardgraph_regal::{PlaceOptions, Watch, place_watched};
 ///
 /// let mut builder = GraphBuilder::new("four");
 /// for name in ["a", "b", "c", "d"] {
@@ -117,11 +160,16 @@ pub(crate) fn place_timed(
 /// }
 /// let (graph, devices) = (builder.build()?, DeviceSet::uniform(2, None)?);
 /// let mut n_looks = 0;
-/// let (plan, _) = place_watched(&graph, &devices, &PlaceOptions::default(), &mut || 0.0, &mut |_| {
-///     n_looks += 1;
-///     n_looks < 3
-/// })?;
-/// assert_eq!(plan.evaluations, 100 + 80 + 80); // of 5000
+/// let mut watch = Watch {
+///     clock: &mut || 0.0,
+///     deadline: Some(10.0),
+///     on_progress: &mut |_| {
+///         n_looks += 1;
+///         n_looks < 3
+///     },
+/// };
+/// let plan = place_watched(&graph, &devices, &PlaceOptions::default(), &mut watch)?;
+/// assert_eq!(plan.evaluations, 1 + 100 + 80 + 80); // a warm start and three generations, of 5000
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -129,38 +177,34 @@ pub(crate) fn place_timed(
 /// As [`place`].
 ///
 /// # Determinism
-/// As [`place`], for a `watch` that decides by what it sees and not, say, by a clock.
+/// As [`place`], without a deadline and for an `on_progress` that decides by what it sees.
 pub fn place_watched(
     graph: &Graph,
     devices: &DeviceSet,
     options: &PlaceOptions,
-    clock: &mut dyn FnMut() -> f64,
-    watch: &mut dyn FnMut(Generation) -> bool,
-) -> Result<(Plan, f64), Error> {
+    watch: &mut Watch<'_>,
+) -> Result<Plan, Error> {
     if options.evaluations == 0 {
         return Err(Error::options("evaluations = 0: expected at least 1"));
     }
-    let start = clock();
+    let mut search = Search::new(watch);
     let problem = Problem::new(graph, devices, options.objective, options.model)?;
     let draft = if options.contract {
         let contraction = Contraction::new(graph)?;
-        let small = Problem::new(
-            contraction.graph(),
-            devices,
-            options.objective,
-            options.model,
-        )?;
-        let draft = draft(&small, options, watch)?;
+        let graph = contraction.graph();
+        let small = Problem::new(graph, devices, options.objective, options.model)?;
+        let draft = draft(&small, options, &mut search)?;
         Draft {
-            schedule: contraction.expand(&draft.schedule),
+            // The largest op may be another one than before.
+            schedule: contraction.expand(&draft.schedule).pinned(&problem),
             ..draft
         }
     } else {
-        draft(&problem, options, watch)?
+        draft(&problem, options, &mut search)?
     };
-    let seconds = clock() - start;
+    let seconds = search.seconds();
     let Simulation { outcome, .. } = draft.schedule.verify(&problem)?;
-    let plan = Plan {
+    Ok(Plan {
         objective: options.objective,
         method: options.method,
         decoder: options.method.decodes().then(|| options.decoder()),
@@ -169,8 +213,8 @@ pub fn place_watched(
         bounds: lower_bounds(&problem),
         evaluations: draft.evaluations,
         history: draft.history,
-    };
-    Ok((plan, seconds))
+        seconds,
+    })
 }
 
 /// A schedule that is still to be verified.
@@ -183,40 +227,34 @@ struct Draft {
 fn draft(
     problem: &Problem<'_>,
     options: &PlaceOptions,
-    watch: &mut dyn FnMut(Generation) -> bool,
+    search: &mut Search<'_, '_>,
 ) -> Result<Draft, Error> {
     let PlaceOptions {
         evaluations, seed, ..
     } = *options;
-    let ordered = |order| {
-        let placement = baseline::partition(problem);
-        baseline::ordered(problem, &placement, order)
-    };
+    let made = |start: Start| one(start.schedule(problem, seed), 1);
     match options.method {
-        Method::Brkga => genetic(problem, options, Vec::new(), watch),
-        Method::TunedBrkga => genetic(problem, &tuned(options), Vec::new(), watch),
-        Method::SeededBrkga => {
-            let starts = cheap_schedules(problem, options);
-            genetic(problem, options, starts, watch)
-        }
+        Method::Brkga => genetic(problem, options, &[], search),
+        Method::TunedBrkga => genetic(problem, &tuned(options), &[], search),
+        Method::SeededBrkga => genetic(problem, options, cheap_starts(problem), search),
         Method::Random => {
-            let mut look = |evaluations, best| watch(Generation { evaluations, best });
+            let mut look = |evaluations, best| search.goes_on(evaluations, best);
             let decoder = options.decoder();
             let (schedule, n_done) =
                 baseline::random_search_watched(problem, decoder, evaluations, seed, &mut look);
             one(schedule, n_done)
         }
         Method::LocalSearch => {
-            let mut look = |evaluations, best| watch(Generation { evaluations, best });
+            let mut look = |evaluations, best| search.goes_on(evaluations, best);
             let (schedule, n_done) =
                 baseline::local_search_watched(problem, evaluations, seed, &mut look);
             one(schedule, n_done)
         }
-        Method::Heft => one(baseline::upward_rank(problem), 1),
-        Method::PartitionDfs => one(ordered(OpOrder::DepthFirst), 1),
-        Method::XlaList => one(ordered(OpOrder::List), 1),
-        Method::XlaPostOrder => one(ordered(OpOrder::PostOrder), 1),
-        Method::GreedyMemory => one(baseline::greedy_memory(problem, seed, 0.0), 1),
+        Method::Heft => made(Start::UpwardRank),
+        Method::PartitionDfs => made(Start::Partition(OpOrder::DepthFirst)),
+        Method::XlaList => made(Start::Partition(OpOrder::List)),
+        Method::XlaPostOrder => made(Start::Partition(OpOrder::PostOrder)),
+        Method::GreedyMemory => made(Start::Greedy),
         Method::NoisyGreedyMemory => one(
             baseline::greedy_memory_best_of(problem, options.greedy_runs, seed, GREEDY_NOISE),
             options.greedy_runs.max(1),
@@ -240,54 +278,99 @@ fn tuned(options: &PlaceOptions) -> PlaceOptions {
     }
 }
 
-/// What a seeded search starts from, each made in about the time of an evaluation.
-fn cheap_schedules(problem: &Problem<'_>, options: &PlaceOptions) -> Vec<Schedule> {
-    let mut schedules = vec![baseline::upward_rank(problem)];
-    let has_limit = problem
-        .devices()
-        .devices()
-        .iter()
-        .any(|d| d.memory_bytes.is_some());
-    if options.objective == Objective::Memory || has_limit {
-        let placement = baseline::partition(problem);
-        let orders = [OpOrder::List, OpOrder::DepthFirst, OpOrder::PostOrder];
-        schedules.extend(orders.map(|order| baseline::ordered(problem, &placement, order)));
-        schedules.push(baseline::greedy_memory(problem, options.seed, 0.0));
-    }
-    // No more than a population takes, and at least one chromosome that is not given.
-    let room = options
-        .evaluations
-        .min(u64::from(options.genetic.population))
-        .saturating_sub(1);
-    schedules.truncate(usize::try_from(room).unwrap_or(usize::MAX));
-    schedules
+/// A schedule that is made without a search.
+#[derive(Clone, Copy)]
+enum Start {
+    UpwardRank,
+    Partition(OpOrder),
+    Greedy,
 }
 
-/// The genetic algorithm from these schedules; the best of what it finds and of them.
+impl Start {
+    fn schedule(self, problem: &Problem<'_>, seed: u64) -> Schedule {
+        match self {
+            Start::UpwardRank => baseline::upward_rank(problem),
+            Start::Partition(order) => {
+                baseline::ordered(problem, &baseline::partition(problem), order)
+            }
+            Start::Greedy => baseline::greedy_memory(problem, seed, 0.0),
+        }
+    }
+}
+
+/// What a seeded search starts from, each made in about the time of an evaluation.
+fn cheap_starts(problem: &Problem<'_>) -> &'static [Start] {
+    const STARTS: [Start; 5] = [
+        Start::UpwardRank,
+        Start::Partition(OpOrder::List),
+        Start::Partition(OpOrder::DepthFirst),
+        Start::Partition(OpOrder::PostOrder),
+        Start::Greedy,
+    ];
+    let mut devices = problem.devices().devices().iter();
+    let has_limit = devices.any(|device| device.memory_bytes.is_some());
+    let memory_matters = problem.objective() == Objective::Memory || has_limit;
+    if memory_matters {
+        &STARTS
+    } else {
+        &STARTS[..1]
+    }
+}
+
+/// The genetic algorithm from these starts; the best of what it finds and of them.
+///
+/// Each start is evaluated for itself, because decoders other than the paper's need not give its schedule back, and is then a
+/// chromosome of the first generation as far as that has room for one that is not given.
 fn genetic(
     problem: &Problem<'_>,
     options: &PlaceOptions,
-    schedules: Vec<Schedule>,
-    watch: &mut dyn FnMut(Generation) -> bool,
+    starts: &[Start],
+    search: &mut Search<'_, '_>,
 ) -> Result<Draft, Error> {
-    let starts = schedules.iter().map(|schedule| schedule.encode(problem));
-    let starts = starts.collect::<Result<Vec<_>, _>>()?;
-    let outcome = search_watched(problem, options, starts, None, watch)?;
-    let found = Decoder::new(problem, options.decoder()).schedule(&outcome.best.keys);
-    let mut best = (outcome.best.fitness, found);
-    // Decoders other than the paper's need not give a start's own schedule back.
-    for schedule in schedules {
-        let fitness = schedule
-            .simulate(problem)?
-            .outcome
-            .fitness(options.objective);
-        if fitness < best.0 {
-            best = (fitness, schedule);
+    check(options)?;
+    let mut schedules: Vec<((u64, u64), Schedule)> = Vec::new();
+    for start in starts {
+        let n_made = schedules.len() as u64;
+        if n_made == options.evaluations || (n_made > 0 && search.is_late()) {
+            break;
+        }
+        let schedule = start.schedule(problem, options.seed);
+        let outcome = schedule.simulate(problem)?.outcome;
+        schedules.push((outcome.fitness(options.objective), schedule));
+    }
+    let n_made = schedules.len() as u64;
+    let left = options.evaluations - n_made;
+    let is_over = left == 0 || (n_made > 0 && search.is_late());
+    let room = left
+        .min(u64::from(options.genetic.population))
+        .saturating_sub(1);
+    let given = schedules
+        .iter()
+        .take(usize::try_from(room).unwrap_or(usize::MAX));
+    let mut draft = Draft {
+        schedule: Schedule::default(),
+        evaluations: n_made,
+        history: Vec::new(),
+    };
+    if !is_over {
+        let given = given.map(|(_, schedule)| schedule.encode(problem));
+        let given = given.collect::<Result<Vec<_>, _>>()?;
+        search.n_before = n_made;
+        let options = PlaceOptions {
+            evaluations: left,
+            ..options.clone()
+        };
+        let outcome = search_on(problem, &options, given, None, search)?;
+        let found = Decoder::new(problem, options.decoder()).schedule(&outcome.best.keys);
+        // Before the starts: of equals the first is taken.
+        schedules.insert(0, (outcome.best.fitness, found));
+        draft.evaluations += outcome.evaluations;
+        draft.history = outcome.history;
+        for generation in &mut draft.history {
+            generation.evaluations += n_made;
         }
     }
-    Ok(Draft {
-        schedule: best.1,
-        evaluations: outcome.evaluations,
-        history: outcome.history,
-    })
+    let best = schedules.into_iter().min_by_key(|(fitness, _)| *fitness);
+    draft.schedule = best.map(|(_, schedule)| schedule).unwrap_or_default();
+    Ok(draft)
 }

@@ -1,10 +1,11 @@
 //! The genetic algorithm on a placement problem.
 
-use shardgraph_brkga::{Beta, BetaTables, Brkga, Config, Generation, Outcome};
+use shardgraph_brkga::{Beta, BetaTables, Brkga, Config, Outcome};
 use shardgraph_costgraph::{Decoder, Problem};
 
 use crate::error::Error;
 use crate::options::PlaceOptions;
+use crate::place::{Search, Watch, unwatched};
 
 /// Distributions for the random keys of one problem's chromosomes.
 pub struct Proposals {
@@ -30,28 +31,48 @@ pub fn search(
     starts: Vec<Vec<f32>>,
     proposals: Option<Proposals>,
 ) -> Result<Outcome, Error> {
-    search_watched(problem, options, starts, proposals, &mut |_| true)
+    unwatched(|watch| search_watched(problem, options, starts, proposals, watch))
 }
 
-/// As [`search`]; `watch` sees the best after each generation, and ends the search by returning false.
+/// As [`search`], with somebody who looks on.
 ///
 /// # Errors
 /// As [`search`].
 ///
 /// # Determinism
-/// As [`search`], for a `watch` that decides by the generation alone.
+/// As [`search`], without a deadline and for an `on_progress` that decides by the generation alone.
 pub fn search_watched(
     problem: &Problem<'_>,
     options: &PlaceOptions,
     starts: Vec<Vec<f32>>,
     proposals: Option<Proposals>,
-    watch: &mut dyn FnMut(Generation) -> bool,
+    watch: &mut Watch<'_>,
 ) -> Result<Outcome, Error> {
+    search_on(problem, options, starts, proposals, &mut Search::new(watch))
+}
+
+/// What every genetic search asks of its options.
+pub(crate) fn check(options: &PlaceOptions) -> Result<(), Error> {
     if options.threads == 0 {
         return Err(Error::options("threads = 0: expected at least 1"));
     }
+    Ok(options
+        .genetic
+        .config(options.evaluations, options.seed)
+        .check()?)
+}
+
+/// As [`search_watched`], when the watch has begun.
+pub(crate) fn search_on(
+    problem: &Problem<'_>,
+    options: &PlaceOptions,
+    starts: Vec<Vec<f32>>,
+    proposals: Option<Proposals>,
+    watch: &mut Search<'_, '_>,
+) -> Result<Outcome, Error> {
+    check(options)?;
     let config = options.genetic.config(options.evaluations, options.seed);
-    check_memory(problem.n_keys(), &config)?;
+    check_memory(problem.n_keys(), &config, options.threads)?;
     let mut search = Brkga::new(problem.n_keys(), &config)?.with_starts(starts)?;
     let shape = Beta::new(options.genetic.alpha, options.genetic.beta)?;
     if let Some(Proposals { tables, choices }) = proposals {
@@ -65,24 +86,28 @@ pub fn search_watched(
     };
     let mut decoders: Vec<_> = (0..options.threads).map(|_| decoder()).collect();
     loop {
-        let stop = search.step(&mut decoders)?;
-        let goes_on = search.history().last().is_none_or(|last| watch(*last));
+        let stop = search.step_while(&mut decoders, &mut || !watch.is_late())?;
+        let last = search.history().last();
+        let goes_on = last.is_none_or(|last| watch.goes_on(last.evaluations, last.best));
         if stop.is_some() || !goes_on {
             return Ok(search.outcome()?);
         }
     }
 }
 
-/// Asks the system whether it would give the memory for all chromosomes, and gives it back at once.
-fn check_memory(n_keys: usize, config: &Config) -> Result<(), Error> {
+/// Asks the system whether it would give the memory for all chromosomes and decoders, and gives it back at once.
+fn check_memory(n_keys: usize, config: &Config, threads: usize) -> Result<(), Error> {
+    // Ranks, counts, arrivals and steps of a decoder, each a few bytes a key.
+    const DECODER_BYTES_PER_KEY: u128 = 64;
     let wanted = u128::from(config.population) * u128::from(config.populations);
     let n_chromosomes = wanted.min(u128::from(config.evaluations));
     // Members and the room for their children, of 4 bytes a key.
-    let bytes = n_chromosomes * 2 * (4 * n_keys as u128 + 64);
+    let chromosome_bytes = n_chromosomes * 2 * (4 * n_keys as u128 + 64);
+    let bytes = chromosome_bytes + threads as u128 * DECODER_BYTES_PER_KEY * n_keys as u128;
     let wanted = usize::try_from(bytes).unwrap_or(usize::MAX);
     Vec::<u8>::new().try_reserve_exact(wanted).map_err(|_| {
         Error::options(format!(
-            "{n_chromosomes} chromosomes of {n_keys} keys need about {:.1} GiB, more than this machine gives: make the population smaller",
+            "{n_chromosomes} chromosomes of {n_keys} keys and {threads} decoders need about {:.1} GiB, more than this machine gives: make the population smaller or take fewer threads",
             bytes as f64 / f64::from(1 << 30)
         ))
     })

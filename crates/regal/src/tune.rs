@@ -137,7 +137,8 @@ pub fn tune_settings(
         };
         let reference = value(options.genetic)?;
         for (sum, setting) in sums.iter_mut().zip(&settings) {
-            *sum += ratio(value(*setting)?, reference);
+            // A value above a reference of 0 is infinitely worse.
+            *sum += ratio(value(*setting)?, reference).unwrap_or(f64::INFINITY);
         }
     }
     let means = sums.iter().map(|sum| sum / graphs.len() as f64);

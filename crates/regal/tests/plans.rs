@@ -1,12 +1,12 @@
 //! Plans of random and of known graphs: verified, repeatable, never worse than what they started from.
 
 use shardgraph_costgraph::{
-    DecoderKind, DeviceSet, Graph, GraphBuilder, Link, Objective, OpSpec, Problem, TensorSpec,
-    optimum,
+    Contraction, DecoderKind, DeviceSet, Graph, GraphBuilder, Link, Objective, OpSpec, Problem,
+    TensorSpec, optimum,
 };
 use shardgraph_regal::{
-    Comparison, ErrorKind, GeneticOptions, Grid, Method, PlaceOptions, Row, compare, place,
-    summary, tune, tune_settings,
+    Comparison, ErrorKind, GeneticOptions, Grid, Method, PlaceOptions, Row, Watch, compare, place,
+    place_watched, summary, tune, tune_settings,
 };
 
 /// A layered graph from a small congruential generator.
@@ -67,7 +67,7 @@ fn every_method_makes_a_verified_plan_within_its_budget() {
                     plan.outcome
                 );
                 assert!(
-                    plan.value() >= plan.lower_bound() && plan.gap() >= 0.0,
+                    plan.value() >= plan.lower_bound() && plan.gap() >= Some(0.0),
                     "{method}"
                 );
                 assert_eq!(plan.decoder.is_some(), method.decodes());
@@ -175,7 +175,7 @@ fn the_options_reach_the_genetic_algorithm() {
         place(&graph, &two(None), &options).unwrap().history
     };
     let usual = run(|_| ());
-    let changes: [fn(&mut PlaceOptions); 9] = [
+    let changes: [fn(&mut PlaceOptions); 10] = [
         |o| o.seed = 2,
         |o| o.evaluations = 299,
         |o| o.genetic.population = 50,
@@ -183,12 +183,26 @@ fn the_options_reach_the_genetic_algorithm() {
         |o| o.genetic.mutants = 60,
         |o| o.genetic.rho = 0.6,
         |o| o.genetic.populations = 2,
+        |o| (o.genetic.populations, o.genetic.migration_generations) = (2, 1),
         |o| o.genetic.alpha = 3.0,
         |o| o.genetic.beta = 0.1,
     ];
     for (i, change) in changes.into_iter().enumerate() {
         assert_ne!(run(change), usual, "change {i}");
     }
+    let migrating: fn(&mut PlaceOptions) = |o| {
+        (o.genetic.population, o.genetic.elites, o.genetic.mutants) = (20, 3, 3);
+        (o.genetic.populations, o.genetic.migration_generations) = (2, 1);
+    };
+    let more: fn(&mut PlaceOptions) = |o| {
+        (o.genetic.population, o.genetic.elites, o.genetic.mutants) = (20, 3, 3);
+        (
+            o.genetic.populations,
+            o.genetic.migration_generations,
+            o.genetic.migrants,
+        ) = (2, 1, 9);
+    };
+    assert_ne!(run(migrating), run(more));
 }
 
 #[test]
@@ -271,29 +285,233 @@ fn a_contracted_search_gives_a_plan_of_the_whole_graph() {
     };
     let plan = place(&graph, &two(None), &contracted).unwrap();
     assert_eq!(plan.schedule.placement.len(), 60);
-    assert!(plan.gap() < 0.5);
+    assert!(plan.gap().unwrap() < 0.5);
+    // The search was over the small graph: its chromosomes have other keys.
+    let small = Contraction::new(&graph).unwrap();
+    assert!(small.graph().n_ops() < 60);
+    let plain = PlaceOptions {
+        contract: false,
+        ..contracted
+    };
+    let of = |graph| place(graph, &two(None), &plain).unwrap().history;
+    assert_eq!(plan.history, of(small.graph()));
+    assert_ne!(plan.history, of(&graph));
 }
 
-/// Tables of three graphs, with a clock that goes on by a second at each look.
-fn tables() -> Vec<Comparison> {
-    let mut time = 0.0;
-    let mut clock = || {
-        time += 1.0;
-        time
-    };
-    let mut table = |seed| {
+/// With every method, also where another op is the largest of the contracted graph.
+#[test]
+fn the_largest_op_is_on_the_first_device() {
+    for seed in 0..12 {
+        let graph = graph(30, seed);
+        for method in Method::ALL {
+            for (objective, contract) in [
+                (Objective::Runtime, false),
+                (Objective::Runtime, true),
+                (Objective::Memory, true),
+            ] {
+                let options = PlaceOptions {
+                    contract,
+                    evaluations: 20,
+                    ..options(method, objective)
+                };
+                let plan = place(&graph, &two(None), &options).unwrap();
+                let problem = Problem::new(&graph, &two(None), objective, options.model).unwrap();
+                let largest = problem.fixed_op().unwrap();
+                assert_eq!(plan.schedule.placement[largest as usize], 0, "{method}");
+            }
+        }
+    }
+}
+
+/// However small the budget and the population, the starts that were made count, and the best of them is not lost.
+#[test]
+fn a_small_budget_goes_to_the_starts_first() {
+    let rivals = [
+        Method::Heft,
+        Method::XlaList,
+        Method::PartitionDfs,
+        Method::XlaPostOrder,
+        Method::GreedyMemory,
+    ];
+    for seed in 0..10 {
+        let graph = graph(50, seed);
+        let value = |method, objective, evaluations, population| {
+            let mut options = PlaceOptions {
+                evaluations,
+                ..options(method, objective)
+            };
+            (
+                options.genetic.population,
+                options.genetic.elites,
+                options.genetic.mutants,
+            ) = population;
+            let plan = place(&graph, &two(None), &options).unwrap();
+            assert!(!method.decodes() || plan.evaluations == evaluations);
+            plan.value()
+        };
+        let usual = (100, 20, 20);
+        let heft = value(Method::Heft, Objective::Runtime, 1, usual);
+        assert_eq!(
+            value(Method::SeededBrkga, Objective::Runtime, 1, usual),
+            heft
+        );
+        for (evaluations, population) in [(5, usual), (6, usual), (40, (5, 1, 1)), (8, (2, 1, 1))] {
+            let seeded = value(
+                Method::SeededBrkga,
+                Objective::Memory,
+                evaluations,
+                population,
+            );
+            for rival in rivals {
+                let other = value(rival, Objective::Memory, 1, usual);
+                assert!(
+                    seeded <= other,
+                    "seed {seed}, {evaluations} evaluations against {rival}"
+                );
+            }
+        }
+    }
+}
+
+/// A limit that only the greedy start keeps, without an evaluation left for a search.
+#[test]
+fn a_limit_of_memory_brings_further_starts() {
+    let mut n_saved = 0;
+    for seed in 0..30 {
+        let graph = graph(50, seed);
+        let run = |method, evaluations, limit| {
+            let options = PlaceOptions {
+                evaluations,
+                ..options(method, Objective::Runtime)
+            };
+            place(&graph, &two(limit), &options).unwrap()
+        };
+        let greedy = run(Method::GreedyMemory, 1, None).outcome.peak_bytes;
+        let others = [
+            Method::Heft,
+            Method::XlaList,
+            Method::PartitionDfs,
+            Method::XlaPostOrder,
+        ];
+        if others
+            .into_iter()
+            .any(|method| run(method, 1, Some(greedy)).fits())
+        {
+            continue;
+        }
+        assert!(run(Method::SeededBrkga, 5, Some(greedy)).fits());
+        n_saved += 1;
+    }
+    assert!(n_saved > 0);
+}
+
+/// Plans that do not fit neither win nor have a place among those that do.
+#[test]
+fn what_does_not_fit_is_not_compared_by_its_value() {
+    let graph = graph(40, 3);
+    let free = place(
+        &graph,
+        &two(None),
+        &options(Method::Brkga, Objective::Runtime),
+    )
+    .unwrap();
+    let candidates = Comparison::usual();
+    let mut n_unfit = 0;
+    for percent in [60, 70, 80, 90] {
+        let devices = two(Some(free.outcome.peak_bytes * percent / 100));
         let options = options(Method::Brkga, Objective::Runtime);
-        let candidates = Comparison::usual();
-        compare(
-            &graph(40, seed),
-            &two(None),
-            &options,
-            &candidates,
-            &mut clock,
-        )
-        .expect("a table")
+        let table =
+            watched(|watch| compare(&graph, &devices, &options, &candidates, watch)).unwrap();
+        let key = |row: &Row| (row.excess_bytes, row.runtime_ns);
+        let reference = &table.rows[0];
+        for (row, of_row) in table.rows.iter().zip(summary(std::slice::from_ref(&table))) {
+            let fits = row.excess_bytes == 0;
+            assert_eq!(row.gap_to_best.is_some(), fits);
+            assert!(row.gap_to_best.is_none_or(|gap| gap >= 0.0));
+            assert_eq!(
+                row.improvement.is_some(),
+                fits && reference.excess_bytes == 0
+            );
+            assert_eq!(of_row.n_wins, u64::from(key(row) < key(reference)));
+            assert_eq!(of_row.n_losses, u64::from(key(row) > key(reference)));
+            assert_eq!(of_row.gap.is_some(), fits);
+            n_unfit += u32::from(!fits);
+        }
+        let n_dashes = table
+            .to_string()
+            .lines()
+            .filter(|line| line.contains("does not fit"))
+            .count();
+        assert_eq!(
+            n_dashes,
+            table.rows.iter().filter(|row| row.excess_bytes > 0).count()
+        );
+    }
+    assert!(n_unfit > 5);
+}
+
+#[test]
+fn a_gap_to_a_bound_of_nothing_is_none() {
+    let mut builder = GraphBuilder::new("free");
+    let ops = ["a", "b"].map(|name| builder.op(OpSpec::new(name, 0)));
+    builder.tensor(TensorSpec::new(ops[0], 8, &ops[1..]));
+    let graph = builder.build().unwrap();
+    let slow = Link {
+        bandwidth_gbs: 1.0,
+        latency_ns: 5,
     };
-    (0..3).map(&mut table).collect()
+    let devices = two(None).with_link(slow).unwrap();
+    let gaps = (0..20).map(|seed| {
+        let mut options = PlaceOptions {
+            seed,
+            evaluations: 1,
+            ..options(Method::Random, Objective::Runtime)
+        };
+        options.decoder = Some(DecoderKind::Paper);
+        options.model.fix_largest = false;
+        let plan = place(&graph, &devices, &options).unwrap();
+        assert_eq!(plan.gap(), (plan.outcome.runtime_ns == 0).then_some(0.0));
+        plan.gap()
+    });
+    assert!(gaps.collect::<Vec<_>>().contains(&None));
+}
+
+/// The clock goes on by a second at each look: a search that asks only between generations would evaluate 100 chromosomes.
+#[test]
+fn a_deadline_ends_a_generation_in_its_midst() {
+    let mut time = 0.0;
+    let mut watch = Watch {
+        clock: &mut || {
+            time += 1.0;
+            time
+        },
+        deadline: Some(10.0),
+        on_progress: &mut |_| true,
+    };
+    let options = options(Method::Brkga, Objective::Runtime);
+    let plan = place_watched(&graph(40, 1), &two(None), &options, &mut watch).unwrap();
+    assert_eq!(plan.evaluations, 10);
+}
+
+fn watched<T>(run: impl FnOnce(&mut Watch<'_>) -> T) -> T {
+    let mut time = 0.0;
+    run(&mut Watch {
+        clock: &mut || {
+            time += 1.0;
+            time
+        },
+        deadline: None,
+        on_progress: &mut |_| true,
+    })
+}
+
+/// Tables of three graphs.
+fn tables() -> Vec<Comparison> {
+    let options = options(Method::Brkga, Objective::Runtime);
+    let candidates = Comparison::usual();
+    let table =
+        |seed| watched(|watch| compare(&graph(40, seed), &two(None), &options, &candidates, watch));
+    (0..3).map(|seed| table(seed).expect("a table")).collect()
 }
 
 #[test]
@@ -303,7 +521,7 @@ fn the_table_compares_with_the_paper_and_with_the_best() {
         let least = table.rows.iter().map(|row| row.runtime_ns).min().unwrap();
         for row in &table.rows {
             let gap = row.runtime_ns as f64 / least as f64 - 1.0;
-            assert!((row.gap_to_best - gap).abs() < 1e-12);
+            assert!((row.gap_to_best.unwrap() - gap).abs() < 1e-12);
             let improvement = 1.0 - row.runtime_ns as f64 / table.rows[0].runtime_ns as f64;
             assert!((row.improvement.unwrap() - improvement).abs() < 1e-12);
             assert!((row.seconds - 1.0).abs() < 1e-12);
@@ -320,11 +538,11 @@ fn a_summary_has_the_means_of_the_graphs_fractions() {
     assert_eq!((means[0].n_graphs, means[0].n_ties), (3, 3));
     for (i, mean) in means.iter().enumerate() {
         let rows: Vec<&Row> = tables.iter().map(|table| &table.rows[i]).collect();
-        let gap = rows.iter().map(|row| row.gap).sum::<f64>() / 3.0;
-        assert!((mean.gap - gap).abs() < 1e-12);
+        let gap = rows.iter().map(|row| row.gap.unwrap()).sum::<f64>() / 3.0;
+        assert!((mean.gap.unwrap() - gap).abs() < 1e-12);
         let gains: Vec<f64> = rows.iter().map(|row| row.improvement.unwrap()).collect();
         let worst = gains.iter().copied().fold(f64::MAX, f64::min);
-        assert!((mean.worst_improvement - worst).abs() < 1e-12);
+        assert!((mean.worst_improvement.unwrap() - worst).abs() < 1e-12);
         let n_wins = gains.iter().filter(|gain| **gain > 0.0).count() as u64;
         let n_losses = gains.iter().filter(|gain| **gain < 0.0).count() as u64;
         assert_eq!((mean.n_wins, mean.n_losses), (n_wins, n_losses));

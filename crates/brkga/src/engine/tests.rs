@@ -1,5 +1,6 @@
 //! The engine against the naive search, and against what other engines got wrong.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
@@ -195,6 +196,54 @@ fn every_thread_count_gives_the_same_bytes() {
 }
 
 /// Known from another engine: an initial population of zeros only.
+/// The chromosomes of a generation that is cut are the first of it, and the best of them is what the search gives.
+#[test]
+fn a_search_can_end_within_a_generation() {
+    let config = Config {
+        populations: 3,
+        ..small()
+    };
+    for n_threads in [1, 4] {
+        for n_asked in [1, 7, 15, 30, 33, 40] {
+            let seen = Mutex::new(Vec::new());
+            let mut decoders: Vec<_> = (0..n_threads)
+                .map(|_| {
+                    |keys: &[f32]| {
+                        let fitness = decode(keys);
+                        seen.lock().unwrap().push((fitness, keys.to_vec()));
+                        fitness
+                    }
+                })
+                .collect();
+            let mut search = Brkga::new(5, &config).unwrap();
+            let mut n_left = n_asked;
+            let mut go_on = || {
+                n_left -= 1;
+                n_left > 0
+            };
+            while search
+                .step_while(&mut decoders, &mut go_on)
+                .unwrap()
+                .is_none()
+            {}
+            let evaluations = search.evaluations;
+            assert_eq!(search.step(&mut decoders).unwrap(), Some(Stop::Caller));
+            let outcome = search.outcome().unwrap();
+            drop(decoders);
+            let seen = seen.into_inner().unwrap();
+            assert_eq!(seen.len() as u64, evaluations);
+            if n_threads == 1 {
+                assert_eq!(evaluations, n_asked);
+            }
+            let best = seen.iter().map(|(fitness, _)| *fitness).min();
+            assert_eq!(Some(outcome.best.fitness), best);
+            assert!(seen.iter().any(|(_, keys)| *keys == outcome.best.keys));
+            let mut members = outcome.populations.iter().flatten();
+            assert!(members.all(|m| m.fitness == decode(&m.keys)));
+        }
+    }
+}
+
 #[test]
 fn the_initial_chromosomes_differ_and_fill_the_unit_interval() {
     let config = Config {

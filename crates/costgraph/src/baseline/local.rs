@@ -6,7 +6,8 @@ use crate::{Problem, Schedule, accounts::Accounts, random::Stream};
 /// Local search: an op changes its device or its place in the order, and stays there if that is no worse.
 ///
 /// Starts from the topological order and uniformly random devices. Each tensor is sent right before its first use on another
-/// device. An evaluation resumes from the last checkpoint before the first step that the move changes.
+/// device. An evaluation resumes from the last checkpoint before the first step that the move changes. Where nothing can move, the
+/// search ends early.
 ///
 /// # Complexity
 /// O(evaluations x (ops + uses)) time at worst, about half of that on average; O(sqrt(ops) x (ops + tensors x devices)) memory.
@@ -34,10 +35,10 @@ pub fn local_search_watched(
         if n_done.is_multiple_of(LOOK_EVERY) && !watch(n_done, current) {
             break;
         }
-        n_done += 1;
-        let Some(change) = search.propose() else {
-            continue;
+        let Some(change) = search.next_change() else {
+            break;
         };
+        n_done += 1;
         let from = search.apply(change);
         let found = search.evaluate(from, false);
         if found <= current {
@@ -124,6 +125,13 @@ impl<'p, 'g> Search<'p, 'g> {
             scratch,
             initial,
         }
+    }
+
+    /// A random move; none where so many draws in a row found none that hardly an op can have any.
+    fn next_change(&mut self) -> Option<Change> {
+        const DRAWS_PER_OP: usize = 32;
+        let n_draws = DRAWS_PER_OP * self.order.len();
+        (0..n_draws).find_map(|_| self.propose())
     }
 
     /// A random move, or none when the op that was drawn has nowhere to go.
@@ -250,9 +258,39 @@ impl<'p, 'g> Search<'p, 'g> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Change, Search};
+    use super::{Change, Search, local_search_watched};
     use crate::random::Stream;
     use crate::testing::for_problems;
+    use crate::{DeviceSet, GraphBuilder, ModelOptions, Objective, OpSpec, Problem, TensorSpec};
+
+    /// A chain's order is the only one: on one device there is no move, on two every other draw is none.
+    #[test]
+    fn only_moves_that_were_evaluated_count() {
+        let mut builder = GraphBuilder::new("chain");
+        let ops: Vec<u32> = (0..20).map(|_| builder.op(OpSpec::new("", 1))).collect();
+        for pair in ops.windows(2) {
+            builder.tensor(TensorSpec::new(pair[0], 1, &pair[1..]));
+        }
+        let graph = builder.build().unwrap();
+        let run = |n_devices, n_evaluations| {
+            let devices = DeviceSet::uniform(n_devices, None).unwrap();
+            let options = ModelOptions::default();
+            let problem = Problem::new(&graph, &devices, Objective::Runtime, options).unwrap();
+            let mut looks = Vec::new();
+            let (_, n_done) = local_search_watched(&problem, n_evaluations, 1, &mut |n, _| {
+                looks.push(n);
+                true
+            });
+            (n_done, looks)
+        };
+        assert_eq!(run(1, 1000), (1, vec![]));
+        assert_eq!(run(2, 250), (250, vec![100, 200]));
+        let devices = DeviceSet::uniform(2, None).unwrap();
+        let options = ModelOptions::default();
+        let problem = Problem::new(&graph, &devices, Objective::Runtime, options).unwrap();
+        let mut search = Search::new(&problem, Stream::new(1, "test", 0));
+        assert!((0..300).all(|_| search.next_change().is_some()));
+    }
 
     #[test]
     fn resumed_evaluations_are_those_from_the_start() {

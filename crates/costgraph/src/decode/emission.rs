@@ -4,7 +4,7 @@
 //! code c is key o * D + c of the chromosome. Codes are sorted by key once, and what is ready is a set of ranks, from which the
 //! smallest is taken: what a heap of keys would give, without its branches.
 
-use super::{Decoder, DecoderKind, ranks::RankSet, traits};
+use super::{Decoder, DecoderKind, traits};
 use crate::{Step, graph::NONE};
 
 impl Decoder<'_, '_> {
@@ -20,21 +20,13 @@ impl Decoder<'_, '_> {
             self.steps.clear();
         }
         let (is_time_aware, is_flushing) = traits(self.kind);
+        self.queues.clear();
+        self.parcels.clear();
         for op in 0..self.n_inputs.len() as u32 {
-            let rank = self.ranking.rank_of(op);
-            let queue = if is_time_aware {
-                queue_of(
-                    self.device_of(op),
-                    self.device_of(op),
-                    self.n_devices::<D>(),
-                )
-            } else {
-                0
-            };
-            self.ready[queue].insert_if(rank, self.n_inputs[op as usize] == 0);
+            self.make_ready::<D, false>(op, self.n_inputs[op as usize] == 0);
         }
         if self.kind == DecoderKind::Paper {
-            while let Some(rank) = self.ready[0].pop_first() {
+            while let Some(rank) = self.ready.pop_first() {
                 self.item::<D, MEMORY, RECORD, true>(rank);
             }
             return;
@@ -144,10 +136,9 @@ impl Decoder<'_, '_> {
             for to in (0..n).filter(|&to| to != device) {
                 let rank = self.ranking.rank_of((n_ops + row + to) as u32);
                 let is_sent = self.accounts.uses[row + to] > 0;
-                let queue = if PAPER { 0 } else { self.queue(device, to, n) };
-                self.ready[queue].insert_if(rank, is_sent);
-                if !PAPER && !self.parcels.is_empty() {
-                    self.parcels[parcel_of(device, to, n)].insert_if(rank, is_sent);
+                self.ready.insert_if(rank, is_sent);
+                if !PAPER && is_sent {
+                    self.enqueue(rank, device, to, n);
                 }
             }
         }
@@ -158,65 +149,64 @@ impl Decoder<'_, '_> {
     /// A copy of `tensor` is on `device`: its consumers there wait for one input less.
     #[inline]
     fn deliver<const D: usize, const PAPER: bool>(&mut self, tensor: u32, device: usize) {
-        let graph = self.problem.graph;
-        let queue = if PAPER {
-            0
-        } else {
-            self.queue(device, device, self.n_devices::<D>())
-        };
-        for &consumer in graph.consumers(tensor) {
+        for &consumer in self.problem.graph.consumers(tensor) {
             let is_here = self.device_of(consumer) == device;
             let waiting = &mut self.waiting[consumer as usize];
             *waiting -= u32::from(is_here);
             let is_ready = is_here & (*waiting == 0);
-            let rank = self.ranking.rank_of(consumer);
-            self.ready[queue].insert_if(rank, is_ready);
+            self.make_ready::<D, PAPER>(consumer, is_ready);
         }
     }
 
     /// A control tensor that does not block: consumers on all devices wait for one input less.
     fn deliver_everywhere<const D: usize, const PAPER: bool>(&mut self, tensor: u32) {
         for &consumer in self.problem.graph.consumers(tensor) {
-            let device = self.device_of(consumer);
-            let queue = if PAPER {
-                0
-            } else {
-                self.queue(device, device, self.n_devices::<D>())
-            };
             let waiting = &mut self.waiting[consumer as usize];
             *waiting -= 1;
             let is_ready = *waiting == 0;
-            let rank = self.ranking.rank_of(consumer);
-            self.ready[queue].insert_if(rank, is_ready);
+            self.make_ready::<D, PAPER>(consumer, is_ready);
         }
     }
 
-    fn queue(&self, from: usize, to: usize, n: usize) -> usize {
-        if self.ready.len() == 1 {
-            0
-        } else {
-            queue_of(from, to, n)
+    /// Adds an op to what is ready, if it is.
+    #[inline]
+    fn make_ready<const D: usize, const PAPER: bool>(&mut self, op: u32, is_ready: bool) {
+        let rank = self.ranking.rank_of(op);
+        self.ready.insert_if(rank, is_ready);
+        if !PAPER && is_ready {
+            let device = self.device_of(op);
+            self.enqueue(rank, device, device, self.n_devices::<D>());
+        }
+    }
+
+    /// Enters what became ready into the queues that this kind of decoder has.
+    fn enqueue(&mut self, rank: u32, from: usize, to: usize, n: usize) {
+        if self.queues.are_used() {
+            self.queues.push(queue_of(from, to, n), rank);
+        }
+        if self.parcels.are_used() && from != to {
+            self.parcels.push(parcel_of(from, to, n), rank);
         }
     }
 
     /// Takes the next item: the first of the one queue or, time-aware, of that whose first can start first.
     fn next<const D: usize>(&mut self, is_time_aware: bool) -> Option<u32> {
-        let n = self.n_devices::<D>();
         if !is_time_aware {
-            let rank = self.ready[0].pop_first()?;
-            self.forget_parcel::<D>(rank);
-            return Some(rank);
+            return self.ready.pop_first();
         }
-        let firsts = self.ready.iter().map(RankSet::first).enumerate();
-        let firsts = firsts.filter_map(|(queue, rank)| {
-            let rank = rank?;
+        let n = self.n_devices::<D>();
+        let mut queues = std::mem::take(&mut self.queues);
+        let mut best = (u64::MAX, u32::MAX);
+        queues.for_each_first(&self.ready, |rank, queue| {
             let start = self.start_of(self.ranking.code_at(rank), queue / n, queue % n);
-            Some((start, rank, queue))
+            best = best.min((start, rank));
         });
-        let (_, rank, queue) = firsts.min()?;
-        self.ready[queue].remove(rank);
-        self.forget_parcel::<D>(rank);
-        Some(rank)
+        self.queues = queues;
+        let (_, rank) = best;
+        (rank != u32::MAX).then(|| {
+            self.ready.remove(rank);
+            rank
+        })
     }
 
     /// When the item could start if it were next.
@@ -239,19 +229,6 @@ impl Decoder<'_, '_> {
         accounts.clock[from].max(accounts.clock[to])
     }
 
-    /// An item that was taken from its queue is no longer to be flushed.
-    fn forget_parcel<const D: usize>(&mut self, rank: u32) {
-        let n = self.n_devices::<D>();
-        let code = self.ranking.code_at(rank) as usize;
-        let n_ops = self.n_inputs.len();
-        if self.parcels.is_empty() || code < n_ops {
-            return;
-        }
-        let (tensor, to) = ((code - n_ops) / n, (code - n_ops) % n);
-        let from = self.device_of(self.problem.graph.tensors.producer[tensor]);
-        self.parcels[parcel_of(from, to, n)].remove(rank);
-    }
-
     /// Two devices have just met: everything that is ready to go between them goes, at no cost.
     fn flush<const D: usize, const MEMORY: bool, const RECORD: bool>(
         &mut self,
@@ -262,11 +239,8 @@ impl Decoder<'_, '_> {
             return;
         }
         let n = self.n_devices::<D>();
-        while let Some(rank) = self.parcels[parcel_of(from, to, n)].pop_first() {
-            let code = self.ranking.code_at(rank) as usize - self.n_inputs.len();
-            let sender = self.device_of(self.problem.graph.tensors.producer[code / n]);
-            let queue = self.queue(sender, code % n, n);
-            self.ready[queue].remove(rank);
+        while let Some(rank) = self.parcels.first(parcel_of(from, to, n), &self.ready) {
+            self.ready.remove(rank);
             self.item::<D, MEMORY, RECORD, false>(rank);
         }
     }

@@ -21,6 +21,10 @@ pub(super) struct ListScheduler {
     ready: RankSet,
     /// Of these, by device, those whose inputs it has or has been shown.
     local: Vec<RankSet>,
+    /// By op and device: how many inputs of a ready op the device has neither made nor been shown.
+    n_missing: Vec<u32>,
+    /// Sender-major: a ready op for each input that the row device made and has not shown to the column device.
+    expecting: Vec<Vec<u32>>,
     clock: Vec<u64>,
     /// The same, while a device is tried out.
     trial: Vec<u64>,
@@ -44,7 +48,10 @@ pub(super) struct ListScheduler {
     /// The first transfer of each meeting, a slot (tensor * devices + device), then a linked list.
     meeting_head: Vec<u32>,
     next_in_meeting: Vec<u32>,
-    is_equal: bool,
+    /// Devices are equal and links are free.
+    can_meet: bool,
+    /// This schedule is made by meetings.
+    meets: bool,
     /// Where some device has a limit.
     ledger: Option<Ledger>,
 }
@@ -63,6 +70,8 @@ impl ListScheduler {
             waiting: vec![0; o],
             ready: RankSet::new(o),
             local: vec![RankSet::new(o); n],
+            n_missing: vec![0; o * n],
+            expecting: vec![Vec::new(); n * n],
             clock: vec![0; n],
             trial: vec![0; n],
             ended: vec![0; o],
@@ -77,10 +86,10 @@ impl ListScheduler {
             events: Vec::with_capacity(2 * o),
             meeting_head: Vec::with_capacity(o),
             next_in_meeting: vec![NONE; t * n],
-            is_equal: problem
-                .costs
-                .chunks(n)
-                .all(|costs| costs.iter().all(|&c| c == costs[0])),
+            can_meet: problem.free_links
+                && !problem.options.asynchronous
+                && (problem.costs.chunks(n)).all(|costs| costs.iter().all(|&c| c == costs[0])),
+            meets: false,
             ledger: (problem.devices.devices().iter())
                 .any(|device| device.memory_bytes.is_some())
                 .then(|| Ledger::new(problem)),
@@ -100,10 +109,10 @@ impl ListScheduler {
         accounts: &mut Accounts,
         steps: &mut Vec<Step>,
     ) {
-        self.reset(problem, ranking);
+        self.reset(problem, ranking, self.can_meet);
         steps.clear();
         let placement = &mut accounts.placement[..];
-        if self.is_equal && problem.free_links && !problem.options.asynchronous {
+        if self.meets {
             while let Some(first) = self.ready.first() {
                 let (op, device) = self.first_to_start(problem, ranking, placement, first);
                 self.run_op(problem, ranking, placement, op, device);
@@ -134,7 +143,7 @@ impl ListScheduler {
             self.run(problem, ranking, accounts, steps);
             return 0;
         };
-        self.reset(problem, ranking);
+        self.reset(problem, ranking, false);
         ledger.start(problem);
         steps.clear();
         let placement = &mut accounts.placement[..];
@@ -185,12 +194,14 @@ impl ListScheduler {
         best
     }
 
-    fn reset(&mut self, problem: &Problem<'_>, ranking: &Ranking) {
+    fn reset(&mut self, problem: &Problem<'_>, ranking: &Ranking, meets: bool) {
+        self.meets = meets;
         self.clock.fill(0);
         self.ready_at.fill(0);
         self.n_run.fill(0);
         self.shown.fill(0);
         self.met.fill(NONE);
+        self.expecting.iter_mut().for_each(Vec::clear);
         self.arrival.fill(u64::MAX);
         self.link_free.fill(0);
         self.events.clear();
@@ -215,7 +226,7 @@ impl ListScheduler {
         first: u32,
     ) -> (u32, usize) {
         let idle = index_of_min(self.clock.iter().copied());
-        self.meet_equals(problem, ranking, placement, idle);
+        self.meet_equals(ranking, idle);
         let (clock, ready_at) = (&self.clock, &self.ready_at);
         let mut rank = self.local[idle].first();
         while let Some(candidate) = rank {
@@ -240,20 +251,13 @@ impl ListScheduler {
     }
 
     /// Devices whose clocks are equal meet for nothing: what one has made is there for the other before either goes on.
-    fn meet_equals(
-        &mut self,
-        problem: &Problem<'_>,
-        ranking: &Ranking,
-        placement: &[u8],
-        idle: usize,
-    ) {
+    fn meet_equals(&mut self, ranking: &Ranking, idle: usize) {
         let n = self.clock.len();
         for other in 0..n {
             let has_news = self.shown[idle * n + other] < self.n_run[idle]
                 || self.shown[other * n + idle] < self.n_run[other];
             if other != idle && has_news && self.clock[other] == self.clock[idle] {
-                self.meet(idle, other);
-                self.refresh(problem, ranking, placement, idle, other);
+                self.meet(ranking, idle, other);
             }
         }
     }
@@ -291,51 +295,34 @@ impl ListScheduler {
             if problem.is_transferred(tensor) && !self.is_shown(problem, placement, tensor, device)
             {
                 let sender = home(problem, placement, tensor);
-                self.meet(sender, device);
-                self.refresh(problem, ranking, placement, sender, device);
+                self.meet(ranking, sender, device);
             }
         }
     }
 
     /// Both clocks to the later one; each has now been shown what the other has made.
-    fn meet(&mut self, a: usize, b: usize) {
+    fn meet(&mut self, ranking: &Ranking, a: usize, b: usize) {
         let n = self.clock.len();
         let time = self.clock[a].max(self.clock[b]);
         (self.clock[a], self.clock[b]) = (time, time);
-        self.shown[a * n + b] = self.n_run[a];
-        self.shown[b * n + a] = self.n_run[b];
+        self.show(ranking, a, b);
+        self.show(ranking, b, a);
         let meeting = self.meeting_head.len() as u32;
         (self.met[a * n + b], self.met[b * n + a]) = (meeting, meeting);
         self.meeting_head.push(NONE);
         self.events.push(self.ended.len() as u32 + meeting);
     }
 
-    /// What `a` and `b` can run after they met.
-    fn refresh(
-        &mut self,
-        problem: &Problem<'_>,
-        ranking: &Ranking,
-        placement: &[u8],
-        a: usize,
-        b: usize,
-    ) {
-        if self.clock.len() == 2 {
-            // With nobody else around, everything.
-            self.local[0].copy_from(&self.ready);
-            self.local[1].copy_from(&self.ready);
-            return;
-        }
-        let mut rank = self.ready.first();
-        while let Some(candidate) = rank {
-            let op = ranking.code_at(candidate);
-            for device in [a, b] {
-                let is_local = self
-                    .missing(problem, placement, op, device)
-                    .next()
-                    .is_none();
-                self.local[device].insert_if(candidate, is_local);
-            }
-            rank = self.ready.next_after(candidate);
+    /// All that `from` has made is there for `to`.
+    fn show(&mut self, ranking: &Ranking, from: usize, to: usize) {
+        let n = self.clock.len();
+        self.shown[from * n + to] = self.n_run[from];
+        for op in self.expecting[from * n + to].drain(..) {
+            let n_missing = &mut self.n_missing[op as usize * n + to];
+            *n_missing -= 1;
+            let rank = ranking.rank_of(op);
+            let is_local = *n_missing == 0 && self.ready.contains(rank);
+            self.local[to].insert_if(rank, is_local);
         }
     }
 
@@ -378,12 +365,20 @@ impl ListScheduler {
     fn make_ready(&mut self, problem: &Problem<'_>, ranking: &Ranking, placement: &[u8], op: u32) {
         let rank = ranking.rank_of(op);
         self.ready.insert_if(rank, true);
-        for device in 0..self.clock.len() {
-            let is_local = self
-                .missing(problem, placement, op, device)
-                .next()
-                .is_none();
-            self.local[device].insert_if(rank, is_local);
+        let n = if self.meets { self.clock.len() } else { 0 };
+        for device in 0..n {
+            let mut n_missing = 0;
+            for &tensor in problem.graph.inputs(op) {
+                if problem.is_transferred(tensor)
+                    && !self.is_shown(problem, placement, tensor, device)
+                {
+                    let from = home(problem, placement, tensor);
+                    self.expecting[from * n + device].push(op);
+                    n_missing += 1;
+                }
+            }
+            self.n_missing[op as usize * n + device] = n_missing;
+            self.local[device].insert_if(rank, n_missing == 0);
         }
     }
 
@@ -508,4 +503,40 @@ fn index_of_min<T: Ord>(items: impl Iterator<Item = T>) -> usize {
         .enumerate()
         .min_by(|a, b| a.1.cmp(&b.1))
         .map_or(0, |(idx, _)| idx)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ListScheduler;
+    use crate::accounts::Accounts;
+    use crate::decode::ranks::Ranking;
+    use crate::testing::{for_problems, keys};
+
+    /// The sets that meetings keep up to date, against a walk over everything that is ready.
+    #[test]
+    fn what_is_local_is_what_misses_no_input() {
+        let n_looks = std::cell::Cell::new(0);
+        for_problems(400, 40, |problem, seed| {
+            let (n_ops, n) = (problem.graph().n_ops(), problem.n_devices());
+            let mut ranking = Ranking::new(n_ops);
+            let keys = keys(seed, problem);
+            (0..n_ops).for_each(|op| ranking.push(keys[n_ops * n + op], op as u32));
+            ranking.sort();
+            let mut list = ListScheduler::new(problem);
+            let mut placement = Accounts::new(problem).placement;
+            list.reset(problem, &ranking, list.can_meet);
+            while let Some(first) = list.ready.first().filter(|_| list.meets) {
+                let (op, device) = list.first_to_start(problem, &ranking, &placement, first);
+                list.run_op(problem, &ranking, &mut placement, op, device);
+                for (rank, device) in (0..n_ops as u32).flat_map(|r| (0..n).map(move |d| (r, d))) {
+                    let op = ranking.code_at(rank);
+                    let mut missing = list.missing(problem, &placement, op, device);
+                    let is_local = list.ready.contains(rank) && missing.next().is_none();
+                    assert_eq!(list.local[device].contains(rank), is_local);
+                    n_looks.set(n_looks.get() + 1);
+                }
+            }
+        });
+        assert!(n_looks.get() > 10_000);
+    }
 }

@@ -74,7 +74,7 @@ impl Decoder<'_, '_> {
         }
         self.waiting.copy_from_slice(&self.n_inputs);
         self.steps.clear();
-        if self.ready[0].is_small() {
+        if self.ready.is_small() {
             self.run_pair::<true, MEMORY, RECORD>();
         } else {
             self.run_pair::<false, MEMORY, RECORD>();
@@ -133,7 +133,7 @@ impl Decoder<'_, '_> {
         let mut run = Run::<SMALL> {
             problem: self.problem,
             ready: Frontier {
-                set: &mut self.ready[0],
+                set: &mut self.ready,
                 occupied: 0,
                 rank_of: self.ranking.ranks(),
             },

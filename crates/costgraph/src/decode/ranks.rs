@@ -192,9 +192,9 @@ impl RankSet {
         Some(word as u32 * 64 + self.words[word].trailing_zeros())
     }
 
-    pub(super) fn copy_from(&mut self, other: &RankSet) {
-        self.words.copy_from_slice(&other.words);
-        self.occupied.copy_from_slice(&other.occupied);
+    #[inline]
+    pub(super) fn contains(&self, rank: u32) -> bool {
+        self.words[(rank >> 6) as usize] >> (rank & 63) & 1 == 1
     }
 
     #[inline]
@@ -272,6 +272,8 @@ mod tests {
                 set.insert_if(rank, true);
                 set.insert_if(rank / 2, false);
             }
+            let members = (0..n as u32).filter(|&rank| set.contains(rank));
+            assert!(members.eq(ranks.iter().copied()));
             let walk = std::iter::successors(set.first(), |&rank| set.next_after(rank));
             assert_eq!(walk.collect::<Vec<u32>>(), ranks);
             let taken: Vec<u32> = std::iter::from_fn(|| set.pop_first()).collect();

@@ -2,11 +2,12 @@
 //!
 //! `ops` holds `[group, kind, cost_ns, flops, internal_bytes]`, `tensors` holds `[producer, bytes, alias_of, [consumers]]`.
 //! `alias_of` is the number of an op, -1 for none: the tensor is a view of that op's output, namely the first of its outputs
-//! that the view's producer consumes; a fifth element, where it is present, says which of its outputs instead. `o`, `t` and `e`,
-//! where they are present, must be the numbers of ops, tensors and (tensor, consumer) pairs. FLOPs and groups are not used.
+//! that the view's producer consumes; a fifth element, where it is present, says which of its outputs instead, in the order of
+//! `tensors` from 0. `o`, `t` and `e`, where they are present, must be the numbers of ops, tensors and (tensor, consumer) pairs.
+//! FLOPs and groups are not used.
 //!
 //! Optional: `names` (one for each op), `persistent` (bytes for each op), `control` (the tensors that are control
-//! dependencies), `costs` (for each further device class a cost for each op), `cpu_cost` (one further class), `devices`,
+//! dependencies: of 0 bytes, views of nothing, and nothing is a view of them), `costs` (for each further device class a cost for each op), `cpu_cost` (one further class), `devices`,
 //! `cpus`, `mem_limit`. Other keys are ignored.
 
 use super::{
@@ -36,7 +37,7 @@ struct Line<'a> {
     #[serde(default)]
     names: Vec<String>,
     #[serde(default)]
-    persistent: Vec<u64>,
+    persistent: Vec<Amount>,
     #[serde(default)]
     control: Vec<u32>,
     #[serde(default)]
@@ -115,12 +116,14 @@ fn op_spec(line: &Line<'_>, op: usize, row: OpRow) -> Result<OpSpec, Error> {
         cost_ns.push(class[op].whole(&|| what("cost on another device class"))?);
     }
     let internal_bytes = internal.whole(&|| what("internal size"))?;
+    let persistent = line.persistent.get(op).copied().unwrap_or_default();
+    let persistent_bytes = persistent.whole(&|| what("persistent size"))?;
     Ok(OpSpec {
         name: line.names.get(op).cloned().unwrap_or_default(),
         kind,
         cost_ns,
         internal_bytes,
-        persistent_bytes: line.persistent.get(op).copied().unwrap_or(0),
+        persistent_bytes,
     })
 }
 
@@ -130,28 +133,25 @@ fn tensors(line: Line<'_>, builder: &mut GraphBuilder) -> Result<(), Error> {
     let inputs = inputs(&line.tensors, n_ops)?;
     let is_control = control(&line)?;
     // Control tensors are the builder's to number, so the others move up.
-    let mut number = Vec::with_capacity(is_control.len());
     let mut n_data = 0;
-    for &control in &is_control {
-        number.push(n_data);
-        n_data += u32::from(!control);
-    }
+    let number = |&is_control: &bool| {
+        n_data += u32::from(!is_control);
+        (!is_control).then(|| n_data - 1)
+    };
+    let number: Vec<Option<u32>> = is_control.iter().map(number).collect();
     for (idx, row) in line.tensors.into_iter().enumerate() {
-        let TensorRow(producer, bytes, base, consumers, port) = row;
         if is_control[idx] {
-            for &after in &consumers {
-                builder.control(producer, after);
-            }
+            control_edges(idx, &row, builder)?;
             continue;
         }
+        let TensorRow(producer, bytes, base, consumers, port) = row;
         let bytes = bytes.whole(&|| format!("the size of tensor {idx}"))?;
         let base = base_op(idx, base, n_ops)?;
         let alias_of = match base {
             None => None,
             Some(base) => {
-                let found = view_base(&outputs[base], &inputs[producer as usize], port);
-                let found = found.ok_or_else(|| bad_view(idx, base, producer, port))?;
-                Some(number[found as usize])
+                let found = view_base(&outputs[base], &inputs[producer as usize], &number, port);
+                Some(found.ok_or_else(|| bad_view(idx, base, producer, port))?)
             }
         };
         builder.tensor(TensorSpec {
@@ -189,24 +189,49 @@ fn base_op(tensor: usize, base: i64, n_ops: usize) -> Result<Option<usize>, Erro
     }
 }
 
-/// The output of the base op that a view's producer consumes, or the one that the row names.
-fn view_base(outputs: &[u32], inputs: &[u32], port: Option<u32>) -> Option<u32> {
+/// The number of the base op's output that a view's producer consumes, or of the one that the row names.
+fn view_base(
+    outputs: &[u32],
+    inputs: &[u32],
+    number: &[Option<u32>],
+    port: Option<u32>,
+) -> Option<u32> {
     match port {
-        Some(port) => outputs.get(port as usize).copied(),
+        Some(port) => number[*outputs.get(port as usize)? as usize],
         None => {
-            let is_input = |tensor: &&u32| inputs.binary_search(tensor).is_ok();
-            outputs.iter().find(is_input).copied()
+            let consumed = outputs
+                .iter()
+                .filter(|tensor| inputs.binary_search(tensor).is_ok());
+            consumed
+                .filter_map(|&tensor| number[tensor as usize])
+                .next()
         }
     }
+}
+
+/// The dependencies that a control tensor stands for.
+fn control_edges(tensor: usize, row: &TensorRow, builder: &mut GraphBuilder) -> Result<(), Error> {
+    let TensorRow(producer, bytes, base, consumers, _) = row;
+    if bytes.whole(&|| format!("the size of tensor {tensor}"))? != 0 || *base != -1 {
+        return Err(invalid(format!(
+            "tensor {tensor} is a control dependency; its size must be 0 and its `alias_of` -1"
+        )));
+    }
+    consumers
+        .iter()
+        .for_each(|&after| builder.control(*producer, after));
+    Ok(())
 }
 
 fn bad_view(tensor: usize, base: usize, producer: u32, port: Option<u32>) -> Error {
     invalid(match port {
         None => format!(
-            "tensor {tensor} is a view of an output of op {base}, but its producer, op {producer}, consumes none of them"
+            "tensor {tensor} is a view of an output of op {base}, but its producer, op {producer}, consumes none that holds data"
         ),
         Some(port) => {
-            format!("tensor {tensor} is a view of output {port} of op {base}, which does not exist")
+            format!(
+                "tensor {tensor} is a view of output {port} of op {base}, which does not exist or is a control dependency"
+            )
         }
     })
 }

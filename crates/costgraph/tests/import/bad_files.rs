@@ -229,12 +229,42 @@ const LINES: &[Bad<[&str; 3]>] = &[
     (
         [TWO, "[0,8,-1,[]],[1,8,0,[]]", ""],
         Graph,
-        "a.jsonl:1: tensor 1 is a view of an output of op 0, but its producer, op 1, consumes none of them",
+        "a.jsonl:1: tensor 1 is a view of an output of op 0, but its producer, op 1, consumes none that holds data",
     ),
     (
         [TWO, "[0,8,-1,[1]],[1,8,0,[],1]", ""],
         Graph,
-        "a.jsonl:1: tensor 1 is a view of output 1 of op 0, which does not exist",
+        "a.jsonl:1: tensor 1 is a view of output 1 of op 0, which does not exist or is a control dependency",
+    ),
+    (
+        [TWO, "[0,0,-1,[1]],[1,8,0,[]]", ",\"control\":[0]"],
+        Graph,
+        "a.jsonl:1: tensor 1 is a view of an output of op 0, but its producer, op 1, consumes none that holds data",
+    ),
+    (
+        [TWO, "[0,0,-1,[1]],[1,8,0,[],0]", ",\"control\":[0]"],
+        Graph,
+        "a.jsonl:1: tensor 1 is a view of output 0 of op 0, which does not exist or is a control dependency",
+    ),
+    (
+        [TWO, "[0,7,-1,[1]]", ",\"control\":[0]"],
+        Graph,
+        "a.jsonl:1: tensor 0 is a control dependency; its size must be 0 and its `alias_of` -1",
+    ),
+    (
+        [TWO, "[0,0,3,[1]]", ",\"control\":[0]"],
+        Graph,
+        "a.jsonl:1: tensor 0 is a control dependency; its size must be 0 and its `alias_of` -1",
+    ),
+    (
+        [TWO, "[0,-7,-1,[1]]", ",\"control\":[0]"],
+        OutOfRange,
+        "a.jsonl:1: the size of tensor 0 is -7; it must be a number from 0 to 2^62",
+    ),
+    (
+        [TWO, "", ",\"persistent\":[1,-1]"],
+        OutOfRange,
+        "a.jsonl:1: the persistent size of op 1 (`b`) is -1; it must be a number from 0 to 2^62",
     ),
     (
         [TWO, "", ",\"o\":3"],

@@ -34,6 +34,24 @@ fn edges(graph: &Graph) -> Vec<(u32, u32, bool)> {
     edges
 }
 
+/// Op 0 has a control dependency before its data; another op's tensor comes in between.
+#[test]
+fn a_view_in_json_is_of_data_and_not_of_a_control_dependency() {
+    for port in ["", ",1"] {
+        let text = format!(
+            r#"{{"name":"x","ops":[["o","a",1,0,0],["o","b",1,0,0],["o","c",1,0,0]],"persistent":[0.5,1,2],
+            "tensors":[[0,0,-1,[1]],[2,100,-1,[1]],[0,1000,-1,[1]],[1,1000,0,[]{port}]],"control":[0]}}"#
+        );
+        let graph = read("a.jsonl", text.replace('\n', "").as_bytes())
+            .unwrap()
+            .graph;
+        let view = graph.outputs(1).start;
+        let base = graph.alias_of(view).unwrap();
+        assert_eq!((graph.producer(base), graph.tensor_bytes(base)), (0, 1000));
+        assert_eq!(graph.persistent_bytes(0), 1);
+    }
+}
+
 #[test]
 fn cost_graph_text() {
     let Imported { graph, report } = open("tiny.pbtxt").single().unwrap();

@@ -204,6 +204,18 @@ fn views() {
     );
 }
 
+/// A dimension of 2^64 - 2 under attributes of 2^63 - 1: sums beyond i128, were it not refused.
+#[test]
+fn dimensions_beyond_any_memory_are_unknown() {
+    const HUGE: i64 = i64::MAX;
+    let model = with(13, "Tile", &[1, 1, HUGE], &[&[1, 1, 2]])
+        .input("w", FLOAT, &[1, 1, HUGE])
+        .node("ConvTranspose", &["out", "w"], &["up"])
+        .ints("strides", &[HUGE])
+        .ints("dilations", &[HUGE]);
+    check("huge", model, &[None]);
+}
+
 #[test]
 fn moves() {
     let x: &[i64] = &[2, 3, 4];

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::json;
 use shardgraph_costgraph::{DecoderKind, DeviceSet, Objective};
-use shardgraph_regal::{Comparison, Method, PlaceOptions, Row, compare, summary};
+use shardgraph_regal::{Comparison, Method, PlaceOptions, Row, Watch, compare, summary};
 
 use crate::sets::Source;
 use crate::{Failure, clock};
@@ -43,7 +43,12 @@ pub(crate) fn run(request: &Request) -> Result<(), Failure> {
         if clock() - loaded > request.seconds {
             break;
         }
-        let comparison = compare(graph, &devices, &options, &candidates, &mut clock)?;
+        let mut watch = Watch {
+            clock: &mut clock,
+            deadline: None,
+            on_progress: &mut |_| true,
+        };
+        let comparison = compare(graph, &devices, &options, &candidates, &mut watch)?;
         println!(
             "{}",
             json!({
@@ -62,7 +67,8 @@ pub(crate) fn run(request: &Request) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The mean of what the best of some candidates improves on the genetic algorithm with the paper's decoder.
+/// The mean of what the best of some candidates improves on the genetic algorithm with the paper's decoder, over the graphs where
+/// that fits the memory and one of them does.
 fn improvement_of(comparisons: &[Comparison], of: &[(Method, DecoderKind)]) -> Option<f64> {
     let is_member = |row: &&Row| {
         let mut of = of.iter();
@@ -74,9 +80,9 @@ fn improvement_of(comparisons: &[Comparison], of: &[(Method, DecoderKind)]) -> O
         let members = comparison.rows.iter().filter(is_member);
         members.filter_map(|row| row.improvement).reduce(f64::max)
     };
-    let improvements: Option<Vec<f64>> = comparisons.iter().map(best).collect();
-    let improvements = improvements.filter(|values| !values.is_empty())?;
-    Some(improvements.iter().sum::<f64>() / improvements.len() as f64)
+    let improvements: Vec<f64> = comparisons.iter().filter_map(best).collect();
+    let n = improvements.len() as f64;
+    (n > 0.0).then(|| improvements.iter().sum::<f64>() / n)
 }
 
 fn parsed(candidates: &[String]) -> Result<Vec<(Method, DecoderKind)>, Failure> {

@@ -35,10 +35,14 @@ pub(crate) enum Known {
 }
 
 impl Value {
+    /// A shape of more than [`MAX_RANK`] axes, or with one longer than 2^62, is taken as unknown.
     pub(crate) fn new(elem: i32, shape: Option<Vec<u64>>) -> Value {
+        let is_usable = |shape: &Vec<u64>| {
+            shape.len() <= MAX_RANK && shape.iter().all(|&dim| dim <= crate::MAX_TOTAL)
+        };
         Value {
             elem,
-            shape: shape.filter(|shape| shape.len() <= MAX_RANK),
+            shape: shape.filter(is_usable),
             known: None,
         }
     }

@@ -67,6 +67,7 @@ fn conv_transpose_shape(call: &Call<'_>) -> Option<Vec<u64>> {
             shape.push(u64::try_from(input * stride).ok()?);
             continue;
         }
+        // No sum below leaves i128: a dimension is at most 2^62, an attribute at most 2^63.
         let window = (i128::from(w[2 + i]) - 1) * i128::from(at("dilations", i, 1)) + 1;
         let pads = i128::from(at("pads", i, 0)) + i128::from(at("pads", i + n_axes, 0));
         let dim = stride * (input - 1) + i128::from(at("output_padding", i, 0)) + window - pads;
