@@ -87,6 +87,8 @@ pub struct GeneticOptions {
     pub populations: u32,
     /// Generations between migrations; 0 means never.
     pub migration_generations: u32,
+    /// How many of the best of each population a migration copies into every other one.
+    pub migrants: u32,
     /// The first shape of the Beta distribution of ops' random keys; both shapes 1 is the uniform distribution. Decoders see only
     /// which key is higher: what this changes is how ops rank among transfers, so for `list` it changes nothing.
     pub alpha: f64,
@@ -104,6 +106,7 @@ impl Default for GeneticOptions {
             rho: config.rho,
             populations: config.populations,
             migration_generations: config.migration_generations,
+            migrants: config.migrants,
             alpha: 1.0,
             beta: 1.0,
         }
@@ -136,6 +139,7 @@ impl GeneticOptions {
             rho: self.rho,
             populations: self.populations,
             migration_generations: self.migration_generations,
+            migrants: self.migrants,
             evaluations,
             seed,
             ..Config::default()
