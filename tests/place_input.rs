@@ -210,11 +210,8 @@ fn outputs_that_cannot_be_written_fail_before_the_work() {
         message.contains("two files cannot have one name"),
         "{message}"
     );
-    let other_spelling = folder
-        .path()
-        .join("../")
-        .join(folder.path())
-        .join("./good.svg");
+    let name = folder.path().file_name().unwrap();
+    let other_spelling = folder.path().join("..").join(name).join("good.svg");
     let message = run(&words, &[&good, &other_spelling]).error(2);
     assert!(message.contains("is the same file"), "{message}");
     if cfg!(target_os = "linux") {
