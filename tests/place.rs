@@ -266,7 +266,7 @@ fn the_same_bytes_for_any_number_of_threads() {
         "--decoder paper",
         "--decoder list --memory 100MB",
         "--objective memory",
-        "--method random",
+        "--method brkga --populations 3 --population 40 --elites 8 --migration-generations 2 --migrants 3",
     ] {
         let mut results = Vec::new();
         for (threads, seed) in [(1, 7), (2, 7), (5, 7), (1, 8)] {

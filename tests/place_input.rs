@@ -42,6 +42,7 @@ const BAD_FLAGS: &[(&str, &str)] = &[
     ("place karate", "costgraph:1 makes one"),
     ("place costgraph:0", "costgraph:N:MIN:MAX"),
     ("place costgraph:2", "--index, from 0 to 1"),
+    ("place costgraph:5:1:1 --all", "fewer than 5 topologies: ask for fewer graphs"),
     ("place costgraph:2 --index 2", "there is no graph 2; there are 2"),
     ("place costgraph:2 --index 0 --all", "cannot be used with"),
     ("place costgraph:1 --index -1", "unexpected argument"),
@@ -72,13 +73,23 @@ const BAD_FLAGS: &[(&str, &str)] = &[
     ("place costgraph:1 --method greedy-memory --decoder list", "--decoder says nothing"),
     ("place costgraph:1 --method random --population 5", "--population says nothing"),
     ("place costgraph:1 --method tuned-brkga --rho 0.6", "--rho says nothing"),
+    ("place costgraph:1 --method tuned-brkga --migrants 3", "--migrants says nothing"),
+    ("place costgraph:1 --method random --threads 2", "--threads says nothing about --method random"),
+    ("place costgraph:1 --method local-search --threads 2", "--threads says nothing"),
+    ("place costgraph:1 --method heft --threads 1", "--threads says nothing"),
+    ("place costgraph:1 --migration-generations 5", "add --populations"),
+    ("place costgraph:1 --populations 1 --migrants 5", "add --populations"),
+    ("place costgraph:1 --populations 2 --migrants 5", "without --migration-generations"),
     ("place costgraph:1 --greedy-runs 5", "--greedy-runs says nothing about --method seeded-brkga"),
     ("place costgraph:1 --compare --method heft", "leave out --method"),
     ("place costgraph:1 --compare --decoder list", "leave out --decoder"),
-    // The genetic algorithm's own rules.
-    ("place costgraph:1 --rho 0.2", "rho = 0.2"),
-    ("place costgraph:1 --population 1", "population = 1"),
-    ("place costgraph:1 --elites 100", "elites = 100"),
+    // The genetic algorithm's own rules, before a graph is read.
+    ("place missing.pb --rho 0.2", "error: --rho = 0.2: expected a number"),
+    ("place missing.pb --population 1", "error: --population = 1: expected at least 2"),
+    ("place missing.pb --elites 100 --compare", "error: --elites = 100: expected fewer"),
+    ("place missing.pb --mutants 81", "error: --mutants = 81: expected at most"),
+    ("place missing.pb --populations 1001", "error: --populations = 1001: expected from 1"),
+    ("place missing.pb --populations 5 --migration-generations 9 --migrants 21", "error: --migrants = 21: expected at most"),
     ("place costgraph:1 --population 4000000000 --evaluations 4000000000", "more than this machine gives"),
     ("generate costgraph:2 --out x.pbtxt", "holds one graph"),
     ("generate costgraph:1 --out x.mtx", ".jsonl"),
@@ -199,6 +210,18 @@ fn outputs_that_cannot_be_written_fail_before_the_work() {
         message.contains("two files cannot have one name"),
         "{message}"
     );
+    let name = folder.path().file_name().unwrap();
+    let other_spelling = folder.path().join("..").join(name).join("good.svg");
+    let message = run(&words, &[&good, &other_spelling]).error(2);
+    assert!(message.contains("is the same file"), "{message}");
+    if cfg!(target_os = "linux") {
+        // Nobody, not even root, makes files there.
+        let message = run(&format!("{search} --plan /proc/plan.json"), &[]).error(2);
+        assert!(
+            message.contains("/proc/plan.json: cannot write"),
+            "{message}"
+        );
+    }
     assert!(listing(folder.path()).is_empty());
     let graph = folder.path().join("g.jsonl");
     run("generate costgraph:1 --out {}", &[&graph]).ok();
@@ -206,12 +229,84 @@ fn outputs_that_cannot_be_written_fail_before_the_work() {
     let message = run("place {} --plan {}", &[&graph, &graph]).error(2);
     assert!(message.contains("this is the input"), "{message}");
     assert_eq!(fs::read(&graph).unwrap(), before);
-    if std::path::Path::new("/dev/full").exists() {
-        let full = std::path::Path::new("/dev/full");
-        let message = run("place {} --trace {} --plan {}", &[&graph, &good, full]).error(2);
-        assert!(message.contains("/dev/full: cannot write"), "{message}");
-        assert_eq!(listing(folder.path()), ["g.jsonl"]);
-    } else {
+}
+
+#[test]
+fn a_write_that_fails_leaves_no_file_and_does_not_cost_the_answer() {
+    let full = std::path::Path::new("/dev/full");
+    if !full.exists() {
         println!("SKIPPED: a full disk under a plan (no /dev/full here)");
+        return;
     }
+    let folder = tempfile::tempdir().unwrap();
+    let chart = folder.path().join("chart.svg");
+    for (mode, expected) in [("", "\ngap "), ("--compare", "\ngreedy-memory ")] {
+        let words = format!("place costgraph:1 {mode} --evaluations 50 --svg {{}} --plan {{}}");
+        let run = run(&words, &[&chart, full]);
+        assert_eq!(run.code, Some(2), "{run:?}");
+        assert!(run.stderr.starts_with("error: /dev/full: cannot write"));
+        assert!(run.stdout.contains(expected), "{run:?}");
+        assert!(listing(folder.path()).is_empty());
+    }
+}
+
+/// Names end no line and reach no terminal as they are.
+#[test]
+fn names_forge_no_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("g.jsonl");
+    let write = |tensors: &str| {
+        let name = r#""\u001b[31mRED\nverified no\r""#;
+        let ops = format!(r#"[["op",{name},1,0,0]]"#);
+        let head = format!(r#""name":{name},"names":[{name}]"#);
+        let graph = format!(r#"{{{head},"ops":{ops},"tensors":[{tensors}]}}"#);
+        fs::write(&file, graph).unwrap();
+    };
+    write("");
+    for flags in ["", "--compare --evaluations 20"] {
+        let answer = run(&format!("place {{}} {flags}"), &[&file]).ok().stdout;
+        let first = answer.lines().next().unwrap();
+        assert!(
+            first.starts_with(r"graph \u{1b}[31mRED\nverified no\r ("),
+            "{answer}"
+        );
+        assert!(!answer.contains(['\u{1b}', '\r']), "{answer:?}");
+        assert!(!answer.contains("\nverified no"), "{answer}");
+    }
+    // Op 0 consumes what it makes: a cycle, whose message has the op's name. Memory that is too small: the graph's.
+    write(r#"[0,8,-1,[0]]"#);
+    let cycle = run("place {}", &[&file]).error(2);
+    write(r#"[0,8,-1,[]]"#);
+    let unfit = run("place {} --memory 1B", &[&file]).stderr;
+    for message in [cycle, unfit] {
+        assert_eq!(message.lines().count(), 1, "{message}");
+        assert!(message.contains(r"\u{1b}[31mRED\nverified no"), "{message}");
+        assert!(!message.contains('\u{1b}'), "{message:?}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_may_have_any_name() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let name = |bytes| folder.path().join(std::ffi::OsStr::from_bytes(bytes));
+    let graph = name(b"g\xff.jsonl");
+    if fs::write(
+        &graph,
+        "{\"name\":\"x\",\"ops\":[[\"op\",\"a\",1,0,0]],\"tensors\":[]}",
+    )
+    .is_err()
+    {
+        println!("SKIPPED: names that are no text (this file system has none)");
+        return;
+    }
+    run("place {} --plan {}", &[&graph, &name(b"p\xff.json")]).ok();
+    let message = run("place {}", &[&name(b"\xff")]).error(2);
+    assert!(message.contains("there is no such file"), "{message}");
+    let edges = name(b"e\xff.txt");
+    fs::write(&edges, "0 1\n").unwrap();
+    run("info {}", &[&edges]).ok();
+    let message = run("info {}", &[&name(b"\xff")]).error(2);
+    assert!(message.contains("there is no such file"), "{message}");
 }

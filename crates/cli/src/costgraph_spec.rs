@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use shardgraph_costgraph::Graph;
 use shardgraph_costgraph::generate::{Synthetic, synthetic_set};
+use shardgraph_costgraph::{Error, ErrorKind, Graph};
 
 use crate::exit::BadInput;
 
@@ -31,8 +31,19 @@ impl CostGraphSpec {
     pub(crate) fn graphs(&self, seed: u64) -> anyhow::Result<Vec<Graph>> {
         // Small graphs repeat themselves: beyond this there may be no more of them.
         let most = 1000 + 100 * self.n_graphs as u64;
-        let set = synthetic_set(&self.recipe, seed, self.n_graphs, most, &mut |_| true)?;
-        Ok(set.graphs)
+        let set = synthetic_set(&self.recipe, seed, self.n_graphs, most, &mut |_| true);
+        Ok(set.map_err(|error| self.too_few(most, error))?.graphs)
+    }
+
+    fn too_few(&self, n_candidates: u64, error: Error) -> anyhow::Error {
+        match error.kind() {
+            ErrorKind::Argument => BadInput(format!(
+                "{self}: {n_candidates} random graphs of these sizes have fewer than {} topologies: ask for fewer graphs, or for larger ones",
+                self.n_graphs
+            ))
+            .into(),
+            _ => error.into(),
+        }
     }
 }
 

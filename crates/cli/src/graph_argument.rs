@@ -1,5 +1,6 @@
 //! The GRAPH argument: a file, the name of a built-in graph, or a generator specification.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +20,7 @@ use crate::report::ReportArgs;
 #[derive(Debug, Args)]
 pub(crate) struct GraphArgs {
     /// A graph file, a built-in graph (karate, petersen, ...) or a generator (er:3000:0.15)
-    graph: String,
+    graph: OsString,
     /// Read the file as matrix-market, edge-list, dimacs, metis or pace [default: by extension, then content]
     #[arg(long, value_name = "FORMAT")]
     input_format: Option<Format>,
@@ -137,19 +138,20 @@ impl GraphArgs {
         }
     }
 
-    /// An existing file, else a built-in graph, else a generator.
     /// The file that will be read, if GRAPH is one.
     pub(crate) fn file(&self) -> Option<&Path> {
         let path = Path::new(&self.graph);
         path.is_file().then_some(path)
     }
 
+    /// An existing file, else a built-in graph, else a generator.
     fn source(&self) -> anyhow::Result<Source> {
-        let text = &self.graph;
-        let path = Path::new(text);
+        let path = Path::new(&self.graph);
         if path.exists() && !path.is_dir() {
             return Ok(Source::File(path.to_owned()));
         }
+        // Built-in graphs and generators have plain names.
+        let text = &*self.graph.to_string_lossy();
         if let Some(graph) = builtin::by_name(text) {
             return Ok(Source::BuiltIn(graph));
         }
@@ -161,7 +163,7 @@ impl GraphArgs {
 
     fn made(&self, how: &str, n_nodes: u32) -> Origin {
         Origin {
-            name: format!("{} ({how})", self.graph),
+            name: format!("{} ({how})", self.graph.display()),
             labels: Labels::offset(0, n_nodes),
             import: None,
             load_seconds: 0.0,
@@ -230,7 +232,7 @@ mod tests {
 
     fn args(graph: &str) -> GraphArgs {
         GraphArgs {
-            graph: graph.to_owned(),
+            graph: graph.into(),
             input_format: None,
             complement: false,
             weighted: false,

@@ -1,6 +1,10 @@
-//! A file to be written: tried before the work, so that a mistyped folder costs no time.
+//! Files to be written: tried before the work, so that a mistyped folder costs no time, and several of them together.
 
-use std::path::Path;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use shardgraph_graph::{StagedFile, check_writable};
 
 use crate::exit::BadInput;
 
@@ -10,20 +14,69 @@ pub(crate) fn check(path: &Path, input: Option<&Path>) -> Result<(), BadInput> {
     if path.is_dir() {
         return wrong("this is a folder: name a file to write");
     }
-    let same = |input: &Path| match (input.canonicalize(), path.canonicalize()) {
-        (Ok(input), Ok(path)) => input == path,
-        _ => false,
-    };
-    if input.is_some_and(same) {
+    if input.is_some_and(|input| is_same(input, path)) {
         return wrong("this is the input, which would be lost: name another file");
     }
-    let folder = match path.parent() {
+    if !folder_of(path).is_dir() {
+        return wrong("its folder does not exist: make it, or name another file");
+    }
+    check_writable(path).map_err(|error| cannot_write(path, &error))
+}
+
+/// Whether two paths are of one file, which need not exist.
+pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
+    match (resolved(one), resolved(other)) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => one == other,
+    }
+}
+
+/// Writes several files: none has its name before all are complete and on disk.
+///
+/// The names come one after the other. Where the system refuses one, the files that were not there before are taken back; a kill in
+/// between leaves the first ones, each complete.
+pub(crate) fn write_all(files: &[(&Path, String)]) -> Result<(), BadInput> {
+    let mut staged = Vec::new();
+    for (path, content) in files {
+        let file = StagedFile::write(path, |out| out.write_all(content.as_bytes()));
+        staged.push((*path, file.map_err(|error| cannot_write(path, &error))?));
+    }
+    publish_all(staged)
+}
+
+fn publish_all(files: Vec<(&Path, StagedFile)>) -> Result<(), BadInput> {
+    let mut new = Vec::new();
+    for (path, file) in files {
+        if fs::symlink_metadata(path).is_err() {
+            new.push(path);
+        }
+        if let Err(error) = file.publish() {
+            for path in new {
+                // The error that led here matters more than one of tidying up.
+                let _ = fs::remove_file(path);
+            }
+            return Err(cannot_write(path, &error));
+        }
+    }
+    Ok(())
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> BadInput {
+    BadInput(format!("{}: cannot write: {error}", path.display()))
+}
+
+/// The file behind links, or where a new one would be.
+fn resolved(path: &Path) -> io::Result<PathBuf> {
+    path.canonicalize().or_else(|_| {
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(folder_of(path).canonicalize()?.join(name))
+    })
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
-    };
-    match folder.is_dir() {
-        true => Ok(()),
-        false => wrong("its folder does not exist: make it, or name another file"),
     }
 }
 
@@ -51,5 +104,60 @@ mod tests {
             let message = check(&path, None).unwrap_err().to_string();
             assert!(message.contains(reason), "{message}");
         }
+    }
+
+    #[test]
+    fn one_file_has_many_spellings() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let here = std::env::current_dir().unwrap();
+        assert!(is_same(Path::new("new.txt"), &here.join("new.txt")));
+        assert!(is_same(Path::new("new.txt"), Path::new("./new.txt")));
+        assert!(!is_same(&path("a"), &path("b")));
+        std::fs::write(path("a"), "").unwrap();
+        std::fs::write(path("b"), "").unwrap();
+        assert!(!is_same(&path("a"), &path("b")));
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink(path("a"), path("link")).unwrap();
+            assert!(is_same(&path("a"), &path("link")));
+            assert!(!is_same(&path("b"), &path("link")));
+        }
+    }
+
+    #[test]
+    fn no_file_is_there_before_all_are_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let paths = [path("new"), path("old"), path("missing/last")];
+        std::fs::write(&paths[1], "old").unwrap();
+        let files = paths
+            .each_ref()
+            .map(|path| (path.as_path(), "text".to_owned()));
+        write_all(&files).unwrap_err();
+        assert!(!paths[0].exists());
+        assert_eq!(std::fs::read(&paths[1]).unwrap(), b"old");
+        std::fs::create_dir(path("missing")).unwrap();
+        write_all(&files).unwrap();
+        for path in &paths {
+            assert_eq!(std::fs::read(path).unwrap(), b"text");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_refused_takes_the_new_files_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let paths = [path("new"), path("old"), path("last")];
+        std::fs::write(&paths[1], "old").unwrap();
+        let stage = |path: &'_ PathBuf| StagedFile::write(path, |_| Ok(())).unwrap();
+        let staged = paths.each_ref().map(|path| (path.as_path(), stage(path)));
+        // A file cannot get the name of a folder.
+        std::fs::create_dir(&paths[2]).unwrap();
+        let message = publish_all(staged.into()).unwrap_err().to_string();
+        assert!(message.contains("last: cannot write"), "{message}");
+        assert!(!paths[0].exists());
+        assert!(paths[1].exists());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 }

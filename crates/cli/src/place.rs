@@ -8,7 +8,7 @@ use shardgraph_costgraph::{DeviceSet, Graph, Objective, Problem};
 use shardgraph_device::{Device, Timer};
 use shardgraph_regal::{Comparison, PlaceOptions, Plan, Watch, place_watched};
 
-use crate::place_answer::{Answer, Circumstances, Subject, Table};
+use crate::place_answer::{Answer, Circumstances, Subject, Table, printable};
 use crate::place_files::FileArgs;
 use crate::place_graph::{CostGraphArgs, Loaded};
 use crate::place_options::{MachineArgs, SearchArgs};
@@ -61,6 +61,14 @@ struct Told {
 
 /// Loads, places, writes the files and prints the answers.
 pub(crate) fn run(args: &PlaceArgs) -> anyhow::Result<()> {
+    place_all(args).map_err(|error| {
+        // Messages have names of ops in them.
+        let message = printable(&error.to_string());
+        error.context(message)
+    })
+}
+
+fn place_all(args: &PlaceArgs) -> anyhow::Result<()> {
     world::refuse_processes("place", "--threads")?;
     args.search.check(args.compare)?;
     args.files.check(args.graph.file(), args.graph.all)?;
@@ -113,12 +121,15 @@ impl Job<'_> {
             verify_seconds,
         } = self.search(self.options)?;
         let unfit = self.unfit(&plan);
-        if unfit.is_none() {
-            self.write(&plan)?;
-        }
+        let written = match unfit {
+            None => self.write(&plan),
+            Some(_) => Ok(()),
+        };
         let subject = self.subject(index, loaded);
         let circumstances = self.circumstances(verify_seconds, loaded);
         let is_read = self.print(&Answer::new(subject, &plan, circumstances))?;
+        // The answer may have taken hours: it is printed although a file could not be written.
+        written?;
         Ok(Told { unfit, is_read })
     }
 
@@ -138,17 +149,16 @@ impl Job<'_> {
         }
         let key = |plan: &Plan| (plan.outcome.excess_bytes, plan.value());
         let best = plans.iter().min_by_key(|plan| key(plan));
-        let mut unfit = None;
-        if let Some(best) = best {
-            unfit = self.unfit(best);
-            if unfit.is_none() {
-                self.write(best)?;
-            }
-        }
+        let unfit = best.and_then(|best| self.unfit(best));
+        let written = match best {
+            Some(best) if unfit.is_none() => self.write(best),
+            _ => Ok(()),
+        };
         let comparison = Comparison::of(self.graph.name(), self.options.objective, &plans);
         let subject = self.subject(index, loaded);
         let circumstances = self.circumstances(verify_seconds, loaded);
         let is_read = self.print(&Table::new(subject, &comparison, circumstances))?;
+        written?;
         Ok(Told { unfit, is_read })
     }
 

@@ -52,7 +52,8 @@ impl<'a> Subject<'a> {
 
 impl fmt::Display for Subject<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "graph {} ({})", self.graph, self.origin)?;
+        let (graph, origin) = (printable(self.graph), printable(self.origin));
+        writeln!(f, "graph {graph} ({origin})")?;
         writeln!(f, "ops {}", self.ops)?;
         writeln!(f, "tensors {}", self.tensors)?;
         writeln!(f, "edges {}", self.edges)?;
@@ -62,6 +63,20 @@ impl fmt::Display for Subject<'_> {
         }
         writeln!(f, "objective {}", objective_name(self.objective))
     }
+}
+
+/// A name from a file as it may stand in a line for a terminal: what ends lines, moves the cursor or turns the direction of writing
+/// is escaped.
+pub(crate) fn printable(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for c in name.chars() {
+        match c {
+            '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => text.extend(c.escape_debug()),
+            _ if c.is_control() => text.extend(c.escape_debug()),
+            _ => text.push(c),
+        }
+    }
+    text
 }
 
 fn objective_name(objective: Objective) -> &'static str {
@@ -245,5 +260,28 @@ impl fmt::Display for Table<'_> {
         writeln!(f, "verified yes")?;
         writeln!(f, "seconds {:.6}", self.seconds)?;
         write!(f, "{}\n{}", self.circumstances, self.comparison)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stays_on_its_line() {
+        for (name, expected) in [
+            ("conv_1/\"w\" \\ \u{e9}e\u{301} \u{5d0}", None),
+            (
+                "\u{1b}[31mRED\nverified no\r",
+                Some("\\u{1b}[31mRED\\nverified no\\r"),
+            ),
+            ("\u{9b}2J\u{7f}", Some("\\u{9b}2J\\u{7f}")),
+            (
+                "a\u{202e}b\u{2028}c\u{2066}",
+                Some("a\\u{202e}b\\u{2028}c\\u{2066}"),
+            ),
+        ] {
+            assert_eq!(printable(name), expected.unwrap_or(name));
+        }
     }
 }

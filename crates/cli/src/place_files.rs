@@ -1,13 +1,11 @@
 //! What `shardgraph place` writes: a plan as a trace for Perfetto, as a chart, and as data.
 
 use std::fmt::Write as _;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
 use shardgraph_costgraph::{Problem, Simulation, Span, Step, chrome_trace, gantt_svg};
-use shardgraph_graph::write_atomic;
 use shardgraph_regal::Plan;
 
 use crate::exit::BadInput;
@@ -44,15 +42,17 @@ impl FileArgs {
         }
         for (i, path) in paths.iter().enumerate() {
             output_file::check(path, input)?;
-            if paths[..i].contains(path) {
-                let path = path.display();
-                return Err(BadInput(format!("{path}: two files cannot have one name")));
+            if let Some(other) = paths[..i].iter().find(|p| output_file::is_same(p, path)) {
+                let (other, path) = (other.display(), path.display());
+                return Err(BadInput(format!(
+                    "{path}: two files cannot have one name, and {other} is the same file"
+                )));
             }
         }
         Ok(())
     }
 
-    /// Writes them: all or, on an error, none.
+    /// Writes them together, as [`output_file::write_all`] does.
     pub(crate) fn write(
         &self,
         problem: &Problem<'_>,
@@ -69,31 +69,12 @@ impl FileArgs {
         if let Some(path) = &self.plan {
             files.push((path, plan_json(problem, plan)?));
         }
-        let mut culprit = None;
-        write_all(&files, &mut culprit).map_err(|error| {
-            let path = culprit.unwrap_or_default();
-            BadInput(format!("{}: cannot write: {error}", path.display()))
-        })?;
+        output_file::write_all(&files)?;
         for path in self.paths() {
             report.note(&format!("wrote {}", path.display()));
         }
         Ok(())
     }
-}
-
-/// Each file gets its name only after those behind it have theirs, so one that fails takes the others back.
-fn write_all(files: &[(&Path, String)], culprit: &mut Option<PathBuf>) -> io::Result<()> {
-    let Some(((path, content), rest)) = files.split_first() else {
-        return Ok(());
-    };
-    let written = write_atomic(path, |out| {
-        out.write_all(content.as_bytes())?;
-        write_all(rest, culprit)
-    });
-    if written.is_err() && culprit.is_none() {
-        *culprit = Some((*path).to_owned());
-    }
-    written
 }
 
 /// What stands before the steps.
@@ -196,33 +177,5 @@ fn row<'a>(problem: &Problem<'a>, plan: &Plan, step: Step, span: Span) -> Row<'a
             start_ns,
             end_ns,
         },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_file_that_fails_takes_the_others_back() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
-        let (first, second, third) = (path("a"), path("missing/b"), path("c"));
-        std::fs::write(&first, "old").unwrap();
-        let content = || "new".to_owned();
-        let files = [
-            (&*first, content()),
-            (&*second, content()),
-            (&*third, content()),
-        ];
-        let mut culprit = None;
-        assert!(write_all(&files, &mut culprit).is_err());
-        assert_eq!(culprit, Some(second.clone()));
-        assert_eq!(std::fs::read_to_string(&first).unwrap(), "old");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-        let files = [(&*first, content()), (&*third, content())];
-        write_all(&files, &mut culprit).unwrap();
-        assert_eq!(std::fs::read_to_string(&first).unwrap(), "new");
-        assert_eq!(std::fs::read_to_string(&third).unwrap(), "new");
     }
 }

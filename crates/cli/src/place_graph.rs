@@ -1,5 +1,6 @@
 //! The GRAPH argument of `shardgraph place`: a file of computation graphs, or the name of synthetic ones.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
@@ -9,15 +10,16 @@ use shardgraph_costgraph::import::{
 };
 use shardgraph_device::{Device, Timer};
 
-use crate::costgraph_spec::{self, CostGraphSpec};
+use crate::costgraph_spec::{CostGraphSpec, PREFIX};
 use crate::exit::BadInput;
+use crate::place_answer::printable;
 use crate::report::ReportArgs;
 
 /// Computation graphs and how to read them.
 #[derive(Debug, Args)]
 pub(crate) struct CostGraphArgs {
     /// A file of computation graphs (.pb, .pbtxt, .onnx, .jsonl, ..., also .gz and .zst), or costgraph:N for N synthetic ones
-    graph: String,
+    graph: OsString,
     /// Read the file as cost-graph, cost-graph-text, onnx, jsonl, pipedream or msr [default: by extension, then content]
     #[arg(long, value_name = "FORMAT")]
     input_format: Option<Format>,
@@ -65,14 +67,15 @@ impl CostGraphArgs {
         let path = Path::new(&self.graph);
         let (origin, graphs) = if path.exists() {
             self.read(path, report)?
-        } else if self.graph.starts_with(costgraph_spec::PREFIX) {
-            self.make(&self.graph.parse()?, seed)?
         } else {
-            return Err(BadInput(format!(
-                "`{}` is no computation graph: there is no such file; costgraph:1 makes one",
-                self.graph
-            ))
-            .into());
+            let spec = self.graph.to_str().filter(|name| name.starts_with(PREFIX));
+            let spec = spec.ok_or_else(|| {
+                let graph = self.graph.display();
+                BadInput(format!(
+                    "`{graph}` is no computation graph: there is no such file; costgraph:1 makes one"
+                ))
+            })?;
+            self.make(&spec.parse()?, seed)?
         };
         Ok(Loaded {
             origin,
@@ -118,7 +121,7 @@ impl CostGraphArgs {
             (true, Some(_)) => "--weights",
             (true, None) => return Ok(()),
         };
-        let file = &self.graph;
+        let file = self.graph.display();
         Err(BadInput(format!(
             "{file}: {flag} is about ONNX models, this is read as {format}: leave it out, or name another --input-format"
         )))
@@ -133,7 +136,8 @@ impl CostGraphArgs {
             return Err(self.several(n_graphs).into());
         }
         if n_graphs == 0 {
-            return Err(BadInput(format!("{}: the file holds no graph", self.graph)).into());
+            let file = self.graph.display();
+            return Err(BadInput(format!("{file}: the file holds no graph")).into());
         }
         let numbered = file.enumerate();
         numbered.map(|(i, graph)| Ok((i, graph?))).collect()
@@ -166,7 +170,7 @@ impl CostGraphArgs {
     fn several(&self, n_graphs: usize) -> BadInput {
         BadInput(format!(
             "{}: {n_graphs} graphs: say which with --index, from 0 to {}, or place them with --all",
-            self.graph,
+            self.graph.display(),
             n_graphs - 1
         ))
     }
@@ -174,8 +178,9 @@ impl CostGraphArgs {
 
 /// What reading one graph assumed and left out.
 fn tell(found: &Report, graph: &str, report: &ReportArgs) {
+    let graph = printable(graph);
     for warning in found.warnings() {
-        report.warning(&format!("{graph}: {warning}"));
+        report.warning(&format!("{graph}: {}", printable(&warning.to_string())));
     }
     let said = [
         ("accelerators", found.devices.map(u64::from)),

@@ -92,7 +92,8 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_enum, value_name = "WHAT", default_value = "runtime")]
     objective: ObjectiveChoice,
     /// brkga, tuned-brkga, seeded-brkga, random, local-search, heft, partition-dfs, xla-list, xla-post-order, greedy-memory or
-    /// noisy-greedy-memory [default: seeded-brkga]
+    /// noisy-greedy-memory; tuned-brkga has the numbers that were best for the runtime of synthetic graphs, for --objective memory
+    /// too [default: seeded-brkga]
     #[arg(long, value_name = "METHOD")]
     method: Option<Method>,
     /// How chromosomes become schedules: paper, flush, time-aware, time-aware-flush or list [default: list for the runtime, paper
@@ -105,9 +106,9 @@ pub(crate) struct SearchArgs {
     /// The same seed gives the same plan, and the same synthetic graph
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Threads that evaluate; the plan does not depend on them
-    #[arg(long, value_name = "T", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(crate) threads: u16,
+    /// Threads of the genetic algorithm; the plan does not depend on them [default: 1]
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
     /// Longest time of a search; the plan is then the best so far, and no longer the same on every machine
     #[arg(long, value_name = "SECONDS", value_parser = crate::deadline::seconds)]
     pub(crate) deadline: Option<f64>,
@@ -137,25 +138,37 @@ struct GeneticArgs {
     /// The probability that a child takes a key from its elite parent [default: 0.7]
     #[arg(long, value_name = "P")]
     rho: Option<f64>,
-    /// Populations side by side [default: 1]
+    /// Populations side by side, which share the evaluations [default: 1]
     #[arg(long, value_name = "N")]
     populations: Option<u32>,
+    /// Generations after which the best of each population move to the others; 0 for never [default: 0]
+    #[arg(long, value_name = "N")]
+    migration_generations: Option<u32>,
+    /// How many of each move [default: 2]
+    #[arg(long, value_name = "N")]
+    migrants: Option<u32>,
 }
 
 impl SearchArgs {
-    /// Refuses flags that say nothing about the method that they stand beside.
+    /// Refuses flags that say nothing about the method that they stand beside, and numbers that the genetic algorithm refuses.
     pub(crate) fn check(&self, is_comparison: bool) -> Result<(), BadInput> {
-        if is_comparison {
-            return self.check_comparison();
+        match is_comparison {
+            true => self.check_comparison()?,
+            false => self.check_method(self.method.unwrap_or_default())?,
         }
-        let method = self.method.unwrap_or_default();
+        self.genetic.check()
+    }
+
+    fn check_method(&self, method: Method) -> Result<(), BadInput> {
         let searches = method.decodes() || method == Method::LocalSearch;
         let is_noisy = method == Method::NoisyGreedyMemory;
         let is_genetic = matches!(method, Method::Brkga | Method::SeededBrkga);
+        let has_threads = is_genetic || method == Method::TunedBrkga;
         let given = [
             ("--decoder", self.decoder.is_some(), method.decodes()),
             ("--evaluations", self.evaluations.is_some(), searches),
             ("--deadline", self.deadline.is_some(), searches),
+            ("--threads", self.threads.is_some(), has_threads),
             ("--greedy-runs", self.greedy_runs.is_some(), is_noisy),
         ];
         let genetic = self.genetic.given();
@@ -192,7 +205,7 @@ impl SearchArgs {
             decoder: self.decoder,
             evaluations: self.evaluations.unwrap_or(usual.evaluations),
             seed: self.seed,
-            threads: usize::from(self.threads),
+            threads: self.threads.map_or(usual.threads, usize::from),
             contract: self.contract,
             greedy_runs: self.greedy_runs.unwrap_or(usual.greedy_runs),
             genetic: self.genetic.over(usual.genetic),
@@ -203,13 +216,39 @@ impl SearchArgs {
 }
 
 impl GeneticArgs {
-    fn given(&self) -> [(&'static str, bool); 5] {
+    /// Refuses what the engine would refuse, before a graph is read, by the names of the flags.
+    fn check(&self) -> Result<(), BadInput> {
+        let genetic = self.over(GeneticOptions::default());
+        if genetic.populations == 1 && (self.migration_generations, self.migrants) != (None, None) {
+            let message = "--migration-generations and --migrants are about several populations: add --populations, or leave them out";
+            return Err(BadInput(message.into()));
+        }
+        if genetic.migration_generations == 0 && self.migrants.is_some() {
+            let message = "--migrants: nobody moves without --migration-generations: add it";
+            return Err(BadInput(message.into()));
+        }
+        let usual = PlaceOptions::default();
+        let config = genetic.config(usual.evaluations, usual.seed);
+        config.check().map_err(|error| {
+            // The engine's messages begin with the name of the field, which is the flag's.
+            let message = error.to_string();
+            let (field, rest) = message.split_once(' ').unwrap_or((&message, ""));
+            BadInput(format!("--{} {rest}", field.replace('_', "-")))
+        })
+    }
+
+    fn given(&self) -> [(&'static str, bool); 7] {
         [
             ("--population", self.population.is_some()),
             ("--elites", self.elites.is_some()),
             ("--mutants", self.mutants.is_some()),
             ("--rho", self.rho.is_some()),
             ("--populations", self.populations.is_some()),
+            (
+                "--migration-generations",
+                self.migration_generations.is_some(),
+            ),
+            ("--migrants", self.migrants.is_some()),
         ]
     }
 
@@ -220,6 +259,10 @@ impl GeneticArgs {
             mutants: self.mutants.unwrap_or(usual.mutants),
             rho: self.rho.unwrap_or(usual.rho),
             populations: self.populations.unwrap_or(usual.populations),
+            migration_generations: self
+                .migration_generations
+                .unwrap_or(usual.migration_generations),
+            migrants: self.migrants.unwrap_or(usual.migrants),
             ..usual
         }
     }
@@ -243,10 +286,12 @@ mod tests {
     fn the_defaults_in_the_help_are_the_librarys() {
         let usual = PlaceOptions::default();
         assert_eq!((usual.evaluations, usual.greedy_runs), (5000, 20));
+        assert_eq!(usual.threads, 1);
         assert_eq!(usual.method.name(), "seeded-brkga");
         let genetic = GeneticOptions::default();
         let numbers = (genetic.population, genetic.elites, genetic.mutants);
         assert_eq!((numbers, genetic.populations), ((100, 20, 20), 1));
+        assert_eq!((genetic.migration_generations, genetic.migrants), (0, 2));
         assert_eq!(genetic.rho.to_bits(), 0.7f64.to_bits());
     }
 

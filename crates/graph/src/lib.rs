@@ -39,7 +39,7 @@ pub use read::{
     stream_bytes, stream_graph,
 };
 pub use report::{FormatSource, ImportReport, WriteReport};
-pub use write::{WriteOptions, write_atomic, write_graph};
+pub use write::{StagedFile, WriteOptions, check_writable, write_atomic, write_graph};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -28,33 +28,103 @@ pub fn write_atomic(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
-    let path = match fs::metadata(path) {
-        Ok(target) if target.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
-        Ok(target) if !target.is_file() => return write_directly(path, write),
-        Ok(_) => fs::canonicalize(path)?,
-        Err(_) => path.to_owned(),
-    };
-    let (mut file, temporary) = create_beside(&path)?;
-    if let Ok(replaced) = fs::metadata(&path) {
-        file.set_permissions(replaced.permissions())?;
-    }
-    write(&mut file)?;
-    file.sync_all()?;
-    drop(file);
-    temporary.rename(&path)?;
-    sync_folder(&path)
+    StagedFile::write(path, write)?.publish()
 }
 
-fn write_directly(
-    path: &Path,
-    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> io::Result<()> {
-    let mut device = OpenOptions::new().write(true).open(path)?;
-    write(&mut device)?;
-    device.flush()
+/// A file that is complete and on disk but has not its name yet; without [`StagedFile::publish`] it goes away.
+///
+/// For several files that belong together: only when all are staged is the first one published.
+///
+/// ```
+/// use shardgraph_graph::StagedFile;
+/// # let folder = tempfile::tempdir()?;
+/// let paths = ["plan", "chart"].map(|name| folder.path().join(name));
+/// let plan = StagedFile::write(&paths[0], |out| out.write_all(b"1"))?;
+/// let chart = StagedFile::write(&paths[1], |out| out.write_all(b"2"))?;
+/// assert!(!paths[0].exists());
+/// plan.publish()?;
+/// chart.publish()?;
+/// assert_eq!(std::fs::read(&paths[0])?, b"1");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct StagedFile {
+    /// Absent for what is no regular file and has been written to.
+    temporary: Option<Temporary>,
+    path: PathBuf,
+}
+
+impl StagedFile {
+    /// All of [`write_atomic`] but the rename.
+    ///
+    /// # Errors
+    /// Those of `write` and of the system.
+    pub fn write(
+        path: &Path,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<StagedFile> {
+        let Some(path) = regular_target(path)? else {
+            let mut device = OpenOptions::new().write(true).open(path)?;
+            write(&mut device)?;
+            device.flush()?;
+            let path = path.to_owned();
+            return Ok(StagedFile {
+                temporary: None,
+                path,
+            });
+        };
+        let (mut file, temporary) = create_beside(&path)?;
+        if let Ok(replaced) = fs::metadata(&path) {
+            file.set_permissions(replaced.permissions())?;
+        }
+        write(&mut file)?;
+        file.sync_all()?;
+        Ok(StagedFile {
+            temporary: Some(temporary),
+            path,
+        })
+    }
+
+    /// Gives the file its name.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn publish(self) -> io::Result<()> {
+        match self.temporary {
+            None => Ok(()),
+            Some(temporary) => {
+                temporary.rename(&self.path)?;
+                sync_folder(&self.path)
+            }
+        }
+    }
+}
+
+/// Tries whether [`write_atomic`] could make its temporary file, and leaves nothing.
+///
+/// Something that is no regular file is not tried: opening a pipe is an event for who reads from it.
+///
+/// # Errors
+/// Those of the system.
+pub fn check_writable(path: &Path) -> io::Result<()> {
+    match regular_target(path)? {
+        None => Ok(()),
+        Some(path) => create_beside(&path).map(drop),
+    }
+}
+
+/// The regular file that is or will be at a path, behind symbolic links; `None` for devices and pipes.
+fn regular_target(path: &Path) -> io::Result<Option<PathBuf>> {
+    match fs::metadata(path) {
+        Ok(target) if target.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(target) if !target.is_file() => Ok(None),
+        Ok(_) => fs::canonicalize(path).map(Some),
+        Err(_) => Ok(Some(path.to_owned())),
+    }
 }
 
 /// A file that goes away with this value, unless it was renamed.
+#[derive(Debug)]
 struct Temporary(Option<PathBuf>);
 
 impl Temporary {

@@ -3,7 +3,7 @@
 mod atomic;
 mod formats;
 
-pub use atomic::write_atomic;
+pub use atomic::{StagedFile, check_writable, write_atomic};
 
 use crate::{Compression, Error, ErrorKind, Format, Graph, Labels, WriteReport};
 use std::{

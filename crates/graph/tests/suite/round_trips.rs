@@ -3,8 +3,8 @@
 use super::graphs::edge_lists;
 use proptest::prelude::*;
 use shardgraph_graph::{
-    Compression, ErrorKind, Format, Graph, Import, Labels, ReadOptions, WeightPolicy, WriteOptions,
-    read_bytes, read_graph, write_atomic, write_graph,
+    Compression, ErrorKind, Format, Graph, Import, Labels, ReadOptions, StagedFile, WeightPolicy,
+    WriteOptions, check_writable, read_bytes, read_graph, write_atomic, write_graph,
 };
 use std::io;
 
@@ -255,6 +255,40 @@ fn a_write_replaces_what_was_there() {
     assert_eq!(folder_names(folder.path()), ["a"]);
     assert!(write_atomic(folder.path(), |_| Ok(())).is_err());
     assert!(write_atomic(&folder.path().join("no/such/folder"), |_| Ok(())).is_err());
+}
+
+#[test]
+fn a_staged_file_has_no_name_until_it_is_published() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["a", "b"].map(|name| folder.path().join(name));
+    std::fs::write(&paths[0], "old").unwrap();
+    let stage = |path| StagedFile::write(path, |out| out.write_all(b"new")).unwrap();
+    drop(paths.each_ref().map(stage));
+    assert_eq!(folder_names(folder.path()), ["a"]);
+    let [first, second] = paths.each_ref().map(stage);
+    assert_eq!(std::fs::read(&paths[0]).unwrap(), b"old");
+    assert!(!paths[1].exists());
+    first.publish().unwrap();
+    second.publish().unwrap();
+    assert_eq!(std::fs::read(&paths[0]).unwrap(), b"new");
+    assert_eq!(folder_names(folder.path()), ["a", "b"]);
+}
+
+#[test]
+fn a_check_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a");
+    check_writable(&path).unwrap();
+    assert!(folder_names(folder.path()).is_empty());
+    std::fs::write(&path, "old").unwrap();
+    check_writable(&path).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"old");
+    assert!(check_writable(folder.path()).is_err());
+    assert!(check_writable(&folder.path().join("no/such/folder")).is_err());
+    if cfg!(target_os = "linux") {
+        // Nobody, not even root, makes files there.
+        assert!(check_writable(std::path::Path::new("/proc/a")).is_err());
+    }
 }
 
 #[cfg(unix)]
