@@ -262,7 +262,8 @@ fn a_staged_file_has_no_name_until_it_is_published() {
     let folder = tempfile::tempdir().unwrap();
     let paths = ["a", "b"].map(|name| folder.path().join(name));
     std::fs::write(&paths[0], "old").unwrap();
-    let stage = |path| StagedFile::write(path, |out| out.write_all(b"new")).unwrap();
+    let stage =
+        |path: &std::path::PathBuf| StagedFile::write(path, |out| out.write_all(b"new")).unwrap();
     drop(paths.each_ref().map(stage));
     assert_eq!(folder_names(folder.path()), ["a"]);
     let [first, second] = paths.each_ref().map(stage);
