@@ -22,6 +22,7 @@ const PROGRESS_STEPS: u64 = 1000;
 
 /// Where a run begins.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "there is one value a run")]
 pub enum Start {
     /// At its first step.
     New {

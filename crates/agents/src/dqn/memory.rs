@@ -2,8 +2,8 @@
 
 use shardgraph_graph::random::Stream;
 use shardgraph_replay::{
-    Cell, ColumnLayout, ElementKind, ItemId, Prioritization, PrioritizedBatch, PrioritizedMemory,
-    Rows, UniformMemory,
+    Cell, ColumnLayout, ElementKind, Prioritization, PrioritizedBatch, PrioritizedMemory, Rows,
+    UniformMemory,
 };
 
 use super::config::{PrioritizedConfig, ReplayConfig};
@@ -38,50 +38,43 @@ pub fn transition_layout(width: usize) -> Result<ColumnLayout, Error> {
 #[derive(Debug, Clone)]
 pub(super) struct Replay {
     memory: Memory,
+    /// Which rows were drawn, and their importance weights where draws are prioritised.
+    batch: PrioritizedBatch,
     rows: Rows,
 }
 
 #[derive(Debug, Clone)]
 enum Memory {
-    Uniform {
-        memory: UniformMemory,
-        ids: Vec<ItemId>,
-    },
-    Prioritized {
-        memory: PrioritizedMemory,
-        settings: PrioritizedConfig,
-        batch: PrioritizedBatch,
-    },
+    Uniform(UniformMemory),
+    Prioritized(PrioritizedMemory, PrioritizedConfig),
 }
 
 impl Replay {
     pub(super) fn new(settings: &ReplayConfig, layout: ColumnLayout) -> Result<Replay, Error> {
-        let rows = Rows::new(layout.clone());
+        let (rows, capacity) = (Rows::new(layout.clone()), settings.capacity);
         let memory = match settings.prioritized {
-            None => Memory::Uniform {
-                memory: UniformMemory::new(layout, settings.capacity)?,
-                ids: Vec::new(),
-            },
-            Some(settings_of_draws) => {
+            None => Memory::Uniform(UniformMemory::new(layout, capacity)?),
+            Some(draws) => {
                 let prioritization = Prioritization {
-                    alpha: settings_of_draws.alpha,
-                    epsilon: settings_of_draws.epsilon,
+                    alpha: draws.alpha,
+                    epsilon: draws.epsilon,
                 };
-                Memory::Prioritized {
-                    memory: PrioritizedMemory::new(layout, settings.capacity, prioritization)?,
-                    settings: settings_of_draws,
-                    batch: PrioritizedBatch::default(),
-                }
+                let memory = PrioritizedMemory::new(layout, capacity, prioritization)?;
+                Memory::Prioritized(memory, draws)
             }
         };
-        Ok(Replay { memory, rows })
+        Ok(Replay {
+            memory,
+            batch: PrioritizedBatch::default(),
+            rows,
+        })
     }
 
     /// A new transition is as likely to be drawn as the likeliest, until its TD error is known.
     pub(super) fn insert(&mut self, cells: &[Cell<'_>]) -> Result<(), Error> {
         match &mut self.memory {
-            Memory::Uniform { memory, .. } => memory.insert(cells)?,
-            Memory::Prioritized { memory, .. } => memory.insert(cells)?,
+            Memory::Uniform(memory) => memory.insert(cells)?,
+            Memory::Prioritized(memory, _) => memory.insert(cells)?,
         };
         Ok(())
     }
@@ -94,19 +87,16 @@ impl Replay {
         progress: f32,
         stream: &mut Stream,
     ) -> Result<(&Rows, Option<&[f32]>), Error> {
+        let batch = &mut self.batch;
         match &mut self.memory {
-            Memory::Uniform { memory, ids } => {
-                memory.sample_into(n_rows, &mut |n| stream.below(n), ids)?;
-                memory.gather_into(ids, &mut self.rows)?;
+            Memory::Uniform(memory) => {
+                memory.sample_into(n_rows, &mut |n| stream.below(n), &mut batch.ids)?;
+                memory.gather_into(&batch.ids, &mut self.rows)?;
                 Ok((&self.rows, None))
             }
-            Memory::Prioritized {
-                memory,
-                settings,
-                batch,
-            } => {
-                let beta = settings.beta_start
-                    + (settings.beta_end - settings.beta_start) * progress.min(1.0);
+            Memory::Prioritized(memory, draws) => {
+                let rise = draws.beta_end - draws.beta_start;
+                let beta = draws.beta_start + rise * progress.min(1.0);
                 memory.sample_into(n_rows, beta, &mut || stream.uniform_f64(), batch)?;
                 memory.gather_into(&batch.ids, &mut self.rows)?;
                 Ok((&self.rows, Some(&batch.weights)))
@@ -116,8 +106,8 @@ impl Replay {
 
     /// Gives the rows of the last batch the priorities of their TD errors.
     pub(super) fn update(&mut self, td_errors: &[f32]) -> Result<(), Error> {
-        if let Memory::Prioritized { memory, batch, .. } = &mut self.memory {
-            memory.update(&batch.ids, td_errors)?;
+        if let Memory::Prioritized(memory, _) = &mut self.memory {
+            memory.update(&self.batch.ids, td_errors)?;
         }
         Ok(())
     }
@@ -125,11 +115,11 @@ impl Replay {
     /// The priorities of all rows, the oldest first.
     #[cfg(test)]
     pub(super) fn priorities(&self) -> Vec<f32> {
-        let Memory::Prioritized { memory, .. } = &self.memory else {
+        let Memory::Prioritized(memory, _) = &self.memory else {
             panic!("for tests of prioritised memories");
         };
         let oldest = memory.n_inserted() - memory.len() as u64;
-        let ids = (oldest..memory.n_inserted()).map(ItemId);
+        let ids = (oldest..memory.n_inserted()).map(shardgraph_replay::ItemId);
         ids.filter_map(|id| memory.priority(id)).collect()
     }
 
@@ -137,11 +127,12 @@ impl Replay {
     #[cfg(test)]
     pub(super) fn rows_in_order(&self) -> Rows {
         let mut rows = Rows::new(self.rows.layout().clone());
-        let Memory::Uniform { memory, .. } = &self.memory else {
+        let Memory::Uniform(memory) = &self.memory else {
             panic!("for tests of uniform memories");
         };
         let oldest = memory.n_inserted() - memory.len() as u64;
-        let ids: Vec<ItemId> = (oldest..memory.n_inserted()).map(ItemId).collect();
+        let ids = (oldest..memory.n_inserted()).map(shardgraph_replay::ItemId);
+        let ids: Vec<_> = ids.collect();
         memory
             .gather_into(&ids, &mut rows)
             .expect("the rows are there");
@@ -150,15 +141,15 @@ impl Replay {
 
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         match &self.memory {
-            Memory::Uniform { memory, .. } => memory.to_bytes(),
-            Memory::Prioritized { memory, .. } => memory.to_bytes(),
+            Memory::Uniform(memory) => memory.to_bytes(),
+            Memory::Prioritized(memory, _) => memory.to_bytes(),
         }
     }
 
     pub(super) fn restore(&mut self, bytes: &[u8]) -> Result<(), Error> {
         match &mut self.memory {
-            Memory::Uniform { memory, .. } => memory.restore(bytes)?,
-            Memory::Prioritized { memory, .. } => memory.restore(bytes)?,
+            Memory::Uniform(memory) => memory.restore(bytes)?,
+            Memory::Prioritized(memory, _) => memory.restore(bytes)?,
         }
         Ok(())
     }
