@@ -239,21 +239,19 @@ fn run_with_a_victim(
 
 #[test]
 fn an_actor_that_dies_at_any_message_is_named_and_the_run_goes_on() {
-    let apex = small();
+    let (apex, mut n_named) = (small(), 0);
     for n_messages in 0..12 {
         let config = config(&apex, 1500);
         let (outcome, others) = run_with_a_victim(&apex, &start_of(&config), (3, n_messages));
         let outcome = outcome.unwrap();
         assert!(outcome.n_steps >= 1500 && outcome.n_updates > 0);
         assert!(others[0].is_ok() && others[1].is_ok(), "{others:?}");
-        if others[2].is_err() {
-            assert!(
-                outcome.lost.len() == 1 && outcome.lost[0].starts_with("actor 3"),
-                "{:?}",
-                outcome.lost
-            );
-        }
+        // One that dies behind its last word is not missed.
+        let is_named = outcome.lost.iter().all(|lost| lost.starts_with("actor 3"));
+        assert!(is_named && outcome.lost.len() <= 1, "{:?}", outcome.lost);
+        n_named += outcome.lost.len();
     }
+    assert!(n_named > 0);
 }
 
 #[test]
@@ -263,6 +261,7 @@ fn a_shard_that_dies_at_any_message_is_named_and_the_run_goes_on() {
         max_unacknowledged_blocks: 1,
         ..small()
     };
+    let mut n_named = 0;
     for n_messages in 0..12 {
         let config = config(&apex, 1500);
         let (outcome, others) = run_with_a_victim(&apex, &start_of(&config), (2, n_messages));
@@ -272,14 +271,12 @@ fn a_shard_that_dies_at_any_message_is_named_and_the_run_goes_on() {
             others[0].is_ok() && others[2].is_ok() && others[3].is_ok(),
             "{others:?}"
         );
-        if others[1].is_err() {
-            assert!(
-                outcome.lost.len() == 1 && outcome.lost[0].starts_with("shard 2"),
-                "{:?}",
-                outcome.lost
-            );
-        }
+        // One that dies behind its last word is not missed.
+        let is_named = outcome.lost.iter().all(|lost| lost.starts_with("shard 2"));
+        assert!(is_named && outcome.lost.len() <= 1, "{:?}", outcome.lost);
+        n_named += outcome.lost.len();
     }
+    assert!(n_named > 0);
 }
 
 #[test]
