@@ -164,7 +164,7 @@ fn a_learner_that_is_killed_ends_the_others_and_goes_on_from_its_checkpoint() {
     }
     assert!(kill(learner), "the run was over before the kill");
     for other in others {
-        let message = other.join().unwrap().error(1);
+        let message = other.join().unwrap().error(4);
         assert!(
             message.contains("has lost the learner") && message.contains("resume it"),
             "{message}"

@@ -1,5 +1,7 @@
 //! `shardgraph agent`: settings by name and by file, training, evaluation, ranks, kill -9 and resume.
 
+#![cfg(unix)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -9,6 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::kill::{has_checkpoint, kill};
+use crate::processes::run_all;
 use crate::program::{command, finish, listing, run};
 
 /// A small agent that learns early, with this beside its algorithm's name.
@@ -172,6 +175,31 @@ fn files_that_do_not_fit_are_named() {
     assert!(message.contains("no complete checkpoint"), "{message}");
 }
 
+/// Processes that meet over TCP; to resume, the first sends the others its checkpoint.
+#[test]
+fn processes_learn_what_one_rank_learns() {
+    let folder = Folder::new();
+    let config = folder.config(&settings(600, "gradient_blocks = 4"));
+    let (one, many) = (folder.path("one"), folder.path("many"));
+    let (begin, resume) = (
+        "agent train {} --out {} --deadline 60",
+        "agent train --resume {} --steps 900 --deadline 60 --format json",
+    );
+    run(begin, &[&config, &one]).ok();
+    let expected = run(resume, &[&one]).json();
+    for answer in run_all(3, begin, &[&config, &many]) {
+        answer.ok();
+    }
+    let mut answers = run_all(3, resume, &[&many]).into_iter();
+    let first = answers.next().unwrap().json();
+    assert_eq!(
+        (&first["ranks"], &first["policy_hash"]),
+        (&3.into(), &expected["policy_hash"])
+    );
+    assert!(answers.all(|answer| answer.ok().stdout.is_empty()));
+    assert_eq!(metrics(&many), metrics(&one));
+}
+
 /// The metrics without what a clock says.
 fn metrics(out: &Path) -> Vec<Value> {
     let text = fs::read_to_string(out.join("metrics.jsonl")).unwrap();
@@ -206,7 +234,6 @@ fn a_run_that_is_prolonged_is_the_run_that_was_never_stopped() {
 }
 
 #[test]
-#[cfg(unix)]
 fn killed_again_and_again_it_still_ends_the_same() {
     let folder = Folder::new();
     let config = folder.config(&settings(6000, ""));

@@ -183,6 +183,37 @@ fn agent() {
 }
 
 #[test]
+fn agent_with_a_learner_and_actors() {
+    for (name, ratio) in [("cartpole-apex", "number"), ("cartpole-reinforce", "null")] {
+        let answer = run(&format!("agent train {name} --steps 1 --format json"), &[]).json();
+        let has_ended = answer["mean_return"].is_number();
+        assert_schema(
+            &answer,
+            &[
+                ("algorithm", "string"),
+                ("environment", "string"),
+                ("seed", "count"),
+                ("steps", "count"),
+                ("episodes", "count"),
+                ("updates", "count"),
+                ("mean_return", if has_ended { "number" } else { "null" }),
+                ("seconds", "number"),
+                ("env_steps_per_s", "number"),
+                ("updates_per_s", "number"),
+                ("mean_policy_lag", "number"),
+                ("max_policy_lag", "count"),
+                ("lost", "list"),
+                ("samples_per_insert", ratio),
+                ("stale_priorities", "count"),
+                ("device", "string"),
+                ("weights", "null"),
+                ("policy_hash", "string"),
+            ],
+        );
+    }
+}
+
+#[test]
 fn info() {
     for graph in ["karate", "er:0:0.5", "er:1:0.5"] {
         let answer = run(&format!("info {graph} --format json"), &[]).json();

@@ -86,6 +86,11 @@ impl Error {
         )
     }
 
+    /// Whether the run ended because ranks are lost or silent, without which it cannot go on.
+    pub fn is_lost_rank(&self) -> bool {
+        matches!(self.kind, ErrorKind::Topology(_))
+    }
+
     /// The failed collective operation, where that is the cause.
     pub fn comm_error(&self) -> Option<&CommError> {
         match &self.kind {

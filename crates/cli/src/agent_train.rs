@@ -150,7 +150,7 @@ fn start(args: &TrainArgs) -> anyhow::Result<Start> {
     }
 }
 
-/// As one of several processes. All end with the same exit code; the first alone prints.
+/// As one of several processes, of which the first alone prints. Where one fails, the others lose a rank.
 fn run_as_rank(args: &TrainArgs, comm: &mut Comm, deadline: Deadline) -> anyhow::Result<()> {
     let report = args.report.of_rank(comm.rank());
     let inputs = load(args, (comm.size(), true), &report);

@@ -84,6 +84,7 @@ fn of_agent(error: &shardgraph_agents::Error) -> u8 {
         (Some(error), _) => of_comm(error),
         (None, Some(error)) => of_fault(Fault::of_device(error)),
         (None, None) if error.is_input() => BAD_INPUT,
+        (None, None) if error.is_lost_rank() => LOST_RANK,
         (None, None) => NO_ANSWER,
     }
 }

@@ -4,23 +4,23 @@ mod actor_rank;
 mod learner_rank;
 mod shard_rank;
 
-pub(super) use actor_rank::run_actor;
+use actor_rank::run_actor;
 pub(super) use learner_rank::run_learner;
-pub(super) use shard_rank::run_shard;
+use shard_rank::run_shard;
 
-use shardgraph_collectives::messages::{Limits, Mailbox, Office};
+use shardgraph_collectives::messages::Mailbox;
 
 use super::actor::Actor;
 use super::config::ApexConfig;
 use super::shard::Shard;
 use crate::config::AgentConfig;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::run::{RunOptions, Start, TrainProgress};
-use crate::topology::{LEARNER, Port, TopologyOutcome};
+use crate::topology::{LEARNER, Port, TopologyOutcome, outcome_of, ports, run_ranks};
 
 /// What a rank does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+enum Role {
     Learner,
     /// With its number among the shards.
     Shard(u32),
@@ -30,7 +30,7 @@ pub(super) enum Role {
 
 impl Role {
     /// Rank 0 learns, the next ones are shards, the rest act.
-    pub(super) fn of(rank: u32, n_ranks: u32, n_shards: u32) -> Role {
+    fn of(rank: u32, n_ranks: u32, n_shards: u32) -> Role {
         match rank {
             LEARNER => Role::Learner,
             shard if shard <= n_shards => Role::Shard(shard - 1),
@@ -39,44 +39,19 @@ impl Role {
     }
 }
 
-/// All ranks as threads. The learner's error comes first: the others lose it because of that.
+/// All ranks as threads.
 pub(crate) fn train_on_threads(
-    (config, apex): (&AgentConfig, &ApexConfig),
+    settings: (&AgentConfig, &ApexConfig),
     start: &Start,
     options: &RunOptions,
-    progress: &mut (dyn FnMut(&TrainProgress) + Send),
+    progress: &mut dyn FnMut(&TrainProgress),
 ) -> Result<TopologyOutcome, Error> {
-    let n_ranks = apex.n_ranks();
-    let office = Office::new(n_ranks, Limits::default());
-    std::thread::scope(|scope| {
-        let mut others = Vec::new();
-        for rank in 1..n_ranks {
-            let (mailbox, options) = (office.join(rank)?, options.clone());
-            others.push(scope.spawn(move || {
-                run_other(
-                    Port::new(mailbox, options.deadline),
-                    (config, apex),
-                    n_ranks,
-                    &options,
-                )
-            }));
-        }
-        let port = Port::new(office.join(LEARNER)?, options.deadline);
-        let outcome = run_learner(port, (config, apex), start, options, progress);
-        let mut result = outcome;
-        for other in others {
-            let ended = other
-                .join()
-                .unwrap_or_else(|_| Err(Error::internal("a rank panicked")));
-            // A rank that failed was reported by the learner, and the run went on without it.
-            if let (Err(error), Err(_)) = (ended, &result)
-                && !matches!(error.kind(), ErrorKind::Topology(_))
-            {
-                result = Err(error);
-            }
-        }
-        result
-    })
+    let n_ranks = settings.1.n_ranks();
+    let ports = ports(n_ranks, options.deadline)?;
+    let learn = |port| run_learner(port, settings, start, options, progress);
+    outcome_of(run_ranks(ports, learn, &|port| {
+        run_other(port, settings, n_ranks, options)
+    }))
 }
 
 /// This process' rank of several. Only the learner has an outcome.
@@ -85,7 +60,7 @@ pub(crate) fn train_as_process(
     (config, apex): (&AgentConfig, &ApexConfig),
     start: &Start,
     options: &RunOptions,
-    progress: &mut (dyn FnMut(&TrainProgress) + Send),
+    progress: &mut dyn FnMut(&TrainProgress),
 ) -> Result<Option<TopologyOutcome>, Error> {
     let n_ranks = mailbox.size();
     if n_ranks < apex.n_shards + 2 {
@@ -96,15 +71,15 @@ pub(crate) fn train_as_process(
         )));
     }
     let rank = mailbox.rank();
-    let port = Port::new(mailbox, options.deadline);
+    let port = Port::of_process(mailbox, options.deadline);
     match rank {
         LEARNER => run_learner(port, (config, apex), start, options, progress).map(Some),
-        _ => run_other(port, (config, apex), n_ranks, options).map(|()| None),
+        _ => run_other(&port, (config, apex), n_ranks, options).map(|()| None),
     }
 }
 
-fn run_other(
-    port: Port,
+pub(super) fn run_other(
+    port: &Port,
     (config, apex): (&AgentConfig, &ApexConfig),
     n_ranks: u32,
     options: &RunOptions,
@@ -112,7 +87,7 @@ fn run_other(
     let n_environments = config.environment.n_environments();
     match Role::of(port.rank(), n_ranks, apex.n_shards) {
         Role::Learner => Err(Error::internal("the learner's rank has another part")),
-        Role::Shard(index) => run_shard(&port, apex, Shard::new(apex, 4, config.seed, index)?),
+        Role::Shard(index) => run_shard(port, apex, Shard::new(apex, 4, config.seed, index)?),
         Role::Actor(index, n_actors) => {
             let actor = Actor::new(
                 apex,
@@ -121,7 +96,7 @@ fn run_other(
                 (index, n_actors),
                 &options.device,
             )?;
-            run_actor(&port, apex, actor, options.stop_at.unwrap_or(config.steps))
+            run_actor(port, apex, actor, options.stop_at.unwrap_or(config.steps))
         }
     }
 }

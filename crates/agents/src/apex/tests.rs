@@ -1,10 +1,8 @@
 //! Tests of Ape-X: lock step as the anchor, what holds however ranks overtake each other, and ranks that die at every message.
 
-use std::thread;
 use std::time::Duration;
 
 use shardgraph_collectives::Deadline;
-use shardgraph_collectives::messages::{Limits, Office};
 use shardgraph_device::Device;
 
 use super::actor::Actor;
@@ -12,14 +10,14 @@ use super::config::{ApexConfig, ApexReplayConfig};
 use super::learner::new_agent;
 use super::lock_step::ApexLockStep;
 use super::message::Block;
-use super::ranks::{Role, run_actor, run_learner, run_shard, train_on_threads};
+use super::ranks::{run_learner, run_other, train_on_threads};
 use super::shard::Shard;
 use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
 use crate::error::Error;
 use crate::evaluation::Evaluation;
 use crate::local::{Local, train_locally};
 use crate::run::{RunOptions, Start};
-use crate::topology::{Port, TopologyOutcome};
+use crate::topology::{TopologyOutcome, ports, run_ranks};
 
 fn small() -> ApexConfig {
     let mut apex = ApexConfig {
@@ -226,38 +224,16 @@ fn run_with_a_victim(
     (victim, n_messages): (u32, u64),
 ) -> (Result<TopologyOutcome, Error>, Vec<Result<(), Error>>) {
     let config = start.config().unwrap();
-    let n_ranks = apex.n_ranks();
-    let office = Office::new(n_ranks, Limits::default());
     let options = RunOptions {
         deadline: Deadline::after(Duration::from_secs(20)),
         ..RunOptions::default()
     };
-    let port = |rank: u32| {
-        let port = Port::new(office.join(rank).unwrap(), options.deadline);
-        port.dies_after.set((rank == victim).then_some(n_messages));
-        port
-    };
-    thread::scope(|scope| {
-        let spawn = |rank: u32| {
-            let (port, config) = (port(rank), &config);
-            scope.spawn(move || match Role::of(rank, n_ranks, apex.n_shards) {
-                Role::Shard(index) => run_shard(&port, apex, Shard::new(apex, 4, 3, index)?),
-                Role::Actor(index, n) => {
-                    let actor = Actor::new(apex, 3, 3, (index, n), &Device::host())?;
-                    run_actor(&port, apex, actor, config.steps)
-                }
-                Role::Learner => unreachable!(),
-            })
-        };
-        let others: Vec<_> = (1..n_ranks).map(spawn).collect();
-        let outcome = run_learner(port(0), (&config, apex), start, &options, &mut |_| ());
-        (
-            outcome,
-            others
-                .into_iter()
-                .map(|other| other.join().unwrap())
-                .collect(),
-        )
+    let (settings, n_ranks) = ((&config, apex), apex.n_ranks());
+    let ports = ports(n_ranks, options.deadline).unwrap();
+    ports[victim as usize].dies_after.set(Some(n_messages));
+    let learn = |port| run_learner(port, settings, start, &options, &mut |_| ());
+    run_ranks(ports, learn, &|port| {
+        run_other(port, settings, n_ranks, &options)
     })
 }
 
@@ -303,6 +279,24 @@ fn a_shard_that_dies_at_any_message_is_named_and_the_run_goes_on() {
                 outcome.lost
             );
         }
+    }
+}
+
+#[test]
+fn without_an_actor_the_run_ends_with_a_word() {
+    let apex = ApexConfig {
+        n_actors: 1,
+        ..small()
+    };
+    for n_messages in [0, 4] {
+        let start = start_of(&config(&apex, 1500));
+        let (outcome, others) = run_with_a_victim(&apex, &start, (2, n_messages));
+        let message = outcome.unwrap_err().to_string();
+        assert!(
+            message.contains("all actors are lost: actor 2: "),
+            "{message}"
+        );
+        assert!(others.iter().all(Result::is_err));
     }
 }
 

@@ -110,19 +110,21 @@ impl DqnAgent {
         })
     }
 
-    /// The agent of a run's settings before its first step.
+    /// The agent of a run's settings before its first step; also of Ape-X, whose learner is one.
     ///
     /// # Errors
-    /// As [`DqnAgent::new`].
+    /// As [`DqnAgent::new`], and for an algorithm without action values.
     pub fn of_config(config: &AgentConfig, device: &Device) -> Result<DqnAgent, Error> {
         config.check()?;
         let EnvironmentConfig::CartPole { n_environments } = config.environment;
-        let Algorithm::Dqn(dqn) = &config.algorithm else {
-            return Err(not_dqn(config));
+        let dqn = match &config.algorithm {
+            Algorithm::Dqn(dqn) => dqn.clone(),
+            Algorithm::Apex(apex) => apex.dqn(),
+            Algorithm::Impala(_) | Algorithm::Reinforce(_) => return Err(not_dqn(config)),
         };
         let carts = CartPoles::new(n_environments, Autoreset::SameStep)?;
         let spaces = (&carts.observation_space(), &carts.action_space());
-        DqnAgent::new(dqn, spaces, config.seed, device)
+        DqnAgent::new(&dqn, spaces, config.seed, device)
     }
 
     /// An action for each observation, into `actions`: with probability `epsilon` any, otherwise the one of the largest value (the first of
@@ -407,7 +409,7 @@ fn best(values: &[f32]) -> u32 {
 pub(crate) fn not_dqn(config: &AgentConfig) -> Error {
     let name = config.algorithm.name();
     Error::input(format!(
-        "`algorithm.name`: expected dqn, given {name}: `train_topology` runs the others"
+        "`algorithm.name`: expected dqn, given {name}, which has a trainer of its own and no action values"
     ))
 }
 

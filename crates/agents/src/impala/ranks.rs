@@ -3,17 +3,17 @@
 mod actor_rank;
 mod learner_rank;
 
-pub(super) use actor_rank::run_actor;
+use actor_rank::run_actor;
 pub(super) use learner_rank::run_learner;
 
-use shardgraph_collectives::messages::{Limits, Mailbox, Office};
+use shardgraph_collectives::messages::Mailbox;
 
 use super::actor::Actor;
 use super::config::ImpalaConfig;
 use crate::config::AgentConfig;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::run::{RunOptions, Start, TrainProgress};
-use crate::topology::{LEARNER, Port, TopologyOutcome};
+use crate::topology::{LEARNER, Port, TopologyOutcome, outcome_of, ports, run_ranks};
 
 /// The kinds of messages.
 pub(super) mod tag {
@@ -29,41 +29,18 @@ pub(super) mod tag {
     pub(in super::super) const HELLO: u32 = 5;
 }
 
-/// All ranks as threads. The learner's error comes first: the others lose it because of that.
+/// All ranks as threads.
 pub(crate) fn train_on_threads(
-    (config, impala): (&AgentConfig, &ImpalaConfig),
+    settings: (&AgentConfig, &ImpalaConfig),
     start: &Start,
     options: &RunOptions,
-    progress: &mut (dyn FnMut(&TrainProgress) + Send),
+    progress: &mut dyn FnMut(&TrainProgress),
 ) -> Result<TopologyOutcome, Error> {
-    let office = Office::new(impala.n_ranks(), Limits::default());
-    std::thread::scope(|scope| {
-        let mut actors = Vec::new();
-        for rank in 1..impala.n_ranks() {
-            let (mailbox, options) = (office.join(rank)?, options.clone());
-            actors.push(scope.spawn(move || {
-                act(
-                    Port::new(mailbox, options.deadline),
-                    (config, impala),
-                    &options,
-                )
-            }));
-        }
-        let port = Port::new(office.join(LEARNER)?, options.deadline);
-        let mut result = run_learner(port, (config, impala), start, options, progress);
-        for actor in actors {
-            let ended = actor
-                .join()
-                .unwrap_or_else(|_| Err(Error::internal("an actor panicked")));
-            // An actor that failed was reported by the learner, and the run went on without it.
-            if let (Err(error), Err(_)) = (ended, &result)
-                && !matches!(error.kind(), ErrorKind::Topology(_))
-            {
-                result = Err(error);
-            }
-        }
-        result
-    })
+    let ports = ports(settings.1.n_ranks(), options.deadline)?;
+    let learn = |port| run_learner(port, settings, start, options, progress);
+    outcome_of(run_ranks(ports, learn, &|port| {
+        act(port, settings, options)
+    }))
 }
 
 /// This process' rank of several. Only the learner has an outcome.
@@ -72,7 +49,7 @@ pub(crate) fn train_as_process(
     (config, impala): (&AgentConfig, &ImpalaConfig),
     start: &Start,
     options: &RunOptions,
-    progress: &mut (dyn FnMut(&TrainProgress) + Send),
+    progress: &mut dyn FnMut(&TrainProgress),
 ) -> Result<Option<TopologyOutcome>, Error> {
     if mailbox.size() < 2 {
         return Err(Error::input(
@@ -80,15 +57,15 @@ pub(crate) fn train_as_process(
         ));
     }
     let rank = mailbox.rank();
-    let port = Port::new(mailbox, options.deadline);
+    let port = Port::of_process(mailbox, options.deadline);
     match rank {
         LEARNER => run_learner(port, (config, impala), start, options, progress).map(Some),
-        _ => act(port, (config, impala), options).map(|()| None),
+        _ => act(&port, (config, impala), options).map(|()| None),
     }
 }
 
-fn act(
-    port: Port,
+pub(super) fn act(
+    port: &Port,
     (config, impala): (&AgentConfig, &ImpalaConfig),
     options: &RunOptions,
 ) -> Result<(), Error> {
@@ -100,10 +77,5 @@ fn act(
         port.rank() - 1,
         &options.device,
     )?;
-    run_actor(
-        &port,
-        impala,
-        actor,
-        options.stop_at.unwrap_or(config.steps),
-    )
+    run_actor(port, impala, actor, options.stop_at.unwrap_or(config.steps))
 }

@@ -1,22 +1,20 @@
 //! Tests of IMPALA: lock step as the anchor, the queue's bounds, and actors that die at every message.
 
-use std::thread;
 use std::time::Duration;
 
 use shardgraph_collectives::Deadline;
-use shardgraph_collectives::messages::{Limits, Office};
 use shardgraph_device::Device;
 
 use super::actor::Actor;
 use super::config::ImpalaConfig;
 use super::learner::Learner;
 use super::lock_step::ImpalaLockStep;
-use super::ranks::{run_actor, run_learner, train_on_threads};
+use super::ranks::{act, run_learner, train_on_threads};
 use super::trajectory::Unroll;
 use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
 use crate::local::{Local, train_locally};
 use crate::run::{RunOptions, Start};
-use crate::topology::{Port, TopologyOutcome};
+use crate::topology::{TopologyOutcome, ports, run_ranks};
 
 fn small(lstm: Option<usize>) -> ImpalaConfig {
     let mut impala = ImpalaConfig {
@@ -200,32 +198,13 @@ fn run_with_a_victim(
     (victim, n_messages): (u32, u64),
 ) -> (TopologyOutcome, Vec<bool>) {
     let config = config(impala, (4000, 2));
-    let office = Office::new(impala.n_ranks(), Limits::default());
-    let deadline = Deadline::after(Duration::from_secs(20));
-    thread::scope(|scope| {
-        let spawn = |rank: u32| {
-            let port = Port::new(office.join(rank).unwrap(), deadline);
-            port.dies_after.set((rank == victim).then_some(n_messages));
-            let steps = config.steps;
-            scope.spawn(move || {
-                let actor = Actor::new(impala, 2, 3, rank - 1, &Device::host())?;
-                run_actor(&port, impala, actor, steps)
-            })
-        };
-        let actors: Vec<_> = (1..impala.n_ranks()).map(spawn).collect();
-        let port = Port::new(office.join(0).unwrap(), deadline);
-        let outcome = run_learner(
-            port,
-            (&config, impala),
-            &start_of(&config),
-            &options(),
-            &mut |_| (),
-        );
-        let ended = actors
-            .into_iter()
-            .map(|actor| actor.join().unwrap().is_ok());
-        (outcome.unwrap(), ended.collect())
-    })
+    let (settings, options) = ((&config, impala), options());
+    let ports = ports(impala.n_ranks(), options.deadline).unwrap();
+    ports[victim as usize].dies_after.set(Some(n_messages));
+    let start = start_of(&config);
+    let learn = |port| run_learner(port, settings, &start, &options, &mut |_| ());
+    let (outcome, actors) = run_ranks(ports, learn, &|port| act(port, settings, &options));
+    (outcome.unwrap(), actors.iter().map(Result::is_ok).collect())
 }
 
 #[test]

@@ -96,6 +96,11 @@ impl Books {
         Ok(self.n_steps / every > before / every && !self.is_full())
     }
 
+    /// The ranks that are gone before their time, and why.
+    pub(crate) fn lost(&self) -> &[String] {
+        &self.lost
+    }
+
     /// Counts a rank that is gone before its time.
     pub(crate) fn lose(&mut self, which_and_why: String) {
         self.lost.push(which_and_why);

@@ -5,6 +5,7 @@ mod books;
 mod lag;
 mod outcome;
 mod port;
+mod threads;
 mod weights;
 mod wire;
 
@@ -12,6 +13,7 @@ pub(crate) use books::Books;
 pub use lag::PolicyLag;
 pub use outcome::TopologyOutcome;
 pub(crate) use port::{Port, learner_lost};
+pub(crate) use threads::{outcome_of, ports, run_ranks};
 pub(crate) use weights::{read_weights, write_weights};
 pub(crate) use wire::{Reader, Writer};
 

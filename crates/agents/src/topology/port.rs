@@ -11,19 +11,40 @@ use crate::error::{Error, ErrorKind};
 pub(crate) struct Port {
     mailbox: Mailbox,
     deadline: Deadline,
+    /// Whether a rank that is lost may come back, as a new process of its number.
+    may_return: bool,
     /// How many messages this rank still sends before it ends as if it were killed.
     #[cfg(test)]
     pub(crate) dies_after: std::cell::Cell<Option<u64>>,
 }
 
 impl Port {
+    /// Of a thread among threads.
     pub(crate) fn new(mailbox: Mailbox, deadline: Deadline) -> Port {
         Port {
             mailbox,
             deadline,
+            may_return: false,
             #[cfg(test)]
             dies_after: std::cell::Cell::new(None),
         }
+    }
+
+    /// Of a process among processes.
+    pub(crate) fn of_process(mailbox: Mailbox, deadline: Deadline) -> Port {
+        Port {
+            may_return: true,
+            ..Port::new(mailbox, deadline)
+        }
+    }
+
+    /// Refuses to go on where all actors are gone and none can come back.
+    pub(crate) fn check_actors(&self, n_left: usize, lost: &[String]) -> Result<(), Error> {
+        if n_left > 0 || lost.is_empty() || self.may_return {
+            return Ok(());
+        }
+        let text = format!("all actors are lost: {}", lost.join("; "));
+        Err(ErrorKind::Topology(text).into())
     }
 
     pub(crate) fn rank(&self) -> u32 {

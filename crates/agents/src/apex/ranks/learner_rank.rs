@@ -159,7 +159,10 @@ impl LearnerRank<'_> {
                 if self.actors.remove(&rank) == Some(false) {
                     self.books.lose(format!("actor {rank}: {why}"));
                 }
-                Ok(())
+                match self.is_stopping {
+                    true => Ok(()),
+                    false => self.port.check_actors(self.actors.len(), self.books.lost()),
+                }
             }
             Event::Message { from, tag, bytes } => self.read(from, tag, &bytes, progress),
             _ => Ok(()),

@@ -84,7 +84,7 @@ impl LearnerRank<'_> {
                 // What it has made is as good as before; nobody waits for a word on it.
                 let of_rank = self.queue.iter_mut().filter(|queued| queued.actor == rank);
                 of_rank.for_each(|queued| queued.waits = false);
-                Ok(())
+                self.port.check_actors(self.actors.len(), self.books.lost())
             }
             Event::Message {
                 from,
