@@ -178,7 +178,7 @@ impl DqnLoss {
         let predictions = row_sums(ctx, taken)?;
         let td_errors = ctx.sub(predictions, targets)?;
         let loss = match batch.weights {
-            None => ctx.loss(self.td_loss.averaged(), predictions, targets)?,
+            None => self.td_loss.mean(ctx, predictions, targets)?,
             Some(weights) => {
                 call.expect_shape(ctx, "the importance weights", weights, column)?;
                 let costs = self.td_loss.of_errors(ctx, td_errors)?;
@@ -195,11 +195,18 @@ impl DqnLoss {
 }
 
 impl TdLoss {
-    fn averaged(self) -> Loss {
-        match self {
+    /// The mean of what predictions cost against targets, for networks that score the chosen actions alone.
+    ///
+    /// # Shapes
+    /// Twice `[n, 1]` to `[1, 1]`.
+    /// # Errors
+    /// Where the shapes do not fit.
+    pub fn mean(self, ctx: &mut dyn Ctx, predictions: Var, targets: Var) -> Result<Var, Error> {
+        let loss = match self {
             TdLoss::Mse => Loss::Mse,
             TdLoss::Huber { delta } => Loss::Huber { delta },
-        }
+        };
+        Ok(ctx.loss(loss, predictions, targets)?)
     }
 
     /// What each error costs, element-wise.

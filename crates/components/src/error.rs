@@ -28,6 +28,11 @@ pub enum ErrorKind {
         /// What there was.
         given: String,
     },
+    /// A gradient whose norm is not finite: training has diverged.
+    Diverged {
+        /// The norm.
+        norm: f32,
+    },
     /// What [`crate::check`] found.
     Check {
         /// The component's name, as the caller gave it.
@@ -47,6 +52,11 @@ impl Error {
     /// Which error this is.
     pub fn kind(&self) -> &ErrorKind {
         &self.kind
+    }
+
+    /// The same, to keep.
+    pub fn into_kind(self) -> ErrorKind {
+        self.kind
     }
 }
 
@@ -80,6 +90,11 @@ impl fmt::Display for Error {
             } => write!(
                 f,
                 "component `{component}`, {method}: {what}: expected {expected}, given {given}"
+            ),
+            ErrorKind::Diverged { norm } => write!(
+                f,
+                "component `optimiser`, Optimiser::step: the gradient's norm: expected finite, given {norm}; training has \
+                 diverged: find out where, or try a smaller learning_rate"
             ),
             ErrorKind::Check {
                 component,

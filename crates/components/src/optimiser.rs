@@ -118,7 +118,7 @@ impl Optimiser {
     /// One step against the gradient, which is scaled down in place if it is longer than allowed; gives its norm before that.
     ///
     /// # Errors
-    /// When the gradient has another length, or is not finite: the parameters stay as they were.
+    /// When the gradient has another length; [`ErrorKind::Diverged`] where it is not finite: the parameters stay as they were.
     pub fn step(
         &mut self,
         device: &Device,
@@ -132,8 +132,7 @@ impl Optimiser {
         }
         let norm = sum_of_squares(gradient).sqrt() as f32;
         if !norm.is_finite() {
-            let expected = "finite; find out where training diverged";
-            return Err(call.misfit("the gradient's norm", expected, norm.to_string()));
+            return Err(ErrorKind::Diverged { norm }.into());
         }
         if let Some(largest) = self.max_gradient_norm.filter(|&largest| norm > largest) {
             let factor = largest / norm;
@@ -147,16 +146,22 @@ impl Optimiser {
         Ok(norm)
     }
 
-    /// Everything that later steps depend on beside the settings, for a checkpoint.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let n_steps = match &self.state {
+    /// Steps taken, where later ones depend on it (Adam's); 0 elsewhere.
+    pub fn n_steps(&self) -> u64 {
+        match &self.state {
             State::Adam(adam) => adam.n_steps,
             State::Sgd(_) | State::RmsProp(_) => 0,
-        };
+        }
+    }
+
+    /// Everything that later steps depend on beside the settings, for a checkpoint.
+    ///
+    /// A checkpoint that keeps named tensors takes [`Optimiser::n_steps`] and [`Optimiser::slots`] instead.
+    pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.head();
         bytes.extend(self.learning_rate().to_le_bytes());
-        bytes.extend(n_steps.to_le_bytes());
-        for list in self.lists() {
+        bytes.extend(self.n_steps().to_le_bytes());
+        for list in self.slots() {
             bytes.extend(list.iter().flat_map(|x| x.to_le_bytes()));
         }
         bytes
@@ -172,7 +177,7 @@ impl Optimiser {
         let rest = bytes.strip_prefix(head.as_slice()).ok_or_else(|| {
             malformed("they begin otherwise: another rule or number of parameters")
         })?;
-        let n_bytes = 4 * self.lists().iter().map(|list| list.len()).sum::<usize>();
+        let n_bytes = 4 * self.n_params * self.slots().len();
         let (Some((learning_rate, rest)), true) =
             (rest.split_first_chunk::<4>(), rest.len() == 12 + n_bytes)
         else {
@@ -185,19 +190,41 @@ impl Optimiser {
         let (words, _) = rest.as_chunks::<4>();
         let values: Vec<f32> = words.iter().map(|word| f32::from_le_bytes(*word)).collect();
         let learning_rate = f32::from_le_bytes(*learning_rate);
-        if !learning_rate.is_finite() || values.iter().any(|x| !x.is_finite()) {
-            return Err(malformed("they hold a number that is not finite"));
+        if !learning_rate.is_finite() {
+            return Err(malformed(NOT_FINITE));
         }
+        let n_steps = n_steps
+            .iter()
+            .rev()
+            .fold(0, |n, &byte| n << 8 | u64::from(byte));
+        self.restore_slots(n_steps, &values)?;
         self.set_learning_rate(learning_rate);
-        if let State::Adam(adam) = &mut self.state {
-            adam.n_steps = n_steps
-                .iter()
-                .rev()
-                .fold(0, |n, &byte| n << 8 | u64::from(byte));
+        Ok(())
+    }
+
+    /// Takes over what [`Optimiser::n_steps`] and [`Optimiser::slots`] gave, the slots one after the other; the step size stays.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Malformed`] for another number of values, or one that is not finite; the optimiser stays as it was.
+    pub fn restore_slots(&mut self, n_steps: u64, values: &[f32]) -> Result<(), Error> {
+        let expected = self.n_params * self.slots().len();
+        if values.len() != expected {
+            let given = values.len();
+            return Err(malformed(&format!(
+                "they hold {given}, not {expected} values"
+            )));
         }
-        let mut values = values.into_iter();
-        for list in self.lists_mut() {
-            list.iter_mut().zip(&mut values).for_each(|(to, x)| *to = x);
+        if values.iter().any(|x| !x.is_finite()) {
+            return Err(malformed(NOT_FINITE));
+        }
+        if let State::Adam(adam) = &mut self.state {
+            adam.n_steps = n_steps;
+        }
+        let mut values = values.iter();
+        for slot in self.slots_mut() {
+            slot.iter_mut()
+                .zip(&mut values)
+                .for_each(|(to, &x)| *to = x);
         }
         Ok(())
     }
@@ -213,7 +240,11 @@ impl Optimiser {
         [b"optim. 1", rule, &n_params].concat()
     }
 
-    fn lists(&self) -> Vec<&[f32]> {
+    /// What is kept for each parameter, in this order: Adam's first and second moments; nothing; RMSProp's mean square and velocity.
+    ///
+    /// # Shapes
+    /// As many values each as there are trained parameters.
+    pub fn slots(&self) -> Vec<&[f32]> {
         match &self.state {
             State::Adam(adam) => vec![&adam.first, &adam.second],
             State::Sgd(_) => vec![],
@@ -221,7 +252,7 @@ impl Optimiser {
         }
     }
 
-    fn lists_mut(&mut self) -> Vec<&mut [f32]> {
+    fn slots_mut(&mut self) -> Vec<&mut [f32]> {
         match &mut self.state {
             State::Adam(adam) => vec![&mut adam.first, &mut adam.second],
             State::Sgd(_) => vec![],
@@ -275,6 +306,7 @@ fn sum_of_squares(values: &[f32]) -> f64 {
     let rest: f64 = rest.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
     sums.iter().sum::<f64>() + rest
 }
+const NOT_FINITE: &str = "they hold a number that is not finite";
 
 fn malformed(reason: &str) -> Error {
     ErrorKind::Malformed(reason.to_string()).into()

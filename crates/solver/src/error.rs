@@ -193,6 +193,15 @@ impl From<shardgraph_graph::Error> for Error {
     }
 }
 
+impl From<shardgraph_components::Error> for Error {
+    fn from(error: shardgraph_components::Error) -> Self {
+        match error.into_kind() {
+            shardgraph_components::ErrorKind::Autodiff(error) => error.into(),
+            kind => Self::internal(shardgraph_components::Error::from(kind).to_string()),
+        }
+    }
+}
+
 impl From<shardgraph_environments::Error> for Error {
     fn from(error: shardgraph_environments::Error) -> Self {
         Self::internal(error.to_string())

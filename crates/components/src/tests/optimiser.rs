@@ -155,6 +155,10 @@ proptest! {
         let mut second = Optimiser::new(config(rule), n).unwrap();
         second.restore(&first.to_bytes()).unwrap();
         prop_assert_eq!(&first, &second);
+        let mut third = Optimiser::new(config(rule), n).unwrap();
+        third.restore_slots(first.n_steps(), &first.slots().concat()).unwrap();
+        third.set_learning_rate(0.05);
+        prop_assert_eq!(&first, &third);
         let mut copy = weights.clone();
         first.step(&device, &mut weights, &mut normals(n, seed)).unwrap();
         second.step(&device, &mut copy, &mut normals(n, seed)).unwrap();
@@ -187,4 +191,9 @@ fn bytes_of_another_optimiser_are_refused() {
     let mut bytes = adam.to_bytes();
     bytes[36..40].copy_from_slice(&f32::NAN.to_le_bytes());
     assert!(longer.restore(&bytes).is_err());
+    let before = longer.clone();
+    for wrong in [&[0.0; 7][..], &[0.0; 9], &[f32::NAN; 8]] {
+        assert!(longer.restore_slots(1, wrong).is_err());
+    }
+    assert_eq!(longer, before);
 }

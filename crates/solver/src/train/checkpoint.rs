@@ -13,6 +13,8 @@ use crate::Error;
 const SCHEMA_VERSION: u32 = 1;
 const STATE: &str = "state.safetensors";
 const RUN: &str = "run.json";
+/// The tensors with what Adam keeps for each parameter.
+const ADAM_SLOTS: [&str; 2] = ["adam_first", "adam_second"];
 /// The files of a checkpoint.
 pub(super) const FILES: [&str; 2] = [STATE, RUN];
 
@@ -93,7 +95,7 @@ pub(super) fn of_trainer(trainer: &Trainer) -> Result<Checkpoint, Error> {
         device: kind_of(trainer.device()),
         step: trainer.step,
         n_episodes: trainer.n_episodes,
-        adam_steps: trainer.adam.n_steps,
+        adam_steps: trainer.optimiser.n_steps(),
         episode: (trainer.n_episodes > 0).then(|| RunningEpisode {
             graph_id: trainer.graph_id,
             picks: trainer.running_picks().to_vec(),
@@ -110,8 +112,9 @@ fn state_bytes(trainer: &Trainer) -> Result<Vec<u8>, Error> {
     let mut tensors = Tensors::new();
     tensors.add_f32("params", trainer.policy.params.flat())?;
     tensors.add_f32("target", trainer.target.flat())?;
-    tensors.add_f32("adam_first", &trainer.adam.first)?;
-    tensors.add_f32("adam_second", &trainer.adam.second)?;
+    for (name, slot) in ADAM_SLOTS.into_iter().zip(trainer.optimiser.slots()) {
+        tensors.add_f32(name, slot)?;
+    }
     tensors.add_u8("replay", &replay)?;
     Ok(tensors.to_bytes()?)
 }
@@ -140,15 +143,18 @@ pub(super) fn trainer(
     }
     trainer.step = run.step;
     trainer.n_episodes = run.n_episodes;
-    trainer.adam.n_steps = run.adam_steps;
-    restore_tensors(&mut trainer, checkpoint)?;
+    restore_tensors(&mut trainer, checkpoint, run.adam_steps)?;
     if let Some(episode) = run.episode {
         trainer.restore_episode(episode.graph_id, &episode.picks)?;
     }
     Ok(trainer)
 }
 
-fn restore_tensors(trainer: &mut Trainer, checkpoint: &Checkpoint) -> Result<(), Error> {
+fn restore_tensors(
+    trainer: &mut Trainer,
+    checkpoint: &Checkpoint,
+    adam_steps: u64,
+) -> Result<(), Error> {
     let wrong = |why: String| Error::input(format!("{}/{STATE}: {why}", checkpoint.origin()));
     let tensors = checkpoint.tensors(STATE)?;
     let n = trainer.policy.params.flat().len();
@@ -164,8 +170,11 @@ fn restore_tensors(trainer: &mut Trainer, checkpoint: &Checkpoint) -> Result<(),
     };
     trainer.policy.params.set_flat(&flat("params")?)?;
     trainer.target.set_flat(&flat("target")?)?;
-    trainer.adam.first = flat("adam_first")?;
-    trainer.adam.second = flat("adam_second")?;
+    let [first, second] = ADAM_SLOTS.map(flat);
+    let restored = trainer
+        .optimiser
+        .restore_slots(adam_steps, &[first?, second?].concat());
+    restored.map_err(|e| wrong(format!("`adam_first`, `adam_second`: {e}")))?;
     let replay = EpisodeMemory::from_bytes(tensors.u8s("replay")?);
     trainer.memory = replay.map_err(|e| wrong(format!("`replay`: {e}")))?;
     Ok(())

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use shardgraph_components::{EpsilonSchedule, OptimiserConfig, OptimiserRule, TdLoss};
 
 use crate::{AdjacencyScale, Error, PolicyConfig};
 
@@ -152,9 +153,27 @@ impl TrainConfig {
 
     /// The probability of a random pick at a step, counted from 0.
     pub(crate) fn epsilon(&self, step: u64) -> f32 {
-        let done = step.min(self.epsilon_decay_steps) as f32;
-        let part = done / self.epsilon_decay_steps.max(1) as f32;
-        self.epsilon_start + (self.epsilon_end - self.epsilon_start) * part
+        let schedule = EpsilonSchedule::Linear {
+            start: self.epsilon_start,
+            end: self.epsilon_end,
+            n_steps: self.epsilon_decay_steps,
+        };
+        schedule.at(step)
+    }
+
+    pub(crate) fn optimiser(&self) -> OptimiserConfig {
+        OptimiserConfig {
+            rule: OptimiserRule::Adam,
+            learning_rate: self.learning_rate,
+            max_gradient_norm: None,
+        }
+    }
+
+    pub(crate) fn td_loss(&self) -> TdLoss {
+        match self.huber_delta {
+            None => TdLoss::Mse,
+            Some(delta) => TdLoss::Huber { delta },
+        }
     }
 
     /// Refuses settings that cannot be right.

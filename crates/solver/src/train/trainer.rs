@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use shardgraph_collectives::{Op, Reduction};
-use shardgraph_device::{Device, Loss};
+use shardgraph_components::{ErrorKind, Optimiser};
+use shardgraph_device::Device;
 use shardgraph_environments::{Environment, MinimumVertexCover};
 use shardgraph_graph::random::Stream;
-use shardgraph_layers::autodiff::{Adam, Ctx, Eager, Params, RowShard, Shape};
+use shardgraph_layers::autodiff::{Ctx, Eager, Params, RowShard, Shape};
 use shardgraph_layers::{Path, choose_path};
 use shardgraph_replay::{Ending, EpisodeMemory, Transition};
 
@@ -33,7 +34,7 @@ pub(super) struct Trainer {
     pub(super) config: TrainConfig,
     pub(super) policy: TrainedPolicy,
     pub(super) target: Params,
-    pub(super) adam: Adam,
+    pub(super) optimiser: Optimiser,
     pub(super) memory: EpisodeMemory,
     /// Steps taken.
     pub(super) step: u64,
@@ -54,7 +55,7 @@ impl Trainer {
         let policy = TrainedPolicy::random(config.policy(), config.seed, config.init_std_dev)?;
         Ok(Self {
             target: policy.params.clone(),
-            adam: Adam::new(config.learning_rate, policy.params.flat().len()),
+            optimiser: Optimiser::new(config.optimiser(), policy.params.trained_len())?,
             memory: EpisodeMemory::new(config.replay_capacity),
             step: 0,
             n_episodes: 0,
@@ -354,21 +355,25 @@ impl Trainer {
         let embed = model.embedding.embed(&mut ctx, &batch.states, self.path)?;
         let q = model.head.scores_of(&mut ctx, embed, layout, rows)?;
         let wanted = ctx.input(Shape::new(wanted.len(), 1), wanted)?;
-        let kind = match self.config.huber_delta {
-            None => Loss::Mse,
-            Some(delta) => Loss::Huber { delta },
-        };
-        let loss = ctx.loss(kind, q, wanted)?;
+        let loss = self.config.td_loss().mean(&mut ctx, q, wanted)?;
         let value = ctx.values(loss)?[0];
-        let grad = ctx.param_gradient(loss)?;
-        if !value.is_finite() || grad.iter().any(|g| !g.is_finite()) {
-            return Err(Error::no_answer(format!(
-                "training diverged at step {}: the loss is {value}; try a smaller learning_rate",
-                self.step
-            )));
+        let mut gradient = ctx.param_gradient(loss)?;
+        let step = self.step;
+        let diverged = || {
+            Error::no_answer(format!(
+                "training diverged at step {step}: the loss is {value}; try a smaller learning_rate"
+            ))
+        };
+        if !value.is_finite() {
+            return Err(diverged());
         }
-        self.adam
-            .step(&self.device, &mut self.policy.params, &grad)?;
+        let stepped = self
+            .optimiser
+            .step(&self.device, &mut self.policy.params, &mut gradient);
+        stepped.map_err(|error| match error.kind() {
+            ErrorKind::Diverged { .. } => diverged(),
+            _ => error.into(),
+        })?;
         Ok(value)
     }
 }
