@@ -138,7 +138,7 @@ impl Actor {
     fn step(&mut self) -> Result<(), Error> {
         self.observations.copy_from_slice(self.carts.observations());
         let n_environments = self.carts.len() as u64;
-        let key = self.index << 40 | self.n_steps / n_environments;
+        let key = (self.index << 40) | (self.n_steps / n_environments);
         let mut stream = Stream::new(self.seed, "apex exploration", key);
         let seen = self.observations.as_flattened();
         self.agent

@@ -112,7 +112,7 @@ impl Actor {
         unroll.observations.extend(seen);
         unroll.begins.extend(&self.state.begins);
         let n_environments = self.carts.len() as u64;
-        let key = self.index << 40 | self.n_steps / n_environments;
+        let key = (self.index << 40) | (self.n_steps / n_environments);
         let mut stream = Stream::new(self.seed, "impala actions", key);
         self.actions.clear();
         self.policy
