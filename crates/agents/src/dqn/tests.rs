@@ -1,4 +1,5 @@
 //! The agent's update against plain loops and for every number of ranks; acting; the loop and its checkpoints at every kind of step.
+#![expect(clippy::float_cmp, reason = "what is compared with == is exact")]
 
 use proptest::prelude::*;
 use shardgraph_autodiff::{ParamId, Params};

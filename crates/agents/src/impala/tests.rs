@@ -1,4 +1,5 @@
 //! Tests of IMPALA: lock step as the anchor, the queue's bounds, and actors that die at every message.
+#![expect(clippy::float_cmp, reason = "what is compared with == is exact")]
 
 use std::time::Duration;
 
