@@ -6,6 +6,7 @@ mod convert;
 mod costgraph_spec;
 mod deadline;
 mod device_choice;
+mod embed;
 mod exit;
 mod generate;
 mod graph_argument;
@@ -50,6 +51,7 @@ enum Command {
     Score(score::ScoreArgs),
     Train(train::TrainArgs),
     Place(Box<place::PlaceArgs>),
+    Embed(Box<embed::EmbedArgs>),
     Generate(generate::GenerateArgs),
     Info(info::InfoArgs),
     Convert(convert::ConvertArgs),
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         Command::Score(args) => score::run(&args),
         Command::Train(args) => train::run(&args),
         Command::Place(args) => place::run(&args),
+        Command::Embed(args) => embed::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Info(args) => info::run(&args),
         Command::Convert(args) => convert::run(&args),
