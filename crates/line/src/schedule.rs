@@ -61,7 +61,11 @@ fn pinned_snake(n_groups: u32, capacity: u32) -> Vec<GroupPair> {
     for turn in 0..n_turns {
         let pinned = turn * n_groups / n_turns..(turn + 1) * n_groups / n_turns;
         for step in 0..n_groups {
-            let vertex = if turn % 2 == 0 { step } else { n_groups - 1 - step };
+            let vertex = if turn % 2 == 0 {
+                step
+            } else {
+                n_groups - 1 - step
+            };
             visits.extend(pinned.clone().map(|context| (vertex, context)));
         }
     }
