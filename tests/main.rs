@@ -12,6 +12,7 @@
 mod bad_input;
 mod devices;
 mod drivers;
+mod embed;
 mod exit_codes;
 mod formats;
 mod generated_graphs;

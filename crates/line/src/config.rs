@@ -158,6 +158,12 @@ impl Config {
         self.rate.unwrap_or(fitted)
     }
 
+    /// Columns of the embedding: `dim` for each order.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        self.order.each().len() * self.dim
+    }
+
     /// The bytes that one sample moves between tables and processor.
     #[must_use]
     pub fn bytes_per_sample(&self) -> f64 {

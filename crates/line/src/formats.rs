@@ -9,8 +9,9 @@ mod tests;
 mod word2vec;
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufWriter, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -97,10 +98,7 @@ pub fn write(path: &Path, embedding: &Embedding, format: Option<FileFormat>) -> 
         return Err(Error::file(path, what));
     }
     if format == FileFormat::Npy {
-        let labels = embedding.labels();
-        whole(&labels_path(path), |out| {
-            labels.iter().try_for_each(|label| writeln!(out, "{label}"))
-        })?;
+        write_labels(path, embedding.labels())?;
     }
     whole(path, |out| match format {
         FileFormat::Npy => npy::write(out, embedding),
@@ -125,6 +123,57 @@ pub fn read(path: &Path, format: Option<FileFormat>) -> Result<Embedding, Error>
         FileFormat::Safetensors => tensors::read(&bytes),
     };
     read.map_err(|what| Error::file(path, what))
+}
+
+/// A .npy file that is written row by row, in any order.
+#[derive(Debug)]
+pub(crate) struct NpyRows<'f> {
+    file: &'f File,
+    path: &'f Path,
+    start: u64,
+    columns: usize,
+}
+
+impl NpyRows<'_> {
+    /// Writes part of a node's row, from a column on.
+    pub(crate) fn put(&self, node: u32, column: usize, values: &[f32]) -> Result<(), Error> {
+        let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let at = u64::from(node) * self.columns as u64 + column as u64;
+        let written = self.file.write_all_at(&bytes, self.start + 4 * at);
+        written.map_err(|e| Error::io("write", self.path, &e))
+    }
+}
+
+/// Writes a .npy file and its labels through `put`, which must write every row; the file appears complete or not at all.
+pub(crate) fn write_npy_rows(
+    path: &Path,
+    labels: &NodeLabels,
+    columns: usize,
+    put: impl FnOnce(&NpyRows<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    let at = |e: std::io::Error| Error::io("write", &partial, &e);
+    let header = npy::header_bytes(labels.len(), columns);
+    let file = File::create(&partial).map_err(at)?;
+    file.write_all_at(&header, 0).map_err(at)?;
+    let rows = NpyRows {
+        file: &file,
+        path: &partial,
+        start: header.len() as u64,
+        columns,
+    };
+    put(&rows)?;
+    file.sync_all().map_err(at)?;
+    write_labels(path, labels)?;
+    fs::rename(&partial, path).map_err(|e| Error::io("write", path, &e))
+}
+
+fn write_labels(path: &Path, labels: &NodeLabels) -> Result<(), Error> {
+    whole(&labels_path(path), |out| {
+        labels.iter().try_for_each(|label| writeln!(out, "{label}"))
+    })
 }
 
 fn whole(

@@ -34,7 +34,7 @@ pub use embedding::{Embedding, Neighbor};
 pub use error::{Error, ErrorKind};
 pub use schedule::Schedule;
 pub use store::{ImportOptions, Imported, NodeLabels, Store, import_file, import_stream};
-pub use train::{Progress, Trained, train};
+pub use train::{DiskOptions, DiskUse, Progress, Trained, TrainedOnDisk, train, train_on_disk};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

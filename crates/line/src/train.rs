@@ -1,21 +1,33 @@
 //! Training: from a store to an embedding, order by order, pass by pass, step by step.
 
 mod cell;
+mod disk;
+#[cfg(test)]
+mod disk_tests;
+mod journal;
+mod options;
 mod pager;
 mod plan;
 mod step;
 #[cfg(test)]
 mod tests;
 
+use std::path::Path;
+
 use shardgraph_device::sgns::AliasTable;
 use shardgraph_device::{Device, Timer};
 
-use crate::schedule::Schedule;
+use crate::formats::{self, NpyRows};
 use crate::{Config, Embedding, Error, Precision, Store};
 use cell::Cell;
-use pager::Pager;
+use journal::{Journal, Position};
+use options::Layout;
+use pager::{Pager, finished_rows};
 use plan::{Planner, Step};
 use step::Shared;
+
+pub use options::DiskOptions;
+pub use pager::DiskUse;
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +100,7 @@ pub fn train(
         store,
         config,
         device,
+        layout: Layout::WHOLE,
         progress,
         done: 0,
     };
@@ -109,28 +122,194 @@ pub fn train(
     })
 }
 
+/// As [`train`], with tables on disk and at most `disk.memory` bytes in memory, straight to a .npy file (labels beside it).
+///
+/// A run that was broken off, even by kill -9, goes on from its last checkpoint when it is started again with the same settings
+/// in the same folder, to the same bits. The folder is empty again once the file is written.
+///
+/// ```
+/// use shardgraph_device::Device;
+/// use shardgraph_line::{Config, DiskOptions, NodeLabels, Store, formats, train, train_on_disk};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let (work, out) = (folder.path().join("work"), folder.path().join("nodes.npy"));
+///
+/// let store = Store::from_edges(4, &[(0, 1), (1, 2), (2, 3)], 1, NodeLabels::numbers(4))?;
+/// let config = Config { dim: 4, ..Config::default() };
+/// let (device, options) = (Device::host(), DiskOptions::default());
+/// train_on_disk(&store, &config, &device, (&work, &out), &options, &mut |_| {})?;
+/// let in_memory = train(&store, &config, &device, &mut |_| {})?;
+/// assert_eq!(formats::read(&out, None)?, in_memory.embedding);
+/// # Ok::<(), shardgraph_line::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`train`]; [`crate::ErrorKind::Memory`] for a limit that is too small, [`crate::ErrorKind::Checkpoint`] for a folder with
+/// another run, [`crate::ErrorKind::Deadline`] for a disk that does not answer.
+///
+/// # Determinism
+/// As [`train`]; the bits depend on the memory limit too, because it decides in which order buckets are visited.
+pub fn train_on_disk(
+    store: &Store,
+    config: &Config,
+    device: &Device,
+    (work, npy): (&Path, &Path),
+    disk: &DiskOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<TrainedOnDisk, Error> {
+    config.check()?;
+    let timer = Timer::start(device);
+    let layout = Layout::new(store, config, disk)?;
+    let mut journal = Journal::open(work, store, config, layout)?;
+    let resumed_samples = journal.samples();
+    let mut run = Run {
+        store,
+        config,
+        device,
+        layout,
+        progress,
+        done: resumed_samples,
+    };
+    let mut used = DiskUse::default();
+    let n_finished = journal.position().orders;
+    for (at, &order) in config.order.each().iter().enumerate().skip(n_finished) {
+        match config.precision {
+            Precision::Fp32 => {
+                run.order_on_disk::<f32>((at, order), &mut journal, &mut used, disk)?
+            }
+            Precision::Fp16 => {
+                run.order_on_disk::<u16>((at, order), &mut journal, &mut used, disk)?
+            }
+        }
+    }
+    let (n_samples, seconds) = (run.done - resumed_samples, timer.elapsed_s());
+    export(store, config, device, layout, &journal, npy)?;
+    journal.finish()?;
+    Ok(TrainedOnDisk {
+        n_samples,
+        resumed_samples,
+        seconds,
+        disk: used,
+    })
+}
+
+/// What a run with tables on disk took.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct TrainedOnDisk {
+    /// Samples of this call.
+    pub n_samples: u64,
+    /// Samples of the calls before it that were broken off.
+    pub resumed_samples: u64,
+    /// Seconds of training, without reading the graph and writing the file.
+    pub seconds: f64,
+    /// What went to and from the disk.
+    pub disk: DiskUse,
+}
+
+/// Writes the columns of all orders, a group at a time.
+fn export(
+    store: &Store,
+    config: &Config,
+    device: &Device,
+    layout: Layout,
+    journal: &Journal,
+    npy: &Path,
+) -> Result<(), Error> {
+    let orders = config.order.each();
+    let columns = config.columns();
+    let write = |file: &NpyRows<'_>| -> Result<(), Error> {
+        for (at, &order) in orders.iter().enumerate() {
+            let mut take = |node: u32, row: &[f32]| file.put(node, at * config.dim, row);
+            let all = (store, device, config);
+            match config.precision {
+                Precision::Fp32 => finished_rows::<f32>(all, order, layout, journal, &mut take)?,
+                Precision::Fp16 => finished_rows::<u16>(all, order, layout, journal, &mut take)?,
+            }
+        }
+        Ok(())
+    };
+    formats::write_npy_rows(npy, store.labels(), columns, write)
+}
+
 /// A run in progress.
 struct Run<'r> {
     store: &'r Store,
     config: &'r Config,
     device: &'r Device,
+    layout: Layout,
     progress: &'r mut dyn FnMut(Progress),
     /// Samples of all orders so far.
     done: u64,
 }
 
 impl<'r> Run<'r> {
-    /// Trains one order from its start.
+    /// Trains one order in memory.
     fn order<T: Cell>(&mut self, order: u32) -> Result<Embedding, Error> {
         let planner = self.planner(order);
         let shared = self.shared(&planner)?;
-        let mut pager = Pager::<T>::new(self.store, self.device, self.config, order)?;
+        let mut pager = Pager::<T>::in_memory(self.store, self.device, self.config, order)?;
         for pass in 0..self.config.epochs {
             for step in planner.pass(pass) {
                 self.step(&shared, &mut pager, &step)?;
             }
         }
         pager.into_embedding()
+    }
+
+    /// Trains one order, or what is left of it, with its rows on disk.
+    fn order_on_disk<T: Cell>(
+        &mut self,
+        (at, order): (usize, u32),
+        journal: &mut Journal,
+        used: &mut DiskUse,
+        disk: &DiskOptions,
+    ) -> Result<(), Error> {
+        let start = journal.position();
+        let planner = self.planner(order);
+        let shared = self.shared(&planner)?;
+        let job = (self.store, self.device, self.config);
+        let mut pager = Pager::<T>::on_disk(
+            job,
+            order,
+            self.layout,
+            (&mut *journal, used),
+            disk.deadline,
+        )?;
+        let mut timer = Timer::wall();
+        for pass in start.pass..self.config.epochs {
+            let steps = planner.pass(pass);
+            let first = if pass == start.pass { start.step } else { 0 };
+            pager.begin_pass(&steps[first..]);
+            for (step_idx, step) in steps.iter().enumerate().skip(first) {
+                pager.enter(step)?;
+                self.step(&shared, &mut pager, step)?;
+                if timer.elapsed_s() >= disk.checkpoint_s {
+                    let step = step_idx + 1;
+                    pager.checkpoint(
+                        Position {
+                            orders: at,
+                            pass,
+                            step,
+                        },
+                        self.done,
+                    )?;
+                    timer = Timer::wall();
+                }
+            }
+        }
+        let end = Position {
+            orders: at,
+            pass: self.config.epochs,
+            step: 0,
+        };
+        pager.checkpoint(end, self.done)?;
+        drop(pager);
+        journal.forget(order, 1);
+        let next = Position {
+            orders: at + 1,
+            ..Position::default()
+        };
+        journal.commit(next, self.done)
     }
 
     fn step<T: Cell>(
@@ -157,9 +336,7 @@ impl<'r> Run<'r> {
             store: self.store,
             order,
             seed: seed_of(self.config, order),
-            schedule: Schedule::Auto,
-            n_groups: 1,
-            capacity: 2,
+            layout: self.layout,
         }
     }
 

@@ -28,9 +28,9 @@ pub(crate) struct ImportFlags {
     /// Directions count; order 1 takes edges in both all the same
     #[arg(long)]
     directed: bool,
-    /// What importing may hold in memory, besides the reader's table of ids
+    /// What importing, and training with --work, may hold in memory, besides the reader's table of ids
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes, default_value = "4GiB")]
-    memory: u64,
+    pub(crate) memory: u64,
 }
 
 /// Deal a graph's edges to buckets, in a file that can be trained on
@@ -98,16 +98,16 @@ fn import(
 /// A store that is opened, or made for this run alone.
 pub(crate) struct Opened {
     pub(crate) store: Store,
-    scratch: Option<PathBuf>,
+    _scratch: Option<Scratch>,
 }
 
 impl Opened {
-    /// Opens GRAPH where it is a store; imports it to a scratch file beside `out` otherwise.
+    /// Opens GRAPH where it is a store; imports it to a scratch file otherwise.
     pub(crate) fn new(
         graph: &GraphArgs,
         flags: &ImportFlags,
         parts: Option<u32>,
-        out: &Path,
+        scratch: &Path,
     ) -> anyhow::Result<Opened> {
         if let Some(path) = graph.file().filter(|path| Store::is_store(path)) {
             if flags.directed || graph.is_weighted() || parts.is_some() {
@@ -117,30 +117,26 @@ impl Opened {
             let store = Store::open(path)?;
             return Ok(Opened {
                 store,
-                scratch: None,
+                _scratch: None,
             });
         }
-        let mut name = out.as_os_str().to_owned();
-        name.push(format!(".{}.store", std::process::id()));
-        let path = PathBuf::from(name);
-        import(graph, flags, parts, &path)?;
-        let scratch = Some(path.clone());
-        match Store::open(&path) {
-            Ok(store) => Ok(Opened { store, scratch }),
-            Err(error) => {
-                let _ = fs::remove_file(&path);
-                Err(error.into())
-            }
-        }
+        import(graph, flags, parts, scratch)?;
+        // From here on dropping it removes the file.
+        let scratch = Scratch(scratch.to_owned());
+        Ok(Opened {
+            store: Store::open(&scratch.0)?,
+            _scratch: Some(scratch),
+        })
     }
 }
 
-impl Drop for Opened {
+/// A file that goes away with this value.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
     fn drop(&mut self) {
-        if let Some(path) = &self.scratch {
-            // Nobody can be told, and the answer is right all the same.
-            let _ = fs::remove_file(path);
-        }
+        // Nobody can be told, and the answer is right all the same.
+        let _ = fs::remove_file(&self.0);
     }
 }
 

@@ -11,18 +11,23 @@ use crate::{Embedding, NodeLabels};
 const MAGIC: &[u8] = b"\x93NUMPY";
 
 pub(super) fn write(out: &mut dyn Write, embedding: &Embedding) -> io::Result<()> {
-    let (n, dim) = (embedding.n_nodes(), embedding.dim());
-    let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({n}, {dim}), }}");
-    // Magic, version and length take 10 bytes, a newline ends the header, and the data begin at a multiple of 64.
-    let padded = (10 + header.len() + 1).next_multiple_of(64) - 10;
-    out.write_all(MAGIC)?;
-    out.write_all(&[1, 0])?;
-    out.write_all(&(padded as u16).to_le_bytes())?;
-    write!(out, "{header:<width$}\n", width = padded - 1)?;
+    out.write_all(&header_bytes(embedding.n_nodes(), embedding.dim()))?;
     embedding
         .values()
         .iter()
         .try_for_each(|x| out.write_all(&x.to_le_bytes()))
+}
+
+/// All that comes before the numbers.
+pub(super) fn header_bytes(n: usize, dim: usize) -> Vec<u8> {
+    let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({n}, {dim}), }}");
+    // Magic, version and length take 10 bytes, a newline ends the header, and the data begin at a multiple of 64.
+    let padded = (10 + header.len() + 1).next_multiple_of(64) - 10;
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend([1, 0]);
+    bytes.extend((padded as u16).to_le_bytes());
+    bytes.extend(format!("{header:<width$}\n", width = padded - 1).bytes());
+    bytes
 }
 
 pub(super) fn read(bytes: &[u8], labels: Option<NodeLabels>) -> Result<Embedding, String> {

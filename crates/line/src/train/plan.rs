@@ -2,8 +2,9 @@
 
 use shardgraph_graph::random::Stream;
 
+use super::options::Layout;
 use crate::Store;
-use crate::schedule::{GroupPair, Schedule};
+use crate::schedule::GroupPair;
 use crate::walk::{Pair, latin_rounds, tournament_rounds};
 
 /// The samples of one bucket, with `vertex` in the role of sources.
@@ -56,10 +57,7 @@ pub(crate) struct Planner<'s> {
     /// 1 or 2.
     pub(crate) order: u32,
     pub(crate) seed: u64,
-    pub(crate) schedule: Schedule,
-    pub(crate) n_groups: u32,
-    /// Groups that are in memory at a time.
-    pub(crate) capacity: u32,
+    pub(crate) layout: Layout,
 }
 
 impl Planner<'_> {
@@ -72,10 +70,12 @@ impl Planner<'_> {
         let is_reversed = pass % 2 == 1 && (self.order == 1 || !self.store.is_directed());
         let mut done = u64::from(pass) * self.samples_of_a_pass();
         let mut steps = Vec::new();
-        for groups in self
-            .schedule
-            .visits(self.order, self.n_groups, self.capacity)
-        {
+        let Layout {
+            schedule,
+            n_groups,
+            capacity,
+        } = self.layout;
+        for groups in schedule.visits(self.order, n_groups, capacity) {
             for round in self.rounds(groups, &mut stream) {
                 let jobs = round.into_iter().map(|pair| {
                     let legs = self.legs(pair, pass, is_reversed, &mut done);
@@ -99,7 +99,7 @@ impl Planner<'_> {
 
     /// The parts of a group.
     pub(crate) fn parts(&self, group: u32) -> Vec<u32> {
-        let size = self.store.n_parts() / self.n_groups;
+        let size = self.store.n_parts() / self.layout.n_groups;
         (group * size..(group + 1) * size).collect()
     }
 
@@ -140,6 +140,7 @@ impl Planner<'_> {
 mod tests {
     use super::*;
     use crate::NodeLabels;
+    use crate::schedule::Schedule;
     use std::collections::BTreeSet;
 
     #[test]
@@ -156,9 +157,11 @@ mod tests {
                         store: &store,
                         order,
                         seed: 1,
-                        schedule,
-                        n_groups,
-                        capacity,
+                        layout: Layout {
+                            schedule,
+                            n_groups,
+                            capacity,
+                        },
                     };
                     for pass in [0, 1] {
                         check_pass(&planner, pass, edges.len() as u64);

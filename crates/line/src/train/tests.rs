@@ -5,7 +5,7 @@ use crate::{ErrorKind, NodeLabels, Order};
 use shardgraph_graph::random::Stream;
 
 /// Two groups of nodes with many edges inside and few between.
-fn two_communities(n_nodes: u32, n_parts: u32) -> Store {
+pub(super) fn two_communities(n_nodes: u32, n_parts: u32) -> Store {
     let mut stream = Stream::new(5, "communities", 0);
     let half = u64::from(n_nodes / 2);
     let mut edges = Vec::new();
@@ -24,7 +24,7 @@ fn two_communities(n_nodes: u32, n_parts: u32) -> Store {
     Store::from_edges(n_nodes, &edges, n_parts, NodeLabels::numbers(n_nodes)).unwrap()
 }
 
-fn small(order: Order) -> Config {
+pub(super) fn small(order: Order) -> Config {
     Config {
         order,
         dim: 16,
@@ -33,7 +33,7 @@ fn small(order: Order) -> Config {
     }
 }
 
-fn run(store: &Store, config: &Config) -> Embedding {
+pub(super) fn run(store: &Store, config: &Config) -> Embedding {
     train(store, config, &Device::host(), &mut |_| {})
         .unwrap()
         .embedding
@@ -56,17 +56,17 @@ fn any_number_of_threads_gives_the_same_bits() {
                         threads,
                         ..one.clone()
                     };
-                    assert_eq!(run(&store, &many), expected, "{many:?}");
+                    assert!(run(&store, &many) == expected, "{many:?}");
                 }
                 let other = Config { seed: 2, ..one };
-                assert_ne!(run(&store, &other), expected);
+                assert!(run(&store, &other) != expected);
             }
         }
     }
 }
 
 /// The share of the nearest ten that lie on the node's own side.
-fn purity(embedding: &Embedding, n_nodes: u32) -> f64 {
+pub(super) fn purity(embedding: &Embedding, n_nodes: u32) -> f64 {
     let same = (0..n_nodes).map(|node| {
         let near = embedding.nearest(node, 10);
         near.iter()
