@@ -102,7 +102,7 @@ fn a_killed_run_with_tables_on_disk_goes_on_to_the_same_bits() {
     let path = |name: &str| folder.path().join(name);
     let (store, calm, killed) = (path("ba.store"), path("calm.npy"), path("killed.npy"));
     run("embed import ba:4000:8 --parts 8 --out {}", &[&store]).ok();
-    let words = "embed {} --epochs 4 --dim 32 --memory 2MB --checkpoint-seconds 0 --work {} --out {} --format json";
+    let words = "embed {} --epochs 4 --dim 32 --memory 800KB --checkpoint-seconds 0 --work {} --out {} --format json";
     let answer = run(words, &[&store, &path("calm"), &calm]).json();
     assert!(answer["disk"]["groups"].as_u64().unwrap() > 1, "{answer}");
     for attempt in 0..6 {
@@ -138,7 +138,7 @@ fn link_prediction_is_better_than_chance_and_names_its_baselines() {
 #[test]
 fn real_graphs_reach_their_auc() {
     let graphs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/graphs");
-    for (name, epochs, uniform, matched) in [("wiki-Vote.txt.gz", 10, 0.93, 0.79)] {
+    for (name, epochs, uniform, matched) in [("wiki-Vote.txt.gz", 10, 0.915, 0.82)] {
         let file = graphs.join(name);
         if !file.is_file() {
             println!(
@@ -179,7 +179,7 @@ fn bad_input_is_named_and_leaves_no_file() {
             "negatives = 99",
         ),
         ("embed karate --parts 3 --out {}", &[&*out], "parts = 3"),
-        ("embed karate --rate -1 --out {}", &[&*out], "rate"),
+        ("embed karate --rate=-1 --out {}", &[&*out], "rate = -1"),
         (
             "embed nothing.txt --out {}",
             &[&*out],

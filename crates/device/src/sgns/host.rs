@@ -3,7 +3,7 @@
 use pulp::Arch;
 
 use super::draws::{Purpose, draw, mix, philox, philox_slots};
-use super::{DOT_CLAMP, EdgeOrder, Element, OP, Samples, Settings, Tables};
+use super::{DOT_CLAMP, EdgeOrder, Element, MAX_NEGATIVES, OP, Samples, Settings, Tables};
 use crate::memory::{on_host, on_host_mut};
 use crate::{Buffer, Error};
 
@@ -198,6 +198,8 @@ struct Scratch {
     /// [`WIDTH`] partial sums of each dot product.
     lanes: Vec<f32>,
     factors: Vec<f32>,
+    /// The targets' rows of fp16 tables, widened.
+    rows: Vec<f32>,
     source: Vec<f32>,
     gradient: Vec<f32>,
     /// The word that decides how fp16 rows are rounded.
@@ -225,6 +227,10 @@ pub(super) fn sequential<T: Element>(
         dots: vec![0.0; n_targets],
         lanes: vec![0.0; n_targets * WIDTH],
         factors: vec![0.0; n_targets],
+        rows: match size_of::<T>() {
+            2 => vec![0.0; n_targets * settings.dim],
+            _ => Vec::new(),
+        },
         source: vec![0.0; settings.dim],
         gradient: vec![0.0; settings.dim],
         random: 0,
@@ -300,17 +306,19 @@ fn one_sample<T: Element>(
     for (to, from) in scratch.source.iter_mut().zip(&vertex[u..u + dim]) {
         *to = from.get();
     }
-    all_dots(targets, context.as_deref().unwrap_or(vertex), scratch);
+    let read = context.as_deref().unwrap_or(vertex);
+    match size_of::<T>() {
+        2 => wide_dots(targets, read, scratch),
+        _ => all_dots(targets, read, scratch),
+    }
     let factors = scratch.factors.iter_mut().zip(&scratch.dots);
     for (slot, (factor, &dot)) in factors.enumerate() {
         *factor = coefficient(dot, slot == 0, rate);
     }
     let written: &mut [T] = context.unwrap_or(vertex);
-    for first in (0..dim / WIDTH * WIDTH).step_by(WIDTH) {
-        update_columns::<T, WIDTH>(first, targets, written, scratch);
-    }
-    for first in dim / WIDTH * WIDTH..dim {
-        update_columns::<T, 1>(first, targets, written, scratch);
+    match size_of::<T>() {
+        2 => update_rows(targets, written, scratch),
+        _ => update_all_columns(targets, written, scratch),
     }
     let random = scratch.random;
     add_scaled(&mut vertex[u..u + dim], 1.0, &scratch.gradient, random);
@@ -350,6 +358,51 @@ fn all_dots<T: Element>(targets: &[u32], table: &[T], scratch: &mut Scratch) {
             width /= 2;
         }
         *dot = lanes[0];
+    }
+}
+
+/// As [`all_dots`], from rows that are widened first: a loop that only converts becomes vector code.
+#[inline(always)]
+fn wide_dots<T: Element>(targets: &[u32], table: &[T], scratch: &mut Scratch) {
+    let dim = scratch.source.len();
+    let mut rows = std::mem::take(&mut scratch.rows);
+    for (&target, wide) in targets.iter().zip(rows.chunks_exact_mut(dim)) {
+        let row = &table[target as usize * dim..][..dim];
+        for (to, from) in wide.iter_mut().zip(row) {
+            *to = from.get();
+        }
+    }
+    let slots: [u32; MAX_NEGATIVES as usize + 1] = std::array::from_fn(|slot| slot as u32);
+    all_dots(&slots[..targets.len()], &rows, scratch);
+    scratch.rows = rows;
+}
+
+/// Updates the targets' rows one by one, and sums the gradient from the rows that [`wide_dots`] left.
+#[inline(always)]
+fn update_rows<T: Element>(targets: &[u32], table: &mut [T], scratch: &mut Scratch) {
+    let dim = scratch.source.len();
+    scratch.gradient.fill(0.0);
+    for (&factor, row) in scratch.factors.iter().zip(scratch.rows.chunks_exact(dim)) {
+        for (to, from) in scratch.gradient.iter_mut().zip(row) {
+            *to += factor * from;
+        }
+    }
+    for (slot, (&target, &factor)) in (1u32..).zip(targets.iter().zip(&scratch.factors)) {
+        let row = &mut table[target as usize * dim..][..dim];
+        let random = scratch.random.wrapping_add(slot.wrapping_mul(0xC2B2_AE35));
+        add_scaled(row, factor, &scratch.source, random);
+    }
+}
+
+/// Updates the targets' rows, [`WIDTH`] columns of all of them at a time.
+#[inline(always)]
+fn update_all_columns<T: Element>(targets: &[u32], table: &mut [T], scratch: &mut Scratch) {
+    let dim = scratch.source.len();
+    for first in (0..dim / WIDTH * WIDTH).step_by(WIDTH) {
+        update_columns::<T, WIDTH>(first, targets, table, scratch);
+    }
+    for first in dim / WIDTH * WIDTH..dim {
+        update_columns::<T, 1>(first, targets, table, scratch);
     }
 }
 
