@@ -150,56 +150,41 @@ fn one_run(
     let trained = train(&store, config, device, progress)?;
     let known = Graph::from_edges(n_nodes, &split.train)?;
     let mut stream = Stream::new(config.seed, "line pairs", 0);
-    let n_fitted = split.train.len().min(eval.fitted_edges);
-    let mut score = RunScore {
-        embedding: Auc::default(),
-        degree_product: Auc::default(),
-        adamic_adar: Auc::default(),
+    let mut against = |others: Others| -> Result<[f64; 3], Error> {
+        let n_fitted = split.train.len().min(eval.fitted_edges);
+        let to_fit = others(graph, n_fitted, &mut stream)?;
+        let to_test = others(graph, split.test.len(), &mut stream)?;
+        let rows = &trained.embedding;
+        let fitted = fit(rows, &split.train[..n_fitted], &to_fit, eval.l2);
+        let of = |score: &dyn Fn(u32, u32) -> f64| auc_of(score, &split.test, &to_test);
+        Ok([
+            of(&|u, v| fitted.score(&hadamard(rows, u, v))),
+            of(&|u, v| degree_product(&known, u, v)),
+            of(&|u, v| adamic_adar(&known, u, v)),
+        ])
+    };
+    let (uniform, matched) = (against(uniform_pairs)?, against(degree_matched_pairs)?);
+    let [embedding, degree_product, adamic_adar] = std::array::from_fn(|score| Auc {
+        uniform: uniform[score],
+        degree_matched: matched[score],
+    });
+    Ok(RunScore {
+        embedding,
+        degree_product,
+        adamic_adar,
         n_samples: trained.n_samples,
         seconds: trained.seconds,
         unseen_nodes: (0..n_nodes).filter(|&v| known.degree(v) == 0).count() as u32,
-    };
-    for is_matched in [false, true] {
-        let mut others = |n| match is_matched {
-            false => uniform_pairs(graph, n, &mut stream),
-            true => degree_matched_pairs(graph, n, &mut stream),
-        };
-        let (to_fit, to_test) = (others(n_fitted)?, others(split.test.len())?);
-        let fitted = fit(
-            &trained.embedding,
-            &split.train[..n_fitted],
-            &to_fit,
-            eval.l2,
-        );
-        let of = |score: &dyn Fn(u32, u32) -> f64| {
-            let scores = |pairs: &[(u32, u32)]| -> Vec<f64> {
-                pairs.iter().map(|&(u, v)| score(u, v)).collect()
-            };
-            auc(&scores(&split.test), &scores(&to_test))
-        };
-        let rows = &trained.embedding;
-        let found = [
-            (
-                &mut score.embedding,
-                of(&|u, v| fitted.score(&hadamard(rows, u, v))),
-            ),
-            (
-                &mut score.degree_product,
-                of(&|u, v| degree_product(&known, u, v)),
-            ),
-            (
-                &mut score.adamic_adar,
-                of(&|u, v| adamic_adar(&known, u, v)),
-            ),
-        ];
-        for (auc, value) in found {
-            match is_matched {
-                false => auc.uniform = value,
-                true => auc.degree_matched = value,
-            }
-        }
-    }
-    Ok(score)
+    })
+}
+
+/// Draws pairs that are no edges.
+type Others = fn(&Graph, usize, &mut Stream) -> Result<Vec<(u32, u32)>, Error>;
+
+fn auc_of(score: &dyn Fn(u32, u32) -> f64, edges: &[(u32, u32)], others: &[(u32, u32)]) -> f64 {
+    let scores =
+        |pairs: &[(u32, u32)]| -> Vec<f64> { pairs.iter().map(|&(u, v)| score(u, v)).collect() };
+    auc(&scores(edges), &scores(others))
 }
 
 /// The products of the columns of two rows: the features of a pair.

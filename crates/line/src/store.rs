@@ -68,7 +68,7 @@ impl Store {
     /// [`ErrorKind::Config`] unless `n_parts` is a power of two; [`ErrorKind::Graph`] for a node that is not below `n_nodes`.
     ///
     /// # Complexity
-    /// O(E + V log V) time; 8 B an edge and 12 B a node.
+    /// O(E + V log V) time; 8 B an edge and 12 B a node, and while it is made 16 B an edge and 8 B a node more.
     pub fn from_edges(
         n_nodes: u32,
         edges: &[(u32, u32)],

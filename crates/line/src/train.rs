@@ -268,48 +268,35 @@ impl<'r> Run<'r> {
         let planner = self.planner(order);
         let shared = self.shared(&planner)?;
         let job = (self.store, self.device, self.config);
-        let mut pager = Pager::<T>::on_disk(
-            job,
-            order,
-            self.layout,
-            (&mut *journal, used),
-            disk.deadline,
-        )?;
+        let state = (&mut *journal, used);
+        let mut pager = Pager::<T>::on_disk(job, order, self.layout, state, disk.deadline)?;
         let mut timer = Timer::wall();
         for pass in start.pass..self.config.epochs {
             let steps = planner.pass(pass);
             let first = if pass == start.pass { start.step } else { 0 };
             pager.begin_pass(&steps[first..]);
-            for (step_idx, step) in steps.iter().enumerate().skip(first) {
-                pager.enter(step)?;
-                self.step(&shared, &mut pager, step)?;
+            for (step, todo) in (first + 1..).zip(&steps[first..]) {
+                pager.enter(todo)?;
+                self.step(&shared, &mut pager, todo)?;
                 if timer.elapsed_s() >= disk.checkpoint_s {
-                    let step = step_idx + 1;
-                    pager.checkpoint(
-                        Position {
-                            orders: at,
-                            pass,
-                            step,
-                        },
-                        self.done,
-                    )?;
+                    let orders = at;
+                    pager.checkpoint(Position { orders, pass, step }, self.done)?;
                     timer = Timer::wall();
                 }
             }
         }
-        let end = Position {
-            orders: at,
-            pass: self.config.epochs,
-            step: 0,
-        };
-        pager.checkpoint(end, self.done)?;
+        let (orders, pass, step) = (at, self.config.epochs, 0);
+        pager.checkpoint(Position { orders, pass, step }, self.done)?;
         drop(pager);
         journal.forget(order, 1);
-        let next = Position {
-            orders: at + 1,
-            ..Position::default()
-        };
-        journal.commit(next, self.done)
+        let orders = at + 1;
+        journal.commit(
+            Position {
+                orders,
+                ..Position::default()
+            },
+            self.done,
+        )
     }
 
     fn step<T: Cell>(

@@ -69,15 +69,15 @@ struct DiskArgs {
 
 impl DiskArgs {
     fn options(&self, memory: u64) -> Result<DiskOptions, BadInput> {
-        if !(self.checkpoint_seconds >= 0.0) {
-            let given = self.checkpoint_seconds;
+        let given = self.checkpoint_seconds;
+        if given.is_nan() || given < 0.0 {
             let message = format!("checkpoint_seconds = {given}: expected a number of 0 or more");
             return Err(BadInput(message));
         }
         Ok(DiskOptions {
             memory,
             schedule: self.schedule,
-            checkpoint_s: self.checkpoint_seconds,
+            checkpoint_s: given,
             deadline: self.deadline.unwrap_or_default().duration(),
         })
     }

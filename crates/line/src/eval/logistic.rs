@@ -47,21 +47,7 @@ impl Logistic {
             "a row of features for each label"
         );
         let problem = Problem::new(features, labels, dim, l2);
-        let point = problem.minimise();
-        let weights: Vec<f64> = point[..dim]
-            .iter()
-            .zip(&problem.scales)
-            .map(|(w, s)| w * s)
-            .collect();
-        let moved: f64 = weights
-            .iter()
-            .zip(&problem.means)
-            .map(|(w, mean)| w * mean)
-            .sum();
-        Logistic {
-            bias: point[dim] - moved,
-            weights: weights.into_iter().map(|w| w as f32).collect(),
-        }
+        problem.as_fitted(&problem.minimise())
     }
 
     /// The log-odds of a row.
@@ -140,21 +126,20 @@ impl<'f> Problem<'f> {
         point
     }
 
+    /// The regression over the columns as they came.
+    fn as_fitted(&self, point: &[f64]) -> Logistic {
+        let (point, bias) = point.split_at(self.means.len());
+        let weights: Vec<f64> = point.iter().zip(&self.scales).map(|(w, s)| w * s).collect();
+        Logistic {
+            bias: bias[0] - inner(&weights, &self.means),
+            weights: weights.into_iter().map(|w| w as f32).collect(),
+        }
+    }
+
     /// The mean loss with its penalty, and the gradient.
     fn loss(&self, point: &[f64]) -> (f64, Vec<f64>) {
         let dim = self.means.len();
-        let weights: Vec<f64> = point[..dim]
-            .iter()
-            .zip(&self.scales)
-            .map(|(w, s)| w * s)
-            .collect();
-        let bias = point[dim]
-            - weights
-                .iter()
-                .zip(&self.means)
-                .map(|(w, mean)| w * mean)
-                .sum::<f64>();
-        let weights: Vec<f32> = weights.iter().map(|&w| w as f32).collect();
+        let fitted = self.as_fitted(point);
         let n = self.labels.len().max(1) as f64;
         let (mut loss, mut sum, mut columns) = (0.0, 0.0, vec![0.0; dim]);
         // Blocks of f32 sums: fast, and short enough to be exact to what matters.
@@ -165,7 +150,7 @@ impl<'f> Problem<'f> {
         for (rows, labels) in blocks {
             let mut block = vec![0.0f32; dim];
             for (row, &label) in rows.chunks_exact(dim.max(1)).zip(labels) {
-                let x = f64::from(dot(&weights, row)) + bias;
+                let x = fitted.score(row);
                 let signed = if label { x } else { -x };
                 loss += (-signed.abs()).exp().ln_1p() + (-signed).max(0.0);
                 let pull = 1.0 / (1.0 + signed.exp());

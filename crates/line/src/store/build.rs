@@ -20,44 +20,41 @@ pub(super) fn in_memory(
     let order = by_falling_degree(&by_node);
     let ranks = ranks_of(&order);
     let mut head = new_head(Deal { n_nodes, n_parts }, &by_node, order, labels);
-    let placed = |(index, &(u, v)): (usize, &(u32, u32))| {
-        let (u, v) = oriented(index as u64, u, v);
-        let ((i, row), (j, to)) = (
-            head.deal.place(ranks[u as usize]),
-            head.deal.place(ranks[v as usize]),
-        );
-        ((i * n_parts + j) as usize, row, to)
-    };
-    let mut counts = vec![0u64; head.counts.len()];
-    for (bucket, _, _) in edges.iter().enumerate().map(placed) {
-        counts[bucket] += 1;
-    }
-    let mut next: Vec<u64> = counts
-        .iter()
-        .scan(0, |sum, &count| {
-            Some(std::mem::replace(sum, *sum + 8 * count))
+    let placed: Vec<(usize, u32, u32)> = (0u64..)
+        .zip(edges)
+        .map(|(number, &(u, v))| {
+            let (u, v) = oriented(number, u, v);
+            let [from, to] = [u, v].map(|node| head.deal.place(ranks[node as usize]));
+            (head.bucket(from.0, to.0), from.1, to.1)
         })
         .collect();
-    let mut bytes = vec![0; 8 * edges.len()];
-    for (bucket, row, to) in edges.iter().enumerate().map(placed) {
-        let record = &mut bytes[next[bucket] as usize..][..8];
-        record[..4].copy_from_slice(&row.to_le_bytes());
-        record[4..].copy_from_slice(&to.to_le_bytes());
-        next[bucket] += 8;
+    for &(bucket, _, _) in &placed {
+        head.counts[bucket] += 1;
     }
-    head.weights = counts.iter().map(|&count| count as f64).collect();
-    head.counts = counts;
-    for bucket in 0..head.counts.len() {
-        let (start, len) = (
-            head.offset(bucket) as usize,
-            8 * head.counts[bucket] as usize,
-        );
-        head.hashes[bucket] = Fingerprint::of(&bytes[start..start + len]);
-    }
+    let bytes = bucketed(&mut head, &placed);
     Ok(Store {
         head,
         edges: Edges::Memory(bytes),
     })
+}
+
+/// The records in the order of their buckets; fills in what the head says of each besides its count.
+fn bucketed(head: &mut Head, placed: &[(usize, u32, u32)]) -> Vec<u8> {
+    let n_buckets = head.counts.len();
+    let starts: Vec<usize> = (0..n_buckets).map(|b| head.offset(b) as usize).collect();
+    let mut next = starts.clone();
+    let mut bytes = vec![0; 8 * placed.len()];
+    for &(bucket, row, to) in placed {
+        let record = &mut bytes[next[bucket]..][..8];
+        record[..4].copy_from_slice(&row.to_le_bytes());
+        record[4..].copy_from_slice(&to.to_le_bytes());
+        next[bucket] += 8;
+    }
+    for bucket in 0..n_buckets {
+        head.weights[bucket] = head.counts[bucket] as f64;
+        head.hashes[bucket] = Fingerprint::of(&bytes[starts[bucket]..next[bucket]]);
+    }
+    bytes
 }
 
 /// A head without edges; degrees come by node, and are kept by rank.

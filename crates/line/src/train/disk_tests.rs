@@ -196,10 +196,8 @@ fn a_run_that_is_broken_off_anywhere_goes_on_to_the_same_bits() {
     }
 }
 
-#[test]
-fn a_folder_with_another_run_and_too_little_memory_are_refused() {
-    let store = two_communities(64, 4);
-    let config = small(Order::Second);
+/// A run that was broken off at its fifth step, with a state after each.
+fn broken_off(store: &Store, config: &Config) -> Place {
     let disk = DiskOptions {
         checkpoint_s: 0.0,
         ..DiskOptions::default()
@@ -207,12 +205,24 @@ fn a_folder_with_another_run_and_too_little_memory_are_refused() {
     let place = Place::new();
     let mut steps = 0;
     let broken = catch_unwind(AssertUnwindSafe(|| {
-        place.train((&store, &config, &disk), &mut |_| {
+        place.train((store, config, &disk), &mut |_| {
             steps += 1;
             assert!(steps < 5, "broken off");
         })
     }));
     assert!(broken.is_err());
+    place
+}
+
+#[test]
+fn a_folder_with_another_run_is_refused() {
+    let store = two_communities(64, 4);
+    let config = small(Order::Second);
+    let disk = DiskOptions {
+        checkpoint_s: 0.0,
+        ..DiskOptions::default()
+    };
+    let place = broken_off(&store, &config);
     let refused = |store: &Store, config: &Config, disk: &DiskOptions| {
         let error = place.train((store, config, disk), &mut |_| {}).unwrap_err();
         (error.kind(), error.to_string())
@@ -243,16 +253,41 @@ fn a_folder_with_another_run_and_too_little_memory_are_refused() {
         assert_eq!(found.0, ErrorKind::Checkpoint);
         assert!(found.1.contains(reason), "{found:?}");
     }
-    let tiny = DiskOptions {
+}
+
+#[test]
+fn too_little_memory_is_told_how_much_it_takes() {
+    let (store, config) = (two_communities(64, 4), small(Order::Second));
+    let disk = DiskOptions {
         memory: 100,
-        ..disk.clone()
+        ..DiskOptions::default()
     };
-    let (kind, message) = refused(&store, &config, &tiny);
-    assert_eq!(kind, ErrorKind::Memory);
+    let error = Place::new()
+        .train((&store, &config, &disk), &mut |_| {})
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Memory);
+    let message = error.to_string();
     assert!(
         message.starts_with("memory = 100: this graph in 4 parts takes "),
         "{message}"
     );
+}
+
+#[test]
+fn damaged_files_of_a_run_are_found() {
+    let store = two_communities(64, 4);
+    let config = small(Order::Second);
+    let place = broken_off(&store, &config);
+    let refused = || {
+        let disk = DiskOptions {
+            checkpoint_s: 0.0,
+            ..DiskOptions::default()
+        };
+        let error = place
+            .train((&store, &config, &disk), &mut |_| {})
+            .unwrap_err();
+        (error.kind(), error.to_string())
+    };
     // A damaged file of rows is found when it is read.
     let rows = fs::read_dir(place.work())
         .unwrap()
@@ -262,13 +297,9 @@ fn a_folder_with_another_run_and_too_little_memory_are_refused() {
         bytes[7] ^= 1;
         fs::write(&path, bytes).unwrap();
     }
-    let (kind, message) = refused(&store, &config, &disk);
+    let (kind, message) = refused();
     assert_eq!(kind, ErrorKind::File);
     assert!(message.contains(".rows: damaged"), "{message}");
     fs::write(place.work().join("MANIFEST.json"), "{}").unwrap();
-    assert!(
-        refused(&store, &config, &disk)
-            .1
-            .contains("no state of a run")
-    );
+    assert!(refused().1.contains("no state of a run"));
 }

@@ -388,13 +388,16 @@ impl<'p, T: Cell> Pager<'p, T> {
     }
 }
 
+/// Takes a node's row.
+pub(crate) type TakeRow<'t> = dyn FnMut(u32, &[f32]) -> Result<(), Error> + 't;
+
 /// Gives the rows of a finished order, by node, one group in memory at a time.
 pub(crate) fn finished_rows<T: Cell>(
     (store, device, config): (&Store, &Device, &Config),
     order: u32,
     layout: Layout,
     journal: &Journal,
-    take: &mut dyn FnMut(u32, &[f32]) -> Result<(), Error>,
+    take: &mut TakeRow<'_>,
 ) -> Result<(), Error> {
     let pager = Pager::<T>::empty(store, device, config, order, layout);
     for group in 0..layout.n_groups {
