@@ -303,3 +303,26 @@ fn damaged_files_of_a_run_are_found() {
     fs::write(place.work().join("MANIFEST.json"), "{}").unwrap();
     assert!(refused().1.contains("no state of a run"));
 }
+
+#[test]
+fn a_file_that_a_resumed_run_would_need_stays() {
+    let (store, config) = (two_communities(64, 4), small(Order::Second));
+    let place = Place::new();
+    let work = place.work();
+    let write = |path: &PathBuf| fs::write(path, "rows").unwrap();
+    let mut journal = Journal::open(&work, &store, &config, Layout::WHOLE).unwrap();
+    let (first, replaced) = journal.new_file((2, 0, 0));
+    assert_eq!(replaced, None);
+    write(&first);
+    journal.commit(Position::default(), 0).unwrap();
+    let (second, replaced) = journal.new_file((2, 0, 0));
+    assert_eq!(replaced, None, "the journal names it");
+    write(&second);
+    let (third, replaced) = journal.new_file((2, 0, 0));
+    assert_eq!(replaced.as_ref(), Some(&second), "nothing names it");
+    write(&third);
+    // Broken off here, the next run finds the first file and throws the others away.
+    let resumed = Journal::open(&work, &store, &config, Layout::WHOLE).unwrap();
+    assert_eq!(resumed.file((2, 0, 0)).as_ref(), Some(&first));
+    assert!(first.exists() && !second.exists() && !third.exists());
+}
