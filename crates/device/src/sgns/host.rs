@@ -377,18 +377,16 @@ fn wide_dots<T: Element>(targets: &[u32], table: &[T], scratch: &mut Scratch) {
     scratch.rows = rows;
 }
 
-/// Updates the targets' rows one by one, and sums the gradient from the rows that [`wide_dots`] left.
+/// Updates the targets' rows one by one, and sums their gradient.
 #[inline(always)]
 fn update_rows<T: Element>(targets: &[u32], table: &mut [T], scratch: &mut Scratch) {
     let dim = scratch.source.len();
     scratch.gradient.fill(0.0);
-    for (&factor, row) in scratch.factors.iter().zip(scratch.rows.chunks_exact(dim)) {
-        for (to, from) in scratch.gradient.iter_mut().zip(row) {
-            *to += factor * from;
-        }
-    }
     for (slot, (&target, &factor)) in (1u32..).zip(targets.iter().zip(&scratch.factors)) {
         let row = &mut table[target as usize * dim..][..dim];
+        for (to, from) in scratch.gradient.iter_mut().zip(&*row) {
+            *to += factor * from.get();
+        }
         let random = scratch.random.wrapping_add(slot.wrapping_mul(0xC2B2_AE35));
         add_scaled(row, factor, &scratch.source, random);
     }
