@@ -14,6 +14,7 @@ mod agents;
 mod bad_input;
 mod devices;
 mod drivers;
+mod embed;
 mod exit_codes;
 mod formats;
 mod generated_graphs;

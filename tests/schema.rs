@@ -368,3 +368,100 @@ fn generate_computation_graphs() {
     );
     assert_eq!(answer["graphs"], 3);
 }
+
+/// The settings of a training, as embedding and its evaluation print them.
+const EMBED_SETTINGS: [(&str, &str); 10] = [
+    ("order", "string"),
+    ("dim", "count"),
+    ("epochs", "count"),
+    ("negatives", "count"),
+    ("share", "count"),
+    ("rate", "null"),
+    ("precision", "string"),
+    ("threads", "count"),
+    ("seed", "count"),
+    ("first_rate", "number"),
+];
+
+#[test]
+fn embed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, work) = (folder.path().join("e.npy"), folder.path().join("work"));
+    let own = |disk| {
+        [
+            ("nodes", "count"),
+            ("edges", "count"),
+            ("directed", "boolean"),
+            ("weighted", "boolean"),
+            ("parts", "count"),
+            ("columns", "count"),
+            ("samples", "count"),
+            ("seconds", "number"),
+            ("samples_per_s", "number"),
+            ("bytes_per_sample", "number"),
+            ("load_seconds", "number"),
+            ("disk", disk),
+            ("out", "string"),
+        ]
+    };
+    let answer = run("embed karate --dim 4 --out {} --format json", &[&out]).json();
+    assert_schema(&answer, &[&own("null")[..], &EMBED_SETTINGS].concat());
+    let words = "embed karate --dim 4 --work {} --out {} --format json";
+    let answer = run(words, &[&work, &out]).json();
+    assert_schema(&answer, &[&own("object")[..], &EMBED_SETTINGS].concat());
+    let disk = [
+        ("groups", "count"),
+        ("loads", "count"),
+        ("read_bytes", "count"),
+        ("written_bytes", "count"),
+        ("stall_seconds", "number"),
+        ("checkpoint_seconds", "number"),
+        ("resumed_samples", "count"),
+    ];
+    assert_schema(&answer["disk"], &disk);
+    let near = run("embed near 1 --embedding {} --format json", &[&out]).json();
+    assert_schema(&near, &[("node", "string"), ("near", "list")]);
+    assert_schema(
+        &near["near"][0],
+        &[("node", "string"), ("cosine", "number")],
+    );
+}
+
+#[test]
+fn embed_eval_and_import() {
+    let answer = run("embed eval karate --dim 4 --format json", &[]).json();
+    let own = [
+        ("nodes", "count"),
+        ("edges", "count"),
+        ("auc_uniform", "number"),
+        ("auc_degree_matched", "number"),
+        ("auc_uniform_spread", "number"),
+        ("auc_degree_matched_spread", "number"),
+        ("degree_product", "object"),
+        ("adamic_adar", "object"),
+        ("operator", "string"),
+        ("seconds", "number"),
+        ("samples", "count"),
+        ("samples_per_s", "number"),
+        ("unseen_nodes", "count"),
+        ("train_share", "number"),
+        ("load_seconds", "number"),
+        ("runs", "list"),
+    ];
+    assert_schema(&answer, &[&own[..], &EMBED_SETTINGS].concat());
+    let auc = [("uniform", "number"), ("degree_matched", "number")];
+    assert_schema(&answer["adamic_adar"], &auc);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("k.store");
+    let imported = run("embed import karate --out {} --format json", &[&out]).json();
+    let keys = [
+        ("nodes", "count"),
+        ("edges", "count"),
+        ("parts", "count"),
+        ("file_bytes", "count"),
+        ("memory_bytes", "count"),
+        ("seconds", "number"),
+        ("out", "string"),
+    ];
+    assert_schema(&imported, &keys);
+}

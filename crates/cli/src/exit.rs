@@ -42,6 +42,13 @@ pub(crate) fn code(error: &anyhow::Error) -> u8 {
         if let Some(error) = cause.downcast_ref::<shardgraph_costgraph::Error>() {
             return Some(of_cost_graph(error));
         }
+        if let Some(error) = cause.downcast_ref::<shardgraph_line::Error>() {
+            return Some(if error.is_input() {
+                BAD_INPUT
+            } else {
+                NO_ANSWER
+            });
+        }
         if let Some(error) = cause.downcast_ref::<CommError>() {
             return Some(of_comm(error));
         }

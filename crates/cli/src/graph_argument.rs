@@ -8,7 +8,7 @@ use clap::Args;
 use shardgraph_device::{Device, Timer};
 use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_graph::{
-    Format, Graph, ImportReport, Labels, ReadOptions, WeightPolicy, builtin, read_graph,
+    EdgeSink, Format, Graph, ImportReport, Labels, ReadOptions, WeightPolicy, builtin, read_graph,
     stream_graph,
 };
 use shardgraph_shard::{Adjacency, AdjacencyBuilder, Storage, choose_storage};
@@ -80,6 +80,41 @@ impl GraphArgs {
         let (graph, mut origin) = self.load_graph(WeightPolicy::Declared)?;
         origin.load_seconds = timer.elapsed_s();
         Ok((graph, origin))
+    }
+
+    /// What gives the edges to a sink as they are listed; a weight that is not asked for is 1.
+    pub(crate) fn feed(&self) -> anyhow::Result<impl FnOnce(&mut dyn EdgeSink) -> Fed + '_> {
+        let source = self.source()?;
+        let whole = match self.complement {
+            true => Some(self.load_graph(WeightPolicy::Ignore)?),
+            false => None,
+        };
+        Ok(move |sink: &mut dyn EdgeSink| match (whole, source) {
+            (Some((graph, origin)), _) => feed_graph(&graph, origin.labels, sink),
+            (None, Source::BuiltIn(graph)) => {
+                let labels = Labels::offset(0, graph.n_nodes());
+                feed_graph(&graph, labels, sink)
+            }
+            (None, Source::File(path)) => {
+                let options = self.read_options(WeightPolicy::Ignore);
+                let streamed = stream_graph(&path, &options, sink)?;
+                Ok((streamed.n_nodes, streamed.labels))
+            }
+            (None, Source::Generator(spec)) => {
+                spec.stream(self.seed, sink)?;
+                Ok((spec.n_nodes(), Labels::offset(0, spec.n_nodes())))
+            }
+        })
+    }
+
+    /// The one seed.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Whether edge weights are wanted.
+    pub(crate) fn is_weighted(&self) -> bool {
+        self.weighted
     }
 
     fn load_graph(&self, weights: WeightPolicy) -> anyhow::Result<(Graph, Origin)> {
@@ -196,6 +231,18 @@ impl fmt::Display for Origin {
         }
         Ok(())
     }
+}
+
+/// The number of nodes and their labels, once all edges are given.
+pub(crate) type Fed = Result<(u32, Labels), shardgraph_graph::Error>;
+
+fn feed_graph(graph: &Graph, labels: Labels, sink: &mut dyn EdgeSink) -> Fed {
+    for u in 0..graph.n_nodes() {
+        for &v in graph.neighbors(u).iter().filter(|&&v| u < v) {
+            sink.edge(u, v, 1.0)?;
+        }
+    }
+    Ok((graph.n_nodes(), labels))
 }
 
 /// What a generated graph takes in the form that it will be stored in.

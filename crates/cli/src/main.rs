@@ -10,6 +10,7 @@ mod convert;
 mod costgraph_spec;
 mod deadline;
 mod device_choice;
+mod embed;
 mod exit;
 mod generate;
 mod graph_argument;
@@ -55,6 +56,7 @@ enum Command {
     Train(train::TrainArgs),
     Agent(Box<agent::AgentArgs>),
     Place(Box<place::PlaceArgs>),
+    Embed(Box<embed::EmbedArgs>),
     Generate(generate::GenerateArgs),
     Info(info::InfoArgs),
     Convert(convert::ConvertArgs),
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Command::Train(args) => train::run(&args),
         Command::Agent(args) => agent::run(&args),
         Command::Place(args) => place::run(&args),
+        Command::Embed(args) => embed::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Info(args) => info::run(&args),
         Command::Convert(args) => convert::run(&args),

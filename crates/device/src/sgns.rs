@@ -2,8 +2,8 @@
 //!
 //! A sample is an edge `(u, v)` with `K` negatives. With `x = vertex[u] . context[t]` for each target `t` (the edge's
 //! own `v`, then the negatives) and `g = rate * ([t is v] - sigmoid(x))`, the sample adds `g * vertex[u]` to
-//! `context[t]` and the sum of `g * context[t]` to `vertex[u]`, from rows as it found them (a GPU
-//! may show a target that is drawn twice its own first addition). Order 2 has two tables,
+//! `context[t]` and the sum of `g * context[t]` to `vertex[u]`, from rows as it found them (a
+//! target that is drawn twice may show its own first addition). Order 2 has two tables,
 //! order 1 uses one for both roles. The sigmoid is computed, with `x` cut at +-[`DOT_CLAMP`].
 //!
 //! Edges come in list order or are drawn by weight, negatives are drawn from an [`AliasTable`]; both draws are functions

@@ -27,13 +27,16 @@ pub(crate) struct Request {
 /// The name of a built program's result.
 const LOSS: &str = "loss";
 
+/// What a component computes with its examples.
+type Loss = Box<dyn Fn(&mut dyn Ctx) -> Result<Var, Error>>;
+
 /// An assembled component, before it is recorded.
 struct Assembled {
     params: Params,
     /// Names of the parts that have no parameters of their own.
     others: &'static [&'static str],
     /// What the component computes: the loss of examples.
-    loss: Box<dyn Fn(&mut dyn Ctx) -> Result<Var, Error>>,
+    loss: Loss,
     /// Those parts.
     _kept: Box<dyn Any>,
 }

@@ -14,22 +14,41 @@ pub(super) enum Purpose {
 ///
 /// # Source
 /// Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
+#[inline(always)]
 pub(super) fn philox(seed: u64, counter: u64, slot: u32, purpose: u32) -> [u32; 4] {
-    let mut c = [counter as u32, (counter >> 32) as u32, slot, purpose];
+    philox_slots::<1>(seed, counter, slot, purpose)[0]
+}
+
+/// The same for `N` slots from `first_slot` on, side by side.
+#[inline(always)]
+pub(super) fn philox_slots<const N: usize>(
+    seed: u64,
+    counter: u64,
+    first_slot: u32,
+    purpose: u32,
+) -> [[u32; 4]; N] {
+    let mut c = [
+        [counter as u32; N],
+        [(counter >> 32) as u32; N],
+        std::array::from_fn(|lane| first_slot + lane as u32),
+        [purpose; N],
+    ];
     let mut key = [seed as u32, (seed >> 32) as u32];
     for _ in 0..10 {
-        let p0 = 0xD251_1F53 * u64::from(c[0]);
-        let p1 = 0xCD9E_8D57 * u64::from(c[2]);
-        c = [
-            (p1 >> 32) as u32 ^ c[1] ^ key[0],
-            p1 as u32,
-            (p0 >> 32) as u32 ^ c[3] ^ key[1],
-            p0 as u32,
-        ];
+        let mut next = [[0; N]; 4];
+        for lane in 0..N {
+            let p0 = 0xD251_1F53 * u64::from(c[0][lane]);
+            let p1 = 0xCD9E_8D57 * u64::from(c[2][lane]);
+            next[0][lane] = (p1 >> 32) as u32 ^ c[1][lane] ^ key[0];
+            next[1][lane] = p1 as u32;
+            next[2][lane] = (p0 >> 32) as u32 ^ c[3][lane] ^ key[1];
+            next[3][lane] = p0 as u32;
+        }
+        c = next;
         key[0] = key[0].wrapping_add(0x9E37_79B9);
         key[1] = key[1].wrapping_add(0xBB67_AE85);
     }
-    c
+    std::array::from_fn(|lane| [c[0][lane], c[1][lane], c[2][lane], c[3][lane]])
 }
 
 /// Spreads one random word over many uses (the "lowbias32" mixer of C. Wellons' hash prospector).
@@ -41,6 +60,7 @@ pub(super) fn mix(x: u32) -> u32 {
 }
 
 /// An index drawn from `pairs` of (threshold, alias).
+#[inline(always)]
 pub(super) fn draw(pairs: &[u32], random: [u32; 4]) -> u32 {
     let n = (pairs.len() / 2) as u64;
     let product = u64::from(random[0]) * n + ((u64::from(random[1]) * n) >> 32);

@@ -92,7 +92,10 @@ pub(super) fn round_at_random(value: f32, random: u32) -> u16 {
     let normal = (magnitude.wrapping_add(coin).wrapping_sub(0x3800_0000)) >> 13;
     // Steps of 2^-24 below 2^-14: at most 1024, so the sum cuts no bit of the coin.
     let steps = f32::from_bits(magnitude.min(0x3880_0000)) * 2f32.powi(24);
-    let subnormal = (steps + coin as f32 * 2f32.powi(-13)) as i32 as u32;
+    let rounded_down = steps + coin as f32 * 2f32.powi(-13);
+    // SAFETY: the steps are 0 to 1024, also for infinity and NaN, whose bits were cut; the coin is below 1.
+    // (A checked conversion is one number at a time.)
+    let subnormal = unsafe { rounded_down.to_int_unchecked::<i32>() } as u32;
     let half = if magnitude >= 0x3880_0000 {
         normal
     } else {

@@ -2,10 +2,13 @@
 
 use pulp::Arch;
 
-use super::draws::{Purpose, draw, mix, philox};
-use super::{DOT_CLAMP, EdgeOrder, Element, OP, Samples, Settings, Tables};
+use super::draws::{Purpose, draw, mix, philox, philox_slots};
+use super::{DOT_CLAMP, EdgeOrder, Element, MAX_NEGATIVES, OP, Samples, Settings, Tables};
 use crate::memory::{on_host, on_host_mut};
 use crate::{Buffer, Error};
+
+/// Negatives that are drawn together, so that the generator becomes vector code.
+const SLOTS: usize = 8;
 
 /// The samples of a call, with their lists in host memory.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +43,7 @@ impl<'a> HostSamples<'a> {
 
     /// The source of sample `i` of the call; its targets go to `targets`, the edge's own first. `before`: those
     /// of sample `i - 1`, whose negatives may be the same.
+    #[inline(always)]
     pub(super) fn draw(&self, i: u64, targets: &mut [u32], before: Option<&[u32]>) -> u32 {
         let sample = self.first + i;
         let seed = self.settings.seed;
@@ -60,11 +64,12 @@ impl<'a> HostSamples<'a> {
             targets[1..].copy_from_slice(&before[1..]);
             return source;
         }
-        for (slot, target) in (0u32..).zip(&mut targets[1..]) {
-            *target = draw(
-                self.negatives,
-                philox(seed, group, slot, Purpose::Negative as u32),
-            );
+        for (first, targets) in (0u32..).zip(targets[1..].chunks_mut(SLOTS)) {
+            let first_slot = first * SLOTS as u32;
+            let words = philox_slots::<SLOTS>(seed, group, first_slot, Purpose::Negative as u32);
+            for (target, words) in targets.iter_mut().zip(words) {
+                *target = draw(self.negatives, words);
+            }
         }
         source
     }
@@ -80,9 +85,27 @@ impl<'a> HostSamples<'a> {
 }
 
 /// `rate * (label - sigmoid(dot))`.
+#[inline(always)]
 pub(super) fn coefficient(dot: f32, positive: bool, rate: f32) -> f32 {
-    let size = rate / (1.0 + signed(dot, positive).exp());
+    let size = rate / (1.0 + exp(signed(dot, positive)));
     if positive { size } else { -size }
+}
+
+/// `e^x` for `x` within [`DOT_CLAMP`], to about 2^-23 of itself: without a call, which costs more than the sum itself.
+///
+/// With `k` the whole number nearest to `x / ln 2`, it is `2^k e^r`; `e^r` is its Taylor sum, whose rest is below
+/// `0.35^7 / 7!`.
+#[inline(always)]
+pub(super) fn exp(x: f32) -> f32 {
+    /// Adding it leaves no bit behind the point.
+    const TO_WHOLE: f32 = 12_582_912.0;
+    /// The first bits of ln 2, so few that a product with `k` is exact, and the rest.
+    const LN_2: (f32, f32) = (0.693_359_4, -2.121_944_4e-4);
+    let k = (x * std::f32::consts::LOG2_E + TO_WHOLE) - TO_WHOLE;
+    let r = (x - k * LN_2.0) - k * LN_2.1;
+    let tail = 1.0 / 24.0 + r * (1.0 / 120.0 + r * (1.0 / 720.0));
+    let sum = 1.0 + r * (1.0 + r * (0.5 + r * (1.0 / 6.0 + r * tail)));
+    f32::from_bits(((k as i32 + 127) << 23) as u32) * sum
 }
 
 /// `-ln sigmoid(dot)` of the edge's own target, `-ln sigmoid(-dot)` of a negative.
@@ -91,6 +114,7 @@ pub(super) fn loss_of(dot: f32, positive: bool) -> f32 {
     (-x.abs()).exp().ln_1p() + (-x).max(0.0)
 }
 
+#[inline(always)]
 fn signed(dot: f32, positive: bool) -> f32 {
     (if positive { dot } else { -dot }).clamp(-DOT_CLAMP, DOT_CLAMP)
 }
@@ -171,7 +195,11 @@ fn prefetch_row<T>(table: &[T], row: u32, dim: usize) {
 /// Working memory of one sample.
 struct Scratch {
     dots: Vec<f32>,
+    /// [`WIDTH`] partial sums of each dot product.
+    lanes: Vec<f32>,
     factors: Vec<f32>,
+    /// The targets' rows of fp16 tables, widened.
+    rows: Vec<f32>,
     source: Vec<f32>,
     gradient: Vec<f32>,
     /// The word that decides how fp16 rows are rounded.
@@ -197,7 +225,12 @@ pub(super) fn sequential<T: Element>(
     let n_targets = settings.n_negatives as usize + 1;
     let scratch = Scratch {
         dots: vec![0.0; n_targets],
+        lanes: vec![0.0; n_targets * WIDTH],
         factors: vec![0.0; n_targets],
+        rows: match size_of::<T>() {
+            2 => vec![0.0; n_targets * settings.dim],
+            _ => Vec::new(),
+        },
         source: vec![0.0; settings.dim],
         gradient: vec![0.0; settings.dim],
         random: 0,
@@ -259,7 +292,7 @@ fn all_samples<T: Element>(
     }
 }
 
-/// One update; without a context table the vertex table has both roles. All targets are read before any is written.
+/// One update; without a context table the vertex table has both roles. All dot products come before the first addition.
 #[inline(always)]
 fn one_sample<T: Element>(
     (source, targets): (u32, &[u32]),
@@ -269,32 +302,128 @@ fn one_sample<T: Element>(
     scratch: &mut Scratch,
 ) {
     let dim = scratch.source.len();
-    let (u, random) = (source as usize * dim, scratch.random);
+    let u = source as usize * dim;
     for (to, from) in scratch.source.iter_mut().zip(&vertex[u..u + dim]) {
         *to = from.get();
     }
-    scratch.gradient.fill(0.0);
-    let read: &[T] = context.as_deref().unwrap_or(vertex);
-    for (slot, &target) in targets.iter().enumerate() {
-        let row = &read[target as usize * dim..][..dim];
-        let dot = dot_of(&scratch.source, row);
-        let factor = coefficient(dot, slot == 0, rate);
-        scratch.dots[slot] = dot;
-        scratch.factors[slot] = factor;
-        for (g, v) in scratch.gradient.iter_mut().zip(row) {
-            *g += factor * v.get();
-        }
+    let read = context.as_deref().unwrap_or(vertex);
+    match size_of::<T>() {
+        2 => wide_dots(targets, read, scratch),
+        _ => all_dots(targets, read, scratch),
+    }
+    let factors = scratch.factors.iter_mut().zip(&scratch.dots);
+    for (slot, (factor, &dot)) in factors.enumerate() {
+        *factor = coefficient(dot, slot == 0, rate);
     }
     let written: &mut [T] = context.unwrap_or(vertex);
-    for (slot, &target) in (1u32..).zip(targets) {
-        let row = &mut written[target as usize * dim..][..dim];
-        let factor = scratch.factors[slot as usize - 1];
-        add_scaled(
-            row,
-            factor,
-            &scratch.source,
-            random.wrapping_add(slot.wrapping_mul(0xC2B2_AE35)),
-        );
+    match size_of::<T>() {
+        2 => update_rows(targets, written, scratch),
+        _ => update_all_columns(targets, written, scratch),
     }
+    let random = scratch.random;
     add_scaled(&mut vertex[u..u + dim], 1.0, &scratch.gradient, random);
+}
+
+/// Columns that are worked on together: a vector register of the widest.
+const WIDTH: usize = 16;
+
+/// The dot products of the source with all targets.
+///
+/// The lanes of each are put down before they are summed up in a loop of its own: the compiler then keeps them in vector
+/// registers, and does not cut them in two for the sake of the last additions.
+#[inline(always)]
+fn all_dots<T: Element>(targets: &[u32], table: &[T], scratch: &mut Scratch) {
+    let dim = scratch.source.len();
+    for (&target, lanes) in targets.iter().zip(scratch.lanes.chunks_exact_mut(WIDTH)) {
+        let row = &table[target as usize * dim..][..dim];
+        let mut sums = [0.0; WIDTH];
+        let blocks = scratch.source.chunks_exact(WIDTH);
+        for (source, row) in blocks.zip(row.chunks_exact(WIDTH)) {
+            for lane in 0..WIDTH {
+                sums[lane] += source[lane] * row[lane].get();
+            }
+        }
+        lanes.copy_from_slice(&sums);
+        for column in dim / WIDTH * WIDTH..dim {
+            lanes[column % WIDTH] += scratch.source[column] * row[column].get();
+        }
+    }
+    let all_lanes = scratch.lanes.chunks_exact_mut(WIDTH);
+    for (dot, lanes) in scratch.dots.iter_mut().zip(all_lanes) {
+        let mut width = WIDTH / 2;
+        while width > 0 {
+            for lane in 0..width {
+                lanes[lane] += lanes[lane + width];
+            }
+            width /= 2;
+        }
+        *dot = lanes[0];
+    }
+}
+
+/// As [`all_dots`], from rows that are widened first: a loop that only converts becomes vector code.
+#[inline(always)]
+fn wide_dots<T: Element>(targets: &[u32], table: &[T], scratch: &mut Scratch) {
+    let dim = scratch.source.len();
+    let mut rows = std::mem::take(&mut scratch.rows);
+    for (&target, wide) in targets.iter().zip(rows.chunks_exact_mut(dim)) {
+        let row = &table[target as usize * dim..][..dim];
+        for (to, from) in wide.iter_mut().zip(row) {
+            *to = from.get();
+        }
+    }
+    let slots: [u32; MAX_NEGATIVES as usize + 1] = std::array::from_fn(|slot| slot as u32);
+    all_dots(&slots[..targets.len()], &rows, scratch);
+    scratch.rows = rows;
+}
+
+/// Updates the targets' rows one by one, and sums their gradient.
+#[inline(always)]
+fn update_rows<T: Element>(targets: &[u32], table: &mut [T], scratch: &mut Scratch) {
+    let dim = scratch.source.len();
+    scratch.gradient.fill(0.0);
+    for (slot, (&target, &factor)) in (1u32..).zip(targets.iter().zip(&scratch.factors)) {
+        let row = &mut table[target as usize * dim..][..dim];
+        for (to, from) in scratch.gradient.iter_mut().zip(&*row) {
+            *to += factor * from.get();
+        }
+        let random = scratch.random.wrapping_add(slot.wrapping_mul(0xC2B2_AE35));
+        add_scaled(row, factor, &scratch.source, random);
+    }
+}
+
+/// Updates the targets' rows, [`WIDTH`] columns of all of them at a time.
+#[inline(always)]
+fn update_all_columns<T: Element>(targets: &[u32], table: &mut [T], scratch: &mut Scratch) {
+    let dim = scratch.source.len();
+    for first in (0..dim / WIDTH * WIDTH).step_by(WIDTH) {
+        update_columns::<T, WIDTH>(first, targets, table, scratch);
+    }
+    for first in dim / WIDTH * WIDTH..dim {
+        update_columns::<T, 1>(first, targets, table, scratch);
+    }
+}
+
+/// Updates `N` columns of all targets' rows, and sums their gradient: what is added up stays in a register.
+#[inline(always)]
+fn update_columns<T: Element, const N: usize>(
+    first: usize,
+    targets: &[u32],
+    table: &mut [T],
+    scratch: &mut Scratch,
+) {
+    let dim = scratch.source.len();
+    let mut source = [0.0; N];
+    source.copy_from_slice(&scratch.source[first..first + N]);
+    let mut gradient = [0.0; N];
+    for (slot, (&target, &factor)) in (1u32..).zip(targets.iter().zip(&scratch.factors)) {
+        let row = &mut table[target as usize * dim + first..][..N];
+        let random = scratch.random.wrapping_add(slot.wrapping_mul(0xC2B2_AE35));
+        for lane in 0..N {
+            gradient[lane] += factor * row[lane].get();
+            let word = random.wrapping_add((first + lane) as u32);
+            row[lane] = row[lane].plus(factor * source[lane], mix(word));
+        }
+    }
+    scratch.gradient[first..first + N].copy_from_slice(&gradient);
 }

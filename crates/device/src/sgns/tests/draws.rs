@@ -1,7 +1,8 @@
 //! Random numbers, alias tables and half precision.
 
-use super::super::draws::{draw, philox};
+use super::super::draws::{draw, philox, philox_slots};
 use super::super::element::round_at_random;
+use super::super::host::exp;
 use super::super::{AliasTable, narrow, widen};
 use super::{EdgeList, EdgeOrder, Samples, Tables, Trainer, settings};
 use crate::Device;
@@ -28,6 +29,27 @@ fn philox_gives_its_published_numbers() {
         ),
         [0xd16c_fe09, 0x94fd_cceb, 0x5001_e420, 0x2412_6ea1]
     );
+}
+
+#[test]
+fn slots_side_by_side_are_those_drawn_alone() {
+    for (seed, counter, first) in [(0, 0, 0), (7, 1 << 40, 8), (u64::MAX, u64::MAX, 24)] {
+        let together = philox_slots::<8>(seed, counter, first, 1);
+        for (slot, words) in (first..).zip(together) {
+            assert_eq!(words, philox(seed, counter, slot, 1));
+        }
+    }
+}
+
+#[test]
+fn the_exponential_is_right_to_the_last_bits_within_the_clamp() {
+    for step in -30_000..=30_000 {
+        let x = step as f32 / 1000.0;
+        let (found, expected) = (f64::from(exp(x)), f64::from(x).exp());
+        let error = (found / expected - 1.0).abs();
+        assert!(error < 4e-7, "e^{x} = {expected}, found {found}");
+    }
+    assert!(exp(f32::NAN).is_nan());
 }
 
 /// Pearson's statistic of counts against weights.

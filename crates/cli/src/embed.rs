@@ -1,0 +1,78 @@
+//! `shardgraph embed`: a vector for each node of a graph, how good it is, and which nodes are near.
+
+mod eval;
+mod import;
+mod near;
+mod settings;
+mod train;
+
+use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
+
+const EXAMPLE: &str = "\
+Examples:
+  shardgraph embed karate --epochs 200 --out karate.npy
+  shardgraph embed follows.txt.gz --directed --order 2 --dim 64 --out follows.safetensors
+  shardgraph embed eval wiki-Vote.txt.gz --epochs 10 --format json
+  shardgraph embed near 17 --embedding karate.npy
+
+The name of --out decides the form: .npy (labels beside it in .npy.labels), .safetensors, .bin
+(word2vec binary), anything else word2vec text. A graph that has the name of a subcommand: ./eval";
+
+/// Either a graph to train on with its flags, or a subcommand.
+#[derive(Debug)]
+pub(crate) enum EmbedArgs {
+    Train(Box<train::TrainArgs>),
+    Other(EmbedCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum EmbedCommand {
+    Eval(eval::EvalArgs),
+    Near(near::NearArgs),
+    Import(import::ImportArgs),
+}
+
+/// By hand, because a derived one cannot leave out arguments that a subcommand makes needless.
+impl Args for EmbedArgs {
+    fn augment_args(command: Command) -> Command {
+        let command = train::TrainArgs::augment_args(command);
+        EmbedCommand::augment_subcommands(command)
+            .about("Embed the nodes of a graph as vectors (LINE)")
+            .after_help(EXAMPLE)
+            .subcommand_required(false)
+            .arg_required_else_help(false)
+            .args_conflicts_with_subcommands(true)
+            .subcommand_negates_reqs(true)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for EmbedArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        match matches.subcommand_name() {
+            Some(_) => EmbedCommand::from_arg_matches(matches).map(Self::Other),
+            None => {
+                let args = train::TrainArgs::from_arg_matches(matches)?;
+                Ok(Self::Train(Box::new(args)))
+            }
+        }
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// Runs the subcommand, or trains.
+pub(crate) fn run(args: &EmbedArgs) -> anyhow::Result<()> {
+    match args {
+        EmbedArgs::Train(args) => train::run(args),
+        EmbedArgs::Other(EmbedCommand::Eval(args)) => eval::run(args),
+        EmbedArgs::Other(EmbedCommand::Near(args)) => near::run(args),
+        EmbedArgs::Other(EmbedCommand::Import(args)) => import::run(args),
+    }
+}

@@ -1,0 +1,170 @@
+//! `shardgraph embed eval`: link prediction with an embedding of the larger share of a graph's edges.
+
+use std::fmt;
+
+use clap::Args;
+use serde::Serialize;
+use shardgraph_device::Device;
+use shardgraph_line::Config;
+use shardgraph_line::eval::{Auc, EvalConfig, RunScore, evaluate};
+
+use super::settings::SettingsArgs;
+use crate::graph_argument::{GraphArgs, Origin};
+use crate::progress::Progress;
+use crate::report::ReportArgs;
+
+const EXAMPLE: &str = "\
+Examples:
+  shardgraph embed eval karate --epochs 100
+  shardgraph embed eval wiki-Vote.txt.gz --runs 6 --format json
+
+The graph is taken as undirected and without weights. 70 % of its edges are trained on; a logistic
+regression over the products of columns (Hadamard) tells the others from as many pairs without an edge,
+drawn uniformly or with ends as those of edges. Degree product and Adamic-Adar need no embedding.";
+
+/// Measure link prediction
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct EvalArgs {
+    #[command(flatten)]
+    graph: GraphArgs,
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// Splits, each with an embedding of its own; the paper's number is 6
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    runs: u32,
+    /// The share of the edges to train on
+    #[arg(long, value_name = "SHARE", default_value_t = 0.7)]
+    train_share: f64,
+    /// Edges that the regression is fitted to at most, and as many other pairs
+    #[arg(long, value_name = "N", default_value_t = 60_000)]
+    fitted_edges: usize,
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
+/// What is printed: means over the runs. The fields are the keys of the JSON object, in its order.
+#[derive(Serialize)]
+struct Answer<'a> {
+    nodes: u32,
+    edges: u64,
+    auc_uniform: f64,
+    auc_degree_matched: f64,
+    /// The largest distance of a run from the mean.
+    auc_uniform_spread: f64,
+    auc_degree_matched_spread: f64,
+    degree_product: Auc,
+    adamic_adar: Auc,
+    operator: &'static str,
+    seconds: f64,
+    samples: u64,
+    samples_per_s: f64,
+    unseen_nodes: u32,
+    train_share: f64,
+    #[serde(flatten)]
+    config: &'a Config,
+    first_rate: f32,
+    load_seconds: f64,
+    runs: &'a [RunScore],
+    #[serde(skip)]
+    origin: &'a Origin,
+}
+
+/// Loads, evaluates and prints the answer.
+pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
+    let config = args.settings.config(args.graph.seed())?;
+    let eval = EvalConfig {
+        train_share: args.train_share,
+        runs: args.runs,
+        fitted_edges: args.fitted_edges,
+        parts: args.settings.parts,
+        ..EvalConfig::default()
+    };
+    let (graph, origin) = args.graph.whole_graph()?;
+    let mut show = Progress::new(&args.report, 1000);
+    let scores = evaluate(&graph, &config, &eval, &Device::host(), &mut |progress| {
+        let done = progress.samples * 1000 / progress.n_samples.max(1);
+        show.update(done, || "thousandths of a run's samples".to_owned());
+    })?;
+    drop(show);
+    let (nodes, edges) = (graph.n_nodes(), graph.n_edges());
+    args.report
+        .answer(&answer((nodes, edges), &config, &eval, &scores, &origin))
+}
+
+fn answer<'a>(
+    (nodes, edges): (u32, u64),
+    config: &'a Config,
+    eval: &EvalConfig,
+    runs: &'a [RunScore],
+    origin: &'a Origin,
+) -> Answer<'a> {
+    let mean = |of: &dyn Fn(&RunScore) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
+    let spread = |of: &dyn Fn(&RunScore) -> f64| {
+        let center = mean(of);
+        runs.iter()
+            .map(|run| (of(run) - center).abs())
+            .fold(0.0, f64::max)
+    };
+    let both = |of: &dyn Fn(&RunScore) -> Auc| Auc {
+        uniform: mean(&|run| of(run).uniform),
+        degree_matched: mean(&|run| of(run).degree_matched),
+    };
+    let seconds: f64 = runs.iter().map(|run| run.seconds).sum();
+    let samples: u64 = runs.iter().map(|run| run.n_samples).sum();
+    let embedding = both(&|run| run.embedding);
+    Answer {
+        nodes,
+        edges,
+        auc_uniform: embedding.uniform,
+        auc_degree_matched: embedding.degree_matched,
+        auc_uniform_spread: spread(&|run| run.embedding.uniform),
+        auc_degree_matched_spread: spread(&|run| run.embedding.degree_matched),
+        degree_product: both(&|run| run.degree_product),
+        adamic_adar: both(&|run| run.adamic_adar),
+        operator: "hadamard",
+        seconds: seconds / runs.len() as f64,
+        samples: samples / runs.len() as u64,
+        samples_per_s: samples as f64 / seconds.max(1e-9),
+        unseen_nodes: runs.iter().map(|run| run.unseen_nodes).max().unwrap_or(0),
+        train_share: eval.train_share,
+        config,
+        first_rate: config.first_rate(),
+        load_seconds: origin.load_seconds,
+        runs,
+        origin,
+    }
+}
+
+impl fmt::Display for Answer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.origin)?;
+        writeln!(f, "nodes {}", self.nodes)?;
+        writeln!(f, "edges {}", self.edges)?;
+        writeln!(
+            f,
+            "AUC against          uniform pairs  degree-matched pairs"
+        )?;
+        let embedding = Auc {
+            uniform: self.auc_uniform,
+            degree_matched: self.auc_degree_matched,
+        };
+        for (name, auc) in [
+            ("embedding", embedding),
+            ("degree product", self.degree_product),
+            ("Adamic-Adar", self.adamic_adar),
+        ] {
+            writeln!(
+                f,
+                "{name:<20} {:<14.4} {:.4}",
+                auc.uniform, auc.degree_matched
+            )?;
+        }
+        writeln!(f, "runs {}", self.runs.len())?;
+        writeln!(f, "nodes without a training edge {}", self.unseen_nodes)?;
+        writeln!(f, "samples {}", self.samples)?;
+        writeln!(f, "seconds {:.6}", self.seconds)?;
+        writeln!(f, "samples per second {:.0}", self.samples_per_s)?;
+        writeln!(f, "load seconds {:.6}", self.load_seconds)
+    }
+}

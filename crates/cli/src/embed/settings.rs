@@ -1,0 +1,97 @@
+//! The flags of training, which `embed` and `embed eval` share: the preset's settings, then the file's, then the flags'.
+
+use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
+
+use clap::Args;
+use serde_json::{Map, Value};
+use shardgraph_line::{Config, Order, Precision, Preset};
+
+use crate::exit::BadInput;
+
+/// What to train, and how long.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Training")]
+pub(crate) struct SettingsArgs {
+    /// First-order proximity, second-order, or both side by side [default: both]
+    #[arg(long, value_name = "1|2|both")]
+    order: Option<Order>,
+    /// Columns of each order's table [default: 128]
+    #[arg(long, value_name = "N")]
+    dim: Option<usize>,
+    /// Passes of as many samples as there are edges [default: 10]
+    #[arg(long, value_name = "N")]
+    epochs: Option<u32>,
+    /// Negatives of a sample, at most 31 [default: 5]
+    #[arg(long, value_name = "N")]
+    negatives: Option<u32>,
+    /// Consecutive samples that share their negatives, a power of two [default: 1]
+    #[arg(long, value_name = "N")]
+    share: Option<u32>,
+    /// Learning rate at the start; it falls in a line [default: 1.5 / epochs, within 0.025 to 0.3]
+    #[arg(long, value_name = "RATE")]
+    rate: Option<f32>,
+    /// What tables are made of [default: fp32]
+    #[arg(long, value_name = "fp32|fp16")]
+    precision: Option<Precision>,
+    /// Threads; the result does not depend on them [default: one for each core]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// paper: the learning rate of LINE's authors, 0.025 [default: default]
+    #[arg(long, value_name = "default|paper", default_value = "default")]
+    preset: Preset,
+    /// Parts of each table, a power of two [default: 16, fewer for less than 4096 nodes]
+    #[arg(long, value_name = "N")]
+    pub(crate) parts: Option<u32>,
+    /// Settings as TOML or JSON, by the names of the flags of this group
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl SettingsArgs {
+    /// The settings, checked.
+    pub(crate) fn config(&self, seed: u64) -> anyhow::Result<Config> {
+        let base = Config {
+            threads: available_parallelism().map_or(1, usize::from),
+            ..Config::preset(self.preset)
+        };
+        let base = match &self.config {
+            None => base,
+            Some(path) => over(&base, path)?,
+        };
+        let config = Config {
+            order: self.order.unwrap_or(base.order),
+            dim: self.dim.unwrap_or(base.dim),
+            epochs: self.epochs.unwrap_or(base.epochs),
+            negatives: self.negatives.unwrap_or(base.negatives),
+            share: self.share.unwrap_or(base.share),
+            rate: self.rate.or(base.rate),
+            precision: self.precision.unwrap_or(base.precision),
+            threads: self.threads.unwrap_or(base.threads),
+            seed,
+        };
+        config.check()?;
+        Ok(config)
+    }
+}
+
+/// `base` with a file's settings over it.
+fn over(base: &Config, path: &Path) -> Result<Config, BadInput> {
+    let wrong = |what: &dyn std::fmt::Display| BadInput(format!("{}: {what}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|e| wrong(&e))?;
+    let is_json = path
+        .extension()
+        .is_some_and(|extension| extension == "json");
+    let keys: Map<String, Value> = match is_json {
+        true => serde_json::from_str(&text).map_err(|e| wrong(&e))?,
+        false => toml::from_str(&text).map_err(|e| wrong(&e))?,
+    };
+    if keys.contains_key("seed") {
+        return Err(wrong(&"`seed`: give it as the flag --seed"));
+    }
+    let mut merged = serde_json::to_value(base).map_err(|e| wrong(&e))?;
+    for (key, value) in keys {
+        merged[&key] = value;
+    }
+    serde_json::from_value(merged).map_err(|e| wrong(&e))
+}

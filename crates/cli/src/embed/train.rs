@@ -1,0 +1,269 @@
+//! `shardgraph embed GRAPH`: trains and writes an embedding.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+use shardgraph_collectives::Deadline;
+use shardgraph_device::{Device, Timer};
+use shardgraph_line::formats::{self, FileFormat};
+use shardgraph_line::{Config, DiskOptions, Schedule, Store, train, train_on_disk};
+
+use super::import::{ImportFlags, Opened};
+use super::settings::SettingsArgs;
+use crate::exit::BadInput;
+use crate::graph_argument::GraphArgs;
+use crate::progress::Progress;
+use crate::report::ReportArgs;
+use crate::{deadline, output_file};
+
+/// Embed the nodes of a graph
+#[derive(Debug, Args)]
+pub(crate) struct TrainArgs {
+    #[command(flatten)]
+    graph: GraphArgs,
+    #[command(flatten)]
+    import: ImportFlags,
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// The file to write
+    #[arg(long, value_name = "FILE", required = true)]
+    out: PathBuf,
+    /// Its form: npy, word2vec-text, word2vec-binary or safetensors [default: by its name]
+    #[arg(long, value_name = "FORM")]
+    output_format: Option<FileFormat>,
+    #[command(flatten)]
+    disk: DiskArgs,
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
+/// Tables that are larger than memory, and runs that survive.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Tables on disk")]
+struct DiskArgs {
+    /// Keep tables in this folder, at most --memory of them in memory; a run that was broken off goes on there
+    #[arg(long, value_name = "DIR")]
+    work: Option<PathBuf>,
+    /// auto: few loads (pinned context groups for order 2, BETA for order 1); row-major for comparison
+    #[arg(
+        long,
+        value_name = "auto|row-major",
+        default_value = "auto",
+        requires = "work"
+    )]
+    schedule: Schedule,
+    /// Seconds between two states to go on from; 0: after every step
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 60.0,
+        requires = "work"
+    )]
+    checkpoint_seconds: f64,
+    /// Longest wait for the disk [default: 600]
+    #[arg(long, value_name = "SECONDS", value_parser = deadline::parse, requires = "work")]
+    deadline: Option<Deadline>,
+}
+
+impl DiskArgs {
+    fn options(&self, memory: u64) -> Result<DiskOptions, BadInput> {
+        let given = self.checkpoint_seconds;
+        if given.is_nan() || given < 0.0 {
+            let message = format!("checkpoint_seconds = {given}: expected a number of 0 or more");
+            return Err(BadInput(message));
+        }
+        Ok(DiskOptions {
+            memory,
+            schedule: self.schedule,
+            checkpoint_s: given,
+            deadline: self.deadline.unwrap_or_default().duration(),
+        })
+    }
+}
+
+/// What is printed. The fields are the keys of the JSON object, in its order.
+#[derive(Serialize)]
+struct Answer<'a> {
+    nodes: u32,
+    edges: u64,
+    directed: bool,
+    weighted: bool,
+    parts: u32,
+    #[serde(flatten)]
+    config: &'a Config,
+    first_rate: f32,
+    columns: usize,
+    samples: u64,
+    seconds: f64,
+    samples_per_s: f64,
+    bytes_per_sample: f64,
+    load_seconds: f64,
+    disk: Option<OnDisk>,
+    out: &'a Path,
+}
+
+/// What went to and from the disk.
+#[derive(Serialize)]
+struct OnDisk {
+    groups: u32,
+    loads: u64,
+    read_bytes: u64,
+    written_bytes: u64,
+    stall_seconds: f64,
+    checkpoint_seconds: f64,
+    resumed_samples: u64,
+}
+
+/// What training took, wherever the tables were.
+struct Took {
+    samples: u64,
+    seconds: f64,
+    disk: Option<OnDisk>,
+}
+
+/// Imports, trains, writes and prints the answer.
+pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
+    let config = args.settings.config(args.graph.seed())?;
+    let form = args
+        .output_format
+        .unwrap_or_else(|| FileFormat::from_path(&args.out));
+    if args.disk.work.is_some() && form != FileFormat::Npy {
+        let message = "with --work the rows go straight to the file: name a .npy file as --out";
+        return Err(BadInput(message.to_owned()).into());
+    }
+    output_file::check(&args.out, args.graph.file())?;
+    let timer = Timer::start(&Device::host());
+    let scratch = scratch(args)?;
+    let opened = Opened::new(&args.graph, &args.import, args.settings.parts, &scratch)?;
+    let load_seconds = timer.elapsed_s();
+    let store = &opened.store;
+    if store.is_directed() && config.order.is_first_too() {
+        args.report
+            .note("order 1 takes directed edges in both directions");
+    }
+    let took = match &args.disk.work {
+        Some(work) => on_disk(args, store, &config, work)?,
+        None => in_memory(args, store, &config, form)?,
+    };
+    args.report.note(&format!("wrote {}", args.out.display()));
+    args.report.answer(&Answer {
+        nodes: store.n_nodes(),
+        edges: store.n_edges(),
+        directed: store.is_directed(),
+        weighted: store.is_weighted(),
+        parts: store.n_parts(),
+        first_rate: config.first_rate(),
+        columns: config.columns(),
+        samples: took.samples,
+        seconds: took.seconds,
+        samples_per_s: took.samples as f64 / took.seconds.max(1e-9),
+        bytes_per_sample: config.bytes_per_sample(),
+        config: &config,
+        load_seconds,
+        disk: took.disk,
+        out: &args.out,
+    })
+}
+
+/// Where a graph that is no store yet is imported to: the folder of the run, or beside the answer.
+fn scratch(args: &TrainArgs) -> anyhow::Result<PathBuf> {
+    let Some(work) = &args.disk.work else {
+        let mut name = args.out.as_os_str().to_owned();
+        name.push(format!(".{}.store", std::process::id()));
+        return Ok(name.into());
+    };
+    let wrong =
+        |e: std::io::Error| BadInput(format!("{}: cannot make this folder: {e}", work.display()));
+    std::fs::create_dir_all(work).map_err(wrong)?;
+    Ok(work.join("edges.store"))
+}
+
+fn in_memory(
+    args: &TrainArgs,
+    store: &Store,
+    config: &Config,
+    form: FileFormat,
+) -> anyhow::Result<Took> {
+    let mut show = Show::new(&args.report);
+    let trained = train(store, config, &Device::host(), &mut |progress| {
+        show.step(progress)
+    })?;
+    drop(show);
+    formats::write(&args.out, &trained.embedding, Some(form))?;
+    Ok(Took {
+        samples: trained.n_samples,
+        seconds: trained.seconds,
+        disk: None,
+    })
+}
+
+fn on_disk(args: &TrainArgs, store: &Store, config: &Config, work: &Path) -> anyhow::Result<Took> {
+    let options = args.disk.options(args.import.memory)?;
+    let mut show = Show::new(&args.report);
+    let places = (work, args.out.as_path());
+    let trained = train_on_disk(
+        store,
+        config,
+        &Device::host(),
+        places,
+        &options,
+        &mut |progress| {
+            show.step(progress);
+        },
+    )?;
+    Ok(Took {
+        samples: trained.n_samples,
+        seconds: trained.seconds,
+        disk: Some(OnDisk {
+            groups: trained.disk.n_groups,
+            loads: trained.disk.loads,
+            read_bytes: trained.disk.read_bytes,
+            written_bytes: trained.disk.written_bytes,
+            stall_seconds: trained.disk.stall_s,
+            checkpoint_seconds: trained.disk.checkpoint_s,
+            resumed_samples: trained.resumed_samples,
+        }),
+    })
+}
+
+/// Progress in thousandths: the length of a run in samples is known only once it runs.
+struct Show(Progress);
+
+impl Show {
+    fn new(report: &ReportArgs) -> Show {
+        Show(Progress::new(report, 1000))
+    }
+
+    fn step(&mut self, progress: shardgraph_line::Progress) {
+        let done = progress.samples * 1000 / progress.n_samples.max(1);
+        self.0
+            .update(done, || "thousandths of the samples".to_owned());
+    }
+}
+
+impl fmt::Display for Answer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "nodes {}", self.nodes)?;
+        writeln!(f, "edges {}", self.edges)?;
+        writeln!(f, "columns {}", self.columns)?;
+        writeln!(f, "parts {}", self.parts)?;
+        writeln!(f, "threads {}", self.config.threads)?;
+        writeln!(f, "learning rate {}", self.first_rate)?;
+        writeln!(f, "samples {}", self.samples)?;
+        writeln!(f, "seconds {:.6}", self.seconds)?;
+        writeln!(f, "samples per second {:.0}", self.samples_per_s)?;
+        writeln!(f, "load seconds {:.6}", self.load_seconds)?;
+        if let Some(disk) = &self.disk {
+            writeln!(f, "groups on disk {}", disk.groups)?;
+            writeln!(f, "groups loaded {}", disk.loads)?;
+            writeln!(f, "bytes read {}", disk.read_bytes)?;
+            writeln!(f, "bytes written {}", disk.written_bytes)?;
+            writeln!(f, "seconds waited for rows {:.6}", disk.stall_seconds)?;
+            writeln!(f, "seconds in checkpoints {:.6}", disk.checkpoint_seconds)?;
+            writeln!(f, "samples of earlier calls {}", disk.resumed_samples)?;
+        }
+        writeln!(f, "embedding file {}", self.out.display())
+    }
+}

@@ -1,0 +1,219 @@
+//! What a training run is asked for.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+
+/// Which proximity is trained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Order {
+    /// First order: neighbours are alike. One table for both ends of an edge; directions count for nothing.
+    #[serde(rename = "1")]
+    First,
+    /// Second order: nodes with the same neighbours are alike. A table of vertices and one of contexts.
+    #[serde(rename = "2")]
+    Second,
+    /// Both, one after the other, each with its own tables; rows are joined.
+    #[serde(rename = "both")]
+    Both,
+}
+
+impl Order {
+    /// Whether order 1 is trained.
+    #[must_use]
+    pub fn is_first_too(self) -> bool {
+        self != Order::Second
+    }
+
+    /// The orders to train, as numbers.
+    pub(crate) fn each(self) -> &'static [u32] {
+        match self {
+            Order::First => &[1],
+            Order::Second => &[2],
+            Order::Both => &[1, 2],
+        }
+    }
+}
+
+impl FromStr for Order {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Order, Error> {
+        match text {
+            "1" => Ok(Order::First),
+            "2" => Ok(Order::Second),
+            "both" => Ok(Order::Both),
+            _ => Err(Error::config("order", text, "1, 2 or both")),
+        }
+    }
+}
+
+/// What tables are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// 4 B a number.
+    Fp32,
+    /// 2 B a number, rounded at random so that small steps are not lost.
+    Fp16,
+}
+
+impl FromStr for Precision {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Precision, Error> {
+        match text {
+            "fp32" => Ok(Precision::Fp32),
+            "fp16" => Ok(Precision::Fp16),
+            _ => Err(Error::config("precision", text, "fp32 or fp16")),
+        }
+    }
+}
+
+/// Settings under one name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Preset {
+    /// The defaults.
+    Default,
+    /// The learning rate of LINE's authors, 0.025, whatever the number of epochs.
+    Paper,
+}
+
+impl FromStr for Preset {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Preset, Error> {
+        match text {
+            "default" => Ok(Preset::Default),
+            "paper" => Ok(Preset::Paper),
+            _ => Err(Error::config("preset", text, "default or paper")),
+        }
+    }
+}
+
+/// The settings of a run; names are those of the command line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Which proximity is trained; default both.
+    pub order: Order,
+    /// Columns of each order's table; default 128.
+    pub dim: usize,
+    /// Passes of as many samples as there are edges; default 10.
+    pub epochs: u32,
+    /// Negatives of a sample, up to 31; default 5.
+    pub negatives: u32,
+    /// Consecutive samples that share their negatives, a power of two; default 1, LINE's own way.
+    pub share: u32,
+    /// The learning rate at the start; it falls in a line to a ten-thousandth of that. Default: 1.5 / epochs, within 0.025 to
+    /// 0.3.
+    pub rate: Option<f32>,
+    /// What tables are made of; default fp32.
+    pub precision: Precision,
+    /// Threads; default 1. The result does not depend on it.
+    pub threads: usize,
+    /// The one seed; default 1.
+    pub seed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            order: Order::Both,
+            dim: 128,
+            epochs: 10,
+            negatives: 5,
+            share: 1,
+            rate: None,
+            precision: Precision::Fp32,
+            threads: 1,
+            seed: 1,
+        }
+    }
+}
+
+impl Config {
+    /// The settings of a preset.
+    #[must_use]
+    pub fn preset(preset: Preset) -> Config {
+        Config {
+            rate: match preset {
+                Preset::Default => None,
+                Preset::Paper => Some(0.025),
+            },
+            ..Config::default()
+        }
+    }
+
+    /// The learning rate at the start.
+    ///
+    /// # Source
+    /// The default is a fit to measured AUC between 1 and 50 epochs, not theory.
+    #[must_use]
+    pub fn first_rate(&self) -> f32 {
+        let fitted = (1.5 / self.epochs.max(1) as f32).clamp(0.025, 0.3);
+        self.rate.unwrap_or(fitted)
+    }
+
+    /// Columns of the embedding: `dim` for each order.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        self.order.each().len() * self.dim
+    }
+
+    /// The bytes that one sample moves between tables and processor.
+    #[must_use]
+    pub fn bytes_per_sample(&self) -> f64 {
+        let settings = self.settings();
+        match self.precision {
+            Precision::Fp32 => settings.bytes_per_sample::<f32>(),
+            Precision::Fp16 => settings.bytes_per_sample::<u16>(),
+        }
+    }
+
+    /// Refuses what is out of range.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Config`], which names the setting.
+    pub fn check(&self) -> Result<(), Error> {
+        if !(1..=65536).contains(&self.dim) {
+            return Err(Error::config("dim", self.dim, "1 to 65536 columns"));
+        }
+        if self.negatives > 31 {
+            return Err(Error::config("negatives", self.negatives, "at most 31"));
+        }
+        if !self.share.is_power_of_two() || self.share > 1024 {
+            return Err(Error::config(
+                "share",
+                self.share,
+                "a power of two up to 1024",
+            ));
+        }
+        if self.epochs > 1 << 20 {
+            return Err(Error::config("epochs", self.epochs, "at most 1048576"));
+        }
+        if !(1..=1024).contains(&self.threads) {
+            return Err(Error::config("threads", self.threads, "1 to 1024"));
+        }
+        match self.rate {
+            Some(rate) if !(rate > 0.0 && rate <= 10.0) => {
+                Err(Error::config("rate", rate, "a number above 0, at most 10"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Of the device's kernels; each order has its own seed.
+    pub(crate) fn settings(&self) -> shardgraph_device::sgns::Settings {
+        shardgraph_device::sgns::Settings {
+            dim: self.dim,
+            n_negatives: self.negatives,
+            group: self.share,
+            seed: self.seed,
+            mode: shardgraph_device::sgns::Mode::Hogwild,
+        }
+    }
+}

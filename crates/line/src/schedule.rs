@@ -1,0 +1,204 @@
+//! In which order pairs of groups of parts are visited when not all are in memory, and what is loaded and put away for it.
+//!
+//! Order 2 has vertex groups and context groups: some context groups stay pinned while the vertex groups stream by, there and
+//! back. Order 1 has one table: the order of swaps is BETA's. Both need far fewer loads than row by row.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+
+/// Two groups that are in memory together: a vertex and a context group, or two of one table.
+pub(crate) type GroupPair = (u32, u32);
+
+/// The order of visits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Schedule {
+    /// Pinned context groups and a snake of vertex groups for order 2, BETA for order 1.
+    Auto,
+    /// Row by row, for comparison.
+    RowMajor,
+}
+
+impl FromStr for Schedule {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Schedule, Error> {
+        match text {
+            "auto" => Ok(Schedule::Auto),
+            "row-major" => Ok(Schedule::RowMajor),
+            _ => Err(Error::config("schedule", text, "auto or row-major")),
+        }
+    }
+}
+
+impl Schedule {
+    /// The visits of a pass of an order, with `capacity` groups in memory at a time: at least 2.
+    pub(crate) fn visits(self, order: u32, n_groups: u32, capacity: u32) -> Vec<GroupPair> {
+        match (self, order) {
+            (Schedule::Auto, 1) => beta(n_groups, capacity.max(2)),
+            (Schedule::Auto, _) => pinned_snake(n_groups, capacity.max(2)),
+            (Schedule::RowMajor, 1) => {
+                let row = |i| (i..n_groups).map(move |j| (i, j));
+                (0..n_groups).flat_map(row).collect()
+            }
+            (Schedule::RowMajor, _) => {
+                let row = |i| (0..n_groups).map(move |j| (i, j));
+                (0..n_groups).flat_map(row).collect()
+            }
+        }
+    }
+}
+
+/// At most `capacity - 1` context groups stay while all vertex groups pass by, in turn upwards and downwards.
+///
+/// Each turn pins about as many, so that the places left over keep vertex groups from one turn to the next.
+fn pinned_snake(n_groups: u32, capacity: u32) -> Vec<GroupPair> {
+    let n_turns = n_groups.div_ceil(capacity - 1);
+    let mut visits = Vec::new();
+    for turn in 0..n_turns {
+        let pinned = turn * n_groups / n_turns..(turn + 1) * n_groups / n_turns;
+        for step in 0..n_groups {
+            let vertex = if turn % 2 == 0 {
+                step
+            } else {
+                n_groups - 1 - step
+            };
+            visits.extend(pinned.clone().map(|context| (vertex, context)));
+        }
+    }
+    visits
+}
+
+/// `capacity - 1` groups stay while all others that are left pass by; then they have met everyone and are done with.
+///
+/// # Source
+/// The BETA ordering of Mohoney et al., "Marius" (OSDI 2021), section 4.2.
+fn beta(n_groups: u32, capacity: u32) -> Vec<GroupPair> {
+    let mut left: Vec<u32> = (0..n_groups).collect();
+    let mut visits = Vec::new();
+    while !left.is_empty() {
+        let n_fixed = left.len().min(capacity as usize - 1);
+        let fixed: Vec<u32> = left.drain(..n_fixed).collect();
+        for (at, &group) in fixed.iter().enumerate() {
+            visits.extend(fixed[..=at].iter().map(|&other| (other, group)));
+        }
+        for &passing in &left {
+            visits.extend(fixed.iter().map(|&group| (group, passing)));
+        }
+        // Who passed by last is in memory: it is the first of the next to stay.
+        if !left.is_empty() {
+            left.rotate_right(1);
+        }
+    }
+    visits
+}
+
+/// A group of a table: 0 and 1 are the vertex and the context table, and order 1 has the first alone.
+pub(crate) type Key = (u32, u32);
+
+/// The groups that an order needs for a visit.
+pub(crate) fn keys(order: u32, (a, b): GroupPair) -> Vec<Key> {
+    match (order, a == b) {
+        (1, true) => vec![(0, a)],
+        (1, false) => vec![(0, a), (0, b)],
+        _ => vec![(0, a), (1, b)],
+    }
+}
+
+/// What is put away and what is loaded before a visit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Swap {
+    pub(crate) put_away: Vec<Key>,
+    pub(crate) load: Vec<Key>,
+}
+
+/// The swaps before each visit: what is wanted last goes first.
+///
+/// # Source
+/// Belady, "A study of replacement algorithms for a virtual-storage computer" (1966): no other choice loads less.
+pub(crate) fn swaps(visits: &[Vec<Key>], capacity: usize, resident: &mut Vec<Key>) -> Vec<Swap> {
+    let mut swaps = Vec::new();
+    for (at, wanted) in visits.iter().enumerate() {
+        let mut swap = Swap::default();
+        let missing = wanted.iter().filter(|key| !resident.contains(key));
+        swap.load.extend(missing);
+        while !swap.load.is_empty() && resident.len() + swap.load.len() > capacity {
+            let next_use = |key: &Key| {
+                let later = visits[at..].iter().position(|wanted| wanted.contains(key));
+                later.unwrap_or(usize::MAX)
+            };
+            let last = (0..resident.len()).max_by_key(|&i| (next_use(&resident[i]), resident[i]));
+            match last.filter(|&i| next_use(&resident[i]) > 0) {
+                Some(last) => swap.put_away.push(resident.swap_remove(last)),
+                None => break, // all are wanted by this visit
+            }
+        }
+        resident.extend(&swap.load);
+        swaps.push(swap);
+    }
+    swaps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn loads(schedule: Schedule, order: u32, n_groups: u32, capacity: u32) -> usize {
+        let visits = schedule.visits(order, n_groups, capacity);
+        let expected = if order == 1 {
+            n_groups * (n_groups + 1) / 2
+        } else {
+            n_groups * n_groups
+        };
+        let distinct: BTreeSet<GroupPair> = visits
+            .iter()
+            .map(|&(a, b)| {
+                if order == 1 {
+                    (a.min(b), a.max(b))
+                } else {
+                    (a, b)
+                }
+            })
+            .collect();
+        assert_eq!(
+            (visits.len(), distinct.len()),
+            (expected as usize, expected as usize)
+        );
+        let wanted: Vec<Vec<Key>> = visits.into_iter().map(|visit| keys(order, visit)).collect();
+        let mut resident = Vec::new();
+        let swaps = swaps(&wanted, capacity as usize, &mut resident);
+        assert!(resident.len() <= capacity as usize);
+        swaps.iter().map(|swap| swap.load.len()).sum()
+    }
+
+    /// Against counts of an independent simulation, with the same replacement.
+    #[test]
+    fn loads_are_not_above_those_of_the_published_orders() {
+        for (n_groups, capacity, row, pinned) in [
+            (8, 4, 56, 30),
+            (16, 8, 176, 60),
+            (32, 8, 864, 188),
+            (32, 16, 608, 118),
+        ] {
+            assert_eq!(loads(Schedule::RowMajor, 2, n_groups, capacity), row);
+            let found = loads(Schedule::Auto, 2, n_groups, capacity);
+            assert!(found <= pinned, "p = {n_groups}, c = {capacity}: {found}");
+        }
+        for (n_groups, capacity, beta) in [(8, 4, 13), (16, 4, 46), (16, 8, 25), (32, 8, 86)] {
+            let found = loads(Schedule::Auto, 1, n_groups, capacity);
+            assert_eq!(found, beta, "p = {n_groups}, c = {capacity}");
+        }
+    }
+
+    #[test]
+    fn all_is_loaded_once_where_all_fits() {
+        assert_eq!(loads(Schedule::Auto, 1, 4, 4), 4);
+        assert_eq!(loads(Schedule::Auto, 2, 4, 8), 8);
+        assert_eq!(loads(Schedule::Auto, 2, 1, 2), 2);
+        assert_eq!(loads(Schedule::Auto, 1, 1, 2), 1);
+    }
+}

@@ -1,0 +1,250 @@
+//! The store: a graph's edges in p x p buckets, with what training and answers need of the nodes.
+//!
+//! Bucket (i, j) holds the edges from part i to part j as rows of the two parts, so an edge takes 8 B (12 B with a weight)
+//! and a bucket can be trained on with only those parts at hand. A store lies in memory or in one file, whose head stays in
+//! memory (about 12 B a node, and the labels) while buckets are read when they are wanted.
+
+mod build;
+mod fingerprint;
+mod head;
+mod import;
+mod labels;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use crate::deal::Deal;
+use crate::{Error, ErrorKind};
+
+pub(crate) use fingerprint::Fingerprint;
+pub(crate) use head::Head;
+pub use import::{ImportOptions, Imported, import_file, import_stream};
+pub use labels::NodeLabels;
+
+/// A graph in p x p buckets.
+///
+/// ```
+/// use shardgraph_graph::builtin;
+/// use shardgraph_line::{NodeLabels, Store};
+///
+/// let karate = builtin::by_name("karate").unwrap();
+/// let edges: Vec<(u32, u32)> =
+///     (0..34).flat_map(|u| karate.neighbors(u).iter().map(move |&v| (u, v))).filter(|(u, v)| u < v).collect();
+/// let store = Store::from_edges(34, &edges, 2, NodeLabels::numbers(34))?;
+/// assert_eq!((store.n_nodes(), store.n_edges(), store.n_parts()), (34, 78, 2));
+/// # Ok::<(), shardgraph_line::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Store {
+    pub(crate) head: Head,
+    edges: Edges,
+}
+
+/// Where the records of the buckets are.
+#[derive(Debug)]
+enum Edges {
+    Memory(Vec<u8>),
+    File { file: File, path: PathBuf },
+}
+
+/// The edges of one bucket.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Bucket {
+    /// (row in part i, row in part j).
+    pub(crate) pairs: Vec<[u32; 2]>,
+    /// As many weights, or none.
+    pub(crate) weights: Vec<f32>,
+}
+
+impl Store {
+    /// A store in memory; directions of edges count for nothing.
+    ///
+    /// A pair that is listed twice is sampled twice.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] unless `n_parts` is a power of two; [`ErrorKind::Graph`] for a node that is not below `n_nodes`.
+    ///
+    /// # Complexity
+    /// O(E + V log V) time; 8 B an edge and 12 B a node, and while it is made 16 B an edge and 8 B a node more.
+    pub fn from_edges(
+        n_nodes: u32,
+        edges: &[(u32, u32)],
+        n_parts: u32,
+        labels: NodeLabels,
+    ) -> Result<Store, Error> {
+        build::in_memory(n_nodes, edges, n_parts, labels)
+    }
+
+    /// Opens a store's file and reads its head.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`]; [`ErrorKind::File`] for a file that is none, of another version, cut short or damaged in its head.
+    pub fn open(path: &Path) -> Result<Store, Error> {
+        let mut file = File::open(path).map_err(|e| Error::io("open", path, &e))?;
+        let head = Head::read(&mut file, path)?;
+        let found = file
+            .metadata()
+            .map_err(|e| Error::io("read", path, &e))?
+            .len();
+        let expected = head.file_bytes();
+        if found != expected {
+            return Err(Error::file(
+                path,
+                format_args!(
+                    "expected {expected} bytes by its head, found {found}: import the graph again"
+                ),
+            ));
+        }
+        let path = path.to_owned();
+        Ok(Store {
+            head,
+            edges: Edges::File { file, path },
+        })
+    }
+
+    /// Whether a file begins as a store does.
+    #[must_use]
+    pub fn is_store(path: &Path) -> bool {
+        let mut magic = [0; 8];
+        let read = File::open(path).and_then(|file| file.read_exact_at(&mut magic, 0));
+        read.is_ok() && magic == head::MAGIC
+    }
+
+    /// Number of nodes.
+    #[must_use]
+    pub fn n_nodes(&self) -> u32 {
+        self.head.deal.n_nodes
+    }
+
+    /// Number of edges as listed.
+    #[must_use]
+    pub fn n_edges(&self) -> u64 {
+        self.head.counts.iter().sum()
+    }
+
+    /// Number of parts of each table.
+    #[must_use]
+    pub fn n_parts(&self) -> u32 {
+        self.head.deal.n_parts
+    }
+
+    /// Whether order 2 takes edges from their source to their target only.
+    #[must_use]
+    pub fn is_directed(&self) -> bool {
+        self.head.is_directed
+    }
+
+    /// Whether edges have weights.
+    #[must_use]
+    pub fn is_weighted(&self) -> bool {
+        self.head.is_weighted
+    }
+
+    /// What the nodes are called, by id.
+    #[must_use]
+    pub fn labels(&self) -> &NodeLabels {
+        &self.head.labels
+    }
+
+    /// A number that tells this graph, with its parts and order of edges, from others.
+    #[must_use]
+    pub fn hash(&self) -> u64 {
+        self.head.hash()
+    }
+
+    /// The number of parts for so many nodes: a power of two; 16 where each part then has 256 rows or more.
+    ///
+    /// Fewer than some hundred rows give too small a choice of negatives.
+    #[must_use]
+    pub fn default_parts(n_nodes: u32) -> u32 {
+        let most = (n_nodes / 256).clamp(1, 16);
+        1 << most.ilog2()
+    }
+
+    pub(crate) fn deal(&self) -> Deal {
+        self.head.deal
+    }
+
+    /// The node of a row of a part.
+    pub(crate) fn node(&self, part: u32, row: u32) -> u32 {
+        self.head.order[self.head.deal.rank(part, row) as usize]
+    }
+
+    /// Degrees, or sums of weights, of a part's rows.
+    pub(crate) fn degrees_of(&self, part: u32) -> Vec<f32> {
+        let deal = self.head.deal;
+        let degree = |row| self.head.degrees[deal.rank(part, row) as usize];
+        (0..deal.n_rows(part)).map(degree).collect()
+    }
+
+    /// Samples of bucket (i, j) in a pass that has as many samples as there are edges.
+    ///
+    /// Without weights its number of edges; with them its share of the weight, rounded so that a pass is E samples.
+    pub(crate) fn n_samples(&self, i: u32, j: u32) -> u64 {
+        let bucket = self.head.bucket(i, j);
+        match self.head.is_weighted {
+            false => self.head.counts[bucket],
+            true => self.head.weighted_samples(bucket),
+        }
+    }
+
+    /// Reads bucket (i, j).
+    pub(crate) fn bucket(&self, i: u32, j: u32) -> Result<Bucket, Error> {
+        let bucket = self.head.bucket(i, j);
+        let start = self.head.offset(bucket);
+        let len = (self.head.counts[bucket] * self.head.record_bytes()) as usize;
+        match &self.edges {
+            Edges::Memory(bytes) => Ok(self.decode(&bytes[start as usize..][..len])),
+            Edges::File { file, path } => {
+                let mut bytes = vec![0; len];
+                file.read_exact_at(&mut bytes, self.head.bytes() + start)
+                    .map_err(|e| Error::io("read", path, &e))?;
+                if Fingerprint::of(&bytes) != self.head.hashes[bucket] {
+                    let what = format_args!("bucket ({i}, {j}) is damaged: import the graph again");
+                    return Err(Error::file(path, what));
+                }
+                Ok(self.decode(&bytes))
+            }
+        }
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Bucket {
+        let record = self.head.record_bytes() as usize;
+        let word = |bytes: &[u8], at: usize| {
+            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        let records = bytes.chunks_exact(record);
+        let weights = match self.head.is_weighted {
+            true => records
+                .clone()
+                .map(|r| f32::from_bits(word(r, 8)))
+                .collect(),
+            false => Vec::new(),
+        };
+        Bucket {
+            pairs: records.map(|r| [word(r, 0), word(r, 4)]).collect(),
+            weights,
+        }
+    }
+}
+
+/// Refuses what is no power of two, or too many parts for a bucket number.
+pub(crate) fn check_parts(n_parts: u32) -> Result<(), Error> {
+    match n_parts.is_power_of_two() && n_parts <= 1024 {
+        true => Ok(()),
+        false => Err(Error::config("parts", n_parts, "a power of two up to 1024")),
+    }
+}
+
+pub(crate) fn check_edge(n_nodes: u32, u: u32, v: u32) -> Result<(), Error> {
+    match u.max(v) < n_nodes {
+        true => Ok(()),
+        false => Err(Error::new(
+            ErrorKind::Graph,
+            format!("edge ({u}, {v}): expected nodes below {n_nodes}"),
+        )),
+    }
+}

@@ -1,0 +1,84 @@
+//! A store in memory, from a list of edges.
+
+use super::{Edges, Fingerprint, Head, NodeLabels, Store, check_edge, check_parts};
+use crate::Error;
+use crate::deal::{Deal, by_falling_degree, ranks_of};
+
+pub(super) fn in_memory(
+    n_nodes: u32,
+    edges: &[(u32, u32)],
+    n_parts: u32,
+    labels: NodeLabels,
+) -> Result<Store, Error> {
+    check_parts(n_parts)?;
+    let mut by_node = vec![0.0f32; n_nodes as usize];
+    for &(u, v) in edges {
+        check_edge(n_nodes, u, v)?;
+        by_node[u as usize] += 1.0;
+        by_node[v as usize] += 1.0;
+    }
+    let order = by_falling_degree(&by_node);
+    let ranks = ranks_of(&order);
+    let mut head = new_head(Deal { n_nodes, n_parts }, &by_node, order, labels);
+    let placed: Vec<(usize, u32, u32)> = (0u64..)
+        .zip(edges)
+        .map(|(number, &(u, v))| {
+            let (u, v) = oriented(number, u, v);
+            let [from, to] = [u, v].map(|node| head.deal.place(ranks[node as usize]));
+            (head.bucket(from.0, to.0), from.1, to.1)
+        })
+        .collect();
+    for &(bucket, _, _) in &placed {
+        head.counts[bucket] += 1;
+    }
+    let bytes = bucketed(&mut head, &placed);
+    Ok(Store {
+        head,
+        edges: Edges::Memory(bytes),
+    })
+}
+
+/// The records in the order of their buckets; fills in what the head says of each besides its count.
+fn bucketed(head: &mut Head, placed: &[(usize, u32, u32)]) -> Vec<u8> {
+    let n_buckets = head.counts.len();
+    let starts: Vec<usize> = (0..n_buckets).map(|b| head.offset(b) as usize).collect();
+    let mut next = starts.clone();
+    let mut bytes = vec![0; 8 * placed.len()];
+    for &(bucket, row, to) in placed {
+        let record = &mut bytes[next[bucket]..][..8];
+        record[..4].copy_from_slice(&row.to_le_bytes());
+        record[4..].copy_from_slice(&to.to_le_bytes());
+        next[bucket] += 8;
+    }
+    for bucket in 0..n_buckets {
+        head.weights[bucket] = head.counts[bucket] as f64;
+        head.hashes[bucket] = Fingerprint::of(&bytes[starts[bucket]..next[bucket]]);
+    }
+    bytes
+}
+
+/// A head without edges; degrees come by node, and are kept by rank.
+pub(super) fn new_head(deal: Deal, by_node: &[f32], order: Vec<u32>, labels: NodeLabels) -> Head {
+    let n_buckets = (deal.n_parts * deal.n_parts) as usize;
+    Head {
+        deal,
+        is_directed: false,
+        is_weighted: false,
+        counts: vec![0; n_buckets],
+        hashes: vec![Fingerprint::new().finish(); n_buckets],
+        weights: vec![0.0; n_buckets],
+        degrees: order.iter().map(|&v| by_node[v as usize]).collect(),
+        order,
+        labels,
+    }
+}
+
+/// The direction in which an undirected edge is kept: turned by a coin of its number, since files tend to list the smaller node
+/// first, and order 2 has a table for each end.
+pub(super) fn oriented(index: u64, u: u32, v: u32) -> (u32, u32) {
+    let coin = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    match (coin ^ (coin >> 29)) >> 40 & 1 {
+        0 => (u, v),
+        _ => (v, u),
+    }
+}

@@ -1,0 +1,122 @@
+//! What nodes are called: one text and where each label ends in it.
+
+use std::io::{self, Write};
+
+use shardgraph_graph::Labels;
+
+/// A label for each node.
+///
+/// ```
+/// use shardgraph_line::NodeLabels;
+///
+/// let labels = NodeLabels::new(["ann", "bob"]);
+/// assert_eq!((labels.get(1), labels.find("bob"), labels.find("cid")), ("bob", Some(1), None));
+/// assert_eq!(NodeLabels::numbers(3).get(2), "2");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeLabels {
+    text: String,
+    ends: Vec<u64>,
+}
+
+impl NodeLabels {
+    /// The given labels, from node 0 on.
+    pub fn new<'l>(labels: impl IntoIterator<Item = &'l str>) -> NodeLabels {
+        let mut list = NodeLabels::default();
+        for label in labels {
+            list.push(label);
+        }
+        list
+    }
+
+    /// Node `v` is called `v`.
+    #[must_use]
+    pub fn numbers(n_nodes: u32) -> NodeLabels {
+        let mut list = NodeLabels::default();
+        for v in 0..n_nodes {
+            list.push(&v.to_string());
+        }
+        list
+    }
+
+    /// The labels that a reader found.
+    #[must_use]
+    pub fn of_graph(labels: &Labels) -> NodeLabels {
+        let mut list = NodeLabels::default();
+        for v in 0..labels.n_nodes() {
+            list.push(&labels.get(v));
+        }
+        list
+    }
+
+    /// Adds the label of the next node.
+    pub(crate) fn push(&mut self, label: &str) {
+        self.text.push_str(label);
+        self.ends.push(self.text.len() as u64);
+    }
+
+    /// Number of labels.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The label of node `v`.
+    ///
+    /// # Panics
+    /// When `v` has none.
+    #[must_use]
+    pub fn get(&self, v: usize) -> &str {
+        let start = if v == 0 { 0 } else { self.ends[v - 1] };
+        &self.text[start as usize..self.ends[v] as usize]
+    }
+
+    /// The labels in order.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        (0..self.len()).map(|v| self.get(v))
+    }
+
+    /// The first node of that label.
+    ///
+    /// # Complexity
+    /// O(n): it is asked for once in a while.
+    #[must_use]
+    pub fn find(&self, label: &str) -> Option<u32> {
+        self.iter()
+            .position(|other| other == label)
+            .map(|v| v as u32)
+    }
+
+    /// The bytes of [`NodeLabels::write`].
+    pub(crate) fn bytes(&self) -> u64 {
+        8 * self.ends.len() as u64 + self.text.len() as u64
+    }
+
+    /// Writes ends, then text.
+    pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        for end in &self.ends {
+            out.write_all(&end.to_le_bytes())?;
+        }
+        out.write_all(self.text.as_bytes())
+    }
+
+    /// Reads what [`NodeLabels::write`] wrote; [`None`] where it is none.
+    pub(crate) fn read(n_nodes: u32, bytes: &[u8]) -> Option<NodeLabels> {
+        let (ends, text) = bytes.split_at_checked(8 * n_nodes as usize)?;
+        let ends = ends.chunks_exact(8).map(|end| end.try_into().ok());
+        let ends: Vec<u64> = ends
+            .map(|end| end.map(u64::from_le_bytes))
+            .collect::<Option<_>>()?;
+        let text = std::str::from_utf8(text).ok()?.to_owned();
+        let fits = ends.last().copied().unwrap_or(0) == text.len() as u64
+            && ends.is_sorted()
+            && ends.iter().all(|&end| text.is_char_boundary(end as usize));
+        fits.then_some(NodeLabels { text, ends })
+    }
+}

@@ -1,0 +1,361 @@
+//! Training: from a store to an embedding, order by order, pass by pass, step by step.
+
+mod cell;
+mod disk;
+#[cfg(test)]
+mod disk_tests;
+mod journal;
+mod options;
+mod pager;
+mod plan;
+mod step;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use shardgraph_device::sgns::AliasTable;
+use shardgraph_device::{Device, Timer};
+
+use crate::formats::{self, NpyRows};
+use crate::{Config, Embedding, Error, Precision, Store};
+use cell::Cell;
+use journal::{Journal, Position};
+use options::Layout;
+use pager::{Pager, finished_rows};
+use plan::{Planner, Step};
+use step::Shared;
+
+pub use options::DiskOptions;
+pub use pager::DiskUse;
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// Samples done, of all orders.
+    pub samples: u64,
+    /// Samples of the whole run.
+    pub n_samples: u64,
+}
+
+/// What a run made, and what it took.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Trained {
+    /// The columns of order 1, then those of order 2, as far as each was trained.
+    pub embedding: Embedding,
+    /// Samples of all orders.
+    pub n_samples: u64,
+    /// Seconds of training, without reading the graph.
+    pub seconds: f64,
+}
+
+impl Trained {
+    /// Samples a second.
+    #[must_use]
+    pub fn samples_per_s(&self) -> f64 {
+        self.n_samples as f64 / self.seconds.max(1e-9)
+    }
+}
+
+/// Trains an embedding.
+///
+/// Nodes without an edge keep the small random rows that they began with.
+///
+/// ```
+/// use shardgraph_device::Device;
+/// use shardgraph_line::{Config, NodeLabels, Store, train};
+///
+/// let edges = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3), (2, 3)]; // two triangles with a bridge
+/// let store = Store::from_edges(6, &edges, 1, NodeLabels::numbers(6))?;
+/// let config = Config { dim: 8, epochs: 200, ..Config::default() };
+/// let trained = train(&store, &config, &Device::host(), &mut |_| {})?;
+/// assert_eq!((trained.embedding.n_nodes(), trained.embedding.dim()), (6, 16));
+/// assert!(trained.embedding.nearest(0, 2).iter().all(|near| near.node < 3));
+/// # Ok::<(), shardgraph_line::Error>(())
+/// ```
+///
+/// # Errors
+/// Settings that make no sense, buckets that cannot be read, and what the device fails with.
+///
+/// # Complexity
+/// [`Config::bytes_per_sample`] of random rows for each of `orders * epochs * E` samples, on `threads` threads, but at most
+/// as many as there are parts (half as many for order 1).
+///
+/// # Determinism
+/// On the host the bits depend on the store, the settings and the seed, and not on the number of threads.
+///
+/// # Source
+/// Tang et al., "LINE: Large-scale information network embedding" (WWW 2015).
+pub fn train(
+    store: &Store,
+    config: &Config,
+    device: &Device,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Trained, Error> {
+    config.check()?;
+    let timer = Timer::start(device);
+    let mut run = Run {
+        store,
+        config,
+        device,
+        layout: Layout::WHOLE,
+        progress,
+        done: 0,
+    };
+    let mut embedding: Option<Embedding> = None;
+    for &order in config.order.each() {
+        let of_order = match config.precision {
+            Precision::Fp32 => run.order::<f32>(order)?,
+            Precision::Fp16 => run.order::<u16>(order)?,
+        };
+        embedding = Some(match embedding {
+            None => of_order,
+            Some(first) => first.join(&of_order)?,
+        });
+    }
+    Ok(Trained {
+        embedding: embedding.expect("each setting has an order"),
+        n_samples: run.done,
+        seconds: timer.elapsed_s(),
+    })
+}
+
+/// As [`train`], with tables on disk and at most `disk.memory` bytes in memory, straight to a .npy file (labels beside it).
+///
+/// A run that was broken off, even by kill -9, goes on from its last checkpoint when it is started again with the same settings
+/// in the same folder, to the same bits. The folder is empty again once the file is written.
+///
+/// ```
+/// use shardgraph_device::Device;
+/// use shardgraph_line::{Config, DiskOptions, NodeLabels, Store, formats, train, train_on_disk};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let (work, out) = (folder.path().join("work"), folder.path().join("nodes.npy"));
+///
+/// let store = Store::from_edges(4, &[(0, 1), (1, 2), (2, 3)], 1, NodeLabels::numbers(4))?;
+/// let config = Config { dim: 4, ..Config::default() };
+/// let (device, options) = (Device::host(), DiskOptions::default());
+/// train_on_disk(&store, &config, &device, (&work, &out), &options, &mut |_| {})?;
+/// let in_memory = train(&store, &config, &device, &mut |_| {})?;
+/// assert_eq!(formats::read(&out, None)?, in_memory.embedding);
+/// # Ok::<(), shardgraph_line::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`train`]; [`crate::ErrorKind::Memory`] for a limit that is too small, [`crate::ErrorKind::Checkpoint`] for a folder with
+/// another run, [`crate::ErrorKind::Deadline`] for a disk that does not answer.
+///
+/// # Determinism
+/// As [`train`]; the bits depend on the memory limit too, because it decides in which order buckets are visited.
+pub fn train_on_disk(
+    store: &Store,
+    config: &Config,
+    device: &Device,
+    (work, npy): (&Path, &Path),
+    disk: &DiskOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<TrainedOnDisk, Error> {
+    config.check()?;
+    let timer = Timer::start(device);
+    let layout = Layout::new(store, config, disk)?;
+    let mut journal = Journal::open(work, store, config, layout)?;
+    let resumed_samples = journal.samples();
+    let mut run = Run {
+        store,
+        config,
+        device,
+        layout,
+        progress,
+        done: resumed_samples,
+    };
+    let mut used = DiskUse::default();
+    let n_finished = journal.position().orders;
+    for (at, &order) in config.order.each().iter().enumerate().skip(n_finished) {
+        match config.precision {
+            Precision::Fp32 => {
+                run.order_on_disk::<f32>((at, order), &mut journal, &mut used, disk)?
+            }
+            Precision::Fp16 => {
+                run.order_on_disk::<u16>((at, order), &mut journal, &mut used, disk)?
+            }
+        }
+    }
+    let (n_samples, seconds) = (run.done - resumed_samples, timer.elapsed_s());
+    export(store, config, device, layout, &journal, npy)?;
+    journal.finish()?;
+    Ok(TrainedOnDisk {
+        n_samples,
+        resumed_samples,
+        seconds,
+        disk: used,
+    })
+}
+
+/// What a run with tables on disk took.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct TrainedOnDisk {
+    /// Samples of this call.
+    pub n_samples: u64,
+    /// Samples of the calls before it that were broken off.
+    pub resumed_samples: u64,
+    /// Seconds of training, without reading the graph and writing the file.
+    pub seconds: f64,
+    /// What went to and from the disk.
+    pub disk: DiskUse,
+}
+
+/// Writes the columns of all orders, a group at a time.
+fn export(
+    store: &Store,
+    config: &Config,
+    device: &Device,
+    layout: Layout,
+    journal: &Journal,
+    npy: &Path,
+) -> Result<(), Error> {
+    let orders = config.order.each();
+    let columns = config.columns();
+    let write = |file: &NpyRows<'_>| -> Result<(), Error> {
+        for (at, &order) in orders.iter().enumerate() {
+            let mut take = |node: u32, row: &[f32]| file.put(node, at * config.dim, row);
+            let all = (store, device, config);
+            match config.precision {
+                Precision::Fp32 => finished_rows::<f32>(all, order, layout, journal, &mut take)?,
+                Precision::Fp16 => finished_rows::<u16>(all, order, layout, journal, &mut take)?,
+            }
+        }
+        Ok(())
+    };
+    formats::write_npy_rows(npy, store.labels(), columns, write)
+}
+
+/// A run in progress.
+struct Run<'r> {
+    store: &'r Store,
+    config: &'r Config,
+    device: &'r Device,
+    layout: Layout,
+    progress: &'r mut dyn FnMut(Progress),
+    /// Samples of all orders so far.
+    done: u64,
+}
+
+impl<'r> Run<'r> {
+    /// Trains one order in memory.
+    fn order<T: Cell>(&mut self, order: u32) -> Result<Embedding, Error> {
+        let planner = self.planner(order);
+        let shared = self.shared(&planner)?;
+        let mut pager = Pager::<T>::in_memory(self.store, self.device, self.config, order)?;
+        for pass in 0..self.config.epochs {
+            for step in planner.pass(pass) {
+                self.step(&shared, &mut pager, &step)?;
+            }
+        }
+        pager.into_embedding()
+    }
+
+    /// Trains one order, or what is left of it, with its rows on disk.
+    fn order_on_disk<T: Cell>(
+        &mut self,
+        (at, order): (usize, u32),
+        journal: &mut Journal,
+        used: &mut DiskUse,
+        disk: &DiskOptions,
+    ) -> Result<(), Error> {
+        let start = journal.position();
+        let planner = self.planner(order);
+        let shared = self.shared(&planner)?;
+        let job = (self.store, self.device, self.config);
+        let state = (&mut *journal, used);
+        let mut pager = Pager::<T>::on_disk(job, order, self.layout, state, disk.deadline)?;
+        let mut timer = Timer::wall();
+        for pass in start.pass..self.config.epochs {
+            let steps = planner.pass(pass);
+            let first = if pass == start.pass { start.step } else { 0 };
+            pager.begin_pass(&steps[first..]);
+            for (step, todo) in (first + 1..).zip(&steps[first..]) {
+                pager.enter(todo)?;
+                self.step(&shared, &mut pager, todo)?;
+                if timer.elapsed_s() >= disk.checkpoint_s {
+                    let orders = at;
+                    pager.checkpoint(Position { orders, pass, step }, self.done)?;
+                    timer = Timer::wall();
+                }
+            }
+        }
+        let (orders, pass, step) = (at, self.config.epochs, 0);
+        pager.checkpoint(Position { orders, pass, step }, self.done)?;
+        drop(pager);
+        journal.forget(order, 1);
+        let orders = at + 1;
+        journal.commit(
+            Position {
+                orders,
+                ..Position::default()
+            },
+            self.done,
+        )
+    }
+
+    fn step<T: Cell>(
+        &mut self,
+        shared: &Shared<'_>,
+        pager: &mut Pager<T>,
+        step: &Step,
+    ) -> Result<(), Error> {
+        let jobs = step.jobs.iter().map(|job| pager.take(job)).collect();
+        for work in shared.run(jobs, self.config.threads)? {
+            pager.put_back(work);
+        }
+        self.done += step.jobs.iter().map(plan::Job::n_samples).sum::<u64>();
+        let n_orders = self.config.order.each().len() as u64;
+        (self.progress)(Progress {
+            samples: self.done,
+            n_samples: n_orders * shared.n_samples,
+        });
+        Ok(())
+    }
+
+    fn planner(&self, order: u32) -> Planner<'r> {
+        Planner {
+            store: self.store,
+            order,
+            seed: seed_of(self.config, order),
+            layout: self.layout,
+        }
+    }
+
+    fn shared(&self, planner: &Planner<'r>) -> Result<Shared<'r>, Error> {
+        let negatives = (0..self.store.n_parts()).map(|part| self.negatives(part));
+        let mut settings = self.config.settings();
+        settings.seed = planner.seed;
+        Ok(Shared {
+            store: self.store,
+            device: self.device,
+            settings,
+            negatives: negatives.collect::<Result<_, _>>()?,
+            first_rate: self.config.first_rate(),
+            n_samples: planner.samples_of_a_pass() * u64::from(self.config.epochs),
+        })
+    }
+
+    /// The noise of a part: degree^0.75.
+    fn negatives(&self, part: u32) -> Result<Option<AliasTable>, Error> {
+        let degrees = self.store.degrees_of(part);
+        let weights: Vec<f64> = degrees.iter().map(|&d| f64::from(d).powf(0.75)).collect();
+        match weights.iter().any(|&weight| weight > 0.0) {
+            true => Ok(Some(AliasTable::upload(self.device, &weights)?)),
+            false => Ok(None),
+        }
+    }
+}
+
+/// Orders draw from different streams.
+fn seed_of(config: &Config, order: u32) -> u64 {
+    config
+        .seed
+        .wrapping_mul(2)
+        .wrapping_add(u64::from(order - 1))
+}

@@ -1,0 +1,49 @@
+//! What tables are made of, as this crate needs it: f32, or fp16 as its bits.
+
+use shardgraph_device::sgns::{Element, narrow, widen};
+
+/// A number of a table.
+pub(crate) trait Cell: Element {
+    fn from_f32(value: f32) -> Self;
+    fn to_f32(self) -> f32;
+    /// Little-endian bytes at the end of `out`.
+    fn put(self, out: &mut Vec<u8>);
+    /// From as many bytes as it is long.
+    fn take(bytes: &[u8]) -> Self;
+}
+
+impl Cell for f32 {
+    fn from_f32(value: f32) -> f32 {
+        value
+    }
+
+    fn to_f32(self) -> f32 {
+        self
+    }
+
+    fn put(self, out: &mut Vec<u8>) {
+        out.extend(self.to_le_bytes());
+    }
+
+    fn take(bytes: &[u8]) -> f32 {
+        f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+    }
+}
+
+impl Cell for u16 {
+    fn from_f32(value: f32) -> u16 {
+        narrow(value)
+    }
+
+    fn to_f32(self) -> f32 {
+        widen(self)
+    }
+
+    fn put(self, out: &mut Vec<u8>) {
+        out.extend(self.to_le_bytes());
+    }
+
+    fn take(bytes: &[u8]) -> u16 {
+        u16::from_le_bytes([bytes[0], bytes[1]])
+    }
+}

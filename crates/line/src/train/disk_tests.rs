@@ -1,0 +1,328 @@
+//! Runs with their tables on disk: as good as in memory, the same after being broken off anywhere, and careful with folders.
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+use super::tests::{purity, run, small, two_communities};
+use super::*;
+use crate::schedule::Schedule;
+use crate::{ErrorKind, NodeLabels, Order};
+
+/// A folder for the run, and a file for its answer.
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn work(&self) -> PathBuf {
+        self.folder.path().join("work")
+    }
+
+    fn train(
+        &self,
+        (store, config, disk): (&Store, &Config, &DiskOptions),
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<TrainedOnDisk, Error> {
+        let npy = self.folder.path().join("e.npy");
+        train_on_disk(
+            store,
+            config,
+            &Device::host(),
+            (&self.work(), &npy),
+            disk,
+            progress,
+        )
+    }
+
+    fn answer(&self) -> Embedding {
+        formats::read(&self.folder.path().join("e.npy"), None).unwrap()
+    }
+}
+
+/// A limit that leaves room for so many of 8 groups.
+fn room_for(n_groups: u64, store: &Store, config: &Config) -> DiskOptions {
+    let all = DiskOptions {
+        memory: u64::MAX,
+        ..DiskOptions::default()
+    };
+    assert_eq!(Layout::new(store, config, &all).unwrap().n_groups, 1);
+    // The least memory with which it works at all has four groups of a part each.
+    let none = DiskOptions {
+        memory: 0,
+        ..all.clone()
+    };
+    let message = Layout::new(store, config, &none).unwrap_err().to_string();
+    let least: u64 = message
+        .split("takes ")
+        .nth(1)
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
+    let group = u64::from(store.n_nodes()).div_ceil(8) * 4 * config.dim as u64;
+    DiskOptions {
+        memory: least + (n_groups - 4) * group,
+        checkpoint_s: 1e9,
+        ..all
+    }
+}
+
+#[test]
+fn with_room_for_all_the_bits_are_those_of_memory() {
+    let store = two_communities(130, 4);
+    for precision in [Precision::Fp32, Precision::Fp16] {
+        let config = Config {
+            precision,
+            ..small(Order::Both)
+        };
+        let place = Place::new();
+        let disk = DiskOptions {
+            checkpoint_s: 0.0,
+            ..DiskOptions::default()
+        };
+        let trained = place.train((&store, &config, &disk), &mut |_| {}).unwrap();
+        assert!(place.answer() == run(&store, &config), "{config:?}");
+        assert_eq!(trained.disk.read_bytes, 0);
+        assert_eq!(
+            fs::read_dir(place.work()).unwrap().count(),
+            0,
+            "the folder is empty again"
+        );
+    }
+}
+
+#[test]
+fn in_little_memory_communities_are_told_apart_and_threads_change_nothing() {
+    let store = two_communities(200, 8);
+    for order in [Order::First, Order::Second] {
+        for n_groups in [4, 5] {
+            let config = Config {
+                epochs: 40,
+                rate: Some(0.1),
+                ..small(order)
+            };
+            let disk = room_for(n_groups, &store, &config);
+            let layout = Layout::new(&store, &config, &disk).unwrap();
+            assert_eq!((layout.n_groups, layout.capacity), (8, n_groups as u32 - 2));
+            let place = Place::new();
+            let trained = place.train((&store, &config, &disk), &mut |_| {}).unwrap();
+            assert!(trained.disk.read_bytes > 0 && trained.disk.written_bytes > 0);
+            let one = place.answer();
+            let found = purity(&one, 200);
+            assert!(found > 0.85, "{order:?}: {found}");
+            let config = Config {
+                threads: 3,
+                ..config
+            };
+            let many = Place::new();
+            many.train((&store, &config, &disk), &mut |_| {}).unwrap();
+            assert!(many.answer() == one);
+        }
+    }
+}
+
+#[test]
+fn the_plan_with_few_loads_loads_less_than_row_by_row() {
+    let store = two_communities(200, 8);
+    for order in [Order::First, Order::Second] {
+        let config = small(order);
+        let loads = |schedule| {
+            let disk = DiskOptions {
+                schedule,
+                ..room_for(5, &store, &config)
+            };
+            let place = Place::new();
+            place
+                .train((&store, &config, &disk), &mut |_| {})
+                .unwrap()
+                .disk
+                .loads
+        };
+        let (few, many) = (loads(Schedule::Auto), loads(Schedule::RowMajor));
+        assert!(few < many, "{order:?}: {few}, {many}");
+    }
+}
+
+#[test]
+fn a_run_that_is_broken_off_anywhere_goes_on_to_the_same_bits() {
+    let store = two_communities(64, 4);
+    let config = Config {
+        epochs: 2,
+        dim: 4,
+        ..small(Order::Both)
+    };
+    let disk = DiskOptions {
+        checkpoint_s: 0.0,
+        ..room_for(4, &store, &config)
+    };
+    assert!(Layout::new(&store, &config, &disk).unwrap().n_groups > 1);
+    let whole = Place::new();
+    let mut n_steps = 0;
+    whole
+        .train((&store, &config, &disk), &mut |_| n_steps += 1)
+        .unwrap();
+    let expected = whole.answer();
+    assert!(n_steps > 40);
+    for checkpoint_s in [0.0, 1e9] {
+        for broken_at in (1..n_steps).step_by(7) {
+            let disk = DiskOptions {
+                checkpoint_s,
+                ..disk.clone()
+            };
+            let place = Place::new();
+            let mut steps = 0;
+            let broken = catch_unwind(AssertUnwindSafe(|| {
+                place.train((&store, &config, &disk), &mut |_| {
+                    steps += 1;
+                    assert!(steps < broken_at, "broken off");
+                })
+            }));
+            assert!(broken.is_err());
+            let trained = place.train((&store, &config, &disk), &mut |_| {}).unwrap();
+            assert!(place.answer() == expected, "broken off at step {broken_at}");
+            if checkpoint_s <= 0.0 && broken_at > 2 {
+                assert!(trained.resumed_samples > 0);
+            }
+        }
+    }
+}
+
+/// A run that was broken off at its fifth step, with a state after each.
+fn broken_off(store: &Store, config: &Config) -> Place {
+    let disk = DiskOptions {
+        checkpoint_s: 0.0,
+        ..DiskOptions::default()
+    };
+    let place = Place::new();
+    let mut steps = 0;
+    let broken = catch_unwind(AssertUnwindSafe(|| {
+        place.train((store, config, &disk), &mut |_| {
+            steps += 1;
+            assert!(steps < 5, "broken off");
+        })
+    }));
+    assert!(broken.is_err());
+    place
+}
+
+#[test]
+fn a_folder_with_another_run_is_refused() {
+    let store = two_communities(64, 4);
+    let config = small(Order::Second);
+    let disk = DiskOptions {
+        checkpoint_s: 0.0,
+        ..DiskOptions::default()
+    };
+    let place = broken_off(&store, &config);
+    let refused = |store: &Store, config: &Config, disk: &DiskOptions| {
+        let error = place.train((store, config, disk), &mut |_| {}).unwrap_err();
+        (error.kind(), error.to_string())
+    };
+    let other_graph = Store::from_edges(4, &[(0, 1)], 4, NodeLabels::numbers(4)).unwrap();
+    let other_rate = Config {
+        rate: Some(0.5),
+        ..config.clone()
+    };
+    let other_plan = DiskOptions {
+        schedule: Schedule::RowMajor,
+        ..disk.clone()
+    };
+    for (found, reason) in [
+        (
+            refused(&other_graph, &config, &disk),
+            "a run on another graph",
+        ),
+        (
+            refused(&store, &other_rate, &disk),
+            "a run with other settings",
+        ),
+        (
+            refused(&store, &config, &other_plan),
+            "another memory limit or schedule",
+        ),
+    ] {
+        assert_eq!(found.0, ErrorKind::Checkpoint);
+        assert!(found.1.contains(reason), "{found:?}");
+    }
+}
+
+#[test]
+fn too_little_memory_is_told_how_much_it_takes() {
+    let (store, config) = (two_communities(64, 4), small(Order::Second));
+    let disk = DiskOptions {
+        memory: 100,
+        ..DiskOptions::default()
+    };
+    let error = Place::new()
+        .train((&store, &config, &disk), &mut |_| {})
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Memory);
+    let message = error.to_string();
+    assert!(
+        message.starts_with("memory = 100: this graph in 4 parts takes "),
+        "{message}"
+    );
+}
+
+#[test]
+fn damaged_files_of_a_run_are_found() {
+    let store = two_communities(64, 4);
+    let config = small(Order::Second);
+    let place = broken_off(&store, &config);
+    let refused = || {
+        let disk = DiskOptions {
+            checkpoint_s: 0.0,
+            ..DiskOptions::default()
+        };
+        let error = place
+            .train((&store, &config, &disk), &mut |_| {})
+            .unwrap_err();
+        (error.kind(), error.to_string())
+    };
+    // A damaged file of rows is found when it is read.
+    let rows = fs::read_dir(place.work())
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    for path in rows.filter(|path| path.extension().is_some_and(|e| e == "rows")) {
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[7] ^= 1;
+        fs::write(&path, bytes).unwrap();
+    }
+    let (kind, message) = refused();
+    assert_eq!(kind, ErrorKind::File);
+    assert!(message.contains(".rows: damaged"), "{message}");
+    fs::write(place.work().join("MANIFEST.json"), "{}").unwrap();
+    assert!(refused().1.contains("no state of a run"));
+}
+
+#[test]
+fn a_file_that_a_resumed_run_would_need_stays() {
+    let (store, config) = (two_communities(64, 4), small(Order::Second));
+    let place = Place::new();
+    let work = place.work();
+    let write = |path: &PathBuf| fs::write(path, "rows").unwrap();
+    let mut journal = Journal::open(&work, &store, &config, Layout::WHOLE).unwrap();
+    let (first, replaced) = journal.new_file((2, 0, 0));
+    assert_eq!(replaced, None);
+    write(&first);
+    journal.commit(Position::default(), 0).unwrap();
+    let (second, replaced) = journal.new_file((2, 0, 0));
+    assert_eq!(replaced, None, "the journal names it");
+    write(&second);
+    let (third, replaced) = journal.new_file((2, 0, 0));
+    assert_eq!(replaced.as_ref(), Some(&second), "nothing names it");
+    write(&third);
+    // Broken off here, the next run finds the first file and throws the others away.
+    let resumed = Journal::open(&work, &store, &config, Layout::WHOLE).unwrap();
+    assert_eq!(resumed.file((2, 0, 0)).as_ref(), Some(&first));
+    assert!(first.exists() && !second.exists() && !third.exists());
+}

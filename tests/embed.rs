@@ -1,0 +1,205 @@
+//! `embed`: files of every form, nearest nodes, link prediction, tables on disk, and what it refuses.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use crate::program::{command, run, wait};
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+#[test]
+fn every_form_has_the_same_rows_and_near_reads_it() {
+    let folder = folder();
+    let mut answers = Vec::new();
+    for name in ["k.npy", "k.vec", "k.bin", "k.safetensors"] {
+        let out = folder.path().join(name);
+        let words = "embed karate --dim 8 --epochs 100 --out {} --format json";
+        let answer = run(words, &[&out]).json();
+        assert_eq!(
+            (&answer["nodes"], &answer["edges"]),
+            (&34.into(), &78.into())
+        );
+        assert_eq!(
+            (&answer["columns"], &answer["samples"]),
+            (&16.into(), &15600.into())
+        );
+        let near = "embed near 33 --embedding {} --count 5 --format json";
+        answers.push(run(near, &[&out]).json());
+    }
+    assert!(answers.windows(2).all(|pair| pair[0] == pair[1]));
+    let near = answers[0]["near"].as_array().unwrap();
+    let nodes: Vec<&str> = near
+        .iter()
+        .map(|near| near["node"].as_str().unwrap())
+        .collect();
+    assert_eq!(nodes.len(), 5);
+    assert!(
+        nodes.contains(&"32"),
+        "the two leaders of one side are alike: {nodes:?}"
+    );
+    let files = fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(
+        files, 5,
+        "four files, the labels of one, and no scratch file"
+    );
+}
+
+#[test]
+fn threads_change_nothing_and_labels_are_kept() {
+    let folder = folder();
+    let input = folder.path().join("g.txt");
+    let edges = (0..60).map(|i| format!("n{} n{} {}\n", i % 17, (i * 5 + 1) % 23, i % 4));
+    fs::write(&input, edges.collect::<String>()).unwrap();
+    for flags in ["", "--directed", "--weighted", "--precision fp16 --share 4"] {
+        let mut texts = Vec::new();
+        for threads in [1, 3] {
+            let out = folder.path().join("e.vec");
+            let words =
+                format!("embed {{}} {flags} --dim 4 --parts 4 --threads {threads} --out {{}}");
+            run(&words, &[&input, &out]).ok();
+            texts.push(fs::read_to_string(&out).unwrap());
+        }
+        assert_eq!(texts[0], texts[1], "{flags}");
+        assert!(texts[0].contains("\nn16 "));
+    }
+}
+
+#[test]
+fn a_store_is_imported_once_and_trained_on() {
+    let folder = folder();
+    let (store, out) = (folder.path().join("ba.store"), folder.path().join("e.npy"));
+    let imported = run(
+        "embed import ba:3000:4 --memory 10MB --out {} --format json",
+        &[&store],
+    )
+    .json();
+    assert_eq!(imported["file_bytes"], fs::metadata(&store).unwrap().len());
+    let answer = run(
+        "embed {} --epochs 1 --dim 4 --out {} --format json",
+        &[&store, &out],
+    )
+    .json();
+    assert_eq!(answer["edges"], imported["edges"]);
+    let message = run("embed {} --directed --out {}", &[&store, &out]).error(2);
+    assert!(
+        message.contains("settled when it was imported"),
+        "{message}"
+    );
+    let bytes = fs::read(&store).unwrap();
+    fs::write(&store, &bytes[..bytes.len() - 1]).unwrap();
+    let message = run("embed {} --out {}", &[&store, &out]).error(2);
+    assert!(message.contains("bytes by its head"), "{message}");
+}
+
+/// kill -9 at any moment, again and again: the run ends with the bytes of one that nobody touched.
+#[test]
+fn a_killed_run_with_tables_on_disk_goes_on_to_the_same_bits() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    let (store, calm, killed) = (path("ba.store"), path("calm.npy"), path("killed.npy"));
+    run("embed import ba:4000:8 --parts 8 --out {}", &[&store]).ok();
+    let words = "embed {} --epochs 4 --dim 32 --memory 800KB --checkpoint-seconds 0 --work {} --out {} --format json";
+    let answer = run(words, &[&store, &path("calm"), &calm]).json();
+    assert!(answer["disk"]["groups"].as_u64().unwrap() > 1, "{answer}");
+    for attempt in 0..6 {
+        let mut child = command(words, &[&store, &path("killed"), &killed])
+            .spawn()
+            .unwrap();
+        thread::sleep(Duration::from_millis(40 + 60 * attempt));
+        let _ = child.kill();
+        wait(&mut child);
+    }
+    run(words, &[&store, &path("killed"), &killed]).json();
+    assert!(fs::read(&calm).unwrap() == fs::read(&killed).unwrap());
+}
+
+#[test]
+fn link_prediction_is_better_than_chance_and_names_its_baselines() {
+    let words =
+        "embed eval sbm:400:8:0.3:0.005 --dim 16 --epochs 40 --rate 0.1 --runs 2 --format json";
+    let answer = run(words, &[]).json();
+    for key in ["auc_uniform", "auc_degree_matched"] {
+        assert!(answer[key].as_f64().unwrap() > 0.8, "{answer}");
+    }
+    for key in ["degree_product", "adamic_adar"] {
+        assert!(answer[key]["uniform"].is_number() && answer[key]["degree_matched"].is_number());
+    }
+    assert_eq!(answer["runs"].as_array().unwrap().len(), 2);
+    assert_eq!(answer["operator"], "hadamard");
+    let text = run("embed eval karate --epochs 5", &[]).ok().stdout;
+    assert!(text.contains("Adamic-Adar"), "{text}");
+}
+
+/// The project's promise for a real graph, and the measures of another that need no training.
+#[test]
+fn real_graphs_reach_their_auc() {
+    let graphs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/graphs");
+    for (name, epochs, uniform, matched) in [("wiki-Vote.txt.gz", 10, 0.915, 0.82)] {
+        let file = graphs.join(name);
+        if !file.is_file() {
+            println!(
+                "SKIPPED: link prediction on {name} (no file {})",
+                file.display()
+            );
+            continue;
+        }
+        let words = format!("embed eval {{}} --epochs {epochs} --format json");
+        let answer = run(&words, &[&file]).json();
+        let of = |key: &str| answer[key].as_f64().unwrap();
+        assert!(
+            of("auc_uniform") > uniform && of("auc_degree_matched") > matched,
+            "{answer}"
+        );
+        let product = answer["degree_product"]["uniform"].as_f64().unwrap();
+        assert!((product - 0.935).abs() < 0.01, "{answer}");
+    }
+}
+
+/// A command that must end with code 2, and part of what it must say; `{}` is a file to write.
+const REFUSED: [(&str, &str); 8] = [
+    ("embed karate --dim 0 --out {}", "dim = 0"),
+    ("embed karate --negatives 99 --out {}", "negatives = 99"),
+    ("embed karate --parts 3 --out {}", "parts = 3"),
+    ("embed karate --rate=-1 --out {}", "rate = -1"),
+    ("embed nothing.txt --out {}", "there is no such file"),
+    ("embed import karate --memory 1KB --out {}", "memory = 1000"),
+    ("embed near 1 --embedding {}", "cannot read"),
+    ("embed karate --work {}/w --out {}.vec", "name a .npy file"),
+];
+
+#[test]
+fn bad_input_is_named_and_leaves_no_file() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    let out = path("e.npy");
+    for (words, reason) in REFUSED {
+        let words = words.replace("{}", out.to_str().unwrap());
+        let message = run(&words, &[]).error(2);
+        assert!(message.contains(reason), "{words}: {message}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    for (words, reason) in [
+        ("embed eval er:5:1", "nearly complete"),
+        ("embed eval karate --train-share 2", "train_share = 2"),
+    ] {
+        let message = run(words, &[]).error(2);
+        assert!(message.contains(reason), "{message}");
+    }
+    let negative = path("negative.txt");
+    fs::write(&negative, "0 1 1\n1 2 -3\n").unwrap();
+    let message = run("embed {} --weighted --out {}", &[&negative, &out]).error(2);
+    assert!(
+        message.contains("negative.txt:2: expected a weight of 0 or more, found -3"),
+        "{message}"
+    );
+    let words = "embed karate --memory 100KB --parts 1 --dim 4096 --work {} --out {}";
+    let message = run(words, &[&path("work"), &out]).error(2);
+    assert!(message.contains("raise the limit"), "{message}");
+    run("embed karate --out {}", &[&out]).ok();
+    let message = run("embed near nobody --embedding {}", &[&out]).error(2);
+    assert!(message.contains("no node `nobody`"), "{message}");
+}
