@@ -440,7 +440,9 @@ fn updates_and_copies_come_at_their_steps() {
 #[test]
 fn td_errors_become_priorities() {
     let mut config = run_config(true, 1, 1);
-    let Algorithm::Dqn(dqn) = &mut config.algorithm;
+    let Algorithm::Dqn(dqn) = &mut config.algorithm else {
+        unreachable!()
+    };
     dqn.learning_starts = 42;
     dqn.batch_size = 42;
     dqn.n_step = 1;
