@@ -145,9 +145,11 @@ impl Folder {
             })?;
         }
         let (step, newest) = (checkpoint.step(), self.newest.get());
-        if newest.is_some_and(|newest| step < newest) {
+        if let Some(newest) = newest
+            && step < newest
+        {
             let reason =
-                format!("expected a step after the last checkpoint's, {newest:?}, given {step}");
+                format!("expected a step from the last checkpoint's on, {newest}, given {step}");
             return Err(Error::refused("Folder::write_checkpoint", reason));
         }
         metrics.sync()?;
