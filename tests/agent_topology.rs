@@ -112,7 +112,7 @@ fn lock_step_on_processes_is_lock_step_in_one() {
 #[test]
 fn an_actor_that_is_killed_is_named_and_the_run_goes_on() {
     let folder = Folder::new();
-    let config = folder.config(&apex(60_000, ""));
+    let config = folder.config(&apex(400_000, ""));
     let world = World::new(4);
     let words = "agent train {} --format json --deadline 60";
     let quiet = |rank| {
@@ -133,7 +133,7 @@ fn an_actor_that_is_killed_is_named_and_the_run_goes_on() {
         assert!(other.wait().unwrap().success());
     }
     assert!(was_killed, "the run was over before the kill");
-    assert!(answer["steps"].as_f64().unwrap() >= 60_000.0, "{answer}");
+    assert!(answer["steps"].as_f64().unwrap() >= 400_000.0, "{answer}");
     let lost = answer["lost"].as_array().unwrap();
     assert!(
         lost.len() == 1 && lost[0].as_str().unwrap().starts_with("actor 3"),

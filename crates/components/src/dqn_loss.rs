@@ -16,7 +16,7 @@ pub enum TdLoss {
     Mse,
     /// `e^2 / 2` up to `delta`, linear beyond.
     Huber {
-        /// Where the loss turns linear.
+        /// Where the loss turns linear: above 0.
         delta: f32,
     },
 }
@@ -68,7 +68,8 @@ pub struct DqnBatch {
     pub actions: Var,
     /// `[n, 1]`: the reward, of one step or of several.
     pub rewards: Var,
-    /// `[n, 1]`: what the next state's value counts; 0 where there is none.
+    /// `[n, 1]`: what the next state's value counts; 0 where the episode terminated. A truncated one keeps its discount, with the
+    /// observation that ended it as the next.
     pub discounts: Var,
     /// `[n, n_inputs]`.
     pub next_observations: Var,
@@ -111,6 +112,18 @@ impl DqnBatch {
 }
 
 impl DqnLoss {
+    /// Whether the settings can be right: for configurations, before a run begins.
+    ///
+    /// # Errors
+    /// When `delta` is not above 0.
+    pub fn check(&self) -> Result<(), Error> {
+        let call = Call::new("dqn_loss", "DqnLoss::check");
+        match self.td_loss {
+            TdLoss::Mse => Ok(()),
+            TdLoss::Huber { delta } => call.expect_above_0("delta", delta),
+        }
+    }
+
     /// The loss of an online and a target network.
     ///
     /// # Errors
@@ -157,12 +170,12 @@ impl DqnLoss {
         Ok(ctx.detach(targets)?)
     }
 
-    /// The loss of action values against targets, by whatever network they were made.
+    /// The loss of action values against targets, by whatever network they were made. No gradient flows into the targets.
     ///
     /// # Shapes
     /// `q [n, n_actions]`, `targets [n, 1]`.
     /// # Errors
-    /// Where the shapes do not fit.
+    /// Where the shapes do not fit, or a setting cannot be right.
     pub fn of_values(
         &self,
         ctx: &mut dyn Ctx,
@@ -170,10 +183,12 @@ impl DqnLoss {
         targets: Var,
         batch: &DqnBatch,
     ) -> Result<DqnOutput, Error> {
+        self.check()?;
         let call = Call::new("dqn_loss", "DqnLoss::of_values");
         let column = Shape::new(ctx.shape(q).rows, 1);
         call.expect_shape(ctx, "the actions", batch.actions, ctx.shape(q))?;
         call.expect_shape(ctx, "the targets", targets, column)?;
+        let targets = ctx.detach(targets)?;
         let taken = ctx.mul(q, batch.actions)?;
         let predictions = row_sums(ctx, taken)?;
         let td_errors = ctx.sub(predictions, targets)?;

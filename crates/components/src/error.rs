@@ -180,6 +180,22 @@ impl<'a> Call<'a> {
         Err(self.misfit(what, shape.to_string(), given.to_string()))
     }
 
+    /// Whether a setting is finite and above 0.
+    pub(crate) fn expect_above_0(&self, what: &str, x: f32) -> Result<(), Error> {
+        if x.is_finite() && x > 0.0 {
+            return Ok(());
+        }
+        Err(self.misfit(what, "a number above 0", x.to_string()))
+    }
+
+    /// Whether a setting is finite and not below 0.
+    pub(crate) fn expect_not_negative(&self, what: &str, x: f32) -> Result<(), Error> {
+        if x.is_finite() && x >= 0.0 {
+            return Ok(());
+        }
+        Err(self.misfit(what, "a number not below 0", x.to_string()))
+    }
+
     /// Whether a number is at least 1.
     pub(crate) fn expect_positive(&self, what: &str, n: usize) -> Result<(), Error> {
         if n > 0 {

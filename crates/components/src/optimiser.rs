@@ -265,20 +265,16 @@ impl OptimiserConfig {
     /// Whether the settings can be right: for configurations, before a run begins.
     ///
     /// # Errors
-    /// When a step size or norm is not above 0, a part is not from 0 to below 1, or epsilon is negative.
+    /// When a step size or norm is not above 0, a part is not from 0 to below 1, or epsilon is not above 0.
     pub fn check(&self) -> Result<(), Error> {
         let call = Call::new("optimiser", "OptimiserConfig::check");
-        let above_0 = |what: &str, x: f32| match x.is_finite() && x > 0.0 {
-            true => Ok(()),
-            false => Err(call.misfit(what, "a number above 0", x.to_string())),
-        };
         let part = |what: &str, x: f32| match (0.0..1.0).contains(&x) {
             true => Ok(()),
             false => Err(call.misfit(what, "a number from 0 to below 1", x.to_string())),
         };
-        above_0("learning_rate", self.learning_rate)?;
+        call.expect_above_0("learning_rate", self.learning_rate)?;
         if let Some(norm) = self.max_gradient_norm {
-            above_0("max_gradient_norm", norm)?;
+            call.expect_above_0("max_gradient_norm", norm)?;
         }
         if let OptimiserRule::RmsProp {
             decay,
@@ -288,7 +284,7 @@ impl OptimiserConfig {
         {
             part("decay", decay)?;
             part("momentum", momentum)?;
-            above_0("epsilon", epsilon)?;
+            call.expect_above_0("epsilon", epsilon)?;
         }
         Ok(())
     }

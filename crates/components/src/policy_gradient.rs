@@ -15,7 +15,7 @@ pub struct PolicyLoss {
     pub loss: Var,
     /// Minus the log probabilities of the actions, times their advantages.
     pub policy: Var,
-    /// The squared errors of the values, if there are values.
+    /// The squared errors of the values, halved for [`ImpalaLoss`], if there are values.
     pub baseline: Option<Var>,
     /// The policy's entropy.
     pub entropy: Var,
@@ -57,7 +57,8 @@ impl Default for Reinforce {
 }
 
 impl Reinforce {
-    /// Added to the variance before its root is taken, so that equal advantages become zeros.
+    /// Added to the variance before its root is taken. Equal advantages become zeros where f32 has their mean exactly; otherwise
+    /// the mean's rounding is all that is left, and it is scaled up to as much as 1.
     const EPSILON: f32 = 1e-8;
 
     /// The loss of actions (one-hot) that had these returns.
@@ -91,6 +92,7 @@ impl Reinforce {
             taken: policy.of_actions(ctx, log_probabilities, actions)?,
             advantages,
             values: baseline.map(|baseline| (baseline, returns)),
+            square_factor: 1.0,
         };
         let coefficients = (self.baseline_coefficient, self.entropy_coefficient);
         terms.loss(ctx, policy, coefficients, Reduction::Mean)
@@ -152,13 +154,24 @@ pub struct ImpalaBatch {
     pub behaviour: Var,
     /// `[T * B, 1]`.
     pub rewards: Var,
-    /// `[T * B, 1]`: 0 where the episode terminated with this step.
+    /// `[T * B, 1]`: 0 where the episode ended with this step, in any way (see [`VTraceInputs::discounts`]).
     pub discounts: Var,
     /// `[B, 1]`: the learner's values of the states after the last step.
     pub bootstrap: Var,
 }
 
 impl ImpalaLoss {
+    /// Whether the settings can be right: for configurations, before a run begins.
+    ///
+    /// # Errors
+    /// When one is negative or not finite.
+    pub fn check(&self) -> Result<(), Error> {
+        self.v_trace.check()?;
+        let call = Call::new("impala_loss", "ImpalaLoss::check");
+        call.expect_not_negative("baseline_coefficient", self.baseline_coefficient)?;
+        call.expect_not_negative("entropy_coefficient", self.entropy_coefficient)
+    }
+
     /// The loss of what a network says about the states of a batch.
     ///
     /// # Shapes
@@ -191,8 +204,9 @@ impl ImpalaLoss {
             taken,
             advantages: corrected.advantages,
             values: Some((outputs.values, corrected.targets)),
+            square_factor: 0.5,
         };
-        let coefficients = (0.5 * self.baseline_coefficient, self.entropy_coefficient);
+        let coefficients = (self.baseline_coefficient, self.entropy_coefficient);
         terms.loss(ctx, policy, coefficients, self.reduction)
     }
 }
@@ -207,6 +221,8 @@ struct Terms {
     advantages: Var,
     /// The values and what they should be, `[n, 1]` each.
     values: Option<(Var, Var)>,
+    /// What a squared error of the values counts in `baseline`.
+    square_factor: f32,
 }
 
 impl Terms {
@@ -229,6 +245,7 @@ impl Terms {
             let errors = ctx.sub(values, targets)?;
             let squares = ctx.mul(errors, errors)?;
             let squares = reduction.apply(ctx, squares)?;
+            let squares = ctx.scale(squares, self.square_factor)?;
             let counted = ctx.scale(squares, baseline_coefficient)?;
             loss = ctx.add(loss, counted)?;
             baseline = Some(squares);

@@ -71,6 +71,7 @@ impl SoftmaxPolicy {
     ) -> Result<Var, Error> {
         let call = Call::new(&self.scope, "SoftmaxPolicy::of_actions");
         call.expect_width(ctx, "the actions", actions, self.n_actions)?;
+        call.expect_shape(ctx, "the actions", actions, ctx.shape(log_probabilities))?;
         let taken = ctx.mul(log_probabilities, actions)?;
         Ok(row_sums(ctx, taken)?)
     }

@@ -34,7 +34,8 @@ pub struct VTraceInputs {
     pub log_ratios: Var,
     /// `[T * B, 1]`.
     pub rewards: Var,
-    /// `[T * B, 1]`: 0 where the episode terminated with this step.
+    /// `[T * B, 1]`: 0 where the episode ended with this step, in any way: the next row is of another episode. Where it was
+    /// truncated, add the discounted value of its last observation to the reward; without that it counts as terminated, a bias.
     pub discounts: Var,
     /// `[T * B, 1]`: the learner's values of the states.
     pub values: Var,
@@ -62,13 +63,25 @@ impl Default for VTrace {
 }
 
 impl VTrace {
+    /// Whether the settings can be right: for configurations, before a run begins.
+    ///
+    /// # Errors
+    /// When one is negative or not finite.
+    pub fn check(&self) -> Result<(), Error> {
+        let call = Call::new("v_trace", "VTrace::check");
+        call.expect_not_negative("rho_bar", self.rho_bar)?;
+        call.expect_not_negative("c_bar", self.c_bar)?;
+        call.expect_not_negative("lambda", self.lambda)
+    }
+
     /// Targets and advantages.
     ///
     /// # Errors
-    /// Where the shapes do not fit, or the rows are no whole number of time steps.
+    /// Where the shapes do not fit, a setting cannot be right, or the rows are no whole number of time steps.
     /// # Complexity
     /// Five operations a time step.
     pub fn apply(&self, ctx: &mut dyn Ctx, inputs: &VTraceInputs) -> Result<VTraceOutput, Error> {
+        self.check()?;
         let n_batch = check(ctx, inputs)?;
         let VTraceInputs {
             discounts,

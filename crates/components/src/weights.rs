@@ -15,7 +15,7 @@ use crate::error::Call;
 ///
 /// let mut params = Params::new();
 /// params.add("online/w", Shape::new(1, 1), || 4.0);
-/// params.freeze_rest();
+/// params.freeze_rest(); // what comes now begins with values of its own: make the first copy
 /// params.add("target/w", Shape::new(1, 1), || 0.0);
 /// assert!(!TargetUpdate::Hard { every: 500 }.apply(&mut params, 499)?);
 /// TargetUpdate::Soft { tau: 0.25 }.apply(&mut params, 1)?;

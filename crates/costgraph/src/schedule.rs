@@ -28,8 +28,8 @@ pub enum Step {
 /// let graph = builder.build()?;
 /// let problem = Problem::new(&graph, &DeviceSet::uniform(2, None)?, Objective::Runtime, ModelOptions::default())?;
 /// let schedule = Schedule {
-///     placement: vec![0, 1],
-///     steps: vec![Step::Op(a), Step::Transfer { tensor: 0, to: 1 }, Step::Op(b)],
+///     placement: vec![1, 0], // the largest op belongs on device 0
+///     steps: vec![Step::Op(a), Step::Transfer { tensor: 0, to: 0 }, Step::Op(b)],
 /// };
 /// let simulation = schedule.simulate(&problem)?;
 /// assert_eq!(simulation.outcome.runtime_ns, 12);

@@ -79,7 +79,7 @@ impl Device {
 
     /// The logarithm of each row's softmax; each row's largest value is taken off first, so that no sum overflows.
     ///
-    /// A row with NaN or infinity gives NaN.
+    /// A row with NaN or plus infinity, or with nothing but minus infinity, gives NaN; beside a finite number minus infinity stays.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Length`].

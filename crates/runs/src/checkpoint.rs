@@ -108,8 +108,9 @@ impl Checkpoint {
     /// Adds a struct as a JSON file, with the version of its fields before them.
     ///
     /// # Errors
-    /// As [`Checkpoint::add`], and where the value is no struct or map, or has no JSON form.
-    pub fn add_json<T: Serialize>(
+    /// As [`Checkpoint::add`], and where the value is no struct or map, or could not be read back: JSON has no form for NaN and
+    /// infinity.
+    pub fn add_json<T: Serialize + DeserializeOwned>(
         &mut self,
         name: &str,
         schema_version: u32,
@@ -123,7 +124,15 @@ impl Checkpoint {
             let reason = format!("`{name}` has no form as a JSON object: {e}");
             Error::refused("Checkpoint::add_json", reason)
         })?;
-        self.add(name, text)
+        self.add(name, text)?;
+        let read_back = self.json::<T>(name, schema_version);
+        read_back.map(drop).map_err(|e| {
+            self.files.pop();
+            let reason = format!(
+                "what was written could not be read back: {e}; give finite numbers, and a type that reads what it writes"
+            );
+            Error::refused("Checkpoint::add_json", reason)
+        })
     }
 
     /// The files' names and bytes, in the order in which they were added.

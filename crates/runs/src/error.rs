@@ -61,6 +61,15 @@ impl Error {
         &self.kind
     }
 
+    /// Whether this tells of a file that is gone or damaged, and not of a system that could not read it now.
+    pub(crate) fn is_damage(&self) -> bool {
+        let ErrorKind::Io { source, .. } = &self.kind else {
+            return true;
+        };
+        let is_no_file = [io::ErrorKind::NotFound, io::ErrorKind::IsADirectory];
+        is_no_file.contains(&source.kind())
+    }
+
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Error {
         let path = path.to_path_buf();
         move |source| ErrorKind::Io { path, source }.into()

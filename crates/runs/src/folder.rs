@@ -1,5 +1,6 @@
 //! A run's folder, held by one process.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -43,6 +44,9 @@ pub struct Folder {
     files: &'static [&'static str],
     /// The step of the checkpoint that the run goes on from.
     begun_at: Option<u64>,
+    /// The step of the newest whole checkpoint: the one to fall back to while the next is young.
+    newest: Cell<Option<u64>>,
+    has_metrics: Cell<bool>,
     _lock: Option<fs::File>,
 }
 
@@ -52,7 +56,7 @@ impl Folder {
     /// # Errors
     /// Where the folder has a run already, another process holds it, or it cannot be made.
     pub fn of_new_run(path: &Path, files: &'static [&'static str]) -> Result<Folder, Error> {
-        fs::create_dir_all(path).map_err(Error::io(path))?;
+        manifest::make_folder(path)?;
         let folder = Folder::hold(path, files)?;
         match Checkpoint::newest(path, files)? {
             None => Ok(folder),
@@ -84,6 +88,7 @@ impl Folder {
         let mut folder = Folder::hold(path, files)?;
         let newest = Checkpoint::newest(path, files)?.ok_or_else(none)?;
         folder.begun_at = Some(newest.step());
+        folder.newest = Cell::new(folder.begun_at);
         Ok((folder, newest))
     }
 
@@ -93,6 +98,8 @@ impl Folder {
             path: path.to_owned(),
             files,
             begun_at: None,
+            newest: Cell::new(None),
+            has_metrics: Cell::new(false),
             _lock: lock,
         })
     }
@@ -106,8 +113,12 @@ impl Folder {
     /// from. `wall_time` is now, in seconds of the Unix epoch ([`wall_time`](crate::wall_time)).
     ///
     /// # Errors
-    /// Where a file cannot be read or written.
+    /// Where a file cannot be read or written, or they were opened before: cutting again would lose what a checkpoint promises.
     pub fn open_metrics(&self, wall_time: f64) -> Result<Metrics, Error> {
+        if self.has_metrics.replace(true) {
+            let reason = "the metrics are open already: append to those";
+            return Err(Error::refused("Folder::open_metrics", reason));
+        }
         Metrics::open(&self.path, self.begun_at, wall_time)
     }
 
@@ -117,7 +128,8 @@ impl Folder {
     /// step is written once, or again with the same bytes.
     ///
     /// # Errors
-    /// Where one of the folder's files is not in the checkpoint, or something cannot be written.
+    /// Where one of the folder's files is not in the checkpoint, its step is before that of the last one, or something cannot be
+    /// written.
     /// # Complexity
     /// Each byte is hashed and written once; three syncs a file.
     pub fn write_checkpoint(
@@ -132,8 +144,21 @@ impl Folder {
                 Error::refused("Folder::write_checkpoint", reason)
             })?;
         }
+        let (step, newest) = (checkpoint.step(), self.newest.get());
+        if let Some(newest) = newest
+            && step < newest
+        {
+            let reason =
+                format!("expected a step from the last checkpoint's on, {newest}, given {step}");
+            return Err(Error::refused("Folder::write_checkpoint", reason));
+        }
         metrics.sync()?;
-        manifest::write(&self.path, checkpoint)
+        manifest::write(&self.path, checkpoint)?;
+        self.newest.set(Some(step));
+        match newest == Some(step) {
+            true => Ok(()),
+            false => manifest::remove_old(&self.path, step, newest),
+        }
     }
 }
 

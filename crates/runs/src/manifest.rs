@@ -47,7 +47,7 @@ pub(crate) fn is_file_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && name.chars().all(is_plain) && name != MANIFEST
 }
 
-/// Writes a checkpoint and removes old ones.
+/// Writes a checkpoint.
 pub(crate) fn write(folder: &Path, checkpoint: &Checkpoint) -> Result<(), Error> {
     let target = folder.join(folder_name(checkpoint.step()));
     fs::create_dir_all(&target).map_err(Error::io(&target))?;
@@ -61,11 +61,24 @@ pub(crate) fn write(folder: &Path, checkpoint: &Checkpoint) -> Result<(), Error>
     }
     let path = target.join(MANIFEST);
     write_atomic(&path, |out| out.write_all(manifest.as_bytes())).map_err(Error::io(&path))?;
-    sync_folder(folder).map_err(Error::io(folder))?;
-    remove_old(folder, checkpoint.step())
+    // The folder's own entry must be on disk before an older checkpoint goes.
+    sync_folder(folder).map_err(Error::io(folder))
 }
 
-/// The folder's own entry must be on disk before an older checkpoint goes. Only Unix can open a folder for that.
+/// Makes a folder and those above it that are missing, for good: each one's entry is on disk.
+pub(crate) fn make_folder(folder: &Path) -> Result<(), Error> {
+    let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+    let missing: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
+    fs::create_dir_all(folder).map_err(Error::io(folder))?;
+    for made in missing {
+        let above = made.parent().filter(|path| !path.as_os_str().is_empty());
+        let above = above.unwrap_or(Path::new("."));
+        sync_folder(above).map_err(Error::io(above))?;
+    }
+    Ok(())
+}
+
+/// Only Unix can open a folder for that.
 fn sync_folder(folder: &Path) -> io::Result<()> {
     match cfg!(unix) {
         true => fs::File::open(folder)?.sync_all(),
@@ -77,15 +90,21 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
 pub(crate) fn newest(folder: &Path, files: &[&str]) -> Result<Option<Checkpoint>, Error> {
     let mut damage = None;
     for (step, path) in listed(folder)?.into_iter().rev() {
-        if !path.join(MANIFEST).exists() {
+        if !has_manifest(&path)? {
             continue; // a kill left it behind
         }
         match read(&path, step, files) {
             Ok(checkpoint) => return Ok(Some(checkpoint)),
-            Err(error) => damage = damage.or(Some(error)),
+            Err(error) if error.is_damage() => damage = damage.or(Some(error)),
+            Err(error) => return Err(error),
         }
     }
     damage.map_or(Ok(None), Err)
+}
+
+fn has_manifest(checkpoint: &Path) -> Result<bool, Error> {
+    let path = checkpoint.join(MANIFEST);
+    path.try_exists().map_err(Error::io(&path))
 }
 
 /// Folders with a checkpoint's name, oldest first, complete or not. Anything else in the folder is not ours.
@@ -112,18 +131,15 @@ fn step_of(name: &str) -> Option<u64> {
     (folder_name(step) == name).then_some(step)
 }
 
-/// Removes what a kill has left incomplete, and complete checkpoints before the newest [`N_KEPT`]. Later ones than the one that
-/// was `written` can only be damaged; they stay until the run comes there.
-fn remove_old(folder: &Path, written: u64) -> Result<(), Error> {
-    let others = listed(folder)?
-        .into_iter()
-        .filter(|(step, _)| *step != written);
-    let (complete, incomplete): (Vec<_>, Vec<_>) =
-        others.partition(|(_, path)| path.join(MANIFEST).is_file());
-    let n_earlier = complete.partition_point(|(step, _)| *step < written);
-    let n_old = n_earlier.saturating_sub(N_KEPT - 1);
-    for (_, path) in incomplete.iter().chain(&complete[..n_old]) {
-        remove(path).map_err(Error::io(path))?;
+/// Removes what a kill has left incomplete, and complete checkpoints before the one that was `written`, but for the
+/// `fallback`: any other between the two is one that resuming passed over as damaged. Damaged ones later than the one that was
+/// written stay until the run comes there.
+pub(crate) fn remove_old(folder: &Path, written: u64, fallback: Option<u64>) -> Result<(), Error> {
+    for (step, path) in listed(folder)? {
+        let is_kept = step >= written || Some(step) == fallback;
+        if step != written && !(is_kept && has_manifest(&path)?) {
+            remove(&path).map_err(Error::io(&path))?;
+        }
     }
     Ok(())
 }

@@ -105,6 +105,7 @@ impl ImpalaConfig {
             },
         ];
         rules.into_iter().try_for_each(Rule::check)?;
+        self.loss.check()?;
         Ok(self.optimiser.check()?)
     }
 

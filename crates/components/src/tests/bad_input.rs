@@ -258,3 +258,43 @@ fn losses_name_the_column_that_does_not_fit() {
     let steps = "one or more time steps of 7 trajectories, one or more";
     assert_misfit(of, ["v_trace", "VTrace::apply", steps, "8 rows"]);
 }
+
+#[test]
+fn losses_refuse_settings_that_cannot_be_right() {
+    for delta in [0.0, -1.0, f32::NAN, f32::INFINITY] {
+        let td_loss = TdLoss::Huber { delta };
+        let loss = DqnLoss {
+            td_loss,
+            double: true,
+        };
+        let given = &delta.to_string();
+        assert_misfit(
+            loss.check(),
+            ["dqn_loss", "DqnLoss::check", "a number above 0", given],
+        );
+    }
+    for lambda in [-0.5, f32::NAN] {
+        let v_trace = VTrace {
+            lambda,
+            ..VTrace::default()
+        };
+        let given = &lambda.to_string();
+        let names = ["v_trace", "VTrace::check", "a number not below 0", given];
+        assert_misfit(v_trace.check(), names);
+    }
+    assert!(VTrace::default().check().is_ok());
+}
+
+#[test]
+fn a_policy_names_the_actions_of_another_batch() {
+    let params = Params::new();
+    let mut ctx = ShapeCheck::new(&params, 1);
+    let mut input = |rows| ctx.input(Shape::new(rows, 2), &[]).unwrap();
+    let (eight, seven) = (input(8), input(7));
+    let policy = crate::SoftmaxPolicy::build("policy", &discrete(2)).unwrap();
+    let of = policy.of_actions(&mut ctx, eight, seven);
+    assert_misfit(
+        of,
+        ["policy", "SoftmaxPolicy::of_actions", "[8, 2]", "[7, 2]"],
+    );
+}

@@ -357,6 +357,32 @@ fn gradients_flow_only_where_they_should() {
     }
 }
 
+/// With weights or without, a caller's own targets are constants.
+#[test]
+fn no_gradient_flows_into_targets() {
+    let inputs: [(usize, &[f32]); 4] =
+        [(2, &[1.0, 2.0]), (1, &[2.5]), (2, &[0.0, 1.0]), (1, &[0.5])];
+    for is_weighted in [false, true] {
+        let loss = DqnLoss {
+            td_loss: TdLoss::Mse,
+            double: false,
+        };
+        let by = derivatives(&inputs, |ctx, x| {
+            let batch = DqnBatch {
+                observations: x[0],
+                next_observations: x[0],
+                actions: x[2],
+                rewards: x[3],
+                discounts: x[3],
+                weights: is_weighted.then_some(x[3]),
+            };
+            Ok(vec![loss.of_values(ctx, x[0], x[1], &batch)?.loss])
+        });
+        assert_eq!(by[1], [0.0]);
+        assert!(by[0][1] != 0.0);
+    }
+}
+
 fn impala(settings: ImpalaLoss, ctx: &mut dyn Ctx, x: &[Var]) -> Result<Vec<Var>, Error> {
     let policy = SoftmaxPolicy::build("policy", &Space::discrete(3)?)?;
     let outputs = PolicyAndValue {
@@ -417,7 +443,8 @@ fn impalas_loss_is_its_formula() {
         .map(|i| (f64::from(values[i]) - targets[i]).powi(2))
         .sum();
     let entropy: f64 = probabilities.iter().map(|p| naive::entropy(p)).sum();
-    let loss = policy + 0.5 * 0.5 * baseline - 0.01 * entropy;
+    let baseline = 0.5 * baseline;
+    let loss = policy + 0.5 * baseline - 0.01 * entropy;
     for (given, expected) in out.iter().zip([loss, policy, entropy, baseline]) {
         assert_close(given, &[expected], 1e-5);
     }

@@ -118,3 +118,34 @@ proptest! {
         let _ = Checkpoint::from_bytes(&endless);
     }
 }
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Sum {
+    returns: f64,
+    rate: f32,
+}
+
+#[test]
+fn numbers_that_json_has_no_form_for_are_refused() {
+    for (returns, rate) in [(f64::NAN, 0.0), (f64::INFINITY, 0.0), (0.0, f32::NAN)] {
+        let mut checkpoint = Checkpoint::new(1);
+        let sum = Sum { returns, rate };
+        let error = checkpoint.add_json("run.json", 1, &sum).unwrap_err();
+        assert!(error.to_string().contains("finite numbers"), "{error}");
+        assert_eq!(checkpoint.files().count(), 0);
+    }
+}
+
+proptest! {
+    #[test]
+    fn json_keeps_every_bit_of_a_number(returns in 0.0..500.0, any in proptest::num::f64::ANY, rate: f32) {
+        for returns in [returns, any, 211.604_585_436_356_61] {
+            prop_assume!(returns.is_finite() && rate.is_finite());
+            let mut checkpoint = Checkpoint::new(1);
+            checkpoint.add_json("run.json", 1, &Sum { returns, rate }).unwrap();
+            let back: Sum = checkpoint.json("run.json", 1).unwrap();
+            prop_assert_eq!(back.returns.to_bits(), returns.to_bits());
+            prop_assert_eq!(back.rate.to_bits(), rate.to_bits());
+        }
+    }
+}

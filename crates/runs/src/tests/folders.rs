@@ -122,6 +122,57 @@ fn a_damaged_later_checkpoint_costs_no_good_one() {
         kept,
         [6, 9, 12].map(|step| format!("checkpoint-{step:010}"))
     );
+    drop(folder);
+    let (folder, _) = Folder::of_old_run(scratch.path(), FILES).unwrap();
     take_steps(&folder, 10..=12);
     assert_eq!(newest(scratch.path()), Some(12));
+}
+
+/// A damaged checkpoint before the one that is written must not count as the one to fall back to.
+#[test]
+fn a_damaged_checkpoint_in_between_costs_no_good_one() {
+    let scratch = tempfile::tempdir().unwrap();
+    run(scratch.path(), 6);
+    fs::write(scratch.path().join("checkpoint-0000000006/run.json"), "").unwrap();
+    let (folder, old) = Folder::of_old_run(scratch.path(), FILES).unwrap();
+    assert_eq!(old.step(), 3);
+    let metrics = folder.open_metrics(0.0).unwrap();
+    folder.write_checkpoint(&checkpoint(9), &metrics).unwrap();
+    fs::write(scratch.path().join("checkpoint-0000000009/run.json"), "").unwrap();
+    assert_eq!(newest(scratch.path()), Some(3));
+}
+
+#[test]
+fn steps_go_up_and_metrics_open_once() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = Folder::of_new_run(scratch.path(), FILES).unwrap();
+    let metrics = folder.open_metrics(0.0).unwrap();
+    let error = folder.open_metrics(0.0).unwrap_err().to_string();
+    assert!(error.contains("open already"), "{error}");
+    for step in [3, 6, 6] {
+        let written = folder.write_checkpoint(&checkpoint(step), &metrics);
+        written.unwrap();
+    }
+    let lower = folder.write_checkpoint(&checkpoint(5), &metrics);
+    let error = lower.unwrap_err().to_string();
+    assert!(error.contains("given 5"), "{error}");
+    fs::write(scratch.path().join("checkpoint-0000000006/run.json"), "").unwrap();
+    assert_eq!(
+        newest(scratch.path()),
+        Some(3),
+        "kept beside the 6 that came twice"
+    );
+}
+
+/// What the system could not read just now may be whole: no older state takes its place.
+#[cfg(unix)]
+#[test]
+fn a_file_that_cannot_be_read_is_no_damage() {
+    let scratch = tempfile::tempdir().unwrap();
+    run(scratch.path(), 6);
+    let file = scratch.path().join("checkpoint-0000000006/run.json");
+    fs::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink(&file, &file).unwrap(); // reading it fails, also for root
+    let error = Checkpoint::newest(scratch.path(), FILES).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Io { .. }), "{error}");
 }

@@ -54,12 +54,12 @@ fn a_torn_end_is_cut_off() {
     let want = contents(promised.path());
     let whole = contents(written.path());
     let paths = [lines(written.path()), events(written.path())];
-    let (folder, _) = Folder::of_old_run(written.path(), FILES).unwrap();
     for i in 0..2 {
         for n_bytes in want[i].len()..=whole[i].len() {
             fs::write(&paths[0], &whole[0]).unwrap();
             fs::write(&paths[1], &whole[1]).unwrap();
             fs::write(&paths[i], &whole[i][..n_bytes]).unwrap();
+            let (folder, _) = Folder::of_old_run(written.path(), FILES).unwrap();
             folder.open_metrics(2e9).unwrap();
             assert!(contents(written.path()) == want, "{n_bytes}");
         }
