@@ -125,6 +125,23 @@ fn train() {
     }
 }
 
+/// The keys of an evaluation.
+const AGENT_EVAL: [(&str, &str); 13] = [
+    ("algorithm", "string"),
+    ("environment", "string"),
+    ("seed", "count"),
+    ("episodes", "count"),
+    ("steps", "count"),
+    ("mean_return", "number"),
+    ("min_return", "number"),
+    ("max_return", "number"),
+    ("seconds", "number"),
+    ("env_steps_per_s", "number"),
+    ("device", "string"),
+    ("weights", "string"),
+    ("policy_hash", "string"),
+];
+
 #[test]
 fn agent() {
     let folder = tempfile::tempdir().unwrap();
@@ -154,24 +171,7 @@ fn agent() {
     let weights = out.join("weights.safetensors");
     let words = "agent eval cartpole-dqn --weights {} --episodes 2 --format json";
     let answer = run(words, &[&weights]).json();
-    assert_schema(
-        &answer,
-        &[
-            ("algorithm", "string"),
-            ("environment", "string"),
-            ("seed", "count"),
-            ("episodes", "count"),
-            ("steps", "count"),
-            ("mean_return", "number"),
-            ("min_return", "number"),
-            ("max_return", "number"),
-            ("seconds", "number"),
-            ("env_steps_per_s", "number"),
-            ("device", "string"),
-            ("weights", "string"),
-            ("policy_hash", "string"),
-        ],
-    );
+    assert_schema(&answer, &AGENT_EVAL);
     let listing = run("agent list --format json", &[]).json();
     assert_schema(&listing, &[("agents", "list")]);
     let keys = [

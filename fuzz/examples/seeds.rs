@@ -54,14 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         }
     }
-    let karate = builtin::by_name("karate").ok_or("karate")?;
-    let (half, all) = (karate.n_nodes() / 2, karate.n_nodes());
-    for (name, rows) in [("all", 0..all), ("low", 0..half), ("high", half..all)] {
-        let sparse = CsrShard::by_rows(&karate, rows.clone()).to_bytes();
-        fs::write(folder("csr_shard")?.join(name), sparse)?;
-        let dense = BitShard::from_graph(&karate, rows).to_bytes();
-        fs::write(folder("bit_shard")?.join(name), dense)?;
-    }
+    shards(&folder("csr_shard")?, &folder("bit_shard")?)?;
     for (target, bytes) in [
         ("episode_memory", memory()?.to_bytes()),
         ("rows", rows()?.to_bytes()),
@@ -71,6 +64,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     run_files(&folder("checkpoint")?, &folder("metrics")?)?;
     Ok(TrainedPolicy::shipped()?.write(&folder("policy")?.join("shipped"))?)
+}
+
+/// A whole graph and its two halves, sparse and dense.
+fn shards(sparse: &Path, dense: &Path) -> Result<(), Box<dyn Error>> {
+    let karate = builtin::by_name("karate").ok_or("karate")?;
+    let (half, all) = (karate.n_nodes() / 2, karate.n_nodes());
+    for (name, rows) in [("all", 0..all), ("low", 0..half), ("high", half..all)] {
+        let csr = CsrShard::by_rows(&karate, rows.clone()).to_bytes();
+        fs::write(sparse.join(name), csr)?;
+        let bits = BitShard::from_graph(&karate, rows).to_bytes();
+        fs::write(dense.join(name), bits)?;
+    }
+    Ok(())
 }
 
 /// A block of one row.

@@ -472,6 +472,14 @@ fn assert_refused(problem: &Problem<'_>, placement: &[u8], steps: &[Step], words
     }
 }
 
+/// The step with two devices exchanged.
+fn mirrored(step: Step) -> Step {
+    match step {
+        Step::Transfer { tensor, to } => send(tensor, 1 - to),
+        op => op,
+    }
+}
+
 #[test]
 fn schedules_that_break_the_rules_are_refused() {
     let graph = figure_10();
@@ -504,12 +512,7 @@ fn schedules_that_break_the_rules_are_refused() {
     assert_refused(&problem, &[0, 0, 1], &good, "3 devices for 4 ops");
     let mirrored = Schedule {
         placement: vec![1, 1, 0, 1],
-        steps: good
-            .map(|step| match step {
-                Step::Transfer { tensor, to } => send(tensor, 1 - to),
-                op => op,
-            })
-            .to_vec(),
+        steps: good.map(mirrored).to_vec(),
     };
     let Schedule { placement, steps } = &mirrored;
     assert_refused(&problem, placement, steps, "belongs on device 0");

@@ -328,16 +328,7 @@ fn genetic(
     search: &mut Search<'_, '_>,
 ) -> Result<Draft, Error> {
     check(options)?;
-    let mut schedules: Vec<((u64, u64), Schedule)> = Vec::new();
-    for start in starts {
-        let n_made = schedules.len() as u64;
-        if n_made == options.evaluations || (n_made > 0 && search.is_late()) {
-            break;
-        }
-        let schedule = start.schedule(problem, options.seed);
-        let outcome = schedule.simulate(problem)?.outcome;
-        schedules.push((outcome.fitness(options.objective), schedule));
-    }
+    let mut schedules = evaluated(problem, options, starts, search)?;
     let n_made = schedules.len() as u64;
     let left = options.evaluations - n_made;
     let is_over = left == 0 || (n_made > 0 && search.is_late());
@@ -373,4 +364,24 @@ fn genetic(
     let best = schedules.into_iter().min_by_key(|(fitness, _)| *fitness);
     draft.schedule = best.map(|(_, schedule)| schedule).unwrap_or_default();
     Ok(draft)
+}
+
+/// The starts' schedules and their fitness, as many as budget and deadline allow; the deadline leaves at least one.
+fn evaluated(
+    problem: &Problem<'_>,
+    options: &PlaceOptions,
+    starts: &[Start],
+    search: &mut Search<'_, '_>,
+) -> Result<Vec<((u64, u64), Schedule)>, Error> {
+    let mut schedules = Vec::new();
+    for start in starts {
+        let n_made = schedules.len() as u64;
+        if n_made == options.evaluations || (n_made > 0 && search.is_late()) {
+            break;
+        }
+        let schedule = start.schedule(problem, options.seed);
+        let outcome = schedule.simulate(problem)?.outcome;
+        schedules.push((outcome.fitness(options.objective), schedule));
+    }
+    Ok(schedules)
 }

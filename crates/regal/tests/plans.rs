@@ -323,6 +323,18 @@ fn the_largest_op_is_on_the_first_device() {
     }
 }
 
+/// The options with another population, and so many elites and mutants in it.
+fn with_population(options: PlaceOptions, sizes: (u32, u32, u32)) -> PlaceOptions {
+    let (population, elites, mutants) = sizes;
+    let genetic = GeneticOptions {
+        population,
+        elites,
+        mutants,
+        ..options.genetic
+    };
+    PlaceOptions { genetic, ..options }
+}
+
 /// However small the budget and the population, the starts that were made count, and the best of them is not lost.
 #[test]
 fn a_small_budget_goes_to_the_starts_first() {
@@ -336,15 +348,10 @@ fn a_small_budget_goes_to_the_starts_first() {
     for seed in 0..10 {
         let graph = graph(50, seed);
         let value = |method, objective, evaluations, population| {
-            let mut options = PlaceOptions {
+            let options = PlaceOptions {
                 evaluations,
-                ..options(method, objective)
+                ..with_population(options(method, objective), population)
             };
-            (
-                options.genetic.population,
-                options.genetic.elites,
-                options.genetic.mutants,
-            ) = population;
             let plan = place(&graph, &two(None), &options).unwrap();
             assert!(!method.decodes() || plan.evaluations == evaluations);
             plan.value()

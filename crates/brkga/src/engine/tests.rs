@@ -195,7 +195,45 @@ fn every_thread_count_gives_the_same_bytes() {
     assert_ne!(bits(&one.populations), bits(&other.populations));
 }
 
-/// Known from another engine: an initial population of zeros only.
+/// A search that the caller ends after so many evaluations gives the best of what was decoded.
+fn assert_ends_after(config: &Config, n_threads: usize, n_asked: u64) {
+    let seen = Mutex::new(Vec::new());
+    let mut decoders: Vec<_> = (0..n_threads)
+        .map(|_| {
+            |keys: &[f32]| {
+                let fitness = decode(keys);
+                seen.lock().unwrap().push((fitness, keys.to_vec()));
+                fitness
+            }
+        })
+        .collect();
+    let mut search = Brkga::new(5, config).unwrap();
+    let mut n_left = n_asked;
+    let mut go_on = || {
+        n_left -= 1;
+        n_left > 0
+    };
+    while search
+        .step_while(&mut decoders, &mut go_on)
+        .unwrap()
+        .is_none()
+    {}
+    let evaluations = search.evaluations;
+    assert_eq!(search.step(&mut decoders).unwrap(), Some(Stop::Caller));
+    let outcome = search.outcome().unwrap();
+    drop(decoders);
+    let seen = seen.into_inner().unwrap();
+    assert_eq!(seen.len() as u64, evaluations);
+    if n_threads == 1 {
+        assert_eq!(evaluations, n_asked);
+    }
+    let best = seen.iter().map(|(fitness, _)| *fitness).min();
+    assert_eq!(Some(outcome.best.fitness), best);
+    assert!(seen.iter().any(|(_, keys)| *keys == outcome.best.keys));
+    let mut members = outcome.populations.iter().flatten();
+    assert!(members.all(|m| m.fitness == decode(&m.keys)));
+}
+
 /// The chromosomes of a generation that is cut are the first of it, and the best of them is what the search gives.
 #[test]
 fn a_search_can_end_within_a_generation() {
@@ -205,45 +243,12 @@ fn a_search_can_end_within_a_generation() {
     };
     for n_threads in [1, 4] {
         for n_asked in [1, 7, 15, 30, 33, 40] {
-            let seen = Mutex::new(Vec::new());
-            let mut decoders: Vec<_> = (0..n_threads)
-                .map(|_| {
-                    |keys: &[f32]| {
-                        let fitness = decode(keys);
-                        seen.lock().unwrap().push((fitness, keys.to_vec()));
-                        fitness
-                    }
-                })
-                .collect();
-            let mut search = Brkga::new(5, &config).unwrap();
-            let mut n_left = n_asked;
-            let mut go_on = || {
-                n_left -= 1;
-                n_left > 0
-            };
-            while search
-                .step_while(&mut decoders, &mut go_on)
-                .unwrap()
-                .is_none()
-            {}
-            let evaluations = search.evaluations;
-            assert_eq!(search.step(&mut decoders).unwrap(), Some(Stop::Caller));
-            let outcome = search.outcome().unwrap();
-            drop(decoders);
-            let seen = seen.into_inner().unwrap();
-            assert_eq!(seen.len() as u64, evaluations);
-            if n_threads == 1 {
-                assert_eq!(evaluations, n_asked);
-            }
-            let best = seen.iter().map(|(fitness, _)| *fitness).min();
-            assert_eq!(Some(outcome.best.fitness), best);
-            assert!(seen.iter().any(|(_, keys)| *keys == outcome.best.keys));
-            let mut members = outcome.populations.iter().flatten();
-            assert!(members.all(|m| m.fitness == decode(&m.keys)));
+            assert_ends_after(&config, n_threads, n_asked);
         }
     }
 }
 
+/// Known from another engine: an initial population of zeros only.
 #[test]
 fn the_initial_chromosomes_differ_and_fill_the_unit_interval() {
     let config = Config {

@@ -65,18 +65,7 @@ impl Case<'_> {
     pub(crate) fn planned(&self, weights: &[Matrix]) -> Result<(usize, [Run; 2]), Error> {
         let (device, mut comm) = (Device::host(), Comm::solo());
         let mut record = Recorder::new(self.params, 0, 1);
-        let parts = self.parts(&mut record, &self.other_inputs, weights)?;
-        for (i, &var) in parts.results.iter().enumerate() {
-            record.output(&format!("result {i}"), var);
-        }
-        let mut by_inputs = vec![None; parts.inputs.len()];
-        if let Some(sum) = parts.sum {
-            record.output_param_gradient(sum)?;
-            by_inputs = gradient(&mut record, sum, &parts.inputs)?;
-        }
-        for (i, var) in by_inputs.iter().enumerate() {
-            var.inspect(|&var| record.output(&format!("by input {i}"), var));
-        }
+        let (parts, by_inputs) = self.record(&mut record, weights)?;
         let shapes: Vec<Shape> = parts.results.iter().map(|&var| record.shape(var)).collect();
         let plan = record.plan();
         let n_operations = plan.n_recorded();
@@ -106,6 +95,27 @@ impl Case<'_> {
             Ok(Run { results, gradients })
         };
         Ok((n_operations, [run()?, run()?]))
+    }
+
+    /// The parts and the derivatives by the inputs, all of them outputs of the recording.
+    fn record(
+        &self,
+        record: &mut Recorder<'_>,
+        weights: &[Matrix],
+    ) -> Result<(Parts, Vec<Option<Var>>), Error> {
+        let parts = self.parts(record, &self.other_inputs, weights)?;
+        for (i, &var) in parts.results.iter().enumerate() {
+            record.output(&format!("result {i}"), var);
+        }
+        let mut by_inputs = vec![None; parts.inputs.len()];
+        if let Some(sum) = parts.sum {
+            record.output_param_gradient(sum)?;
+            by_inputs = gradient(record, sum, &parts.inputs)?;
+        }
+        for (i, var) in by_inputs.iter().enumerate() {
+            var.inspect(|&var| record.output(&format!("by input {i}"), var));
+        }
+        Ok((parts, by_inputs))
     }
 
     fn parts(

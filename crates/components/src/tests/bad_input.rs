@@ -98,6 +98,11 @@ fn a_scope_is_taken_once() {
     );
 }
 
+/// Eight rows of five columns are refused.
+fn assert_refused<T>(result: Result<T, Error>, component: &str, method: &str, expected: &str) {
+    assert_misfit(result, [component, method, expected, "[8, 5]"]);
+}
+
 #[test]
 fn rows_of_another_width_are_refused() {
     let (mut params, start) = (Params::new(), Initialiser::default());
@@ -111,45 +116,18 @@ fn rows_of_another_width_are_refused() {
     let x = ctx.input(Shape::new(8, 5), &[]).unwrap();
     let ctx = &mut ctx;
     let four = "4 columns";
-    assert_misfit(
-        mlp.apply(ctx, x),
-        ["mlp/0", "Linear::apply", four, "[8, 5]"],
-    );
-    assert_misfit(
-        mlp.features(ctx, x),
-        ["mlp/0", "Linear::apply_relu", four, "[8, 5]"],
-    );
-    assert_misfit(
-        dueling.q_values(ctx, x),
-        ["dueling", "DuelingHead::q_values", four, "[8, 5]"],
-    );
-    assert_misfit(
-        network.q_values(ctx, x),
-        ["online", "QNetwork::q_values", four, "[8, 5]"],
-    );
-    let of = policy.log_probabilities(ctx, x);
-    assert_misfit(
-        of,
-        [
-            "policy",
-            "SoftmaxPolicy::log_probabilities",
-            "2 columns",
-            "[8, 5]",
-        ],
-    );
+    assert_refused(mlp.apply(ctx, x), "mlp/0", "Linear::apply", four);
+    assert_refused(mlp.features(ctx, x), "mlp/0", "Linear::apply_relu", four);
+    let of = dueling.q_values(ctx, x);
+    assert_refused(of, "dueling", "DuelingHead::q_values", four);
+    let of = network.q_values(ctx, x);
+    assert_refused(of, "online", "QNetwork::q_values", four);
+    let (of, two) = (policy.log_probabilities(ctx, x), "2 columns");
+    assert_refused(of, "policy", "SoftmaxPolicy::log_probabilities", two);
     let of = policy.entropy(ctx, x);
-    assert_misfit(
-        of,
-        ["policy", "SoftmaxPolicy::entropy", "2 columns", "[8, 5]"],
-    );
-    assert_misfit(
-        splitter.split(ctx, x),
-        ["split", "Splitter::split", four, "[8, 5]"],
-    );
-    assert_misfit(
-        merger.merge(ctx, &[x]),
-        ["merge", "Merger::merge", four, "[8, 5]"],
-    );
+    assert_refused(of, "policy", "SoftmaxPolicy::entropy", two);
+    assert_refused(splitter.split(ctx, x), "split", "Splitter::split", four);
+    assert_refused(merger.merge(ctx, &[x]), "merge", "Merger::merge", four);
     assert_misfit(
         merger.merge(ctx, &[x, x]),
         ["merge", "Merger::merge", "1", "2"],
@@ -157,16 +135,9 @@ fn rows_of_another_width_are_refused() {
 }
 
 #[test]
-fn memories_need_whole_time_steps_and_their_state() {
+fn memories_need_whole_time_steps_and_a_state_that_fits() {
     let (mut params, start) = (Params::new(), Initialiser::default());
     let lstm = Lstm::build(&mut params, "core", 3, 2, start).unwrap();
-    let shape = |lstm| ActorCriticShape {
-        hidden: vec![],
-        lstm,
-    };
-    let spaces = (&boxed(3), &discrete(2));
-    let with = ActorCritic::build(&mut params, "with", spaces, &shape(Some(2)), start).unwrap();
-    let without = ActorCritic::build(&mut params, "without", spaces, &shape(None), start).unwrap();
     let mut ctx = ShapeCheck::new(&params, 1);
     let mut input = |rows, cols| ctx.input(Shape::new(rows, cols), &[]).unwrap();
     let (x, begins, state, other) = (input(7, 3), input(7, 1), input(2, 2), input(7, 2));
@@ -197,6 +168,26 @@ fn memories_need_whole_time_steps_and_their_state() {
         lstm.unroll(ctx, other, begins, state),
         ["core", "Lstm::unroll", "3 columns", "[7, 2]"],
     );
+}
+
+#[test]
+fn actors_take_a_state_exactly_if_they_have_a_memory() {
+    let (mut params, start) = (Params::new(), Initialiser::default());
+    let shape = |lstm| ActorCriticShape {
+        hidden: vec![],
+        lstm,
+    };
+    let spaces = (&boxed(3), &discrete(2));
+    let with = ActorCritic::build(&mut params, "with", spaces, &shape(Some(2)), start).unwrap();
+    let without = ActorCritic::build(&mut params, "without", spaces, &shape(None), start).unwrap();
+    let mut ctx = ShapeCheck::new(&params, 1);
+    let mut input = |rows, cols| ctx.input(Shape::new(rows, cols), &[]).unwrap();
+    let (x, six, begins, state) = (input(7, 3), input(6, 3), input(7, 1), input(2, 2));
+    let state = LstmState {
+        hidden: state,
+        cell: state,
+    };
+    let ctx = &mut ctx;
     let memory = [
         "with",
         "ActorCritic::apply",
@@ -214,7 +205,7 @@ fn memories_need_whole_time_steps_and_their_state() {
 }
 
 #[test]
-fn losses_name_the_column_that_does_not_fit() {
+fn dqn_names_the_column_that_does_not_fit() {
     let params = Params::new();
     let mut ctx = ShapeCheck::new(&params, 1);
     let mut input = |rows, cols| ctx.input(Shape::new(rows, cols), &[]).unwrap();
@@ -239,6 +230,15 @@ fn losses_name_the_column_that_does_not_fit() {
     );
     let of = loss.of_values(ctx, q, column, &batch);
     assert_misfit(of, ["dqn_loss", "DqnLoss::of_values", "[8, 1]", "[7, 1]"]);
+}
+
+#[test]
+fn v_trace_names_the_column_that_does_not_fit() {
+    let params = Params::new();
+    let mut ctx = ShapeCheck::new(&params, 1);
+    let mut input = |rows, cols| ctx.input(Shape::new(rows, cols), &[]).unwrap();
+    let (column, short) = (input(8, 1), input(7, 1));
+    let ctx = &mut ctx;
     let inputs = VTraceInputs {
         log_ratios: short,
         rewards: column,

@@ -18,6 +18,12 @@ fn one_hot(actions: &[usize], n: usize) -> Vec<f32> {
     actions.iter().flat_map(row).collect()
 }
 
+/// The probabilities of each row of three actions.
+fn probabilities_of_three(logits: &[f32]) -> Vec<Vec<f64>> {
+    let rows = logits.chunks(3);
+    rows.map(|row| naive::softmax(&f64s(row))).collect()
+}
+
 fn f64s(x: &[f32]) -> Vec<f64> {
     x.iter().map(|&x| f64::from(x)).collect()
 }
@@ -129,6 +135,18 @@ fn the_dqn_losses_pass_the_check() {
     }
 }
 
+/// Observations, next observations, actions, rewards and discounts as a batch.
+fn unweighted(x: &[Var]) -> DqnBatch {
+    DqnBatch {
+        observations: x[0],
+        next_observations: x[1],
+        actions: x[2],
+        rewards: x[3],
+        discounts: x[4],
+        weights: None,
+    }
+}
+
 #[test]
 fn a_whole_update_passes_the_check_and_leaves_the_target_alone() {
     let spaces = (
@@ -186,19 +204,10 @@ fn double_asks_the_online_network_for_the_choice_alone() {
         (1, &discounts),
     ];
     let td_errors = |double: bool| {
-        let loss = DqnLoss {
-            td_loss: TdLoss::Mse,
-            double,
-        };
+        let td_loss = TdLoss::Mse;
+        let loss = DqnLoss { td_loss, double };
         run(&params, &inputs, |ctx, x| {
-            let batch = DqnBatch {
-                observations: x[0],
-                next_observations: x[1],
-                actions: x[2],
-                rewards: x[3],
-                discounts: x[4],
-                weights: None,
-            };
+            let batch = unweighted(x);
             let out = loss.of_networks(ctx, (&online, &target), &batch)?;
             let chooser = if double { &online } else { &target };
             let (q, next) = (online.q_values(ctx, x[0])?, target.q_values(ctx, x[1])?);
@@ -243,10 +252,7 @@ fn reinforce_is_its_formula() {
         reinforce(settings, ctx, x)
     });
 
-    let probabilities: Vec<Vec<f64>> = logits
-        .chunks(3)
-        .map(|row| naive::softmax(&f64s(row)))
-        .collect();
+    let probabilities = probabilities_of_three(&logits);
     let advantages: Vec<f64> = (0..5)
         .map(|i| f64::from(returns[i]) - f64::from(baseline[i]))
         .collect();
@@ -305,9 +311,8 @@ fn derivatives(
     by.into_iter().zip(inputs).map(of).collect()
 }
 
-/// Baselines learn from their own error alone, targets and corrections not at all.
 #[test]
-fn gradients_flow_only_where_they_should() {
+fn reinforces_baseline_learns_from_its_own_error_alone() {
     let (logits, one) = (normals(6, 1), one_hot(&[0, 2], 3));
     let inputs: [(usize, &[f32]); 4] =
         [(3, &logits), (3, &one), (1, &[1.0, 3.0]), (1, &[0.5, 1.0])];
@@ -319,6 +324,11 @@ fn gradients_flow_only_where_they_should() {
         let by = derivatives(&inputs, |ctx, x| reinforce(settings, ctx, x));
         assert_eq!(by[3], [-0.25, -1.0]); // 0.5 * 2 * (baseline - return) / 2
     }
+}
+
+#[test]
+fn impalas_corrections_and_targets_are_constants() {
+    let (logits, one) = (normals(6, 1), one_hot(&[0, 2], 3));
     let inputs: [(usize, &[f32]); 7] = [
         (3, &logits),
         (1, &[0.5, 1.0]),
@@ -333,6 +343,10 @@ fn gradients_flow_only_where_they_should() {
     for constant in [3, 4, 5, 6] {
         assert!(by[constant].iter().all(|&x| x == 0.0), "{constant}");
     }
+}
+
+#[test]
+fn dqns_targets_are_constants() {
     let inputs: [(usize, &[f32]); 7] = [
         (2, &[1.0, 2.0]),
         (2, &[3.0, 1.0]),
@@ -425,10 +439,7 @@ fn impalas_loss_is_its_formula() {
     };
     let out = run(&Params::new(), &inputs, |ctx, x| impala(settings, ctx, x));
 
-    let probabilities: Vec<Vec<f64>> = logits
-        .chunks(3)
-        .map(|row| naive::softmax(&f64s(row)))
-        .collect();
+    let probabilities = probabilities_of_three(&logits);
     let logs: Vec<f64> = (0..4).map(|i| probabilities[i][actions[i]].ln()).collect();
     let trajectory = naive::Trajectory {
         log_ratios: (0..4).map(|i| logs[i] - f64::from(behaviour[i])).collect(),
