@@ -366,13 +366,16 @@ fn genetic(
     Ok(draft)
 }
 
+/// A schedule behind its fitness.
+type Evaluated = ((u64, u64), Schedule);
+
 /// The starts' schedules and their fitness, as many as budget and deadline allow; the deadline leaves at least one.
 fn evaluated(
     problem: &Problem<'_>,
     options: &PlaceOptions,
     starts: &[Start],
     search: &mut Search<'_, '_>,
-) -> Result<Vec<((u64, u64), Schedule)>, Error> {
+) -> Result<Vec<Evaluated>, Error> {
     let mut schedules = Vec::new();
     for start in starts {
         let n_made = schedules.len() as u64;
