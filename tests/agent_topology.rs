@@ -128,11 +128,14 @@ fn an_actor_that_is_killed_is_named_and_the_run_goes_on() {
     });
     thread::sleep(Duration::from_millis(700));
     let was_killed = kill(victim);
-    let answer = learner.join().unwrap().json();
+    let run = learner.join().unwrap();
     for mut other in others {
         assert!(other.wait().unwrap().success());
     }
     assert!(was_killed, "the run was over before the kill");
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(run.stderr.starts_with("warning: lost actor 3"), "{run:?}");
+    let answer: Value = serde_json::from_str(&run.stdout).unwrap();
     assert!(answer["steps"].as_f64().unwrap() >= 400_000.0, "{answer}");
     let lost = answer["lost"].as_array().unwrap();
     assert!(
