@@ -3,14 +3,17 @@
 
 use std::error::Error;
 
+use shardgraph_agents::AgentConfig;
 use shardgraph_autodiff::{Ctx, Params, Shape, ShapeCheck};
 use shardgraph_brkga::{Brkga, Config};
 use shardgraph_collectives::{Deadline, Op, threads};
+use shardgraph_components::EpsilonSchedule;
 use shardgraph_costgraph::{DeviceSet, GraphBuilder, OpSpec};
 use shardgraph_device::Device;
 use shardgraph_environments::{Environment, MinimumVertexCover};
 use shardgraph_graph::builtin;
 use shardgraph_layers::{Policy, PolicyShape};
+use shardgraph_line::{NodeLabels, Store, train};
 use shardgraph_regal::{PlaceOptions, place};
 use shardgraph_replay::EpisodeMemory;
 use shardgraph_runs::Checkpoint;
@@ -85,7 +88,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         "shardgraph_solver::solve: a cover of {} nodes",
         solution.cover.len()
     );
-    search_and_place()
+    search_and_place()?;
+    embed_and_act()
 }
 
 /// The crates of the job `place`.
@@ -109,5 +113,29 @@ fn search_and_place() -> Result<(), Box<dyn Error>> {
         "shardgraph_costgraph, shardgraph_regal: {} ns",
         plan.outcome.runtime_ns
     );
+    Ok(())
+}
+
+/// The crates of the jobs `embed` and `agent`.
+fn embed_and_act() -> Result<(), Box<dyn Error>> {
+    let store = Store::from_edges(3, &[(0, 1), (1, 2)], 1, NodeLabels::numbers(3))?;
+    let config = shardgraph_line::Config {
+        dim: 8,
+        epochs: 2,
+        ..shardgraph_line::Config::default()
+    };
+    let trained = train(&store, &config, &Device::host(), &mut |_| {})?;
+    println!(
+        "shardgraph_line::train: {} nodes near one",
+        trained.embedding.nearest(0, 2).len()
+    );
+
+    let greedy = EpsilonSchedule::Constant { epsilon: 0.0 };
+    greedy.check()?;
+    println!("shardgraph_components::EpsilonSchedule: {}", greedy.at(7));
+
+    let agent = AgentConfig::named("cartpole-dqn").ok_or("a built-in name")?;
+    agent.check()?;
+    println!("shardgraph_agents::AgentConfig: {} steps", agent.steps);
     Ok(())
 }
