@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::host::Revision;
 use crate::kernels::{self, Built, emulated};
 use crate::process::{self, cargo};
-use crate::project::{self, Project};
+use crate::project;
 use crate::{bench, package};
 
 const RUN_SCRIPT: &str = include_str!("bundle/run.sh");
@@ -83,11 +83,7 @@ fn programs() -> Result<Vec<Program>> {
         name: "shardgraph".to_owned(),
     }];
     // As CI runs them: with the checks of a debug build, and nothing is compiled twice.
-    let mut test = cargo(&["test", "--no-run", "--locked", "--lib"]);
-    for package in package::with_test_containing(OPENS_A_GPU, &Project::load()?) {
-        test.args(["--package", &package]);
-    }
-    for (target, built) in package::executables(&mut test)? {
+    for (target, built) in package::unit_tests_containing(OPENS_A_GPU)? {
         programs.push(Program {
             built,
             name: format!("tests/{target}"),

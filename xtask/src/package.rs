@@ -108,8 +108,25 @@ fn executables_of(messages: &str) -> Result<Vec<(String, PathBuf)>> {
     Ok(executables)
 }
 
+/// Builds the unit tests of the packages that have `text` in one; gives target name and path of each.
+///
+/// The whole workspace is built: for a part of it cargo would choose other features of the dependencies, and compile them and
+/// everything above them once more.
+pub(crate) fn unit_tests_containing(text: &str) -> Result<Vec<(String, PathBuf)>> {
+    let packages = with_test_containing(text, &Project::load()?);
+    let targets: Vec<String> = packages.iter().map(|name| name.replace('-', "_")).collect();
+    let mut tests = cargo(&["test", "--workspace", "--no-run", "--locked", "--lib"]);
+    let mut built = executables(&mut tests)?;
+    built.retain(|(target, _)| targets.contains(target));
+    ensure!(
+        built.len() == targets.len(),
+        "not built: a test program of {targets:?}"
+    );
+    Ok(built)
+}
+
 /// The packages with `text` in a unit test.
-pub(crate) fn with_test_containing(text: &str, project: &Project) -> Vec<String> {
+fn with_test_containing(text: &str, project: &Project) -> Vec<String> {
     let mut packages: Vec<String> = Vec::new();
     for (path, source) in project.with_extension("rs") {
         let Some((noun, file)) = path

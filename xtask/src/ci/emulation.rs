@@ -7,8 +7,7 @@ use anyhow::{Result, ensure};
 use super::Outcome;
 use crate::kernels::emulated;
 use crate::package;
-use crate::process::{self, cargo};
-use crate::project::Project;
+use crate::process;
 use crate::test_log::TestLog;
 
 /// What in a test's source opens the emulated device.
@@ -30,11 +29,7 @@ fn check_with(build: &str, n_cases: u32, log: &mut TestLog) -> Result<Outcome> {
         Ok(environment) => environment,
         Err(why) => return Ok(Outcome::Skipped(why)),
     };
-    let mut tests = cargo(&["test", "--no-run", "--locked", "--lib"]);
-    for package in package::with_test_containing(OPENS_THE_EMULATOR, &Project::load()?) {
-        tests.args(["--package", &package]);
-    }
-    for (_, program) in package::executables(&mut tests)? {
+    for (_, program) in package::unit_tests_containing(OPENS_THE_EMULATOR)? {
         // Of the test program alone: cargo under a sanitizer takes minutes.
         let mut test = process::command(program);
         test.arg("--show-output").envs(environment.clone());

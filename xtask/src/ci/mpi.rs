@@ -27,12 +27,13 @@ pub(super) fn stage(log: &mut TestLog) -> Result<Outcome> {
         Ok(mpi) => mpi,
         Err(why) => return Ok(Outcome::Skipped(why)),
     };
-    // The numbers of the interface against the header that is there now.
-    let mut numbers = cargo(&["test", "--package", "shardgraph-collectives", "--locked"]);
+    // The numbers of the interface against the header that is there now. All commands here take the whole workspace: for one package
+    // cargo would choose other features of the dependencies, and compile everything once more.
+    let mut numbers = cargo(&["test", "--workspace", "--locked"]);
     run_tests(numbers.args(["--lib", "mpi::", "--", "--show-output"]), log)?;
     run_with(&mpi, &mpi.join("lib/libmpi_abi.so.1"), log)?;
     // The program itself under mpiexec, which is skipped before there is one.
-    let mut solves = cargo(&["test", "--package", "shardgraph-cli", "--locked"]);
+    let mut solves = cargo(&["test", "--workspace", "--locked"]);
     solves.args(["--test", "end_to_end", "mpiexec", "--", "--show-output"]);
     run_tests(&mut solves, log)?;
     if !toolchain::runs("cc", &["--version"]) {
@@ -48,7 +49,7 @@ pub(super) fn stage(log: &mut TestLog) -> Result<Outcome> {
 
 /// All tests that start processes.
 fn run_with(mpi: &Path, library: &Path, log: &mut TestLog) -> Result<Outcome> {
-    let mut test = cargo(&["test", "--package", "shardgraph-collectives", "--locked"]);
+    let mut test = cargo(&["test", "--workspace", "--locked"]);
     test.args(["--test", "mpi", "--", "--mpiexec"])
         .arg(mpi.join("bin/mpiexec"))
         .arg("--library")
