@@ -128,6 +128,49 @@ impl Algorithm {
             Algorithm::Reinforce(_) => "reinforce",
         }
     }
+
+    /// The settings of deep Q-learning.
+    pub(crate) fn dqn(&self) -> Result<&DqnConfig, Error> {
+        match self {
+            Algorithm::Dqn(dqn) => Ok(dqn),
+            other => Err(other.is_not("dqn")),
+        }
+    }
+
+    /// The settings of Ape-X.
+    pub(crate) fn apex(&self) -> Result<&ApexConfig, Error> {
+        match self {
+            Algorithm::Apex(apex) => Ok(apex),
+            other => Err(other.is_not("apex")),
+        }
+    }
+
+    /// The settings of IMPALA.
+    pub(crate) fn impala(&self) -> Result<&ImpalaConfig, Error> {
+        match self {
+            Algorithm::Impala(impala) => Ok(impala),
+            other => Err(other.is_not("impala")),
+        }
+    }
+
+    /// The settings of REINFORCE.
+    pub(crate) fn reinforce(&self) -> Result<&ReinforceConfig, Error> {
+        match self {
+            Algorithm::Reinforce(reinforce) => Ok(reinforce),
+            other => Err(other.is_not("reinforce")),
+        }
+    }
+
+    /// That another algorithm was expected.
+    #[cold]
+    pub(crate) fn is_not(&self, expected: &str) -> Error {
+        ErrorKind::Setting {
+            field: "algorithm.name",
+            expected: expected.to_owned(),
+            given: self.name().to_owned(),
+        }
+        .into()
+    }
 }
 
 /// The spaces of observations and actions of carts with poles.

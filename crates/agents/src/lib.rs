@@ -20,15 +20,20 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod agent;
 mod apex;
+mod checkpoint;
 mod config;
 mod dqn;
 mod episodes;
 mod error;
 mod evaluation;
+mod experience;
 mod impala;
 mod local;
 mod named;
+mod observations;
+mod policy_agent;
 mod policy_program;
 mod reinforce;
 mod run;
@@ -39,6 +44,7 @@ mod weights;
 #[cfg(test)]
 mod tests;
 
+pub use agent::Agent;
 pub use apex::{ApexConfig, ApexReplayConfig};
 pub use config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
 pub use dqn::{
@@ -49,6 +55,7 @@ pub use episodes::{Episode, EpisodeStatistics, N_RECENT_EPISODES};
 pub use error::{Error, ErrorKind};
 pub use evaluation::Evaluation;
 pub use impala::ImpalaConfig;
+pub use policy_agent::PolicyAgent;
 pub use reinforce::{PolicyUpdate, ReinforceConfig, policy_step, rewards};
 pub use run::{RunOptions, Start, TrainOutcome, TrainProgress, train, train_as_rank};
 pub use topology::{PolicyLag, TopologyOutcome};

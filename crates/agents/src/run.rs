@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use shardgraph_collectives::{Comm, CommError, Deadline, Op, threads};
 use shardgraph_device::{Device, Timer};
 use shardgraph_runs::{Checkpoint, Folder, Metrics, fnv1a64, tags, wall_time};
 
-use crate::config::{AgentConfig, Algorithm};
-use crate::dqn::{self, DqnAgent, DqnTrainer, FILES, StepReport, kind_of, not_dqn};
+use crate::checkpoint::{FILES, RunState};
+use crate::config::AgentConfig;
+use crate::dqn::{self, DqnAgent, DqnTrainer, StepReport};
 use crate::error::Error;
+use crate::weights;
 
 /// What a finished run's folder has beside its checkpoints and metrics.
-const WEIGHTS: &str = "weights.safetensors";
+pub(crate) const WEIGHTS: &str = "weights.safetensors";
 /// The tag of the probability of a random action.
 const EPSILON: &str = "charts/epsilon";
 /// Steps between calls of `progress`.
@@ -52,11 +54,6 @@ impl Start {
     /// # Errors
     /// When there is no whole checkpoint, or it is of another version.
     pub fn config(&self) -> Result<AgentConfig, Error> {
-        /// What the checkpoints of all algorithms begin with.
-        #[derive(Deserialize)]
-        struct Run {
-            config: AgentConfig,
-        }
         match self {
             Start::New { config, .. } => Ok(config.clone()),
             Start::Resumed { folder } => {
@@ -67,8 +64,29 @@ impl Start {
                         folder.display()
                     ))
                 };
-                let run: Run = newest.ok_or_else(none)?.json(FILES[1], 1)?;
-                Ok(run.config)
+                RunState::config_of(&newest.ok_or_else(none)?)
+            }
+        }
+    }
+
+    /// What `new` makes of the settings of a new run, or `old` of the checkpoint of one that goes on; and the folder, held. A new run gets
+    /// its folder only once it has been made.
+    pub(crate) fn open<T>(
+        &self,
+        new: impl FnOnce(&AgentConfig) -> Result<T, Error>,
+        old: impl FnOnce(&Checkpoint) -> Result<T, Error>,
+    ) -> Result<(T, Option<Folder>), Error> {
+        match self {
+            Start::New { config, folder } => {
+                let made = new(config)?;
+                let folder = folder
+                    .as_deref()
+                    .map(|path| Folder::of_new_run(path, FILES));
+                Ok((made, folder.transpose()?))
+            }
+            Start::Resumed { folder } => {
+                let (folder, checkpoint) = Folder::of_old_run(folder, FILES)?;
+                Ok((old(&checkpoint)?, Some(folder)))
             }
         }
     }
@@ -192,8 +210,8 @@ fn run(
     progress: &mut dyn FnMut(&TrainProgress),
 ) -> Result<TrainOutcome, Error> {
     let version = env!("CARGO_PKG_VERSION");
-    let kind = kind_of(&options.device);
-    let arguments = format!("{version} {start:?} {:?} {kind}", options.stop_at);
+    let family = options.device.kind().family();
+    let arguments = format!("{version} {start:?} {:?} {family}", options.stop_at);
     check_same(
         comm,
         "version or set of arguments",
@@ -208,6 +226,7 @@ fn run(
         trainer.n_updates(),
     );
     take_steps(&mut trainer, log.as_mut(), (comm, options), progress)?;
+    weights::check_learned(trainer.agent().weights())?;
     let hash = trainer.agent().weights_hash();
     check_same(comm, "set of weights at the end", hash, options.deadline)?;
     if let Some(log) = &log {
@@ -375,9 +394,7 @@ impl Log {
 }
 
 fn check_ranks(config: &AgentConfig, n_ranks: u32) -> Result<(), Error> {
-    let Algorithm::Dqn(dqn) = &config.algorithm else {
-        return Err(not_dqn(config));
-    };
+    let dqn = config.algorithm.dqn()?;
     match n_ranks {
         0 => Err(Error::input("ranks: expected at least 1, given 0")),
         _ => dqn::check_ranks(dqn.gradient_blocks, n_ranks),

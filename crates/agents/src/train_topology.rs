@@ -56,9 +56,7 @@ pub fn train_topology(
             impala::ranks::train_on_threads((&config, impala), start, options, progress)
         }
         Algorithm::Reinforce(_) => train_locally::<ReinforceTrainer>(start, options, progress),
-        Algorithm::Dqn(_) => Err(Error::input(
-            "`algorithm.name`: expected apex, impala or reinforce, given dqn: `train` runs it",
-        )),
+        other => Err(other.is_not("apex, impala or reinforce (`train` runs dqn)")),
     }
 }
 
@@ -83,9 +81,8 @@ pub fn train_topology_as_process(
         Algorithm::Impala(impala) => {
             impala::ranks::train_as_process(mailbox, (&config, impala), start, options, progress)
         }
-        Algorithm::Reinforce(_) => Err(Error::input("REINFORCE runs in one process")),
-        Algorithm::Dqn(_) => Err(Error::input(
-            "`algorithm.name`: expected apex or impala, given dqn: `train_as_rank` runs it",
+        other => Err(other.is_not(
+            "apex or impala (`train_as_rank` runs dqn, and reinforce is one process)",
         )),
     }
 }

@@ -9,12 +9,43 @@ use shardgraph_autodiff::Params;
 use shardgraph_graph::write_atomic;
 
 use crate::config::SCHEMA_VERSION;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 /// The header key of the version.
 const HEADER_KEY: &str = "shardgraph.agent";
 /// A bound on what a malformed file can make us read.
 const MAX_FILE_BYTES: u64 = 1 << 30;
+
+/// A hash of weights' bits: the 64-bit FNV-1a hash of their little-endian bytes.
+pub(crate) fn hash_of(weights: &[f32]) -> u64 {
+    shardgraph_runs::fnv1a64(weights.iter().flat_map(|x| x.to_le_bytes()))
+}
+
+/// Refuses weights that no number stands for.
+pub(crate) fn check_finite(component: &'static str, weights: &[f32]) -> Result<(), Error> {
+    match weights.iter().position(|x| !x.is_finite()) {
+        None => Ok(()),
+        Some(at) => Err(ErrorKind::Mismatch {
+            component,
+            method: "set_weights",
+            what: format!("weight {at}"),
+            expected: "a finite number".to_owned(),
+            given: weights[at].to_string(),
+        }
+        .into()),
+    }
+}
+
+/// Refuses what diverged at the last update, before a file has it.
+pub(crate) fn check_learned(weights: &[f32]) -> Result<(), Error> {
+    match weights.iter().all(|x| x.is_finite()) {
+        true => Ok(()),
+        false => Err(ErrorKind::Diverged(
+            "the weights are not finite: training has diverged; try a smaller `learning_rate`, or a `max_gradient_norm`".to_owned(),
+        )
+        .into()),
+    }
+}
 
 /// Writes the trained parameters, atomically.
 pub(crate) fn write(path: &Path, params: &Params) -> Result<(), Error> {

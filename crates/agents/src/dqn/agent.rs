@@ -10,15 +10,15 @@ use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_components::{Initialiser, Optimiser, QNetwork};
 use shardgraph_device::{Device, DeviceKind};
 use shardgraph_environments::space::Space;
-use shardgraph_environments::{Autoreset, CartPoles};
 use shardgraph_graph::random::Stream;
 use shardgraph_replay::Rows;
 
 use super::config::DqnConfig;
 use super::update::{Gradient, UpdateProgram};
-use crate::config::{AgentConfig, Algorithm, EnvironmentConfig};
+use crate::agent::{Agent, first_best};
+use crate::config::{AgentConfig, Algorithm, cart_pole_spaces};
 use crate::error::{Error, ErrorKind};
-use crate::weights;
+use crate::{observations, weights};
 
 /// A deep Q-learning agent, with weights that stay on its device.
 ///
@@ -86,6 +86,7 @@ impl DqnAgent {
         seed: u64,
         device: &Device,
     ) -> Result<DqnAgent, Error> {
+        config.check(1)?;
         let initialiser = Initialiser {
             seed,
             ..Initialiser::default()
@@ -116,15 +117,13 @@ impl DqnAgent {
     /// As [`DqnAgent::new`], and for an algorithm without action values.
     pub fn of_config(config: &AgentConfig, device: &Device) -> Result<DqnAgent, Error> {
         config.check()?;
-        let EnvironmentConfig::CartPole { n_environments } = config.environment;
         let dqn = match &config.algorithm {
             Algorithm::Dqn(dqn) => dqn.clone(),
             Algorithm::Apex(apex) => apex.dqn(),
-            Algorithm::Impala(_) | Algorithm::Reinforce(_) => return Err(not_dqn(config)),
+            other => return Err(other.is_not("dqn or apex")),
         };
-        let carts = CartPoles::new(n_environments, Autoreset::SameStep)?;
-        let spaces = (&carts.observation_space(), &carts.action_space());
-        DqnAgent::new(&dqn, spaces, config.seed, device)
+        let (observation, action) = cart_pole_spaces()?;
+        DqnAgent::new(&dqn, (&observation, &action), config.seed, device)
     }
 
     /// An action for each observation, into `actions`: with probability `epsilon` any, otherwise the one of the largest value (the first of
@@ -141,7 +140,7 @@ impl DqnAgent {
         stream: &mut Stream,
         actions: &mut Vec<u32>,
     ) -> Result<(), Error> {
-        let n = self.check_observations(observations)?;
+        let n = observations::check("DqnAgent", self.online.n_inputs(), observations)?;
         let n_actions = self.online.n_actions() as u32;
         actions.clear();
         let mut n_greedy = 0;
@@ -164,17 +163,10 @@ impl DqnAgent {
     fn fill_in_best(&mut self, observations: &[f32], actions: &mut [u32]) -> Result<(), Error> {
         let n_actions = self.online.n_actions();
         let acting = self.acting_on(actions.len())?;
-        acting
-            .program
-            .set_input(acting.observations, observations)?;
-        acting.program.run_again(&mut acting.solo)?;
-        let values = read(&acting.program, ACTION_VALUES, acting.is_on_host)?;
+        let values = acting.values(observations)?;
         for (action, row) in actions.iter_mut().zip(values.chunks_exact(n_actions)) {
-            if !row.iter().all(|value| value.is_finite()) {
-                return Err(diverged("act", "an action value"));
-            }
             if *action == GREEDY {
-                *action = best(row);
+                *action = first_best(row);
             }
         }
         Ok(())
@@ -187,15 +179,7 @@ impl DqnAgent {
         n: usize,
     ) -> Result<Vec<f32>, Error> {
         let acting = self.acting_on(n)?;
-        acting
-            .program
-            .set_input(acting.observations, observations)?;
-        acting.program.run_again(&mut acting.solo)?;
-        let values = read(&acting.program, ACTION_VALUES, acting.is_on_host)?.to_vec();
-        match values.iter().all(|value| value.is_finite()) {
-            true => Ok(values),
-            false => Err(diverged("act", "an action value")),
-        }
+        Ok(acting.values(observations)?.into_owned())
     }
 
     /// The program that acts on `n` observations, with the present weights.
@@ -214,34 +198,6 @@ impl DqnAgent {
             acting.is_stale = false;
         }
         Ok(acting)
-    }
-
-    fn check_observations(&self, observations: &[f32]) -> Result<usize, Error> {
-        let width = self.online.n_inputs();
-        let mismatch = |what: String, expected: String, given: String| ErrorKind::Mismatch {
-            component: "DqnAgent",
-            method: "act",
-            what,
-            expected,
-            given,
-        };
-        if !observations.len().is_multiple_of(width) {
-            let (expected, given) = (
-                format!("rows of {width}"),
-                format!("{} numbers", observations.len()),
-            );
-            return Err(mismatch("the observations".to_owned(), expected, given).into());
-        }
-        if let Some(at) = observations.iter().position(|x| !x.is_finite()) {
-            let what = format!(
-                "element {} of the observation of environment {}",
-                at % width,
-                at / width
-            );
-            let (expected, given) = ("a finite number".to_owned(), observations[at].to_string());
-            return Err(mismatch(what, expected, given).into());
-        }
-        Ok(observations.len() / width)
     }
 
     /// One step of the optimiser on a batch of transitions, whose layout is [`crate::transition_layout`]'s, with an importance weight for each
@@ -287,16 +243,7 @@ impl DqnAgent {
     /// # Errors
     /// When their number differs, or one is not finite.
     pub fn set_weights(&mut self, weights: &[f32]) -> Result<(), Error> {
-        if let Some(at) = weights.iter().position(|x| !x.is_finite()) {
-            return Err(ErrorKind::Mismatch {
-                component: "DqnAgent",
-                method: "set_weights",
-                what: format!("weight {at}"),
-                expected: "a finite number".to_owned(),
-                given: weights[at].to_string(),
-            }
-            .into());
-        }
+        weights::check_finite("DqnAgent", weights)?;
         self.params.set_trained(weights)?;
         self.weights_changed();
         Ok(())
@@ -304,7 +251,7 @@ impl DqnAgent {
 
     /// A hash of the online weights' bits: the 64-bit FNV-1a hash of their little-endian bytes.
     pub fn weights_hash(&self) -> u64 {
-        shardgraph_runs::fnv1a64(self.weights().iter().flat_map(|x| x.to_le_bytes()))
+        weights::hash_of(self.weights())
     }
 
     /// Writes the online network's weights as a safetensors file, atomically; tensors have the names of their scopes, as
@@ -328,11 +275,6 @@ impl DqnAgent {
         Ok(())
     }
 
-    /// Weights of both networks.
-    pub(crate) fn all_weights(&self) -> &[f32] {
-        self.params.flat()
-    }
-
     pub(crate) fn restore(&mut self, all_weights: &[f32], optimiser: &[u8]) -> Result<(), Error> {
         self.optimiser.restore(optimiser)?;
         self.params.set_flat(all_weights)?;
@@ -348,8 +290,7 @@ impl DqnAgent {
         &self.optimiser
     }
 
-    #[cfg(test)]
-    pub(super) fn params(&self) -> &Params {
+    pub(crate) fn params(&self) -> &Params {
         &self.params
     }
 
@@ -357,6 +298,39 @@ impl DqnAgent {
         self.acting
             .values_mut()
             .for_each(|acting| acting.is_stale = true);
+    }
+}
+
+impl Agent for DqnAgent {
+    fn begin_episodes(&mut self, _n_environments: usize) -> Result<(), Error> {
+        Ok(()) // it sees one observation at a time
+    }
+
+    fn act_greedily(
+        &mut self,
+        observations: &[f32],
+        actions: &mut Vec<u32>,
+    ) -> Result<(), Error> {
+        let n = observations::check("DqnAgent", self.online.n_inputs(), observations)?;
+        actions.clear();
+        actions.resize(n, GREEDY);
+        self.fill_in_best(observations, actions)
+    }
+
+    fn weights(&self) -> &[f32] {
+        DqnAgent::weights(self)
+    }
+
+    fn set_weights(&mut self, weights: &[f32]) -> Result<(), Error> {
+        DqnAgent::set_weights(self, weights)
+    }
+
+    fn export(&self, path: &Path) -> Result<(), Error> {
+        DqnAgent::export(self, path)
+    }
+
+    fn import(&mut self, path: &Path) -> Result<(), Error> {
+        DqnAgent::import(self, path)
     }
 }
 
@@ -384,6 +358,17 @@ impl ActProgram {
             solo: Comm::solo(),
         })
     }
+
+    /// The values of all actions, a row for each observation.
+    fn values(&mut self, observations: &[f32]) -> Result<Cow<'_, [f32]>, Error> {
+        self.program.set_input(self.observations, observations)?;
+        self.program.run_again(&mut self.solo)?;
+        let values = read(&self.program, ACTION_VALUES, self.is_on_host)?;
+        match values.iter().all(|value| value.is_finite()) {
+            true => Ok(values),
+            false => Err(diverged("act", "an action value")),
+        }
+    }
 }
 
 /// An output of a program; on the host without a copy.
@@ -392,25 +377,6 @@ fn read<'a>(program: &'a Program, name: &str, is_on_host: bool) -> Result<Cow<'a
         true => Cow::Borrowed(program.output(name)?),
         false => Cow::Owned(program.read(name)?),
     })
-}
-
-/// The first of the largest values.
-fn best(values: &[f32]) -> u32 {
-    let mut best = 0;
-    for (action, value) in values.iter().enumerate() {
-        if *value > values[best] {
-            best = action;
-        }
-    }
-    best as u32
-}
-
-#[cold]
-pub(crate) fn not_dqn(config: &AgentConfig) -> Error {
-    let name = config.algorithm.name();
-    Error::input(format!(
-        "`algorithm.name`: expected dqn, given {name}, which has a trainer of its own and no action values"
-    ))
 }
 
 #[cold]

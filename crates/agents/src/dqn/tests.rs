@@ -418,7 +418,7 @@ fn updates_and_copies_come_at_their_steps() {
             .advance(&mut Comm::solo(), Deadline::default())
             .unwrap();
         updated_at.extend(report.update.map(|_| report.step));
-        let weights = trainer.agent.all_weights();
+        let weights = trainer.agent.params().flat();
         let (online, target) = weights.split_at(weights.len() / 2);
         equal_at.extend((online == target).then_some(trainer.n_steps()));
     }

@@ -84,9 +84,12 @@ impl ShardRank<'_> {
             }
             tag::BATCH_WANTED => self.n_wanted += 1,
             tag::PRIORITIES => {
-                let priorities = Priorities::from_bytes(bytes)?;
-                self.shard.update(&priorities.ids, &priorities.td_errors)?;
-                self.n_unanswered = self.n_unanswered.saturating_sub(1);
+                // Without a batch out there they are of rows that another shard of this number had.
+                if let Some(left) = self.n_unanswered.checked_sub(1) {
+                    let priorities = Priorities::from_bytes(bytes)?;
+                    self.shard.update(&priorities.ids, &priorities.td_errors)?;
+                    self.n_unanswered = left;
+                }
             }
             tag::DONE if from == LEARNER => self.is_stopping = true,
             tag::DONE => {
