@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use shardgraph_device::Device;
 use shardgraph_runs::{Checkpoint, Tensors};
 
-use crate::config::AgentConfig;
+use crate::config::{AgentConfig, Algorithm};
 use crate::episodes::EpisodeStatistics;
 use crate::error::Error;
 
@@ -24,7 +24,7 @@ pub(crate) struct RunState {
     pub(crate) n_updates: u64,
     pub(crate) episodes: EpisodeStatistics,
     /// The family of devices that the run computes on; others round otherwise.
-    device: String,
+    pub(crate) device: String,
 }
 
 /// `run.json`: the same for all, and what an algorithm adds.
@@ -66,7 +66,7 @@ impl RunState {
         checkpoint: &Checkpoint,
         device: &Device,
     ) -> Result<(RunState, M), Error> {
-        let File { state, more } = checkpoint.json::<File<M>>(RUN, VERSION)?;
+        let File { mut state, more } = checkpoint.json::<File<M>>(RUN, VERSION)?;
         checkpoint.check_device(&state.device, device.kind().family())?;
         if state.n_steps != checkpoint.step() {
             return Err(Error::input(format!(
@@ -75,6 +75,12 @@ impl RunState {
                 state.n_steps
             )));
         }
+        // DQN counts by environment; the others, whose environments are elsewhere, count whole episodes.
+        let n = match state.config.algorithm {
+            Algorithm::Dqn(_) => state.config.environment.n_environments(),
+            _ => 1,
+        };
+        state.episodes = state.episodes.of_environments(n)?;
         Ok((state, more))
     }
 

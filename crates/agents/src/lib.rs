@@ -59,7 +59,7 @@ pub use policy_agent::PolicyAgent;
 pub use reinforce::{PolicyUpdate, ReinforceConfig, policy_step, rewards};
 pub use run::{RunOptions, Start, TrainOutcome, TrainProgress, train, train_as_rank};
 pub use topology::{PolicyLag, TopologyOutcome};
-pub use train_topology::{train_topology, train_topology_as_process};
+pub use train_topology::{check_processes, train_topology, train_topology_as_process};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -38,6 +38,8 @@ pub(crate) struct Advance {
     /// How many updates old the weights were that acted.
     pub(crate) lag: u64,
     pub(crate) episodes: Vec<Episode>,
+    /// The probability of random actions, where there are any.
+    pub(crate) epsilon: Option<f32>,
     /// Losses, where there is a line of them.
     pub(crate) scalars: Vec<(&'static str, f32)>,
 }
@@ -55,7 +57,7 @@ pub(crate) fn train_locally<L: Local>(
     let mut books = Books::open(run.run().clone(), (folder, options.stop_at))?;
     while !books.is_full() {
         let done = run.advance()?;
-        let is_due = books.count(done.n_steps, &done.episodes, done.lag, progress)?;
+        let is_due = books.count(done.n_steps, (&done.episodes, done.epsilon), done.lag, progress)?;
         if !done.scalars.is_empty() {
             books.log(&done.scalars)?;
         }

@@ -107,7 +107,7 @@ impl Agent for PolicyAgent {
     }
 
     fn set_weights(&mut self, weights: &[f32]) -> Result<(), Error> {
-        weights::check_finite("PolicyAgent", weights)?;
+        weights::check("PolicyAgent", self.params.trained_len(), weights)?;
         self.params.set_trained(weights)?;
         if let Some(episodes) = &mut self.episodes {
             episodes.program.weights_changed();

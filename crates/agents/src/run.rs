@@ -18,7 +18,7 @@ use crate::weights;
 /// What a finished run's folder has beside its checkpoints and metrics.
 pub(crate) const WEIGHTS: &str = "weights.safetensors";
 /// The tag of the probability of a random action.
-const EPSILON: &str = "charts/epsilon";
+pub(crate) const EPSILON: &str = "charts/epsilon";
 /// Steps between calls of `progress`.
 const PROGRESS_STEPS: u64 = 1000;
 
@@ -161,10 +161,9 @@ pub fn train(
     options: &RunOptions,
     progress: &mut (dyn FnMut(&TrainProgress) + Send),
 ) -> Result<TrainOutcome, Error> {
-    if let Start::New { config, .. } = start {
-        config.check()?;
-        check_ranks(config, options.n_ranks)?;
-    }
+    let config = start.config()?;
+    config.check()?;
+    check_ranks(&config, options.n_ranks)?;
     if options.n_ranks == 1 {
         return train_as_rank(&mut Comm::solo(), start, options, progress);
     }
@@ -253,6 +252,7 @@ fn begin(
     let (trainer, folder) = match start {
         Start::New { config, folder } => {
             let trainer = DqnTrainer::new(config, &options.device)?;
+            check_ranks(config, comm.size())?;
             comm.run(Op::Barrier, options.deadline)?; // no folder before all know that they can train
             let folder = folder.as_deref().filter(|_| is_first);
             let folder = folder.map(|path| Folder::of_new_run(path, FILES));
@@ -270,7 +270,7 @@ fn begin(
             )
         }
     };
-    check_ranks(trainer.config(), comm.size())?;
+    check_ranks(trainer.config(), comm.size())?; // of a checkpoint too
     Ok((trainer, folder))
 }
 
@@ -280,14 +280,8 @@ fn take_steps(
     (comm, options): (&mut Comm, &RunOptions),
     progress: &mut dyn FnMut(&TrainProgress),
 ) -> Result<(), Error> {
-    let stop_at = options.stop_at.unwrap_or(trainer.config().steps);
+    let stop_at = last_step(trainer.config(), trainer.n_steps(), options.stop_at)?;
     let checkpoint_steps = trainer.config().checkpoint_steps;
-    if stop_at < trainer.n_steps() {
-        return Err(Error::input(format!(
-            "the run is at step {} already: give at least that many steps, not {stop_at}",
-            trainer.n_steps()
-        )));
-    }
     while trainer.n_steps() < stop_at {
         let before = trainer.n_steps();
         let report = trainer.advance(comm, options.deadline)?;
@@ -390,6 +384,23 @@ impl Log {
 
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
+    }
+}
+
+/// The step to stop at of a run that stands at `n_steps`. The settings' own is never wrong: a run may have gone beyond it by the last steps of
+/// its environments, and is finished then.
+pub(crate) fn last_step(
+    config: &AgentConfig,
+    n_steps: u64,
+    stop_at: Option<u64>,
+) -> Result<u64, Error> {
+    match stop_at {
+        Some(stop_at) if stop_at < n_steps && stop_at != config.steps => {
+            Err(Error::input(format!(
+                "the run is at step {n_steps} already: give at least that many steps, not {stop_at}"
+            )))
+        }
+        _ => Ok(stop_at.unwrap_or(config.steps)),
     }
 }
 

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use shardgraph_device::Device;
 
+use crate::config::{n_weights_of_policy, n_weights_of_values};
 use crate::{
-    AgentConfig, Algorithm, DqnAgent, DqnConfig, Error, Evaluation, RunOptions, Start,
-    TrainOutcome, train,
+    Agent, AgentConfig, Algorithm, DqnAgent, DqnConfig, Error, Evaluation, PolicyAgent, RunOptions,
+    Start, TrainOutcome, train, train_as_rank,
 };
 
 const SMALL: &str = "
@@ -122,7 +123,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "batch_size = 16",
         "batch_size = 0",
-        "`algorithm.batch_size`: expected at least 1, given 0",
+        "`algorithm.batch_size`: expected 1 to 1048576, given 0",
     ),
     (
         "gradient_blocks = 2",
@@ -188,7 +189,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "hidden = [16]",
         "hidden = [16, 0]",
-        "`algorithm.network`: expected layers of 1 to",
+        "`algorithm.network`: expected layers of at least 1",
     ),
     (
         "train_every = 5",
@@ -196,6 +197,271 @@ const WRONG: &[(&str, &str, &str)] = &[
         "`algorithm.optimiser`",
     ),
 ];
+
+/// An algorithm with a setting that cannot be right, and a part of the message.
+const WRONG_ALGORITHMS: &[(&str, &str)] = &[
+    (
+        "name = 'dqn', network = { hidden = [65536, 65536] }",
+        "`algorithm.network`: expected layers of at least 1, with at most 134217728 weights",
+    ),
+    (
+        "name = 'dqn', network = { hidden = [16], dueling = [0] }",
+        "`algorithm.network`",
+    ),
+    (
+        "name = 'dqn', optimiser = { rule = { adam = { beta1 = 1.0 } }, learning_rate = 0.1 }",
+        "`algorithm.optimiser`: component `optimiser`, OptimiserConfig::check: beta1",
+    ),
+    (
+        "name = 'dqn', batch_size = 4000000000, learning_starts = 4000000000",
+        "`algorithm.batch_size`: expected 1 to 1048576",
+    ),
+    (
+        "name = 'apex', n_actors = 0",
+        "`algorithm.n_actors`: expected 1 to 1024, given 0",
+    ),
+    (
+        "name = 'apex', n_actors = 4294967295",
+        "`algorithm.n_actors`: expected 1 to 1024",
+    ),
+    (
+        "name = 'apex', n_shards = 0",
+        "`algorithm.n_shards`: expected 1 to 1024, given 0",
+    ),
+    (
+        "name = 'apex', block_rows = 1000000000000",
+        "`algorithm.block_rows`: expected 1 to",
+    ),
+    (
+        "name = 'apex', prefetch_batches = 1000000000000",
+        "`algorithm.prefetch_batches`: expected 1 to",
+    ),
+    (
+        "name = 'apex', max_unacknowledged_blocks = 0",
+        "`algorithm.max_unacknowledged_blocks`",
+    ),
+    ("name = 'apex', epsilon = nan", "`algorithm.epsilon`: expected 0 to 1, given NaN"),
+    (
+        "name = 'apex', replay = { min_rows = 100 }",
+        "`algorithm.replay.min_rows`: expected `batch_size`, 128, to `capacity`, 50000, given 100",
+    ),
+    (
+        "name = 'apex', replay = { samples_per_insert = nan }",
+        "`algorithm.replay.samples_per_insert`",
+    ),
+    (
+        "name = 'apex', replay = { tolerance = -1.0 }",
+        "`algorithm.replay.tolerance`",
+    ),
+    (
+        "name = 'apex', network = { hidden = [4096, 4096] }",
+        "`algorithm.network`: expected layers of at least 1, with at most 16777152 weights",
+    ),
+    (
+        "name = 'apex', optimiser = { rule = 'adam', learning_rate = -1.0 }",
+        "`algorithm.optimiser`",
+    ),
+    ("name = 'impala', n_actors = 0", "`algorithm.n_actors`"),
+    (
+        "name = 'impala', unroll_steps = 0",
+        "`algorithm.unroll_steps`: expected 1 to 2^16, given 0",
+    ),
+    (
+        "name = 'impala', batch_trajectories = 7",
+        "`algorithm.batch_trajectories`: expected a multiple of `n_environments`, 2, given 7",
+    ),
+    (
+        "name = 'impala', batch_trajectories = 1000000000000000",
+        "`algorithm.batch_trajectories`: expected trajectories of together at most",
+    ),
+    (
+        "name = 'impala', network = { hidden = [0] }",
+        "`algorithm.network`: expected layers of at least 1",
+    ),
+    (
+        "name = 'impala', network = { hidden = [4], lstm = 0 }",
+        "`algorithm.network`",
+    ),
+    (
+        "name = 'impala', network = { hidden = [4000000000000] }",
+        "`algorithm.network`",
+    ),
+    (
+        "name = 'impala', loss = { entropy_coefficient = -1.0 }",
+        "agent settings: `algorithm.loss`: component `impala_loss`",
+    ),
+    (
+        "name = 'impala', optimiser = { rule = 'adam', learning_rate = nan }",
+        "agent settings: `algorithm.optimiser`",
+    ),
+    (
+        "name = 'reinforce', batch_episodes = 0",
+        "`algorithm.batch_episodes`",
+    ),
+    (
+        "name = 'reinforce', network = { hidden = [0] }",
+        "`algorithm.network`",
+    ),
+    (
+        "name = 'reinforce', network = { lstm = 4 }",
+        "`algorithm.network.lstm`: expected none",
+    ),
+    (
+        "name = 'reinforce', loss = { entropy_coefficient = nan }",
+        "`algorithm.loss.entropy_coefficient`: expected a finite number not below 0, given NaN",
+    ),
+    (
+        "name = 'reinforce', loss = { baseline_coefficient = -1.0 }",
+        "`algorithm.loss.baseline_coefficient`",
+    ),
+    (
+        "name = 'reinforce', optimiser = { rule = 'sgd', learning_rate = 0.0 }",
+        "agent settings: `algorithm.optimiser`",
+    ),
+];
+
+#[test]
+fn algorithms_that_cannot_be_right_are_named() {
+    for (algorithm, expected) in WRONG_ALGORITHMS {
+        let text = format!(
+            "environment = {{ name = 'cartpole', n_environments = 2 }}\nalgorithm = {{ {algorithm} }}"
+        );
+        let config = AgentConfig::from_toml(&text).unwrap();
+        let error = config.check().unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains(expected), "{algorithm}: {message}");
+        assert!(error.is_input(), "{algorithm}");
+    }
+}
+
+/// What is counted before a network is made is what it has.
+#[test]
+fn weights_are_counted() {
+    for network in [
+        "{ hidden = [] }",
+        "{ hidden = [3] }",
+        "{ hidden = [3, 5] }",
+        "{ hidden = [3, 5], dueling = [] }",
+        "{ hidden = [3], dueling = [7, 2] }",
+        "{ hidden = [], dueling = [2] }",
+    ] {
+        let text = SMALL.replace("{ hidden = [16] }", network);
+        let config = AgentConfig::from_toml(&text).unwrap();
+        let counted = n_weights_of_values(&config.algorithm.dqn().unwrap().network);
+        assert_eq!(counted, agent(&config).weights().len() as u64, "{network}");
+    }
+    for network in [
+        "{ hidden = [] }",
+        "{ hidden = [3, 5] }",
+        "{ hidden = [], lstm = 3 }",
+        "{ hidden = [3, 5], lstm = 7 }",
+    ] {
+        let text = format!(
+            "environment = {{ name = 'cartpole' }}\nalgorithm = {{ name = 'impala', network = {network} }}"
+        );
+        let config = AgentConfig::from_toml(&text).unwrap();
+        let counted = n_weights_of_policy(&config.algorithm.impala().unwrap().network);
+        let agent = PolicyAgent::of_config(&config, &Device::host()).unwrap();
+        assert_eq!(counted, agent.weights().len() as u64, "{network}");
+    }
+}
+
+fn policy_agent(network: &str) -> PolicyAgent {
+    let text = format!(
+        "environment = {{ name = 'cartpole' }}\nalgorithm = {{ name = 'impala', network = {network} }}"
+    );
+    let config = AgentConfig::from_toml(&text).unwrap();
+    PolicyAgent::of_config(&config, &Device::host()).unwrap()
+}
+
+#[test]
+fn what_does_not_fit_a_policy_is_named() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("w.safetensors");
+    let mut agent = policy_agent("{ hidden = [16] }");
+    let said = |result: Result<(), Error>| result.unwrap_err().to_string();
+    let mut actions = Vec::new();
+    let message = said(agent.act_greedily(&[0.0, f32::NAN, 0.0, 0.0], &mut actions));
+    let expected = "PolicyAgent::act: element 1 of the observation of environment 0: expected a finite number, given NaN";
+    assert_eq!(message, expected);
+    let message = said(agent.act_greedily(&[0.0; 3], &mut actions));
+    assert!(message.contains("expected rows of 4, given 3 numbers"), "{message}");
+    let n = agent.weights().len();
+    let message = said(agent.set_weights(&[0.0]));
+    let expected = format!("PolicyAgent::set_weights: the number of weights: expected {n}, given 1");
+    assert_eq!(message, expected);
+    let message = said(agent.set_weights(&vec![f32::INFINITY; n]));
+    assert!(message.contains("weight 0: expected a finite number, given inf"), "{message}");
+    agent.export(&path).unwrap();
+    let message = said(policy_agent("{ hidden = [17] }").import(&path));
+    assert!(
+        message.contains("w.safetensors: ") && message.contains("another network"),
+        "{message}"
+    );
+    let mut other = policy_agent("{ hidden = [16] }");
+    other.set_weights(&vec![0.5; n]).unwrap();
+    other.import(&path).unwrap();
+    assert_eq!(other.weights(), agent.weights());
+    let error = PolicyAgent::of_config(&small(), &Device::host()).unwrap_err();
+    let expected = "agent settings: `algorithm.name`: expected impala or reinforce, given dqn";
+    assert_eq!(error.to_string(), expected);
+}
+
+/// With a memory actions follow from all that was seen since the episodes began, and from nothing before.
+#[test]
+fn a_policy_remembers_its_episode() {
+    let mut agent = policy_agent("{ hidden = [8], lstm = 6 }");
+    // Large weights, so that what is remembered tells.
+    let weights: Vec<f32> = agent.weights().iter().map(|w| 40.0 * w).collect();
+    agent.set_weights(&weights).unwrap();
+    let mut stream = shardgraph_graph::random::Stream::new(1, "test", 0);
+    let seen: Vec<Vec<f32>> = (0..40)
+        .map(|_| (0..4 * 64).map(|_| stream.normal() as f32).collect())
+        .collect();
+    let mut play = |agent: &mut PolicyAgent, from: usize| {
+        agent.begin_episodes(64).unwrap();
+        let mut act = |seen: &Vec<f32>| {
+            let mut actions = Vec::new();
+            agent.act_greedily(seen, &mut actions).unwrap();
+            actions
+        };
+        seen[from..].iter().map(&mut act).collect::<Vec<_>>()
+    };
+    let whole = play(&mut agent, 0);
+    assert_eq!(play(&mut agent, 0), whole, "nothing is left of the episodes before");
+    assert_ne!(play(&mut agent, 20), whole[20..], "the first steps count");
+}
+
+#[test]
+fn a_run_that_went_a_little_beyond_its_last_step_is_finished() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut config = small();
+    config.steps = 301; // of two environments
+    run(&new(&config, Some(scratch.path())), &ranks(1)).unwrap();
+    let resumed = Start::Resumed {
+        folder: scratch.path().to_owned(),
+    };
+    let outcome = run(&resumed, &ranks(1)).unwrap();
+    assert_eq!((outcome.n_steps, outcome.n_updates), (0, 0));
+    let error = run(&resumed, &ranks(0)).unwrap_err().to_string();
+    assert!(error.contains("ranks: expected at least 1, given 0"), "{error}");
+}
+
+/// As processes do it: nobody has a folder before all can train.
+#[test]
+fn too_many_ranks_leave_no_folder() {
+    let scratch = tempfile::tempdir().unwrap();
+    let out = scratch.path().join("run");
+    let start = new(&small(), Some(&out));
+    let results = shardgraph_collectives::threads::run(3, |mut comm| {
+        train_as_rank(&mut comm, &start, &ranks(3), &mut |_| ()).map(drop)
+    });
+    for result in results {
+        let message = result.unwrap().unwrap_err().to_string();
+        assert!(message.contains("`algorithm.gradient_blocks`: expected at least 3"), "{message}");
+    }
+    assert!(!out.exists());
+}
 
 #[test]
 fn settings_that_cannot_be_right_are_named() {

@@ -21,18 +21,32 @@ pub(crate) fn hash_of(weights: &[f32]) -> u64 {
     shardgraph_runs::fnv1a64(weights.iter().flat_map(|x| x.to_le_bytes()))
 }
 
-/// Refuses weights that no number stands for.
-pub(crate) fn check_finite(component: &'static str, weights: &[f32]) -> Result<(), Error> {
-    match weights.iter().position(|x| !x.is_finite()) {
-        None => Ok(()),
-        Some(at) => Err(ErrorKind::Mismatch {
+/// Refuses weights of another number than a component's own, or that no number stands for.
+pub(crate) fn check(
+    component: &'static str,
+    n_weights: usize,
+    weights: &[f32],
+) -> Result<(), Error> {
+    let mismatch = |what: String, expected: String, given: String| {
+        Err(ErrorKind::Mismatch {
             component,
             method: "set_weights",
-            what: format!("weight {at}"),
-            expected: "a finite number".to_owned(),
-            given: weights[at].to_string(),
+            what,
+            expected,
+            given,
         }
-        .into()),
+        .into())
+    };
+    if weights.len() != n_weights {
+        let (expected, given) = (n_weights.to_string(), weights.len().to_string());
+        return mismatch("the number of weights".to_owned(), expected, given);
+    }
+    match weights.iter().position(|x| !x.is_finite()) {
+        None => Ok(()),
+        Some(at) => {
+            let (expected, given) = ("a finite number".to_owned(), weights[at].to_string());
+            mismatch(format!("weight {at}"), expected, given)
+        }
     }
 }
 
@@ -117,6 +131,13 @@ fn values(tensors: &SafeTensors<'_>, params: &Params) -> Result<Vec<f32>, String
         }
         let (words, _) = view.data().as_chunks();
         values.extend(words.iter().map(|word| f32::from_le_bytes(*word)));
+        let own = &values[values.len() - words.len()..];
+        if let Some(at) = own.iter().position(|x| !x.is_finite()) {
+            return Err(format!(
+                "`{name}`, element {at}: expected a finite number, given {}",
+                own[at]
+            ));
+        }
     }
     match tensors.len() == n_expected {
         true => Ok(values),

@@ -24,7 +24,6 @@ pub(super) struct Actor {
     seed: u64,
     /// The number of this actor.
     index: u64,
-    n_actions: usize,
     weights_every_steps: u64,
     /// Steps of all its environments.
     pub(super) n_steps: u64,
@@ -62,7 +61,6 @@ impl Actor {
             epsilon: explores.at(0),
             seed,
             index: index.into(),
-            n_actions: 2,
             weights_every_steps: apex.weights_every_steps,
             n_steps: 0,
             weights_at: None,
@@ -120,6 +118,7 @@ impl Actor {
         let td_errors = self.td_errors(&block)?;
         let progress = Progress {
             version: self.version,
+            epsilon: self.epsilon,
             ..std::mem::take(&mut self.progress)
         };
         Ok((
@@ -153,7 +152,7 @@ impl Actor {
 
     /// Prediction less target, both by this actor's own online network: the first priorities.
     fn td_errors(&mut self, rows: &Rows) -> Result<Vec<f32>, Error> {
-        let n_actions = self.n_actions;
+        let n_actions = self.agent.n_actions();
         let next = self
             .agent
             .action_values(rows.f32s(column::NEXT_OBSERVATION), rows.len())?;

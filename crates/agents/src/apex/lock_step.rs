@@ -41,13 +41,12 @@ impl Local for ApexLockStep {
         let (run, More { lock_step: counters }) = RunState::of(checkpoint, device)?;
         let counters = counters.ok_or_else(|| Error::lock_step_on_ranks(checkpoint))?;
         let mut lock_step = ApexLockStep::new(&run.config, device)?;
-        lock_step.run.episodes = run.episodes.of_environments(1)?;
-        (lock_step.run.n_steps, lock_step.run.n_updates) = (run.n_steps, run.n_updates);
         restore(checkpoint, |state| {
             restore_learner(&mut lock_step.learner, run.n_updates, state)?;
             let parts = (&mut lock_step.shard, &mut lock_step.actor);
             restore_parts(parts, (run.n_steps, counters), state)
         })?;
+        lock_step.run = run;
         Ok(lock_step)
     }
 
@@ -68,6 +67,7 @@ impl Local for ApexLockStep {
             n_steps: progress.n_steps,
             lag: self.learner.n_updates - progress.version,
             episodes: progress.episodes,
+            epsilon: Some(progress.epsilon),
             scalars: Vec::new(),
         };
         while self.shard.limiter.may_sample() {

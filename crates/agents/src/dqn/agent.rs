@@ -132,7 +132,8 @@ impl DqnAgent {
     /// # Shapes
     /// `observations` holds a row for each environment, flat as `Space::flatten_into` makes them.
     /// # Errors
-    /// When that is no whole number of rows, an observation is not finite, or the weights give values that are not.
+    /// When that is no whole number of rows, an observation is not finite, `epsilon` is no probability, or the weights give values that are
+    /// not finite.
     pub fn act(
         &mut self,
         observations: &[f32],
@@ -141,6 +142,16 @@ impl DqnAgent {
         actions: &mut Vec<u32>,
     ) -> Result<(), Error> {
         let n = observations::check("DqnAgent", self.online.n_inputs(), observations)?;
+        if !(0.0..=1.0).contains(&epsilon) {
+            return Err(ErrorKind::Mismatch {
+                component: "DqnAgent",
+                method: "act",
+                what: "epsilon".to_owned(),
+                expected: "0 to 1".to_owned(),
+                given: epsilon.to_string(),
+            }
+            .into());
+        }
         let n_actions = self.online.n_actions() as u32;
         actions.clear();
         let mut n_greedy = 0;
@@ -157,6 +168,11 @@ impl DqnAgent {
             return Ok(());
         }
         self.fill_in_best(observations, actions)
+    }
+
+    /// How many actions there are.
+    pub(crate) fn n_actions(&self) -> usize {
+        self.online.n_actions()
     }
 
     /// The action of the largest value in each place that waits for it.
@@ -184,6 +200,9 @@ impl DqnAgent {
 
     /// The program that acts on `n` observations, with the present weights.
     fn acting_on(&mut self, n: usize) -> Result<&mut ActProgram, Error> {
+        if self.acting.len() >= MAX_PROGRAMS && !self.acting.contains_key(&n) {
+            self.acting.clear();
+        }
         let acting = match self.acting.entry(n) {
             Entry::Occupied(found) => found.into_mut(),
             Entry::Vacant(place) => place.insert(ActProgram::new(
@@ -243,7 +262,7 @@ impl DqnAgent {
     /// # Errors
     /// When their number differs, or one is not finite.
     pub fn set_weights(&mut self, weights: &[f32]) -> Result<(), Error> {
-        weights::check_finite("DqnAgent", weights)?;
+        weights::check("DqnAgent", self.params.trained_len(), weights)?;
         self.params.set_trained(weights)?;
         self.weights_changed();
         Ok(())
@@ -263,7 +282,7 @@ impl DqnAgent {
         weights::write(path, &self.params)
     }
 
-    /// Reads weights that [`DqnAgent::export`] wrote, into both networks.
+    /// Reads weights that [`DqnAgent::export`] wrote, into both networks. What the optimiser has learned of the old ones stays.
     ///
     /// # Errors
     /// When the file cannot be read, is of another version, or has weights of other names or shapes, or some that are not finite. The
@@ -334,6 +353,8 @@ impl Agent for DqnAgent {
     }
 }
 
+/// Programs that act, by number of observations, at a time.
+const MAX_PROGRAMS: usize = 8;
 const ACTION_VALUES: &str = "action values";
 /// In place of an action that is still to be chosen.
 const GREEDY: u32 = u32::MAX;

@@ -278,6 +278,12 @@ fn observations_that_do_not_fit_are_named() {
     let mut act = |observations: &[f32]| agent.act(observations, 1.0, &mut stream, &mut actions);
     let message = "DqnAgent::act: the observations: expected rows of 3, given 4 numbers";
     assert_says(act(&[0.0; 4]), message);
+    for epsilon in [-0.1, 1.1, f32::NAN] {
+        let acted = agent.act(&[0.0; 3], epsilon, &mut stream, &mut actions);
+        let message = format!("DqnAgent::act: epsilon: expected 0 to 1, given {epsilon}");
+        assert_says(acted, &message);
+    }
+    let mut act = |observations: &[f32]| agent.act(observations, 1.0, &mut stream, &mut actions);
     for wrong in [f32::INFINITY, f32::NAN] {
         let message = format!(
             "DqnAgent::act: element 1 of the observation of environment 1: expected a finite number, given {wrong}"
@@ -301,6 +307,17 @@ fn batches_that_do_not_fit_are_named() {
         update(&rows, Some(&weights)),
         "the importance weights: expected 0, given 4",
     );
+    let mut weighted = small(4, 2);
+    weighted.replay.prioritized = Some(PrioritizedConfig::default());
+    let mut weighted = self::agent(&weighted, 1);
+    let broken = [1.0, f32::NAN, 1.0, 1.0];
+    let updated = weighted.update(
+        (&rows, Some(&broken)),
+        &mut Comm::solo(),
+        Deadline::default(),
+    );
+    let message = "DqnAgent::update: an importance weight: expected a finite number, given NaN";
+    assert_says(updated, message);
     let narrow = Rows::new(transition_layout(2).unwrap());
     assert_says(update(&narrow, None), "the layout of the batch: expected");
     let mut wrong_action = batch(3, 1).0;
@@ -317,8 +334,10 @@ fn batches_that_do_not_fit_are_named() {
 fn weights_and_spaces_that_do_not_fit_are_named() {
     let mut agent = agent(&small(4, 2), 1);
     let message = "DqnAgent::set_weights: weight 0: expected a finite number, given NaN";
-    assert_says(agent.set_weights(&[f32::NAN]), message);
-    let message = format!("this model has {}", agent.weights().len());
+    let n_weights = agent.weights().len();
+    assert_says(agent.set_weights(&vec![f32::NAN; n_weights]), message);
+    let message =
+        format!("DqnAgent::set_weights: the number of weights: expected {n_weights}, given 1");
     assert_says(agent.set_weights(&[0.0]), &message);
     let (observation, action) = spaces();
     let config = small(4, 1);
@@ -435,6 +454,26 @@ fn updates_and_copies_come_at_their_steps() {
         [0, 100, 200, 400].map(|step| exploration.at(step)),
         [1.0, 0.525, 0.05, 0.05]
     );
+}
+
+/// Four environments at a time: at steps 49 to 52 the copy of step 51 comes before the update of step 52.
+#[test]
+fn what_is_due_within_a_step_comes_in_its_order() {
+    let mut config = run_config(false, 4, 1);
+    let Algorithm::Dqn(dqn) = &mut config.algorithm else {
+        panic!("another algorithm")
+    };
+    (dqn.train_every, dqn.target_sync_steps) = (4, 3);
+    let mut trainer = DqnTrainer::new(&config, &Device::host()).unwrap();
+    let is_equal = |trainer: &DqnTrainer| {
+        let weights = trainer.agent.params().flat();
+        let (online, target) = weights.split_at(weights.len() / 2);
+        online == target
+    };
+    advance_to(&mut trainer, 48);
+    assert!(is_equal(&trainer)); // both at step 48
+    advance_to(&mut trainer, 52);
+    assert!(!is_equal(&trainer));
 }
 
 /// A batch of as many rows as there are of equal priority has each of them once.

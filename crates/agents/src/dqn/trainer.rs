@@ -25,7 +25,7 @@ pub struct StepReport {
     pub epsilon: f32,
     /// The episodes that ended, by environment.
     pub episodes: Vec<Episode>,
-    /// The last update after these steps, where there was one.
+    /// The last update after these steps that the metrics tell of, otherwise the last; absent where there was none.
     pub update: Option<Update>,
     /// Whether that update is one of those that the metrics tell of: each [`DqnConfig::log_updates`]-th.
     pub is_logged: bool,
@@ -118,28 +118,33 @@ impl DqnTrainer {
         Ok(&self.report)
     }
 
-    /// The updates and copies that fell due since step `before`.
+    /// The updates and copies that fell due since step `before`, in the order of their steps.
     fn learn(&mut self, before: u64, comm: &mut Comm, deadline: Deadline) -> Result<(), Error> {
-        let n_due = |every: u64| self.n_steps / every - before / every;
-        let (n_updates, n_syncs) = (
-            n_due(self.dqn.train_every),
-            n_due(self.dqn.target_sync_steps),
-        );
+        for step in before + 1..=self.n_steps {
+            if step.is_multiple_of(self.dqn.train_every) {
+                self.update(comm, deadline)?;
+            }
+            if step.is_multiple_of(self.dqn.target_sync_steps) {
+                self.agent.sync_target();
+            }
+        }
+        Ok(())
+    }
+
+    fn update(&mut self, comm: &mut Comm, deadline: Deadline) -> Result<(), Error> {
         let progress = self.n_steps as f32 / self.config.steps as f32;
-        for _ in 0..n_updates {
-            let mut stream = Stream::new(self.config.seed, "replay", self.n_updates);
-            let batch = self
-                .replay
-                .sample(self.dqn.batch_size, progress, &mut stream)?;
-            let update = self.agent.update(batch, comm, deadline)?;
-            self.replay.update(self.agent.td_errors())?;
-            self.n_updates += 1;
+        let mut stream = Stream::new(self.config.seed, "replay", self.n_updates);
+        let batch = self
+            .replay
+            .sample(self.dqn.batch_size, progress, &mut stream)?;
+        let update = self.agent.update(batch, comm, deadline)?;
+        self.replay.update(self.agent.td_errors())?;
+        self.n_updates += 1;
+        let is_logged = self.n_updates.is_multiple_of(self.dqn.log_updates);
+        if is_logged || !self.report.is_logged {
             self.report.update = Some(update);
-            self.report.is_logged |= self.n_updates.is_multiple_of(self.dqn.log_updates);
         }
-        if n_syncs > 0 {
-            self.agent.sync_target();
-        }
+        self.report.is_logged |= is_logged;
         Ok(())
     }
 

@@ -244,7 +244,9 @@ fn record(
     let loss = impala.loss.apply(&mut record, &policy, outputs, &batch)?;
     record.output(LOSS, loss.loss);
     record.output(POLICY, loss.policy);
-    record.output(BASELINE, loss.baseline.unwrap_or(loss.loss));
+    let baseline = loss.baseline;
+    let baseline = baseline.ok_or_else(|| Error::internal("IMPALA's loss without values"))?;
+    record.output(BASELINE, baseline);
     record.output(ENTROPY, loss.entropy);
     record.output_param_gradient(loss.loss)?;
     Ok((record.plan().load(device)?, inputs))

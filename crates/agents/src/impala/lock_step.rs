@@ -41,13 +41,12 @@ impl Local for ImpalaLockStep {
         let (run, More { actor_episodes }) = RunState::of(checkpoint, device)?;
         let episodes = actor_episodes.ok_or_else(|| Error::lock_step_on_ranks(checkpoint))?;
         let mut lock_step = ImpalaLockStep::new(&run.config, device)?;
-        lock_step.run.episodes = run.episodes.of_environments(1)?;
-        (lock_step.run.n_steps, lock_step.run.n_updates) = (run.n_steps, run.n_updates);
         restore(checkpoint, |state| {
             restore_learner(&mut lock_step.learner, run.n_updates, state)?;
             let learner = (&lock_step.learner, run.n_steps);
             restore_actor(&mut lock_step.actor, learner, episodes, state)
         })?;
+        lock_step.run = run;
         Ok(lock_step)
     }
 
@@ -72,6 +71,7 @@ impl Local for ImpalaLockStep {
             n_steps: self.actor.n_steps - before,
             lag,
             episodes: self.unroll.episodes.clone(),
+            epsilon: None,
             scalars: match is_logged {
                 true => losses.scalars(),
                 false => Vec::new(),

@@ -35,10 +35,9 @@ pub(crate) struct ReinforceTrainer {
 
 impl ReinforceTrainer {
     /// One episode in each cart. A cart whose episode has ended goes on and is not looked at.
-    fn play(&mut self) -> Result<Vec<Playing>, Error> {
+    pub(super) fn play(&mut self) -> Result<Vec<Playing>, Error> {
         let (seed, n_updates) = (self.run.config.seed, self.run.n_updates);
-        self.carts
-            .reset(Stream::new(seed, "reinforce environments", n_updates).next_u64());
+        self.carts.reset(self.first_states());
         let mut playing = vec![Playing::default(); self.carts.len()];
         let (mut actions, mut t) = (Vec::with_capacity(playing.len()), 0);
         while playing.iter().any(|episode| episode.last_value.is_none()) {
@@ -66,6 +65,23 @@ impl ReinforceTrainer {
             t += 1;
         }
         Ok(playing)
+    }
+
+    /// The seed of the next batch of episodes.
+    pub(super) fn first_states(&self) -> u64 {
+        let (seed, n_updates) = (self.run.config.seed, self.run.n_updates);
+        Stream::new(seed, "reinforce environments", n_updates).next_u64()
+    }
+
+    /// Takes these weights and biases of the two heads of a network without hidden layers.
+    #[cfg(test)]
+    pub(super) fn set_linear(&mut self, policy: &[f32], b: &[f32], value: &[f32], v: &[f32]) {
+        let names: Vec<&str> = self.params.ids().map(|id| self.params.name(id)).collect();
+        let expected = ["policy/w", "policy/b", "value/w", "value/b"];
+        assert_eq!(names, expected.map(|name| format!("policy/{name}")));
+        let all = [policy, b, value, v].concat();
+        self.params.set_trained(&all).expect("as many weights");
+        self.acting.weights_changed();
     }
 
     /// Gives the episodes that a limit has just stopped the value of their last observation.
@@ -147,10 +163,7 @@ impl Local for ReinforceTrainer {
             trainer.params.set_flat(&state.f32s("weights")?)?;
             Ok(trainer.optimiser.restore(state.u8s("optimiser")?)?)
         })?;
-        trainer.run = RunState {
-            episodes: run.episodes.clone().of_environments(1)?,
-            ..run
-        };
+        trainer.run = run;
         Ok(trainer)
     }
 

@@ -1,13 +1,14 @@
 //! The books that a learner keeps: steps and episodes of all actors, metrics, and when a checkpoint is due.
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use shardgraph_autodiff::Params;
 use shardgraph_runs::{Checkpoint, Folder, Tensors, tags};
 
-use crate::checkpoint::{self, NoMore, RunState};
-use crate::config::AgentConfig;
+use crate::checkpoint::{self, RunState};
 use crate::episodes::Episode;
 use crate::error::Error;
-use crate::run::{Log, RunOptions, Start, TrainProgress, WEIGHTS};
+use crate::run::{Log, RunOptions, Start, TrainProgress, WEIGHTS, EPSILON, last_step};
 use crate::topology::{PolicyLag, TopologyOutcome};
 use crate::weights;
 
@@ -27,20 +28,21 @@ pub(crate) struct Books {
     log: Option<Log>,
 }
 
+/// What an algorithm adds to `run.json` of a run in lock step in one process.
+#[derive(Deserialize)]
+struct OwnPart {
+    lock_step: Option<IgnoredAny>,
+    actor_episodes: Option<IgnoredAny>,
+}
+
 impl Books {
     /// Of a run that begins, or goes on where `run` stands.
     pub(crate) fn open(
         run: RunState,
         (folder, stop_at): (Option<Folder>, Option<u64>),
     ) -> Result<Books, Error> {
-        let stop_at = stop_at.unwrap_or(run.config.steps);
         let n_steps = run.n_steps;
-        // Without a word on steps, a run that went a little beyond its last one is just finished.
-        if stop_at < n_steps.min(run.config.steps) {
-            return Err(Error::input(format!(
-                "the run is at step {n_steps} already: give at least that many steps, not {stop_at}"
-            )));
-        }
+        let stop_at = last_step(&run.config, n_steps, stop_at)?;
         Ok(Books {
             stop_at,
             begun_at: (n_steps, run.episodes.n_episodes(), run.n_updates),
@@ -62,18 +64,18 @@ impl Books {
         let (run, folder) = start.open(
             |config| Ok(RunState::first(config, 1, device)),
             |newest| {
-                let (mut run, NoMore {}) = RunState::of(newest, device)?;
-                run.episodes = run.episodes.of_environments(1)?;
+                let (run, OwnPart { lock_step, actor_episodes }) = RunState::of(newest, device)?;
+                if lock_step.is_some() || actor_episodes.is_some() {
+                    return Err(Error::input(format!(
+                        "{}: this run in lock step was in one process, and its checkpoint holds the actor too: resume it in one process",
+                        newest.origin()
+                    )));
+                }
                 checkpoint::restore(newest, |tensors| restore(run.n_updates, tensors))?;
                 Ok(run)
             },
         )?;
         Books::open(run, (folder, options.stop_at))
-    }
-
-    /// The settings.
-    pub(crate) fn config(&self) -> &AgentConfig {
-        &self.run.config
     }
 
     /// Steps of all environments so far.
@@ -94,11 +96,12 @@ impl Books {
         self.run.n_steps >= self.stop_at
     }
 
-    /// Counts what an actor did by weights that are `lag` updates old; true when a checkpoint is due.
+    /// Counts what an actor did by weights that are `lag` updates old, with this probability of random actions if it has one; true when a
+    /// checkpoint is due.
     pub(crate) fn count(
         &mut self,
         n_steps: u64,
-        episodes: &[Episode],
+        (episodes, epsilon): (&[Episode], Option<f32>),
         lag: u64,
         progress: &mut dyn FnMut(&TrainProgress),
     ) -> Result<bool, Error> {
@@ -112,13 +115,12 @@ impl Books {
         for episode in episodes {
             self.run.episodes.record(0, episode.episodic_return, true);
             if let Some(log) = &mut self.log {
-                log.line(
-                    now,
-                    &[
-                        (tags::EPISODIC_RETURN, episode.episodic_return),
-                        (tags::EPISODIC_LENGTH, episode.length as f32),
-                    ],
-                )?;
+                let mut scalars = vec![
+                    (tags::EPISODIC_RETURN, episode.episodic_return),
+                    (tags::EPISODIC_LENGTH, episode.length as f32),
+                ];
+                scalars.extend(epsilon.map(|epsilon| (EPSILON, epsilon)));
+                log.line(now, &scalars)?;
             }
         }
         progress(&TrainProgress {

@@ -19,7 +19,7 @@ pub(crate) use port::{Port, learner_lost};
 pub(crate) use threads::{outcome_of, ports, run_ranks};
 pub(crate) use to_learner::ToLearner;
 pub(crate) use weights::{PresentWeights, read_weights};
-pub(crate) use wire::{Reader, Writer};
+pub(crate) use wire::{Reader, Writer, episodes_of, episodes_to};
 
 /// The rank of the learner in every topology.
 pub(crate) const LEARNER: u32 = 0;

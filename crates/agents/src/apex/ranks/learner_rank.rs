@@ -8,7 +8,7 @@ use shardgraph_runs::Checkpoint;
 use crate::apex::checkpoint::{checkpoint_of, restore_learner};
 use crate::apex::config::ApexConfig;
 use crate::apex::learner::Learner;
-use crate::apex::message::{Batch, Priorities, Progress, ShardTotals, number_from_bytes, tag};
+use crate::apex::message::{Batch, Priorities, Progress, ShardTotals, number_from_bytes, number_to_bytes, tag};
 use crate::config::AgentConfig;
 use crate::error::{Error, ErrorKind};
 use crate::run::{RunOptions, Start, TrainProgress};
@@ -42,7 +42,7 @@ pub(in crate::apex) fn run_learner(
         rank.begin_shard(shard)?;
     }
     if rank.books.is_full() {
-        rank.stop_all()?; // a finished run is resumed
+        rank.stop_all()?; // a finished run goes on
     }
     while !rank.is_over()? {
         rank.go_on(progress)?;
@@ -80,8 +80,15 @@ impl LearnerRank<'_> {
             false => self.apex.prefetch_batches,
         };
         for _ in 0..n_batches {
-            self.port.send(shard, tag::BATCH_WANTED, &[])?;
+            self.ask(shard)?;
         }
+        Ok(())
+    }
+
+    /// Asks for one more batch.
+    fn ask(&self, shard: u32) -> Result<(), Error> {
+        let version = number_to_bytes(self.learner.n_updates);
+        self.port.send(shard, tag::BATCH_WANTED, &version)?;
         Ok(())
     }
 
@@ -114,7 +121,7 @@ impl LearnerRank<'_> {
         let priorities = Priorities::bytes_of(&batch.ids, self.learner.agent.td_errors());
         // A shard that is lost meanwhile needs neither.
         if self.port.send(shard, tag::PRIORITIES, &priorities)? {
-            self.port.send(shard, tag::BATCH_WANTED, &[])?;
+            self.ask(shard)?;
         }
         match self.learner.n_updates.is_multiple_of(self.apex.log_updates) {
             true => {
@@ -147,6 +154,8 @@ impl LearnerRank<'_> {
                 }
                 Ok(())
             }
+            // Behind its last batch it is not missed.
+            Event::Lost { rank, .. } if self.shards.get(&rank) == Some(&true) => Ok(()),
             Event::Lost { rank, why, .. } if self.is_shard(rank) => {
                 self.shards.remove(&rank);
                 self.ready.retain(|(shard, _)| *shard != rank);
@@ -196,9 +205,8 @@ impl LearnerRank<'_> {
         progress: &mut dyn FnMut(&TrainProgress),
     ) -> Result<(), Error> {
         let lag = self.learner.n_updates.saturating_sub(done.version);
-        let is_due = self
-            .books
-            .count(done.n_steps, &done.episodes, lag, progress)?;
+        let episodes = (&done.episodes[..], Some(done.epsilon));
+        let is_due = self.books.count(done.n_steps, episodes, lag, progress)?;
         if is_due {
             self.books.write_checkpoint(&self.checkpoint()?)?;
         }
@@ -220,8 +228,9 @@ impl LearnerRank<'_> {
 
     /// As [`LearnerRank::stop`], before anybody has done anything: all are waited for, so that all hear it.
     fn stop_all(&mut self) -> Result<(), Error> {
+        let n_shards = self.apex.n_shards;
         let there = self.port.wait_for_all();
-        let actors = there.into_iter().filter(|&rank| !self.is_shard(rank));
+        let actors = there.into_iter().filter(|&rank| rank > n_shards);
         actors.for_each(|rank| self.actors.join(rank));
         self.stop()
     }

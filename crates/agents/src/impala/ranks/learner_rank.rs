@@ -124,7 +124,7 @@ impl LearnerRank<'_> {
     ) -> Result<(), Error> {
         let lag = self.learner.n_updates.saturating_sub(unroll.version);
         let n_steps = unroll.actions.len() as u64;
-        let is_due = self.books.count(n_steps, &unroll.episodes, lag, progress)?;
+        let is_due = self.books.count(n_steps, (&unroll.episodes, None), lag, progress)?;
         let is_short = self.queue.len() + 1 < self.batch_unrolls;
         if is_short {
             self.acknowledge(actor, Some(unroll.version))?;
