@@ -2,7 +2,7 @@
 
 use shardgraph_autodiff::{Ctx, Params, Program, Recorder, Shape, Var};
 use shardgraph_collectives::Comm;
-use shardgraph_components::{ActorCritic, LstmState};
+use shardgraph_components::{ActorCritic, LstmState, Sequences};
 use shardgraph_device::Device;
 
 use crate::error::{Error, ErrorKind};
@@ -92,8 +92,9 @@ impl PolicyProgram {
             Some(memory) => {
                 let (hidden, cell) = (memory.hidden, memory.cell);
                 let state = LstmState { hidden, cell };
+                let rows = Sequences::time_major(1, n);
                 let (said, state) =
-                    network.unroll(&mut record, observations, memory.begins, state)?;
+                    network.unroll(&mut record, observations, memory.begins, state, rows)?;
                 record.output(HIDDEN, state.hidden);
                 record.output(CELL, state.cell);
                 said

@@ -3,7 +3,7 @@
 use shardgraph_autodiff::{Axis, Ctx, Params, Program, Recorder, Shape, Var};
 use shardgraph_collectives::Comm;
 use shardgraph_components::{
-    ActorCritic, ImpalaBatch, LstmState, Optimiser, PolicyAndValue, SoftmaxPolicy,
+    ActorCritic, ImpalaBatch, LstmState, Optimiser, PolicyAndValue, Sequences, SoftmaxPolicy,
 };
 use shardgraph_device::Device;
 
@@ -204,7 +204,9 @@ fn record(
         None => network.apply(&mut record, inputs.observations)?,
         Some([begins, hidden, cell]) => {
             let state = LstmState { hidden, cell };
-            let (said, _) = network.unroll(&mut record, inputs.observations, begins, state)?;
+            let with_next = Sequences::time_major(impala.unroll_steps + 1, n);
+            let observations = inputs.observations;
+            let (said, _) = network.unroll(&mut record, observations, begins, state, with_next)?;
             said
         }
     };
@@ -219,6 +221,7 @@ fn record(
         rewards,
         discounts,
         bootstrap: record.slice(said.values, Axis::Rows, rows, n)?,
+        rows: Sequences::time_major(impala.unroll_steps, n),
     };
     let policy = SoftmaxPolicy::build("policy", &cart_pole_spaces()?.1)?;
     let loss = impala.loss.apply(&mut record, &policy, outputs, &batch)?;
