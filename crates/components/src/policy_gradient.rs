@@ -1,7 +1,7 @@
 //! Losses of policies: REINFORCE with a baseline, and IMPALA's actor-critic with V-trace.
 
 use serde::{Deserialize, Serialize};
-use shardgraph_autodiff::{Ctx, Shape, Var};
+use shardgraph_autodiff::{Axis, Ctx, Shape, Var};
 
 use crate::actor_critic::PolicyAndValue;
 use crate::error::Call;
@@ -57,8 +57,7 @@ impl Default for Reinforce {
 }
 
 impl Reinforce {
-    /// Added to the variance before its root is taken. Equal advantages become zeros where f32 has their mean exactly; otherwise
-    /// the mean's rounding is all that is left, and it is scaled up to as much as 1.
+    /// Added to the variance before its root is taken: equal advantages become zeros.
     const EPSILON: f32 = 1e-8;
 
     /// Whether the settings can be right: for configurations, before a run begins.
@@ -110,11 +109,20 @@ impl Reinforce {
     }
 }
 
-/// Shifted and scaled to mean 0 and variance 1.
+/// Shifted and scaled to mean 0 and variance 1; equal values become zeros.
+///
+/// The first value is taken off before the mean. Without that, equal values would leave the rounding of their mean, which grows with them
+/// and would be scaled up to the order of 1.
 fn normalised(ctx: &mut dyn Ctx, x: Var) -> Result<Var, Error> {
     let n_rows = ctx.shape(x).rows;
-    let average = mean(ctx, x)?;
+    if n_rows == 0 {
+        return Ok(x);
+    }
     let everywhere = constant(ctx, Shape::new(n_rows, 1), 1.0)?;
+    let first = ctx.slice(x, Axis::Rows, 0, 1)?;
+    let first = ctx.matmul(everywhere, first)?;
+    let x = ctx.sub(x, first)?;
+    let average = mean(ctx, x)?;
     let average = ctx.matmul(everywhere, average)?;
     let centred = ctx.sub(x, average)?;
     let squares = ctx.mul(centred, centred)?;
@@ -171,6 +179,30 @@ pub struct ImpalaBatch {
     pub bootstrap: Var,
     /// T, B and their order.
     pub rows: Sequences,
+}
+
+impl ImpalaBatch {
+    /// Inputs of zeros for `n_trajectories` of `n_steps` steps, whose values a program is given for each run. The bootstrap is what the
+    /// network says of the observations after the last step, and so comes of the caller.
+    ///
+    /// # Errors
+    /// Where the interpreter has no memory left.
+    pub fn inputs(
+        ctx: &mut dyn Ctx,
+        (n_steps, n_trajectories): (usize, usize),
+        n_actions: usize,
+        bootstrap: Var,
+    ) -> Result<ImpalaBatch, Error> {
+        let rows = n_steps * n_trajectories;
+        let mut zeros = |width: usize| constant(ctx, Shape::new(rows, width), 0.0);
+        Ok(ImpalaBatch {
+            actions: zeros(n_actions)?,
+            behaviour: zeros(1)?,
+            rewards: zeros(1)?,
+            discounts: zeros(1)?,
+            bootstrap,
+        })
+    }
 }
 
 impl ImpalaLoss {

@@ -22,6 +22,24 @@ pub enum DeviceKind {
     Auto,
 }
 
+impl DeviceKind {
+    /// What decides the last bits of a result, whichever GPU it is: `host`, `emulated` or `cuda`. A run that is to be repeated bit for bit
+    /// stays in one family.
+    ///
+    /// ```
+    /// use shardgraph_device::DeviceKind;
+    /// assert_eq!(DeviceKind::Cuda(0).family(), DeviceKind::Cuda(3).family());
+    /// ```
+    pub fn family(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Emulated => "emulated",
+            Self::Cuda(_) => "cuda",
+            Self::Auto => "auto",
+        }
+    }
+}
+
 impl FromStr for DeviceKind {
     type Err = Error;
 

@@ -69,7 +69,7 @@ impl Default for ApexConfig {
             n_step: 3,
             gamma: 0.99,
             optimiser: OptimiserConfig {
-                rule: OptimiserRule::Adam,
+                rule: OptimiserRule::ADAM,
                 learning_rate: 5e-4,
                 max_gradient_norm: None,
             },

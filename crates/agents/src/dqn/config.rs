@@ -61,7 +61,7 @@ impl Default for DqnConfig {
             n_step: 1,
             gamma: 0.99,
             optimiser: OptimiserConfig {
-                rule: OptimiserRule::Adam,
+                rule: OptimiserRule::ADAM,
                 learning_rate: 2.5e-4,
                 max_gradient_norm: None,
             },

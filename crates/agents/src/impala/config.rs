@@ -54,7 +54,7 @@ impl Default for ImpalaConfig {
                 ..ImpalaLoss::default()
             },
             optimiser: OptimiserConfig {
-                rule: OptimiserRule::Adam,
+                rule: OptimiserRule::ADAM,
                 learning_rate: 1e-3,
                 max_gradient_norm: Some(40.0),
             },

@@ -39,7 +39,7 @@ impl Default for ReinforceConfig {
                 ..Reinforce::default()
             },
             optimiser: OptimiserConfig {
-                rule: OptimiserRule::Adam,
+                rule: OptimiserRule::ADAM,
                 learning_rate: 3e-3,
                 max_gradient_norm: Some(10.0),
             },

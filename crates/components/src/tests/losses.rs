@@ -272,6 +272,24 @@ fn reinforce_is_its_formula() {
     }
 }
 
+/// Whatever they are and however many, nothing is left to learn from: no rounding of their mean is scaled up.
+#[test]
+fn equal_returns_have_no_advantage() {
+    let settings = Reinforce {
+        normalise: true,
+        entropy_coefficient: 0.0,
+        ..Reinforce::default()
+    };
+    for n in [1, 2, 3, 7, 32, 33, 1000] {
+        let (logits, taken) = (normals(3 * n, 1), one_hot(&vec![1; n], 3));
+        for value in [0.1, -3.3, 1234.567, 1e7] {
+            let inputs: [(usize, &[f32]); 3] = [(3, &logits), (3, &taken), (1, &vec![value; n])];
+            let out = run(&Params::new(), &inputs, |ctx, x| reinforce(settings, ctx, x));
+            assert_eq!(out[1], [0.0], "{n} returns of {value}");
+        }
+    }
+}
+
 #[test]
 fn reinforce_passes_the_check() {
     let spaces = [rows(3), choices(3), rows(1), rows(1)];
