@@ -2,7 +2,9 @@
 
 use shardgraph_autodiff::{Ctx, Params, Program, Recorder, Shape, Var};
 use shardgraph_collectives::Comm;
-use shardgraph_components::{ActorCritic, ActorCriticShape, Initialiser, LstmState};
+use shardgraph_components::{
+    ActorCritic, ActorCriticShape, Initialiser, LstmState, Sequences,
+};
 use shardgraph_device::Device;
 
 use crate::config::cart_pole_spaces;
@@ -112,8 +114,9 @@ impl PolicyProgram {
             Some(memory) => {
                 let (hidden, cell) = (memory.hidden, memory.cell);
                 let state = LstmState { hidden, cell };
+                let rows = Sequences::time_major(1, n);
                 let (said, state) =
-                    network.unroll(&mut record, observations, memory.begins, state)?;
+                    network.unroll(&mut record, observations, memory.begins, state, rows)?;
                 record.output(HIDDEN, state.hidden);
                 record.output(CELL, state.cell);
                 said

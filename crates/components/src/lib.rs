@@ -7,7 +7,7 @@
 //! - networks: [`Linear`], [`Mlp`], [`DuelingHead`], [`QNetwork`], [`Lstm`], [`ActorCritic`];
 //! - losses: [`DqnLoss`], [`Reinforce`], [`ImpalaLoss`] with [`VTrace`];
 //! - around them: [`SoftmaxPolicy`], [`EpsilonSchedule`], [`Splitter`] and [`Merger`], [`Optimiser`], [`TargetUpdate`],
-//!   [`broadcast_weights`].
+//!   [`Sequences`], [`broadcast_weights`].
 //!
 //! # Source
 //! RLgraph, sections 3 and 4: components with API methods, built from spaces, and tested alone.
@@ -45,6 +45,7 @@ mod optimiser;
 mod policy_gradient;
 mod q_network;
 mod rows;
+mod sequences;
 mod softmax_policy;
 mod spaces;
 mod v_trace;
@@ -61,13 +62,14 @@ pub use dqn_loss::{DqnBatch, DqnLoss, DqnOutput, TdLoss};
 pub use dueling_head::DuelingHead;
 pub use epsilon::EpsilonSchedule;
 pub use error::{Error, ErrorKind};
-pub use initialiser::{Initialisation, Initialiser};
+pub use initialiser::{Gains, Initialisation, Initialiser};
 pub use linear::Linear;
 pub use lstm::{Lstm, LstmState};
 pub use mlp::Mlp;
 pub use optimiser::{Optimiser, OptimiserConfig, OptimiserRule};
 pub use policy_gradient::{ImpalaBatch, ImpalaLoss, PolicyLoss, Reduction, Reinforce};
 pub use q_network::{QNetwork, QNetworkShape};
+pub use sequences::Sequences;
 pub use softmax_policy::SoftmaxPolicy;
 pub use spaces::{FlatLeaf, Merger, Splitter};
 pub use v_trace::{VTrace, VTraceInputs, VTraceOutput};

@@ -6,7 +6,7 @@ use shardgraph_autodiff::{Axis, Ctx, Shape, Var};
 use crate::actor_critic::PolicyAndValue;
 use crate::error::Call;
 use crate::rows::{constant, mean};
-use crate::{Error, SoftmaxPolicy, VTrace, VTraceInputs};
+use crate::{Error, Sequences, SoftmaxPolicy, VTrace, VTraceInputs};
 
 /// A loss and its parts, each `[1, 1]`.
 #[derive(Debug, Clone, Copy)]
@@ -60,12 +60,22 @@ impl Reinforce {
     /// Added to the variance before its root is taken: equal advantages become zeros.
     const EPSILON: f32 = 1e-8;
 
+    /// Whether the settings can be right: for configurations, before a run begins.
+    ///
+    /// # Errors
+    /// When one is negative or not finite.
+    pub fn check(&self) -> Result<(), Error> {
+        let call = Call::new("reinforce", "Reinforce::check");
+        call.expect_not_negative("baseline_coefficient", self.baseline_coefficient)?;
+        call.expect_not_negative("entropy_coefficient", self.entropy_coefficient)
+    }
+
     /// The loss of actions (one-hot) that had these returns.
     ///
     /// # Shapes
     /// `logits` and `actions [n, n_actions]`, `baseline` and `returns [n, 1]`.
     /// # Errors
-    /// Where the shapes do not fit.
+    /// Where the shapes do not fit, or a setting cannot be right.
     pub fn apply(
         &self,
         ctx: &mut dyn Ctx,
@@ -73,6 +83,7 @@ impl Reinforce {
         (logits, baseline): (Var, Option<Var>),
         (actions, returns): (Var, Var),
     ) -> Result<PolicyLoss, Error> {
+        self.check()?;
         let call = Call::new("reinforce", "Reinforce::apply");
         let column = Shape::new(ctx.shape(logits).rows, 1);
         call.expect_shape(ctx, "the returns", returns, column)?;
@@ -153,7 +164,7 @@ impl Default for ImpalaLoss {
     }
 }
 
-/// B trajectories of T steps, with time first.
+/// B trajectories of T steps, in the order of `rows`.
 #[derive(Debug, Clone, Copy)]
 pub struct ImpalaBatch {
     /// `[T * B, n_actions]`: one-hot.
@@ -166,6 +177,8 @@ pub struct ImpalaBatch {
     pub discounts: Var,
     /// `[B, 1]`: the learner's values of the states after the last step.
     pub bootstrap: Var,
+    /// T, B and their order.
+    pub rows: Sequences,
 }
 
 impl ImpalaBatch {
@@ -207,9 +220,9 @@ impl ImpalaLoss {
     /// The loss of what a network says about the states of a batch.
     ///
     /// # Shapes
-    /// `outputs` of `[T * B]` rows.
+    /// `outputs` of `T * B` rows, in the order of the batch.
     /// # Errors
-    /// Where the shapes do not fit.
+    /// Where the shapes do not fit, or a setting cannot be right.
     pub fn apply(
         &self,
         ctx: &mut dyn Ctx,
@@ -217,10 +230,11 @@ impl ImpalaLoss {
         outputs: PolicyAndValue,
         batch: &ImpalaBatch,
     ) -> Result<PolicyLoss, Error> {
+        self.check()?;
         let call = Call::new("impala_loss", "ImpalaLoss::apply");
-        let column = Shape::new(ctx.shape(outputs.logits).rows, 1);
-        call.expect_shape(ctx, "the behaviour", batch.behaviour, column)?;
-        call.expect_shape(ctx, "the values", outputs.values, column)?;
+        batch.rows.expect(call, ctx, ("the logits", outputs.logits), policy.n_actions())?;
+        batch.rows.expect(call, ctx, ("the values", outputs.values), 1)?;
+        batch.rows.expect(call, ctx, ("the behaviour", batch.behaviour), 1)?;
         let log_probabilities = policy.log_probabilities(ctx, outputs.logits)?;
         let taken = policy.of_actions(ctx, log_probabilities, batch.actions)?;
         let corrected = VTraceInputs {
@@ -229,6 +243,7 @@ impl ImpalaLoss {
             discounts: batch.discounts,
             values: outputs.values,
             bootstrap: batch.bootstrap,
+            rows: batch.rows,
         };
         let corrected = self.v_trace.apply(ctx, &corrected)?;
         let terms = Terms {

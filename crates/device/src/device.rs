@@ -455,10 +455,11 @@ impl Device {
     /// The averaged loss of a prediction, as one element.
     ///
     /// # Errors
-    /// [`ErrorKind::Length`].
+    /// [`ErrorKind::Length`]; [`ErrorKind::Invalid`] for a delta that is not above 0.
     /// # Determinism
     /// Summed in index order in f64.
     pub fn loss(&self, loss: Loss, pred: &Buffer, target: &Buffer) -> Result<Buffer, Error> {
+        loss.check("loss")?;
         check("loss", "target", pred.len(), target)?;
         if let BackEnd::Gpu(gpu) = &self.back_end {
             return gpu.loss(loss, pred, target);
@@ -474,7 +475,7 @@ impl Device {
     /// The derivative of [`Device::loss`] by the prediction, times `upstream` (one element).
     ///
     /// # Errors
-    /// [`ErrorKind::Length`].
+    /// As [`Device::loss`].
     pub fn loss_grad(
         &self,
         loss: Loss,
@@ -482,6 +483,7 @@ impl Device {
         upstream: &Buffer,
         out: &mut Buffer,
     ) -> Result<(), Error> {
+        loss.check("loss_grad")?;
         let (pred, target) = pred_and_target;
         check("loss_grad", "target", pred.len(), target)?;
         check("loss_grad", "upstream", 1, upstream)?;

@@ -3,7 +3,7 @@
 use shardgraph_autodiff::{Axis, Ctx, Params, Program, Recorder, Shape, Var};
 use shardgraph_collectives::Comm;
 use shardgraph_components::{
-    ActorCritic, ImpalaBatch, LstmState, Optimiser, PolicyAndValue, SoftmaxPolicy,
+    ActorCritic, ImpalaBatch, LstmState, Optimiser, PolicyAndValue, Sequences, SoftmaxPolicy,
 };
 use shardgraph_device::Device;
 use shardgraph_runs::tags;
@@ -224,7 +224,8 @@ fn record(
         None => network.apply(&mut record, observations)?,
         Some([begins, hidden, cell]) => {
             let state = LstmState { hidden, cell };
-            let (said, _) = network.unroll(&mut record, observations, begins, state)?;
+            let with_next = Sequences::time_major(impala.unroll_steps + 1, n);
+            let (said, _) = network.unroll(&mut record, observations, begins, state, with_next)?;
             said
         }
     };
@@ -233,8 +234,8 @@ fn record(
         values: record.slice(said.values, Axis::Rows, 0, rows)?,
     };
     let bootstrap = record.slice(said.values, Axis::Rows, rows, n)?;
-    let lengths = (impala.unroll_steps, n);
-    let batch = ImpalaBatch::inputs(&mut record, lengths, network.n_actions(), bootstrap)?;
+    let sequences = Sequences::time_major(impala.unroll_steps, n);
+    let batch = ImpalaBatch::inputs(&mut record, sequences, network.n_actions(), bootstrap)?;
     let inputs = Inputs {
         observations,
         batch,
