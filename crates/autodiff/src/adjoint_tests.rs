@@ -207,6 +207,11 @@ fn misfits_of_the_new_operations_are_named() {
     assert!(message(ctx.div(x, w)).contains("div: [2, 3] and [3, 4]"));
     for delta in [-1.0, 0.0, f32::NAN] {
         let text = message(ctx.loss(Loss::Huber { delta }, x, x));
-        assert!(text.contains(&format!("the delta {delta} of a Huber loss must be above 0")), "{text}");
+        assert!(
+            text.contains(&format!(
+                "the delta {delta} of a Huber loss must be above 0"
+            )),
+            "{text}"
+        );
     }
 }

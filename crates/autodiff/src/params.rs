@@ -334,7 +334,10 @@ mod tests {
         assert!(message(params(&[2], &[2, 2])).contains("`target/1` has no trained one"));
         let other = named(&["online/w", "online/b"], &["target/w", "target/c"]);
         assert!(message(other).contains("`target/c` has no trained one"));
-        let twice = named(&["policy/w", "value/w"], &["target/policy/w", "target/value/w"]);
+        let twice = named(
+            &["policy/w", "value/w"],
+            &["target/policy/w", "target/value/w"],
+        );
         assert!(message(twice).contains("`policy/w` and `value/w` have one name"));
         let again = named(&["online/w", "online/b"], &["target/w", "other/w"]);
         assert!(message(again).contains("`other/w` has no trained one"));

@@ -115,9 +115,7 @@ pub(crate) fn infer(
         Op::Propagate { graphs, .. } => layout_rows(given[0], graphs.layout()),
         Op::AllGather { counts, .. } => gathered(given[0], counts, world, true),
         Op::ReduceScatter { counts, .. } => gathered(given[0], counts, world, false),
-        Op::Loss { loss, .. } => {
-            delta(*loss).and_then(|()| same(&given).map(|_| Shape::new(1, 1)))
-        }
+        Op::Loss { loss, .. } => delta(*loss).and_then(|()| same(&given).map(|_| Shape::new(1, 1))),
         Op::LossGrad { .. } => match given[2] == Shape::new(1, 1) {
             true => same(&given[..2]),
             false => Err("the upstream derivative is [1, 1]".to_string()),

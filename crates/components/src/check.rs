@@ -52,7 +52,7 @@ pub struct Checked {
 /// not finite, and where too few derivatives could be compared: none by some parameter or input, or less than three quarters of
 /// all. The method's own errors.
 /// # Complexity
-/// Up to 16 eager runs for each derivative, most often 4: use small widths.
+/// Up to 16 eager runs for each derivative, most often 6: use small widths.
 /// # Determinism
 /// Equal seeds check the same.
 ///

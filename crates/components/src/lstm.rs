@@ -138,7 +138,10 @@ impl Lstm {
         rows: Sequences,
     ) -> Result<(Var, LstmState), Error> {
         self.check(ctx, (x, begins), state, rows)?;
-        let (x, begins) = (rows.to_time_major(ctx, x)?, rows.to_time_major(ctx, begins)?);
+        let (x, begins) = (
+            rows.to_time_major(ctx, x)?,
+            rows.to_time_major(ctx, begins)?,
+        );
         let (w_x, b) = (ctx.param(self.w_x)?, ctx.param(self.b)?);
         let w_h = ctx.param(self.w_h)?;
         let from_inputs = ctx.linear(x, w_x, b)?;

@@ -182,25 +182,26 @@ pub struct ImpalaBatch {
 }
 
 impl ImpalaBatch {
-    /// Inputs of zeros for `n_trajectories` of `n_steps` steps, whose values a program is given for each run. The bootstrap is what the
-    /// network says of the observations after the last step, and so comes of the caller.
+    /// Inputs of zeros for the trajectories, whose values a program is given for each run. The bootstrap is what the network says of
+    /// the observations after the last step, and so comes of the caller.
     ///
     /// # Errors
-    /// Where the interpreter has no memory left.
+    /// When there are no rows, and where the interpreter has no memory left.
     pub fn inputs(
         ctx: &mut dyn Ctx,
-        (n_steps, n_trajectories): (usize, usize),
+        rows: Sequences,
         n_actions: usize,
         bootstrap: Var,
     ) -> Result<ImpalaBatch, Error> {
-        let rows = n_steps * n_trajectories;
-        let mut zeros = |width: usize| constant(ctx, Shape::new(rows, width), 0.0);
+        let n_rows = rows.n_rows()?;
+        let mut zeros = |width: usize| constant(ctx, Shape::new(n_rows, width), 0.0);
         Ok(ImpalaBatch {
             actions: zeros(n_actions)?,
             behaviour: zeros(1)?,
             rewards: zeros(1)?,
             discounts: zeros(1)?,
             bootstrap,
+            rows,
         })
     }
 }
@@ -232,9 +233,18 @@ impl ImpalaLoss {
     ) -> Result<PolicyLoss, Error> {
         self.check()?;
         let call = Call::new("impala_loss", "ImpalaLoss::apply");
-        batch.rows.expect(call, ctx, ("the logits", outputs.logits), policy.n_actions())?;
-        batch.rows.expect(call, ctx, ("the values", outputs.values), 1)?;
-        batch.rows.expect(call, ctx, ("the behaviour", batch.behaviour), 1)?;
+        batch.rows.expect(
+            call,
+            ctx,
+            ("the logits", outputs.logits),
+            policy.n_actions(),
+        )?;
+        batch
+            .rows
+            .expect(call, ctx, ("the values", outputs.values), 1)?;
+        batch
+            .rows
+            .expect(call, ctx, ("the behaviour", batch.behaviour), 1)?;
         let log_probabilities = policy.log_probabilities(ctx, outputs.logits)?;
         let taken = policy.of_actions(ctx, log_probabilities, batch.actions)?;
         let corrected = VTraceInputs {

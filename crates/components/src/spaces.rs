@@ -14,6 +14,20 @@ pub(crate) fn n_features(call: Call<'_>, space: &Space) -> Result<usize, Error> 
     })
 }
 
+/// Features of a node of a graph space whose edges have none.
+pub(crate) fn n_node_features(call: Call<'_>, space: &Space) -> Result<usize, Error> {
+    match space.form() {
+        Form::Graph {
+            node_features: n @ 1..,
+            edge_features: 0,
+        } => Ok(*n),
+        other => {
+            let expected = "graphs whose nodes have features and whose edges have none";
+            Err(call.misfit("the space of nodes", expected, format!("{other:?}")))
+        }
+    }
+}
+
 /// The number of actions of a discrete space.
 pub(crate) fn n_actions(call: Call<'_>, space: &Space) -> Result<usize, Error> {
     match space.form() {

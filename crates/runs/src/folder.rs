@@ -72,10 +72,7 @@ impl Folder {
     /// # Errors
     /// Where there is no whole checkpoint, another process holds the folder, or it cannot be read. Where all checkpoints are
     /// damaged, the error names the file of the newest that is.
-    pub fn of_old_run(
-        path: &Path,
-        files: &[&str],
-    ) -> Result<(Folder, Checkpoint), Error> {
+    pub fn of_old_run(path: &Path, files: &[&str]) -> Result<(Folder, Checkpoint), Error> {
         let none = || {
             Error::folder(
                 path,

@@ -66,30 +66,36 @@ struct Pair {
     slope: f64,
     /// Their second difference.
     bend: f64,
-    /// What rounding may do to the sum.
+    /// The square of what rounding may do to the sum.
     noise: f64,
+    /// How far it may have moved without showing: by elements that kept their bits.
+    hidden: f64,
 }
 
 /// A derivative, as differences say it.
 struct Estimate {
     value: f64,
-    /// How far off it may be.
+    /// How far off it may be, if what does not move in f32 does not move.
     error: f64,
+    /// And how much further if not.
+    hidden: f64,
 }
 
 impl Estimate {
-    /// From the points at a step and at half of it.
+    /// From the points at a step, at half and at a quarter of it.
     ///
     /// A smooth function bends a quarter as much over half the distance, and `4 b(h / 2) - b(h)` vanishes up to the fourth power
-    /// of h; a kink of jump J in the middle leaves `J h`. One elsewhere between the points shows in that or in slopes that
-    /// differ: for every place of a single kink the two together are more than it moves the value.
-    fn of(outer: &Pair, inner: &Pair) -> Estimate {
+    /// of h; a kink of jump J in the middle leaves `J h`. One elsewhere between the points shows in that, or in extrapolations that
+    /// differ: for every place of a single kink the two together are no less than what it moves the value by.
+    fn of([outer, inner, innermost]: [&Pair; 3]) -> Estimate {
         let kink = (4.0 * inner.bend - outer.bend) / outer.step;
-        let apart = outer.slope - inner.slope;
-        let rounding = 8.0 * outer.noise.max(inner.noise) / outer.step;
+        let value = Pair::extrapolated(outer, inner);
+        let apart = value - Pair::extrapolated(inner, innermost);
+        let rounding = 8.0 * outer.noise.max(inner.noise).sqrt() / outer.step;
         Estimate {
-            value: (4.0 * inner.slope - outer.slope) / 3.0, // Richardson's extrapolation
-            error: kink.abs() + apart.abs() + rounding + TOLERANCE * inner.slope.abs(),
+            value,
+            error: kink.abs() + apart.abs() + rounding + TOLERANCE * value.abs(),
+            hidden: outer.hidden.max(inner.hidden) / outer.step,
         }
     }
 
@@ -99,6 +105,10 @@ impl Estimate {
 
     fn holds(&self, derivative: f64) -> bool {
         (derivative - self.value).abs() <= self.error
+    }
+
+    fn refutes(&self, derivative: f64) -> bool {
+        (derivative - self.value).abs() > self.error + self.hidden
     }
 
     fn is_apart_from(&self, other: &Estimate) -> bool {
@@ -145,7 +155,7 @@ impl Case<'_> {
             match moved.judge(&derivative)? {
                 Verdict::Right => tally.right(&derivative.tensor),
                 Verdict::Unclear => tally.unclear(&derivative.tensor),
-                Verdict::Wrong(Estimate { value, error }) => {
+                Verdict::Wrong(Estimate { value, error, .. }) => {
                     let Derivative {
                         name, value: given, ..
                     } = derivative;
@@ -160,7 +170,11 @@ impl Case<'_> {
 
     /// What is moved, with its name and derivative.
     fn derivatives(&self, gradients: &Gradients, stream: &mut Stream) -> Vec<Derivative> {
-        let largest = |values: &[f32]| values.iter().fold(0.0, |max: f64, x| max.max(x.abs().into()));
+        let largest = |values: &[f32]| {
+            values
+                .iter()
+                .fold(0.0, |max: f64, x| max.max(x.abs().into()))
+        };
         let by_inputs = gradients.by_inputs.iter().map(|values| largest(values));
         let of_all = by_inputs.fold(largest(&gradients.by_params), f64::max);
         let mut all = Vec::new();
@@ -187,7 +201,9 @@ impl Case<'_> {
             first += len;
         }
         for (input, values) in gradients.by_inputs.iter().enumerate() {
-            add(format!("input {input}"), values, &|i| Place::Input(input, i));
+            add(format!("input {input}"), values, &|i| {
+                Place::Input(input, i)
+            });
         }
         all
     }
@@ -200,20 +216,24 @@ impl Moved<'_> {
         let x = self.at(derivative.place);
         let mut wrong: Option<Estimate> = None;
         let mut step = LONGEST_STEP * x.abs().max(1.0);
-        let mut outer = self.pair(derivative.place, x, step)?;
-        for _ in 1..N_STEPS {
+        let mut pairs: Vec<Pair> = Vec::with_capacity(N_STEPS);
+        for _ in 0..N_STEPS {
+            pairs.push(self.pair(derivative.place, x, step)?);
             step *= 0.5;
-            let inner = self.pair(derivative.place, x, step)?;
-            let estimate = Estimate::of(&outer, &inner);
-            outer = inner;
+            let [.., outer, inner, innermost] = pairs.as_slice() else {
+                continue;
+            };
+            let estimate = Estimate::of([outer, inner, innermost]);
             if !estimate.is_finite() {
                 continue;
             }
             let holds = estimate.holds(derivative.value);
             match &wrong {
-                None if !holds => wrong = Some(estimate),
-                None if estimate.is_sharp(derivative) => return Ok(Verdict::Right),
-                Some(wrong) if holds && estimate.is_apart_from(wrong) => return Ok(Verdict::Unclear),
+                None if estimate.refutes(derivative.value) => wrong = Some(estimate),
+                None if holds && estimate.is_sharp(derivative) => return Ok(Verdict::Right),
+                Some(wrong) if holds && estimate.is_apart_from(wrong) => {
+                    return Ok(Verdict::Unclear);
+                }
                 _ => {}
             }
         }
@@ -222,7 +242,10 @@ impl Moved<'_> {
 
     fn pair(&mut self, place: Place, x: f32, step: f32) -> Result<Pair, Error> {
         let (left, right) = (x - step, x + step);
-        let (below, above) = (self.results_at(place, left)?, self.results_at(place, right)?);
+        let (below, above) = (
+            self.results_at(place, left)?,
+            self.results_at(place, right)?,
+        );
         self.set(place, x);
         let distance = f64::from(right) - f64::from(left); // what rounding has left of 2 steps
         let mut pair = Pair {
@@ -230,6 +253,7 @@ impl Moved<'_> {
             slope: 0.0,
             bend: 0.0,
             noise: 0.0,
+            hidden: 0.0,
         };
         for (result, weights) in self.weights.iter().enumerate() {
             let lists = [&below, &self.middle, &above].map(|of| of[result].as_slice());
@@ -275,22 +299,31 @@ impl Moved<'_> {
 }
 
 impl Pair {
-    /// Adds what one result gives to the weighted sum, in f64, so that only the method itself rounds to f32. An element that does
-    /// not move has no part in it, and none in the noise; that of another is a rounding of the result's largest, because a small
-    /// one can be the difference of large ones.
+    /// Richardson's extrapolation of the slopes.
+    fn extrapolated(outer: &Pair, inner: &Pair) -> f64 {
+        (4.0 * inner.slope - outer.slope) / 3.0
+    }
+
+    /// Adds what one result gives to the weighted sum, in f64, so that only the method itself rounds to f32. The noise of an element
+    /// is a rounding of the result's largest, because a small one can be the difference of large ones; those of several elements
+    /// add as independent ones do. An element that does not move has none, but may hide what is less than its rounding.
     fn add(&mut self, weights: &Matrix, [below, middle, above]: [&[f32]; 3]) {
-        let largest = middle.iter().fold(0.0, |max: f64, x| max.max(x.abs().into()));
+        let epsilon = f64::from(f32::EPSILON);
+        let largest = middle
+            .iter()
+            .fold(0.0, |max: f64, x| max.max(x.abs().into()));
         for (i, weight) in weights.values.iter().enumerate() {
             let bits = [below[i], middle[i], above[i]].map(f32::to_bits);
-            if bits[0] == bits[1] && bits[1] == bits[2] {
-                continue;
-            }
             let weight = f64::from(*weight);
             let [below, middle, above] = [below[i], middle[i], above[i]].map(f64::from);
+            if bits[0] == bits[1] && bits[1] == bits[2] {
+                self.hidden += 0.5 * epsilon * (weight * middle).abs();
+                continue;
+            }
             self.slope += weight * (above - below);
             self.bend += weight * (above - 2.0 * middle + below);
             let magnitude = largest.max(above.abs()).max(below.abs());
-            self.noise += f64::from(f32::EPSILON) * weight.abs() * magnitude;
+            self.noise += (epsilon * weight * magnitude).powi(2);
         }
     }
 }

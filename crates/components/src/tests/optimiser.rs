@@ -126,7 +126,10 @@ fn adam_is_the_papers_formula_with_the_constants_given() {
         second = 0.9 * second + 0.1 * g * g;
         let corrected = second / (1.0 - 0.9f64.powi(step));
         w -= 0.1 * first / (1.0 - 0.8f64.powi(step)) / (corrected.sqrt() + 0.01);
-        assert!((f64::from(params.flat()[0]) - w).abs() < 1e-6, "step {step}");
+        assert!(
+            (f64::from(params.flat()[0]) - w).abs() < 1e-6,
+            "step {step}"
+        );
     }
 }
 
@@ -146,14 +149,22 @@ fn rules_are_read_by_name_or_with_constants() {
     assert_eq!(read(r#"{ "adam": {} }"#).unwrap(), OptimiserRule::ADAM);
     let changed = read(r#"{ "adam": { "beta1": 0.5, "epsilon": 1e-5 } }"#).unwrap();
     assert_eq!(changed, adam(0.5, 1e-5));
-    for rule in [OptimiserRule::ADAM, OptimiserRule::Sgd, RMS_PROP, adam(0.5, 1e-5)] {
+    for rule in [
+        OptimiserRule::ADAM,
+        OptimiserRule::Sgd,
+        RMS_PROP,
+        adam(0.5, 1e-5),
+    ] {
         let text = serde_json::to_string(&rule).unwrap();
         assert_eq!(read(&text).unwrap(), rule, "{text}");
     }
     for (wrong, part) in [
         (r#""adamax""#, "unknown variant `adamax`"),
         (r#"{ "adam": { "beta3": 0.5 } }"#, "unknown field `beta3`"),
-        (r#"{ "rms_prop": { "decay": 0.5 } }"#, "missing field `momentum`"),
+        (
+            r#"{ "rms_prop": { "decay": 0.5 } }"#,
+            "missing field `momentum`",
+        ),
         ("7", "a name, as"),
     ] {
         let message = read(wrong).unwrap_err().to_string();
@@ -167,7 +178,10 @@ fn a_step_size_that_cannot_be_right_is_refused_later_too() {
         let mut optimiser = Optimiser::new(config(rule), 2).unwrap();
         for wrong in [f32::NAN, f32::INFINITY, 0.0, -0.1] {
             let message = optimiser.set_learning_rate(wrong).unwrap_err().to_string();
-            assert!(message.contains("Optimiser::set_learning_rate: learning_rate"), "{message}");
+            assert!(
+                message.contains("Optimiser::set_learning_rate: learning_rate"),
+                "{message}"
+            );
         }
         assert_eq!(optimiser.learning_rate(), 0.1);
     }
