@@ -216,7 +216,10 @@ fn bad_settings_are_named() {
             "`algorithm.batch_trajectories`: expected a multiple of `n_environments`, 8, given 12",
         ),
         (
-            reinforce(10).replace("network", "optimiser = { rule = 'adam', learning_rate = nan }, network"),
+            reinforce(10).replace(
+                "network",
+                "optimiser = { rule = 'adam', learning_rate = nan }, network",
+            ),
             "`algorithm.optimiser`",
         ),
         (
@@ -255,9 +258,21 @@ fn processes_that_cannot_train_say_so_before_they_meet() {
     let lock_step = "lock_step = true\nn_actors = 1";
     for (text, size, expected) in [
         (apex(100, ""), 2, "apex: expected at least 3 processes"),
-        (apex(100, lock_step), 4, "apex: expected exactly 3 processes"),
-        (impala(100, lock_step), 3, "impala: expected exactly 2 processes"),
-        (reinforce(100), 2, "expected apex or impala, to train on several processes"),
+        (
+            apex(100, lock_step),
+            4,
+            "apex: expected exactly 3 processes",
+        ),
+        (
+            impala(100, lock_step),
+            3,
+            "impala: expected exactly 2 processes",
+        ),
+        (
+            reinforce(100),
+            2,
+            "expected apex or impala, to train on several processes",
+        ),
     ] {
         let config = folder.config(&text);
         let world = World::new(size);
@@ -277,7 +292,10 @@ fn a_process_without_settings_says_so_soon() {
     let missing = folder.path("missing.toml");
     let mut command = world.rank(2, "agent train {} --deadline 2", &[&missing]);
     let message = finish(&mut command).error(2);
-    assert!(message.contains("missing.toml: there is no such file"), "{message}");
+    assert!(
+        message.contains("missing.toml: there is no such file"),
+        "{message}"
+    );
 }
 
 /// A process with other settings is refused by the learner, which goes on with those that have its own.
@@ -318,7 +336,10 @@ fn a_finished_run_is_resumed_by_all_processes() {
             "agent train {} --out {} --format json --deadline 60",
             &[&config, &out],
         );
-        let again = ranks("agent train --resume {} --format json --deadline 60", &[&out]);
+        let again = ranks(
+            "agent train --resume {} --format json --deadline 60",
+            &[&out],
+        );
         assert_eq!(again["steps"], 0, "{again}");
         assert_eq!(again["policy_hash"], first["policy_hash"], "{name}");
     }

@@ -124,12 +124,21 @@ fn the_agents_of_all_algorithms_are_evaluated() {
         let weights = out.join("weights.safetensors");
         let words = "agent eval {} --weights {} --episodes 20 --seed 9 --format json";
         let evaluated = run(words, &[&config, &weights]).json();
-        assert_eq!(evaluated["policy_hash"], trained["policy_hash"], "{algorithm}");
+        assert_eq!(
+            evaluated["policy_hash"], trained["policy_hash"],
+            "{algorithm}"
+        );
         let number = |key: &str| evaluated[key].as_f64().unwrap();
         let returns = ["min_return", "mean_return", "max_return"].map(number);
-        assert!(returns.is_sorted() && returns[0] >= 1.0 && returns[2] <= 500.0, "{evaluated}");
+        assert!(
+            returns.is_sorted() && returns[0] >= 1.0 && returns[2] <= 500.0,
+            "{evaluated}"
+        );
         let again = run(words, &[&config, &weights]).json();
-        assert_eq!(again["mean_return"], evaluated["mean_return"], "{algorithm}");
+        assert_eq!(
+            again["mean_return"], evaluated["mean_return"],
+            "{algorithm}"
+        );
         let message = run("agent eval cartpole-impala --weights {}", &[&weights]).error(2);
         assert!(message.contains("another network"), "{message}");
     }
@@ -140,8 +149,11 @@ fn the_agents_of_all_algorithms_are_evaluated() {
 fn a_folder_of_the_name_of_settings_is_no_file_of_them() {
     let folder = Folder::new();
     let trained = finish(
-        command("agent train cartpole-dqn --steps 200 --quiet --out cartpole-dqn", &[])
-            .current_dir(folder.path("")),
+        command(
+            "agent train cartpole-dqn --steps 200 --quiet --out cartpole-dqn",
+            &[],
+        )
+        .current_dir(folder.path("")),
     );
     trained.ok();
     let words = "agent eval cartpole-dqn --weights cartpole-dqn/weights.safetensors --episodes 2";
@@ -152,7 +164,10 @@ fn a_folder_of_the_name_of_settings_is_no_file_of_them() {
 fn a_run_without_an_update_is_said_to_be_one() {
     let run = run("agent train cartpole-dqn --steps 100", &[]);
     assert_eq!(run.code, Some(0), "{run:?}");
-    assert!(run.stderr.starts_with("warning: there were too few steps"), "{run:?}");
+    assert!(
+        run.stderr.starts_with("warning: there were too few steps"),
+        "{run:?}"
+    );
     assert_eq!(run.line("updates"), "0");
 }
 

@@ -163,7 +163,11 @@ fn agent() {
             ("policy_hash", "string"),
         ]
     };
-    let answer = run("agent train cartpole-dqn --steps 1 --quiet --format json", &[]).json();
+    let answer = run(
+        "agent train cartpole-dqn --steps 1 --quiet --format json",
+        &[],
+    )
+    .json();
     assert_schema(&answer, &keys("null", "null"));
     let words = "agent train cartpole-dqn --steps 300 --out {} --quiet --format json";
     let answer = run(words, &[&out]).json();

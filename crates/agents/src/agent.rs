@@ -36,11 +36,7 @@ pub trait Agent {
     /// `observations` holds a row for each environment, as many as [`Agent::begin_episodes`] was told.
     /// # Errors
     /// When they have another length, one is not finite, or the weights give numbers that are not.
-    fn act_greedily(
-        &mut self,
-        observations: &[f32],
-        actions: &mut Vec<u32>,
-    ) -> Result<(), Error>;
+    fn act_greedily(&mut self, observations: &[f32], actions: &mut Vec<u32>) -> Result<(), Error>;
 
     /// The trained weights, one parameter behind the other.
     fn weights(&self) -> &[f32];

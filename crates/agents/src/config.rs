@@ -305,13 +305,19 @@ pub(crate) fn n_weights_of_layers(n_inputs: u64, widths: &[usize]) -> u64 {
 
 /// Weights and biases of a policy with its values on carts with poles; 0 where a width is 0.
 pub(crate) fn n_weights_of_policy(shape: &ActorCriticShape) -> u64 {
-    let n_features = shape.hidden.last().map_or(N_FEATURES, |&width| width as u64);
+    let n_features = shape
+        .hidden
+        .last()
+        .map_or(N_FEATURES, |&width| width as u64);
     let torso = n_weights_of_layers(N_FEATURES, &shape.hidden);
     let (core, n_outputs) = match shape.lstm.map(|n_hidden| n_hidden as u64) {
         None => (0, n_features),
         Some(n_hidden) => {
             let n_inputs = n_features.saturating_add(n_hidden).saturating_add(1);
-            (n_inputs.saturating_mul(n_hidden).saturating_mul(4), n_hidden)
+            (
+                n_inputs.saturating_mul(n_hidden).saturating_mul(4),
+                n_hidden,
+            )
         }
     };
     if shape.hidden.contains(&0) || shape.lstm == Some(0) {
@@ -323,7 +329,10 @@ pub(crate) fn n_weights_of_policy(shape: &ActorCriticShape) -> u64 {
 
 /// Weights and biases of a Q-network on carts with poles; 0 where a width is 0.
 pub(crate) fn n_weights_of_values(shape: &QNetworkShape) -> u64 {
-    let n_features = shape.hidden.last().map_or(N_FEATURES, |&width| width as u64);
+    let n_features = shape
+        .hidden
+        .last()
+        .map_or(N_FEATURES, |&width| width as u64);
     let torso = n_weights_of_layers(N_FEATURES, &shape.hidden);
     let streams = shape.dueling.iter().flatten();
     if shape.hidden.iter().chain(streams).any(|&width| width == 0) {

@@ -312,7 +312,10 @@ mod tests {
         };
         assert_eq!(stored.len(), 3);
         for of in &stored {
-            assert_eq!((of.discount, &of.next[..]), (0.0, &twin.observations()[0][..]));
+            assert_eq!(
+                (of.discount, &of.next[..]),
+                (0.0, &twin.observations()[0][..])
+            );
         }
     }
 

@@ -1,7 +1,7 @@
 //! Reinforcement-learning agents from declarative settings: built, trained, kept and evaluated.
 //!
 //! An agent is a plain struct over components: [`DqnAgent`] acts and learns, each by one planned program on a device. Its settings are
-//! an [`AgentConfig`], read from TOML or JSON or taken by name; they decide every bit of a run. The device, the number of ranks and the
+//! an [`AgentConfig`], read from TOML or JSON or taken by name; they decide every bit of a run, but for ranks that overtake each other. The device, the number of ranks and the
 //! run's folder are [`RunOptions`] and decide none, but for the kind of device. [`DqnTrainer`] is the loop; [`train`] runs it in a folder with metrics and
 //! checkpoints, from which a run that was killed goes on to the same result.
 //!
@@ -43,6 +43,16 @@ mod weights;
 
 #[cfg(test)]
 mod tests;
+
+// The crates whose types are part of this one's interface.
+pub use shardgraph_autodiff as autodiff;
+pub use shardgraph_collectives as collectives;
+pub use shardgraph_components as components;
+pub use shardgraph_device as device;
+pub use shardgraph_environments as environments;
+pub use shardgraph_graph as graph;
+pub use shardgraph_replay as replay;
+pub use shardgraph_runs as runs;
 
 pub use agent::Agent;
 pub use apex::{ApexConfig, ApexReplayConfig};

@@ -57,7 +57,12 @@ pub(crate) fn train_locally<L: Local>(
     let mut books = Books::open(run.run().clone(), (folder, options.stop_at))?;
     while !books.is_full() {
         let done = run.advance()?;
-        let is_due = books.count(done.n_steps, (&done.episodes, done.epsilon), done.lag, progress)?;
+        let is_due = books.count(
+            done.n_steps,
+            (&done.episodes, done.epsilon),
+            done.lag,
+            progress,
+        )?;
         if !done.scalars.is_empty() {
             books.log(&done.scalars)?;
         }

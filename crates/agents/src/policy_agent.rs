@@ -3,16 +3,17 @@
 use std::path::Path;
 
 use shardgraph_autodiff::Params;
-use shardgraph_components::ActorCritic;
+use shardgraph_components::{ActorCritic, SoftmaxPolicy};
 use shardgraph_device::Device;
+use shardgraph_graph::random::Stream;
 
 use crate::agent::{Agent, first_best};
-use crate::config::{AgentConfig, Algorithm};
+use crate::config::{AgentConfig, Algorithm, cart_pole_spaces};
 use crate::error::Error;
-use crate::policy_program::{MemoryState, PolicyProgram, Said, build_policy};
+use crate::policy_program::{MemoryState, PolicyProgram, build_policy};
 use crate::weights;
 
-/// A policy, perhaps with a memory, that takes its likeliest actions.
+/// A policy, perhaps with a memory, that takes its likeliest actions or draws them.
 ///
 /// ```
 /// use shardgraph_agents::{Agent, AgentConfig, PolicyAgent};
@@ -31,6 +32,7 @@ pub struct PolicyAgent {
     device: Device,
     params: Params,
     network: ActorCritic,
+    policy: SoftmaxPolicy,
     episodes: Option<Episodes>,
 }
 
@@ -57,31 +59,31 @@ impl PolicyAgent {
         Ok(PolicyAgent {
             device: device.clone(),
             params,
+            policy: SoftmaxPolicy::build("policy", &cart_pole_spaces()?.1)?,
             network,
             episodes: None,
         })
     }
-}
 
-impl Agent for PolicyAgent {
-    fn begin_episodes(&mut self, n_environments: usize) -> Result<(), Error> {
-        self.episodes = Some(Episodes {
-            program: PolicyProgram::new(
-                &self.params,
-                &self.network,
-                n_environments,
-                &self.device,
-            )?,
-            state: MemoryState::new(&self.network, n_environments),
-        });
-        Ok(())
-    }
-
-    fn act_greedily(
+    /// An action for each observation, into `actions`, by the probabilities that the policy gives them.
+    ///
+    /// # Shapes
+    /// As [`Agent::act_greedily`].
+    /// # Errors
+    /// As [`Agent::act_greedily`].
+    pub fn act(
         &mut self,
         observations: &[f32],
+        stream: &mut Stream,
         actions: &mut Vec<u32>,
     ) -> Result<(), Error> {
+        let logits = self.logits(observations)?;
+        actions.clear();
+        Ok(self.policy.sample_into(&logits, stream, actions)?)
+    }
+
+    /// What the policy says of observations, which it remembers.
+    fn logits(&mut self, observations: &[f32]) -> Result<Vec<f32>, Error> {
         let n_given = observations.len() / self.network.n_inputs();
         if self.episodes.is_none() {
             self.begin_episodes(n_given)?;
@@ -89,16 +91,27 @@ impl Agent for PolicyAgent {
         let Some(Episodes { program, state }) = &mut self.episodes else {
             return Err(Error::internal("an agent without episodes"));
         };
-        let Said {
-            logits,
-            hidden,
-            cell,
-            ..
-        } = program.run(&self.params, observations, state)?;
-        actions.clear();
-        actions.extend(logits.chunks_exact(self.network.n_actions()).map(first_best));
+        let said = program.run(&self.params, observations, state)?;
         state.begins.fill(0.0);
-        (state.hidden, state.cell) = (hidden, cell);
+        (state.hidden, state.cell) = (said.hidden, said.cell);
+        Ok(said.logits)
+    }
+}
+
+impl Agent for PolicyAgent {
+    fn begin_episodes(&mut self, n_environments: usize) -> Result<(), Error> {
+        self.episodes = Some(Episodes {
+            program: PolicyProgram::new(&self.params, &self.network, n_environments, &self.device)?,
+            state: MemoryState::new(&self.network, n_environments),
+        });
+        Ok(())
+    }
+
+    fn act_greedily(&mut self, observations: &[f32], actions: &mut Vec<u32>) -> Result<(), Error> {
+        let logits = self.logits(observations)?;
+        let rows = logits.chunks_exact(self.network.n_actions());
+        actions.clear();
+        actions.extend(rows.map(first_best));
         Ok(())
     }
 

@@ -2,9 +2,7 @@
 
 use shardgraph_autodiff::{Ctx, Params, Program, Recorder, Shape, Var};
 use shardgraph_collectives::Comm;
-use shardgraph_components::{
-    ActorCritic, ActorCriticShape, Initialiser, LstmState, Sequences,
-};
+use shardgraph_components::{ActorCritic, ActorCriticShape, Initialiser, LstmState, Sequences};
 use shardgraph_device::Device;
 
 use crate::config::cart_pole_spaces;

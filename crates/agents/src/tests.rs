@@ -240,7 +240,10 @@ const WRONG_ALGORITHMS: &[(&str, &str)] = &[
         "name = 'apex', max_unacknowledged_blocks = 0",
         "`algorithm.max_unacknowledged_blocks`",
     ),
-    ("name = 'apex', epsilon = nan", "`algorithm.epsilon`: expected 0 to 1, given NaN"),
+    (
+        "name = 'apex', epsilon = nan",
+        "`algorithm.epsilon`: expected 0 to 1, given NaN",
+    ),
     (
         "name = 'apex', replay = { min_rows = 100 }",
         "`algorithm.replay.min_rows`: expected `batch_size`, 128, to `capacity`, 50000, given 100",
@@ -385,13 +388,20 @@ fn what_does_not_fit_a_policy_is_named() {
     let expected = "PolicyAgent::act: element 1 of the observation of environment 0: expected a finite number, given NaN";
     assert_eq!(message, expected);
     let message = said(agent.act_greedily(&[0.0; 3], &mut actions));
-    assert!(message.contains("expected rows of 4, given 3 numbers"), "{message}");
+    assert!(
+        message.contains("expected rows of 4, given 3 numbers"),
+        "{message}"
+    );
     let n = agent.weights().len();
     let message = said(agent.set_weights(&[0.0]));
-    let expected = format!("PolicyAgent::set_weights: the number of weights: expected {n}, given 1");
+    let expected =
+        format!("PolicyAgent::set_weights: the number of weights: expected {n}, given 1");
     assert_eq!(message, expected);
     let message = said(agent.set_weights(&vec![f32::INFINITY; n]));
-    assert!(message.contains("weight 0: expected a finite number, given inf"), "{message}");
+    assert!(
+        message.contains("weight 0: expected a finite number, given inf"),
+        "{message}"
+    );
     agent.export(&path).unwrap();
     let message = said(policy_agent("{ hidden = [17] }").import(&path));
     assert!(
@@ -418,7 +428,7 @@ fn a_policy_remembers_its_episode() {
     let seen: Vec<Vec<f32>> = (0..40)
         .map(|_| (0..4 * 64).map(|_| stream.normal() as f32).collect())
         .collect();
-    let mut play = |agent: &mut PolicyAgent, from: usize| {
+    let play = |agent: &mut PolicyAgent, from: usize| {
         agent.begin_episodes(64).unwrap();
         let mut act = |seen: &Vec<f32>| {
             let mut actions = Vec::new();
@@ -428,8 +438,37 @@ fn a_policy_remembers_its_episode() {
         seen[from..].iter().map(&mut act).collect::<Vec<_>>()
     };
     let whole = play(&mut agent, 0);
-    assert_eq!(play(&mut agent, 0), whole, "nothing is left of the episodes before");
+    assert_eq!(
+        play(&mut agent, 0),
+        whole,
+        "nothing is left of the episodes before"
+    );
     assert_ne!(play(&mut agent, 20), whole[20..], "the first steps count");
+}
+
+/// Drawn actions come as often as the policy says; equal streams give equal ones.
+#[test]
+fn a_policy_draws_its_actions() {
+    let mut agent = policy_agent("{ hidden = [] }");
+    let n = agent.weights().len();
+    // Only the biases of the policy count: [4, 2] weights, then these two.
+    let mut weights = vec![0.0; n];
+    weights[9] = 3.0f32.ln();
+    agent.set_weights(&weights).unwrap();
+    let draw = |agent: &mut PolicyAgent, index: u64| {
+        let mut actions = Vec::new();
+        let mut stream = shardgraph_graph::random::Stream::new(1, "test", index);
+        agent.begin_episodes(4000).unwrap();
+        agent
+            .act(&[0.5; 4 * 4000], &mut stream, &mut actions)
+            .unwrap();
+        actions
+    };
+    let actions = draw(&mut agent, 0);
+    let n_ones = actions.iter().filter(|&&action| action == 1).count();
+    assert!((2850..3150).contains(&n_ones), "{n_ones} of 4000"); // three of four
+    assert_eq!(draw(&mut agent, 0), actions);
+    assert_ne!(draw(&mut agent, 1), actions);
 }
 
 #[test]
@@ -444,7 +483,10 @@ fn a_run_that_went_a_little_beyond_its_last_step_is_finished() {
     let outcome = run(&resumed, &ranks(1)).unwrap();
     assert_eq!((outcome.n_steps, outcome.n_updates), (0, 0));
     let error = run(&resumed, &ranks(0)).unwrap_err().to_string();
-    assert!(error.contains("ranks: expected at least 1, given 0"), "{error}");
+    assert!(
+        error.contains("ranks: expected at least 1, given 0"),
+        "{error}"
+    );
 }
 
 /// As processes do it: nobody has a folder before all can train.
@@ -458,7 +500,10 @@ fn too_many_ranks_leave_no_folder() {
     });
     for result in results {
         let message = result.unwrap().unwrap_err().to_string();
-        assert!(message.contains("`algorithm.gradient_blocks`: expected at least 3"), "{message}");
+        assert!(
+            message.contains("`algorithm.gradient_blocks`: expected at least 3"),
+            "{message}"
+        );
     }
     assert!(!out.exists());
 }

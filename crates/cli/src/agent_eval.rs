@@ -72,8 +72,12 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     let timer = Timer::start(&Device::host());
     let evaluation = Evaluation::play(agent.as_mut(), args.episodes, seed)?;
     let seconds = timer.elapsed_s();
-    args.report
-        .answer(&answer(args, &config, (agent.as_ref(), &evaluation), seconds))
+    args.report.answer(&answer(
+        args,
+        &config,
+        (agent.as_ref(), &evaluation),
+        seconds,
+    ))
 }
 
 fn answer(

@@ -131,7 +131,9 @@ fn run_topology(args: &TrainArgs, begun: (&Start, &AgentConfig)) -> anyhow::Resu
         n_ranks: 1,
         stop_at: args.resume.as_ref().and(args.steps),
         deadline: args.deadline.unwrap_or_default(),
-        device: args.world.device(args.device, launch.is_some(), &args.report)?,
+        device: args
+            .world
+            .device(args.device, launch.is_some(), &args.report)?,
     };
     agent_topology::run(begun, launch, &options, &args.report)
 }

@@ -4,7 +4,7 @@
 pub const EPISODIC_RETURN: &str = "charts/episodic_return";
 /// The number of an episode's steps.
 pub const EPISODIC_LENGTH: &str = "charts/episodic_length";
-/// Environment steps a second since the run began.
+/// Environment steps a second since this process began its part of the run.
 pub const SPS: &str = "charts/SPS";
 /// The loss of the temporal differences before an update.
 pub const TD_LOSS: &str = "losses/td_loss";

@@ -38,7 +38,12 @@ impl Local for ApexLockStep {
     }
 
     fn of_checkpoint(checkpoint: &Checkpoint, device: &Device) -> Result<ApexLockStep, Error> {
-        let (run, More { lock_step: counters }) = RunState::of(checkpoint, device)?;
+        let (
+            run,
+            More {
+                lock_step: counters,
+            },
+        ) = RunState::of(checkpoint, device)?;
         let counters = counters.ok_or_else(|| Error::lock_step_on_ranks(checkpoint))?;
         let mut lock_step = ApexLockStep::new(&run.config, device)?;
         restore(checkpoint, |state| {

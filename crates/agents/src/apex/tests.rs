@@ -395,8 +395,15 @@ fn lock_step_goes_on_where_it_began() {
             }
         };
         let message = error.to_string();
-        assert!(error.is_input() && message.contains("lock step"), "{message}");
-        let was = if on_ranks { "on several processes" } else { "in one process" };
+        assert!(
+            error.is_input() && message.contains("lock step"),
+            "{message}"
+        );
+        let was = if on_ranks {
+            "on several processes"
+        } else {
+            "in one process"
+        };
         assert!(message.contains(was), "{message}");
     }
 }

@@ -325,11 +325,7 @@ impl Agent for DqnAgent {
         Ok(()) // it sees one observation at a time
     }
 
-    fn act_greedily(
-        &mut self,
-        observations: &[f32],
-        actions: &mut Vec<u32>,
-    ) -> Result<(), Error> {
+    fn act_greedily(&mut self, observations: &[f32], actions: &mut Vec<u32>) -> Result<(), Error> {
         let n = observations::check("DqnAgent", self.online.n_inputs(), observations)?;
         actions.clear();
         actions.resize(n, GREEDY);

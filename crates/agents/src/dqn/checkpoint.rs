@@ -36,10 +36,7 @@ impl DqnTrainer {
     ///
     /// # Errors
     /// When the checkpoint is of another version or kind of device, or its parts do not belong together.
-    pub fn of_checkpoint(
-        checkpoint: &Checkpoint,
-        device: &Device,
-    ) -> Result<DqnTrainer, Error> {
+    pub fn of_checkpoint(checkpoint: &Checkpoint, device: &Device) -> Result<DqnTrainer, Error> {
         let (run, NoMore {}) = RunState::of(checkpoint, device)?;
         let mut trainer = DqnTrainer::new(&run.config, device)?;
         (trainer.n_steps, trainer.n_updates) = (run.n_steps, run.n_updates);
@@ -47,7 +44,9 @@ impl DqnTrainer {
             let (weights, optimiser) = (state.f32s("weights")?, state.u8s("optimiser")?);
             trainer.agent.restore(&weights, optimiser)?;
             trainer.replay.restore(state.u8s("replay")?)?;
-            trainer.experience.restore(ENVIRONMENTS, state, run.episodes)
+            trainer
+                .experience
+                .restore(ENVIRONMENTS, state, run.episodes)
         })?;
         Ok(trainer)
     }

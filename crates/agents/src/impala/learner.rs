@@ -218,7 +218,11 @@ fn record(
     let observations = zeros(rows + n, network.n_inputs())?;
     let mut memory = None;
     if let Some(n_hidden) = network.n_hidden() {
-        memory = Some([zeros(rows + n, 1)?, zeros(n, n_hidden)?, zeros(n, n_hidden)?]);
+        memory = Some([
+            zeros(rows + n, 1)?,
+            zeros(n, n_hidden)?,
+            zeros(n, n_hidden)?,
+        ]);
     }
     let said = match memory {
         None => network.apply(&mut record, observations)?,

@@ -50,15 +50,15 @@ impl Actors {
     /// Takes leave when the run is over and written: whoever is there, and whoever comes meanwhile, hears the tag `stop`, and is waited for
     /// until it says `done`. Who does not answer within the deadline is left alone.
     pub(crate) fn see_off(mut self, port: &Port, (stop, done): (u32, u32)) {
-        while self.there.values().any(|is_done| !is_done) {
+        self.there.retain(|_, is_done| !*is_done);
+        let hears = |rank: u32| port.send(rank, stop, &[]).unwrap_or(false);
+        self.there.retain(|&rank, _| hears(rank));
+        while !self.there.is_empty() {
             match port.recv("the actors' last word") {
-                Ok(Event::Message { from, tag, .. }) if tag == done => self.end(from),
-                Ok(Event::Joined { rank, .. }) => {
-                    self.join(rank);
-                    if port.send(rank, stop, &[]).is_err() {
-                        return;
-                    }
+                Ok(Event::Message { from, tag, .. }) if tag == done => {
+                    self.there.remove(&from);
                 }
+                Ok(Event::Joined { rank, .. }) if hears(rank) => self.join(rank),
                 Ok(Event::Lost { rank, .. }) => drop(self.there.remove(&rank)),
                 Ok(_) => {}
                 Err(_) => return,

@@ -8,7 +8,7 @@ use shardgraph_runs::{Checkpoint, Folder, Tensors, tags};
 use crate::checkpoint::{self, RunState};
 use crate::episodes::Episode;
 use crate::error::Error;
-use crate::run::{Log, RunOptions, Start, TrainProgress, WEIGHTS, EPSILON, last_step};
+use crate::run::{EPSILON, Log, RunOptions, Start, TrainProgress, WEIGHTS, last_step};
 use crate::topology::{PolicyLag, TopologyOutcome};
 use crate::weights;
 

@@ -47,10 +47,23 @@ impl Port {
     /// Waits until everybody has come or the deadline has passed, for a run that is over before anybody was needed; gives who is there.
     /// What they say meanwhile is not heard.
     pub(crate) fn wait_for_all(&self) -> BTreeSet<u32> {
+        self.wait_for_all_within(self.deadline)
+    }
+
+    /// Before a learner leaves that cannot even begin: processes that come a little later would look for it until their deadline; so they find
+    /// it and hear that it leaves.
+    pub(crate) fn linger(&self) {
+        if self.may_return {
+            let patience = self.deadline.duration().min(Duration::from_secs(5));
+            self.wait_for_all_within(Deadline::after(patience));
+        }
+    }
+
+    fn wait_for_all_within(&self, deadline: Deadline) -> BTreeSet<u32> {
         let n_others = self.mailbox.size() as usize - 1;
         let (mut seen, mut there) = (BTreeSet::new(), BTreeSet::new());
         while seen.len() < n_others {
-            match self.mailbox.recv(self.deadline) {
+            match self.mailbox.recv(deadline) {
                 Some(Event::Joined { rank, .. }) => {
                     seen.insert(rank);
                     there.insert(rank);

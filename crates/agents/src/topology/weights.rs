@@ -15,12 +15,7 @@ pub(crate) struct PresentWeights {
 
 impl PresentWeights {
     /// What an actor is told that has the version `known`, if any.
-    pub(crate) fn message(
-        &mut self,
-        version: u64,
-        weights: &[f32],
-        known: Option<u64>,
-    ) -> &[u8] {
+    pub(crate) fn message(&mut self, version: u64, weights: &[f32], known: Option<u64>) -> &[u8] {
         if self.version != Some(version) {
             self.version = Some(version);
             self.bytes = write_weights(version, weights);

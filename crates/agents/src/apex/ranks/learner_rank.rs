@@ -8,7 +8,9 @@ use shardgraph_runs::Checkpoint;
 use crate::apex::checkpoint::{checkpoint_of, restore_learner};
 use crate::apex::config::ApexConfig;
 use crate::apex::learner::Learner;
-use crate::apex::message::{Batch, Priorities, Progress, ShardTotals, number_from_bytes, number_to_bytes, tag};
+use crate::apex::message::{
+    Batch, Priorities, Progress, ShardTotals, number_from_bytes, number_to_bytes, tag,
+};
 use crate::config::AgentConfig;
 use crate::error::{Error, ErrorKind};
 use crate::run::{RunOptions, Start, TrainProgress};
@@ -22,10 +24,8 @@ pub(in crate::apex) fn run_learner(
     options: &RunOptions,
     progress: &mut dyn FnMut(&TrainProgress),
 ) -> Result<TopologyOutcome, Error> {
-    let mut learner = Learner::new(apex, config.seed, &options.device)?;
-    let books = Books::of_learner(start, options, |n_updates, state| {
-        restore_learner(&mut learner, n_updates, state)
-    })?;
+    let begun = begin((config, apex), start, options);
+    let (learner, books) = begun.inspect_err(|_| port.linger())?;
     let mut rank = LearnerRank {
         port: &port,
         apex,
@@ -47,13 +47,29 @@ pub(in crate::apex) fn run_learner(
     while !rank.is_over()? {
         rank.go_on(progress)?;
     }
-    for &shard in rank.shards.keys() {
-        port.send(shard, tag::STOP, &[])?;
-    }
-    let actors = std::mem::take(&mut rank.actors);
+    let (shards, actors) = (
+        std::mem::take(&mut rank.shards),
+        std::mem::take(&mut rank.actors),
+    );
     let outcome = rank.finish()?;
+    for &shard in shards.keys() {
+        let _ = port.send(shard, tag::STOP, &[]); // one that cannot hear it sees the learner leave
+    }
     actors.see_off(&port, (tag::STOP, tag::DONE));
     Ok(outcome)
+}
+
+/// The learner and its books, at the start of a run or where its newest checkpoint was made.
+fn begin(
+    (config, apex): (&AgentConfig, &ApexConfig),
+    start: &Start,
+    options: &RunOptions,
+) -> Result<(Learner, Books), Error> {
+    let mut learner = Learner::new(apex, config.seed, &options.device)?;
+    let books = Books::of_learner(start, options, |n_updates, state| {
+        restore_learner(&mut learner, n_updates, state)
+    })?;
+    Ok((learner, books))
 }
 
 struct LearnerRank<'a> {
@@ -143,10 +159,12 @@ impl LearnerRank<'_> {
     ) -> Result<(), Error> {
         match event {
             // The first of its number was greeted before it was there.
-            Event::Joined { rank, .. } if self.is_shard(rank) => match self.shards.contains_key(&rank) {
-                true => Ok(()),
-                false => self.begin_shard(rank),
-            },
+            Event::Joined { rank, .. } if self.is_shard(rank) => {
+                match self.shards.contains_key(&rank) {
+                    true => Ok(()),
+                    false => self.begin_shard(rank),
+                }
+            }
             Event::Joined { rank, .. } => {
                 self.actors.join(rank);
                 if self.is_stopping {

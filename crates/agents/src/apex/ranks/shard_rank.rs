@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use shardgraph_collectives::messages::Event;
 
 use crate::apex::config::ApexConfig;
-use crate::apex::message::{Batch, Block, Priorities, ShardTotals, number_from_bytes, number_to_bytes, tag};
+use crate::apex::message::{
+    Batch, Block, Priorities, ShardTotals, number_from_bytes, number_to_bytes, tag,
+};
 use crate::apex::shard::Shard;
 use crate::error::Error;
 use crate::topology::{LEARNER, Port, learner_lost};

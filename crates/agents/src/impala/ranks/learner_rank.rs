@@ -23,10 +23,8 @@ pub(in crate::impala) fn run_learner(
     options: &RunOptions,
     progress: &mut dyn FnMut(&TrainProgress),
 ) -> Result<TopologyOutcome, Error> {
-    let mut learner = Learner::new(impala, config.seed, &options.device)?;
-    let books = Books::of_learner(start, options, |n_updates, state| {
-        restore_learner(&mut learner, n_updates, state)
-    })?;
+    let begun = begin((config, impala), start, options);
+    let (learner, books) = begun.inspect_err(|_| port.linger())?;
     let mut rank = LearnerRank {
         port: &port,
         learner,
@@ -46,11 +44,23 @@ pub(in crate::impala) fn run_learner(
         let event = port.recv("trajectories of actors")?;
         rank.take(event, progress)?;
     }
-    rank.actors.tell(&port, tag::STOP)?;
     let actors = std::mem::take(&mut rank.actors);
     let outcome = rank.finish()?;
     actors.see_off(&port, (tag::STOP, tag::DONE));
     Ok(outcome)
+}
+
+/// The learner and its books, at the start of a run or where its newest checkpoint was made.
+fn begin(
+    (config, impala): (&AgentConfig, &ImpalaConfig),
+    start: &Start,
+    options: &RunOptions,
+) -> Result<(Learner, Books), Error> {
+    let mut learner = Learner::new(impala, config.seed, &options.device)?;
+    let books = Books::of_learner(start, options, |n_updates, state| {
+        restore_learner(&mut learner, n_updates, state)
+    })?;
+    Ok((learner, books))
 }
 
 /// An unroll in the queue.
@@ -124,7 +134,9 @@ impl LearnerRank<'_> {
     ) -> Result<(), Error> {
         let lag = self.learner.n_updates.saturating_sub(unroll.version);
         let n_steps = unroll.actions.len() as u64;
-        let is_due = self.books.count(n_steps, (&unroll.episodes, None), lag, progress)?;
+        let is_due = self
+            .books
+            .count(n_steps, (&unroll.episodes, None), lag, progress)?;
         let is_short = self.queue.len() + 1 < self.batch_unrolls;
         if is_short {
             self.acknowledge(actor, Some(unroll.version))?;
