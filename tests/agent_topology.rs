@@ -198,10 +198,9 @@ fn lock_step_and_reinforce_are_prolonged_bit_for_bit() {
     }
 }
 
-#[test]
-fn bad_settings_are_named() {
-    let folder = Folder::new();
-    for (text, expected) in [
+/// Settings that cannot be right, and a part of the message.
+fn bad_settings() -> Vec<(String, &'static str)> {
+    vec![
         (
             apex(10, "lock_step = true"),
             "`algorithm.lock_step`: expected false, or one actor and one shard",
@@ -234,7 +233,13 @@ fn bad_settings_are_named() {
             impala(10, "gamma = 2.0"),
             "`algorithm.gamma`: expected 0 to 1, given 2",
         ),
-    ] {
+    ]
+}
+
+#[test]
+fn bad_settings_are_named() {
+    let folder = Folder::new();
+    for (text, expected) in bad_settings() {
         let message = run("agent train {}", &[&folder.config(&text)]).error(2);
         assert!(message.contains(expected), "{message}");
     }

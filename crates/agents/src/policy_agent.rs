@@ -13,6 +13,9 @@ use crate::error::Error;
 use crate::policy_program::{MemoryState, PolicyProgram, build_policy};
 use crate::weights;
 
+#[cfg(test)]
+mod tests;
+
 /// A policy, perhaps with a memory, that takes its likeliest actions or draws them.
 ///
 /// ```

@@ -161,9 +161,14 @@ pub fn train(
     options: &RunOptions,
     progress: &mut (dyn FnMut(&TrainProgress) + Send),
 ) -> Result<TrainOutcome, Error> {
-    let config = start.config()?;
-    config.check()?;
-    check_ranks(&config, options.n_ranks)?;
+    match start {
+        Start::New { config, .. } => {
+            config.check()?;
+            check_ranks(config, options.n_ranks)?;
+        }
+        // Its settings are known when its checkpoint is read.
+        Start::Resumed { .. } => check_some(options.n_ranks)?,
+    }
     if options.n_ranks == 1 {
         return train_as_rank(&mut Comm::solo(), start, options, progress);
     }
@@ -406,9 +411,14 @@ pub(crate) fn last_step(
 
 fn check_ranks(config: &AgentConfig, n_ranks: u32) -> Result<(), Error> {
     let dqn = config.algorithm.dqn()?;
+    check_some(n_ranks)?;
+    dqn::check_ranks(dqn.gradient_blocks, n_ranks)
+}
+
+fn check_some(n_ranks: u32) -> Result<(), Error> {
     match n_ranks {
         0 => Err(Error::input("ranks: expected at least 1, given 0")),
-        _ => dqn::check_ranks(dqn.gradient_blocks, n_ranks),
+        _ => Ok(()),
     }
 }
 

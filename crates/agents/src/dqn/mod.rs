@@ -8,6 +8,8 @@ mod trainer;
 mod update;
 
 #[cfg(test)]
+mod eager_tests;
+#[cfg(test)]
 mod naive;
 #[cfg(test)]
 mod tests;

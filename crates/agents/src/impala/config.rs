@@ -78,10 +78,38 @@ impl ImpalaConfig {
     /// # Errors
     /// Names the first such setting, what is expected and what was given.
     pub fn check(&self, n_environments: usize) -> Result<(), Error> {
-        let batch = self.batch_trajectories;
-        let is_single = self.n_actors == 1 && batch == n_environments;
+        let is_single = self.n_actors == 1 && self.batch_trajectories == n_environments;
         let rules = [
             Rule::fraction("algorithm.gamma", self.gamma),
+            Rule::between("algorithm.n_actors", self.n_actors.into(), MAX_RANKS),
+            Rule::between(
+                "algorithm.max_unacknowledged",
+                self.max_unacknowledged as u64,
+                MAX_RANKS,
+            ),
+            Rule::network(
+                &self.network,
+                n_weights_of_policy(&self.network),
+                MAX_SENT_WEIGHTS,
+            ),
+            Rule::at_least_1("algorithm.log_updates", self.log_updates),
+            Rule {
+                field: "algorithm.lock_step",
+                holds: !self.lock_step || is_single,
+                expected: "false, or one actor with `batch_trajectories` environments".to_owned(),
+                given: format!("true, with {} and {n_environments}", self.n_actors),
+            },
+        ];
+        let batch_rules = self.batch_rules(n_environments);
+        batch_rules.into_iter().try_for_each(Rule::check)?;
+        rules.into_iter().try_for_each(Rule::check)?;
+        setting("algorithm.loss", self.loss.check())?;
+        setting("algorithm.optimiser", self.optimiser.check())
+    }
+
+    fn batch_rules(&self, n_environments: usize) -> [Rule; 3] {
+        let batch = self.batch_trajectories;
+        [
             Rule {
                 field: "algorithm.unroll_steps",
                 holds: (1..=1 << 16).contains(&self.unroll_steps),
@@ -103,28 +131,7 @@ impl ImpalaConfig {
                 ),
                 given: batch.to_string(),
             },
-            Rule::between("algorithm.n_actors", self.n_actors.into(), MAX_RANKS),
-            Rule::between(
-                "algorithm.max_unacknowledged",
-                self.max_unacknowledged as u64,
-                MAX_RANKS,
-            ),
-            Rule::network(
-                &self.network,
-                n_weights_of_policy(&self.network),
-                MAX_SENT_WEIGHTS,
-            ),
-            Rule::at_least_1("algorithm.log_updates", self.log_updates),
-            Rule {
-                field: "algorithm.lock_step",
-                holds: !self.lock_step || is_single,
-                expected: "false, or one actor with `batch_trajectories` environments".to_owned(),
-                given: format!("true, with {} and {n_environments}", self.n_actors),
-            },
-        ];
-        rules.into_iter().try_for_each(Rule::check)?;
-        setting("algorithm.loss", self.loss.check())?;
-        setting("algorithm.optimiser", self.optimiser.check())
+        ]
     }
 
     /// Numbers of 4 bytes in a batch of unrolls, about.

@@ -211,19 +211,7 @@ fn record(
     let n = impala.batch_trajectories;
     let rows = impala.unroll_steps * n;
     let mut record = Recorder::new(params, 0, 1);
-    let mut zeros = |n_rows: usize, width: usize| {
-        let shape = Shape::new(n_rows, width);
-        record.input(shape, &vec![0.0; shape.len()])
-    };
-    let observations = zeros(rows + n, network.n_inputs())?;
-    let mut memory = None;
-    if let Some(n_hidden) = network.n_hidden() {
-        memory = Some([
-            zeros(rows + n, 1)?,
-            zeros(n, n_hidden)?,
-            zeros(n, n_hidden)?,
-        ]);
-    }
+    let (observations, memory) = seen(&mut record, network, (impala.unroll_steps + 1, n))?;
     let said = match memory {
         None => network.apply(&mut record, observations)?,
         Some([begins, hidden, cell]) => {
@@ -255,4 +243,23 @@ fn record(
     record.output(ENTROPY, loss.entropy);
     record.output_param_gradient(loss.loss)?;
     Ok((record.plan().load(device)?, inputs))
+}
+
+/// Inputs for what was seen at so many time steps of `n` trajectories, and for the memory of a network that has one.
+fn seen(
+    record: &mut Recorder<'_>,
+    network: &ActorCritic,
+    (n_steps, n): (usize, usize),
+) -> Result<(Var, Option<[Var; 3]>), Error> {
+    let mut zeros = |n_rows: usize, width: usize| {
+        let shape = Shape::new(n_rows, width);
+        record.input(shape, &vec![0.0; shape.len()])
+    };
+    let observations = zeros(n_steps * n, network.n_inputs())?;
+    let Some(n_hidden) = network.n_hidden() else {
+        return Ok((observations, None));
+    };
+    let begins = zeros(n_steps * n, 1)?;
+    let memory = [begins, zeros(n, n_hidden)?, zeros(n, n_hidden)?];
+    Ok((observations, Some(memory)))
 }

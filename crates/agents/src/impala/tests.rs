@@ -3,9 +3,7 @@
 
 use std::time::Duration;
 
-use shardgraph_autodiff::{Axis, Ctx, Eager, Shape};
-use shardgraph_collectives::{Comm, Deadline};
-use shardgraph_components::{ImpalaBatch, LstmState, PolicyAndValue, Sequences, SoftmaxPolicy};
+use shardgraph_collectives::Deadline;
 use shardgraph_device::Device;
 
 use super::actor::Actor;
@@ -20,7 +18,7 @@ use crate::policy_program::{MemoryState, PolicyProgram, build_policy};
 use crate::run::{RunOptions, Start};
 use crate::topology::{TopologyOutcome, outcome_of, ports, run_ranks};
 
-fn small(lstm: Option<usize>) -> ImpalaConfig {
+pub(super) fn small(lstm: Option<usize>) -> ImpalaConfig {
     let mut impala = ImpalaConfig {
         unroll_steps: 7,
         batch_trajectories: 6,
@@ -215,91 +213,6 @@ fn unrolls_that_do_not_fit_are_named() {
     learner
         .update(&[unroll.clone(), unroll.clone(), unroll])
         .unwrap();
-}
-
-/// The same update define-by-run, with and without a memory: the next weights have the same bits as by the planned program.
-#[test]
-fn the_planned_update_has_the_bits_of_the_eager_one() {
-    for lstm in [None, Some(5)] {
-        let mut impala = small(lstm);
-        impala.optimiser = shardgraph_components::OptimiserConfig {
-            rule: shardgraph_components::OptimiserRule::Sgd,
-            learning_rate: 0.1,
-            max_gradient_norm: None,
-        };
-        let mut actor = Actor::new(&impala, 6, 1, 0, &Device::host()).unwrap();
-        let mut unroll = Unroll::default();
-        actor.collect(&mut unroll).unwrap();
-        actor.collect(&mut unroll).unwrap(); // with something to remember
-        let mut learner = Learner::new(&impala, 1, &Device::host()).unwrap();
-        learner.update(std::slice::from_ref(&unroll)).unwrap();
-
-        let (params, network) = build_policy(&impala.network, 1).unwrap();
-        let (device, mut comm) = (Device::host(), Comm::solo());
-        let mut ctx = Eager::new(&device, &mut comm, &params);
-        let (n, rows) = (6, 7 * 6);
-        let mut input = |n_rows: usize, values: &[f32]| {
-            let shape = Shape::new(n_rows, values.len() / n_rows);
-            ctx.input(shape, values).unwrap()
-        };
-        let one_hot: Vec<f32> = unroll
-            .actions
-            .iter()
-            .flat_map(|&action| [0, 1].map(|other| f32::from(u8::from(action == other))))
-            .collect();
-        let observations = input(rows + n, &unroll.observations);
-        let batch = [
-            input(rows, &one_hot),
-            input(rows, &unroll.behaviour),
-            input(rows, &unroll.rewards),
-            input(rows, &unroll.discounts),
-        ];
-        let memory = lstm.map(|_| {
-            let lists = (rows + n, n, n);
-            let begins = input(lists.0, &unroll.begins);
-            (
-                begins,
-                input(lists.1, &unroll.hidden),
-                input(lists.2, &unroll.cell),
-            )
-        });
-        let said = match memory {
-            None => network.apply(&mut ctx, observations).unwrap(),
-            Some((begins, hidden, cell)) => {
-                let (state, with_next) = (LstmState { hidden, cell }, Sequences::time_major(8, n));
-                let unrolled = network.unroll(&mut ctx, observations, begins, state, with_next);
-                unrolled.unwrap().0
-            }
-        };
-        let mut part = |x, first, n_rows| ctx.slice(x, Axis::Rows, first, n_rows).unwrap();
-        let outputs = PolicyAndValue {
-            logits: part(said.logits, 0, rows),
-            values: part(said.values, 0, rows),
-        };
-        let batch = ImpalaBatch {
-            actions: batch[0],
-            behaviour: batch[1],
-            rewards: batch[2],
-            discounts: batch[3],
-            bootstrap: part(said.values, rows, n),
-            rows: Sequences::time_major(7, n),
-        };
-        let policy = SoftmaxPolicy::build("policy", &cart_pole_spaces().unwrap().1).unwrap();
-        let loss = impala
-            .loss
-            .apply(&mut ctx, &policy, outputs, &batch)
-            .unwrap();
-        let gradient = ctx.param_gradient(loss.loss).unwrap();
-        let stepped = params.trained().iter().zip(&gradient);
-        let expected: Vec<u32> = stepped.map(|(w, g)| (w - 0.1 * g).to_bits()).collect();
-        let found: Vec<u32> = learner
-            .params
-            .trained()
-            .iter()
-            .map(|w| w.to_bits())
-            .collect();
-        assert_eq!(found, expected, "{lstm:?}");
-    }
 }
 
 /// How a run ended whose rank `victim` sends `n_messages` and dies.
