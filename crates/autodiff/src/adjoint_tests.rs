@@ -205,4 +205,13 @@ fn misfits_of_the_new_operations_are_named() {
     );
     assert!(message(ctx.clamp(x, f32::NAN, 1.0)).contains("must ascend"));
     assert!(message(ctx.div(x, w)).contains("div: [2, 3] and [3, 4]"));
+    for delta in [-1.0, 0.0, f32::NAN] {
+        let text = message(ctx.loss(Loss::Huber { delta }, x, x));
+        assert!(
+            text.contains(&format!(
+                "the delta {delta} of a Huber loss must be above 0"
+            )),
+            "{text}"
+        );
+    }
 }

@@ -23,6 +23,12 @@ use crate::{Error, Params};
 pub struct Adam {
     /// Step size.
     pub learning_rate: f32,
+    /// How much of the first moment is kept; 0.9 in the paper.
+    pub beta1: f32,
+    /// How much of the second moment is kept; 0.999 in the paper.
+    pub beta2: f32,
+    /// Added to the root of the second moment; 1e-8 in the paper.
+    pub epsilon: f32,
     /// Steps taken so far.
     pub n_steps: u64,
     /// First moments, as long as the trained parameters.
@@ -32,14 +38,13 @@ pub struct Adam {
 }
 
 impl Adam {
-    const BETA1: f32 = 0.9;
-    const BETA2: f32 = 0.999;
-    const EPSILON: f32 = 1e-8;
-
     /// Adam with the constants of its paper (0.9, 0.999, 1e-8) for `n_params` values ([`Params::trained_len`]).
     pub fn new(learning_rate: f32, n_params: usize) -> Self {
         Self {
             learning_rate,
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
             n_steps: 0,
             first: vec![0.0; n_params],
             second: vec![0.0; n_params],
@@ -58,9 +63,9 @@ impl Adam {
     ) -> Result<(), Error> {
         let step = shardgraph_device::Adam {
             learning_rate: self.learning_rate,
-            beta1: Self::BETA1,
-            beta2: Self::BETA2,
-            epsilon: Self::EPSILON,
+            beta1: self.beta1,
+            beta2: self.beta2,
+            epsilon: self.epsilon,
             step: self.n_steps + 1,
         };
         if device.kind() == DeviceKind::Host {

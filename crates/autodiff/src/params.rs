@@ -1,5 +1,7 @@
 //! Named parameters in one flat arena.
 
+use std::collections::BTreeMap;
+
 use shardgraph_device::{Buffer, Device};
 
 use crate::{Error, ErrorKind, Shape};
@@ -140,10 +142,12 @@ impl Params {
         &mut self.values[..len]
     }
 
-    /// Gives the frozen parameters the values of the trained ones, in order: the hard update of a target network.
+    /// Gives each frozen parameter the values of its trained one: the hard update of a target network.
+    ///
+    /// Two belong together whose names are equal behind their first scope: `target/head/w` and `online/head/w`, or `head/w` alone.
     ///
     /// # Errors
-    /// When they are not as many, or two of them differ in shape.
+    /// When one has no counterpart or two, or the two differ in shape; no value has changed then.
     pub fn copy_trained_to_frozen(&mut self) -> Result<(), Error> {
         self.blend_trained_into_frozen(1.0)
     }
@@ -158,44 +162,72 @@ impl Params {
             let text = format!("params: the fraction tau lies between 0 and 1, {tau} was given");
             return Err(ErrorKind::Usage(text).into());
         }
-        self.check_pairs()?;
-        let len = self.trained_len();
-        let (trained, frozen) = self.values.split_at_mut(len);
-        match tau {
-            1.0 => frozen.copy_from_slice(trained),
-            tau => frozen
-                .iter_mut()
-                .zip(trained)
-                .for_each(|(frozen, trained)| *frozen += tau * (*trained - *frozen)),
+        let pairs = self.pairs()?;
+        let n_trained = self.trained_len();
+        let (trained, frozen) = self.values.split_at_mut(n_trained);
+        for (from, to) in pairs {
+            let from = &trained[self.offsets[from]..self.offsets[from + 1]];
+            let to = &mut frozen[self.offsets[to] - n_trained..self.offsets[to + 1] - n_trained];
+            match tau {
+                1.0 => to.copy_from_slice(from),
+                tau => (to.iter_mut().zip(from)).for_each(|(to, from)| *to += tau * (*from - *to)),
+            }
         }
         Ok(())
     }
 
-    /// Whether each frozen parameter has a trained one of its shape.
-    fn check_pairs(&self) -> Result<(), Error> {
-        let (trained, frozen) = self.shapes.split_at(self.n_trained());
-        if trained.len() != frozen.len() {
-            let text = format!(
-                "params: {} trained and {} frozen parameters do not pair up: add the target's parameters after \
-                 freeze_rest, as many as the trained network has",
-                trained.len(),
-                frozen.len()
-            );
-            return Err(ErrorKind::Usage(text).into());
-        }
-        match (0..trained.len()).find(|&i| trained[i] != frozen[i]) {
-            None => Ok(()),
-            Some(i) => Err(ErrorKind::Shape {
-                op: "copy_trained_to_frozen",
-                given: vec![trained[i], frozen[i]],
-                expected: format!(
-                    "`{}` is copied to `{}`, so equal shapes are expected",
-                    self.names[i],
-                    self.names[trained.len() + i]
-                ),
+    /// The trained and the frozen parameter of each pair, by their places in the order of [`Params::ids`].
+    fn pairs(&self) -> Result<Vec<(usize, usize)>, Error> {
+        let n_trained = self.n_trained();
+        let mut unpaired = BTreeMap::new();
+        for (i, name) in self.names[..n_trained].iter().enumerate() {
+            if let Some(other) = unpaired.insert(behind_scope(name), i) {
+                let text = format!(
+                    "params: `{}` and `{name}` have one name behind their scopes, so no frozen parameter is of one of \
+                     them alone: give a network one scope, as `online/policy/w`",
+                    self.names[other]
+                );
+                return Err(ErrorKind::Usage(text).into());
             }
+        }
+        let mut pairs = Vec::with_capacity(n_trained);
+        for frozen in n_trained..self.names.len() {
+            let name = &self.names[frozen];
+            let trained = unpaired.remove(behind_scope(name)).ok_or_else(|| {
+                ErrorKind::Usage(format!(
+                    "params: the frozen parameter `{name}` has no trained one of its name behind the scope, or a second \
+                     frozen one has it: build the target network as the trained one was, in a scope of its own"
+                ))
+            })?;
+            self.check_pair(trained, frozen)?;
+            pairs.push((trained, frozen));
+        }
+        match unpaired.values().next() {
+            None => Ok(pairs),
+            Some(&alone) => Err(ErrorKind::Usage(format!(
+                "params: the trained parameter `{}` has no frozen one: add all of the target's parameters after \
+                 freeze_rest, {n_trained} of them, {} are there",
+                self.names[alone],
+                pairs.len()
+            ))
             .into()),
         }
+    }
+
+    fn check_pair(&self, trained: usize, frozen: usize) -> Result<(), Error> {
+        let given = [self.shapes[trained], self.shapes[frozen]];
+        if given[0] == given[1] {
+            return Ok(());
+        }
+        Err(ErrorKind::Shape {
+            op: "copy_trained_to_frozen",
+            given: given.to_vec(),
+            expected: format!(
+                "`{}` is copied to `{}`, so equal shapes are expected",
+                self.names[trained], self.names[frozen]
+            ),
+        }
+        .into())
     }
 
     pub(crate) fn upload(&self, id: ParamId, device: &Device) -> Result<Buffer, Error> {
@@ -226,6 +258,11 @@ impl Params {
     }
 }
 
+/// `head/w` of `online/head/w`; a name without a scope whole.
+fn behind_scope(name: &str) -> &str {
+    name.split_once('/').map_or(name, |(_, behind)| behind)
+}
+
 fn check_len(given: usize, wanted: usize) -> Result<(), Error> {
     match given == wanted {
         true => Ok(()),
@@ -247,13 +284,26 @@ mod tests {
             value += 1.0;
             value
         };
-        for &cols in trained {
-            params.add("trained", Shape::new(1, cols), &mut next);
+        for (i, &cols) in trained.iter().enumerate() {
+            params.add(&format!("online/{i}"), Shape::new(1, cols), &mut next);
         }
         params.freeze_rest();
-        for &cols in frozen {
-            params.add("frozen", Shape::new(1, cols), &mut next);
+        for (i, &cols) in frozen.iter().enumerate() {
+            params.add(&format!("target/{i}"), Shape::new(1, cols), &mut next);
         }
+        params
+    }
+
+    /// Parameters of one value each, which is their place.
+    fn named(trained: &[&str], frozen: &[&str]) -> Params {
+        let (mut params, mut place) = (Params::new(), 0.0);
+        let mut add = |params: &mut Params, name: &str| {
+            params.add(name, Shape::new(1, 1), || place);
+            place += 1.0;
+        };
+        trained.iter().for_each(|name| add(&mut params, name));
+        params.freeze_rest();
+        frozen.iter().for_each(|name| add(&mut params, name));
         params
     }
 
@@ -272,10 +322,38 @@ mod tests {
 
     #[test]
     fn parameters_that_do_not_pair_up_are_refused() {
-        let message = |mut params: Params| params.copy_trained_to_frozen().unwrap_err().to_string();
-        assert!(message(params(&[2, 1], &[2])).contains("2 trained and 1 frozen"));
+        let message = |mut params: Params| {
+            let before = params.flat().to_vec();
+            let message = params.copy_trained_to_frozen().unwrap_err().to_string();
+            assert_eq!(params.flat(), before);
+            message
+        };
+        assert!(message(params(&[2, 1], &[2])).contains("`online/1` has no frozen one"));
         assert!(message(params(&[2, 1], &[1, 2])).contains("[1, 2] and [1, 1]"));
-        assert!(message(params(&[2, 1], &[])).contains("2 trained and 0 frozen"));
+        assert!(message(params(&[2, 1], &[])).contains("2 of them, 0 are there"));
+        assert!(message(params(&[2], &[2, 2])).contains("`target/1` has no trained one"));
+        let other = named(&["online/w", "online/b"], &["target/w", "target/c"]);
+        assert!(message(other).contains("`target/c` has no trained one"));
+        let twice = named(
+            &["policy/w", "value/w"],
+            &["target/policy/w", "target/value/w"],
+        );
+        assert!(message(twice).contains("`policy/w` and `value/w` have one name"));
+        let again = named(&["online/w", "online/b"], &["target/w", "other/w"]);
+        assert!(message(again).contains("`other/w` has no trained one"));
+    }
+
+    #[test]
+    fn targets_are_found_by_name_in_any_order() {
+        let mut params = named(
+            &["online/a/w", "online/a/b", "c"],
+            &["target/c", "target/a/b", "target/a/w"],
+        );
+        params.copy_trained_to_frozen().unwrap();
+        assert_eq!(params.flat(), [0.0, 1.0, 2.0, 2.0, 1.0, 0.0]);
+        params.set_trained(&[4.0, 5.0, 6.0]).unwrap();
+        params.blend_trained_into_frozen(0.5).unwrap();
+        assert_eq!(params.flat()[3..], [4.0, 3.0, 2.0]);
     }
 
     #[test]

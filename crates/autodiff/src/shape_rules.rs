@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use shardgraph_device::{Binary, Unary};
+use shardgraph_device::{Binary, Loss, Unary};
 
 use crate::{Axis, BatchLayout, Error, ErrorKind, Op, ParamId, Params, Shape, Var};
 
@@ -115,7 +115,7 @@ pub(crate) fn infer(
         Op::Propagate { graphs, .. } => layout_rows(given[0], graphs.layout()),
         Op::AllGather { counts, .. } => gathered(given[0], counts, world, true),
         Op::ReduceScatter { counts, .. } => gathered(given[0], counts, world, false),
-        Op::Loss { .. } => same(&given).map(|_| Shape::new(1, 1)),
+        Op::Loss { loss, .. } => delta(*loss).and_then(|()| same(&given).map(|_| Shape::new(1, 1))),
         Op::LossGrad { .. } => match given[2] == Shape::new(1, 1) {
             true => same(&given[..2]),
             false => Err("the upstream derivative is [1, 1]".to_string()),
@@ -173,6 +173,16 @@ fn bounds(op: &Op) -> Result<(), String> {
             ..
         } if low.partial_cmp(high).is_none_or(Ordering::is_gt) => {
             Err(format!("the bounds {low} and {high} must ascend"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a loss turns linear somewhere above 0, if it does.
+fn delta(loss: Loss) -> Result<(), String> {
+    match loss {
+        Loss::Huber { delta } if delta.is_nan() || delta <= 0.0 => {
+            Err(format!("the delta {delta} of a Huber loss must be above 0"))
         }
         _ => Ok(()),
     }

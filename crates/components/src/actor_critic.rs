@@ -5,8 +5,9 @@ use shardgraph_autodiff::{Ctx, Params, Var};
 use shardgraph_environments::space::Space;
 
 use crate::error::Call;
+use crate::initialiser::Gains;
 use crate::spaces::{n_actions, n_features};
-use crate::{Error, Initialiser, Linear, Lstm, LstmState, Mlp};
+use crate::{Error, Initialiser, Linear, Lstm, LstmState, Mlp, Sequences};
 
 /// The layers of an [`ActorCritic`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,8 +39,7 @@ pub struct PolicyAndValue {
 
 /// Hidden layers, perhaps a memory, and two linear heads.
 ///
-/// With the orthogonal rule the policy's head begins with a gain of 0.01 and the value's with 1, so that the first policy is
-/// nearly uniform, as is usual for policy gradients.
+/// With the orthogonal rule memory and heads have gains of their own ([`crate::Gains`]).
 ///
 /// ```
 /// use shardgraph_components::autodiff::{Ctx, Params, Shape, ShapeCheck};
@@ -89,16 +89,16 @@ impl ActorCritic {
             core = Some(lstm);
             width = n_hidden;
         }
-        let mut head = |name: &str, n_outputs: usize, gain: f32| {
-            let initialiser = initialiser.with_gain(gain);
+        let mut head = |name: &str, n_outputs: usize, gain: fn(&Gains) -> f32| {
+            let initialiser = initialiser.with_gain_of(gain);
             Linear::build(params, &within(name), width, n_outputs, initialiser)
         };
         Ok(ActorCritic {
             scope: scope.to_string(),
             torso,
             core,
-            policy: head("policy", n_actions, 0.01)?,
-            value: head("value", 1, 1.0)?,
+            policy: head("policy", n_actions, |gains| gains.policy)?,
+            value: head("value", 1, |gains| gains.value)?,
         })
     }
 
@@ -146,6 +146,7 @@ impl ActorCritic {
         observations: Var,
         begins: Var,
         state: LstmState,
+        rows: Sequences,
     ) -> Result<(PolicyAndValue, LstmState), Error> {
         let call = Call::new(&self.scope, "ActorCritic::unroll");
         let Some(core) = &self.core else {
@@ -153,7 +154,7 @@ impl ActorCritic {
         };
         call.expect_width(ctx, "the observations", observations, self.n_inputs())?;
         let features = self.torso.features(ctx, observations)?;
-        let (features, state) = core.unroll(ctx, features, begins, state)?;
+        let (features, state) = core.unroll(ctx, features, begins, state, rows)?;
         Ok((self.heads(ctx, features)?, state))
     }
 

@@ -118,10 +118,7 @@ impl DqnLoss {
     /// When `delta` is not above 0.
     pub fn check(&self) -> Result<(), Error> {
         let call = Call::new("dqn_loss", "DqnLoss::check");
-        match self.td_loss {
-            TdLoss::Mse => Ok(()),
-            TdLoss::Huber { delta } => call.expect_above_0("delta", delta),
-        }
+        self.td_loss.check(call)
     }
 
     /// The loss of an online and a target network.
@@ -215,13 +212,23 @@ impl TdLoss {
     /// # Shapes
     /// Twice `[n, 1]` to `[1, 1]`.
     /// # Errors
-    /// Where the shapes do not fit.
+    /// Where the shapes do not fit, or `delta` is not above 0.
     pub fn mean(self, ctx: &mut dyn Ctx, predictions: Var, targets: Var) -> Result<Var, Error> {
+        let call = Call::new("td_loss", "TdLoss::mean");
+        self.check(call)?;
+        call.expect_shape(ctx, "the targets", targets, ctx.shape(predictions))?;
         let loss = match self {
             TdLoss::Mse => Loss::Mse,
             TdLoss::Huber { delta } => Loss::Huber { delta },
         };
         Ok(ctx.loss(loss, predictions, targets)?)
+    }
+
+    fn check(self, call: Call<'_>) -> Result<(), Error> {
+        match self {
+            TdLoss::Mse => Ok(()),
+            TdLoss::Huber { delta } => call.expect_above_0("delta", delta),
+        }
     }
 
     /// What each error costs, element-wise.

@@ -32,7 +32,8 @@ impl DuelingHead {
         let mut stream = |name: &str, n_outputs: usize| {
             let widths = [hidden, &[n_outputs]].concat();
             let scope = format!("{scope}/{name}");
-            Mlp::build(params, &scope, n_inputs, &widths, initialiser)
+            let of_last = initialiser.with_gain_of(|gains| gains.value);
+            Mlp::build_with_last(params, &scope, n_inputs, &widths, (initialiser, of_last))
         };
         Ok(DuelingHead {
             scope: scope.to_string(),
@@ -47,17 +48,20 @@ impl DuelingHead {
     /// `[n, n_inputs]` to `[n, n_actions]`.
     /// # Errors
     /// Where the features have another width.
+    /// # Complexity
+    /// Beside both streams a few operations for each action of each row.
     pub fn q_values(&self, ctx: &mut dyn Ctx, features: Var) -> Result<Var, Error> {
         let call = Call::new(&self.scope, "DuelingHead::q_values");
         call.expect_width(ctx, "the features", features, self.value.n_inputs())?;
         let n = self.advantage.n_outputs();
         let value = self.value.apply(ctx, features)?;
         let advantage = self.advantage.apply(ctx, features)?;
+        // What a row's advantages are all moved by is one number; a product with a row of ones spreads it.
+        let part = constant(ctx, Shape::new(n, 1), 1.0 / n as f32)?;
+        let mean = ctx.matmul(advantage, part)?;
+        let offset = ctx.sub(value, mean)?;
         let everywhere = constant(ctx, Shape::new(1, n), 1.0)?;
-        let mean = constant(ctx, Shape::new(n, n), 1.0 / n as f32)?;
-        let value = ctx.matmul(value, everywhere)?;
-        let mean = ctx.matmul(advantage, mean)?;
-        let centred = ctx.sub(advantage, mean)?;
-        Ok(ctx.add(value, centred)?)
+        let offset = ctx.matmul(offset, everywhere)?;
+        Ok(ctx.add(advantage, offset)?)
     }
 }

@@ -14,11 +14,49 @@ pub enum Initialisation {
     /// Uniform on +-1 / sqrt(inputs of the layer), weights and biases: what PyTorch does by default.
     #[default]
     FanIn,
-    /// A random matrix with orthonormal rows or columns, times `gain`; biases are 0.
-    Orthogonal {
-        /// The factor: sqrt 2 before a relu, by custom.
-        gain: f32,
-    },
+    /// Random matrices with orthonormal rows or columns, times the gain of their layer; biases are 0.
+    Orthogonal(Gains),
+}
+
+/// The factors of the orthogonal rule, by what a layer is for.
+///
+/// # Source
+/// The defaults are those of CleanRL's agents with policies (`layer_init` and the LSTM of `ppo_atari_lstm.py`). Its DQN begins with
+/// PyTorch's rule, as [`Initialisation::FanIn`] does.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Gains {
+    /// Of layers with a relu behind them, and of those that are built alone. Default sqrt 2.
+    pub hidden: f32,
+    /// Of a memory cell. Default 1.
+    pub memory: f32,
+    /// Of the head that makes a policy's logits. Default 0.01: the first policy is nearly uniform.
+    pub policy: f32,
+    /// Of heads that make values, of states or of actions. Default 1.
+    pub value: f32,
+}
+
+impl Default for Gains {
+    fn default() -> Gains {
+        Gains {
+            hidden: std::f32::consts::SQRT_2,
+            memory: 1.0,
+            policy: 0.01,
+            value: 1.0,
+        }
+    }
+}
+
+impl Gains {
+    /// One gain for all layers.
+    pub fn all(gain: f32) -> Gains {
+        Gains {
+            hidden: gain,
+            memory: gain,
+            policy: gain,
+            value: gain,
+        }
+    }
 }
 
 /// The rule and the seed by which a component's parameters begin.
@@ -37,23 +75,39 @@ pub struct Initialiser {
 }
 
 impl Initialiser {
-    /// The same with another gain, where the rule has one.
+    /// The same with one gain for all layers, where the rule has gains: for a head that is built alone.
     pub fn with_gain(self, gain: f32) -> Initialiser {
+        self.with_gain_of(|_| gain)
+    }
+
+    /// For a layer that is for something else than to have a relu behind it.
+    pub(crate) fn with_gain_of(self, gain: impl Fn(&Gains) -> f32) -> Initialiser {
         match self.rule {
             Initialisation::FanIn => self,
-            Initialisation::Orthogonal { .. } => Initialiser {
-                rule: Initialisation::Orthogonal { gain },
+            Initialisation::Orthogonal(gains) => Initialiser {
+                rule: Initialisation::Orthogonal(Gains::all(gain(&gains))),
                 ..self
             },
         }
     }
 
-    /// A weight matrix `[n_inputs, n_outputs]`, row-major.
+    /// Whether the settings can be right.
+    pub(crate) fn check(&self, call: Call<'_>) -> Result<(), Error> {
+        let Initialisation::Orthogonal(gains) = self.rule else {
+            return Ok(());
+        };
+        call.expect_not_negative("the gain of hidden layers", gains.hidden)?;
+        call.expect_not_negative("the gain of memories", gains.memory)?;
+        call.expect_not_negative("the gain of policies", gains.policy)?;
+        call.expect_not_negative("the gain of values", gains.value)
+    }
+
+    /// A weight matrix `[n_inputs, n_outputs]`, row-major, with the gain of a hidden layer.
     pub(crate) fn weights(&self, name: &str, shape: Shape, fan_in: usize) -> Vec<f32> {
         let mut stream = Stream::new(self.seed, name, 0);
         match self.rule {
             Initialisation::FanIn => uniform(&mut stream, shape.len(), fan_in),
-            Initialisation::Orthogonal { gain } => orthogonal(&mut stream, shape, gain),
+            Initialisation::Orthogonal(gains) => orthogonal(&mut stream, shape, gains.hidden),
         }
     }
 
@@ -61,7 +115,7 @@ impl Initialiser {
     pub(crate) fn biases(&self, name: &str, n: usize, fan_in: usize) -> Vec<f32> {
         match self.rule {
             Initialisation::FanIn => uniform(&mut Stream::new(self.seed, name, 0), n, fan_in),
-            Initialisation::Orthogonal { .. } => vec![0.0; n],
+            Initialisation::Orthogonal(_) => vec![0.0; n],
         }
     }
 }

@@ -4,10 +4,11 @@
 //! take `&mut dyn Ctx`: the same method is checked for shapes, run eagerly, and recorded for a plan. [`check()`] does all of that with
 //! example data from the input spaces, and compares.
 //!
-//! - networks: [`Linear`], [`Mlp`], [`DuelingHead`], [`QNetwork`], [`Lstm`], [`ActorCritic`];
+//! - networks: [`Linear`], [`Mlp`], [`DuelingHead`], [`QNetwork`], [`Lstm`], [`ActorCritic`], and over graphs [`MessagePassing`] with
+//!   [`GraphBatch`];
 //! - losses: [`DqnLoss`], [`Reinforce`], [`ImpalaLoss`] with [`VTrace`];
 //! - around them: [`SoftmaxPolicy`], [`EpsilonSchedule`], [`Splitter`] and [`Merger`], [`Optimiser`], [`TargetUpdate`],
-//!   [`broadcast_weights`].
+//!   [`Sequences`], [`broadcast_weights`].
 //!
 //! # Source
 //! RLgraph, sections 3 and 4: components with API methods, built from spaces, and tested alone.
@@ -37,14 +38,17 @@ mod dqn_loss;
 mod dueling_head;
 mod epsilon;
 mod error;
+mod graph_batch;
 mod initialiser;
 mod linear;
 mod lstm;
+mod message_passing;
 mod mlp;
 mod optimiser;
 mod policy_gradient;
 mod q_network;
 mod rows;
+mod sequences;
 mod softmax_policy;
 mod spaces;
 mod v_trace;
@@ -61,13 +65,16 @@ pub use dqn_loss::{DqnBatch, DqnLoss, DqnOutput, TdLoss};
 pub use dueling_head::DuelingHead;
 pub use epsilon::EpsilonSchedule;
 pub use error::{Error, ErrorKind};
-pub use initialiser::{Initialisation, Initialiser};
+pub use graph_batch::GraphBatch;
+pub use initialiser::{Gains, Initialisation, Initialiser};
 pub use linear::Linear;
 pub use lstm::{Lstm, LstmState};
+pub use message_passing::{Aggregation, MessagePassing, MessagePassingShape};
 pub use mlp::Mlp;
 pub use optimiser::{Optimiser, OptimiserConfig, OptimiserRule};
 pub use policy_gradient::{ImpalaBatch, ImpalaLoss, PolicyLoss, Reduction, Reinforce};
 pub use q_network::{QNetwork, QNetworkShape};
+pub use sequences::Sequences;
 pub use softmax_policy::SoftmaxPolicy;
 pub use spaces::{FlatLeaf, Merger, Splitter};
 pub use v_trace::{VTrace, VTraceInputs, VTraceOutput};

@@ -33,7 +33,7 @@ impl Linear {
     /// Adds the parameters `scope/w [n_inputs, n_outputs]` and `scope/b [1, n_outputs]`.
     ///
     /// # Errors
-    /// When a width is 0 or the scope is taken.
+    /// When a width is 0, the scope is taken or a gain is negative or not finite.
     pub fn build(
         params: &mut Params,
         scope: &str,
@@ -44,6 +44,7 @@ impl Linear {
         let call = Call::new(scope, "Linear::build");
         call.expect_positive("the number of inputs", n_inputs)?;
         call.expect_positive("the number of outputs", n_outputs)?;
+        initialiser.check(call)?;
         let (w, b) = (format!("{scope}/w"), format!("{scope}/b"));
         let shape = Shape::new(n_inputs, n_outputs);
         let weights = initialiser.weights(&w, shape, n_inputs);

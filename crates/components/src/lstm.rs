@@ -5,7 +5,7 @@ use shardgraph_autodiff::{Axis, Ctx, ParamId, Params, Shape, Var};
 use crate::error::Call;
 use crate::initialiser::add;
 use crate::rows::{constant, join, steps};
-use crate::{Error, Initialiser};
+use crate::{Error, Initialiser, Sequences};
 
 /// What a memory carries from one time step to the next.
 ///
@@ -32,7 +32,7 @@ pub struct LstmState {
 ///
 /// ```
 /// use shardgraph_components::autodiff::{Ctx, Params, Shape, ShapeCheck};
-/// use shardgraph_components::{Initialiser, Lstm};
+/// use shardgraph_components::{Initialiser, Lstm, Sequences};
 ///
 /// let mut params = Params::new();
 /// let lstm = Lstm::build(&mut params, "core", 6, 8, Initialiser::default())?;
@@ -40,7 +40,7 @@ pub struct LstmState {
 /// let x = ctx.input(Shape::new(5 * 3, 6), &[])?; // 5 time steps of 3 sequences
 /// let begins = ctx.input(Shape::new(5 * 3, 1), &[])?;
 /// let state = lstm.zero_state(&mut ctx, 3)?;
-/// let (outputs, state) = lstm.unroll(&mut ctx, x, begins, state)?;
+/// let (outputs, state) = lstm.unroll(&mut ctx, x, begins, state, Sequences::time_major(5, 3))?;
 /// assert_eq!(ctx.shape(outputs), Shape::new(5 * 3, 8));
 /// assert_eq!(ctx.shape(state.cell), Shape::new(3, 8));
 /// # Ok::<(), shardgraph_components::Error>(())
@@ -62,7 +62,7 @@ impl Lstm {
     /// Adds the parameters `scope/w_x [n_inputs, 4 n_hidden]`, `scope/w_h [n_hidden, 4 n_hidden]` and `scope/b`.
     ///
     /// # Errors
-    /// When a width is 0 or the scope is taken.
+    /// When a width is 0, the scope is taken or a gain is negative or not finite.
     pub fn build(
         params: &mut Params,
         scope: &str,
@@ -73,6 +73,8 @@ impl Lstm {
         let call = Call::new(scope, "Lstm::build");
         call.expect_positive("the number of inputs", n_inputs)?;
         call.expect_positive("the number of hidden units", n_hidden)?;
+        initialiser.check(call)?;
+        let initialiser = initialiser.with_gain_of(|gains| gains.memory);
         let mut matrix = |name: &str, n_rows: usize| {
             let (name, shape) = (format!("{scope}/{name}"), Shape::new(n_rows, 4 * n_hidden));
             let values = initialiser.weights(&name, shape, n_hidden);
@@ -121,9 +123,10 @@ impl Lstm {
     /// `begins` is 1 where an episode begins with this row: the state before it is forgotten. It is 0 elsewhere.
     ///
     /// # Shapes
-    /// `x [T * B, n_inputs]` and `begins [T * B, 1]` with time first, the state of B sequences, to `[T * B, n_hidden]`.
+    /// `x [T * B, n_inputs]` and `begins [T * B, 1]` in the order of `rows`, the state of B sequences, to `[T * B, n_hidden]` in
+    /// the same order.
     /// # Errors
-    /// Where the shapes do not fit, or the rows are no whole number of time steps.
+    /// Where the shapes do not fit.
     /// # Complexity
     /// One product for all inputs, and one of B rows for each time step.
     pub fn unroll(
@@ -132,37 +135,42 @@ impl Lstm {
         x: Var,
         begins: Var,
         state: LstmState,
+        rows: Sequences,
     ) -> Result<(Var, LstmState), Error> {
-        let n_batch = self.check(ctx, x, begins, state)?;
+        self.check(ctx, (x, begins), state, rows)?;
+        let (x, begins) = (
+            rows.to_time_major(ctx, x)?,
+            rows.to_time_major(ctx, begins)?,
+        );
         let (w_x, b) = (ctx.param(self.w_x)?, ctx.param(self.b)?);
         let w_h = ctx.param(self.w_h)?;
         let from_inputs = ctx.linear(x, w_x, b)?;
         let carried = self.carried(ctx, begins)?;
-        let from_inputs = steps(ctx, from_inputs, n_batch)?;
-        let carried = steps(ctx, carried, n_batch)?;
+        let from_inputs = steps(ctx, from_inputs, rows.n_batch)?;
+        let carried = steps(ctx, carried, rows.n_batch)?;
         let mut state = state;
         let mut outputs = Vec::with_capacity(from_inputs.len());
         for (z, carried) in from_inputs.into_iter().zip(carried) {
             state = self.step(ctx, z, carried, state, w_h)?;
             outputs.push(state.hidden);
         }
-        Ok((join(ctx, &outputs)?, state))
+        let outputs = join(ctx, &outputs)?;
+        Ok((rows.from_time_major(ctx, outputs)?, state))
     }
 
-    /// The number of sequences.
-    fn check(&self, ctx: &dyn Ctx, x: Var, begins: Var, state: LstmState) -> Result<usize, Error> {
+    fn check(
+        &self,
+        ctx: &dyn Ctx,
+        (x, begins): (Var, Var),
+        state: LstmState,
+        rows: Sequences,
+    ) -> Result<(), Error> {
         let call = Call::new(&self.scope, "Lstm::unroll");
-        call.expect_width(ctx, "the input", x, self.n_inputs)?;
-        let (n_rows, n_batch) = (ctx.shape(x).rows, ctx.shape(state.hidden).rows);
-        if n_batch == 0 || n_rows == 0 || !n_rows.is_multiple_of(n_batch) {
-            let expected = format!("one or more time steps of {n_batch} sequences, one or more");
-            return Err(call.misfit("the input", expected, format!("{n_rows} rows")));
-        }
-        let of_state = Shape::new(n_batch, self.n_hidden);
+        rows.expect(call, ctx, ("the input", x), self.n_inputs)?;
+        rows.expect(call, ctx, ("the begins", begins), 1)?;
+        let of_state = Shape::new(rows.n_batch, self.n_hidden);
         call.expect_shape(ctx, "the hidden state", state.hidden, of_state)?;
-        call.expect_shape(ctx, "the cell state", state.cell, of_state)?;
-        call.expect_shape(ctx, "the begins", begins, Shape::new(n_rows, 1))?;
-        Ok(n_batch)
+        call.expect_shape(ctx, "the cell state", state.cell, of_state)
     }
 
     /// `[T * B, n_hidden]`: 0 where an episode begins, 1 elsewhere.

@@ -36,11 +36,24 @@ impl Mlp {
         widths: &[usize],
         initialiser: Initialiser,
     ) -> Result<Mlp, Error> {
+        Mlp::build_with_last(params, scope, n_inputs, widths, (initialiser, initialiser))
+    }
+
+    /// The same with an initialiser of its own for the last layer.
+    pub(crate) fn build_with_last(
+        params: &mut Params,
+        scope: &str,
+        n_inputs: usize,
+        widths: &[usize],
+        (initialiser, of_last): (Initialiser, Initialiser),
+    ) -> Result<Mlp, Error> {
         let mut layers = Vec::with_capacity(widths.len());
         let mut width = n_inputs;
         for (i, &next) in widths.iter().enumerate() {
             let scope = format!("{scope}/{i}");
-            layers.push(Linear::build(params, &scope, width, next, initialiser)?);
+            let is_last = i + 1 == widths.len();
+            let start = if is_last { of_last } else { initialiser };
+            layers.push(Linear::build(params, &scope, width, next, start)?);
             width = next;
         }
         Ok(Mlp { layers, n_inputs })

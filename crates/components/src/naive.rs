@@ -1,5 +1,7 @@
 //! The components' formulas in f64, so simple that they are plainly right.
 
+use shardgraph_environments::space::GraphValue;
+
 /// `x w + b` of one row; `w` row-major, a row for each input.
 pub(crate) fn linear(x: &[f64], w: &[f32], b: &[f32]) -> Vec<f64> {
     let column = |j: usize| -> f64 {
@@ -128,4 +130,53 @@ pub(crate) fn softmax(logits: &[f64]) -> Vec<f64> {
 
 pub(crate) fn entropy(probabilities: &[f64]) -> f64 {
     -probabilities.iter().map(|p| p * p.ln()).sum::<f64>()
+}
+
+/// The parameters of a round of message passing; matrices row-major, a row for each input.
+pub(crate) struct MessageRound {
+    pub(crate) own: Vec<f64>,
+    pub(crate) neighbours: Vec<f64>,
+    pub(crate) b: Vec<f64>,
+    pub(crate) is_mean: bool,
+    pub(crate) residual: bool,
+}
+
+/// The rows of all nodes after these rounds, over a matrix of who is a neighbour of whom.
+pub(crate) fn message_passing(rounds: &[MessageRound], graph: &GraphValue) -> Vec<f64> {
+    let n = graph.n_nodes as usize;
+    let mut is_edge = vec![vec![false; n]; n];
+    for [u, v] in graph.edges.iter().map(|edge| edge.map(|end| end as usize)) {
+        is_edge[u][v] = u != v;
+        is_edge[v][u] = u != v;
+    }
+    let mut h: Vec<f64> = graph.node_features.iter().map(|&x| f64::from(x)).collect();
+    for round in rounds {
+        let (width, n_outputs) = (h.len() / n, round.b.len());
+        let mut next = vec![0.0; n * n_outputs];
+        for v in 0..n {
+            let degree = is_edge[v].iter().filter(|&&is_edge| is_edge).count();
+            let part = if round.is_mean {
+                1.0 / degree.max(1) as f64
+            } else {
+                1.0
+            };
+            for j in 0..n_outputs {
+                let mut z = round.b[j];
+                for i in 0..width {
+                    z += h[v * width + i] * round.own[i * n_outputs + j];
+                    for u in (0..n).filter(|&u| is_edge[v][u]) {
+                        z += part * h[u * width + i] * round.neighbours[i * n_outputs + j];
+                    }
+                }
+                let before = if round.residual {
+                    h[v * width + j]
+                } else {
+                    0.0
+                };
+                next[v * n_outputs + j] = z.max(0.0) + before;
+            }
+        }
+        h = next;
+    }
+    h
 }

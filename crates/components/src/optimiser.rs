@@ -1,6 +1,10 @@
 //! The optimisers by one name, with a bound on the gradient's norm, and their state as bytes.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, IntoDeserializer, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use shardgraph_autodiff::device::Device;
 use shardgraph_autodiff::{Adam, Params, RmsProp, Sgd};
 
@@ -8,11 +12,20 @@ use crate::error::Call;
 use crate::{Error, ErrorKind};
 
 /// Which steps an [`Optimiser`] takes.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+///
+/// In settings `"adam"` alone means [`OptimiserRule::ADAM`]; `{ adam = { epsilon = 1e-5 } }` changes a part of it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum OptimiserRule {
     /// [`Adam`].
-    Adam,
+    Adam {
+        /// How much of the first moment is kept.
+        beta1: f32,
+        /// How much of the second moment is kept.
+        beta2: f32,
+        /// Added to the root of the second moment.
+        epsilon: f32,
+    },
     /// [`Sgd`].
     Sgd,
     /// [`RmsProp`].
@@ -24,6 +37,95 @@ pub enum OptimiserRule {
         /// Added to the mean square.
         epsilon: f32,
     },
+}
+
+impl OptimiserRule {
+    /// Adam with the constants of its paper: 0.9, 0.999 and 1e-8.
+    pub const ADAM: OptimiserRule = OptimiserRule::Adam {
+        beta1: 0.9,
+        beta2: 0.999,
+        epsilon: 1e-8,
+    };
+}
+
+impl<'de> Deserialize<'de> for OptimiserRule {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OptimiserRule, D::Error> {
+        deserializer.deserialize_any(Rule).map(|rule| match rule {
+            WrittenRule::Adam(Constants {
+                beta1,
+                beta2,
+                epsilon,
+            }) => OptimiserRule::Adam {
+                beta1,
+                beta2,
+                epsilon,
+            },
+            WrittenRule::Sgd => OptimiserRule::Sgd,
+            WrittenRule::RmsProp {
+                decay,
+                momentum,
+                epsilon,
+            } => OptimiserRule::RmsProp {
+                decay,
+                momentum,
+                epsilon,
+            },
+        })
+    }
+}
+
+/// A rule with its constants, as it is read.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum WrittenRule {
+    Adam(Constants),
+    Sgd,
+    RmsProp {
+        decay: f32,
+        momentum: f32,
+        epsilon: f32,
+    },
+}
+
+/// Adam's; what is absent is as in the paper.
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Constants {
+    beta1: f32,
+    beta2: f32,
+    epsilon: f32,
+}
+
+impl Default for Constants {
+    fn default() -> Constants {
+        Constants {
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+        }
+    }
+}
+
+/// Reads a name, or a name with constants.
+struct Rule;
+
+impl<'de> Visitor<'de> for Rule {
+    type Value = WrittenRule;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name, as \"adam\", or a name with constants, as { adam = { beta1 = 0.9 } }")
+    }
+
+    fn visit_str<E: de::Error>(self, name: &str) -> Result<WrittenRule, E> {
+        match name {
+            "adam" => Ok(WrittenRule::Adam(Constants::default())),
+            _ => WrittenRule::deserialize(name.into_deserializer()),
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<WrittenRule, A::Error> {
+        WrittenRule::deserialize(MapAccessDeserializer::new(map))
+    }
 }
 
 /// The settings of an [`Optimiser`].
@@ -81,7 +183,16 @@ impl Optimiser {
             max_gradient_norm: config.max_gradient_norm,
             n_params,
             state: match config.rule {
-                OptimiserRule::Adam => State::Adam(Adam::new(learning_rate, n_params)),
+                OptimiserRule::Adam {
+                    beta1,
+                    beta2,
+                    epsilon,
+                } => State::Adam(Adam {
+                    beta1,
+                    beta2,
+                    epsilon,
+                    ..Adam::new(learning_rate, n_params)
+                }),
                 OptimiserRule::Sgd => State::Sgd(Sgd { learning_rate }),
                 OptimiserRule::RmsProp {
                     decay,
@@ -107,12 +218,18 @@ impl Optimiser {
     }
 
     /// Sets the step size of the steps to come.
-    pub fn set_learning_rate(&mut self, learning_rate: f32) {
+    ///
+    /// # Errors
+    /// When it is not a finite number above 0; the optimiser stays as it was.
+    pub fn set_learning_rate(&mut self, learning_rate: f32) -> Result<(), Error> {
+        let call = Call::new("optimiser", "Optimiser::set_learning_rate");
+        call.expect_above_0("learning_rate", learning_rate)?;
         match &mut self.state {
             State::Adam(adam) => adam.learning_rate = learning_rate,
             State::Sgd(sgd) => sgd.learning_rate = learning_rate,
             State::RmsProp(rms_prop) => rms_prop.learning_rate = learning_rate,
         }
+        Ok(())
     }
 
     /// One step against the gradient, which is scaled down in place if it is longer than allowed; gives its norm before that.
@@ -190,16 +307,15 @@ impl Optimiser {
         let (words, _) = rest.as_chunks::<4>();
         let values: Vec<f32> = words.iter().map(|word| f32::from_le_bytes(*word)).collect();
         let learning_rate = f32::from_le_bytes(*learning_rate);
-        if !learning_rate.is_finite() {
-            return Err(malformed(NOT_FINITE));
+        if !(learning_rate.is_finite() && learning_rate > 0.0) {
+            return Err(malformed("their step size is not a number above 0"));
         }
         let n_steps = n_steps
             .iter()
             .rev()
             .fold(0, |n, &byte| n << 8 | u64::from(byte));
         self.restore_slots(n_steps, &values)?;
-        self.set_learning_rate(learning_rate);
-        Ok(())
+        self.set_learning_rate(learning_rate)
     }
 
     /// Takes over what [`Optimiser::n_steps`] and [`Optimiser::slots`] gave, the slots one after the other; the step size stays.
@@ -276,17 +392,27 @@ impl OptimiserConfig {
         if let Some(norm) = self.max_gradient_norm {
             call.expect_above_0("max_gradient_norm", norm)?;
         }
-        if let OptimiserRule::RmsProp {
-            decay,
-            momentum,
-            epsilon,
-        } = self.rule
-        {
-            part("decay", decay)?;
-            part("momentum", momentum)?;
-            call.expect_above_0("epsilon", epsilon)?;
+        match self.rule {
+            OptimiserRule::Adam {
+                beta1,
+                beta2,
+                epsilon,
+            } => {
+                part("beta1", beta1)?;
+                part("beta2", beta2)?;
+                call.expect_above_0("epsilon", epsilon)
+            }
+            OptimiserRule::Sgd => Ok(()),
+            OptimiserRule::RmsProp {
+                decay,
+                momentum,
+                epsilon,
+            } => {
+                part("decay", decay)?;
+                part("momentum", momentum)?;
+                call.expect_above_0("epsilon", epsilon)
+            }
         }
-        Ok(())
     }
 }
 

@@ -1,12 +1,12 @@
 //! Losses of policies: REINFORCE with a baseline, and IMPALA's actor-critic with V-trace.
 
 use serde::{Deserialize, Serialize};
-use shardgraph_autodiff::{Ctx, Shape, Var};
+use shardgraph_autodiff::{Axis, Ctx, Shape, Var};
 
 use crate::actor_critic::PolicyAndValue;
 use crate::error::Call;
 use crate::rows::{constant, mean};
-use crate::{Error, SoftmaxPolicy, VTrace, VTraceInputs};
+use crate::{Error, Sequences, SoftmaxPolicy, VTrace, VTraceInputs};
 
 /// A loss and its parts, each `[1, 1]`.
 #[derive(Debug, Clone, Copy)]
@@ -57,16 +57,25 @@ impl Default for Reinforce {
 }
 
 impl Reinforce {
-    /// Added to the variance before its root is taken. Equal advantages become zeros where f32 has their mean exactly; otherwise
-    /// the mean's rounding is all that is left, and it is scaled up to as much as 1.
+    /// Added to the variance before its root is taken: equal advantages become zeros.
     const EPSILON: f32 = 1e-8;
+
+    /// Whether the settings can be right: for configurations, before a run begins.
+    ///
+    /// # Errors
+    /// When one is negative or not finite.
+    pub fn check(&self) -> Result<(), Error> {
+        let call = Call::new("reinforce", "Reinforce::check");
+        call.expect_not_negative("baseline_coefficient", self.baseline_coefficient)?;
+        call.expect_not_negative("entropy_coefficient", self.entropy_coefficient)
+    }
 
     /// The loss of actions (one-hot) that had these returns.
     ///
     /// # Shapes
     /// `logits` and `actions [n, n_actions]`, `baseline` and `returns [n, 1]`.
     /// # Errors
-    /// Where the shapes do not fit.
+    /// Where the shapes do not fit, or a setting cannot be right.
     pub fn apply(
         &self,
         ctx: &mut dyn Ctx,
@@ -74,6 +83,7 @@ impl Reinforce {
         (logits, baseline): (Var, Option<Var>),
         (actions, returns): (Var, Var),
     ) -> Result<PolicyLoss, Error> {
+        self.check()?;
         let call = Call::new("reinforce", "Reinforce::apply");
         let column = Shape::new(ctx.shape(logits).rows, 1);
         call.expect_shape(ctx, "the returns", returns, column)?;
@@ -99,11 +109,20 @@ impl Reinforce {
     }
 }
 
-/// Shifted and scaled to mean 0 and variance 1.
+/// Shifted and scaled to mean 0 and variance 1; equal values become zeros.
+///
+/// The first value is taken off before the mean. Without that, equal values would leave the rounding of their mean, which grows with them
+/// and would be scaled up to the order of 1.
 fn normalised(ctx: &mut dyn Ctx, x: Var) -> Result<Var, Error> {
     let n_rows = ctx.shape(x).rows;
-    let average = mean(ctx, x)?;
+    if n_rows == 0 {
+        return Ok(x);
+    }
     let everywhere = constant(ctx, Shape::new(n_rows, 1), 1.0)?;
+    let first = ctx.slice(x, Axis::Rows, 0, 1)?;
+    let first = ctx.matmul(everywhere, first)?;
+    let x = ctx.sub(x, first)?;
+    let average = mean(ctx, x)?;
     let average = ctx.matmul(everywhere, average)?;
     let centred = ctx.sub(x, average)?;
     let squares = ctx.mul(centred, centred)?;
@@ -145,7 +164,7 @@ impl Default for ImpalaLoss {
     }
 }
 
-/// B trajectories of T steps, with time first.
+/// B trajectories of T steps, in the order of `rows`.
 #[derive(Debug, Clone, Copy)]
 pub struct ImpalaBatch {
     /// `[T * B, n_actions]`: one-hot.
@@ -158,6 +177,33 @@ pub struct ImpalaBatch {
     pub discounts: Var,
     /// `[B, 1]`: the learner's values of the states after the last step.
     pub bootstrap: Var,
+    /// T, B and their order.
+    pub rows: Sequences,
+}
+
+impl ImpalaBatch {
+    /// Inputs of zeros for the trajectories, whose values a program is given for each run. The bootstrap is what the network says of
+    /// the observations after the last step, and so comes of the caller.
+    ///
+    /// # Errors
+    /// When there are no rows, and where the interpreter has no memory left.
+    pub fn inputs(
+        ctx: &mut dyn Ctx,
+        rows: Sequences,
+        n_actions: usize,
+        bootstrap: Var,
+    ) -> Result<ImpalaBatch, Error> {
+        let n_rows = rows.n_rows()?;
+        let mut zeros = |width: usize| constant(ctx, Shape::new(n_rows, width), 0.0);
+        Ok(ImpalaBatch {
+            actions: zeros(n_actions)?,
+            behaviour: zeros(1)?,
+            rewards: zeros(1)?,
+            discounts: zeros(1)?,
+            bootstrap,
+            rows,
+        })
+    }
 }
 
 impl ImpalaLoss {
@@ -175,9 +221,9 @@ impl ImpalaLoss {
     /// The loss of what a network says about the states of a batch.
     ///
     /// # Shapes
-    /// `outputs` of `[T * B]` rows.
+    /// `outputs` of `T * B` rows, in the order of the batch.
     /// # Errors
-    /// Where the shapes do not fit.
+    /// Where the shapes do not fit, or a setting cannot be right.
     pub fn apply(
         &self,
         ctx: &mut dyn Ctx,
@@ -185,10 +231,20 @@ impl ImpalaLoss {
         outputs: PolicyAndValue,
         batch: &ImpalaBatch,
     ) -> Result<PolicyLoss, Error> {
+        self.check()?;
         let call = Call::new("impala_loss", "ImpalaLoss::apply");
-        let column = Shape::new(ctx.shape(outputs.logits).rows, 1);
-        call.expect_shape(ctx, "the behaviour", batch.behaviour, column)?;
-        call.expect_shape(ctx, "the values", outputs.values, column)?;
+        batch.rows.expect(
+            call,
+            ctx,
+            ("the logits", outputs.logits),
+            policy.n_actions(),
+        )?;
+        batch
+            .rows
+            .expect(call, ctx, ("the values", outputs.values), 1)?;
+        batch
+            .rows
+            .expect(call, ctx, ("the behaviour", batch.behaviour), 1)?;
         let log_probabilities = policy.log_probabilities(ctx, outputs.logits)?;
         let taken = policy.of_actions(ctx, log_probabilities, batch.actions)?;
         let corrected = VTraceInputs {
@@ -197,6 +253,7 @@ impl ImpalaLoss {
             discounts: batch.discounts,
             values: outputs.values,
             bootstrap: batch.bootstrap,
+            rows: batch.rows,
         };
         let corrected = self.v_trace.apply(ctx, &corrected)?;
         let terms = Terms {

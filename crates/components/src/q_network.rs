@@ -77,7 +77,8 @@ impl QNetwork {
         let (width, head) = (torso.n_outputs(), format!("{scope}/head"));
         let head = match &shape.dueling {
             None => {
-                let linear = Linear::build(params, &head, width, n_actions, initialiser)?;
+                let start = initialiser.with_gain_of(|gains| gains.value);
+                let linear = Linear::build(params, &head, width, n_actions, start)?;
                 Head::Plain(linear)
             }
             Some(hidden) => {

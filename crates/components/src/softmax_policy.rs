@@ -45,6 +45,11 @@ impl SoftmaxPolicy {
         })
     }
 
+    /// Columns of the logits.
+    pub fn n_actions(&self) -> usize {
+        self.n_actions
+    }
+
     /// The logarithms of all actions' probabilities.
     ///
     /// # Shapes

@@ -1,7 +1,7 @@
 //! Between nested spaces and matrices: widths, and the parts of a flat row that belong to each leaf.
 
-use shardgraph_autodiff::{Axis, Ctx, Var};
-use shardgraph_environments::space::{Form, Space};
+use shardgraph_autodiff::{Axis, Ctx, Shape, Var};
+use shardgraph_environments::space::{Form, Leaf, Space};
 
 use crate::Error;
 use crate::error::Call;
@@ -12,6 +12,20 @@ pub(crate) fn n_features(call: Call<'_>, space: &Space) -> Result<usize, Error> 
         let expected = "a space of fixed width";
         call.misfit("the observation space", expected, error.to_string())
     })
+}
+
+/// Features of a node of a graph space whose edges have none.
+pub(crate) fn n_node_features(call: Call<'_>, space: &Space) -> Result<usize, Error> {
+    match space.form() {
+        Form::Graph {
+            node_features: n @ 1..,
+            edge_features: 0,
+        } => Ok(*n),
+        other => {
+            let expected = "graphs whose nodes have features and whose edges have none";
+            Err(call.misfit("the space of nodes", expected, format!("{other:?}")))
+        }
+    }
 }
 
 /// The number of actions of a discrete space.
@@ -33,37 +47,20 @@ pub struct FlatLeaf {
     pub width: usize,
 }
 
+/// The leaves in the order of [`Space::leaves`], which is that of a flat row.
 fn flat_leaves(call: Call<'_>, space: &Space) -> Result<Vec<FlatLeaf>, Error> {
-    let mut leaves = Vec::new();
-    add_leaves(call, space, "", &mut leaves)?;
-    Ok(leaves)
-}
-
-fn add_leaves(
-    call: Call<'_>,
-    space: &Space,
-    path: &str,
-    leaves: &mut Vec<FlatLeaf>,
-) -> Result<(), Error> {
-    let within = |name: &str| match path {
-        "" => name.to_string(),
-        path => format!("{path}/{name}"),
-    };
-    match space.form() {
-        Form::Dict { spaces } => spaces
-            .iter()
-            .try_for_each(|(name, space)| add_leaves(call, space, &within(name), leaves)),
-        Form::Tuple { spaces } => spaces
-            .iter()
-            .enumerate()
-            .try_for_each(|(i, space)| add_leaves(call, space, &within(&i.to_string()), leaves)),
-        _ => {
-            let start = leaves.last().map_or(0, |leaf| leaf.start + leaf.width);
-            let (path, width) = (path.to_string(), n_features(call, space)?);
-            leaves.push(FlatLeaf { path, start, width });
-            Ok(())
+    n_features(call, space)?; // a graph has no width, and the error names it
+    let mut start = 0;
+    let leaf = |leaf: Leaf| {
+        let (path, width) = (leaf.path, leaf.flat_width.unwrap_or(0));
+        start += width;
+        FlatLeaf {
+            path,
+            start: start - width,
+            width,
         }
-    }
+    };
+    Ok(space.leaves().into_iter().map(leaf).collect())
 }
 
 /// Cuts flat rows of a nested space into its leaves.
@@ -158,8 +155,10 @@ impl Merger {
             let (expected, given) = (self.leaves.len(), parts.len());
             return Err(call.misfit("the leaves", expected.to_string(), given.to_string()));
         }
+        let n_rows = ctx.shape(parts[0]).rows;
         for (leaf, &part) in self.leaves.iter().zip(parts) {
-            call.expect_width(ctx, &format!("leaf `{}`", leaf.path), part, leaf.width)?;
+            let shape = Shape::new(n_rows, leaf.width);
+            call.expect_shape(ctx, &format!("leaf `{}`", leaf.path), part, shape)?;
         }
         let mut whole = parts[0];
         for &part in &parts[1..] {

@@ -7,18 +7,21 @@ use shardgraph_autodiff::{Ctx, Eager, Params, Shape, Var};
 use shardgraph_environments::space::{Major, RankedSpace, Space};
 use shardgraph_graph::random::Stream;
 
-use crate::Error;
+use crate::{Error, Sequences};
 
 mod bad_input;
 mod checks;
+mod golden;
 mod graphs;
 mod initialiser;
 mod losses;
 mod lstm;
+mod message_passing;
 mod networks;
 mod optimiser;
 mod policy;
 mod schedules;
+mod sequences;
 mod spaces;
 mod v_trace;
 
@@ -43,6 +46,12 @@ fn run(
 fn normals(n: usize, seed: u64) -> Vec<f32> {
     let mut stream = Stream::new(seed, "test", 0);
     (0..n).map(|_| stream.normal() as f32).collect()
+}
+
+/// As many steps with time first as `x` has rows for `n_batch` sequences.
+fn steps_of(ctx: &dyn Ctx, x: Var, of_batch: Var) -> Sequences {
+    let n_batch = ctx.shape(of_batch).rows;
+    Sequences::time_major(ctx.shape(x).rows / n_batch, n_batch)
 }
 
 /// Rows of numbers without bounds, in a batch.

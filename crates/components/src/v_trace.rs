@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use shardgraph_autodiff::{Ctx, Shape, Var};
 
-use crate::Error;
 use crate::error::Call;
 use crate::rows::{join, shifted, steps};
+use crate::{Error, Sequences};
 
 /// V-trace: targets for the values and advantages for the policy, from importance ratios that are clipped twice.
 ///
@@ -27,7 +27,7 @@ pub struct VTrace {
     pub lambda: f32,
 }
 
-/// What [`VTrace::apply`] reads of B trajectories of T steps, with time first.
+/// What [`VTrace::apply`] reads of B trajectories of T steps, in the order of `rows`.
 #[derive(Debug, Clone, Copy)]
 pub struct VTraceInputs {
     /// `[T * B, 1]`: `log pi(a | x) - log mu(a | x)` of the learner's policy pi and the actor's mu.
@@ -41,9 +41,11 @@ pub struct VTraceInputs {
     pub values: Var,
     /// `[B, 1]`: its values of the states after the last step.
     pub bootstrap: Var,
+    /// T, B and their order.
+    pub rows: Sequences,
 }
 
-/// What [`VTrace::apply`] gives.
+/// What [`VTrace::apply`] gives, in the order of its inputs.
 #[derive(Debug, Clone, Copy)]
 pub struct VTraceOutput {
     /// `[T * B, 1]`: the targets v of the values.
@@ -77,12 +79,14 @@ impl VTrace {
     /// Targets and advantages.
     ///
     /// # Errors
-    /// Where the shapes do not fit, a setting cannot be right, or the rows are no whole number of time steps.
+    /// Where the shapes do not fit, or a setting cannot be right.
     /// # Complexity
     /// Five operations a time step.
     pub fn apply(&self, ctx: &mut dyn Ctx, inputs: &VTraceInputs) -> Result<VTraceOutput, Error> {
         self.check()?;
-        let n_batch = check(ctx, inputs)?;
+        check(ctx, inputs)?;
+        let rows = inputs.rows;
+        let inputs = &inputs.with_time_first(ctx)?;
         let VTraceInputs {
             discounts,
             values,
@@ -96,14 +100,15 @@ impl VTrace {
         let c = ctx.clamp(ratios, 0.0, self.c_bar)?;
         let c = ctx.scale(c, self.lambda)?;
         let decays = ctx.mul(discounts, c)?;
-        let traces = decayed_sums(ctx, deltas, decays, n_batch)?;
+        let traces = decayed_sums(ctx, deltas, decays, rows.n_batch)?;
         let targets = ctx.add(values, traces)?;
         let targets = ctx.detach(targets)?;
         let next_targets = shifted(ctx, targets, bootstrap)?;
         let advantages = self.weighted_td_errors(ctx, inputs, rho, next_targets)?;
+        let advantages = ctx.detach(advantages)?;
         Ok(VTraceOutput {
-            targets,
-            advantages: ctx.detach(advantages)?,
+            targets: rows.from_time_major(ctx, targets)?,
+            advantages: rows.from_time_major(ctx, advantages)?,
         })
     }
 
@@ -133,22 +138,29 @@ fn decayed_sums(ctx: &mut dyn Ctx, x: Var, decays: Var, n_batch: usize) -> Resul
     Ok(join(ctx, &sums)?)
 }
 
-/// The number of trajectories.
-fn check(ctx: &dyn Ctx, inputs: &VTraceInputs) -> Result<usize, Error> {
-    let call = Call::new("v_trace", "VTrace::apply");
-    call.expect_width(ctx, "the bootstrap", inputs.bootstrap, 1)?;
-    let (n_batch, n_rows) = (
-        ctx.shape(inputs.bootstrap).rows,
-        ctx.shape(inputs.values).rows,
-    );
-    if n_batch == 0 || n_rows == 0 || !n_rows.is_multiple_of(n_batch) {
-        let expected = format!("one or more time steps of {n_batch} trajectories, one or more");
-        return Err(call.misfit("the values", expected, format!("{n_rows} rows")));
+impl VTraceInputs {
+    fn with_time_first(&self, ctx: &mut dyn Ctx) -> Result<VTraceInputs, Error> {
+        let mut turned = |x: Var| self.rows.to_time_major(ctx, x);
+        Ok(VTraceInputs {
+            log_ratios: turned(self.log_ratios)?,
+            rewards: turned(self.rewards)?,
+            discounts: turned(self.discounts)?,
+            values: turned(self.values)?,
+            ..*self
+        })
     }
-    let column = Shape::new(n_rows, 1);
-    call.expect_shape(ctx, "the values", inputs.values, column)?;
-    call.expect_shape(ctx, "the log ratios", inputs.log_ratios, column)?;
-    call.expect_shape(ctx, "the rewards", inputs.rewards, column)?;
-    call.expect_shape(ctx, "the discounts", inputs.discounts, column)?;
-    Ok(n_batch)
+}
+
+fn check(ctx: &dyn Ctx, inputs: &VTraceInputs) -> Result<(), Error> {
+    let call = Call::new("v_trace", "VTrace::apply");
+    for column in [
+        ("the values", inputs.values),
+        ("the log ratios", inputs.log_ratios),
+        ("the rewards", inputs.rewards),
+        ("the discounts", inputs.discounts),
+    ] {
+        inputs.rows.expect(call, ctx, column, 1)?;
+    }
+    let after_the_last = Shape::new(inputs.rows.n_batch, 1);
+    call.expect_shape(ctx, "the bootstrap", inputs.bootstrap, after_the_last)
 }

@@ -41,7 +41,7 @@ impl TargetUpdate {
     /// Does what is due after `count` updates or steps, and says whether anything was.
     ///
     /// # Errors
-    /// When trained and frozen parameters have not the same shapes, or a setting cannot be right.
+    /// When trained and frozen parameters do not pair up by name and shape, or a setting cannot be right.
     pub fn apply(&self, params: &mut Params, count: u64) -> Result<bool, Error> {
         self.check()?;
         match *self {

@@ -22,6 +22,24 @@ pub enum DeviceKind {
     Auto,
 }
 
+impl DeviceKind {
+    /// What decides the last bits of a result, whichever GPU it is: `host`, `emulated` or `cuda`. A run that is to be repeated bit for bit
+    /// stays in one family.
+    ///
+    /// ```
+    /// use shardgraph_device::DeviceKind;
+    /// assert_eq!(DeviceKind::Cuda(0).family(), DeviceKind::Cuda(3).family());
+    /// ```
+    pub fn family(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Emulated => "emulated",
+            Self::Cuda(_) => "cuda",
+            Self::Auto => "auto",
+        }
+    }
+}
+
 impl FromStr for DeviceKind {
     type Err = Error;
 
@@ -437,10 +455,11 @@ impl Device {
     /// The averaged loss of a prediction, as one element.
     ///
     /// # Errors
-    /// [`ErrorKind::Length`].
+    /// [`ErrorKind::Length`]; [`ErrorKind::Invalid`] for a delta that is not above 0.
     /// # Determinism
     /// Summed in index order in f64.
     pub fn loss(&self, loss: Loss, pred: &Buffer, target: &Buffer) -> Result<Buffer, Error> {
+        loss.check("loss")?;
         check("loss", "target", pred.len(), target)?;
         if let BackEnd::Gpu(gpu) = &self.back_end {
             return gpu.loss(loss, pred, target);
@@ -456,7 +475,7 @@ impl Device {
     /// The derivative of [`Device::loss`] by the prediction, times `upstream` (one element).
     ///
     /// # Errors
-    /// [`ErrorKind::Length`].
+    /// As [`Device::loss`].
     pub fn loss_grad(
         &self,
         loss: Loss,
@@ -464,6 +483,7 @@ impl Device {
         upstream: &Buffer,
         out: &mut Buffer,
     ) -> Result<(), Error> {
+        loss.check("loss_grad")?;
         let (pred, target) = pred_and_target;
         check("loss_grad", "target", pred.len(), target)?;
         check("loss_grad", "upstream", 1, upstream)?;

@@ -1,8 +1,8 @@
 //! The arguments of the device operations that have more than their buffers.
 
-use crate::Error;
 use crate::device::length;
 use crate::host::Host;
+use crate::{Error, ErrorKind};
 
 /// The dimensions of a dense product `out[rows, cols] = op(a)[rows, inner] * op(b)[inner, cols]`, row-major.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,9 +72,22 @@ pub enum Loss {
     Mse,
     /// The mean Huber loss: quadratic (`e^2 / 2`) up to `delta`, linear beyond.
     Huber {
-        /// Where the loss turns linear.
+        /// Where the loss turns linear: above 0.
         delta: f32,
     },
+}
+
+impl Loss {
+    /// A delta that is not above 0 bounds nothing: the slope would be clamped between bounds that do not ascend.
+    pub(crate) fn check(self, op: &'static str) -> Result<(), Error> {
+        match self {
+            Loss::Huber { delta } if delta.is_nan() || delta <= 0.0 => {
+                let why = format!("the delta {delta} of a Huber loss must be above 0");
+                Err(ErrorKind::Invalid { op, why }.into())
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The shape of a row operation: `n_rows` rows of `width` elements.

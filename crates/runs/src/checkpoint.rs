@@ -84,6 +84,22 @@ impl Checkpoint {
         &self.origin
     }
 
+    /// Refuses to go on on another kind of device than the run's own, because the bits would not be those of a run that never stopped.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Device`] where `given`, the kind that there is now, is not `of_run`, the one that the checkpoint was made on.
+    pub fn check_device(&self, of_run: &str, given: &str) -> Result<(), Error> {
+        if of_run == given {
+            return Ok(());
+        }
+        Err(ErrorKind::Device {
+            path: self.origin.clone(),
+            expected: of_run.to_owned(),
+            given: given.to_owned(),
+        }
+        .into())
+    }
+
     /// Adds a file.
     ///
     /// # Errors

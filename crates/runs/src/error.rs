@@ -44,6 +44,15 @@ pub enum ErrorKind {
         /// What the file says, as JSON.
         given: String,
     },
+    /// A checkpoint of a run on another kind of device.
+    Device {
+        /// The checkpoint.
+        path: String,
+        /// The kind that the run is on.
+        expected: String,
+        /// The kind that it was to go on on.
+        given: String,
+    },
     /// Something that cannot be written: a mistake of the calling program.
     Refused {
         /// Type and method, as `Checkpoint::add`.
@@ -111,6 +120,14 @@ impl fmt::Display for Error {
                 f,
                 "{path}: version {given} is not known here: this program reads version {expected}; go on with the program \
                  that wrote it"
+            ),
+            ErrorKind::Device {
+                path,
+                expected,
+                given,
+            } => write!(
+                f,
+                "{path}: the run computes on `{expected}`, and `{given}` rounds otherwise: resume it with --device {expected}"
             ),
             ErrorKind::Refused { method, reason } => write!(f, "{method}: {reason}"),
             ErrorKind::Torn => write!(

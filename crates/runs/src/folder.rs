@@ -41,7 +41,7 @@ use crate::{Checkpoint, Error, Metrics, manifest};
 pub struct Folder {
     path: PathBuf,
     /// The files of each checkpoint.
-    files: &'static [&'static str],
+    files: Vec<String>,
     /// The step of the checkpoint that the run goes on from.
     begun_at: Option<u64>,
     /// The step of the newest whole checkpoint: the one to fall back to while the next is young.
@@ -55,7 +55,7 @@ impl Folder {
     ///
     /// # Errors
     /// Where the folder has a run already, another process holds it, or it cannot be made.
-    pub fn of_new_run(path: &Path, files: &'static [&'static str]) -> Result<Folder, Error> {
+    pub fn of_new_run(path: &Path, files: &[&str]) -> Result<Folder, Error> {
         manifest::make_folder(path)?;
         let folder = Folder::hold(path, files)?;
         match Checkpoint::newest(path, files)? {
@@ -72,10 +72,7 @@ impl Folder {
     /// # Errors
     /// Where there is no whole checkpoint, another process holds the folder, or it cannot be read. Where all checkpoints are
     /// damaged, the error names the file of the newest that is.
-    pub fn of_old_run(
-        path: &Path,
-        files: &'static [&'static str],
-    ) -> Result<(Folder, Checkpoint), Error> {
+    pub fn of_old_run(path: &Path, files: &[&str]) -> Result<(Folder, Checkpoint), Error> {
         let none = || {
             Error::folder(
                 path,
@@ -92,11 +89,11 @@ impl Folder {
         Ok((folder, newest))
     }
 
-    fn hold(path: &Path, files: &'static [&'static str]) -> Result<Folder, Error> {
+    fn hold(path: &Path, files: &[&str]) -> Result<Folder, Error> {
         let lock = if cfg!(unix) { Some(lock(path)?) } else { None };
         Ok(Folder {
             path: path.to_owned(),
-            files,
+            files: files.iter().map(|&name| name.to_owned()).collect(),
             begun_at: None,
             newest: Cell::new(None),
             has_metrics: Cell::new(false),
@@ -137,7 +134,7 @@ impl Folder {
         checkpoint: &Checkpoint,
         metrics: &Metrics,
     ) -> Result<(), Error> {
-        for name in self.files {
+        for name in &self.files {
             checkpoint.file(name).map_err(|_| {
                 let reason =
                     format!("`{name}` is missing; add it, the run could not go on from here");

@@ -45,7 +45,7 @@ pub struct PolicyUpdate {
 /// let mut params = Params::new();
 /// let scores = Linear::build(&mut params, "scores", 1, 3, Initialiser::default())?;
 /// let policy = SoftmaxPolicy::build("policy", &Space::discrete(3)?)?;
-/// let rule = OptimiserRule::Adam;
+/// let rule = OptimiserRule::ADAM;
 /// let config = OptimiserConfig { rule, learning_rate: 0.1, max_gradient_norm: Some(10.0) };
 /// let mut optimiser = Optimiser::new(config, params.trained_len())?;
 /// let mut taken = Vec::new();

@@ -7,17 +7,28 @@ use shardgraph_graph::random::Stream;
 
 use super::frozen::Frozen;
 use super::runs::{Gradients, add_inputs};
-use super::{Case, Checked, Matrix};
+use super::tally::Tally;
+use super::{Case, Matrix};
 use crate::Error;
 
 /// Derivatives of each parameter and each input that are compared.
 const MOST_DERIVATIVES: usize = 16;
 
-/// Steps that are tried, the longest first: their differences have the least rounding, shorter ones are rarely across a kink.
-const STEPS: [f32; 3] = [0.03125, 0.00390625, 0.00048828125];
+/// The longest step, and how many there are, each half as long as the one before: long ones have the least rounding, short ones
+/// are rarely across a kink.
+const LONGEST_STEP: f32 = 0.0625;
+const N_STEPS: usize = 8;
 
-/// What the derivative may differ by, as a part of it.
-const TOLERANCE: f64 = 2e-3;
+/// What a derivative may differ by, as a part of it: it is computed in f32.
+const TOLERANCE: f64 = 1e-3;
+
+/// How exact an estimate must be to count, as a part of the derivative.
+const SHARP: f64 = 5e-3;
+
+/// A derivative is small if it is below these parts of the largest by the same parameter or input, and of the largest of all: no
+/// more exactness is asked for there.
+const SMALL_IN_TENSOR: f64 = 0.1;
+const SMALL_OF_ALL: f64 = 0.02;
 
 /// Which number is moved.
 #[derive(Debug, Clone, Copy)]
@@ -28,52 +39,86 @@ enum Place {
     Input(usize, usize),
 }
 
-/// The weighted sum of all results at one point, and how large its terms are.
-#[derive(Debug, Clone, Copy)]
-struct Sum {
+/// A derivative to compare.
+struct Derivative {
+    /// The parameter or input.
+    tensor: String,
+    /// With the element.
+    name: String,
+    place: Place,
     value: f64,
-    magnitude: f64,
-}
-
-/// A derivative, as differences say it.
-struct Estimate {
-    value: f64,
-    /// How far off it may be.
-    error: f64,
+    /// The largest that counts as small.
+    small: f64,
 }
 
 /// What differences say about a derivative.
 enum Verdict {
     Right,
     Wrong(Estimate),
-    /// They cannot tell.
-    Kink,
+    /// Too little.
+    Unclear,
 }
 
-/// The values around a point, by which a derivative is estimated.
-struct Around {
-    /// Half the distance of the outer points.
+/// Two points at one distance on both sides of the middle.
+struct Pair {
+    /// Half the distance between them.
     step: f64,
-    /// The second differences and the slopes of the outer and of the inner points.
-    bends: [f64; 2],
-    slopes: [f64; 2],
-    /// What rounding may do to a value.
+    slope: f64,
+    /// Their second difference.
+    bend: f64,
+    /// The square of what rounding may do to the sum.
     noise: f64,
+    /// How far it may have moved without showing: by elements that kept their bits.
+    hidden: f64,
 }
 
-impl Around {
-    /// Smooth functions bend a quarter as much over half the distance, those with a kink in the middle half as much; slopes that
-    /// differ show a kink elsewhere.
-    fn estimate(&self) -> Option<Estimate> {
-        let [outer, inner] = self.slopes;
-        let rounding = 8.0 * self.noise / self.step;
-        let apart = (outer - inner).abs();
-        let is_straight = apart <= 0.02 * inner.abs() + rounding;
-        let is_smooth = self.bends[1].abs() <= 0.35 * self.bends[0].abs() + 4.0 * self.noise;
-        (is_straight && is_smooth).then(|| Estimate {
-            value: (4.0 * inner - outer) / 3.0, // Richardson's extrapolation
-            error: apart + rounding + TOLERANCE * inner.abs(),
-        })
+/// A derivative, as differences say it.
+struct Estimate {
+    value: f64,
+    /// How far off it may be, if what does not move in f32 does not move.
+    error: f64,
+    /// And how much further if not.
+    hidden: f64,
+}
+
+impl Estimate {
+    /// From the points at a step, at half and at a quarter of it.
+    ///
+    /// A smooth function bends a quarter as much over half the distance, and `4 b(h / 2) - b(h)` vanishes up to the fourth power
+    /// of h; a kink of jump J in the middle leaves `J h`. One elsewhere between the points shows in that, or in extrapolations that
+    /// differ: for every place of a single kink the two together are no less than what it moves the value by.
+    fn of([outer, inner, innermost]: [&Pair; 3]) -> Estimate {
+        let kink = (4.0 * inner.bend - outer.bend) / outer.step;
+        let value = Pair::extrapolated(outer, inner);
+        let apart = value - Pair::extrapolated(inner, innermost);
+        let rounding = 8.0 * outer.noise.max(inner.noise).sqrt() / outer.step;
+        Estimate {
+            value,
+            error: kink.abs() + apart.abs() + rounding + TOLERANCE * value.abs(),
+            hidden: outer.hidden.max(inner.hidden) / outer.step,
+        }
+    }
+
+    fn is_finite(&self) -> bool {
+        self.value.is_finite() && self.error.is_finite()
+    }
+
+    fn holds(&self, derivative: f64) -> bool {
+        (derivative - self.value).abs() <= self.error
+    }
+
+    fn refutes(&self, derivative: f64) -> bool {
+        (derivative - self.value).abs() > self.error + self.hidden
+    }
+
+    fn is_apart_from(&self, other: &Estimate) -> bool {
+        (self.value - other.value).abs() > self.error + other.error
+    }
+
+    /// Whether it is exact enough to find a derivative that is a part in a hundred off, unless that is a small one.
+    fn is_sharp(&self, derivative: &Derivative) -> bool {
+        let of_interest = derivative.value.abs().max(self.value.abs());
+        self.error <= SHARP * of_interest.max(derivative.small)
     }
 }
 
@@ -84,6 +129,8 @@ struct Moved<'a> {
     params: Params,
     inputs: Vec<Matrix>,
     constants: Vec<Vec<f32>>,
+    /// The results in the middle.
+    middle: Vec<Vec<f32>>,
 }
 
 impl Case<'_> {
@@ -92,7 +139,7 @@ impl Case<'_> {
         &self,
         gradients: &Gradients,
         weights: &[Matrix],
-        checked: &mut Checked,
+        tally: &mut Tally,
     ) -> Result<(), Error> {
         let mut moved = Moved {
             case: self,
@@ -100,17 +147,20 @@ impl Case<'_> {
             params: self.params.clone(),
             inputs: self.inputs.clone(),
             constants: Vec::new(),
+            middle: Vec::new(),
         };
-        let base = moved.sum()?;
+        moved.middle = moved.results()?;
         let mut stream = Stream::new(self.seed, "check derivatives", 0);
-        for (name, place, derivative) in self.places(gradients, &mut stream) {
-            match moved.judge(place, base, f64::from(derivative))? {
-                Verdict::Right => checked.n_derivatives += 1,
-                Verdict::Kink => checked.n_kinks += 1,
-                Verdict::Wrong(estimate) => {
-                    let Estimate { value, error } = estimate;
+        for derivative in self.derivatives(gradients, &mut stream) {
+            match moved.judge(&derivative)? {
+                Verdict::Right => tally.right(&derivative.tensor),
+                Verdict::Unclear => tally.unclear(&derivative.tensor),
+                Verdict::Wrong(Estimate { value, error, .. }) => {
+                    let Derivative {
+                        name, value: given, ..
+                    } = derivative;
                     return Err(self.differs(format!(
-                        "the derivative by {name} is {derivative:e}, differences say {value:e} +- {error:.0e}"
+                        "the derivative by {name} is {given:e}, differences say {value:e} +- {error:.0e}"
                     )));
                 }
             }
@@ -119,76 +169,103 @@ impl Case<'_> {
     }
 
     /// What is moved, with its name and derivative.
-    fn places(&self, gradients: &Gradients, stream: &mut Stream) -> Vec<(String, Place, f32)> {
-        let mut pick = |n: usize| {
-            let picks = stream.sample_without_replacement(n as u64, n.min(MOST_DERIVATIVES));
-            picks.into_iter().map(|pick| pick as usize)
+    fn derivatives(&self, gradients: &Gradients, stream: &mut Stream) -> Vec<Derivative> {
+        let largest = |values: &[f32]| {
+            values
+                .iter()
+                .fold(0.0, |max: f64, x| max.max(x.abs().into()))
         };
-        let (mut places, mut first) = (Vec::new(), 0);
+        let by_inputs = gradients.by_inputs.iter().map(|values| largest(values));
+        let of_all = by_inputs.fold(largest(&gradients.by_params), f64::max);
+        let mut all = Vec::new();
+        let mut add = |tensor: String, values: &[f32], place: &dyn Fn(usize) -> Place| {
+            let small = (SMALL_IN_TENSOR * largest(values)).max(SMALL_OF_ALL * of_all);
+            let n = values.len();
+            let picks = stream.sample_without_replacement(n as u64, n.min(MOST_DERIVATIVES));
+            all.extend(picks.into_iter().map(|pick| {
+                let i = pick as usize;
+                Derivative {
+                    name: format!("{tensor}[{i}]"),
+                    tensor: tensor.clone(),
+                    place: place(i),
+                    value: values[i].into(),
+                    small,
+                }
+            }));
+        };
+        let mut first = 0;
         for id in self.params.trained_ids() {
             let (name, len) = (self.params.name(id), self.params.shape(id).len());
-            places.extend(pick(len).map(|i| {
-                let derivative = gradients.by_params[first + i];
-                (format!("{name}[{i}]"), Place::Param(first + i), derivative)
-            }));
+            let values = &gradients.by_params[first..first + len];
+            add(name.to_string(), values, &|i| Place::Param(first + i));
             first += len;
         }
-        for (input, derivatives) in gradients.by_inputs.iter().enumerate() {
-            places.extend(pick(derivatives.len()).map(|i| {
-                let name = format!("input {input}, element {i}");
-                (name, Place::Input(input, i), derivatives[i])
-            }));
+        for (input, values) in gradients.by_inputs.iter().enumerate() {
+            add(format!("input {input}"), values, &|i| {
+                Place::Input(input, i)
+            });
         }
-        places
+        all
     }
 }
 
 impl Moved<'_> {
-    /// A kink close to the middle can pass for a slope, but not with steps of several lengths: a derivative is wrong if no step
-    /// agrees with it. A shorter step that agrees only because it is less exact tells nothing.
-    fn judge(&mut self, place: Place, base: Sum, derivative: f64) -> Result<Verdict, Error> {
-        let x = self.at(place);
-        let mut wrong: Option<(f64, Estimate)> = None;
-        for step in STEPS {
-            let step = step * x.abs().max(1.0);
-            let Some(estimate) = self.around(place, (x, base), step)?.estimate() else {
+    /// The first sharp estimate decides for a derivative. Against one there must be no shorter step that agrees with it and
+    /// contradicts the estimate: several kinks together can pass for a slope.
+    fn judge(&mut self, derivative: &Derivative) -> Result<Verdict, Error> {
+        let x = self.at(derivative.place);
+        let mut wrong: Option<Estimate> = None;
+        let mut step = LONGEST_STEP * x.abs().max(1.0);
+        let mut pairs: Vec<Pair> = Vec::with_capacity(N_STEPS);
+        for _ in 0..N_STEPS {
+            pairs.push(self.pair(derivative.place, x, step)?);
+            step *= 0.5;
+            let [.., outer, inner, innermost] = pairs.as_slice() else {
                 continue;
             };
-            let off = (derivative - estimate.value).abs();
+            let estimate = Estimate::of([outer, inner, innermost]);
+            if !estimate.is_finite() {
+                continue;
+            }
+            let holds = estimate.holds(derivative.value);
             match &wrong {
-                _ if off > estimate.error || off.is_nan() => {
-                    wrong.get_or_insert((off, estimate));
+                None if estimate.refutes(derivative.value) => wrong = Some(estimate),
+                None if holds && estimate.is_sharp(derivative) => return Ok(Verdict::Right),
+                Some(wrong) if holds && estimate.is_apart_from(wrong) => {
+                    return Ok(Verdict::Unclear);
                 }
-                Some((earlier, _)) if estimate.error >= *earlier => return Ok(Verdict::Kink),
-                _ => return Ok(Verdict::Right),
+                _ => {}
             }
         }
-        Ok(wrong.map_or(Verdict::Kink, |(_, estimate)| Verdict::Wrong(estimate)))
+        Ok(wrong.map_or(Verdict::Unclear, Verdict::Wrong))
     }
 
-    fn around(&mut self, place: Place, (x, base): (f32, Sum), step: f32) -> Result<Around, Error> {
-        let mut noise = f64::from(f32::EPSILON) * base.magnitude;
-        let (mut bends, mut slopes) = ([0.0; 2], [0.0; 2]);
-        for (i, step) in [step, 0.5 * step].into_iter().enumerate() {
-            let (left, right) = (x - step, x + step);
-            let (below, above) = (self.sum_at(place, left)?, self.sum_at(place, right)?);
-            let distance = f64::from(right) - f64::from(left); // what rounding has left of 2 steps
-            bends[i] = above.value - 2.0 * base.value + below.value;
-            slopes[i] = (above.value - below.value) / distance;
-            noise = noise.max(f64::from(f32::EPSILON) * above.magnitude.max(below.magnitude));
+    fn pair(&mut self, place: Place, x: f32, step: f32) -> Result<Pair, Error> {
+        let (left, right) = (x - step, x + step);
+        let (below, above) = (
+            self.results_at(place, left)?,
+            self.results_at(place, right)?,
+        );
+        self.set(place, x);
+        let distance = f64::from(right) - f64::from(left); // what rounding has left of 2 steps
+        let mut pair = Pair {
+            step: 0.5 * distance,
+            slope: 0.0,
+            bend: 0.0,
+            noise: 0.0,
+            hidden: 0.0,
+        };
+        for (result, weights) in self.weights.iter().enumerate() {
+            let lists = [&below, &self.middle, &above].map(|of| of[result].as_slice());
+            pair.add(weights, lists);
         }
-        self.set(place, x);
-        Ok(Around {
-            step: f64::from(step),
-            bends,
-            slopes,
-            noise,
-        })
+        pair.slope /= distance;
+        Ok(pair)
     }
 
-    fn sum_at(&mut self, place: Place, x: f32) -> Result<Sum, Error> {
+    fn results_at(&mut self, place: Place, x: f32) -> Result<Vec<Vec<f32>>, Error> {
         self.set(place, x);
-        self.sum()
+        self.results()
     }
 
     fn at(&self, place: Place) -> f32 {
@@ -210,24 +287,43 @@ impl Moved<'_> {
         }
     }
 
-    /// The weighted sum, added up in f64 so that only the method itself rounds to f32.
-    fn sum(&mut self) -> Result<Sum, Error> {
+    fn results(&mut self) -> Result<Vec<Vec<f32>>, Error> {
         let (device, mut comm) = (Device::host(), Comm::solo());
         let eager = Eager::new(&device, &mut comm, &self.params);
         let mut ctx = Frozen::new(eager, &mut self.constants);
         let inputs = add_inputs(&mut ctx, &self.inputs)?;
         let results = (self.case.method)(&mut ctx, &inputs)?;
-        let mut sum = Sum {
-            value: 0.0,
-            magnitude: 0.0,
-        };
-        for (&result, weights) in results.iter().zip(self.weights) {
-            for (x, weight) in ctx.values(result)?.into_iter().zip(&weights.values) {
-                let term = f64::from(x) * f64::from(*weight);
-                sum.value += term;
-                sum.magnitude += term.abs();
+        let values = results.iter().map(|&result| ctx.values(result));
+        Ok(values.collect::<Result<_, _>>()?)
+    }
+}
+
+impl Pair {
+    /// Richardson's extrapolation of the slopes.
+    fn extrapolated(outer: &Pair, inner: &Pair) -> f64 {
+        (4.0 * inner.slope - outer.slope) / 3.0
+    }
+
+    /// Adds what one result gives to the weighted sum, in f64, so that only the method itself rounds to f32. The noise of an element
+    /// is a rounding of the result's largest, because a small one can be the difference of large ones; those of several elements
+    /// add as independent ones do. An element that does not move has none, but may hide what is less than its rounding.
+    fn add(&mut self, weights: &Matrix, [below, middle, above]: [&[f32]; 3]) {
+        let epsilon = f64::from(f32::EPSILON);
+        let largest = middle
+            .iter()
+            .fold(0.0, |max: f64, x| max.max(x.abs().into()));
+        for (i, weight) in weights.values.iter().enumerate() {
+            let bits = [below[i], middle[i], above[i]].map(f32::to_bits);
+            let weight = f64::from(*weight);
+            let [below, middle, above] = [below[i], middle[i], above[i]].map(f64::from);
+            if bits[0] == bits[1] && bits[1] == bits[2] {
+                self.hidden += 0.5 * epsilon * (weight * middle).abs();
+                continue;
             }
+            self.slope += weight * (above - below);
+            self.bend += weight * (above - 2.0 * middle + below);
+            let magnitude = largest.max(above.abs()).max(below.abs());
+            self.noise += (epsilon * weight * magnitude).powi(2);
         }
-        Ok(sum)
     }
 }

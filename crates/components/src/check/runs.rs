@@ -204,12 +204,24 @@ impl Case<'_> {
 
     pub(crate) fn expect_finite(&self, run: &Run) -> Result<(), Error> {
         for (i, result) in run.results.iter().enumerate() {
-            if let Some(at) = result.values.iter().position(|x| !x.is_finite()) {
-                let x = result.values[at];
-                return Err(self.differs(format!("result {i}, element {at} is {x}")));
-            }
+            self.expect_finite_list(&format!("result {i}"), &result.values)?;
+        }
+        let Gradients {
+            by_params,
+            by_inputs,
+        } = &run.gradients;
+        self.expect_finite_list("the gradient by the parameters", by_params)?;
+        for (i, by_input) in by_inputs.iter().enumerate() {
+            self.expect_finite_list(&format!("the gradient by input {i}"), by_input)?;
         }
         Ok(())
+    }
+
+    fn expect_finite_list(&self, what: &str, values: &[f32]) -> Result<(), Error> {
+        match values.iter().position(|x| !x.is_finite()) {
+            None => Ok(()),
+            Some(at) => Err(self.differs(format!("{what}, element {at} is {}", values[at]))),
+        }
     }
 }
 

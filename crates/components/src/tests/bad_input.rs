@@ -5,8 +5,8 @@ use shardgraph_environments::space::Space;
 
 use crate::{
     ActorCritic, ActorCriticShape, DqnBatch, DqnLoss, DuelingHead, Error, ErrorKind, Initialiser,
-    Linear, Lstm, LstmState, Merger, Mlp, QNetwork, QNetworkShape, SoftmaxPolicy, Splitter, TdLoss,
-    VTrace, VTraceInputs,
+    Linear, Lstm, LstmState, Merger, MessagePassing, MessagePassingShape, Mlp, QNetwork,
+    QNetworkShape, Reinforce, Sequences, SoftmaxPolicy, Splitter, TdLoss, VTrace, VTraceInputs,
 };
 
 fn boxed(width: usize) -> Space {
@@ -127,11 +127,16 @@ fn rows_of_another_width_are_refused() {
     let of = policy.entropy(ctx, x);
     assert_refused(of, "policy", "SoftmaxPolicy::entropy", two);
     assert_refused(splitter.split(ctx, x), "split", "Splitter::split", four);
-    assert_refused(merger.merge(ctx, &[x]), "merge", "Merger::merge", four);
+    assert_refused(merger.merge(ctx, &[x]), "merge", "Merger::merge", "[8, 4]");
     assert_misfit(
         merger.merge(ctx, &[x, x]),
         ["merge", "Merger::merge", "1", "2"],
     );
+    let pair = Space::tuple(vec![boxed(5), discrete(3)]).unwrap();
+    let (merger, short) = (Merger::build("merge", &pair).unwrap(), Shape::new(7, 3));
+    let short = ctx.input(short, &[]).unwrap();
+    let of = merger.merge(ctx, &[x, short]);
+    assert_misfit(of, ["merge", "Merger::merge", "[8, 3]", "[7, 3]"]);
 }
 
 #[test]
@@ -141,33 +146,53 @@ fn memories_need_whole_time_steps_and_a_state_that_fits() {
     let mut ctx = ShapeCheck::new(&params, 1);
     let mut input = |rows, cols| ctx.input(Shape::new(rows, cols), &[]).unwrap();
     let (x, begins, state, other) = (input(7, 3), input(7, 1), input(2, 2), input(7, 2));
-    let six = input(6, 3);
+    let (six, flags) = (input(6, 3), input(6, 1));
     let state = LstmState {
         hidden: state,
         cell: state,
     };
     let ctx = &mut ctx;
-    let steps = "one or more time steps of 2 sequences, one or more";
-    assert_misfit(
-        lstm.unroll(ctx, x, begins, state),
-        ["core", "Lstm::unroll", steps, "7 rows"],
+    let rows = Sequences::time_major(3, 2);
+    let refused = |result, [expected, given]: [&str; 2]| {
+        assert_misfit(result, ["core", "Lstm::unroll", expected, given]);
+    };
+    let wide = "[6, 3], 3 steps of 2 sequences";
+    refused(lstm.unroll(ctx, x, begins, state, rows), [wide, "[7, 3]"]);
+    refused(
+        lstm.unroll(ctx, other, begins, state, rows),
+        [wide, "[7, 2]"],
     );
-    assert_misfit(
-        lstm.unroll(ctx, six, begins, state),
-        ["core", "Lstm::unroll", "[6, 1]", "[7, 1]"],
+    let narrow = "[6, 1], 3 steps of 2 sequences";
+    refused(
+        lstm.unroll(ctx, six, begins, state, rows),
+        [narrow, "[7, 1]"],
     );
     let mixed = LstmState {
         cell: other,
         ..state
     };
-    assert_misfit(
-        lstm.unroll(ctx, six, begins, mixed),
-        ["core", "Lstm::unroll", "[2, 2]", "[7, 2]"],
+    refused(
+        lstm.unroll(ctx, six, flags, mixed, rows),
+        ["[2, 2]", "[7, 2]"],
     );
-    assert_misfit(
-        lstm.unroll(ctx, other, begins, state),
-        ["core", "Lstm::unroll", "3 columns", "[7, 2]"],
+    // Six rows are also two steps of three sequences, but the state is of two.
+    let turned = Sequences::batch_major(2, 3);
+    refused(
+        lstm.unroll(ctx, six, flags, state, turned),
+        ["[3, 2]", "[2, 2]"],
     );
+    for (rows, given) in [
+        (Sequences::time_major(0, 2), "0 steps of 2 sequences"),
+        (Sequences::time_major(3, 0), "3 steps of 0 sequences"),
+        (
+            Sequences::time_major(usize::MAX, 2),
+            "18446744073709551615 steps of 2 sequences",
+        ),
+    ] {
+        let expected = "one or more of each, and less than 2^32 rows";
+        let names = ["sequences", "Sequences::n_rows", expected, given];
+        assert_misfit(lstm.unroll(ctx, six, flags, state, rows), names);
+    }
 }
 
 #[test]
@@ -201,7 +226,8 @@ fn actors_take_a_state_exactly_if_they_have_a_memory() {
         "one; call apply without it",
         "none",
     ];
-    assert_misfit(without.unroll(ctx, six, begins, state), memory);
+    let rows = Sequences::time_major(3, 2);
+    assert_misfit(without.unroll(ctx, six, begins, state, rows), memory);
 }
 
 #[test]
@@ -233,6 +259,58 @@ fn dqn_names_the_column_that_does_not_fit() {
 }
 
 #[test]
+fn a_td_loss_names_what_it_cannot_take() {
+    let params = Params::new();
+    let mut ctx = ShapeCheck::new(&params, 1);
+    let mut input = |rows| ctx.input(Shape::new(rows, 1), &[]).unwrap();
+    let (eight, seven) = (input(8), input(7));
+    let of = |delta: f32, targets, ctx: &mut dyn Ctx| {
+        assert_misfit(
+            TdLoss::Huber { delta }.mean(ctx, eight, targets),
+            match delta > 0.0 {
+                true => ["td_loss", "TdLoss::mean", "[8, 1]", "[7, 1]"],
+                false => ["td_loss", "TdLoss::mean", "a number above 0", "-1"],
+            },
+        );
+    };
+    of(-1.0, eight, &mut ctx);
+    of(1.0, seven, &mut ctx);
+}
+
+#[test]
+fn graphs_that_do_not_fit_are_refused() {
+    let (mut params, start) = (Params::new(), Initialiser::default());
+    let mut build = |space: &Space, widths: &[usize], residual| {
+        let shape = MessagePassingShape {
+            widths: widths.to_vec(),
+            residual,
+            ..MessagePassingShape::default()
+        };
+        MessagePassing::build(&mut params, "gnn", space, &shape, start)
+    };
+    let graphs = "graphs whose nodes have features and whose edges have none";
+    for (space, given) in [
+        (discrete(2), "Discrete { n: 2 }"),
+        (
+            Space::graph(0, 0).unwrap(),
+            "Graph { node_features: 0, edge_features: 0 }",
+        ),
+        (
+            Space::graph(2, 1).unwrap(),
+            "Graph { node_features: 2, edge_features: 1 }",
+        ),
+    ] {
+        let names = ["gnn", "MessagePassing::build", graphs, given];
+        assert_misfit(build(&space, &[3], false), names);
+    }
+    let space = Space::graph(3, 0).unwrap();
+    let names = ["gnn", "MessagePassing::build", "3", "4"];
+    assert_misfit(build(&space, &[3, 4], true), names);
+    let names = ["gnn", "MessagePassing::build", "at least 1", "0"];
+    assert_misfit(build(&space, &[2, 0], false), names);
+}
+
+#[test]
 fn v_trace_names_the_column_that_does_not_fit() {
     let params = Params::new();
     let mut ctx = ShapeCheck::new(&params, 1);
@@ -244,19 +322,22 @@ fn v_trace_names_the_column_that_does_not_fit() {
         rewards: column,
         discounts: column,
         values: column,
-        bootstrap: column,
+        bootstrap: short,
+        rows: Sequences::time_major(1, 8),
+    };
+    let refused = |result, [expected, given]: [&str; 2]| {
+        assert_misfit(result, ["v_trace", "VTrace::apply", expected, given]);
     };
     let of = VTrace::default().apply(ctx, &inputs);
-    assert_misfit(of, ["v_trace", "VTrace::apply", "[8, 1]", "[7, 1]"]);
-    let of = VTrace::default().apply(
-        ctx,
-        &VTraceInputs {
-            bootstrap: short,
-            ..inputs
-        },
-    );
-    let steps = "one or more time steps of 7 trajectories, one or more";
-    assert_misfit(of, ["v_trace", "VTrace::apply", steps, "8 rows"]);
+    refused(of, ["[8, 1], 1 steps of 8 sequences", "[7, 1]"]);
+    let inputs = VTraceInputs {
+        log_ratios: column,
+        ..inputs
+    };
+    refused(VTrace::default().apply(ctx, &inputs), ["[8, 1]", "[7, 1]"]);
+    let rows = Sequences::time_major(8, 7);
+    let of = VTrace::default().apply(ctx, &VTraceInputs { rows, ..inputs });
+    refused(of, ["[56, 1], 8 steps of 7 sequences", "[8, 1]"]);
 }
 
 #[test]
@@ -283,6 +364,21 @@ fn losses_refuse_settings_that_cannot_be_right() {
         assert_misfit(v_trace.check(), names);
     }
     assert!(VTrace::default().check().is_ok());
+    for entropy_coefficient in [-0.5, f32::NAN] {
+        let reinforce = Reinforce {
+            entropy_coefficient,
+            ..Reinforce::default()
+        };
+        let given = &entropy_coefficient.to_string();
+        let names = [
+            "reinforce",
+            "Reinforce::check",
+            "a number not below 0",
+            given,
+        ];
+        assert_misfit(reinforce.check(), names);
+    }
+    assert!(Reinforce::default().check().is_ok());
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn it_says_what_it_looked_at() {
     assert_eq!(checked.shapes, [Shape::new(10, 2), Shape::new(10, 3)]);
     // The parameter's 6 and of the inputs 3, 16 of 18, 16 of 30.
     assert_eq!(
-        (checked.n_derivatives, checked.n_kinks),
+        (checked.n_derivatives, checked.n_unclear),
         (3 * 6 + 3 + 16 + 16, 0)
     );
     assert!(checked.n_operations > 10);
@@ -123,26 +123,119 @@ fn a_wrong_gradient_is_found() {
     assert!(found.contains("differences say"), "{found}");
 }
 
-/// A part in a hundred is more than differences of smooth functions are off.
+/// A method of an input and a parameter, by name.
+type Named = (
+    &'static str,
+    fn(&mut dyn Ctx, Var, Var) -> Result<Var, Error>,
+);
+
+const METHODS: [Named; 6] = [
+    ("tanh", |ctx, x, w| {
+        let y = ctx.matmul(x, w)?;
+        Ok(ctx.tanh(y)?)
+    }),
+    ("relu", |ctx, x, w| {
+        let y = ctx.matmul(x, w)?;
+        let (part, above) = (ctx.scale(y, 0.25)?, ctx.relu(y)?);
+        Ok(ctx.add(part, above)?)
+    }),
+    ("log_softmax", |ctx, x, w| {
+        let y = ctx.matmul(x, w)?;
+        Ok(ctx.log_softmax(y)?)
+    }),
+    ("quotient", |ctx, x, w| {
+        let y = ctx.matmul(x, w)?;
+        let below = ctx.exp(y)?;
+        Ok(ctx.div(y, below)?)
+    }),
+    ("huber", |ctx, x, w| {
+        let y = ctx.matmul(x, w)?;
+        let zero = ctx.scale(y, 0.0)?;
+        let delta = 0.5;
+        let loss = shardgraph_autodiff::device::Loss::Huber { delta };
+        Ok(ctx.loss(loss, y, zero)?)
+    }),
+    ("small", |ctx, x, w| {
+        let y = ctx.matmul(x, w)?;
+        let y = ctx.sigmoid(y)?;
+        Ok(ctx.scale(y, 1e-5)?)
+    }),
+];
+
+/// A part in a hundred is more than differences are off, whatever the size of the derivatives.
 #[test]
 fn a_slightly_wrong_gradient_is_found() {
     let (params, w) = params();
+    for (name, method) in METHODS {
+        let right = check("right", &params, &[rows(3)], 1, |ctx, x| {
+            let w = ctx.param(w)?;
+            Ok(vec![method(ctx, x[0], w)?])
+        });
+        let right = right.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(
+            right.n_derivatives > 9 * right.n_unclear,
+            "{name}: {right:?}"
+        );
+        for factor in [1.01, 0.99, 1.1, 0.5, -1.0, 0.0] {
+            let method = counted(
+                |now| now <= 4,
+                move |ctx, x, is_wrong| {
+                    let w = ctx.param(w)?;
+                    let y = method(ctx, x[0], w)?;
+                    let constant = ctx.detach(y)?;
+                    let [part, rest] = match is_wrong {
+                        true => [ctx.scale(y, factor)?, ctx.scale(constant, 1.0 - factor)?],
+                        false => [y, ctx.scale(constant, 0.0)?],
+                    };
+                    Ok(vec![ctx.add(part, rest)?])
+                },
+            );
+            let found = difference(check("wrong", &params, &[rows(3)], 1, method));
+            let expected = "the derivative by w[";
+            assert!(
+                found.starts_with(expected),
+                "{name} times {factor}: {found}"
+            );
+        }
+    }
+}
+
+/// One element of one parameter, and one that is smaller than the others.
+#[test]
+fn a_wrong_derivative_among_right_ones_is_found() {
+    let params = Params::new();
     let method = counted(
         |now| now <= 4,
         |ctx, x, is_wrong| {
-            let w = ctx.param(w)?;
-            let y = ctx.matmul(x[0], w)?;
-            let y = ctx.sigmoid(y)?;
-            let part = match is_wrong {
-                true => ctx.detach(y)?,
-                false => y,
+            let small = ctx.slice(x[0], Axis::Cols, 2, 1)?;
+            let small = ctx.scale(small, 0.2)?;
+            let rest = ctx.slice(x[0], Axis::Cols, 0, 2)?;
+            let constant = ctx.detach(small)?;
+            let wrong = ctx.scale(small, 1.02)?;
+            let constant = ctx.scale(constant, -0.02)?;
+            let small = match is_wrong {
+                true => ctx.add(wrong, constant)?,
+                false => small,
             };
-            let (most, part) = (ctx.scale(y, 0.9375)?, ctx.scale(part, 0.0625)?);
-            Ok(vec![ctx.add(most, part)?])
+            let all = ctx.concat(rest, small, Axis::Cols)?;
+            Ok(vec![ctx.tanh(all)?])
         },
     );
     let found = difference(check("wrong", &params, &[rows(3)], 1, method));
-    assert!(found.starts_with("the derivative by w["), "{found}");
+    assert!(found.starts_with("the derivative by input 0[2]"), "{found}");
+}
+
+/// What rounding hides is not taken for right.
+#[test]
+fn derivatives_that_rounding_hides_are_not_counted() {
+    let found = difference(check("wrong", &Params::new(), &[rows(3)], 1, |ctx, x| {
+        let small = ctx.tanh(x[0])?;
+        let small = ctx.scale(small, 1e-4)?;
+        let shape = ctx.shape(small);
+        let large = ctx.input(shape, &vec![1000.0; shape.len()])?;
+        Ok(vec![ctx.add(large, small)?])
+    }));
+    assert!(found.contains("could be compared"), "{found}");
 }
 
 #[test]
@@ -157,32 +250,79 @@ fn what_is_detached_or_chosen_is_held_constant() {
         let (a, b) = (ctx.mul(y, best)?, ctx.mul(y, constant)?);
         Ok(vec![a, b, ctx.loss(loss, y, x[1])?])
     });
-    assert_eq!(checked.unwrap().n_kinks, 0);
+    assert_eq!(checked.unwrap().n_unclear, 0);
+}
+
+/// relu at 0 in the first columns.
+fn kinks_in(n_columns: usize, ctx: &mut dyn Ctx, x: Var) -> Result<Vec<Var>, Error> {
+    let n_rest = ctx.shape(x).cols - n_columns;
+    let first = ctx.slice(x, Axis::Cols, 0, n_columns)?;
+    let base = ctx.detach(first)?;
+    let at_the_kink = ctx.sub(first, base)?;
+    let rest = ctx.slice(x, Axis::Cols, n_columns, n_rest)?;
+    Ok(vec![ctx.relu(at_the_kink)?, ctx.tanh(rest)?])
 }
 
 #[test]
 fn kinks_are_counted_and_not_taken_for_errors() {
-    let checked = check("right", &Params::new(), &[rows(3)], 1, |ctx, x| {
-        let base = ctx.detach(x[0])?;
-        let at_the_kink = ctx.sub(x[0], base)?;
-        Ok(vec![ctx.relu(at_the_kink)?, ctx.tanh(x[0])?])
-    });
-    let found = checked.unwrap_err().to_string();
+    let of = |n_columns| {
+        check("wrong", &Params::new(), &[rows(8)], 1, |ctx, x| {
+            kinks_in(n_columns, ctx, x[0])
+        })
+    };
+    let checked = of(1).unwrap();
+    assert_eq!(checked.n_unclear + checked.n_derivatives, 8 + 16 + 16);
+    assert!((1..=10).contains(&checked.n_unclear), "{checked:?}");
+    let found = difference(of(5));
     assert!(
-        found.contains("not one derivative could be compared"),
+        found.contains("of 40 derivatives could not be compared, more than 1 in 4"),
         "{found}"
     );
-    let checked = check("right", &Params::new(), &[rows(3), rows(2)], 1, |ctx, x| {
-        let base = ctx.detach(x[0])?;
-        let at_the_kink = ctx.sub(x[0], base)?;
-        let smooth = ctx.tanh(x[1])?;
-        Ok(vec![ctx.relu(at_the_kink)?, smooth])
-    });
-    let checked = checked.unwrap();
-    assert_eq!(
-        (checked.n_kinks, checked.n_derivatives),
-        (3 + 9 + 6, 2 + 6 + 4)
+    let found = difference(of(8));
+    assert!(
+        found.contains("not one of 40 derivatives by input 0 could be compared"),
+        "{found}"
     );
+}
+
+/// Of a parameter that only kinks depend on, nothing is known, however many others are right.
+#[test]
+fn every_parameter_and_input_is_compared_somewhere() {
+    let found = difference(check(
+        "wrong",
+        &Params::new(),
+        &[rows(1), rows(8)],
+        1,
+        |ctx, x| {
+            let mut results = kinks_in(1, ctx, x[0])?;
+            results.push(ctx.tanh(x[1])?);
+            Ok(results)
+        },
+    ));
+    assert!(
+        found.contains("derivatives by input 0 could be compared"),
+        "{found}"
+    );
+}
+
+/// A kink anywhere near: `relu(x - base + offset)` has its corner at `-offset`.
+#[test]
+fn a_kink_at_any_distance_is_no_error() {
+    for exponent in 2..14 {
+        for sign in [1.0, -1.0] {
+            let offset = sign * 0.8f32.powi(2 * exponent);
+            let checked = check("right", &Params::new(), &[rows(8)], 1, |ctx, x| {
+                let first = ctx.slice(x[0], Axis::Cols, 0, 1)?;
+                let base = ctx.detach(first)?;
+                let near = ctx.sub(first, base)?;
+                let shape = ctx.shape(near);
+                let offset = ctx.input(shape, &vec![offset; shape.rows])?;
+                let near = ctx.add(near, offset)?;
+                Ok(vec![ctx.relu(near)?, ctx.tanh(x[0])?])
+            });
+            checked.unwrap_or_else(|error| panic!("{offset}: {error}"));
+        }
+    }
 }
 
 #[test]
@@ -193,6 +333,13 @@ fn results_that_are_not_finite_are_found() {
         Ok(vec![ctx.log(negative)?])
     }));
     assert!(found.starts_with("result 0, element 0 is NaN"), "{found}");
+    let found = difference(check("wrong", &Params::new(), &[rows(1)], 1, |ctx, x| {
+        let zero = ctx.scale(x[0], 0.0)?;
+        let log = ctx.log(zero)?;
+        Ok(vec![ctx.exp(log)?]) // 0 again, by a slope of 1 / 0
+    }));
+    let expected = "the gradient by input 0, element 0 is NaN";
+    assert!(found.starts_with(expected), "{found}");
 }
 
 #[test]
@@ -216,5 +363,5 @@ fn the_methods_own_errors_come_through() {
 fn a_method_without_parameters_or_results_is_fine() {
     let params = Params::new();
     let checked = check("empty", &params, &[], 1, |_, _| Ok(vec![])).unwrap();
-    assert_eq!((checked.n_derivatives, checked.n_kinks), (0, 0));
+    assert_eq!((checked.n_derivatives, checked.n_unclear), (0, 0));
 }

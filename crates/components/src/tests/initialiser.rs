@@ -2,8 +2,12 @@
 
 use proptest::prelude::*;
 use shardgraph_autodiff::Params;
+use shardgraph_environments::space::Space;
 
-use crate::{Initialisation, Initialiser, Linear};
+use crate::{
+    ActorCritic, ActorCriticShape, ErrorKind, Gains, Initialisation, Initialiser, Linear, Lstm,
+    QNetwork, QNetworkShape,
+};
 
 fn weights(rule: Initialisation, scope: &str, (n, m): (usize, usize), seed: u64) -> Vec<f32> {
     let mut params = Params::new();
@@ -18,7 +22,7 @@ proptest! {
         m in prop_oneof![1usize..6, 63usize..66],
         seed in any::<u64>(),
     ) {
-        let all = weights(Initialisation::Orthogonal { gain: 2.0 }, "w", (n, m), seed);
+        let all = weights(Initialisation::Orthogonal(Gains::all(2.0)), "w", (n, m), seed);
         let (w, b) = all.split_at(n * m);
         prop_assert!(b.iter().all(|&b| b == 0.0));
         let at = |i: usize, j: usize| f64::from(w[i * m + j]);
@@ -51,7 +55,7 @@ fn fan_in_is_uniform_between_its_bounds() {
 fn values_depend_on_seed_and_name_alone() {
     for rule in [
         Initialisation::FanIn,
-        Initialisation::Orthogonal { gain: 1.0 },
+        Initialisation::Orthogonal(Gains::all(1.0)),
     ] {
         let of = |scope: &str, seed| weights(rule, scope, (3, 4), seed);
         assert_eq!(of("a", 1), of("a", 1));
@@ -62,5 +66,95 @@ fn values_depend_on_seed_and_name_alone() {
             Linear::build(&mut params, scope, 3, 4, start).unwrap();
         }
         assert_eq!(params.flat()[16..], of("a", 1));
+    }
+}
+
+/// The length of the first row or column of each weight matrix, whichever are orthonormal but for the gain.
+fn gains(params: &Params) -> Vec<(String, f32)> {
+    let weights = params.ids().filter(|&id| params.shape(id).rows > 1);
+    let gain = |id| {
+        let (shape, values) = (params.shape(id), params.values_of(id));
+        let line: Vec<f32> = match shape.rows <= shape.cols {
+            true => values[..shape.cols].to_vec(),
+            false => values.iter().step_by(shape.cols).copied().collect(),
+        };
+        let squares: f64 = line.iter().map(|x| f64::from(*x).powi(2)).sum();
+        (params.name(id).to_string(), squares.sqrt() as f32)
+    };
+    weights.map(gain).collect()
+}
+
+#[test]
+fn layers_have_the_gains_of_what_they_are_for() {
+    let (observation, action) = (Space::boxed(&[3], -1.0, 1.0), Space::discrete(2));
+    let spaces = (&observation.unwrap(), &action.unwrap());
+    let start = Initialiser {
+        rule: Initialisation::Orthogonal(Gains::default()),
+        seed: 2,
+    };
+    let mut params = Params::new();
+    let shape = QNetworkShape {
+        hidden: vec![4],
+        dueling: None,
+    };
+    QNetwork::build(&mut params, "q", spaces, &shape, start).unwrap();
+    let shape = QNetworkShape {
+        hidden: vec![],
+        dueling: Some(vec![5]),
+    };
+    QNetwork::build(&mut params, "dueling", spaces, &shape, start).unwrap();
+    let shape = ActorCriticShape {
+        hidden: vec![4],
+        lstm: Some(3),
+    };
+    ActorCritic::build(&mut params, "actor", spaces, &shape, start).unwrap();
+    let hidden = std::f32::consts::SQRT_2;
+    let expected = [
+        ("q/torso/0/w", hidden),
+        ("q/head/w", 1.0),
+        ("dueling/head/value/0/w", hidden),
+        ("dueling/head/value/1/w", 1.0),
+        ("dueling/head/advantage/0/w", hidden),
+        ("dueling/head/advantage/1/w", 1.0),
+        ("actor/torso/0/w", hidden),
+        ("actor/core/w_x", 1.0),
+        ("actor/core/w_h", 1.0),
+        ("actor/policy/w", 0.01),
+        ("actor/value/w", 1.0),
+    ];
+    let given = gains(&params);
+    assert_eq!(given.len(), expected.len(), "{given:?}");
+    for ((name, gain), (expected_name, expected)) in given.iter().zip(expected) {
+        assert_eq!(name, expected_name);
+        assert!(
+            (gain - expected).abs() < 1e-6,
+            "{name}: {gain} for {expected}"
+        );
+    }
+}
+
+#[test]
+fn gains_are_settings_and_bad_ones_are_refused() {
+    let rule: Initialisation = serde_json::from_str(r#"{"orthogonal": {"policy": 0.5}}"#).unwrap();
+    let policy = 0.5;
+    let gains = Gains {
+        policy,
+        ..Gains::default()
+    };
+    assert_eq!(rule, Initialisation::Orthogonal(gains));
+    assert!(serde_json::from_str::<Initialisation>(r#"{"orthogonal": {"gain": 1}}"#).is_err());
+    for gain in [-1.0, f32::NAN, f32::INFINITY] {
+        let start = Initialiser {
+            rule: Initialisation::Orthogonal(Gains::all(gain)),
+            seed: 1,
+        };
+        let mut params = Params::new();
+        for error in [
+            Linear::build(&mut params, "head", 2, 2, start).unwrap_err(),
+            Lstm::build(&mut params, "core", 2, 2, start).unwrap_err(),
+        ] {
+            assert!(matches!(error.kind(), ErrorKind::Misfit { .. }), "{error}");
+        }
+        assert!(params.flat().is_empty());
     }
 }

@@ -6,7 +6,7 @@ use shardgraph_environments::space::Space;
 
 use super::{assert_close, normals, rows, run};
 use crate::{
-    ActorCritic, ActorCriticShape, DuelingHead, Initialisation, Initialiser, Mlp, QNetwork,
+    ActorCritic, ActorCriticShape, DuelingHead, Gains, Initialisation, Initialiser, Mlp, QNetwork,
     QNetworkShape, check, naive,
 };
 
@@ -61,7 +61,7 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let mut params = Params::new();
-        let start = Initialiser { rule: Initialisation::Orthogonal { gain: 1.4 }, seed };
+        let start = Initialiser { rule: Initialisation::Orthogonal(Gains::default()), seed };
         let widths = [&hidden[..], &[3]].concat();
         let mlp = Mlp::build(&mut params, "mlp", 4, &widths, start).unwrap();
         let x = normals(4 * n, seed);
@@ -97,7 +97,7 @@ fn q_networks_pass_the_check() {
         });
         let checked = checked.unwrap();
         assert_eq!(checked.shapes, [Shape::new(2, 2)]);
-        assert!(checked.n_derivatives > 9 * checked.n_kinks, "{checked:?}");
+        assert!(checked.n_derivatives > 9 * checked.n_unclear, "{checked:?}");
     }
 }
 
@@ -135,7 +135,7 @@ fn an_actor_critic_passes_the_check() {
     };
     let mut params = Params::new();
     let start = Initialiser {
-        rule: Initialisation::Orthogonal { gain: 1.4 },
+        rule: Initialisation::Orthogonal(Gains::default()),
         seed: 3,
     };
     let actor = ActorCritic::build(&mut params, "actor", (&observation, &action), &shape, start);
@@ -146,5 +146,5 @@ fn an_actor_critic_passes_the_check() {
     });
     let checked = checked.unwrap();
     assert_eq!(checked.shapes, [Shape::new(2, 2), Shape::new(2, 1)]);
-    assert!(checked.n_derivatives > 9 * checked.n_kinks, "{checked:?}");
+    assert!(checked.n_derivatives > 9 * checked.n_unclear, "{checked:?}");
 }

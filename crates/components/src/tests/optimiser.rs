@@ -29,7 +29,7 @@ fn params(n: usize) -> Params {
 
 fn rules() -> impl Strategy<Value = OptimiserRule> {
     prop_oneof![
-        Just(OptimiserRule::Adam),
+        Just(OptimiserRule::ADAM),
         Just(OptimiserRule::Sgd),
         Just(RMS_PROP)
     ]
@@ -75,7 +75,7 @@ fn long_gradients_are_cut_and_short_ones_are_not() {
 
 #[test]
 fn only_trained_parameters_move() {
-    for rule in [OptimiserRule::Adam, OptimiserRule::Sgd, RMS_PROP] {
+    for rule in [OptimiserRule::ADAM, OptimiserRule::Sgd, RMS_PROP] {
         let mut params = params(2);
         params.freeze_rest();
         params.add("target/w", Shape::new(1, 2), || 1.0);
@@ -89,7 +89,7 @@ fn only_trained_parameters_move() {
 
 #[test]
 fn bad_gradients_change_nothing() {
-    for rule in [OptimiserRule::Adam, OptimiserRule::Sgd, RMS_PROP] {
+    for rule in [OptimiserRule::ADAM, OptimiserRule::Sgd, RMS_PROP] {
         let (mut params, device) = (params(2), Device::host());
         let mut optimiser = Optimiser::new(config(rule), 2).unwrap();
         let before = optimiser.clone();
@@ -110,16 +110,103 @@ fn bad_gradients_change_nothing() {
 }
 
 #[test]
+fn adam_is_the_papers_formula_with_the_constants_given() {
+    let rule = OptimiserRule::Adam {
+        beta1: 0.8,
+        beta2: 0.9,
+        epsilon: 0.01,
+    };
+    let (mut params, device) = (params(1), Device::host());
+    let mut optimiser = Optimiser::new(config(rule), 1).unwrap();
+    let (mut w, mut first, mut second) = (1.0f64, 0.0f64, 0.0f64);
+    for (step, g) in (1..).zip([2.0f32, -0.5, 0.25]) {
+        optimiser.step(&device, &mut params, &mut [g]).unwrap();
+        let g = f64::from(g);
+        first = 0.8 * first + 0.2 * g;
+        second = 0.9 * second + 0.1 * g * g;
+        let corrected = second / (1.0 - 0.9f64.powi(step));
+        w -= 0.1 * first / (1.0 - 0.8f64.powi(step)) / (corrected.sqrt() + 0.01);
+        assert!(
+            (f64::from(params.flat()[0]) - w).abs() < 1e-6,
+            "step {step}"
+        );
+    }
+}
+
+#[test]
+fn rules_are_read_by_name_or_with_constants() {
+    let read = |rule: &str| {
+        let text = format!(r#"{{ "rule": {rule}, "learning_rate": 0.1 }}"#);
+        serde_json::from_str::<OptimiserConfig>(&text).map(|config| config.rule)
+    };
+    let adam = |beta1, epsilon| OptimiserRule::Adam {
+        beta1,
+        beta2: 0.999,
+        epsilon,
+    };
+    assert_eq!(read(r#""adam""#).unwrap(), OptimiserRule::ADAM);
+    assert_eq!(read(r#""sgd""#).unwrap(), OptimiserRule::Sgd);
+    assert_eq!(read(r#"{ "adam": {} }"#).unwrap(), OptimiserRule::ADAM);
+    let changed = read(r#"{ "adam": { "beta1": 0.5, "epsilon": 1e-5 } }"#).unwrap();
+    assert_eq!(changed, adam(0.5, 1e-5));
+    for rule in [
+        OptimiserRule::ADAM,
+        OptimiserRule::Sgd,
+        RMS_PROP,
+        adam(0.5, 1e-5),
+    ] {
+        let text = serde_json::to_string(&rule).unwrap();
+        assert_eq!(read(&text).unwrap(), rule, "{text}");
+    }
+    for (wrong, part) in [
+        (r#""adamax""#, "unknown variant `adamax`"),
+        (r#"{ "adam": { "beta3": 0.5 } }"#, "unknown field `beta3`"),
+        (
+            r#"{ "rms_prop": { "decay": 0.5 } }"#,
+            "missing field `momentum`",
+        ),
+        ("7", "a name, as"),
+    ] {
+        let message = read(wrong).unwrap_err().to_string();
+        assert!(message.contains(part), "{wrong}: {message}");
+    }
+}
+
+#[test]
+fn a_step_size_that_cannot_be_right_is_refused_later_too() {
+    for rule in [OptimiserRule::ADAM, OptimiserRule::Sgd, RMS_PROP] {
+        let mut optimiser = Optimiser::new(config(rule), 2).unwrap();
+        for wrong in [f32::NAN, f32::INFINITY, 0.0, -0.1] {
+            let message = optimiser.set_learning_rate(wrong).unwrap_err().to_string();
+            assert!(
+                message.contains("Optimiser::set_learning_rate: learning_rate"),
+                "{message}"
+            );
+        }
+        assert_eq!(optimiser.learning_rate(), 0.1);
+    }
+}
+
+#[test]
 fn settings_that_cannot_be_right_are_refused() {
     let rms_prop = |decay, momentum, epsilon| OptimiserRule::RmsProp {
         decay,
         momentum,
         epsilon,
     };
+    let adam = |beta1, beta2, epsilon| OptimiserRule::Adam {
+        beta1,
+        beta2,
+        epsilon,
+    };
     let bad = [
         (OptimiserRule::Sgd, 0.0, None),
-        (OptimiserRule::Adam, f32::NAN, None),
-        (OptimiserRule::Adam, 0.1, Some(0.0)),
+        (OptimiserRule::ADAM, f32::NAN, None),
+        (OptimiserRule::ADAM, 0.1, Some(0.0)),
+        (adam(1.0, 0.999, 1e-8), 0.1, None),
+        (adam(0.9, -0.1, 1e-8), 0.1, None),
+        (adam(0.9, f32::NAN, 1e-8), 0.1, None),
+        (adam(0.9, 0.999, 0.0), 0.1, None),
         (rms_prop(1.0, 0.0, 0.1), 0.1, None),
         (rms_prop(0.9, -0.1, 0.1), 0.1, None),
         (rms_prop(0.9, 0.0, 0.0), 0.1, None),
@@ -151,13 +238,13 @@ proptest! {
         for step in 0..n_steps {
             first.step(&device, &mut weights, &mut normals(n, seed ^ step)).unwrap();
         }
-        first.set_learning_rate(0.05);
+        first.set_learning_rate(0.05).unwrap();
         let mut second = Optimiser::new(config(rule), n).unwrap();
         second.restore(&first.to_bytes()).unwrap();
         prop_assert_eq!(&first, &second);
         let mut third = Optimiser::new(config(rule), n).unwrap();
         third.restore_slots(first.n_steps(), &first.slots().concat()).unwrap();
-        third.set_learning_rate(0.05);
+        third.set_learning_rate(0.05).unwrap();
         prop_assert_eq!(&first, &third);
         let mut copy = weights.clone();
         first.step(&device, &mut weights, &mut normals(n, seed)).unwrap();
@@ -183,10 +270,10 @@ proptest! {
 
 #[test]
 fn bytes_of_another_optimiser_are_refused() {
-    let adam = Optimiser::new(config(OptimiserRule::Adam), 3).unwrap();
+    let adam = Optimiser::new(config(OptimiserRule::ADAM), 3).unwrap();
     let mut rms_prop = Optimiser::new(config(RMS_PROP), 3).unwrap();
     assert!(rms_prop.restore(&adam.to_bytes()).is_err());
-    let mut longer = Optimiser::new(config(OptimiserRule::Adam), 4).unwrap();
+    let mut longer = Optimiser::new(config(OptimiserRule::ADAM), 4).unwrap();
     assert!(longer.restore(&adam.to_bytes()).is_err());
     let mut bytes = adam.to_bytes();
     bytes[36..40].copy_from_slice(&f32::NAN.to_le_bytes());

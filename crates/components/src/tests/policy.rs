@@ -97,5 +97,5 @@ fn the_policy_passes_the_check() {
         let log = of.log_probabilities(ctx, x[0])?;
         Ok(vec![log, of.entropy(ctx, log)?])
     });
-    assert_eq!(checked.unwrap().n_kinks, 0);
+    assert_eq!(checked.unwrap().n_unclear, 0);
 }

@@ -63,7 +63,7 @@ fn merging_is_the_inverse_of_splitting() {
         let parts = splitter.split(ctx, x[0])?;
         Ok(vec![merger.merge(ctx, &parts)?, parts[1]])
     });
-    assert_eq!(checked.unwrap().n_kinks, 0);
+    assert_eq!(checked.unwrap().n_unclear, 0);
 }
 
 #[test]

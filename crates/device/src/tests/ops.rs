@@ -399,6 +399,29 @@ fn element_wise_operations_have_their_values() {
 }
 
 #[test]
+fn a_delta_that_bounds_nothing_is_an_error() {
+    for device in devices() {
+        let one = device.upload(&[1.0]).unwrap();
+        for delta in [-1.0, 0.0, f32::NAN] {
+            let loss = Loss::Huber { delta };
+            let mut out = device.zeros(1).unwrap();
+            for (op, error) in [
+                ("loss", device.loss(loss, &one, &one).unwrap_err()),
+                (
+                    "loss_grad",
+                    device
+                        .loss_grad(loss, (&one, &one), &one, &mut out)
+                        .unwrap_err(),
+                ),
+            ] {
+                let expected = format!("{op}: the delta {delta} of a Huber loss must be above 0");
+                assert_eq!(error.to_string(), expected);
+            }
+        }
+    }
+}
+
+#[test]
 fn losses_and_their_slopes_have_their_values() {
     for device in devices() {
         let up = |x: &[f32]| device.upload(x).unwrap();

@@ -1,7 +1,7 @@
 //! What of a training run is in its checkpoints: which tensors and which counters.
 
 use serde::{Deserialize, Serialize};
-use shardgraph_device::{Device, DeviceKind};
+use shardgraph_device::Device;
 use shardgraph_graph::Graph;
 use shardgraph_replay::EpisodeMemory;
 use shardgraph_runs::{Checkpoint, Tensors, fnv1a64};
@@ -36,30 +36,16 @@ struct Run {
 }
 
 fn host() -> String {
-    kind_of(&Device::host())
-}
-
-/// What decides the last bits of a result: `host`, `emulated` or `cuda`, whichever GPU it is.
-pub(super) fn kind_of(device: &Device) -> String {
-    match device.kind() {
-        DeviceKind::Cuda(_) => "cuda".to_string(),
-        kind => kind.to_string(),
-    }
+    Device::host().kind().family().to_string()
 }
 
 impl Run {
-    /// Whether this program can go on with the run from its checkpoint, to so many steps, on the device.
-    fn check(&self, checkpoint: u64, steps: u64, device: &Device) -> Result<(), String> {
+    /// Whether this program can go on with the run from its checkpoint, to so many steps.
+    fn check(&self, checkpoint: u64, steps: u64) -> Result<(), String> {
         if self.step != checkpoint {
             return Err(format!(
                 "{RUN} is of step {}: give the folder back the name that it had",
                 self.step
-            ));
-        }
-        if self.device != kind_of(device) {
-            return Err(format!(
-                "the run computes on `{0}`, and another kind of device rounds otherwise: resume it with --device {0}",
-                self.device
             ));
         }
         match steps < self.step {
@@ -92,7 +78,7 @@ pub(super) fn of_trainer(trainer: &Trainer) -> Result<Checkpoint, Error> {
     let run = Run {
         config: trainer.config.clone(),
         inputs: trainer.inputs().to_vec(),
-        device: kind_of(trainer.device()),
+        device: trainer.device().kind().family().to_string(),
         step: trainer.step,
         n_episodes: trainer.n_episodes,
         adam_steps: trainer.optimiser.n_steps(),
@@ -127,7 +113,8 @@ pub(super) fn trainer(
 ) -> Result<Trainer, Error> {
     let wrong = |why: String| Error::input(format!("{}: {why}", checkpoint.origin()));
     let run: Run = checkpoint.json(RUN, SCHEMA_VERSION)?;
-    run.check(checkpoint.step(), steps, device).map_err(wrong)?;
+    checkpoint.check_device(&run.device, device.kind().family())?;
+    run.check(checkpoint.step(), steps).map_err(wrong)?;
     let mut config = run.config;
     config.steps = steps;
     let mut trainer = Trainer::new(config)?;

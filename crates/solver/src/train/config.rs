@@ -163,7 +163,7 @@ impl TrainConfig {
 
     pub(crate) fn optimiser(&self) -> OptimiserConfig {
         OptimiserConfig {
-            rule: OptimiserRule::Adam,
+            rule: OptimiserRule::ADAM,
             learning_rate: self.learning_rate,
             max_gradient_norm: None,
         }

@@ -177,7 +177,7 @@ fn facts(config: &TrainConfig, options: &RunOptions) -> [(&'static str, u64); 4]
     [
         version_fact(),
         ("set of training settings", hash(format!("{config:?}"))),
-        ("device", hash(checkpoint::kind_of(device))),
+        ("device", hash(device.kind().family().to_string())),
         ("folder", hash(format!("{folder:?} {resume}"))),
     ]
 }
