@@ -1,13 +1,14 @@
 //! `shardgraph agent train` with a learner, shards and actors: threads, processes that are killed, and resumed runs.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::agents::Folder;
 use crate::kill::kill;
 use crate::processes::{World, finish_all};
 use crate::program::{command, finish, run};
@@ -33,24 +34,6 @@ fn reinforce(steps: u64) -> String {
         "seed = 5\nsteps = {steps}\ncheckpoint_steps = 500\nenvironment = {{ name = 'cartpole' }}\n\
          algorithm = {{ name = 'reinforce', network = {{ hidden = [16] }} }}\n"
     )
-}
-
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new() -> Folder {
-        Folder(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn config(&self, text: &str) -> PathBuf {
-        let path = self.path("settings.toml");
-        fs::write(&path, text).unwrap();
-        path
-    }
 }
 
 #[test]
@@ -215,20 +198,33 @@ fn lock_step_and_reinforce_are_prolonged_bit_for_bit() {
     }
 }
 
-#[test]
-fn bad_settings_are_named() {
-    let folder = Folder::new();
-    for (text, expected) in [
+/// Settings that cannot be right, and a part of the message.
+fn bad_settings() -> Vec<(String, &'static str)> {
+    vec![
         (
             apex(10, "lock_step = true"),
             "`algorithm.lock_step`: expected false, or one actor and one shard",
         ),
         (
             apex(10, "block_rows = 0"),
-            "`algorithm.block_rows`: expected at least 1, given 0",
+            "`algorithm.block_rows`: expected 1 to 1048576, given 0",
         ),
         (apex(10, "actors = 3"), "unknown field `actors`"),
-        (impala(10, "batch_trajectories = 12"), "duplicate key"),
+        (
+            impala(10, "").replace("batch_trajectories = 8", "batch_trajectories = 12"),
+            "`algorithm.batch_trajectories`: expected a multiple of `n_environments`, 8, given 12",
+        ),
+        (
+            reinforce(10).replace(
+                "network",
+                "optimiser = { rule = 'adam', learning_rate = nan }, network",
+            ),
+            "`algorithm.optimiser`",
+        ),
+        (
+            reinforce(10).replace("[16]", "[0]"),
+            "`algorithm.network`: expected layers of at least 1",
+        ),
         (
             impala(10, "unroll_steps = 0"),
             "`algorithm.unroll_steps`: expected 1 to 2^16, given 0",
@@ -237,13 +233,119 @@ fn bad_settings_are_named() {
             impala(10, "gamma = 2.0"),
             "`algorithm.gamma`: expected 0 to 1, given 2",
         ),
-    ] {
+    ]
+}
+
+#[test]
+fn bad_settings_are_named() {
+    let folder = Folder::new();
+    for (text, expected) in bad_settings() {
         let message = run("agent train {}", &[&folder.config(&text)]).error(2);
         assert!(message.contains(expected), "{message}");
     }
+    for comm in ["mpi", "nccl", "auto --mpi-library libmpi.so"] {
+        let message = run(&format!("agent train cartpole-apex --comm {comm}"), &[]).error(2);
+        assert!(message.contains("over TCP"), "{message}");
+    }
+    let message = run("agent train cartpole-apex --comm tcp", &[]).error(2);
+    assert!(message.contains("no launcher has said"), "{message}");
     let message = run("agent train cartpole-apex --ranks 2", &[]).error(2);
     assert!(
         message.contains("--ranks shares the batches of `dqn`"),
         "{message}"
     );
+}
+
+/// Every process hears at once what cannot be, whoever else is there.
+#[test]
+fn processes_that_cannot_train_say_so_before_they_meet() {
+    let folder = Folder::new();
+    let lock_step = "lock_step = true\nn_actors = 1";
+    for (text, size, expected) in [
+        (apex(100, ""), 2, "apex: expected at least 3 processes"),
+        (
+            apex(100, lock_step),
+            4,
+            "apex: expected exactly 3 processes",
+        ),
+        (
+            impala(100, lock_step),
+            3,
+            "impala: expected exactly 2 processes",
+        ),
+        (
+            reinforce(100),
+            2,
+            "expected apex or impala, to train on several processes",
+        ),
+    ] {
+        let config = folder.config(&text);
+        let world = World::new(size);
+        for rank in [0, size - 1] {
+            let mut command = world.rank(rank, "agent train {}", &[&config]); // alone
+            let message = finish(&mut command).error(2);
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+}
+
+/// Settings that nobody can read are said at once, though it is not known what the others are waiting for.
+#[test]
+fn a_process_without_settings_says_so_soon() {
+    let folder = Folder::new();
+    let world = World::new(3);
+    let missing = folder.path("missing.toml");
+    let mut command = world.rank(2, "agent train {} --deadline 2", &[&missing]);
+    let message = finish(&mut command).error(2);
+    assert!(
+        message.contains("missing.toml: there is no such file"),
+        "{message}"
+    );
+}
+
+/// A process with other settings is refused by the learner, which goes on with those that have its own.
+#[test]
+fn other_settings_are_refused() {
+    let folder = Folder::new();
+    let config = folder.config(&impala(3000, ""));
+    let other = folder.path("other.toml");
+    fs::write(&other, impala(3000, "gamma = 0.9")).unwrap();
+    let world = World::new(3);
+    let words = "agent train {} --format json --deadline 60";
+    let learner = thread::spawn({
+        let mut command = world.rank(0, words, &[&config]);
+        move || finish(&mut command)
+    });
+    let message = finish(&mut world.rank(2, words, &[&other])).error(2);
+    assert!(message.contains("with settings"), "{message}");
+    finish(&mut world.rank(1, words, &[&config])).ok();
+    let answer = learner.join().unwrap().json();
+    assert!(answer["steps"].as_f64().unwrap() >= 3000.0, "{answer}");
+}
+
+/// All processes of a run that is over end as well as when it was not.
+#[test]
+fn a_finished_run_is_resumed_by_all_processes() {
+    let folder = Folder::new();
+    for (name, text, size) in [("apex", apex(1500, ""), 3), ("impala", impala(1500, ""), 3)] {
+        let (config, out) = (folder.config(&text), folder.path(name));
+        let ranks = |words: &str, paths: &[&Path]| {
+            let world = World::new(size);
+            let ranks = (0..size).map(|rank| world.rank(rank, words, paths));
+            let mut runs = finish_all(ranks.collect()).into_iter();
+            let answer = runs.next().unwrap().json();
+            runs.for_each(|other| drop(other.ok()));
+            answer
+        };
+        let first = ranks(
+            "agent train {} --out {} --format json --deadline 60",
+            &[&config, &out],
+        );
+        let again = ranks(
+            "agent train --resume {} --format json --deadline 60",
+            &[&out],
+        );
+        assert_eq!(again["steps"], 0, "{again}");
+        assert_eq!(again["policy_hash"], first["policy_hash"], "{name}");
+    }
 }

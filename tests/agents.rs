@@ -23,18 +23,19 @@ fn settings(steps: u64, more: &str) -> String {
     )
 }
 
-struct Folder(tempfile::TempDir);
+/// A scratch folder with settings in it.
+pub(crate) struct Folder(tempfile::TempDir);
 
 impl Folder {
-    fn new() -> Folder {
+    pub(crate) fn new() -> Folder {
         Folder(tempfile::tempdir().unwrap())
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
-    fn config(&self, text: &str) -> PathBuf {
+    pub(crate) fn config(&self, text: &str) -> PathBuf {
         let path = self.path("settings.toml");
         fs::write(&path, text).unwrap();
         path
@@ -51,7 +52,7 @@ fn the_names_are_listed_with_settings_that_train() {
         let file = folder.path("settings.json");
         fs::write(&file, agent["settings"].to_string()).unwrap();
         let hash = |words: &str, paths: &[&Path]| {
-            let words = format!("agent train {words} --steps 40 --seed 5 --format json");
+            let words = format!("agent train {words} --steps 40 --seed 5 --quiet --format json");
             run(&words, paths).json()["policy_hash"].clone()
         };
         let name = agent["name"].as_str().unwrap();
@@ -100,6 +101,74 @@ fn trained_weights_are_evaluated() {
         again[key] = evaluated[key].clone();
     }
     assert_eq!(again, evaluated);
+}
+
+/// Settings with which the agents of all algorithms learn a little in a moment.
+const ALGORITHMS: [&str; 5] = [
+    "name = 'dqn', learning_starts = 200, network = { hidden = [16] }",
+    "name = 'apex', n_actors = 1, lock_step = true, network = { hidden = [16] }, replay = { min_rows = 200 }, block_rows = 50",
+    "name = 'impala', n_actors = 1, lock_step = true, batch_trajectories = 2, network = { hidden = [16] }",
+    "name = 'impala', n_actors = 1, lock_step = true, batch_trajectories = 2, network = { hidden = [16], lstm = 8 }",
+    "name = 'reinforce', network = { hidden = [16] }",
+];
+
+#[test]
+fn the_agents_of_all_algorithms_are_evaluated() {
+    for algorithm in ALGORITHMS {
+        let folder = Folder::new();
+        let environment = "environment = { name = 'cartpole', n_environments = 2 }";
+        let text = format!("steps = 1000\n{environment}\nalgorithm = {{ {algorithm} }}\n");
+        let (config, out) = (folder.config(&text), folder.path("run"));
+        let trained = run("agent train {} --out {} --format json", &[&config, &out]).json();
+        assert!(trained["updates"].as_f64().unwrap() > 0.0, "{trained}");
+        let weights = out.join("weights.safetensors");
+        let words = "agent eval {} --weights {} --episodes 20 --seed 9 --format json";
+        let evaluated = run(words, &[&config, &weights]).json();
+        assert_eq!(
+            evaluated["policy_hash"], trained["policy_hash"],
+            "{algorithm}"
+        );
+        let number = |key: &str| evaluated[key].as_f64().unwrap();
+        let returns = ["min_return", "mean_return", "max_return"].map(number);
+        assert!(
+            returns.is_sorted() && returns[0] >= 1.0 && returns[2] <= 500.0,
+            "{evaluated}"
+        );
+        let again = run(words, &[&config, &weights]).json();
+        assert_eq!(
+            again["mean_return"], evaluated["mean_return"],
+            "{algorithm}"
+        );
+        let message = run("agent eval cartpole-impala --weights {}", &[&weights]).error(2);
+        assert!(message.contains("another network"), "{message}");
+    }
+}
+
+/// A folder that has the name of settings does not hide them.
+#[test]
+fn a_folder_of_the_name_of_settings_is_no_file_of_them() {
+    let folder = Folder::new();
+    let trained = finish(
+        command(
+            "agent train cartpole-dqn --steps 200 --quiet --out cartpole-dqn",
+            &[],
+        )
+        .current_dir(folder.path("")),
+    );
+    trained.ok();
+    let words = "agent eval cartpole-dqn --weights cartpole-dqn/weights.safetensors --episodes 2";
+    finish(command(words, &[]).current_dir(folder.path(""))).ok();
+}
+
+#[test]
+fn a_run_without_an_update_is_said_to_be_one() {
+    let run = run("agent train cartpole-dqn --steps 100", &[]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(
+        run.stderr.starts_with("warning: there were too few steps"),
+        "{run:?}"
+    );
+    assert_eq!(run.line("updates"), "0");
 }
 
 #[test]

@@ -163,9 +163,13 @@ fn agent() {
             ("policy_hash", "string"),
         ]
     };
-    let answer = run("agent train cartpole-dqn --steps 1 --format json", &[]).json();
+    let answer = run(
+        "agent train cartpole-dqn --steps 1 --quiet --format json",
+        &[],
+    )
+    .json();
     assert_schema(&answer, &keys("null", "null"));
-    let words = "agent train cartpole-dqn --steps 300 --out {} --format json";
+    let words = "agent train cartpole-dqn --steps 300 --out {} --quiet --format json";
     let answer = run(words, &[&out]).json();
     assert_schema(&answer, &keys("number", "string"));
     let weights = out.join("weights.safetensors");
@@ -185,7 +189,8 @@ fn agent() {
 #[test]
 fn agent_with_a_learner_and_actors() {
     for (name, ratio) in [("cartpole-apex", "number"), ("cartpole-reinforce", "null")] {
-        let answer = run(&format!("agent train {name} --steps 1 --format json"), &[]).json();
+        let words = format!("agent train {name} --steps 1 --quiet --format json");
+        let answer = run(&words, &[]).json();
         let has_ended = answer["mean_return"].is_number();
         assert_schema(
             &answer,

@@ -78,43 +78,45 @@ const REPROS: [Repro; 17] = [
     Repro {
         name: "fig4a",
         what: "RLgraph's figure 4a: seconds that building a component and an agent takes",
-        run: |options| rlgraph::run("fig4a", options),
+        run: rlgraph::run,
     },
     Repro {
         name: "fig4b",
         what: "RLgraph's figure 4b: acting by number of environments: planned, define-by-run, by hand",
-        run: |options| rlgraph::run("fig4b", options),
+        run: rlgraph::run,
     },
     Repro {
         name: "fig5",
         what: "RLgraph's figure 5: Ape-X by number of actors, threads and processes, and 256 on paper",
-        run: |options| rlgraph::run("fig5", options),
+        run: rlgraph::run,
     },
     Repro {
         name: "fig6a",
         what: "RLgraph's figure 6a: a single actor by task size and number of environments",
-        run: |options| rlgraph::run("fig6a", options),
+        run: rlgraph::run,
     },
     Repro {
         name: "fig6b",
         what: "RLgraph's figure 6b: returns by step, 10 seeds",
-        run: |options| rlgraph::run("fig6b", options),
+        run: rlgraph::run,
     },
     Repro {
         name: "fig7",
         what: "RLgraph's figure 7: one against two replicas of the learner",
-        run: |options| rlgraph::run("fig7", options),
+        run: rlgraph::run,
     },
     Repro {
         name: "fig8",
         what: "RLgraph's figure 8: IMPALA by number of actors",
-        run: |options| rlgraph::run("fig8", options),
+        run: rlgraph::run,
     },
 ];
 
-/// What the flags say.
+/// What is redone, and what the flags say.
 #[derive(Default)]
 struct Options {
+    /// Its name in [`REPROS`].
+    name: &'static str,
     /// Replace the shipped files instead of failing when they differ.
     accept: bool,
     /// The machine's name in the record.
@@ -187,6 +189,7 @@ pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
         .collect::<Result<_>>()?;
     let mut code = ExitCode::SUCCESS;
     for repro in repros {
+        options.name = repro.name;
         let outcome = (repro.run)(&options)?;
         if outcome != ExitCode::SUCCESS {
             code = outcome;

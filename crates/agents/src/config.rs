@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use shardgraph_components::{ActorCriticShape, QNetworkShape};
 use shardgraph_environments::space::Space;
 use shardgraph_environments::{Autoreset, CartPoles};
 
@@ -128,6 +129,49 @@ impl Algorithm {
             Algorithm::Reinforce(_) => "reinforce",
         }
     }
+
+    /// The settings of deep Q-learning.
+    pub(crate) fn dqn(&self) -> Result<&DqnConfig, Error> {
+        match self {
+            Algorithm::Dqn(dqn) => Ok(dqn),
+            other => Err(other.is_not("dqn")),
+        }
+    }
+
+    /// The settings of Ape-X.
+    pub(crate) fn apex(&self) -> Result<&ApexConfig, Error> {
+        match self {
+            Algorithm::Apex(apex) => Ok(apex),
+            other => Err(other.is_not("apex")),
+        }
+    }
+
+    /// The settings of IMPALA.
+    pub(crate) fn impala(&self) -> Result<&ImpalaConfig, Error> {
+        match self {
+            Algorithm::Impala(impala) => Ok(impala),
+            other => Err(other.is_not("impala")),
+        }
+    }
+
+    /// The settings of REINFORCE.
+    pub(crate) fn reinforce(&self) -> Result<&ReinforceConfig, Error> {
+        match self {
+            Algorithm::Reinforce(reinforce) => Ok(reinforce),
+            other => Err(other.is_not("reinforce")),
+        }
+    }
+
+    /// That another algorithm was expected.
+    #[cold]
+    pub(crate) fn is_not(&self, expected: &str) -> Error {
+        ErrorKind::Setting {
+            field: "algorithm.name",
+            expected: expected.to_owned(),
+            given: self.name().to_owned(),
+        }
+        .into()
+    }
 }
 
 /// The spaces of observations and actions of carts with poles.
@@ -185,6 +229,16 @@ impl AgentConfig {
         serde_json::from_str(text).map_err(wrong)
     }
 
+    /// A hash of all settings, for ranks to compare: the 64-bit FNV-1a hash of their JSON.
+    ///
+    /// # Errors
+    /// When they have no form as JSON, which is a defect of the program.
+    pub fn fingerprint(&self) -> Result<u64, Error> {
+        let text = serde_json::to_string(self)
+            .map_err(|error| Error::internal(format!("settings without a form: {error}")))?;
+        Ok(shardgraph_runs::fnv1a64(text.bytes()))
+    }
+
     /// Refuses settings that cannot be right.
     ///
     /// # Errors
@@ -226,6 +280,89 @@ impl Version {
     }
 }
 
+/// More weights than this are a mistake: half a GiB of them.
+pub(crate) const MAX_WEIGHTS: u64 = 1 << 27;
+/// More weights than this do not fit a message between ranks.
+pub(crate) const MAX_SENT_WEIGHTS: u64 = (1 << 24) - 64;
+/// Rows of more transitions than this do not fit a message between ranks.
+pub(crate) const MAX_ROWS: u64 = 1 << 20;
+/// More actors or shards than this are a mistake.
+pub(crate) const MAX_RANKS: u64 = 1 << 10;
+
+/// Weights and biases of layers of these widths, one behind the other; 0 where a width is 0.
+pub(crate) fn n_weights_of_layers(n_inputs: u64, widths: &[usize]) -> u64 {
+    let (mut n_weights, mut n_inputs) = (0u64, n_inputs);
+    for &width in widths {
+        let width = width as u64;
+        if width == 0 {
+            return 0;
+        }
+        n_weights = n_weights.saturating_add(n_inputs.saturating_add(1).saturating_mul(width));
+        n_inputs = width;
+    }
+    n_weights
+}
+
+/// Weights and biases of a policy with its values on carts with poles; 0 where a width is 0.
+pub(crate) fn n_weights_of_policy(shape: &ActorCriticShape) -> u64 {
+    let n_features = shape
+        .hidden
+        .last()
+        .map_or(N_FEATURES, |&width| width as u64);
+    let torso = n_weights_of_layers(N_FEATURES, &shape.hidden);
+    let (core, n_outputs) = match shape.lstm.map(|n_hidden| n_hidden as u64) {
+        None => (0, n_features),
+        Some(n_hidden) => {
+            let n_inputs = n_features.saturating_add(n_hidden).saturating_add(1);
+            (
+                n_inputs.saturating_mul(n_hidden).saturating_mul(4),
+                n_hidden,
+            )
+        }
+    };
+    if shape.hidden.contains(&0) || shape.lstm == Some(0) {
+        return 0;
+    }
+    let heads = n_outputs.saturating_add(1).saturating_mul(N_ACTIONS + 1);
+    torso.saturating_add(core).saturating_add(heads)
+}
+
+/// Weights and biases of a Q-network on carts with poles; 0 where a width is 0.
+pub(crate) fn n_weights_of_values(shape: &QNetworkShape) -> u64 {
+    let n_features = shape
+        .hidden
+        .last()
+        .map_or(N_FEATURES, |&width| width as u64);
+    let torso = n_weights_of_layers(N_FEATURES, &shape.hidden);
+    let streams = shape.dueling.iter().flatten();
+    if shape.hidden.iter().chain(streams).any(|&width| width == 0) {
+        return 0;
+    }
+    let stream = |n_outputs: u64| {
+        let widths = shape.dueling.as_deref().unwrap_or_default();
+        let n_last = widths.last().map_or(n_features, |&width| width as u64);
+        let head = n_last.saturating_add(1).saturating_mul(n_outputs);
+        n_weights_of_layers(n_features, widths).saturating_add(head)
+    };
+    let heads = match shape.dueling {
+        None => stream(N_ACTIONS),
+        Some(_) => stream(N_ACTIONS).saturating_add(stream(1)),
+    };
+    torso.saturating_add(heads)
+}
+
+/// Of carts with poles.
+const N_FEATURES: u64 = 4;
+const N_ACTIONS: u64 = 2;
+
+/// An error of a part of the settings, with its name.
+pub(crate) fn setting<T>(
+    field: &str,
+    checked: Result<T, shardgraph_components::Error>,
+) -> Result<T, Error> {
+    checked.map_err(|error| Error::input(format!("agent settings: `{field}`: {error}")))
+}
+
 /// What a setting must be.
 pub(crate) struct Rule {
     /// The setting, with the tables that it is in.
@@ -242,6 +379,34 @@ impl Rule {
             holds: value >= 1,
             expected: "at least 1".to_owned(),
             given: value.to_string(),
+        }
+    }
+
+    pub(crate) fn between(field: &'static str, value: u64, largest: u64) -> Rule {
+        Rule {
+            field,
+            holds: (1..=largest).contains(&value),
+            expected: format!("1 to {largest}"),
+            given: value.to_string(),
+        }
+    }
+
+    pub(crate) fn not_negative(field: &'static str, value: f32) -> Rule {
+        Rule {
+            field,
+            holds: value.is_finite() && value >= 0.0,
+            expected: "a finite number not below 0".to_owned(),
+            given: value.to_string(),
+        }
+    }
+
+    /// The layers of a network, of which there are the numbers of weights that `n_weights` says.
+    pub(crate) fn network(shape: &dyn std::fmt::Debug, n_weights: u64, largest: u64) -> Rule {
+        Rule {
+            field: "algorithm.network",
+            holds: (1..=largest).contains(&n_weights),
+            expected: format!("layers of at least 1, with at most {largest} weights in all"),
+            given: format!("{shape:?}"),
         }
     }
 

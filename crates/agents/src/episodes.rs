@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::Error;
+
 /// How many of the last episodes a mean return is over.
 pub const N_RECENT_EPISODES: usize = 100;
 
@@ -57,7 +59,7 @@ impl EpisodeStatistics {
             return None;
         }
         let (episodic_return, length) = std::mem::take(&mut self.running[idx]);
-        if self.recent.len() == N_RECENT_EPISODES {
+        while self.recent.len() >= N_RECENT_EPISODES {
             self.recent.pop_front();
         }
         self.recent.push_back(episodic_return);
@@ -78,6 +80,17 @@ impl EpisodeStatistics {
     /// The number of episodes that ended.
     pub fn n_episodes(&self) -> u64 {
         self.n_episodes
+    }
+
+    /// These returns, where they are of `n` environments.
+    pub(crate) fn of_environments(self, n: usize) -> Result<EpisodeStatistics, Error> {
+        let given = self.n_environments();
+        match given == n {
+            true => Ok(self),
+            false => Err(Error::input(format!(
+                "its episodes are those of {given} environments, not {n}"
+            ))),
+        }
     }
 
     /// The number of environments.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use shardgraph_collectives::CommError;
+use shardgraph_runs::Checkpoint;
 
 /// An error of this crate.
 #[derive(Debug)]
@@ -115,6 +116,14 @@ impl Error {
 
     pub(crate) fn internal(text: impl Into<String>) -> Self {
         ErrorKind::Internal(text.into()).into()
+    }
+
+    /// A checkpoint of a run in lock step that was made by ranks cannot go on in one thread.
+    pub(crate) fn lock_step_on_ranks(checkpoint: &Checkpoint) -> Self {
+        Error::input(format!(
+            "{}: this run in lock step was on several processes, which keep what is not the learner's: resume it on as many",
+            checkpoint.origin()
+        ))
     }
 
     pub(crate) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Self {

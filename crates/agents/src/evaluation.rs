@@ -3,7 +3,7 @@
 use shardgraph_environments::{Autoreset, CartPoles};
 use shardgraph_graph::random::Stream;
 
-use crate::dqn::DqnAgent;
+use crate::agent::Agent;
 use crate::error::{Error, ErrorKind};
 
 /// More episodes than this at a time are a mistake.
@@ -19,11 +19,11 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
-    /// Plays `n_episodes` greedy episodes of cart and pole side by side. Their first states come from a stream of `seed` that no training
-    /// run uses.
+    /// Plays `n_episodes` greedy episodes of cart and pole side by side, with the action that the agent values most or finds likeliest. Their
+    /// first states come from a stream of `seed` that no training run uses.
     ///
     /// # Errors
-    /// When there are no episodes or more than 100 000, or the agent gives no finite action values.
+    /// When there are no episodes or more than 100 000, or the agent's values or logits are not finite.
     ///
     /// ```
     /// use shardgraph_agents::{AgentConfig, DqnTrainer, Evaluation};
@@ -35,7 +35,7 @@ impl Evaluation {
     /// assert!(untrained.mean_return() < 100.0);
     /// # Ok::<(), shardgraph_agents::Error>(())
     /// ```
-    pub fn play(agent: &mut DqnAgent, n_episodes: usize, seed: u64) -> Result<Evaluation, Error> {
+    pub fn play(agent: &mut dyn Agent, n_episodes: usize, seed: u64) -> Result<Evaluation, Error> {
         if !(1..=MAX_EPISODES).contains(&n_episodes) {
             return Err(ErrorKind::Mismatch {
                 component: "Evaluation",
@@ -47,8 +47,8 @@ impl Evaluation {
             .into());
         }
         let mut carts = CartPoles::new(n_episodes, Autoreset::SameStep)?;
-        let mut stream = Stream::new(seed, "evaluation", 0);
-        carts.reset(stream.next_u64());
+        carts.reset(Stream::new(seed, "evaluation", 0).next_u64());
+        agent.begin_episodes(n_episodes)?;
         let mut evaluation = Evaluation {
             returns: vec![0.0; n_episodes],
             n_steps: 0,
@@ -56,12 +56,7 @@ impl Evaluation {
         let mut is_over = vec![false; n_episodes];
         let mut actions = Vec::with_capacity(n_episodes);
         while is_over.contains(&false) {
-            agent.act(
-                carts.observations().as_flattened(),
-                0.0,
-                &mut stream,
-                &mut actions,
-            )?;
+            agent.act_greedily(carts.observations().as_flattened(), &mut actions)?;
             let step = carts.step(&actions)?;
             for (idx, is_over) in is_over.iter_mut().enumerate().filter(|(_, over)| !**over) {
                 evaluation.returns[idx] += step.rewards[idx];

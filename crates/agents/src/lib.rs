@@ -1,7 +1,7 @@
 //! Reinforcement-learning agents from declarative settings: built, trained, kept and evaluated.
 //!
 //! An agent is a plain struct over components: [`DqnAgent`] acts and learns, each by one planned program on a device. Its settings are
-//! an [`AgentConfig`], read from TOML or JSON or taken by name; they decide every bit of a run. The device, the number of ranks and the
+//! an [`AgentConfig`], read from TOML or JSON or taken by name; they decide every bit of a run, but for ranks that overtake each other. The device, the number of ranks and the
 //! run's folder are [`RunOptions`] and decide none, but for the kind of device. [`DqnTrainer`] is the loop; [`train`] runs it in a folder with metrics and
 //! checkpoints, from which a run that was killed goes on to the same result.
 //!
@@ -20,15 +20,20 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod agent;
 mod apex;
+mod checkpoint;
 mod config;
 mod dqn;
 mod episodes;
 mod error;
 mod evaluation;
+mod experience;
 mod impala;
 mod local;
 mod named;
+mod observations;
+mod policy_agent;
 mod policy_program;
 mod reinforce;
 mod run;
@@ -39,6 +44,17 @@ mod weights;
 #[cfg(test)]
 mod tests;
 
+// The crates whose types are part of this one's interface.
+pub use shardgraph_autodiff as autodiff;
+pub use shardgraph_collectives as collectives;
+pub use shardgraph_components as components;
+pub use shardgraph_device as device;
+pub use shardgraph_environments as environments;
+pub use shardgraph_graph as graph;
+pub use shardgraph_replay as replay;
+pub use shardgraph_runs as runs;
+
+pub use agent::Agent;
 pub use apex::{ApexConfig, ApexReplayConfig};
 pub use config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
 pub use dqn::{
@@ -49,10 +65,11 @@ pub use episodes::{Episode, EpisodeStatistics, N_RECENT_EPISODES};
 pub use error::{Error, ErrorKind};
 pub use evaluation::Evaluation;
 pub use impala::ImpalaConfig;
+pub use policy_agent::PolicyAgent;
 pub use reinforce::{PolicyUpdate, ReinforceConfig, policy_step, rewards};
 pub use run::{RunOptions, Start, TrainOutcome, TrainProgress, train, train_as_rank};
 pub use topology::{PolicyLag, TopologyOutcome};
-pub use train_topology::{train_topology, train_topology_as_process};
+pub use train_topology::{check_processes, train_topology, train_topology_as_process};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

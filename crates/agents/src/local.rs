@@ -1,13 +1,12 @@
 //! The loop of a run in one thread, for the algorithms that have one: metrics, checkpoints, and the way back from them.
 
-use std::path::Path;
-
+use shardgraph_autodiff::Params;
 use shardgraph_device::Device;
-use shardgraph_runs::{Checkpoint, Folder};
+use shardgraph_runs::Checkpoint;
 
+use crate::checkpoint::RunState;
 use crate::config::AgentConfig;
-use crate::dqn::FILES;
-use crate::episodes::{Episode, EpisodeStatistics};
+use crate::episodes::Episode;
 use crate::error::Error;
 use crate::run::{RunOptions, Start, TrainProgress};
 use crate::topology::{Books, TopologyOutcome};
@@ -25,12 +24,11 @@ pub(crate) trait Local: Sized {
     /// The smallest part of the run: some steps, and the updates that are due then.
     fn advance(&mut self) -> Result<Advance, Error>;
 
-    fn config(&self) -> &AgentConfig;
-    fn n_steps(&self) -> u64;
-    fn n_updates(&self) -> u64;
-    fn episodes(&self) -> &EpisodeStatistics;
-    fn weights(&self) -> &[f32];
-    fn export(&self, path: &Path) -> Result<(), Error>;
+    /// Where it stands.
+    fn run(&self) -> &RunState;
+
+    /// What it learns.
+    fn params(&self) -> &Params;
 }
 
 /// What [`Local::advance`] did.
@@ -40,6 +38,8 @@ pub(crate) struct Advance {
     /// How many updates old the weights were that acted.
     pub(crate) lag: u64,
     pub(crate) episodes: Vec<Episode>,
+    /// The probability of random actions, where there are any.
+    pub(crate) epsilon: Option<f32>,
     /// Losses, where there is a line of them.
     pub(crate) scalars: Vec<(&'static str, f32)>,
 }
@@ -50,13 +50,19 @@ pub(crate) fn train_locally<L: Local>(
     options: &RunOptions,
     progress: &mut dyn FnMut(&TrainProgress),
 ) -> Result<TopologyOutcome, Error> {
-    let (mut run, folder) = begin::<L>(start, options)?;
-    let counters = (run.n_steps(), run.n_updates());
-    let with = (folder, options.stop_at);
-    let mut books = Books::open(run.config().clone(), counters, run.episodes().clone(), with)?;
+    let (mut run, folder) = start.open(
+        |config| L::new(config, &options.device),
+        |newest| L::of_checkpoint(newest, &options.device),
+    )?;
+    let mut books = Books::open(run.run().clone(), (folder, options.stop_at))?;
     while !books.is_full() {
         let done = run.advance()?;
-        let is_due = books.count(done.n_steps, &done.episodes, done.lag, progress)?;
+        let is_due = books.count(
+            done.n_steps,
+            (&done.episodes, done.epsilon),
+            done.lag,
+            progress,
+        )?;
         if !done.scalars.is_empty() {
             books.log(&done.scalars)?;
         }
@@ -64,25 +70,6 @@ pub(crate) fn train_locally<L: Local>(
             books.write_checkpoint(&run.to_checkpoint()?)?;
         }
     }
-    let learned = (run.n_updates(), run.weights());
-    books.finish(&run.to_checkpoint()?, learned, |path| run.export(path))
-}
-
-fn begin<L: Local>(start: &Start, options: &RunOptions) -> Result<(L, Option<Folder>), Error> {
-    match start {
-        Start::New { config, folder } => {
-            let run = L::new(config, &options.device)?;
-            let folder = folder
-                .as_deref()
-                .map(|path| Folder::of_new_run(path, FILES));
-            Ok((run, folder.transpose()?))
-        }
-        Start::Resumed { folder } => {
-            let (folder, checkpoint) = Folder::of_old_run(folder, FILES)?;
-            Ok((
-                L::of_checkpoint(&checkpoint, &options.device)?,
-                Some(folder),
-            ))
-        }
-    }
+    let learned = (run.run().n_updates, run.params());
+    books.finish(&run.to_checkpoint()?, learned)
 }

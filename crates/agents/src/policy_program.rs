@@ -2,20 +2,40 @@
 
 use shardgraph_autodiff::{Ctx, Params, Program, Recorder, Shape, Var};
 use shardgraph_collectives::Comm;
-use shardgraph_components::{ActorCritic, LstmState, Sequences};
+use shardgraph_components::{ActorCritic, ActorCriticShape, Initialiser, LstmState, Sequences};
 use shardgraph_device::Device;
 
+use crate::config::cart_pole_spaces;
 use crate::error::{Error, ErrorKind};
+use crate::observations;
 
 const LOGITS: &str = "logits";
 const VALUES: &str = "values";
 const HIDDEN: &str = "hidden";
 const CELL: &str = "cell";
 
+/// The network of a policy and its values for carts with poles, with first weights from `seed`.
+pub(crate) fn build_policy(
+    shape: &ActorCriticShape,
+    seed: u64,
+) -> Result<(Params, ActorCritic), Error> {
+    let (observation, action) = cart_pole_spaces()?;
+    let initialiser = Initialiser {
+        seed,
+        ..Initialiser::default()
+    };
+    let mut params = Params::new();
+    let spaces = (&observation, &action);
+    let network = ActorCritic::build(&mut params, "policy", spaces, shape, initialiser)?;
+    Ok((params, network))
+}
+
 /// One time step of an [`ActorCritic`].
 #[derive(Debug)]
 pub(crate) struct PolicyProgram {
     program: Program,
+    /// Columns of its observations.
+    width: usize,
     observations: Var,
     memory: Option<MemoryInputs>,
     /// Whether its weights are older than the policy's.
@@ -104,6 +124,7 @@ impl PolicyProgram {
         record.output(VALUES, said.values);
         Ok(PolicyProgram {
             program: record.plan().resident().load(device)?,
+            width: network.n_inputs(),
             observations,
             memory,
             is_stale: true,
@@ -119,13 +140,14 @@ impl PolicyProgram {
     /// What the network says of observations that come after `state`.
     ///
     /// # Errors
-    /// When what it says is not finite, or of the program.
+    /// When an observation or what it says is not finite, or of the program.
     pub(crate) fn run(
         &mut self,
         params: &Params,
         observations: &[f32],
         state: &MemoryState,
     ) -> Result<Said, Error> {
+        observations::check("PolicyAgent", self.width, observations)?;
         self.program.set_input(self.observations, observations)?;
         if let Some(memory) = &self.memory {
             self.program.set_input(memory.begins, &state.begins)?;

@@ -4,19 +4,21 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use shardgraph_collectives::{Comm, CommError, Deadline, Op, threads};
 use shardgraph_device::{Device, Timer};
 use shardgraph_runs::{Checkpoint, Folder, Metrics, fnv1a64, tags, wall_time};
 
-use crate::config::{AgentConfig, Algorithm};
-use crate::dqn::{self, DqnAgent, DqnTrainer, FILES, StepReport, kind_of, not_dqn};
+use crate::checkpoint::{FILES, RunState};
+use crate::config::AgentConfig;
+use crate::dqn::{self, DqnAgent, DqnTrainer, StepReport};
 use crate::error::Error;
+use crate::weights;
 
 /// What a finished run's folder has beside its checkpoints and metrics.
-const WEIGHTS: &str = "weights.safetensors";
+pub(crate) const WEIGHTS: &str = "weights.safetensors";
 /// The tag of the probability of a random action.
-const EPSILON: &str = "charts/epsilon";
+pub(crate) const EPSILON: &str = "charts/epsilon";
 /// Steps between calls of `progress`.
 const PROGRESS_STEPS: u64 = 1000;
 
@@ -52,11 +54,6 @@ impl Start {
     /// # Errors
     /// When there is no whole checkpoint, or it is of another version.
     pub fn config(&self) -> Result<AgentConfig, Error> {
-        /// What the checkpoints of all algorithms begin with.
-        #[derive(Deserialize)]
-        struct Run {
-            config: AgentConfig,
-        }
         match self {
             Start::New { config, .. } => Ok(config.clone()),
             Start::Resumed { folder } => {
@@ -67,8 +64,29 @@ impl Start {
                         folder.display()
                     ))
                 };
-                let run: Run = newest.ok_or_else(none)?.json(FILES[1], 1)?;
-                Ok(run.config)
+                RunState::config_of(&newest.ok_or_else(none)?)
+            }
+        }
+    }
+
+    /// What `new` makes of the settings of a new run, or `old` of the checkpoint of one that goes on; and the folder, held. A new run gets
+    /// its folder only once it has been made.
+    pub(crate) fn open<T>(
+        &self,
+        new: impl FnOnce(&AgentConfig) -> Result<T, Error>,
+        old: impl FnOnce(&Checkpoint) -> Result<T, Error>,
+    ) -> Result<(T, Option<Folder>), Error> {
+        match self {
+            Start::New { config, folder } => {
+                let made = new(config)?;
+                let folder = folder
+                    .as_deref()
+                    .map(|path| Folder::of_new_run(path, FILES));
+                Ok((made, folder.transpose()?))
+            }
+            Start::Resumed { folder } => {
+                let (folder, checkpoint) = Folder::of_old_run(folder, FILES)?;
+                Ok((old(&checkpoint)?, Some(folder)))
             }
         }
     }
@@ -143,9 +161,13 @@ pub fn train(
     options: &RunOptions,
     progress: &mut (dyn FnMut(&TrainProgress) + Send),
 ) -> Result<TrainOutcome, Error> {
-    if let Start::New { config, .. } = start {
-        config.check()?;
-        check_ranks(config, options.n_ranks)?;
+    match start {
+        Start::New { config, .. } => {
+            config.check()?;
+            check_ranks(config, options.n_ranks)?;
+        }
+        // Its settings are known when its checkpoint is read.
+        Start::Resumed { .. } => check_some(options.n_ranks)?,
     }
     if options.n_ranks == 1 {
         return train_as_rank(&mut Comm::solo(), start, options, progress);
@@ -192,8 +214,8 @@ fn run(
     progress: &mut dyn FnMut(&TrainProgress),
 ) -> Result<TrainOutcome, Error> {
     let version = env!("CARGO_PKG_VERSION");
-    let kind = kind_of(&options.device);
-    let arguments = format!("{version} {start:?} {:?} {kind}", options.stop_at);
+    let family = options.device.kind().family();
+    let arguments = format!("{version} {start:?} {:?} {family}", options.stop_at);
     check_same(
         comm,
         "version or set of arguments",
@@ -208,6 +230,7 @@ fn run(
         trainer.n_updates(),
     );
     take_steps(&mut trainer, log.as_mut(), (comm, options), progress)?;
+    weights::check_learned(trainer.agent().weights())?;
     let hash = trainer.agent().weights_hash();
     check_same(comm, "set of weights at the end", hash, options.deadline)?;
     if let Some(log) = &log {
@@ -234,6 +257,7 @@ fn begin(
     let (trainer, folder) = match start {
         Start::New { config, folder } => {
             let trainer = DqnTrainer::new(config, &options.device)?;
+            check_ranks(config, comm.size())?;
             comm.run(Op::Barrier, options.deadline)?; // no folder before all know that they can train
             let folder = folder.as_deref().filter(|_| is_first);
             let folder = folder.map(|path| Folder::of_new_run(path, FILES));
@@ -251,7 +275,7 @@ fn begin(
             )
         }
     };
-    check_ranks(trainer.config(), comm.size())?;
+    check_ranks(trainer.config(), comm.size())?; // of a checkpoint too
     Ok((trainer, folder))
 }
 
@@ -261,14 +285,8 @@ fn take_steps(
     (comm, options): (&mut Comm, &RunOptions),
     progress: &mut dyn FnMut(&TrainProgress),
 ) -> Result<(), Error> {
-    let stop_at = options.stop_at.unwrap_or(trainer.config().steps);
+    let stop_at = last_step(trainer.config(), trainer.n_steps(), options.stop_at)?;
     let checkpoint_steps = trainer.config().checkpoint_steps;
-    if stop_at < trainer.n_steps() {
-        return Err(Error::input(format!(
-            "the run is at step {} already: give at least that many steps, not {stop_at}",
-            trainer.n_steps()
-        )));
-    }
     while trainer.n_steps() < stop_at {
         let before = trainer.n_steps();
         let report = trainer.advance(comm, options.deadline)?;
@@ -374,13 +392,33 @@ impl Log {
     }
 }
 
+/// The step to stop at of a run that stands at `n_steps`. The settings' own is never wrong: a run may have gone beyond it by the last steps of
+/// its environments, and is finished then.
+pub(crate) fn last_step(
+    config: &AgentConfig,
+    n_steps: u64,
+    stop_at: Option<u64>,
+) -> Result<u64, Error> {
+    match stop_at {
+        Some(stop_at) if stop_at < n_steps && stop_at != config.steps => {
+            Err(Error::input(format!(
+                "the run is at step {n_steps} already: give at least that many steps, not {stop_at}"
+            )))
+        }
+        _ => Ok(stop_at.unwrap_or(config.steps)),
+    }
+}
+
 fn check_ranks(config: &AgentConfig, n_ranks: u32) -> Result<(), Error> {
-    let Algorithm::Dqn(dqn) = &config.algorithm else {
-        return Err(not_dqn(config));
-    };
+    let dqn = config.algorithm.dqn()?;
+    check_some(n_ranks)?;
+    dqn::check_ranks(dqn.gradient_blocks, n_ranks)
+}
+
+fn check_some(n_ranks: u32) -> Result<(), Error> {
     match n_ranks {
         0 => Err(Error::input("ranks: expected at least 1, given 0")),
-        _ => dqn::check_ranks(dqn.gradient_blocks, n_ranks),
+        _ => Ok(()),
     }
 }
 

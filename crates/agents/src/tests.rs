@@ -5,9 +5,10 @@ use std::path::Path;
 
 use shardgraph_device::Device;
 
+use crate::config::{n_weights_of_policy, n_weights_of_values};
 use crate::{
-    AgentConfig, Algorithm, DqnAgent, DqnConfig, Error, Evaluation, RunOptions, Start,
-    TrainOutcome, train,
+    Agent, AgentConfig, Algorithm, DqnAgent, DqnConfig, Error, Evaluation, PolicyAgent, RunOptions,
+    Start, TrainOutcome, train, train_as_rank,
 };
 
 const SMALL: &str = "
@@ -122,7 +123,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "batch_size = 16",
         "batch_size = 0",
-        "`algorithm.batch_size`: expected at least 1, given 0",
+        "`algorithm.batch_size`: expected 1 to 1048576, given 0",
     ),
     (
         "gradient_blocks = 2",
@@ -188,7 +189,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "hidden = [16]",
         "hidden = [16, 0]",
-        "`algorithm.network`: expected layers of 1 to",
+        "`algorithm.network`: expected layers of at least 1",
     ),
     (
         "train_every = 5",
@@ -196,6 +197,214 @@ const WRONG: &[(&str, &str, &str)] = &[
         "`algorithm.optimiser`",
     ),
 ];
+
+/// An algorithm with a setting that cannot be right, and a part of the message.
+const WRONG_ALGORITHMS: &[(&str, &str)] = &[
+    (
+        "name = 'dqn', network = { hidden = [65536, 65536] }",
+        "`algorithm.network`: expected layers of at least 1, with at most 134217728 weights",
+    ),
+    (
+        "name = 'dqn', network = { hidden = [16], dueling = [0] }",
+        "`algorithm.network`",
+    ),
+    (
+        "name = 'dqn', optimiser = { rule = { adam = { beta1 = 1.0 } }, learning_rate = 0.1 }",
+        "`algorithm.optimiser`: component `optimiser`, OptimiserConfig::check: beta1",
+    ),
+    (
+        "name = 'dqn', batch_size = 4000000000, learning_starts = 4000000000",
+        "`algorithm.batch_size`: expected 1 to 1048576",
+    ),
+    (
+        "name = 'apex', n_actors = 0",
+        "`algorithm.n_actors`: expected 1 to 1024, given 0",
+    ),
+    (
+        "name = 'apex', n_actors = 4294967295",
+        "`algorithm.n_actors`: expected 1 to 1024",
+    ),
+    (
+        "name = 'apex', n_shards = 0",
+        "`algorithm.n_shards`: expected 1 to 1024, given 0",
+    ),
+    (
+        "name = 'apex', block_rows = 1000000000000",
+        "`algorithm.block_rows`: expected 1 to",
+    ),
+    (
+        "name = 'apex', prefetch_batches = 1000000000000",
+        "`algorithm.prefetch_batches`: expected 1 to",
+    ),
+    (
+        "name = 'apex', max_unacknowledged_blocks = 0",
+        "`algorithm.max_unacknowledged_blocks`",
+    ),
+    (
+        "name = 'apex', epsilon = nan",
+        "`algorithm.epsilon`: expected 0 to 1, given NaN",
+    ),
+    (
+        "name = 'apex', replay = { min_rows = 100 }",
+        "`algorithm.replay.min_rows`: expected `batch_size`, 128, to `capacity`, 50000, given 100",
+    ),
+    (
+        "name = 'apex', replay = { samples_per_insert = nan }",
+        "`algorithm.replay.samples_per_insert`",
+    ),
+    (
+        "name = 'apex', replay = { tolerance = -1.0 }",
+        "`algorithm.replay.tolerance`",
+    ),
+    (
+        "name = 'apex', network = { hidden = [4096, 4096] }",
+        "`algorithm.network`: expected layers of at least 1, with at most 16777152 weights",
+    ),
+    (
+        "name = 'apex', optimiser = { rule = 'adam', learning_rate = -1.0 }",
+        "`algorithm.optimiser`",
+    ),
+    ("name = 'impala', n_actors = 0", "`algorithm.n_actors`"),
+    (
+        "name = 'impala', unroll_steps = 0",
+        "`algorithm.unroll_steps`: expected 1 to 2^16, given 0",
+    ),
+    (
+        "name = 'impala', batch_trajectories = 7",
+        "`algorithm.batch_trajectories`: expected a multiple of `n_environments`, 2, given 7",
+    ),
+    (
+        "name = 'impala', batch_trajectories = 1000000000000000",
+        "`algorithm.batch_trajectories`: expected trajectories of together at most",
+    ),
+    (
+        "name = 'impala', network = { hidden = [0] }",
+        "`algorithm.network`: expected layers of at least 1",
+    ),
+    (
+        "name = 'impala', network = { hidden = [4], lstm = 0 }",
+        "`algorithm.network`",
+    ),
+    (
+        "name = 'impala', network = { hidden = [4000000000000] }",
+        "`algorithm.network`",
+    ),
+    (
+        "name = 'impala', loss = { entropy_coefficient = -1.0 }",
+        "agent settings: `algorithm.loss`: component `impala_loss`",
+    ),
+    (
+        "name = 'impala', optimiser = { rule = 'adam', learning_rate = nan }",
+        "agent settings: `algorithm.optimiser`",
+    ),
+    (
+        "name = 'reinforce', batch_episodes = 0",
+        "`algorithm.batch_episodes`",
+    ),
+    (
+        "name = 'reinforce', network = { hidden = [0] }",
+        "`algorithm.network`",
+    ),
+    (
+        "name = 'reinforce', network = { lstm = 4 }",
+        "`algorithm.network.lstm`: expected none",
+    ),
+    (
+        "name = 'reinforce', loss = { entropy_coefficient = nan }",
+        "`algorithm.loss.entropy_coefficient`: expected a finite number not below 0, given NaN",
+    ),
+    (
+        "name = 'reinforce', loss = { baseline_coefficient = -1.0 }",
+        "`algorithm.loss.baseline_coefficient`",
+    ),
+    (
+        "name = 'reinforce', optimiser = { rule = 'sgd', learning_rate = 0.0 }",
+        "agent settings: `algorithm.optimiser`",
+    ),
+];
+
+#[test]
+fn algorithms_that_cannot_be_right_are_named() {
+    for (algorithm, expected) in WRONG_ALGORITHMS {
+        let text = format!(
+            "environment = {{ name = 'cartpole', n_environments = 2 }}\nalgorithm = {{ {algorithm} }}"
+        );
+        let config = AgentConfig::from_toml(&text).unwrap();
+        let error = config.check().unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains(expected), "{algorithm}: {message}");
+        assert!(error.is_input(), "{algorithm}");
+    }
+}
+
+/// What is counted before a network is made is what it has.
+#[test]
+fn weights_are_counted() {
+    for network in [
+        "{ hidden = [] }",
+        "{ hidden = [3] }",
+        "{ hidden = [3, 5] }",
+        "{ hidden = [3, 5], dueling = [] }",
+        "{ hidden = [3], dueling = [7, 2] }",
+        "{ hidden = [], dueling = [2] }",
+    ] {
+        let text = SMALL.replace("{ hidden = [16] }", network);
+        let config = AgentConfig::from_toml(&text).unwrap();
+        let counted = n_weights_of_values(&config.algorithm.dqn().unwrap().network);
+        assert_eq!(counted, agent(&config).weights().len() as u64, "{network}");
+    }
+    for network in [
+        "{ hidden = [] }",
+        "{ hidden = [3, 5] }",
+        "{ hidden = [], lstm = 3 }",
+        "{ hidden = [3, 5], lstm = 7 }",
+    ] {
+        let text = format!(
+            "environment = {{ name = 'cartpole' }}\nalgorithm = {{ name = 'impala', network = {network} }}"
+        );
+        let config = AgentConfig::from_toml(&text).unwrap();
+        let counted = n_weights_of_policy(&config.algorithm.impala().unwrap().network);
+        let agent = PolicyAgent::of_config(&config, &Device::host()).unwrap();
+        assert_eq!(counted, agent.weights().len() as u64, "{network}");
+    }
+}
+
+#[test]
+fn a_run_that_went_a_little_beyond_its_last_step_is_finished() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut config = small();
+    config.steps = 301; // of two environments
+    run(&new(&config, Some(scratch.path())), &ranks(1)).unwrap();
+    let resumed = Start::Resumed {
+        folder: scratch.path().to_owned(),
+    };
+    let outcome = run(&resumed, &ranks(1)).unwrap();
+    assert_eq!((outcome.n_steps, outcome.n_updates), (0, 0));
+    let error = run(&resumed, &ranks(0)).unwrap_err().to_string();
+    assert!(
+        error.contains("ranks: expected at least 1, given 0"),
+        "{error}"
+    );
+}
+
+/// As processes do it: nobody has a folder before all can train.
+#[test]
+fn too_many_ranks_leave_no_folder() {
+    let scratch = tempfile::tempdir().unwrap();
+    let out = scratch.path().join("run");
+    let start = new(&small(), Some(&out));
+    let results = shardgraph_collectives::threads::run(3, |mut comm| {
+        train_as_rank(&mut comm, &start, &ranks(3), &mut |_| ()).map(drop)
+    });
+    for result in results {
+        let message = result.unwrap().unwrap_err().to_string();
+        assert!(
+            message.contains("`algorithm.gradient_blocks`: expected at least 3"),
+            "{message}"
+        );
+    }
+    assert!(!out.exists());
+}
 
 #[test]
 fn settings_that_cannot_be_right_are_named() {

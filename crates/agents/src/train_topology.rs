@@ -3,7 +3,7 @@
 use shardgraph_collectives::messages::Mailbox;
 
 use crate::apex::{self, lock_step::ApexLockStep};
-use crate::config::Algorithm;
+use crate::config::{AgentConfig, Algorithm};
 use crate::error::Error;
 use crate::impala::{self, lock_step::ImpalaLockStep};
 use crate::local::train_locally;
@@ -42,6 +42,12 @@ pub fn train_topology(
 ) -> Result<TopologyOutcome, Error> {
     let config = start.config()?;
     config.check()?;
+    if options.n_ranks != 1 {
+        return Err(Error::input(format!(
+            "ranks: expected 1, given {}: the settings say how many actors and shards there are",
+            options.n_ranks
+        )));
+    }
     match &config.algorithm {
         Algorithm::Apex(apex) if apex.lock_step => {
             train_locally::<ApexLockStep>(start, options, progress)
@@ -56,10 +62,39 @@ pub fn train_topology(
             impala::ranks::train_on_threads((&config, impala), start, options, progress)
         }
         Algorithm::Reinforce(_) => train_locally::<ReinforceTrainer>(start, options, progress),
-        Algorithm::Dqn(_) => Err(Error::input(
-            "`algorithm.name`: expected apex, impala or reinforce, given dqn: `train` runs it",
-        )),
+        other => Err(other.is_not("apex, impala or reinforce (`train` runs dqn)")),
     }
+}
+
+/// Whether so many processes can train by these settings: what each of them can know before they meet.
+///
+/// # Errors
+/// When a setting cannot be right, the algorithm is of one process, there are too few of them, or others than lock step wants.
+///
+/// ```
+/// use shardgraph_agents::{AgentConfig, check_processes};
+/// let config = AgentConfig::named("cartpole-apex").unwrap();
+/// assert!(check_processes(&config, 3).is_ok()); // the learner, a shard and an actor
+/// assert!(check_processes(&config, 2).is_err());
+/// ```
+pub fn check_processes(config: &AgentConfig, n_processes: u32) -> Result<(), Error> {
+    config.check()?;
+    let (parts, least, lock_step) = match &config.algorithm {
+        Algorithm::Apex(apex) => {
+            let parts = format!("the learner, {} shards and an actor", apex.n_shards);
+            (parts, apex.n_shards + 2, apex.lock_step)
+        }
+        Algorithm::Impala(impala) => ("the learner and an actor".to_owned(), 2, impala.lock_step),
+        other => return Err(other.is_not("apex or impala, to train on several processes")),
+    };
+    if n_processes < least || (lock_step && n_processes > least) {
+        let bound = if lock_step { "exactly" } else { "at least" };
+        return Err(Error::input(format!(
+            "{}: expected {bound} {least} processes, {parts}, given {n_processes}",
+            config.algorithm.name()
+        )));
+    }
+    Ok(())
 }
 
 /// As [`train_topology`], as one of several processes, whose mailbox is `mailbox`: rank 0 learns and has the outcome; with Ape-X ranks 1 to
@@ -75,7 +110,7 @@ pub fn train_topology_as_process(
     progress: &mut (dyn FnMut(&TrainProgress) + Send),
 ) -> Result<Option<TopologyOutcome>, Error> {
     let config = start.config()?;
-    config.check()?;
+    check_processes(&config, mailbox.size())?;
     match &config.algorithm {
         Algorithm::Apex(apex) => {
             apex::ranks::train_as_process(mailbox, (&config, apex), start, options, progress)
@@ -83,9 +118,6 @@ pub fn train_topology_as_process(
         Algorithm::Impala(impala) => {
             impala::ranks::train_as_process(mailbox, (&config, impala), start, options, progress)
         }
-        Algorithm::Reinforce(_) => Err(Error::input("REINFORCE runs in one process")),
-        Algorithm::Dqn(_) => Err(Error::input(
-            "`algorithm.name`: expected apex or impala, given dqn: `train_as_rank` runs it",
-        )),
+        other => Err(other.is_not("apex or impala")),
     }
 }

@@ -9,12 +9,57 @@ use shardgraph_autodiff::Params;
 use shardgraph_graph::write_atomic;
 
 use crate::config::SCHEMA_VERSION;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 /// The header key of the version.
 const HEADER_KEY: &str = "shardgraph.agent";
 /// A bound on what a malformed file can make us read.
 const MAX_FILE_BYTES: u64 = 1 << 30;
+
+/// A hash of weights' bits: the 64-bit FNV-1a hash of their little-endian bytes.
+pub(crate) fn hash_of(weights: &[f32]) -> u64 {
+    shardgraph_runs::fnv1a64(weights.iter().flat_map(|x| x.to_le_bytes()))
+}
+
+/// Refuses weights of another number than a component's own, or that no number stands for.
+pub(crate) fn check(
+    component: &'static str,
+    n_weights: usize,
+    weights: &[f32],
+) -> Result<(), Error> {
+    let mismatch = |what: String, expected: String, given: String| {
+        Err(ErrorKind::Mismatch {
+            component,
+            method: "set_weights",
+            what,
+            expected,
+            given,
+        }
+        .into())
+    };
+    if weights.len() != n_weights {
+        let (expected, given) = (n_weights.to_string(), weights.len().to_string());
+        return mismatch("the number of weights".to_owned(), expected, given);
+    }
+    match weights.iter().position(|x| !x.is_finite()) {
+        None => Ok(()),
+        Some(at) => {
+            let (expected, given) = ("a finite number".to_owned(), weights[at].to_string());
+            mismatch(format!("weight {at}"), expected, given)
+        }
+    }
+}
+
+/// Refuses what diverged at the last update, before a file has it.
+pub(crate) fn check_learned(weights: &[f32]) -> Result<(), Error> {
+    match weights.iter().all(|x| x.is_finite()) {
+        true => Ok(()),
+        false => Err(ErrorKind::Diverged(
+            "the weights are not finite: training has diverged; try a smaller `learning_rate`, or a `max_gradient_norm`".to_owned(),
+        )
+        .into()),
+    }
+}
 
 /// Writes the trained parameters, atomically.
 pub(crate) fn write(path: &Path, params: &Params) -> Result<(), Error> {
@@ -86,6 +131,13 @@ fn values(tensors: &SafeTensors<'_>, params: &Params) -> Result<Vec<f32>, String
         }
         let (words, _) = view.data().as_chunks();
         values.extend(words.iter().map(|word| f32::from_le_bytes(*word)));
+        let own = &values[values.len() - words.len()..];
+        if let Some(at) = own.iter().position(|x| !x.is_finite()) {
+            return Err(format!(
+                "`{name}`, element {at}: expected a finite number, given {}",
+                own[at]
+            ));
+        }
     }
     match tensors.len() == n_expected {
         true => Ok(values),

@@ -54,7 +54,8 @@ pub(crate) fn run(args: &AgentArgs) -> anyhow::Result<()> {
 pub(crate) fn settings(file_or_name: &Path) -> anyhow::Result<AgentConfig> {
     let named = file_or_name.to_str().and_then(AgentConfig::named);
     match named {
-        Some(config) if !file_or_name.exists() => Ok(config),
+        // A folder of this name, such as one that `--out` made, is no file of settings.
+        Some(config) if !file_or_name.exists() || file_or_name.is_dir() => Ok(config),
         _ if file_or_name.exists() => Ok(AgentConfig::read(file_or_name)?),
         _ => {
             let names: Vec<&str> = AgentConfig::names().map(|(name, _)| name).collect();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use shardgraph_agents::{AgentConfig, DqnAgent, Evaluation};
+use shardgraph_agents::{Agent, AgentConfig, Evaluation};
 use shardgraph_device::{Device, DeviceKind, Timer};
 
 use crate::agent::settings;
@@ -66,20 +66,24 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     refuse_processes("agent eval", "no --ranks")?;
     let config = settings(&args.config)?;
     let device = open_device(args.device, &args.report)?;
-    let mut agent = DqnAgent::of_config(&config, &device)?;
+    let mut agent = config.agent(&device)?;
     agent.import(&args.weights)?;
     let seed = args.seed.unwrap_or(config.seed);
     let timer = Timer::start(&Device::host());
-    let evaluation = Evaluation::play(&mut agent, args.episodes, seed)?;
+    let evaluation = Evaluation::play(agent.as_mut(), args.episodes, seed)?;
     let seconds = timer.elapsed_s();
-    args.report
-        .answer(&answer(args, &config, (&agent, &evaluation), seconds))
+    args.report.answer(&answer(
+        args,
+        &config,
+        (agent.as_ref(), &evaluation),
+        seconds,
+    ))
 }
 
 fn answer(
     args: &EvalArgs,
     config: &AgentConfig,
-    (agent, evaluation): (&DqnAgent, &Evaluation),
+    (agent, evaluation): (&dyn Agent, &Evaluation),
     seconds: f64,
 ) -> Answer {
     Answer {

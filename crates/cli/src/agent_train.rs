@@ -2,14 +2,18 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
-use shardgraph_agents::{RunOptions, Start, TrainOutcome, TrainProgress, train, train_as_rank};
+use shardgraph_agents::{
+    AgentConfig, RunOptions, Start, TrainOutcome, TrainProgress, train, train_as_rank,
+};
 use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_device::{Device, DeviceKind, Timer};
 
 use crate::agent::settings;
+use crate::agent_answer::{Counts, Head, Tail};
 use crate::agent_topology;
 use crate::deadline;
 use crate::exit::BadInput;
@@ -63,24 +67,15 @@ pub(crate) struct TrainArgs {
 /// What is printed, about the steps that this call took. The fields are the keys of the JSON object, in its order.
 #[derive(Serialize)]
 struct Answer {
-    algorithm: &'static str,
-    environment: &'static str,
-    seed: u64,
-    steps: u64,
-    episodes: u64,
-    updates: u64,
-    /// Over the last 100 episodes of the run.
-    mean_return: Option<f64>,
-    seconds: f64,
-    env_steps_per_s: f64,
+    #[serde(flatten)]
+    head: Head,
     ranks: u32,
-    device: String,
-    weights: Option<String>,
-    /// Equal for every number of ranks.
-    policy_hash: String,
+    /// Its hash is equal for every number of ranks.
+    #[serde(flatten)]
+    tail: Tail,
 }
 
-/// What a run starts from; every process reads it for itself.
+/// What a run starts from.
 struct Inputs {
     start: Start,
     options: RunOptions,
@@ -89,17 +84,16 @@ struct Inputs {
 /// Trains and prints the answer.
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let deadline = args.deadline.unwrap_or_default();
-    // What is wrong with them is said where all ranks can hear it.
-    let topology = start(args).ok().filter(|start| {
-        let config = start.config();
-        config.is_ok_and(|config| agent_topology::is_topology(&config.algorithm))
-    });
-    if let Some(start) = topology {
-        return run_topology(args, &start);
+    let (start, config) = match start(args) {
+        Ok(begun) => begun,
+        Err(error) => return Err(told(args, error, deadline)),
+    };
+    if agent_topology::is_topology(&config.algorithm) {
+        return run_topology(args, (&start, &config));
     }
     match args.world.open(args.world.ranks, deadline)? {
         World::Threads(n_ranks) => {
-            let inputs = load(args, (n_ranks, false), &args.report)?;
+            let inputs = load(args, start, (n_ranks, false), &args.report)?;
             let timer = Timer::start(&Device::host());
             let mut show = Show::new(&args.report);
             let outcome = train(&inputs.start, &inputs.options, &mut |report| {
@@ -108,40 +102,62 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
             drop(show);
             finish(args, &inputs, &outcome, timer.elapsed_s())
         }
-        World::Process(mut comm) => run_as_rank(args, &mut comm, deadline),
+        World::Process(mut comm) => run_as_rank(args, start, &mut comm, deadline),
+    }
+}
+
+/// What is wrong with the settings of one process of several: said where the others can hear it, if they meet for collective operations.
+/// Which they do is in the settings, so it is tried, for some seconds.
+fn told(args: &TrainArgs, error: anyhow::Error, deadline: Deadline) -> anyhow::Error {
+    let patience = Deadline::after(deadline.duration().min(Duration::from_secs(10)));
+    match args.world.open(args.world.ranks, patience) {
+        Ok(World::Process(mut comm)) => {
+            let settled = settle(&mut comm, Err::<(), _>(error), patience);
+            let said = || anyhow::anyhow!("the ranks disagree on what is wrong");
+            settled.err().unwrap_or_else(said)
+        }
+        _ => error,
     }
 }
 
 /// Learner, shards and actors, whose numbers are settings.
-fn run_topology(args: &TrainArgs, start: &Start) -> anyhow::Result<()> {
+fn run_topology(args: &TrainArgs, begun: (&Start, &AgentConfig)) -> anyhow::Result<()> {
     if args.world.ranks.is_some() {
         let text = "--ranks shares the batches of `dqn`: here the settings say how many actors and shards there are";
         return Err(BadInput(text.to_owned()).into());
     }
+    let launch = args.world.open_messages()?;
     let options = RunOptions {
         n_ranks: 1,
         stop_at: args.resume.as_ref().and(args.steps),
         deadline: args.deadline.unwrap_or_default(),
-        device: args.world.device(args.device, false, &args.report)?,
+        device: args
+            .world
+            .device(args.device, launch.is_some(), &args.report)?,
     };
-    agent_topology::run(start, &options, &args.report)
+    agent_topology::run(begun, launch, &options, &args.report)
 }
 
-/// Where the run begins.
-fn start(args: &TrainArgs) -> anyhow::Result<Start> {
+/// Where the run begins, and its settings.
+fn start(args: &TrainArgs) -> anyhow::Result<(Start, AgentConfig)> {
     match (&args.resume, &args.config) {
-        (Some(folder), _) => Ok(Start::Resumed {
-            folder: folder.clone(),
-        }),
+        (Some(folder), _) => {
+            let start = Start::Resumed {
+                folder: folder.clone(),
+            };
+            let config = start.config()?;
+            Ok((start, config))
+        }
         (None, Some(config)) => {
             let mut config = settings(config)?;
             config.steps = args.steps.unwrap_or(config.steps);
             config.seed = args.seed.unwrap_or(config.seed);
             config.check()?;
-            Ok(Start::New {
-                config,
+            let start = Start::New {
+                config: config.clone(),
                 folder: args.out.clone(),
-            })
+            };
+            Ok((start, config))
         }
         (None, None) => {
             let text = "name the settings: a file, or a name of `shardgraph agent list`";
@@ -151,9 +167,14 @@ fn start(args: &TrainArgs) -> anyhow::Result<Start> {
 }
 
 /// As one of several processes, of which the first alone prints. Where one fails, the others lose a rank.
-fn run_as_rank(args: &TrainArgs, comm: &mut Comm, deadline: Deadline) -> anyhow::Result<()> {
+fn run_as_rank(
+    args: &TrainArgs,
+    start: Start,
+    comm: &mut Comm,
+    deadline: Deadline,
+) -> anyhow::Result<()> {
     let report = args.report.of_rank(comm.rank());
-    let inputs = load(args, (comm.size(), true), &report);
+    let inputs = load(args, start, (comm.size(), true), &report);
     let inputs = settle(comm, inputs, deadline)?;
     let timer = Timer::start(&Device::host());
     let mut show = Show::new(&report);
@@ -171,6 +192,7 @@ fn run_as_rank(args: &TrainArgs, comm: &mut Comm, deadline: Deadline) -> anyhow:
 
 fn load(
     args: &TrainArgs,
+    start: Start,
     (n_ranks, is_process): (u32, bool),
     report: &ReportArgs,
 ) -> anyhow::Result<Inputs> {
@@ -180,10 +202,7 @@ fn load(
         deadline: args.deadline.unwrap_or_default(),
         device: args.world.device(args.device, is_process, report)?,
     };
-    Ok(Inputs {
-        start: start(args)?,
-        options,
-    })
+    Ok(Inputs { start, options })
 }
 
 /// Progress of a run; the bar's length is known from the first step on.
@@ -214,48 +233,27 @@ fn finish(
     outcome: &TrainOutcome,
     seconds: f64,
 ) -> anyhow::Result<()> {
-    let folder = inputs.start.folder();
-    let weights = folder.map(|folder| folder.join("weights.safetensors"));
-    args.report.answer(&Answer {
-        algorithm: outcome.config.algorithm.name(),
-        environment: outcome.config.environment.name(),
-        seed: outcome.config.seed,
+    let counts = Counts {
         steps: outcome.n_steps,
         episodes: outcome.n_episodes,
         updates: outcome.n_updates,
-        mean_return: outcome.mean_return,
-        seconds,
-        env_steps_per_s: outcome.n_steps as f64 / seconds.max(1e-9),
+    };
+    let head = Head::new(&outcome.config, &counts, outcome.mean_return, seconds);
+    if let Some(warning) = head.warning() {
+        args.report.warning(warning);
+    }
+    let hash = outcome.agent.weights_hash();
+    args.report.answer(&Answer {
+        head,
         ranks: inputs.options.n_ranks,
-        device: inputs.options.device.kind().to_string(),
-        weights: weights.map(|path| path.display().to_string()),
-        policy_hash: format!("{:016x}", outcome.agent.weights_hash()),
+        tail: Tail::new(&inputs.start, &inputs.options, hash),
     })
 }
 
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "algorithm {}", self.algorithm)?;
-        writeln!(f, "environment {}", self.environment)?;
-        writeln!(f, "seed {}", self.seed)?;
-        writeln!(f, "steps {}", self.steps)?;
-        writeln!(f, "episodes {}", self.episodes)?;
-        writeln!(f, "updates {}", self.updates)?;
-        match self.mean_return {
-            Some(mean_return) => writeln!(f, "mean return {mean_return:.3}")?,
-            None => writeln!(f, "mean return none (no episode has ended)")?,
-        }
-        writeln!(f, "seconds {:.6}", self.seconds)?;
-        writeln!(
-            f,
-            "environment steps per second {:.0}",
-            self.env_steps_per_s
-        )?;
+        self.head.fmt(f)?;
         writeln!(f, "ranks {}", self.ranks)?;
-        writeln!(f, "device {}", self.device)?;
-        if let Some(weights) = &self.weights {
-            writeln!(f, "weights {weights}")?;
-        }
-        writeln!(f, "policy hash {}", self.policy_hash)
+        self.tail.fmt(f)
     }
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod agent_answer;
 mod agent_eval;
 mod agent_topology;
 mod agent_train;

@@ -44,6 +44,8 @@ pub(crate) struct WorldArgs {
     nccl_library: Option<PathBuf>,
 }
 
+const NO_LAUNCHER: &str = "--comm tcp: no launcher has said which rank this is; set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, or start with torchrun, srun or mpirun";
+
 /// The ranks of a command.
 pub(crate) enum World {
     /// So many threads of this process.
@@ -73,11 +75,26 @@ impl WorldArgs {
                 "--comm mpi: no launcher has started this process: start it with mpirun, mpiexec or srun".to_owned(),
             )
             .into()),
-            None if self.comm == CommChoice::Tcp => Err(BadInput(
-                "--comm tcp: no launcher has said which rank this is; set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, or start with torchrun, srun or mpirun".to_owned(),
-            )
-            .into()),
+            None if self.comm == CommChoice::Tcp => Err(BadInput(NO_LAUNCHER.to_owned()).into()),
             None => Ok(World::Threads(ranks.unwrap_or(1))),
+        }
+    }
+
+    /// The launcher's word on this process where several pass messages to each other, over TCP: the end of one must not be the end of all, as it is
+    /// with MPI. None for threads.
+    pub(crate) fn open_messages(&self) -> anyhow::Result<Option<Launch>> {
+        self.check_libraries(self.ranks)?;
+        if matches!(self.comm, CommChoice::Mpi | CommChoice::Nccl) || self.mpi_library.is_some() {
+            let text = "--comm mpi, --comm nccl and --mpi-library are for ranks with one fate: a learner and its actors pass messages over TCP, whoever started them; leave these out";
+            return Err(BadInput(text.to_owned()).into());
+        }
+        let launch = match self.comm {
+            CommChoice::Threads => None,
+            _ => Launch::from_env()?,
+        };
+        match launch {
+            None if self.comm == CommChoice::Tcp => Err(BadInput(NO_LAUNCHER.to_owned()).into()),
+            launch => Ok(launch.filter(|launch| launch.size > 1)),
         }
     }
 

@@ -19,8 +19,9 @@ use crate::toml::{self, Table, Value};
 
 const DEFINITION: &str = "benches/repro/rlgraph.toml";
 
-/// Redoes one figure.
-pub(super) fn run(name: &str, options: &Options) -> Result<ExitCode> {
+/// Redoes the figure of the options' name.
+pub(super) fn run(options: &Options) -> Result<ExitCode> {
+    let name = options.name;
     let definition = toml::read(&project::root().join(DEFINITION))?;
     let figure = definition.get(name).and_then(Value::as_table);
     let figure = figure.with_context(|| format!("{DEFINITION} lacks `{name}`"))?;

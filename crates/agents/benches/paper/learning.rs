@@ -19,6 +19,8 @@ pub(crate) struct Request {
     every: u64,
     /// The return that a seed is to reach.
     goal: f64,
+    /// How many seeds must.
+    at_least: u64,
 }
 
 /// One seed: the mean return over the last 100 episodes, at each point.
@@ -52,7 +54,12 @@ pub(crate) fn run(request: &Request) -> Result<(), Failure> {
         "{}",
         json!({"what": format!("seeds with a mean return of at least {}", request.goal), "reached": n_good, "seeds": request.seeds})
     );
-    Ok(())
+    ensure(n_good >= request.at_least, || {
+        format!(
+            "{n_good} seeds reached {}, expected at least {}",
+            request.goal, request.at_least
+        )
+    })
 }
 
 fn learn(request: &Request, seed: u64) -> Result<(Curve, f64), Failure> {

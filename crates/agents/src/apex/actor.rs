@@ -2,27 +2,21 @@
 
 use shardgraph_components::EpsilonSchedule;
 use shardgraph_device::Device;
-use shardgraph_environments::{Autoreset, CartPoles};
 use shardgraph_graph::random::Stream;
-use shardgraph_replay::{Cell, Ending, Folded, NStepFolder, Rows};
+use shardgraph_replay::{Cell, Rows};
 
 use super::config::ApexConfig;
 use super::learner::new_agent;
 use super::message::{Block, Progress};
 use crate::dqn::{DqnAgent, column, transition_layout};
-use crate::episodes::EpisodeStatistics;
 use crate::error::Error;
-
-/// Where a transition starts: what was seen, and what was done.
-pub(super) type Start = ([f32; 4], u32);
+use crate::experience::Experience;
 
 /// Everything of an actor but its messages.
 #[derive(Debug)]
 pub(super) struct Actor {
     agent: DqnAgent,
-    pub(super) carts: CartPoles,
-    pub(super) folders: Vec<NStepFolder<Start>>,
-    pub(super) episodes: EpisodeStatistics,
+    pub(super) experience: Experience,
     /// Transitions that fill the next block.
     pub(super) rows: Rows,
     block_rows: usize,
@@ -30,7 +24,6 @@ pub(super) struct Actor {
     seed: u64,
     /// The number of this actor.
     index: u64,
-    n_actions: usize,
     weights_every_steps: u64,
     /// Steps of all its environments.
     pub(super) n_steps: u64,
@@ -40,9 +33,12 @@ pub(super) struct Actor {
     pub(super) version: u64,
     /// What no block or report has told yet.
     progress: Progress,
-    folded: Vec<Folded<Start>>,
     actions: Vec<u32>,
-    observations: Vec<[f32; 4]>,
+}
+
+/// The seed of the episodes of one actor.
+fn first_states(seed: u64, index: u64) -> u64 {
+    Stream::new(seed, "apex environments", index).next_u64()
 }
 
 impl Actor {
@@ -53,30 +49,24 @@ impl Actor {
         (index, n_actors): (u32, u32),
         device: &Device,
     ) -> Result<Actor, Error> {
-        let mut carts = CartPoles::new(n_environments, Autoreset::SameStep)?;
-        carts.reset(Stream::new(seed, "apex environments", index.into()).next_u64());
+        let first_states = first_states(seed, index.into());
         let explores =
             EpsilonSchedule::of_actor(apex.epsilon, apex.epsilon_alpha, index, n_actors)?;
-        let folder = NStepFolder::new(apex.n_step, apex.gamma);
+        let returns = (apex.n_step, apex.gamma);
         Ok(Actor {
             agent: new_agent(apex, seed, device)?,
-            carts,
-            folders: vec![folder; n_environments],
-            episodes: EpisodeStatistics::new(n_environments),
+            experience: Experience::new(n_environments, returns, first_states)?,
             rows: Rows::new(transition_layout(4)?),
             block_rows: apex.block_rows,
             epsilon: explores.at(0),
             seed,
             index: index.into(),
-            n_actions: 2,
             weights_every_steps: apex.weights_every_steps,
             n_steps: 0,
             weights_at: None,
             version: 0,
             progress: Progress::default(),
-            folded: Vec::new(),
             actions: Vec::with_capacity(n_environments),
-            observations: vec![[0.0; 4]; n_environments],
         })
     }
 
@@ -89,6 +79,15 @@ impl Actor {
     /// Counts that the learner was asked; where it has nothing newer, the weights stay.
     pub(super) fn asked_for_weights(&mut self) {
         self.weights_at = Some(self.n_steps);
+    }
+
+    /// Of the first weights of an actor that comes to a run which has begun: other episodes and other chances than those that were before it.
+    pub(super) fn begin_at(&mut self, version: u64) {
+        if version > 0 {
+            self.seed = Stream::new(self.seed, "apex actor that came later", version).next_u64();
+            self.experience
+                .begin_anew(first_states(self.seed, self.index));
+        }
     }
 
     pub(super) fn set_weights(&mut self, version: u64, weights: &[f32]) -> Result<(), Error> {
@@ -119,6 +118,7 @@ impl Actor {
         let td_errors = self.td_errors(&block)?;
         let progress = Progress {
             version: self.version,
+            epsilon: self.epsilon,
             ..std::mem::take(&mut self.progress)
         };
         Ok((
@@ -136,56 +136,23 @@ impl Actor {
 
     /// One step in every environment.
     fn step(&mut self) -> Result<(), Error> {
-        self.observations.copy_from_slice(self.carts.observations());
-        let n_environments = self.carts.len() as u64;
+        let n_environments = self.experience.len() as u64;
         let key = (self.index << 40) | (self.n_steps / n_environments);
         let mut stream = Stream::new(self.seed, "apex exploration", key);
-        let seen = self.observations.as_flattened();
+        let seen = self.experience.observations();
         self.agent
             .act(seen, self.epsilon, &mut stream, &mut self.actions)?;
-        self.carts.step(&self.actions)?;
-        for idx in 0..self.carts.len() {
-            self.remember(idx)?;
-        }
+        let mut insert = |cells: &[Cell<'_>; 5]| Ok(self.rows.push(cells)?);
+        let ended = &mut self.progress.episodes;
+        self.experience.step(&self.actions, &mut insert, ended)?;
         self.n_steps += n_environments;
         self.progress.n_steps += n_environments;
         Ok(())
     }
 
-    /// Takes in what the last step of environment `idx` completed.
-    fn remember(&mut self, idx: usize) -> Result<(), Error> {
-        let step = self.carts.last_step();
-        let (reward, ended) = (step.rewards[idx], step.ended(idx));
-        let ending = match (step.terminated[idx], ended) {
-            (true, _) => Some(Ending::Terminated),
-            (false, true) => Some(Ending::Truncated),
-            (false, false) => None,
-        };
-        let start = (self.observations[idx], self.actions[idx]);
-        self.folded.clear();
-        self.folders[idx].push(start, reward, ending, &mut self.folded);
-        // The carts begin the next episode within the step that ended one: its first observation is not what this one led to.
-        let next = self.carts.final_observation(idx);
-        let next = next.unwrap_or(&self.carts.observations()[idx]);
-        for folded in &self.folded {
-            let (observation, action) = &folded.start;
-            self.rows.push(&[
-                Cell::F32(observation),
-                Cell::U32(&[*action]),
-                Cell::F32(&[folded.reward_sum]),
-                Cell::F32(next),
-                Cell::F32(&[folded.discount]),
-            ])?;
-        }
-        self.progress
-            .episodes
-            .extend(self.episodes.record(idx, reward, ended));
-        Ok(())
-    }
-
     /// Prediction less target, both by this actor's own online network: the first priorities.
     fn td_errors(&mut self, rows: &Rows) -> Result<Vec<f32>, Error> {
-        let n_actions = self.n_actions;
+        let n_actions = self.agent.n_actions();
         let next = self
             .agent
             .action_values(rows.f32s(column::NEXT_OBSERVATION), rows.len())?;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use shardgraph_components::{OptimiserConfig, OptimiserRule, QNetworkShape, TdLoss};
 
-use crate::config::Rule;
+use crate::config::{MAX_RANKS, MAX_ROWS, MAX_SENT_WEIGHTS, Rule, n_weights_of_values};
 use crate::dqn::{DqnConfig, PrioritizedConfig, ReplayConfig};
 use crate::error::Error;
 
@@ -135,17 +135,27 @@ impl ApexConfig {
         let rules = [
             Rule::at_least_1("algorithm.target_sync_updates", self.target_sync_updates),
             Rule::at_least_1("algorithm.log_updates", self.log_updates),
-            Rule::at_least_1("algorithm.n_actors", self.n_actors.into()),
-            Rule::at_least_1("algorithm.n_shards", self.n_shards.into()),
+            Rule::between("algorithm.n_actors", self.n_actors.into(), MAX_RANKS),
+            Rule::between("algorithm.n_shards", self.n_shards.into(), MAX_RANKS),
             Rule::fraction("algorithm.epsilon", self.epsilon),
-            Rule::above_0("algorithm.epsilon_alpha", self.epsilon_alpha),
-            Rule::at_least_1("algorithm.block_rows", self.block_rows as u64),
-            Rule::at_least_1(
+            Rule::not_negative("algorithm.epsilon_alpha", self.epsilon_alpha),
+            Rule::between("algorithm.block_rows", self.block_rows as u64, MAX_ROWS),
+            Rule::between(
                 "algorithm.max_unacknowledged_blocks",
                 self.max_unacknowledged_blocks as u64,
+                MAX_RANKS,
             ),
             Rule::at_least_1("algorithm.weights_every_steps", self.weights_every_steps),
-            Rule::at_least_1("algorithm.prefetch_batches", self.prefetch_batches as u64),
+            Rule::between(
+                "algorithm.prefetch_batches",
+                self.prefetch_batches as u64,
+                MAX_RANKS,
+            ),
+            Rule::network(
+                &self.network,
+                n_weights_of_values(&self.network),
+                MAX_SENT_WEIGHTS,
+            ),
             Rule {
                 field: "algorithm.lock_step",
                 holds: !self.lock_step || is_single,

@@ -3,11 +3,15 @@
 use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_device::Device;
 use shardgraph_replay::Rows;
+use shardgraph_runs::tags;
 
 use super::config::ApexConfig;
 use crate::config::cart_pole_spaces;
 use crate::dqn::{DqnAgent, Update};
 use crate::error::Error;
+
+/// The tag of transitions that were learned from, for each step of an environment since the run began.
+const SAMPLES_PER_STEP: &str = "charts/samples_per_step";
 
 /// The agent that learns.
 #[derive(Debug)]
@@ -15,6 +19,7 @@ pub(super) struct Learner {
     pub(super) agent: DqnAgent,
     pub(super) n_updates: u64,
     target_sync_updates: u64,
+    batch_size: usize,
     solo: Comm,
 }
 
@@ -24,6 +29,7 @@ impl Learner {
             agent: new_agent(apex, seed, device)?,
             n_updates: 0,
             target_sync_updates: apex.target_sync_updates,
+            batch_size: apex.batch_size,
             solo: Comm::solo(),
         })
     }
@@ -38,6 +44,16 @@ impl Learner {
             self.agent.sync_target();
         }
         Ok(update)
+    }
+
+    /// A line of losses, after so many steps of all environments.
+    pub(super) fn scalars(&self, update: Update, n_steps: u64) -> Vec<(&'static str, f32)> {
+        let n_sampled = self.n_updates as f64 * self.batch_size as f64;
+        vec![
+            (tags::TD_LOSS, update.loss),
+            (tags::Q_VALUES, update.q_mean),
+            (SAMPLES_PER_STEP, (n_sampled / n_steps.max(1) as f64) as f32),
+        ]
     }
 }
 

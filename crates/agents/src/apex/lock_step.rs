@@ -1,74 +1,62 @@
 //! Ape-X with one actor, one shard and the learner in turn, in one thread: the same bits in every run, and what the ranks are tested by.
 
-use std::path::Path;
-
+use shardgraph_autodiff::Params;
 use shardgraph_device::Device;
-use shardgraph_runs::{Checkpoint, tags};
+use shardgraph_runs::Checkpoint;
 
 use super::actor::Actor;
-use super::checkpoint::{Run, STATE, checkpoint_of, restore_learner, restore_parts};
-use super::config::ApexConfig;
+use super::checkpoint::{More, checkpoint_of, restore_learner, restore_parts};
 use super::learner::Learner;
 use super::shard::Shard;
-use crate::config::{AgentConfig, Algorithm};
-use crate::episodes::EpisodeStatistics;
+use crate::checkpoint::{RunState, restore};
+use crate::config::AgentConfig;
 use crate::error::Error;
 use crate::local::{Advance, Local};
 
 /// A run in lock step.
 #[derive(Debug)]
 pub(crate) struct ApexLockStep {
-    config: AgentConfig,
+    run: RunState,
     log_updates: u64,
     pub(super) learner: Learner,
     pub(super) shard: Shard,
     actor: Actor,
-    episodes: EpisodeStatistics,
-}
-
-impl ApexLockStep {
-    fn of(config: &AgentConfig, apex: &ApexConfig, device: &Device) -> Result<ApexLockStep, Error> {
-        let n_environments = config.environment.n_environments();
-        Ok(ApexLockStep {
-            config: config.clone(),
-            log_updates: apex.log_updates,
-            learner: Learner::new(apex, config.seed, device)?,
-            shard: Shard::new(apex, 4, config.seed, 0)?,
-            actor: Actor::new(apex, n_environments, config.seed, (0, 1), device)?,
-            episodes: EpisodeStatistics::new(1),
-        })
-    }
 }
 
 impl Local for ApexLockStep {
     fn new(config: &AgentConfig, device: &Device) -> Result<ApexLockStep, Error> {
         config.check()?;
-        match &config.algorithm {
-            Algorithm::Apex(apex) => ApexLockStep::of(config, apex, device),
-            other => Err(Error::internal(format!("`{}` is not Ape-X", other.name()))),
-        }
+        let apex = config.algorithm.apex()?;
+        let n_environments = config.environment.n_environments();
+        Ok(ApexLockStep {
+            run: RunState::first(config, 1, device),
+            log_updates: apex.log_updates,
+            learner: Learner::new(apex, config.seed, device)?,
+            shard: Shard::new(apex, 4, config.seed, 0)?,
+            actor: Actor::new(apex, n_environments, config.seed, (0, 1), device)?,
+        })
     }
 
     fn of_checkpoint(checkpoint: &Checkpoint, device: &Device) -> Result<ApexLockStep, Error> {
-        let run = Run::of(checkpoint, device)?;
-        let mut lock_step = ApexLockStep::of(&run.config, &run.apex()?, device)?;
-        let state = checkpoint.tensors(STATE)?;
-        restore_learner(&mut lock_step.learner, run.n_updates, &state)?;
-        let counters = run.lock_step.ok_or_else(|| {
-            Error::input(format!(
-                "{}: the run was not in lock step",
-                checkpoint.origin()
-            ))
+        let (
+            run,
+            More {
+                lock_step: counters,
+            },
+        ) = RunState::of(checkpoint, device)?;
+        let counters = counters.ok_or_else(|| Error::lock_step_on_ranks(checkpoint))?;
+        let mut lock_step = ApexLockStep::new(&run.config, device)?;
+        restore(checkpoint, |state| {
+            restore_learner(&mut lock_step.learner, run.n_updates, state)?;
+            let parts = (&mut lock_step.shard, &mut lock_step.actor);
+            restore_parts(parts, (run.n_steps, counters), state)
         })?;
-        let parts = (&mut lock_step.shard, &mut lock_step.actor);
-        restore_parts(parts, (run.n_steps, counters), &state)?;
-        lock_step.episodes = run.episodes;
+        lock_step.run = run;
         Ok(lock_step)
     }
 
     fn to_checkpoint(&self) -> Result<Checkpoint, Error> {
-        let books = (self.actor.n_steps, &self.config, &self.episodes);
-        checkpoint_of(&self.learner, books, Some((&self.shard, &self.actor)))
+        checkpoint_of(&self.run, &self.learner, Some((&self.shard, &self.actor)))
     }
 
     /// One block, and the updates that are due then.
@@ -84,6 +72,7 @@ impl Local for ApexLockStep {
             n_steps: progress.n_steps,
             lag: self.learner.n_updates - progress.version,
             episodes: progress.episodes,
+            epsilon: Some(progress.epsilon),
             scalars: Vec::new(),
         };
         while self.shard.limiter.may_sample() {
@@ -92,39 +81,21 @@ impl Local for ApexLockStep {
             let update = self.learner.update(rows, weights)?;
             self.shard.update_drawn(self.learner.agent.td_errors())?;
             if self.learner.n_updates.is_multiple_of(self.log_updates) {
-                advance.scalars = vec![
-                    (tags::TD_LOSS, update.loss),
-                    (tags::Q_VALUES, update.q_mean),
-                ];
+                advance.scalars = self.learner.scalars(update, self.actor.n_steps);
             }
         }
         for episode in &advance.episodes {
-            self.episodes.record(0, episode.episodic_return, true);
+            self.run.episodes.record(0, episode.episodic_return, true);
         }
+        (self.run.n_steps, self.run.n_updates) = (self.actor.n_steps, self.learner.n_updates);
         Ok(advance)
     }
 
-    fn config(&self) -> &AgentConfig {
-        &self.config
+    fn run(&self) -> &RunState {
+        &self.run
     }
 
-    fn n_steps(&self) -> u64 {
-        self.actor.n_steps
-    }
-
-    fn n_updates(&self) -> u64 {
-        self.learner.n_updates
-    }
-
-    fn episodes(&self) -> &EpisodeStatistics {
-        &self.episodes
-    }
-
-    fn weights(&self) -> &[f32] {
-        self.learner.agent.weights()
-    }
-
-    fn export(&self, path: &Path) -> Result<(), Error> {
-        self.learner.agent.export(path)
+    fn params(&self) -> &Params {
+        self.learner.agent.params()
     }
 }

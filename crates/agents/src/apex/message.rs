@@ -5,7 +5,7 @@ use shardgraph_replay::{ItemId, Rows};
 use crate::dqn::transition_layout;
 use crate::episodes::Episode;
 use crate::error::Error;
-use crate::topology::{Reader, Writer};
+use crate::topology::{Reader, Writer, episodes_of, episodes_to};
 
 /// The kinds of messages.
 pub(super) mod tag {
@@ -19,7 +19,7 @@ pub(super) mod tag {
     pub(in super::super) const WEIGHTS_WANTED: u32 = 4;
     /// Learner to actor: a version, and its weights unless the actor has them.
     pub(in super::super) const WEIGHTS: u32 = 5;
-    /// Learner to shard: nothing; it wants one more batch.
+    /// Learner to shard: it wants one more batch; the number of its updates.
     pub(in super::super) const BATCH_WANTED: u32 = 6;
     /// Shard to learner: [`super::Batch`].
     pub(in super::super) const BATCH: u32 = 7;
@@ -71,42 +71,30 @@ pub(super) struct Progress {
     pub(super) n_steps: u64,
     /// The version of its weights.
     pub(super) version: u64,
+    /// The probability of its random actions.
+    pub(super) epsilon: f32,
     /// The episodes that ended.
     pub(super) episodes: Vec<Episode>,
 }
 
 impl Progress {
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        let returns: Vec<f32> = self
-            .episodes
-            .iter()
-            .map(|episode| episode.episodic_return)
-            .collect();
-        let lengths = self.episodes.iter().map(|episode| episode.length);
-        Writer::new()
-            .u64(self.n_steps)
-            .u64(self.version)
-            .f32s(&returns)
-            .u64s(lengths)
-            .finish()
+        let numbers = Writer::new().u64(self.n_steps).u64(self.version);
+        episodes_to(numbers.f32s(&[self.epsilon]), &self.episodes).finish()
     }
 
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Progress, Error> {
         let mut reader = Reader::new("an actor's progress", bytes);
         let (n_steps, version) = (reader.u64()?, reader.u64()?);
-        let (returns, lengths) = (reader.f32s()?, reader.u64s()?);
-        if returns.len() != lengths.len() {
+        let [epsilon] = reader.f32s()?[..] else {
             return Err(reader.torn());
-        }
-        reader.end()?;
-        let episode = |(episodic_return, length)| Episode {
-            episodic_return,
-            length,
         };
-        let episodes = returns.into_iter().zip(lengths).map(episode).collect();
+        let episodes = episodes_of(&mut reader)?;
+        reader.end()?;
         Ok(Progress {
             n_steps,
             version,
+            epsilon,
             episodes,
         })
     }

@@ -6,7 +6,7 @@ mod shard_rank;
 
 use actor_rank::run_actor;
 pub(super) use learner_rank::run_learner;
-use shard_rank::run_shard;
+pub(super) use shard_rank::run_shard;
 
 use shardgraph_collectives::messages::Mailbox;
 
@@ -63,13 +63,6 @@ pub(crate) fn train_as_process(
     progress: &mut dyn FnMut(&TrainProgress),
 ) -> Result<Option<TopologyOutcome>, Error> {
     let n_ranks = mailbox.size();
-    if n_ranks < apex.n_shards + 2 {
-        return Err(Error::input(format!(
-            "Ape-X: expected at least {} processes, the learner, {} shards and an actor, given {n_ranks}",
-            apex.n_shards + 2,
-            apex.n_shards
-        )));
-    }
     let rank = mailbox.rank();
     let port = Port::of_process(mailbox, options.deadline);
     match rank {

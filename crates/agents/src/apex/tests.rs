@@ -3,21 +3,23 @@
 use std::time::Duration;
 
 use shardgraph_collectives::Deadline;
+use shardgraph_collectives::messages::Event;
 use shardgraph_device::Device;
+use shardgraph_replay::ItemId;
 
 use super::actor::Actor;
 use super::config::{ApexConfig, ApexReplayConfig};
 use super::learner::new_agent;
 use super::lock_step::ApexLockStep;
-use super::message::Block;
-use super::ranks::{run_learner, run_other, train_on_threads};
+use super::message::{Block, Priorities, ShardTotals, tag};
+use super::ranks::{run_learner, run_other, run_shard, train_on_threads};
 use super::shard::Shard;
 use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
 use crate::error::Error;
 use crate::evaluation::Evaluation;
 use crate::local::{Local, train_locally};
 use crate::run::{RunOptions, Start};
-use crate::topology::{TopologyOutcome, ports, run_ranks};
+use crate::topology::{Port, TopologyOutcome, Writer, outcome_of, ports, run_ranks};
 
 fn small() -> ApexConfig {
     let mut apex = ApexConfig {
@@ -237,21 +239,187 @@ fn run_with_a_victim(
     })
 }
 
+/// Each actor would have some 80 blocks to send, so none is at its end when it dies.
 #[test]
 fn an_actor_that_dies_at_any_message_is_named_and_the_run_goes_on() {
-    let (apex, mut n_named) = (small(), 0);
+    let apex = small();
     for n_messages in 0..12 {
-        let config = config(&apex, 1500);
-        let (outcome, others) = run_with_a_victim(&apex, &start_of(&config), (3, n_messages));
-        let outcome = outcome.unwrap();
-        assert!(outcome.n_steps >= 1500 && outcome.n_updates > 0);
-        assert!(others[0].is_ok() && others[1].is_ok(), "{others:?}");
-        // One that dies behind its last word is not missed.
-        let is_named = outcome.lost.iter().all(|lost| lost.starts_with("actor 3"));
-        assert!(is_named && outcome.lost.len() <= 1, "{:?}", outcome.lost);
-        n_named += outcome.lost.len();
+        let config = config(&apex, 8000);
+        let ended = run_with_a_victim(&apex, &start_of(&config), (3, n_messages));
+        assert!(ended.1[0].is_ok() && ended.1[1].is_ok(), "{:?}", ended.1);
+        let outcome = outcome_of(ended).unwrap();
+        assert!(outcome.n_steps >= 8000 && outcome.n_updates > 0);
+        let [lost] = &outcome.lost[..] else {
+            panic!("after {n_messages}: {:?}", outcome.lost);
+        };
+        let is_named = lost.starts_with("actor 3: it left: ");
+        assert!(is_named && lost.contains("killed by the test"), "{lost}");
     }
-    assert!(n_named > 0);
+}
+
+/// Sends by hand what the learner says to an actor that asks for its first weights.
+fn give_weights(learner: &Port, to: u32) {
+    loop {
+        if let Event::Message { from, tag, .. } = learner.recv("a question").unwrap()
+            && (from, tag) == (to, tag::WEIGHTS_WANTED)
+        {
+            let message = Writer::new().u64(0).f32s(&[]).finish();
+            assert!(learner.send(to, tag::WEIGHTS, &message).unwrap());
+            return;
+        }
+    }
+}
+
+/// The next block that a shard gets.
+fn next_block(shard: &Port) -> u64 {
+    loop {
+        if let Event::Message {
+            tag: tag::BLOCK,
+            bytes,
+            ..
+        } = shard.recv("a block").unwrap()
+        {
+            return Block::from_bytes(4, &bytes).unwrap().1;
+        }
+    }
+}
+
+/// An actor alone with two shards, played by hand: it may have one block on its way, and the shard that has it dies.
+#[test]
+fn the_blocks_of_a_dead_shard_are_forgotten() {
+    let apex = ApexConfig {
+        n_actors: 1,
+        n_shards: 2,
+        max_unacknowledged_blocks: 1,
+        ..small()
+    };
+    let config = config(&apex, 1_000_000);
+    let mut ports = ports(4, options().deadline).unwrap();
+    let actor = ports.pop().unwrap();
+    std::thread::scope(|scope| {
+        let acting = scope.spawn(|| {
+            let actor = actor;
+            run_other(&actor, (&config, &apex), 4, &options())
+        });
+        give_weights(&ports[0], 3);
+        assert_eq!(next_block(&ports[1]), 1);
+        drop(ports.remove(1)); // with the block
+        for number in 2..5 {
+            assert_eq!(next_block(&ports[1]), number);
+            let taken = Writer::new().u64(number).finish();
+            assert!(ports[1].send(3, tag::TAKEN, &taken).unwrap());
+        }
+        // A word on a block that was given up is no mistake.
+        let taken = Writer::new().u64(1).finish();
+        assert!(ports[1].send(3, tag::TAKEN, &taken).unwrap());
+        assert!(ports[0].send(3, tag::STOP, &[]).unwrap());
+        acting.join().unwrap().unwrap();
+    });
+}
+
+/// Priorities that come to a shard which has no batch out are of rows that another of its number had.
+#[test]
+fn the_priorities_of_another_shard_are_ignored() {
+    let apex = lock_step();
+    let mut ports = ports(3, options().deadline).unwrap();
+    let shard = ports.remove(1);
+    std::thread::scope(|scope| {
+        let serving = scope.spawn(|| {
+            let shard = shard;
+            run_shard(&shard, &apex, Shard::new(&apex, 4, 1, 0).unwrap())
+        });
+        let wrong = Priorities::bytes_of(&[ItemId(0), ItemId(900)], &[1.0, 1.0]);
+        assert!(ports[0].send(1, tag::PRIORITIES, &wrong).unwrap());
+        assert!(ports[0].send(1, tag::DONE, &[]).unwrap());
+        let actor = ports.pop().unwrap();
+        assert!(actor.send(1, tag::DONE, &[]).unwrap());
+        let totals = loop {
+            if let Event::Message {
+                tag: tag::DONE,
+                bytes,
+                ..
+            } = ports[0].recv("the shard's last word").unwrap()
+            {
+                break ShardTotals::from_bytes(&bytes).unwrap();
+            }
+        };
+        assert_eq!(totals, ShardTotals::default()); // no stale one among them
+        assert!(ports[0].send(1, tag::STOP, &[]).unwrap());
+        serving.join().unwrap().unwrap();
+    });
+}
+
+/// A run that is over already ends well on all ranks when it is resumed, as the first time.
+#[test]
+fn a_finished_run_is_resumed_by_all_ranks() {
+    let folder = tempfile::tempdir().unwrap();
+    let apex = small();
+    let resumed = Start::Resumed {
+        folder: folder.path().to_owned(),
+    };
+    let new = Start::New {
+        config: config(&apex, 1500),
+        folder: Some(folder.path().to_owned()),
+    };
+    let mut hashes = Vec::new();
+    for start in [new, resumed] {
+        let (outcome, ended) = run_with_a_victim(&apex, &start, (0, u64::MAX));
+        assert!(ended.iter().all(Result::is_ok), "{ended:?}");
+        hashes.push(outcome.unwrap().weights_hash());
+    }
+    assert_eq!(hashes[0], hashes[1]);
+}
+
+/// A checkpoint of one thread has more than a learner can take over, and one of ranks less than a thread needs.
+#[test]
+fn lock_step_goes_on_where_it_began() {
+    let folder = tempfile::tempdir().unwrap();
+    let apex = lock_step();
+    let config = config(&apex, 600);
+    for (name, on_ranks) in [("one", false), ("ranks", true)] {
+        let out = folder.path().join(name);
+        let new = Start::New {
+            config: config.clone(),
+            folder: Some(out.clone()),
+        };
+        let start = Start::Resumed { folder: out };
+        let settings = (&config, &apex);
+        let error = match on_ranks {
+            true => {
+                train_on_threads(settings, &new, &options(), &mut |_| ()).unwrap();
+                train_locally::<ApexLockStep>(&start, &options(), &mut |_| ()).unwrap_err()
+            }
+            false => {
+                train_locally::<ApexLockStep>(&new, &options(), &mut |_| ()).unwrap();
+                train_on_threads(settings, &start, &options(), &mut |_| ()).unwrap_err()
+            }
+        };
+        let message = error.to_string();
+        assert!(
+            error.is_input() && message.contains("lock step"),
+            "{message}"
+        );
+        let was = if on_ranks {
+            "on several processes"
+        } else {
+            "in one process"
+        };
+        assert!(message.contains(was), "{message}");
+    }
+}
+
+/// Who comes to a run that has begun plays other episodes than those who were there before it.
+#[test]
+fn an_actor_that_comes_later_has_chances_of_its_own() {
+    let block_at = |version| {
+        let mut actor = Actor::new(&small(), 3, 1, (0, 1), &Device::host()).unwrap();
+        actor.begin_at(version);
+        actor.collect().unwrap().0
+    };
+    let mut new = Actor::new(&small(), 3, 1, (0, 1), &Device::host()).unwrap();
+    assert_eq!(block_at(0), new.collect().unwrap().0);
+    assert_ne!(block_at(0), block_at(5));
+    assert_ne!(block_at(5), block_at(6));
 }
 
 #[test]
@@ -261,22 +429,19 @@ fn a_shard_that_dies_at_any_message_is_named_and_the_run_goes_on() {
         max_unacknowledged_blocks: 1,
         ..small()
     };
-    let mut n_named = 0;
     for n_messages in 0..12 {
-        let config = config(&apex, 1500);
-        let (outcome, others) = run_with_a_victim(&apex, &start_of(&config), (2, n_messages));
-        let outcome = outcome.unwrap();
-        assert!(outcome.n_steps >= 1500, "{n_messages}");
-        assert!(
-            others[0].is_ok() && others[2].is_ok() && others[3].is_ok(),
-            "{others:?}"
-        );
-        // One that dies behind its last word is not missed.
-        let is_named = outcome.lost.iter().all(|lost| lost.starts_with("shard 2"));
-        assert!(is_named && outcome.lost.len() <= 1, "{:?}", outcome.lost);
-        n_named += outcome.lost.len();
+        let config = config(&apex, 6000);
+        let ended = run_with_a_victim(&apex, &start_of(&config), (2, n_messages));
+        let is_ok: Vec<bool> = ended.1.iter().map(Result::is_ok).collect();
+        assert_eq!(is_ok, [true, false, true, true], "{:?}", ended.1);
+        let outcome = outcome_of(ended).unwrap();
+        assert!(outcome.n_steps >= 6000, "{n_messages}");
+        let [lost] = &outcome.lost[..] else {
+            panic!("after {n_messages}: {:?}", outcome.lost);
+        };
+        let is_named = lost.starts_with("shard 2: it left: ");
+        assert!(is_named && lost.contains("killed by the test"), "{lost}");
     }
-    assert!(n_named > 0);
 }
 
 #[test]

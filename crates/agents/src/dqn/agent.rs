@@ -10,15 +10,15 @@ use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_components::{Initialiser, Optimiser, QNetwork};
 use shardgraph_device::{Device, DeviceKind};
 use shardgraph_environments::space::Space;
-use shardgraph_environments::{Autoreset, CartPoles};
 use shardgraph_graph::random::Stream;
 use shardgraph_replay::Rows;
 
 use super::config::DqnConfig;
 use super::update::{Gradient, UpdateProgram};
-use crate::config::{AgentConfig, Algorithm, EnvironmentConfig};
+use crate::agent::{Agent, first_best};
+use crate::config::{AgentConfig, Algorithm, cart_pole_spaces};
 use crate::error::{Error, ErrorKind};
-use crate::weights;
+use crate::{observations, weights};
 
 /// A deep Q-learning agent, with weights that stay on its device.
 ///
@@ -86,6 +86,7 @@ impl DqnAgent {
         seed: u64,
         device: &Device,
     ) -> Result<DqnAgent, Error> {
+        config.check(1)?;
         let initialiser = Initialiser {
             seed,
             ..Initialiser::default()
@@ -116,15 +117,13 @@ impl DqnAgent {
     /// As [`DqnAgent::new`], and for an algorithm without action values.
     pub fn of_config(config: &AgentConfig, device: &Device) -> Result<DqnAgent, Error> {
         config.check()?;
-        let EnvironmentConfig::CartPole { n_environments } = config.environment;
         let dqn = match &config.algorithm {
             Algorithm::Dqn(dqn) => dqn.clone(),
             Algorithm::Apex(apex) => apex.dqn(),
-            Algorithm::Impala(_) | Algorithm::Reinforce(_) => return Err(not_dqn(config)),
+            other => return Err(other.is_not("dqn or apex")),
         };
-        let carts = CartPoles::new(n_environments, Autoreset::SameStep)?;
-        let spaces = (&carts.observation_space(), &carts.action_space());
-        DqnAgent::new(&dqn, spaces, config.seed, device)
+        let (observation, action) = cart_pole_spaces()?;
+        DqnAgent::new(&dqn, (&observation, &action), config.seed, device)
     }
 
     /// An action for each observation, into `actions`: with probability `epsilon` any, otherwise the one of the largest value (the first of
@@ -133,7 +132,8 @@ impl DqnAgent {
     /// # Shapes
     /// `observations` holds a row for each environment, flat as `Space::flatten_into` makes them.
     /// # Errors
-    /// When that is no whole number of rows, an observation is not finite, or the weights give values that are not.
+    /// When that is no whole number of rows, an observation is not finite, `epsilon` is no probability, or the weights give values that are
+    /// not finite.
     pub fn act(
         &mut self,
         observations: &[f32],
@@ -141,7 +141,17 @@ impl DqnAgent {
         stream: &mut Stream,
         actions: &mut Vec<u32>,
     ) -> Result<(), Error> {
-        let n = self.check_observations(observations)?;
+        let n = observations::check("DqnAgent", self.online.n_inputs(), observations)?;
+        if !(0.0..=1.0).contains(&epsilon) {
+            return Err(ErrorKind::Mismatch {
+                component: "DqnAgent",
+                method: "act",
+                what: "epsilon".to_owned(),
+                expected: "0 to 1".to_owned(),
+                given: epsilon.to_string(),
+            }
+            .into());
+        }
         let n_actions = self.online.n_actions() as u32;
         actions.clear();
         let mut n_greedy = 0;
@@ -160,21 +170,19 @@ impl DqnAgent {
         self.fill_in_best(observations, actions)
     }
 
+    /// How many actions there are.
+    pub(crate) fn n_actions(&self) -> usize {
+        self.online.n_actions()
+    }
+
     /// The action of the largest value in each place that waits for it.
     fn fill_in_best(&mut self, observations: &[f32], actions: &mut [u32]) -> Result<(), Error> {
         let n_actions = self.online.n_actions();
         let acting = self.acting_on(actions.len())?;
-        acting
-            .program
-            .set_input(acting.observations, observations)?;
-        acting.program.run_again(&mut acting.solo)?;
-        let values = read(&acting.program, ACTION_VALUES, acting.is_on_host)?;
+        let values = acting.values(observations)?;
         for (action, row) in actions.iter_mut().zip(values.chunks_exact(n_actions)) {
-            if !row.iter().all(|value| value.is_finite()) {
-                return Err(diverged("act", "an action value"));
-            }
             if *action == GREEDY {
-                *action = best(row);
+                *action = first_best(row);
             }
         }
         Ok(())
@@ -187,19 +195,14 @@ impl DqnAgent {
         n: usize,
     ) -> Result<Vec<f32>, Error> {
         let acting = self.acting_on(n)?;
-        acting
-            .program
-            .set_input(acting.observations, observations)?;
-        acting.program.run_again(&mut acting.solo)?;
-        let values = read(&acting.program, ACTION_VALUES, acting.is_on_host)?.to_vec();
-        match values.iter().all(|value| value.is_finite()) {
-            true => Ok(values),
-            false => Err(diverged("act", "an action value")),
-        }
+        Ok(acting.values(observations)?.into_owned())
     }
 
     /// The program that acts on `n` observations, with the present weights.
     fn acting_on(&mut self, n: usize) -> Result<&mut ActProgram, Error> {
+        if self.acting.len() >= MAX_PROGRAMS && !self.acting.contains_key(&n) {
+            self.acting.clear();
+        }
         let acting = match self.acting.entry(n) {
             Entry::Occupied(found) => found.into_mut(),
             Entry::Vacant(place) => place.insert(ActProgram::new(
@@ -214,34 +217,6 @@ impl DqnAgent {
             acting.is_stale = false;
         }
         Ok(acting)
-    }
-
-    fn check_observations(&self, observations: &[f32]) -> Result<usize, Error> {
-        let width = self.online.n_inputs();
-        let mismatch = |what: String, expected: String, given: String| ErrorKind::Mismatch {
-            component: "DqnAgent",
-            method: "act",
-            what,
-            expected,
-            given,
-        };
-        if !observations.len().is_multiple_of(width) {
-            let (expected, given) = (
-                format!("rows of {width}"),
-                format!("{} numbers", observations.len()),
-            );
-            return Err(mismatch("the observations".to_owned(), expected, given).into());
-        }
-        if let Some(at) = observations.iter().position(|x| !x.is_finite()) {
-            let what = format!(
-                "element {} of the observation of environment {}",
-                at % width,
-                at / width
-            );
-            let (expected, given) = ("a finite number".to_owned(), observations[at].to_string());
-            return Err(mismatch(what, expected, given).into());
-        }
-        Ok(observations.len() / width)
     }
 
     /// One step of the optimiser on a batch of transitions, whose layout is [`crate::transition_layout`]'s, with an importance weight for each
@@ -287,16 +262,7 @@ impl DqnAgent {
     /// # Errors
     /// When their number differs, or one is not finite.
     pub fn set_weights(&mut self, weights: &[f32]) -> Result<(), Error> {
-        if let Some(at) = weights.iter().position(|x| !x.is_finite()) {
-            return Err(ErrorKind::Mismatch {
-                component: "DqnAgent",
-                method: "set_weights",
-                what: format!("weight {at}"),
-                expected: "a finite number".to_owned(),
-                given: weights[at].to_string(),
-            }
-            .into());
-        }
+        weights::check("DqnAgent", self.params.trained_len(), weights)?;
         self.params.set_trained(weights)?;
         self.weights_changed();
         Ok(())
@@ -304,7 +270,7 @@ impl DqnAgent {
 
     /// A hash of the online weights' bits: the 64-bit FNV-1a hash of their little-endian bytes.
     pub fn weights_hash(&self) -> u64 {
-        shardgraph_runs::fnv1a64(self.weights().iter().flat_map(|x| x.to_le_bytes()))
+        weights::hash_of(self.weights())
     }
 
     /// Writes the online network's weights as a safetensors file, atomically; tensors have the names of their scopes, as
@@ -316,7 +282,7 @@ impl DqnAgent {
         weights::write(path, &self.params)
     }
 
-    /// Reads weights that [`DqnAgent::export`] wrote, into both networks.
+    /// Reads weights that [`DqnAgent::export`] wrote, into both networks. What the optimiser has learned of the old ones stays.
     ///
     /// # Errors
     /// When the file cannot be read, is of another version, or has weights of other names or shapes, or some that are not finite. The
@@ -326,11 +292,6 @@ impl DqnAgent {
         self.set_weights(&values)?;
         self.sync_target();
         Ok(())
-    }
-
-    /// Weights of both networks.
-    pub(crate) fn all_weights(&self) -> &[f32] {
-        self.params.flat()
     }
 
     pub(crate) fn restore(&mut self, all_weights: &[f32], optimiser: &[u8]) -> Result<(), Error> {
@@ -348,8 +309,7 @@ impl DqnAgent {
         &self.optimiser
     }
 
-    #[cfg(test)]
-    pub(super) fn params(&self) -> &Params {
+    pub(crate) fn params(&self) -> &Params {
         &self.params
     }
 
@@ -360,6 +320,37 @@ impl DqnAgent {
     }
 }
 
+impl Agent for DqnAgent {
+    fn begin_episodes(&mut self, _n_environments: usize) -> Result<(), Error> {
+        Ok(()) // it sees one observation at a time
+    }
+
+    fn act_greedily(&mut self, observations: &[f32], actions: &mut Vec<u32>) -> Result<(), Error> {
+        let n = observations::check("DqnAgent", self.online.n_inputs(), observations)?;
+        actions.clear();
+        actions.resize(n, GREEDY);
+        self.fill_in_best(observations, actions)
+    }
+
+    fn weights(&self) -> &[f32] {
+        DqnAgent::weights(self)
+    }
+
+    fn set_weights(&mut self, weights: &[f32]) -> Result<(), Error> {
+        DqnAgent::set_weights(self, weights)
+    }
+
+    fn export(&self, path: &Path) -> Result<(), Error> {
+        DqnAgent::export(self, path)
+    }
+
+    fn import(&mut self, path: &Path) -> Result<(), Error> {
+        DqnAgent::import(self, path)
+    }
+}
+
+/// Programs that act, by number of observations, at a time.
+const MAX_PROGRAMS: usize = 8;
 const ACTION_VALUES: &str = "action values";
 /// In place of an action that is still to be chosen.
 const GREEDY: u32 = u32::MAX;
@@ -384,6 +375,17 @@ impl ActProgram {
             solo: Comm::solo(),
         })
     }
+
+    /// The values of all actions, a row for each observation.
+    fn values(&mut self, observations: &[f32]) -> Result<Cow<'_, [f32]>, Error> {
+        self.program.set_input(self.observations, observations)?;
+        self.program.run_again(&mut self.solo)?;
+        let values = read(&self.program, ACTION_VALUES, self.is_on_host)?;
+        match values.iter().all(|value| value.is_finite()) {
+            true => Ok(values),
+            false => Err(diverged("act", "an action value")),
+        }
+    }
 }
 
 /// An output of a program; on the host without a copy.
@@ -392,25 +394,6 @@ fn read<'a>(program: &'a Program, name: &str, is_on_host: bool) -> Result<Cow<'a
         true => Cow::Borrowed(program.output(name)?),
         false => Cow::Owned(program.read(name)?),
     })
-}
-
-/// The first of the largest values.
-fn best(values: &[f32]) -> u32 {
-    let mut best = 0;
-    for (action, value) in values.iter().enumerate() {
-        if *value > values[best] {
-            best = action;
-        }
-    }
-    best as u32
-}
-
-#[cold]
-pub(crate) fn not_dqn(config: &AgentConfig) -> Error {
-    let name = config.algorithm.name();
-    Error::input(format!(
-        "`algorithm.name`: expected dqn, given {name}, which has a trainer of its own and no action values"
-    ))
 }
 
 #[cold]

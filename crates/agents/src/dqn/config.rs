@@ -5,7 +5,7 @@ use shardgraph_components::{
     DqnLoss, EpsilonSchedule, OptimiserConfig, OptimiserRule, QNetworkShape, TdLoss,
 };
 
-use crate::config::Rule;
+use crate::config::{MAX_ROWS, MAX_WEIGHTS, Rule, n_weights_of_values, setting};
 use crate::error::Error;
 
 /// Settings of deep Q-learning and of its usual extensions, each of which can be left out.
@@ -154,35 +154,24 @@ impl Default for ExplorationConfig {
     }
 }
 
-/// Wider layers than this are a mistake.
-const MAX_WIDTH: usize = 1 << 16;
-
 impl DqnConfig {
     /// Refuses settings that cannot be right, with so many environments.
     ///
     /// # Errors
     /// Names the first such setting, what is expected and what was given.
     pub fn check(&self, n_environments: usize) -> Result<(), Error> {
-        self.optimiser.check().map_err(|error| {
-            Error::input(format!("agent settings: `algorithm.optimiser`: {error}"))
-        })?;
+        setting("algorithm.optimiser", self.optimiser.check())?;
         let delta = match self.td_loss {
             TdLoss::Mse => 1.0,
             TdLoss::Huber { delta } => delta,
         };
-        let streams = self.network.dueling.iter().flatten();
-        let mut widths = self.network.hidden.iter().chain(streams);
+        let n_weights = n_weights_of_values(&self.network);
         let mut rules = vec![
-            Rule {
-                field: "algorithm.network",
-                holds: widths.all(|width| (1..=MAX_WIDTH).contains(width)),
-                expected: format!("layers of 1 to {MAX_WIDTH}"),
-                given: format!("{:?}", self.network),
-            },
-            Rule::at_least_1("algorithm.n_step", self.n_step.into()),
+            Rule::network(&self.network, n_weights, MAX_WEIGHTS),
+            Rule::between("algorithm.n_step", self.n_step.into(), MAX_ROWS),
             Rule::fraction("algorithm.gamma", self.gamma),
             Rule::above_0("algorithm.td_loss.huber.delta", delta),
-            Rule::at_least_1("algorithm.batch_size", self.batch_size as u64),
+            Rule::between("algorithm.batch_size", self.batch_size as u64, MAX_ROWS),
             Rule::at_least_1("algorithm.gradient_blocks", self.gradient_blocks as u64),
             Rule {
                 field: "algorithm.gradient_blocks",

@@ -8,13 +8,13 @@ mod trainer;
 mod update;
 
 #[cfg(test)]
+mod eager_tests;
+#[cfg(test)]
 mod naive;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use agent::not_dqn;
 pub use agent::{DqnAgent, Update};
-pub(crate) use checkpoint::{FILES, Pending, kind_of};
 pub(crate) use config::check_ranks;
 pub use config::{DqnConfig, ExplorationConfig, PrioritizedConfig, ReplayConfig};
 pub(crate) use memory::column;

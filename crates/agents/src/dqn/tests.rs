@@ -15,17 +15,17 @@ use super::naive::{self, Layer, Transition};
 use super::*;
 use crate::config::{AgentConfig, Algorithm, EnvironmentConfig};
 
-fn spaces() -> (Space, Space) {
+pub(super) fn spaces() -> (Space, Space) {
     let observation = Space::boxed(&[3], -10.0, 10.0).unwrap();
     (observation, Space::discrete(4).unwrap())
 }
 
-fn agent(config: &DqnConfig, seed: u64) -> DqnAgent {
+pub(super) fn agent(config: &DqnConfig, seed: u64) -> DqnAgent {
     let (observation, action) = spaces();
     DqnAgent::new(config, (&observation, &action), seed, &Device::host()).unwrap()
 }
 
-fn small(batch_size: usize, gradient_blocks: usize) -> DqnConfig {
+pub(super) fn small(batch_size: usize, gradient_blocks: usize) -> DqnConfig {
     DqnConfig {
         network: QNetworkShape {
             hidden: vec![7, 5],
@@ -39,7 +39,7 @@ fn small(batch_size: usize, gradient_blocks: usize) -> DqnConfig {
 }
 
 /// Transitions of the layout, and importance weights.
-fn batch(n: usize, seed: u64) -> (Rows, Vec<f32>) {
+pub(super) fn batch(n: usize, seed: u64) -> (Rows, Vec<f32>) {
     let mut stream = Stream::new(seed, "test batch", 0);
     let mut rows = Rows::new(transition_layout(3).unwrap());
     let mut weights = Vec::new();
@@ -93,7 +93,7 @@ fn layers(params: &Params) -> (Vec<Layer>, Vec<Layer>) {
     (all, target)
 }
 
-fn update(agent: &mut DqnAgent, batch: (&Rows, Option<&[f32]>)) -> Update {
+pub(super) fn update(agent: &mut DqnAgent, batch: (&Rows, Option<&[f32]>)) -> Update {
     agent
         .update(batch, &mut Comm::solo(), Deadline::default())
         .unwrap()
@@ -278,6 +278,12 @@ fn observations_that_do_not_fit_are_named() {
     let mut act = |observations: &[f32]| agent.act(observations, 1.0, &mut stream, &mut actions);
     let message = "DqnAgent::act: the observations: expected rows of 3, given 4 numbers";
     assert_says(act(&[0.0; 4]), message);
+    for epsilon in [-0.1, 1.1, f32::NAN] {
+        let acted = agent.act(&[0.0; 3], epsilon, &mut stream, &mut actions);
+        let message = format!("DqnAgent::act: epsilon: expected 0 to 1, given {epsilon}");
+        assert_says(acted, &message);
+    }
+    let mut act = |observations: &[f32]| agent.act(observations, 1.0, &mut stream, &mut actions);
     for wrong in [f32::INFINITY, f32::NAN] {
         let message = format!(
             "DqnAgent::act: element 1 of the observation of environment 1: expected a finite number, given {wrong}"
@@ -301,6 +307,17 @@ fn batches_that_do_not_fit_are_named() {
         update(&rows, Some(&weights)),
         "the importance weights: expected 0, given 4",
     );
+    let mut weighted = small(4, 2);
+    weighted.replay.prioritized = Some(PrioritizedConfig::default());
+    let mut weighted = self::agent(&weighted, 1);
+    let broken = [1.0, f32::NAN, 1.0, 1.0];
+    let updated = weighted.update(
+        (&rows, Some(&broken)),
+        &mut Comm::solo(),
+        Deadline::default(),
+    );
+    let message = "DqnAgent::update: an importance weight: expected a finite number, given NaN";
+    assert_says(updated, message);
     let narrow = Rows::new(transition_layout(2).unwrap());
     assert_says(update(&narrow, None), "the layout of the batch: expected");
     let mut wrong_action = batch(3, 1).0;
@@ -317,8 +334,10 @@ fn batches_that_do_not_fit_are_named() {
 fn weights_and_spaces_that_do_not_fit_are_named() {
     let mut agent = agent(&small(4, 2), 1);
     let message = "DqnAgent::set_weights: weight 0: expected a finite number, given NaN";
-    assert_says(agent.set_weights(&[f32::NAN]), message);
-    let message = format!("this model has {}", agent.weights().len());
+    let n_weights = agent.weights().len();
+    assert_says(agent.set_weights(&vec![f32::NAN; n_weights]), message);
+    let message =
+        format!("DqnAgent::set_weights: the number of weights: expected {n_weights}, given 1");
     assert_says(agent.set_weights(&[0.0]), &message);
     let (observation, action) = spaces();
     let config = small(4, 1);
@@ -418,7 +437,7 @@ fn updates_and_copies_come_at_their_steps() {
             .advance(&mut Comm::solo(), Deadline::default())
             .unwrap();
         updated_at.extend(report.update.map(|_| report.step));
-        let weights = trainer.agent.all_weights();
+        let weights = trainer.agent.params().flat();
         let (online, target) = weights.split_at(weights.len() / 2);
         equal_at.extend((online == target).then_some(trainer.n_steps()));
     }
@@ -435,6 +454,26 @@ fn updates_and_copies_come_at_their_steps() {
         [0, 100, 200, 400].map(|step| exploration.at(step)),
         [1.0, 0.525, 0.05, 0.05]
     );
+}
+
+/// Four environments at a time: at steps 49 to 52 the copy of step 51 comes before the update of step 52.
+#[test]
+fn what_is_due_within_a_step_comes_in_its_order() {
+    let mut config = run_config(false, 4, 1);
+    let Algorithm::Dqn(dqn) = &mut config.algorithm else {
+        panic!("another algorithm")
+    };
+    (dqn.train_every, dqn.target_sync_steps) = (4, 3);
+    let mut trainer = DqnTrainer::new(&config, &Device::host()).unwrap();
+    let is_equal = |trainer: &DqnTrainer| {
+        let weights = trainer.agent.params().flat();
+        let (online, target) = weights.split_at(weights.len() / 2);
+        online == target
+    };
+    advance_to(&mut trainer, 48);
+    assert!(is_equal(&trainer)); // both at step 48
+    advance_to(&mut trainer, 52);
+    assert!(!is_equal(&trainer));
 }
 
 /// A batch of as many rows as there are of equal priority has each of them once.

@@ -3,19 +3,16 @@
 use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_components::EpsilonSchedule;
 use shardgraph_device::Device;
-use shardgraph_environments::{Autoreset, CartPoles};
 use shardgraph_graph::random::Stream;
-use shardgraph_replay::{Cell, Ending, Folded, NStepFolder};
+use shardgraph_replay::Cell;
 
-use super::agent::{DqnAgent, Update, not_dqn};
+use super::agent::{DqnAgent, Update};
 use super::config::DqnConfig;
 use super::memory::{Replay, transition_layout};
-use crate::config::{AgentConfig, Algorithm, EnvironmentConfig};
+use crate::config::{AgentConfig, EnvironmentConfig};
 use crate::episodes::{Episode, EpisodeStatistics};
 use crate::error::Error;
-
-/// Where a transition starts: what was seen, and what was done.
-pub(super) type Start = ([f32; 4], u32);
+use crate::experience::Experience;
 
 /// What one step of all environments gave; used again by the next.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -28,7 +25,7 @@ pub struct StepReport {
     pub epsilon: f32,
     /// The episodes that ended, by environment.
     pub episodes: Vec<Episode>,
-    /// The last update after these steps, where there was one.
+    /// The last update after these steps that the metrics tell of, otherwise the last; absent where there was none.
     pub update: Option<Update>,
     /// Whether that update is one of those that the metrics tell of: each [`DqnConfig::log_updates`]-th.
     pub is_logged: bool,
@@ -60,17 +57,13 @@ pub struct DqnTrainer {
     pub(super) config: AgentConfig,
     pub(super) dqn: DqnConfig,
     pub(super) agent: DqnAgent,
-    pub(super) carts: CartPoles,
+    pub(super) experience: Experience,
     pub(super) replay: Replay,
-    pub(super) folders: Vec<NStepFolder<Start>>,
-    pub(super) episodes: EpisodeStatistics,
     pub(super) n_steps: u64,
     pub(super) n_updates: u64,
     exploration: EpsilonSchedule,
     report: StepReport,
-    observations: Vec<[f32; 4]>,
     actions: Vec<u32>,
-    folded: Vec<Folded<Start>>,
 }
 
 impl DqnTrainer {
@@ -81,18 +74,12 @@ impl DqnTrainer {
     pub fn new(config: &AgentConfig, device: &Device) -> Result<DqnTrainer, Error> {
         config.check()?;
         let EnvironmentConfig::CartPole { n_environments } = config.environment;
-        let Algorithm::Dqn(dqn) = &config.algorithm else {
-            return Err(not_dqn(config));
-        };
-        let mut carts = CartPoles::new(n_environments, Autoreset::SameStep)?;
-        carts.reset(config.seed);
-        let folder = NStepFolder::new(dqn.n_step, dqn.gamma);
+        let dqn = config.algorithm.dqn()?;
+        let returns = (dqn.n_step, dqn.gamma);
         Ok(DqnTrainer {
             agent: DqnAgent::of_config(config, device)?,
-            carts,
+            experience: Experience::new(n_environments, returns, config.seed)?,
             replay: Replay::new(&dqn.replay, transition_layout(4)?)?,
-            folders: vec![folder; n_environments],
-            episodes: EpisodeStatistics::new(n_environments),
             n_steps: 0,
             n_updates: 0,
             exploration: dqn.exploration.schedule(config.steps),
@@ -100,9 +87,7 @@ impl DqnTrainer {
                 n_environments: n_environments as u64,
                 ..StepReport::default()
             },
-            observations: vec![[0.0; 4]; n_environments],
             actions: Vec::with_capacity(n_environments),
-            folded: Vec::new(),
             dqn: dqn.clone(),
             config: config.clone(),
         })
@@ -117,17 +102,15 @@ impl DqnTrainer {
         self.report.episodes.clear();
         self.report.update = None;
         self.report.is_logged = false;
-        self.observations.copy_from_slice(self.carts.observations());
         let mut stream = Stream::new(self.config.seed, "exploration", self.n_steps);
-        let (seen, epsilon) = (self.observations.as_flattened(), self.report.epsilon);
+        let (seen, epsilon) = (self.experience.observations(), self.report.epsilon);
         self.agent
             .act(seen, epsilon, &mut stream, &mut self.actions)?;
-        self.carts.step(&self.actions)?;
-        for idx in 0..self.carts.len() {
-            self.remember(idx)?;
-        }
+        let mut insert = |cells: &[Cell<'_>; 5]| self.replay.insert(cells);
+        self.experience
+            .step(&self.actions, &mut insert, &mut self.report.episodes)?;
         let before = self.n_steps;
-        self.n_steps += self.carts.len() as u64;
+        self.n_steps += self.experience.len() as u64;
         self.report.step = self.n_steps;
         if self.n_steps >= self.dqn.learning_starts {
             self.learn(before, comm, deadline)?;
@@ -135,58 +118,33 @@ impl DqnTrainer {
         Ok(&self.report)
     }
 
-    /// Stores what the last step of environment `idx` completed.
-    fn remember(&mut self, idx: usize) -> Result<(), Error> {
-        let step = self.carts.last_step();
-        let (reward, ended) = (step.rewards[idx], step.ended(idx));
-        let ending = match (step.terminated[idx], ended) {
-            (true, _) => Some(Ending::Terminated),
-            (false, true) => Some(Ending::Truncated),
-            (false, false) => None,
-        };
-        let start = (self.observations[idx], self.actions[idx]);
-        self.folded.clear();
-        self.folders[idx].push(start, reward, ending, &mut self.folded);
-        // The carts begin the next episode within the step that ended one: its first observation is not what this one led to.
-        let next = self.carts.final_observation(idx);
-        let next = next.unwrap_or(&self.carts.observations()[idx]);
-        for folded in &self.folded {
-            let (observation, action) = &folded.start;
-            self.replay.insert(&[
-                Cell::F32(observation),
-                Cell::U32(&[*action]),
-                Cell::F32(&[folded.reward_sum]),
-                Cell::F32(next),
-                Cell::F32(&[folded.discount]),
-            ])?;
+    /// The updates and copies that fell due since step `before`, in the order of their steps.
+    fn learn(&mut self, before: u64, comm: &mut Comm, deadline: Deadline) -> Result<(), Error> {
+        for step in before + 1..=self.n_steps {
+            if step.is_multiple_of(self.dqn.train_every) {
+                self.update(comm, deadline)?;
+            }
+            if step.is_multiple_of(self.dqn.target_sync_steps) {
+                self.agent.sync_target();
+            }
         }
-        let episode = self.episodes.record(idx, reward, ended);
-        self.report.episodes.extend(episode);
         Ok(())
     }
 
-    /// The updates and copies that fell due since step `before`.
-    fn learn(&mut self, before: u64, comm: &mut Comm, deadline: Deadline) -> Result<(), Error> {
-        let n_due = |every: u64| self.n_steps / every - before / every;
-        let (n_updates, n_syncs) = (
-            n_due(self.dqn.train_every),
-            n_due(self.dqn.target_sync_steps),
-        );
+    fn update(&mut self, comm: &mut Comm, deadline: Deadline) -> Result<(), Error> {
         let progress = self.n_steps as f32 / self.config.steps as f32;
-        for _ in 0..n_updates {
-            let mut stream = Stream::new(self.config.seed, "replay", self.n_updates);
-            let batch = self
-                .replay
-                .sample(self.dqn.batch_size, progress, &mut stream)?;
-            let update = self.agent.update(batch, comm, deadline)?;
-            self.replay.update(self.agent.td_errors())?;
-            self.n_updates += 1;
+        let mut stream = Stream::new(self.config.seed, "replay", self.n_updates);
+        let batch = self
+            .replay
+            .sample(self.dqn.batch_size, progress, &mut stream)?;
+        let update = self.agent.update(batch, comm, deadline)?;
+        self.replay.update(self.agent.td_errors())?;
+        self.n_updates += 1;
+        let is_logged = self.n_updates.is_multiple_of(self.dqn.log_updates);
+        if is_logged || !self.report.is_logged {
             self.report.update = Some(update);
-            self.report.is_logged |= self.n_updates.is_multiple_of(self.dqn.log_updates);
         }
-        if n_syncs > 0 {
-            self.agent.sync_target();
-        }
+        self.report.is_logged |= is_logged;
         Ok(())
     }
 
@@ -222,6 +180,6 @@ impl DqnTrainer {
 
     /// Returns of the episodes so far.
     pub fn episodes(&self) -> &EpisodeStatistics {
-        &self.episodes
+        self.experience.episodes()
     }
 }

@@ -172,6 +172,11 @@ impl UpdateProgram {
             (Some(_), None) => expect("the importance weights", &n_rows, &0)?,
             (None, Some(weights)) => expect("the importance weights", &0, &weights.len())?,
         }
+        let broken = weights.and_then(|weights| weights.iter().find(|x| !x.is_finite()));
+        if let Some(weight) = broken {
+            let expected = "a finite number".to_owned();
+            return Err(misfit("an importance weight", expected, weight.to_string()));
+        }
         let largest = rows.u32s(column::ACTION).iter().max();
         match largest.filter(|&&action| action as usize >= self.n_actions) {
             None => Ok(()),

@@ -1,17 +1,16 @@
 //! An actor: environments, a copy of the policy, and the unrolls that it makes.
 
 use shardgraph_autodiff::Params;
-use shardgraph_components::{ActorCritic, Initialiser, SoftmaxPolicy};
+use shardgraph_components::SoftmaxPolicy;
 use shardgraph_device::Device;
 use shardgraph_environments::{Autoreset, CartPoles};
 use shardgraph_graph::random::Stream;
 
 use super::config::ImpalaConfig;
 use super::trajectory::Unroll;
-use crate::config::cart_pole_spaces;
 use crate::episodes::EpisodeStatistics;
 use crate::error::Error;
-use crate::policy_program::{MemoryState, PolicyProgram, Said};
+use crate::policy_program::{MemoryState, PolicyProgram, Said, build_policy};
 
 /// Everything of an actor but its messages.
 #[derive(Debug)]
@@ -35,25 +34,9 @@ pub(super) struct Actor {
     observations: Vec<[f32; 4]>,
 }
 
-/// The network of a learner or an actor with its first weights.
-pub(super) fn new_network(
-    impala: &ImpalaConfig,
-    seed: u64,
-) -> Result<(Params, ActorCritic), Error> {
-    let (observation, action) = cart_pole_spaces()?;
-    let initialiser = Initialiser {
-        seed,
-        ..Initialiser::default()
-    };
-    let mut params = Params::new();
-    let network = ActorCritic::build(
-        &mut params,
-        "policy",
-        (&observation, &action),
-        &impala.network,
-        initialiser,
-    )?;
-    Ok((params, network))
+/// The seed of the episodes of one actor.
+fn first_states(seed: u64, index: u64) -> u64 {
+    Stream::new(seed, "impala environments", index).next_u64()
 }
 
 impl Actor {
@@ -64,9 +47,9 @@ impl Actor {
         index: u32,
         device: &Device,
     ) -> Result<Actor, Error> {
-        let (params, network) = new_network(impala, seed)?;
+        let (params, network) = build_policy(&impala.network, seed)?;
         let mut carts = CartPoles::new(n_environments, Autoreset::SameStep)?;
-        carts.reset(Stream::new(seed, "impala environments", index.into()).next_u64());
+        carts.reset(first_states(seed, index.into()));
         Ok(Actor {
             policy: SoftmaxPolicy::build("policy", &carts.action_space())?,
             acting: PolicyProgram::new(&params, &network, n_environments, device)?,
@@ -83,6 +66,14 @@ impl Actor {
             actions: Vec::with_capacity(n_environments),
             observations: vec![[0.0; 4]; n_environments],
         })
+    }
+
+    /// Of the first weights of an actor that comes to a run which has begun: other episodes and other chances than those that were before it.
+    pub(super) fn begin_at(&mut self, version: u64) {
+        if version > 0 {
+            self.seed = Stream::new(self.seed, "impala actor that came later", version).next_u64();
+            self.carts.reset(first_states(self.seed, self.index));
+        }
     }
 
     pub(super) fn set_weights(&mut self, version: u64, weights: &[f32]) -> Result<(), Error> {

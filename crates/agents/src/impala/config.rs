@@ -5,7 +5,7 @@ use shardgraph_components::{
     ActorCriticShape, ImpalaLoss, OptimiserConfig, OptimiserRule, Reduction,
 };
 
-use crate::config::Rule;
+use crate::config::{MAX_RANKS, MAX_SENT_WEIGHTS, Rule, n_weights_of_policy, setting};
 use crate::error::Error;
 
 /// Settings of IMPALA.
@@ -69,16 +69,47 @@ impl Default for ImpalaConfig {
     }
 }
 
+/// A batch of more numbers than this does not fit messages between ranks.
+const MAX_NUMBERS: u64 = 1 << 23;
+
 impl ImpalaConfig {
     /// Refuses settings that cannot be right, with so many environments to an actor.
     ///
     /// # Errors
     /// Names the first such setting, what is expected and what was given.
     pub fn check(&self, n_environments: usize) -> Result<(), Error> {
-        let batch = self.batch_trajectories;
-        let is_single = self.n_actors == 1 && batch == n_environments;
+        let is_single = self.n_actors == 1 && self.batch_trajectories == n_environments;
         let rules = [
             Rule::fraction("algorithm.gamma", self.gamma),
+            Rule::between("algorithm.n_actors", self.n_actors.into(), MAX_RANKS),
+            Rule::between(
+                "algorithm.max_unacknowledged",
+                self.max_unacknowledged as u64,
+                MAX_RANKS,
+            ),
+            Rule::network(
+                &self.network,
+                n_weights_of_policy(&self.network),
+                MAX_SENT_WEIGHTS,
+            ),
+            Rule::at_least_1("algorithm.log_updates", self.log_updates),
+            Rule {
+                field: "algorithm.lock_step",
+                holds: !self.lock_step || is_single,
+                expected: "false, or one actor with `batch_trajectories` environments".to_owned(),
+                given: format!("true, with {} and {n_environments}", self.n_actors),
+            },
+        ];
+        let batch_rules = self.batch_rules(n_environments);
+        batch_rules.into_iter().try_for_each(Rule::check)?;
+        rules.into_iter().try_for_each(Rule::check)?;
+        setting("algorithm.loss", self.loss.check())?;
+        setting("algorithm.optimiser", self.optimiser.check())
+    }
+
+    fn batch_rules(&self, n_environments: usize) -> [Rule; 3] {
+        let batch = self.batch_trajectories;
+        [
             Rule {
                 field: "algorithm.unroll_steps",
                 holds: (1..=1 << 16).contains(&self.unroll_steps),
@@ -91,22 +122,26 @@ impl ImpalaConfig {
                 expected: format!("a multiple of `n_environments`, {n_environments}"),
                 given: batch.to_string(),
             },
-            Rule::at_least_1("algorithm.n_actors", self.n_actors.into()),
-            Rule::at_least_1(
-                "algorithm.max_unacknowledged",
-                self.max_unacknowledged as u64,
-            ),
-            Rule::at_least_1("algorithm.log_updates", self.log_updates),
             Rule {
-                field: "algorithm.lock_step",
-                holds: !self.lock_step || is_single,
-                expected: "false, or one actor with `batch_trajectories` environments".to_owned(),
-                given: format!("true, with {} and {n_environments}", self.n_actors),
+                field: "algorithm.batch_trajectories",
+                holds: self.n_numbers() <= MAX_NUMBERS,
+                expected: format!(
+                    "trajectories of together at most {MAX_NUMBERS} numbers, with {} steps each",
+                    self.unroll_steps
+                ),
+                given: batch.to_string(),
             },
-        ];
-        rules.into_iter().try_for_each(Rule::check)?;
-        self.loss.check()?;
-        Ok(self.optimiser.check()?)
+        ]
+    }
+
+    /// Numbers of 4 bytes in a batch of unrolls, about.
+    fn n_numbers(&self) -> u64 {
+        let n_hidden = self.network.lstm.unwrap_or(0) as u64;
+        let of_each = (self.unroll_steps as u64)
+            .saturating_mul(10)
+            .saturating_add(n_hidden.saturating_mul(2))
+            .saturating_add(5);
+        of_each.saturating_mul(self.batch_trajectories as u64)
     }
 
     /// The number of ranks: the learner and the actors.

@@ -6,12 +6,13 @@ use shardgraph_components::{
     ActorCritic, ImpalaBatch, LstmState, Optimiser, PolicyAndValue, Sequences, SoftmaxPolicy,
 };
 use shardgraph_device::Device;
+use shardgraph_runs::tags;
 
-use super::actor::new_network;
 use super::config::ImpalaConfig;
 use super::trajectory::{Unroll, side_by_side};
 use crate::config::cart_pole_spaces;
 use crate::error::{Error, ErrorKind};
+use crate::policy_program::build_policy;
 
 const LOSS: &str = "loss";
 const POLICY: &str = "policy";
@@ -39,7 +40,7 @@ pub(super) struct Learner {
 #[derive(Debug)]
 struct Inputs {
     observations: Var,
-    batch: [Var; 4],
+    batch: ImpalaBatch,
     memory: Option<[Var; 3]>,
 }
 
@@ -51,9 +52,20 @@ pub(super) struct Losses {
     pub(super) entropy: f32,
 }
 
+impl Losses {
+    /// A line of them.
+    pub(super) fn scalars(self) -> Vec<(&'static str, f32)> {
+        vec![
+            (tags::POLICY_LOSS, self.policy),
+            (tags::VALUE_LOSS, self.baseline),
+            (tags::ENTROPY, self.entropy),
+        ]
+    }
+}
+
 impl Learner {
     pub(super) fn new(impala: &ImpalaConfig, seed: u64, device: &Device) -> Result<Learner, Error> {
-        let (params, network) = new_network(impala, seed)?;
+        let (params, network) = build_policy(&impala.network, seed)?;
         let (program, inputs) = record(impala, &params, &network, device)?;
         Ok(Learner {
             optimiser: Optimiser::new(impala.optimiser, params.trained_len())?,
@@ -79,11 +91,11 @@ impl Learner {
             self.n_steps + 1,
             |unroll| &unroll.observations,
         )?;
-        let [actions, behaviour, rewards, discounts] = self.inputs.batch;
-        self.set(behaviour, unrolls, self.n_steps, |unroll| &unroll.behaviour)?;
-        self.set(rewards, unrolls, self.n_steps, |unroll| &unroll.rewards)?;
-        self.set(discounts, unrolls, self.n_steps, |unroll| &unroll.discounts)?;
-        self.set_actions(actions, unrolls)?;
+        let (batch, n_steps) = (self.inputs.batch, self.n_steps);
+        self.set(batch.behaviour, unrolls, n_steps, |of| &of.behaviour)?;
+        self.set(batch.rewards, unrolls, n_steps, |of| &of.rewards)?;
+        self.set(batch.discounts, unrolls, n_steps, |of| &of.discounts)?;
+        self.set_actions(batch.actions, unrolls)?;
         if let Some([begins, hidden, cell]) = self.inputs.memory {
             self.set(begins, unrolls, self.n_steps + 1, |unroll| &unroll.begins)?;
             self.set(hidden, unrolls, 1, |unroll| &unroll.hidden)?;
@@ -199,13 +211,12 @@ fn record(
     let n = impala.batch_trajectories;
     let rows = impala.unroll_steps * n;
     let mut record = Recorder::new(params, 0, 1);
-    let inputs = Inputs::record(&mut record, network, (rows, n))?;
-    let said = match inputs.memory {
-        None => network.apply(&mut record, inputs.observations)?,
+    let (observations, memory) = seen(&mut record, network, (impala.unroll_steps + 1, n))?;
+    let said = match memory {
+        None => network.apply(&mut record, observations)?,
         Some([begins, hidden, cell]) => {
             let state = LstmState { hidden, cell };
             let with_next = Sequences::time_major(impala.unroll_steps + 1, n);
-            let observations = inputs.observations;
             let (said, _) = network.unroll(&mut record, observations, begins, state, with_next)?;
             said
         }
@@ -214,48 +225,41 @@ fn record(
         logits: record.slice(said.logits, Axis::Rows, 0, rows)?,
         values: record.slice(said.values, Axis::Rows, 0, rows)?,
     };
-    let [actions, behaviour, rewards, discounts] = inputs.batch;
-    let batch = ImpalaBatch {
-        actions,
-        behaviour,
-        rewards,
-        discounts,
-        bootstrap: record.slice(said.values, Axis::Rows, rows, n)?,
-        rows: Sequences::time_major(impala.unroll_steps, n),
+    let bootstrap = record.slice(said.values, Axis::Rows, rows, n)?;
+    let sequences = Sequences::time_major(impala.unroll_steps, n);
+    let batch = ImpalaBatch::inputs(&mut record, sequences, network.n_actions(), bootstrap)?;
+    let inputs = Inputs {
+        observations,
+        batch,
+        memory,
     };
     let policy = SoftmaxPolicy::build("policy", &cart_pole_spaces()?.1)?;
     let loss = impala.loss.apply(&mut record, &policy, outputs, &batch)?;
     record.output(LOSS, loss.loss);
     record.output(POLICY, loss.policy);
-    record.output(BASELINE, loss.baseline.unwrap_or(loss.loss));
+    let baseline = loss.baseline;
+    let baseline = baseline.ok_or_else(|| Error::internal("IMPALA's loss without values"))?;
+    record.output(BASELINE, baseline);
     record.output(ENTROPY, loss.entropy);
     record.output_param_gradient(loss.loss)?;
     Ok((record.plan().load(device)?, inputs))
 }
 
-impl Inputs {
-    /// Of `rows` steps of `n` trajectories.
-    fn record(
-        record: &mut Recorder<'_>,
-        network: &ActorCritic,
-        (rows, n): (usize, usize),
-    ) -> Result<Inputs, Error> {
-        let mut zeros = |n_rows: usize, width: usize| {
-            let shape = Shape::new(n_rows, width);
-            record.input(shape, &vec![0.0; shape.len()])
-        };
-        let observations = zeros(rows + n, network.n_inputs())?;
-        let actions = zeros(rows, network.n_actions())?;
-        let batch = [actions, zeros(rows, 1)?, zeros(rows, 1)?, zeros(rows, 1)?];
-        let mut memory = None;
-        if let Some(n_hidden) = network.n_hidden() {
-            let state = [zeros(n, n_hidden)?, zeros(n, n_hidden)?];
-            memory = Some([zeros(rows + n, 1)?, state[0], state[1]]);
-        }
-        Ok(Inputs {
-            observations,
-            batch,
-            memory,
-        })
-    }
+/// Inputs for what was seen at so many time steps of `n` trajectories, and for the memory of a network that has one.
+fn seen(
+    record: &mut Recorder<'_>,
+    network: &ActorCritic,
+    (n_steps, n): (usize, usize),
+) -> Result<(Var, Option<[Var; 3]>), Error> {
+    let mut zeros = |n_rows: usize, width: usize| {
+        let shape = Shape::new(n_rows, width);
+        record.input(shape, &vec![0.0; shape.len()])
+    };
+    let observations = zeros(n_steps * n, network.n_inputs())?;
+    let Some(n_hidden) = network.n_hidden() else {
+        return Ok((observations, None));
+    };
+    let begins = zeros(n_steps * n, 1)?;
+    let memory = [begins, zeros(n, n_hidden)?, zeros(n, n_hidden)?];
+    Ok((observations, Some(memory)))
 }

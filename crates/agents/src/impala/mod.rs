@@ -12,6 +12,8 @@ pub(crate) mod ranks;
 mod trajectory;
 
 #[cfg(test)]
+mod eager_tests;
+#[cfg(test)]
 mod tests;
 
 pub use config::ImpalaConfig;

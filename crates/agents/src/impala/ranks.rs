@@ -51,11 +51,6 @@ pub(crate) fn train_as_process(
     options: &RunOptions,
     progress: &mut dyn FnMut(&TrainProgress),
 ) -> Result<Option<TopologyOutcome>, Error> {
-    if mailbox.size() < 2 {
-        return Err(Error::input(
-            "IMPALA: expected at least 2 processes, the learner and an actor, given 1",
-        ));
-    }
     let rank = mailbox.rank();
     let port = Port::of_process(mailbox, options.deadline);
     match rank {

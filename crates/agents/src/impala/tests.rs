@@ -12,12 +12,13 @@ use super::learner::Learner;
 use super::lock_step::ImpalaLockStep;
 use super::ranks::{act, run_learner, train_on_threads};
 use super::trajectory::Unroll;
-use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
+use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION, cart_pole_spaces};
 use crate::local::{Local, train_locally};
+use crate::policy_program::{MemoryState, PolicyProgram, build_policy};
 use crate::run::{RunOptions, Start};
-use crate::topology::{TopologyOutcome, ports, run_ranks};
+use crate::topology::{TopologyOutcome, outcome_of, ports, run_ranks};
 
-fn small(lstm: Option<usize>) -> ImpalaConfig {
+pub(super) fn small(lstm: Option<usize>) -> ImpalaConfig {
     let mut impala = ImpalaConfig {
         unroll_steps: 7,
         batch_trajectories: 6,
@@ -128,9 +129,9 @@ fn the_policy_lag_of_one_actor_is_bounded() {
     assert_eq!(outcome.n_updates, outcome.n_steps / 42);
 }
 
-/// Where an episode is stopped by the limit, its last reward has the value of what would have followed; where it ended, it has not.
+/// Where an episode has ended, nothing is added to its last reward.
 #[test]
-fn truncated_episodes_go_on_in_their_last_reward() {
+fn the_rewards_of_falls_are_their_own() {
     let impala = small(None);
     let mut actor = Actor::new(&impala, 2, 1, 0, &Device::host()).unwrap();
     let mut unroll = Unroll::default();
@@ -143,6 +144,16 @@ fn truncated_episodes_go_on_in_their_last_reward() {
         }
     }
     assert!(n_terminated > 5 && rewards.iter().all(|reward| *reward == 1.0)); // random pushes never reach the limit
+}
+
+/// Both carts are put before the limit: their last rewards have gamma times the value of the observation that the limit stopped them at.
+#[test]
+fn a_limit_adds_the_value_of_the_episodes_own_last_observation() {
+    let impala = ImpalaConfig {
+        unroll_steps: 1,
+        ..small(None)
+    };
+    let mut actor = Actor::new(&impala, 2, 1, 0, &Device::host()).unwrap();
     let mut carts = actor.carts.to_bytes();
     // After the header of 12 bytes, 52 a cart: at 44 of each the number of its steps. The limit is at 500.
     for cart in 0..2 {
@@ -150,13 +161,23 @@ fn truncated_episodes_go_on_in_their_last_reward() {
         carts[at..at + 4].copy_from_slice(&499u32.to_le_bytes());
     }
     actor.carts.restore(&carts).unwrap();
+    let mut unroll = Unroll::default();
     actor.collect(&mut unroll).unwrap();
-    let (first, discounts) = (&unroll.rewards[..2], &unroll.discounts[..2]);
-    assert_eq!(discounts, [0.0, 0.0]);
-    let is_worth_more = first.iter().filter(|reward| **reward != 1.0).count();
-    let n_fallen = 2 - is_worth_more;
-    assert!(is_worth_more > 0 && n_fallen < 2, "{first:?}");
-    assert_eq!(unroll.begins[2..4], [1.0, 1.0]);
+    let last = [0, 1].map(|idx| *actor.carts.final_observation(idx).unwrap());
+    assert_ne!(last, actor.carts.observations()[..], "new episodes began");
+    // The actor has the first weights of its seed.
+    let (params, network) = build_policy(&impala.network, 1).unwrap();
+    let mut program = PolicyProgram::new(&params, &network, 2, &Device::host()).unwrap();
+    let state = MemoryState::new(&network, 2);
+    let values = program
+        .run(&params, last.as_flattened(), &state)
+        .unwrap()
+        .values;
+    let expected: Vec<f32> = values.iter().map(|value| 1.0 + 0.99 * value).collect();
+    assert_eq!(unroll.rewards, expected);
+    assert_eq!(unroll.discounts, [0.0, 0.0]);
+    assert_eq!(unroll.begins[2..], [1.0, 1.0]);
+    assert!(values.iter().all(|value| *value != 0.0));
 }
 
 /// Unrolls of another network or number are refused.
@@ -194,37 +215,119 @@ fn unrolls_that_do_not_fit_are_named() {
         .unwrap();
 }
 
+/// How a run ended whose rank `victim` sends `n_messages` and dies.
 fn run_with_a_victim(
     impala: &ImpalaConfig,
     (victim, n_messages): (u32, u64),
 ) -> (TopologyOutcome, Vec<bool>) {
-    let config = config(impala, (4000, 2));
+    let config = config(impala, (6000, 2));
     let (settings, options) = ((&config, impala), options());
     let ports = ports(impala.n_ranks(), options.deadline).unwrap();
     ports[victim as usize].dies_after.set(Some(n_messages));
     let start = start_of(&config);
     let learn = |port| run_learner(port, settings, &start, &options, &mut |_| ());
-    let (outcome, actors) = run_ranks(ports, learn, &|port| act(port, settings, &options));
-    (outcome.unwrap(), actors.iter().map(Result::is_ok).collect())
+    let ended = run_ranks(ports, learn, &|port| act(port, settings, &options));
+    let is_ok = ended.1.iter().map(Result::is_ok).collect();
+    (outcome_of(ended).unwrap(), is_ok)
 }
 
+/// Each actor would have some 140 unrolls to send, so none is at its end when it dies.
 #[test]
 fn an_actor_that_dies_at_any_message_is_named_and_the_run_goes_on() {
     let impala = ImpalaConfig {
         n_actors: 3,
         ..small(None)
     };
-    let mut n_named = 0;
     for n_messages in 0..10 {
         let (outcome, ended) = run_with_a_victim(&impala, (2, n_messages));
-        assert!(outcome.n_steps >= 4000 && outcome.n_updates > 0);
-        assert!(ended[0] && ended[2], "{ended:?}");
-        // One that dies behind the end is not missed.
-        let is_named = outcome.lost.iter().all(|lost| lost.starts_with("actor 2"));
-        assert!(is_named && outcome.lost.len() <= 1, "{:?}", outcome.lost);
-        n_named += outcome.lost.len();
+        assert!(outcome.n_steps >= 6000 && outcome.n_updates > 0);
+        assert_eq!(ended, [true, false, true]);
+        let [lost] = &outcome.lost[..] else {
+            panic!("after {n_messages}: {:?}", outcome.lost);
+        };
+        let is_named = lost.starts_with("actor 2: it left: ");
+        assert!(is_named && lost.contains("killed by the test"), "{lost}");
     }
-    assert!(n_named > 0);
+}
+
+/// One that leaves before the learner has even looked is lost too.
+#[test]
+fn an_actor_that_never_said_a_word_is_named() {
+    let impala = ImpalaConfig {
+        n_actors: 2,
+        ..small(None)
+    };
+    let config = config(&impala, (600, 2));
+    let (settings, options, start) = ((&config, &impala), options(), start_of(&config));
+    let mut ports = ports(3, options.deadline).unwrap();
+    drop(ports.remove(1));
+    let learn = |port| run_learner(port, settings, &start, &options, &mut |_| ());
+    let (outcome, ended) = run_ranks(ports, learn, &|port| act(port, settings, &options));
+    assert_eq!(outcome.unwrap().lost, ["actor 1: it left"]);
+    assert!(ended[0].is_ok(), "{ended:?}");
+}
+
+#[test]
+fn without_an_actor_the_run_ends_with_a_word() {
+    let impala = ImpalaConfig {
+        n_actors: 1,
+        ..small(None)
+    };
+    let config = config(&impala, (600, 2));
+    let (settings, options, start) = ((&config, &impala), options(), start_of(&config));
+    let mut ports = ports(2, options.deadline).unwrap();
+    drop(ports.remove(1));
+    let learn = |port| run_learner(port, settings, &start, &options, &mut |_| ());
+    let (outcome, _) = run_ranks(ports, learn, &|_| Ok(()));
+    let message = outcome.unwrap_err().to_string();
+    assert!(
+        message.contains("all actors are lost: actor 1: it left"),
+        "{message}"
+    );
+}
+
+/// A run that is over already ends well on all ranks when it is resumed, as the first time.
+#[test]
+fn a_finished_run_is_resumed_by_all_ranks() {
+    let folder = tempfile::tempdir().unwrap();
+    let impala = small(None);
+    let config = config(&impala, (600, 2));
+    let (settings, options) = ((&config, &impala), options());
+    let resumed = Start::Resumed {
+        folder: folder.path().to_owned(),
+    };
+    let new = Start::New {
+        config: config.clone(),
+        folder: Some(folder.path().to_owned()),
+    };
+    let mut hashes = Vec::new();
+    for start in [new, resumed] {
+        let ports = ports(impala.n_ranks(), options.deadline).unwrap();
+        let learn = |port| run_learner(port, settings, &start, &options, &mut |_| ());
+        let (outcome, ended) = run_ranks(ports, learn, &|port| act(port, settings, &options));
+        assert!(ended.iter().all(Result::is_ok), "{ended:?}");
+        hashes.push(outcome.unwrap().weights_hash());
+    }
+    assert_eq!(hashes[0], hashes[1]);
+}
+
+/// Who comes to a run that has begun plays other episodes than those who were there before it.
+#[test]
+fn an_actor_that_comes_later_has_chances_of_its_own() {
+    let impala = small(None);
+    let unroll_at = |version| {
+        let mut actor = Actor::new(&impala, 2, 1, 0, &Device::host()).unwrap();
+        actor.begin_at(version);
+        let mut unroll = Unroll::default();
+        actor.collect(&mut unroll).unwrap();
+        unroll.observations
+    };
+    let mut new = Actor::new(&impala, 2, 1, 0, &Device::host()).unwrap();
+    let mut unroll = Unroll::default();
+    new.collect(&mut unroll).unwrap();
+    assert_eq!(unroll_at(0), unroll.observations);
+    assert_ne!(unroll_at(0), unroll_at(5));
+    assert_ne!(unroll_at(5), unroll_at(6));
 }
 
 #[test]

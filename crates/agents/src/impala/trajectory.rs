@@ -3,7 +3,7 @@
 use crate::episodes::Episode;
 use crate::error::Error;
 use crate::policy_program::MemoryState;
-use crate::topology::{Reader, Writer};
+use crate::topology::{Reader, Writer, episodes_of, episodes_to};
 
 /// E trajectories of T steps, with time first.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -76,12 +76,7 @@ impl Unroll {
     }
 
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        let returns: Vec<f32> = self
-            .episodes
-            .iter()
-            .map(|episode| episode.episodic_return)
-            .collect();
-        Writer::new()
+        let writer = Writer::new()
             .f32s(&self.observations)
             .f32s(&self.begins)
             .u64s(self.actions.iter().copied())
@@ -90,10 +85,8 @@ impl Unroll {
             .f32s(&self.behaviour)
             .f32s(&self.hidden)
             .f32s(&self.cell)
-            .u64(self.version)
-            .f32s(&returns)
-            .u64s(self.episodes.iter().map(|episode| episode.length))
-            .finish()
+            .u64(self.version);
+        episodes_to(writer, &self.episodes).finish()
     }
 
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Unroll, Error> {
@@ -110,16 +103,8 @@ impl Unroll {
             version: reader.u64()?,
             episodes: Vec::new(),
         };
-        let (returns, lengths) = (reader.f32s()?, reader.u64s()?);
-        if returns.len() != lengths.len() {
-            return Err(reader.torn());
-        }
+        unroll.episodes = episodes_of(&mut reader)?;
         reader.end()?;
-        let episode = |(episodic_return, length)| Episode {
-            episodic_return,
-            length,
-        };
-        unroll.episodes = returns.into_iter().zip(lengths).map(episode).collect();
         Ok(unroll)
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use shardgraph_components::{ActorCriticShape, OptimiserConfig, OptimiserRule, Reinforce};
 
-use crate::config::Rule;
+use crate::config::{MAX_WEIGHTS, Rule, n_weights_of_policy, setting};
 use crate::error::Error;
 
 /// Settings of REINFORCE with a learned baseline and an entropy bonus.
@@ -69,8 +69,21 @@ impl ReinforceConfig {
                 expected: "none; IMPALA learns with a memory".to_owned(),
                 given: format!("{:?}", self.network.lstm),
             },
+            Rule::network(
+                &self.network,
+                n_weights_of_policy(&self.network),
+                MAX_WEIGHTS,
+            ),
+            Rule::not_negative(
+                "algorithm.loss.baseline_coefficient",
+                self.loss.baseline_coefficient,
+            ),
+            Rule::not_negative(
+                "algorithm.loss.entropy_coefficient",
+                self.loss.entropy_coefficient,
+            ),
         ];
         rules.into_iter().try_for_each(Rule::check)?;
-        Ok(self.optimiser.check()?)
+        setting("algorithm.optimiser", self.optimiser.check())
     }
 }

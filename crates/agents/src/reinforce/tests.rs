@@ -1,8 +1,10 @@
 //! Tests of REINFORCE: learning, resuming bit for bit, and rewards from any number of threads.
+#![expect(clippy::float_cmp, reason = "what is compared with == is exact")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use shardgraph_device::Device;
+use shardgraph_environments::{Autoreset, CartPoles};
 
 use super::config::ReinforceConfig;
 use super::rewards::rewards;
@@ -42,6 +44,50 @@ fn a_run_goes_on_from_every_checkpoint_as_if_it_had_never_stopped() {
             resumed.to_checkpoint().unwrap().to_bytes() == expected,
             "cut after {n_done}"
         );
+    }
+}
+
+/// A policy that is linear in what it sees keeps the pole up until the limit stops it; a constant push lets it fall.
+fn with_policy(pushes: [f32; 4]) -> ReinforceTrainer {
+    let mut config = config(10_000);
+    let Algorithm::Reinforce(reinforce) = &mut config.algorithm else {
+        panic!("another algorithm")
+    };
+    reinforce.network.hidden = Vec::new();
+    reinforce.batch_episodes = 3;
+    let mut trainer = ReinforceTrainer::new(&config, &Device::host()).unwrap();
+    // Action 1 pushes to the right; the value is 7 + x + 2 theta.
+    let policy: Vec<f32> = pushes.iter().flat_map(|&w| [0.0, w]).collect();
+    trainer.set_linear(&policy, &[0.0, 0.0], &[1.0, 0.0, 2.0, 0.0], &[7.0]);
+    trainer
+}
+
+#[test]
+fn an_episode_that_the_limit_stops_is_worth_its_last_observation() {
+    let mut trainer = with_policy([100.0, 150.0, 1800.0, 300.0]);
+    let playing = trainer.play().unwrap();
+    assert_eq!(playing.len(), 3);
+    for (idx, episode) in playing.iter().enumerate() {
+        assert_eq!(episode.rewards.len(), 500);
+        let mut cart = CartPoles::new(3, Autoreset::Disabled).unwrap();
+        cart.reset(trainer.first_states());
+        for step in 0..500 {
+            assert_eq!(cart.observations()[idx], episode.observations[step]);
+            let actions = playing.iter().map(|other| other.actions[step]);
+            cart.step(&actions.collect::<Vec<_>>()).unwrap();
+        }
+        let [x, _, theta, _] = cart.observations()[idx];
+        let value = episode.last_value.unwrap();
+        assert!((value - (7.0 + x + 2.0 * theta)).abs() < 1e-5, "{value}");
+    }
+}
+
+#[test]
+fn an_episode_that_falls_has_nothing_more_to_come() {
+    let mut trainer = with_policy([0.0, 0.0, 0.0, 0.0]);
+    for episode in trainer.play().unwrap() {
+        assert!(episode.rewards.len() < 500);
+        assert_eq!(episode.last_value, Some(0.0));
     }
 }
 

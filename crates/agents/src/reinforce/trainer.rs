@@ -1,35 +1,27 @@
 //! REINFORCE on carts with poles: play a batch of episodes, take one step, and begin anew. Nothing but weights, optimiser and counters
 //! lives from one batch to the next.
 
-use std::path::Path;
-
-use serde::{Deserialize, Serialize};
 use shardgraph_autodiff::{Ctx, Params, Shape};
-use shardgraph_components::{ActorCritic, Initialiser, Optimiser, SoftmaxPolicy};
+use shardgraph_components::{ActorCritic, Optimiser, SoftmaxPolicy};
 use shardgraph_device::Device;
 use shardgraph_environments::{Autoreset, CartPoles};
 use shardgraph_graph::random::Stream;
-use shardgraph_runs::{Checkpoint, Tensors};
+use shardgraph_runs::{Checkpoint, Tensors, tags};
 
 use super::config::ReinforceConfig;
 use super::episodes::{EpisodeBatch, Playing};
 use super::step::{PolicyUpdate, policy_step};
-use crate::config::{AgentConfig, Algorithm, cart_pole_spaces};
-use crate::dqn::{FILES, kind_of};
-use crate::episodes::{Episode, EpisodeStatistics};
+use crate::checkpoint::{NoMore, RunState, restore};
+use crate::config::{AgentConfig, cart_pole_spaces};
+use crate::episodes::Episode;
 use crate::error::Error;
 use crate::local::{Advance, Local};
-use crate::policy_program::{MemoryState, PolicyProgram};
-use crate::weights;
-
-const STATE: &str = FILES[0];
-const RUN: &str = FILES[1];
-const VERSION: u32 = 1;
+use crate::policy_program::{MemoryState, PolicyProgram, build_policy};
 
 /// Everything that decides how a run goes on.
 #[derive(Debug)]
 pub(crate) struct ReinforceTrainer {
-    config: AgentConfig,
+    run: RunState,
     reinforce: ReinforceConfig,
     device: Device,
     params: Params,
@@ -39,27 +31,13 @@ pub(crate) struct ReinforceTrainer {
     acting: PolicyProgram,
     state: MemoryState,
     carts: CartPoles,
-    episodes: EpisodeStatistics,
-    n_steps: u64,
-    n_updates: u64,
-}
-
-/// What `run.json` holds.
-#[derive(Serialize, Deserialize)]
-struct Run {
-    config: AgentConfig,
-    n_steps: u64,
-    n_updates: u64,
-    episodes: EpisodeStatistics,
-    device: String,
 }
 
 impl ReinforceTrainer {
     /// One episode in each cart. A cart whose episode has ended goes on and is not looked at.
-    fn play(&mut self) -> Result<Vec<Playing>, Error> {
-        let key =
-            Stream::new(self.config.seed, "reinforce environments", self.n_updates).next_u64();
-        self.carts.reset(key);
+    pub(super) fn play(&mut self) -> Result<Vec<Playing>, Error> {
+        let (seed, n_updates) = (self.run.config.seed, self.run.n_updates);
+        self.carts.reset(self.first_states());
         let mut playing = vec![Playing::default(); self.carts.len()];
         let (mut actions, mut t) = (Vec::with_capacity(playing.len()), 0);
         while playing.iter().any(|episode| episode.last_value.is_none()) {
@@ -67,11 +45,7 @@ impl ReinforceTrainer {
             let said = self
                 .acting
                 .run(&self.params, seen.as_flattened(), &self.state)?;
-            let mut stream = Stream::new(
-                self.config.seed,
-                "reinforce actions",
-                self.n_updates << 20 | t,
-            );
+            let mut stream = Stream::new(seed, "reinforce actions", n_updates << 20 | t);
             actions.clear();
             self.policy
                 .sample_into(&said.logits, &mut stream, &mut actions)?;
@@ -91,6 +65,23 @@ impl ReinforceTrainer {
             t += 1;
         }
         Ok(playing)
+    }
+
+    /// The seed of the next batch of episodes.
+    pub(super) fn first_states(&self) -> u64 {
+        let (seed, n_updates) = (self.run.config.seed, self.run.n_updates);
+        Stream::new(seed, "reinforce environments", n_updates).next_u64()
+    }
+
+    /// Takes these weights and biases of the two heads of a network without hidden layers.
+    #[cfg(test)]
+    pub(super) fn set_linear(&mut self, policy: &[f32], b: &[f32], value: &[f32], v: &[f32]) {
+        let names: Vec<&str> = self.params.ids().map(|id| self.params.name(id)).collect();
+        let expected = ["policy/w", "policy/b", "value/w", "value/b"];
+        assert_eq!(names, expected.map(|name| format!("policy/{name}")));
+        let all = [policy, b, value, v].concat();
+        self.params.set_trained(&all).expect("as many weights");
+        self.acting.weights_changed();
     }
 
     /// Gives the episodes that a limit has just stopped the value of their last observation.
@@ -143,71 +134,36 @@ impl ReinforceTrainer {
             },
         )
     }
+}
 
-    fn of(
-        config: &AgentConfig,
-        reinforce: &ReinforceConfig,
-        device: &Device,
-    ) -> Result<ReinforceTrainer, Error> {
-        let (observation, action) = cart_pole_spaces()?;
-        let initialiser = Initialiser {
-            seed: config.seed,
-            ..Initialiser::default()
-        };
-        let mut params = Params::new();
-        let network = ActorCritic::build(
-            &mut params,
-            "policy",
-            (&observation, &action),
-            &reinforce.network,
-            initialiser,
-        )?;
+impl Local for ReinforceTrainer {
+    fn new(config: &AgentConfig, device: &Device) -> Result<ReinforceTrainer, Error> {
+        config.check()?;
+        let reinforce = config.algorithm.reinforce()?;
+        let (params, network) = build_policy(&reinforce.network, config.seed)?;
         let n_episodes = reinforce.batch_episodes;
         Ok(ReinforceTrainer {
-            policy: SoftmaxPolicy::build("policy", &action)?,
+            policy: SoftmaxPolicy::build("policy", &cart_pole_spaces()?.1)?,
             optimiser: Optimiser::new(reinforce.optimiser, params.trained_len())?,
             acting: PolicyProgram::new(&params, &network, n_episodes, device)?,
             state: MemoryState::new(&network, n_episodes),
             carts: CartPoles::new(n_episodes, Autoreset::SameStep)?,
-            episodes: EpisodeStatistics::new(1),
-            n_steps: 0,
-            n_updates: 0,
-            config: config.clone(),
+            run: RunState::first(config, 1, device),
             reinforce: reinforce.clone(),
             device: device.clone(),
             params,
             network,
         })
     }
-}
-
-impl Local for ReinforceTrainer {
-    fn new(config: &AgentConfig, device: &Device) -> Result<ReinforceTrainer, Error> {
-        config.check()?;
-        match &config.algorithm {
-            Algorithm::Reinforce(reinforce) => ReinforceTrainer::of(config, reinforce, device),
-            other => Err(Error::internal(format!(
-                "`{}` is not REINFORCE",
-                other.name()
-            ))),
-        }
-    }
 
     fn of_checkpoint(checkpoint: &Checkpoint, device: &Device) -> Result<ReinforceTrainer, Error> {
-        let run: Run = checkpoint.json(RUN, VERSION)?;
-        if run.device != kind_of(device) {
-            return Err(Error::input(format!(
-                "{}: the run computes on `{1}`, and another kind of device rounds otherwise: resume it with --device {1}",
-                checkpoint.origin(),
-                run.device
-            )));
-        }
+        let (run, NoMore {}) = RunState::of(checkpoint, device)?;
         let mut trainer = ReinforceTrainer::new(&run.config, device)?;
-        let state = checkpoint.tensors(STATE)?;
-        trainer.params.set_flat(&state.f32s("weights")?)?;
-        trainer.optimiser.restore(state.u8s("optimiser")?)?;
-        (trainer.n_steps, trainer.n_updates) = (run.n_steps, run.n_updates);
-        trainer.episodes = run.episodes;
+        restore(checkpoint, |state| {
+            trainer.params.set_flat(&state.f32s("weights")?)?;
+            Ok(trainer.optimiser.restore(state.u8s("optimiser")?)?)
+        })?;
+        trainer.run = run;
         Ok(trainer)
     }
 
@@ -216,17 +172,7 @@ impl Local for ReinforceTrainer {
         let mut tensors = Tensors::new();
         tensors.add_f32("weights", self.params.flat())?;
         tensors.add_u8("optimiser", &optimiser)?;
-        let mut checkpoint = Checkpoint::new(self.n_steps);
-        checkpoint.add(STATE, tensors.to_bytes()?)?;
-        let run = Run {
-            config: self.config.clone(),
-            n_steps: self.n_steps,
-            n_updates: self.n_updates,
-            episodes: self.episodes.clone(),
-            device: kind_of(&self.device),
-        };
-        checkpoint.add_json(RUN, VERSION, &run)?;
-        Ok(checkpoint)
+        self.run.to_checkpoint(NoMore {}, &tensors)
     }
 
     /// A batch of episodes and one step.
@@ -239,44 +185,28 @@ impl Local for ReinforceTrainer {
                 episodic_return: episode.rewards.iter().sum(),
                 length: episode.rewards.len() as u64,
             };
-            self.episodes.record(0, ended.episodic_return, true);
+            self.run.episodes.record(0, ended.episodic_return, true);
             advance.n_steps += ended.length;
             advance.episodes.push(ended);
         }
         let update = self.learn(&batch)?;
         self.acting.weights_changed();
         advance.scalars = vec![
-            ("losses/policy_loss", update.policy),
-            ("losses/value_loss", update.baseline.unwrap_or(0.0)),
-            ("losses/entropy", update.entropy),
+            (tags::POLICY_LOSS, update.policy),
+            (tags::VALUE_LOSS, update.baseline.unwrap_or(0.0)),
+            (tags::ENTROPY, update.entropy),
             ("losses/gradient_norm", update.gradient_norm),
         ];
-        self.n_steps += advance.n_steps;
-        self.n_updates += 1;
+        self.run.n_steps += advance.n_steps;
+        self.run.n_updates += 1;
         Ok(advance)
     }
 
-    fn config(&self) -> &AgentConfig {
-        &self.config
+    fn run(&self) -> &RunState {
+        &self.run
     }
 
-    fn n_steps(&self) -> u64 {
-        self.n_steps
-    }
-
-    fn n_updates(&self) -> u64 {
-        self.n_updates
-    }
-
-    fn episodes(&self) -> &EpisodeStatistics {
-        &self.episodes
-    }
-
-    fn weights(&self) -> &[f32] {
-        self.params.trained()
-    }
-
-    fn export(&self, path: &Path) -> Result<(), Error> {
-        weights::write(path, &self.params)
+    fn params(&self) -> &Params {
+        &self.params
     }
 }

@@ -1,27 +1,25 @@
 //! The books that a learner keeps: steps and episodes of all actors, metrics, and when a checkpoint is due.
 
-use std::path::Path;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use shardgraph_autodiff::Params;
+use shardgraph_runs::{Checkpoint, Folder, Tensors, tags};
 
-use shardgraph_runs::{Checkpoint, Folder, tags};
-
-use crate::config::AgentConfig;
-use crate::episodes::{Episode, EpisodeStatistics};
+use crate::checkpoint::{self, RunState};
+use crate::episodes::Episode;
 use crate::error::Error;
-use crate::run::{Log, TrainProgress};
+use crate::run::{EPSILON, Log, RunOptions, Start, TrainProgress, WEIGHTS, last_step};
 use crate::topology::{PolicyLag, TopologyOutcome};
+use crate::weights;
 
-/// What the weights of a finished run are called in its folder.
-const WEIGHTS: &str = "weights.safetensors";
 const MEAN_LAG: &str = "charts/policy_lag";
 const MAX_LAG: &str = "charts/max_policy_lag";
 const LOST: &str = "charts/lost_ranks";
 
 /// See the head of this file.
 pub(crate) struct Books {
-    pub(crate) config: AgentConfig,
-    pub(crate) n_steps: u64,
-    /// Their returns; each counts as an episode of one step.
-    pub(crate) episodes: EpisodeStatistics,
+    /// Where the run stands, but for its updates. Returns are of all actors; each counts as an episode of one step.
+    run: RunState,
     stop_at: u64,
     /// Steps, episodes and updates before this call.
     begun_at: (u64, u64, u64),
@@ -30,70 +28,108 @@ pub(crate) struct Books {
     log: Option<Log>,
 }
 
+/// What an algorithm adds to `run.json` of a run in lock step in one process.
+#[derive(Deserialize)]
+struct OwnPart {
+    lock_step: Option<IgnoredAny>,
+    actor_episodes: Option<IgnoredAny>,
+}
+
 impl Books {
-    /// Of a run that begins, or goes on after `n_steps` and `n_updates`.
+    /// Of a run that begins, or goes on where `run` stands.
     pub(crate) fn open(
-        config: AgentConfig,
-        (n_steps, n_updates): (u64, u64),
-        episodes: EpisodeStatistics,
+        run: RunState,
         (folder, stop_at): (Option<Folder>, Option<u64>),
     ) -> Result<Books, Error> {
-        let stop_at = stop_at.unwrap_or(config.steps);
-        if stop_at < n_steps.min(config.steps) {
-            return Err(Error::input(format!(
-                "the run is at step {n_steps} already: give at least that many steps, not {stop_at}"
-            )));
-        }
+        let n_steps = run.n_steps;
+        let stop_at = last_step(&run.config, n_steps, stop_at)?;
         Ok(Books {
             stop_at,
-            begun_at: (n_steps, episodes.n_episodes(), n_updates),
-            config,
-            n_steps,
-            episodes,
+            begun_at: (n_steps, run.episodes.n_episodes(), run.n_updates),
+            run,
             lag: PolicyLag::default(),
             lost: Vec::new(),
             log: folder.map(Log::open).transpose()?,
         })
     }
 
-    /// Whether there are steps enough.
-    pub(crate) fn is_full(&self) -> bool {
-        self.n_steps >= self.stop_at
+    /// The books of a learner with actors on other ranks. Where the run goes on, `restore` takes over its updates so far and the tensors of
+    /// its checkpoint.
+    pub(crate) fn of_learner(
+        start: &Start,
+        options: &RunOptions,
+        restore: impl FnOnce(u64, &Tensors<'_>) -> Result<(), Error>,
+    ) -> Result<Books, Error> {
+        let device = &options.device;
+        let (run, folder) = start.open(
+            |config| Ok(RunState::first(config, 1, device)),
+            |newest| {
+                let (run, OwnPart { lock_step, actor_episodes }) = RunState::of(newest, device)?;
+                if lock_step.is_some() || actor_episodes.is_some() {
+                    return Err(Error::input(format!(
+                        "{}: this run in lock step was in one process, and its checkpoint holds the actor too: resume it in one process",
+                        newest.origin()
+                    )));
+                }
+                checkpoint::restore(newest, |tensors| restore(run.n_updates, tensors))?;
+                Ok(run)
+            },
+        )?;
+        Books::open(run, (folder, options.stop_at))
     }
 
-    /// Counts what an actor did by weights that are `lag` updates old; true when a checkpoint is due.
+    /// Steps of all environments so far.
+    pub(crate) fn n_steps(&self) -> u64 {
+        self.run.n_steps
+    }
+
+    /// Where the run stands after so many updates.
+    pub(crate) fn run_after(&self, n_updates: u64) -> RunState {
+        RunState {
+            n_updates,
+            ..self.run.clone()
+        }
+    }
+
+    /// Whether there are steps enough.
+    pub(crate) fn is_full(&self) -> bool {
+        self.run.n_steps >= self.stop_at
+    }
+
+    /// Counts what an actor did by weights that are `lag` updates old, with this probability of random actions if it has one; true when a
+    /// checkpoint is due.
     pub(crate) fn count(
         &mut self,
         n_steps: u64,
-        episodes: &[Episode],
+        (episodes, epsilon): (&[Episode], Option<f32>),
         lag: u64,
         progress: &mut dyn FnMut(&TrainProgress),
     ) -> Result<bool, Error> {
-        let before = self.n_steps;
-        self.n_steps += n_steps;
+        let before = self.run.n_steps;
+        self.run.n_steps += n_steps;
+        let now = self.run.n_steps;
         self.lag.record(lag);
         if let Some(log) = &mut self.log {
             log.count(n_steps);
         }
         for episode in episodes {
-            self.episodes.record(0, episode.episodic_return, true);
+            self.run.episodes.record(0, episode.episodic_return, true);
             if let Some(log) = &mut self.log {
-                log.line(
-                    self.n_steps,
-                    &[
-                        (tags::EPISODIC_RETURN, episode.episodic_return),
-                        (tags::EPISODIC_LENGTH, episode.length as f32),
-                    ],
-                )?;
+                let mut scalars = vec![
+                    (tags::EPISODIC_RETURN, episode.episodic_return),
+                    (tags::EPISODIC_LENGTH, episode.length as f32),
+                ];
+                scalars.extend(epsilon.map(|epsilon| (EPSILON, epsilon)));
+                log.line(now, &scalars)?;
             }
         }
         progress(&TrainProgress {
-            step: self.n_steps,
+            step: now,
             stop_at: self.stop_at,
-            mean_return: self.episodes.mean_return(),
+            mean_return: self.run.episodes.mean_return(),
         });
-        let every = self.config.checkpoint_steps;
-        Ok(self.n_steps / every > before / every && !self.is_full())
+        let every = self.run.config.checkpoint_steps;
+        Ok(now / every > before / every && !self.is_full())
     }
 
     /// The ranks that are gone before their time, and why.
@@ -118,7 +154,7 @@ impl Books {
             (LOST, self.lost.len() as f32),
         ];
         all.extend_from_slice(scalars);
-        log.line(self.n_steps, &all)
+        log.line(self.run.n_steps, &all)
     }
 
     /// Writes a checkpoint where there is a folder.
@@ -129,24 +165,33 @@ impl Books {
         }
     }
 
-    /// Writes the last checkpoint and the weights, and tells what the run was like.
+    /// Writes the last checkpoint and the trained parameters, and tells what the run was like.
+    ///
+    /// # Errors
+    /// When a file cannot be written, or the last update has left parameters that are not finite.
     pub(crate) fn finish(
         self,
         checkpoint: &Checkpoint,
-        (n_updates, weights): (u64, &[f32]),
-        export: impl Fn(&Path) -> Result<(), Error>,
+        (n_updates, params): (u64, &Params),
     ) -> Result<TopologyOutcome, Error> {
+        weights::check_learned(params.trained())?;
         self.write_checkpoint(checkpoint)?;
         if let Some(log) = &self.log {
-            export(&log.path().join(WEIGHTS))?;
+            weights::write(&log.path().join(WEIGHTS), params)?;
         }
+        let RunState {
+            config,
+            n_steps,
+            episodes,
+            ..
+        } = self.run;
         Ok(TopologyOutcome {
-            n_steps: self.n_steps - self.begun_at.0,
-            n_episodes: self.episodes.n_episodes() - self.begun_at.1,
+            n_steps: n_steps - self.begun_at.0,
+            n_episodes: episodes.n_episodes() - self.begun_at.1,
             n_updates: n_updates - self.begun_at.2,
-            mean_return: self.episodes.mean_return(),
-            config: self.config,
-            weights: weights.to_vec(),
+            mean_return: episodes.mean_return(),
+            config,
+            weights: params.trained().to_vec(),
             lag: self.lag,
             lost: self.lost,
             n_inserted: 0,

@@ -33,6 +33,6 @@ pub struct TopologyOutcome {
 impl TopologyOutcome {
     /// A hash of the weights' bits: the 64-bit FNV-1a hash of their little-endian bytes.
     pub fn weights_hash(&self) -> u64 {
-        shardgraph_runs::fnv1a64(self.weights.iter().flat_map(|x| x.to_le_bytes()))
+        crate::weights::hash_of(&self.weights)
     }
 }

@@ -1,5 +1,6 @@
 //! A rank's mailbox with a deadline on every wait.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use shardgraph_collectives::messages::{Event, Mailbox};
@@ -38,13 +39,41 @@ impl Port {
         }
     }
 
-    /// Refuses to go on where all actors are gone and none can come back.
-    pub(crate) fn check_actors(&self, n_left: usize, lost: &[String]) -> Result<(), Error> {
-        if n_left > 0 || lost.is_empty() || self.may_return {
-            return Ok(());
+    /// Whether a rank that is lost may come back.
+    pub(crate) fn may_return(&self) -> bool {
+        self.may_return
+    }
+
+    /// Waits until everybody has come or the deadline has passed, for a run that is over before anybody was needed; gives who is there.
+    /// What they say meanwhile is not heard.
+    pub(crate) fn wait_for_all(&self) -> BTreeSet<u32> {
+        self.wait_for_all_within(self.deadline)
+    }
+
+    /// Before a learner leaves that cannot even begin: processes that come a little later would look for it until their deadline; so they find
+    /// it and hear that it leaves.
+    pub(crate) fn linger(&self) {
+        if self.may_return {
+            let patience = self.deadline.duration().min(Duration::from_secs(5));
+            self.wait_for_all_within(Deadline::after(patience));
         }
-        let text = format!("all actors are lost: {}", lost.join("; "));
-        Err(ErrorKind::Topology(text).into())
+    }
+
+    fn wait_for_all_within(&self, deadline: Deadline) -> BTreeSet<u32> {
+        let n_others = self.mailbox.size() as usize - 1;
+        let (mut seen, mut there) = (BTreeSet::new(), BTreeSet::new());
+        while seen.len() < n_others {
+            match self.mailbox.recv(deadline) {
+                Some(Event::Joined { rank, .. }) => {
+                    seen.insert(rank);
+                    there.insert(rank);
+                }
+                Some(Event::Lost { rank, .. }) => drop(there.remove(&rank)),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        there
     }
 
     pub(crate) fn rank(&self) -> u32 {

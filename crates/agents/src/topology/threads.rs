@@ -1,10 +1,12 @@
 //! All ranks of a topology as threads of one process.
 
+use std::thread::Builder;
+
 use shardgraph_collectives::Deadline;
 use shardgraph_collectives::messages::{Limits, Office};
 
 use super::{Port, TopologyOutcome};
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 
 /// The ports of all ranks, the learner's first. All have joined before one can be lost.
 pub(crate) fn ports(n_ranks: u32, deadline: Deadline) -> Result<Vec<Port>, Error> {
@@ -21,8 +23,20 @@ pub(crate) fn run_ranks(
 ) -> (Result<TopologyOutcome, Error>, Vec<Result<(), Error>>) {
     let others = ports.split_off(1);
     std::thread::scope(|scope| {
-        let spawn = |port: Port| scope.spawn(move || other(&port));
-        let others: Vec<_> = others.into_iter().map(spawn).collect();
+        let spawn = |port: Port| {
+            let builder = Builder::new().name(format!("rank {}", port.rank()));
+            builder.spawn_scoped(scope, move || other(&port))
+        };
+        let refused = |error| Error::internal(format!("the system gives no more threads: {error}"));
+        // Where one cannot be, the learner leaves, and with it those that are there already.
+        let others: Result<Vec<_>, _> = others.into_iter().map(spawn).collect();
+        let others = match others.map_err(refused) {
+            Ok(others) => others,
+            Err(error) => {
+                ports.clear();
+                return (Err(error), Vec::new());
+            }
+        };
         let learner = ports
             .pop()
             .ok_or_else(|| Error::internal("a run without a learner"));
@@ -35,15 +49,34 @@ pub(crate) fn run_ranks(
     })
 }
 
-/// The learner's outcome. Where the run has failed, what ended another rank explains more than that a rank is lost.
+/// The learner's outcome, in which each rank that was lost has its reason. Where the run has failed, what ended another rank explains more
+/// than that a rank is lost.
 pub(crate) fn outcome_of(
     (outcome, others): (Result<TopologyOutcome, Error>, Vec<Result<(), Error>>),
 ) -> Result<TopologyOutcome, Error> {
-    let is_cause = |error: &Error| !matches!(error.kind(), ErrorKind::Topology(_));
-    let failed = outcome.as_ref().is_err_and(|error| !is_cause(error));
-    let mut causes = others.into_iter().filter_map(Result::err).filter(is_cause);
-    match causes.next() {
-        Some(cause) if failed => Err(cause),
-        _ => outcome,
+    let is_cause = |error: &Error| !error.is_lost_rank();
+    let causes = (1u32..).zip(others);
+    let mut causes = causes.filter_map(|(rank, ended)| ended.err().map(|error| (rank, error)));
+    match outcome {
+        Err(error) if is_cause(&error) => Err(error),
+        Err(error) => {
+            let cause = causes.find(|(_, cause)| is_cause(cause));
+            Err(cause.map_or(error, |(_, cause)| cause))
+        }
+        Ok(mut outcome) => {
+            for (rank, cause) in causes {
+                let is_of_rank = |lost: &&mut String| is_of(rank, lost);
+                if let Some(lost) = outcome.lost.iter_mut().find(is_of_rank) {
+                    lost.push_str(&format!(": {cause}"));
+                }
+            }
+            Ok(outcome)
+        }
     }
+}
+
+/// Whether this tells of the loss of a rank, as `actor 3: it left`.
+fn is_of(rank: u32, lost: &str) -> bool {
+    let name = lost.split(':').next().unwrap_or_default();
+    name.ends_with(&format!(" {rank}"))
 }

@@ -1,10 +1,35 @@
-//! A version of the learner's weights as a message: one flat list.
+//! Versions of the learner's weights as messages: one flat list each.
 
 use super::wire::{Reader, Writer};
 use crate::error::Error;
 
+/// The message with the learner's present weights, made when the first actor wants them.
+#[derive(Debug, Default)]
+pub(crate) struct PresentWeights {
+    /// Its version, the number of updates that it has seen.
+    version: Option<u64>,
+    bytes: Vec<u8>,
+    /// The version alone, for actors that have it.
+    nothing_newer: Vec<u8>,
+}
+
+impl PresentWeights {
+    /// What an actor is told that has the version `known`, if any.
+    pub(crate) fn message(&mut self, version: u64, weights: &[f32], known: Option<u64>) -> &[u8] {
+        if self.version != Some(version) {
+            self.version = Some(version);
+            self.bytes = write_weights(version, weights);
+            self.nothing_newer = write_weights(version, &[]);
+        }
+        match known == self.version {
+            true => &self.nothing_newer,
+            false => &self.bytes,
+        }
+    }
+}
+
 /// The version, the number of updates that it has seen, and its weights; none where the actor has them.
-pub(crate) fn write_weights(version: u64, weights: &[f32]) -> Vec<u8> {
+fn write_weights(version: u64, weights: &[f32]) -> Vec<u8> {
     Writer::new().u64(version).f32s(weights).finish()
 }
 
@@ -13,4 +38,22 @@ pub(crate) fn read_weights(bytes: &[u8]) -> Result<(u64, Vec<f32>), Error> {
     let (version, weights) = (reader.u64()?, reader.f32s()?);
     reader.end()?;
     Ok((version, weights))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_are_sent_to_who_has_others() {
+        let mut present = PresentWeights::default();
+        let mut told = |version, weights: &[f32], known| {
+            read_weights(present.message(version, weights, known)).unwrap()
+        };
+        assert_eq!(told(3, &[0.5, 1.5], None), (3, vec![0.5, 1.5]));
+        assert_eq!(told(3, &[0.5, 1.5], Some(2)), (3, vec![0.5, 1.5]));
+        assert_eq!(told(3, &[0.5, 1.5], Some(3)), (3, vec![]));
+        assert_eq!(told(4, &[2.5, 1.5], Some(3)), (4, vec![2.5, 1.5]));
+        assert_eq!(told(4, &[2.5, 1.5], Some(4)), (4, vec![]));
+    }
 }

@@ -1,5 +1,6 @@
 //! Messages as bytes: little-endian numbers, and lists behind their lengths.
 
+use crate::episodes::Episode;
 use crate::error::Error;
 
 /// A message that is being written.
@@ -100,6 +101,25 @@ impl<'a> Reader<'a> {
             self.what
         ))
     }
+}
+
+/// Episodes behind what was written before.
+pub(crate) fn episodes_to(writer: Writer, episodes: &[Episode]) -> Writer {
+    let returns: Vec<f32> = episodes.iter().map(|of| of.episodic_return).collect();
+    let lengths = episodes.iter().map(|of| of.length);
+    writer.f32s(&returns).u64s(lengths)
+}
+
+pub(crate) fn episodes_of(reader: &mut Reader<'_>) -> Result<Vec<Episode>, Error> {
+    let (returns, lengths) = (reader.f32s()?, reader.u64s()?);
+    if returns.len() != lengths.len() {
+        return Err(reader.torn());
+    }
+    let episode = |(episodic_return, length)| Episode {
+        episodic_return,
+        length,
+    };
+    Ok(returns.into_iter().zip(lengths).map(episode).collect())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::apex::actor::Actor;
 use crate::apex::config::ApexConfig;
 use crate::apex::message::{number_from_bytes, number_to_bytes, tag};
 use crate::error::Error;
-use crate::topology::{LEARNER, Port, learner_lost, read_weights};
+use crate::topology::{LEARNER, Port, ToLearner, read_weights};
 
 /// Acts until the learner has enough, or for `budget` steps.
 pub(in crate::apex) fn run_actor(
@@ -17,6 +17,7 @@ pub(in crate::apex) fn run_actor(
 ) -> Result<(), Error> {
     let mut rank = ActorRank {
         port,
+        learner: ToLearner::new(port, tag::STOP),
         actor,
         shards: (1..=apex.n_shards).collect(),
         n_shards: apex.n_shards,
@@ -24,7 +25,6 @@ pub(in crate::apex) fn run_actor(
         n_blocks: 0,
         waits_for_weights: false,
         has_weights: false,
-        is_stopped: false,
     };
     let max_unacknowledged = match apex.lock_step {
         true => 1,
@@ -32,16 +32,19 @@ pub(in crate::apex) fn run_actor(
     };
     loop {
         rank.wait_for_room(max_unacknowledged)?;
-        if rank.is_stopped || rank.actor.n_steps >= budget {
+        if rank.actor.n_steps < budget {
+            rank.ask_for_weights(apex.lock_step)?;
+        }
+        if rank.learner.is_stopped || rank.actor.n_steps >= budget {
             return rank.leave();
         }
-        rank.ask_for_weights(apex.lock_step)?;
         rank.send_block()?;
     }
 }
 
 struct ActorRank<'a> {
     port: &'a Port,
+    learner: ToLearner<'a>,
     actor: Actor,
     /// The shards that are there, the next one first.
     shards: Vec<u32>,
@@ -51,7 +54,6 @@ struct ActorRank<'a> {
     n_blocks: u64,
     waits_for_weights: bool,
     has_weights: bool,
-    is_stopped: bool,
 }
 
 impl ActorRank<'_> {
@@ -60,7 +62,7 @@ impl ActorRank<'_> {
         while let Some(event) = self.port.poll() {
             self.take(event)?;
         }
-        while !self.is_stopped
+        while !self.learner.is_stopped
             && (self.unacknowledged.len() >= max_unacknowledged || self.shards.is_empty())
         {
             self.take(self.port.recv("a shard that takes its blocks")?)?;
@@ -70,12 +72,19 @@ impl ActorRank<'_> {
 
     /// Asks where it is time. Only for the first weights, and in lock step, the answer is waited for.
     fn ask_for_weights(&mut self, is_lock_step: bool) -> Result<(), Error> {
+        if self.learner.is_stopped {
+            return Ok(());
+        }
         if self.actor.wants_weights() {
-            self.tell_learner(tag::WEIGHTS_WANTED, &number_to_bytes(self.actor.version))?;
+            self.learner
+                .send(tag::WEIGHTS_WANTED, &number_to_bytes(self.actor.version))?;
             self.actor.asked_for_weights();
             self.waits_for_weights = true;
         }
-        while self.waits_for_weights && (is_lock_step || !self.has_weights) {
+        while self.waits_for_weights
+            && (is_lock_step || !self.has_weights)
+            && !self.learner.is_stopped
+        {
             self.take(self.port.recv("the learner's weights")?)?;
         }
         Ok(())
@@ -83,7 +92,7 @@ impl ActorRank<'_> {
 
     fn send_block(&mut self) -> Result<(), Error> {
         let (block, progress) = self.actor.collect()?;
-        self.tell_learner(tag::PROGRESS, &progress.to_bytes())?;
+        self.learner.send(tag::PROGRESS, &progress.to_bytes())?;
         self.n_blocks += 1;
         let bytes = block.to_bytes(self.n_blocks);
         while let Some(&shard) = self.shards.first() {
@@ -105,20 +114,11 @@ impl ActorRank<'_> {
         Ok(())
     }
 
-    /// Where the learner has left, what it said before comes first: perhaps that the run is over.
-    fn tell_learner(&mut self, tag: u32, bytes: &[u8]) -> Result<(), Error> {
-        let is_taken = self.port.send(LEARNER, tag, bytes)?;
-        while !is_taken && !self.is_stopped {
-            self.take(self.port.recv("the learner's last word")?)?;
-        }
-        Ok(())
-    }
-
     fn take(&mut self, event: Event) -> Result<(), Error> {
+        if self.learner.hear(&event)? {
+            return Ok(());
+        }
         match event {
-            Event::Lost {
-                rank: LEARNER, why, ..
-            } if !self.is_stopped => Err(learner_lost(self.port.rank(), &why)),
             Event::Lost { rank, .. } => {
                 self.shards.retain(|shard| *shard != rank);
                 self.unacknowledged.retain(|(shard, _)| *shard != rank);
@@ -138,21 +138,20 @@ impl ActorRank<'_> {
     fn read(&mut self, from: u32, tag: u32, bytes: &[u8]) -> Result<(), Error> {
         match tag {
             tag::TAKEN => {
+                // A block that went to the next shard of a number was given up when the one before it was lost.
                 let taken = (from, number_from_bytes(bytes)?);
-                let at = self.unacknowledged.iter().position(|block| *block == taken);
-                let at = at.ok_or_else(|| {
-                    Error::internal(format!("block {taken:?} was acknowledged twice"))
-                })?;
-                self.unacknowledged.swap_remove(at);
+                self.unacknowledged.retain(|block| *block != taken);
             }
             tag::WEIGHTS => {
                 let (version, weights) = read_weights(bytes)?;
+                if !self.has_weights {
+                    self.actor.begin_at(version);
+                }
                 if !weights.is_empty() {
                     self.actor.set_weights(version, &weights)?;
                 }
                 (self.waits_for_weights, self.has_weights) = (false, true);
             }
-            tag::STOP => self.is_stopped = true,
             _ => {
                 return Err(Error::internal(format!(
                     "an actor was sent a message of kind {tag}"

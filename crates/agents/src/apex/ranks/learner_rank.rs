@@ -3,16 +3,18 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use shardgraph_collectives::messages::Event;
+use shardgraph_runs::Checkpoint;
 
-use crate::apex::checkpoint::{learner_checkpoint, learner_of};
+use crate::apex::checkpoint::{checkpoint_of, restore_learner};
 use crate::apex::config::ApexConfig;
 use crate::apex::learner::Learner;
-use crate::apex::message::{Batch, Priorities, Progress, ShardTotals, number_from_bytes, tag};
+use crate::apex::message::{
+    Batch, Priorities, Progress, ShardTotals, number_from_bytes, number_to_bytes, tag,
+};
 use crate::config::AgentConfig;
-use crate::dqn::Update;
 use crate::error::{Error, ErrorKind};
 use crate::run::{RunOptions, Start, TrainProgress};
-use crate::topology::{Books, Port, TopologyOutcome, write_weights};
+use crate::topology::{Actors, Books, Port, PresentWeights, TopologyOutcome};
 
 /// Learns until the actors have made the steps of the settings and the shards have nothing left to draw.
 pub(in crate::apex) fn run_learner(
@@ -22,7 +24,8 @@ pub(in crate::apex) fn run_learner(
     options: &RunOptions,
     progress: &mut dyn FnMut(&TrainProgress),
 ) -> Result<TopologyOutcome, Error> {
-    let (learner, books) = learner_of((config, apex), start, options)?;
+    let begun = begin((config, apex), start, options);
+    let (learner, books) = begun.inspect_err(|_| port.linger())?;
     let mut rank = LearnerRank {
         port: &port,
         apex,
@@ -30,8 +33,8 @@ pub(in crate::apex) fn run_learner(
         books,
         shards: BTreeMap::new(),
         ready: VecDeque::new(),
-        actors: BTreeMap::new(),
-        weights: None,
+        actors: Actors::default(),
+        weights: PresentWeights::default(),
         is_stopping: false,
         totals: ShardTotals::default(),
     };
@@ -39,21 +42,34 @@ pub(in crate::apex) fn run_learner(
         rank.begin_shard(shard)?;
     }
     if rank.books.is_full() {
-        rank.stop()?; // a finished run is resumed
+        rank.stop_all()?; // a finished run goes on
     }
     while !rank.is_over()? {
         rank.go_on(progress)?;
     }
-    for &shard in rank.shards.keys() {
-        port.send(shard, tag::STOP, &[])?;
+    let (shards, actors) = (
+        std::mem::take(&mut rank.shards),
+        std::mem::take(&mut rank.actors),
+    );
+    let outcome = rank.finish()?;
+    for &shard in shards.keys() {
+        let _ = port.send(shard, tag::STOP, &[]); // one that cannot hear it sees the learner leave
     }
-    rank.finish()
+    actors.see_off(&port, (tag::STOP, tag::DONE));
+    Ok(outcome)
 }
 
-/// What the learner knows of a shard.
-#[derive(Debug, Default)]
-struct ShardState {
-    is_done: bool,
+/// The learner and its books, at the start of a run or where its newest checkpoint was made.
+fn begin(
+    (config, apex): (&AgentConfig, &ApexConfig),
+    start: &Start,
+    options: &RunOptions,
+) -> Result<(Learner, Books), Error> {
+    let mut learner = Learner::new(apex, config.seed, &options.device)?;
+    let books = Books::of_learner(start, options, |n_updates, state| {
+        restore_learner(&mut learner, n_updates, state)
+    })?;
+    Ok((learner, books))
 }
 
 struct LearnerRank<'a> {
@@ -61,14 +77,12 @@ struct LearnerRank<'a> {
     apex: &'a ApexConfig,
     learner: Learner,
     books: Books,
-    /// The shards that are there.
-    shards: BTreeMap<u32, ShardState>,
+    /// The shards that are there, and whether each has given its last batch.
+    shards: BTreeMap<u32, bool>,
     /// Batches that have come, with their shards.
     ready: VecDeque<(u32, Batch)>,
-    /// The actors that are there, and whether they have said that they are done.
-    actors: BTreeMap<u32, bool>,
-    /// The message with the present weights, once an actor has asked for them.
-    weights: Option<(u64, Vec<u8>)>,
+    actors: Actors,
+    weights: PresentWeights,
     is_stopping: bool,
     totals: ShardTotals,
 }
@@ -76,14 +90,21 @@ struct LearnerRank<'a> {
 impl LearnerRank<'_> {
     /// Asks for as many batches as may be outstanding.
     fn begin_shard(&mut self, shard: u32) -> Result<(), Error> {
-        self.shards.insert(shard, ShardState::default());
+        self.shards.insert(shard, false);
         let n_batches = match self.apex.lock_step {
             true => 1,
             false => self.apex.prefetch_batches,
         };
         for _ in 0..n_batches {
-            self.port.send(shard, tag::BATCH_WANTED, &[])?;
+            self.ask(shard)?;
         }
+        Ok(())
+    }
+
+    /// Asks for one more batch.
+    fn ask(&self, shard: u32) -> Result<(), Error> {
+        let version = number_to_bytes(self.learner.n_updates);
+        self.port.send(shard, tag::BATCH_WANTED, &version)?;
         Ok(())
     }
 
@@ -92,7 +113,7 @@ impl LearnerRank<'_> {
             let text = "all shards of the replay memory are lost: resume the run from its newest checkpoint";
             return Err(ErrorKind::Topology(text.to_owned()).into());
         }
-        let has_all = self.shards.values().all(|shard| shard.is_done);
+        let has_all = self.shards.values().all(|is_done| *is_done);
         Ok(self.is_stopping && has_all && self.ready.is_empty())
     }
 
@@ -116,18 +137,19 @@ impl LearnerRank<'_> {
         let priorities = Priorities::bytes_of(&batch.ids, self.learner.agent.td_errors());
         // A shard that is lost meanwhile needs neither.
         if self.port.send(shard, tag::PRIORITIES, &priorities)? {
-            self.port.send(shard, tag::BATCH_WANTED, &[])?;
+            self.ask(shard)?;
         }
-        if self.learner.n_updates.is_multiple_of(self.apex.log_updates) {
-            self.log(update)?;
+        match self.learner.n_updates.is_multiple_of(self.apex.log_updates) {
+            true => {
+                let scalars = self.learner.scalars(update, self.books.n_steps());
+                self.books.log(&scalars)
+            }
+            false => Ok(()),
         }
-        Ok(())
     }
 
-    fn log(&mut self, Update { loss, q_mean }: Update) -> Result<(), Error> {
-        use shardgraph_runs::tags;
-        self.books
-            .log(&[(tags::TD_LOSS, loss), (tags::Q_VALUES, q_mean)])
+    fn is_shard(&self, rank: u32) -> bool {
+        (1..=self.apex.n_shards).contains(&rank)
     }
 
     fn take(
@@ -135,33 +157,34 @@ impl LearnerRank<'_> {
         event: Event,
         progress: &mut dyn FnMut(&TrainProgress),
     ) -> Result<(), Error> {
-        let is_shard = |rank: u32| (1..=self.apex.n_shards).contains(&rank);
         match event {
             // The first of its number was greeted before it was there.
-            Event::Joined { rank, .. } if is_shard(rank) => match self.shards.contains_key(&rank) {
-                true => Ok(()),
-                false => self.begin_shard(rank),
-            },
+            Event::Joined { rank, .. } if self.is_shard(rank) => {
+                match self.shards.contains_key(&rank) {
+                    true => Ok(()),
+                    false => self.begin_shard(rank),
+                }
+            }
             Event::Joined { rank, .. } => {
-                self.actors.insert(rank, false);
+                self.actors.join(rank);
                 if self.is_stopping {
                     self.port.send(rank, tag::STOP, &[])?;
                 }
                 Ok(())
             }
-            Event::Lost { rank, why, .. } if is_shard(rank) => {
+            // Behind its last batch it is not missed.
+            Event::Lost { rank, .. } if self.shards.get(&rank) == Some(&true) => Ok(()),
+            Event::Lost { rank, why, .. } if self.is_shard(rank) => {
                 self.shards.remove(&rank);
                 self.ready.retain(|(shard, _)| *shard != rank);
                 self.books.lose(format!("shard {rank}: {why}"));
                 Ok(())
             }
             Event::Lost { rank, why, .. } => {
-                if self.actors.remove(&rank) == Some(false) {
-                    self.books.lose(format!("actor {rank}: {why}"));
-                }
+                self.actors.lose(rank, &why, &mut self.books);
                 match self.is_stopping {
                     true => Ok(()),
-                    false => self.port.check_actors(self.actors.len(), self.books.lost()),
+                    false => self.actors.check(self.port, self.books.lost()),
                 }
             }
             Event::Message { from, tag, bytes } => self.read(from, tag, &bytes, progress),
@@ -183,9 +206,9 @@ impl LearnerRank<'_> {
             }
             tag::PROGRESS => self.count(&Progress::from_bytes(bytes)?, progress),
             tag::WEIGHTS_WANTED => self.send_weights(from, number_from_bytes(bytes)?),
-            tag::DONE if self.shards.contains_key(&from) => self.end_shard(from, bytes),
+            tag::DONE if self.is_shard(from) => self.end_shard(from, bytes),
             tag::DONE => {
-                self.actors.insert(from, true);
+                self.actors.end(from);
                 Ok(())
             }
             _ => Err(Error::internal(format!(
@@ -200,12 +223,10 @@ impl LearnerRank<'_> {
         progress: &mut dyn FnMut(&TrainProgress),
     ) -> Result<(), Error> {
         let lag = self.learner.n_updates.saturating_sub(done.version);
-        let is_due = self
-            .books
-            .count(done.n_steps, &done.episodes, lag, progress)?;
+        let episodes = (&done.episodes[..], Some(done.epsilon));
+        let is_due = self.books.count(done.n_steps, episodes, lag, progress)?;
         if is_due {
-            let checkpoint = learner_checkpoint(&self.learner, &self.books)?;
-            self.books.write_checkpoint(&checkpoint)?;
+            self.books.write_checkpoint(&self.checkpoint()?)?;
         }
         if self.books.is_full() && !self.is_stopping {
             self.stop()?;
@@ -216,34 +237,27 @@ impl LearnerRank<'_> {
     /// There are steps enough: actors end, and shards once nothing is left to draw.
     fn stop(&mut self) -> Result<(), Error> {
         self.is_stopping = true;
-        for &actor in self.actors.keys() {
-            self.port.send(actor, tag::STOP, &[])?;
-        }
+        self.actors.tell(self.port, tag::STOP)?;
         for &shard in self.shards.keys() {
             self.port.send(shard, tag::DONE, &[])?;
         }
         Ok(())
     }
 
+    /// As [`LearnerRank::stop`], before anybody has done anything: all are waited for, so that all hear it.
+    fn stop_all(&mut self) -> Result<(), Error> {
+        let n_shards = self.apex.n_shards;
+        let there = self.port.wait_for_all();
+        let actors = there.into_iter().filter(|&rank| rank > n_shards);
+        actors.for_each(|rank| self.actors.join(rank));
+        self.stop()
+    }
+
     /// Never waits: an actor that has no room for weights asks again.
-    fn send_weights(&mut self, actor: u32, version: u64) -> Result<(), Error> {
-        let present = self.learner.n_updates;
-        if self
-            .weights
-            .as_ref()
-            .is_none_or(|(version, _)| *version != present)
-        {
-            self.weights = Some((
-                present,
-                write_weights(present, self.learner.agent.weights()),
-            ));
-        }
-        let nothing_newer = write_weights(present, &[]);
-        let bytes = match &self.weights {
-            Some((_, bytes)) if version != present => bytes,
-            _ => &nothing_newer,
-        };
-        self.port.try_send(actor, tag::WEIGHTS, bytes)?;
+    fn send_weights(&mut self, actor: u32, known: u64) -> Result<(), Error> {
+        let (present, weights) = (self.learner.n_updates, self.learner.agent.weights());
+        let message = self.weights.message(present, weights, Some(known));
+        self.port.try_send(actor, tag::WEIGHTS, message)?;
         Ok(())
     }
 
@@ -252,17 +266,19 @@ impl LearnerRank<'_> {
         self.totals.n_inserted += totals.n_inserted;
         self.totals.n_sampled += totals.n_sampled;
         self.totals.n_stale += totals.n_stale;
-        self.shards.insert(shard, ShardState { is_done: true });
+        self.shards.insert(shard, true);
         Ok(())
     }
 
+    fn checkpoint(&self) -> Result<Checkpoint, Error> {
+        let run = self.books.run_after(self.learner.n_updates);
+        checkpoint_of(&run, &self.learner, None)
+    }
+
     fn finish(self) -> Result<TopologyOutcome, Error> {
-        let checkpoint = learner_checkpoint(&self.learner, &self.books)?;
-        let agent = &self.learner.agent;
-        let learned = (self.learner.n_updates, agent.weights());
-        let mut outcome = self
-            .books
-            .finish(&checkpoint, learned, |path| agent.export(path))?;
+        let checkpoint = self.checkpoint()?;
+        let learned = (self.learner.n_updates, self.learner.agent.params());
+        let mut outcome = self.books.finish(&checkpoint, learned)?;
         outcome.n_inserted = self.totals.n_inserted;
         outcome.n_sampled = self.totals.n_sampled;
         outcome.n_stale = self.totals.n_stale;

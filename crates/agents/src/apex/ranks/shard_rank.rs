@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use shardgraph_collectives::messages::Event;
 
 use crate::apex::config::ApexConfig;
-use crate::apex::message::{Batch, Block, Priorities, ShardTotals, number_to_bytes, tag};
+use crate::apex::message::{
+    Batch, Block, Priorities, ShardTotals, number_from_bytes, number_to_bytes, tag,
+};
 use crate::apex::shard::Shard;
 use crate::error::Error;
 use crate::topology::{LEARNER, Port, learner_lost};
@@ -82,11 +84,17 @@ impl ShardRank<'_> {
                 self.shard.insert(&block)?;
                 self.unacknowledged.push((from, number));
             }
-            tag::BATCH_WANTED => self.n_wanted += 1,
+            tag::BATCH_WANTED => {
+                self.shard.begin_at(number_from_bytes(bytes)?);
+                self.n_wanted += 1;
+            }
             tag::PRIORITIES => {
-                let priorities = Priorities::from_bytes(bytes)?;
-                self.shard.update(&priorities.ids, &priorities.td_errors)?;
-                self.n_unanswered = self.n_unanswered.saturating_sub(1);
+                // Without a batch out there they are of rows that another shard of this number had.
+                if let Some(left) = self.n_unanswered.checked_sub(1) {
+                    let priorities = Priorities::from_bytes(bytes)?;
+                    self.shard.update(&priorities.ids, &priorities.td_errors)?;
+                    self.n_unanswered = left;
+                }
             }
             tag::DONE if from == LEARNER => self.is_stopping = true,
             tag::DONE => {

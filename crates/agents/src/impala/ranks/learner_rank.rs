@@ -1,20 +1,19 @@
 //! The rank that learns: a queue of unrolls, an update whenever it holds a batch, and new weights with each acknowledgement.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use shardgraph_collectives::messages::Event;
+use shardgraph_runs::Checkpoint;
 
 use super::tag;
 use crate::config::AgentConfig;
 use crate::error::Error;
-use crate::impala::checkpoint::{checkpoint_of, learner_of};
+use crate::impala::checkpoint::{checkpoint_of, restore_learner};
 use crate::impala::config::ImpalaConfig;
 use crate::impala::learner::Learner;
-use crate::impala::lock_step::scalars;
 use crate::impala::trajectory::Unroll;
 use crate::run::{RunOptions, Start, TrainProgress};
-use crate::topology::{Books, Port, TopologyOutcome, write_weights};
-use crate::weights;
+use crate::topology::{Actors, Books, Port, PresentWeights, TopologyOutcome};
 
 /// Learns until the actors have made the steps of the settings.
 pub(in crate::impala) fn run_learner(
@@ -24,7 +23,8 @@ pub(in crate::impala) fn run_learner(
     options: &RunOptions,
     progress: &mut dyn FnMut(&TrainProgress),
 ) -> Result<TopologyOutcome, Error> {
-    let (learner, books) = learner_of((config, impala), start, options)?;
+    let begun = begin((config, impala), start, options);
+    let (learner, books) = begun.inspect_err(|_| port.linger())?;
     let mut rank = LearnerRank {
         port: &port,
         learner,
@@ -32,17 +32,35 @@ pub(in crate::impala) fn run_learner(
         batch_unrolls: impala.batch_unrolls(config.environment.n_environments()),
         log_updates: impala.log_updates,
         queue: VecDeque::new(),
-        actors: BTreeMap::new(),
-        weights: None,
+        actors: Actors::default(),
+        weights: PresentWeights::default(),
     };
+    if rank.books.is_full() {
+        // A finished run is resumed: all are waited for, so that all hear it.
+        let there = port.wait_for_all();
+        there.into_iter().for_each(|actor| rank.actors.join(actor));
+    }
     while !rank.books.is_full() {
         let event = port.recv("trajectories of actors")?;
         rank.take(event, progress)?;
     }
-    for &actor in rank.actors.keys() {
-        port.send(actor, tag::STOP, &[])?;
-    }
-    rank.finish()
+    let actors = std::mem::take(&mut rank.actors);
+    let outcome = rank.finish()?;
+    actors.see_off(&port, (tag::STOP, tag::DONE));
+    Ok(outcome)
+}
+
+/// The learner and its books, at the start of a run or where its newest checkpoint was made.
+fn begin(
+    (config, impala): (&AgentConfig, &ImpalaConfig),
+    start: &Start,
+    options: &RunOptions,
+) -> Result<(Learner, Books), Error> {
+    let mut learner = Learner::new(impala, config.seed, &options.device)?;
+    let books = Books::of_learner(start, options, |n_updates, state| {
+        restore_learner(&mut learner, n_updates, state)
+    })?;
+    Ok((learner, books))
 }
 
 /// An unroll in the queue.
@@ -60,10 +78,8 @@ struct LearnerRank<'a> {
     batch_unrolls: usize,
     log_updates: u64,
     queue: VecDeque<Queued>,
-    /// The actors that are there, and whether they have said that they are done.
-    actors: BTreeMap<u32, bool>,
-    /// The message with the present weights.
-    weights: Option<(u64, Vec<u8>)>,
+    actors: Actors,
+    weights: PresentWeights,
 }
 
 impl LearnerRank<'_> {
@@ -74,17 +90,15 @@ impl LearnerRank<'_> {
     ) -> Result<(), Error> {
         match event {
             Event::Joined { rank, .. } => {
-                self.actors.insert(rank, false);
+                self.actors.join(rank);
                 Ok(())
             }
             Event::Lost { rank, why, .. } => {
-                if self.actors.remove(&rank) == Some(false) {
-                    self.books.lose(format!("actor {rank}: {why}"));
-                }
+                self.actors.lose(rank, &why, &mut self.books);
                 // What it has made is as good as before; nobody waits for a word on it.
                 let of_rank = self.queue.iter_mut().filter(|queued| queued.actor == rank);
                 of_rank.for_each(|queued| queued.waits = false);
-                self.port.check_actors(self.actors.len(), self.books.lost())
+                self.actors.check(self.port, self.books.lost())
             }
             Event::Message {
                 from,
@@ -101,7 +115,7 @@ impl LearnerRank<'_> {
                 tag: tag::DONE,
                 ..
             } => {
-                self.actors.insert(from, true);
+                self.actors.end(from);
                 Ok(())
             }
             Event::Message { tag, .. } => Err(Error::internal(format!(
@@ -120,7 +134,9 @@ impl LearnerRank<'_> {
     ) -> Result<(), Error> {
         let lag = self.learner.n_updates.saturating_sub(unroll.version);
         let n_steps = unroll.actions.len() as u64;
-        let is_due = self.books.count(n_steps, &unroll.episodes, lag, progress)?;
+        let is_due = self
+            .books
+            .count(n_steps, (&unroll.episodes, None), lag, progress)?;
         let is_short = self.queue.len() + 1 < self.batch_unrolls;
         if is_short {
             self.acknowledge(actor, Some(unroll.version))?;
@@ -134,9 +150,7 @@ impl LearnerRank<'_> {
             self.learn()?;
         }
         if is_due {
-            let books = (self.books.n_steps, &self.books.config, &self.books.episodes);
-            self.books
-                .write_checkpoint(&checkpoint_of(&self.learner, books, None)?)?;
+            self.books.write_checkpoint(&self.checkpoint()?)?;
         }
         Ok(())
     }
@@ -154,39 +168,27 @@ impl LearnerRank<'_> {
             self.acknowledge(actor, Some(version))?;
         }
         match self.learner.n_updates.is_multiple_of(self.log_updates) {
-            true => self.books.log(&scalars(losses)),
+            true => self.books.log(&losses.scalars()),
             false => Ok(()),
         }
     }
 
     /// Sends the present weights, where the actor has others. Never waits: an actor has room for one word on each of its unrolls.
-    fn acknowledge(&mut self, actor: u32, version: Option<u64>) -> Result<(), Error> {
-        let present = self.learner.n_updates;
-        if self
-            .weights
-            .as_ref()
-            .is_none_or(|(version, _)| *version != present)
-        {
-            self.weights = Some((
-                present,
-                write_weights(present, self.learner.params.trained()),
-            ));
-        }
-        let nothing_newer = write_weights(present, &[]);
-        let bytes = match &self.weights {
-            Some((_, bytes)) if version != Some(present) => bytes,
-            _ => &nothing_newer,
-        };
-        self.port.send(actor, tag::TAKEN, bytes)?;
+    fn acknowledge(&mut self, actor: u32, known: Option<u64>) -> Result<(), Error> {
+        let (present, weights) = (self.learner.n_updates, self.learner.params.trained());
+        let message = self.weights.message(present, weights, known);
+        self.port.send(actor, tag::TAKEN, message)?;
         Ok(())
     }
 
+    fn checkpoint(&self) -> Result<Checkpoint, Error> {
+        let run = self.books.run_after(self.learner.n_updates);
+        checkpoint_of(&run, &self.learner, None)
+    }
+
     fn finish(self) -> Result<TopologyOutcome, Error> {
-        let books = (self.books.n_steps, &self.books.config, &self.books.episodes);
-        let checkpoint = checkpoint_of(&self.learner, books, None)?;
-        let learned = (self.learner.n_updates, self.learner.params.trained());
-        self.books.finish(&checkpoint, learned, |path| {
-            weights::write(path, &self.learner.params)
-        })
+        let checkpoint = self.checkpoint()?;
+        let learned = (self.learner.n_updates, &self.learner.params);
+        self.books.finish(&checkpoint, learned)
     }
 }

@@ -1,0 +1,141 @@
+//! An agent with a policy: what IMPALA and REINFORCE train.
+
+use std::path::Path;
+
+use shardgraph_autodiff::Params;
+use shardgraph_components::{ActorCritic, SoftmaxPolicy};
+use shardgraph_device::Device;
+use shardgraph_graph::random::Stream;
+
+use crate::agent::{Agent, first_best};
+use crate::config::{AgentConfig, Algorithm, cart_pole_spaces};
+use crate::error::Error;
+use crate::policy_program::{MemoryState, PolicyProgram, build_policy};
+use crate::weights;
+
+#[cfg(test)]
+mod tests;
+
+/// A policy, perhaps with a memory, that takes its likeliest actions or draws them.
+///
+/// ```
+/// use shardgraph_agents::{Agent, AgentConfig, PolicyAgent};
+/// use shardgraph_device::Device;
+///
+/// let config = AgentConfig::named("cartpole-reinforce").unwrap();
+/// let mut agent = PolicyAgent::of_config(&config, &Device::host())?;
+/// let mut actions = Vec::new();
+/// agent.begin_episodes(2)?;
+/// agent.act_greedily(&[0.0, 0.1, 0.0, -0.1, 0.0, -0.1, 0.0, 0.1], &mut actions)?;
+/// assert_eq!(actions.len(), 2);
+/// # Ok::<(), shardgraph_agents::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct PolicyAgent {
+    device: Device,
+    params: Params,
+    network: ActorCritic,
+    policy: SoftmaxPolicy,
+    episodes: Option<Episodes>,
+}
+
+/// Of the environments that it acts in.
+#[derive(Debug)]
+struct Episodes {
+    program: PolicyProgram,
+    state: MemoryState,
+}
+
+impl PolicyAgent {
+    /// The agent of a run's settings with its first weights.
+    ///
+    /// # Errors
+    /// When a setting cannot be right, or the algorithm has no policy.
+    pub fn of_config(config: &AgentConfig, device: &Device) -> Result<PolicyAgent, Error> {
+        config.check()?;
+        let shape = match &config.algorithm {
+            Algorithm::Impala(impala) => &impala.network,
+            Algorithm::Reinforce(reinforce) => &reinforce.network,
+            other => return Err(other.is_not("impala or reinforce")),
+        };
+        let (params, network) = build_policy(shape, config.seed)?;
+        Ok(PolicyAgent {
+            device: device.clone(),
+            params,
+            policy: SoftmaxPolicy::build("policy", &cart_pole_spaces()?.1)?,
+            network,
+            episodes: None,
+        })
+    }
+
+    /// An action for each observation, into `actions`, by the probabilities that the policy gives them.
+    ///
+    /// # Shapes
+    /// As [`Agent::act_greedily`].
+    /// # Errors
+    /// As [`Agent::act_greedily`].
+    pub fn act(
+        &mut self,
+        observations: &[f32],
+        stream: &mut Stream,
+        actions: &mut Vec<u32>,
+    ) -> Result<(), Error> {
+        let logits = self.logits(observations)?;
+        actions.clear();
+        Ok(self.policy.sample_into(&logits, stream, actions)?)
+    }
+
+    /// What the policy says of observations, which it remembers.
+    fn logits(&mut self, observations: &[f32]) -> Result<Vec<f32>, Error> {
+        let n_given = observations.len() / self.network.n_inputs();
+        if self.episodes.is_none() {
+            self.begin_episodes(n_given)?;
+        }
+        let Some(Episodes { program, state }) = &mut self.episodes else {
+            return Err(Error::internal("an agent without episodes"));
+        };
+        let said = program.run(&self.params, observations, state)?;
+        state.begins.fill(0.0);
+        (state.hidden, state.cell) = (said.hidden, said.cell);
+        Ok(said.logits)
+    }
+}
+
+impl Agent for PolicyAgent {
+    fn begin_episodes(&mut self, n_environments: usize) -> Result<(), Error> {
+        self.episodes = Some(Episodes {
+            program: PolicyProgram::new(&self.params, &self.network, n_environments, &self.device)?,
+            state: MemoryState::new(&self.network, n_environments),
+        });
+        Ok(())
+    }
+
+    fn act_greedily(&mut self, observations: &[f32], actions: &mut Vec<u32>) -> Result<(), Error> {
+        let logits = self.logits(observations)?;
+        let rows = logits.chunks_exact(self.network.n_actions());
+        actions.clear();
+        actions.extend(rows.map(first_best));
+        Ok(())
+    }
+
+    fn weights(&self) -> &[f32] {
+        self.params.trained()
+    }
+
+    fn set_weights(&mut self, weights: &[f32]) -> Result<(), Error> {
+        weights::check("PolicyAgent", self.params.trained_len(), weights)?;
+        self.params.set_trained(weights)?;
+        if let Some(episodes) = &mut self.episodes {
+            episodes.program.weights_changed();
+        }
+        Ok(())
+    }
+
+    fn export(&self, path: &Path) -> Result<(), Error> {
+        weights::write(path, &self.params)
+    }
+
+    fn import(&mut self, path: &Path) -> Result<(), Error> {
+        self.set_weights(&weights::read(path, &self.params)?)
+    }
+}
