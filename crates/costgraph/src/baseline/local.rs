@@ -331,6 +331,34 @@ mod tests {
         });
     }
 
+    /// The search as a plain loop that evaluates everything from the start: as many evaluations as are counted lead to the same
+    /// schedule.
+    #[test]
+    fn as_many_moves_are_evaluated_as_are_counted() {
+        const EVALUATIONS: u64 = 60;
+        for_problems(100, 30, |problem, seed| {
+            let mut search = Search::new(problem, Stream::new(seed, "local search", 0));
+            let (mut current, mut n_done) = (search.evaluate(0, true), 1);
+            while n_done < EVALUATIONS {
+                let Some(change) = search.next_change() else {
+                    break;
+                };
+                search.apply(change);
+                let found = search.evaluate(0, true);
+                n_done += 1;
+                if found <= current {
+                    current = found;
+                } else {
+                    search.apply(change.undo());
+                    search.evaluate(0, true);
+                }
+            }
+            let expected = super::with_transfers(problem, &search.placement, &search.order);
+            let found = local_search_watched(problem, EVALUATIONS, seed, &mut |_, _| true);
+            assert_eq!(found, (expected, n_done));
+        });
+    }
+
     #[test]
     fn an_undone_move_leaves_nothing_behind() {
         for change in [
