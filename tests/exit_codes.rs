@@ -57,6 +57,29 @@ fn standard_output_that_fails_is_1() {
 }
 
 #[test]
+fn an_answer_is_printed_although_its_file_cannot_be_written() {
+    let full = std::path::Path::new("/dev/full");
+    if !full.exists() {
+        println!("SKIPPED: a full disk under a cover (no /dev/full here)");
+        return;
+    }
+    for (words, expected) in [
+        ("solve karate --out {}", "\ncover size "),
+        ("solve karate --format json --out {}", "\"objective\": "),
+        ("solve karate --ranks 2 --out {}", "\nverified yes\n"),
+        ("score karate --top 1 --out {}", "\nload seconds "),
+        ("score karate --format json --out {}", "\"top\": ["),
+    ] {
+        let run = run(words, &[full]);
+        assert_eq!(run.code, Some(2), "{run:?}");
+        assert!(run.stderr.starts_with("error: /dev/full: "), "{run:?}");
+        assert!(run.stdout.contains(expected), "{run:?}");
+        // What is not there is not named.
+        assert!(!run.stdout.contains("cover file"), "{run:?}");
+    }
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_error() {
     for words in [
         "solve er:200:0.1",

@@ -351,6 +351,24 @@ fn a_comparison_has_every_method_and_its_best_plan() {
     assert_eq!(text, Some(0));
 }
 
+/// Under a limit that some methods exceed and are faster for it: the best is the fastest of those that fit.
+#[test]
+fn a_comparison_prefers_what_fits() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = folder.path().join("plan.json");
+    let words = "place costgraph:1 --seed 4 --memory 3421B --compare --evaluations 100 --format json --plan {}";
+    let table = run(words, &[&plan]).json();
+    let fastest = |fits: bool| {
+        let rows = table["rows"].as_array().unwrap().iter();
+        let rows = rows.filter(|row| (row["excess_bytes"] == 0) == fits);
+        rows.map(|row| row["runtime"].as_u64().unwrap()).min()
+    };
+    assert!(fastest(false).unwrap() < fastest(true).unwrap(), "{table}");
+    let plan = Plan::read(&fs::read_to_string(&plan).unwrap());
+    assert_eq!(Some(plan.runtime), fastest(true));
+    assert!(plan.peak_bytes <= 3421);
+}
+
 #[test]
 fn a_limit_that_nothing_satisfies_is_1_and_says_by_how_much() {
     let folder = tempfile::tempdir().unwrap();

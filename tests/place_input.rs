@@ -174,6 +174,11 @@ fn bad_flags_are_told_what_is_right() {
         let message = run(words, &[]).error(2);
         assert!(message.contains(expected), "{words}: {message}");
     }
+    run(
+        "place costgraph:1 --method greedy-memory --deadline 60",
+        &[],
+    )
+    .ok();
     let file = fixture("tiny.pbtxt");
     for (words, expected) in [
         ("place {} --weights ops", "--weights is about ONNX models"),

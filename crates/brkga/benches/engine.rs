@@ -1,6 +1,6 @@
 //! What the engine costs beside the decoder. `cargo bench -p shardgraph-brkga`
 //!
-//! The lengths are those of placement chromosomes of 52, 127, 1002 and 10002 operations on two devices.
+//! The lengths are those of placement chromosomes of 52, 127, 1002 and 10002 operations on two devices, and a shorter one.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -68,12 +68,47 @@ fn overhead(c: &mut Criterion) {
     group.finish();
 }
 
+/// What drawing costs: every child is a mutant, by uniform keys or with a choice of Beta for each.
+fn mutants(c: &mut Criterion) {
+    let mut group = c.benchmark_group("mutants");
+    group
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(300));
+    for n_keys in [773, 6172] {
+        let config = Config {
+            mutants: 80,
+            ..config(n_keys)
+        };
+        group.throughput(Throughput::Elements(config.evaluations * n_keys as u64));
+        let search = || Brkga::new(n_keys, &config).expect("a search");
+        group.bench_function(BenchmarkId::new("uniform", n_keys), |b| {
+            b.iter(|| search().run(&mut [null]).expect("an outcome").best.fitness);
+        });
+        for k in [5, 16] {
+            let tables = BetaTables::quantised(k).expect("levels");
+            let choices = choices(n_keys, k);
+            let search = || {
+                let search = search().with_proposals(&tables, choices.clone());
+                search.expect("choices").run(&mut [null])
+            };
+            group.bench_function(BenchmarkId::new(format!("beta{k}"), n_keys), |b| {
+                b.iter(|| search().expect("an outcome").best.fitness);
+            });
+        }
+    }
+    group.finish();
+}
+
 fn making_tables(c: &mut Criterion) {
     let mut group = c.benchmark_group("tables");
     group
         .sample_size(10)
         .warm_up_time(Duration::from_millis(300));
-    group.bench_function("k5", |b| b.iter(|| BetaTables::quantised(black_box(5))));
+    for k in [5, 16] {
+        group.bench_function(format!("k{k}"), |b| {
+            b.iter(|| BetaTables::quantised(black_box(k)));
+        });
+    }
     group.finish();
 }
 
@@ -107,5 +142,5 @@ fn threads(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, overhead, making_tables, threads);
+criterion_group!(benches, overhead, mutants, making_tables, threads);
 criterion_main!(benches);

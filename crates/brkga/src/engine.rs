@@ -44,7 +44,7 @@ pub struct Brkga {
     config: Config,
     n_keys: usize,
     proposals: Proposals,
-    /// Given chromosomes that the initial populations take, in turn.
+    /// Given chromosomes, until the initial populations take them.
     starts: Vec<Vec<f32>>,
     populations: Vec<Population>,
     evaluations: u64,
@@ -57,6 +57,8 @@ pub struct Brkga {
 
 /// One population.
 struct Population {
+    /// Given chromosomes, the first of the first generation.
+    starts: Vec<Vec<f32>>,
     /// Best first; of equals the oldest first.
     members: Vec<Individual>,
     /// Room for the next generation's children.
@@ -71,6 +73,7 @@ impl Population {
             keys: vec![0.0; n_keys],
         };
         Population {
+            starts: Vec::new(),
             members: Vec::new(),
             children: vec![child; n_children],
         }
@@ -130,17 +133,21 @@ impl Brkga {
     }
 
     /// Puts given chromosomes into the initial populations, where they are decoded like any other: the first into the first
-    /// population, the second into the second, and so on in turn.
+    /// population, the second into the second, and so on in turn, past those without room. (A budget that does not fill the
+    /// populations fills the first ones.) None is left out but by a caller who ends the search within its first generation.
     ///
     /// # Errors
     /// [`ErrorKind::Start`] for one of the wrong length or with a key outside of [0, 1), and when there are more than the
-    /// initial populations hold.
+    /// initial populations hold or than `evaluations` allows.
     pub fn with_starts(mut self, starts: Vec<Vec<f32>>) -> Result<Brkga, Error> {
         let room = u64::from(self.config.population) * u64::from(self.config.populations);
+        let budget = self.config.evaluations;
         for (start_idx, keys) in starts.iter().enumerate() {
             let wrong = keys.iter().position(|key| !(0.0..1.0).contains(key));
             let reason = if start_idx as u64 >= room {
                 format!("the initial populations hold {room} chromosomes")
+            } else if start_idx as u64 >= budget {
+                format!("a warm start counts as an evaluation, and evaluations = {budget}")
             } else if keys.len() != self.n_keys {
                 format!("{} keys, expected {}", keys.len(), self.n_keys)
             } else if let Some(key) = wrong {
@@ -278,7 +285,7 @@ impl Brkga {
         Ok(())
     }
 
-    /// Room for the initial populations, no more than the budget fills.
+    /// Room for the initial populations, no more than the budget fills, with the starts dealt out in turn to those that have room.
     fn make_room(&mut self) {
         let mut left = self.config.evaluations;
         for _ in 0..self.config.populations {
@@ -286,6 +293,17 @@ impl Brkga {
             left -= n_children;
             let population = Population::empty(n_children as usize, self.n_keys);
             self.populations.push(population);
+        }
+        let n_populations = self.populations.len();
+        let mut turn = 0;
+        for keys in std::mem::take(&mut self.starts) {
+            // There is always one: the starts are no more than the places.
+            let has_room = |p: &Population| p.starts.len() < p.children.len();
+            while !has_room(&self.populations[turn]) {
+                turn = (turn + 1) % n_populations;
+            }
+            self.populations[turn].starts.push(keys);
+            turn = (turn + 1) % n_populations;
         }
     }
 
@@ -303,13 +321,15 @@ impl Brkga {
             proposals: &self.proposals,
             generation: self.history.len() as u64,
         };
-        let n_populations = self.populations.len();
         let mut jobs = Vec::new();
         for (population_idx, population) in self.populations.iter_mut().enumerate() {
-            let Population { members, children } = population;
+            let Population {
+                starts,
+                members,
+                children,
+            } = population;
             for (child_idx, child) in children.iter_mut().enumerate() {
-                let start = self.starts.get(child_idx * n_populations + population_idx);
-                let origin = match start {
+                let origin = match starts.get(child_idx) {
                     Some(keys) if members.is_empty() => Origin::Given(keys),
                     None if members.is_empty() => Origin::Mutant,
                     _ if child_idx < self.config.crossed() => Origin::Crossed(members),

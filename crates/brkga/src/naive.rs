@@ -77,11 +77,8 @@ impl Naive<'_> {
             child_idx as u32,
         );
         if generation == 0 {
-            let n_populations = config.populations as usize;
-            return match self.starts.get(child_idx * n_populations + population_idx) {
-                Some(keys) => keys.clone(),
-                None => self.mutant(&mut stream),
-            };
+            let start = self.start_at(population_idx, child_idx);
+            return start.cloned().unwrap_or_else(|| self.mutant(&mut stream));
         }
         let n_crossed = config.population - config.elites - config.mutants;
         if child_idx >= n_crossed as usize {
@@ -98,6 +95,18 @@ impl Naive<'_> {
         (0..self.n_keys)
             .map(|i| if is_elite(i) { elite[i] } else { other[i] })
             .collect()
+    }
+
+    /// The start of a place in the first generation: the places that the budget reaches are counted row by row, all populations'
+    /// first ones before their second ones.
+    fn start_at(&self, population_idx: usize, child_idx: usize) -> Option<&Vec<f32>> {
+        let n_places = self.n_children(0);
+        let is_reached = |p: usize, c: usize| ((p * n_places + c) as u64) < self.config.evaluations;
+        let rows =
+            (0..n_places).flat_map(|c| (0..self.config.populations as usize).map(move |p| (p, c)));
+        let mut places = rows.filter(|&(p, c)| is_reached(p, c));
+        let rank = places.position(|place| place == (population_idx, child_idx))?;
+        self.starts.get(rank)
     }
 
     fn mutant(&self, stream: &mut Stream) -> Vec<f32> {

@@ -189,6 +189,10 @@ impl Job<'_> {
                 "the deadline ended {} after {} of {} evaluations",
                 options.method, plan.evaluations, options.evaluations
             ));
+        } else if is_late && options.method.heeds_deadline() && !options.method.searches() {
+            let method = options.method;
+            let note = format!("{method} ran into the deadline, from where on it did not choose");
+            self.args.report.note(&note);
         }
         let verify_seconds = timer.elapsed_s() - plan.seconds;
         Ok(Placed {

@@ -182,6 +182,12 @@ fn tell(found: &Report, graph: &str, report: &ReportArgs) {
     for warning in found.warnings() {
         report.warning(&format!("{graph}: {}", printable(&warning.to_string())));
     }
+    if found.implied_views > 0 {
+        let n = found.implied_views;
+        report.note(&format!(
+            "{graph}: {n} outputs without alias_input_port are views of their op's first input"
+        ));
+    }
     let said = [
         ("accelerators", found.devices.map(u64::from)),
         ("processors", found.cpus.map(u64::from)),

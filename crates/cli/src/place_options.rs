@@ -109,7 +109,8 @@ pub(crate) struct SearchArgs {
     /// Threads of the genetic algorithm; the plan does not depend on them [default: 1]
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Longest time of a search; the plan is then the best so far, and no longer the same on every machine
+    /// Longest time of a search; the plan is then the best so far, and no longer the same on every machine. The greedy methods stop
+    /// to choose and take ops as they come
     #[arg(long, value_name = "SECONDS", value_parser = crate::deadline::seconds)]
     pub(crate) deadline: Option<f64>,
     /// Join ops that lose nothing by running right after another before the search, and part them again afterwards
@@ -160,14 +161,21 @@ impl SearchArgs {
     }
 
     fn check_method(&self, method: Method) -> Result<(), BadInput> {
-        let searches = method.decodes() || method == Method::LocalSearch;
         let is_noisy = method == Method::NoisyGreedyMemory;
         let is_genetic = matches!(method, Method::Brkga | Method::SeededBrkga);
         let has_threads = is_genetic || method == Method::TunedBrkga;
         let given = [
             ("--decoder", self.decoder.is_some(), method.decodes()),
-            ("--evaluations", self.evaluations.is_some(), searches),
-            ("--deadline", self.deadline.is_some(), searches),
+            (
+                "--evaluations",
+                self.evaluations.is_some(),
+                method.searches(),
+            ),
+            (
+                "--deadline",
+                self.deadline.is_some(),
+                method.heeds_deadline(),
+            ),
             ("--threads", self.threads.is_some(), has_threads),
             ("--greedy-runs", self.greedy_runs.is_some(), is_noisy),
         ];

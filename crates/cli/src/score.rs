@@ -101,9 +101,8 @@ pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
         ..SolveOptions::default()
     };
     let scores = score_nodes(&adjacency, &policy, &options)?;
-    if let Some(out) = &args.out {
-        write_scores(out, &scores, &origin.labels)?;
-    }
+    let mut out = args.out.iter();
+    let written = out.try_for_each(|out| write_scores(out, &scores, &origin.labels));
     args.report.answer(&Answer {
         nodes: adjacency.n_nodes(),
         edges: adjacency.n_edges(),
@@ -114,7 +113,10 @@ pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
         load_seconds: origin.load_seconds,
         top: best(&scores, args.top, &origin.labels),
         origin: &origin,
-    })
+    })?;
+    // Printed although the scores could not be written.
+    written?;
+    Ok(())
 }
 
 /// The best nodes, best first; the lower node where scores are equal.

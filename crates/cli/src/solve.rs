@@ -190,11 +190,19 @@ fn finish(
     solution: &Solution,
     n_ranks: u32,
 ) -> anyhow::Result<()> {
+    let mut answer = answer(args, inputs, solution, n_ranks);
+    let mut written = Ok(());
     if let Some(out) = &args.out {
-        write_cover(out, &solution.cover, &inputs.origin.labels)?;
-        args.report.note(&format!("wrote {}", out.display()));
+        written = write_cover(out, &solution.cover, &inputs.origin.labels);
+        match written {
+            Ok(()) => args.report.note(&format!("wrote {}", out.display())),
+            Err(_) => answer.out = None,
+        }
     }
-    args.report.answer(&answer(args, inputs, solution, n_ranks))
+    args.report.answer(&answer)?;
+    // The answer may have taken hours: it is printed although the cover could not be written.
+    written?;
+    Ok(())
 }
 
 fn options(args: &SolveArgs, n_ranks: u32, device: &Device) -> SolveOptions {

@@ -1,11 +1,12 @@
-//! How long one decoding takes: all decoders, small-world graphs of 52 to 10002 ops, two devices over free links.
+//! How long one decoding takes: all decoders, small-world graphs of 52 to 10002 ops, two and four devices over free links; also of
+//! chromosomes as Beta mutants are, whose keys crowd at 0 and 1. And what baselines and the replay take.
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use shardgraph_costgraph::{
     Decoder, DecoderKind, DeviceSet, Graph, GraphBuilder, ModelOptions, Objective, OpSpec, Problem,
-    TensorSpec, baseline,
+    TensorSpec, baseline, replay,
 };
 
 fn uniform(rng: &mut Xoshiro256PlusPlus) -> f64 {
@@ -71,45 +72,55 @@ fn small_world(n: usize, seed: u64) -> Graph {
     builder.build().expect("the edges follow an order")
 }
 
-/// Different chromosomes to take in turn, so that branches are no easier to guess than in a search.
-fn chromosomes(n_keys: usize) -> Vec<Vec<f32>> {
+/// Different chromosomes to take in turn, so that branches are no easier to guess than in a search; `shape` makes keys of uniform
+/// ones.
+fn chromosomes(n_keys: usize, shape: fn(f64) -> f64) -> Vec<Vec<f32>> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(2);
-    let mut chromosome = || (0..n_keys).map(|_| uniform(&mut rng) as f32).collect();
+    let mut key = || (shape(uniform(&mut rng)) as f32).min(1.0f32.next_down());
+    let mut chromosome = || (0..n_keys).map(|_| key()).collect();
     (0..64).map(|_| chromosome()).collect()
+}
+
+/// Half of the keys near 0, the other half near 1, as by Beta(1/40, 1) and Beta(1, 1/40): the coarse levels of A.6 are like that.
+fn crowded(uniform: f64) -> f64 {
+    let near_0 = (2.0 * uniform).fract().powi(40);
+    if uniform < 0.5 { near_0 } else { 1.0 - near_0 }
+}
+
+fn problem<'g>(graph: &'g Graph, n_devices: usize) -> Problem<'g> {
+    let devices = DeviceSet::uniform(n_devices, None).expect("devices");
+    Problem::new(graph, &devices, Objective::Runtime, ModelOptions::default())
+        .expect("a valid problem")
 }
 
 fn decode(c: &mut Criterion) {
     let mut group = c.benchmark_group("decode");
     for n in [50, 125, 1000, 10_000] {
         let graph = small_world(n, 1);
-        let devices = DeviceSet::uniform(2, None).expect("two devices");
-        let problem = Problem::new(
-            &graph,
-            &devices,
-            Objective::Runtime,
-            ModelOptions::default(),
-        )
-        .expect("a valid problem");
-        let chromosomes = chromosomes(problem.n_keys());
-        for kind in DecoderKind::ALL {
-            let mut decoder = Decoder::new(&problem, kind);
-            let mut turn = 0;
-            let mut next = || {
-                turn = (turn + 1) % chromosomes.len();
-                &chromosomes[turn]
+        for n_devices in [2, 4] {
+            let problem = problem(&graph, n_devices);
+            let uniform = chromosomes(problem.n_keys(), |key| key);
+            let crowded = chromosomes(problem.n_keys(), crowded);
+            let about = match n_devices {
+                2 => String::new(),
+                n => format!(", {n} devices"),
             };
-            group.bench_function(
-                BenchmarkId::new(format!("{} runtime", kind.name()), n + 2),
-                |b| {
-                    b.iter(|| decoder.fitness(next()));
-                },
-            );
-            group.bench_function(
-                BenchmarkId::new(format!("{} runtime and peak", kind.name()), n + 2),
-                |b| {
+            for kind in DecoderKind::ALL {
+                let mut decoder = Decoder::new(&problem, kind);
+                let id =
+                    |what: &str| BenchmarkId::new(format!("{} {what}{about}", kind.name()), n + 2);
+                let mut keys = uniform.iter().cycle();
+                let mut next = || keys.next().expect("a cycle");
+                group.bench_function(id("runtime"), |b| b.iter(|| decoder.fitness(next())));
+                group.bench_function(id("runtime and peak"), |b| {
                     b.iter(|| decoder.decode(next()));
-                },
-            );
+                });
+                let mut keys = crowded.iter().cycle();
+                let mut next = || keys.next().expect("a cycle");
+                group.bench_function(id("runtime of crowded keys"), |b| {
+                    b.iter(|| decoder.fitness(next()));
+                });
+            }
         }
     }
     group.finish();
@@ -137,5 +148,25 @@ fn baselines(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, decode, baselines);
+/// The judge of every plan, which `place --compare` calls 17 times.
+fn replays(c: &mut Criterion) {
+    let mut group = c.benchmark_group("replay");
+    group.sample_size(10);
+    let mut empty = GraphBuilder::new("100000 empty ops");
+    for _ in 0..100_000 {
+        empty.op(OpSpec::new("", 0));
+    }
+    let empty = empty.build().expect("a graph without edges");
+    for (name, graph) in [
+        ("small world of 10002 ops", small_world(10_000, 1)),
+        ("100000 empty ops", empty),
+    ] {
+        let problem = problem(&graph, 2);
+        let schedule = baseline::upward_rank(&problem);
+        group.bench_function(name, |b| b.iter(|| replay(&problem, &schedule)));
+    }
+    group.finish();
+}
+
+criterion_group!(benches, decode, baselines, replays);
 criterion_main!(benches);

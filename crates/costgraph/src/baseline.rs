@@ -4,6 +4,8 @@
 //! orders of [`ordered`] at memory; [`random_search`] and [`local_search`] at whatever the problem minimises; [`partition`] gives a
 //! placement, for `ordered` to put in sequence.
 
+use crate::Problem;
+
 mod greedy;
 mod local;
 mod orders;
@@ -11,15 +13,22 @@ mod partition;
 mod random_search;
 mod ranked;
 
-pub use greedy::{greedy_memory, greedy_memory_best_of};
+pub use greedy::{
+    greedy_memory, greedy_memory_best_of, greedy_memory_best_of_watched, greedy_memory_watched,
+};
 pub use local::{local_search, local_search_watched};
 pub use orders::{OpOrder, ordered};
 pub use partition::partition;
 pub use random_search::{random_search, random_search_watched};
 pub use ranked::{upward_rank, upward_rank_keys};
 
-/// Evaluations between two looks of whoever watches a search.
-const LOOK_EVERY: u64 = 100;
+/// Evaluations between two looks of whoever watches a search: 100, and fewer where they take long.
+fn look_every(problem: &Problem<'_>) -> u64 {
+    const OPS_AND_USES: usize = 10_000_000;
+    let graph = problem.graph();
+    let n = OPS_AND_USES / (graph.n_ops() + graph.n_uses());
+    (n as u64).clamp(1, 100)
+}
 
 #[cfg(test)]
 mod tests;

@@ -106,13 +106,13 @@ impl Schedule {
         self
     }
 
-    /// Checks the schedule by the slow, independent [`replay`] and simulates it.
+    /// Checks the schedule by the independent [`replay`] and simulates it.
     ///
     /// # Errors
     /// `Schedule` when the schedule breaks a rule of A.4, or when the two computations disagree.
     ///
     /// # Complexity
-    /// O(steps^2) time for the replay.
+    /// That of [`replay`].
     pub fn verify(&self, problem: &Problem<'_>) -> Result<Simulation, Error> {
         let simulation = self.simulate(problem)?;
         let expected = replay(problem, self)?;

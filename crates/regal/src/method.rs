@@ -85,6 +85,12 @@ impl Method {
         self.decodes() || self == Method::LocalSearch
     }
 
+    /// True for methods that a deadline ends or, the greedy ones, hurries.
+    #[must_use]
+    pub fn heeds_deadline(self) -> bool {
+        self.searches() || matches!(self, Method::GreedyMemory | Method::NoisyGreedyMemory)
+    }
+
     /// True for methods that decode chromosomes, so that `decoder` matters.
     #[must_use]
     pub fn decodes(self) -> bool {

@@ -84,8 +84,9 @@ pub(crate) fn ratio(value: u64, of: u64) -> Option<f64> {
 pub struct Watch<'a> {
     /// Seconds from any start.
     pub clock: &'a mut dyn FnMut() -> f64,
-    /// The seconds of each search: it ends with the best so far, in the midst of a generation if need be. Methods that make one
-    /// schedule, and each warm start, go on to its end.
+    /// The seconds of each search: it ends with the best so far, in the midst of a generation if need be. The greedy methods, whose
+    /// time grows with the square of the ops that are ready, then stop to choose. The other methods that make one schedule, and each
+    /// warm start of that kind, go on to its end.
     pub deadline: Option<f64>,
     /// Sees how far a search has come, after each generation of a genetic algorithm and now and then during other searches; returning
     /// false ends the search with the best so far. Methods that make one schedule never ask.
@@ -232,7 +233,7 @@ fn draft(
     let PlaceOptions {
         evaluations, seed, ..
     } = *options;
-    let made = |start: Start| one(start.schedule(problem, seed), 1);
+    let mut made = |start: Start| one(start.schedule(problem, seed, search), 1);
     match options.method {
         Method::Brkga => genetic(problem, options, &[], search),
         Method::TunedBrkga => genetic(problem, &tuned(options), &[], search),
@@ -255,11 +256,20 @@ fn draft(
         Method::XlaList => made(Start::Partition(OpOrder::List)),
         Method::XlaPostOrder => made(Start::Partition(OpOrder::PostOrder)),
         Method::GreedyMemory => made(Start::Greedy),
-        Method::NoisyGreedyMemory => one(
-            baseline::greedy_memory_best_of(problem, options.greedy_runs, seed, GREEDY_NOISE),
-            options.greedy_runs.max(1),
-        ),
+        Method::NoisyGreedyMemory => noisy_greedy(problem, options, search),
     }
+}
+
+fn noisy_greedy(
+    problem: &Problem<'_>,
+    options: &PlaceOptions,
+    search: &mut Search<'_, '_>,
+) -> Result<Draft, Error> {
+    let (runs, seed) = (options.greedy_runs, options.seed);
+    let mut go_on = || !search.is_late();
+    let (schedule, n_runs) =
+        baseline::greedy_memory_best_of_watched(problem, runs, seed, GREEDY_NOISE, &mut go_on);
+    one(schedule, n_runs)
 }
 
 fn one(schedule: Schedule, evaluations: u64) -> Result<Draft, Error> {
@@ -287,13 +297,16 @@ enum Start {
 }
 
 impl Start {
-    fn schedule(self, problem: &Problem<'_>, seed: u64) -> Schedule {
+    fn schedule(self, problem: &Problem<'_>, seed: u64, search: &mut Search<'_, '_>) -> Schedule {
         match self {
             Start::UpwardRank => baseline::upward_rank(problem),
             Start::Partition(order) => {
                 baseline::ordered(problem, &baseline::partition(problem), order)
             }
-            Start::Greedy => baseline::greedy_memory(problem, seed, 0.0),
+            Start::Greedy => {
+                let mut go_on = || !search.is_late();
+                baseline::greedy_memory_watched(problem, seed, 0.0, &mut go_on)
+            }
         }
     }
 }
@@ -382,7 +395,7 @@ fn evaluated(
         if n_made == options.evaluations || (n_made > 0 && search.is_late()) {
             break;
         }
-        let schedule = start.schedule(problem, options.seed);
+        let schedule = start.schedule(problem, options.seed, search);
         let outcome = schedule.simulate(problem)?.outcome;
         schedules.push((outcome.fitness(options.objective), schedule));
     }

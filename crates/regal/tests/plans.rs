@@ -500,6 +500,31 @@ fn a_deadline_ends_a_generation_in_its_midst() {
     assert_eq!(plan.evaluations, 10);
 }
 
+/// Past the deadline the greedy methods finish their run without choosing, and begin no other.
+#[test]
+fn a_deadline_hurries_the_greedy_methods() {
+    let graph = graph(60, 3);
+    let run = |method, deadline| {
+        let mut time = 0.0;
+        let mut watch = Watch {
+            clock: &mut || {
+                time += 1.0;
+                time
+            },
+            deadline,
+            on_progress: &mut |_| true,
+        };
+        let options = options(method, Objective::Memory);
+        place_watched(&graph, &two(None), &options, &mut watch).unwrap()
+    };
+    for method in [Method::GreedyMemory, Method::NoisyGreedyMemory] {
+        let (hurried, whole) = (run(method, Some(20.0)), run(method, None));
+        assert_ne!(hurried.schedule, whole.schedule, "{method}");
+        assert_eq!(hurried.evaluations, 1, "{method}");
+        assert_eq!(run(method, Some(1e9)).schedule, whole.schedule);
+    }
+}
+
 fn watched<T>(run: impl FnOnce(&mut Watch<'_>) -> T) -> T {
     let mut time = 0.0;
     run(&mut Watch {

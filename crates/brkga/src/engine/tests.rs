@@ -80,7 +80,8 @@ proptest! {
         with_proposals: bool,
         choice_seed: u64,
     ) {
-        let n_starts = n_starts.min((config.population * config.populations) as usize);
+        let n_places = u64::from(config.population * config.populations).min(config.evaluations);
+        let n_starts = n_starts.min(n_places as usize);
         let starts: Vec<Vec<f32>> = (0..n_starts).map(|i| vec![i as f32 / 7.0; n_keys]).collect();
         let shapes = [Beta::new(0.3, 2.0).unwrap(), Beta::UNIFORM, Beta::new(7.0, 0.01).unwrap()];
         let tables = BetaTables::new(&shapes).unwrap();
@@ -340,6 +341,32 @@ fn warm_starts_are_taken_in_turn_and_decoded_first() {
     }
 }
 
+/// A budget for less than the populations fills the first ones: the starts of the others go there too.
+#[test]
+fn no_warm_start_is_dropped() {
+    for (populations, evaluations, n_starts) in [
+        (3, 2, 2),
+        (5, 4, 3),
+        (5, 4, 4),
+        (3, 12, 12),
+        (2, 20, 20),
+        (4, 11, 9),
+    ] {
+        let config = Config {
+            populations,
+            evaluations,
+            ..small()
+        };
+        let starts: Vec<Vec<f32>> = (0..n_starts).map(|i| vec![i as f32 / 32.0; 6]).collect();
+        let search = Brkga::new(6, &config).unwrap();
+        let (_, seen) = watched(search.with_starts(starts.clone()).unwrap());
+        for start in &starts {
+            let n_times = seen.iter().filter(|keys| *keys == start).count();
+            assert_eq!(n_times, 1, "{config:?}: {start:?}");
+        }
+    }
+}
+
 #[test]
 fn a_child_takes_each_key_of_its_elite_parent_with_probability_rho() {
     let config = Config {
@@ -431,6 +458,21 @@ fn without_crossed_children_it_is_random_search() {
     };
     let outcome = Brkga::new(5, &config).unwrap().run(&mut [decode]).unwrap();
     assert_eq!(outcome.evaluations, 5000);
+}
+
+#[test]
+fn more_warm_starts_than_evaluations_are_refused() {
+    let config = Config {
+        evaluations: 2,
+        ..small()
+    };
+    let refused = Brkga::new(3, &config)
+        .unwrap()
+        .with_starts(vec![vec![0.0; 3]; 3]);
+    assert_eq!(
+        refused.err().unwrap().to_string(),
+        "warm start 2 (counted from 0): a warm start counts as an evaluation, and evaluations = 2"
+    );
 }
 
 #[test]

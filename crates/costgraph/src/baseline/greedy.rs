@@ -19,30 +19,67 @@ use crate::{Problem, Schedule, Step, random::Stream};
 /// The same seed gives the same schedule on every machine.
 #[must_use]
 pub fn greedy_memory(problem: &Problem<'_>, seed: u64, noise: f64) -> Schedule {
+    greedy_memory_watched(problem, seed, noise, &mut || true)
+}
+
+/// As [`greedy_memory`]; `go_on` is asked before each choice. Once it has said no there is no choice any more but that of the device:
+/// the op that became ready last is taken.
+///
+/// # Complexity
+/// As [`greedy_memory`], with one ready op from then on.
+#[must_use]
+pub fn greedy_memory_watched(
+    problem: &Problem<'_>,
+    seed: u64,
+    noise: f64,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Schedule {
     let mut state = Greedy::new(problem, Stream::new(seed, "greedy memory", 0), noise);
-    while let Some((at, device)) = state.best() {
+    let mut chooses = true;
+    loop {
+        chooses = chooses && go_on();
+        let first = match chooses {
+            true => 0,
+            false => state.ready.len().saturating_sub(1),
+        };
+        let Some((at, device)) = state.best(first) else {
+            return state.schedule;
+        };
         let op = state.ready.swap_remove(at);
         state.run(op, device);
     }
-    state.schedule
 }
 
 /// The best of one run without noise and `runs - 1` with it.
 #[must_use]
 pub fn greedy_memory_best_of(problem: &Problem<'_>, runs: u64, seed: u64, noise: f64) -> Schedule {
-    let mut best = greedy_memory(problem, seed, 0.0);
+    greedy_memory_best_of_watched(problem, runs, seed, noise, &mut || true).0
+}
+
+/// As [`greedy_memory_best_of`], and how many runs there were, at least one: when `go_on` says no, the run is finished as in
+/// [`greedy_memory_watched`], and is the last.
+#[must_use]
+pub fn greedy_memory_best_of_watched(
+    problem: &Problem<'_>,
+    runs: u64,
+    seed: u64,
+    noise: f64,
+    go_on: &mut dyn FnMut() -> bool,
+) -> (Schedule, u64) {
+    let mut best = greedy_memory_watched(problem, seed, 0.0, go_on);
     let fitness = |schedule: &Schedule| schedule.run(problem).outcome.fitness(problem.objective());
-    let mut least = fitness(&best);
-    for index in 1..runs {
+    let (mut least, mut n_runs) = (fitness(&best), 1);
+    while n_runs < runs && go_on() {
         // The seeds of the runs are the numbers of a stream, so that neighbouring seeds share no runs.
-        let run_seed = Stream::new(seed, "greedy memory runs", index).next_u64();
-        let schedule = greedy_memory(problem, run_seed, noise);
+        let run_seed = Stream::new(seed, "greedy memory runs", n_runs).next_u64();
+        let schedule = greedy_memory_watched(problem, run_seed, noise, go_on);
+        n_runs += 1;
         let found = fitness(&schedule);
         if found < least {
             (least, best) = (found, schedule);
         }
     }
-    best
+    (best, n_runs)
 }
 
 struct Greedy<'p, 'g> {
@@ -99,10 +136,10 @@ impl<'p, 'g> Greedy<'p, 'g> {
         }
     }
 
-    /// The position among the ready ops, and the device.
-    fn best(&mut self) -> Option<(usize, usize)> {
+    /// The position among the ready ops from the `first` on, and the device.
+    fn best(&mut self, first: usize) -> Option<(usize, usize)> {
         let mut best = None;
-        for at in 0..self.ready.len() {
+        for at in first..self.ready.len() {
             let op = self.ready[at];
             let is_fixed = self.problem.fixed_op() == Some(op);
             let n = if is_fixed { 1 } else { self.resident.len() };
@@ -280,7 +317,7 @@ fn roots(problem: &Problem<'_>) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::Greedy;
+    use super::{Greedy, greedy_memory, greedy_memory_best_of_watched, greedy_memory_watched};
     use crate::random::Stream;
     use crate::testing::for_problems;
 
@@ -319,6 +356,25 @@ mod tests {
                 }
             }
             state.schedule.verify(problem).unwrap();
+        });
+    }
+
+    #[test]
+    fn a_greedy_that_is_told_to_end_is_whole() {
+        for_problems(200, 40, |problem, seed| {
+            let whole = greedy_memory(problem, seed, 0.2);
+            for n_choices in [0, 1, 5, 1000] {
+                let mut n_asked = 0;
+                let mut go_on = || {
+                    n_asked += 1;
+                    n_asked <= n_choices
+                };
+                let schedule = greedy_memory_watched(problem, seed, 0.2, &mut go_on);
+                assert!(n_choices < 1000 || schedule == whole);
+                schedule.verify(problem).unwrap();
+            }
+            let (_, n_runs) = greedy_memory_best_of_watched(problem, 9, seed, 0.2, &mut || false);
+            assert_eq!(n_runs, 1);
         });
     }
 }

@@ -1,6 +1,6 @@
 //! Local search over placements and orders of ops, with evaluations that begin where the change does.
 
-use super::{LOOK_EVERY, orders::with_transfers};
+use super::{look_every, orders::with_transfers};
 use crate::{Problem, Schedule, accounts::Accounts, random::Stream};
 
 /// Local search: an op changes its device or its place in the order, and stays there if that is no worse.
@@ -10,7 +10,8 @@ use crate::{Problem, Schedule, accounts::Accounts, random::Stream};
 /// search ends early.
 ///
 /// # Complexity
-/// O(evaluations x (ops + uses)) time at worst, about half of that on average; O(sqrt(ops) x (ops + tensors x devices)) memory.
+/// O(evaluations x (ops + uses)) time at worst, about half of that on average; O(sqrt(ops) x (ops + tensors x devices)) memory,
+/// up to about 1 GiB and a few lists as long as the graph.
 ///
 /// # Determinism
 /// The same seed gives the same schedule on every machine.
@@ -19,8 +20,8 @@ pub fn local_search(problem: &Problem<'_>, evaluations: u64, seed: u64) -> Sched
     local_search_watched(problem, evaluations, seed, &mut |_, _| true).0
 }
 
-/// As [`local_search`], and how many evaluations there were: after every 100 of them `watch` is told how many and the best
-/// fitness so far, and ends the search by returning false.
+/// As [`local_search`], and how many evaluations there were: after every 100 of them (fewer for graphs of more than 100 000 ops and
+/// uses) `watch` is told how many and the best fitness so far, and ends the search by returning false.
 #[must_use]
 pub fn local_search_watched(
     problem: &Problem<'_>,
@@ -30,9 +31,9 @@ pub fn local_search_watched(
 ) -> (Schedule, u64) {
     let mut search = Search::new(problem, Stream::new(seed, "local search", 0));
     let mut current = search.evaluate(0, true);
-    let mut n_done = 1;
+    let (mut n_done, look_every) = (1, look_every(problem));
     while n_done < evaluations {
-        if n_done.is_multiple_of(LOOK_EVERY) && !watch(n_done, current) {
+        if n_done.is_multiple_of(look_every) && !watch(n_done, current) {
             break;
         }
         let Some(change) = search.next_change() else {
@@ -72,6 +73,21 @@ impl Change {
     }
 }
 
+/// The most that the accounts before all checkpoints may take.
+const CHECKPOINT_BYTES: usize = 1 << 30;
+
+/// Positions between two checkpoints: as many as there are checkpoints, or more where those would take too much memory.
+fn stride(problem: &Problem<'_>) -> usize {
+    let graph = problem.graph();
+    let checkpoint_bytes = 17 * graph.n_ops() + 5 * graph.n_tensors() * problem.n_devices();
+    let n_affordable = (CHECKPOINT_BYTES / checkpoint_bytes.max(1)).max(1);
+    graph
+        .n_ops()
+        .isqrt()
+        .max(graph.n_ops().div_ceil(n_affordable))
+        .max(1)
+}
+
 /// The accounts before a position in the order.
 #[derive(Clone, Debug)]
 struct Checkpoint {
@@ -108,7 +124,7 @@ impl<'p, 'g> Search<'p, 'g> {
             accounts: initial.clone(),
             present: vec![false; graph.n_tensors() * n],
         };
-        let stride = n_ops.isqrt().max(1);
+        let stride = stride(problem);
         let order = graph.topological_order().to_vec();
         let mut position = vec![0; n_ops];
         for (at, &op) in order.iter().enumerate() {
@@ -312,6 +328,34 @@ mod tests {
                     search.evaluate(from, true);
                 }
             }
+        });
+    }
+
+    /// The search as a plain loop that evaluates everything from the start: as many evaluations as are counted lead to the same
+    /// schedule.
+    #[test]
+    fn as_many_moves_are_evaluated_as_are_counted() {
+        const EVALUATIONS: u64 = 60;
+        for_problems(100, 30, |problem, seed| {
+            let mut search = Search::new(problem, Stream::new(seed, "local search", 0));
+            let (mut current, mut n_done) = (search.evaluate(0, true), 1);
+            while n_done < EVALUATIONS {
+                let Some(change) = search.next_change() else {
+                    break;
+                };
+                search.apply(change);
+                let found = search.evaluate(0, true);
+                n_done += 1;
+                if found <= current {
+                    current = found;
+                } else {
+                    search.apply(change.undo());
+                    search.evaluate(0, true);
+                }
+            }
+            let expected = super::with_transfers(problem, &search.placement, &search.order);
+            let found = local_search_watched(problem, EVALUATIONS, seed, &mut |_, _| true);
+            assert_eq!(found, (expected, n_done));
         });
     }
 

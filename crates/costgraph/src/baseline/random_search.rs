@@ -1,6 +1,6 @@
 //! Random search: the best of many random chromosomes.
 
-use super::LOOK_EVERY;
+use super::look_every;
 use crate::{Decoder, DecoderKind, Problem, Schedule, random::Stream};
 
 /// The best of `evaluations` uniformly random chromosomes (at least one).
@@ -17,8 +17,8 @@ pub fn random_search(
     random_search_watched(problem, kind, evaluations, seed, &mut |_, _| true).0
 }
 
-/// As [`random_search`], and how many evaluations there were: after every 100 of them `watch` is told how many and the best
-/// fitness so far, and ends the search by returning false.
+/// As [`random_search`], and how many evaluations there were: after every 100 of them (fewer for graphs of more than 100 000 ops and
+/// uses) `watch` is told how many and the best fitness so far, and ends the search by returning false.
 #[must_use]
 pub fn random_search_watched(
     problem: &Problem<'_>,
@@ -34,13 +34,13 @@ pub fn random_search_watched(
         keys.fill_with(|| stream.uniform_f32());
     };
     let mut best = ((u64::MAX, u64::MAX), 0);
-    let mut n_done = 0;
+    let (mut n_done, look_every) = (0, look_every(problem));
     for index in 0..evaluations.max(1) {
         draw(index, &mut keys);
         // Of equals the first stays.
         best = best.min((decoder.fitness(&keys), index));
         n_done = index + 1;
-        if n_done.is_multiple_of(LOOK_EVERY) && !watch(n_done, best.0) {
+        if n_done.is_multiple_of(look_every) && !watch(n_done, best.0) {
             break;
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! A node is an op, an `output_info` a tensor, an `input_info` a use, a `control_input` a control dependency. What the format
 //! leaves open is settled here: a size of -1 is an unknown size and counts as 0; `alias_input_port` is a proto3 field, so one
-//! that is absent means port 0, as TensorFlow itself writes it for reshapes, unless the node has no inputs at all.
+//! that is absent means port 0, as TensorFlow itself writes it for reshapes, unless the node has no inputs at all. The report counts
+//! such views, and warns of those that are no reshapes as TensorFlow writes them.
 
 use super::{Imported, MAX_PARTS, ReadOptions, Report};
 use crate::{Error, ErrorKind, GraphBuilder, MAX_TOTAL, OpSpec, TensorSpec};
@@ -87,6 +88,8 @@ pub(crate) struct Assembly<'a> {
     inputs: Vec<InputInfo>,
     outputs: Vec<OutputInfo>,
     controls: Vec<i32>,
+    /// Whether any output has an `alias_input_port` other than 0.
+    says_ports: bool,
     /// Per node, and one more: where its inputs, outputs and controls begin.
     offsets: Vec<[usize; 3]>,
 }
@@ -108,6 +111,7 @@ impl<'a> Assembly<'a> {
             inputs: Vec::new(),
             outputs: Vec::new(),
             controls: Vec::new(),
+            says_ports: false,
             offsets: vec![[0; 3]],
         }
     }
@@ -144,6 +148,8 @@ impl<'a> Assembly<'a> {
         self.builder.op(spec);
         self.nodes.push((spot, node.name));
         self.inputs.extend(node.input_info);
+        let mut ports = node.output_info.iter().map(|info| info.alias_input_port);
+        self.says_ports |= ports.any(|port| port != 0);
         self.outputs.extend(node.output_info);
         self.controls.extend(node.control_input);
         let end = [self.inputs.len(), self.outputs.len(), self.controls.len()];
@@ -197,7 +203,7 @@ impl<'a> Assembly<'a> {
                 let tensor = TensorSpec {
                     producer: op as u32,
                     bytes: self.size(op, info.size)?,
-                    alias_of: self.base(op, info.alias_input_port, &tensor_of_input)?,
+                    alias_of: self.base(op, output, &tensor_of_input)?,
                     consumers: consumers.next().unwrap_or_default(),
                 };
                 self.builder.tensor(tensor);
@@ -253,9 +259,10 @@ impl<'a> Assembly<'a> {
     fn base(
         &mut self,
         op: usize,
-        port: i64,
+        output: usize,
         tensor_of_input: &[u32],
     ) -> Result<Option<u32>, Error> {
+        let port = self.outputs[output].alias_input_port;
         if port < 0 {
             return Ok(None);
         }
@@ -264,7 +271,13 @@ impl<'a> Assembly<'a> {
             .ok()
             .filter(|&port| port < inputs.len());
         match found {
-            Some(port) => Ok(Some(tensor_of_input[inputs.start + port])),
+            Some(port) => {
+                let base = tensor_of_input[inputs.start + port];
+                if port == 0 {
+                    self.count_implied_view(output, base as usize);
+                }
+                Ok(Some(base))
+            }
             None if port == 0 => Ok(None),
             None => {
                 let (spot, name) = &self.nodes[op];
@@ -274,6 +287,15 @@ impl<'a> Assembly<'a> {
                 );
                 Err(spot.error(self.file, ErrorKind::Graph, &message))
             }
+        }
+    }
+    /// TensorFlow's files say -1 for every output that is no view, and its views are as large as what they are views of.
+    fn count_implied_view(&mut self, view: usize, base: usize) {
+        let sizes = [view, base].map(|output| self.outputs[output].size);
+        let has_other_size = sizes[0] != sizes[1] && !sizes.contains(&-1);
+        self.report.implied_views += 1;
+        if has_other_size || !self.says_ports {
+            self.report.doubtful_views += 1;
         }
     }
 }

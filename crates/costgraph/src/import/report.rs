@@ -11,6 +11,12 @@ pub struct Report {
     pub format: Format,
     /// Tensors whose size is not known; they count as 0 bytes.
     pub unknown_sizes: u64,
+    /// CostGraphDef outputs whose `alias_input_port` is absent or 0, which the format does not tell apart: views of their op's first
+    /// input.
+    pub implied_views: u64,
+    /// Those of them that are no reshapes as TensorFlow writes them: of another size than the input, or in a file where no output has
+    /// an `alias_input_port` at all.
+    pub doubtful_views: u64,
     /// ONNX ops that the cost model has no meaning for, by kind, and how many of each; they cost a launch and their bytes.
     pub unknown_ops: BTreeMap<String, u64>,
     /// ONNX dimensions that the model leaves open, by name (`?` for those without one), and the size that was taken.
@@ -36,6 +42,8 @@ impl Report {
         Report {
             format,
             unknown_sizes: 0,
+            implied_views: 0,
+            doubtful_views: 0,
             unknown_ops: BTreeMap::new(),
             assumed_dims: BTreeMap::new(),
             external_weights: 0,
@@ -60,6 +68,10 @@ impl Report {
         warn(
             self.unknown_sizes,
             "tensors of unknown size count as 0 bytes",
+        );
+        warn(
+            self.doubtful_views,
+            "outputs without alias_input_port count as views of their op's first input and take no memory; write -1 where none is meant",
         );
         warn(
             self.external_weights,

@@ -69,10 +69,42 @@ fn cost_graph_text() {
     assert_eq!(graph.alias_of(0), None);
     assert_eq!((graph.internal_bytes(1), graph.persistent_bytes(1)), (3, 9));
     assert_eq!(report.unknown_sizes, 1);
+    assert_eq!((report.implied_views, report.doubtful_views), (1, 0));
     assert_eq!(
         report.warnings(),
         ["1 tensors of unknown size count as 0 bytes"]
     );
+}
+
+/// An output that does not say what it is a view of is one of the first input; what looks like no reshape is warned of.
+#[test]
+fn views_that_nobody_asked_for_are_told() {
+    let graph = |first: &str, second: &str| {
+        let text = format!(
+            "node {{ name: 'a' output_info {{ {first} }} }}
+             node {{ name: 'b' id: 1 input_info {{ }} output_info {{ {second} }} }}"
+        );
+        read("a.pbtxt", text.as_bytes()).unwrap()
+    };
+    let not_a_view = "size: 8 alias_input_port: -1";
+    for (first, second, counts) in [
+        (not_a_view, "size: 8", (1, 0)),
+        (not_a_view, "size: 8 alias_input_port: 0", (1, 0)),
+        (not_a_view, "size: 9", (1, 1)),
+        (not_a_view, "size: -1", (1, 0)),
+        (not_a_view, "size: 9 alias_input_port: -1", (0, 0)),
+        // Nobody says anything: perhaps nobody knew.
+        ("size: 8", "size: 8", (1, 1)),
+    ] {
+        let Imported { graph, report } = graph(first, second);
+        let found = (report.implied_views, report.doubtful_views);
+        assert_eq!(found, counts, "{first}; {second}");
+        let is_view = graph.alias_of(graph.outputs(1).start).is_some();
+        assert_eq!(is_view, counts.0 == 1);
+        let mut warnings = report.warnings().into_iter();
+        let is_warned = warnings.any(|warning| warning.contains("alias_input_port"));
+        assert_eq!(is_warned, counts.1 == 1, "{first}; {second}");
+    }
 }
 
 #[test]
