@@ -68,9 +68,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         fs::write(folder(target)?.join("seed"), bytes)?;
     }
     run_files(&folder("checkpoint")?, &folder("metrics")?)?;
-    let folders = ["edge_store", "embedding_file", "line_journal"].map(folder);
-    let [stores, embeddings, journals] = folders;
-    line_files(&stores?, &embeddings?, &journals?)?;
+    line_files(
+        &folder("edge_store")?,
+        &folder("embedding_file")?,
+        &folder("line_journal")?,
+    )?;
     Ok(TrainedPolicy::shipped()?.write(&folder("policy")?.join("shipped"))?)
 }
 

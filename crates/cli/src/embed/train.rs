@@ -126,17 +126,7 @@ struct Took {
 /// Imports, trains, writes and prints the answer.
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let config = args.settings.config(args.graph.seed())?;
-    let form = args
-        .output_format
-        .unwrap_or_else(|| FileFormat::from_path(&args.out));
-    if args.disk.work.is_some() && form != FileFormat::Npy {
-        let message = "with --work the rows go straight to the file: name a .npy file as --out";
-        return Err(BadInput(message.to_owned()).into());
-    }
-    output_file::check(&args.out, args.graph.file())?;
-    if form == FileFormat::Npy {
-        output_file::check(&formats::labels_path(&args.out), args.graph.file())?;
-    }
+    let form = checked_form(args)?;
     let timer = Timer::start(&Device::host());
     let near = scratch(args)?;
     let row_bytes = config.dim as u64 * config.precision.cell_bytes();
@@ -172,6 +162,21 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         disk: took.disk,
         out: &args.out,
     })
+}
+
+/// The form of the answer, once all files that it takes can be written.
+fn checked_form(args: &TrainArgs) -> Result<FileFormat, BadInput> {
+    let by_name = || FileFormat::from_path(&args.out);
+    let form = args.output_format.unwrap_or_else(by_name);
+    if args.disk.work.is_some() && form != FileFormat::Npy {
+        let message = "with --work the rows go straight to the file: name a .npy file as --out";
+        return Err(BadInput(message.to_owned()));
+    }
+    output_file::check(&args.out, args.graph.file())?;
+    if form == FileFormat::Npy {
+        output_file::check(&formats::labels_path(&args.out), args.graph.file())?;
+    }
+    Ok(form)
 }
 
 /// Beside which file a graph that is no store yet is imported: in the folder of the run, or beside the answer.

@@ -280,6 +280,37 @@ fn a_damaged_store_is_refused_wherever_it_is_damaged() {
     assert!(read_all().unwrap_err().contains("bytes by its head"));
 }
 
+/// Another program may write right fingerprints over what makes no sense.
+#[test]
+fn a_store_that_names_what_is_not_there_is_refused() {
+    let (folder, path, imported) = store_file("0 1\n1 2\n2 0\n", &ImportOptions::default());
+    imported.unwrap();
+    let whole = fs::read(&path).unwrap();
+    let forged = folder.path().join("forged.store");
+    let write = |change: &dyn Fn(&mut Head, &mut Vec<u8>)| {
+        let store = Store::open(&path).unwrap();
+        let labels = store.labels().unwrap().clone();
+        let (mut head, mut records) = (store.head, whole[whole.len() - 24..].to_vec());
+        change(&mut head, &mut records);
+        head.hashes = vec![Fingerprint::of(&records)];
+        let mut bytes = Vec::new();
+        head.write(&mut bytes, &|out| labels.write(out)).unwrap();
+        fs::write(&forged, [bytes, records].concat()).unwrap();
+        Store::open(&forged).and_then(|store| store.bucket(0, 0))
+    };
+    assert!(write(&|_, _| ()).is_ok());
+    let changes: [&dyn Fn(&mut Head, &mut Vec<u8>); 5] = [
+        &|head, _| head.order[0] = head.order[1],
+        &|head, _| head.order[2] = 3,
+        &|head, _| head.degrees[1] = f32::NAN,
+        &|head, _| head.weights[0] = -1.0,
+        &|_, records| records[4..8].copy_from_slice(&3u32.to_le_bytes()),
+    ];
+    for (at, change) in changes.into_iter().enumerate() {
+        assert!(write(change).is_err(), "change {at}");
+    }
+}
+
 #[test]
 fn bad_input_leaves_no_file() {
     let weighted = ImportOptions {

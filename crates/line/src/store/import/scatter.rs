@@ -38,13 +38,7 @@ pub(super) fn scatter(
         Ok(())
     })?;
     head.sum_up();
-    if head.n_edges() > 0 && !head.weights.iter().any(|&weight| weight > 0.0) {
-        let message = format!(
-            "{}: expected an edge with a weight above 0, found none",
-            out.display()
-        );
-        return Err(Error::new(ErrorKind::Graph, message));
-    }
+    check_weights(head, out)?;
     let partial = beside(out, "partial");
     let at = |e: io::Error| Error::io("write", &partial, &e);
     let (file, scratch) = create(&partial).map_err(at)?;
@@ -63,6 +57,18 @@ pub(super) fn scatter(
         .rename(out)
         .map_err(|e| Error::io("write", out, &e))?;
     Ok(head.file_bytes())
+}
+
+/// Edges that all have weight 0 would never be drawn.
+fn check_weights(head: &Head, out: &Path) -> Result<(), Error> {
+    if head.n_edges() == 0 || head.weights.iter().any(|&weight| weight > 0.0) {
+        return Ok(());
+    }
+    let what = "expected an edge with a weight above 0, found none";
+    Err(Error::new(
+        ErrorKind::Graph,
+        format!("{}: {what}", out.display()),
+    ))
 }
 
 fn create(path: &Path) -> io::Result<(File, Scratch)> {
