@@ -43,17 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     for format in Format::ALL {
-        let folder = folder(&format.name().replace('-', "_"))?;
-        for name in builtin::names() {
-            let graph = builtin::by_name(name).ok_or("a name of the list")?;
-            let options = WriteOptions {
-                format: Some(format),
-                ..WriteOptions::default()
-            };
-            if graph.n_nodes() < 200 {
-                write_graph(&folder.join(name), &graph, None, options)?;
-            }
-        }
+        graphs(format, &folder(&format.name().replace('-', "_"))?)?;
     }
     shards(&folder("csr_shard")?, &folder("bit_shard")?)?;
     for (target, bytes) in [
@@ -74,6 +64,21 @@ fn main() -> Result<(), Box<dyn Error>> {
         &folder("line_journal")?,
     )?;
     Ok(TrainedPolicy::shipped()?.write(&folder("policy")?.join("shipped"))?)
+}
+
+/// The small built-in graphs in one format.
+fn graphs(format: Format, folder: &Path) -> Result<(), Box<dyn Error>> {
+    for name in builtin::names() {
+        let graph = builtin::by_name(name).ok_or("a name of the list")?;
+        let options = WriteOptions {
+            format: Some(format),
+            ..WriteOptions::default()
+        };
+        if graph.n_nodes() < 200 {
+            write_graph(&folder.join(name), &graph, None, options)?;
+        }
+    }
+    Ok(())
 }
 
 /// A whole graph and its two halves, sparse and dense.

@@ -341,9 +341,14 @@ fn bad_input_leaves_no_file() {
         ("0 1\n", &parts, "parts = 3: expected a power of two"),
         ("0\n", &ImportOptions::default(), "second node id"),
         (
-            "a b 3e38\na c 3e38\n",
+            "0 1 3e38\n0 2 3e38\n",
             &weighted,
             "g.txt:2: expected weights whose sum",
+        ),
+        (
+            "a b 3e38\na c 3e38\n",
+            &weighted,
+            "edge 2 of the list: expected weights whose sum",
         ),
         ("a b 0\nb c 0\n", &weighted, "a weight above 0"),
     ] {

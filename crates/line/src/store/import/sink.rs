@@ -7,9 +7,9 @@ use shardgraph_graph::{EdgeSink, NamedEdgeSink};
 
 use super::names::Names;
 use super::{ImportOptions, ImportProgress, ImportStage, REPORT_EVERY, beside};
-use crate::Error;
 use crate::store::labels::LabelSpool;
 use crate::store::spool::Spool;
+use crate::{Error, ErrorKind};
 
 /// The edges as numbers on disk, and the degrees so far.
 pub(super) struct Sink<'s> {
@@ -130,7 +130,9 @@ impl<'s> Sink<'s> {
             self.report(ImportStage::Numbering, n_done, Some(n_named));
             match u == end {
                 true => Ok(()), // a loop: only its node counts
-                false => Ok(self.add(u, end, f32::from_le_bytes(weight))?),
+                false => self.add(u, end, f32::from_le_bytes(weight)).map_err(|e| {
+                    Error::new(ErrorKind::Graph, format!("edge {n_done} of the list: {e}"))
+                }),
             }
         };
         names.number(out, memory, take)
