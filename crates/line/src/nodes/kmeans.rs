@@ -7,7 +7,7 @@ use shardgraph_graph::random::Stream;
 use super::Classes;
 use crate::Embedding;
 
-const RESTARTS: u64 = 10;
+const RESTARTS: u64 = 4;
 const MAX_STEPS: usize = 100;
 
 /// Clusters of the listed nodes' rows, scaled to length 1, and the clusters' normalised mutual information with the classes.
@@ -15,7 +15,7 @@ const MAX_STEPS: usize = 100;
 /// Only nodes of exactly one class count. `k` is the number of clusters, by default that of the classes.
 ///
 /// # Source
-/// Lloyd's algorithm from k-means++ beginnings (Arthur and Vassilvitskii, 2007), the best of ten.
+/// Lloyd's algorithm from k-means++ beginnings (Arthur and Vassilvitskii, 2007), the best of four.
 #[must_use]
 pub fn communities(embedding: &Embedding, classes: &Classes, k: Option<usize>, seed: u64) -> f64 {
     let single = classes.of_nodes().iter().filter(|(_, own)| own.len() == 1);
@@ -43,7 +43,7 @@ pub fn communities(embedding: &Embedding, classes: &Classes, k: Option<usize>, s
 /// Unless the numbers are whole rows.
 ///
 /// # Complexity
-/// O(n k dim) for each of at most 100 steps of ten runs.
+/// O(n k dim) for each of at most 100 steps of four runs.
 ///
 /// # Determinism
 /// Sums are taken in the order of the rows.
