@@ -21,7 +21,6 @@
 
 mod config;
 mod deal;
-mod direct;
 mod embedding;
 mod error;
 pub mod eval;
