@@ -15,6 +15,7 @@ mod bad_input;
 mod devices;
 mod drivers;
 mod embed;
+mod embed_data;
 mod exit_codes;
 mod formats;
 mod generated_graphs;

@@ -450,6 +450,7 @@ fn embed_eval_and_import() {
         ("samples_per_s", "number"),
         ("unseen_nodes", "count"),
         ("train_share", "number"),
+        ("nodes_by_class", "null"),
         ("load_seconds", "number"),
         ("runs", "list"),
     ];
@@ -463,6 +464,8 @@ fn embed_eval_and_import() {
         ("nodes", "count"),
         ("edges", "count"),
         ("parts", "count"),
+        ("self_loops_dropped", "count"),
+        ("zero_weights", "count"),
         ("file_bytes", "count"),
         ("memory_bytes", "count"),
         ("seconds", "number"),

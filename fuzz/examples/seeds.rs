@@ -7,6 +7,7 @@ use std::path::Path;
 
 use shardgraph_environments::space::Space;
 use shardgraph_graph::{Format, WriteOptions, builtin, write_graph};
+use shardgraph_line::{Embedding, ImportOptions, NodeLabels, formats, import_file};
 use shardgraph_replay::{Cell, Ending, EpisodeMemory, Rows};
 use shardgraph_runs::{Checkpoint, Folder, Tensors};
 use shardgraph_shard::{BitShard, CsrShard};
@@ -42,20 +43,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     for format in Format::ALL {
-        let folder = folder(&format.name().replace('-', "_"))?;
-        for name in builtin::names() {
-            let graph = builtin::by_name(name).ok_or("a name of the list")?;
-            let options = WriteOptions {
-                format: Some(format),
-                ..WriteOptions::default()
-            };
-            if graph.n_nodes() < 200 {
-                write_graph(&folder.join(name), &graph, None, options)?;
-            }
-        }
+        graphs(format, &folder(&format.name().replace('-', "_"))?)?;
     }
     shards(&folder("csr_shard")?, &folder("bit_shard")?)?;
     for (target, bytes) in [
+        (
+            "class_file",
+            b"# who plays what\nann flute\nbob flute,drums\n".to_vec(),
+        ),
         ("episode_memory", memory()?.to_bytes()),
         ("rows", rows()?.to_bytes()),
         ("space", serde_json::to_vec(&space()?)?),
@@ -63,7 +58,27 @@ fn main() -> Result<(), Box<dyn Error>> {
         fs::write(folder(target)?.join("seed"), bytes)?;
     }
     run_files(&folder("checkpoint")?, &folder("metrics")?)?;
+    line_files(
+        &folder("edge_store")?,
+        &folder("embedding_file")?,
+        &folder("line_journal")?,
+    )?;
     Ok(TrainedPolicy::shipped()?.write(&folder("policy")?.join("shipped"))?)
+}
+
+/// The small built-in graphs in one format.
+fn graphs(format: Format, folder: &Path) -> Result<(), Box<dyn Error>> {
+    for name in builtin::names() {
+        let graph = builtin::by_name(name).ok_or("a name of the list")?;
+        let options = WriteOptions {
+            format: Some(format),
+            ..WriteOptions::default()
+        };
+        if graph.n_nodes() < 200 {
+            write_graph(&folder.join(name), &graph, None, options)?;
+        }
+    }
+    Ok(())
 }
 
 /// A whole graph and its two halves, sparse and dense.
@@ -76,6 +91,43 @@ fn shards(sparse: &Path, dense: &Path) -> Result<(), Box<dyn Error>> {
         let bits = BitShard::from_graph(&karate, rows).to_bytes();
         fs::write(dense.join(name), bits)?;
     }
+    Ok(())
+}
+
+/// Stores with and without weights, an embedding in every form, and the state of a run that is done with its one pass.
+fn line_files(stores: &Path, embeddings: &Path, journals: &Path) -> Result<(), Box<dyn Error>> {
+    let scratch = tempfile::tempdir()?;
+    let text = scratch.path().join("g.txt");
+    fs::write(&text, "ann bob 1\nbob cid 2\ncid ann 0.5\n")?;
+    for weighted in [false, true] {
+        let options = ImportOptions {
+            weighted,
+            parts: Some(2),
+            ..ImportOptions::default()
+        };
+        import_file(
+            &text,
+            &stores.join(format!("weighted-{weighted}")),
+            &options,
+        )?;
+    }
+    let labels = NodeLabels::new(["ann", "bob"]);
+    let embedding = Embedding::new(2, vec![1.0, 0.5, -3.0, 0.1], labels)?;
+    for name in ["e.npy", "e.vec", "e.bin", "e.safetensors"] {
+        formats::write(&embeddings.join(name), &embedding, None)?;
+    }
+    // A run into a folder that is not there fails when its one pass is done and its state is written.
+    let (work, out) = (
+        scratch.path().join("work"),
+        scratch.path().join("none/e.npy"),
+    );
+    let config = shardgraph_fuzz::line::journal_config();
+    let run =
+        shardgraph_fuzz::line::on_disk(&shardgraph_fuzz::line::karate(), &config, (&work, &out));
+    if run.is_ok() {
+        return Err("the folder `none` should not be there".into());
+    }
+    fs::copy(work.join("MANIFEST.json"), journals.join("done"))?;
     Ok(())
 }
 

@@ -5,4 +5,5 @@
 pub mod bytes;
 pub mod costs;
 pub mod graphs;
+pub mod line;
 pub mod runs;

@@ -3,6 +3,7 @@
 mod cover;
 mod faults;
 mod kills;
+mod line;
 mod model;
 mod mvc_quality;
 mod program;
@@ -24,7 +25,7 @@ struct Repro {
     run: fn(&Options) -> Result<ExitCode>,
 }
 
-const REPROS: [Repro; 17] = [
+const REPROS: [Repro; 22] = [
     Repro {
         name: "train-default",
         what: "train the policy that is shipped and compare it byte for byte [--accept: ship what came out]",
@@ -110,6 +111,31 @@ const REPROS: [Repro; 17] = [
         what: "RLgraph's figure 8: IMPALA by number of actors",
         run: rlgraph::run,
     },
+    Repro {
+        name: "line-fig3",
+        what: "the hybrid LINE's figure 3: seconds on small graphs at equal work [--peer-python PYTHON: beside PyTorch]",
+        run: |options| line::run("line-fig3", options),
+    },
+    Repro {
+        name: "line-fig4",
+        what: "the hybrid LINE's figure 4: seconds on a medium graph, and the bytes of 2000 epochs in 10 s",
+        run: |options| line::run("line-fig4", options),
+    },
+    Repro {
+        name: "line-fig5",
+        what: "the hybrid LINE's figure 5: link prediction, and the seconds until a stated AUC",
+        run: |options| line::run("line-fig5", options),
+    },
+    Repro {
+        name: "line-fig6",
+        what: "the hybrid LINE's figure 6: seconds by number of columns",
+        run: |options| line::run("line-fig6", options),
+    },
+    Repro {
+        name: "line-fig7",
+        what: "the hybrid LINE's figure 7: seconds by number of threads",
+        run: |options| line::run("line-fig7", options),
+    },
 ];
 
 /// What is redone, and what the flags say.
@@ -135,6 +161,8 @@ struct Options {
     no_learning: bool,
     /// A small run that leaves no record.
     test: bool,
+    /// An interpreter with PyTorch, for a peer.
+    peer_python: Option<String>,
 }
 
 impl Options {
@@ -149,6 +177,10 @@ impl Options {
         flag("--accept", given(self.accept));
         flag("--test", given(self.test));
         flag("--set", self.set.clone());
+        flag(
+            "--peer-python",
+            self.peer_python.as_ref().map(|_| "PYTHON".to_owned()),
+        );
         flag("--graphs", self.graphs.map(|n| n.to_string()));
         flag("--seconds", self.seconds.map(|n| n.to_string()));
         flag("--threads", self.threads.map(|n| n.to_string()));
@@ -176,6 +208,7 @@ pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
             Long("set") => options.set = Some(args.value()?.string()?),
             Long("no-learning") => options.no_learning = true,
             Long("test") => options.test = true,
+            Long("peer-python") => options.peer_python = Some(args.value()?.string()?),
             Long("host") => options.host = Some(args.value()?.string()?),
             other => return Err(other.unexpected().into()),
         }

@@ -1,8 +1,10 @@
 //! `shardgraph embed`: a vector for each node of a graph, how good it is, and which nodes are near.
 
+mod classify;
 mod eval;
 mod import;
 mod near;
+mod picture;
 mod settings;
 mod train;
 
@@ -14,6 +16,7 @@ Examples:
   shardgraph embed follows.txt.gz --directed --order 2 --dim 64 --out follows.safetensors
   shardgraph embed eval wiki-Vote.txt.gz --epochs 10 --format json
   shardgraph embed near 17 --embedding karate.npy
+  shardgraph embed picture --embedding karate.npy --out karate.svg
 
 The name of --out decides the form: .npy (labels beside it in .npy.labels), .safetensors, .bin
 (word2vec binary), anything else word2vec text. A graph that has the name of a subcommand: ./eval";
@@ -30,6 +33,8 @@ pub(crate) enum EmbedCommand {
     Eval(eval::EvalArgs),
     Near(near::NearArgs),
     Import(import::ImportArgs),
+    Classify(classify::ClassifyArgs),
+    Picture(picture::PictureArgs),
 }
 
 /// By hand, because a derived one cannot leave out arguments that a subcommand makes needless.
@@ -74,5 +79,7 @@ pub(crate) fn run(args: &EmbedArgs) -> anyhow::Result<()> {
         EmbedArgs::Other(EmbedCommand::Eval(args)) => eval::run(args),
         EmbedArgs::Other(EmbedCommand::Near(args)) => near::run(args),
         EmbedArgs::Other(EmbedCommand::Import(args)) => import::run(args),
+        EmbedArgs::Other(EmbedCommand::Classify(args)) => classify::run(args),
+        EmbedArgs::Other(EmbedCommand::Picture(args)) => picture::run(args),
     }
 }

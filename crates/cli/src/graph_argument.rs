@@ -8,8 +8,8 @@ use clap::Args;
 use shardgraph_device::{Device, Timer};
 use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_graph::{
-    EdgeSink, Format, Graph, ImportReport, Labels, ReadOptions, WeightPolicy, builtin, read_graph,
-    stream_graph,
+    EdgeSink, Format, Graph, ImportReport, Labels, NamedEdgeSink, ReadOptions, StreamedNames,
+    WeightPolicy, builtin, read_graph, stream_graph, stream_named,
 };
 use shardgraph_shard::{Adjacency, AdjacencyBuilder, Storage, choose_storage};
 
@@ -83,26 +83,52 @@ impl GraphArgs {
     }
 
     /// What gives the edges to a sink as they are listed; a weight that is not asked for is 1.
-    pub(crate) fn feed(&self) -> anyhow::Result<impl FnOnce(&mut dyn EdgeSink) -> Fed + '_> {
+    ///
+    /// A file's integer ids may take `max_id_bytes` of memory; its text ids take none here. What reading dropped comes out in `seen`.
+    pub(crate) fn feed<'f>(
+        &'f self,
+        max_id_bytes: u64,
+        directed: bool,
+        seen: &'f mut Option<ImportReport>,
+    ) -> anyhow::Result<impl FnOnce(&mut dyn NamedEdgeSink) -> Fed + 'f> {
         let source = self.source()?;
+        if (directed || self.weighted) && !matches!(source, Source::File(_)) {
+            let name = self.graph.display();
+            let message =
+                format!("{name}: directed and weighted are for files; this graph has neither");
+            return Err(BadInput(message).into());
+        }
         let whole = match self.complement {
             true => Some(self.load_graph(WeightPolicy::Ignore)?),
             false => None,
         };
-        Ok(move |sink: &mut dyn EdgeSink| match (whole, source) {
+        Ok(move |sink: &mut dyn NamedEdgeSink| match (whole, source) {
             (Some((graph, origin)), _) => feed_graph(&graph, origin.labels, sink),
             (None, Source::BuiltIn(graph)) => {
                 let labels = Labels::offset(0, graph.n_nodes());
                 feed_graph(&graph, labels, sink)
             }
             (None, Source::File(path)) => {
-                let options = self.read_options(WeightPolicy::Ignore);
-                let streamed = stream_graph(&path, &options, sink)?;
-                Ok((streamed.n_nodes, streamed.labels))
+                let options = ReadOptions {
+                    max_id_bytes: Some(max_id_bytes),
+                    ..self.read_options(WeightPolicy::Ignore)
+                };
+                let (report, fed) = match stream_named(&path, &options, sink)? {
+                    StreamedNames::Numbered(streamed) => {
+                        let fed = Some((streamed.n_nodes, streamed.labels));
+                        (streamed.report, fed)
+                    }
+                    StreamedNames::Named(report) => (report, None),
+                };
+                if directed {
+                    check_directions(&path, report.format)?;
+                }
+                *seen = Some(report);
+                Ok(fed)
             }
             (None, Source::Generator(spec)) => {
                 spec.stream(self.seed, sink)?;
-                Ok((spec.n_nodes(), Labels::offset(0, spec.n_nodes())))
+                Ok(Some((spec.n_nodes(), Labels::offset(0, spec.n_nodes()))))
             }
         })
     }
@@ -233,8 +259,23 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The number of nodes and their labels, once all edges are given.
-pub(crate) type Fed = Result<(u32, Labels), shardgraph_graph::Error>;
+/// The number of nodes and their labels, once all edges are given; nothing where they came with text ids.
+pub(crate) type Fed = Result<Option<(u32, Labels)>, shardgraph_graph::Error>;
+
+/// Refuses formats that list each edge without a direction.
+fn check_directions(path: &Path, format: Format) -> Result<(), shardgraph_graph::Error> {
+    match format {
+        Format::EdgeList | Format::MatrixMarket => Ok(()),
+        other => {
+            let message = format!(
+                "{}: directed is for edge lists and matrices; {other} has no directions",
+                path.display()
+            );
+            let kind = shardgraph_graph::ErrorKind::Policy;
+            Err(shardgraph_graph::Error::new(kind, message))
+        }
+    }
+}
 
 fn feed_graph(graph: &Graph, labels: Labels, sink: &mut dyn EdgeSink) -> Fed {
     for u in 0..graph.n_nodes() {
@@ -242,7 +283,7 @@ fn feed_graph(graph: &Graph, labels: Labels, sink: &mut dyn EdgeSink) -> Fed {
             sink.edge(u, v, 1.0)?;
         }
     }
-    Ok((graph.n_nodes(), labels))
+    Ok(Some((graph.n_nodes(), labels)))
 }
 
 /// What a generated graph takes in the form that it will be stored in.

@@ -30,6 +30,17 @@ pub trait EdgeSink {
     fn edge(&mut self, u: u32, v: u32, weight: f32) -> Result<(), Error>;
 }
 
+/// An [`EdgeSink`] that numbers text ids itself, for graphs whose labels do not fit in memory.
+///
+/// See [`crate::stream_named`].
+pub trait NamedEdgeSink: EdgeSink {
+    /// One listed edge of a file with text ids, which are UTF-8; a self-loop comes too, because its node exists.
+    ///
+    /// # Errors
+    /// Whatever makes the receiver give up; the caller stops and passes it on.
+    fn named_edge(&mut self, u: &str, v: &str, weight: f32) -> Result<(), Error>;
+}
+
 /// Collects edges in memory and makes a [`Graph`] of them.
 ///
 /// ```

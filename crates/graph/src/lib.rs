@@ -29,14 +29,14 @@ mod read;
 mod report;
 mod write;
 
-pub use builder::{Built, EdgeSink, GraphBuilder};
+pub use builder::{Built, EdgeSink, GraphBuilder, NamedEdgeSink};
 pub use error::{Error, ErrorKind, Place};
 pub use format::{Compression, Format};
 pub use graph::{Graph, MAX_NODES};
-pub use labels::Labels;
+pub use labels::{Interner, Labels};
 pub use read::{
-    Import, NodeWeights, Policy, ReadOptions, Streamed, WeightPolicy, read_bytes, read_graph,
-    stream_bytes, stream_graph,
+    Import, NodeWeights, Policy, ReadOptions, Streamed, StreamedNames, WeightPolicy, read_bytes,
+    read_graph, stream_bytes, stream_graph, stream_named,
 };
 pub use report::{FormatSource, ImportReport, WriteReport};
 pub use write::{StagedFile, WriteOptions, check_writable, write_atomic, write_graph};

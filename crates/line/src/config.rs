@@ -60,6 +60,17 @@ pub enum Precision {
     Fp16,
 }
 
+impl Precision {
+    /// Bytes of a number.
+    #[must_use]
+    pub fn cell_bytes(self) -> u64 {
+        match self {
+            Precision::Fp32 => 4,
+            Precision::Fp16 => 2,
+        }
+    }
+}
+
 impl FromStr for Precision {
     type Err = Error;
 

@@ -38,7 +38,7 @@ impl Deal {
 }
 
 /// The nodes by falling degree; equal degrees by rising id.
-pub(crate) fn by_falling_degree(degrees: &[f32]) -> Vec<u32> {
+pub(crate) fn by_falling_degree(degrees: &[f64]) -> Vec<u32> {
     let mut order: Vec<u32> = (0..degrees.len() as u32).collect();
     order.sort_unstable_by(|&a, &b| {
         let (of_a, of_b) = (degrees[a as usize], degrees[b as usize]);
@@ -78,18 +78,18 @@ mod tests {
 
     #[test]
     fn parts_share_the_degrees() {
-        let degrees: Vec<f32> = (0..1000).map(|v| 1000.0 / (v + 1) as f32).collect();
+        let degrees: Vec<f64> = (0..1000).map(|v| 1000.0 / f64::from(v + 1)).collect();
         let deal = Deal {
             n_nodes: 1000,
             n_parts: 4,
         };
-        let mut sums = [0.0f32; 4];
+        let mut sums = [0.0f64; 4];
         for (rank, &node) in (0..).zip(&by_falling_degree(&degrees)[4..]) {
             sums[deal.place(rank + 4).0 as usize] += degrees[node as usize];
         }
         let (low, high) = (
-            sums.iter().copied().fold(f32::MAX, f32::min),
-            sums.iter().copied().fold(0.0, f32::max),
+            sums.iter().copied().fold(f64::MAX, f64::min),
+            sums.iter().copied().fold(0.0, f64::max),
         );
         assert!(high / low < 1.1, "{sums:?}");
     }

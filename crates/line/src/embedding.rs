@@ -37,6 +37,10 @@ impl Embedding {
     /// [`ErrorKind::File`] where lengths do not fit.
     pub fn new(dim: usize, values: Vec<f32>, labels: NodeLabels) -> Result<Embedding, Error> {
         let fits = dim.checked_mul(labels.len()) == Some(values.len());
+        if dim == 0 {
+            let message = "rows of 0 numbers: expected 1 or more";
+            return Err(Error::new(ErrorKind::File, message));
+        }
         match fits {
             true => Ok(Embedding {
                 dim,

@@ -34,6 +34,8 @@ pub enum ErrorKind {
     Memory,
     /// A checkpoint of other settings or of another graph.
     Checkpoint,
+    /// Training did not converge: rows are not finite.
+    Diverged,
     /// A wait that passed its deadline.
     Deadline,
     /// The device failed, or a thread could not be started.
@@ -77,7 +79,10 @@ impl Error {
     /// Whether what the user gave cannot be right (exit code 2 of the command line).
     #[must_use]
     pub fn is_input(&self) -> bool {
-        !matches!(self.kind, ErrorKind::Deadline | ErrorKind::Device)
+        !matches!(
+            self.kind,
+            ErrorKind::Deadline | ErrorKind::Device | ErrorKind::Diverged
+        )
     }
 }
 

@@ -25,7 +25,7 @@ pub use baseline::{adamic_adar, degree_product};
 pub use logistic::Logistic;
 pub use pairs::{Split, degree_matched_pairs, split, uniform_pairs};
 
-use crate::{Config, Embedding, Error, NodeLabels, Progress, Store, train};
+use crate::{Config, Embedding, Error, ErrorKind, NodeLabels, Progress, Store, train};
 
 /// How link prediction is measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -148,12 +148,17 @@ fn one_run(
     let n_parts = eval.parts.unwrap_or_else(|| Store::default_parts(n_nodes));
     let store = Store::from_edges(n_nodes, &split.train, n_parts, NodeLabels::numbers(n_nodes))?;
     let trained = train(&store, config, device, progress)?;
+    if !trained.embedding.values().iter().all(|x| x.is_finite()) {
+        let message = "the rows are not finite: the learning rate is too large";
+        return Err(Error::new(ErrorKind::Diverged, message));
+    }
     let known = Graph::from_edges(n_nodes, &split.train)?;
     let mut stream = Stream::new(config.seed, "line pairs", 0);
     let mut against = |others: Others| -> Result<[f64; 3], Error> {
         let n_fitted = split.train.len().min(eval.fitted_edges);
-        let to_fit = others(graph, n_fitted, &mut stream)?;
-        let to_test = others(graph, split.test.len(), &mut stream)?;
+        // Drawn together, so that no pair is both fitted to and asked for.
+        let mut to_fit = others(graph, n_fitted + split.test.len(), &mut stream)?;
+        let to_test = to_fit.split_off(n_fitted);
         let rows = &trained.embedding;
         let fitted = fit(rows, &split.train[..n_fitted], &to_fit, eval.l2);
         let of = |score: &dyn Fn(u32, u32) -> f64| auc_of(score, &split.test, &to_test);

@@ -9,15 +9,15 @@ mod tests;
 mod word2vec;
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
-use std::os::unix::fs::FileExt;
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use shardgraph_graph::write_atomic;
+use shardgraph_graph::StagedFile;
 
-use crate::{Embedding, Error, NodeLabels};
+use crate::{Embedding, Error, NodeLabels, Store};
 
 /// The form of an embedding file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,31 +81,49 @@ impl FileFormat {
 /// [`crate::ErrorKind::Io`]; [`crate::ErrorKind::File`] for a label with a blank, which word2vec's forms cannot hold.
 pub fn write(path: &Path, embedding: &Embedding, format: Option<FileFormat>) -> Result<(), Error> {
     let format = format.unwrap_or_else(|| FileFormat::from_path(path));
-    let is_word2vec = matches!(
-        format,
-        FileFormat::Word2vecText | FileFormat::Word2vecBinary
-    );
-    let has_blank = |label: &&str| label.is_empty() || label.contains(char::is_whitespace);
-    if let Some(label) = embedding
-        .labels()
-        .iter()
-        .find(has_blank)
-        .filter(|_| is_word2vec)
-    {
-        let what = format_args!(
-            "the label `{label}` has a blank, which ends a label there: take npy or safetensors"
-        );
-        return Err(Error::file(path, what));
-    }
-    if format == FileFormat::Npy {
-        write_labels(path, embedding.labels())?;
-    }
-    whole(path, |out| match format {
+    check_labels(path, embedding.labels(), Some(format))?;
+    let rows = stage(path, |out| match format {
         FileFormat::Npy => npy::write(out, embedding),
         FileFormat::Word2vecText => word2vec::write_text(out, embedding),
         FileFormat::Word2vecBinary => word2vec::write_binary(out, embedding),
         FileFormat::Safetensors => tensors::write(out, embedding),
-    })
+    })?;
+    if format != FileFormat::Npy {
+        return rows.publish().map_err(|e| Error::io("write", path, &e));
+    }
+    let labels = embedding.labels();
+    let labels = stage(&labels_path(path), |out| {
+        labels.iter().try_for_each(|label| writeln!(out, "{label}"))
+    })?;
+    publish_with_labels(path, rows, labels)
+}
+
+/// Whether a form can hold these labels, for a check before the work.
+///
+/// # Errors
+/// [`crate::ErrorKind::File`] for a label with a blank, which word2vec's forms cannot hold.
+pub fn check_labels(
+    path: &Path,
+    labels: &NodeLabels,
+    format: Option<FileFormat>,
+) -> Result<(), Error> {
+    let format = format.unwrap_or_else(|| FileFormat::from_path(path));
+    if !matches!(
+        format,
+        FileFormat::Word2vecText | FileFormat::Word2vecBinary
+    ) {
+        return Ok(());
+    }
+    let has_blank = |label: &&str| label.is_empty() || label.contains(char::is_whitespace);
+    match labels.iter().find(has_blank) {
+        None => Ok(()),
+        Some(label) => {
+            let what = format_args!(
+                "the label `{label}` has a blank, which ends a label there: take npy or safetensors"
+            );
+            Err(Error::file(path, what))
+        }
+    }
 }
 
 /// Reads an embedding; by default its name decides the form.
@@ -125,70 +143,72 @@ pub fn read(path: &Path, format: Option<FileFormat>) -> Result<Embedding, Error>
     read.map_err(|what| Error::file(path, what))
 }
 
-/// A .npy file that is written row by row, in any order.
-#[derive(Debug)]
-pub(crate) struct NpyRows<'f> {
-    file: &'f File,
-    path: &'f Path,
-    start: u64,
-    columns: usize,
-}
-
-impl NpyRows<'_> {
-    /// Writes part of a node's row, from a column on.
-    pub(crate) fn put(&self, node: u32, column: usize, values: &[f32]) -> Result<(), Error> {
-        let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
-        let at = u64::from(node) * self.columns as u64 + column as u64;
-        let written = self.file.write_all_at(&bytes, self.start + 4 * at);
-        written.map_err(|e| Error::io("write", self.path, &e))
-    }
-}
-
-/// Writes a .npy file and its labels through `put`, which must write every row; the file appears complete or not at all.
+/// Writes a .npy file and the store's labels, so many rows at a time; both files appear complete or not at all.
+///
+/// `fill` gets the range of nodes and their rows, which are zeros, one after the other.
 pub(crate) fn write_npy_rows(
     path: &Path,
-    labels: &NodeLabels,
-    columns: usize,
-    put: impl FnOnce(&NpyRows<'_>) -> Result<(), Error>,
+    store: &Store,
+    (columns, n_rows): (usize, u32),
+    mut fill: impl FnMut(Range<u32>, &mut [f32]) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    let at = |e: std::io::Error| Error::io("write", &partial, &e);
-    let header = npy::header_bytes(labels.len(), columns);
-    let file = File::create(&partial).map_err(at)?;
-    file.write_all_at(&header, 0).map_err(at)?;
-    let rows = NpyRows {
-        file: &file,
-        path: &partial,
-        start: header.len() as u64,
-        columns,
+    let n_nodes = store.n_nodes();
+    let mut failed = None;
+    let rows = stage(path, |out| {
+        out.write_all(&npy::header_bytes(n_nodes as usize, columns))?;
+        for start in (0..n_nodes).step_by(n_rows.max(1) as usize) {
+            let end = start.saturating_add(n_rows.max(1)).min(n_nodes);
+            let mut values = vec![0.0f32; (end - start) as usize * columns];
+            if let Err(error) = fill(start..end, &mut values) {
+                failed = Some(error);
+                return Err(io::ErrorKind::Other.into());
+            }
+            values
+                .iter()
+                .try_for_each(|x| out.write_all(&x.to_le_bytes()))?;
+        }
+        Ok(())
+    });
+    let rows = match failed {
+        Some(error) => return Err(error),
+        None => rows?,
     };
-    put(&rows)?;
-    file.sync_all().map_err(at)?;
-    write_labels(path, labels)?;
-    fs::rename(&partial, path).map_err(|e| Error::io("write", path, &e))
+    let labels = stage(&labels_path(path), |out| {
+        store.each_label(|label| {
+            out.write_all(label)?;
+            out.write_all(b"\n")
+        })
+    })?;
+    publish_with_labels(path, rows, labels)
 }
 
-fn write_labels(path: &Path, labels: &NodeLabels) -> Result<(), Error> {
-    whole(&labels_path(path), |out| {
-        labels.iter().try_for_each(|label| writeln!(out, "{label}"))
-    })
+/// Gives both files their names; a kill in between leaves no rows, rather than rows with the labels of others.
+fn publish_with_labels(path: &Path, rows: StagedFile, labels: StagedFile) -> Result<(), Error> {
+    let is_file = fs::metadata(path).is_ok_and(|file| file.is_file());
+    if is_file {
+        fs::remove_file(path).map_err(|e| Error::io("replace", path, &e))?;
+    }
+    labels
+        .publish()
+        .map_err(|e| Error::io("write", &labels_path(path), &e))?;
+    rows.publish().map_err(|e| Error::io("write", path, &e))
 }
 
-fn whole(
+fn stage(
     path: &Path,
-    write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
-) -> Result<(), Error> {
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<StagedFile, Error> {
     let buffered = |out: &mut dyn Write| {
         let mut out = BufWriter::with_capacity(1 << 20, out);
         write(&mut out)?;
         out.flush()
     };
-    write_atomic(path, buffered).map_err(|e| Error::io("write", path, &e))
+    StagedFile::write(path, buffered).map_err(|e| Error::io("write", path, &e))
 }
 
-fn labels_path(path: &Path) -> PathBuf {
+/// Where the labels of a .npy file stand.
+#[must_use]
+pub fn labels_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".labels");
     name.into()

@@ -2,7 +2,8 @@
 //!
 //! A graph is imported into a [`Store`] of p x p buckets of edges. [`train`] visits the buckets in rounds in which no part of a
 //! table is in two buckets, so that threads never touch the same row: no locks, no races, and the same bits for any number of
-//! threads. [`eval`] measures link prediction beside baselines that need no training; [`formats`] writes and reads embeddings.
+//! threads. [`eval`] measures link prediction beside baselines that need no training, [`nodes`] what an embedding says of single
+//! nodes; [`formats`] writes and reads embeddings.
 //!
 //! ```
 //! use shardgraph_device::Device;
@@ -24,6 +25,7 @@ mod embedding;
 mod error;
 pub mod eval;
 pub mod formats;
+pub mod nodes;
 mod schedule;
 mod store;
 mod train;
@@ -33,7 +35,10 @@ pub use config::{Config, Order, Precision, Preset};
 pub use embedding::{Embedding, Neighbor};
 pub use error::{Error, ErrorKind};
 pub use schedule::Schedule;
-pub use store::{ImportOptions, Imported, NodeLabels, Store, import_file, import_stream};
+pub use store::{
+    Fed, ImportOptions, ImportProgress, ImportStage, Imported, NodeLabels, Store, import_file,
+    import_scratch, import_stream,
+};
 pub use train::{DiskOptions, DiskUse, Progress, Trained, TrainedOnDisk, train, train_on_disk};
 
 #[cfg(doctest)]

@@ -2,27 +2,35 @@
 //!
 //! Bucket (i, j) holds the edges from part i to part j as rows of the two parts, so an edge takes 8 B (12 B with a weight)
 //! and a bucket can be trained on with only those parts at hand. A store lies in memory or in one file, whose head stays in
-//! memory (about 12 B a node, and the labels) while buckets are read when they are wanted.
+//! memory (8 B a node) while buckets and labels are read when they are wanted.
 
 mod build;
 mod fingerprint;
 mod head;
 mod import;
 mod labels;
+mod spool;
 #[cfg(test)]
 mod tests;
 
 use std::fs::File;
+use std::io::{self, BufReader};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use crate::deal::Deal;
 use crate::{Error, ErrorKind};
 
 pub(crate) use fingerprint::Fingerprint;
 pub(crate) use head::Head;
-pub use import::{ImportOptions, Imported, import_file, import_stream};
+pub use import::{
+    Fed, ImportOptions, ImportProgress, ImportStage, Imported, import_file, import_scratch,
+    import_stream,
+};
+use labels::LabelStream;
 pub use labels::NodeLabels;
+use spool::Filed;
 
 /// A graph in p x p buckets.
 ///
@@ -40,6 +48,8 @@ pub use labels::NodeLabels;
 #[derive(Debug)]
 pub struct Store {
     pub(crate) head: Head,
+    /// Those of a file are read when somebody asks for them.
+    labels: OnceLock<NodeLabels>,
     edges: Edges,
 }
 
@@ -65,7 +75,8 @@ impl Store {
     /// A pair that is listed twice is sampled twice.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] unless `n_parts` is a power of two; [`ErrorKind::Graph`] for a node that is not below `n_nodes`.
+    /// [`ErrorKind::Config`] unless `n_parts` is a power of two; [`ErrorKind::Graph`] for a node that is not below `n_nodes`, and
+    /// unless there is a label for each node.
     ///
     /// # Complexity
     /// O(E + V log V) time; 8 B an edge and 12 B a node, and while it is made 16 B an edge and 8 B a node more.
@@ -101,6 +112,7 @@ impl Store {
         let path = path.to_owned();
         Ok(Store {
             head,
+            labels: OnceLock::new(),
             edges: Edges::File { file, path },
         })
     }
@@ -122,7 +134,7 @@ impl Store {
     /// Number of edges as listed.
     #[must_use]
     pub fn n_edges(&self) -> u64 {
-        self.head.counts.iter().sum()
+        self.head.n_edges()
     }
 
     /// Number of parts of each table.
@@ -143,16 +155,48 @@ impl Store {
         self.head.is_weighted
     }
 
-    /// What the nodes are called, by id.
-    #[must_use]
-    pub fn labels(&self) -> &NodeLabels {
-        &self.head.labels
+    /// What the nodes are called, by id; those of a file are read at the first call, and then stay in memory.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`]; [`ErrorKind::File`] for labels that are damaged.
+    pub fn labels(&self) -> Result<&NodeLabels, Error> {
+        if let (None, Edges::File { file, path }) = (self.labels.get(), &self.edges) {
+            let mut bytes = vec![0; self.head.label_bytes as usize];
+            file.read_exact_at(&mut bytes, self.head.labels_at())
+                .map_err(|e| Error::io("read", path, &e))?;
+            let read = NodeLabels::read(self.n_nodes(), &bytes);
+            let labels = read.ok_or_else(|| Error::file(path, DAMAGED_LABELS))?;
+            // Another thread may have been first, with the same.
+            let _ = self.labels.set(labels);
+        }
+        let labels = self.labels.get();
+        labels.ok_or_else(|| Error::new(ErrorKind::File, DAMAGED_LABELS))
+    }
+
+    /// Gives the labels in the order of their nodes, without having all in memory.
+    pub(crate) fn each_label(
+        &self,
+        mut take: impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        if let (None, Edges::File { file, .. }) = (self.labels.get(), &self.edges) {
+            let (start, n_nodes) = (self.head.labels_at(), self.n_nodes());
+            let text = start + 8 * u64::from(n_nodes);
+            let bytes = |at, end| {
+                let file = Some(file);
+                BufReader::with_capacity(1 << 20, Filed { file, at, end })
+            };
+            let ends = start + self.head.label_bytes;
+            let mut labels = LabelStream::new(bytes(start, text), bytes(text, ends));
+            return (0..n_nodes).try_for_each(|_| take(labels.next()?));
+        }
+        let labels = self.labels().map_err(io::Error::other)?;
+        labels.iter().try_for_each(|label| take(label.as_bytes()))
     }
 
     /// A number that tells this graph, with its parts and order of edges, from others.
     #[must_use]
     pub fn hash(&self) -> u64 {
-        self.head.hash()
+        self.head.hash
     }
 
     /// The number of parts for so many nodes: a power of two; 16 where each part then has 256 rows or more.
@@ -184,11 +228,7 @@ impl Store {
     ///
     /// Without weights its number of edges; with them its share of the weight, rounded so that a pass is E samples.
     pub(crate) fn n_samples(&self, i: u32, j: u32) -> u64 {
-        let bucket = self.head.bucket(i, j);
-        match self.head.is_weighted {
-            false => self.head.counts[bucket],
-            true => self.head.weighted_samples(bucket),
-        }
+        self.head.n_samples(self.head.bucket(i, j))
     }
 
     /// Reads bucket (i, j).
@@ -206,9 +246,26 @@ impl Store {
                     let what = format_args!("bucket ({i}, {j}) is damaged: import the graph again");
                     return Err(Error::file(path, what));
                 }
-                Ok(self.decode(&bytes))
+                let decoded = self.decode(&bytes);
+                match self.has_rows(&decoded, i, j) {
+                    true => Ok(decoded),
+                    false => {
+                        let what = format_args!("bucket ({i}, {j}) names rows that are not there");
+                        Err(Error::file(path, what))
+                    }
+                }
             }
         }
+    }
+
+    /// What a right fingerprint does not promise: the file may come from another program.
+    fn has_rows(&self, bucket: &Bucket, i: u32, j: u32) -> bool {
+        let (n_from, n_to) = (self.deal().n_rows(i), self.deal().n_rows(j));
+        bucket
+            .pairs
+            .iter()
+            .all(|&[from, to]| from < n_from && to < n_to)
+            && bucket.weights.iter().all(|&w| w >= 0.0 && w.is_finite())
     }
 
     fn decode(&self, bytes: &[u8]) -> Bucket {
@@ -230,6 +287,8 @@ impl Store {
         }
     }
 }
+
+const DAMAGED_LABELS: &str = "the labels are damaged: import the graph again";
 
 /// Refuses what is no power of two, or too many parts for a bucket number.
 pub(crate) fn check_parts(n_parts: u32) -> Result<(), Error> {

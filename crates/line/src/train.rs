@@ -17,7 +17,7 @@ use std::path::Path;
 use shardgraph_device::sgns::AliasTable;
 use shardgraph_device::{Device, Timer};
 
-use crate::formats::{self, NpyRows};
+use crate::formats;
 use crate::{Config, Embedding, Error, Precision, Store};
 use cell::Cell;
 use journal::{Journal, Position};
@@ -182,7 +182,8 @@ pub fn train_on_disk(
         }
     }
     let (n_samples, seconds) = (run.done - resumed_samples, timer.elapsed_s());
-    export(store, config, device, layout, &journal, npy)?;
+    let job = (store, config, device);
+    export(job, layout, &journal, npy, disk.memory)?;
     journal.finish()?;
     Ok(TrainedOnDisk {
         n_samples,
@@ -206,20 +207,29 @@ pub struct TrainedOnDisk {
     pub disk: DiskUse,
 }
 
-/// Writes the columns of all orders, a group at a time.
+/// Writes the columns of all orders: so many nodes at a time as a quarter of the memory holds, a group in memory at a time.
+///
+/// # Complexity
+/// Reads all rows once for each piece of the file, and writes it from front to back: rows lie by degree, the file's by node, and
+/// a file that is larger than memory does not take writes at random places.
 fn export(
-    store: &Store,
-    config: &Config,
-    device: &Device,
+    (store, config, device): (&Store, &Config, &Device),
     layout: Layout,
     journal: &Journal,
     npy: &Path,
+    memory: u64,
 ) -> Result<(), Error> {
-    let orders = config.order.each();
     let columns = config.columns();
-    let write = |file: &NpyRows<'_>| -> Result<(), Error> {
-        for (at, &order) in orders.iter().enumerate() {
-            let mut take = |node: u32, row: &[f32]| file.put(node, at * config.dim, row);
+    let n_rows = (memory / 4 / (4 * columns as u64)).clamp(1, u64::from(u32::MAX)) as u32;
+    let fill = |nodes: std::ops::Range<u32>, values: &mut [f32]| -> Result<(), Error> {
+        for (at, &order) in config.order.each().iter().enumerate() {
+            let mut take = |node: u32, row: &[f32]| {
+                if nodes.contains(&node) {
+                    let start = (node - nodes.start) as usize * columns + at * config.dim;
+                    values[start..][..row.len()].copy_from_slice(row);
+                }
+                Ok(())
+            };
             let all = (store, device, config);
             match config.precision {
                 Precision::Fp32 => finished_rows::<f32>(all, order, layout, journal, &mut take)?,
@@ -228,7 +238,7 @@ fn export(
         }
         Ok(())
     };
-    formats::write_npy_rows(npy, store.labels(), columns, write)
+    formats::write_npy_rows(npy, store, (columns, n_rows), fill)
 }
 
 /// A run in progress.

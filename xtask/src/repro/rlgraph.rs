@@ -49,7 +49,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
 }
 
 /// What the figure runs, one after the other.
-fn parts(figure: &Table) -> Result<Vec<&Table>> {
+pub(super) fn parts(figure: &Table) -> Result<Vec<&Table>> {
     let parts = figure.get("parts").and_then(Value::as_array);
     let parts: Option<Vec<&Table>> =
         parts.map(|parts| parts.iter().filter_map(Value::as_table).collect());
@@ -59,7 +59,7 @@ fn parts(figure: &Table) -> Result<Vec<&Table>> {
 }
 
 /// The request of a part; for a test with the small settings in the place of its own.
-fn request(part: &Table, is_test: bool) -> Result<Json> {
+pub(super) fn request(part: &Table, is_test: bool) -> Result<Json> {
     let table = |key: &str| {
         let table = part.get(key).and_then(Value::as_table);
         table.with_context(|| format!("a part has a table `{key}`"))
@@ -72,7 +72,7 @@ fn request(part: &Table, is_test: bool) -> Result<Json> {
 }
 
 /// The tables of a part, each with the rows that have all of its columns and of no table before it.
-fn sections(part: &Table, rows: &[Json]) -> Result<String> {
+pub(super) fn sections(part: &Table, rows: &[Json]) -> Result<String> {
     let tables = tables(part)?;
     let mut bodies = vec![String::new(); tables.len()];
     for row in rows {
@@ -97,7 +97,7 @@ fn sections(part: &Table, rows: &[Json]) -> Result<String> {
     Ok(text)
 }
 
-fn tables(part: &Table) -> Result<Vec<Vec<String>>> {
+pub(super) fn tables(part: &Table) -> Result<Vec<Vec<String>>> {
     let tables = part
         .get("tables")
         .and_then(Value::as_array)
@@ -136,7 +136,7 @@ fn numbers(value: &Json) -> Vec<f64> {
 }
 
 /// Every number that is no label, under a name made of the labels.
-fn samples(figure: &str, part: &Table, rows: &[Json]) -> Result<Vec<Sample>> {
+pub(super) fn samples(figure: &str, part: &Table, rows: &[Json]) -> Result<Vec<Sample>> {
     let (labels, mut samples) = (strings(part, "labels")?, Vec::new());
     for row in rows {
         let mut series = figure.to_owned();
@@ -157,7 +157,7 @@ fn samples(figure: &str, part: &Table, rows: &[Json]) -> Result<Vec<Sample>> {
     Ok(samples)
 }
 
-fn pairs(row: &Json) -> BTreeMap<String, Json> {
+pub(super) fn pairs(row: &Json) -> BTreeMap<String, Json> {
     match row {
         Json::Object(pairs) => pairs.clone(),
         _ => BTreeMap::new(),
@@ -176,7 +176,7 @@ fn unit(key: &str) -> &'static str {
 }
 
 /// What the paper reports, what is different, and which peer did not run.
-fn around(figure: &Table) -> Result<String> {
+pub(super) fn around(figure: &Table) -> Result<String> {
     let mut text = "\nReported by the paper, on its own tasks and machines:\n\n".to_owned();
     for sentence in strings(figure, "paper")? {
         text.push_str(&format!("- {sentence}\n"));
@@ -191,7 +191,7 @@ fn around(figure: &Table) -> Result<String> {
     Ok(text)
 }
 
-fn one_line(row: &Json) -> String {
+pub(super) fn one_line(row: &Json) -> String {
     let pairs = pairs(row);
     let words = pairs
         .iter()

@@ -1,14 +1,19 @@
 //! `shardgraph embed eval`: link prediction with an embedding of the larger share of a graph's edges.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
 use shardgraph_device::Device;
-use shardgraph_line::Config;
+use shardgraph_graph::Graph;
 use shardgraph_line::eval::{Auc, EvalConfig, RunScore, evaluate};
+use shardgraph_line::nodes::Classes;
+use shardgraph_line::{Config, Embedding, NodeLabels, Store, train};
 
+use super::classify::{ClassFlags, ClassScores};
 use super::settings::SettingsArgs;
+use crate::exit::BadInput;
 use crate::graph_argument::{GraphArgs, Origin};
 use crate::progress::Progress;
 use crate::report::ReportArgs;
@@ -17,6 +22,7 @@ const EXAMPLE: &str = "\
 Examples:
   shardgraph embed eval karate --epochs 100
   shardgraph embed eval wiki-Vote.txt.gz --runs 6 --format json
+  shardgraph embed eval blogs.txt.gz --classes groups.csv
 
 The graph is taken as undirected and without weights. 70 % of its edges are trained on; a logistic
 regression over the products of columns (Hadamard) tells the others from as many pairs without an edge,
@@ -39,6 +45,11 @@ pub(crate) struct EvalArgs {
     /// Edges that the regression is fitted to at most, and as many other pairs
     #[arg(long, value_name = "N", default_value_t = 60_000)]
     fitted_edges: usize,
+    /// A file of nodes and their classes, for node classification and communities
+    #[arg(long, value_name = "FILE")]
+    classes: Option<PathBuf>,
+    #[command(flatten)]
+    class_flags: ClassFlags,
     #[command(flatten)]
     report: ReportArgs,
 }
@@ -61,6 +72,7 @@ struct Answer<'a> {
     samples_per_s: f64,
     unseen_nodes: u32,
     train_share: f64,
+    nodes_by_class: Option<ClassScores>,
     #[serde(flatten)]
     config: &'a Config,
     first_rate: f32,
@@ -80,16 +92,53 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
         parts: args.settings.parts,
         ..EvalConfig::default()
     };
+    args.class_flags.check()?;
+    if args.graph.is_weighted() {
+        let message = "weighted: link prediction takes edges without weights";
+        return Err(BadInput(message.to_owned()).into());
+    }
     let (graph, origin) = args.graph.whole_graph()?;
+    let labels = NodeLabels::of_graph(&origin.labels);
+    let read = |path: &PathBuf| Classes::read(path, &labels);
+    let classes = args.classes.as_ref().map(read).transpose()?;
     let mut show = Progress::new(&args.report, 1000);
     let scores = evaluate(&graph, &config, &eval, &Device::host(), &mut |progress| {
         let done = progress.samples * 1000 / progress.n_samples.max(1);
         show.update(done, || "thousandths of a run's samples".to_owned());
     })?;
     drop(show);
+    let by_class = match &classes {
+        None => None,
+        Some(classes) => {
+            let embedding = of_all_edges(&graph, labels, &config, &eval)?;
+            Some(args.class_flags.scores(&embedding, classes, config.seed)?)
+        }
+    };
     let (nodes, edges) = (graph.n_nodes(), graph.n_edges());
-    args.report
-        .answer(&answer((nodes, edges), &config, &eval, &scores, &origin))
+    let mut answer = answer((nodes, edges), &config, &eval, &scores, &origin);
+    answer.nodes_by_class = by_class;
+    args.report.answer(&answer)
+}
+
+/// Nodes are classified by an embedding that has seen every edge.
+fn of_all_edges(
+    graph: &Graph,
+    labels: NodeLabels,
+    config: &Config,
+    eval: &EvalConfig,
+) -> anyhow::Result<Embedding> {
+    let n_nodes = graph.n_nodes();
+    let later = |u: u32| {
+        graph
+            .neighbors(u)
+            .iter()
+            .filter(move |&&v| u < v)
+            .map(move |&v| (u, v))
+    };
+    let edges: Vec<(u32, u32)> = (0..n_nodes).flat_map(later).collect();
+    let n_parts = eval.parts.unwrap_or_else(|| Store::default_parts(n_nodes));
+    let store = Store::from_edges(n_nodes, &edges, n_parts, labels)?;
+    Ok(train(&store, config, &Device::host(), &mut |_| {})?.embedding)
 }
 
 fn answer<'a>(
@@ -128,6 +177,7 @@ fn answer<'a>(
         samples_per_s: samples as f64 / seconds.max(1e-9),
         unseen_nodes: runs.iter().map(|run| run.unseen_nodes).max().unwrap_or(0),
         train_share: eval.train_share,
+        nodes_by_class: None,
         config,
         first_rate: config.first_rate(),
         load_seconds: origin.load_seconds,
@@ -165,6 +215,10 @@ impl fmt::Display for Answer<'_> {
         writeln!(f, "samples {}", self.samples)?;
         writeln!(f, "seconds {:.6}", self.seconds)?;
         writeln!(f, "samples per second {:.0}", self.samples_per_s)?;
-        writeln!(f, "load seconds {:.6}", self.load_seconds)
+        writeln!(f, "load seconds {:.6}", self.load_seconds)?;
+        match &self.nodes_by_class {
+            Some(scores) => write!(f, "{scores}"),
+            None => Ok(()),
+        }
     }
 }

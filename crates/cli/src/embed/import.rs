@@ -1,16 +1,18 @@
 //! `shardgraph embed import`: a graph in buckets, once for many trainings; and the same for a single one.
 
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
 use shardgraph_device::{Device, Timer};
-use shardgraph_line::{ImportOptions, Imported, Store, import_stream};
+use shardgraph_line::{
+    ImportOptions, ImportProgress, ImportStage, Store, import_scratch, import_stream,
+};
 
 use crate::exit::BadInput;
 use crate::graph_argument::GraphArgs;
+use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::{output_file, quantity};
 
@@ -28,7 +30,7 @@ pub(crate) struct ImportFlags {
     /// Directions count; order 1 takes edges in both all the same
     #[arg(long)]
     directed: bool,
-    /// What importing, and training with --work, may hold in memory, besides the reader's table of ids
+    /// What importing, and training with --work, may hold in memory
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes, default_value = "4GiB")]
     pub(crate) memory: u64,
 }
@@ -41,7 +43,7 @@ pub(crate) struct ImportArgs {
     graph: GraphArgs,
     #[command(flatten)]
     import: ImportFlags,
-    /// Parts of each table, a power of two [default: 16, fewer for less than 4096 nodes]
+    /// Parts of each table, a power of two [default: 16, fewer for less than 4096 nodes, more for tables beyond --memory]
     #[arg(long, value_name = "N")]
     parts: Option<u32>,
     /// The file to write
@@ -57,6 +59,8 @@ struct Answer<'a> {
     nodes: u32,
     edges: u64,
     parts: u32,
+    self_loops_dropped: u64,
+    zero_weights: u64,
     file_bytes: u64,
     memory_bytes: u64,
     seconds: f64,
@@ -67,11 +71,25 @@ struct Answer<'a> {
 pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     output_file::check(&args.out, args.graph.file())?;
     let timer = Timer::start(&Device::host());
-    let imported = import(&args.graph, &args.import, args.parts, &args.out)?;
+    let options = args.import.options(&args.graph, args.parts, ROW_BYTES);
+    let mut seen = None;
+    let feed = args
+        .graph
+        .feed(options.id_bytes(), options.directed, &mut seen)?;
+    let mut show = Show::new(&args.report);
+    let imported = import_stream(
+        &args.out,
+        &options,
+        &mut |progress| show.step(progress),
+        feed,
+    )?;
+    drop(show);
     args.report.answer(&Answer {
         nodes: imported.n_nodes,
         edges: imported.n_edges,
         parts: imported.n_parts,
+        self_loops_dropped: seen.as_ref().map_or(0, |seen| seen.self_loops_dropped),
+        zero_weights: seen.as_ref().map_or(0, |seen| seen.zero_weights),
         file_bytes: imported.file_bytes,
         memory_bytes: imported.memory,
         seconds: timer.elapsed_s(),
@@ -79,65 +97,72 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     })
 }
 
-fn import(
+/// 128 columns of fp32, the default of training.
+const ROW_BYTES: u64 = 512;
+
+impl ImportFlags {
+    fn options(&self, graph: &GraphArgs, parts: Option<u32>, row_bytes: u64) -> ImportOptions {
+        ImportOptions {
+            directed: self.directed,
+            weighted: graph.is_weighted(),
+            parts,
+            memory: self.memory,
+            row_bytes,
+            ..ImportOptions::default()
+        }
+    }
+}
+
+/// Progress in thousandths of a stage; while edges are read nobody knows how many there are.
+struct Show(Progress);
+
+impl Show {
+    fn new(report: &ReportArgs) -> Show {
+        Show(Progress::new(report, 1000))
+    }
+
+    fn step(&mut self, progress: ImportProgress) {
+        let n_edges = progress.n_edges.unwrap_or(u64::MAX / 1000);
+        let done = progress.edges.saturating_mul(1000) / n_edges.max(1);
+        let stage = match progress.stage {
+            ImportStage::Reading => "reading",
+            ImportStage::Numbering => "numbering text ids",
+            ImportStage::Counting => "counting",
+            _ => "dealing",
+        };
+        self.0
+            .update(done, || format!("{stage}, {} edges", progress.edges));
+    }
+}
+
+/// Opens GRAPH where it is a store; imports it otherwise, to a scratch file beside `near` that has no name any more.
+pub(crate) fn opened(
     graph: &GraphArgs,
     flags: &ImportFlags,
-    parts: Option<u32>,
-    out: &Path,
-) -> anyhow::Result<Imported> {
-    let options = ImportOptions {
-        directed: flags.directed,
-        weighted: graph.is_weighted(),
-        parts,
-        memory: flags.memory,
-        ..ImportOptions::default()
-    };
-    Ok(import_stream(out, &options, graph.feed()?)?)
-}
-
-/// A store that is opened, or made for this run alone.
-pub(crate) struct Opened {
-    pub(crate) store: Store,
-    _scratch: Option<Scratch>,
-}
-
-impl Opened {
-    /// Opens GRAPH where it is a store; imports it to a scratch file otherwise.
-    pub(crate) fn new(
-        graph: &GraphArgs,
-        flags: &ImportFlags,
-        parts: Option<u32>,
-        scratch: &Path,
-    ) -> anyhow::Result<Opened> {
-        if let Some(path) = graph.file().filter(|path| Store::is_store(path)) {
-            if flags.directed || graph.is_weighted() || parts.is_some() {
-                let what = "directed, weighted and parts were settled when it was imported";
-                return Err(BadInput(format!("{}: {what}", path.display())).into());
-            }
-            let store = Store::open(path)?;
-            return Ok(Opened {
-                store,
-                _scratch: None,
-            });
+    (parts, row_bytes): (Option<u32>, u64),
+    near: &Path,
+    report: &ReportArgs,
+) -> anyhow::Result<Store> {
+    if let Some(path) = graph.file().filter(|path| Store::is_store(path)) {
+        if flags.directed || graph.is_weighted() || parts.is_some() {
+            let what = "directed, weighted and parts were settled when it was imported";
+            return Err(BadInput(format!("{}: {what}", path.display())).into());
         }
-        import(graph, flags, parts, scratch)?;
-        // From here on dropping it removes the file.
-        let scratch = Scratch(scratch.to_owned());
-        Ok(Opened {
-            store: Store::open(&scratch.0)?,
-            _scratch: Some(scratch),
-        })
+        return Ok(Store::open(path)?);
     }
-}
-
-/// A file that goes away with this value.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Nobody can be told, and the answer is right all the same.
-        let _ = fs::remove_file(&self.0);
+    let options = flags.options(graph, parts, row_bytes);
+    let mut seen = None;
+    let feed = graph.feed(options.id_bytes(), options.directed, &mut seen)?;
+    let mut show = Show::new(report);
+    let store = import_scratch(near, &options, &mut |progress| show.step(progress), feed)?;
+    drop(show);
+    if let Some(seen) = seen.filter(|seen| seen.self_loops_dropped + seen.zero_weights > 0) {
+        let (loops, zeros) = (seen.self_loops_dropped, seen.zero_weights);
+        report.note(&format!(
+            "dropped {loops} self-loops; {zeros} edges have weight 0"
+        ));
     }
+    Ok(store)
 }
 
 impl fmt::Display for Answer<'_> {
@@ -145,6 +170,8 @@ impl fmt::Display for Answer<'_> {
         writeln!(f, "nodes {}", self.nodes)?;
         writeln!(f, "edges {}", self.edges)?;
         writeln!(f, "parts {}", self.parts)?;
+        writeln!(f, "self-loops dropped {}", self.self_loops_dropped)?;
+        writeln!(f, "edges of weight 0 {}", self.zero_weights)?;
         writeln!(f, "file bytes {}", self.file_bytes)?;
         writeln!(f, "memory bytes {}", self.memory_bytes)?;
         writeln!(f, "seconds {:.6}", self.seconds)?;

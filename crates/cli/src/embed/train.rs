@@ -10,7 +10,7 @@ use shardgraph_device::{Device, Timer};
 use shardgraph_line::formats::{self, FileFormat};
 use shardgraph_line::{Config, DiskOptions, Schedule, Store, train, train_on_disk};
 
-use super::import::{ImportFlags, Opened};
+use super::import::{ImportFlags, opened};
 use super::settings::SettingsArgs;
 use crate::exit::BadInput;
 use crate::graph_argument::GraphArgs;
@@ -126,19 +126,16 @@ struct Took {
 /// Imports, trains, writes and prints the answer.
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let config = args.settings.config(args.graph.seed())?;
-    let form = args
-        .output_format
-        .unwrap_or_else(|| FileFormat::from_path(&args.out));
-    if args.disk.work.is_some() && form != FileFormat::Npy {
-        let message = "with --work the rows go straight to the file: name a .npy file as --out";
-        return Err(BadInput(message.to_owned()).into());
-    }
-    output_file::check(&args.out, args.graph.file())?;
+    let form = checked_form(args)?;
     let timer = Timer::start(&Device::host());
-    let scratch = scratch(args)?;
-    let opened = Opened::new(&args.graph, &args.import, args.settings.parts, &scratch)?;
+    let near = scratch(args)?;
+    let row_bytes = config.dim as u64 * config.precision.cell_bytes();
+    let cut = (args.settings.parts, row_bytes);
+    let store = &opened(&args.graph, &args.import, cut, &near, &args.report)?;
     let load_seconds = timer.elapsed_s();
-    let store = &opened.store;
+    if args.disk.work.is_none() {
+        formats::check_labels(&args.out, store.labels()?, Some(form))?;
+    }
     if store.is_directed() && config.order.is_first_too() {
         args.report
             .note("order 1 takes directed edges in both directions");
@@ -167,17 +164,30 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     })
 }
 
-/// Where a graph that is no store yet is imported to: the folder of the run, or beside the answer.
+/// The form of the answer, once all files that it takes can be written.
+fn checked_form(args: &TrainArgs) -> Result<FileFormat, BadInput> {
+    let by_name = || FileFormat::from_path(&args.out);
+    let form = args.output_format.unwrap_or_else(by_name);
+    if args.disk.work.is_some() && form != FileFormat::Npy {
+        let message = "with --work the rows go straight to the file: name a .npy file as --out";
+        return Err(BadInput(message.to_owned()));
+    }
+    output_file::check(&args.out, args.graph.file())?;
+    if form == FileFormat::Npy {
+        output_file::check(&formats::labels_path(&args.out), args.graph.file())?;
+    }
+    Ok(form)
+}
+
+/// Beside which file a graph that is no store yet is imported: in the folder of the run, or beside the answer.
 fn scratch(args: &TrainArgs) -> anyhow::Result<PathBuf> {
     let Some(work) = &args.disk.work else {
-        let mut name = args.out.as_os_str().to_owned();
-        name.push(format!(".{}.store", std::process::id()));
-        return Ok(name.into());
+        return Ok(args.out.clone());
     };
     let wrong =
         |e: std::io::Error| BadInput(format!("{}: cannot make this folder: {e}", work.display()));
     std::fs::create_dir_all(work).map_err(wrong)?;
-    Ok(work.join("edges.store"))
+    Ok(work.join("edges"))
 }
 
 fn in_memory(

@@ -5,32 +5,65 @@
 //! collects the integer ids, which become dense in ascending order; text ids become dense in order of first sight.
 
 use super::{
-    Streamed, WeightPolicy,
+    ReadOptions, Streamed, StreamedNames, WeightPolicy,
     fields::{self, Field, is_blank},
     ids::{IdMap, IdSet},
     lines::Line,
     source::Source,
     tally::Tally,
 };
-use crate::{Error, ErrorKind, Labels, MAX_NODES, labels::Interner};
+use crate::{Error, ErrorKind, ImportReport, Labels, MAX_NODES, NamedEdgeSink, labels::Interner};
 
 /// The longest text id, in bytes.
 const MAX_LABEL: usize = 4096;
 
 pub(crate) fn read(source: &Source<'_>, mut tally: Tally<'_>) -> Result<Streamed, Error> {
-    let (n_nodes, labels) = match scan_ids(source)? {
-        Ids::Integers(map) => {
-            read_integers(source, &map, &mut tally)?;
-            (map.n_nodes(), map.labels())
-        }
+    match scan_ids(source, tally.options)? {
+        Ids::Integers(map) => numbered(source, map, tally),
         Ids::Text { line, id } => {
             tally.report.first_text_id = Some((line, id));
             let interner = read_text(source, &mut tally)?;
-            (interner.len(), Labels::text(interner))
+            let weighted = tally.options.weights == WeightPolicy::ThirdColumn;
+            Ok(tally.finish(interner.len(), weighted, Labels::text(interner)))
         }
-    };
+    }
+}
+
+/// As [`read`], but text ids go to the sink as they are.
+pub(crate) fn read_named(
+    source: &Source<'_>,
+    report: ImportReport,
+    options: &ReadOptions,
+    sink: &mut dyn NamedEdgeSink,
+) -> Result<StreamedNames, Error> {
+    match scan_ids(source, options)? {
+        Ids::Integers(map) => {
+            let tally = Tally::new(sink, options, report);
+            numbered(source, map, tally).map(StreamedNames::Numbered)
+        }
+        Ids::Text { line, id } => {
+            let mut unread = NoEdges;
+            let mut tally = Tally::new(&mut unread, options, report);
+            tally.report.first_text_id = Some((line, id));
+            read_names(source, &mut tally, sink)?;
+            Ok(StreamedNames::Named(tally.report))
+        }
+    }
+}
+
+/// In the place of a sink where edges do not pass through the tally.
+struct NoEdges;
+
+impl crate::EdgeSink for NoEdges {
+    fn edge(&mut self, _u: u32, _v: u32, _weight: f32) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+fn numbered(source: &Source<'_>, map: IdMap, mut tally: Tally<'_>) -> Result<Streamed, Error> {
+    read_integers(source, &map, &mut tally)?;
     let weighted = tally.options.weights == WeightPolicy::ThirdColumn;
-    Ok(tally.finish(n_nodes, weighted, labels))
+    Ok(tally.finish(map.n_nodes(), weighted, map.labels()))
 }
 
 enum Ids {
@@ -43,9 +76,10 @@ enum Ids {
 }
 
 /// The first pass: integers or text, and the set of integers.
-fn scan_ids(source: &Source<'_>) -> Result<Ids, Error> {
+fn scan_ids(source: &Source<'_>, options: &ReadOptions) -> Result<Ids, Error> {
     let mut lines = source.lines()?;
     let mut set = IdSet::default();
+    let limit = options.max_id_bytes.unwrap_or(u64::MAX);
     let mut n_edges = 0u64;
     let mut header = None;
     loop {
@@ -58,6 +92,9 @@ fn scan_ids(source: &Source<'_>) -> Result<Ids, Error> {
         if let (Some(u), Some(v)) = (integer(u.bytes), integer(v.bytes)) {
             set.insert(u, seen);
             set.insert(v, seen);
+            if set.bytes() > limit {
+                return Err(too_many_ids(line, limit));
+            }
         } else if n_edges == 1 && integer(u.bytes).is_none() && integer(v.bytes).is_none() {
             header = Some((line.number, shown(u)));
         } else {
@@ -79,6 +116,13 @@ fn scan_ids(source: &Source<'_>) -> Result<Ids, Error> {
             Err(Error::new(ErrorKind::Syntax, message).or_at(source.name(), line, 1))
         }
     }
+}
+
+#[cold]
+fn too_many_ids(line: Line<'_>, limit: u64) -> Error {
+    let message =
+        format!("expected node ids that take at most {limit} bytes of memory, found more");
+    line.error(ErrorKind::TooLarge, 1, message)
 }
 
 fn shown(field: Field<'_>) -> String {
@@ -110,8 +154,8 @@ fn read_text(source: &Source<'_>, tally: &mut Tally<'_>) -> Result<Interner, Err
             continue;
         };
         let weight = third_column(line, rest, tally)?;
-        let u = interner.intern(label(line, u)?);
-        let v = interner.intern(label(line, v)?);
+        let u = interner.intern(label(line, u)?.as_bytes());
+        let v = interner.intern(label(line, v)?.as_bytes());
         if interner.len() > MAX_NODES - 1 {
             let message = format!("expected at most {MAX_NODES} different node ids, found more");
             return Err(line.error(ErrorKind::TooLarge, 1, message));
@@ -121,27 +165,41 @@ fn read_text(source: &Source<'_>, tally: &mut Tally<'_>) -> Result<Interner, Err
     Ok(interner)
 }
 
-/// A text id as it may be kept: UTF-8 without control characters or quotes.
-fn label<'l>(line: Line<'_>, field: Field<'l>) -> Result<&'l [u8], Error> {
-    let bytes = field.bytes;
-    let wrong = if bytes.len() > MAX_LABEL {
-        Some("at most 4096 bytes")
-    } else if bytes.iter().any(u8::is_ascii_control) {
-        Some("no control characters")
-    } else if bytes.starts_with(b"\"") {
-        Some("no quotes")
-    } else if std::str::from_utf8(bytes).is_err() {
-        Some("valid UTF-8")
-    } else {
-        None
-    };
-    match wrong {
-        None => Ok(bytes),
-        Some(what) => {
-            let expected = format_args!("a node id of {what}");
-            Err(line.expected(field.column, expected, Some(bytes)))
-        }
+fn read_names(
+    source: &Source<'_>,
+    tally: &mut Tally<'_>,
+    sink: &mut dyn NamedEdgeSink,
+) -> Result<(), Error> {
+    let mut lines = source.lines()?;
+    while let Some(line) = lines.next()? {
+        let Some((u, v, rest)) = two_ids(line)? else {
+            continue;
+        };
+        let weight = third_column(line, rest, tally)?;
+        let (u, v) = (label(line, u)?, label(line, v)?);
+        tally.named(line, u == v, weight)?;
+        sink.named_edge(u, v, weight)
+            .map_err(|error| error.or_at(line.file, line.number, 0))?;
     }
+    Ok(())
+}
+
+/// A text id as it may be kept: UTF-8 without control characters or quotes.
+fn label<'l>(line: Line<'_>, field: Field<'l>) -> Result<&'l str, Error> {
+    let bytes = field.bytes;
+    let checked = if bytes.len() > MAX_LABEL {
+        Err("at most 4096 bytes")
+    } else if bytes.iter().any(u8::is_ascii_control) {
+        Err("no control characters")
+    } else if bytes.starts_with(b"\"") {
+        Err("no quotes")
+    } else {
+        std::str::from_utf8(bytes).map_err(|_| "valid UTF-8")
+    };
+    checked.map_err(|what| {
+        let expected = format_args!("a node id of {what}");
+        line.expected(field.column, expected, Some(bytes))
+    })
 }
 
 /// The weight, where the third column is one; otherwise further columns are counted and left alone.

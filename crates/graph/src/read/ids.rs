@@ -11,6 +11,7 @@ const FREE_BITMAP: u64 = 4 << 20;
 #[derive(Default)]
 pub(crate) struct IdSet {
     bitmap: Vec<u64>,
+    n_in_bitmap: u64,
     /// Ids beyond the bitmap; distinct and ascending up to `n_sorted`, then as they came.
     sparse: Vec<u64>,
     n_sorted: usize,
@@ -19,14 +20,15 @@ pub(crate) struct IdSet {
 impl IdSet {
     pub(crate) fn insert(&mut self, id: u64, bytes_seen: u64) {
         let word = (id / 64) as usize;
-        if word < self.bitmap.len() {
-            self.bitmap[word] |= 1 << (id % 64);
-        } else if id / 8 < FREE_BITMAP.max(bytes_seen) {
+        if word >= self.bitmap.len() {
+            if id / 8 >= FREE_BITMAP.max(bytes_seen) {
+                return self.insert_sparse(id);
+            }
             self.bitmap.resize(word + 1, 0);
-            self.bitmap[word] |= 1 << (id % 64);
-        } else {
-            self.insert_sparse(id);
         }
+        let bit = 1 << (id % 64);
+        self.n_in_bitmap += u64::from(self.bitmap[word] & bit == 0);
+        self.bitmap[word] |= bit;
     }
 
     fn insert_sparse(&mut self, id: u64) {
@@ -34,6 +36,11 @@ impl IdSet {
         if self.sparse.len() >= 2 * self.n_sorted.max(1 << 16) {
             self.sort();
         }
+    }
+
+    /// What the dense numbering will take: the bitmap with its counts, the list, and a label for each id.
+    pub(crate) fn bytes(&self) -> u64 {
+        12 * self.bitmap.len() as u64 + 8 * self.n_in_bitmap + 16 * self.sparse.capacity() as u64
     }
 
     fn sort(&mut self) {

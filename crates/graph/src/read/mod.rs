@@ -12,7 +12,9 @@ mod pace;
 mod source;
 mod tally;
 
-use crate::{EdgeSink, Error, ErrorKind, Format, Graph, GraphBuilder, ImportReport, Labels};
+use crate::{
+    EdgeSink, Error, ErrorKind, Format, Graph, GraphBuilder, ImportReport, Labels, NamedEdgeSink,
+};
 use source::Source;
 use std::path::Path;
 use tally::Tally;
@@ -63,6 +65,8 @@ pub struct ReadOptions {
     /// By default a header's count is believed up to 4,194,304 plus 64 for each edge that is really there, so that a short
     /// file cannot make the program ask for gigabytes. A number given here is believed whatever the edges.
     pub max_nodes: Option<u32>,
+    /// The most bytes that the integer ids of an edge list may take while they are made dense; by default as many as they do.
+    pub max_id_bytes: Option<u64>,
 }
 
 /// A graph and what is to be known about where it came from.
@@ -91,6 +95,15 @@ pub struct Streamed {
     pub report: ImportReport,
     /// Node weights, where the file has them (METIS).
     pub node_weights: Option<NodeWeights>,
+}
+
+/// What [`stream_named`] knows at the end of the stream.
+#[derive(Clone, Debug)]
+pub enum StreamedNames {
+    /// The edges came as numbers.
+    Numbered(Streamed),
+    /// The ids are text, and the edges came with them; how many nodes there are is for the sink to know.
+    Named(ImportReport),
 }
 
 /// One or more weights for each node.
@@ -158,6 +171,55 @@ pub fn stream_bytes(
     sink: &mut dyn EdgeSink,
 ) -> Result<Streamed, Error> {
     stream_source(&Source::from_bytes(name, bytes)?, options, sink)
+}
+
+/// As [`stream_graph`], but an edge list with text ids is given by them: the reader holds no label.
+///
+/// ```
+/// use shardgraph_graph::{EdgeSink, Error, NamedEdgeSink, ReadOptions, StreamedNames, stream_named};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("follows.txt");
+///
+/// #[derive(Default)]
+/// struct Names(Vec<String>);
+/// impl EdgeSink for Names {
+///     fn edge(&mut self, u: u32, v: u32, _weight: f32) -> Result<(), Error> {
+///         Ok(self.0.extend([u.to_string(), v.to_string()]))
+///     }
+/// }
+/// impl NamedEdgeSink for Names {
+///     fn named_edge(&mut self, u: &str, v: &str, _weight: f32) -> Result<(), Error> {
+///         Ok(self.0.extend([u.to_owned(), v.to_owned()]))
+///     }
+/// }
+///
+/// std::fs::write(&path, "ann bob\nbob cid\n").unwrap();
+/// let mut names = Names::default();
+/// let streamed = stream_named(&path, &ReadOptions::default(), &mut names)?;
+/// assert!(matches!(streamed, StreamedNames::Named(report) if report.listed_edges == 2));
+/// assert_eq!(names.0, ["ann", "bob", "bob", "cid"]);
+/// # Ok::<(), Error>(())
+/// ```
+///
+/// # Errors
+/// As [`stream_graph`].
+///
+/// # Complexity
+/// As [`stream_graph`], and O(1) memory for text ids.
+pub fn stream_named(
+    path: &Path,
+    options: &ReadOptions,
+    sink: &mut dyn NamedEdgeSink,
+) -> Result<StreamedNames, Error> {
+    let source = Source::open(path)?;
+    let (format, format_source) = detect::format(&source, options.format)?;
+    match format {
+        Format::EdgeList => {
+            let report = ImportReport::new(format, format_source, source.compression());
+            edge_list::read_named(&source, report, options, sink)
+        }
+        _ => stream_source(&source, options, sink).map(StreamedNames::Numbered),
+    }
 }
 
 fn collect(source: &Source<'_>, options: &ReadOptions) -> Result<Import, Error> {

@@ -49,6 +49,21 @@ impl<'a> Tally<'a> {
             .map_err(|error| error.or_at(line.file, line.number, 0))
     }
 
+    /// Counts one listed edge that goes past this to its sink.
+    pub(crate) fn named(
+        &mut self,
+        line: Line<'_>,
+        is_loop: bool,
+        weight: f32,
+    ) -> Result<(), Error> {
+        self.report.listed_edges += 1;
+        if is_loop {
+            return self.self_loop(line);
+        }
+        self.report.zero_weights += u64::from(weight.to_bits() << 1 == 0);
+        Ok(())
+    }
+
     #[cold]
     fn self_loop(&mut self, line: Line<'_>) -> Result<(), Error> {
         self.report.self_loops_dropped += 1;

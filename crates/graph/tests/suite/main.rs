@@ -10,6 +10,7 @@ mod bad_files;
 mod compression;
 mod generators;
 mod graphs;
+mod names;
 mod policies;
 mod real_files;
 mod round_trips;

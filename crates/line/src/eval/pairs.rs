@@ -1,5 +1,7 @@
 //! Which edges are held out, and which pairs that are no edges stand against them.
 
+use std::collections::BTreeSet;
+
 use shardgraph_graph::Graph;
 use shardgraph_graph::random::Stream;
 
@@ -43,10 +45,10 @@ pub fn split(graph: &Graph, train_share: f64, seed: u64) -> Result<Split, Error>
     Ok(Split { train, test })
 }
 
-/// Pairs of different nodes without an edge, drawn uniformly; a pair may come twice.
+/// Different pairs of different nodes without an edge, drawn uniformly.
 ///
 /// # Errors
-/// [`ErrorKind::Graph`] where hardly a pair is without an edge.
+/// [`ErrorKind::Graph`] where hardly a pair is without an edge, or there are not so many.
 pub fn uniform_pairs(
     graph: &Graph,
     n: usize,
@@ -57,7 +59,7 @@ pub fn uniform_pairs(
     strangers(graph, n, stream, draw)
 }
 
-/// Pairs of different nodes without an edge, whose ends are drawn as the ends of edges are: in proportion to their degrees.
+/// Different pairs of different nodes without an edge, whose ends are drawn as the ends of edges are: in proportion to their degrees.
 ///
 /// # Errors
 /// As [`uniform_pairs`].
@@ -80,19 +82,22 @@ fn strangers(
     stream: &mut Stream,
     draw: impl Fn(&mut Stream) -> u32,
 ) -> Result<Vec<(u32, u32)>, Error> {
-    let mut pairs = Vec::with_capacity(n);
-    let most = 1000 * (n as u64 + 1);
+    let (mut pairs, mut seen) = (Vec::new(), BTreeSet::new());
+    let most = match graph.n_edges() {
+        0 => 0,
+        _ => 1000 * (n as u64 + 1),
+    };
     for _ in 0..most {
         if pairs.len() == n {
             return Ok(pairs);
         }
         let (u, v) = (draw(stream), draw(stream));
-        if u != v && !graph.has_edge(u, v) {
+        if u != v && !graph.has_edge(u, v) && seen.insert((u.min(v), u.max(v))) {
             pairs.push((u, v));
         }
     }
     let message = format!(
-        "found {} pairs without an edge in {most} draws, wanted {n}: the graph is nearly complete",
+        "found {} pairs without an edge in {most} draws, wanted {n}: the graph is nearly complete, or has no edge",
         pairs.len()
     );
     Err(Error::new(ErrorKind::Graph, message))

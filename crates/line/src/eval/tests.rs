@@ -73,10 +73,12 @@ fn pairs_are_strangers_of_the_asked_distribution() {
     let n = 100_000;
     for is_matched in [false, true] {
         let mut stream = Stream::new(9, "test", 0);
-        let drawn = match is_matched {
-            false => uniform_pairs(&graph, n, &mut stream).unwrap(),
-            true => degree_matched_pairs(&graph, n, &mut stream).unwrap(),
+        // One at a time: pairs of one call differ.
+        let one = |stream: &mut Stream| match is_matched {
+            false => uniform_pairs(&graph, 1, stream).unwrap()[0],
+            true => degree_matched_pairs(&graph, 1, stream).unwrap()[0],
         };
+        let drawn: Vec<(u32, u32)> = (0..n).map(|_| one(&mut stream)).collect();
         let weight = |&(u, v): &(u32, u32)| {
             if is_matched {
                 degree_product(&graph, u, v)
@@ -112,6 +114,23 @@ fn a_complete_graph_has_no_strangers() {
         .to_string();
     assert!(message.contains("nearly complete"), "{message}");
     assert!(split(&Graph::from_edges(3, &[(0, 1)]).unwrap(), 0.7, 1).is_err());
+    for graph in [Graph::from_edges(0, &[]), Graph::from_edges(3, &[])] {
+        let graph = graph.unwrap();
+        for pairs in [uniform_pairs, degree_matched_pairs] {
+            assert!(pairs(&graph, 1, &mut Stream::new(1, "test", 0)).is_err());
+        }
+    }
+}
+
+#[test]
+fn pairs_of_one_call_differ() {
+    let graph = random_graph(12, 30, 4);
+    let n = 12 * 11 / 2 - graph.n_edges() as usize;
+    let mut pairs = uniform_pairs(&graph, n, &mut Stream::new(1, "test", 0)).unwrap();
+    pairs
+        .iter_mut()
+        .for_each(|pair| *pair = (pair.0.min(pair.1), pair.0.max(pair.1)));
+    assert_eq!(pairs.into_iter().collect::<BTreeSet<_>>().len(), n);
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub(super) fn read(bytes: &[u8], labels: Option<NodeLabels>) -> Result<Embedding
     let n_bytes = shape[0]
         .checked_mul(shape[1])
         .and_then(|n| n.checked_mul(4));
-    if n_bytes != Some(data.len()) {
+    if n_bytes != Some(data.len()) || shape[1] == 0 {
         return Err(format!(
             "{} bytes of data for shape ({}, {}): cut short?",
             data.len(),

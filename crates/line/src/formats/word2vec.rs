@@ -95,7 +95,11 @@ fn counts(line: &str) -> Result<(usize, usize), String> {
     };
     let (n_nodes, dim) = line.trim().split_once(' ').ok_or_else(wrong)?;
     let number = |text: &str| text.trim().parse::<usize>().map_err(|_| wrong());
-    Ok((number(n_nodes)?, number(dim)?))
+    let (n_nodes, dim) = (number(n_nodes)?, number(dim)?);
+    match dim {
+        0 => Err(wrong()),
+        _ => Ok((n_nodes, dim)),
+    }
 }
 
 fn whole(

@@ -4,12 +4,13 @@
 //! row of the grid, count (u64), fingerprint (u64), sum of weights (f64); then by rank degree (f32) and node (u32); the labels
 //! (ends as u64 by node, then the text); last the fingerprint of all that. The records of the buckets follow in the same order:
 //! row in part i, row in part j (u32 each), and the weight (f32) where there are weights.
+//!
+//! Labels are not held: they stay in the file until somebody asks for them.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
 
 use super::fingerprint::Fingerprint;
-use super::labels::NodeLabels;
 use crate::Error;
 use crate::deal::Deal;
 
@@ -18,6 +19,12 @@ const VERSION: u32 = 1;
 const FIXED: usize = 32;
 const DIRECTED: u32 = 1;
 const WEIGHTED: u32 = 2;
+/// Bytes that are read at a time; whole records of buckets and of nodes.
+const CHUNK: u64 = 24 << 15;
+
+const NO_STORE: &str = "no edge store: expected a file that `shardgraph embed import` wrote";
+const DAMAGED: &str = "damaged in its head: import the graph again";
+const SHORT: &str = "cut short in its head: import the graph again";
 
 /// What is known of a graph before any bucket is read.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,8 +39,17 @@ pub(crate) struct Head {
     /// By rank: the degree or sum of weights, and the node.
     pub(crate) degrees: Vec<f32>,
     pub(crate) order: Vec<u32>,
-    pub(crate) labels: NodeLabels,
+    /// Ends and text.
+    pub(crate) label_bytes: u64,
+    /// The fingerprint of all of the head, once it is written or read.
+    pub(crate) hash: u64,
+    /// Of each bucket, the edges and the samples of a pass before it, and of all; made by [`Head::sum_up`].
+    pub(super) starts: Vec<u64>,
+    pub(super) first_samples: Vec<u64>,
 }
+
+/// Writes the ends and the text of the labels.
+pub(crate) type WriteLabels<'w> = dyn Fn(&mut dyn Write) -> io::Result<()> + 'w;
 
 impl Head {
     /// The number of a bucket.
@@ -41,51 +57,89 @@ impl Head {
         (i * self.deal.n_parts + j) as usize
     }
 
+    /// Makes the running sums, once counts and weights are known.
+    ///
+    /// With weights, a bucket's samples are its share of as many as there are edges: differences of rounded sums, so that they
+    /// add up.
+    pub(crate) fn sum_up(&mut self) {
+        let mut n_edges = 0;
+        self.starts = vec![0];
+        for count in &self.counts {
+            n_edges += count;
+            self.starts.push(n_edges);
+        }
+        if !self.is_weighted {
+            self.first_samples.clone_from(&self.starts);
+            return;
+        }
+        let total: f64 = self.weights.iter().sum();
+        let share = if total > 0.0 {
+            n_edges as f64 / total
+        } else {
+            0.0
+        };
+        let mut sum = 0.0;
+        self.first_samples = vec![0];
+        for weight in &self.weights {
+            sum += weight;
+            self.first_samples.push((sum * share).round() as u64);
+        }
+    }
+
+    /// Edges of all buckets.
+    pub(crate) fn n_edges(&self) -> u64 {
+        self.starts.last().copied().unwrap_or(0)
+    }
+
+    /// Samples of a bucket in a pass.
+    pub(crate) fn n_samples(&self, bucket: usize) -> u64 {
+        self.first_samples[bucket + 1] - self.first_samples[bucket]
+    }
+
     /// Where a bucket's records begin, behind the head.
     pub(crate) fn offset(&self, bucket: usize) -> u64 {
-        self.counts[..bucket].iter().sum::<u64>() * self.record_bytes()
+        self.starts[bucket] * self.record_bytes()
     }
 
     pub(crate) fn record_bytes(&self) -> u64 {
         if self.is_weighted { 12 } else { 8 }
     }
 
-    /// The bucket's share of as many samples as there are edges: differences of rounded sums, so that they add up.
-    pub(crate) fn weighted_samples(&self, bucket: usize) -> u64 {
-        let n_edges = self.counts.iter().sum::<u64>() as f64;
-        let total: f64 = self.weights.iter().sum();
-        let upto =
-            |b: usize| (self.weights[..b].iter().sum::<f64>() / total * n_edges).round() as u64;
-        match total > 0.0 {
-            true => upto(bucket + 1) - upto(bucket),
-            false => 0,
-        }
+    /// Bytes of the head in memory.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.bucket_bytes() + 16 * self.counts.len() as u64 + 8 * u64::from(self.deal.n_nodes)
+    }
+
+    fn bucket_bytes(&self) -> u64 {
+        24 * u64::from(self.deal.n_parts) * u64::from(self.deal.n_parts)
+    }
+
+    /// Where the labels begin in a file.
+    pub(crate) fn labels_at(&self) -> u64 {
+        FIXED as u64 + self.bucket_bytes() + 8 * u64::from(self.deal.n_nodes)
     }
 
     /// Bytes of the head in a file.
     pub(crate) fn bytes(&self) -> u64 {
-        FIXED as u64
-            + 24 * self.counts.len() as u64
-            + 8 * u64::from(self.deal.n_nodes)
-            + self.labels.bytes()
-            + 8
+        self.labels_at() + self.label_bytes + 8
     }
 
     /// Bytes of the whole file.
     pub(crate) fn file_bytes(&self) -> u64 {
-        self.bytes() + self.counts.iter().sum::<u64>() * self.record_bytes()
+        self.bytes() + self.n_edges() * self.record_bytes()
     }
 
-    pub(crate) fn hash(&self) -> u64 {
-        let mut fingerprint = FingerprintOf(Fingerprint::new());
-        let done = self.write_body(&mut fingerprint);
-        debug_assert!(done.is_ok());
-        fingerprint.0.finish()
-    }
-
-    pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        self.write_body(out)?;
-        out.write_all(&self.hash().to_le_bytes())
+    /// Writes the head and its fingerprint, and keeps that.
+    pub(crate) fn write(
+        &mut self,
+        out: &mut dyn Write,
+        labels: &WriteLabels<'_>,
+    ) -> io::Result<()> {
+        let mut marked = Marked::new(&mut *out);
+        self.write_body(&mut marked)?;
+        labels(&mut marked)?;
+        self.hash = marked.hash();
+        out.write_all(&self.hash.to_le_bytes())
     }
 
     fn write_body(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -96,7 +150,7 @@ impl Head {
         for word in [VERSION, directed | weighted, n_nodes, n_parts] {
             out.write_all(&word.to_le_bytes())?;
         }
-        out.write_all(&self.labels.bytes().to_le_bytes())?;
+        out.write_all(&self.label_bytes.to_le_bytes())?;
         for ((count, hash), weight) in self.counts.iter().zip(&self.hashes).zip(&self.weights) {
             out.write_all(&count.to_le_bytes())?;
             out.write_all(&hash.to_le_bytes())?;
@@ -106,63 +160,120 @@ impl Head {
             out.write_all(&degree.to_le_bytes())?;
             out.write_all(&node.to_le_bytes())?;
         }
-        self.labels.write(out)
+        Ok(())
     }
 
+    /// Reads a head and goes through its labels, which it checks and does not keep.
     pub(crate) fn read(file: &mut dyn Read, path: &Path) -> Result<Head, Error> {
         let mut fixed = [0; FIXED];
-        let wrong = |what: &str| Error::file(path, what);
-        let is_short = |_| wrong("cut short in its head: import the graph again");
-        file.read_exact(&mut fixed).map_err(|_| {
-            wrong("no edge store: expected a file that `shardgraph embed import` wrote")
+        file.read_exact(&mut fixed)
+            .map_err(|_| Error::file(path, NO_STORE))?;
+        let mut head = Head::fixed(&fixed, path)?;
+        let n_nodes = u64::from(head.deal.n_nodes);
+        let mut file = Chunks {
+            file,
+            path,
+            marked: Marked::new(io::sink()),
+        };
+        file.marked.update(&fixed);
+        file.each(head.bucket_bytes(), |bytes| {
+            for bucket in bytes.chunks_exact(24) {
+                head.counts.push(long(bucket, 0));
+                head.hashes.push(long(bucket, 8));
+                head.weights.push(f64::from_bits(long(bucket, 16)));
+            }
         })?;
-        if fixed[..8] != MAGIC {
-            return Err(wrong(
-                "no edge store: expected a file that `shardgraph embed import` wrote",
-            ));
+        file.each(8 * n_nodes, |bytes| {
+            for node in bytes.chunks_exact(8) {
+                head.degrees.push(f32::from_bits(word(node, 0)));
+                head.order.push(word(node, 4));
+            }
+        })?;
+        file.each(head.label_bytes, |_| ())?;
+        let mut stored = 0;
+        head.hash = file.marked.hash();
+        file.each(8, |bytes| stored = long(bytes, 0))?;
+        if head.hash != stored || !head.is_plausible() {
+            return Err(Error::file(path, DAMAGED));
         }
-        let [version, flags, n_nodes, n_parts] = [8, 12, 16, 20].map(|at| word(&fixed, at));
+        head.sum_up();
+        Ok(head)
+    }
+
+    /// A head of which nothing but the fixed part is known.
+    fn fixed(bytes: &[u8; FIXED], path: &Path) -> Result<Head, Error> {
+        if bytes[..8] != MAGIC {
+            return Err(Error::file(path, NO_STORE));
+        }
+        let [version, flags, n_nodes, n_parts] = [8, 12, 16, 20].map(|at| word(bytes, at));
         if version != VERSION {
             let what = format_args!(
                 "an edge store of version {version}, expected {VERSION}: import the graph again"
             );
             return Err(Error::file(path, what));
         }
-        if !n_parts.is_power_of_two() || n_parts > 1024 || flags > (DIRECTED | WEIGHTED) {
-            return Err(wrong("damaged in its head: import the graph again"));
+        let label_bytes = long(bytes, 24);
+        let is_wrong =
+            !n_parts.is_power_of_two() || n_parts > 1024 || flags > (DIRECTED | WEIGHTED);
+        if is_wrong || label_bytes < 8 * u64::from(n_nodes) {
+            return Err(Error::file(path, DAMAGED));
         }
-        let n_buckets = u64::from(n_parts) * u64::from(n_parts);
-        let rest = (24 * n_buckets + 8 * u64::from(n_nodes)).saturating_add(long(&fixed, 24));
-        let mut body = Vec::new();
-        file.take(rest.saturating_add(8))
-            .read_to_end(&mut body)
-            .map_err(is_short)?;
-        if body.len() as u64 != rest.saturating_add(8) {
-            return Err(wrong("cut short in its head: import the graph again"));
-        }
-        let deal = Deal { n_nodes, n_parts };
-        let head = Head::decode(deal, flags, &body);
-        let head = head.filter(|head| head.hash() == long(&body, rest as usize));
-        head.ok_or_else(|| wrong("damaged in its head: import the graph again"))
-    }
-
-    fn decode(deal: Deal, flags: u32, body: &[u8]) -> Option<Head> {
-        let n_buckets = (deal.n_parts * deal.n_parts) as usize;
-        let (buckets, rest) = body.split_at_checked(24 * n_buckets)?;
-        let (nodes, rest) = rest.split_at_checked(8 * deal.n_nodes as usize)?;
-        let labels = rest.split_at_checked(rest.len().checked_sub(8)?)?.0;
-        let (buckets, nodes) = (buckets.chunks_exact(24), nodes.chunks_exact(8));
-        Some(Head {
-            deal,
+        Ok(Head {
+            deal: Deal { n_nodes, n_parts },
             is_directed: flags & DIRECTED != 0,
             is_weighted: flags & WEIGHTED != 0,
-            counts: buckets.clone().map(|b| long(b, 0)).collect(),
-            hashes: buckets.clone().map(|b| long(b, 8)).collect(),
-            weights: buckets.map(|b| f64::from_bits(long(b, 16))).collect(),
-            degrees: nodes.clone().map(|n| f32::from_bits(word(n, 0))).collect(),
-            order: nodes.map(|n| word(n, 4)).collect(),
-            labels: NodeLabels::read(deal.n_nodes, labels)?,
+            counts: Vec::new(),
+            hashes: Vec::new(),
+            weights: Vec::new(),
+            degrees: Vec::new(),
+            order: Vec::new(),
+            label_bytes,
+            hash: 0,
+            starts: Vec::new(),
+            first_samples: Vec::new(),
         })
+    }
+
+    /// What a right fingerprint does not promise: the file may come from another program.
+    fn is_plausible(&self) -> bool {
+        let total = |sum: u64, count: &u64| sum.checked_add(*count);
+        let n_edges = self.counts.iter().try_fold(0u64, total);
+        let mut seen = vec![false; self.order.len()];
+        let is_new = |node: &u32| {
+            let seen = seen.get_mut(*node as usize);
+            seen.is_some_and(|seen| !std::mem::replace(seen, true))
+        };
+        let is_number = |weight: f64| weight >= 0.0 && weight.is_finite();
+        n_edges.is_some_and(|n| n < 1 << 56)
+            && self.label_bytes < 1 << 56
+            && self.weights.iter().all(|&weight| is_number(weight))
+            && self.degrees.iter().all(|&d| is_number(f64::from(d)))
+            && self.order.iter().all(is_new)
+    }
+}
+
+/// A file that is read in pieces, each of which goes into a fingerprint.
+struct Chunks<'f> {
+    file: &'f mut dyn Read,
+    path: &'f Path,
+    marked: Marked<io::Sink>,
+}
+
+impl Chunks<'_> {
+    /// The next `n` bytes, [`CHUNK`] at a time.
+    fn each(&mut self, n: u64, mut take: impl FnMut(&[u8])) -> Result<(), Error> {
+        let mut bytes = vec![0; n.min(CHUNK) as usize];
+        let mut left = n;
+        while left > 0 {
+            let piece = &mut bytes[..left.min(CHUNK) as usize];
+            self.file
+                .read_exact(piece)
+                .map_err(|_| Error::file(self.path, SHORT))?;
+            self.marked.update(piece);
+            take(piece);
+            left -= piece.len() as u64;
+        }
+        Ok(())
     }
 }
 
@@ -175,18 +286,51 @@ fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
 }
 
-/// A writer that keeps nothing but the fingerprint.
-///
-/// All that is written in front of the labels' text comes in multiples of 4 B, and the text is the last piece.
-struct FingerprintOf(Fingerprint);
+/// A writer that passes everything on and keeps its fingerprint, however it is cut.
+struct Marked<W> {
+    out: W,
+    fingerprint: Fingerprint,
+    /// The bytes since the last whole word.
+    rest: Vec<u8>,
+}
 
-impl Write for FingerprintOf {
+impl<W: Write> Marked<W> {
+    fn new(out: W) -> Marked<W> {
+        Marked {
+            out,
+            fingerprint: Fingerprint::new(),
+            rest: Vec::new(),
+        }
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        let missing = (4 - self.rest.len()) % 4;
+        let (first, bytes) = bytes.split_at(missing.min(bytes.len()));
+        self.rest.extend(first);
+        if self.rest.len() == 4 {
+            self.fingerprint.update(&self.rest);
+            self.rest.clear();
+        }
+        let (whole, last) = bytes.split_at(bytes.len() / 4 * 4);
+        self.fingerprint.update(whole);
+        self.rest.extend(last);
+    }
+
+    fn hash(&self) -> u64 {
+        let mut fingerprint = self.fingerprint;
+        fingerprint.update(&self.rest);
+        fingerprint.finish()
+    }
+}
+
+impl<W: Write> Write for Marked<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
+        let n = self.out.write(bytes)?;
+        self.update(&bytes[..n]);
+        Ok(n)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        self.out.flush()
     }
 }

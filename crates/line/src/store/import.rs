@@ -1,19 +1,28 @@
-//! From a text file to a store file, in two passes and bounded memory.
+//! From a text file to a store file, in bounded memory.
 //!
-//! The first pass reads the text, counts degrees and spills the edges as numbers; the second deals them to buckets through one
-//! small buffer a bucket. The file appears under its name when it is complete and on disk.
+//! The text is read, degrees are counted and the edges are spilled as numbers; text ids go to files and are numbered from there.
+//! Then the edges are dealt to buckets through one small buffer a bucket. The file appears under its name when it is complete
+//! and on disk; what a killed import leaves beside it is removed by the next one.
 
-use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::os::unix::fs::FileExt;
+mod names;
+mod scatter;
+mod sink;
+
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use shardgraph_graph::{EdgeSink, Labels, ReadOptions, WeightPolicy, stream_graph};
+use shardgraph_graph::{
+    Labels, NamedEdgeSink, ReadOptions, StreamedNames, WeightPolicy, stream_named,
+};
 
-use super::build::{new_head, oriented};
-use super::{Fingerprint, Head, NodeLabels, Store, check_parts};
+use super::build::new_head;
+use super::labels::LabelSpool;
+use super::spool::Scratch;
+use super::{Store, check_parts};
 use crate::deal::{Deal, by_falling_degree, ranks_of};
 use crate::{Error, ErrorKind};
+use sink::Sink;
 
 /// How to import a graph.
 #[derive(Clone, Debug)]
@@ -24,9 +33,12 @@ pub struct ImportOptions {
     pub weighted: bool,
     /// Parts of each table, a power of two; by default [`Store::default_parts`] of the nodes.
     pub parts: Option<u32>,
-    /// What importing may hold in memory, in bytes; the reader's own table of ids is not in it.
+    /// What importing may hold in memory, in bytes.
     pub memory: u64,
-    /// How to read the file; its `weights` are set by `weighted`.
+    /// Bytes of a row of the tables that will be trained: default 512, 128 columns of fp32. Where 8 of the default parts would not fit
+    /// in `memory`, there are more parts.
+    pub row_bytes: u64,
+    /// How to read the file; its `weights` are set by `weighted`, and its `max_id_bytes` by `memory`.
     pub read: ReadOptions,
 }
 
@@ -38,6 +50,7 @@ impl Default for ImportOptions {
             weighted: false,
             parts: None,
             memory: 4 << 30,
+            row_bytes: 512,
             read: ReadOptions::default(),
         }
     }
@@ -59,6 +72,35 @@ pub struct Imported {
     pub memory: u64,
 }
 
+/// What an import does at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ImportStage {
+    /// Edges are read; how many there are is not yet known.
+    Reading,
+    /// Text ids are numbered.
+    Numbering,
+    /// Edges of each bucket are counted.
+    Counting,
+    /// Edges are dealt to their buckets.
+    Dealing,
+}
+
+/// How far an import is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ImportProgress {
+    /// What it does.
+    pub stage: ImportStage,
+    /// Edges that went through this stage.
+    pub edges: u64,
+    /// Edges in all, once they are read.
+    pub n_edges: Option<u64>,
+}
+
+/// Reports every so many edges.
+const REPORT_EVERY: u64 = 1 << 18;
+
 /// Reads a graph file (plain, `.gz` or `.zst`) and writes a store's file.
 ///
 /// ```
@@ -68,7 +110,7 @@ pub struct Imported {
 /// std::fs::write(&text, "ann bob\nbob cid\n").unwrap();
 /// let imported = import_file(&text, &path, &ImportOptions::default())?;
 /// assert_eq!((imported.n_nodes, imported.n_edges), (3, 2));
-/// assert_eq!(Store::open(&path)?.labels().get(2), "cid");
+/// assert_eq!(Store::open(&path)?.labels()?.get(2), "cid");
 /// # Ok::<(), shardgraph_line::Error>(())
 /// ```
 ///
@@ -77,262 +119,176 @@ pub struct Imported {
 /// the limit; [`ErrorKind::Io`]. No file is left then.
 ///
 /// # Complexity
-/// The text is read twice (the first time for the ids), the edges are written twice and read once as numbers. Memory: about
-/// 40 B a node and the labels, and up to 1 MiB a bucket.
+/// The text is read twice (the first time for the ids), the edges are written twice and read twice as numbers. Memory: 24 B a node
+/// (integer ids that are no range of numbers 8 B more), and up to 1 MiB a bucket. Text ids are written two times more, and take
+/// 28 B a node and a 64th of their table.
 pub fn import_file(graph: &Path, out: &Path, options: &ImportOptions) -> Result<Imported, Error> {
     let mut read = options.read.clone();
     read.weights = match options.weighted {
         true => WeightPolicy::ThirdColumn,
         false => WeightPolicy::Ignore,
     };
-    import_stream(out, options, |sink| {
-        let streamed = stream_graph(graph, &read, sink)?;
-        Ok((streamed.n_nodes, streamed.labels))
+    read.max_id_bytes = Some(options.id_bytes());
+    import_stream(out, options, &mut |_| {}, |sink| {
+        Ok(match stream_named(graph, &read, sink)? {
+            StreamedNames::Numbered(streamed) => Some((streamed.n_nodes, streamed.labels)),
+            StreamedNames::Named(_) => None,
+        })
     })
 }
 
-/// As [`import_file`], from anything that gives edges: `feed` gives them to the sink and returns the number of nodes and their
-/// labels.
+impl ImportOptions {
+    /// What the reader's table of integer ids may take of `memory`: [`ReadOptions::max_id_bytes`].
+    #[must_use]
+    pub fn id_bytes(&self) -> u64 {
+        self.memory / 2
+    }
+
+    /// Bytes of each scratch file that stay in memory; there are up to 400 such pieces.
+    fn room(&self) -> usize {
+        (self.memory / 1024).clamp(1 << 10, 1 << 18) as usize
+    }
+
+    /// The default parts, or so many that 8 of them fit in memory.
+    pub(super) fn parts_for(&self, n_nodes: u32) -> u32 {
+        let table = u64::from(n_nodes).saturating_mul(self.row_bytes);
+        let needed = table.saturating_mul(8).div_ceil(self.memory.max(1));
+        let needed = needed.clamp(1, 1024).next_power_of_two();
+        // More parts than rows would be empty ones, and the buffers of buckets are to fit too.
+        let rows = u64::from(n_nodes.max(1));
+        let buffers = (self.memory / 4800).isqrt().max(1);
+        let most = 1 << rows.min(buffers).ilog2();
+        Store::default_parts(n_nodes).max(needed.min(most) as u32)
+    }
+
+    /// A buffer for each bucket, in bytes.
+    fn buffer(&self, n_nodes: u32, n_parts: u32) -> Result<u64, Error> {
+        let n_buckets = u64::from(n_parts) * u64::from(n_parts);
+        let left = self.memory.saturating_sub(per_node(n_nodes));
+        let buffer = (left / n_buckets).min(1 << 20) / 12 * 12;
+        if buffer >= 1200 {
+            return Ok(buffer);
+        }
+        let message = format!(
+            "memory = {}: importing {n_nodes} nodes in {n_parts} parts takes {} bytes: raise the limit or take fewer parts",
+            self.memory,
+            per_node(n_nodes) + 1200 * n_buckets
+        );
+        Err(Error::new(ErrorKind::Memory, message))
+    }
+}
+
+/// Degrees (f64), the order by them, ranks, and the two as the head has them.
+fn per_node(n_nodes: u32) -> u64 {
+    24 * u64::from(n_nodes)
+}
+
+/// The number of nodes and their labels, or nothing where the edges came with text ids.
+pub type Fed = Option<(u32, Labels)>;
+
+/// As [`import_file`], from anything that gives edges to the sink.
 ///
 /// # Errors
 /// As [`import_file`], and those of `feed`.
 pub fn import_stream(
     out: &Path,
     options: &ImportOptions,
-    feed: impl FnOnce(&mut dyn EdgeSink) -> Result<(u32, Labels), shardgraph_graph::Error>,
+    progress: &mut dyn FnMut(ImportProgress),
+    feed: impl FnOnce(&mut dyn NamedEdgeSink) -> Result<Fed, shardgraph_graph::Error>,
 ) -> Result<Imported, Error> {
     check_parts(options.parts.unwrap_or(1))?;
-    let mut spill = Spill::create(beside(out, "spill"), options.weighted)?;
-    let (n_nodes, labels) = feed(&mut spill)?;
-    let labels = NodeLabels::of_graph(&labels);
-    let n_parts = options
-        .parts
-        .unwrap_or_else(|| Store::default_parts(n_nodes));
-    let per_node = 20 * u64::from(n_nodes) + labels.bytes();
-    let n_buckets = u64::from(n_parts) * u64::from(n_parts);
-    let left = options.memory.saturating_sub(per_node);
-    let buffer = (left / n_buckets).min(1 << 20) / 12 * 12;
-    if buffer < 1200 {
+    remove_leftovers(out).map_err(|e| Error::io("tidy beside", out, &e))?;
+    let mut sink = Sink::new(out, options, progress);
+    let (n_nodes, labels) = match feed(&mut sink)? {
+        Some((n_nodes, labels)) => (n_nodes, spooled(&labels, out, options)?),
+        None => {
+            let labels = sink.number_names()?;
+            (labels.len() as u32, labels)
+        }
+    };
+    if sink.degrees.len() > n_nodes as usize || labels.len() != u64::from(n_nodes) {
+        let (n_labels, n_seen) = (labels.len(), sink.degrees.len());
         let message = format!(
-            "memory = {}: importing {n_nodes} nodes in {n_parts} parts takes {} bytes: raise the limit or take fewer parts",
-            options.memory,
-            per_node + 1200 * n_buckets
+            "{n_nodes} nodes, {n_labels} labels, edges up to node {n_seen}: expected one number"
         );
-        return Err(Error::new(ErrorKind::Memory, message));
+        return Err(Error::new(ErrorKind::Graph, message));
     }
-    spill.degrees.resize(n_nodes as usize, 0.0);
-    let order = by_falling_degree(&spill.degrees);
-    let mut head = new_head(Deal { n_nodes, n_parts }, &spill.degrees, order, labels);
+    let n_parts = options.parts.unwrap_or_else(|| options.parts_for(n_nodes));
+    let buffer = options.buffer(n_nodes, n_parts)?;
+    let mut degrees = std::mem::take(&mut sink.degrees);
+    degrees.resize(n_nodes as usize, 0.0);
+    let order = by_falling_degree(&degrees);
+    let mut head = new_head(Deal { n_nodes, n_parts }, &degrees, order, labels.bytes());
+    drop(degrees);
     head.is_directed = options.directed;
     head.is_weighted = options.weighted;
     let ranks = ranks_of(&head.order);
-    let file_bytes = scatter(&mut head, &ranks, spill, out, buffer as usize)?;
+    let file_bytes = scatter::scatter(&mut head, &ranks, (sink, labels), out, buffer as usize)?;
     Ok(Imported {
         n_nodes,
         n_edges: head.counts.iter().sum(),
         n_parts,
         file_bytes,
-        memory: per_node + buffer * n_buckets,
+        memory: per_node(n_nodes) + buffer * u64::from(n_parts) * u64::from(n_parts),
     })
 }
 
-/// `NAME.what` in the same folder.
-fn beside(path: &Path, what: &str) -> PathBuf {
+/// As [`import_stream`], to a scratch file beside `near` that loses its name as soon as it is open: it goes with the store, even if
+/// the process is killed.
+///
+/// # Errors
+/// As [`import_stream`], and those of [`Store::open`].
+pub fn import_scratch(
+    near: &Path,
+    options: &ImportOptions,
+    progress: &mut dyn FnMut(ImportProgress),
+    feed: impl FnOnce(&mut dyn NamedEdgeSink) -> Result<Fed, shardgraph_graph::Error>,
+) -> Result<Store, Error> {
+    remove_leftovers(near).map_err(|e| Error::io("tidy beside", near, &e))?;
+    let path = beside(near, "store");
+    let _scratch = Scratch(Some(path.clone()));
+    import_stream(&path, options, progress, feed)?;
+    Store::open(&path)
+}
+
+/// The labels that a reader found, out of memory.
+fn spooled(labels: &Labels, out: &Path, options: &ImportOptions) -> Result<LabelSpool, Error> {
+    let mut spool = LabelSpool::new(out, "labels", options.room());
+    let mut label = Vec::new();
+    for v in 0..labels.n_nodes() {
+        label.clear();
+        labels
+            .write_label(v, &mut label)
+            .and_then(|()| spool.push(&label))
+            .map_err(|e| Error::io("write", spool.path(), &e))?;
+    }
+    Ok(spool)
+}
+
+/// `NAME.import-PROCESS-what` in the same folder.
+pub(super) fn beside(path: &Path, what: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(".");
-    name.push(what);
+    name.push(format!(".import-{}-{what}", std::process::id()));
     name.into()
 }
 
-/// A file that goes away with this value, unless it is renamed.
-struct Scratch(Option<PathBuf>);
-
-impl Scratch {
-    fn rename(mut self, to: &Path) -> io::Result<()> {
-        if let Some(from) = self.0.take() {
-            fs::rename(from, to)?;
-            let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
-            File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if let Some(path) = &self.0 {
-            // The error that led here matters more than one of tidying up.
-            let _ = fs::remove_file(path);
-        }
-    }
-}
-
-/// The edges as numbers on disk, and the degrees so far.
-struct Spill {
-    out: BufWriter<File>,
-    path: PathBuf,
-    is_weighted: bool,
-    n_edges: u64,
-    degrees: Vec<f32>,
-    _scratch: Scratch,
-}
-
-impl Spill {
-    fn create(path: PathBuf, is_weighted: bool) -> Result<Spill, Error> {
-        let file = File::create(&path).map_err(|e| Error::io("create", &path, &e))?;
-        Ok(Spill {
-            out: BufWriter::with_capacity(1 << 20, file),
-            _scratch: Scratch(Some(path.clone())),
-            path,
-            is_weighted,
-            n_edges: 0,
-            degrees: Vec::new(),
-        })
-    }
-
-    /// Gives every edge with its number to `take`.
-    fn replay(
-        &mut self,
-        mut take: impl FnMut(u64, u32, u32, f32) -> io::Result<()>,
-    ) -> Result<(), Error> {
-        let at = |e: io::Error| Error::io("read", &self.path, &e);
-        self.out.flush().map_err(at)?;
-        let file = File::open(&self.path).map_err(at)?;
-        let mut input = BufReader::with_capacity(1 << 20, file);
-        let mut record = [0; 12];
-        for number in 0..self.n_edges {
-            input.read_exact(&mut record).map_err(at)?;
-            let word = |i: usize| [record[i], record[i + 1], record[i + 2], record[i + 3]];
-            let (u, v) = (u32::from_le_bytes(word(0)), u32::from_le_bytes(word(4)));
-            take(number, u, v, f32::from_le_bytes(word(8)))
-                .map_err(|e| Error::io("write the buckets of", &self.path, &e))?;
-        }
-        Ok(())
-    }
-}
-
-impl EdgeSink for Spill {
-    fn edge(&mut self, u: u32, v: u32, weight: f32) -> Result<(), shardgraph_graph::Error> {
-        let weight = if self.is_weighted { weight } else { 1.0 };
-        if weight < 0.0 || !weight.is_finite() {
-            let message = format!("expected a weight of 0 or more, found {weight}");
-            let kind = shardgraph_graph::ErrorKind::Sink;
-            return Err(shardgraph_graph::Error::new(kind, message));
-        }
-        let largest = u.max(v) as usize;
-        if largest >= self.degrees.len() {
-            self.degrees.resize(largest + 1, 0.0);
-        }
-        self.degrees[u as usize] += weight;
-        self.degrees[v as usize] += weight;
-        self.n_edges += 1;
-        let write = || -> io::Result<()> {
-            self.out.write_all(&u.to_le_bytes())?;
-            self.out.write_all(&v.to_le_bytes())?;
-            self.out.write_all(&weight.to_le_bytes())
-        };
-        let mut write = write;
-        write().map_err(|e| shardgraph_graph::Error::io("write", &self.path, e))
-    }
-}
-
-/// Counts, then deals the edges to their buckets; the bytes of the finished file.
-fn scatter(
-    head: &mut Head,
-    ranks: &[u32],
-    mut spill: Spill,
-    out: &Path,
-    buffer: usize,
-) -> Result<u64, Error> {
-    let (deal, directed) = (head.deal, head.is_directed);
-    let place = |number: u64, u: u32, v: u32| {
-        let (u, v) = if directed {
-            (u, v)
-        } else {
-            oriented(number, u, v)
-        };
-        let (from, to) = (deal.place(ranks[u as usize]), deal.place(ranks[v as usize]));
-        ((from.0 * deal.n_parts + to.0) as usize, from.1, to.1)
+/// Removes scratch files of imports whose process is gone; where the system does not tell, they stay.
+fn remove_leftovers(out: &Path) -> io::Result<()> {
+    let processes = Path::new("/proc");
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let (Some(name), true) = (out.file_name(), processes.join("self").exists()) else {
+        return Ok(());
     };
-    spill.replay(|number, u, v, weight| {
-        let bucket = place(number, u, v).0;
-        head.counts[bucket] += 1;
-        head.weights[bucket] += f64::from(weight);
-        Ok(())
-    })?;
-    let partial = beside(out, "partial");
-    let at = |e: io::Error| Error::io("write", &partial, &e);
-    let scratch = Scratch(Some(partial.clone()));
-    let file = File::create(&partial).map_err(at)?;
-    let mut buckets = Buckets::new(head, &file, buffer);
-    let is_weighted = head.is_weighted;
-    spill.replay(|number, u, v, weight| {
-        let (bucket, row, to) = place(number, u, v);
-        buckets.push(bucket, [row, to], is_weighted.then_some(weight))
-    })?;
-    head.hashes = buckets.finish().map_err(at)?;
-    let mut start = BufWriter::new(&file);
-    head.write(&mut start)
-        .and_then(|()| start.flush())
-        .map_err(at)?;
-    drop(start);
-    file.sync_all().map_err(at)?;
-    scratch
-        .rename(out)
-        .map_err(|e| Error::io("write", out, &e))?;
-    Ok(head.file_bytes())
-}
-
-/// One buffer a bucket, and where its next records go.
-struct Buckets<'f> {
-    file: &'f File,
-    pending: Vec<Vec<u8>>,
-    offsets: Vec<u64>,
-    hashes: Vec<Fingerprint>,
-    buffer: usize,
-}
-
-impl<'f> Buckets<'f> {
-    fn new(head: &Head, file: &'f File, buffer: usize) -> Buckets<'f> {
-        let n_buckets = head.counts.len();
-        Buckets {
-            file,
-            pending: vec![Vec::new(); n_buckets],
-            offsets: (0..n_buckets)
-                .map(|b| head.bytes() + head.offset(b))
-                .collect(),
-            hashes: vec![Fingerprint::new(); n_buckets],
-            buffer,
+    let prefix = format!("{}.import-", name.to_string_lossy());
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let rest = name.to_str().and_then(|name| name.strip_prefix(&prefix));
+        let process = rest.and_then(|rest| rest.split_once('-')?.0.parse::<u32>().ok());
+        if process.is_some_and(|process| !processes.join(process.to_string()).exists()) {
+            fs::remove_file(entry.path())?;
         }
     }
-
-    fn push(&mut self, bucket: usize, pair: [u32; 2], weight: Option<f32>) -> io::Result<()> {
-        let pending = &mut self.pending[bucket];
-        pending.extend(pair[0].to_le_bytes());
-        pending.extend(pair[1].to_le_bytes());
-        if let Some(weight) = weight {
-            pending.extend(weight.to_le_bytes());
-        }
-        match pending.len() + 12 > self.buffer {
-            true => self.flush(bucket),
-            false => Ok(()),
-        }
-    }
-
-    fn flush(&mut self, bucket: usize) -> io::Result<()> {
-        let bytes = &mut self.pending[bucket];
-        self.file.write_all_at(bytes, self.offsets[bucket])?;
-        self.offsets[bucket] += bytes.len() as u64;
-        self.hashes[bucket].update(bytes);
-        bytes.clear();
-        Ok(())
-    }
-
-    /// The buckets' fingerprints, once all is written.
-    fn finish(mut self) -> io::Result<Vec<u64>> {
-        for bucket in 0..self.pending.len() {
-            self.flush(bucket)?;
-        }
-        Ok(self.hashes.into_iter().map(Fingerprint::finish).collect())
-    }
+    Ok(())
 }

@@ -1,8 +1,12 @@
 //! What nodes are called: one text and where each label ends in it.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::path::Path;
 
 use shardgraph_graph::Labels;
+
+use super::import::beside;
+use super::spool::Spool;
 
 /// A label for each node.
 ///
@@ -118,5 +122,86 @@ impl NodeLabels {
             && ends.is_sorted()
             && ends.iter().all(|&end| text.is_char_boundary(end as usize));
         fits.then_some(NodeLabels { text, ends })
+    }
+}
+
+/// Labels that are too many for memory, in the order of their nodes.
+#[derive(Debug)]
+pub(crate) struct LabelSpool {
+    text: Spool,
+    /// As u64, where each label ends in the text.
+    ends: Spool,
+}
+
+impl LabelSpool {
+    pub(crate) fn new(out: &Path, what: &str, room: usize) -> LabelSpool {
+        LabelSpool {
+            text: Spool::new(beside(out, what), room),
+            ends: Spool::new(beside(out, &format!("{what}-ends")), room),
+        }
+    }
+
+    pub(crate) fn push(&mut self, label: &[u8]) -> io::Result<()> {
+        self.text.write(label)?;
+        self.ends.write(&self.text.bytes().to_le_bytes())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.text.path()
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.ends.bytes() / 8
+    }
+
+    /// As [`NodeLabels::bytes`].
+    pub(crate) fn bytes(&self) -> u64 {
+        self.ends.bytes() + self.text.bytes()
+    }
+
+    /// As [`NodeLabels::write`].
+    pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        io::copy(&mut self.ends.read(), out)?;
+        io::copy(&mut self.text.read(), out)?;
+        Ok(())
+    }
+
+    pub(crate) fn iter(&self) -> LabelStream<impl Read + '_, impl Read + '_> {
+        LabelStream::new(self.ends.read(), self.text.read())
+    }
+}
+
+/// Labels one by one, from their ends and their text.
+pub(crate) struct LabelStream<E, T> {
+    ends: E,
+    text: T,
+    at: u64,
+    label: Vec<u8>,
+}
+
+impl<E: Read, T: Read> LabelStream<E, T> {
+    pub(crate) fn new(ends: E, text: T) -> LabelStream<E, T> {
+        LabelStream {
+            ends,
+            text,
+            at: 0,
+            label: Vec::new(),
+        }
+    }
+
+    /// The next label; there must be one.
+    pub(crate) fn next(&mut self) -> io::Result<&[u8]> {
+        let mut end = [0; 8];
+        self.ends.read_exact(&mut end)?;
+        let end = u64::from_le_bytes(end);
+        let len = end.checked_sub(self.at);
+        let len = len.ok_or_else(|| io::Error::other("the labels are damaged"))?;
+        self.at = end;
+        self.label.clear();
+        let n = self.text.by_ref().take(len).read_to_end(&mut self.label)?;
+        match n as u64 == len {
+            true => Ok(&self.label),
+            false => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
     }
 }

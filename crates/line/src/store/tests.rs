@@ -1,7 +1,7 @@
 //! Stores in memory and in files hold the same edges; what is no whole store is refused.
 
 use super::*;
-use crate::store::import::{ImportOptions, import_file};
+use crate::store::import::{ImportOptions, import_file, import_stream};
 use proptest::prelude::*;
 use std::fs;
 
@@ -11,7 +11,7 @@ fn edges_of(store: &Store) -> Vec<(String, String)> {
     for i in 0..store.n_parts() {
         for j in 0..store.n_parts() {
             for [from, to] in store.bucket(i, j).unwrap().pairs {
-                let label = |node| store.labels().get(node as usize).to_owned();
+                let label = |node| store.labels().unwrap().get(node as usize).to_owned();
                 let (u, v) = (label(store.node(i, from)), label(store.node(j, to)));
                 edges.push((u.clone().min(v.clone()), u.max(v)));
             }
@@ -65,6 +65,150 @@ proptest! {
     }
 }
 
+/// An import's file, byte by byte, whatever it may hold in memory.
+#[test]
+fn memory_makes_no_difference() {
+    let mut stream = shardgraph_graph::random::Stream::new(1, "test", 0);
+    let mut numbers = String::new();
+    let mut names = String::new();
+    for _ in 0..20_000 {
+        let (u, v, w) = (
+            stream.below_u32(900),
+            stream.below_u32(900),
+            stream.below_u32(9),
+        );
+        numbers.push_str(&format!("{u} {v} {w}\n"));
+        names.push_str(&format!("node-{u} node-{v} {w}\n"));
+    }
+    for (text, weighted) in [(&numbers, false), (&names, false), (&names, true)] {
+        let bytes = [4u64 << 30, 60_000].map(|memory| {
+            let options = ImportOptions {
+                memory,
+                weighted,
+                parts: Some(4),
+                ..ImportOptions::default()
+            };
+            let (folder, path, imported) = store_file(text, &options);
+            assert!(imported.unwrap().memory <= memory);
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+            fs::read(&path).unwrap()
+        });
+        assert!(bytes[0] == bytes[1], "weighted {weighted}");
+    }
+}
+
+/// Numbering by files gives what the reader's own table gives.
+#[test]
+fn text_ids_are_numbered_as_the_reader_does() {
+    let text = "x y\ny y\nloop loop\nz x\nq y\nx y\n";
+    let read = shardgraph_graph::ReadOptions::default();
+    let import = shardgraph_graph::read_bytes("g.txt", text.as_bytes(), &read).unwrap();
+    let (_folder, path, imported) = store_file(text, &ImportOptions::default());
+    assert_eq!(imported.unwrap().n_edges, 4, "loops are dropped");
+    let store = Store::open(&path).unwrap();
+    let expected: Vec<String> = (0..import.labels.n_nodes())
+        .map(|v| import.labels.get(v))
+        .collect();
+    assert_eq!(store.labels().unwrap().iter().collect::<Vec<_>>(), expected);
+    let mut streamed = Vec::new();
+    let fresh = Store::open(&path).unwrap();
+    fresh
+        .each_label(|label| {
+            streamed.push(String::from_utf8(label.to_vec()).unwrap());
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(streamed, expected, "without having all in memory");
+}
+
+#[test]
+fn integer_ids_may_be_larger_than_u32() {
+    let text = "18446744073709551615 4294967296\n4294967296 7\n";
+    let (_folder, path, imported) = store_file(text, &ImportOptions::default());
+    assert_eq!(imported.unwrap().n_nodes, 3);
+    let store = Store::open(&path).unwrap();
+    let labels: Vec<&str> = store.labels().unwrap().iter().collect();
+    assert_eq!(labels, ["7", "4294967296", "18446744073709551615"]);
+}
+
+/// What a killed import left goes with the next one; files of others stay.
+#[test]
+fn leftovers_are_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let own = format!("g.store.import-{}-other", std::process::id());
+    let kept = [
+        "g.store.spill",
+        "g.store.partial",
+        "h.store.import-4294967294-edges",
+        &own,
+    ];
+    for name in kept.into_iter().chain(["g.store.import-4294967294-edges"]) {
+        fs::write(path(name), "x").unwrap();
+    }
+    fs::write(path("g.txt"), "0 1\n").unwrap();
+    import_file(&path("g.txt"), &path("g.store"), &ImportOptions::default()).unwrap();
+    for name in kept {
+        assert!(path(name).exists(), "{name}");
+    }
+    assert!(!path("g.store.import-4294967294-edges").exists());
+}
+
+/// A hub of more edges than f32 can count by ones.
+#[test]
+fn degrees_are_counted_exactly() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("g.store");
+    let options = ImportOptions {
+        weighted: true,
+        ..ImportOptions::default()
+    };
+    import_stream(&out, &options, &mut |_| {}, |sink| {
+        sink.edge(0, 1, 16_777_216.0)?;
+        for _ in 0..1000 {
+            sink.edge(0, 2, 1.0)?;
+        }
+        Ok(Some((3, shardgraph_graph::Labels::offset(0, 3))))
+    })
+    .unwrap();
+    let store = Store::open(&out).unwrap();
+    let degrees = store.degrees_of(0);
+    assert!((degrees[0] - 16_778_216.0).abs() < 1.0, "{degrees:?}");
+}
+
+#[test]
+fn parts_grow_where_memory_is_small() {
+    let options = |memory| ImportOptions {
+        memory,
+        ..ImportOptions::default()
+    };
+    // 8 parts of 33.6 GB / p within 4 GiB.
+    assert_eq!(options(4 << 30).parts_for(65_608_366), 64);
+    assert_eq!(options(1 << 40).parts_for(65_608_366), 16);
+    assert_eq!(options(4 << 30).parts_for(34), 1);
+    assert_eq!(options(1000).parts_for(100), 1, "buffers are to fit");
+    assert_eq!(options(50_000).parts_for(100), 2);
+}
+
+#[test]
+fn a_feed_that_contradicts_itself_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("g.store");
+    for (n_nodes, n_labels) in [(2, 2), (3, 2)] {
+        let error = import_stream(&out, &ImportOptions::default(), &mut |_| {}, |sink| {
+            sink.edge(0, 2, 1.0)?;
+            Ok(Some((
+                n_nodes,
+                shardgraph_graph::Labels::offset(0, n_labels),
+            )))
+        });
+        let message = error.unwrap_err().to_string();
+        assert!(message.contains("expected one number"), "{message}");
+    }
+    let error = Store::from_edges(3, &[(0, 1)], 1, NodeLabels::numbers(2)).unwrap_err();
+    assert!(error.to_string().contains("2 labels"), "{error}");
+}
+
 #[test]
 fn directions_weights_and_text_labels_are_kept() {
     let options = ImportOptions {
@@ -83,6 +227,7 @@ fn directions_weights_and_text_labels_are_kept() {
             let label = |part, row| {
                 store
                     .labels()
+                    .unwrap()
                     .get(store.node(part, row) as usize)
                     .to_owned()
             };
@@ -135,6 +280,37 @@ fn a_damaged_store_is_refused_wherever_it_is_damaged() {
     assert!(read_all().unwrap_err().contains("bytes by its head"));
 }
 
+/// Another program may write right fingerprints over what makes no sense.
+#[test]
+fn a_store_that_names_what_is_not_there_is_refused() {
+    let (folder, path, imported) = store_file("0 1\n1 2\n2 0\n", &ImportOptions::default());
+    imported.unwrap();
+    let whole = fs::read(&path).unwrap();
+    let forged = folder.path().join("forged.store");
+    let write = |change: &dyn Fn(&mut Head, &mut Vec<u8>)| {
+        let store = Store::open(&path).unwrap();
+        let labels = store.labels().unwrap().clone();
+        let (mut head, mut records) = (store.head, whole[whole.len() - 24..].to_vec());
+        change(&mut head, &mut records);
+        head.hashes = vec![Fingerprint::of(&records)];
+        let mut bytes = Vec::new();
+        head.write(&mut bytes, &|out| labels.write(out)).unwrap();
+        fs::write(&forged, [bytes, records].concat()).unwrap();
+        Store::open(&forged).and_then(|store| store.bucket(0, 0))
+    };
+    assert!(write(&|_, _| ()).is_ok());
+    let changes: [&dyn Fn(&mut Head, &mut Vec<u8>); 5] = [
+        &|head, _| head.order[0] = head.order[1],
+        &|head, _| head.order[2] = 3,
+        &|head, _| head.degrees[1] = f32::NAN,
+        &|head, _| head.weights[0] = -1.0,
+        &|_, records| records[4..8].copy_from_slice(&3u32.to_le_bytes()),
+    ];
+    for (at, change) in changes.into_iter().enumerate() {
+        assert!(write(change).is_err(), "change {at}");
+    }
+}
+
 #[test]
 fn bad_input_leaves_no_file() {
     let weighted = ImportOptions {
@@ -164,6 +340,17 @@ fn bad_input_leaves_no_file() {
         ),
         ("0 1\n", &parts, "parts = 3: expected a power of two"),
         ("0\n", &ImportOptions::default(), "second node id"),
+        (
+            "0 1 3e38\n0 2 3e38\n",
+            &weighted,
+            "g.txt:2: expected weights whose sum",
+        ),
+        (
+            "a b 3e38\na c 3e38\n",
+            &weighted,
+            "edge 2 of the list: expected weights whose sum",
+        ),
+        ("a b 0\nb c 0\n", &weighted, "a weight above 0"),
     ] {
         let (folder, _, imported) = store_file(text, options);
         let message = imported.unwrap_err().to_string();

@@ -105,5 +105,5 @@ fn fixed_bytes(store: &Store) -> u64 {
         .unwrap_or(0);
     let bytes_per_edge = if store.is_weighted() { 48 } else { 24 };
     let negatives = 8 * u64::from(store.n_nodes());
-    store.head.bytes() + negatives + u64::from(n_parts) * largest * bytes_per_edge
+    store.head.held_bytes() + negatives + u64::from(n_parts) * largest * bytes_per_edge
 }

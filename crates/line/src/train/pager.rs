@@ -384,7 +384,7 @@ impl<'p, T: Cell> Pager<'p, T> {
                 Ok(())
             })?;
         }
-        Embedding::new(dim, values, self.store.labels().clone())
+        Embedding::new(dim, values, self.store.labels()?.clone())
     }
 }
 

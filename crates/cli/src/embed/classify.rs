@@ -1,0 +1,167 @@
+//! `shardgraph embed classify`: what rows say of given classes; `embed eval --classes` says the same of an embedding that it trains.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use shardgraph_line::Embedding;
+use shardgraph_line::formats::{self, FileFormat};
+use shardgraph_line::nodes::{Classes, F1, classify, communities};
+
+use crate::exit::BadInput;
+use crate::report::ReportArgs;
+
+const EXAMPLE: &str = "\
+Example:
+  shardgraph embed classify --embedding votes.npy --classes groups.csv --train-shares 0.1,0.5,0.9
+
+A line of --classes is a node and its classes, separated by blanks or commas. For each share of the listed
+nodes a one-vs-rest logistic regression over the columns is fitted to nodes drawn at random and judged on the
+others: micro and macro F1, means over --repeats draws. Communities are k-means clusters of the rows at length
+1, judged by their mutual information with the classes (nodes of one class only).";
+
+/// How an embedding is judged by classes.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Classes")]
+pub(crate) struct ClassFlags {
+    /// Shares of the listed nodes to fit to
+    #[arg(
+        long,
+        value_name = "SHARES",
+        value_delimiter = ',',
+        default_value = "0.1,0.5,0.9"
+    )]
+    train_shares: Vec<f64>,
+    /// Draws of each share
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    repeats: u64,
+    /// Clusters of k-means [default: as many as there are classes]
+    #[arg(long, value_name = "K")]
+    clusters: Option<usize>,
+}
+
+/// Measure how well an embedding tells nodes' classes
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct ClassifyArgs {
+    /// The embedding
+    #[arg(long, value_name = "FILE")]
+    embedding: PathBuf,
+    /// Its form: npy, word2vec-text, word2vec-binary or safetensors [default: by its name]
+    #[arg(long, value_name = "FORM")]
+    embedding_format: Option<FileFormat>,
+    /// A file of nodes and their classes
+    #[arg(long, value_name = "FILE")]
+    classes: PathBuf,
+    #[command(flatten)]
+    flags: ClassFlags,
+    /// Seed of the draws
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
+/// What is printed. The fields are the keys of the JSON object, in its order.
+#[derive(Serialize)]
+pub(crate) struct ClassScores {
+    classes: usize,
+    classified_nodes: usize,
+    repeats: u64,
+    classification: Vec<OfShare>,
+    communities: Communities,
+}
+
+/// Means over the draws.
+#[derive(Serialize)]
+struct OfShare {
+    train_share: f64,
+    micro_f1: f64,
+    macro_f1: f64,
+}
+
+#[derive(Serialize)]
+struct Communities {
+    clusters: usize,
+    nmi: f64,
+}
+
+impl ClassFlags {
+    /// Refuses what makes no sense, before the work.
+    pub(crate) fn check(&self) -> Result<(), BadInput> {
+        if self.repeats == 0 {
+            return Err(BadInput("repeats = 0: expected 1 or more".to_owned()));
+        }
+        if self.clusters == Some(0) {
+            return Err(BadInput("clusters = 0: expected 1 or more".to_owned()));
+        }
+        let is_share = |share: &&f64| **share > 0.0 && **share < 1.0;
+        match self.train_shares.iter().find(|share| !is_share(share)) {
+            None => Ok(()),
+            Some(share) => {
+                let message = format!("train_shares = {share}: expected shares between 0 and 1");
+                Err(BadInput(message))
+            }
+        }
+    }
+
+    /// Judges an embedding.
+    pub(crate) fn scores(
+        &self,
+        embedding: &Embedding,
+        classes: &Classes,
+        seed: u64,
+    ) -> anyhow::Result<ClassScores> {
+        let mut classification = Vec::new();
+        for &train_share in &self.train_shares {
+            let draws = (0..self.repeats)
+                .map(|draw| classify(embedding, classes, train_share, seed.wrapping_add(draw)));
+            let draws: Vec<F1> = draws.collect::<Result<_, _>>()?;
+            let mean = |of: fn(&F1) -> f64| draws.iter().map(of).sum::<f64>() / draws.len() as f64;
+            classification.push(OfShare {
+                train_share,
+                micro_f1: mean(|f1| f1.micro),
+                macro_f1: mean(|f1| f1.mean),
+            });
+        }
+        let n_classes = classes.names().len();
+        Ok(ClassScores {
+            classes: n_classes,
+            classified_nodes: classes.of_nodes().len(),
+            repeats: self.repeats,
+            classification,
+            communities: Communities {
+                clusters: self.clusters.unwrap_or(n_classes),
+                nmi: communities(embedding, classes, self.clusters, seed),
+            },
+        })
+    }
+}
+
+/// Reads, judges and prints the answer.
+pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<()> {
+    args.flags.check()?;
+    let embedding = formats::read(&args.embedding, args.embedding_format)?;
+    let classes = Classes::read(&args.classes, embedding.labels())?;
+    args.report
+        .answer(&args.flags.scores(&embedding, &classes, args.seed)?)
+}
+
+impl fmt::Display for ClassScores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "classes {}", self.classes)?;
+        writeln!(f, "nodes with a class {}", self.classified_nodes)?;
+        writeln!(f, "share fitted to  micro F1  macro F1")?;
+        for of in &self.classification {
+            let OfShare {
+                train_share,
+                micro_f1,
+                macro_f1,
+            } = of;
+            writeln!(f, "{train_share:<16} {micro_f1:<9.4} {macro_f1:.4}")?;
+        }
+        let Communities { clusters, nmi } = &self.communities;
+        writeln!(f, "mutual information of {clusters} clusters {nmi:.4}")
+    }
+}

@@ -1,0 +1,120 @@
+//! Edges by name are those that come by number, and the table of integer ids has its limit.
+
+use proptest::prelude::*;
+use shardgraph_graph::{
+    EdgeSink, Error, ErrorKind, NamedEdgeSink, Policy, ReadOptions, StreamedNames, read_bytes,
+    stream_named,
+};
+
+/// Keeps what comes, by number or by name.
+#[derive(Default)]
+struct Kept {
+    numbered: Vec<(u32, u32)>,
+    named: Vec<(String, String, f32)>,
+}
+
+impl EdgeSink for Kept {
+    fn edge(&mut self, u: u32, v: u32, _weight: f32) -> Result<(), Error> {
+        self.numbered.push((u, v));
+        Ok(())
+    }
+}
+
+impl NamedEdgeSink for Kept {
+    fn named_edge(&mut self, u: &str, v: &str, weight: f32) -> Result<(), Error> {
+        if u == "bad" {
+            return Err(Error::new(ErrorKind::Sink, "no more"));
+        }
+        self.named.push((u.to_owned(), v.to_owned(), weight));
+        Ok(())
+    }
+}
+
+fn streamed(text: &str, options: &ReadOptions) -> Result<(StreamedNames, Kept), Error> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("g.txt");
+    std::fs::write(&path, text).unwrap();
+    let mut kept = Kept::default();
+    stream_named(&path, options, &mut kept).map(|streamed| (streamed, kept))
+}
+
+proptest! {
+    #[test]
+    fn names_are_those_of_the_lines(edges in prop::collection::vec((0u32..20, 0u32..20), 1..60)) {
+        let named = edges.iter().map(|(u, v)| (format!("n{u}"), format!("n{v}"), 1.0));
+        let text: String = edges.iter().map(|(u, v)| format!("n{u} n{v}\n")).collect();
+        let (found, kept) = streamed(&text, &ReadOptions::default()).unwrap();
+        prop_assert_eq!(kept.named, named.collect::<Vec<_>>());
+        prop_assert!(kept.numbered.is_empty());
+        let StreamedNames::Named(report) = found else {
+            return Err(TestCaseError::fail("text ids come by name"));
+        };
+        let whole = read_bytes("g.txt", text.as_bytes(), &ReadOptions::default()).unwrap().report;
+        prop_assert_eq!(report.listed_edges, whole.listed_edges);
+        prop_assert_eq!(report.self_loops_dropped, whole.self_loops_dropped);
+    }
+}
+
+#[test]
+fn integers_come_by_number() {
+    let (found, kept) = streamed("5 9\n9 7\n", &ReadOptions::default()).unwrap();
+    assert_eq!(kept.numbered, [(0, 2), (2, 1)]);
+    assert!(kept.named.is_empty());
+    assert!(matches!(found, StreamedNames::Numbered(streamed) if streamed.n_nodes == 3));
+}
+
+#[test]
+fn errors_have_their_place() {
+    let message = streamed("a b\nbad c\n", &ReadOptions::default())
+        .map(|_| ())
+        .unwrap_err();
+    assert!(
+        message.to_string().ends_with("g.txt:2: no more"),
+        "{message}"
+    );
+    let options = ReadOptions {
+        self_loops: Policy::Refuse,
+        ..ReadOptions::default()
+    };
+    let message = streamed("a b\nc c\n", &options).map(|_| ()).unwrap_err();
+    assert_eq!(message.kind(), ErrorKind::Policy);
+    let message = streamed("a b\na \u{1}\n", &ReadOptions::default())
+        .map(|_| ())
+        .unwrap_err();
+    assert!(
+        message
+            .to_string()
+            .contains("g.txt:2:3: expected a node id of no control"),
+        "{message}"
+    );
+}
+
+#[test]
+fn integer_ids_may_take_so_much() {
+    let edge = |i: u64| format!("{} {}\n", i << 40, (i + 1) << 40);
+    let text: String = (0..10_000).map(edge).collect();
+    let limited = |limit: u64| {
+        let options = ReadOptions {
+            max_id_bytes: Some(limit),
+            ..ReadOptions::default()
+        };
+        streamed(&text, &options).map(|_| ())
+    };
+    limited(10 << 20).unwrap();
+    let error = limited(100_000).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    let message = error.to_string();
+    assert!(
+        message.contains("g.txt:") && message.contains("at most 100000 bytes"),
+        "{message}"
+    );
+    // The same for ids that a bitmap holds.
+    let text: String = (0..10_000)
+        .map(|i| format!("{} {}\n", 2 * i, 2 * i + 2))
+        .collect();
+    let options = ReadOptions {
+        max_id_bytes: Some(20_000),
+        ..ReadOptions::default()
+    };
+    assert!(streamed(&text, &options).is_err());
+}

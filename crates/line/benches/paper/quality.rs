@@ -1,0 +1,117 @@
+//! AUC of link prediction, and the seconds until a stated one.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use shardgraph_device::Device;
+use shardgraph_graph::Graph;
+use shardgraph_line::Config;
+use shardgraph_line::eval::{Auc, EvalConfig, RunScore, evaluate};
+
+use crate::Failure;
+use crate::graphs::{load, shown, variant};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Request {
+    graphs: Vec<String>,
+    variants: Vec<String>,
+    epochs: Vec<u32>,
+    runs: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Goal {
+    graph: String,
+    variants: Vec<String>,
+    /// Ascending; a variant stops at the first number with which every run reaches both.
+    epochs: Vec<u32>,
+    runs: u32,
+    uniform: f64,
+    degree_matched: f64,
+}
+
+/// One row for each graph, variant and number of epochs, and one for each score that needs no training.
+pub(crate) fn run(request: &Request) -> Result<(), Failure> {
+    for name in &request.graphs {
+        let Some(graph) = load(name)? else { continue };
+        let mut scores = Vec::new();
+        for variant in &request.variants {
+            for &epochs in &request.epochs {
+                scores = of_variant(&graph, variant, epochs, request.runs)?;
+                let method = format!("ours, {variant}, {epochs} epochs");
+                let mut row = row(shown(name), &method, &scores, |score| score.embedding);
+                row["seconds"] = seconds(&scores);
+                println!("{row}");
+            }
+        }
+        let product = row(shown(name), "degree product", &scores, |s| s.degree_product);
+        let common = row(shown(name), "Adamic-Adar", &scores, |s| s.adamic_adar);
+        println!("{product}\n{common}");
+    }
+    Ok(())
+}
+
+fn of_variant(graph: &Graph, name: &str, epochs: u32, runs: u32) -> Result<Vec<RunScore>, Failure> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let config = Config {
+        epochs,
+        threads,
+        ..variant(name)?
+    };
+    let eval = EvalConfig {
+        runs,
+        ..EvalConfig::default()
+    };
+    Ok(evaluate(
+        graph,
+        &config,
+        &eval,
+        &Device::host(),
+        &mut |_| {},
+    )?)
+}
+
+fn row(graph: &str, method: &str, scores: &[RunScore], of: fn(&RunScore) -> Auc) -> Value {
+    let uniform: Vec<f64> = scores.iter().map(|score| of(score).uniform).collect();
+    let matched: Vec<f64> = scores
+        .iter()
+        .map(|score| of(score).degree_matched)
+        .collect();
+    json!({"graph": graph, "method": method, "auc_uniform": uniform, "auc_degree_matched": matched})
+}
+
+fn seconds(scores: &[RunScore]) -> Value {
+    scores.iter().map(|score| score.seconds).collect()
+}
+
+/// A row for each number of epochs that was tried.
+pub(crate) fn time_to_auc(goal: &Goal) -> Result<(), Failure> {
+    let Some(graph) = load(&goal.graph)? else {
+        return Ok(());
+    };
+    for variant in &goal.variants {
+        for &epochs in &goal.epochs {
+            let scores = of_variant(&graph, variant, epochs, goal.runs)?;
+            let is_reached = scores.iter().all(|score| {
+                let Auc {
+                    uniform,
+                    degree_matched,
+                } = score.embedding;
+                uniform >= goal.uniform && degree_matched >= goal.degree_matched
+            });
+            let method = format!("ours, {variant}");
+            let mut row = row(shown(&goal.graph), &method, &scores, |score| {
+                score.embedding
+            });
+            row["epochs"] = json!(epochs);
+            row["seconds"] = seconds(&scores);
+            row["reached"] = json!(if is_reached { "yes" } else { "no" });
+            println!("{row}");
+            if is_reached {
+                break;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! Edges by number to their buckets: counted first, then written through one buffer a bucket.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use super::super::build::oriented;
+use super::super::labels::LabelSpool;
+use super::super::spool::Scratch;
+use super::super::{Fingerprint, Head};
+use super::sink::Sink;
+use super::{ImportStage, beside};
+use crate::{Error, ErrorKind};
+
+/// Counts, then deals the edges to their buckets; the bytes of the finished file.
+pub(super) fn scatter(
+    head: &mut Head,
+    ranks: &[u32],
+    (mut spill, labels): (Sink<'_>, LabelSpool),
+    out: &Path,
+    buffer: usize,
+) -> Result<u64, Error> {
+    let (deal, directed) = (head.deal, head.is_directed);
+    let place = |number: u64, u: u32, v: u32| {
+        let (u, v) = if directed {
+            (u, v)
+        } else {
+            oriented(number, u, v)
+        };
+        let (from, to) = (deal.place(ranks[u as usize]), deal.place(ranks[v as usize]));
+        ((from.0 * deal.n_parts + to.0) as usize, from.1, to.1)
+    };
+    spill.replay(ImportStage::Counting, |number, u, v, weight| {
+        let bucket = place(number, u, v).0;
+        head.counts[bucket] += 1;
+        head.weights[bucket] += f64::from(weight);
+        Ok(())
+    })?;
+    head.sum_up();
+    check_weights(head, out)?;
+    let partial = beside(out, "partial");
+    let at = |e: io::Error| Error::io("write", &partial, &e);
+    let (file, scratch) = create(&partial).map_err(at)?;
+    let mut buckets = Buckets::new(head, &file, buffer);
+    let is_weighted = head.is_weighted;
+    spill.replay(ImportStage::Dealing, |number, u, v, weight| {
+        let (bucket, row, to) = place(number, u, v);
+        let weight = is_weighted.then_some(weight);
+        buckets.push(bucket, [row, to], weight).map_err(at)
+    })?;
+    head.hashes = buckets.finish().map_err(at)?;
+    drop(spill); // its files make room
+    write_head(head, &labels, &file).map_err(at)?;
+    file.sync_all().map_err(at)?;
+    scratch
+        .rename(out)
+        .map_err(|e| Error::io("write", out, &e))?;
+    Ok(head.file_bytes())
+}
+
+/// Edges that all have weight 0 would never be drawn.
+fn check_weights(head: &Head, out: &Path) -> Result<(), Error> {
+    if head.n_edges() == 0 || head.weights.iter().any(|&weight| weight > 0.0) {
+        return Ok(());
+    }
+    let what = "expected an edge with a weight above 0, found none";
+    Err(Error::new(
+        ErrorKind::Graph,
+        format!("{}: {what}", out.display()),
+    ))
+}
+
+fn create(path: &Path) -> io::Result<(File, Scratch)> {
+    let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    Ok((file, Scratch(Some(path.to_owned()))))
+}
+
+fn write_head(head: &mut Head, labels: &LabelSpool, file: &File) -> io::Result<()> {
+    let mut start = BufWriter::with_capacity(1 << 20, file);
+    head.write(&mut start, &|out| labels.write(out))?;
+    start.flush()
+}
+
+/// One buffer a bucket, and where its next records go.
+struct Buckets<'f> {
+    file: &'f File,
+    pending: Vec<Vec<u8>>,
+    offsets: Vec<u64>,
+    hashes: Vec<Fingerprint>,
+    buffer: usize,
+}
+
+impl<'f> Buckets<'f> {
+    fn new(head: &Head, file: &'f File, buffer: usize) -> Buckets<'f> {
+        let n_buckets = head.counts.len();
+        Buckets {
+            file,
+            pending: (0..n_buckets).map(|_| Vec::with_capacity(buffer)).collect(),
+            offsets: (0..n_buckets)
+                .map(|b| head.bytes() + head.offset(b))
+                .collect(),
+            hashes: vec![Fingerprint::new(); n_buckets],
+            buffer,
+        }
+    }
+
+    fn push(&mut self, bucket: usize, pair: [u32; 2], weight: Option<f32>) -> io::Result<()> {
+        let pending = &mut self.pending[bucket];
+        pending.extend(pair[0].to_le_bytes());
+        pending.extend(pair[1].to_le_bytes());
+        if let Some(weight) = weight {
+            pending.extend(weight.to_le_bytes());
+        }
+        match pending.len() + 12 > self.buffer {
+            true => self.flush(bucket),
+            false => Ok(()),
+        }
+    }
+
+    fn flush(&mut self, bucket: usize) -> io::Result<()> {
+        let bytes = &mut self.pending[bucket];
+        self.file.write_all_at(bytes, self.offsets[bucket])?;
+        self.offsets[bucket] += bytes.len() as u64;
+        self.hashes[bucket].update(bytes);
+        bytes.clear();
+        Ok(())
+    }
+
+    /// The buckets' fingerprints, once all is written.
+    fn finish(mut self) -> io::Result<Vec<u64>> {
+        for bucket in 0..self.pending.len() {
+            self.flush(bucket)?;
+        }
+        Ok(self.hashes.into_iter().map(Fingerprint::finish).collect())
+    }
+}

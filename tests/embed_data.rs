@@ -1,0 +1,280 @@
+//! `embed`'s data side: imports of every sort and what breaks them, classes, communities, pictures.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use crate::program::{command, finish, run, wait};
+
+fn n_files(folder: &Path) -> usize {
+    fs::read_dir(folder).unwrap().count()
+}
+
+/// A list of edges with text ids that takes more than any scratch file keeps in memory.
+fn named_edges(n: u32) -> String {
+    let edge = |i: u32| format!("node-{} node-{}\n", i % 1999, (i * 7 + 1) % 2999);
+    (0..n).map(edge).collect()
+}
+
+fn gzip(path: &Path, text: &str) {
+    let file = File::create(path).unwrap();
+    let mut packed = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+    packed.write_all(text.as_bytes()).unwrap();
+    packed.finish().unwrap();
+}
+
+#[test]
+fn packed_text_ids_come_in_with_little_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    gzip(&path("g.txt.gz"), &named_edges(30_000));
+    fs::write(path("g.txt"), named_edges(30_000)).unwrap();
+    let is_loop = |line: &&str| line.split_once(' ').is_some_and(|(u, v)| u == v);
+    let n_loops = named_edges(30_000).lines().filter(is_loop).count();
+    assert!(n_loops > 0);
+    for (input, memory, out) in [
+        ("g.txt.gz", "300KB", "small.store"),
+        ("g.txt", "4GiB", "large.store"),
+    ] {
+        let words =
+            format!("embed import {{}} --memory {memory} --parts 4 --out {{}} --format json");
+        let answer = run(&words, &[&path(input), &path(out)]).json();
+        assert_eq!(answer["nodes"], 2999);
+        assert_eq!(answer["self_loops_dropped"], n_loops);
+        assert!(answer["memory_bytes"].as_u64().unwrap() <= 4 << 30);
+    }
+    let bytes = ["small.store", "large.store"].map(|name| fs::read(path(name)).unwrap());
+    assert!(bytes[0] == bytes[1]);
+    assert_eq!(n_files(folder.path()), 4, "scratch files are gone");
+}
+
+#[test]
+fn a_truncated_archive_is_named_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    gzip(&path("g.txt.gz"), &named_edges(30_000));
+    let whole = fs::read(path("g.txt.gz")).unwrap();
+    for len in [whole.len() / 2, whole.len() - 1] {
+        fs::write(path("g.txt.gz"), &whole[..len]).unwrap();
+        let words = "embed import {} --memory 300KB --out {}";
+        let message = run(words, &[&path("g.txt.gz"), &path("g.store")]).error(2);
+        assert!(
+            message.contains("g.txt.gz:") && message.contains("damaged or ends early"),
+            "{message}"
+        );
+        assert_eq!(n_files(folder.path()), 1);
+    }
+}
+
+#[test]
+fn ids_that_do_not_fit_are_refused_where_they_stand() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let edge = |i: u64| format!("{} {}\n", i << 40, (i + 1) << 40);
+    fs::write(path("g.txt"), (0..100_000).map(edge).collect::<String>()).unwrap();
+    let words = "embed import {} --memory 1MB --out {}";
+    let message = run(words, &[&path("g.txt"), &path("g.store")]).error(2);
+    assert!(
+        message.contains("g.txt:") && message.contains("at most 500000 bytes"),
+        "{message}"
+    );
+    run(
+        "embed import {} --memory 100MB --out {}",
+        &[&path("g.txt"), &path("g.store")],
+    )
+    .ok();
+    for (words, reason) in [
+        (
+            "embed import karate --directed --out {}",
+            "directed and weighted are for files",
+        ),
+        (
+            "embed import karate --weighted --out {}",
+            "directed and weighted are for files",
+        ),
+    ] {
+        let message = run(words, &[&path("k.store")]).error(2);
+        assert!(message.contains(reason), "{message}");
+    }
+    fs::write(path("g.gr"), "p td 3 2\n1 2\n2 3\n").unwrap();
+    let message = run(
+        "embed import {} --directed --out {}",
+        &[&path("g.gr"), &path("k.store")],
+    )
+    .error(2);
+    assert!(message.contains("has no directions"), "{message}");
+}
+
+/// Every file that is written may be the one that no longer fits: the limit on a file's length rises until all goes well.
+#[test]
+fn a_full_disk_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("g.txt"), named_edges(20_000)).unwrap();
+    for words in [
+        "embed import {} --memory 200KB --out {}",
+        "embed {} --order 1 --dim 4 --epochs 1 --memory 200KB --out {}",
+    ] {
+        let mut n_refused = 0;
+        for blocks in (0..).step_by(16) {
+            let own = command(words, &[&path("g.txt"), &path("out.npy")]);
+            let mut limited = Command::new("sh");
+            limited.args(["-c", "trap '' XFSZ; ulimit -f $0; exec \"$@\""]);
+            limited
+                .arg(blocks.to_string())
+                .arg(own.get_program())
+                .args(own.get_args());
+            let run = finish(&mut limited);
+            if run.code == Some(0) {
+                break;
+            }
+            n_refused += 1;
+            let message = run.error(2);
+            assert!(
+                message.contains("cannot write: File too large"),
+                "{message}"
+            );
+            assert_eq!(
+                n_files(folder.path()),
+                1,
+                "{words}, {blocks} blocks: {message}"
+            );
+        }
+        assert!(n_refused > 3, "{words}: {n_refused}");
+        for name in ["out.npy", "out.npy.labels"] {
+            let _ = fs::remove_file(path(name));
+        }
+        assert_eq!(n_files(folder.path()), 1, "{words}");
+    }
+}
+
+/// kill -9 at any moment leaves no store, and the next import none of its scratch files.
+#[test]
+fn a_killed_import_starts_clean() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("g.txt"), named_edges(400_000)).unwrap();
+    let words = "embed import {} --memory 1MB --parts 8 --out {}";
+    let (mut n_killed, mut n_left) = (0, 0);
+    for attempt in 0..6 {
+        let mut child = command(words, &[&path("g.txt"), &path("g.store")])
+            .spawn()
+            .unwrap();
+        thread::sleep(Duration::from_millis(10 + 40 * attempt));
+        let _ = child.kill();
+        if !wait(&mut child).success() {
+            n_killed += 1;
+            n_left = n_left.max(n_files(folder.path()));
+            assert!(!path("g.store").exists());
+        } else {
+            fs::remove_file(path("g.store")).unwrap();
+        }
+    }
+    assert!(
+        n_killed > 0 && n_left > 1,
+        "{n_killed} killed, {n_left} files"
+    );
+    run(words, &[&path("g.txt"), &path("g.store")]).ok();
+    assert_eq!(n_files(folder.path()), 2);
+}
+
+/// The block of each node of `sbm:N:K:...`, whose blocks are runs of nodes.
+fn blocks(n: u32, k: u32) -> String {
+    (0..n)
+        .map(|v| format!("{v},block-{}\n", v * k / n))
+        .collect()
+}
+
+const SBM: &str = "sbm:400:4:0.2:0.005 --dim 16 --epochs 40 --rate 0.1";
+
+#[test]
+fn eval_says_what_rows_tell_of_classes() {
+    let folder = tempfile::tempdir().unwrap();
+    let classes = folder.path().join("blocks.csv");
+    fs::write(&classes, blocks(400, 4)).unwrap();
+    let words =
+        format!("embed eval {SBM} --classes {{}} --train-shares 0.1,0.5 --repeats 3 --format json");
+    let answer = run(&words, &[&classes]).json();
+    let by_class = &answer["nodes_by_class"];
+    let counts = (&by_class["classes"], &by_class["classified_nodes"]);
+    assert_eq!(counts, (&4.into(), &400.into()));
+    for of_share in by_class["classification"].as_array().unwrap() {
+        for key in ["micro_f1", "macro_f1"] {
+            assert!(of_share[key].as_f64().unwrap() > 0.9, "{by_class}");
+        }
+    }
+    let nmi = by_class["communities"]["nmi"].as_f64().unwrap();
+    assert!(nmi > 0.85, "{by_class}");
+}
+
+#[test]
+fn an_embedding_is_judged_and_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("blocks.csv"), blocks(400, 4)).unwrap();
+    run(&format!("embed {SBM} --out {{}}"), &[&path("e.npy")]).ok();
+    let files = [path("e.npy"), path("blocks.csv"), path("e.svg")];
+    let judged = [files[0].as_path(), files[1].as_path()];
+    let words = "embed classify --embedding {} --classes {}";
+    let answer = run(&format!("{words} --format json"), &judged).json();
+    let nmi = answer["communities"]["nmi"].as_f64().unwrap();
+    assert!(nmi > 0.85, "{answer}");
+    let text = run(words, &judged).ok();
+    let line = text.line("mutual information of 4 clusters");
+    assert_eq!(line, format!("{nmi:.4}"));
+    let words = "embed picture --embedding {} --classes {} --out {} --format json";
+    let answer = run(words, &files.each_ref().map(|file| file.as_path())).json();
+    let counts = (&answer["nodes"], &answer["points"]);
+    assert_eq!(counts, (&400.into(), &400.into()));
+    let svg = fs::read_to_string(path("e.svg")).unwrap();
+    assert_eq!(svg.matches("<title>").count(), 400);
+    assert!(svg.contains("block-3") && svg.ends_with("</svg>\n"));
+}
+
+#[test]
+fn bad_classes_and_pictures_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    run(
+        "embed karate --dim 4 --epochs 5 --out {}",
+        &[&path("k.npy")],
+    )
+    .ok();
+    fs::write(path("c.txt"), "0 a\n99 b\n").unwrap();
+    let words = "embed classify --embedding {} --classes {}";
+    let message = run(words, &[&path("k.npy"), &path("c.txt")]).error(2);
+    assert!(
+        message.contains("c.txt:2: expected a node of the graph, found `99`"),
+        "{message}"
+    );
+    for (words, reason) in [
+        (
+            "embed classify --embedding {} --classes none.txt",
+            "cannot read",
+        ),
+        (
+            "embed classify --embedding {} --classes x --train-shares 0.5,1",
+            "train_shares = 1",
+        ),
+        (
+            "embed classify --embedding {} --classes x --repeats 0",
+            "repeats = 0",
+        ),
+        (
+            "embed picture --embedding {} --out e.png",
+            "pictures are SVG",
+        ),
+        (
+            "embed picture --embedding {} --points 0 --out e.svg",
+            "points = 0",
+        ),
+    ] {
+        let message = run(words, &[&path("k.npy")]).error(2);
+        assert!(message.contains(reason), "{message}");
+    }
+    let message = run("embed eval karate --weighted", &[]).error(2);
+    assert!(message.contains("without weights"), "{message}");
+}
