@@ -206,8 +206,8 @@ impl Case<'_> {
 }
 
 impl Moved<'_> {
-    /// A sharp estimate that agrees settles it. Against a derivative speaks the most exact estimate of all steps, if a neighbour does
-    /// too: several kinks together can pass for a slope, but hardly over two steps.
+    /// A sharp estimate that agrees settles it. Against a derivative speaks the most exact estimate of all steps, if it is sharp and a
+    /// neighbour agrees with it: several kinks together can pass for a slope, but hardly over two steps.
     fn judge(&mut self, derivative: &Derivative) -> Result<Verdict, Error> {
         let x = self.at(derivative.place);
         let mut step = LONGEST_STEP * x.abs().max(1.0);
@@ -235,7 +235,9 @@ impl Moved<'_> {
         let is_refuted = |i: usize| refuted.get(i) == Some(&true);
         Ok(match best {
             Some((i, best))
-                if is_refuted(i) && (is_refuted(i + 1) || is_refuted(i.wrapping_sub(1))) =>
+                if best.is_sharp(derivative)
+                    && is_refuted(i)
+                    && (is_refuted(i + 1) || is_refuted(i.wrapping_sub(1))) =>
             {
                 Verdict::Wrong(best)
             }

@@ -134,7 +134,7 @@ fn what_does_not_fit_the_batch_is_refused() {
         batch.edges(&mut ctx).unwrap(),
     );
     let message = |result: Result<_, crate::Error>| {
-        let error = result.err().expect("it does not fit");
+        let error = result.expect_err("it does not fit");
         assert!(matches!(error.kind(), ErrorKind::Misfit { .. }), "{error}");
         error.to_string()
     };
