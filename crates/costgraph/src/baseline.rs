@@ -24,7 +24,7 @@ pub use ranked::{upward_rank, upward_rank_keys};
 
 /// Evaluations between two looks of whoever watches a search: 100, and fewer where they take long.
 fn look_every(problem: &Problem<'_>) -> u64 {
-    const OPS_AND_USES: usize = 10_000_000;
+    const OPS_AND_USES: usize = 200_000;
     let graph = problem.graph();
     let n = OPS_AND_USES / (graph.n_ops() + graph.n_uses());
     (n as u64).clamp(1, 100)

@@ -20,7 +20,7 @@ pub fn local_search(problem: &Problem<'_>, evaluations: u64, seed: u64) -> Sched
     local_search_watched(problem, evaluations, seed, &mut |_, _| true).0
 }
 
-/// As [`local_search`], and how many evaluations there were: after every 100 of them (fewer for graphs of more than 100 000 ops and
+/// As [`local_search`], and how many evaluations there were: after every 100 of them (fewer for graphs of more than 2000 ops and
 /// uses) `watch` is told how many and the best fitness so far, and ends the search by returning false.
 #[must_use]
 pub fn local_search_watched(

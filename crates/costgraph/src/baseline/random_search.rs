@@ -17,7 +17,7 @@ pub fn random_search(
     random_search_watched(problem, kind, evaluations, seed, &mut |_, _| true).0
 }
 
-/// As [`random_search`], and how many evaluations there were: after every 100 of them (fewer for graphs of more than 100 000 ops and
+/// As [`random_search`], and how many evaluations there were: after every 100 of them (fewer for graphs of more than 2000 ops and
 /// uses) `watch` is told how many and the best fitness so far, and ends the search by returning false.
 #[must_use]
 pub fn random_search_watched(
