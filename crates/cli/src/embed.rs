@@ -25,7 +25,7 @@ The name of --out decides the form: .npy (labels beside it in .npy.labels), .saf
 #[derive(Debug)]
 pub(crate) enum EmbedArgs {
     Train(Box<train::TrainArgs>),
-    Other(EmbedCommand),
+    Other(Box<EmbedCommand>),
 }
 
 #[derive(Debug, Subcommand)]
@@ -58,7 +58,10 @@ impl Args for EmbedArgs {
 impl FromArgMatches for EmbedArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         match matches.subcommand_name() {
-            Some(_) => EmbedCommand::from_arg_matches(matches).map(Self::Other),
+            Some(_) => {
+                let command = EmbedCommand::from_arg_matches(matches)?;
+                Ok(Self::Other(Box::new(command)))
+            }
             None => {
                 let args = train::TrainArgs::from_arg_matches(matches)?;
                 Ok(Self::Train(Box::new(args)))
@@ -74,12 +77,15 @@ impl FromArgMatches for EmbedArgs {
 
 /// Runs the subcommand, or trains.
 pub(crate) fn run(args: &EmbedArgs) -> anyhow::Result<()> {
-    match args {
-        EmbedArgs::Train(args) => train::run(args),
-        EmbedArgs::Other(EmbedCommand::Eval(args)) => eval::run(args),
-        EmbedArgs::Other(EmbedCommand::Near(args)) => near::run(args),
-        EmbedArgs::Other(EmbedCommand::Import(args)) => import::run(args),
-        EmbedArgs::Other(EmbedCommand::Classify(args)) => classify::run(args),
-        EmbedArgs::Other(EmbedCommand::Picture(args)) => picture::run(args),
+    let command = match args {
+        EmbedArgs::Train(args) => return train::run(args),
+        EmbedArgs::Other(command) => &**command,
+    };
+    match command {
+        EmbedCommand::Eval(args) => eval::run(args),
+        EmbedCommand::Near(args) => near::run(args),
+        EmbedCommand::Import(args) => import::run(args),
+        EmbedCommand::Classify(args) => classify::run(args),
+        EmbedCommand::Picture(args) => picture::run(args),
     }
 }

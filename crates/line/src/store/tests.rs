@@ -280,6 +280,9 @@ fn a_damaged_store_is_refused_wherever_it_is_damaged() {
     assert!(read_all().unwrap_err().contains("bytes by its head"));
 }
 
+/// Makes a head or its records wrong.
+type Change<'c> = &'c dyn Fn(&mut Head, &mut Vec<u8>);
+
 /// Another program may write right fingerprints over what makes no sense.
 #[test]
 fn a_store_that_names_what_is_not_there_is_refused() {
@@ -287,7 +290,7 @@ fn a_store_that_names_what_is_not_there_is_refused() {
     imported.unwrap();
     let whole = fs::read(&path).unwrap();
     let forged = folder.path().join("forged.store");
-    let write = |change: &dyn Fn(&mut Head, &mut Vec<u8>)| {
+    let write = |change: Change<'_>| {
         let store = Store::open(&path).unwrap();
         let labels = store.labels().unwrap().clone();
         let (mut head, mut records) = (store.head, whole[whole.len() - 24..].to_vec());
@@ -299,7 +302,7 @@ fn a_store_that_names_what_is_not_there_is_refused() {
         Store::open(&forged).and_then(|store| store.bucket(0, 0))
     };
     assert!(write(&|_, _| ()).is_ok());
-    let changes: [&dyn Fn(&mut Head, &mut Vec<u8>); 5] = [
+    let changes: [Change<'_>; 5] = [
         &|head, _| head.order[0] = head.order[1],
         &|head, _| head.order[2] = 3,
         &|head, _| head.degrees[1] = f32::NAN,
