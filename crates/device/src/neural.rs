@@ -36,7 +36,7 @@ impl Device {
     /// # Errors
     /// [`crate::ErrorKind::Length`].
     /// # Complexity
-    /// `2 * rows * inner * cols` FLOP, and one more pass over `out`.
+    /// `2 * rows * inner * cols` FLOP; on a GPU, and for large matrices, one more pass over `out`.
     /// # Determinism
     /// As [`Device::matmul`].
     pub fn linear(

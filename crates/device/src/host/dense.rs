@@ -135,6 +135,8 @@ fn product(shape: MatMul, a: &[f32], b: &[f32], out: &mut [f32]) {
 
 #[cfg(test)]
 mod tests {
+    use pulp::{Scalar, Scalar128b, Scalar256b, Scalar512b, Simd, WithSimd};
+
     use super::*;
 
     /// Around the widths of vectors, strips and blocks of rows, and the layers of a small network.
@@ -246,6 +248,45 @@ mod tests {
                 assert!((f64::from(got) - want).abs() < 1e-4, "{shape:?} {i}");
             }
         }
+    }
+
+    /// Vectors of 1, 4, 8 and 16 elements, whatever this processor has: none reads or writes beside its matrices.
+    #[test]
+    fn every_width_of_vectors_is_right() {
+        let few = |shape: &MatMul| {
+            Strips::takes(*shape) && shape.rows * shape.inner * shape.cols < 20_000
+        };
+        for shape in shapes().filter(few) {
+            check_vectors(Scalar, shape);
+            check_vectors(Scalar128b, shape);
+            check_vectors(Scalar256b, shape);
+            check_vectors(Scalar512b, shape);
+        }
+    }
+
+    fn check_vectors<S: Simd>(simd: S, shape: MatMul) {
+        let MatMul {
+            rows, inner, cols, ..
+        } = shape;
+        let mut a = Between::new(&numbers(rows * inner, 3));
+        let mut b = Between::new(&numbers(inner * cols, 77));
+        let mut out = Between::new(&vec![f32::NAN; rows * cols]);
+        let strips = Strips {
+            shape,
+            a: a.get(),
+            b: b.get(),
+            finish: Finish::Nothing,
+            out: out.get(),
+        };
+        strips.with_simd(simd);
+        for (i, &got) in out.get().iter().enumerate() {
+            let at = |k| (i / cols, k, i % cols);
+            let terms = (0..inner).map(|k| element(shape, (a.get(), b.get()), at(k)));
+            let want: f64 = terms.map(|(a, b)| f64::from(a) * f64::from(b)).sum();
+            let is_near = (f64::from(got) - want).abs() < 1e-4;
+            assert!(is_near, "{} lanes, {shape:?} {i}", S::F32_LANES);
+        }
+        assert!(out.edges_are_whole(), "{} lanes, {shape:?}", S::F32_LANES);
     }
 
     /// NaN and infinity reach the sums that they are terms of, zeros beside them or not, and no other sum.

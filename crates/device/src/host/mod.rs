@@ -95,8 +95,7 @@ impl Host {
                 let (index, x, out) = moved;
                 for (&i, row) in index.iter().zip(x.chunks_exact(width.max(1))) {
                     if i != u32::MAX {
-                        let target = &mut out[i as usize * width..][..width];
-                        target.iter_mut().zip(row).for_each(|(t, &v)| *t += v);
+                        add_assign(&mut out[i as usize * width..][..width], row);
                     }
                 }
             },
@@ -188,6 +187,21 @@ fn adam_step(
         *v = adam.beta2 * *v + (1.0 - adam.beta2) * g * g;
         let denominator = corrected_second(*v).sqrt() + adam.epsilon;
         *p -= adam.learning_rate * corrected_first(*m) / denominator;
+    }
+}
+
+/// In steps of a vector: the compiler's own are longer than most rows.
+#[inline(always)]
+fn add_assign(target: &mut [f32], row: &[f32]) {
+    let (vectors, rest) = target.as_chunks_mut::<8>();
+    let (row_vectors, row_rest) = row.as_chunks::<8>();
+    for (target, row) in vectors.iter_mut().zip(row_vectors) {
+        for (t, &v) in target.iter_mut().zip(row) {
+            *t += v;
+        }
+    }
+    for (t, &v) in rest.iter_mut().zip(row_rest) {
+        *t += v;
     }
 }
 

@@ -35,15 +35,15 @@ pub(super) enum Finish<'a> {
 const MAX_INNER: usize = 256;
 /// Rows of a matrix that is walked down by columns: longer ones fall out of the nearest cache.
 const MAX_WIDTH: usize = 512;
-/// Vectors of columns in a strip, where there are enough registers; else one less.
+/// Vectors of columns in a strip; where there are few registers, in the last one.
 const MAX_VECTORS: usize = 3;
 /// Vectors of columns in a strip of a single row.
 const MAX_VECTORS_OF_ONE: usize = 12;
 /// Strips of rows as wide as this or wider are copied for as many rows of the left factor: what lies that far apart falls into
 /// the same few places of a cache.
 const COPIED_FROM: (usize, usize) = (128, 64);
-/// Rows that go through all strips before the next ones: they stay in the nearest cache.
-const ROWS_AT_A_TIME: usize = 48;
+/// Rows that go through all strips before the next ones, so that they stay in a near cache.
+const ROWS_AT_A_TIME: usize = 96;
 /// Elements of the widest vector.
 const MAX_LANES: usize = 16;
 
@@ -203,12 +203,7 @@ impl Job<'_> {
             while first < self.cols {
                 let n_vectors = vectors_of_strip::<S>((self.cols - first).div_ceil(lanes));
                 let end = self.cols.min(first + n_vectors * lanes);
-                let last = end - lanes;
-                let first_of_strip = first.min(last);
-                let columns = Columns {
-                    first: first_of_strip,
-                    last,
-                };
+                let columns = Columns::between::<S>(first, end);
                 // SAFETY: the caller's promise; the strip is inside of the columns.
                 unsafe {
                     match n_vectors {
@@ -234,9 +229,7 @@ impl Job<'_> {
         for first in (0..self.cols).step_by(width) {
             let end = self.cols.min(first + width);
             let n_vectors = (end - first).div_ceil(lanes);
-            let last = end - lanes;
-            let first = first.min(last);
-            let columns = Columns { first, last };
+            let columns = Columns::between::<S>(first, end);
             // SAFETY: the caller's promise; the strip is inside of the columns.
             unsafe {
                 match n_vectors {
@@ -289,12 +282,15 @@ impl Job<'_> {
             let strip = (columns, b);
             let mut rows = rows;
             // As many sums as there are registers for beside the factors; at least as many as a multiplier has under way.
-            if S::REGISTER_COUNT >= 32 || V == 1 {
-                rows = self.blocks::<S, 8, V, PART>(simd, strip, rows);
-            } else if V == 2 {
-                rows = self.blocks::<S, 6, V, PART>(simd, strip, rows);
+            let is_short = S::REGISTER_COUNT < 32;
+            rows = match V {
+                2 if is_short => self.blocks::<S, 6, V, PART>(simd, strip, rows),
+                3 if is_short => self.blocks::<S, 3, V, PART>(simd, strip, rows),
+                _ => self.blocks::<S, 8, V, PART>(simd, strip, rows),
+            };
+            if V < 3 || !is_short {
+                rows = self.blocks::<S, 4, V, PART>(simd, strip, rows);
             }
-            rows = self.blocks::<S, 4, V, PART>(simd, strip, rows);
             rows = self.blocks::<S, 2, V, PART>(simd, strip, rows);
             self.blocks::<S, 1, V, PART>(simd, strip, rows);
         }
@@ -365,7 +361,8 @@ impl Job<'_> {
         rows: Range<usize>,
     ) -> Range<usize> {
         let mut row = rows.start;
-        while row + R <= rows.end {
+        // Eight rows are two blocks of four rather than one of six and one of two.
+        while row + R <= rows.end && !(R == 6 && row + 8 == rows.end) {
             // SAFETY: the caller's promise, for rows of the job.
             unsafe {
                 let sums = match self.inner {
@@ -496,11 +493,20 @@ fn vectors_of_strip<S: Simd>(n: usize) -> usize {
     match (S::REGISTER_COUNT >= 32, n) {
         (true, 4) => 2, // rather than three and one: that one would have few sums
         (true, n) => n.min(MAX_VECTORS),
+        (false, 3) => 3, // rather than two and one
         (false, n) => n.min(MAX_VECTORS - 1),
     }
 }
 
 impl Columns {
+    /// The columns `first..end`, and what is before them in a vector of their last.
+    #[inline(always)]
+    fn between<S: Simd>(first: usize, end: usize) -> Self {
+        let last = end - S::F32_LANES;
+        let first = first.min(last);
+        Self { first, last }
+    }
+
     /// The first column of a vector of the strip.
     #[inline(always)]
     fn of<S: Simd, const V: usize>(self, v: usize) -> usize {
