@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use shardgraph_collectives::{Comm, Deadline};
-use shardgraph_device::{Arena, Buffer, Device, ResidentIndex};
+use shardgraph_device::{Arena, Buffer, Device, Places, ResidentIndex};
 
 use crate::kernel::{Operand, exchange, is_exchange, local, resident_index};
 use crate::ranks::Ranks;
@@ -20,6 +20,10 @@ pub struct Program {
     plan: Plan,
     device: Device,
     arena: Arena,
+    /// The steps' places in it, made by the first run and again after one that failed.
+    places: Option<Places>,
+    /// For each node the step that makes it.
+    step_of: Vec<usize>,
     deadline: Deadline,
     /// The values that are alive, by node; after a run the outputs, and in a resident program all of them.
     values: Vec<Option<Arc<Buffer>>>,
@@ -46,8 +50,14 @@ enum State {
 
 impl Program {
     pub(crate) fn new(plan: Plan, device: &Device, arena: Arena) -> Result<Self, Error> {
+        let mut step_of = vec![usize::MAX; plan.nodes.len()];
+        for (i, step) in plan.steps.iter().enumerate() {
+            step_of[step.node as usize] = i;
+        }
         let mut program = Self {
             values: vec![None; plan.nodes.len()],
+            places: None,
+            step_of,
             state: State::Nothing,
             is_set: vec![true; plan.nodes.len()],
             plan,
@@ -82,7 +92,7 @@ impl Program {
         self.check_rank(comm)?;
         self.check_params(params)?;
         if !self.plan.is_resident {
-            self.values.fill(None);
+            self.give_back_all()?;
         }
         self.is_set.fill(true);
         self.run_steps(comm, Some(params))
@@ -96,6 +106,16 @@ impl Program {
         self.check_resident("set_params")?;
         self.check_params(params)?;
         self.state = State::Nothing;
+        if let Err(error) = self.write_params(params) {
+            self.forget();
+            return Err(error);
+        }
+        self.state = State::Params;
+        self.is_set.fill(true);
+        Ok(())
+    }
+
+    fn write_params(&mut self, params: &Params) -> Result<(), Error> {
         for i in 0..self.plan.steps.len() {
             let node = self.plan.steps[i].node as usize;
             if let Op::Param(id) = self.plan.nodes[node].0 {
@@ -105,8 +125,6 @@ impl Program {
                 self.values[node] = Some(out);
             }
         }
-        self.state = State::Params;
-        self.is_set.fill(true);
         Ok(())
     }
 
@@ -140,13 +158,38 @@ impl Program {
         self.state = State::Nothing;
         for i in 0..self.plan.steps.len() {
             if let Err(error) = self.run_step(i, comm, params) {
-                self.values.fill(None);
-                self.is_set.fill(true);
+                self.forget();
                 return Err(error);
             }
         }
         self.state = State::Run;
         Ok(())
+    }
+
+    /// Gives all places back, so that a run can begin.
+    fn give_back_all(&mut self) -> Result<(), Error> {
+        self.state = State::Nothing;
+        for node in 0..self.values.len() {
+            if let Err(error) = self.give_back(node) {
+                self.forget();
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn give_back(&mut self, node: usize) -> Result<(), Error> {
+        match (self.values[node].take(), &mut self.places) {
+            (Some(values), Some(places)) => Ok(places.give_back(self.step_of[node], values)?),
+            _ => Ok(()),
+        }
+    }
+
+    /// Drops all values; the next run makes the places anew.
+    fn forget(&mut self) {
+        self.values.fill(None);
+        self.places = None;
+        self.is_set.fill(true);
     }
 
     fn check_rank(&self, comm: &Comm) -> Result<(), Error> {
@@ -176,13 +219,18 @@ impl Program {
 
     /// The place of a step's result, whatever it holds: the one that is kept, or lent by the arena.
     fn place(&mut self, i: usize) -> Result<Arc<Buffer>, Error> {
-        let step = &self.plan.steps[i];
-        match self.values[step.node as usize].take() {
-            Some(kept) => Ok(kept),
-            None => Ok(Arc::new(
-                self.arena.take(step.place.start, step.place.len())?,
-            )),
+        let steps = &self.plan.steps;
+        if let Some(kept) = self.values[steps[i].node as usize].take() {
+            return Ok(kept);
         }
+        let places = match &mut self.places {
+            Some(places) => places,
+            empty => {
+                let ranges: Vec<_> = steps.iter().map(|step| step.place.clone()).collect();
+                empty.insert(self.arena.places(&ranges)?)
+            }
+        };
+        Ok(places.take(i)?)
     }
 
     /// Does a step; without parameters those on the device stay, and so do inputs that were not set.
@@ -217,8 +265,9 @@ impl Program {
         }
         self.is_set[node] = false;
         self.values[node] = Some(shared);
-        for &dead in &self.plan.steps[i].last_reads {
-            self.values[dead as usize] = None;
+        for at in 0..self.plan.steps[i].last_reads.len() {
+            let dead = self.plan.steps[i].last_reads[at] as usize;
+            self.give_back(dead)?;
         }
         Ok(())
     }
@@ -400,13 +449,23 @@ impl Program {
     /// [`ErrorKind::Usage`] if [`Recorder::output_param_gradient`] was not called, or before the first run; the device's
     /// error.
     pub fn param_gradient(&self) -> Result<Vec<f32>, Error> {
+        let mut flat = Vec::new();
+        self.append_param_gradient(&mut flat)?;
+        Ok(flat)
+    }
+
+    /// [`Program::param_gradient`] behind what `flat` has already, which is not allocated anew where it has room.
+    ///
+    /// # Errors
+    /// As [`Program::param_gradient`]; `flat` may have got some of the derivatives then.
+    pub fn append_param_gradient(&self, flat: &mut Vec<f32>) -> Result<(), Error> {
         let Some(grads) = &self.plan.outputs.gradient else {
             return usage(
                 "program: it has no gradient: call Recorder::output_param_gradient".to_string(),
             );
         };
         let shapes = &self.plan.param_shapes[..grads.len()];
-        let mut flat = Vec::with_capacity(shapes.iter().map(crate::Shape::len).sum());
+        flat.reserve(shapes.iter().map(crate::Shape::len).sum());
         for (grad, shape) in grads.iter().zip(shapes) {
             match grad {
                 Some(grad) => match self.buffer(*grad)?.as_host() {
@@ -416,7 +475,7 @@ impl Program {
                 None => flat.resize(flat.len() + shape.len(), 0.0),
             }
         }
-        Ok(flat)
+        Ok(())
     }
 
     fn buffer(&self, var: Var) -> Result<&Buffer, Error> {

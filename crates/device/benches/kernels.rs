@@ -20,25 +20,41 @@ fn numbers(n: usize) -> Vec<u32> {
         .collect()
 }
 
+/// A batch through the layers of a small network, and the two products of the backward pass of its largest one.
 fn dense(c: &mut Criterion) {
+    let cases = [
+        ((512, 32, 32), (false, false)),
+        ((1, 120, 84), (false, false)),
+        ((128, 4, 120), (false, false)),
+        ((128, 120, 84), (false, false)),
+        ((128, 84, 2), (false, false)),
+        ((120, 128, 84), (true, false)),
+        ((84, 128, 2), (true, false)),
+        ((128, 84, 120), (false, true)),
+        ((128, 2, 84), (false, true)),
+    ];
     let device = Device::host();
-    let shape = MatMul {
-        rows: 512,
-        inner: 32,
-        cols: 32,
-        transpose_a: false,
-        transpose_b: false,
-    };
-    let (x, w) = (
-        device.zeros(512 * 32).unwrap(),
-        device.zeros(32 * 32).unwrap(),
-    );
-    let mut out = device.zeros(512 * 32).unwrap();
     let mut group = c.benchmark_group("device/matmul");
-    group.throughput(Throughput::Elements(2 * 512 * 32 * 32));
-    group.bench_function("512x32x32", |b| {
-        b.iter(|| device.matmul(shape, &x, &w, black_box(&mut out)).unwrap());
-    });
+    for ((rows, inner, cols), (transpose_a, transpose_b)) in cases {
+        let shape = MatMul {
+            rows,
+            inner,
+            cols,
+            transpose_a,
+            transpose_b,
+        };
+        let (a, b) = (
+            device.zeros(rows * inner).unwrap(),
+            device.zeros(inner * cols).unwrap(),
+        );
+        let mut out = device.zeros(rows * cols).unwrap();
+        group.throughput(Throughput::Elements((2 * rows * inner * cols) as u64));
+        let mark = |transposed: bool| if transposed { "t" } else { "" };
+        let (a_mark, b_mark) = (mark(transpose_a), mark(transpose_b));
+        group.bench_function(format!("{rows}x{inner}{a_mark}x{cols}{b_mark}"), |bench| {
+            bench.iter(|| device.matmul(shape, &a, &b, black_box(&mut out)).unwrap());
+        });
+    }
     group.finish();
 }
 

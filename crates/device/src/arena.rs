@@ -1,7 +1,10 @@
 //! One allocation that is lent out in parts at fixed places: what a program with known lifetimes computes in.
 //!
 //! A part is a [`Buffer`] like any other. Two parts that live at the same time never overlap: [`Arena::take`] refuses,
-//! so a wrong plan is an error and never a value read after it was overwritten.
+//! so a wrong plan is an error and never a value read after it was overwritten. [`Places`] are parts that are made once and
+//! lent out again and again.
+
+mod places;
 
 use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
@@ -12,6 +15,8 @@ use crate::buffer::Store;
 use crate::device::BackEnd;
 use crate::gpu::Memory;
 use crate::{Buffer, Device, Error};
+
+pub use places::Places;
 
 /// One allocation of `f32` on a device, lent out in parts.
 ///
@@ -46,8 +51,8 @@ enum Whole {
     Gpu(Memory),
 }
 
-// SAFETY: the cells are reached through parts only, each of which has its elements alone (`Arena::take` lends none twice)
-// and gives access to them as `&self` and `&mut self` say; the rest of a space is behind a mutex or never changes.
+// SAFETY: the cells are reached through parts only, each of which has its elements alone (`Arena::take` and
+// `Places::take` lend none twice) and gives access to them as `&self` and `&mut self` say; the rest of a space is behind a mutex or never changes.
 unsafe impl Sync for Space {}
 
 impl Space {
@@ -104,7 +109,7 @@ pub(crate) struct HostPart<T> {
     first: NonNull<T>,
     len: usize,
     /// Keeps the memory there, and others away from these elements.
-    _lease: Lease,
+    _lease: Arc<Lease>,
 }
 
 // SAFETY: a part owns its elements as a Vec does, see `Space`; a Scalar is Send and Sync.
@@ -114,8 +119,8 @@ unsafe impl<T: Sync> Sync for HostPart<T> {}
 
 impl<T> HostPart<T> {
     pub(crate) fn values(&self) -> &[T] {
-        // SAFETY: `Arena::take` made `first` and `len` inside the allocation that the lease keeps, all of it initialised;
-        // nobody else has these elements, and `&self` keeps them from `values_mut`.
+        // SAFETY: `Arena::part` made `first` and `len` inside the allocation that the lease keeps, all of it initialised;
+        // nobody else has these elements (`Arena::take`, `Places::take`), and `&self` keeps them from `values_mut`.
         unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.len) }
     }
 
@@ -176,6 +181,11 @@ impl Arena {
             return self.nothing();
         }
         let lease = self.space.lend(first, len)?;
+        self.part(first, len, Arc::new(lease))
+    }
+
+    /// The elements `first..first + len`, which are inside of the arena and of what the lease is for.
+    fn part(&self, first: usize, len: usize, lease: Arc<Lease>) -> Result<Buffer, Error> {
         let store = match &self.space.whole {
             Whole::Host(cells) => Store::Part(HostPart {
                 first: NonNull::from(&cells[first..first + len]).cast(),

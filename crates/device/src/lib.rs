@@ -48,7 +48,7 @@ mod timer;
 #[cfg(test)]
 mod tests;
 
-pub use arena::Arena;
+pub use arena::{Arena, Places};
 pub use buffer::{Buffer, Scalar};
 pub use device::{Device, DeviceKind, EMULATOR_FILE};
 pub use error::{Error, ErrorKind};

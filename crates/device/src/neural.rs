@@ -36,7 +36,7 @@ impl Device {
     /// # Errors
     /// [`crate::ErrorKind::Length`].
     /// # Complexity
-    /// `2 * rows * inner * cols` FLOP, and one more pass over `out`.
+    /// `2 * rows * inner * cols` FLOP; on a GPU, and for large matrices, one more pass over `out`.
     /// # Determinism
     /// As [`Device::matmul`].
     pub fn linear(
@@ -49,11 +49,18 @@ impl Device {
     ) -> Result<(), Error> {
         let (w, row) = weights;
         check("linear", "row", shape.cols, row)?;
-        self.matmul(shape, x, w, out)?;
+        check("linear", "x", elements(&[shape.rows, shape.inner]), x)?;
+        check("linear", "w", elements(&[shape.inner, shape.cols]), w)?;
+        check("linear", "out", elements(&[shape.rows, shape.cols]), out)?;
         match &self.back_end {
-            BackEnd::Gpu(gpu) => gpu.add_row(row, relu, out),
+            BackEnd::Gpu(gpu) => {
+                gpu.matmul(shape, x, w, out)?;
+                gpu.add_row(row, relu, out)
+            }
             BackEnd::Host(host) => {
-                host.add_row(on_host("linear", row)?, relu, on_host_mut("linear", out)?);
+                let factors = (on_host("linear", x)?, on_host("linear", w)?);
+                let row = on_host("linear", row)?;
+                host.linear(shape, factors, (row, relu), on_host_mut("linear", out)?);
                 Ok(())
             }
         }

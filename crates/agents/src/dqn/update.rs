@@ -148,7 +148,7 @@ impl UpdateProgram {
             self.program.set_input(input, &weights[first..first + n])?;
         }
         self.program.run(&mut self.solo, params)?;
-        self.partials.extend(self.program.param_gradient()?);
+        self.program.append_param_gradient(&mut self.partials)?;
         self.partials.extend(self.program.read(LOSS)?);
         self.partials.extend(self.program.read(Q_MEAN)?);
         let n_rows = self.n_blocks * n;

@@ -164,7 +164,7 @@ pub(crate) struct Memory {
     /// Where streams of other ranks are done reading this; waited for before it is written or given back.
     readers: Mutex<Vec<Arc<Mark>>>,
     /// Whose memory this is, where it is a part of an arena.
-    lease: Option<Lease>,
+    lease: Option<Arc<Lease>>,
 }
 
 impl Memory {
@@ -177,7 +177,7 @@ impl Memory {
     }
 
     /// The `len` `f32` from `first` on, which the lease gives to who asks; none with no elements.
-    pub(crate) fn part(&self, first: usize, len: usize, lease: Option<Lease>) -> Memory {
+    pub(crate) fn part(&self, first: usize, len: usize, lease: Option<Arc<Lease>>) -> Memory {
         let bytes = len * size_of::<f32>();
         let address = match bytes {
             0 => 0,
@@ -202,7 +202,7 @@ impl Memory {
     }
 
     /// Lets what the owner's stream does from here on come after all reading.
-    fn wait_for_readers(&self) -> Result<(), Error> {
+    pub(crate) fn wait_for_readers(&self) -> Result<(), Error> {
         let readers = std::mem::take(&mut *self.readers());
         readers
             .iter()

@@ -3,19 +3,43 @@
 use gemm::Parallelism;
 
 use super::Host;
-use super::unpacked::Unpacked;
+use super::strips::{Finish, Strips};
 use crate::MatMul;
 
 impl Host {
     pub(crate) fn matmul(&self, shape: MatMul, a: &[f32], b: &[f32], out: &mut [f32]) {
-        if !Unpacked::takes(shape) {
-            return product(shape, a, b, out);
+        if Strips::takes(shape) {
+            self.strips(shape, (a, b), Finish::Nothing, out);
+        } else {
+            product(shape, a, b, out);
         }
-        self.arch.dispatch(Unpacked {
-            inner: shape.inner,
-            cols: shape.cols,
+    }
+
+    /// The product with a row added to each of its rows, then `max(., 0)` if `relu`.
+    pub(crate) fn linear(
+        &self,
+        shape: MatMul,
+        (x, w): (&[f32], &[f32]),
+        (row, relu): (&[f32], bool),
+        out: &mut [f32],
+    ) {
+        if !Strips::takes(shape) {
+            product(shape, x, w, out);
+            return self.add_row(row, relu, out);
+        }
+        let finish = match relu {
+            true => Finish::AddRelu(row),
+            false => Finish::Add(row),
+        };
+        self.strips(shape, (x, w), finish, out);
+    }
+
+    fn strips(&self, shape: MatMul, (a, b): (&[f32], &[f32]), finish: Finish<'_>, out: &mut [f32]) {
+        self.arch.dispatch(Strips {
+            shape,
             a,
             b,
+            finish,
             out,
         });
     }
@@ -31,7 +55,7 @@ impl Host {
             let rows = block[1] - block[0];
             let x = &x[block[0] * shape.inner..][..rows * shape.inner];
             let out = &mut out[block[0] * shape.cols..][..rows * shape.cols];
-            product(MatMul { rows, ..shape }, x, w, out);
+            self.matmul(MatMul { rows, ..shape }, x, w, out);
         }
     }
 
@@ -53,7 +77,7 @@ impl Host {
                 transpose_b: false,
                 ..shape
             };
-            product(shape, x, y, out);
+            self.matmul(shape, x, y, out);
         }
     }
 }
@@ -111,37 +135,217 @@ fn product(shape: MatMul, a: &[f32], b: &[f32], out: &mut [f32]) {
 
 #[cfg(test)]
 mod tests {
+    use pulp::{Scalar, Scalar128b, Scalar256b, Scalar512b, Simd, WithSimd};
+
     use super::*;
 
-    /// Both ways add in one order, so that a row has the same bits in a small batch and in a large one.
-    #[test]
-    fn small_products_have_the_bits_of_large_ones() {
+    /// Around the widths of vectors, strips and blocks of rows, and the layers of a small network.
+    const SIZES: [usize; 16] = [1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 49, 84, 120, 257];
+    const AROUND: usize = 40;
+
+    fn numbers(n: usize, seed: usize) -> Vec<f32> {
         let number = |i: usize| {
-            let mixed = (i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
-            mixed as f32 / 8_388_608.0 - 1.0
+            let mixed = ((i + seed) as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+            match mixed % 7 {
+                0 => -0.0,
+                _ => mixed as f32 / 8_388_608.0 - 1.0,
+            }
         };
-        for rows in [1, 2, 7, 8, 9, 33, 100] {
-            for inner in [1, 2, 3, 4, 31, 32, 33, 84, 120, 256, 257] {
-                for cols in [1, 2, 5, 16, 17, 84, 120, 128, 129] {
-                    let shape = MatMul {
-                        rows,
-                        inner,
-                        cols,
-                        transpose_a: false,
-                        transpose_b: false,
-                    };
-                    let a: Vec<f32> = (0..rows * inner).map(number).collect();
-                    let b: Vec<f32> = (0..inner * cols).map(|i| number(i + 999)).collect();
-                    let (mut small, mut large) =
-                        (vec![f32::NAN; rows * cols], vec![0.0; rows * cols]);
-                    Host::new().matmul(shape, &a, &b, &mut small);
-                    product(shape, &a, &b, &mut large);
-                    let differ = small
-                        .iter()
-                        .zip(&large)
-                        .any(|(a, b)| a.to_bits() != b.to_bits());
-                    assert!(!differ, "{rows} x {inner} x {cols}");
+        (0..n).map(number).collect()
+    }
+
+    fn bits_of(values: &[f32]) -> Vec<u32> {
+        values.iter().map(|value| value.to_bits()).collect()
+    }
+
+    /// Values with NaN on both sides: whoever reads past an end gets it.
+    #[derive(Clone)]
+    struct Between(Vec<f32>);
+
+    impl Between {
+        fn new(values: &[f32]) -> Self {
+            let edge = [f32::NAN; AROUND];
+            Self([&edge, values, &edge].concat())
+        }
+
+        fn get(&mut self) -> &mut [f32] {
+            let end = self.0.len() - AROUND;
+            &mut self.0[AROUND..end]
+        }
+
+        fn edges_are_whole(&self) -> bool {
+            let end = self.0.len() - AROUND;
+            let (low, high) = (&self.0[..AROUND], &self.0[end..]);
+            low.iter().chain(high).all(|x| x.is_nan())
+        }
+    }
+
+    fn shapes() -> impl Iterator<Item = MatMul> {
+        let ways = [(false, false), (true, false), (false, true), (true, true)];
+        let of_way = |(transpose_a, transpose_b)| {
+            let shape = move |rows, inner, cols| MatMul {
+                rows,
+                inner,
+                cols,
+                transpose_a,
+                transpose_b,
+            };
+            let cols = move |rows, inner| SIZES.map(|cols| shape(rows, inner, cols));
+            let inner = move |rows| SIZES.into_iter().flat_map(move |inner| cols(rows, inner));
+            SIZES.into_iter().flat_map(inner)
+        };
+        ways.into_iter().flat_map(of_way)
+    }
+
+    fn element(shape: MatMul, (a, b): (&[f32], &[f32]), at: (usize, usize, usize)) -> (f32, f32) {
+        let (row, k, col) = at;
+        let a = match shape.transpose_a {
+            false => a[row * shape.inner + k],
+            true => a[k * shape.rows + row],
+        };
+        let b = match shape.transpose_b {
+            false => b[k * shape.cols + col],
+            true => b[col * shape.inner + k],
+        };
+        (a, b)
+    }
+
+    /// All ways add in one order, so that a row has the same bits in a small batch and in a large one; and none reads or
+    /// writes beside its matrices.
+    #[test]
+    fn products_have_the_bits_of_large_ones() {
+        let host = Host::new();
+        for shape in shapes().filter(|&shape| Strips::takes(shape)) {
+            let MatMul {
+                rows, inner, cols, ..
+            } = shape;
+            let mut a = Between::new(&numbers(rows * inner, 0));
+            let mut b = Between::new(&numbers(inner * cols, 999));
+            let mut out = Between::new(&vec![f32::NAN; rows * cols]);
+            let mut large = vec![0.0; rows * cols];
+            host.matmul(shape, a.get(), b.get(), out.get());
+            product(shape, a.get(), b.get(), &mut large);
+            assert!(bits_of(out.get()) == bits_of(&large), "{shape:?}");
+            assert!(out.edges_are_whole(), "{shape:?}");
+        }
+    }
+
+    /// What is plainly right: each sum in f64.
+    #[test]
+    fn products_match_naive() {
+        let host = Host::new();
+        let few = |shape: &MatMul| shape.rows * shape.inner * shape.cols < 20_000;
+        for shape in shapes().filter(few) {
+            let MatMul {
+                rows, inner, cols, ..
+            } = shape;
+            let (a, b) = (numbers(rows * inner, 3), numbers(inner * cols, 77));
+            let mut out = vec![f32::NAN; rows * cols];
+            host.matmul(shape, &a, &b, &mut out);
+            for (i, &got) in out.iter().enumerate() {
+                let terms = (0..inner).map(|k| element(shape, (&a, &b), (i / cols, k, i % cols)));
+                let want: f64 = terms.map(|(a, b)| f64::from(a) * f64::from(b)).sum();
+                assert!((f64::from(got) - want).abs() < 1e-4, "{shape:?} {i}");
+            }
+        }
+    }
+
+    /// Vectors of 1, 4, 8 and 16 elements, whatever this processor has: none reads or writes beside its matrices.
+    #[test]
+    fn every_width_of_vectors_is_right() {
+        let few = |shape: &MatMul| {
+            Strips::takes(*shape) && shape.rows * shape.inner * shape.cols < 20_000
+        };
+        for shape in shapes().filter(few) {
+            check_vectors(Scalar, shape);
+            check_vectors(Scalar128b, shape);
+            check_vectors(Scalar256b, shape);
+            check_vectors(Scalar512b, shape);
+        }
+    }
+
+    fn check_vectors<S: Simd>(simd: S, shape: MatMul) {
+        let MatMul {
+            rows, inner, cols, ..
+        } = shape;
+        let mut a = Between::new(&numbers(rows * inner, 3));
+        let mut b = Between::new(&numbers(inner * cols, 77));
+        let mut out = Between::new(&vec![f32::NAN; rows * cols]);
+        let strips = Strips {
+            shape,
+            a: a.get(),
+            b: b.get(),
+            finish: Finish::Nothing,
+            out: out.get(),
+        };
+        strips.with_simd(simd);
+        for (i, &got) in out.get().iter().enumerate() {
+            let at = |k| (i / cols, k, i % cols);
+            let terms = (0..inner).map(|k| element(shape, (a.get(), b.get()), at(k)));
+            let want: f64 = terms.map(|(a, b)| f64::from(a) * f64::from(b)).sum();
+            let is_near = (f64::from(got) - want).abs() < 1e-4;
+            assert!(is_near, "{} lanes, {shape:?} {i}", S::F32_LANES);
+        }
+        assert!(out.edges_are_whole(), "{} lanes, {shape:?}", S::F32_LANES);
+    }
+
+    /// NaN and infinity reach the sums that they are terms of, zeros beside them or not, and no other sum.
+    #[test]
+    fn what_is_no_number_stays_in_its_row_and_column() {
+        let host = Host::new();
+        for shape in shapes().filter(|&shape| Strips::takes(shape)) {
+            let MatMul {
+                rows, inner, cols, ..
+            } = shape;
+            let (mut a, mut b) = (vec![0.0; rows * inner], vec![0.0; inner * cols]);
+            let (row, col, k) = (rows - 1, cols / 2, inner / 2);
+            let at_a = if shape.transpose_a {
+                k * rows + row
+            } else {
+                row * inner + k
+            };
+            let at_b = if shape.transpose_b {
+                col * inner + k
+            } else {
+                k * cols + col
+            };
+            a[at_a] = f32::NAN;
+            b[at_b] = f32::INFINITY;
+            let mut out = vec![0.0; rows * cols];
+            host.matmul(shape, &a, &b, &mut out);
+            for (i, x) in out.iter().enumerate() {
+                let is_hit = i / cols == row || i % cols == col;
+                assert_eq!(x.is_nan(), is_hit, "{shape:?} {i}");
+            }
+        }
+    }
+
+    /// A layer has the bits of its product, the added row and relu, each by itself; also where sums are NaN or below 0.
+    #[test]
+    fn layers_have_the_bits_of_their_parts() {
+        let host = Host::new();
+        let is_plain = |shape: &MatMul| !shape.transpose_a && !shape.transpose_b;
+        for shape in shapes().filter(is_plain) {
+            let MatMul {
+                rows, inner, cols, ..
+            } = shape;
+            let (mut x, w) = (numbers(rows * inner, 5), numbers(inner * cols, 55));
+            x[inner * (rows / 2)] = f32::NAN;
+            let row = numbers(cols, 555);
+            let mut parts = vec![0.0; rows * cols];
+            product(shape, &x, &w, &mut parts);
+            let repeated = row.repeat(rows);
+            let sum = parts.iter().zip(&repeated).map(|(x, b)| x + b);
+            let sum: Vec<f32> = sum.collect();
+            for relu in [false, true] {
+                let mut want = sum.clone();
+                if relu {
+                    host.relu(&sum, &mut want);
                 }
+                let mut out = Between::new(&vec![f32::NAN; rows * cols]);
+                host.linear(shape, (&x, &w), (&row, relu), out.get());
+                assert!(bits_of(out.get()) == bits_of(&want), "{shape:?} {relu}");
+                assert!(out.edges_are_whole(), "{shape:?} {relu}");
             }
         }
     }

@@ -4,7 +4,7 @@ mod dense;
 mod functions;
 mod neural;
 mod sparse;
-mod unpacked;
+mod strips;
 
 use pulp::Arch;
 
@@ -88,12 +88,18 @@ impl Host {
 
     pub(crate) fn scatter_rows(&self, width: usize, index: &[u32], x: &[f32], out: &mut [f32]) {
         out.fill(0.0);
-        for (&i, row) in index.iter().zip(x.chunks_exact(width.max(1))) {
-            if i != u32::MAX {
-                let target = &mut out[i as usize * width..][..width];
-                target.iter_mut().zip(row).for_each(|(t, &v)| *t += v);
-            }
-        }
+        let moved = (index, x, out);
+        self.arch.dispatch(
+            #[inline(always)]
+            move || {
+                let (index, x, out) = moved;
+                for (&i, row) in index.iter().zip(x.chunks_exact(width.max(1))) {
+                    if i != u32::MAX {
+                        add_assign(&mut out[i as usize * width..][..width], row);
+                    }
+                }
+            },
+        );
     }
 
     pub(crate) fn scale_rows(&self, width: usize, factors: &[f32], x: &mut [f32]) {
@@ -144,11 +150,24 @@ impl Host {
         (first, second): (&mut [f32], &mut [f32]),
     ) {
         let moved = (params, first, second);
+        let (correction1, correction2) = adam.corrections();
         self.arch.dispatch(
             #[inline(always)]
             move || {
                 let (params, first, second) = moved;
-                adam_step(adam, params, grad, (first, second));
+                let moments = (first, second);
+                // After some steps the corrections are 1: dividing by them takes time and changes nothing.
+                match (correction1 < 1.0, correction2 < 1.0) {
+                    (false, false) => adam_step(adam, params, grad, moments, |m| m, |v| v),
+                    (false, true) => {
+                        let second = move |v| v / correction2;
+                        adam_step(adam, params, grad, moments, |m| m, second);
+                    }
+                    (true, _) => {
+                        let (first, second) = (move |m| m / correction1, move |v| v / correction2);
+                        adam_step(adam, params, grad, moments, first, second);
+                    }
+                }
             },
         );
     }
@@ -160,13 +179,29 @@ fn adam_step(
     params: &mut [f32],
     grad: &[f32],
     (first, second): (&mut [f32], &mut [f32]),
+    corrected_first: impl Fn(f32) -> f32,
+    corrected_second: impl Fn(f32) -> f32,
 ) {
-    let (correction1, correction2) = adam.corrections();
     for (((p, &g), m), v) in params.iter_mut().zip(grad).zip(first).zip(second) {
         *m = adam.beta1 * *m + (1.0 - adam.beta1) * g;
         *v = adam.beta2 * *v + (1.0 - adam.beta2) * g * g;
-        let denominator = (*v / correction2).sqrt() + adam.epsilon;
-        *p -= adam.learning_rate * (*m / correction1) / denominator;
+        let denominator = corrected_second(*v).sqrt() + adam.epsilon;
+        *p -= adam.learning_rate * corrected_first(*m) / denominator;
+    }
+}
+
+/// In steps of a vector: the compiler's own are longer than most rows.
+#[inline(always)]
+fn add_assign(target: &mut [f32], row: &[f32]) {
+    let (vectors, rest) = target.as_chunks_mut::<8>();
+    let (row_vectors, row_rest) = row.as_chunks::<8>();
+    for (target, row) in vectors.iter_mut().zip(row_vectors) {
+        for (t, &v) in target.iter_mut().zip(row) {
+            *t += v;
+        }
+    }
+    for (t, &v) in rest.iter_mut().zip(row_rest) {
+        *t += v;
     }
 }
 
