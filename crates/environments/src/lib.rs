@@ -1,6 +1,7 @@
 //! Reinforcement-learning environments: the [`Environment`] trait, five problems on graphs (minimum vertex cover, maximum independent
-//! set, maximum clique, maximum cut and minimum dominating set), their verifiers and the greedy baselines that learning must beat; cart and pole as the known sanity task; vectors of environments;
-//! and the spaces ([`space::Space`]) that observations and actions come from.
+//! set, maximum clique, maximum cut and minimum dominating set), their verifiers and the greedy baselines that learning must beat;
+//! cart and pole as the known sanity task; vectors of environments; and the spaces ([`space::Space`]) that observations and actions
+//! come from.
 //!
 //! An environment over a graph holds one shared graph that is never edited: its state is a [`ResidualGraph`], the graph under a mask of
 //! removed nodes. A past state needs no copy either: [`replay_prefix`] rebuilds it from the list of picks.

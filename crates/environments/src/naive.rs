@@ -85,7 +85,11 @@ pub(crate) fn smallest_cover(graph: &Graph) -> u32 {
 /// What each set of nodes is worth, the best of all: `None` for a set that is no answer. At most 16 nodes.
 fn best_set(n_nodes: u32, worth: impl Fn(&[bool]) -> Option<f64>) -> f64 {
     assert!(n_nodes <= 16);
-    let marks = |set: u32| (0..n_nodes).map(move |v| set >> v & 1 == 1).collect::<Vec<_>>();
+    let marks = |set: u32| {
+        (0..n_nodes)
+            .map(move |v| set >> v & 1 == 1)
+            .collect::<Vec<_>>()
+    };
     let sets = (0..1u32 << n_nodes).filter_map(|set| worth(&marks(set)));
     sets.fold(f64::NEG_INFINITY, f64::max)
 }
@@ -110,7 +114,11 @@ pub(crate) fn is_clique(graph: &Graph, marks: &[bool]) -> bool {
 
 pub(crate) fn is_dominating(graph: &Graph, marks: &[bool]) -> bool {
     let has = |v: u32| marks[v as usize];
-    let by_edge = |v: u32| graph.edges().any(|(a, b)| (a == v && has(b)) || (b == v && has(a)));
+    let by_edge = |v: u32| {
+        graph
+            .edges()
+            .any(|(a, b)| (a == v && has(b)) || (b == v && has(a)))
+    };
     (0..graph.n_nodes()).all(|v| has(v) || by_edge(v))
 }
 
@@ -122,11 +130,15 @@ pub(crate) fn cut(graph: &Graph, marks: &[bool]) -> f64 {
 }
 
 pub(crate) fn largest_independent_set(graph: &Graph) -> f64 {
-    best_set(graph.n_nodes(), |set| is_independent(graph, set).then(|| size(set)))
+    best_set(graph.n_nodes(), |set| {
+        is_independent(graph, set).then(|| size(set))
+    })
 }
 
 pub(crate) fn largest_clique(graph: &Graph) -> f64 {
-    best_set(graph.n_nodes(), |set| is_clique(graph, set).then(|| size(set)))
+    best_set(graph.n_nodes(), |set| {
+        is_clique(graph, set).then(|| size(set))
+    })
 }
 
 pub(crate) fn largest_cut(graph: &Graph) -> f64 {
@@ -134,7 +146,9 @@ pub(crate) fn largest_cut(graph: &Graph) -> f64 {
 }
 
 pub(crate) fn smallest_dominating_set(graph: &Graph) -> f64 {
-    -best_set(graph.n_nodes(), |set| is_dominating(graph, set).then(|| -size(set)))
+    -best_set(graph.n_nodes(), |set| {
+        is_dominating(graph, set).then(|| -size(set))
+    })
 }
 
 /// Picks by a full scan for the largest worth above 0, then the lowest index; `worth` of a node given the picks.

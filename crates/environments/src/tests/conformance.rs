@@ -9,9 +9,9 @@ use super::dominating_set::check_domination;
 use super::{MODES, check_residual, choose};
 use crate::space::{Space, Value};
 use crate::{
-    Autoreset, CartPole, CartPoles, Cut, Domination, Environment, ErrorKind, MaximumClique, MaximumCut,
-    MaximumIndependentSet, MinimumDominatingSet, MinimumVertexCover, ResidualGraph, Step,
-    VectorEnvironment,
+    Autoreset, CartPole, CartPoles, Cut, Domination, Environment, ErrorKind, MaximumClique,
+    MaximumCut, MaximumIndependentSet, MinimumDominatingSet, MinimumVertexCover, ResidualGraph,
+    Step, VectorEnvironment,
 };
 
 /// A state as numbers that compare.

@@ -40,7 +40,10 @@ fn play(graph: &Graph, mut seed: u64) {
         let action = choose(&episode, &mut seed);
         let step = episode.step(action).unwrap();
         check_cut(episode.state());
-        assert_eq!((step.terminated, step.truncated), (episode.is_done(), false));
+        assert_eq!(
+            (step.terminated, step.truncated),
+            (episode.is_done(), false)
+        );
         total += f64::from(step.reward);
     }
     let moved = episode.state().moved();

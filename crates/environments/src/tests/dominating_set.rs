@@ -11,10 +11,15 @@ pub(crate) fn check_domination(state: &Domination) {
     let (rest, in_set) = (state.residual(), state.in_set());
     let graph = rest.graph();
     check_residual(rest);
-    let dominated = |v: u32| in_set[v as usize] || graph.neighbors(v).iter().any(|&u| in_set[u as usize]);
+    let dominated =
+        |v: u32| in_set[v as usize] || graph.neighbors(v).iter().any(|&u| in_set[u as usize]);
     for v in 0..graph.n_nodes() {
         assert_eq!(state.dominated()[v as usize], dominated(v));
-        let new = graph.neighbors(v).iter().filter(|&&u| !dominated(u)).count();
+        let new = graph
+            .neighbors(v)
+            .iter()
+            .filter(|&&u| !dominated(u))
+            .count();
         let n_new = new + usize::from(!dominated(v));
         assert_eq!(state.n_new()[v as usize] as usize, n_new);
         assert_eq!(rest.removed()[v as usize], n_new == 0);
@@ -71,5 +76,8 @@ fn a_refused_step_changes_nothing() {
     }
     let end = episode.step(3).unwrap();
     assert_eq!((end.terminated, end.truncated), (true, false));
-    assert_eq!(episode.step(4).unwrap_err().kind(), &ErrorKind::Ended { n_steps: 2 });
+    assert_eq!(
+        episode.step(4).unwrap_err().kind(),
+        &ErrorKind::Ended { n_steps: 2 }
+    );
 }
