@@ -26,7 +26,7 @@ const MAX_NODE_FEATURES: usize = 1024;
 const MAX_FILE_BYTES: u64 = 512 << 20;
 
 /// The policies that come with the program; the first is the default.
-static SHIPPED: [(&str, &[u8]); 2] = [
+static SHIPPED: [(&str, &[u8]); 5] = [
     (
         "mvc-default",
         include_bytes!("../policies/mvc-default.safetensors"),
@@ -34,6 +34,18 @@ static SHIPPED: [(&str, &[u8]); 2] = [
     (
         "mvc-three-layers",
         include_bytes!("../policies/mvc-three-layers.safetensors"),
+    ),
+    (
+        "mis-default",
+        include_bytes!("../policies/mis-default.safetensors"),
+    ),
+    (
+        "clique-default",
+        include_bytes!("../policies/clique-default.safetensors"),
+    ),
+    (
+        "cut-default",
+        include_bytes!("../policies/cut-default.safetensors"),
     ),
 ];
 

@@ -349,6 +349,36 @@ fn weighted_files_train_cuts() {
     );
 }
 
+/// Another weight is another graph: a run does not go on with it.
+#[test]
+fn a_changed_weight_is_told_on_resuming() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, out) = (folder.path().join("g.mtx"), folder.path().join("run"));
+    let write = |weight: &str| {
+        let head = "%%MatrixMarket matrix coordinate real symmetric\n3 3 2\n2 1 2.5\n";
+        std::fs::write(&file, format!("{head}3 2 {weight}\n")).unwrap();
+    };
+    let run = |steps, resume| {
+        let config = TrainConfig {
+            graphs: vec![file.display().to_string()],
+            ..small(&MAXIMUM_CUT, steps)
+        };
+        let options = RunOptions {
+            folder: Some(out.clone()),
+            resume,
+            ..RunOptions::default()
+        };
+        train(&config, &options, &mut |_| ())
+    };
+    write("1");
+    run(10, false).unwrap();
+    write("1.5");
+    let error = run(20, true).unwrap_err().to_string();
+    assert!(error.contains("is not the graph that the run was started with"), "{error}");
+    write("1");
+    run(20, true).unwrap();
+}
+
 /// Graphs at the edges of what there is, with what every play must find on them.
 #[test]
 fn extreme_graphs_have_their_only_answers() {

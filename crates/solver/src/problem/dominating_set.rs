@@ -38,7 +38,10 @@ impl Problem for DominatingSet {
     }
 
     fn begin(&self, graph: Arc<Graph>) -> Box<dyn Episode> {
-        Box::new(DominationEpisode(MinimumDominatingSet::new(graph)))
+        Box::new(DominationEpisode {
+            most_new: graph.max_degree() + 1,
+            environment: MinimumDominatingSet::new(graph),
+        })
     }
 
     fn check(&self, graph: &Graph, marks: &[bool]) -> Result<Objective, String> {
@@ -54,42 +57,51 @@ impl Problem for DominatingSet {
 }
 
 #[derive(Clone)]
-struct DominationEpisode(MinimumDominatingSet);
+struct DominationEpisode {
+    environment: MinimumDominatingSet,
+    /// The most that any node would dominate newly.
+    most_new: u32,
+}
 
 impl Episode for DominationEpisode {
     fn pick(&mut self, node: u32) -> Result<f32, Error> {
-        Ok(self.0.step(node)?.reward)
+        let reward = self.environment.step(node)?.reward;
+        let n_new = self.environment.state().n_new().iter();
+        self.most_new = n_new.copied().max().unwrap_or(0);
+        Ok(reward)
     }
 
     fn is_done(&self) -> bool {
-        self.0.is_done()
+        self.environment.is_done()
     }
 
     fn is_candidate(&self, node: u32) -> bool {
-        self.0.is_candidate(node)
+        self.environment.is_candidate(node)
     }
 
     fn picks(&self) -> &[u32] {
-        self.0.picks()
+        self.environment.picks()
     }
 
     fn in_answer(&self, node: u32) -> bool {
-        self.0.state().in_set()[node as usize]
+        self.environment.state().in_set()[node as usize]
     }
 
     fn is_present(&self, node: u32) -> bool {
-        !self.0.state().residual().removed()[node as usize]
+        !self.environment.state().residual().removed()[node as usize]
     }
 
     fn degrees(&self) -> &[u32] {
-        self.0.state().residual().degrees()
+        self.environment.state().residual().degrees()
     }
 
-    fn push_features(&self, node: u32, scale: f32, features: &mut Vec<f32>) {
-        let state = self.0.state();
+    /// What a node would dominate goes in as a share of the most that any would: late in an episode it is few for each, however
+    /// large the degrees still are.
+    fn push_features(&self, node: u32, _: f32, features: &mut Vec<f32>) {
+        let state = self.environment.state();
         let is_open = !state.dominated()[node as usize];
-        let n_new = state.n_new()[node as usize];
-        features.extend([f32::from(is_open), n_new as f32 * scale]);
+        let share = state.n_new()[node as usize] as f32 / self.most_new.max(1) as f32;
+        features.extend([f32::from(is_open), share]);
     }
 
     fn copy(&self) -> Box<dyn Episode> {
