@@ -26,6 +26,7 @@ mod place;
 mod place_input;
 mod place_real;
 mod plan_opinion;
+mod problems;
 mod processes;
 mod program;
 mod ranks;

@@ -1,4 +1,6 @@
-//! `shardgraph solve`: a checked vertex cover of one graph.
+//! `shardgraph solve`: a checked vertex cover of one graph, or the answer to another problem on it.
+
+mod problem;
 
 use std::fmt;
 use std::io::{self, BufWriter, Write};
@@ -10,11 +12,13 @@ use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_device::{Device, DeviceKind};
 use shardgraph_graph::{Labels, write_atomic};
 use shardgraph_shard::Adjacency;
+use shardgraph_solver::problem::{MINIMUM_VERTEX_COVER, Problem as _, problem_by_name};
 use shardgraph_solver::train::Preset;
 use shardgraph_solver::{
     EmbeddingPath, ErrorKind, Select, Solution, SolveOptions, TrainedPolicy, solve, solve_as_rank,
 };
 
+use crate::exit::BadInput;
 use crate::graph_argument::{GraphArgs, Origin};
 use crate::progress::Progress;
 use crate::report::ReportArgs;
@@ -25,17 +29,25 @@ const EXAMPLE: &str = "\
 Examples:
   shardgraph solve karate
   shardgraph solve graph.mtx.gz --ranks 2 --select adaptive --out cover.txt
-  shardgraph solve brock200_4.clq --complement --format json";
+  shardgraph solve brock200_4.clq --complement --format json
+  shardgraph solve brock200_4.clq --problem clique
 
-/// Find a small vertex cover with a trained policy, and check it
+Problems: mvc (minimum vertex cover), mis (maximum independent set), clique (maximum clique), cut
+(maximum cut; of declared edge weights, or those of an edge list with --weighted) and dominating-set
+(minimum dominating set). A policy is for one of them.";
+
+/// Find a small vertex cover with a trained policy, or the answer to another problem, and check it
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct SolveArgs {
     #[command(flatten)]
     graph: GraphArgs,
+    /// What is looked for: mvc, mis, clique, cut or dominating-set
+    #[arg(long, value_name = "PROBLEM", default_value = "mvc")]
+    problem: String,
     #[command(flatten)]
     world: WorldArgs,
-    /// A policy that `shardgraph train` wrote, or mvc-default or mvc-three-layers, which come with the program [default: mvc-default]
+    /// A policy that `shardgraph train` wrote, or the name of one that comes with the program: mvc-three-layers, or PROBLEM-default [default: PROBLEM-default]
     #[arg(long, value_name = "FILE|NAME")]
     policy: Option<PathBuf>,
     /// Nodes that a step picks; adaptive: 8, 4, 2, 1 as candidates get fewer
@@ -47,7 +59,7 @@ pub(crate) struct SolveArgs {
     /// paper: keep picks that earlier picks of the same step left without an edge
     #[arg(long, value_name = "default|paper", default_value = "default")]
     preset: Preset,
-    /// Write the cover, one original node label a line
+    /// Write the nodes of the answer, one original label a line; of a cut those of one side
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Where to compute: host, emulated, cuda, cuda:N or auto (the first GPU if there is one)
@@ -122,6 +134,10 @@ struct Inputs {
 
 /// Loads, solves, writes the cover and prints the answer.
 pub(crate) fn run(args: &SolveArgs) -> anyhow::Result<()> {
+    let wanted = problem_by_name(&args.problem).map_err(|e| BadInput(format!("--problem: {e}")))?;
+    if wanted.name() != MINIMUM_VERTEX_COVER.name() {
+        return problem::run(args, wanted);
+    }
     let deadline = args.deadline.unwrap_or_default();
     match args.world.open(args.world.ranks, deadline)? {
         World::Threads(n_ranks) => {
@@ -174,6 +190,7 @@ fn load(args: &SolveArgs, report: &ReportArgs, process: Option<u32>) -> anyhow::
         Some(path) => TrainedPolicy::read(path)?,
         None => TrainedPolicy::shipped()?,
     };
+    policy.check_problem(&MINIMUM_VERTEX_COVER)?;
     let (adjacency, origin) = args.graph.adjacency(report)?;
     Ok(Inputs {
         device,

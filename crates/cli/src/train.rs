@@ -21,6 +21,7 @@ use crate::world::{World, WorldArgs, settle};
 const EXAMPLE: &str = "\
 Examples:
   shardgraph train --problem mvc --steps 2000 --ranks 2 --seed 1 --out my-policy
+  shardgraph train --problem cut --graphs er:20:0.15 --out my-cuts
   shardgraph train --config settings.toml --out my-policy
   shardgraph train --resume my-policy --steps 2000
 
@@ -35,8 +36,8 @@ settings that policy.json lists under `train`; flags win.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct TrainArgs {
-    /// The problem: mvc, minimum vertex cover [default: mvc]
-    #[arg(long, value_name = "mvc")]
+    /// The problem: mvc, mis, clique, cut or dominating-set, as of `shardgraph solve` [default: mvc]
+    #[arg(long, value_name = "PROBLEM")]
     problem: Option<String>,
     /// Steps to take; with --resume, to go to [default: 3000]
     #[arg(long, value_name = "N")]
@@ -241,7 +242,7 @@ fn finish(
         final_loss: reports.iter().rev().find_map(|report| report.loss),
         policy: folder.join("policy.safetensors").display().to_string(),
         policy_hash: format!("{:016x}", policy.params_hash()),
-        episodes: reports.iter().filter(|r| r.cover.is_some()).count(),
+        episodes: reports.iter().filter(|r| r.ended_episode()).count(),
     })
 }
 

@@ -1,9 +1,17 @@
-//! The greedy covers that a learned policy is measured against: cheap, deterministic, and hard to beat.
+//! The greedy answers that a learned policy is measured against: cheap, deterministic, and hard to beat.
+
+mod clique;
+mod cut;
+mod domination;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use shardgraph_graph::Graph;
+
+pub use clique::max_degree_clique;
+pub use cut::{largest_gain_cut, one_flip_cut};
+pub use domination::most_new_dominating_set;
 
 /// The cover of picking a node of largest residual degree until no edge is left; ties go to the lowest index.
 ///

@@ -1,6 +1,7 @@
-//! Reinforcement-learning environments: the [`Environment`] trait, minimum vertex cover and maximum independent set, their
-//! verifiers and the greedy baselines that learning must beat; cart and pole as the known sanity task; vectors of environments;
-//! and the spaces ([`space::Space`]) that observations and actions come from.
+//! Reinforcement-learning environments: the [`Environment`] trait, five problems on graphs (minimum vertex cover, maximum independent
+//! set, maximum clique, maximum cut and minimum dominating set), their verifiers and the greedy baselines that learning must beat;
+//! cart and pole as the known sanity task; vectors of environments; and the spaces ([`space::Space`]) that observations and actions
+//! come from.
 //!
 //! An environment over a graph holds one shared graph that is never edited: its state is a [`ResidualGraph`], the graph under a mask of
 //! removed nodes. A past state needs no copy either: [`replay_prefix`] rebuilds it from the list of picks.
@@ -26,7 +27,10 @@ mod cart_poles;
 mod cart_poles_bytes;
 mod environment;
 mod error;
+mod maximum_clique;
+mod maximum_cut;
 mod maximum_independent_set;
+mod minimum_dominating_set;
 mod minimum_vertex_cover;
 mod prefix;
 mod residual;
@@ -43,7 +47,10 @@ pub use cart_pole::CartPole;
 pub use cart_poles::CartPoles;
 pub use environment::{Environment, Step};
 pub use error::{Error, ErrorKind};
+pub use maximum_clique::MaximumClique;
+pub use maximum_cut::{Cut, MaximumCut};
 pub use maximum_independent_set::MaximumIndependentSet;
+pub use minimum_dominating_set::{Domination, MinimumDominatingSet};
 pub use minimum_vertex_cover::MinimumVertexCover;
 pub use prefix::{PrefixState, replay_prefix};
 pub use residual::ResidualGraph;

@@ -82,6 +82,93 @@ pub(crate) fn smallest_cover(graph: &Graph) -> u32 {
     sets.map(u32::count_ones).min().unwrap()
 }
 
+/// What each set of nodes is worth, the best of all: `None` for a set that is no answer. At most 16 nodes.
+fn best_set(n_nodes: u32, worth: impl Fn(&[bool]) -> Option<f64>) -> f64 {
+    assert!(n_nodes <= 16);
+    let marks = |set: u32| {
+        (0..n_nodes)
+            .map(move |v| set >> v & 1 == 1)
+            .collect::<Vec<_>>()
+    };
+    let sets = (0..1u32 << n_nodes).filter_map(|set| worth(&marks(set)));
+    sets.fold(f64::NEG_INFINITY, f64::max)
+}
+
+fn size(marks: &[bool]) -> f64 {
+    marks.iter().filter(|&&mark| mark).count() as f64
+}
+
+pub(crate) fn is_independent(graph: &Graph, marks: &[bool]) -> bool {
+    !graph
+        .edges()
+        .any(|(u, v)| marks[u as usize] && marks[v as usize])
+}
+
+pub(crate) fn is_clique(graph: &Graph, marks: &[bool]) -> bool {
+    let nodes = 0..graph.n_nodes();
+    let pairs = nodes.flat_map(|u| (0..u).map(move |v| (u, v)));
+    pairs
+        .filter(|&(u, v)| marks[u as usize] && marks[v as usize])
+        .all(|(u, v)| graph.edges().any(|edge| edge == (v, u)))
+}
+
+pub(crate) fn is_dominating(graph: &Graph, marks: &[bool]) -> bool {
+    let has = |v: u32| marks[v as usize];
+    let by_edge = |v: u32| {
+        graph
+            .edges()
+            .any(|(a, b)| (a == v && has(b)) || (b == v && has(a)))
+    };
+    (0..graph.n_nodes()).all(|v| has(v) || by_edge(v))
+}
+
+pub(crate) fn cut(graph: &Graph, marks: &[bool]) -> f64 {
+    let between = graph
+        .weighted_edges()
+        .filter(|&(u, v, _)| marks[u as usize] != marks[v as usize]);
+    between.fold(0.0, |sum, edge| sum + f64::from(edge.2))
+}
+
+pub(crate) fn largest_independent_set(graph: &Graph) -> f64 {
+    best_set(graph.n_nodes(), |set| {
+        is_independent(graph, set).then(|| size(set))
+    })
+}
+
+pub(crate) fn largest_clique(graph: &Graph) -> f64 {
+    best_set(graph.n_nodes(), |set| {
+        is_clique(graph, set).then(|| size(set))
+    })
+}
+
+pub(crate) fn largest_cut(graph: &Graph) -> f64 {
+    best_set(graph.n_nodes(), |set| Some(cut(graph, set)))
+}
+
+pub(crate) fn smallest_dominating_set(graph: &Graph) -> f64 {
+    -best_set(graph.n_nodes(), |set| {
+        is_dominating(graph, set).then(|| -size(set))
+    })
+}
+
+/// Picks by a full scan for the largest worth above 0, then the lowest index; `worth` of a node given the picks.
+pub(crate) fn most(n_nodes: u32, worth: impl Fn(&[bool], u32) -> f64) -> Vec<u32> {
+    let mut taken = vec![false; n_nodes as usize];
+    let mut picks = Vec::new();
+    loop {
+        let mut best = (0.0, None);
+        for v in (0..n_nodes).filter(|&v| !taken[v as usize]) {
+            let worth = worth(&taken, v);
+            if worth > best.0 {
+                best = (worth, Some(v));
+            }
+        }
+        let Some(v) = best.1 else { return picks };
+        taken[v as usize] = true;
+        picks.push(v);
+    }
+}
+
 /// A value as floats, leaf by leaf.
 pub(crate) fn flatten(space: &Space, value: &Value) -> Vec<f32> {
     match (space.form(), value) {

@@ -3,7 +3,10 @@
 mod baselines;
 mod cart_pole;
 mod cart_poles_bytes;
+mod clique;
 mod conformance;
+mod cut;
+mod dominating_set;
 mod independent_set;
 mod known_answers;
 mod prefix;
@@ -34,6 +37,27 @@ pub(crate) fn graphs(sizes: &[u32]) -> impl Strategy<Value = Graph> + use<> {
             Graph::from_edges(n, &edges).unwrap()
         })
     })
+}
+
+/// Which nodes are in a list.
+pub(crate) fn marks_of(graph: &Graph, nodes: &[u32]) -> Vec<bool> {
+    (0..graph.n_nodes()).map(|v| nodes.contains(&v)).collect()
+}
+
+/// The best return of all plays from here, by trying each.
+pub(crate) fn best_return<E: Environment + Clone>(environment: &E) -> f64 {
+    let after = |action| {
+        let mut next = environment.clone();
+        let step = next.step(action).unwrap();
+        f64::from(step.reward) + best_return(&next)
+    };
+    match environment.is_done() {
+        true => 0.0,
+        false => {
+            let returns = environment.candidates().into_iter().map(after);
+            returns.fold(f64::NEG_INFINITY, f64::max)
+        }
+    }
 }
 
 /// A candidate chosen by `seed`, and the seed of the next choice.

@@ -1,6 +1,7 @@
 //! What processes compare before they work on one problem together.
 
 use shardgraph_collectives::{Comm, Deadline, Op};
+use shardgraph_graph::Graph;
 use shardgraph_shard::Adjacency;
 
 use crate::{Error, Fault, SolveOptions, TrainedPolicy};
@@ -86,18 +87,24 @@ pub(crate) fn or_tell<R>(
 
 /// The graph, whatever its form.
 pub(crate) fn graph_fingerprint(adjacency: &Adjacency) -> u64 {
-    let sizes = [u64::from(adjacency.n_nodes()), adjacency.n_edges()];
-    let hash = Fingerprint::new().words(sizes);
     match adjacency {
-        Adjacency::Bits(bits) => hash.words(bits.words().iter().copied()),
-        Adjacency::Csr(graph) => {
-            let weights = graph.weights().unwrap_or_default();
-            hash.words(graph.offsets().iter().copied())
-                .words(graph.columns().iter().map(|&v| u64::from(v)))
-                .words(weights.iter().map(|x| u64::from(x.to_bits())))
+        Adjacency::Bits(bits) => {
+            let sizes = [u64::from(adjacency.n_nodes()), adjacency.n_edges()];
+            let words = bits.words().iter().copied();
+            Fingerprint::new().words(sizes).words(words).value()
         }
+        Adjacency::Csr(graph) => lists_fingerprint(graph),
     }
-    .value()
+}
+
+pub(crate) fn lists_fingerprint(graph: &Graph) -> u64 {
+    let weights = graph.weights().unwrap_or_default();
+    Fingerprint::new()
+        .words([u64::from(graph.n_nodes()), graph.n_edges()])
+        .words(graph.offsets().iter().copied())
+        .words(graph.columns().iter().map(|&v| u64::from(v)))
+        .words(weights.iter().map(|x| u64::from(x.to_bits())))
+        .value()
 }
 
 pub(crate) fn policy_fingerprint(policy: &TrainedPolicy) -> u64 {

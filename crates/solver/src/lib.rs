@@ -2,7 +2,7 @@
 //!
 //! The way through this crate: an [`Adjacency`](shardgraph_shard::Adjacency) and a [`TrainedPolicy`] go into [`solve`],
 //! which cuts the graph, runs the episode on every rank (algorithm 4 of the paper) and checks the cover; [`train`] makes
-//! policies (algorithm 5). Minimum vertex cover is the problem today.
+//! policies (algorithm 5). [`solve`] is for minimum vertex cover; [`solve_problem`] and [`train`] do every [`problem`].
 //!
 //! Inference keeps the residual degrees and neighbour degrees by integer increments, so that for policies of up to two
 //! layers a step costs what the removal changes and not a pass over the graph; other models run through
@@ -16,11 +16,16 @@ mod error;
 mod inference;
 mod on_device;
 mod policy;
+pub mod problem;
 mod residual;
+mod rows;
 mod select;
 mod solve;
+mod solve_problem;
 pub mod train;
 
+#[cfg(test)]
+mod problem_tests;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +34,7 @@ pub use policy::{AdjacencyScale, PolicyConfig, TrainedPolicy};
 pub use select::Select;
 pub use shardgraph_layers::Path as EmbeddingPath;
 pub use solve::{Scores, Solution, SolveOptions, check_cover, score_nodes, solve, solve_as_rank};
+pub use solve_problem::{Answer, solve_problem, solve_problem_as_rank};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

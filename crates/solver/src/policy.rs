@@ -12,6 +12,7 @@ use shardgraph_layers::{Policy, PolicyShape};
 use shardgraph_runs::fnv1a64;
 
 use crate::Error;
+use crate::problem::{MINIMUM_VERTEX_COVER, Problem};
 
 /// The header key that holds the configuration.
 const HEADER_KEY: &str = "shardgraph.policy";
@@ -19,11 +20,13 @@ const HEADER_KEY: &str = "shardgraph.policy";
 const SCHEMA_VERSION: u32 = 1;
 /// Widest embedding that a file may ask for: a bound on what a malformed file can make us allocate.
 const MAX_EMBED_DIM: usize = 4096;
+/// Most features of a node, for the same reason.
+const MAX_NODE_FEATURES: usize = 1024;
 /// The weights of such a policy, and room for a header.
 const MAX_FILE_BYTES: u64 = 512 << 20;
 
 /// The policies that come with the program; the first is the default.
-static SHIPPED: [(&str, &[u8]); 2] = [
+static SHIPPED: [(&str, &[u8]); 5] = [
     (
         "mvc-default",
         include_bytes!("../policies/mvc-default.safetensors"),
@@ -31,6 +34,18 @@ static SHIPPED: [(&str, &[u8]); 2] = [
     (
         "mvc-three-layers",
         include_bytes!("../policies/mvc-three-layers.safetensors"),
+    ),
+    (
+        "mis-default",
+        include_bytes!("../policies/mis-default.safetensors"),
+    ),
+    (
+        "clique-default",
+        include_bytes!("../policies/clique-default.safetensors"),
+    ),
+    (
+        "cut-default",
+        include_bytes!("../policies/cut-default.safetensors"),
     ),
 ];
 
@@ -61,7 +76,7 @@ impl AdjacencyScale {
 pub struct PolicyConfig {
     /// Version of this record; 1.
     pub schema_version: u32,
-    /// The problem: "mvc".
+    /// The short name of the [`Problem`], such as "mvc".
     pub problem: String,
     /// K, the width of an embedding.
     pub embed_dim: usize,
@@ -69,17 +84,40 @@ pub struct PolicyConfig {
     pub n_layers: usize,
     /// What edges weigh.
     pub adjacency_scale: AdjacencyScale,
+    /// Features of a node beside its membership in the answer; those of the problem.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub n_node_features: usize,
+}
+
+/// Files of problems without features are as they were before there were others.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde calls it with a reference"
+)]
+fn is_zero(n: &usize) -> bool {
+    *n == 0
 }
 
 impl PolicyConfig {
     /// A minimum vertex cover model.
     pub fn new(embed_dim: usize, n_layers: usize, adjacency_scale: AdjacencyScale) -> Self {
+        Self::of_problem(&MINIMUM_VERTEX_COVER, embed_dim, n_layers, adjacency_scale)
+    }
+
+    /// A model for a problem.
+    pub fn of_problem(
+        problem: &dyn Problem,
+        embed_dim: usize,
+        n_layers: usize,
+        adjacency_scale: AdjacencyScale,
+    ) -> Self {
         Self {
             schema_version: SCHEMA_VERSION,
-            problem: "mvc".to_string(),
+            problem: problem.name().to_string(),
             embed_dim,
             n_layers,
             adjacency_scale,
+            n_node_features: problem.n_node_features(),
         }
     }
 
@@ -88,7 +126,7 @@ impl PolicyConfig {
         PolicyShape {
             embed_dim: self.embed_dim,
             n_layers: self.n_layers,
-            n_node_features: 0,
+            n_node_features: self.n_node_features,
         }
     }
 
@@ -100,10 +138,10 @@ impl PolicyConfig {
                 self.schema_version
             ));
         }
-        if self.problem != "mvc" {
+        if self.n_node_features > MAX_NODE_FEATURES {
             return wrong(format!(
-                "the policy is for problem `{}`, not mvc",
-                self.problem
+                "a node has at most {MAX_NODE_FEATURES} features, not {}",
+                self.n_node_features
             ));
         }
         if !(1..=MAX_EMBED_DIM).contains(&self.embed_dim) || !(1..=64).contains(&self.n_layers) {
@@ -159,6 +197,21 @@ impl TrainedPolicy {
         Self::from_bytes(SHIPPED[0].1, SHIPPED[0].0)
     }
 
+    /// The policy that comes with the program for a problem, such as `cut-default`.
+    ///
+    /// # Errors
+    /// When there is none for this problem.
+    pub fn shipped_for(problem: &dyn Problem) -> Result<Self, Error> {
+        let wanted = format!("{}-default", problem.name());
+        match SHIPPED.iter().find(|(name, _)| *name == wanted) {
+            Some((name, bytes)) => Self::from_bytes(bytes, name),
+            None => Err(Error::input(format!(
+                "no policy for problem `{}` comes with the program: train one and name its file",
+                problem.name()
+            ))),
+        }
+    }
+
     /// The names of the policies that come with the program, trained by it on 20-node graphs
     /// (`cargo xtask repro train-default`).
     pub fn shipped_names() -> impl Iterator<Item = &'static str> {
@@ -186,6 +239,32 @@ impl TrainedPolicy {
         }
         let bytes = std::fs::read(path).map_err(Error::io(path))?;
         Self::from_bytes(&bytes, &path.display().to_string())
+    }
+
+    /// Refuses to serve another problem.
+    ///
+    /// # Errors
+    /// Naming the policy, its problem and the wanted one.
+    pub fn check_problem(&self, problem: &dyn Problem) -> Result<(), Error> {
+        let config = &self.config;
+        if config.problem != problem.name() {
+            return Err(Error::input(format!(
+                "{}: the policy is for problem `{}`, not `{}`",
+                self.source,
+                config.problem,
+                problem.name()
+            )));
+        }
+        match config.n_node_features == problem.n_node_features() {
+            true => Ok(()),
+            false => Err(Error::input(format!(
+                "{}: the policy reads {} features of a node, and problem `{}` has {}",
+                self.source,
+                config.n_node_features,
+                config.problem,
+                problem.n_node_features()
+            ))),
+        }
     }
 
     fn from_bytes(bytes: &[u8], source: &str) -> Result<Self, Error> {

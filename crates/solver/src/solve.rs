@@ -15,6 +15,7 @@ use crate::agreement::{
 use crate::error::ErrorKind;
 use crate::inference::{Episode, ModelScorer, Rules, Scorer, run_episode};
 use crate::on_device::run_on_device;
+use crate::problem::MINIMUM_VERTEX_COVER;
 use crate::residual::{BitsResidual, ListsResidual, NeighborLists, Ranks, Residual};
 use crate::{Error, Select, TrainedPolicy};
 
@@ -271,12 +272,12 @@ fn check_finite(residual: &dyn Residual, values: &[f32], first: u32) -> Result<(
 }
 
 /// The path to use: the wanted one if it applies, else the cheapest exact one.
-fn usable_path(
-    adjacency: &Adjacency,
+pub(crate) fn usable_path(
     policy: &TrainedPolicy,
+    is_weighted: bool,
     wanted: Option<Path>,
 ) -> Result<Path, Error> {
-    let best = choose_path(policy.config.shape(), weighted(adjacency).is_some());
+    let best = choose_path(policy.config.shape(), is_weighted);
     match wanted {
         None => Ok(best),
         Some(Path::Collapsed) if best != Path::Collapsed => Err(Error::input(
@@ -326,11 +327,12 @@ impl<'a> Job<'a> {
     ) -> Result<Self, Error> {
         check_ranks(options.n_ranks)?;
         options.select.check()?;
+        policy.check_problem(&MINIMUM_VERTEX_COVER)?;
         let job = Self {
             adjacency,
             policy,
             options,
-            path: usable_path(adjacency, policy, options.path)?,
+            path: usable_path(policy, weighted(adjacency).is_some(), options.path)?,
             partition: partition(adjacency, options.n_ranks),
         };
         if job.is_on_host() || options.n_ranks == 1 || job.table().is_none() {

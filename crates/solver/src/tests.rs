@@ -396,13 +396,13 @@ fn policy_files_round_trip_and_malformed_ones_say_why() {
     assert!(
         other("schema_version\\\":1", "schema_version\\\":7").contains("version 7 is not known")
     );
-    assert!(other("\\\"mvc\\\"", "\\\"tsp\\\"").contains("problem `tsp`"));
 }
 
 #[test]
 fn shipped_policies_beat_greedy_on_small_graphs() {
     assert_eq!(TrainedPolicy::shipped_names().next(), Some("mvc-default"));
-    for name in TrainedPolicy::shipped_names() {
+    let names = TrainedPolicy::shipped_names();
+    for name in names.filter(|name| name.starts_with("mvc-")) {
         let policy = TrainedPolicy::read(name.as_ref()).unwrap();
         check_against_greedy(&policy);
     }

@@ -2,9 +2,11 @@
 
 use proptest::prelude::*;
 
-use super::graphs;
+use super::cut::weighted_graphs;
+use super::{graphs, marks_of};
 use crate::baselines::{
-    max_degree_greedy, max_degree_greedy_d2, min_degree_cover, min_degree_independent_set,
+    largest_gain_cut, max_degree_clique, max_degree_greedy, max_degree_greedy_d2, min_degree_cover,
+    min_degree_independent_set, most_new_dominating_set, one_flip_cut,
 };
 use crate::{naive, verify};
 
@@ -40,5 +42,53 @@ proptest! {
         let independent = min_degree_independent_set(&graph);
         prop_assert_eq!(independent.len() + min_degree_cover(&graph).len(), graph.n_nodes() as usize);
         prop_assert!(verify::maximal_matching(&graph) as usize <= smallest);
+    }
+
+    #[test]
+    fn the_other_greedy_answers_are_those_of_a_full_scan(graph in graphs(&SIZES), weighted in weighted_graphs(&[0, 1, 2, 9, 33])) {
+        let n_nodes = graph.n_nodes();
+        let common = |taken: &[bool], v: u32| (0..n_nodes).all(|u| !taken[u as usize] || graph.has_edge(u, v));
+        let clique = naive::most(n_nodes, |taken, v| {
+            let degree = (0..n_nodes).filter(|&u| graph.has_edge(u, v) && common(taken, u)).count();
+            if common(taken, v) { 1.0 + degree as f64 } else { 0.0 }
+        });
+        prop_assert_eq!(max_degree_clique(&graph), clique);
+        let set = naive::most(n_nodes, |taken, v| {
+            let is_new = |w: u32| !taken[w as usize] && !graph.neighbors(w).iter().any(|&u| taken[u as usize]);
+            let n_new = graph.neighbors(v).iter().filter(|&&w| is_new(w)).count() + usize::from(is_new(v));
+            n_new as f64
+        });
+        prop_assert_eq!(most_new_dominating_set(&graph), set);
+        for graph in [&graph, &weighted] {
+            let side = naive::most(graph.n_nodes(), |taken, v| {
+                let mut with = taken.to_vec();
+                with[v as usize] = true;
+                naive::cut(graph, &with) - naive::cut(graph, taken)
+            });
+            prop_assert_eq!(largest_gain_cut(graph), side);
+        }
+    }
+
+    #[test]
+    fn no_greedy_answer_is_better_than_the_best(graph in graphs(&[0, 1, 2, 5, 9, 11]), weighted in weighted_graphs(&[0, 1, 2, 5, 9])) {
+        let clique = max_degree_clique(&graph);
+        prop_assert!(naive::is_clique(&graph, &marks_of(&graph, &clique)));
+        prop_assert!(clique.len() as f64 <= naive::largest_clique(&graph));
+        prop_assert_eq!(clique.is_empty(), graph.n_nodes() == 0);
+        let set = most_new_dominating_set(&graph);
+        prop_assert!(naive::is_dominating(&graph, &marks_of(&graph, &set)));
+        let best = naive::smallest_dominating_set(&graph);
+        let worst = best * (1.0 + f64::from(1 + graph.max_degree()).ln());
+        prop_assert!(best <= set.len() as f64 && set.len() as f64 <= worst);
+        let independent = min_degree_independent_set(&graph);
+        prop_assert!(independent.len() as f64 <= naive::largest_independent_set(&graph));
+        for graph in [&graph, &weighted] {
+            let best = naive::largest_cut(graph);
+            for side in [largest_gain_cut(graph), one_flip_cut(graph)] {
+                prop_assert!(naive::cut(graph, &marks_of(graph, &side)) <= best);
+            }
+        }
+        let half = graph.n_edges() as f64 / 2.0;
+        prop_assert!(naive::cut(&graph, &marks_of(&graph, &one_flip_cut(&graph))) >= half);
     }
 }

@@ -4,11 +4,14 @@
 
 use shardgraph_graph::Graph;
 
+use super::cut::check_cut;
+use super::dominating_set::check_domination;
 use super::{MODES, check_residual, choose};
 use crate::space::{Space, Value};
 use crate::{
-    Autoreset, CartPole, CartPoles, Environment, ErrorKind, MaximumIndependentSet,
-    MinimumVertexCover, ResidualGraph, Step, VectorEnvironment,
+    Autoreset, CartPole, CartPoles, Cut, Domination, Environment, ErrorKind, MaximumClique,
+    MaximumCut, MaximumIndependentSet, MinimumDominatingSet, MinimumVertexCover, ResidualGraph,
+    Step, VectorEnvironment,
 };
 
 /// A state as numbers that compare.
@@ -32,6 +35,23 @@ impl Observed for ResidualGraph {
         );
         let marks = self.removed().iter().map(|&mark| u32::from(mark));
         self.degrees().iter().copied().chain(marks).collect()
+    }
+}
+
+impl Observed for Cut {
+    fn numbers(&self) -> Vec<u32> {
+        check_cut(self);
+        let gains = self.gains().iter().map(|&gain| gain as i32 as u32);
+        let marks = self.moved().iter().map(|&mark| u32::from(mark));
+        gains.chain(marks).collect()
+    }
+}
+
+impl Observed for Domination {
+    fn numbers(&self) -> Vec<u32> {
+        check_domination(self);
+        let marks = self.in_set().iter().map(|&mark| u32::from(mark));
+        self.n_new().iter().copied().chain(marks).collect()
     }
 }
 
@@ -212,6 +232,35 @@ fn minimum_vertex_cover_conforms() {
 fn maximum_independent_set_conforms() {
     let set = MaximumIndependentSet::new(wheel().into());
     for environment in [set.clone(), set.with_step_limit(2)] {
+        check(environment.clone());
+        check_in_vector(environment);
+    }
+}
+
+#[test]
+fn maximum_clique_conforms() {
+    let clique = MaximumClique::new(wheel().into());
+    for environment in [clique.clone(), clique.with_step_limit(2)] {
+        check(environment.clone());
+        check_in_vector(environment);
+    }
+}
+
+#[test]
+fn maximum_cut_conforms() {
+    let cut = MaximumCut::new(wheel().into());
+    for environment in [cut.clone(), cut.with_step_limit(3)] {
+        check(environment.clone());
+        check_in_vector(environment);
+    }
+}
+
+#[test]
+fn minimum_dominating_set_conforms() {
+    // A ring, since one node dominates a wheel.
+    let ring: Vec<_> = (0..12).map(|v| (v, (v + 1) % 12)).collect();
+    let set = MinimumDominatingSet::new(Graph::from_edges(12, &ring).unwrap().into());
+    for environment in [set.clone(), set.with_step_limit(3)] {
         check(environment.clone());
         check_in_vector(environment);
     }

@@ -20,6 +20,17 @@ proptest! {
     }
 
     #[test]
+    fn pairs_cuts_and_domination_are_those_of_a_plain_look(graph in graphs(&[0, 1, 2, 5, 9, 12]), seed: u64) {
+        for period in [1, 2, 4] {
+            let marks: Vec<bool> = (0..graph.n_nodes()).map(|v| seed.rotate_left(v) % period != 0).collect();
+            prop_assert_eq!(verify::unjoined_pair(&graph, &marks).is_none(), naive::is_clique(&graph, &marks));
+            prop_assert_eq!(verify::joined_pair(&graph, &marks).is_none(), naive::is_independent(&graph, &marks));
+            prop_assert_eq!(verify::undominated_node(&graph, &marks).is_none(), naive::is_dominating(&graph, &marks));
+            prop_assert_eq!(verify::cut_weight(&graph, &marks), naive::cut(&graph, &marks));
+        }
+    }
+
+    #[test]
     fn the_matching_bounds_the_smallest_cover(graph in graphs(&[0, 1, 2, 5, 9, 12])) {
         let (bound, smallest) = (verify::maximal_matching(&graph), u64::from(naive::smallest_cover(&graph)));
         prop_assert!(bound <= smallest && smallest <= 2 * bound, "{} and {}", bound, smallest);

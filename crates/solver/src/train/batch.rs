@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use shardgraph_environments::PrefixState;
 use shardgraph_graph::Graph;
 use shardgraph_layers::autodiff::{BatchLayout, Group, Propagation, RowShard};
 use shardgraph_layers::{Path, StateBatch};
 use shardgraph_shard::Partition;
 
+use crate::problem::{Episode, Problem};
+use crate::rows::{StateRows, without_rows};
 use crate::{AdjacencyScale, Error};
 
 /// A state as a replay memory remembers it.
@@ -30,6 +31,7 @@ pub(super) struct Batch {
 
 /// How states become batches.
 pub(super) struct BatchRules {
+    pub(super) problem: &'static dyn Problem,
     pub(super) scale: AdjacencyScale,
     pub(super) path: Path,
     pub(super) n_layers: usize,
@@ -52,12 +54,24 @@ struct GraphStates {
     graph_id: u64,
     graph: Arc<Graph>,
     shard: Option<RowShard>,
-    states: Vec<PrefixState>,
+    states: Vec<Box<dyn Episode>>,
+}
+
+impl GraphStates {
+    fn rows<'a>(&'a self, rules: &BatchRules) -> Vec<StateRows<'a>> {
+        let of_state = |episode: &'a Box<dyn Episode>| StateRows {
+            graph: &self.graph,
+            episode: &**episode,
+            scale: episode.scale(rules.scale),
+            path: rules.path,
+        };
+        self.states.iter().map(of_state).collect()
+    }
 }
 
 impl Batch {
     pub(super) fn new(refs: &[StateRef<'_>], rules: &BatchRules) -> Result<Self, Error> {
-        let (groups, places) = group_by_graph(refs)?;
+        let (groups, places) = group_by_graph(refs, rules)?;
         let layout_group = |g: &GraphStates| Group {
             partition: Partition::by_rows(g.graph.n_nodes(), rules.n_ranks),
             n_states: g.states.len(),
@@ -65,39 +79,23 @@ impl Batch {
         let layout_groups = groups.iter().map(layout_group).collect();
         let layout = Arc::new(BatchLayout::new(layout_groups, rules.rank));
         let mut batch = Self {
-            states: StateBatch {
-                layout: Arc::clone(&layout),
-                node: Vec::with_capacity(layout.n_rows()),
-                edge: Vec::with_capacity(2 * layout.n_rows()),
-                neighbor_degree: Vec::with_capacity(layout.n_rows()),
-                propagation: None,
-            },
+            states: without_rows(&layout),
             places,
             candidate: Vec::with_capacity(layout.n_rows()),
         };
         for (i, group) in groups.iter().enumerate() {
-            let own = layout.groups()[i].partition.range(rules.rank);
-            for node in own {
-                batch.push_node(group, node as usize, rules.scale);
+            let rows = group.rows(rules);
+            for node in layout.groups()[i].partition.range(rules.rank) {
+                for state in &rows {
+                    state.push(node, &mut batch.states);
+                    batch.candidate.push(state.episode.is_candidate(node));
+                }
             }
         }
         if rules.needs_sums() {
             batch.states.propagation = Some(Arc::new(propagation(&groups, &layout, rules)?));
         }
         Ok(batch)
-    }
-
-    fn push_node(&mut self, group: &GraphStates, node: usize, scale: AdjacencyScale) {
-        for state in &group.states {
-            let scale = scale.of(state.max_degree);
-            let picked = state.in_cover[node];
-            self.states.node.push(f32::from(u8::from(picked)));
-            let degree = state.degrees[node] as f32 * scale;
-            self.states.edge.extend([degree, 0.0]);
-            let d2 = state.d2[node] as f32 * (scale * scale);
-            self.states.neighbor_degree.push(d2);
-            self.candidate.push(state.degrees[node] > 0);
-        }
     }
 
     /// The row of a node in given state `i`, if this rank has it.
@@ -117,7 +115,7 @@ impl Batch {
 type Grouped = (Vec<GraphStates>, Vec<(usize, usize)>);
 
 /// States of the same graph side by side, graphs in order of first sight.
-fn group_by_graph(refs: &[StateRef<'_>]) -> Result<Grouped, Error> {
+fn group_by_graph(refs: &[StateRef<'_>], rules: &BatchRules) -> Result<Grouped, Error> {
     let mut groups: Vec<GraphStates> = Vec::new();
     let mut places = Vec::with_capacity(refs.len());
     for state in refs {
@@ -131,10 +129,12 @@ fn group_by_graph(refs: &[StateRef<'_>]) -> Result<Grouped, Error> {
             });
             groups.len() - 1
         });
-        let mut prefix = PrefixState::default();
-        prefix.replay(&state.graph, state.picks)?;
+        let mut episode = rules.problem.begin(Arc::clone(&state.graph));
+        for &pick in state.picks {
+            episode.pick(pick)?;
+        }
         places.push((at, groups[at].states.len()));
-        groups[at].states.push(prefix);
+        groups[at].states.push(episode);
     }
     Ok((groups, places))
 }
@@ -148,13 +148,13 @@ fn propagation(
     for group in groups {
         let missing = || Error::internal("a state of a batch has no shard");
         shards.push(group.shard.clone().ok_or_else(missing)?);
-        let n_nodes = group.graph.n_nodes() as usize;
-        let present = (0..n_nodes).flat_map(|node| {
+        let is_present = |node: u32| {
             let states = group.states.iter();
-            states.map(move |state| f32::from(u8::from(!state.in_cover[node])))
-        });
-        keep.push(present.collect());
-        scale.extend(group.states.iter().map(|s| rules.scale.of(s.max_degree)));
+            states.map(move |state| f32::from(u8::from(state.is_present(node))))
+        };
+        let nodes = 0..group.graph.n_nodes();
+        keep.push(nodes.flat_map(is_present).collect());
+        scale.extend(group.rows(rules).iter().map(|state| state.scale));
     }
     Ok(Propagation::new(Arc::clone(layout), shards, keep, scale)?)
 }

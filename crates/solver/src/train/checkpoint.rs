@@ -7,6 +7,7 @@ use shardgraph_replay::EpisodeMemory;
 use shardgraph_runs::{Checkpoint, Tensors, fnv1a64};
 
 use super::TrainConfig;
+use super::run::{Given, problem_of};
 use super::trainer::Trainer;
 use crate::Error;
 
@@ -110,6 +111,7 @@ pub(super) fn trainer(
     checkpoint: &Checkpoint,
     steps: u64,
     device: &Device,
+    problem: Given,
 ) -> Result<Trainer, Error> {
     let wrong = |why: String| Error::input(format!("{}: {why}", checkpoint.origin()));
     let run: Run = checkpoint.json(RUN, SCHEMA_VERSION)?;
@@ -117,7 +119,8 @@ pub(super) fn trainer(
     run.check(checkpoint.step(), steps).map_err(wrong)?;
     let mut config = run.config;
     config.steps = steps;
-    let mut trainer = Trainer::new(config)?;
+    let problem = problem_of(problem, &config.problem).map_err(|e| wrong(e.to_string()))?;
+    let mut trainer = Trainer::new(problem, config)?;
     if let Some(changed) = trainer
         .inputs()
         .iter()
@@ -167,10 +170,13 @@ fn restore_tensors(
     Ok(())
 }
 
-/// What a graph holds, as one number; weights are not read in training.
+/// What a graph holds, as one number.
 pub(super) fn hash_graph(source: &str, graph: &Graph) -> InputHash {
     let words = graph.offsets().iter().flat_map(|x| x.to_le_bytes());
-    let hash = fnv1a64(words.chain(graph.columns().iter().flat_map(|x| x.to_le_bytes())));
+    let columns = graph.columns().iter().flat_map(|x| x.to_le_bytes());
+    let weights = graph.weights().unwrap_or_default();
+    let weights = weights.iter().flat_map(|x| x.to_le_bytes());
+    let hash = fnv1a64(words.chain(columns).chain(weights));
     InputHash {
         source: source.to_string(),
         fnv1a64: format!("{hash:016x}"),

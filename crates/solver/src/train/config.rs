@@ -5,6 +5,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use shardgraph_components::{EpsilonSchedule, OptimiserConfig, OptimiserRule, TdLoss};
 
+use crate::problem::Problem;
 use crate::{AdjacencyScale, Error, PolicyConfig};
 
 /// Where the target of a transition comes from.
@@ -51,7 +52,7 @@ impl FromStr for Preset {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainConfig {
-    /// The problem; "mvc".
+    /// The short name of the problem: mvc, mis, clique, cut or dominating-set, or that of the caller's own.
     pub problem: String,
     /// Steps of the environment, each followed by `gradient_iterations` optimiser steps.
     pub steps: u64,
@@ -146,9 +147,10 @@ impl TrainConfig {
         }
     }
 
-    /// The model that this run trains.
-    pub fn policy(&self) -> PolicyConfig {
-        PolicyConfig::new(self.embed_dim, self.n_layers, self.adjacency_scale)
+    /// The model that this run trains, for its problem.
+    pub fn policy(&self, problem: &dyn Problem) -> PolicyConfig {
+        let (embed_dim, n_layers) = (self.embed_dim, self.n_layers);
+        PolicyConfig::of_problem(problem, embed_dim, n_layers, self.adjacency_scale)
     }
 
     /// The probability of a random pick at a step, counted from 0.
@@ -182,7 +184,6 @@ impl TrainConfig {
     /// Names the first such setting, its value and its range.
     pub fn check(&self) -> Result<(), Error> {
         let rules = [
-            (self.problem == "mvc", "problem: mvc", self.problem.clone()),
             (
                 !self.graphs.is_empty(),
                 "graphs: at least one",

@@ -14,6 +14,7 @@ use shardgraph_shard::{CsrShard, Partition};
 use super::TrainConfig;
 use super::checkpoint::{InputHash, hash_graph};
 use crate::Error;
+use crate::problem::Problem;
 
 #[derive(Clone)]
 enum Source {
@@ -21,24 +22,27 @@ enum Source {
     File(Arc<Graph>),
 }
 
-/// A numbered set of graphs. Edge weights of files are left out: the states of training have none. Graph `i` is the same for every run with the same settings.
+/// A numbered set of graphs. Edge weights of files are left out where the problem reads none. Graph `i` is the same for every run with
+/// the same settings.
 #[derive(Clone)]
 pub(super) struct Dataset {
     /// The first number of each source, and the source.
     sources: Vec<(u64, Source)>,
     n_graphs: u64,
     seed: u64,
+    problem: &'static dyn Problem,
     made: BTreeMap<u64, Arc<Graph>>,
     shards: BTreeMap<u64, RowShard>,
     inputs: Vec<InputHash>,
 }
 
 impl Dataset {
-    pub(super) fn new(config: &TrainConfig) -> Result<Self, Error> {
+    pub(super) fn new(problem: &'static dyn Problem, config: &TrainConfig) -> Result<Self, Error> {
         let mut dataset = Self {
             sources: Vec::new(),
             n_graphs: 0,
             seed: config.seed,
+            problem,
             made: BTreeMap::new(),
             shards: BTreeMap::new(),
             inputs: Vec::new(),
@@ -47,13 +51,16 @@ impl Dataset {
             let first = dataset.n_graphs;
             if Path::new(text).is_file() {
                 let options = ReadOptions {
-                    weights: WeightPolicy::Ignore,
+                    weights: match problem.reads_weights() {
+                        true => WeightPolicy::Declared,
+                        false => WeightPolicy::Ignore,
+                    },
                     ..ReadOptions::default()
                 };
                 let import = read_graph(Path::new(text), &options)?;
-                has_edges(&import.graph, text)?;
                 dataset.inputs.push(hash_graph(text, &import.graph));
                 let graph = Arc::new(import.graph);
+                has_steps(problem, &graph, text)?;
                 dataset.sources.push((first, Source::File(graph)));
                 dataset.n_graphs += 1;
             } else {
@@ -68,6 +75,13 @@ impl Dataset {
             }
         }
         Ok(dataset)
+    }
+
+    /// Whether a graph file has edge weights; generated graphs have none.
+    pub(super) fn is_weighted(&self) -> bool {
+        let is_weighted =
+            |source: &Source| matches!(source, Source::File(graph) if graph.weights().is_some());
+        self.sources.iter().any(|(_, source)| is_weighted(source))
     }
 
     /// What the graph files held.
@@ -116,8 +130,9 @@ impl Dataset {
                     }
                     graph = spec.graph(seeds.next_u64())?;
                 }
-                has_edges(&graph, &spec.to_string())?;
-                Arc::new(graph)
+                let graph = Arc::new(graph);
+                has_steps(self.problem, &graph, &spec.to_string())?;
+                graph
             }
         };
         self.made.insert(id, Arc::clone(&graph));
@@ -125,11 +140,17 @@ impl Dataset {
     }
 }
 
-fn has_edges(graph: &Graph, source: &str) -> Result<(), Error> {
-    match graph.n_edges() {
-        0 => Err(Error::input(format!(
+fn has_steps(problem: &dyn Problem, graph: &Arc<Graph>, source: &str) -> Result<(), Error> {
+    if graph.n_edges() == 0 {
+        return Err(Error::input(format!(
             "{source}: a training graph needs at least one edge"
+        )));
+    }
+    match problem.begin(Arc::clone(graph)).is_done() {
+        true => Err(Error::input(format!(
+            "{source}: {} has no step on this graph, so nothing can be learnt from it",
+            problem.title()
         ))),
-        _ => Ok(()),
+        false => Ok(()),
     }
 }

@@ -34,6 +34,8 @@ impl RunFolder {
         let mut scalars = vec![("charts/epsilon", report.epsilon)];
         scalars.extend(report.loss.map(|loss| ("losses/loss", loss)));
         scalars.extend(report.cover.map(|size| ("charts/cover_size", size as f32)));
+        let objective = report.objective.map(|objective| objective as f32);
+        scalars.extend(objective.map(|objective| ("charts/objective", objective)));
         Ok(self.metrics.append(wall_time(), report, &scalars)?)
     }
 

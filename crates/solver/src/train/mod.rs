@@ -17,4 +17,7 @@ mod trainer;
 mod tests;
 
 pub use config::{Preset, TargetRule, TrainConfig};
-pub use run::{RunOptions, StepReport, TrainOutcome, train, train_as_rank};
+pub use run::{
+    RunOptions, StepReport, TrainOutcome, train, train_as_rank, train_problem,
+    train_problem_as_rank,
+};

@@ -15,6 +15,7 @@ use super::trainer::Trainer;
 use super::{Preset, TrainConfig};
 use crate::agreement::{Fingerprint, check_same, or_tell, version_fact};
 use crate::error::ErrorKind;
+use crate::problem::{MINIMUM_VERTEX_COVER, Objective, Problem, problem_by_name};
 use crate::residual::Ranks;
 use crate::solve::{check_ranks, collect_ranks};
 use crate::{Error, TrainedPolicy};
@@ -58,6 +59,16 @@ pub struct StepReport {
     pub epsilon: f32,
     /// The size of the cover, where this step finished one.
     pub cover: Option<usize>,
+    /// What the answer to another problem than minimum vertex cover is worth, where this step finished one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<f64>,
+}
+
+impl StepReport {
+    /// Whether this step ended an episode.
+    pub fn ended_episode(&self) -> bool {
+        self.cover.is_some() || self.objective.is_some()
+    }
 }
 
 /// A finished run.
@@ -69,10 +80,26 @@ pub struct TrainOutcome {
     pub reports: Vec<StepReport>,
 }
 
+/// A problem that the caller brings; absent means the known one of the settings' name.
+pub(super) type Given = Option<&'static dyn Problem>;
+
+/// The problem of a run with this name in its settings.
+pub(super) fn problem_of(given: Given, name: &str) -> Result<&'static dyn Problem, Error> {
+    match given {
+        None => problem_by_name(name)
+            .map_err(|error| Error::input(format!("training settings: {error}"))),
+        Some(problem) if problem.name() == name => Ok(problem),
+        Some(problem) => Err(Error::input(format!(
+            "training settings: expected problem: {}; found {name}",
+            problem.name()
+        ))),
+    }
+}
+
 /// Trains a policy.
 ///
 /// With a folder, writes `metrics.jsonl` (a [`StepReport`] a line), the same values as a TensorBoard event file (tags
-/// `charts/epsilon`, `charts/cover_size` and `losses/loss`), a checkpoint every [`TrainConfig::checkpoint_steps`] steps and at
+/// `charts/epsilon`, `losses/loss` and `charts/cover_size`, of other problems `charts/objective`), a checkpoint every [`TrainConfig::checkpoint_steps`] steps and at
 /// the end, and at last `policy.safetensors` with `policy.json`. When resuming, only [`TrainConfig::steps`] is taken from
 /// `config`, the rest from the checkpoint.
 ///
@@ -96,13 +123,35 @@ pub fn train(
     options: &RunOptions,
     progress: &mut (dyn FnMut(&StepReport) + Send),
 ) -> Result<TrainOutcome, Error> {
+    run_threads(None, config, options, progress)
+}
+
+/// As [`train`], for a problem of the caller's own; the settings and the checkpoint to resume from have its name.
+///
+/// # Errors
+/// As [`train`], and when the settings or the checkpoint are of another problem.
+pub fn train_problem(
+    problem: &'static dyn Problem,
+    config: &TrainConfig,
+    options: &RunOptions,
+    progress: &mut (dyn FnMut(&StepReport) + Send),
+) -> Result<TrainOutcome, Error> {
+    run_threads(Some(problem), config, options, progress)
+}
+
+fn run_threads(
+    problem: Given,
+    config: &TrainConfig,
+    options: &RunOptions,
+    progress: &mut (dyn FnMut(&StepReport) + Send),
+) -> Result<TrainOutcome, Error> {
     check_ranks(options.n_ranks)?;
     config.check()?;
     if options.n_ranks == 1 {
-        return train_as_rank(&mut Comm::solo(), config, options, progress);
+        return run_process(problem, &mut Comm::solo(), config, options, progress);
     }
     // One trainer for all: its graphs are in memory once.
-    let begun = begin(&mut Comm::solo(), config, options)?;
+    let begun = begin(problem, &mut Comm::solo(), config, options)?;
     let (trainer, folder) = (begun.trainer, Mutex::new(begun.folder));
     let progress = Mutex::new(progress);
     let results = threads::run(options.n_ranks, |mut comm| {
@@ -150,9 +199,33 @@ pub fn train_as_rank(
     options: &RunOptions,
     progress: &mut dyn FnMut(&StepReport),
 ) -> Result<TrainOutcome, Error> {
+    run_process(None, comm, config, options, progress)
+}
+
+/// As [`train_as_rank`], for a problem of the caller's own.
+///
+/// # Errors
+/// As [`train_as_rank`] and [`train_problem`].
+pub fn train_problem_as_rank(
+    comm: &mut Comm,
+    problem: &'static dyn Problem,
+    config: &TrainConfig,
+    options: &RunOptions,
+    progress: &mut dyn FnMut(&StepReport),
+) -> Result<TrainOutcome, Error> {
+    run_process(Some(problem), comm, config, options, progress)
+}
+
+fn run_process(
+    problem: Given,
+    comm: &mut Comm,
+    config: &TrainConfig,
+    options: &RunOptions,
+    progress: &mut dyn FnMut(&StepReport),
+) -> Result<TrainOutcome, Error> {
     check_same(comm, &facts(config, options), options.deadline)?;
     config.check()?;
-    let begun = begin(comm, config, options)?;
+    let begun = begin(problem, comm, config, options)?;
     let is_first = comm.rank() == 0;
     let outcome = begun.run(comm, options, &mut |report| {
         if is_first {
@@ -190,10 +263,18 @@ struct Begun {
 }
 
 /// Makes the same trainer on every rank, and takes the folder on rank 0. A new run makes no folder before all know that they can train.
-fn begin(comm: &mut Comm, config: &TrainConfig, options: &RunOptions) -> Result<Begun, Error> {
+fn begin(
+    problem: Given,
+    comm: &mut Comm,
+    config: &TrainConfig,
+    options: &RunOptions,
+) -> Result<Begun, Error> {
     let (trainer, held) = or_tell(comm, |comm| match options.resume {
-        true => resumed(comm, config, options),
-        false => Ok((Trainer::new(config.clone())?, None)),
+        true => resumed(problem, comm, config, options),
+        false => {
+            let problem = problem_of(problem, &config.problem)?;
+            Ok((Trainer::new(problem, config.clone())?, None))
+        }
     })?;
     check_graphs(comm, &trainer, options.deadline)?;
     let folder = options.folder.as_deref().filter(|_| comm.rank() == 0);
@@ -207,6 +288,7 @@ fn begin(comm: &mut Comm, config: &TrainConfig, options: &RunOptions) -> Result<
 
 /// The run of the folder's newest checkpoint, and the folder on rank 0.
 fn resumed(
+    problem: Given,
     comm: &mut Comm,
     config: &TrainConfig,
     options: &RunOptions,
@@ -218,7 +300,7 @@ fn resumed(
         _ => (None, None),
     };
     let checkpoint = of_first_rank(comm, newest, options.deadline)?;
-    let trainer = checkpoint::trainer(&checkpoint, config.steps, &options.device)?;
+    let trainer = checkpoint::trainer(&checkpoint, config.steps, &options.device, problem)?;
     Ok((trainer, held))
 }
 
@@ -293,6 +375,7 @@ fn take_steps(
         comm,
         deadline: options.deadline,
     };
+    let is_cover = trainer.config.problem == MINIMUM_VERTEX_COVER.name();
     let mut reports = Vec::new();
     while trainer.step < trainer.config.steps {
         let epsilon = trainer.config.epsilon(trainer.step);
@@ -301,7 +384,11 @@ fn take_steps(
             step: trainer.step,
             loss: stepped.loss,
             epsilon,
-            cover: stepped.finished_cover,
+            cover: stepped
+                .finished
+                .filter(|_| is_cover)
+                .map(|size| size.value() as usize),
+            objective: stepped.finished.filter(|_| !is_cover).map(Objective::value),
         };
         if let Some(folder) = &mut folder {
             folder.append(&report)?;

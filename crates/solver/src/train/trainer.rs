@@ -5,7 +5,6 @@ use std::sync::Arc;
 use shardgraph_collectives::{Op, Reduction};
 use shardgraph_components::{ErrorKind, Optimiser};
 use shardgraph_device::Device;
-use shardgraph_environments::{Environment, MinimumVertexCover};
 use shardgraph_graph::random::Stream;
 use shardgraph_layers::autodiff::{Ctx, Eager, Params, RowShard, Shape};
 use shardgraph_layers::{Path, choose_path};
@@ -15,6 +14,7 @@ use super::batch::{Batch, BatchRules, StateRef};
 use super::checkpoint::InputHash;
 use super::dataset::Dataset;
 use super::{TargetRule, TrainConfig};
+use crate::problem::{Episode, Objective, Problem, check_answer};
 use crate::residual::Ranks;
 use crate::select::TopD;
 use crate::{Error, TrainedPolicy};
@@ -24,8 +24,8 @@ use crate::{Error, TrainedPolicy};
 pub(super) struct Stepped {
     /// The loss before the last optimiser step; none while the memory fills up.
     pub(super) loss: Option<f32>,
-    /// The cover's size, where the step ended an episode.
-    pub(super) finished_cover: Option<usize>,
+    /// What the answer is worth, where the step ended an episode.
+    pub(super) finished: Option<Objective>,
 }
 
 /// The whole state of a run; equal on every rank.
@@ -42,7 +42,8 @@ pub(super) struct Trainer {
     pub(super) n_episodes: u64,
     /// The graph of the running episode, by number.
     pub(super) graph_id: u64,
-    environment: Option<MinimumVertexCover>,
+    episode: Option<Box<dyn Episode>>,
+    problem: &'static dyn Problem,
     dataset: Dataset,
     device: Device,
     path: Path,
@@ -50,9 +51,12 @@ pub(super) struct Trainer {
 
 impl Trainer {
     /// A run before its first step.
-    pub(super) fn new(config: TrainConfig) -> Result<Self, Error> {
+    pub(super) fn new(problem: &'static dyn Problem, config: TrainConfig) -> Result<Self, Error> {
         config.check()?;
-        let policy = TrainedPolicy::random(config.policy(), config.seed, config.init_std_dev)?;
+        let shape = config.policy(problem);
+        let dataset = Dataset::new(problem, &config)?;
+        let path = choose_path(shape.shape(), dataset.is_weighted());
+        let policy = TrainedPolicy::random(shape, config.seed, config.init_std_dev)?;
         Ok(Self {
             target: policy.params.clone(),
             optimiser: Optimiser::new(config.optimiser(), policy.params.trained_len())?,
@@ -60,10 +64,11 @@ impl Trainer {
             step: 0,
             n_episodes: 0,
             graph_id: 0,
-            environment: None,
-            dataset: Dataset::new(&config)?,
+            episode: None,
+            problem,
+            dataset,
             device: Device::host(),
-            path: choose_path(config.policy().shape(), false),
+            path,
             policy,
             config,
         })
@@ -81,7 +86,7 @@ impl Trainer {
 
     /// The picks of the running episode.
     pub(super) fn running_picks(&self) -> &[u32] {
-        self.environment.as_ref().map_or(&[], |env| env.picks())
+        self.episode.as_ref().map_or(&[], |episode| episode.picks())
     }
 
     /// What the graph files of the settings held.
@@ -91,70 +96,71 @@ impl Trainer {
 
     /// Rebuilds the running episode from its picks.
     pub(super) fn restore_episode(&mut self, graph_id: u64, picks: &[u32]) -> Result<(), Error> {
-        let mut environment = MinimumVertexCover::new(self.dataset.graph(graph_id)?);
+        let mut episode = self.problem.begin(self.dataset.graph(graph_id)?);
         for &pick in picks {
-            environment.step(pick)?;
+            episode.pick(pick)?;
         }
         self.graph_id = graph_id;
-        self.environment = Some(environment);
+        self.episode = Some(episode);
         Ok(())
     }
 
     /// One step (algorithm 5, lines 10 to 28).
     pub(super) fn advance(&mut self, ranks: &mut Ranks<'_>) -> Result<Stepped, Error> {
-        let mut environment = match self.environment.take().filter(|env| !env.is_done()) {
-            Some(environment) => environment,
+        let mut episode = match self.episode.take().filter(|episode| !episode.is_done()) {
+            Some(episode) => episode,
             None => self.begin_episode()?,
         };
-        let pick = self.choose(&environment, ranks)?;
-        let step = environment.step(pick)?;
+        let pick = self.choose(&*episode, ranks)?;
+        let reward = episode.pick(pick)?;
         let target = match self.config.target {
-            TargetRule::Stored if step.terminated => Some(step.reward),
+            TargetRule::Stored if episode.is_done() => Some(reward),
             TargetRule::Stored => {
-                Some(step.reward + self.config.gamma * self.best_value(&environment, ranks)?)
+                Some(reward + self.config.gamma * self.best_value(&*episode, ranks)?)
             }
             TargetRule::Recomputed => None,
         };
         self.memory
-            .record(pick, step.reward, target)
+            .record(pick, reward, target)
             .map_err(|e| Error::internal(e.to_string()))?;
-        let finished_cover = step.terminated.then(|| environment.picks().len());
-        if step.terminated {
-            self.memory
-                .end_episode(Ending::Terminated)
-                .map_err(|e| Error::internal(e.to_string()))?;
-        }
-        self.environment = Some(environment);
+        let finished = self.end_if_done(&*episode)?;
+        self.episode = Some(episode);
         let loss = self.learn(ranks)?;
         self.step += 1;
         if self.step.is_multiple_of(self.config.target_sync_steps) {
             self.target = self.policy.params.clone();
         }
-        Ok(Stepped {
-            loss,
-            finished_cover,
-        })
+        Ok(Stepped { loss, finished })
     }
 
-    fn begin_episode(&mut self) -> Result<MinimumVertexCover, Error> {
+    /// What a finished episode's answer is worth, after its check.
+    fn end_if_done(&mut self, episode: &dyn Episode) -> Result<Option<Objective>, Error> {
+        if !episode.is_done() {
+            return Ok(None);
+        }
+        self.memory
+            .end_episode(Ending::Terminated)
+            .map_err(|e| Error::internal(e.to_string()))?;
+        let graph = self.dataset.graph(self.graph_id)?;
+        check_answer(self.problem, &graph, &episode.answer()).map(Some)
+    }
+
+    fn begin_episode(&mut self) -> Result<Box<dyn Episode>, Error> {
         self.graph_id = self.dataset.draw(self.n_episodes);
         self.n_episodes += 1;
         self.memory.begin_episode(self.graph_id);
-        Ok(MinimumVertexCover::new(self.dataset.graph(self.graph_id)?))
+        Ok(self.problem.begin(self.dataset.graph(self.graph_id)?))
     }
 
     /// A random candidate, or the best by the policy (line 10).
-    fn choose(
-        &mut self,
-        environment: &MinimumVertexCover,
-        ranks: &mut Ranks<'_>,
-    ) -> Result<u32, Error> {
+    fn choose(&mut self, episode: &dyn Episode, ranks: &mut Ranks<'_>) -> Result<u32, Error> {
         let mut stream = Stream::new(self.config.seed, "explore", self.step);
         if stream.chance(f64::from(self.config.epsilon(self.step))) {
-            let candidates = environment.candidates();
+            let nodes = 0..episode.degrees().len() as u32;
+            let candidates: Vec<u32> = nodes.filter(|&v| episode.is_candidate(v)).collect();
             return Ok(candidates[stream.below(candidates.len() as u64) as usize]);
         }
-        let batch = self.single_state(environment, ranks)?;
+        let batch = self.single_state(episode, ranks)?;
         let mut ctx =
             Eager::new(&self.device, ranks.comm, &self.policy.params).with_deadline(ranks.deadline);
         let model = self.policy.model;
@@ -176,17 +182,13 @@ impl Trainer {
         best.first().copied().ok_or_else(none)
     }
 
-    fn single_state(
-        &mut self,
-        environment: &MinimumVertexCover,
-        ranks: &Ranks<'_>,
-    ) -> Result<Batch, Error> {
+    fn single_state(&mut self, episode: &dyn Episode, ranks: &Ranks<'_>) -> Result<Batch, Error> {
         let rules = self.batch_rules(ranks);
         let state = StateRef {
             graph_id: self.graph_id,
-            graph: Arc::clone(environment.state().graph()),
+            graph: self.dataset.graph(self.graph_id)?,
             shard: self.shard(self.graph_id, &rules)?,
-            picks: environment.picks(),
+            picks: episode.picks(),
         };
         Batch::new(&[state], &rules)
     }
@@ -202,6 +204,7 @@ impl Trainer {
 
     fn batch_rules(&self, ranks: &Ranks<'_>) -> BatchRules {
         BatchRules {
+            problem: self.problem,
             scale: self.config.adjacency_scale,
             path: self.path,
             n_layers: self.config.n_layers,
@@ -211,12 +214,8 @@ impl Trainer {
     }
 
     /// The largest score of the present state by the network of the moment.
-    fn best_value(
-        &mut self,
-        environment: &MinimumVertexCover,
-        ranks: &mut Ranks<'_>,
-    ) -> Result<f32, Error> {
-        let batch = self.single_state(environment, ranks)?;
+    fn best_value(&mut self, episode: &dyn Episode, ranks: &mut Ranks<'_>) -> Result<f32, Error> {
+        let batch = self.single_state(episode, ranks)?;
         Ok(self.best_values(&batch, &self.policy.params, ranks)?[0])
     }
 

@@ -1,0 +1,249 @@
+//! `shardgraph solve --problem`: a checked answer to any problem but minimum vertex cover, beside those of greedy algorithms.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Serialize;
+use shardgraph_collectives::Comm;
+use shardgraph_device::Device;
+use shardgraph_graph::Graph;
+use shardgraph_solver::problem::{Objective, Problem, Sense, check_answer};
+use shardgraph_solver::train::Preset;
+use shardgraph_solver::{TrainedPolicy, solve_problem, solve_problem_as_rank};
+
+use super::{SolveArgs, options, write_cover};
+use crate::exit::BadInput;
+use crate::graph_argument::Origin;
+use crate::output_file;
+use crate::progress::Progress;
+use crate::report::ReportArgs;
+use crate::world::{World, settle};
+
+/// What is printed. The fields are the keys of the JSON object, in its order.
+#[derive(Serialize)]
+struct Answer<'a> {
+    problem: &'static str,
+    nodes: u32,
+    edges: u64,
+    objective: Objective,
+    sense: Sense,
+    verified: bool,
+    baselines: Vec<Baseline>,
+    steps: u64,
+    seconds: f64,
+    seconds_per_step: f64,
+    load_seconds: f64,
+    ranks: u32,
+    device: String,
+    path: String,
+    policy: &'a str,
+    #[serde(skip)]
+    inputs: &'a Inputs,
+    #[serde(skip)]
+    out: Option<&'a Path>,
+}
+
+/// A greedy algorithm's answer, checked as the policy's.
+#[derive(Serialize)]
+struct Baseline {
+    name: &'static str,
+    objective: Objective,
+}
+
+/// What a solve starts from; every process reads it for itself.
+struct Inputs {
+    problem: &'static dyn Problem,
+    device: Device,
+    policy: TrainedPolicy,
+    graph: Arc<Graph>,
+    origin: Origin,
+}
+
+/// Loads, solves, writes the nodes of the answer and prints it.
+pub(super) fn run(args: &SolveArgs, problem: &'static dyn Problem) -> anyhow::Result<()> {
+    let deadline = args.deadline.unwrap_or_default();
+    match args.world.open(args.world.ranks, deadline)? {
+        World::Threads(n_ranks) => {
+            let inputs = load(args, problem, &args.report, None)?;
+            let options = options(args, n_ranks, &inputs.device);
+            let mut show = Show::new(&args.report, &inputs.graph);
+            let answer = solve_problem(
+                problem,
+                &inputs.graph,
+                &inputs.policy,
+                &options,
+                &mut |n_candidates, n_picks| show.step(n_candidates, n_picks),
+            )?;
+            drop(show);
+            finish(args, &inputs, &answer, n_ranks)
+        }
+        World::Process(mut comm) => run_as_rank(args, problem, &mut comm),
+    }
+}
+
+/// As one of several processes. All end with the same exit code; the first alone writes and prints.
+fn run_as_rank(
+    args: &SolveArgs,
+    problem: &'static dyn Problem,
+    comm: &mut Comm,
+) -> anyhow::Result<()> {
+    let deadline = args.deadline.unwrap_or_default();
+    let report = args.report.of_rank(comm.rank());
+    let inputs = load(args, problem, &report, Some(comm.rank()));
+    let inputs = settle(comm, inputs, deadline)?;
+    let options = options(args, comm.size(), &inputs.device);
+    let mut show = Show::new(&report, &inputs.graph);
+    let answer = solve_problem_as_rank(
+        comm,
+        problem,
+        &inputs.graph,
+        &inputs.policy,
+        &options,
+        &mut |n_candidates, n_picks| show.step(n_candidates, n_picks),
+    )?;
+    drop(show);
+    let finished = match comm.rank() {
+        0 => finish(args, &inputs, &answer, comm.size()),
+        _ => Ok(()),
+    };
+    settle(comm, finished, deadline)
+}
+
+/// `process` is the rank of this process, if it is one of several.
+fn load(
+    args: &SolveArgs,
+    problem: &'static dyn Problem,
+    report: &ReportArgs,
+    process: Option<u32>,
+) -> anyhow::Result<Inputs> {
+    if args.preset != Preset::Default {
+        let text = "--preset paper is about vertex covers: leave it out with another --problem";
+        return Err(BadInput(text.into()).into());
+    }
+    let device = args.world.device(args.device, process.is_some(), report)?;
+    let is_writer = process.unwrap_or(0) == 0;
+    if let Some(out) = args.out.as_ref().filter(|_| is_writer) {
+        output_file::check(out, args.graph.file())?;
+    }
+    let policy = match &args.policy {
+        Some(path) => TrainedPolicy::read(path)?,
+        None => TrainedPolicy::shipped_for(problem)?,
+    };
+    policy.check_problem(problem)?;
+    let (graph, origin) = match problem.reads_weights() {
+        true => args.graph.whole_graph()?,
+        false => {
+            let (adjacency, origin) = args.graph.adjacency(report)?;
+            (adjacency.into_graph()?, origin)
+        }
+    };
+    Ok(Inputs {
+        problem,
+        device,
+        policy,
+        graph: Arc::new(graph),
+        origin,
+    })
+}
+
+/// The answer has been checked: only now may there be a file. It is printed although it could not be written.
+fn finish(
+    args: &SolveArgs,
+    inputs: &Inputs,
+    answer: &shardgraph_solver::Answer,
+    n_ranks: u32,
+) -> anyhow::Result<()> {
+    let mut printed = printed(args, inputs, answer, n_ranks)?;
+    let mut written = Ok(());
+    if let Some(out) = &args.out {
+        written = write_cover(out, &answer.nodes, &inputs.origin.labels);
+        match written {
+            Ok(()) => args.report.note(&format!("wrote {}", out.display())),
+            Err(_) => printed.out = None,
+        }
+    }
+    args.report.answer(&printed)?;
+    Ok(written?)
+}
+
+fn printed<'a>(
+    args: &'a SolveArgs,
+    inputs: &'a Inputs,
+    answer: &shardgraph_solver::Answer,
+    n_ranks: u32,
+) -> anyhow::Result<Answer<'a>> {
+    let Inputs { problem, graph, .. } = inputs;
+    let mut baselines = Vec::new();
+    for (name, nodes) in problem.baselines(graph) {
+        let objective = check_answer(*problem, graph, &nodes)?;
+        baselines.push(Baseline { name, objective });
+    }
+    Ok(Answer {
+        problem: problem.name(),
+        nodes: graph.n_nodes(),
+        edges: graph.n_edges(),
+        objective: answer.objective,
+        sense: problem.sense(),
+        verified: true,
+        baselines,
+        steps: answer.n_steps,
+        seconds: answer.seconds,
+        seconds_per_step: answer.seconds / answer.n_steps.max(1) as f64,
+        load_seconds: inputs.origin.load_seconds,
+        ranks: n_ranks,
+        device: inputs.device.kind().to_string(),
+        path: format!("{}+csr", answer.path),
+        policy: &inputs.policy.source,
+        inputs,
+        out: args.out.as_deref(),
+    })
+}
+
+/// Progress of a solve.
+struct Show {
+    n_nodes: u32,
+    progress: Progress,
+}
+
+impl Show {
+    fn new(report: &ReportArgs, graph: &Graph) -> Self {
+        let n_nodes = graph.n_nodes();
+        let progress = Progress::new(report, u64::from(n_nodes));
+        Self { n_nodes, progress }
+    }
+
+    fn step(&mut self, n_candidates: u32, n_picks: usize) {
+        let n_settled = u64::from(self.n_nodes.saturating_sub(n_candidates));
+        self.progress
+            .update(n_settled, || format!("nodes settled, {n_picks} picked"));
+    }
+}
+
+impl fmt::Display for Answer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let problem = self.inputs.problem;
+        let verified = if self.verified { "yes" } else { "no" };
+        write!(f, "{}", self.inputs.origin)?;
+        writeln!(f, "problem {}", problem.title())?;
+        writeln!(f, "nodes {}", self.nodes)?;
+        writeln!(f, "edges {}", self.edges)?;
+        writeln!(f, "{} {}", problem.objective_name(), self.objective)?;
+        writeln!(f, "verified {verified}")?;
+        for Baseline { name, objective } in &self.baselines {
+            writeln!(f, "greedy {name} {objective}")?;
+        }
+        writeln!(f, "steps {}", self.steps)?;
+        writeln!(f, "seconds {:.6}", self.seconds)?;
+        writeln!(f, "seconds per step {:.9}", self.seconds_per_step)?;
+        writeln!(f, "load seconds {:.6}", self.load_seconds)?;
+        writeln!(f, "ranks {}", self.ranks)?;
+        writeln!(f, "device {}", self.device)?;
+        writeln!(f, "path {}", self.path)?;
+        writeln!(f, "policy {}", self.policy)?;
+        match self.out {
+            Some(path) => writeln!(f, "answer file {}", path.display()),
+            None => Ok(()),
+        }
+    }
+}

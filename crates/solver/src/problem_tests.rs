@@ -1,0 +1,615 @@
+//! Properties of every problem: answers against the best by trying every set, ranks, paths, training, policies of other problems.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use shardgraph_collectives::{Comm, tcp};
+use shardgraph_device::Device;
+use shardgraph_graph::generate::GeneratorSpec;
+use shardgraph_graph::{EdgeSink, Graph, GraphBuilder};
+use shardgraph_layers::Path;
+use shardgraph_layers::autodiff::{BatchLayout, Eager, Group, Propagation, RowShard};
+use shardgraph_shard::{Adjacency, CsrShard, Partition};
+
+use crate::problem::{
+    Episode, MAXIMUM_CLIQUE, MAXIMUM_CUT, MAXIMUM_INDEPENDENT_SET, MINIMUM_VERTEX_COVER, Objective,
+    PROBLEMS, Problem, Sense, check_answer, problem_by_name,
+};
+use crate::rows::{StateRows, without_rows};
+use crate::train::{RunOptions, TrainConfig, TrainOutcome, train, train_as_rank, train_problem};
+use crate::{
+    AdjacencyScale, Answer, Fault, PolicyConfig, Select, SolveOptions, TrainedPolicy, score_nodes,
+    solve, solve_problem, solve_problem_as_rank,
+};
+
+fn policy(problem: &dyn Problem, seed: u64, n_layers: usize) -> TrainedPolicy {
+    let scale = match seed % 2 {
+        0 => AdjacencyScale::LargestDegree,
+        _ => AdjacencyScale::One,
+    };
+    let config = PolicyConfig::of_problem(problem, 6, n_layers, scale);
+    TrainedPolicy::random(config, seed, 0.4).unwrap()
+}
+
+fn answer(
+    problem: &dyn Problem,
+    graph: &Arc<Graph>,
+    policy: &TrainedPolicy,
+    options: &SolveOptions,
+) -> Answer {
+    solve_problem(problem, graph, policy, options, &mut |_, _| ()).unwrap()
+}
+
+fn problem() -> impl Strategy<Value = &'static dyn Problem> {
+    prop::sample::select(PROBLEMS.to_vec())
+}
+
+/// Random graphs of so many nodes; weighted ones have weights from -1 to 2.
+fn graph_of(n: u32, seed: u64, weighted: bool) -> Arc<Graph> {
+    let density = ["0", "0.1", "0.3", "0.7"][seed as usize % 4];
+    let spec: GeneratorSpec = format!("er:{n}:{density}").parse().unwrap();
+    let graph = spec.graph(seed).unwrap();
+    if !weighted {
+        return graph.into();
+    }
+    let mut builder = GraphBuilder::new();
+    for (i, (u, v)) in graph.edges().enumerate() {
+        let weight = (seed.rotate_left(5 * i as u32) % 13) as f32 / 4.0 - 1.0;
+        builder.edge(u, v, weight).unwrap();
+    }
+    builder.finish(n, true).unwrap().0.into()
+}
+
+/// The best of all sets of nodes by the problem's own check.
+fn best_of_all(problem: &dyn Problem, graph: &Graph) -> f64 {
+    let n = graph.n_nodes();
+    let worth = |set: u32| {
+        let marks: Vec<bool> = (0..n).map(|v| set >> v & 1 == 1).collect();
+        problem.check(graph, &marks).ok().map(Objective::value)
+    };
+    let all = (0..1u32 << n).filter_map(worth);
+    match problem.sense() {
+        Sense::Minimise => all.fold(f64::INFINITY, f64::min),
+        Sense::Maximise => all.fold(f64::NEG_INFINITY, f64::max),
+    }
+}
+
+fn is_no_better(problem: &dyn Problem, objective: Objective, best: f64) -> bool {
+    match problem.sense() {
+        Sense::Minimise => objective.value() >= best,
+        Sense::Maximise => objective.value() <= best,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn no_answer_is_better_than_the_best(problem in problem(), n in 0u32..10, seed in 0u64..1000, weighted: bool) {
+        let graph = graph_of(n, seed, weighted && problem.reads_weights());
+        let best = best_of_all(problem, &graph);
+        let found = answer(problem, &graph, &policy(problem, seed, 2), &SolveOptions::default());
+        prop_assert!(is_no_better(problem, found.objective, best), "{:?} {}", found, best);
+        prop_assert_eq!(check_answer(problem, &graph, &found.nodes).unwrap(), found.objective);
+        let baselines = problem.baselines(&graph);
+        prop_assert!(!baselines.is_empty());
+        for (name, nodes) in baselines {
+            let objective = check_answer(problem, &graph, &nodes).unwrap();
+            prop_assert!(is_no_better(problem, objective, best), "{} {:?} {}", name, objective, best);
+        }
+    }
+
+    #[test]
+    fn ranks_give_the_same_answer(
+        problem in problem(),
+        n in prop::sample::select(vec![1u32, 2, 31, 65, 130]),
+        seed in 0u64..1000,
+        weighted: bool,
+        n_layers in 1usize..=3,
+        select in prop_oneof![Just(Select::Adaptive), (1u32..5).prop_map(Select::Fixed)],
+    ) {
+        let graph = graph_of(n, seed, weighted && problem.reads_weights());
+        let policy = policy(problem, seed, n_layers);
+        let of_ranks = |n_ranks| {
+            let options = SolveOptions { n_ranks, select, ..SolveOptions::default() };
+            let found = answer(problem, &graph, &policy, &options);
+            (found.nodes, found.n_steps)
+        };
+        let want = of_ranks(1);
+        for n_ranks in 2..=6 {
+            prop_assert_eq!(&of_ranks(n_ranks), &want, "{} ranks", n_ranks);
+        }
+    }
+
+    /// The way of all problems finds the covers of the way that is made for covers, pick by pick.
+    #[test]
+    fn covers_are_those_of_the_incremental_solver(n in 1u32..70, seed in 0u64..1000, n_layers in 1usize..=3) {
+        let graph = graph_of(n, seed, false);
+        let policy = policy(&MINIMUM_VERTEX_COVER, seed, n_layers);
+        let options = SolveOptions::default();
+        let adjacency = Adjacency::Csr(Graph::clone(&graph));
+        let want = solve(&adjacency, &policy, &options, &mut |_, _| ()).unwrap();
+        let got = answer(&MINIMUM_VERTEX_COVER, &graph, &policy, &options);
+        prop_assert_eq!(&got.nodes, &want.cover);
+        prop_assert_eq!(got.n_steps, want.n_steps);
+    }
+
+    /// The states of problems without features keep what the closed form needs, at every step of a play.
+    #[test]
+    fn the_closed_form_holds_for_every_state(problem in problem(), n in 1u32..34, seed in 0u64..1000, n_layers in 1usize..=3) {
+        let graph = graph_of(n, seed, false);
+        let policy = policy(problem, seed, n_layers);
+        let mut episode = problem.begin(Arc::clone(&graph));
+        while !episode.is_done() {
+            let general = scores(&graph, &*episode, &policy, Path::General);
+            let largest = general.iter().fold(0.1f32, |m, x| m.max(x.abs()));
+            let mut paths = vec![Path::FreeFirstLayer];
+            paths.extend((problem.n_node_features() == 0).then_some(Path::Collapsed));
+            for path in paths {
+                let special = scores(&graph, &*episode, &policy, path);
+                for node in (0..n).filter(|&node| episode.is_candidate(node)) {
+                    let (a, b) = (general[node as usize], special[node as usize]);
+                    prop_assert!((a - b).abs() <= 1e-4 * largest, "{} {}: {} {}", path, node, a, b);
+                }
+            }
+            let node = (0..n).filter(|&node| episode.is_candidate(node)).max_by_key(|v| v ^ (seed as u32)).unwrap();
+            episode.pick(node).unwrap();
+        }
+    }
+
+    /// What the network reads of a maximum cut, against sums over all edges.
+    #[test]
+    fn the_rows_of_a_cut_are_counted(n in 1u32..20, seed in 0u64..1000) {
+        let graph = graph_of(n, seed, true);
+        let mut episode = MAXIMUM_CUT.begin(Arc::clone(&graph));
+        while !episode.is_done() {
+            let batch = rows(&graph, &*episode, 1.0, Path::FreeFirstLayer);
+            for v in 0..n {
+                let side = |u: u32| episode.in_answer(u);
+                let (mut positive, mut negative, mut gain) = (0.0, 0.0, 0.0);
+                for (a, b, weight) in graph.weighted_edges().filter(|e| e.0 == v || e.1 == v) {
+                    positive += weight.max(0.0);
+                    negative += (-weight).max(0.0);
+                    gain += if side(a) == side(b) { weight } else { -weight };
+                }
+                let row = v as usize;
+                prop_assert_eq!(&batch.node[2 * row..][..2], &[f32::from(u8::from(side(v))), gain]);
+                prop_assert_eq!(&batch.edge[2 * row..][..2], &[positive, negative]);
+            }
+            let node = (0..n).find(|&node| episode.is_candidate(node)).unwrap();
+            episode.pick(node).unwrap();
+        }
+    }
+}
+
+fn rows(
+    graph: &Graph,
+    episode: &dyn Episode,
+    scale: f32,
+    path: Path,
+) -> shardgraph_layers::StateBatch {
+    let group = Group {
+        partition: Partition::by_rows(graph.n_nodes(), 1),
+        n_states: 1,
+    };
+    let layout = Arc::new(BatchLayout::new(vec![group], 0));
+    let rows = StateRows {
+        graph,
+        episode,
+        scale,
+        path,
+    };
+    let mut batch = without_rows(&layout);
+    (0..graph.n_nodes()).for_each(|node| rows.push(node, &mut batch));
+    let shard = RowShard::Csr(Arc::new(CsrShard::by_rows(graph, 0..graph.n_nodes())));
+    let keep = vec![rows.keep().collect()];
+    let propagation = Propagation::new(layout, vec![shard], keep, vec![scale]).unwrap();
+    batch.propagation = Some(Arc::new(propagation));
+    batch
+}
+
+fn scores(graph: &Graph, episode: &dyn Episode, policy: &TrainedPolicy, path: Path) -> Vec<f32> {
+    let scale = episode.scale(policy.config.adjacency_scale);
+    let batch = rows(graph, episode, scale, path);
+    let (device, mut comm) = (Device::host(), Comm::solo());
+    let mut ctx = Eager::new(&device, &mut comm, &policy.params);
+    let embed = policy
+        .model
+        .embedding
+        .embed(&mut ctx, &batch, path)
+        .unwrap();
+    let scores = policy
+        .model
+        .head
+        .node_values(&mut ctx, embed, &batch.layout);
+    let scores = scores.unwrap();
+    ctx.values(scores).unwrap()
+}
+
+fn small(problem: &dyn Problem, steps: u64) -> TrainConfig {
+    TrainConfig {
+        problem: problem.name().to_string(),
+        steps,
+        batch_size: 8,
+        embed_dim: 6,
+        graphs: vec!["er:20:0.2".to_string(), "er:40:0.1".to_string()],
+        graphs_per_generator: 3,
+        checkpoint_steps: 20,
+        target_sync_steps: 15,
+        epsilon_decay_steps: 30,
+        ..TrainConfig::default()
+    }
+}
+
+fn bits(outcome: &TrainOutcome) -> Vec<u32> {
+    let params = outcome.policy.params.flat().iter();
+    params.map(|x| x.to_bits()).collect()
+}
+
+#[test]
+fn ranks_train_the_same_bits_for_every_problem() {
+    for problem in PROBLEMS {
+        let config = small(problem, 40);
+        let want = train(&config, &RunOptions::default(), &mut |_| ()).unwrap();
+        assert!(want.reports.iter().any(|report| report.loss.is_some()));
+        assert!(want.reports.iter().any(|report| report.ended_episode()));
+        for n_ranks in 2..=6 {
+            let options = RunOptions {
+                n_ranks,
+                ..RunOptions::default()
+            };
+            let got = train(&config, &options, &mut |_| ()).unwrap();
+            assert_eq!(bits(&got), bits(&want), "{problem:?}, {n_ranks} ranks");
+            assert_eq!(got.reports, want.reports);
+        }
+        let processes = tcp::run(3, |mut comm| {
+            train_as_rank(&mut comm, &config, &RunOptions::default(), &mut |_| ())
+        });
+        for outcome in processes {
+            assert_eq!(bits(&outcome.unwrap().unwrap()), bits(&want));
+        }
+    }
+}
+
+/// A resumed run knows its problem from the checkpoint; one that is told another is refused.
+#[test]
+fn resumed_runs_go_on_with_their_problem() {
+    for problem in PROBLEMS {
+        let (whole, parts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let in_folder = |folder: &std::path::Path, resume| RunOptions {
+            folder: Some(folder.to_path_buf()),
+            resume,
+            ..RunOptions::default()
+        };
+        let run = |config: &TrainConfig, options: &RunOptions| train(config, options, &mut |_| ());
+        let want = run(&small(problem, 60), &in_folder(whole.path(), false)).unwrap();
+        run(&small(problem, 27), &in_folder(parts.path(), false)).unwrap();
+        let on = in_folder(parts.path(), true);
+        let to_60 = TrainConfig {
+            steps: 60,
+            ..TrainConfig::default()
+        };
+        let other: &'static dyn Problem = match problem.name() {
+            "cut" => &MAXIMUM_CLIQUE,
+            _ => &MAXIMUM_CUT,
+        };
+        let refused = train_problem(other, &to_60, &on, &mut |_| ()).unwrap_err();
+        assert_eq!(refused.fault(), Fault::Input);
+        let names = [problem.name(), other.name()];
+        assert!(
+            names.iter().all(|name| refused.to_string().contains(name)),
+            "{refused}"
+        );
+        let got = run(&to_60, &on).unwrap();
+        assert_eq!(bits(&got), bits(&want), "{problem:?}");
+        let read = |folder: &std::path::Path, name: &str| std::fs::read(folder.join(name)).unwrap();
+        for name in ["metrics.jsonl", "policy.safetensors"] {
+            assert_eq!(read(parts.path(), name), read(whole.path(), name), "{name}");
+        }
+        let policy = TrainedPolicy::read(&parts.path().join("policy.safetensors")).unwrap();
+        assert_eq!(policy.config.problem, problem.name());
+        assert_eq!(policy.params.flat(), want.policy.params.flat());
+        policy.check_problem(problem).unwrap();
+    }
+}
+
+#[test]
+fn weighted_files_train_cuts() {
+    let folder = tempfile::tempdir().unwrap();
+    let train_on = |last: &str| {
+        let file = folder.path().join("g.mtx");
+        let head =
+            "%%MatrixMarket matrix coordinate real symmetric\n4 4 4\n2 1 2.5\n3 2 -1\n4 3 1\n";
+        std::fs::write(&file, format!("{head}4 1 {last}\n")).unwrap();
+        let config = TrainConfig {
+            graphs: vec![file.display().to_string()],
+            ..small(&MAXIMUM_CUT, 30)
+        };
+        train(&config, &RunOptions::default(), &mut |_| ())
+    };
+    let (one, other) = (train_on("0.5").unwrap(), train_on("0.75").unwrap());
+    assert!(one.reports.iter().any(|report| report.loss.is_some()));
+    assert_ne!(bits(&one), bits(&other), "weights are read");
+    let found = one.reports.iter().find_map(|report| report.objective);
+    assert!(
+        found.is_some_and(|weight| (0.5..=4.0).contains(&weight)),
+        "{found:?}"
+    );
+    let costly = folder.path().join("n.mtx");
+    let text = "%%MatrixMarket matrix coordinate real symmetric\n2 2 1\n2 1 -1\n";
+    std::fs::write(&costly, text).unwrap();
+    let config = TrainConfig {
+        graphs: vec![costly.display().to_string()],
+        ..small(&MAXIMUM_CUT, 30)
+    };
+    let error = train(&config, &RunOptions::default(), &mut |_| ()).unwrap_err();
+    assert!(
+        error.to_string().contains("maximum cut has no step"),
+        "{error}"
+    );
+}
+
+/// Another weight is another graph: a run does not go on with it.
+#[test]
+fn a_changed_weight_is_told_on_resuming() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, out) = (folder.path().join("g.mtx"), folder.path().join("run"));
+    let write = |weight: &str| {
+        let head = "%%MatrixMarket matrix coordinate real symmetric\n3 3 2\n2 1 2.5\n";
+        std::fs::write(&file, format!("{head}3 2 {weight}\n")).unwrap();
+    };
+    let run = |steps, resume| {
+        let config = TrainConfig {
+            graphs: vec![file.display().to_string()],
+            ..small(&MAXIMUM_CUT, steps)
+        };
+        let options = RunOptions {
+            folder: Some(out.clone()),
+            resume,
+            ..RunOptions::default()
+        };
+        train(&config, &options, &mut |_| ())
+    };
+    write("1");
+    run(10, false).unwrap();
+    write("1.5");
+    let error = run(20, true).unwrap_err().to_string();
+    assert!(error.contains("is not the graph that the run was started with"), "{error}");
+    write("1");
+    run(20, true).unwrap();
+}
+
+/// Graphs at the edges of what there is, with what every play must find on them.
+#[test]
+fn extreme_graphs_have_their_only_answers() {
+    let complete: Vec<_> = (0..9u32)
+        .flat_map(|u| (0..u).map(move |v| (u, v)))
+        .collect();
+    let star: Vec<_> = (1..9).map(|v| (0, v)).collect();
+    let two_triangles = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)];
+    // The objectives of mvc, mis, clique, cut and dominating-set; none where plays differ.
+    let cases: [(u32, &[(u32, u32)], [Option<u64>; 5]); 6] = [
+        (0, &[], [Some(0); 5]),
+        (1, &[], [Some(0), Some(1), Some(1), Some(0), Some(1)]),
+        (7, &[], [Some(0), Some(7), Some(1), Some(0), Some(7)]),
+        (9, &complete, [Some(8), Some(1), Some(9), Some(20), Some(1)]),
+        (9, &star, [None, None, Some(2), None, None]),
+        (
+            6,
+            &two_triangles,
+            [Some(4), Some(2), Some(3), Some(4), Some(2)],
+        ),
+    ];
+    for (n, edges, expected) in cases {
+        let graph = Arc::new(Graph::from_edges(n, edges).unwrap());
+        for ((problem, expected), seed) in PROBLEMS.iter().zip(expected).zip(0..) {
+            for n_ranks in [1, 3] {
+                let options = SolveOptions {
+                    n_ranks,
+                    ..SolveOptions::default()
+                };
+                let found = answer(*problem, &graph, &policy(*problem, seed, 2), &options);
+                if let Some(expected) = expected {
+                    assert_eq!(
+                        found.objective,
+                        Objective::Count(expected),
+                        "{problem:?} {n}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn processes_find_the_answer_of_threads() {
+    let graph = graph_of(40, 6, false);
+    for problem in PROBLEMS {
+        let policy = policy(problem, 4, 2);
+        let options = SolveOptions::default();
+        let want = answer(problem, &graph, &policy, &options).nodes;
+        let found = tcp::run(3, |mut comm| {
+            solve_problem_as_rank(
+                &mut comm,
+                problem,
+                &graph,
+                &policy,
+                &options,
+                &mut |_, _| (),
+            )
+        });
+        for answer in found {
+            assert_eq!(answer.unwrap().unwrap().nodes, want);
+        }
+        // Each process its own problem, or its own graph: told on all of them.
+        let lists = [graph_of(40, 6, false), graph_of(40, 7, false)];
+        let told = tcp::run(2, |mut comm| {
+            let graph = &lists[comm.rank() as usize];
+            solve_problem_as_rank(&mut comm, problem, graph, &policy, &options, &mut |_, _| ())
+        });
+        for error in told {
+            let error = error.unwrap().unwrap_err().to_string();
+            assert!(
+                error.contains("rank 1 has another graph than rank 0"),
+                "{error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn devices_find_checked_answers_on_any_number_of_ranks() {
+    let graph = graph_of(24, 2, false);
+    for device in crate::on_device::tests::gpus() {
+        for problem in PROBLEMS {
+            let policy = policy(problem, 2, 2);
+            let on = |n_ranks| SolveOptions {
+                n_ranks,
+                device: device.clone(),
+                ..SolveOptions::default()
+            };
+            let want = answer(problem, &graph, &policy, &on(1));
+            assert_eq!(answer(problem, &graph, &policy, &on(2)).nodes, want.nodes);
+        }
+    }
+}
+
+fn refused(
+    problem: &dyn Problem,
+    graph: &Arc<Graph>,
+    policy: &TrainedPolicy,
+    options: &SolveOptions,
+) -> String {
+    let error = solve_problem(problem, graph, policy, options, &mut |_, _| ()).unwrap_err();
+    assert_eq!(error.fault(), Fault::Input, "{error}");
+    error.to_string()
+}
+
+#[test]
+fn what_does_not_fit_is_named() {
+    let graph = graph_of(12, 3, false);
+    let options = SolveOptions::default();
+    let mut wide = PolicyConfig::of_problem(&MAXIMUM_CUT, 6, 2, AdjacencyScale::One);
+    wide.n_node_features = 3;
+    let wide = TrainedPolicy::random(wide, 1, 0.1).unwrap();
+    let text = refused(&MAXIMUM_CUT, &graph, &wide, &options);
+    assert!(
+        text.contains("reads 3 features of a node, and problem `cut` has 1"),
+        "{text}"
+    );
+    let mis = policy(&MAXIMUM_INDEPENDENT_SET, 1, 2);
+    let weighted = graph_of(12, 3, true);
+    let text = refused(&MAXIMUM_INDEPENDENT_SET, &weighted, &mis, &options);
+    assert!(
+        text.contains("maximum independent set reads no edge weights"),
+        "{text}"
+    );
+    let collapsed = SolveOptions {
+        path: Some(Path::Collapsed),
+        ..SolveOptions::default()
+    };
+    let cut = policy(&MAXIMUM_CUT, 1, 2);
+    let text = refused(&MAXIMUM_CUT, &graph, &cut, &collapsed);
+    assert!(text.contains("nodes without features"), "{text}");
+    let text = problem_by_name("tsp").unwrap_err().to_string();
+    let expected = "expected problem: mvc, mis, clique, cut or dominating-set; found tsp";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn a_policy_serves_its_own_problem_alone() {
+    let graph = graph_of(12, 3, false);
+    let options = SolveOptions::default();
+    let mis = policy(&MAXIMUM_INDEPENDENT_SET, 1, 2);
+    let text = refused(&MAXIMUM_CUT, &graph, &mis, &options);
+    assert!(
+        text.contains("the policy is for problem `mis`, not `cut`"),
+        "{text}"
+    );
+    let adjacency = Adjacency::Csr(Graph::clone(&graph));
+    for error in [
+        solve(&adjacency, &mis, &options, &mut |_, _| ()).map(|_| ()),
+        score_nodes(&adjacency, &mis, &options).map(|_| ()),
+    ] {
+        let text = error.unwrap_err().to_string();
+        assert!(
+            text.contains("the policy is for problem `mis`, not `mvc`"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn wrong_answers_are_told_by_the_nodes_that_are_wrong() {
+    let path = Graph::from_edges(4, &[(0, 1), (1, 2), (2, 3)]).unwrap();
+    let cases: [(usize, &[u32], &str); 7] = [
+        (
+            0,
+            &[0, 1],
+            "minimum vertex cover: the edge between nodes 2 and 3 is not covered",
+        ),
+        (
+            1,
+            &[0, 2, 3],
+            "maximum independent set: nodes 2 and 3 of the set are joined",
+        ),
+        (
+            2,
+            &[1, 3],
+            "maximum clique: nodes 1 and 3 of the clique are not joined",
+        ),
+        (3, &[1, 4], "maximum cut: node 4 does not exist"),
+        (3, &[1, 1], "maximum cut: node 1 is in the answer twice"),
+        (4, &[0], "minimum dominating set: node 2 is not dominated"),
+        (4, &[], "minimum dominating set: node 0 is not dominated"),
+    ];
+    for (at, nodes, why) in cases {
+        let error = check_answer(PROBLEMS[at], &path, nodes).unwrap_err();
+        assert_eq!(error.fault(), Fault::NoAnswer);
+        assert!(error.to_string().contains(why), "{error}");
+    }
+}
+
+/// Scores that are no numbers are no ranking: an error, not a pick.
+#[test]
+fn scores_beyond_numbers_are_refused() {
+    let graph = graph_of(12, 3, false);
+    for problem in [&MAXIMUM_CUT as &dyn Problem, &MAXIMUM_CLIQUE] {
+        let mut policy = policy(problem, 2, 3);
+        let huge = vec![1e30; policy.params.flat().len()];
+        policy.params.set_flat(&huge).unwrap();
+        for n_ranks in [1, 3] {
+            let options = SolveOptions {
+                n_ranks,
+                ..SolveOptions::default()
+            };
+            let error = solve_problem(problem, &graph, &policy, &options, &mut |_, _| ());
+            let error = error.unwrap_err();
+            assert_eq!(error.fault(), Fault::NoAnswer, "{error}");
+            assert!(error.to_string().contains("range of numbers"), "{error}");
+        }
+    }
+}
+
+/// A file of a problem without features is what it was before there were others.
+#[test]
+fn shipped_files_are_written_as_they_were_read() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in TrainedPolicy::shipped_names() {
+        let policy = TrainedPolicy::read(name.as_ref()).unwrap();
+        let problem = problem_by_name(&policy.config.problem).unwrap();
+        policy.check_problem(problem).unwrap();
+        let path = folder.path().join(name);
+        policy.write(&path).unwrap();
+        let shipped = format!("{}/policies/{name}.safetensors", env!("CARGO_MANIFEST_DIR"));
+        assert_eq!(
+            std::fs::read(path).unwrap(),
+            std::fs::read(shipped).unwrap(),
+            "{name}"
+        );
+    }
+    for problem in PROBLEMS {
+        let policy = TrainedPolicy::shipped_for(problem).unwrap();
+        assert_eq!(policy.config.problem, problem.name());
+    }
+}

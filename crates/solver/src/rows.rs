@@ -1,0 +1,82 @@
+//! What the network reads of a state, for the nodes of one rank.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use shardgraph_graph::Graph;
+use shardgraph_layers::autodiff::BatchLayout;
+use shardgraph_layers::{Path, StateBatch};
+
+use crate::problem::Episode;
+
+/// A batch with room for the rows of a layout and none yet.
+pub(crate) fn without_rows(layout: &Arc<BatchLayout>) -> StateBatch {
+    StateBatch {
+        layout: Arc::clone(layout),
+        node: Vec::with_capacity(layout.n_rows()),
+        edge: Vec::with_capacity(2 * layout.n_rows()),
+        neighbor_degree: Vec::with_capacity(layout.n_rows()),
+        propagation: None,
+    }
+}
+
+/// One state as the rows of a batch are made from it.
+pub(crate) struct StateRows<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) episode: &'a dyn Episode,
+    pub(crate) scale: f32,
+    pub(crate) path: Path,
+}
+
+impl StateRows<'_> {
+    /// Appends the row of a node.
+    pub(crate) fn push(&self, node: u32, batch: &mut StateBatch) {
+        let Self { episode, scale, .. } = *self;
+        batch
+            .node
+            .push(f32::from(u8::from(episode.in_answer(node))));
+        episode.push_features(node, scale, &mut batch.node);
+        match self.graph.weights_of(node) {
+            Some(weights) => batch.edge.extend(self.weight_sums(node, weights)),
+            None => {
+                let degree = episode.degrees()[node as usize];
+                batch.edge.extend([degree as f32 * scale, 0.0]);
+            }
+        }
+        if self.path == Path::Collapsed {
+            let d2 = self.d2(node) as f32 * (scale * scale);
+            batch.neighbor_degree.push(d2);
+        }
+    }
+
+    /// The sums of positive and of negated negative weights to present neighbours; zero for a node that is not present.
+    fn weight_sums(&self, node: u32, weights: &[f32]) -> [f32; 2] {
+        let mut sums = [0.0; 2];
+        if !self.episode.is_present(node) {
+            return sums;
+        }
+        for (&u, &weight) in self.graph.neighbors(node).iter().zip(weights) {
+            if self.episode.is_present(u) {
+                let weight = weight * self.scale;
+                sums[usize::from(weight < 0.0)] += weight.abs();
+            }
+        }
+        sums
+    }
+
+    /// The sum of degrees over present neighbours; zero for a node that is not present.
+    pub(crate) fn d2(&self, node: u32) -> u64 {
+        if !self.episode.is_present(node) {
+            return 0;
+        }
+        let degrees = self.episode.degrees();
+        let of_neighbors = self.graph.neighbors(node).iter();
+        of_neighbors.map(|&u| u64::from(degrees[u as usize])).sum()
+    }
+
+    /// For each node of the graph 1 where it is present, else 0.
+    pub(crate) fn keep(&self) -> impl Iterator<Item = f32> + '_ {
+        let nodes: Range<u32> = 0..self.graph.n_nodes();
+        nodes.map(|node| f32::from(u8::from(self.episode.is_present(node))))
+    }
+}
