@@ -36,6 +36,8 @@ pub enum ErrorKind {
     Checkpoint,
     /// A wait that passed its deadline.
     Deadline,
+    /// Training left the range of numbers: the rate is too large.
+    Diverged,
     /// The device failed, or a thread could not be started.
     Device,
 }
@@ -77,7 +79,10 @@ impl Error {
     /// Whether what the user gave cannot be right (exit code 2 of the command line).
     #[must_use]
     pub fn is_input(&self) -> bool {
-        !matches!(self.kind, ErrorKind::Deadline | ErrorKind::Device)
+        !matches!(
+            self.kind,
+            ErrorKind::Deadline | ErrorKind::Device | ErrorKind::Diverged
+        )
     }
 }
 

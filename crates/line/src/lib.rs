@@ -29,12 +29,14 @@ mod store;
 mod train;
 mod walk;
 
-pub use config::{Config, Order, Precision, Preset};
+pub use config::{Config, Mode, Optimiser, Order, Precision, Preset};
 pub use embedding::{Embedding, Neighbor};
 pub use error::{Error, ErrorKind};
 pub use schedule::Schedule;
 pub use store::{ImportOptions, Imported, NodeLabels, Store, import_file, import_stream};
-pub use train::{DiskOptions, DiskUse, Progress, Trained, TrainedOnDisk, train, train_on_disk};
+pub use train::{
+    DiskOptions, DiskUse, Progress, Trained, TrainedOnDisk, WorkTime, train, train_on_disk,
+};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

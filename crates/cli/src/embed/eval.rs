@@ -4,7 +4,6 @@ use std::fmt;
 
 use clap::Args;
 use serde::Serialize;
-use shardgraph_device::Device;
 use shardgraph_line::Config;
 use shardgraph_line::eval::{Auc, EvalConfig, RunScore, evaluate};
 
@@ -82,7 +81,8 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     };
     let (graph, origin) = args.graph.whole_graph()?;
     let mut show = Progress::new(&args.report, 1000);
-    let scores = evaluate(&graph, &config, &eval, &Device::host(), &mut |progress| {
+    let device = args.settings.device()?;
+    let scores = evaluate(&graph, &config, &eval, &device, &mut |progress| {
         let done = progress.samples * 1000 / progress.n_samples.max(1);
         show.update(done, || "thousandths of a run's samples".to_owned());
     })?;
