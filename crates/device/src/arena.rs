@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::buffer::Store;
 use crate::device::BackEnd;
 use crate::gpu::Memory;
+use crate::pages::Pages;
 use crate::{Buffer, Device, Error};
 
 pub use places::Places;
@@ -103,13 +104,19 @@ impl Drop for Lease {
     }
 }
 
-/// Elements in host memory that are lent out.
+/// Elements in host memory that are lent out, or lie on pages of their own.
 #[derive(Debug)]
 pub(crate) struct HostPart<T> {
     first: NonNull<T>,
     len: usize,
     /// Keeps the memory there, and others away from these elements.
-    _lease: Arc<Lease>,
+    _owner: Owner,
+}
+
+#[derive(Debug)]
+enum Owner {
+    Lease(#[expect(dead_code, reason = "dropped with the part")] Arc<Lease>),
+    Pages(#[expect(dead_code, reason = "dropped with the part")] Pages),
 }
 
 // SAFETY: a part owns its elements as a Vec does, see `Space`; a Scalar is Send and Sync.
@@ -118,9 +125,19 @@ unsafe impl<T: Send> Send for HostPart<T> {}
 unsafe impl<T: Sync> Sync for HostPart<T> {}
 
 impl<T> HostPart<T> {
+    /// # Safety
+    /// `first` and `len` are initialised elements inside of the pages, which nobody else uses.
+    pub(crate) unsafe fn owning(first: NonNull<T>, len: usize, pages: Pages) -> HostPart<T> {
+        HostPart {
+            first,
+            len,
+            _owner: Owner::Pages(pages),
+        }
+    }
+
     pub(crate) fn values(&self) -> &[T] {
-        // SAFETY: `Arena::part` made `first` and `len` inside the allocation that the lease keeps, all of it initialised;
-        // nobody else has these elements (`Arena::take`, `Places::take`), and `&self` keeps them from `values_mut`.
+        // SAFETY: `Arena::part` or `owning` made `first` and `len` inside the allocation that the owner keeps, all of it
+        // initialised; nobody else has these elements (`Arena::take`, `Places::take`), and `&self` keeps them from `values_mut`.
         unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.len) }
     }
 
@@ -190,7 +207,7 @@ impl Arena {
             Whole::Host(cells) => Store::Part(HostPart {
                 first: NonNull::from(&cells[first..first + len]).cast(),
                 len,
-                _lease: lease,
+                _owner: Owner::Lease(lease),
             }),
             Whole::Gpu(_) if !first.is_multiple_of(Self::ALIGNMENT) => {
                 let alignment = Self::ALIGNMENT;

@@ -38,6 +38,8 @@ pub enum ErrorKind {
     Diverged,
     /// A wait that passed its deadline.
     Deadline,
+    /// Training left the range of numbers: the rate is too large.
+    Diverged,
     /// The device failed, or a thread could not be started.
     Device,
 }

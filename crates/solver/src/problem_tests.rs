@@ -374,7 +374,10 @@ fn a_changed_weight_is_told_on_resuming() {
     run(10, false).unwrap();
     write("1.5");
     let error = run(20, true).unwrap_err().to_string();
-    assert!(error.contains("is not the graph that the run was started with"), "{error}");
+    assert!(
+        error.contains("is not the graph that the run was started with"),
+        "{error}"
+    );
     write("1");
     run(20, true).unwrap();
 }
