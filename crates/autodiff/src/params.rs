@@ -112,7 +112,7 @@ impl Params {
     /// # Errors
     /// When the number of values differs.
     pub fn set_flat(&mut self, values: &[f32]) -> Result<(), Error> {
-        check_len(values.len(), self.values.len())?;
+        check_len("set_flat", values.len(), self.values.len())?;
         self.values.copy_from_slice(values);
         Ok(())
     }
@@ -132,7 +132,7 @@ impl Params {
     /// # Errors
     /// When the number of values differs.
     pub fn set_trained(&mut self, values: &[f32]) -> Result<(), Error> {
-        check_len(values.len(), self.trained_len())?;
+        check_len("set_trained", values.len(), self.trained_len())?;
         self.trained_mut().copy_from_slice(values);
         Ok(())
     }
@@ -263,11 +263,11 @@ fn behind_scope(name: &str) -> &str {
     name.split_once('/').map_or(name, |(_, behind)| behind)
 }
 
-fn check_len(given: usize, wanted: usize) -> Result<(), Error> {
+fn check_len(method: &str, given: usize, wanted: usize) -> Result<(), Error> {
     match given == wanted {
         true => Ok(()),
         false => Err(ErrorKind::Usage(format!(
-            "{given} parameter values were given, this model has {wanted}: the weights belong to another model"
+            "params, {method}: expected {wanted} values, given {given}: the weights belong to another model"
         ))
         .into()),
     }

@@ -25,6 +25,8 @@ fn whole(shape: &QNetworkShape, device: &Device) -> Result<(Dqn, Program), Error
 
 fn bench(c: &mut Criterion) {
     let device = Device::host();
+    let n_components = Dqn::build(&of_43_components()).unwrap().n_components();
+    assert_eq!(n_components, 43, "what the name of the second one says");
     c.bench_function("components/build/whole_dueling_double_dqn", |b| {
         b.iter(|| black_box(whole(&cartpole(), &device).unwrap()));
     });

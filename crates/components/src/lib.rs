@@ -5,7 +5,7 @@
 //! example data from the input spaces, and compares.
 //!
 //! - networks: [`Linear`], [`Mlp`], [`DuelingHead`], [`QNetwork`], [`Lstm`], [`ActorCritic`], and over graphs [`MessagePassing`] with
-//!   [`GraphBatch`];
+//!   [`GraphBatch`], [`EdgeMessagePassing`] with [`EdgeBatch`];
 //! - losses: [`DqnLoss`], [`Reinforce`], [`ImpalaLoss`] with [`VTrace`];
 //! - around them: [`SoftmaxPolicy`], [`EpsilonSchedule`], [`Splitter`] and [`Merger`], [`Optimiser`], [`TargetUpdate`],
 //!   [`Sequences`], [`broadcast_weights`].
@@ -36,6 +36,8 @@ mod actor_critic;
 mod check;
 mod dqn_loss;
 mod dueling_head;
+mod edge_batch;
+mod edge_message_passing;
 mod epsilon;
 mod error;
 mod graph_batch;
@@ -63,6 +65,8 @@ pub use actor_critic::{ActorCritic, ActorCriticShape, PolicyAndValue};
 pub use check::{Checked, check};
 pub use dqn_loss::{DqnBatch, DqnLoss, DqnOutput, TdLoss};
 pub use dueling_head::DuelingHead;
+pub use edge_batch::EdgeBatch;
+pub use edge_message_passing::{EdgeMessagePassing, EdgeMessagePassingShape};
 pub use epsilon::EpsilonSchedule;
 pub use error::{Error, ErrorKind};
 pub use graph_batch::GraphBatch;

@@ -139,8 +139,8 @@ impl Lstm {
     ) -> Result<(Var, LstmState), Error> {
         self.check(ctx, (x, begins), state, rows)?;
         let (x, begins) = (
-            rows.to_time_major(ctx, x)?,
-            rows.to_time_major(ctx, begins)?,
+            rows.with_time_first(ctx, x)?,
+            rows.with_time_first(ctx, begins)?,
         );
         let (w_x, b) = (ctx.param(self.w_x)?, ctx.param(self.b)?);
         let w_h = ctx.param(self.w_h)?;
@@ -155,7 +155,7 @@ impl Lstm {
             outputs.push(state.hidden);
         }
         let outputs = join(ctx, &outputs)?;
-        Ok((rows.from_time_major(ctx, outputs)?, state))
+        Ok((rows.in_own_order(ctx, outputs)?, state))
     }
 
     fn check(

@@ -180,3 +180,86 @@ pub(crate) fn message_passing(rounds: &[MessageRound], graph: &GraphValue) -> Ve
     }
     h
 }
+
+/// Weights and biases of the layers of a perceptron, and its result for one row: relu behind every layer but the last.
+pub(crate) fn mlp(layers: &[(&[f32], &[f32])], row: &[f64]) -> Vec<f64> {
+    let mut h = row.to_vec();
+    for (i, (w, b)) in layers.iter().enumerate() {
+        h = linear(&h, w, b);
+        if i + 1 < layers.len() {
+            h = relu(h);
+        }
+    }
+    h
+}
+
+/// The perceptrons of a graph network.
+pub(crate) struct GraphNetwork<'a> {
+    pub(crate) nodes: Vec<(&'a [f32], &'a [f32])>,
+    pub(crate) edges: Vec<(&'a [f32], &'a [f32])>,
+    pub(crate) forward: Vec<(&'a [f32], &'a [f32])>,
+    pub(crate) backward: Vec<(&'a [f32], &'a [f32])>,
+    pub(crate) update: Vec<(&'a [f32], &'a [f32])>,
+}
+
+/// Paliwal et al. 2020, equation 1, edge by edge: the nodes of one graph after `n_rounds`.
+pub(crate) fn graph_network(
+    of: &GraphNetwork<'_>,
+    graph: &GraphValue,
+    n_rounds: usize,
+    (is_mean, residual): (bool, bool),
+) -> Vec<f64> {
+    let f64s = |x: &[f32]| x.iter().map(|&x| f64::from(x)).collect::<Vec<f64>>();
+    let rows = |x: &[f32], n: usize| -> Vec<Vec<f64>> {
+        (0..n)
+            .map(|i| f64s(&x[i * x.len() / n..(i + 1) * x.len() / n]))
+            .collect()
+    };
+    let n = graph.n_nodes as usize;
+    let encode = |x: &Vec<f64>| mlp(&of.nodes, x);
+    let mut h: Vec<Vec<f64>> = rows(&graph.node_features, n).iter().map(encode).collect();
+    let edges = rows(&graph.edge_features, graph.edges.len());
+    for _ in 0..n_rounds {
+        let mut heard = vec![vec![0.0; h[0].len()]; n];
+        let mut n_heard = vec![0; n];
+        for (edge, features) in graph.edges.iter().zip(&edges) {
+            let [source, target] = edge.map(|end| end as usize);
+            let features = if features.is_empty() {
+                vec![]
+            } else {
+                mlp(&of.edges, features)
+            };
+            let ends = [h[source].clone(), h[target].clone(), features].concat();
+            for (at, message) in [
+                (target, mlp(&of.forward, &ends)),
+                (source, mlp(&of.backward, &ends)),
+            ] {
+                heard[at]
+                    .iter_mut()
+                    .zip(message)
+                    .for_each(|(sum, x)| *sum += x);
+                n_heard[at] += 1;
+            }
+        }
+        for v in 0..n {
+            let part = if is_mean {
+                1.0 / f64::from(n_heard[v].max(1))
+            } else {
+                1.0
+            };
+            let heard: Vec<f64> = heard[v].iter().map(|x| part * x).collect();
+            let next = mlp(&of.update, &[h[v].clone(), heard].concat());
+            let before = if residual {
+                h[v].clone()
+            } else {
+                vec![0.0; next.len()]
+            };
+            h[v] = next
+                .iter()
+                .zip(before)
+                .map(|(x, before)| x + before)
+                .collect();
+        }
+    }
+    h.concat()
+}

@@ -103,12 +103,12 @@ impl Sequences {
     }
 
     /// The rows with time first.
-    pub(crate) fn to_time_major(self, ctx: &mut dyn Ctx, x: Var) -> Result<Var, AutodiffError> {
+    pub(crate) fn with_time_first(self, ctx: &mut dyn Ctx, x: Var) -> Result<Var, AutodiffError> {
         self.turned(ctx, x, (self.n_steps, self.n_batch))
     }
 
     /// Rows with time first in the order of these.
-    pub(crate) fn from_time_major(self, ctx: &mut dyn Ctx, x: Var) -> Result<Var, AutodiffError> {
+    pub(crate) fn in_own_order(self, ctx: &mut dyn Ctx, x: Var) -> Result<Var, AutodiffError> {
         self.turned(ctx, x, (self.n_batch, self.n_steps))
     }
 

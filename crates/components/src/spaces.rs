@@ -28,6 +28,20 @@ pub(crate) fn n_node_features(call: Call<'_>, space: &Space) -> Result<usize, Er
     }
 }
 
+/// Features of a node, at least one, and of an edge of a graph space.
+pub(crate) fn graph_features(call: Call<'_>, space: &Space) -> Result<(usize, usize), Error> {
+    match space.form() {
+        Form::Graph {
+            node_features: of_node @ 1..,
+            edge_features: of_edge,
+        } => Ok((*of_node, *of_edge)),
+        other => {
+            let expected = "graphs whose nodes have features";
+            Err(call.misfit("the space of graphs", expected, format!("{other:?}")))
+        }
+    }
+}
+
 /// The number of actions of a discrete space.
 pub(crate) fn n_actions(call: Call<'_>, space: &Space) -> Result<usize, Error> {
     match space.form() {

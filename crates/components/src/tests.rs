@@ -11,6 +11,7 @@ use crate::{Error, Sequences};
 
 mod bad_input;
 mod checks;
+mod edge_message_passing;
 mod golden;
 mod graphs;
 mod initialiser;

@@ -107,8 +107,8 @@ impl VTrace {
         let advantages = self.weighted_td_errors(ctx, inputs, rho, next_targets)?;
         let advantages = ctx.detach(advantages)?;
         Ok(VTraceOutput {
-            targets: rows.from_time_major(ctx, targets)?,
-            advantages: rows.from_time_major(ctx, advantages)?,
+            targets: rows.in_own_order(ctx, targets)?,
+            advantages: rows.in_own_order(ctx, advantages)?,
         })
     }
 
@@ -140,7 +140,7 @@ fn decayed_sums(ctx: &mut dyn Ctx, x: Var, decays: Var, n_batch: usize) -> Resul
 
 impl VTraceInputs {
     fn with_time_first(&self, ctx: &mut dyn Ctx) -> Result<VTraceInputs, Error> {
-        let mut turned = |x: Var| self.rows.to_time_major(ctx, x);
+        let mut turned = |x: Var| self.rows.with_time_first(ctx, x);
         Ok(VTraceInputs {
             log_ratios: turned(self.log_ratios)?,
             rewards: turned(self.rewards)?,

@@ -111,10 +111,6 @@ impl Estimate {
         (derivative - self.value).abs() > self.error + self.hidden
     }
 
-    fn is_apart_from(&self, other: &Estimate) -> bool {
-        (self.value - other.value).abs() > self.error + other.error
-    }
-
     /// Whether it is exact enough to find a derivative that is a part in a hundred off, unless that is a small one.
     fn is_sharp(&self, derivative: &Derivative) -> bool {
         let of_interest = derivative.value.abs().max(self.value.abs());
@@ -210,13 +206,12 @@ impl Case<'_> {
 }
 
 impl Moved<'_> {
-    /// The first sharp estimate decides for a derivative. Against one there must be no shorter step that agrees with it and
-    /// contradicts the estimate: several kinks together can pass for a slope.
+    /// A sharp estimate that agrees settles it. Against a derivative speaks the most exact estimate of all steps, if it is sharp and a
+    /// neighbour agrees with it: several kinks together can pass for a slope, but hardly over two steps.
     fn judge(&mut self, derivative: &Derivative) -> Result<Verdict, Error> {
         let x = self.at(derivative.place);
-        let mut wrong: Option<Estimate> = None;
         let mut step = LONGEST_STEP * x.abs().max(1.0);
-        let mut pairs: Vec<Pair> = Vec::with_capacity(N_STEPS);
+        let (mut pairs, mut estimates) = (Vec::with_capacity(N_STEPS), Vec::new());
         for _ in 0..N_STEPS {
             pairs.push(self.pair(derivative.place, x, step)?);
             step *= 0.5;
@@ -224,20 +219,30 @@ impl Moved<'_> {
                 continue;
             };
             let estimate = Estimate::of([outer, inner, innermost]);
-            if !estimate.is_finite() {
-                continue;
+            if estimate.holds(derivative.value) && estimate.is_sharp(derivative) {
+                return Ok(Verdict::Right);
             }
-            let holds = estimate.holds(derivative.value);
-            match &wrong {
-                None if estimate.refutes(derivative.value) => wrong = Some(estimate),
-                None if holds && estimate.is_sharp(derivative) => return Ok(Verdict::Right),
-                Some(wrong) if holds && estimate.is_apart_from(wrong) => {
-                    return Ok(Verdict::Unclear);
-                }
-                _ => {}
-            }
+            estimates.push(estimate);
         }
-        Ok(wrong.map_or(Verdict::Unclear, Verdict::Wrong))
+        estimates.retain(Estimate::is_finite);
+        let refuted: Vec<bool> = estimates
+            .iter()
+            .map(|estimate| estimate.refutes(derivative.value))
+            .collect();
+        let by_error =
+            |(_, a): &(usize, Estimate), (_, b): &(usize, Estimate)| a.error.total_cmp(&b.error);
+        let best = estimates.into_iter().enumerate().min_by(by_error);
+        let is_refuted = |i: usize| refuted.get(i) == Some(&true);
+        Ok(match best {
+            Some((i, best))
+                if best.is_sharp(derivative)
+                    && is_refuted(i)
+                    && (is_refuted(i + 1) || is_refuted(i.wrapping_sub(1))) =>
+            {
+                Verdict::Wrong(best)
+            }
+            _ => Verdict::Unclear,
+        })
     }
 
     fn pair(&mut self, place: Place, x: f32, step: f32) -> Result<Pair, Error> {

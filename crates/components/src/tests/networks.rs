@@ -6,12 +6,12 @@ use shardgraph_environments::space::Space;
 
 use super::{assert_close, normals, rows, run};
 use crate::{
-    ActorCritic, ActorCriticShape, DuelingHead, Gains, Initialisation, Initialiser, Mlp, QNetwork,
-    QNetworkShape, check, naive,
+    ActorCritic, ActorCriticShape, DuelingHead, Gains, Initialisation, Initialiser, Linear, Mlp,
+    QNetwork, QNetworkShape, check, naive,
 };
 
 /// The layers of a scope, in order: weights and biases.
-fn layers<'a>(params: &'a Params, scope: &str) -> Vec<(&'a [f32], &'a [f32])> {
+pub(super) fn layers<'a>(params: &'a Params, scope: &str) -> Vec<(&'a [f32], &'a [f32])> {
     let of = |name: String| {
         let id = params.ids().find(|&id| params.name(id) == name);
         id.map(|id| params.values_of(id))
@@ -22,14 +22,8 @@ fn layers<'a>(params: &'a Params, scope: &str) -> Vec<(&'a [f32], &'a [f32])> {
 }
 
 fn naive_mlp(layers: &[(&[f32], &[f32])], row: &[f32]) -> Vec<f64> {
-    let mut h: Vec<f64> = row.iter().map(|&x| f64::from(x)).collect();
-    for (i, (w, b)) in layers.iter().enumerate() {
-        h = naive::linear(&h, w, b);
-        if i + 1 < layers.len() {
-            h = naive::relu(h);
-        }
-    }
-    h
+    let row: Vec<f64> = row.iter().map(|&x| f64::from(x)).collect();
+    naive::mlp(layers, &row)
 }
 
 proptest! {
@@ -147,4 +141,30 @@ fn an_actor_critic_passes_the_check() {
     let checked = checked.unwrap();
     assert_eq!(checked.shapes, [Shape::new(2, 2), Shape::new(2, 1)]);
     assert!(checked.n_derivatives > 9 * checked.n_unclear, "{checked:?}");
+}
+
+/// Each alone, as those that are built of them use them.
+#[test]
+fn the_parts_of_networks_pass_the_check() {
+    let (mut params, start) = (Params::new(), Initialiser::default());
+    let linear = Linear::build(&mut params, "linear", 3, 2, start).unwrap();
+    let checked = check("linear", &params, &[rows(3)], 1, |ctx, x| {
+        Ok(vec![
+            linear.apply(ctx, x[0])?,
+            linear.apply_relu(ctx, x[0])?,
+        ])
+    });
+    assert!(checked.unwrap().n_derivatives > 30);
+    let mut params = Params::new();
+    let mlp = Mlp::build(&mut params, "mlp", 3, &[5, 2], start).unwrap();
+    let checked = check("mlp", &params, &[rows(3)], 1, |ctx, x| {
+        Ok(vec![mlp.apply(ctx, x[0])?, mlp.features(ctx, x[0])?])
+    });
+    assert!(checked.unwrap().n_derivatives > 60);
+    let mut params = Params::new();
+    let head = DuelingHead::build(&mut params, "head", 3, (&[5], 4), start).unwrap();
+    let checked = check("head", &params, &[rows(3)], 1, |ctx, x| {
+        Ok(vec![head.q_values(ctx, x[0])?])
+    });
+    assert!(checked.unwrap().n_derivatives > 120);
 }

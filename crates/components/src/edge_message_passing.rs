@@ -1,0 +1,212 @@
+//! Message passing along directed edges that have features.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use shardgraph_autodiff::{Axis, Ctx, Op, Params, Shape, Var};
+use shardgraph_environments::space::Space;
+
+use crate::error::Call;
+use crate::rows::constant;
+use crate::spaces::graph_features;
+use crate::{Aggregation, EdgeBatch, Error, Initialiser, Mlp};
+
+/// The perceptrons and rounds of an [`EdgeMessagePassing`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EdgeMessagePassingShape {
+    /// Width of a node's and an edge's representation, and of messages; default 32.
+    pub width: usize,
+    /// Widths of the hidden layers of each perceptron; default one of 32.
+    pub hidden: Vec<usize>,
+    /// How many rounds, all with the same weights; default 2.
+    pub n_rounds: usize,
+    /// How a node's messages, of edges in both directions, are put together; default their mean.
+    pub aggregation: Aggregation,
+    /// Whether each round adds to what a node was before it; default no.
+    pub residual: bool,
+}
+
+impl Default for EdgeMessagePassingShape {
+    fn default() -> EdgeMessagePassingShape {
+        EdgeMessagePassingShape {
+            width: 32,
+            hidden: vec![32],
+            n_rounds: 2,
+            aggregation: Aggregation::Mean,
+            residual: false,
+        }
+    }
+}
+
+/// A graph network: perceptrons encode nodes and edges; in each round an edge sends a message to its target and another one to its
+/// source, and a node makes its next representation of its own and its messages.
+///
+/// Rows are replicated: each rank has all of them. [`crate::MessagePassing`] is for graphs whose rows are spread over ranks.
+///
+/// # Source
+/// Paliwal et al., "Reinforced genetic algorithm learning for optimizing computation graphs" (2020), equation 1, with the sum or
+/// mean and the residual rounds of its appendix; the general form is Battaglia et al., "Relational inductive biases, deep learning,
+/// and graph networks" (2018).
+///
+/// ```
+/// use shardgraph_components::autodiff::{Ctx, Params, Shape, ShapeCheck};
+/// use shardgraph_components::environments::space::Space;
+/// use shardgraph_components::{EdgeBatch, EdgeMessagePassing, EdgeMessagePassingShape, Initialiser};
+/// use shardgraph_graph::random::Stream;
+///
+/// let space = Space::graph(3, 2)?;
+/// let (mut params, start) = (Params::new(), Initialiser::default());
+/// let gnn = EdgeMessagePassing::build(&mut params, "gnn", &space, &EdgeMessagePassingShape::default(), start)?;
+///
+/// let graphs = [space.sample(&mut Stream::new(7, "graphs", 0)), space.sample(&mut Stream::new(7, "graphs", 1))];
+/// let batch = EdgeBatch::new(&space, &graphs)?;
+/// let mut ctx = ShapeCheck::new(&params, 1);
+/// let (nodes, edges) = (batch.nodes(&mut ctx)?, batch.edges(&mut ctx)?);
+/// let h = gnn.apply(&mut ctx, (nodes, edges), &batch)?;
+/// assert_eq!(ctx.shape(h), Shape::new(batch.n_nodes(), 32));
+/// let of_graphs = batch.graph_sums(&mut ctx, h)?;
+/// assert_eq!(ctx.shape(of_graphs), Shape::new(2, 32));
+/// # Ok::<(), shardgraph_components::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct EdgeMessagePassing {
+    scope: String,
+    encode_nodes: Mlp,
+    /// None where edges have no features.
+    encode_edges: Option<Mlp>,
+    /// Makes the messages to targets.
+    forward: Mlp,
+    /// Makes the messages to sources.
+    backward: Mlp,
+    update: Mlp,
+    width: usize,
+    n_rounds: usize,
+    aggregation: Aggregation,
+    residual: bool,
+}
+
+impl EdgeMessagePassing {
+    /// Adds the parameters of the perceptrons `scope/nodes`, `scope/edges` (where edges have features), `scope/forward`,
+    /// `scope/backward` and `scope/update`, for a graph space.
+    ///
+    /// # Errors
+    /// When the space is not one of graphs whose nodes have features, a width is 0, a gain cannot be right or the scope is taken.
+    pub fn build(
+        params: &mut Params,
+        scope: &str,
+        graphs: &Space,
+        shape: &EdgeMessagePassingShape,
+        initialiser: Initialiser,
+    ) -> Result<EdgeMessagePassing, Error> {
+        let call = Call::new(scope, "EdgeMessagePassing::build");
+        let (of_node, of_edge) = graph_features(call, graphs)?;
+        let width = shape.width;
+        call.expect_positive("the width", width)?;
+        let widths = [&shape.hidden[..], &[width]].concat();
+        let mut mlp = |name: &str, n_inputs: usize| {
+            let scope = format!("{scope}/{name}");
+            Mlp::build(params, &scope, n_inputs, &widths, initialiser)
+        };
+        let encode_nodes = mlp("nodes", of_node)?;
+        let encode_edges = (of_edge > 0).then(|| mlp("edges", of_edge)).transpose()?;
+        let n_ends = if of_edge > 0 { 3 } else { 2 };
+        Ok(EdgeMessagePassing {
+            scope: scope.to_string(),
+            encode_nodes,
+            encode_edges,
+            forward: mlp("forward", n_ends * width)?,
+            backward: mlp("backward", n_ends * width)?,
+            update: mlp("update", 2 * width)?,
+            width,
+            n_rounds: shape.n_rounds,
+            aggregation: shape.aggregation,
+            residual: shape.residual,
+        })
+    }
+
+    /// Columns of its result.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The nodes' representations after all rounds; `edges` are there exactly if edges have features.
+    ///
+    /// # Shapes
+    /// `[n_nodes, node features]` and `[n_edges, edge features]` to `[n_nodes, width]`.
+    /// # Errors
+    /// Where the rows do not fit the batch.
+    /// # Complexity
+    /// A round runs two perceptrons over all edges and one over all nodes.
+    pub fn apply(
+        &self,
+        ctx: &mut dyn Ctx,
+        (nodes, edges): (Var, Option<Var>),
+        batch: &EdgeBatch,
+    ) -> Result<Var, Error> {
+        let call = Call::new(&self.scope, "EdgeMessagePassing::apply");
+        let shape = Shape::new(batch.n_nodes(), self.encode_nodes.n_inputs());
+        call.expect_shape(ctx, "the nodes", nodes, shape)?;
+        let edges = match (&self.encode_edges, edges) {
+            (None, None) => None,
+            (Some(encode), Some(edges)) => {
+                let shape = Shape::new(batch.n_edges(), encode.n_inputs());
+                call.expect_shape(ctx, "the edges", edges, shape)?;
+                match batch.n_edges() {
+                    0 => None,
+                    _ => Some(encode.apply(ctx, edges)?),
+                }
+            }
+            (Some(_), None) => return Err(call.misfit("the edges", "their features", "none")),
+            (None, Some(_)) => return Err(call.misfit("the edges", "no features", "some")),
+        };
+        let mut h = self.encode_nodes.apply(ctx, nodes)?;
+        for _ in 0..self.n_rounds {
+            let messages = self.messages(ctx, (h, edges), batch)?;
+            let joined = ctx.concat(h, messages, Axis::Cols)?;
+            let next = self.update.apply(ctx, joined)?;
+            h = match self.residual {
+                true => ctx.add(h, next)?,
+                false => next,
+            };
+        }
+        Ok(h)
+    }
+
+    /// What each node hears in a round: `[n_nodes, width]`.
+    fn messages(
+        &self,
+        ctx: &mut dyn Ctx,
+        (h, edges): (Var, Option<Var>),
+        batch: &EdgeBatch,
+    ) -> Result<Var, Error> {
+        let shape = Shape::new(batch.n_nodes(), self.width);
+        if batch.n_edges() == 0 {
+            return Ok(constant(ctx, shape, 0.0)?);
+        }
+        let sources = ctx.gather(h, Arc::clone(&batch.sources))?;
+        let targets = ctx.gather(h, Arc::clone(&batch.targets))?;
+        let mut ends = ctx.concat(sources, targets, Axis::Cols)?;
+        if let Some(edges) = edges {
+            ends = ctx.concat(ends, edges, Axis::Cols)?;
+        }
+        let mut arrived = |mlp: &Mlp, at: &Arc<[u32]>| -> Result<Var, Error> {
+            let messages = mlp.apply(ctx, ends)?;
+            Ok(ctx.apply(Op::Scatter {
+                x: messages,
+                index: Arc::clone(at),
+                n_rows: shape.rows,
+            })?)
+        };
+        let forward = arrived(&self.forward, &batch.targets)?;
+        let backward = arrived(&self.backward, &batch.sources)?;
+        let sums = ctx.add(forward, backward)?;
+        if self.aggregation == Aggregation::Sum {
+            return Ok(sums);
+        }
+        let parts = ctx.input(Shape::new(shape.rows, 1), &batch.parts)?;
+        let everywhere = constant(ctx, Shape::new(1, self.width), 1.0)?;
+        let parts = ctx.matmul(parts, everywhere)?;
+        Ok(ctx.mul(sums, parts)?)
+    }
+}
