@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::buffer::Store;
 use crate::device::BackEnd;
 use crate::gpu::Memory;
+use crate::pages::Pages;
 use crate::{Buffer, Device, Error};
 
 /// One allocation of `f32` on a device, lent out in parts.
@@ -98,13 +99,19 @@ impl Drop for Lease {
     }
 }
 
-/// Elements in host memory that are lent out.
+/// Elements in host memory that are lent out, or lie on pages of their own.
 #[derive(Debug)]
 pub(crate) struct HostPart<T> {
     first: NonNull<T>,
     len: usize,
     /// Keeps the memory there, and others away from these elements.
-    _lease: Lease,
+    _owner: Owner,
+}
+
+#[derive(Debug)]
+enum Owner {
+    Lease(#[expect(dead_code, reason = "dropped with the part")] Lease),
+    Pages(#[expect(dead_code, reason = "dropped with the part")] Pages),
 }
 
 // SAFETY: a part owns its elements as a Vec does, see `Space`; a Scalar is Send and Sync.
@@ -113,8 +120,18 @@ unsafe impl<T: Send> Send for HostPart<T> {}
 unsafe impl<T: Sync> Sync for HostPart<T> {}
 
 impl<T> HostPart<T> {
+    /// # Safety
+    /// `first` and `len` are initialised elements inside of the pages, which nobody else uses.
+    pub(crate) unsafe fn owning(first: NonNull<T>, len: usize, pages: Pages) -> HostPart<T> {
+        HostPart {
+            first,
+            len,
+            _owner: Owner::Pages(pages),
+        }
+    }
+
     pub(crate) fn values(&self) -> &[T] {
-        // SAFETY: `Arena::take` made `first` and `len` inside the allocation that the lease keeps, all of it initialised;
+        // SAFETY: `Arena::take` or `owning` made `first` and `len` inside the allocation that the owner keeps, all of it initialised;
         // nobody else has these elements, and `&self` keeps them from `values_mut`.
         unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.len) }
     }
@@ -180,7 +197,7 @@ impl Arena {
             Whole::Host(cells) => Store::Part(HostPart {
                 first: NonNull::from(&cells[first..first + len]).cast(),
                 len,
-                _lease: lease,
+                _owner: Owner::Lease(lease),
             }),
             Whole::Gpu(_) if !first.is_multiple_of(Self::ALIGNMENT) => {
                 let alignment = Self::ALIGNMENT;

@@ -38,6 +38,7 @@ mod memory;
 pub mod messages;
 mod neural;
 mod ops;
+mod pages;
 mod peers;
 mod resident;
 pub mod segments;

@@ -163,6 +163,19 @@ impl Device {
         Ok(Device { back_end })
     }
 
+    /// Makes a buffer of another stream of this device one of this stream: its work comes behind what the other stream was given so
+    /// far. Buffers of the host have no stream.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OtherDevice`] for a buffer of another device, or one that an arena lent out; the driver's error.
+    pub fn adopt<T: Scalar>(&self, buffer: &mut Buffer<T>) -> Result<(), Error> {
+        match (&self.back_end, &mut buffer.store) {
+            (BackEnd::Host(_), Store::Host(_) | Store::Part(_)) => Ok(()),
+            (BackEnd::Gpu(gpu), Store::Gpu(memory)) => gpu.adopt(memory),
+            _ => Err(other_device("adopt", self.kind())),
+        }
+    }
+
     /// The driver's handle of this stream (`CUstream`), for libraries that take one; nothing where there is none.
     pub fn stream_handle(&self) -> Option<u64> {
         match &self.back_end {

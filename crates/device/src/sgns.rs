@@ -43,6 +43,7 @@ use crate::{Buffer, Device, Error, ErrorKind};
 
 pub use draws::AliasTable;
 pub use element::{Element, narrow, widen};
+pub use host::SharedTables;
 
 /// Where a dot product is cut before the sigmoid: the slope there is 1e-13, and `exp` neither over- nor underflows.
 pub const DOT_CLAMP: f32 = 30.0;
@@ -149,8 +150,15 @@ pub struct Samples<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// One sample after the other on the host; on a GPU all at once, on rows that others update meanwhile. f32 rows are
-    /// added to atomically; of two fp16 updates that meet, one may be lost.
+    /// added to atomically; of two fp16 updates that meet, one may be lost. With [`Trainer::step_shared`] threads of the host
+    /// update one another's rows, and of two updates of a number that meet, one may be lost.
+    ///
+    /// # Source
+    /// Recht et al., "Hogwild" (NeurIPS 2011).
     Hogwild,
+    /// As [`Mode::Hogwild`], but no update is lost: on the host with a compare-and-exchange for each number, which is slow. On a GPU
+    /// for f32 tables only.
+    Atomic,
     /// Batches, cut at multiples of `batch` in sample numbers: all gradients of a batch are taken from the tables as the
     /// batch found them, and each row is updated once. Slow (the lists of a batch are made on the host), and the same
     /// bits for every launch geometry.
@@ -226,6 +234,16 @@ pub enum Tables<'a, T: Element> {
     },
 }
 
+impl<T: Element> Tables<'_, T> {
+    /// Numbers of the vertex and of the context table.
+    fn lens(&self) -> (usize, usize) {
+        match self {
+            Tables::Order1(table) => (table.len(), table.len()),
+            Tables::Order2 { vertex, context } => (vertex.len(), context.len()),
+        }
+    }
+}
+
 const OP: &str = "sgns";
 
 /// Works through samples; holds the working memory of a device.
@@ -256,6 +274,15 @@ impl Trainer {
         })
     }
 
+    /// Lets a device work on at most so many samples at once (at least 1; groups of samples that share negatives count as one).
+    /// The host works on one for each thread anyway.
+    pub fn limit_samples_in_flight(&mut self, most: u32) {
+        // A warp has one sample at a time.
+        let warps = most.clamp(1, launch::BLOCK / 32);
+        self.block = 32 * warps;
+        self.max_blocks = (most / warps).max(1) as usize;
+    }
+
     /// The settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
@@ -281,7 +308,7 @@ impl Trainer {
         tables: Tables<'_, T>,
         losses: Option<&mut Buffer>,
     ) -> Result<(), Error> {
-        self.check(samples, rate, &tables)?;
+        self.check(samples, rate, tables.lens(), self.settings.dim)?;
         if let Some(losses) = &losses {
             check_len(OP, "losses", samples.count as usize, losses.len())?;
         }
@@ -292,39 +319,95 @@ impl Trainer {
             (Mode::Deterministic { batch }, _) => {
                 self.step_in_batches(batch, samples, rate, tables, losses)
             }
-            (Mode::Hogwild, BackEnd::Host(_)) => {
-                host::sequential(self.settings, samples, rate, tables, losses)
+            (_, BackEnd::Host(_)) => {
+                host::sequential(self.settings, samples, rate, (tables, None), losses)
             }
-            (Mode::Hogwild, BackEnd::Gpu(_)) => self.launch(samples, rate, tables, losses),
+            (Mode::Atomic, BackEnd::Gpu(_)) if size_of::<T>() == 2 => {
+                Err(self.unsupported("the atomic mode on fp16 tables"))
+            }
+            (_, BackEnd::Gpu(_)) => self.launch(samples, rate, tables, losses),
         }
     }
 
-    /// Every row that an edge or a negative names exists.
-    fn check<T: Element>(
+    /// As [`Trainer::step`], with a rate of its own for each row: `squares` has a number for each row of the tables, to which the mean
+    /// square of the row's gradient is added at each update; the row's rate is `rate` divided by the root of that sum.
+    ///
+    /// # Errors
+    /// As [`Trainer::step`]; [`ErrorKind::Unsupported`] on a GPU and in [`Mode::Deterministic`], which has no such update.
+    /// # Complexity
+    /// As [`Trainer::step`], with 8 B more for each row.
+    /// # Source
+    /// Duchi, Hazan, Singer, "Adaptive subgradient methods" (JMLR 2011), with one sum a row as Lerer et al., "PyTorch-BigGraph"
+    /// (SysML 2019).
+    pub fn step_adagrad<T: Element>(
+        &mut self,
+        samples: &Samples<'_>,
+        rate: f32,
+        tables: Tables<'_, T>,
+        squares: Tables<'_, f32>,
+    ) -> Result<(), Error> {
+        self.check(samples, rate, tables.lens(), self.settings.dim)?;
+        self.check(samples, rate, squares.lens(), 1)?;
+        match (self.settings.mode, &self.device.back_end) {
+            (Mode::Hogwild | Mode::Atomic, BackEnd::Host(_)) => {
+                let both = (tables, Some(squares));
+                host::sequential(self.settings, samples, rate, both, None)
+            }
+            _ => Err(self.unsupported("Adagrad")),
+        }
+    }
+
+    /// As [`Trainer::step`] or, with `squares`, [`Trainer::step_adagrad`], on tables that other threads may update meanwhile,
+    /// each with a trainer of its own.
+    ///
+    /// # Errors
+    /// As [`Trainer::step_adagrad`].
+    /// # Complexity
+    /// As [`Trainer::step`], at about half its rate in [`Mode::Hogwild`] and a tenth or less in [`Mode::Atomic`].
+    /// # Determinism
+    /// None where threads meet. Alone, a thread repeats its bits.
+    pub fn step_shared<T: Element>(
+        &mut self,
+        samples: &Samples<'_>,
+        rate: f32,
+        tables: SharedTables<'_, T>,
+        squares: Option<SharedTables<'_, f32>>,
+    ) -> Result<(), Error> {
+        self.check(samples, rate, tables.lens(), self.settings.dim)?;
+        if let Some(squares) = &squares {
+            self.check(samples, rate, squares.lens(), 1)?;
+        }
+        match (self.settings.mode, &self.device.back_end) {
+            (Mode::Hogwild | Mode::Atomic, BackEnd::Host(_)) => {
+                host::together(self.settings, samples, rate, tables, squares)
+            }
+            _ => Err(self.unsupported("tables that threads share")),
+        }
+    }
+
+    fn unsupported(&self, what: &str) -> Error {
+        let op = format!("{OP}: {what}");
+        let device = self.device.kind().to_string();
+        ErrorKind::Unsupported { op, device }.into()
+    }
+
+    /// Every row that an edge or a negative names exists in tables of so many numbers, `dim` in a row.
+    fn check(
         &self,
         samples: &Samples<'_>,
         rate: f32,
-        tables: &Tables<'_, T>,
+        (vertex, context): (usize, usize),
+        dim: usize,
     ) -> Result<(), Error> {
         if !rate.is_finite() {
             return Err(Error::invalid(OP, format!("the rate {rate} is not finite")));
         }
-        let rows = |table: &Buffer<T>, operand| {
-            let n_rows = table.len() / self.settings.dim;
-            check_len(
-                OP,
-                operand,
-                elements(&[n_rows, self.settings.dim]),
-                table.len(),
-            )?;
+        let rows = |len: usize, operand| {
+            let n_rows = len / dim;
+            check_len(OP, operand, elements(&[n_rows, dim]), len)?;
             Ok::<usize, Error>(n_rows)
         };
-        let (n_sources, n_targets) = match tables {
-            Tables::Order1(table) => (rows(table, "table")?, rows(table, "table")?),
-            Tables::Order2 { vertex, context } => {
-                (rows(vertex, "vertex")?, rows(context, "context")?)
-            }
-        };
+        let (n_sources, n_targets) = (rows(vertex, "vertex")?, rows(context, "context")?);
         check_draws(self.settings, samples)?;
         let (mut source, mut target) = samples.edges.largest.unwrap_or((0, 0));
         if samples.reversed {
@@ -367,7 +450,8 @@ fn check_draws(settings: Settings, samples: &Samples<'_>) -> Result<(), Error> {
             "edges are drawn from a list without weights: use EdgeList::upload_weighted",
         );
     }
-    if settings.mode == Mode::Hogwild && !samples.first.is_multiple_of(settings.group.into()) {
+    let is_at_once = matches!(settings.mode, Mode::Hogwild | Mode::Atomic);
+    if is_at_once && !samples.first.is_multiple_of(settings.group.into()) {
         return refuse("the first sample must be a multiple of the group");
     }
     Ok(())

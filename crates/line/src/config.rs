@@ -1,8 +1,10 @@
 //! What a training run is asked for.
 
+use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use shardgraph_device::DeviceKind;
 
 use crate::Error;
 
@@ -60,17 +62,6 @@ pub enum Precision {
     Fp16,
 }
 
-impl Precision {
-    /// Bytes of a number.
-    #[must_use]
-    pub fn cell_bytes(self) -> u64 {
-        match self {
-            Precision::Fp32 => 4,
-            Precision::Fp16 => 2,
-        }
-    }
-}
-
 impl FromStr for Precision {
     type Err = Error;
 
@@ -79,6 +70,68 @@ impl FromStr for Precision {
             "fp32" => Ok(Precision::Fp32),
             "fp16" => Ok(Precision::Fp16),
             _ => Err(Error::config("precision", text, "fp32 or fp16")),
+        }
+    }
+}
+
+/// How threads, or the samples of a device, meet at a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// On the host: in a round, a thread has the parts that it works on to itself, so the bits do not depend on the number of
+    /// threads. On a device: batches that are summed up row by row, slow.
+    Deterministic,
+    /// Threads work on the same rows, each number is added with a compare-and-exchange, and no update is lost. Slow on the host.
+    Atomic,
+    /// Threads work on the same rows; of two updates of a number that meet, one may be lost.
+    Hogwild,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mode::Deterministic => "deterministic",
+            Mode::Atomic => "atomic",
+            Mode::Hogwild => "hogwild",
+        })
+    }
+}
+
+impl FromStr for Mode {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Mode, Error> {
+        match text {
+            "deterministic" => Ok(Mode::Deterministic),
+            "atomic" => Ok(Mode::Atomic),
+            "hogwild" => Ok(Mode::Hogwild),
+            _ => Err(Error::config(
+                "mode",
+                text,
+                "deterministic, atomic or hogwild",
+            )),
+        }
+    }
+}
+
+/// How a gradient becomes a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Optimiser {
+    /// The rate times the gradient.
+    Sgd,
+    /// Each row has a rate of its own, which falls with the root of the sum of its gradients' mean squares; 4 B a row more.
+    Adagrad,
+}
+
+impl FromStr for Optimiser {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Optimiser, Error> {
+        match text {
+            "sgd" => Ok(Optimiser::Sgd),
+            "adagrad" => Ok(Optimiser::Adagrad),
+            _ => Err(Error::config("optimiser", text, "sgd or adagrad")),
         }
     }
 }
@@ -120,12 +173,23 @@ pub struct Config {
     /// Consecutive samples that share their negatives, a power of two; default 1, LINE's own way.
     pub share: u32,
     /// The learning rate at the start; it falls in a line to a ten-thousandth of that. Default: 1.5 / epochs, within 0.025 to
-    /// 0.3.
+    /// 0.3, and 0.1 for Adagrad.
     pub rate: Option<f32>,
+    /// How a gradient becomes a step; default sgd.
+    pub optimiser: Optimiser,
+    /// How threads meet at a row; default deterministic on the host, hogwild on a device.
+    pub mode: Option<Mode>,
     /// What tables are made of; default fp32.
     pub precision: Precision,
-    /// Threads; default 1. The result does not depend on it.
+    /// Threads; default 1. On the host they train, and in the deterministic mode the result does not depend on their number; for a
+    /// device they prepare edges.
     pub threads: usize,
+    /// Queues of prepared edges for a device, each with a stream of its own; default 2.
+    pub queues: usize,
+    /// Buckets that wait in a queue at most; default 2.
+    pub queue_length: usize,
+    /// Samples that a device works on at once, over all its queues; default: as many as it can.
+    pub edges_in_flight: Option<u32>,
     /// The one seed; default 1.
     pub seed: u64,
 }
@@ -139,8 +203,13 @@ impl Default for Config {
             negatives: 5,
             share: 1,
             rate: None,
+            optimiser: Optimiser::Sgd,
+            mode: None,
             precision: Precision::Fp32,
             threads: 1,
+            queues: 2,
+            queue_length: 2,
+            edges_in_flight: None,
             seed: 1,
         }
     }
@@ -165,7 +234,10 @@ impl Config {
     /// The default is a fit to measured AUC between 1 and 50 epochs, not theory.
     #[must_use]
     pub fn first_rate(&self) -> f32 {
-        let fitted = (1.5 / self.epochs.max(1) as f32).clamp(0.025, 0.3);
+        let fitted = match self.optimiser {
+            Optimiser::Sgd => (1.5 / self.epochs.max(1) as f32).clamp(0.025, 0.3),
+            Optimiser::Adagrad => 0.1,
+        };
         self.rate.unwrap_or(fitted)
     }
 
@@ -203,11 +275,20 @@ impl Config {
                 "a power of two up to 1024",
             ));
         }
-        if self.epochs > 1 << 20 {
-            return Err(Error::config("epochs", self.epochs, "at most 1048576"));
+        if !(1..=1 << 20).contains(&self.epochs) {
+            return Err(Error::config("epochs", self.epochs, "1 to 1048576"));
         }
-        if !(1..=1024).contains(&self.threads) {
-            return Err(Error::config("threads", self.threads, "1 to 1024"));
+        for (name, value, most) in [
+            ("threads", self.threads, 1024),
+            ("queues", self.queues, 64),
+            ("queue_length", self.queue_length, 1024),
+        ] {
+            if !(1..=most).contains(&value) {
+                return Err(Error::config(name, value, &format!("1 to {most}")));
+            }
+        }
+        if self.edges_in_flight == Some(0) {
+            return Err(Error::config("edges_in_flight", 0, "1 or more"));
         }
         match self.rate {
             Some(rate) if !(rate > 0.0 && rate <= 10.0) => {
@@ -215,6 +296,34 @@ impl Config {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The mode on a device of this kind.
+    #[must_use]
+    pub fn mode_on(&self, device: DeviceKind) -> Mode {
+        let usual = match device {
+            DeviceKind::Host => Mode::Deterministic,
+            _ => Mode::Hogwild,
+        };
+        self.mode.unwrap_or(usual)
+    }
+
+    /// The bytes that each number of a table takes.
+    pub(crate) fn cell_bytes(&self) -> u64 {
+        match self.precision {
+            Precision::Fp32 => 4,
+            Precision::Fp16 => 2,
+        }
+    }
+
+    /// The bytes of a row, with the sum of squares that goes with it.
+    #[must_use]
+    pub fn row_bytes(&self) -> u64 {
+        let squares = match self.optimiser {
+            Optimiser::Sgd => 0,
+            Optimiser::Adagrad => 4,
+        };
+        self.dim as u64 * self.cell_bytes() + squares
     }
 
     /// Of the device's kernels; each order has its own seed.

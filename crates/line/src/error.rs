@@ -34,10 +34,10 @@ pub enum ErrorKind {
     Memory,
     /// A checkpoint of other settings or of another graph.
     Checkpoint,
-    /// Training did not converge: rows are not finite.
-    Diverged,
     /// A wait that passed its deadline.
     Deadline,
+    /// Training left the range of numbers: the rate is too large.
+    Diverged,
     /// The device failed, or a thread could not be started.
     Device,
 }

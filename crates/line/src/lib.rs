@@ -21,6 +21,7 @@
 
 mod config;
 mod deal;
+mod direct;
 mod embedding;
 mod error;
 pub mod eval;
@@ -31,7 +32,7 @@ mod store;
 mod train;
 mod walk;
 
-pub use config::{Config, Order, Precision, Preset};
+pub use config::{Config, Mode, Optimiser, Order, Precision, Preset};
 pub use embedding::{Embedding, Neighbor};
 pub use error::{Error, ErrorKind};
 pub use schedule::Schedule;
@@ -39,7 +40,9 @@ pub use store::{
     Fed, ImportOptions, ImportProgress, ImportStage, Imported, NodeLabels, Store, import_file,
     import_scratch, import_stream,
 };
-pub use train::{DiskOptions, DiskUse, Progress, Trained, TrainedOnDisk, train, train_on_disk};
+pub use train::{
+    DiskOptions, DiskUse, Progress, Trained, TrainedOnDisk, WorkTime, train, train_on_disk,
+};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

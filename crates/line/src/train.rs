@@ -7,24 +7,27 @@ mod disk_tests;
 mod journal;
 mod options;
 mod pager;
+mod pipeline;
 mod plan;
+mod rows;
 mod step;
 #[cfg(test)]
 mod tests;
+mod together;
 
 use std::path::Path;
 
-use shardgraph_device::sgns::AliasTable;
-use shardgraph_device::{Device, Timer};
+use shardgraph_device::sgns::{self, AliasTable};
+use shardgraph_device::{Device, DeviceKind, Timer};
 
 use crate::formats;
-use crate::{Config, Embedding, Error, Precision, Store};
+use crate::{Config, Embedding, Error, Mode, Optimiser, Precision, Store};
 use cell::Cell;
 use journal::{Journal, Position};
 use options::Layout;
 use pager::{Pager, finished_rows};
 use plan::{Planner, Step};
-use step::Shared;
+use step::{Clock, Lane, Shared};
 
 pub use options::DiskOptions;
 pub use pager::DiskUse;
@@ -49,6 +52,28 @@ pub struct Trained {
     pub n_samples: u64,
     /// Seconds of training, without reading the graph.
     pub seconds: f64,
+    /// Where they went.
+    pub work: WorkTime,
+}
+
+/// Where the seconds of training went, summed over threads or streams: with two threads, they may be twice those on the wall.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct WorkTime {
+    /// Reading, shuffling and sending edges.
+    pub preparation_s: f64,
+    /// Updating rows; on a device, from its own events.
+    pub update_s: f64,
+}
+
+impl WorkTime {
+    fn of(clock: &Clock) -> WorkTime {
+        let (preparation_s, update_s) = clock.seconds();
+        WorkTime {
+            preparation_s,
+            update_s,
+        }
+    }
 }
 
 impl Trained {
@@ -94,13 +119,14 @@ pub fn train(
     device: &Device,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Trained, Error> {
-    config.check()?;
-    let timer = Timer::start(device);
+    check(config, device)?;
+    let (timer, clock) = (Timer::start(device), Clock::default());
     let mut run = Run {
         store,
         config,
         device,
         layout: Layout::WHOLE,
+        clock: &clock,
         progress,
         done: 0,
     };
@@ -119,6 +145,7 @@ pub fn train(
         embedding: embedding.expect("each setting has an order"),
         n_samples: run.done,
         seconds: timer.elapsed_s(),
+        work: WorkTime::of(&clock),
     })
 }
 
@@ -156,8 +183,9 @@ pub fn train_on_disk(
     disk: &DiskOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<TrainedOnDisk, Error> {
-    config.check()?;
-    let timer = Timer::start(device);
+    check(config, device)?;
+    disk.check()?;
+    let (timer, clock) = (Timer::start(device), Clock::default());
     let layout = Layout::new(store, config, disk)?;
     let mut journal = Journal::open(work, store, config, layout)?;
     let resumed_samples = journal.samples();
@@ -166,6 +194,7 @@ pub fn train_on_disk(
         config,
         device,
         layout,
+        clock: &clock,
         progress,
         done: resumed_samples,
     };
@@ -189,6 +218,7 @@ pub fn train_on_disk(
         n_samples,
         resumed_samples,
         seconds,
+        work: WorkTime::of(&clock),
         disk: used,
     })
 }
@@ -203,8 +233,28 @@ pub struct TrainedOnDisk {
     pub resumed_samples: u64,
     /// Seconds of training, without reading the graph and writing the file.
     pub seconds: f64,
+    /// Where they went.
+    pub work: WorkTime,
     /// What went to and from the disk.
     pub disk: DiskUse,
+}
+
+/// Refuses settings that make no sense, or that the device has not.
+fn check(config: &Config, device: &Device) -> Result<(), Error> {
+    config.check()?;
+    if device.kind() == DeviceKind::Host {
+        return Ok(());
+    }
+    if config.optimiser == Optimiser::Adagrad {
+        return Err(Error::config("optimiser", "adagrad", "sgd on a device"));
+    }
+    match (config.mode_on(device.kind()), config.precision) {
+        (Mode::Atomic, Precision::Fp16) => {
+            let expected = "fp32 tables for it on a device";
+            Err(Error::config("mode", "atomic", expected))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Writes the columns of all orders: so many nodes at a time as a quarter of the memory holds, a group in memory at a time.
@@ -247,6 +297,7 @@ struct Run<'r> {
     config: &'r Config,
     device: &'r Device,
     layout: Layout,
+    clock: &'r Clock,
     progress: &'r mut dyn FnMut(Progress),
     /// Samples of all orders so far.
     done: u64,
@@ -255,7 +306,7 @@ struct Run<'r> {
 impl<'r> Run<'r> {
     /// Trains one order in memory.
     fn order<T: Cell>(&mut self, order: u32) -> Result<Embedding, Error> {
-        let planner = self.planner(order);
+        let planner = self.planner(order)?;
         let shared = self.shared(&planner)?;
         let mut pager = Pager::<T>::in_memory(self.store, self.device, self.config, order)?;
         for pass in 0..self.config.epochs {
@@ -275,7 +326,7 @@ impl<'r> Run<'r> {
         disk: &DiskOptions,
     ) -> Result<(), Error> {
         let start = journal.position();
-        let planner = self.planner(order);
+        let planner = self.planner(order)?;
         let shared = self.shared(&planner)?;
         let job = (self.store, self.device, self.config);
         let state = (&mut *journal, used);
@@ -328,39 +379,70 @@ impl<'r> Run<'r> {
         Ok(())
     }
 
-    fn planner(&self, order: u32) -> Planner<'r> {
-        Planner {
+    fn planner(&self, order: u32) -> Result<Planner<'r>, Error> {
+        let planner = Planner {
             store: self.store,
             order,
             seed: seed_of(self.config, order),
             layout: self.layout,
-        }
+        };
+        planner.check(self.config.epochs)?;
+        Ok(planner)
     }
 
     fn shared(&self, planner: &Planner<'r>) -> Result<Shared<'r>, Error> {
-        let negatives = (0..self.store.n_parts()).map(|part| self.negatives(part));
         let mut settings = self.config.settings();
         settings.seed = planner.seed;
+        settings.mode = match (self.config.mode_on(self.device.kind()), self.device.kind()) {
+            (Mode::Deterministic, DeviceKind::Host) => sgns::Mode::Hogwild, // alone with its rows
+            (Mode::Deterministic, _) => sgns::Mode::Deterministic { batch: BATCH },
+            (Mode::Atomic, _) => sgns::Mode::Atomic,
+            (Mode::Hogwild, _) => sgns::Mode::Hogwild,
+        };
         Ok(Shared {
             store: self.store,
+            config: self.config,
             device: self.device,
             settings,
-            negatives: negatives.collect::<Result<_, _>>()?,
+            lanes: self.lanes()?,
             first_rate: self.config.first_rate(),
             n_samples: planner.samples_of_a_pass() * u64::from(self.config.epochs),
+            clock: self.clock,
         })
     }
 
+    /// The device's streams; rows of the host have one owner, its threads.
+    fn lanes(&self) -> Result<Vec<Lane>, Error> {
+        let n_lanes = match self.device.kind() {
+            DeviceKind::Host => 1,
+            _ => self.config.queues,
+        };
+        let lane = |_| -> Result<Lane, Error> {
+            let device = match self.device.kind() {
+                DeviceKind::Host => self.device.clone(),
+                _ => self.device.new_stream()?,
+            };
+            let parts = 0..self.store.n_parts();
+            let negatives = parts.map(|part| self.negatives(&device, part));
+            let negatives = negatives.collect::<Result<_, _>>()?;
+            Ok(Lane { device, negatives })
+        };
+        (0..n_lanes).map(lane).collect()
+    }
+
     /// The noise of a part: degree^0.75.
-    fn negatives(&self, part: u32) -> Result<Option<AliasTable>, Error> {
+    fn negatives(&self, device: &Device, part: u32) -> Result<Option<AliasTable>, Error> {
         let degrees = self.store.degrees_of(part);
         let weights: Vec<f64> = degrees.iter().map(|&d| f64::from(d).powf(0.75)).collect();
         match weights.iter().any(|&weight| weight > 0.0) {
-            true => Ok(Some(AliasTable::upload(self.device, &weights)?)),
+            true => Ok(Some(AliasTable::upload(device, &weights)?)),
             false => Ok(None),
         }
     }
 }
+
+/// Samples whose gradients are summed up before a row changes, in the deterministic mode of a device.
+const BATCH: u32 = 64;
 
 /// Orders draw from different streams.
 fn seed_of(config: &Config, order: u32) -> u64 {

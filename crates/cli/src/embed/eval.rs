@@ -102,7 +102,8 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     let read = |path: &PathBuf| Classes::read(path, &labels);
     let classes = args.classes.as_ref().map(read).transpose()?;
     let mut show = Progress::new(&args.report, 1000);
-    let scores = evaluate(&graph, &config, &eval, &Device::host(), &mut |progress| {
+    let device = args.settings.device()?;
+    let scores = evaluate(&graph, &config, &eval, &device, &mut |progress| {
         let done = progress.samples * 1000 / progress.n_samples.max(1);
         show.update(done, || "thousandths of a run's samples".to_owned());
     })?;

@@ -5,7 +5,8 @@ use std::thread::available_parallelism;
 
 use clap::Args;
 use serde_json::{Map, Value};
-use shardgraph_line::{Config, Order, Precision, Preset};
+use shardgraph_device::{Device, DeviceKind};
+use shardgraph_line::{Config, Mode, Optimiser, Order, Precision, Preset};
 
 use crate::exit::BadInput;
 
@@ -28,15 +29,34 @@ pub(crate) struct SettingsArgs {
     /// Consecutive samples that share their negatives, a power of two [default: 1]
     #[arg(long, value_name = "N")]
     share: Option<u32>,
-    /// Learning rate at the start; it falls in a line [default: 1.5 / epochs, within 0.025 to 0.3]
+    /// Learning rate at the start; it falls in a line [default: 1.5 / epochs, within 0.025 to 0.3; 0.1 for adagrad]
     #[arg(long, value_name = "RATE")]
     rate: Option<f32>,
+    /// How a gradient becomes a step; adagrad: each row has a rate of its own [default: sgd]
+    #[arg(long, value_name = "sgd|adagrad")]
+    optimiser: Option<Optimiser>,
+    /// deterministic: the same bits for any number of threads; atomic, hogwild: threads share rows
+    /// [default: deterministic on the host, hogwild on a device]
+    #[arg(long, value_name = "deterministic|atomic|hogwild")]
+    mode: Option<Mode>,
     /// What tables are made of [default: fp32]
     #[arg(long, value_name = "fp32|fp16")]
     precision: Option<Precision>,
-    /// Threads; the result does not depend on them [default: one for each core]
+    /// Threads; in the deterministic mode the result does not depend on them [default: one for each core]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// Where rows are updated: host, emulated, cuda, cuda:N or auto (the first GPU if there is one)
+    #[arg(long, value_name = "DEVICE", default_value = "host")]
+    device: DeviceKind,
+    /// Queues of prepared edges for a device, each with a stream [default: 2]
+    #[arg(long, value_name = "N")]
+    queues: Option<usize>,
+    /// Buckets that wait in a queue at most [default: 2]
+    #[arg(long, value_name = "N")]
+    queue_length: Option<usize>,
+    /// Samples that a device works on at once [default: as many as it can]
+    #[arg(long, value_name = "N")]
+    edges_in_flight: Option<u32>,
     /// paper: the learning rate of LINE's authors, 0.025 [default: default]
     #[arg(long, value_name = "default|paper", default_value = "default")]
     preset: Preset,
@@ -52,7 +72,7 @@ impl SettingsArgs {
     /// The settings, checked.
     pub(crate) fn config(&self, seed: u64) -> anyhow::Result<Config> {
         let base = Config {
-            threads: available_parallelism().map_or(1, usize::from),
+            threads: available_parallelism().map_or(1, |n| usize::from(n).min(1024)),
             ..Config::preset(self.preset)
         };
         let base = match &self.config {
@@ -66,12 +86,22 @@ impl SettingsArgs {
             negatives: self.negatives.unwrap_or(base.negatives),
             share: self.share.unwrap_or(base.share),
             rate: self.rate.or(base.rate),
+            optimiser: self.optimiser.unwrap_or(base.optimiser),
+            mode: self.mode.or(base.mode),
             precision: self.precision.unwrap_or(base.precision),
             threads: self.threads.unwrap_or(base.threads),
+            queues: self.queues.unwrap_or(base.queues),
+            queue_length: self.queue_length.unwrap_or(base.queue_length),
+            edges_in_flight: self.edges_in_flight.or(base.edges_in_flight),
             seed,
         };
         config.check()?;
         Ok(config)
+    }
+
+    /// The device, opened.
+    pub(crate) fn device(&self) -> anyhow::Result<Device> {
+        Ok(Device::open(self.device)?)
     }
 }
 

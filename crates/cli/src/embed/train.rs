@@ -8,7 +8,7 @@ use serde::Serialize;
 use shardgraph_collectives::Deadline;
 use shardgraph_device::{Device, Timer};
 use shardgraph_line::formats::{self, FileFormat};
-use shardgraph_line::{Config, DiskOptions, Schedule, Store, train, train_on_disk};
+use shardgraph_line::{Config, DiskOptions, Schedule, Store, WorkTime, train, train_on_disk};
 
 use super::import::{ImportFlags, opened};
 use super::settings::SettingsArgs;
@@ -68,18 +68,16 @@ struct DiskArgs {
 }
 
 impl DiskArgs {
-    fn options(&self, memory: u64) -> Result<DiskOptions, BadInput> {
-        let given = self.checkpoint_seconds;
-        if given.is_nan() || given < 0.0 {
-            let message = format!("checkpoint_seconds = {given}: expected a number of 0 or more");
-            return Err(BadInput(message));
-        }
-        Ok(DiskOptions {
+    /// The options, checked.
+    fn options(&self, memory: u64) -> anyhow::Result<DiskOptions> {
+        let options = DiskOptions {
             memory,
             schedule: self.schedule,
-            checkpoint_s: given,
+            checkpoint_s: self.checkpoint_seconds,
             deadline: self.deadline.unwrap_or_default().duration(),
-        })
+        };
+        options.check()?;
+        Ok(options)
     }
 }
 
@@ -98,7 +96,12 @@ struct Answer<'a> {
     samples: u64,
     seconds: f64,
     samples_per_s: f64,
+    device: String,
+    preparation_seconds: f64,
+    update_seconds: f64,
     bytes_per_sample: f64,
+    bytes_moved: f64,
+    peak_memory_bytes: Option<u64>,
     load_seconds: f64,
     disk: Option<OnDisk>,
     out: &'a Path,
@@ -111,8 +114,11 @@ struct OnDisk {
     loads: u64,
     read_bytes: u64,
     written_bytes: u64,
+    peak_row_bytes: u64,
     stall_seconds: f64,
     checkpoint_seconds: f64,
+    disk_seconds: f64,
+    overlap_seconds: f64,
     resumed_samples: u64,
 }
 
@@ -120,6 +126,7 @@ struct OnDisk {
 struct Took {
     samples: u64,
     seconds: f64,
+    work: WorkTime,
     disk: Option<OnDisk>,
 }
 
@@ -127,10 +134,15 @@ struct Took {
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let config = args.settings.config(args.graph.seed())?;
     let form = checked_form(args)?;
+    let options = args.disk.options(args.import.memory)?;
+    let device = args.settings.device()?;
+    let config = Config {
+        mode: Some(config.mode_on(device.kind())),
+        ..config
+    };
     let timer = Timer::start(&Device::host());
     let near = scratch(args)?;
-    let row_bytes = config.dim as u64 * config.precision.cell_bytes();
-    let cut = (args.settings.parts, row_bytes);
+    let cut = (args.settings.parts, config.row_bytes());
     let store = &opened(&args.graph, &args.import, cut, &near, &args.report)?;
     let load_seconds = timer.elapsed_s();
     if args.disk.work.is_none() {
@@ -141,8 +153,8 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
             .note("order 1 takes directed edges in both directions");
     }
     let took = match &args.disk.work {
-        Some(work) => on_disk(args, store, &config, work)?,
-        None => in_memory(args, store, &config, form)?,
+        Some(work) => on_disk(args, (store, &config, &device), work, &options)?,
+        None => in_memory(args, (store, &config, &device), form)?,
     };
     args.report.note(&format!("wrote {}", args.out.display()));
     args.report.answer(&Answer {
@@ -156,7 +168,12 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         samples: took.samples,
         seconds: took.seconds,
         samples_per_s: took.samples as f64 / took.seconds.max(1e-9),
+        device: device.kind().to_string(),
+        preparation_seconds: took.work.preparation_s,
+        update_seconds: took.work.update_s,
         bytes_per_sample: config.bytes_per_sample(),
+        bytes_moved: config.bytes_per_sample() * took.samples as f64,
+        peak_memory_bytes: peak_memory(),
         config: &config,
         load_seconds,
         disk: took.disk,
@@ -190,49 +207,58 @@ fn scratch(args: &TrainArgs) -> anyhow::Result<PathBuf> {
     Ok(work.join("edges"))
 }
 
+/// The most that this process has held in memory, where the system says so.
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
+}
+
 fn in_memory(
     args: &TrainArgs,
-    store: &Store,
-    config: &Config,
+    (store, config, device): (&Store, &Config, &Device),
     form: FileFormat,
 ) -> anyhow::Result<Took> {
     let mut show = Show::new(&args.report);
-    let trained = train(store, config, &Device::host(), &mut |progress| {
-        show.step(progress)
-    })?;
+    let trained = train(store, config, device, &mut |progress| show.step(progress))?;
     drop(show);
     formats::write(&args.out, &trained.embedding, Some(form))?;
     Ok(Took {
         samples: trained.n_samples,
         seconds: trained.seconds,
+        work: trained.work,
         disk: None,
     })
 }
 
-fn on_disk(args: &TrainArgs, store: &Store, config: &Config, work: &Path) -> anyhow::Result<Took> {
-    let options = args.disk.options(args.import.memory)?;
+fn on_disk(
+    args: &TrainArgs,
+    (store, config, device): (&Store, &Config, &Device),
+    work: &Path,
+    options: &DiskOptions,
+) -> anyhow::Result<Took> {
     let mut show = Show::new(&args.report);
     let places = (work, args.out.as_path());
-    let trained = train_on_disk(
-        store,
-        config,
-        &Device::host(),
-        places,
-        &options,
-        &mut |progress| {
-            show.step(progress);
-        },
-    )?;
+    let trained = train_on_disk(store, config, device, places, options, &mut |progress| {
+        show.step(progress);
+    })?;
     Ok(Took {
         samples: trained.n_samples,
         seconds: trained.seconds,
+        work: trained.work,
         disk: Some(OnDisk {
             groups: trained.disk.n_groups,
             loads: trained.disk.loads,
             read_bytes: trained.disk.read_bytes,
             written_bytes: trained.disk.written_bytes,
+            peak_row_bytes: trained.disk.peak_bytes,
             stall_seconds: trained.disk.stall_s,
             checkpoint_seconds: trained.disk.checkpoint_s,
+            disk_seconds: trained.disk.busy_s,
+            overlap_seconds: trained.disk.overlap_s(),
             resumed_samples: trained.resumed_samples,
         }),
     })
@@ -260,18 +286,31 @@ impl fmt::Display for Answer<'_> {
         writeln!(f, "columns {}", self.columns)?;
         writeln!(f, "parts {}", self.parts)?;
         writeln!(f, "threads {}", self.config.threads)?;
+        if let Some(mode) = self.config.mode {
+            writeln!(f, "mode {mode}")?;
+        }
         writeln!(f, "learning rate {}", self.first_rate)?;
         writeln!(f, "samples {}", self.samples)?;
         writeln!(f, "seconds {:.6}", self.seconds)?;
         writeln!(f, "samples per second {:.0}", self.samples_per_s)?;
         writeln!(f, "load seconds {:.6}", self.load_seconds)?;
+        writeln!(f, "device {}", self.device)?;
+        writeln!(f, "preparation seconds {:.6}", self.preparation_seconds)?;
+        writeln!(f, "update seconds {:.6}", self.update_seconds)?;
+        writeln!(f, "bytes moved {:.0}", self.bytes_moved)?;
+        if let Some(peak) = self.peak_memory_bytes {
+            writeln!(f, "peak memory bytes {peak}")?;
+        }
         if let Some(disk) = &self.disk {
             writeln!(f, "groups on disk {}", disk.groups)?;
             writeln!(f, "groups loaded {}", disk.loads)?;
             writeln!(f, "bytes read {}", disk.read_bytes)?;
             writeln!(f, "bytes written {}", disk.written_bytes)?;
+            writeln!(f, "bytes of rows in memory {}", disk.peak_row_bytes)?;
             writeln!(f, "seconds waited for rows {:.6}", disk.stall_seconds)?;
             writeln!(f, "seconds in checkpoints {:.6}", disk.checkpoint_seconds)?;
+            writeln!(f, "seconds of the disk {:.6}", disk.disk_seconds)?;
+            writeln!(f, "seconds of overlap {:.6}", disk.overlap_seconds)?;
             writeln!(f, "samples of earlier calls {}", disk.resumed_samples)?;
         }
         writeln!(f, "embedding file {}", self.out.display())

@@ -489,6 +489,21 @@ impl Gpu {
         Ok(())
     }
 
+    /// Makes another stream's memory this stream's, behind that stream's work so far.
+    pub(crate) fn adopt(&self, memory: &mut Memory) -> Result<(), Error> {
+        if Arc::ptr_eq(&memory.driver, &self.driver) {
+            return Ok(());
+        }
+        if memory.lease.is_some() || !self.shares_device(memory) {
+            return Err(self.other_device("adopt"));
+        }
+        let event = memory.driver.record()?;
+        let driver = Arc::clone(&memory.driver);
+        self.wait(&Mark { driver, event })?;
+        memory.driver = Arc::clone(&self.driver);
+        Ok(())
+    }
+
     /// Whether the memory is of this device, be it of another stream.
     pub(crate) fn shares_device(&self, memory: &Memory) -> bool {
         memory.driver.device_id() == self.driver.device_id()

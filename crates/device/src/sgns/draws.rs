@@ -1,5 +1,7 @@
 //! Random draws that depend on a seed and a counter only: the same on the host and in the kernels.
 
+use std::hint::select_unpredictable;
+
 use crate::{Buffer, Device, Error};
 
 /// What a random number is for; part of its counter, so that no number serves twice.
@@ -35,20 +37,48 @@ pub(super) fn philox_slots<const N: usize>(
     ];
     let mut key = [seed as u32, (seed >> 32) as u32];
     for _ in 0..10 {
-        let mut next = [[0; N]; 4];
-        for lane in 0..N {
-            let p0 = 0xD251_1F53 * u64::from(c[0][lane]);
-            let p1 = 0xCD9E_8D57 * u64::from(c[2][lane]);
-            next[0][lane] = (p1 >> 32) as u32 ^ c[1][lane] ^ key[0];
-            next[1][lane] = p1 as u32;
-            next[2][lane] = (p0 >> 32) as u32 ^ c[3][lane] ^ key[1];
-            next[3][lane] = p0 as u32;
-        }
-        c = next;
+        c = philox_round(c, key);
         key[0] = key[0].wrapping_add(0x9E37_79B9);
         key[1] = key[1].wrapping_add(0xBB67_AE85);
     }
     std::array::from_fn(|lane| [c[0][lane], c[1][lane], c[2][lane], c[3][lane]])
+}
+
+/// The first two words for many counters and slots, side by side.
+#[inline(always)]
+pub(super) fn philox_lanes<const N: usize>(
+    seed: u64,
+    counters: [u64; N],
+    slots: [u32; N],
+    purpose: u32,
+) -> [[u32; N]; 2] {
+    let mut c = [
+        counters.map(|counter| counter as u32),
+        counters.map(|counter| (counter >> 32) as u32),
+        slots,
+        [purpose; N],
+    ];
+    let mut key = [seed as u32, (seed >> 32) as u32];
+    for _ in 0..10 {
+        c = philox_round(c, key);
+        key[0] = key[0].wrapping_add(0x9E37_79B9);
+        key[1] = key[1].wrapping_add(0xBB67_AE85);
+    }
+    [c[0], c[1]]
+}
+
+#[inline(always)]
+fn philox_round<const N: usize>(c: [[u32; N]; 4], key: [u32; 2]) -> [[u32; N]; 4] {
+    let mut next = [[0; N]; 4];
+    for lane in 0..N {
+        let p0 = 0xD251_1F53 * u64::from(c[0][lane]);
+        let p1 = 0xCD9E_8D57 * u64::from(c[2][lane]);
+        next[0][lane] = (p1 >> 32) as u32 ^ c[1][lane] ^ key[0];
+        next[1][lane] = p1 as u32;
+        next[2][lane] = (p0 >> 32) as u32 ^ c[3][lane] ^ key[1];
+        next[3][lane] = p0 as u32;
+    }
+    next
 }
 
 /// Spreads one random word over many uses (the "lowbias32" mixer of C. Wellons' hash prospector).
@@ -66,7 +96,8 @@ pub(super) fn draw(pairs: &[u32], random: [u32; 4]) -> u32 {
     let product = u64::from(random[0]) * n + ((u64::from(random[1]) * n) >> 32);
     let (index, coin) = ((product >> 32) as u32, product as u32);
     let entry = &pairs[2 * index as usize..][..2];
-    if coin < entry[0] { index } else { entry[1] }
+    // Without a branch: no processor can guess a coin.
+    select_unpredictable(coin < entry[0], index, entry[1])
 }
 
 /// A distribution over `0..n` from which a draw takes one random number and one read of 8 B.
@@ -99,6 +130,22 @@ impl AliasTable {
     pub fn from_degrees(device: &Device, degrees: &[u32]) -> Result<Self, Error> {
         let weights: Vec<f64> = degrees.iter().map(|&d| f64::from(d).powf(0.75)).collect();
         Self::upload(device, &weights)
+    }
+
+    /// The probability of each outcome.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::OtherDevice`] where the table is not in host memory.
+    pub fn probabilities(&self) -> Result<Vec<f64>, Error> {
+        let pairs = crate::memory::on_host("alias table", &self.pairs)?;
+        let n = self.len();
+        let mut probabilities = vec![0.0; n];
+        for (i, entry) in pairs.chunks_exact(2).enumerate() {
+            let stays = f64::from(entry[0]) / 2f64.powi(32);
+            probabilities[i] += stays / n as f64;
+            probabilities[entry[1] as usize] += (1.0 - stays) / n as f64;
+        }
+        Ok(probabilities)
     }
 
     /// The number of outcomes.

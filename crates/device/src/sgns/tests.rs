@@ -1,6 +1,7 @@
 //! The update of LINE on every back end, against f64 loops.
 
 mod draws;
+mod shared;
 mod updates;
 
 use super::{AliasTable, EdgeList, EdgeOrder, Mode, Samples, Settings, Tables, Trainer};
@@ -28,6 +29,7 @@ struct Case {
     count: u64,
     first: u64,
     rate: f32,
+    reversed: bool,
 }
 
 impl Case {
@@ -71,7 +73,7 @@ impl Case {
             edges: &edges,
             negatives: &negatives,
             order: EdgeOrder::Listed { first: 1 },
-            reversed: false,
+            reversed: self.reversed,
             first: self.first,
             count: self.count,
         };
@@ -103,5 +105,6 @@ fn case(dim: usize, n_negatives: u32, n_edges: usize) -> Case {
         count: n_edges as u64,
         first: 0,
         rate: 0.05,
+        reversed: false,
     }
 }

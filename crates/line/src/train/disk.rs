@@ -1,15 +1,20 @@
 //! One thread that writes and reads groups of rows, in the order in which it is asked: a read sees the write before it.
 
 use std::fs::{self, File};
-use std::io::{BufReader, BufWriter, Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use shardgraph_device::{Buffer, Device};
+use shardgraph_device::{Device, Timer};
 
 use super::cell::Cell;
+use super::journal::RowsFile;
+use super::rows::{Rows, Shape};
+use crate::direct::{Reader, Writer};
 use crate::schedule::Key;
 use crate::store::Fingerprint;
 use crate::{Error, ErrorKind};
@@ -17,27 +22,31 @@ use crate::{Error, ErrorKind};
 /// What the thread is asked for.
 #[derive(Debug)]
 pub(crate) enum Request<T: Cell> {
-    /// Writes parts to a new file and drops them.
+    /// Writes the rows of a group's parts to a new file; gives them back if they stay in memory, drops them if not.
     Write {
-        path: PathBuf,
-        parts: Vec<Buffer<T>>,
+        key: Key,
+        file: RowsFile,
+        parts: Vec<Rows<T>>,
+        stays: bool,
     },
-    /// Reads a file of parts with so many cells each.
+    /// Reads a group's parts of these shapes.
     Read {
         key: Key,
-        path: PathBuf,
-        n_cells: Vec<usize>,
+        file: RowsFile,
+        shapes: Vec<Shape>,
     },
     /// Removes a file that nothing needs any more.
     Remove(PathBuf),
-    /// Answers when all before it is done.
-    Settle,
+    /// Makes files outlast a power cut; answers when that and all before it is done.
+    Settle(Vec<PathBuf>),
 }
 
 /// What it answers.
 #[derive(Debug)]
 pub(crate) enum Reply<T: Cell> {
-    Read(Key, Vec<Buffer<T>>),
+    Read(Key, Vec<Rows<T>>),
+    /// With the rows, if they stay.
+    Written(Key, Option<Vec<Rows<T>>>),
     Settled,
     Failed(Error),
 }
@@ -49,15 +58,21 @@ pub(crate) struct Disk<T: Cell> {
     replies: Receiver<Reply<T>>,
     thread: Option<JoinHandle<()>>,
     deadline: Duration,
+    busy_ns: Arc<AtomicU64>,
 }
 
 impl<T: Cell> Disk<T> {
     pub(crate) fn start(device: &Device, deadline: Duration) -> Result<Disk<T>, Error> {
         let ((requests, asked), (answer, replies)) = (channel(), channel());
-        let device = device.clone();
+        let busy_ns = Arc::new(AtomicU64::new(0));
+        let (device, busy, room) = (device.clone(), Arc::clone(&busy_ns), Room::of_thread());
         let work = move || {
             for request in asked {
-                if let Some(reply) = serve(&device, request)
+                let timer = Timer::wall();
+                let reply = serve(&device, &room, request);
+                let took = timer.elapsed().as_nanos() as u64;
+                busy.fetch_add(took, Ordering::Relaxed);
+                if let Some(reply) = reply
                     && answer.send(reply).is_err()
                 {
                     return; // nobody waits any more
@@ -78,6 +93,7 @@ impl<T: Cell> Disk<T> {
             replies,
             thread: Some(thread),
             deadline,
+            busy_ns,
         })
     }
 
@@ -87,6 +103,11 @@ impl<T: Cell> Disk<T> {
             // Where the thread is gone, the next wait says so.
             let _ = requests.send(request);
         }
+    }
+
+    /// Seconds that the thread was at work.
+    pub(crate) fn busy_s(&self) -> f64 {
+        self.busy_ns.load(Ordering::Relaxed) as f64 / 1e9
     }
 
     /// The next answer.
@@ -121,73 +142,69 @@ impl<T: Cell> Drop for Disk<T> {
     }
 }
 
-fn serve<T: Cell>(device: &Device, request: Request<T>) -> Option<Reply<T>> {
+fn serve<T: Cell>(device: &Device, room: &Room, request: Request<T>) -> Option<Reply<T>> {
     let done = match request {
-        Request::Write { path, parts } => write_rows(device, &path, &parts).map(|()| None),
-        Request::Read { key, path, n_cells } => {
-            read_rows(device, &path, &n_cells).map(|parts| Some(Reply::Read(key, parts)))
+        Request::Write {
+            key,
+            file,
+            parts,
+            stays,
+        } => write_rows(device, room, &file, &parts)
+            .map(|()| Some(Reply::Written(key, stays.then_some(parts)))),
+        Request::Read { key, file, shapes } => {
+            read_rows(device, &file, &shapes).map(|parts| Some(Reply::Read(key, parts)))
         }
         Request::Remove(path) => fs::remove_file(&path)
             .map_err(|e| Error::io("remove", &path, &e))
             .map(|()| None),
-        Request::Settle => Ok(Some(Reply::Settled)),
+        Request::Settle(paths) => {
+            let sync = |path: &PathBuf| {
+                let synced = File::open(path).and_then(|file| file.sync_all());
+                synced.map_err(|e| Error::io("sync", path, &e))
+            };
+            paths
+                .iter()
+                .try_for_each(sync)
+                .map(|()| Some(Reply::Settled))
+        }
     };
     done.unwrap_or_else(|error| Some(Reply::Failed(error)))
 }
 
 /// Writes parts one after the other, and their fingerprint behind them.
-pub(crate) fn write_rows<T: Cell>(
+fn write_rows<T: Cell>(
     device: &Device,
-    path: &Path,
-    parts: &[Buffer<T>],
+    room: &Room,
+    file: &RowsFile,
+    parts: &[Rows<T>],
 ) -> Result<(), Error> {
-    let at = |e: std::io::Error| Error::io("write", path, &e);
-    let mut out = BufWriter::with_capacity(1 << 20, File::create(path).map_err(at)?);
-    let mut fingerprint = Fingerprint::new();
+    let path = file.path.as_path();
+    let at = |e: io::Error| Error::io("write", path, &e);
+    let len = parts.iter().map(Rows::bytes).sum::<u64>() + 8;
+    let mut out = room.limit(Writer::create(path, len).map_err(at)?);
+    let mut fingerprint = fingerprint_of(file);
     for part in parts {
-        let copy; // where the rows are not in host memory
-        let cells = match part.as_host() {
-            Some(cells) => cells,
-            None => {
-                copy = device.download(part)?;
-                &copy
-            }
-        };
-        let mut bytes = Vec::new();
-        for cells in cells.chunks(1 << 16) {
-            bytes.clear();
-            cells.iter().for_each(|cell| cell.put(&mut bytes));
-            fingerprint.update(&bytes);
-            out.write_all(&bytes).map_err(at)?;
-        }
+        part.write(device, (path, &mut out), &mut fingerprint)?;
     }
     out.write_all(&fingerprint.finish().to_le_bytes())
         .map_err(at)?;
-    out.flush().map_err(at)
+    out.file.finish().map_err(at)
 }
 
 /// Reads what [`write_rows`] wrote.
 pub(crate) fn read_rows<T: Cell>(
     device: &Device,
-    path: &Path,
-    n_cells: &[usize],
-) -> Result<Vec<Buffer<T>>, Error> {
-    let at = |e: std::io::Error| Error::io("read", path, &e);
-    let mut input = BufReader::with_capacity(1 << 20, File::open(path).map_err(at)?);
-    let mut fingerprint = Fingerprint::new();
+    file: &RowsFile,
+    shapes: &[Shape],
+) -> Result<Vec<Rows<T>>, Error> {
+    let path = file.path.as_path();
+    let at = |e: io::Error| Error::io("read", path, &e);
+    let mut input = Reader::open(path).map_err(at)?;
+    let mut fingerprint = fingerprint_of(file);
     let mut parts = Vec::new();
-    for &n_cells in n_cells {
-        let mut cells: Vec<T> = Vec::with_capacity(n_cells);
-        while cells.len() < n_cells {
-            let mut bytes = vec![0; (n_cells - cells.len()).min(1 << 16) * size_of::<T>()];
-            input.read_exact(&mut bytes).map_err(at)?;
-            fingerprint.update(&bytes);
-            cells.extend(bytes.chunks_exact(size_of::<T>()).map(T::take));
-        }
-        parts.push(match device.kind() {
-            shardgraph_device::DeviceKind::Host => Buffer::from(cells),
-            _ => device.upload(&cells)?,
-        });
+    for &shape in shapes {
+        let rows = Rows::read(device, shape, (path, &mut input), &mut fingerprint)?;
+        parts.push(rows);
     }
     let mut stored = [0; 8];
     input.read_exact(&mut stored).map_err(at)?;
@@ -197,5 +214,71 @@ pub(crate) fn read_rows<T: Cell>(
             path,
             "damaged: start the run again in an empty folder",
         )),
+    }
+}
+
+/// Begun with what the file is for, so that another group's file is not taken for it.
+fn fingerprint_of(file: &RowsFile) -> Fingerprint {
+    let mut fingerprint = Fingerprint::new();
+    let (order, table, group) = file.place;
+    for word in [order, table, group, file.number as u32] {
+        fingerprint.update(&word.to_le_bytes());
+    }
+    fingerprint
+}
+
+/// How much the disk takes, for tests of what a run does when it is full.
+#[derive(Clone, Debug, Default)]
+struct Room {
+    #[cfg(test)]
+    left: Option<Arc<AtomicU64>>,
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Bytes that the disk threads which this thread starts can write; nothing: as many as there are.
+    pub(super) static ROOM: std::cell::Cell<Option<u64>> = const { std::cell::Cell::new(None) };
+}
+
+impl Room {
+    fn of_thread() -> Room {
+        Room {
+            #[cfg(test)]
+            left: ROOM.get().map(|left| Arc::new(AtomicU64::new(left))),
+        }
+    }
+
+    fn limit(&self, file: Writer) -> Limited {
+        Limited {
+            file,
+            #[cfg(test)]
+            room: self.clone(),
+        }
+    }
+}
+
+/// A file on a disk that may be full.
+struct Limited {
+    file: Writer,
+    #[cfg(test)]
+    room: Room,
+}
+
+impl Write for Limited {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        #[cfg(test)]
+        if let Some(left) = &self.room.left {
+            let taken = left.load(Ordering::Relaxed).min(bytes.len() as u64);
+            if taken == 0 {
+                return Err(io::Error::from(io::ErrorKind::StorageFull));
+            }
+            left.fetch_sub(taken, Ordering::Relaxed);
+            return self.file.write(&bytes[..taken as usize]);
+        }
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
     }
 }

@@ -4,6 +4,8 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
+use super::disk::ROOM;
+use super::journal::RowsFile;
 use super::tests::{purity, run, small, two_communities};
 use super::*;
 use crate::schedule::Schedule;
@@ -116,6 +118,10 @@ fn in_little_memory_communities_are_told_apart_and_threads_change_nothing() {
             let place = Place::new();
             let trained = place.train((&store, &config, &disk), &mut |_| {}).unwrap();
             assert!(trained.disk.read_bytes > 0 && trained.disk.written_bytes > 0);
+            let group = 200 / 8 * 16 * 4;
+            let peak = trained.disk.peak_bytes;
+            assert!(peak > 2 * group && peak <= n_groups * group, "{peak}");
+            assert!(trained.disk.busy_s > 0.0 && trained.work.update_s > 0.0);
             let one = place.answer();
             let found = purity(&one, 200);
             assert!(found > 0.85, "{order:?}: {found}");
@@ -154,26 +160,37 @@ fn the_plan_with_few_loads_loads_less_than_row_by_row() {
 
 #[test]
 fn a_run_that_is_broken_off_anywhere_goes_on_to_the_same_bits() {
+    for (precision, optimiser) in [
+        (Precision::Fp32, Optimiser::Sgd),
+        (Precision::Fp16, Optimiser::Adagrad),
+    ] {
+        let config = Config {
+            epochs: 2,
+            dim: 4,
+            precision,
+            optimiser,
+            ..small(Order::Both)
+        };
+        breaks_off_anywhere(&config);
+    }
+}
+
+fn breaks_off_anywhere(config: &Config) {
     let store = two_communities(64, 4);
-    let config = Config {
-        epochs: 2,
-        dim: 4,
-        ..small(Order::Both)
-    };
     let disk = DiskOptions {
         checkpoint_s: 0.0,
-        ..room_for(4, &store, &config)
+        ..room_for(4, &store, config)
     };
-    assert!(Layout::new(&store, &config, &disk).unwrap().n_groups > 1);
+    assert!(Layout::new(&store, config, &disk).unwrap().n_groups > 1);
     let whole = Place::new();
     let mut n_steps = 0;
     whole
-        .train((&store, &config, &disk), &mut |_| n_steps += 1)
+        .train((&store, config, &disk), &mut |_| n_steps += 1)
         .unwrap();
     let expected = whole.answer();
     assert!(n_steps > 40);
     for checkpoint_s in [0.0, 1e9] {
-        for broken_at in (1..n_steps).step_by(7) {
+        for broken_at in (1..n_steps).step_by(11) {
             let disk = DiskOptions {
                 checkpoint_s,
                 ..disk.clone()
@@ -181,19 +198,157 @@ fn a_run_that_is_broken_off_anywhere_goes_on_to_the_same_bits() {
             let place = Place::new();
             let mut steps = 0;
             let broken = catch_unwind(AssertUnwindSafe(|| {
-                place.train((&store, &config, &disk), &mut |_| {
+                place.train((&store, config, &disk), &mut |_| {
                     steps += 1;
                     assert!(steps < broken_at, "broken off");
                 })
             }));
             assert!(broken.is_err());
-            let trained = place.train((&store, &config, &disk), &mut |_| {}).unwrap();
+            let trained = place.train((&store, config, &disk), &mut |_| {}).unwrap();
             assert!(place.answer() == expected, "broken off at step {broken_at}");
             if checkpoint_s <= 0.0 && broken_at > 2 {
                 assert!(trained.resumed_samples > 0);
             }
         }
     }
+}
+
+/// The disk takes ever more bytes, until the run gets to its end: each time before, it says so, and goes on from its last state.
+#[test]
+fn a_full_disk_is_told_and_earlier_states_stay() {
+    let store = two_communities(64, 4);
+    let config = Config {
+        epochs: 1,
+        dim: 4,
+        optimiser: Optimiser::Adagrad,
+        ..small(Order::Second)
+    };
+    let disk = DiskOptions {
+        checkpoint_s: 0.0,
+        ..room_for(4, &store, &config)
+    };
+    let calm = Place::new();
+    calm.train((&store, &config, &disk), &mut |_| {}).unwrap();
+    let (mut n_full, mut n_resumed, mut room) = (0, 0, 0);
+    loop {
+        let place = Place::new();
+        ROOM.set(Some(room));
+        let ended = place.train((&store, &config, &disk), &mut |_| {});
+        ROOM.set(None);
+        let Err(error) = ended else { break };
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert!(error.to_string().contains(".rows: cannot write"), "{error}");
+        let resumed = place.train((&store, &config, &disk), &mut |_| {}).unwrap();
+        assert!(place.answer() == calm.answer(), "after {room} bytes");
+        n_full += 1;
+        n_resumed += u32::from(resumed.resumed_samples > 0);
+        room += 777;
+    }
+    assert!(n_full > 10 && n_resumed > 5, "{n_full}, {n_resumed}");
+}
+
+#[test]
+fn files_that_are_not_the_runs_stay_and_only_one_run_has_a_folder() {
+    let store = two_communities(64, 4);
+    let config = small(Order::Second);
+    let place = Place::new();
+    fs::create_dir(place.work()).unwrap();
+    let strangers = ["mine.rows", "1.rows", "edges.store", "0000000a.rows"];
+    for name in strangers {
+        fs::write(place.work().join(name), "mine").unwrap();
+    }
+    let disk = DiskOptions::default();
+    place.train((&store, &config, &disk), &mut |_| {}).unwrap();
+    for name in strangers {
+        assert_eq!(fs::read(place.work().join(name)).unwrap(), b"mine");
+    }
+    let refused = || {
+        let error = place.train((&store, &config, &disk), &mut |_| {});
+        let error = error.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Checkpoint);
+        error.to_string()
+    };
+    fs::write(place.work().join("00000001.rows"), "mine").unwrap();
+    assert!(refused().contains("without a MANIFEST.json"));
+    assert!(place.work().join("00000001.rows").exists());
+    fs::remove_file(place.work().join("00000001.rows")).unwrap();
+    let held = Journal::open(&place.work(), &store, &config, Layout::WHOLE).unwrap();
+    assert!(refused().contains("another process trains"));
+    drop(held);
+    place.train((&store, &config, &disk), &mut |_| {}).unwrap();
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused() {
+    let (store, config) = (two_communities(64, 4), small(Order::Second));
+    for (disk, reason) in [
+        (
+            DiskOptions {
+                checkpoint_s: f64::NAN,
+                ..DiskOptions::default()
+            },
+            "checkpoint_seconds = NaN",
+        ),
+        (
+            DiskOptions {
+                deadline: std::time::Duration::ZERO,
+                ..DiskOptions::default()
+            },
+            "deadline = 0",
+        ),
+    ] {
+        let place = Place::new();
+        let error = place.train((&store, &config, &disk), &mut |_| {});
+        let error = error.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.to_string().starts_with(reason), "{error}");
+        assert!(!place.work().exists());
+    }
+}
+
+/// One table that fits is not cut, and groups are as many as move the fewest bytes.
+#[test]
+fn memory_is_cut_as_little_as_it_can_be() {
+    let store = two_communities(4096, 16);
+    let of = |order: Order, memory: u64| {
+        let config = Config {
+            dim: 64,
+            ..small(order)
+        };
+        let disk = DiskOptions {
+            memory,
+            ..DiskOptions::default()
+        };
+        Layout::new(&store, &config, &disk).unwrap()
+    };
+    let table = 4096 * 64 * 4;
+    let none = DiskOptions {
+        memory: 0,
+        ..DiskOptions::default()
+    };
+    let config = Config {
+        dim: 64,
+        ..small(Order::First)
+    };
+    let message = Layout::new(&store, &config, &none).unwrap_err().to_string();
+    let least = message.split("takes ").nth(1).unwrap();
+    let least: u64 = least.split(' ').next().unwrap().parse().unwrap();
+    let fixed = least - table / 4;
+    assert_eq!(of(Order::First, fixed + table), Layout::WHOLE);
+    assert_eq!(of(Order::Second, fixed + 2 * table), Layout::WHOLE);
+    let cut = of(Order::Second, fixed + table + table / 5);
+    assert_eq!(
+        (cut.n_groups, cut.capacity),
+        (16, 17),
+        "many small groups load less than few large"
+    );
+    let visits = cut.schedule.visits(2, 16, 17);
+    let wanted: Vec<_> = visits
+        .into_iter()
+        .map(|v| crate::schedule::keys(2, v))
+        .collect();
+    let swaps = crate::schedule::swaps(&wanted, 17, &mut Vec::new());
+    assert!(swaps.iter().map(|swap| swap.load.len()).sum::<usize>() <= 35);
 }
 
 /// A run that was broken off at its fifth step, with a state after each.
@@ -300,7 +455,11 @@ fn damaged_files_of_a_run_are_found() {
     let (kind, message) = refused();
     assert_eq!(kind, ErrorKind::File);
     assert!(message.contains(".rows: damaged"), "{message}");
-    fs::write(place.work().join("MANIFEST.json"), "{}").unwrap();
+    let manifest = place.work().join("MANIFEST.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, text.replace("\"pass\":0", "\"pass\":3")).unwrap();
+    assert!(refused().1.contains("MANIFEST.json: damaged"));
+    fs::write(&manifest, "{}").unwrap();
     assert!(refused().1.contains("no state of a run"));
 }
 
@@ -309,7 +468,7 @@ fn a_file_that_a_resumed_run_would_need_stays() {
     let (store, config) = (two_communities(64, 4), small(Order::Second));
     let place = Place::new();
     let work = place.work();
-    let write = |path: &PathBuf| fs::write(path, "rows").unwrap();
+    let write = |file: &RowsFile| fs::write(&file.path, "rows").unwrap();
     let mut journal = Journal::open(&work, &store, &config, Layout::WHOLE).unwrap();
     let (first, replaced) = journal.new_file((2, 0, 0));
     assert_eq!(replaced, None);
@@ -319,10 +478,11 @@ fn a_file_that_a_resumed_run_would_need_stays() {
     assert_eq!(replaced, None, "the journal names it");
     write(&second);
     let (third, replaced) = journal.new_file((2, 0, 0));
-    assert_eq!(replaced.as_ref(), Some(&second), "nothing names it");
+    assert_eq!(replaced.as_ref(), Some(&second.path), "nothing names it");
     write(&third);
     // Broken off here, the next run finds the first file and throws the others away.
+    drop(journal);
     let resumed = Journal::open(&work, &store, &config, Layout::WHOLE).unwrap();
     assert_eq!(resumed.file((2, 0, 0)).as_ref(), Some(&first));
-    assert!(first.exists() && !second.exists() && !third.exists());
+    assert!(first.path.exists() && !second.path.exists() && !third.path.exists());
 }

@@ -1,19 +1,22 @@
 //! The state of a run on disk: which files hold which groups, and how far the run is.
 //!
 //! Groups are never written over: each write makes a new file, and MANIFEST, replaced as a whole, names the files of one moment
-//! between two steps. A run that is killed finds that moment again; all later files are thrown away.
+//! between two steps. A run that is killed finds that moment again; all later files are thrown away. The folder may hold other
+//! files too: only names of eight digits and `.rows` are the run's, and they are left alone where there is no MANIFEST.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::io::ErrorKind::NotFound;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use shardgraph_graph::write_atomic;
 
 use super::options::Layout;
+use crate::store::Fingerprint;
 use crate::{Config, Error, ErrorKind, Store};
 
-const SCHEMA_VERSION: u32 = 1;
+const SCHEMA_VERSION: u32 = 2;
 const MANIFEST: &str = "MANIFEST.json";
 
 /// A point between two steps.
@@ -28,6 +31,14 @@ pub(crate) struct Position {
 /// A group of a table of an order.
 pub(crate) type Place = (u32, u32, u32);
 
+/// A file of rows, and what it is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RowsFile {
+    pub(crate) path: PathBuf,
+    pub(crate) place: Place,
+    pub(crate) number: u64,
+}
+
 /// The file as it stands on disk.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,6 +51,32 @@ struct Manifest {
     samples: u64,
     /// (order, table, group) and the number of the file.
     files: Vec<(Place, u64)>,
+    /// Of all the above.
+    fingerprint: u64,
+}
+
+impl Manifest {
+    /// With the fingerprint that belongs to it.
+    fn sealed(self) -> Result<Manifest, Error> {
+        let open = Manifest {
+            fingerprint: 0,
+            ..self
+        };
+        let text = open.text()?;
+        Ok(Manifest {
+            fingerprint: Fingerprint::of(&text),
+            ..open
+        })
+    }
+
+    fn text(&self) -> Result<Vec<u8>, Error> {
+        serde_json::to_vec(self).map_err(|e| Error::new(ErrorKind::Checkpoint, e.to_string()))
+    }
+
+    fn write(&self, folder: &Path) -> Result<(), Error> {
+        let (path, text) = (folder.join(MANIFEST), self.text()?);
+        write_atomic(&path, |out| out.write_all(&text)).map_err(|e| Error::io("write", &path, &e))
+    }
 }
 
 /// The folder of a run.
@@ -50,6 +87,8 @@ pub(crate) struct Journal {
     /// The newest file of each group; groups that were never written are as they began.
     files: BTreeMap<Place, u64>,
     next_file: u64,
+    /// Keeps other processes out for as long as it is open.
+    _lock: File,
 }
 
 impl Journal {
@@ -61,24 +100,15 @@ impl Journal {
         layout: Layout,
     ) -> Result<Journal, Error> {
         fs::create_dir_all(folder).map_err(|e| Error::io("make", folder, &e))?;
-        // Threads do not change the result.
-        let config = Config {
-            threads: 1,
-            ..config.clone()
-        };
-        let fresh = Manifest {
-            schema_version: SCHEMA_VERSION,
-            store_hash: format!("{:016x}", store.hash()),
-            config,
-            layout,
-            position: Position::default(),
-            samples: 0,
-            files: Vec::new(),
-        };
-        let path = folder.join(MANIFEST);
-        let manifest = match path.exists() {
-            true => found(&path, &fresh)?,
-            false => fresh,
+        let lock = lock(folder)?;
+        let fresh = fresh(store, config, layout)?;
+        let manifest = match found(folder, &fresh)? {
+            Some(manifest) => manifest,
+            None => {
+                refuse_strangers(folder)?;
+                fresh.write(folder)?;
+                fresh
+            }
         };
         let files: BTreeMap<Place, u64> = manifest.files.iter().copied().collect();
         let journal = Journal {
@@ -86,6 +116,7 @@ impl Journal {
             next_file: files.values().max().map_or(0, |last| last + 1),
             files,
             manifest,
+            _lock: lock,
         };
         journal.remove_others()?;
         Ok(journal)
@@ -100,28 +131,40 @@ impl Journal {
     }
 
     /// The newest file of a group.
-    pub(crate) fn file(&self, place: Place) -> Option<PathBuf> {
-        let number = self.files.get(&place)?;
-        Some(self.path(*number))
+    pub(crate) fn file(&self, place: Place) -> Option<RowsFile> {
+        let number = *self.files.get(&place)?;
+        Some(RowsFile {
+            path: self.path(number),
+            place,
+            number,
+        })
+    }
+
+    /// The newest files of all groups.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        self.files
+            .values()
+            .map(|&number| self.path(number))
+            .collect()
     }
 
     /// A new file for a group, and the one that it replaces, unless a resumed run would need that.
-    pub(crate) fn new_file(&mut self, place: Place) -> (PathBuf, Option<PathBuf>) {
+    pub(crate) fn new_file(&mut self, place: Place) -> (RowsFile, Option<PathBuf>) {
         let number = self.next_file;
         self.next_file += 1;
         let replaced = self.files.insert(place, number);
         let is_kept = |number: &u64| self.manifest.files.iter().any(|(_, kept)| kept == number);
         let replaced = replaced.filter(|number| !is_kept(number));
-        (self.path(number), replaced.map(|number| self.path(number)))
+        let file = RowsFile {
+            path: self.path(number),
+            place,
+            number,
+        };
+        (file, replaced.map(|number| self.path(number)))
     }
 
-    /// Makes the present moment the one that a resumed run begins with. All files must be written.
+    /// Makes the present moment the one that a resumed run begins with. All files must be written, and outlast a power cut.
     pub(crate) fn commit(&mut self, position: Position, samples: u64) -> Result<(), Error> {
-        for number in self.files.values() {
-            let path = self.path(*number);
-            let sync = File::open(&path).and_then(|file| file.sync_all());
-            sync.map_err(|e| Error::io("sync", &path, &e))?;
-        }
         let manifest = Manifest {
             position,
             samples,
@@ -132,11 +175,8 @@ impl Journal {
                 .collect(),
             ..self.manifest.clone()
         };
-        let path = self.folder.join(MANIFEST);
-        let text = serde_json::to_vec(&manifest)
-            .map_err(|e| Error::new(ErrorKind::Checkpoint, e.to_string()))?;
-        write_atomic(&path, |out| out.write_all(&text))
-            .map_err(|e| Error::io("write", &path, &e))?;
+        let manifest = manifest.sealed()?;
+        manifest.write(&self.folder)?;
         self.manifest = manifest;
         self.remove_others()
     }
@@ -146,17 +186,12 @@ impl Journal {
         self.files.retain(|&(o, t, _), _| (o, t) != (order, table));
     }
 
-    /// Removes the run, once its answer is written.
-    pub(crate) fn finish(self) -> Result<(), Error> {
+    /// Removes the run, once its answer is written. Broken off in between, it begins anew when it is asked for again.
+    pub(crate) fn finish(mut self) -> Result<(), Error> {
+        self.files.clear();
+        self.commit(Position::default(), 0)?;
         let path = self.folder.join(MANIFEST);
-        if path.exists() {
-            fs::remove_file(&path).map_err(|e| Error::io("remove", &path, &e))?;
-        }
-        Journal {
-            files: BTreeMap::new(),
-            ..self
-        }
-        .remove_others()
+        fs::remove_file(&path).map_err(|e| Error::io("remove", &path, &e))
     }
 
     fn path(&self, number: u64) -> PathBuf {
@@ -167,9 +202,8 @@ impl Journal {
     fn remove_others(&self) -> Result<(), Error> {
         let wanted: BTreeSet<PathBuf> = self.files.values().map(|n| self.path(*n)).collect();
         let at = |e: std::io::Error| Error::io("tidy", &self.folder, &e);
-        for entry in fs::read_dir(&self.folder).map_err(at)? {
-            let path = entry.map_err(at)?.path();
-            if path.extension().is_some_and(|e| e == "rows") && !wanted.contains(&path) {
+        for path in rows_files(&self.folder).map_err(at)? {
+            if !wanted.contains(&path) {
                 fs::remove_file(&path).map_err(at)?;
             }
         }
@@ -177,8 +211,75 @@ impl Journal {
     }
 }
 
-/// The run in a folder, if this program can go on with it.
-fn found(path: &Path, fresh: &Manifest) -> Result<Manifest, Error> {
+/// The files in a folder whose names are those of a run's.
+fn rows_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let is_ours = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let number = name.and_then(|name| name.strip_suffix(".rows"));
+        number.is_some_and(|n| n.len() >= 8 && n.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let paths = fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
+    let paths: std::io::Result<Vec<PathBuf>> = paths.collect();
+    Ok(paths?.into_iter().filter(is_ours).collect())
+}
+
+/// Files that look like a run's, in a folder where none was begun, are somebody's.
+fn refuse_strangers(folder: &Path) -> Result<(), Error> {
+    let found = rows_files(folder).map_err(|e| Error::io("read", folder, &e))?;
+    match found.first() {
+        None => Ok(()),
+        Some(path) => Err(Error::new(
+            ErrorKind::Checkpoint,
+            format!(
+                "{}: a file of rows without a {MANIFEST}: take another folder, or empty this one",
+                path.display()
+            ),
+        )),
+    }
+}
+
+/// Holds a folder for as long as the file that is given back is open.
+fn lock(folder: &Path) -> Result<File, Error> {
+    let file = File::open(folder).map_err(|e| Error::io("open", folder, &e))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => Err(Error::new(
+            ErrorKind::Checkpoint,
+            format!(
+                "{}: another process trains in this folder: wait for it, or take another folder",
+                folder.display()
+            ),
+        )),
+        Err(fs::TryLockError::Error(e)) => Err(Error::io("lock", folder, &e)),
+    }
+}
+
+/// The state before the first step.
+fn fresh(store: &Store, config: &Config, layout: Layout) -> Result<Manifest, Error> {
+    // What threads and queues there are is no part of what a run is.
+    let usual = Config::default();
+    let config = Config {
+        threads: usual.threads,
+        queues: usual.queues,
+        queue_length: usual.queue_length,
+        ..config.clone()
+    };
+    let fresh = Manifest {
+        schema_version: SCHEMA_VERSION,
+        store_hash: format!("{:016x}", store.hash()),
+        config,
+        layout,
+        position: Position::default(),
+        samples: 0,
+        files: Vec::new(),
+        fingerprint: 0,
+    };
+    fresh.sealed()
+}
+
+/// The run in a folder, if there is one and this program can go on with it.
+fn found(folder: &Path, fresh: &Manifest) -> Result<Option<Manifest>, Error> {
+    let path = folder.join(MANIFEST);
     let wrong = |what: &str| {
         let message = format!(
             "{}: {what}: take another folder, or empty this one",
@@ -186,7 +287,11 @@ fn found(path: &Path, fresh: &Manifest) -> Result<Manifest, Error> {
         );
         Error::new(ErrorKind::Checkpoint, message)
     };
-    let bytes = fs::read(path).map_err(|e| Error::io("read", path, &e))?;
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == NotFound => return Ok(None),
+        Err(e) => return Err(Error::io("read", &path, &e)),
+    };
     let manifest: Manifest =
         serde_json::from_slice(&bytes).map_err(|e| wrong(&format!("no state of a run ({e})")))?;
     if manifest.schema_version != SCHEMA_VERSION {
@@ -195,6 +300,9 @@ fn found(path: &Path, fresh: &Manifest) -> Result<Manifest, Error> {
             manifest.schema_version
         )));
     }
+    if manifest.clone().sealed()?.fingerprint != manifest.fingerprint {
+        return Err(wrong("damaged"));
+    }
     if manifest.store_hash != fresh.store_hash {
         return Err(wrong("a run on another graph"));
     }
@@ -202,7 +310,7 @@ fn found(path: &Path, fresh: &Manifest) -> Result<Manifest, Error> {
         return Err(wrong("a run with other settings"));
     }
     match manifest.layout == fresh.layout {
-        true => Ok(manifest),
+        true => Ok(Some(manifest)),
         false => Err(wrong("a run with another memory limit or schedule")),
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::schedule::Schedule;
-use crate::{Config, Error, ErrorKind, Precision, Store};
+use crate::schedule::{Key, Schedule, keys, swaps};
+use crate::{Config, Error, ErrorKind, Store};
 
 /// How a run with its tables on disk goes.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +32,24 @@ impl Default for DiskOptions {
     }
 }
 
+impl DiskOptions {
+    /// Refuses what is out of range.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`], which names the setting.
+    pub fn check(&self) -> Result<(), Error> {
+        if self.checkpoint_s.is_nan() || self.checkpoint_s < 0.0 {
+            let expected = "a number of 0 or more";
+            let found = self.checkpoint_s;
+            return Err(Error::config("checkpoint_seconds", found, expected));
+        }
+        match self.deadline.is_zero() {
+            true => Err(Error::config("deadline", 0, "a time above 0")),
+            false => Ok(()),
+        }
+    }
+}
+
 /// How tables are cut for memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,59 +69,69 @@ impl Layout {
         capacity: 2,
     };
 
-    /// The fewest groups with which a run keeps to its memory.
+    /// The groups with which a run keeps to its memory and moves the fewest bytes.
     pub(crate) fn new(
         store: &Store,
         config: &Config,
         options: &DiskOptions,
     ) -> Result<Layout, Error> {
         let fixed = fixed_bytes(store);
-        let cell = match config.precision {
-            Precision::Fp32 => 4,
-            Precision::Fp16 => 2,
-        };
-        let table = u64::from(store.n_nodes()) * config.dim as u64 * cell;
+        let table = u64::from(store.n_nodes()) * config.row_bytes();
         let left = options.memory.saturating_sub(fixed);
         let schedule = options.schedule;
-        if 2 * table <= left {
+        let most_tables = config.order.each().iter().max().copied().unwrap_or(1);
+        if u64::from(most_tables) * table <= left {
             return Ok(Layout {
                 schedule,
                 ..Layout::WHOLE
             });
         }
         let choices = (1..=store.n_parts().ilog2()).map(|log| 1 << log);
-        for n_groups in choices {
+        let feasible = choices.filter_map(|n_groups| {
             let group = table.div_ceil(u64::from(n_groups)).max(1);
             let n_places = left / group;
-            if n_places >= 4 {
-                let capacity = (n_places - 2).min(2 * u64::from(n_groups)) as u32;
-                return Ok(Layout {
-                    schedule,
-                    n_groups,
-                    capacity,
-                });
-            }
-        }
-        let least = fixed + 4 * table.div_ceil(u64::from(store.n_parts()));
-        let message = format!(
-            "memory = {}: this graph in {} parts takes {least} bytes: raise the limit, or import it in more parts",
-            options.memory,
-            store.n_parts()
-        );
-        Err(Error::new(ErrorKind::Memory, message))
+            let capacity = n_places.saturating_sub(2).min(2 * u64::from(n_groups)) as u32;
+            (n_places >= 4).then_some(Layout {
+                schedule,
+                n_groups,
+                capacity,
+            })
+        });
+        let best = feasible
+            .take(CHOICES)
+            .min_by_key(|layout| layout.moved_bytes(config, table));
+        best.ok_or_else(|| {
+            let least = fixed + 4 * table.div_ceil(u64::from(store.n_parts()));
+            let message = format!(
+                "memory = {}: this graph in {} parts takes {least} bytes: raise the limit, or import it in more parts",
+                options.memory,
+                store.n_parts()
+            );
+            Error::new(ErrorKind::Memory, message)
+        })
+    }
+
+    /// Bytes of groups that a pass of all orders loads, from an empty memory.
+    fn moved_bytes(self, config: &Config, table: u64) -> u64 {
+        let group = table.div_ceil(u64::from(self.n_groups));
+        let loads = config.order.each().iter().map(|&order| {
+            let visits = self.schedule.visits(order, self.n_groups, self.capacity);
+            let wanted: Vec<Vec<Key>> = visits.into_iter().map(|v| keys(order, v)).collect();
+            let swaps = swaps(&wanted, self.capacity as usize, &mut Vec::new());
+            swaps.iter().map(|swap| swap.load.len() as u64).sum::<u64>()
+        });
+        loads.sum::<u64>() * group
     }
 }
+
+/// Layouts that are compared: beyond, groups are so many that finding out would take longer than it saves.
+const CHOICES: usize = 4;
 
 /// What a run holds besides rows: the store's head, the tables of negatives, and a bucket for each part in the three forms that it
 /// goes through. (For each part and not for each thread: the layout, and with it the result, must not depend on threads.)
 fn fixed_bytes(store: &Store) -> u64 {
-    let n_parts = store.n_parts();
-    let buckets = (0..n_parts).flat_map(|i| (0..n_parts).map(move |j| (i, j)));
-    let largest = buckets
-        .map(|(i, j)| store.n_samples(i, j))
-        .max()
-        .unwrap_or(0);
+    let largest = store.head.counts.iter().max().copied().unwrap_or(0);
     let bytes_per_edge = if store.is_weighted() { 48 } else { 24 };
     let negatives = 8 * u64::from(store.n_nodes());
-    store.head.held_bytes() + negatives + u64::from(n_parts) * largest * bytes_per_edge
+    store.head.held_bytes() + negatives + u64::from(store.n_parts()) * largest * bytes_per_edge
 }

@@ -1,22 +1,25 @@
 //! The tables of an order, a buffer a part: where rows begin, which of them are in memory, and how jobs get theirs.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::thread;
 use std::time::Duration;
 
-use shardgraph_device::{Buffer, Device, Timer};
-use shardgraph_graph::random::Stream;
+use shardgraph_device::{Device, DeviceKind, Timer};
 
 use super::cell::Cell;
-use super::disk::{Disk, Reply, Request, read_rows, write_rows};
+use super::disk::{Disk, Reply, Request, read_rows};
 use super::journal::{Journal, Position};
 use super::options::Layout;
 use super::plan::{Job, Step};
-use super::step::Work;
+use super::rows::{Rows, Shape};
+use super::step::{Work, locked, panicked};
 use crate::schedule::{GroupPair, Key, Swap, keys, swaps};
-use crate::{Config, Embedding, Error, Store};
+use crate::{Config, Embedding, Error, ErrorKind, Store};
 
 /// The parts of a table; those that a job works on, or that are on disk, are away.
-type Parts<T> = Vec<Option<Buffer<T>>>;
+type Parts<T> = Vec<Option<Rows<T>>>;
 
 /// What the disk was used for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -26,14 +29,26 @@ pub struct DiskUse {
     pub n_groups: u32,
     /// Groups that were loaded, or made at first sight.
     pub loads: u64,
+    /// Bytes of rows that were in memory, or on their way there or away, at most.
+    pub peak_bytes: u64,
     /// Bytes of rows that were read.
     pub read_bytes: u64,
     /// Bytes of rows that were written, those of checkpoints too.
     pub written_bytes: u64,
     /// Seconds that training waited for rows.
     pub stall_s: f64,
+    /// Seconds that the disk was at work for it, checkpoints included.
+    pub busy_s: f64,
     /// Seconds that training waited for checkpoints.
     pub checkpoint_s: f64,
+}
+
+impl DiskUse {
+    /// Seconds that the disk worked while training went on.
+    #[must_use]
+    pub fn overlap_s(&self) -> f64 {
+        (self.busy_s - self.stall_s - self.checkpoint_s).max(0.0)
+    }
 }
 
 /// The tables of one order.
@@ -64,6 +79,10 @@ struct Paging<'p, T: Cell> {
     expected: BTreeSet<Key>,
     /// Groups that changed since they were written.
     changed: BTreeSet<Key>,
+    /// Writes that were asked for and are not done: their rows are still in memory.
+    n_writes: usize,
+    /// Seconds at work of the disk threads of earlier orders.
+    busy_before_s: f64,
 }
 
 /// A stay with two groups, and the swaps before it.
@@ -71,6 +90,26 @@ struct Paging<'p, T: Cell> {
 struct Visit {
     groups: GroupPair,
     swap: Swap,
+}
+
+impl<T: Cell> Paging<'_, T> {
+    /// Asks for a group to be written; gives the file that this makes needless.
+    fn write(
+        &mut self,
+        (order, key): (u32, Key),
+        parts: Vec<Rows<T>>,
+        stays: bool,
+    ) -> Option<PathBuf> {
+        let (file, replaced) = self.journal.new_file((order, key.0, key.1));
+        self.n_writes += 1;
+        self.disk.ask(Request::Write {
+            key,
+            file,
+            parts,
+            stays,
+        });
+        replaced
+    }
 }
 
 impl<'p, T: Cell> Pager<'p, T> {
@@ -83,7 +122,8 @@ impl<'p, T: Cell> Pager<'p, T> {
     ) -> Result<Pager<'p, T>, Error> {
         let mut pager = Pager::empty(store, device, config, order, Layout::WHOLE);
         for table in 0..order {
-            pager.put_group((table, 0), pager.first_group((table, 0))?);
+            let rows = pager.first_group((table, 0))?;
+            pager.put_group((table, 0), rows);
         }
         Ok(pager)
     }
@@ -101,12 +141,14 @@ impl<'p, T: Cell> Pager<'p, T> {
         pager.paging = Some(Paging {
             disk: Disk::start(device, deadline)?,
             journal,
-            used,
             visits: VecDeque::new(),
             current: None,
             resident: Vec::new(),
             expected: BTreeSet::new(),
             changed: BTreeSet::new(),
+            n_writes: 0,
+            busy_before_s: used.busy_s,
+            used,
         });
         Ok(pager)
     }
@@ -135,30 +177,32 @@ impl<'p, T: Cell> Pager<'p, T> {
         group * size..(group + 1) * size
     }
 
-    /// A group before training.
-    fn first_group(&self, (table, group): Key) -> Result<Vec<Buffer<T>>, Error> {
-        let rows = |part| first_rows(self.store, self.config, (self.order, table), part);
-        let parts = self
-            .parts(group)
-            .map(|part| Ok(self.device.upload(&rows(part))?));
-        parts.collect()
+    /// A group before training, its parts by threads.
+    fn first_group(&self, (table, group): Key) -> Result<Vec<Rows<T>>, Error> {
+        let (job, device, order) = ((self.store, self.config), self.device, self.order);
+        let first = |part| Rows::first(job, device, (order, table), part);
+        let n_threads = match self.device.kind() {
+            DeviceKind::Host => self.config.threads,
+            _ => 1, // one stream
+        };
+        let parts: Vec<u32> = self.parts(group).collect();
+        side_by_side(&parts, n_threads, first)
     }
 
-    fn put_group(&mut self, (table, group): Key, parts: Vec<Buffer<T>>) {
+    fn put_group(&mut self, (table, group): Key, parts: Vec<Rows<T>>) {
         for (part, rows) in self.parts(group).zip(parts) {
             self.tables[table as usize][part as usize] = Some(rows);
         }
     }
 
-    fn n_cells(&self, group: u32) -> Vec<usize> {
-        let n_rows = |part| self.store.deal().n_rows(part) as usize;
-        self.parts(group)
-            .map(|part| n_rows(part) * self.config.dim)
-            .collect()
+    fn shapes(&self, group: u32) -> Vec<Shape> {
+        let shape = |part| Shape::of(self.store, self.config, part);
+        self.parts(group).map(shape).collect()
     }
 
     fn group_bytes(&self, group: u32) -> u64 {
-        (self.n_cells(group).iter().sum::<usize>() * size_of::<T>()) as u64
+        let shapes = self.shapes(group);
+        shapes.iter().map(|shape| shape.bytes::<T>()).sum()
     }
 
     /// Plans the swaps of the steps of a pass, or of what is left of one.
@@ -230,7 +274,7 @@ impl<'p, T: Cell> Pager<'p, T> {
                 true => later.put_away.push(key),
                 false => {
                     self.wait_for(&[key])?; // it may be on its way in still
-                    self.put_away(key);
+                    self.put_away(key)?;
                 }
             }
         }
@@ -240,23 +284,29 @@ impl<'p, T: Cell> Pager<'p, T> {
         Ok(later)
     }
 
-    fn put_away(&mut self, key: Key) {
-        let (group, table) = (self.parts(key.1), key.0 as usize);
-        let taken = group.filter_map(|part| self.tables[table][part as usize].take());
-        let parts: Vec<Buffer<T>> = taken.collect();
+    /// Lets go of a group. Waits until the one before it is written: one is on its way out at a time.
+    fn put_away(&mut self, key: Key) -> Result<(), Error> {
+        self.wait_until(|paging| paging.n_writes == 0)?;
+        let parts = self.take_group(key);
         let bytes = self.group_bytes(key.1);
         let Some(paging) = &mut self.paging else {
-            return;
+            return Ok(());
         };
         if !paging.changed.remove(&key) {
-            return; // as it is on disk
+            return Ok(()); // as it is on disk
         }
-        let (path, replaced) = paging.journal.new_file((self.order, key.0, key.1));
-        paging.disk.ask(Request::Write { path, parts });
+        let replaced = paging.write((self.order, key), parts, false);
         paging.used.written_bytes += bytes;
         if let Some(replaced) = replaced {
             paging.disk.ask(Request::Remove(replaced));
         }
+        Ok(())
+    }
+
+    fn take_group(&mut self, (table, group): Key) -> Vec<Rows<T>> {
+        let parts = self.parts(group);
+        let rows = &mut self.tables[table as usize][parts.start as usize..parts.end as usize];
+        rows.iter_mut().filter_map(Option::take).collect()
     }
 
     fn load(&mut self, key: Key) -> Result<(), Error> {
@@ -265,30 +315,50 @@ impl<'p, T: Cell> Pager<'p, T> {
             .paging
             .as_ref()
             .and_then(|paging| paging.journal.file(place));
-        let (n_cells, bytes) = (self.n_cells(key.1), self.group_bytes(key.1));
+        let (shapes, bytes) = (self.shapes(key.1), self.group_bytes(key.1));
         if let Some(paging) = &mut self.paging {
             paging.used.loads += 1;
         }
         match (file, &mut self.paging) {
-            (Some(path), Some(paging)) => {
+            (Some(file), Some(paging)) => {
                 paging.used.read_bytes += bytes;
                 paging.expected.insert(key);
-                paging.disk.ask(Request::Read { key, path, n_cells });
+                paging.disk.ask(Request::Read { key, file, shapes });
             }
             _ => {
                 let rows = self.first_group(key)?;
                 self.put_group(key, rows);
             }
         }
+        self.count_peak();
         Ok(())
+    }
+
+    /// Counts the groups that are in memory, on their way in, or on their way out.
+    fn count_peak(&mut self) {
+        let is_here =
+            |table: &Parts<T>, group: u32| table[self.parts(group).start as usize].is_some();
+        let groups =
+            (0..self.layout.n_groups).flat_map(|g| self.tables.iter().map(move |t| (t, g)));
+        let n_here = groups
+            .filter(|&(table, group)| is_here(table, group))
+            .count();
+        let group = self.group_bytes(0);
+        if let Some(paging) = &mut self.paging {
+            let n_groups = (n_here + paging.expected.len() + paging.n_writes) as u64;
+            paging.used.peak_bytes = paging.used.peak_bytes.max(n_groups * group);
+        }
     }
 
     /// Waits until groups are in memory.
     fn wait_for(&mut self, wanted: &[Key]) -> Result<(), Error> {
+        self.wait_until(|paging| !wanted.iter().any(|key| paging.expected.contains(key)))
+    }
+
+    /// Takes the disk's answers until all is as it should be; a stall.
+    fn wait_until(&mut self, is_so: impl Fn(&Paging<'p, T>) -> bool) -> Result<(), Error> {
         let timer = Timer::wall();
-        while let Some(paging) = &mut self.paging
-            && wanted.iter().any(|key| paging.expected.contains(key))
-        {
+        while self.paging.as_ref().is_some_and(|paging| !is_so(paging)) {
             self.take_reply()?;
         }
         if let Some(paging) = &mut self.paging {
@@ -308,44 +378,53 @@ impl<'p, T: Cell> Pager<'p, T> {
                 self.put_group(key, parts);
                 Ok(false)
             }
+            Reply::Written(key, parts) => {
+                paging.n_writes -= 1;
+                if let Some(parts) = parts {
+                    self.put_group(key, parts);
+                }
+                Ok(false)
+            }
             Reply::Settled => Ok(true),
             Reply::Failed(error) => Err(error),
         }
     }
 
-    /// Writes all that changed, and makes this moment the one that a resumed run begins with.
+    /// Writes all that changed, and makes this moment the one that a resumed run begins with. Training waits meanwhile.
     pub(crate) fn checkpoint(&mut self, position: Position, samples: u64) -> Result<(), Error> {
         let timer = Timer::wall();
         let Some(paging) = &mut self.paging else {
             return Ok(());
         };
-        paging.disk.ask(Request::Settle);
         let changed = std::mem::take(&mut paging.changed);
-        while !self.take_reply()? {}
-        for (table, group) in changed {
-            let bytes = self.group_bytes(group);
-            let parts = self.parts(group);
-            let rows = &mut self.tables[table as usize][parts.start as usize..parts.end as usize];
-            let taken: Vec<Buffer<T>> = rows.iter_mut().filter_map(Option::take).collect();
+        self.settle(Vec::new())?; // a group that changed may be on its way in still
+        for key in changed {
+            let parts = self.take_group(key);
+            let bytes = self.group_bytes(key.1);
             if let Some(paging) = &mut self.paging {
-                let (path, replaced) = paging.journal.new_file((self.order, table, group));
-                write_rows(self.device, &path, &taken)?;
+                let replaced = paging.write((self.order, key), parts, true);
                 paging.used.written_bytes += bytes;
                 if let Some(replaced) = replaced {
                     paging.disk.ask(Request::Remove(replaced));
                 }
             }
-            self.put_group((table, group), taken);
         }
-        let Some(paging) = &mut self.paging else {
-            return Ok(());
-        };
-        paging.disk.ask(Request::Settle); // removals, before the journal tidies up
-        while !self.take_reply()? {}
+        let files = self.paging.as_ref().map(|paging| paging.journal.paths());
+        self.settle(files.unwrap_or_default())?;
         if let Some(paging) = &mut self.paging {
             paging.journal.commit(position, samples)?;
             paging.used.checkpoint_s += timer.elapsed_s();
+            paging.used.busy_s = paging.busy_before_s + paging.disk.busy_s();
         }
+        Ok(())
+    }
+
+    /// Waits until the disk has done all that it was asked for, and files outlast a power cut.
+    fn settle(&mut self, files: Vec<PathBuf>) -> Result<(), Error> {
+        if let Some(paging) = &mut self.paging {
+            paging.disk.ask(Request::Settle(files));
+        }
+        while !self.take_reply()? {}
         Ok(())
     }
 
@@ -378,11 +457,11 @@ impl<'p, T: Cell> Pager<'p, T> {
         let mut values = vec![0.0; self.store.n_nodes() as usize * dim];
         for (part, rows) in (0u32..).zip(self.tables.iter().take(1).flatten()) {
             let rows = rows.as_ref().expect("all parts are put back after a step");
-            let cells = self.device.download(rows)?;
-            each_row(self.store, part, &cells, |node, row| {
+            let place = |node: u32, row: &[f32]| {
                 values[node as usize * dim..][..dim].copy_from_slice(row);
                 Ok(())
-            })?;
+            };
+            each_row((self.store, self.device), part, rows, place)?;
         }
         Embedding::new(dim, values, self.store.labels()?.clone())
     }
@@ -402,48 +481,80 @@ pub(crate) fn finished_rows<T: Cell>(
     let pager = Pager::<T>::empty(store, device, config, order, layout);
     for group in 0..layout.n_groups {
         let rows = match journal.file((order, 0, group)) {
-            Some(path) => read_rows::<T>(device, &path, &pager.n_cells(group))?,
+            Some(file) => read_rows::<T>(device, &file, &pager.shapes(group))?,
             None => pager.first_group((0, group))?,
         };
         for (part, rows) in pager.parts(group).zip(rows) {
-            each_row(store, part, &device.download(&rows)?, &mut *take)?;
+            each_row((store, device), part, &rows, &mut *take)?;
         }
     }
     Ok(())
 }
 
 /// A part's rows as numbers, with their nodes.
+///
+/// # Errors
+/// Of kind [`ErrorKind::Diverged`] for a number that is not finite.
 fn each_row<T: Cell>(
-    store: &Store,
+    (store, device): (&Store, &Device),
     part: u32,
-    cells: &[T],
+    rows: &Rows<T>,
     mut take: impl FnMut(u32, &[f32]) -> Result<(), Error>,
 ) -> Result<(), Error> {
+    let copy; // where they are not in host memory
+    let cells = match rows.cells.as_host() {
+        Some(cells) => cells,
+        None => {
+            copy = device.download(&rows.cells)?;
+            &copy
+        }
+    };
     let n_rows = store.deal().n_rows(part);
     let dim = cells.len() / n_rows.max(1) as usize;
+    let mut values = vec![0.0; dim];
     for (row, cells) in (0..n_rows).zip(cells.chunks_exact(dim.max(1))) {
-        let values: Vec<f32> = cells.iter().map(|cell| cell.to_f32()).collect();
+        for (value, cell) in values.iter_mut().zip(cells) {
+            *value = cell.to_f32();
+        }
+        if !values.iter().all(|value| value.is_finite()) {
+            return Err(Error::new(ErrorKind::Diverged, DIVERGED));
+        }
         take(store.node(part, row), &values)?;
     }
     Ok(())
 }
 
-/// The rows of a part before training: uniform within half a column's share for vertices, zeros for contexts.
-///
-/// # Source
-/// LINE's and word2vec's own way.
-fn first_rows<T: Cell>(
-    store: &Store,
-    config: &Config,
-    (order, table): (u32, u32),
-    part: u32,
-) -> Vec<T> {
-    let n_cells = store.deal().n_rows(part) as usize * config.dim;
-    if table == 1 {
-        return vec![T::default(); n_cells];
+const DIVERGED: &str =
+    "training diverged: rows hold numbers that are not finite: take a lower rate";
+
+/// Does something for each part on so many threads; the results in the parts' order.
+fn side_by_side<R: Send>(
+    parts: &[u32],
+    n_threads: usize,
+    of_part: impl Fn(u32) -> Result<R, Error> + Sync,
+) -> Result<Vec<R>, Error> {
+    if n_threads.min(parts.len()) <= 1 {
+        return parts.iter().map(|&part| of_part(part)).collect();
     }
-    let mut stream = Stream::new(super::seed_of(config, order), "line rows", u64::from(part));
-    let scale = 1.0 / config.dim as f32;
-    let cell = |_| T::from_f32((stream.uniform_f32() - 0.5) * scale);
-    (0..n_cells).map(cell).collect()
+    let done: Vec<Mutex<Option<R>>> = parts.iter().map(|_| Mutex::new(None)).collect();
+    let worker = |first: usize| -> Result<(), Error> {
+        for at in (first..parts.len()).step_by(n_threads) {
+            *locked(&done[at]) = Some(of_part(parts[at])?);
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let worker = &worker;
+        let threads = (0..n_threads).map(|first| scope.spawn(move || worker(first)));
+        let threads: Vec<_> = threads.collect();
+        let ends = threads
+            .into_iter()
+            .map(|t| t.join().unwrap_or_else(|_| Err(panicked())));
+        ends.collect::<Vec<_>>()
+            .into_iter()
+            .collect::<Result<(), Error>>()
+    })?;
+    let results = done.into_iter().map(|done| done.into_inner());
+    let results = results.map(|r| r.unwrap_or_else(|held| held.into_inner()));
+    Ok(results.flatten().collect())
 }

@@ -3,9 +3,9 @@
 use shardgraph_graph::random::Stream;
 
 use super::options::Layout;
-use crate::Store;
 use crate::schedule::GroupPair;
 use crate::walk::{Pair, latin_rounds, tournament_rounds};
+use crate::{Error, ErrorKind, Store};
 
 /// The samples of one bucket, with `vertex` in the role of sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,29 @@ pub(crate) struct Planner<'s> {
 }
 
 impl Planner<'_> {
+    /// Refuses runs whose samples would not all have numbers of their own: 32 bits for the visit, 32 within it.
+    pub(crate) fn check(&self, epochs: u32) -> Result<(), Error> {
+        let n_buckets = u64::from(self.store.n_parts()).pow(2);
+        if u64::from(epochs) * n_buckets > 1 << 32 {
+            let most = (1u64 << 32) / n_buckets;
+            let expected = format!("at most {most} with {} parts", self.store.n_parts());
+            return Err(Error::config("epochs", epochs, &expected));
+        }
+        let parts = 0..self.store.n_parts();
+        let pairs = parts
+            .clone()
+            .flat_map(|i| parts.clone().map(move |j| (i, j)));
+        match pairs.map(|(i, j)| self.store.n_samples(i, j)).max() {
+            Some(largest) if largest >= 1 << 32 => {
+                let message = format!(
+                    "a bucket of {largest} samples, at most 2^32 - 1: import the graph in more parts"
+                );
+                Err(Error::new(ErrorKind::Graph, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The steps of a pass. Every bucket is visited once.
     ///
     /// Undirected edges, and all edges where order 1 has one table for both ends, are taken in the other direction in every

@@ -1,40 +1,82 @@
-//! One step: jobs on different parts, each on one thread, with the rows of its parts to itself.
+//! One step: jobs on different parts, each on one thread, with the rows of its parts to itself (see `together` for threads that
+//! share rows, and `pipeline` for devices).
 
+use std::ops::Range;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use shardgraph_device::sgns::{
     AliasTable, EdgeList, EdgeOrder, Samples, Settings, Tables, Trainer,
 };
-use shardgraph_device::{Buffer, Device};
+use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_graph::random::Stream;
 
 use super::cell::Cell;
 use super::plan::{Job, Leg};
-use crate::{Error, ErrorKind, Store};
+use super::rows::Rows;
+use crate::store::Bucket;
+use crate::{Config, Error, ErrorKind, Mode, Store};
 
 /// Samples with one learning rate.
 const CHUNK: u64 = 1 << 13;
+
+/// A stream of a device with what its kernels read; the host has one.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) device: Device,
+    /// The noise of each part; none where no row of it has an edge.
+    pub(crate) negatives: Vec<Option<AliasTable>>,
+}
 
 /// What all jobs of an order share.
 #[derive(Debug)]
 pub(crate) struct Shared<'s> {
     pub(crate) store: &'s Store,
+    pub(crate) config: &'s Config,
+    /// Where rows are between steps.
     pub(crate) device: &'s Device,
     pub(crate) settings: Settings,
-    /// The noise of each part; none where no row of it has an edge.
-    pub(crate) negatives: Vec<Option<AliasTable>>,
+    pub(crate) lanes: Vec<Lane>,
     pub(crate) first_rate: f32,
     /// Samples of the run.
     pub(crate) n_samples: u64,
+    pub(crate) clock: &'s Clock,
+}
+
+/// Where the time went, summed over threads or streams.
+#[derive(Debug, Default)]
+pub(crate) struct Clock {
+    preparation_ns: AtomicU64,
+    update_ns: AtomicU64,
+}
+
+impl Clock {
+    /// Seconds of preparation, and of updates.
+    pub(crate) fn seconds(&self) -> (f64, f64) {
+        let seconds = |ns: &AtomicU64| ns.load(Ordering::Relaxed) as f64 / 1e9;
+        (seconds(&self.preparation_ns), seconds(&self.update_ns))
+    }
+
+    pub(super) fn add_update_ms(&self, ms: f64) {
+        let ns = (ms * 1e6) as u64;
+        self.update_ns.fetch_add(ns, Ordering::Relaxed);
+    }
+
+    fn timed<R>(sum: &AtomicU64, work: impl FnOnce() -> R) -> R {
+        let timer = Timer::wall();
+        let result = work();
+        sum.fetch_add(timer.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        result
+    }
 }
 
 /// A job with the rows that it works on: its pair's first part, and its second one where that is another.
 #[derive(Debug)]
 pub(crate) struct Work<'j, T: Cell> {
     pub(crate) job: &'j Job,
-    pub(crate) first: Buffer<T>,
-    pub(crate) second: Option<Buffer<T>>,
+    pub(crate) first: Rows<T>,
+    pub(crate) second: Option<Rows<T>>,
 }
 
 impl Shared<'_> {
@@ -46,6 +88,13 @@ impl Shared<'_> {
     ) -> Result<Vec<Work<'j, T>>, Error> {
         // The longest first, so that no thread is left alone with it at the end.
         jobs.sort_by_key(|work| work.job.n_samples());
+        if self.device.kind() != DeviceKind::Host {
+            return super::pipeline::run(self, jobs);
+        }
+        if self.config.mode_on(DeviceKind::Host) != Mode::Deterministic {
+            super::together::run(self, &mut jobs, n_threads)?;
+            return Ok(jobs);
+        }
         let n_threads = n_threads.min(jobs.len());
         if n_threads <= 1 {
             for work in &mut jobs {
@@ -74,88 +123,148 @@ impl Shared<'_> {
     }
 
     fn job<T: Cell>(&self, work: &mut Work<'_, T>) -> Result<(), Error> {
-        for leg in &work.job.legs {
-            let is_first = leg.vertex == work.job.pair.0;
-            let tables = |work: &mut Work<'_, T>| -> Result<(), Error> {
-                match &mut work.second {
-                    None => self.leg(*leg, &mut work.first, None),
-                    Some(second) if is_first => self.leg(*leg, &mut work.first, Some(second)),
-                    Some(second) => self.leg(*leg, second, Some(&mut work.first)),
-                }
-            };
-            tables(work)?;
+        for &leg in &work.job.legs {
+            let edges = self.upload(&self.lanes[0], self.bucket(leg)?)?;
+            let clock = &self.clock.update_ns;
+            Clock::timed(clock, || self.leg(&self.lanes[0], leg, &edges, work))?;
         }
         Ok(())
     }
 
-    /// Trains on one bucket, its edges in an order of this visit's own.
-    fn leg<T: Cell>(
+    /// Trains on one bucket.
+    pub(super) fn leg<T: Cell>(
         &self,
+        lane: &Lane,
         leg: Leg,
-        vertex: &mut Buffer<T>,
-        mut context: Option<&mut Buffer<T>>,
+        edges: &EdgeList,
+        work: &mut Work<'_, T>,
     ) -> Result<(), Error> {
-        let Some(negatives) = &self.negatives[leg.context as usize] else {
+        let is_first = leg.vertex == work.job.pair.0;
+        let (vertex, mut context) = match &mut work.second {
+            None => (&mut work.first, None),
+            Some(second) if is_first => (&mut work.first, Some(second)),
+            Some(second) => (second, Some(&mut work.first)),
+        };
+        self.chunks(
+            lane,
+            leg,
+            edges,
+            0..leg.n_samples,
+            &mut |trainer, samples, rate| {
+                step_rows(trainer, samples, rate, vertex, context.as_deref_mut())
+            },
+        )
+    }
+
+    /// Takes some of a bucket's samples in chunks, each with its rate.
+    pub(super) fn chunks(
+        &self,
+        lane: &Lane,
+        leg: Leg,
+        edges: &EdgeList,
+        range: Range<u64>,
+        step: &mut StepChunk<'_>,
+    ) -> Result<(), Error> {
+        let Some(negatives) = &lane.negatives[leg.context as usize] else {
             return Ok(()); // no edge ends there
         };
-        if leg.n_samples == 0 {
-            return Ok(());
+        let mut trainer = Trainer::new(&lane.device, self.settings)?;
+        if let Some(most) = self.config.edges_in_flight {
+            trainer.limit_samples_in_flight(most / self.lanes.len() as u32);
         }
-        let edges = self.edges(leg)?;
-        let mut trainer = Trainer::new(self.device, self.settings)?;
-        let mut done = 0;
-        while done < leg.n_samples {
-            let count = CHUNK.min(leg.n_samples - done);
+        for first in range.clone().step_by(CHUNK as usize) {
             let order = match self.store.is_weighted() {
-                false => EdgeOrder::Listed { first: done },
+                false => EdgeOrder::Listed { first },
                 true => EdgeOrder::Drawn,
             };
             let samples = Samples {
-                edges: &edges,
+                edges,
                 negatives,
                 order,
                 reversed: leg.is_reversed,
-                // A bucket has fewer than 2^32 samples, so no number serves twice.
-                first: (leg.number << 32) + done,
-                count,
+                // A bucket has fewer than 2^32 samples (see `Planner::check`), so no number serves twice.
+                first: (leg.number << 32) + first,
+                count: CHUNK.min(range.end - first),
             };
-            let tables = match &mut context {
-                None => Tables::Order1(&mut *vertex),
-                Some(context) => Tables::Order2 {
-                    vertex: &mut *vertex,
-                    context,
-                },
-            };
-            trainer.step(&samples, self.rate(leg.first_sample + done), tables, None)?;
-            done += count;
+            step(&mut trainer, &samples, self.rate(leg.first_sample + first))?;
         }
         Ok(())
     }
 
-    fn edges(&self, leg: Leg) -> Result<EdgeList, Error> {
-        let (i, j) = leg.bucket();
-        let mut bucket = self.store.bucket(i, j)?;
-        if self.store.is_weighted() {
-            let weights: Vec<f64> = bucket.weights.iter().map(|&w| f64::from(w)).collect();
+    /// Reads a bucket; without weights, its edges come in an order of this visit's own.
+    pub(super) fn bucket(&self, leg: Leg) -> Result<Bucket, Error> {
+        Clock::timed(&self.clock.preparation_ns, || {
+            let (i, j) = leg.bucket();
+            let mut bucket = self.store.bucket(i, j)?;
+            if !self.store.is_weighted() {
+                let mut stream = Stream::new(self.settings.seed, "line edges", leg.number);
+                stream.shuffle(&mut bucket.pairs);
+            }
+            Ok(bucket)
+        })
+    }
+
+    pub(super) fn upload(&self, lane: &Lane, bucket: Bucket) -> Result<EdgeList, Error> {
+        Clock::timed(&self.clock.preparation_ns, || {
             let pairs = bucket.pairs.as_flattened();
-            return Ok(EdgeList::upload_weighted(self.device, pairs, &weights)?);
-        }
-        Stream::new(self.settings.seed, "line edges", leg.number).shuffle(&mut bucket.pairs);
-        Ok(EdgeList::upload(self.device, bucket.pairs.as_flattened())?)
+            if self.store.is_weighted() {
+                let weights: Vec<f64> = bucket.weights.iter().map(|&w| f64::from(w)).collect();
+                return Ok(EdgeList::upload_weighted(&lane.device, pairs, &weights)?);
+            }
+            Ok(EdgeList::upload(&lane.device, pairs)?)
+        })
+    }
+
+    pub(super) fn update_clock<R>(&self, work: impl FnOnce() -> R) -> R {
+        Clock::timed(&self.clock.update_ns, work)
     }
 
     /// Falls in a line from the first rate to a ten-thousandth of it.
-    fn rate(&self, sample: u64) -> f32 {
+    pub(super) fn rate(&self, sample: u64) -> f32 {
         let left = 1.0 - sample as f64 / self.n_samples as f64;
         (f64::from(self.first_rate) * left.max(1e-4)) as f32
     }
 }
 
+/// Trains on the samples of a chunk, at a rate.
+pub(super) type StepChunk<'s> =
+    dyn FnMut(&mut Trainer, &Samples<'_>, f32) -> Result<(), Error> + 's;
+
+/// A step on rows that nobody else has; without context rows, the vertex rows have both roles.
+fn step_rows<T: Cell>(
+    trainer: &mut Trainer,
+    samples: &Samples<'_>,
+    rate: f32,
+    vertex: &mut Rows<T>,
+    context: Option<&mut Rows<T>>,
+) -> Result<(), Error> {
+    let (tables, squares) = match context {
+        None => (
+            Tables::Order1(&mut vertex.cells),
+            vertex.squares.as_mut().map(Tables::Order1),
+        ),
+        Some(context) => {
+            let squares = vertex.squares.as_mut().zip(context.squares.as_mut());
+            let tables = Tables::Order2 {
+                vertex: &mut vertex.cells,
+                context: &mut context.cells,
+            };
+            let squares = squares.map(|(vertex, context)| Tables::Order2 { vertex, context });
+            (tables, squares)
+        }
+    };
+    match squares {
+        None => trainer.step(samples, rate, tables, None)?,
+        Some(squares) => trainer.step_adagrad(samples, rate, tables, squares)?,
+    }
+    Ok(())
+}
+
 /// A lock whose holder cannot panic between two states that belong together: a push or a pop is whole.
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|held| held.into_inner())
 }
 
-fn panicked() -> Error {
+pub(super) fn panicked() -> Error {
     Error::new(ErrorKind::Device, "a training thread panicked")
 }

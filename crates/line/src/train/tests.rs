@@ -44,10 +44,15 @@ fn any_number_of_threads_gives_the_same_bits() {
     let store = two_communities(130, 4);
     for order in [Order::First, Order::Second, Order::Both] {
         for precision in [Precision::Fp32, Precision::Fp16] {
-            for share in [1, 16] {
+            for (share, optimiser) in [
+                (1, Optimiser::Sgd),
+                (16, Optimiser::Sgd),
+                (1, Optimiser::Adagrad),
+            ] {
                 let one = Config {
                     precision,
                     share,
+                    optimiser,
                     ..small(order)
                 };
                 let expected = run(&store, &one);
@@ -98,6 +103,253 @@ fn communities_are_told_apart_by_every_order_precision_and_number_of_parts() {
             }
         }
     }
+}
+
+/// How well communities are told apart with 3 threads.
+fn purity_of(n_parts: u32, config: &Config) -> f64 {
+    let store = two_communities(200, n_parts);
+    purity(&run(&store, config), 200)
+}
+
+#[test]
+fn threads_that_share_rows_tell_communities_apart_too() {
+    for (mode, n_parts) in [
+        (Mode::Hogwild, 1),
+        (Mode::Hogwild, 4),
+        (Mode::Atomic, 1),
+        (Mode::Atomic, 4),
+    ] {
+        for order in [Order::First, Order::Second] {
+            for (optimiser, precision) in [
+                (Optimiser::Sgd, Precision::Fp32),
+                (Optimiser::Sgd, Precision::Fp16),
+                (Optimiser::Adagrad, Precision::Fp32),
+            ] {
+                let config = Config {
+                    mode: Some(mode),
+                    optimiser,
+                    precision,
+                    threads: 3,
+                    epochs: 40,
+                    rate: Some(0.1),
+                    ..small(order)
+                };
+                let found = purity_of(n_parts, &config);
+                assert!(found > 0.85, "{config:?}, {n_parts} parts: {found}");
+            }
+        }
+    }
+}
+
+/// One thread that shares rows with nobody does what one does that has them to itself, but for the order of some additions.
+#[test]
+fn one_thread_gives_nearly_the_same_in_all_modes() {
+    let store = two_communities(130, 4);
+    for optimiser in [Optimiser::Sgd, Optimiser::Adagrad] {
+        let of = |mode| {
+            let config = Config {
+                mode: Some(mode),
+                optimiser,
+                epochs: 1,
+                rate: Some(0.01),
+                ..small(Order::Second)
+            };
+            run(&store, &config)
+        };
+        let alone = of(Mode::Deterministic);
+        for mode in [Mode::Hogwild, Mode::Atomic] {
+            let shared = of(mode);
+            let pairs = alone.values().iter().zip(shared.values());
+            let worst = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            assert!(worst < 0.02, "{mode:?} {optimiser:?}: {worst}");
+        }
+    }
+}
+
+#[test]
+fn rows_that_are_no_numbers_are_no_answer() {
+    let store = two_communities(64, 2);
+    let config = Config {
+        rate: Some(10.0),
+        epochs: 400,
+        ..small(Order::Second)
+    };
+    let error = train(&store, &config, &Device::host(), &mut |_| {}).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Diverged);
+    assert!(!error.is_input());
+}
+
+#[test]
+fn the_rate_falls_in_a_line() {
+    let store = two_communities(64, 2);
+    let config = Config {
+        rate: Some(0.2),
+        ..small(Order::First)
+    };
+    let (clock, device) = (Clock::default(), Device::host());
+    let run = Run {
+        store: &store,
+        config: &config,
+        device: &device,
+        layout: Layout::WHOLE,
+        clock: &clock,
+        progress: &mut |_| {},
+        done: 0,
+    };
+    let shared = run.shared(&run.planner(1).unwrap()).unwrap();
+    assert_eq!(shared.n_samples, 4 * store.n_edges());
+    for (share, expected) in [(0.0, 0.2), (0.5, 0.1), (0.75, 0.05), (1.0, 0.2e-4)] {
+        let rate = shared.rate((share * shared.n_samples as f64) as u64);
+        assert!((rate - expected).abs() < 1e-3 * expected, "{share}: {rate}");
+    }
+}
+
+/// The noise is that of the rows of each part, by degree^0.75.
+#[test]
+fn negatives_are_as_frequent_as_their_degrees_say() {
+    let edges: Vec<(u32, u32)> = (1..82).map(|v| (0, v % 41 + 1)).chain([(50, 51)]).collect();
+    let store = Store::from_edges(60, &edges, 2, NodeLabels::numbers(60)).unwrap();
+    let (config, clock, device) = (small(Order::Second), Clock::default(), Device::host());
+    let run = Run {
+        store: &store,
+        config: &config,
+        device: &device,
+        layout: Layout::WHOLE,
+        clock: &clock,
+        progress: &mut |_| {},
+        done: 0,
+    };
+    for part in 0..2 {
+        let table = run.negatives(&device, part).unwrap().unwrap();
+        let degrees = store.degrees_of(part);
+        let weights: Vec<f64> = degrees.iter().map(|&d| f64::from(d).powf(0.75)).collect();
+        let found = table.probabilities().unwrap();
+        let total: f64 = weights.iter().sum();
+        assert_eq!(found.len(), weights.len());
+        for (found, weight) in found.iter().zip(&weights) {
+            assert!((found - weight / total).abs() < 1e-6, "{found} {weight}");
+        }
+    }
+}
+
+/// Directed edges of order 2 keep their direction in all passes: rows of nodes that only receive stay where they began.
+#[test]
+fn directed_edges_are_not_turned_in_order_2() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("g.store");
+    let text = folder.path().join("g.txt");
+    let edges: String = (0..40)
+        .map(|k| format!("{} {}\n", k % 10, 10 + (k * 7) % 30))
+        .collect();
+    std::fs::write(&text, edges).unwrap();
+    let options = crate::ImportOptions {
+        directed: true,
+        parts: Some(2),
+        ..crate::ImportOptions::default()
+    };
+    crate::import_file(&text, &path, &options).unwrap();
+    let store = Store::open(&path).unwrap();
+    let begun = |epochs| {
+        run(
+            &store,
+            &Config {
+                epochs,
+                ..small(Order::Second)
+            },
+        )
+    };
+    let (two, four) = (begun(2), begun(4));
+    let labels = two.labels();
+    for node in 0..two.n_nodes() as u32 {
+        let receives = labels.get(node as usize).parse::<u32>().unwrap() >= 10;
+        assert_eq!(
+            two.row(node) == four.row(node),
+            receives,
+            "{}",
+            labels.get(node as usize)
+        );
+    }
+}
+
+/// The device's queues and streams, emulated, on small graphs.
+#[test]
+fn a_device_tells_communities_apart_too() {
+    let Some(library) = shardgraph_cuemu::library() else {
+        println!(
+            "SKIPPED: LINE on an emulated device: {}",
+            shardgraph_cuemu::SKIP_REASON
+        );
+        return;
+    };
+    let device = Device::emulated(&library).unwrap();
+    let store = two_communities(60, 4);
+    let trained = |config: &Config| train(&store, config, &device, &mut |_| {}).unwrap();
+    let of = |order, mode, queues| Config {
+        mode,
+        queues,
+        queue_length: 1,
+        threads: 3,
+        epochs: 30,
+        rate: Some(0.1),
+        dim: 8,
+        ..small(order)
+    };
+    for (order, queues, edges_in_flight) in [
+        (Order::First, 1, None),
+        (Order::First, 2, Some(8)),
+        (Order::Second, 2, None),
+        (Order::Second, 3, Some(1)),
+    ] {
+        let config = Config {
+            edges_in_flight,
+            ..of(order, None, queues)
+        };
+        let trained = trained(&config);
+        let found = purity(&trained.embedding, 60);
+        assert!(found > 0.8, "{config:?}: {found}");
+        assert!(trained.work.preparation_s > 0.0);
+    }
+    // Batches summed up row by row give the same bits for any number of queues and threads.
+    let config = Config {
+        epochs: 1,
+        ..of(Order::Both, Some(Mode::Deterministic), 1)
+    };
+    let one = trained(&config).embedding;
+    let many = Config {
+        queues: 3,
+        threads: 6,
+        ..config
+    };
+    assert!(trained(&many).embedding == one);
+}
+
+#[test]
+fn what_a_device_has_not_is_refused() {
+    let Some(library) = shardgraph_cuemu::library() else {
+        println!(
+            "SKIPPED: LINE on an emulated device: {}",
+            shardgraph_cuemu::SKIP_REASON
+        );
+        return;
+    };
+    let device = Device::emulated(&library).unwrap();
+    let store = two_communities(20, 1);
+    let refused = |config: Config| {
+        let error = train(&store, &config, &device, &mut |_| {}).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        error.to_string()
+    };
+    let message = refused(Config {
+        optimiser: Optimiser::Adagrad,
+        ..small(Order::First)
+    });
+    assert!(message.starts_with("optimiser = adagrad"), "{message}");
+    let message = refused(Config {
+        mode: Some(Mode::Atomic),
+        precision: Precision::Fp16,
+        ..small(Order::First)
+    });
+    assert!(message.starts_with("mode = atomic"), "{message}");
 }
 
 #[test]
@@ -151,6 +403,27 @@ fn settings_out_of_range_are_named() {
                 ..base()
             },
             "threads = 0",
+        ),
+        (
+            Config {
+                epochs: 0,
+                ..base()
+            },
+            "epochs = 0",
+        ),
+        (
+            Config {
+                queues: 65,
+                ..base()
+            },
+            "queues = 65",
+        ),
+        (
+            Config {
+                edges_in_flight: Some(0),
+                ..base()
+            },
+            "edges_in_flight = 0",
         ),
         (
             Config {

@@ -20,7 +20,12 @@ fn add(table: &mut [f64], row: u32, factor: f64, addend: &[f64]) {
 
 /// Plain sequential descent in f64 on draws that the host made; order 1 where `context` is empty. Each run of `frozen`
 /// samples reads its negatives' rows as the run found them, and adds to them when it ends: 1 is plain descent.
-fn naive(case: &Case, vertex: Vec<f64>, context: Vec<f64>, frozen: usize) -> [Vec<f64>; 3] {
+pub(super) fn naive(
+    case: &Case,
+    vertex: Vec<f64>,
+    context: Vec<f64>,
+    frozen: usize,
+) -> [Vec<f64>; 3] {
     let (dim, n_slots) = (case.settings.dim, case.settings.n_negatives as usize + 1);
     let (sources, targets) = host_draws(case);
     let second = usize::from(!context.is_empty()); // the table of the targets
@@ -101,7 +106,7 @@ fn naive_order1(case: &Case, device: &Device) -> Vec<f64> {
 }
 
 /// Sources and targets of a case.
-fn host_draws(case: &Case) -> (Vec<u32>, Vec<u32>) {
+pub(super) fn host_draws(case: &Case) -> (Vec<u32>, Vec<u32>) {
     let device = Device::host();
     let edges = EdgeList::upload(&device, &case.pairs).unwrap();
     let negatives = AliasTable::from_degrees(&device, &case.degrees).unwrap();
@@ -112,7 +117,7 @@ fn host_draws(case: &Case) -> (Vec<u32>, Vec<u32>) {
         edges: &edges,
         negatives: &negatives,
         order,
-        reversed: false,
+        reversed: case.reversed,
         first,
         count,
     };
@@ -124,11 +129,11 @@ fn host_draws(case: &Case) -> (Vec<u32>, Vec<u32>) {
     (pass.sources, pass.targets)
 }
 
-fn wide(values: &[f32]) -> Vec<f64> {
+pub(super) fn wide(values: &[f32]) -> Vec<f64> {
     values.iter().map(|&v| f64::from(v)).collect()
 }
 
-fn worst(got: &[f32], want: &[f64]) -> f64 {
+pub(super) fn worst(got: &[f32], want: &[f64]) -> f64 {
     assert_eq!(got.len(), want.len());
     let differences = got.iter().zip(want).map(|(&g, w)| (f64::from(g) - w).abs());
     differences.fold(
@@ -404,6 +409,8 @@ fn half_tables_follow_full_tables() {
     ] {
         let mut case = case(dim, 3, 24);
         (case.settings.group, case.settings.mode) = (group, mode);
+        // Few targets are drawn twice by a sample: those may show their own first addition in one precision and not in the other.
+        (case.n_targets, case.degrees) = (40, vec![1; 40]);
         for device in devices() {
             let [of_vertex, of_context, _] = case.order2(&device, ONE_WARP);
             let mut vertex = upload_halves(&device, &case.vertex());

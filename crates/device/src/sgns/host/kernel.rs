@@ -1,0 +1,305 @@
+//! The update of one sample in vector registers.
+//!
+//! Numbers are added up in [`WIDTH`] lanes whatever the registers hold, and with fused products: AVX2 and AVX-512 give the same bits.
+
+use pulp::Simd;
+
+use super::super::Element;
+use super::{MAX_SLOTS, Raw, Scratch, adagrad_step, add_scaled, word_of_slot};
+
+/// Columns that are worked on together: a vector register of the widest.
+pub(super) const WIDTH: usize = 16;
+/// Rows that are worked on together: with 5 negatives, all; their sums stay in 12 of AVX2's 16 registers.
+const TILE: usize = 6;
+
+/// One update: all dot products, then the targets' rows, then the source's.
+///
+/// # Safety
+/// The source is a row of `tables.vertex`, the targets are rows of `tables.context`, at most [`MAX_SLOTS`] of them, and
+/// nothing else reads or writes the tables meanwhile; likewise the squares, of one column.
+#[inline(always)]
+pub(super) unsafe fn sample<T: Element, S: Simd, const R: usize>(
+    simd: S,
+    (source, targets, random): (u32, &[u32], u32),
+    rate: f32,
+    (tables, squares): (Raw<T>, Option<Raw<f32>>),
+    scratch: &mut Scratch,
+) {
+    let (dim, n_slots) = (scratch.source.len(), targets.len());
+    // SAFETY: rows of the tables (the caller's promise); `scratch.rows` has room for all targets of a half-precision table.
+    unsafe {
+        let vertex = tables.vertex.add(source as usize * dim);
+        copy_row(vertex, &mut scratch.source);
+        let copies = scratch.rows.as_mut_ptr();
+        let mut rows = [std::ptr::null_mut::<f32>(); MAX_SLOTS];
+        for (slot, &target) in targets.iter().enumerate() {
+            let row = tables.context.add(target as usize * dim);
+            rows[slot] = match size_of::<T>() {
+                4 => row.cast(), // T is f32
+                _ => {
+                    let copy = copies.add(slot * dim);
+                    copy_row(row, std::slice::from_raw_parts_mut(copy, dim));
+                    copy
+                }
+            };
+        }
+        let rows = &rows[..n_slots];
+        dots::<S, R>(simd, &scratch.source, rows, &mut scratch.dots);
+        prepare::<S, R>(simd, targets, rate, squares, scratch);
+        match size_of::<T>() {
+            4 => update::<S, true>(simd, rows, scratch),
+            _ => {
+                update::<S, false>(simd, rows, scratch);
+                for (slot, &target) in targets.iter().enumerate() {
+                    let row = tables.context.add(target as usize * dim);
+                    let row = std::slice::from_raw_parts_mut(row, dim);
+                    let word = word_of_slot(random, slot);
+                    add_scaled(row, scratch.steps[slot], &scratch.source, word);
+                }
+            }
+        }
+        let scale = match squares {
+            None => 1.0,
+            Some(squares) => {
+                let mean = mean_square::<S, R>(simd, &scratch.gradient);
+                adagrad_step(rate, &mut *squares.vertex.add(source as usize), mean)
+            }
+        };
+        match size_of::<T>() {
+            4 => add_row::<S>(simd, vertex.cast(), scale, &scratch.gradient),
+            _ => {
+                let row = std::slice::from_raw_parts_mut(vertex, dim);
+                add_scaled(row, scale, &scratch.gradient, random);
+            }
+        }
+    }
+}
+
+/// As numbers.
+///
+/// # Safety
+/// `row` points to as many elements as `to` has.
+#[inline(always)]
+unsafe fn copy_row<T: Element>(row: *const T, to: &mut [f32]) {
+    // SAFETY: the caller's promise.
+    let row = unsafe { std::slice::from_raw_parts(row, to.len()) };
+    for (to, from) in to.iter_mut().zip(row) {
+        *to = from.get();
+    }
+}
+
+/// From dot products to weights and steps.
+///
+/// # Safety
+/// The targets are indices of `squares.context`.
+#[inline(always)]
+unsafe fn prepare<S: Simd, const R: usize>(
+    simd: S,
+    targets: &[u32],
+    rate: f32,
+    squares: Option<Raw<f32>>,
+    scratch: &mut Scratch,
+) {
+    let Some(squares) = squares else {
+        scratch.weigh(targets.len(), rate);
+        scratch.steps = scratch.weights;
+        return;
+    };
+    scratch.weigh(targets.len(), 1.0);
+    // SAFETY: a dot product of the source with itself.
+    let mean = unsafe { mean_square::<S, R>(simd, &scratch.source) };
+    for (slot, &target) in targets.iter().enumerate() {
+        let weight = scratch.weights[slot];
+        // SAFETY: the caller's promise.
+        let sum = unsafe { &mut *squares.context.add(target as usize) };
+        scratch.steps[slot] = weight * adagrad_step(rate, sum, weight * weight * mean);
+    }
+}
+
+/// The mean of the squares of a row's columns.
+#[inline(always)]
+pub(super) unsafe fn mean_square<S: Simd, const R: usize>(simd: S, row: &[f32]) -> f32 {
+    // SAFETY: the row has as many columns as itself.
+    let [sum] = unsafe { tile_dots::<S, R, 1>(simd, row, &[row.as_ptr().cast_mut()]) };
+    sum / row.len() as f32
+}
+
+/// # Safety
+/// Each of the rows has as many columns as the source; there are at most [`MAX_SLOTS`].
+#[inline(always)]
+pub(super) unsafe fn dots<S: Simd, const R: usize>(
+    simd: S,
+    source: &[f32],
+    rows: &[*mut f32],
+    out: &mut [f32; MAX_SLOTS],
+) {
+    let (tiles, rest) = rows.as_chunks::<TILE>();
+    let (out_tiles, out_rest) = out[..rows.len()].as_chunks_mut::<TILE>();
+    for (rows, out) in tiles.iter().zip(out_tiles) {
+        // SAFETY: the caller's promise.
+        *out = unsafe { tile_dots::<S, R, TILE>(simd, source, rows) };
+    }
+    for (row, out) in rest.iter().zip(out_rest) {
+        // SAFETY: the caller's promise.
+        [*out] = unsafe { tile_dots::<S, R, 1>(simd, source, &[*row]) };
+    }
+}
+
+/// # Safety
+/// Each of the rows has as many columns as the source.
+#[inline(always)]
+unsafe fn tile_dots<S: Simd, const R: usize, const K: usize>(
+    simd: S,
+    source: &[f32],
+    rows: &[*mut f32; K],
+) -> [f32; K] {
+    debug_assert_eq!(R * S::F32_LANES, WIDTH);
+    let whole = source.len() / WIDTH * WIDTH;
+    let mut sums = [[simd.splat_f32s(0.0); R]; K];
+    for first in (0..whole).step_by(WIDTH) {
+        for register in 0..R {
+            let at = first + register * S::F32_LANES;
+            // SAFETY: `at + F32_LANES <= whole`, which is within the source and the rows.
+            unsafe {
+                let source = load::<S>(source.as_ptr().add(at));
+                for (sums, row) in sums.iter_mut().zip(rows) {
+                    let row = load::<S>(row.add(at));
+                    sums[register] = simd.mul_add_e_f32s(source, row, sums[register]);
+                }
+            }
+        }
+    }
+    // Loops, not closures: those are compiled for the oldest processor. Halves are added to one another, as the lanes are below.
+    let mut out = [0.0; K];
+    for k in 0..K {
+        let mut width = R / 2;
+        while width > 0 {
+            for register in 0..width {
+                sums[k][register] = simd.add_f32s(sums[k][register], sums[k][register + width]);
+            }
+            width /= 2;
+        }
+        out[k] = simd.reduce_sum_f32s(sums[k][0]);
+    }
+    for column in whole..source.len() {
+        for k in 0..K {
+            // SAFETY: a column of the row.
+            out[k] += source[column] * unsafe { *rows[k].add(column) };
+        }
+    }
+    out
+}
+
+/// `gradient = sum weights[k] * rows[k]`, and where rows are worked on in place, `rows[k] += steps[k] * source`.
+///
+/// # Safety
+/// As [`dots`]; the rows may be written, and may be one another.
+#[inline(always)]
+pub(super) unsafe fn update<S: Simd, const IN_PLACE: bool>(
+    simd: S,
+    rows: &[*mut f32],
+    scratch: &mut Scratch,
+) {
+    scratch.gradient.fill(0.0);
+    let (tiles, rest) = rows.as_chunks::<TILE>();
+    let n_tiled = rows.len() - rest.len();
+    for (tile, rows) in tiles.iter().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { update_tile::<S, TILE, IN_PLACE>(simd, rows, tile * TILE, scratch) };
+    }
+    for (at, row) in (n_tiled..).zip(rest) {
+        // SAFETY: the caller's promise.
+        unsafe { update_tile::<S, 1, IN_PLACE>(simd, &[*row], at, scratch) };
+    }
+}
+
+/// # Safety
+/// As [`update`].
+#[inline(always)]
+unsafe fn update_tile<S: Simd, const K: usize, const IN_PLACE: bool>(
+    simd: S,
+    rows: &[*mut f32; K],
+    first_slot: usize,
+    scratch: &mut Scratch,
+) {
+    let (dim, source) = (scratch.source.len(), scratch.source.as_ptr());
+    let gradient = scratch.gradient.as_mut_ptr();
+    let rows = *rows; // a copy, which stores to rows cannot change
+    let (mut weights, mut steps) = ([0.0; K], [0.0; K]);
+    weights.copy_from_slice(&scratch.weights[first_slot..first_slot + K]);
+    steps.copy_from_slice(&scratch.steps[first_slot..first_slot + K]);
+    let zero = simd.splat_f32s(0.0);
+    let (mut wide_weights, mut wide_steps) = ([zero; K], [zero; K]);
+    for k in 0..K {
+        wide_weights[k] = simd.splat_f32s(weights[k]);
+        wide_steps[k] = simd.splat_f32s(steps[k]);
+    }
+    let whole = dim / WIDTH * WIDTH;
+    for at in (0..whole).step_by(S::F32_LANES) {
+        // SAFETY: `at + F32_LANES <= whole`, which is within the source, the gradient and the rows.
+        unsafe {
+            let from = load::<S>(source.add(at));
+            let mut sum = load::<S>(gradient.add(at));
+            for k in 0..K {
+                let row = load::<S>(rows[k].add(at));
+                sum = simd.mul_add_e_f32s(wide_weights[k], row, sum);
+                if IN_PLACE {
+                    store::<S>(
+                        rows[k].add(at),
+                        simd.mul_add_e_f32s(wide_steps[k], from, row),
+                    );
+                }
+            }
+            store::<S>(gradient.add(at), sum);
+        }
+    }
+    for at in whole..dim {
+        // SAFETY: a column of the source, the gradient and the rows.
+        unsafe {
+            for k in 0..K {
+                let row = *rows[k].add(at);
+                *gradient.add(at) += weights[k] * row;
+                if IN_PLACE {
+                    *rows[k].add(at) = row + steps[k] * *source.add(at);
+                }
+            }
+        }
+    }
+}
+
+/// `row += scale * addend`.
+///
+/// # Safety
+/// The row has as many columns as the addend.
+#[inline(always)]
+unsafe fn add_row<S: Simd>(simd: S, row: *mut f32, scale: f32, addend: &[f32]) {
+    let whole = addend.len() / WIDTH * WIDTH;
+    let wide_scale = simd.splat_f32s(scale);
+    for at in (0..whole).step_by(S::F32_LANES) {
+        // SAFETY: `at + F32_LANES <= whole`.
+        unsafe {
+            let (old, addend) = (load::<S>(row.add(at)), load::<S>(addend.as_ptr().add(at)));
+            store::<S>(row.add(at), simd.mul_add_e_f32s(wide_scale, addend, old));
+        }
+    }
+    for at in whole..addend.len() {
+        // SAFETY: a column of the row.
+        unsafe { *row.add(at) += scale * addend[at] };
+    }
+}
+
+/// # Safety
+/// There is a register's worth of numbers.
+#[inline(always)]
+unsafe fn load<S: Simd>(from: *const f32) -> S::f32s {
+    // SAFETY: the caller's promise; every pattern of bits is a value.
+    unsafe { from.cast::<S::f32s>().read_unaligned() }
+}
+
+/// # Safety
+/// There is room for a register's worth of numbers.
+#[inline(always)]
+unsafe fn store<S: Simd>(to: *mut f32, value: S::f32s) {
+    // SAFETY: the caller's promise.
+    unsafe { to.cast::<S::f32s>().write_unaligned(value) };
+}

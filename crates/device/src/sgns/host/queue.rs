@@ -1,0 +1,181 @@
+//! The draws of the samples to come, made many at a time, and their rows on the way to the cache.
+
+use super::super::draws::{Purpose, draw, philox_lanes};
+use super::HostSamples;
+
+/// Samples that are drawn together.
+const BLOCK: u64 = 32;
+/// Draws in a ring: those of this block, and of the next.
+const RING: u64 = 2 * BLOCK;
+/// Samples whose rows are on their way to the cache while one is worked on.
+const AHEAD: u64 = 8;
+/// Random numbers that are made side by side.
+const LANES: usize = 16;
+
+/// The samples of a call, in order.
+pub(super) struct Queue<'a> {
+    pub(super) drawn: &'a HostSamples<'a>,
+    n_slots: usize,
+    count: u64,
+    /// Samples that are drawn so far.
+    n_drawn: u64,
+    /// The edge of the next, where edges come as they are listed.
+    next_edge: u64,
+    sources: [u32; RING as usize],
+    /// `n_slots` for each: the edge's own, then the negatives.
+    targets: Vec<u32>,
+    /// The negatives of each group of a block.
+    negatives: Vec<u32>,
+}
+
+/// Where the rows are.
+pub(super) struct Ahead<T> {
+    pub(super) vertex: *const T,
+    pub(super) context: *const T,
+}
+
+impl<T> Clone for Ahead<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Ahead<T> {}
+
+impl<'a> Queue<'a> {
+    pub(super) fn new(drawn: &'a HostSamples<'a>, count: u64) -> Queue<'a> {
+        let n_slots = drawn.settings.n_negatives as usize + 1;
+        let n_groups = BLOCK as usize + 1;
+        Queue {
+            drawn,
+            n_slots,
+            count,
+            n_drawn: 0,
+            next_edge: drawn.first_edge,
+            sources: [0; RING as usize],
+            targets: vec![0; RING as usize * n_slots],
+            negatives: vec![0; (n_groups * (n_slots - 1)).next_multiple_of(LANES)],
+        }
+    }
+
+    /// Sample `i`: its source and its targets.
+    #[inline(always)]
+    pub(super) fn sample(&self, i: u64) -> (u32, &[u32]) {
+        let slot = (i % RING) as usize;
+        let targets = &self.targets[slot * self.n_slots..][..self.n_slots];
+        (self.sources[slot], targets)
+    }
+
+    /// Draws what is wanted from sample `i` on, and asks for the rows of a later one (of the first few, at the beginning).
+    #[inline(always)]
+    pub(super) fn advance<T>(&mut self, i: u64, ahead: Ahead<T>) {
+        if i.is_multiple_of(BLOCK) {
+            while self.n_drawn < self.count.min(i + RING) {
+                self.draw_block();
+            }
+        }
+        let first = if i == 0 { 0 } else { i + AHEAD };
+        for later in first..self.count.min(i + AHEAD + 1) {
+            self.prefetch(later, ahead);
+        }
+    }
+
+    #[inline(always)]
+    fn draw_block(&mut self) {
+        let (first, end) = (self.n_drawn, self.count.min(self.n_drawn + BLOCK));
+        let group = u64::from(self.drawn.settings.group);
+        let first_group = first / group;
+        self.draw_negatives(first_group, (end - 1) / group - first_group + 1);
+        let (mut at_group, mut left) = (0, group - first % group);
+        for i in first..end {
+            let slot = (i % RING) as usize;
+            let (source, target) = self.edge(i);
+            self.sources[slot] = source;
+            let targets = &mut self.targets[slot * self.n_slots..][..self.n_slots];
+            targets[0] = target;
+            let n_negatives = self.n_slots - 1;
+            let negatives = &self.negatives[at_group * n_negatives..][..n_negatives];
+            targets[1..].copy_from_slice(negatives);
+            left -= 1;
+            if left == 0 {
+                (at_group, left) = (at_group + 1, group);
+            }
+        }
+        self.n_drawn = end;
+    }
+
+    /// The edge of sample `i`, which is the next.
+    #[inline(always)]
+    fn edge(&mut self, i: u64) -> (u32, u32) {
+        let drawn = self.drawn;
+        let edge = match drawn.drawn {
+            Some(_) => drawn.edge_by_weight(i),
+            None => {
+                let n_edges = drawn.pairs.len() as u64 / 2;
+                let next = self.next_edge + 1;
+                std::mem::replace(&mut self.next_edge, if next == n_edges { 0 } else { next })
+            }
+        };
+        drawn.ends(edge)
+    }
+
+    /// The negatives of so many groups.
+    #[inline(always)]
+    fn draw_negatives(&mut self, first_group: u64, n_groups: u64) {
+        let n_negatives = self.n_slots - 1;
+        let n = n_groups as usize * n_negatives;
+        let seed = self.drawn.settings.seed;
+        let (mut group, mut slot) = (self.drawn.first_group() + first_group, 0);
+        for targets in self.negatives[..n.next_multiple_of(LANES)].chunks_exact_mut(LANES) {
+            let (mut counters, mut slots) = ([0; LANES], [0; LANES]);
+            for lane in 0..LANES {
+                (counters[lane], slots[lane]) = (group, slot);
+                slot += 1;
+                if slot as usize == n_negatives {
+                    (group, slot) = (group.wrapping_add(1), 0);
+                }
+            }
+            let words = philox_lanes(seed, counters, slots, Purpose::Negative as u32);
+            for lane in 0..LANES {
+                let words = [words[0][lane], words[1][lane], 0, 0];
+                targets[lane] = draw(self.drawn.negatives, words);
+            }
+        }
+    }
+
+    /// Asks for the rows of a sample; negatives that are shared, once.
+    #[inline(always)]
+    fn prefetch<T>(&self, i: u64, ahead: Ahead<T>) {
+        let dim = self.drawn.settings.dim;
+        let (source, targets) = self.sample(i);
+        prefetch_row(ahead.vertex, source, dim);
+        let group = u64::from(self.drawn.settings.group);
+        let n_new = if group == 1 || i.is_multiple_of(group) {
+            targets.len()
+        } else {
+            1
+        };
+        for &target in &targets[..n_new] {
+            prefetch_row(ahead.context, target, dim);
+        }
+    }
+}
+
+/// Asks for a row's cache lines; does nothing where there is no instruction for it.
+#[inline(always)]
+fn prefetch_row<T>(table: *const T, row: u32, dim: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        const LINE: usize = 64;
+        let start = table.wrapping_add(row as usize * dim).cast::<i8>();
+        let mut at = 0;
+        while at < dim * size_of::<T>() {
+            // SAFETY: a prefetch reads nothing and cannot fault, whatever the address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(at)) };
+            at += LINE;
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (table, row, dim);
+}
