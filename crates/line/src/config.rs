@@ -316,6 +316,17 @@ impl Config {
         }
     }
 
+    /// Rows that a part is to have at least, where the number of parts is not given.
+    ///
+    /// Samples that share their negatives take fewer of them from a part, and need a larger choice.
+    ///
+    /// # Source
+    /// A fit to the AUC of wiki-Vote, not theory.
+    #[must_use]
+    pub fn least_rows(&self) -> u32 {
+        256 * self.share.min(8)
+    }
+
     /// The bytes of a row, with the sum of squares that goes with it.
     #[must_use]
     pub fn row_bytes(&self) -> u64 {

@@ -142,7 +142,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     };
     let timer = Timer::start(&Device::host());
     let near = scratch(args)?;
-    let cut = (args.settings.parts, config.row_bytes());
+    let cut = (args.settings.parts, &config);
     let store = &opened(&args.graph, &args.import, cut, &near, &args.report)?;
     let load_seconds = timer.elapsed_s();
     if args.disk.work.is_none() {
