@@ -34,8 +34,6 @@ pub enum ErrorKind {
     Memory,
     /// A checkpoint of other settings or of another graph.
     Checkpoint,
-    /// Training did not converge: rows are not finite.
-    Diverged,
     /// A wait that passed its deadline.
     Deadline,
     /// Training left the range of numbers: the rate is too large.

@@ -25,7 +25,7 @@ pub use baseline::{adamic_adar, degree_product};
 pub use logistic::Logistic;
 pub use pairs::{Split, degree_matched_pairs, split, uniform_pairs};
 
-use crate::{Config, Embedding, Error, ErrorKind, NodeLabels, Progress, Store, train};
+use crate::{Config, Embedding, Error, NodeLabels, Progress, Store, train};
 
 /// How link prediction is measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ pub struct EvalConfig {
     pub fitted_edges: usize,
     /// Weight of the squares in the regression, relative to its mean loss; default 1e-4.
     pub l2: f64,
-    /// Parts of the tables; by default [`Store::default_parts`].
+    /// Parts of the tables; by default [`Store::parts_of_rows`] of [`Config::least_rows`].
     pub parts: Option<u32>,
 }
 
@@ -145,13 +145,11 @@ fn one_run(
 ) -> Result<RunScore, Error> {
     let split = split(graph, eval.train_share, config.seed)?;
     let n_nodes = graph.n_nodes();
-    let n_parts = eval.parts.unwrap_or_else(|| Store::default_parts(n_nodes));
+    let n_parts = eval
+        .parts
+        .unwrap_or_else(|| Store::parts_of_rows(n_nodes, config.least_rows()));
     let store = Store::from_edges(n_nodes, &split.train, n_parts, NodeLabels::numbers(n_nodes))?;
     let trained = train(&store, config, device, progress)?;
-    if !trained.embedding.values().iter().all(|x| x.is_finite()) {
-        let message = "the rows are not finite: the learning rate is too large";
-        return Err(Error::new(ErrorKind::Diverged, message));
-    }
     let known = Graph::from_edges(n_nodes, &split.train)?;
     let mut stream = Stream::new(config.seed, "line pairs", 0);
     let mut against = |others: Others| -> Result<[f64; 3], Error> {

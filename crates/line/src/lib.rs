@@ -21,6 +21,7 @@
 
 mod config;
 mod deal;
+mod direct;
 mod embedding;
 mod error;
 pub mod eval;

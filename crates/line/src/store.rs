@@ -204,7 +204,13 @@ impl Store {
     /// Fewer than some hundred rows give too small a choice of negatives.
     #[must_use]
     pub fn default_parts(n_nodes: u32) -> u32 {
-        let most = (n_nodes / 256).clamp(1, 16);
+        Store::parts_of_rows(n_nodes, 256)
+    }
+
+    /// As [`Store::default_parts`], for parts of so many rows or more: [`crate::Config::least_rows`].
+    #[must_use]
+    pub fn parts_of_rows(n_nodes: u32, least_rows: u32) -> u32 {
+        let most = (n_nodes / least_rows.max(1)).clamp(1, 16);
         1 << most.ilog2()
     }
 

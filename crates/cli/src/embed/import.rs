@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 use shardgraph_device::{Device, Timer};
 use shardgraph_line::{
-    ImportOptions, ImportProgress, ImportStage, Store, import_scratch, import_stream,
+    Config, ImportOptions, ImportProgress, ImportStage, Store, import_scratch, import_stream,
 };
 
 use crate::exit::BadInput;
@@ -71,7 +71,7 @@ struct Answer<'a> {
 pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     output_file::check(&args.out, args.graph.file())?;
     let timer = Timer::start(&Device::host());
-    let options = args.import.options(&args.graph, args.parts, ROW_BYTES);
+    let options = args.import.options(&args.graph, args.parts);
     let mut seen = None;
     let feed = args
         .graph
@@ -97,17 +97,13 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     })
 }
 
-/// 128 columns of fp32, the default of training.
-const ROW_BYTES: u64 = 512;
-
 impl ImportFlags {
-    fn options(&self, graph: &GraphArgs, parts: Option<u32>, row_bytes: u64) -> ImportOptions {
+    fn options(&self, graph: &GraphArgs, parts: Option<u32>) -> ImportOptions {
         ImportOptions {
             directed: self.directed,
             weighted: graph.is_weighted(),
             parts,
             memory: self.memory,
-            row_bytes,
             ..ImportOptions::default()
         }
     }
@@ -139,7 +135,7 @@ impl Show {
 pub(crate) fn opened(
     graph: &GraphArgs,
     flags: &ImportFlags,
-    (parts, row_bytes): (Option<u32>, u64),
+    (parts, config): (Option<u32>, &Config),
     near: &Path,
     report: &ReportArgs,
 ) -> anyhow::Result<Store> {
@@ -150,7 +146,11 @@ pub(crate) fn opened(
         }
         return Ok(Store::open(path)?);
     }
-    let options = flags.options(graph, parts, row_bytes);
+    let options = ImportOptions {
+        row_bytes: config.row_bytes(),
+        least_rows: config.least_rows(),
+        ..flags.options(graph, parts)
+    };
     let mut seen = None;
     let feed = graph.feed(options.id_bytes(), options.directed, &mut seen)?;
     let mut show = Show::new(report);

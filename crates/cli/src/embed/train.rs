@@ -142,8 +142,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     };
     let timer = Timer::start(&Device::host());
     let near = scratch(args)?;
-    let row_bytes = config.dim as u64 * config.precision.cell_bytes();
-    let cut = (args.settings.parts, row_bytes);
+    let cut = (args.settings.parts, &config);
     let store = &opened(&args.graph, &args.import, cut, &near, &args.report)?;
     let load_seconds = timer.elapsed_s();
     if args.disk.work.is_none() {

@@ -31,13 +31,15 @@ pub struct ImportOptions {
     pub directed: bool,
     /// Whether edges are sampled by weight (the third column of an edge list).
     pub weighted: bool,
-    /// Parts of each table, a power of two; by default [`Store::default_parts`] of the nodes.
+    /// Parts of each table, a power of two; by default [`Store::parts_of_rows`] of the nodes.
     pub parts: Option<u32>,
     /// What importing may hold in memory, in bytes.
     pub memory: u64,
     /// Bytes of a row of the tables that will be trained: default 512, 128 columns of fp32. Where 8 of the default parts would not fit
     /// in `memory`, there are more parts.
     pub row_bytes: u64,
+    /// Rows that the default parts have at least; default 256.
+    pub least_rows: u32,
     /// How to read the file; its `weights` are set by `weighted`, and its `max_id_bytes` by `memory`.
     pub read: ReadOptions,
 }
@@ -51,6 +53,7 @@ impl Default for ImportOptions {
             parts: None,
             memory: 4 << 30,
             row_bytes: 512,
+            least_rows: 256,
             read: ReadOptions::default(),
         }
     }
@@ -158,7 +161,7 @@ impl ImportOptions {
         let rows = u64::from(n_nodes.max(1));
         let buffers = (self.memory / 4800).isqrt().max(1);
         let most = 1 << rows.min(buffers).ilog2();
-        Store::default_parts(n_nodes).max(needed.min(most) as u32)
+        Store::parts_of_rows(n_nodes, self.least_rows).max(needed.min(most) as u32)
     }
 
     /// A buffer for each bucket, in bytes.

@@ -1,7 +1,7 @@
 //! One thread that writes and reads groups of rows, in the order in which it is asked: a read sees the write before it.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +14,7 @@ use shardgraph_device::{Device, Timer};
 use super::cell::Cell;
 use super::journal::RowsFile;
 use super::rows::{Rows, Shape};
+use crate::direct::{Reader, Writer};
 use crate::schedule::Key;
 use crate::store::Fingerprint;
 use crate::{Error, ErrorKind};
@@ -179,15 +180,15 @@ fn write_rows<T: Cell>(
 ) -> Result<(), Error> {
     let path = file.path.as_path();
     let at = |e: io::Error| Error::io("write", path, &e);
-    let new = room.limit(File::create(path).map_err(at)?);
-    let mut out = BufWriter::with_capacity(1 << 20, new);
+    let len = parts.iter().map(Rows::bytes).sum::<u64>() + 8;
+    let mut out = room.limit(Writer::create(path, len).map_err(at)?);
     let mut fingerprint = fingerprint_of(file);
     for part in parts {
         part.write(device, (path, &mut out), &mut fingerprint)?;
     }
     out.write_all(&fingerprint.finish().to_le_bytes())
         .map_err(at)?;
-    out.flush().map_err(at)
+    out.file.finish().map_err(at)
 }
 
 /// Reads what [`write_rows`] wrote.
@@ -198,7 +199,7 @@ pub(crate) fn read_rows<T: Cell>(
 ) -> Result<Vec<Rows<T>>, Error> {
     let path = file.path.as_path();
     let at = |e: io::Error| Error::io("read", path, &e);
-    let mut input = BufReader::with_capacity(1 << 20, File::open(path).map_err(at)?);
+    let mut input = Reader::open(path).map_err(at)?;
     let mut fingerprint = fingerprint_of(file);
     let mut parts = Vec::new();
     for &shape in shapes {
@@ -247,7 +248,7 @@ impl Room {
         }
     }
 
-    fn limit(&self, file: File) -> Limited {
+    fn limit(&self, file: Writer) -> Limited {
         Limited {
             file,
             #[cfg(test)]
@@ -258,7 +259,7 @@ impl Room {
 
 /// A file on a disk that may be full.
 struct Limited {
-    file: File,
+    file: Writer,
     #[cfg(test)]
     room: Room,
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::direct::BLOCK;
 use crate::schedule::{Key, Schedule, keys, swaps};
 use crate::{Config, Error, ErrorKind, Store};
 
@@ -75,8 +76,10 @@ impl Layout {
         config: &Config,
         options: &DiskOptions,
     ) -> Result<Layout, Error> {
-        let fixed = fixed_bytes(store);
         let table = u64::from(store.n_nodes()) * config.row_bytes();
+        // The disk's thread holds a block of a large file at a time.
+        let block = BLOCK as u64;
+        let fixed = fixed_bytes(store) + if table >= block { block } else { 0 };
         let left = options.memory.saturating_sub(fixed);
         let schedule = options.schedule;
         let most_tables = config.order.each().iter().max().copied().unwrap_or(1);

@@ -74,6 +74,12 @@ impl<T: Cell> Rows<T> {
         Ok(Rows { cells, squares })
     }
 
+    /// Bytes in a file.
+    pub(crate) fn bytes(&self) -> u64 {
+        let squares = self.squares.as_ref().map_or(0, Buffer::len);
+        (self.cells.len() * size_of::<T>() + squares * size_of::<f32>()) as u64
+    }
+
     /// Writes rows, then sums of squares.
     pub(crate) fn write(
         &self,
