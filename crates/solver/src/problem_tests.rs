@@ -676,6 +676,9 @@ fn shipped_policies_beat_greedy_answers() {
             Sense::Minimise => ours < *greedy,
             Sense::Maximise => ours > *greedy,
         };
-        assert!(greedy.iter().all(beats), "{name}: {ours} against {greedy:?}");
+        assert!(
+            greedy.iter().all(beats),
+            "{name}: {ours} against {greedy:?}"
+        );
     }
 }
