@@ -26,7 +26,7 @@ const MAX_NODE_FEATURES: usize = 1024;
 const MAX_FILE_BYTES: u64 = 512 << 20;
 
 /// The policies that come with the program; the first is the default.
-static SHIPPED: [(&str, &[u8]); 5] = [
+static SHIPPED: [(&str, &[u8]); 6] = [
     (
         "mvc-default",
         include_bytes!("../policies/mvc-default.safetensors"),
@@ -46,6 +46,10 @@ static SHIPPED: [(&str, &[u8]); 5] = [
     (
         "cut-default",
         include_bytes!("../policies/cut-default.safetensors"),
+    ),
+    (
+        "dominating-set-default",
+        include_bytes!("../policies/dominating-set-default.safetensors"),
     ),
 ];
 

@@ -12,8 +12,8 @@ use shardgraph_layers::autodiff::{BatchLayout, Eager, Group, Propagation, RowSha
 use shardgraph_shard::{Adjacency, CsrShard, Partition};
 
 use crate::problem::{
-    Episode, MAXIMUM_CLIQUE, MAXIMUM_CUT, MAXIMUM_INDEPENDENT_SET, MINIMUM_VERTEX_COVER, Objective,
-    PROBLEMS, Problem, Sense, check_answer, problem_by_name,
+    Episode, MAXIMUM_CLIQUE, MAXIMUM_CUT, MAXIMUM_INDEPENDENT_SET, MINIMUM_DOMINATING_SET,
+    MINIMUM_VERTEX_COVER, Objective, PROBLEMS, Problem, Sense, check_answer, problem_by_name,
 };
 use crate::rows::{StateRows, without_rows};
 use crate::train::{RunOptions, TrainConfig, TrainOutcome, train, train_as_rank, train_problem};
@@ -177,6 +177,37 @@ proptest! {
                 prop_assert_eq!(&batch.edge[2 * row..][..2], &[positive, negative]);
             }
             let node = (0..n).find(|&node| episode.is_candidate(node)).unwrap();
+            episode.pick(node).unwrap();
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// What the network reads of a dominating set, against a look at every neighbour.
+    #[test]
+    fn the_rows_of_a_dominating_set_are_counted(n in 1u32..20, seed in 0u64..1000) {
+        let graph = graph_of(n, seed, false);
+        let mut episode = MINIMUM_DOMINATING_SET.begin(Arc::clone(&graph));
+        while !episode.is_done() {
+            let batch = rows(&graph, &*episode, 0.5, Path::FreeFirstLayer);
+            let around = |v: u32| graph.neighbors(v).iter().copied().chain([v]);
+            let is_open = |v: &u32| !around(*v).any(|u| episode.in_answer(u));
+            let n_new = |v: u32| around(v).filter(is_open).count();
+            let most = (0..n).map(n_new).max().unwrap_or(0) as f32;
+            for v in 0..n {
+                let is_near = |u: &&u32| n_new(v) > 0 && n_new(**u) > 0;
+                let degree = graph.neighbors(v).iter().filter(is_near).count();
+                let expected = [
+                    f32::from(u8::from(episode.in_answer(v))),
+                    f32::from(u8::from(is_open(&v))),
+                    n_new(v) as f32 / most,
+                ];
+                prop_assert_eq!(&batch.node[3 * v as usize..][..3], &expected);
+                prop_assert_eq!(&batch.edge[2 * v as usize..][..2], &[0.5 * degree as f32, 0.0]);
+            }
+            let node = (0..n).rev().find(|&node| episode.is_candidate(node)).unwrap();
             episode.pick(node).unwrap();
         }
     }
@@ -614,5 +645,40 @@ fn shipped_files_are_written_as_they_were_read() {
     for problem in PROBLEMS {
         let policy = TrainedPolicy::shipped_for(problem).unwrap();
         assert_eq!(policy.config.problem, problem.name());
+    }
+}
+
+/// Where learning shows: graphs five to ten times as large as those of training, none of which chose the policy.
+#[test]
+fn shipped_policies_beat_greedy_answers() {
+    let graphs = [
+        ("mis", "er:250:0.15"),
+        ("clique", "er:200:0.5"),
+        ("cut", "ba:250:4"),
+        ("dominating-set", "er:100:0.15"),
+    ];
+    for (name, spec) in graphs {
+        let problem = problem_by_name(name).unwrap();
+        let policy = TrainedPolicy::shipped_for(problem).unwrap();
+        let (mut ours, mut greedy) = (0.0, Vec::new());
+        for seed in 1000..1010 {
+            let graph = spec.parse::<GeneratorSpec>().unwrap().graph(seed).unwrap();
+            let graph = Arc::new(graph);
+            let found = answer(problem, &graph, &policy, &SolveOptions::default());
+            ours += found.objective.value();
+            let baselines = problem.baselines(&graph);
+            greedy.resize(baselines.len(), 0.0);
+            for (sum, (_, nodes)) in greedy.iter_mut().zip(&baselines) {
+                *sum += check_answer(problem, &graph, nodes).unwrap().value();
+            }
+        }
+        let beats = |greedy: &f64| match problem.sense() {
+            Sense::Minimise => ours < *greedy,
+            Sense::Maximise => ours > *greedy,
+        };
+        assert!(
+            greedy.iter().all(beats),
+            "{name}: {ours} against {greedy:?}"
+        );
     }
 }

@@ -31,6 +31,15 @@ proptest! {
     }
 
     #[test]
+    fn every_set_of_a_small_graph_is_judged_right(graph in graphs(&[0, 1, 2, 5])) {
+        for set in 0..1u32 << graph.n_nodes() {
+            let marks: Vec<bool> = (0..graph.n_nodes()).map(|v| set >> v & 1 == 1).collect();
+            prop_assert_eq!(verify::unjoined_pair(&graph, &marks).is_none(), naive::is_clique(&graph, &marks));
+            prop_assert_eq!(verify::undominated_node(&graph, &marks).is_none(), naive::is_dominating(&graph, &marks));
+        }
+    }
+
+    #[test]
     fn the_matching_bounds_the_smallest_cover(graph in graphs(&[0, 1, 2, 5, 9, 12])) {
         let (bound, smallest) = (verify::maximal_matching(&graph), u64::from(naive::smallest_cover(&graph)));
         prop_assert!(bound <= smallest && smallest <= 2 * bound, "{} and {}", bound, smallest);

@@ -1,7 +1,7 @@
 //! Minimum dominating set. Whether a node is dominated, and how many it would dominate, are features of it: the general path
 //! of the layers, on the graph of the nodes that would dominate something new.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use shardgraph_environments::{Environment, MinimumDominatingSet, baselines, verify};
 use shardgraph_graph::Graph;
@@ -39,8 +39,8 @@ impl Problem for DominatingSet {
 
     fn begin(&self, graph: Arc<Graph>) -> Box<dyn Episode> {
         Box::new(DominationEpisode {
-            most_new: graph.max_degree() + 1,
             environment: MinimumDominatingSet::new(graph),
+            most_new: OnceLock::new(),
         })
     }
 
@@ -59,15 +59,14 @@ impl Problem for DominatingSet {
 #[derive(Clone)]
 struct DominationEpisode {
     environment: MinimumDominatingSet,
-    /// The most that any node would dominate newly.
-    most_new: u32,
+    /// The most that any node would dominate newly, once it was asked for in this state.
+    most_new: OnceLock<u32>,
 }
 
 impl Episode for DominationEpisode {
     fn pick(&mut self, node: u32) -> Result<f32, Error> {
         let reward = self.environment.step(node)?.reward;
-        let n_new = self.environment.state().n_new().iter();
-        self.most_new = n_new.copied().max().unwrap_or(0);
+        self.most_new = OnceLock::new();
         Ok(reward)
     }
 
@@ -100,7 +99,9 @@ impl Episode for DominationEpisode {
     fn push_features(&self, node: u32, _: f32, features: &mut Vec<f32>) {
         let state = self.environment.state();
         let is_open = !state.dominated()[node as usize];
-        let share = state.n_new()[node as usize] as f32 / self.most_new.max(1) as f32;
+        let most = || state.n_new().iter().copied().max().unwrap_or(0).max(1);
+        let most_new = *self.most_new.get_or_init(most);
+        let share = state.n_new()[node as usize] as f32 / most_new as f32;
         features.extend([f32::from(is_open), share]);
     }
 

@@ -59,13 +59,14 @@ struct GraphStates {
 
 impl GraphStates {
     fn rows<'a>(&'a self, rules: &BatchRules) -> Vec<StateRows<'a>> {
-        let of_state = |episode: &'a Box<dyn Episode>| StateRows {
+        let of_state = |episode: &'a dyn Episode| StateRows {
             graph: &self.graph,
-            episode: &**episode,
+            episode,
             scale: episode.scale(rules.scale),
             path: rules.path,
         };
-        self.states.iter().map(of_state).collect()
+        let states = self.states.iter();
+        states.map(|episode| of_state(&**episode)).collect()
     }
 }
 
