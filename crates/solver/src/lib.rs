@@ -16,6 +16,7 @@ mod error;
 mod inference;
 mod on_device;
 mod policy;
+mod reduced;
 mod residual;
 mod select;
 mod solve;
@@ -26,6 +27,7 @@ mod tests;
 
 pub use error::{Error, ErrorKind, Fault};
 pub use policy::{AdjacencyScale, PolicyConfig, TrainedPolicy};
+pub use reduced::{ReducedSolution, solve_reduced};
 pub use select::Select;
 pub use shardgraph_layers::Path as EmbeddingPath;
 pub use solve::{Scores, Solution, SolveOptions, check_cover, score_nodes, solve, solve_as_rank};
