@@ -109,6 +109,7 @@ fn solve_in_stages() {
         "degree_one",
         "triangle",
         "fold",
+        "funnel",
         "domination",
         "unconfined",
         "linear_program",

@@ -61,6 +61,14 @@ impl Dynamic {
         }
     }
 
+    /// Joins two nodes that are not.
+    pub(crate) fn join(&mut self, u: u32, v: u32) {
+        for (a, b) in [(u, v), (v, u)] {
+            self.rows[a as usize].push(b);
+            self.degrees[a as usize] += 1;
+        }
+    }
+
     /// Makes one node of `v`, which has exactly the neighbours `a` and `b`, and of these two, which are not joined: it is `a`.
     pub(crate) fn fold(&mut self, v: u32, a: u32, b: u32, marks: &mut Marks) {
         self.bury(v);

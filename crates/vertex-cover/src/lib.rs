@@ -27,6 +27,7 @@ mod domination;
 mod dynamic;
 mod error;
 mod exact;
+mod funnel;
 mod greedy;
 mod incidence;
 mod linear_program;

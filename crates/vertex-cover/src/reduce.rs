@@ -9,11 +9,12 @@ use crate::Error;
 use crate::check::indicator;
 use crate::domination::dominating_neighbor;
 use crate::dynamic::Dynamic;
+use crate::funnel::{Funnel, funnel};
 use crate::greedy::edge_greedy;
 use crate::linear_program::{Value, extreme_half_integral};
 use crate::marks::Marks;
 use crate::queue::Queue;
-use crate::reduction::{Fold, Reduction};
+use crate::reduction::{Reduction, Rewrite};
 use crate::rules::{RuleCounts, Rules};
 use crate::unconfined::UnconfinedTest;
 use crate::watch::{Lap, Watch};
@@ -24,7 +25,7 @@ const LOOKS_PER_TICK: u32 = 256;
 /// Shrinks a graph by the given rules until none of them applies, or the time is over.
 ///
 /// # Complexity
-/// Memory: 16 B a node and 8 B an edge. The rules of degree 0, 1 and 2 take O(n + m) together; domination and unconfined look at
+/// Memory: 16 B a node and 8 B an edge. The rules of degree 0, 1 and 2 take O(n + m) together; domination, unconfined and funnels look at
 /// nodes near what has changed and once more at all, mostly a few rows each; the linear program takes O(m sqrt(n)) for each time that
 /// nothing else applies.
 ///
@@ -84,10 +85,10 @@ pub fn reduce_given(
     Ok(reducer.finish(is_complete))
 }
 
-/// A cover of the graph, ascending: where no rule applies, a node of largest degree is taken, and the rules go on.
+/// A cover of the graph, ascending: where no rule applies, a guess is made, and the rules go on. All guesses are a node of largest
+/// degree in the cover, or all a node of smallest degree outside; the smaller cover is given.
 ///
-/// Not a smallest cover in general, but one that is as soon as no node needs to be guessed. The linear program is solved before the
-/// first guess only. At the deadline the rest is covered by [`edge_greedy`].
+/// A smallest cover where nothing needs to be guessed. The linear program is solved before the first guess only. At the deadline the rest is covered by [`edge_greedy`].
 ///
 /// # Complexity
 /// As [`reduce`], and after each guess a look at the nodes near what has changed.
@@ -106,27 +107,75 @@ pub fn reduce_given(
 pub fn reduce_and_peel(graph: &Graph, rules: &Rules, watch: &Watch<'_>) -> Vec<u32> {
     let lap = Lap::begin(watch);
     let mut reducer = Reducer::new(graph, rules);
-    let mut goes_on = reducer.run(&lap);
+    let is_complete = reducer.run(&lap);
+    let reduction = reducer.finish(is_complete);
+    let kernel = reduction.kernel();
+    let largest = peel(kernel, rules, Guess::LargestDegree, &lap);
+    let smallest = peel(kernel, rules, Guess::SmallestDegree, &lap);
+    let best = match largest.len() <= smallest.len() {
+        true => largest,
+        false => smallest,
+    };
+    reduction.grown(&best)
+}
+
+/// What is decided where no rule applies.
+#[derive(Clone, Copy)]
+enum Guess {
+    /// A node of largest degree is in the cover.
+    LargestDegree,
+    /// A node of smallest degree is not, so that its neighbours are.
+    SmallestDegree,
+}
+
+/// Guesses and near rules in turn.
+fn peel(graph: &Graph, rules: &Rules, guess: Guess, lap: &Lap<'_>) -> Vec<u32> {
+    let mut reducer = Reducer::new(graph, rules);
     reducer.rules.linear_program = false;
     reducer.rules.known_cover = None;
     reducer.sees_far = false;
-    let nodes = 0..graph.n_nodes();
-    let mut heap: BinaryHeap<_> = nodes.map(|v| (reducer.graph.degree(v), Reverse(v))).collect();
-    while goes_on && let Some((degree, Reverse(v))) = heap.pop() {
-        if !reducer.graph.is_alive(v) {
-            continue;
+    reducer.waiting.by_degree = Some(ByDegree::new(graph, guess));
+    let mut goes_on = reducer.run(lap);
+    while goes_on && let Some(v) = reducer.next_guess() {
+        match guess {
+            Guess::LargestDegree => reducer.take(v),
+            Guess::SmallestDegree => {
+                let neighbors: Vec<u32> = reducer.graph.neighbors(v).collect();
+                neighbors.into_iter().for_each(|u| reducer.take(u));
+            }
         }
-        // Degrees fall, unless a node is folded: then it is a little late.
-        let now = reducer.graph.degree(v);
-        if now < degree {
-            heap.push((now, Reverse(v)));
-            continue;
-        }
-        reducer.take(v);
-        goes_on = reducer.run(&lap);
+        goes_on = reducer.run(lap);
     }
     let reduction = reducer.finish(goes_on);
     reduction.grown(&edge_greedy(reduction.kernel()))
+}
+
+/// Nodes in the order in which they are guessed, by the degrees they had when they were put in.
+struct ByDegree {
+    guess: Guess,
+    heap: BinaryHeap<Reverse<(u32, u32)>>,
+}
+
+impl ByDegree {
+    fn new(graph: &Graph, guess: Guess) -> ByDegree {
+        let heap = BinaryHeap::with_capacity(graph.n_nodes() as usize);
+        let mut by_degree = ByDegree { guess, heap };
+        for v in 0..graph.n_nodes() {
+            by_degree.push(v, graph.degree(v));
+        }
+        by_degree
+    }
+
+    fn push(&mut self, v: u32, degree: u32) {
+        self.heap.push(Reverse((self.rank(degree), v)));
+    }
+
+    fn rank(&self, degree: u32) -> u32 {
+        match self.guess {
+            Guess::LargestDegree => u32::MAX - degree,
+            Guess::SmallestDegree => degree,
+        }
+    }
 }
 
 /// A graph while it is reduced.
@@ -134,13 +183,13 @@ struct Reducer {
     rules: Rules,
     graph: Dynamic,
     in_cover: Vec<bool>,
-    folds: Vec<Fold>,
+    rewrites: Vec<Rewrite>,
     offset: u32,
     counts: RuleCounts,
     waiting: Waiting,
     marks: Marks,
     unconfined: UnconfinedTest,
-    /// Whether the unconfined rule looks at all nodes again after a change.
+    /// Whether the rules that see far look at all nodes again after a change.
     sees_far: bool,
 }
 
@@ -148,9 +197,12 @@ struct Reducer {
 struct Waiting {
     few_neighbors: Queue,
     dominated: Queue,
-    unconfined: Queue,
-    /// Whether anything has changed since all nodes were last looked at by the unconfined rule, which sees far.
-    is_unconfined_stale: bool,
+    /// For the unconfined rule and funnels.
+    far: Queue,
+    /// Whether anything has changed since these two, which see further than the nodes that are told of a change, looked at all nodes.
+    is_far_stale: bool,
+    /// Who is guessed next, where there are guesses.
+    by_degree: Option<ByDegree>,
 }
 
 impl Waiting {
@@ -159,8 +211,11 @@ impl Waiting {
             self.few_neighbors.push(v);
         }
         self.dominated.push(v);
-        self.unconfined.push(v);
-        self.is_unconfined_stale = true;
+        self.far.push(v);
+        self.is_far_stale = true;
+        if let Some(by_degree) = &mut self.by_degree {
+            by_degree.push(v, degree);
+        }
     }
 }
 
@@ -170,19 +225,20 @@ impl Reducer {
         let mut waiting = Waiting {
             few_neighbors: Queue::new(n),
             dominated: Queue::new(n),
-            unconfined: Queue::new(n),
-            is_unconfined_stale: false,
+            far: Queue::new(n),
+            is_far_stale: false,
+            by_degree: None,
         };
         for v in 0..graph.n_nodes() {
             waiting.push(v, graph.degree(v));
         }
         // All of them wait.
-        waiting.is_unconfined_stale = false;
+        waiting.is_far_stale = false;
         Reducer {
             rules: *rules,
             graph: Dynamic::new(graph),
             in_cover: vec![false; n],
-            folds: Vec::new(),
+            rewrites: Vec::new(),
             offset: 0,
             counts: RuleCounts::default(),
             waiting,
@@ -224,27 +280,69 @@ impl Reducer {
             self.domination(v);
             return true;
         }
-        if self.rules.unconfined
-            && let Some(v) = self.waiting.unconfined.pop()
+        if (self.rules.unconfined || self.rules.funnel)
+            && let Some(v) = self.waiting.far.pop()
         {
-            if self.graph.is_alive(v) && self.unconfined.is_unconfined(&self.graph, v) {
-                self.counts.unconfined += 1;
-                self.take(v);
-            }
+            self.look_far(v);
             return true;
         }
         false
     }
 
-    /// The unconfined rule sees further than the nodes that were told of a change.
+    fn look_far(&mut self, v: u32) {
+        if !self.graph.is_alive(v) {
+            return;
+        }
+        if self.rules.unconfined && self.unconfined.is_unconfined(&self.graph, v) {
+            self.counts.unconfined += 1;
+            self.take(v);
+        } else if self.rules.funnel
+            && let Some(funnel) = funnel(&self.graph, v, &mut self.marks)
+        {
+            self.close_funnel(v, funnel);
+        }
+    }
+
+    /// One of `v` and `u` is in the cover; who sees both is too; who sees the one is joined with who sees the other.
+    fn close_funnel(&mut self, v: u32, funnel: Funnel) {
+        let Funnel {
+            only_v,
+            only_u,
+            both,
+            u,
+        } = funnel;
+        self.offset += 1;
+        self.counts.funnel += 2;
+        let waiting = &mut self.waiting;
+        for gone in [v, u] {
+            self.graph.remove(gone, &mut |w, degree| waiting.push(w, degree));
+        }
+        for &w in &both {
+            self.counts.funnel += 1;
+            self.take(w);
+        }
+        for &x in &only_v {
+            for &y in &only_u {
+                if x != y && !self.graph.has_edge(x, y) {
+                    self.graph.join(x, y);
+                }
+            }
+        }
+        for &w in only_v.iter().chain(&only_u) {
+            self.waiting.push(w, self.graph.degree(w));
+        }
+        self.rewrites.push(Rewrite::Funnel { v, u, only_v });
+    }
+
     fn look_again_at_all(&mut self) -> bool {
-        if !self.sees_far || !self.rules.unconfined || !self.waiting.is_unconfined_stale {
+        let is_used = self.rules.unconfined || self.rules.funnel;
+        if !self.sees_far || !is_used || !self.waiting.is_far_stale {
             return false;
         }
-        self.waiting.is_unconfined_stale = false;
+        self.waiting.is_far_stale = false;
         for v in 0..self.graph.n_nodes() {
             if self.graph.is_alive(v) {
-                self.waiting.unconfined.push(v);
+                self.waiting.far.push(v);
             }
         }
         true
@@ -291,7 +389,7 @@ impl Reducer {
 
     fn fold(&mut self, v: u32, a: u32, b: u32) {
         self.graph.fold(v, a, b, &mut self.marks);
-        self.folds.push(Fold { middle: v, a, b });
+        self.rewrites.push(Rewrite::Fold { middle: v, a, b });
         self.offset += 1;
         self.counts.fold += 2;
         self.waiting.push(a, self.graph.degree(a));
@@ -308,6 +406,17 @@ impl Reducer {
             self.counts.domination += 1;
             self.take(v);
         }
+    }
+
+    /// The node that is guessed next; none when none is left.
+    fn next_guess(&mut self) -> Option<u32> {
+        let by_degree = self.waiting.by_degree.as_mut()?;
+        while let Some(Reverse((rank, v))) = by_degree.heap.pop() {
+            if self.graph.is_alive(v) && by_degree.rank(self.graph.degree(v)) == rank {
+                return Some(v);
+            }
+        }
+        None
     }
 
     /// Takes all nodes that a cover no larger than the known one cannot leave out; false when there is none.
@@ -358,7 +467,7 @@ impl Reducer {
             kernel: rows.into_graph(),
             old_ids,
             in_cover: self.in_cover,
-            folds: self.folds,
+            rewrites: self.rewrites,
             offset: self.offset,
             counts: self.counts,
             is_complete,

@@ -7,12 +7,21 @@ use crate::check::{indicator, listed};
 use crate::lower_bound::clique_cover_bound;
 use crate::rules::RuleCounts;
 
-/// A node of degree 2 and its neighbours, which live on as one node under the name `a`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fold {
-    pub(crate) middle: u32,
-    pub(crate) a: u32,
-    pub(crate) b: u32,
+/// A change of edges that lifting takes back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Rewrite {
+    /// A node of degree 2 and its neighbours, which live on as one node under the name `a`.
+    Fold { middle: u32, a: u32, b: u32 },
+    /// A node `v` and its neighbour `u`, of which one is in the cover: `u` where all of `only_v` are.
+    Funnel { v: u32, u: u32, only_v: Vec<u32> },
+}
+
+/// Whether a node is in the cover; open where that follows from the cover of the kernel.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Out,
+    In,
+    Open,
 }
 
 /// What is left of a graph, and how covers of that become covers of the graph. Made by [`crate::reduce`].
@@ -23,7 +32,7 @@ pub struct Reduction {
     /// The nodes that a rule put into the cover, under the names of the time.
     pub(crate) in_cover: Vec<bool>,
     /// In the order in which they were made.
-    pub(crate) folds: Vec<Fold>,
+    pub(crate) rewrites: Vec<Rewrite>,
     pub(crate) offset: u32,
     pub(crate) counts: RuleCounts,
     pub(crate) is_complete: bool,
@@ -73,18 +82,19 @@ impl Reduction {
         self.offset + half.max(clique_cover_bound(&self.kernel))
     }
 
-    /// The nodes that are in every lifted cover, ascending.
+    /// Nodes that are in every lifted cover, ascending: all of them where rules only removed nodes.
     #[must_use]
     pub fn forced(&self) -> Vec<u32> {
-        // Each node follows one node of the kernel, or none.
-        let with_none = self.unfold(self.in_cover.clone());
-        let mut with_all = self.in_cover.clone();
+        let fate = |&is_in: &bool| if is_in { Fate::In } else { Fate::Out };
+        let mut fates: Vec<Fate> = self.in_cover.iter().map(fate).collect();
         for &v in &self.old_ids {
-            with_all[v as usize] = true;
+            fates[v as usize] = Fate::Open;
         }
-        let with_all = self.unfold(with_all);
-        let in_both: Vec<bool> = with_none.iter().zip(&with_all).map(|(x, y)| *x && *y).collect();
-        listed(&in_both)
+        for rewrite in self.rewrites.iter().rev() {
+            rewrite.settle(&mut fates);
+        }
+        let is_forced: Vec<bool> = fates.iter().map(|fate| *fate == Fate::In).collect();
+        listed(&is_forced)
     }
 
     /// Makes a cover of the graph, ascending, from a cover of the kernel: `offset` nodes larger, and smallest if that is.
@@ -107,16 +117,49 @@ impl Reduction {
         for &v in nodes {
             in_cover[self.old_ids[v as usize] as usize] = true;
         }
-        listed(&self.unfold(in_cover))
+        for rewrite in self.rewrites.iter().rev() {
+            rewrite.undo(&mut in_cover);
+        }
+        listed(&in_cover)
+    }
+}
+
+impl Rewrite {
+    /// A folded node in the cover stands for both neighbours, one outside for the node between them.
+    fn undo(&self, in_cover: &mut [bool]) {
+        match self {
+            Rewrite::Fold { middle, a, b } => {
+                let both = in_cover[*a as usize];
+                in_cover[*b as usize] = both;
+                in_cover[*middle as usize] = !both;
+            }
+            Rewrite::Funnel { v, u, only_v } => {
+                let is_v_free = only_v.iter().all(|&w| in_cover[w as usize]);
+                in_cover[*u as usize] = is_v_free;
+                in_cover[*v as usize] = !is_v_free;
+            }
+        }
     }
 
-    /// The last fold first: a folded node in the cover stands for both neighbours, one outside for the node between them.
-    fn unfold(&self, mut in_cover: Vec<bool>) -> Vec<bool> {
-        for fold in self.folds.iter().rev() {
-            let both = in_cover[fold.a as usize];
-            in_cover[fold.b as usize] = both;
-            in_cover[fold.middle as usize] = !both;
-        }
-        in_cover
+    /// The same for what is known whatever the cover.
+    fn settle(&self, fates: &mut [Fate]) {
+        let (together, against, fate) = match self {
+            Rewrite::Fold { middle, a, b } => (*b, *middle, fates[*a as usize]),
+            Rewrite::Funnel { v, u, only_v } => {
+                let mut others = only_v.iter().map(|&w| fates[w as usize]);
+                let fate = match others.clone().all(|fate| fate == Fate::In) {
+                    true => Fate::In,
+                    false if others.any(|fate| fate == Fate::Out) => Fate::Out,
+                    false => Fate::Open,
+                };
+                (*u, *v, fate)
+            }
+        };
+        fates[together as usize] = fate;
+        fates[against as usize] = match fate {
+            Fate::In => Fate::Out,
+            Fate::Out => Fate::In,
+            Fate::Open => Fate::Open,
+        };
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Each keeps an optimum: the smallest cover of the kernel, lifted, is a smallest cover of the graph.
 ///
 /// # Source
-/// Akiba and Iwata, "Branch-and-reduce exponential/FPT algorithms in practice" (2016), which collects them; unconfined: Xiao and
+/// Akiba and Iwata, "Branch-and-reduce exponential/FPT algorithms in practice" (2016), which collects them; unconfined and funnels: Xiao and
 /// Nagamochi (2013); the linear program: Nemhauser and Trotter (1975), its extreme solution: Iwata, Oka and Yoshida (2014); high
 /// degree: Buss and Goldsmith (1993).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,8 +17,11 @@ pub struct Rules {
     pub degree_one: bool,
     /// The two neighbours of a node of degree 2 that are joined are in the cover.
     pub triangle: bool,
-    /// A node of degree 2 and its two neighbours that are not joined become one node. The one rule that changes edges.
+    /// A node of degree 2 and its two neighbours that are not joined become one node. Changes edges.
     pub fold: bool,
+    /// Of a node whose neighbours but one are a clique and that one, exactly one is in the cover. Changes edges, where that makes the
+    /// graph no larger.
+    pub funnel: bool,
     /// A node whose closed neighbourhood holds that of a neighbour is in the cover.
     pub domination: bool,
     /// A node is in the cover where leaving it out leads to a set that another is as good as. Holds domination.
@@ -38,6 +41,7 @@ impl Rules {
     pub fn all() -> Rules {
         Rules {
             fold: true,
+            funnel: true,
             ..Rules::removing()
         }
     }
@@ -49,6 +53,7 @@ impl Rules {
             degree_one: true,
             triangle: true,
             fold: false,
+            funnel: false,
             domination: true,
             unconfined: true,
             linear_program: true,
@@ -63,6 +68,7 @@ impl Rules {
             degree_one: false,
             triangle: false,
             fold: false,
+            funnel: false,
             domination: false,
             unconfined: false,
             linear_program: false,
@@ -88,6 +94,8 @@ pub struct RuleCounts {
     pub triangle: u64,
     /// Two for each fold.
     pub fold: u64,
+    /// Both ends of funnels, and who saw both.
+    pub funnel: u64,
     /// Nodes that dominate a neighbour.
     pub domination: u64,
     /// Unconfined nodes.
@@ -103,12 +111,13 @@ pub struct RuleCounts {
 impl RuleCounts {
     /// Names and counts, in the order of the fields.
     #[must_use]
-    pub fn named(&self) -> [(&'static str, u64); 9] {
+    pub fn named(&self) -> [(&'static str, u64); 10] {
         [
             ("degree zero", self.degree_zero),
             ("degree one", self.degree_one),
             ("triangle", self.triangle),
             ("fold", self.fold),
+            ("funnel", self.funnel),
             ("domination", self.domination),
             ("unconfined", self.unconfined),
             ("linear program", self.linear_program),

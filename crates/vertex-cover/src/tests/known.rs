@@ -45,7 +45,8 @@ fn sparse_real_graphs_are_solved_by_reductions_and_a_greedy_cover() {
             check_cover(&graph, &lifted).unwrap();
             println!("{file}: kernel {} nodes {} edges, cover {}, {:?}", kernel.n_nodes(), kernel.n_edges(), lifted.len(), reduction.counts());
             assert!(lifted.len() >= expected, "{file}: {} is below the optimum", lifted.len());
-            if rules.fold {
+            assert!(lifted.len() <= expected + 12, "{file}: {}", lifted.len());
+            if kernel.n_nodes() == 0 {
                 assert_eq!(lifted.len(), expected, "{file}");
             }
         }
