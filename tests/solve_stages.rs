@@ -19,7 +19,9 @@ fn objective(rows: &Value, name: &str) -> u64 {
 
 fn names(rows: &Value) -> Vec<&str> {
     let rows = rows.as_array().unwrap();
-    rows.iter().map(|row| row["name"].as_str().unwrap()).collect()
+    rows.iter()
+        .map(|row| row["name"].as_str().unwrap())
+        .collect()
 }
 
 const ALL: &str = "--reduce --polish-steps 2000 --compare --format json";
@@ -28,12 +30,26 @@ const ALL: &str = "--reduce --polish-steps 2000 --compare --format json";
 fn each_stage_has_its_row_and_the_best_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let (file, cover) = (folder.path().join("g.el"), folder.path().join("cover.txt"));
-    for (graph, seed) in [("ba:400:3", 1), ("er:300:0.02", 2), ("er:120:0.15", 3), ("ws:200:6:0.2", 4)] {
-        run(&format!("generate {graph} --seed {seed} --out {{}}"), &[&file]).ok();
+    for (graph, seed) in [
+        ("ba:400:3", 1),
+        ("er:300:0.02", 2),
+        ("er:120:0.15", 3),
+        ("ws:200:6:0.2", 4),
+    ] {
+        run(
+            &format!("generate {graph} --seed {seed} --out {{}}"),
+            &[&file],
+        )
+        .ok();
         let answer = run(&format!("solve {{}} {ALL} --out {{}}"), &[&file, &cover]).json();
         let (stages, compare) = (&answer["stages"], &answer["compare"]);
         assert_eq!(names(stages), ["rl", "reduce", "polish"]);
-        let rows = ["greedy", "reduce_greedy", "polish_from_greedy", "polish_from_empty"];
+        let rows = [
+            "greedy",
+            "reduce_greedy",
+            "polish_from_greedy",
+            "polish_from_empty",
+        ];
         assert_eq!(names(compare), rows);
         assert!(objective(stages, "polish") <= objective(stages, "reduce"));
         assert!(objective(compare, "polish_from_greedy") <= objective(compare, "reduce_greedy"));
@@ -41,7 +57,9 @@ fn each_stage_has_its_row_and_the_best_is_written() {
         assert_eq!(answer["objective"].as_u64(), best.into_iter().min());
         assert!(answer["lower_bound"].as_u64().unwrap() <= answer["objective"].as_u64().unwrap());
         let listed = second_opinion::read(&file);
-        let size = listed.check_cover(&fs::read_to_string(&cover).unwrap()).unwrap();
+        let size = listed
+            .check_cover(&fs::read_to_string(&cover).unwrap())
+            .unwrap();
         assert_eq!(answer["objective"], size, "{graph}");
     }
 }
@@ -52,7 +70,8 @@ fn a_count_of_steps_gives_the_same_cover_every_time_and_on_any_ranks() {
     let mut covers = Vec::new();
     for n_ranks in [1, 1, 3] {
         let cover = folder.path().join("cover.txt");
-        let words = format!("solve er:200:0.05 --reduce --polish-steps 3000 --ranks {n_ranks} --out {{}}");
+        let words =
+            format!("solve er:200:0.05 --reduce --polish-steps 3000 --ranks {n_ranks} --out {{}}");
         run(&words, &[&cover]).ok();
         covers.push(fs::read(&cover).unwrap());
     }
@@ -78,11 +97,24 @@ fn a_count_of_steps_gives_the_same_cover_every_time_and_on_any_ranks() {
 fn what_reductions_solve_is_said_to_be_smallest() {
     let answer = run("solve ba:500:2 --reduce", &[]).ok();
     assert_eq!(answer.line("kernel nodes"), "0");
-    assert_eq!(answer.line("forced by reductions"), answer.line("cover size"));
-    let expected = format!("{} (reductions: no cover is smaller)", answer.line("cover size"));
+    assert_eq!(
+        answer.line("forced by reductions"),
+        answer.line("cover size")
+    );
+    let expected = format!(
+        "{} (reductions: no cover is smaller)",
+        answer.line("cover size")
+    );
     assert_eq!(answer.line("lower bound"), expected);
-    for line in ["stage policy alone: ", "stage reductions and policy: ", "  removed by "] {
-        assert!(answer.stdout.lines().any(|l| l.starts_with(line)), "{line}: {answer:?}");
+    for line in [
+        "stage policy alone: ",
+        "stage reductions and policy: ",
+        "  removed by ",
+    ] {
+        assert!(
+            answer.stdout.lines().any(|l| l.starts_with(line)),
+            "{line}: {answer:?}"
+        );
     }
     let json = run("solve ba:500:2 --reduce --format json", &[]).json();
     let removed = json["reduction"]["removed"].as_object().unwrap();
@@ -92,7 +124,9 @@ fn what_reductions_solve_is_said_to_be_smallest() {
 
 #[test]
 fn shapes_at_the_border() {
-    for graph in ["er:0:0.5", "er:1:0.5", "er:9:0", "er:9:1", "karate", "petersen"] {
+    for graph in [
+        "er:0:0.5", "er:1:0.5", "er:9:0", "er:9:1", "karate", "petersen",
+    ] {
         for flags in ["--reduce", "--polish-steps 50", ALL] {
             let flags = flags.replace("--format json", "");
             let answer = run(&format!("solve {graph} {flags} --format json"), &[]).json();
@@ -128,8 +162,35 @@ fn a_polish_in_seconds_ends() {
 fn what_makes_no_sense_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let cover: &Path = &folder.path().join("cover.txt");
-    for flags in ["--polish 0s", "--polish 10", "--polish soon", "--polish-steps 0", "--reduce --weighted"] {
+    for flags in [
+        "--polish 0s",
+        "--polish 10",
+        "--polish soon",
+        "--polish-steps 0",
+        "--reduce --weighted",
+    ] {
         run(&format!("solve karate {flags} --out {{}}"), &[cover]).error(2);
         assert!(listing(folder.path()).is_empty(), "{flags}");
+    }
+}
+
+/// The optimum of real graphs, where their files are beside the checkout.
+#[test]
+fn real_graphs_are_solved() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/graphs");
+    for (name, flags, optimum) in [
+        ("wiki-Vote.txt.gz", "", 2249),
+        ("ca-GrQc.txt.gz", "", 2783),
+        ("facebook_combined.txt.gz", "--polish-steps 300000", 2993),
+    ] {
+        let file = folder.join(name);
+        if !file.is_file() {
+            println!("SKIPPED: reducing {name} (no file {})", file.display());
+            continue;
+        }
+        let words = format!("solve {{}} --reduce {flags} --format json");
+        let answer = run(&words, &[&file]).json();
+        assert_eq!(answer["objective"], optimum, "{name}");
+        assert!(answer["lower_bound"].as_u64().unwrap() <= optimum);
     }
 }

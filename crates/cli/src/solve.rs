@@ -12,14 +12,14 @@ use shardgraph_graph::{Labels, write_atomic};
 use shardgraph_shard::Adjacency;
 use shardgraph_solver::train::Preset;
 use shardgraph_solver::{
-    EmbeddingPath, ErrorKind, ReducedSolution, Select, Solution, SolveOptions, TrainedPolicy, solve,
-    solve_as_rank, solve_reduced,
+    EmbeddingPath, ErrorKind, ReducedSolution, Select, Solution, SolveOptions, TrainedPolicy,
+    solve, solve_as_rank, solve_reduced,
 };
 
 use crate::graph_argument::{GraphArgs, Origin};
 use crate::progress::Progress;
 use crate::report::ReportArgs;
-use crate::solve_stages::{Refined, ReductionReport, Stage, StageArgs, refine};
+use crate::solve_stages::{ReductionReport, Refined, Stage, StageArgs, refine};
 use crate::world::{World, WorldArgs, settle};
 use crate::{deadline, output_file};
 
@@ -130,9 +130,12 @@ pub(crate) fn run(args: &SolveArgs) -> anyhow::Result<()> {
             let options = options(args, n_ranks, &inputs.device);
             let solve_one = |adjacency: &Adjacency| {
                 let mut show = Show::new(&args.report, adjacency);
-                solve(adjacency, &inputs.policy, &options, &mut |n_candidates, n_cover| {
-                    show.step(n_candidates, n_cover)
-                })
+                solve(
+                    adjacency,
+                    &inputs.policy,
+                    &options,
+                    &mut |n_candidates, n_cover| show.step(n_candidates, n_cover),
+                )
             };
             let covers = Covers::find(args, &inputs.adjacency, solve_one)?;
             finish(args, &inputs, covers, n_ranks)
@@ -149,9 +152,13 @@ fn run_as_rank(args: &SolveArgs, comm: &mut Comm, deadline: Deadline) -> anyhow:
     let options = options(args, comm.size(), &inputs.device);
     let solve_one = |adjacency: &Adjacency| {
         let mut show = Show::new(&report, adjacency);
-        solve_as_rank(comm, adjacency, &inputs.policy, &options, &mut |n_candidates, n_cover| {
-            show.step(n_candidates, n_cover)
-        })
+        solve_as_rank(
+            comm,
+            adjacency,
+            &inputs.policy,
+            &options,
+            &mut |n_candidates, n_cover| show.step(n_candidates, n_cover),
+        )
     };
     let covers = Covers::find(args, &inputs.adjacency, solve_one)?;
     let finished = match comm.rank() {
@@ -208,12 +215,7 @@ fn load(args: &SolveArgs, report: &ReportArgs, process: Option<u32>) -> anyhow::
 }
 
 /// `solve` and the stages have checked every cover: only now may there be a file.
-fn finish(
-    args: &SolveArgs,
-    inputs: &Inputs,
-    covers: Covers,
-    n_ranks: u32,
-) -> anyhow::Result<()> {
+fn finish(args: &SolveArgs, inputs: &Inputs, covers: Covers, n_ranks: u32) -> anyhow::Result<()> {
     let Covers { alone, reduced } = covers;
     let refined = refine(&args.stages, &inputs.adjacency, &alone, reduced.as_ref())?;
     if let Some(out) = &args.out {
@@ -352,7 +354,12 @@ impl fmt::Display for Answer<'_> {
         writeln!(f, "edges {}", self.edges)?;
         writeln!(f, "cover size {}", self.objective)?;
         writeln!(f, "verified {verified}")?;
-        writeln!(f, "lower bound {} ({})", self.lower_bound, self.bound_source())?;
+        writeln!(
+            f,
+            "lower bound {} ({})",
+            self.lower_bound,
+            self.bound_source()
+        )?;
         writeln!(f, "steps {}", self.steps)?;
         writeln!(f, "seconds {:.6}", self.seconds)?;
         writeln!(f, "seconds per step {:.9}", self.seconds_per_step)?;

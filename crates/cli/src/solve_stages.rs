@@ -48,10 +48,16 @@ fn polish_seconds(text: &str) -> Result<f64, String> {
 
 impl StageArgs {
     /// Refuses what the stages cannot do.
-    pub(crate) fn check(&self, problem: &str, deadline_of_processes: Option<Deadline>) -> anyhow::Result<()> {
+    pub(crate) fn check(
+        &self,
+        problem: &str,
+        deadline_of_processes: Option<Deadline>,
+    ) -> anyhow::Result<()> {
         let is_wanted = self.reduce || self.compare || self.is_polished();
         if is_wanted && problem != "mvc" {
-            let why = format!("--reduce, --polish and --compare are for vertex covers (mvc); this policy is for `{problem}`");
+            let why = format!(
+                "--reduce, --polish and --compare are for vertex covers (mvc); this policy is for `{problem}`"
+            );
             return Err(BadInput(why).into());
         }
         // The other processes wait while the first polishes.
@@ -199,7 +205,12 @@ impl Ground<'_> {
     }
 
     /// Local search from a cover of the ground.
-    fn polished(&self, name: &'static str, start: &[u32], best: &mut Vec<u32>) -> anyhow::Result<Stage> {
+    fn polished(
+        &self,
+        name: &'static str,
+        start: &[u32],
+        best: &mut Vec<u32>,
+    ) -> anyhow::Result<Stage> {
         let timer = Timer::wall();
         let clock = || timer.elapsed_s();
         let watch = Watch {
@@ -295,7 +306,13 @@ impl Stage {
 /// A line without an end.
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} nodes, {:.6} s", self.title(), self.objective, self.seconds)?;
+        write!(
+            f,
+            "{}: {} nodes, {:.6} s",
+            self.title(),
+            self.objective,
+            self.seconds
+        )?;
         match &self.search {
             None => Ok(()),
             Some(search) => write!(
@@ -313,7 +330,12 @@ impl fmt::Display for ReductionReport {
         writeln!(f, "kernel edges {}", self.kernel_edges)?;
         writeln!(f, "forced by reductions {}", self.offset)?;
         writeln!(f, "rounds of the policy {}", self.rounds)?;
-        for (rule, count) in self.removed.named().into_iter().filter(|(_, count)| *count > 0) {
+        for (rule, count) in self
+            .removed
+            .named()
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+        {
             writeln!(f, "  removed by {rule}: {count}")?;
         }
         Ok(())

@@ -62,39 +62,61 @@ pub fn solve_reduced(
     let timer = Timer::wall();
     let reduction = reduce(graph, &Rules::all(), &Watch::unlimited());
     let reduction_seconds = timer.elapsed_s();
-    let (mut rounds, mut first): (Vec<Reduction>, Option<Vec<u32>>) = (Vec::new(), None);
-    let (mut n_rounds, mut n_steps) = (0, 0);
-    loop {
-        let left = rounds.last().unwrap_or(&reduction).kernel();
-        if left.n_nodes() == 0 {
-            break;
-        }
-        let solution = solve_one(&Adjacency::from_graph(left.clone()))?;
-        n_rounds += 1;
-        n_steps += solution.n_steps;
-        let kept = &solution.cover[..solution.cover.len().div_ceil(KEPT_OF)];
-        let next = reduce_given(left, kept, &Rules::all(), &Watch::unlimited());
-        rounds.push(next.map_err(unfit)?);
-        first.get_or_insert(solution.cover);
-    }
+    let rounds = Rounds::run(reduction.kernel(), solve_one)?;
     let mut kernel_cover = Vec::new();
-    for round in rounds.iter().rev() {
+    for round in rounds.reductions.iter().rev() {
         kernel_cover = round.lift(&kernel_cover).map_err(unfit)?;
     }
-    let kernel_cover = match first {
-        Some(first) if first.len() < kernel_cover.len() => first,
-        _ => kernel_cover,
-    };
+    if let Some(first) = rounds
+        .first
+        .filter(|first| first.len() < kernel_cover.len())
+    {
+        kernel_cover = first;
+    }
     let cover = reduction.lift(&kernel_cover).map_err(unfit)?;
     Ok(ReducedSolution {
         reduction,
         kernel_cover,
         cover,
-        n_rounds,
-        n_steps,
+        n_rounds: rounds.reductions.len() as u32,
+        n_steps: rounds.n_steps,
         reduction_seconds,
         seconds: timer.elapsed_s(),
     })
+}
+
+/// What the rules leave after each of the policy's turns.
+struct Rounds {
+    /// Of the kernel, then of what the reduction before left.
+    reductions: Vec<Reduction>,
+    /// The policy's cover of the kernel, all picks kept.
+    first: Option<Vec<u32>>,
+    n_steps: u64,
+}
+
+impl Rounds {
+    fn run(
+        kernel: &Graph,
+        solve_one: &mut dyn FnMut(&Adjacency) -> Result<Solution, Error>,
+    ) -> Result<Rounds, Error> {
+        let mut rounds = Rounds {
+            reductions: Vec::new(),
+            first: None,
+            n_steps: 0,
+        };
+        loop {
+            let left = rounds.reductions.last().map_or(kernel, Reduction::kernel);
+            if left.n_nodes() == 0 {
+                return Ok(rounds);
+            }
+            let solution = solve_one(&Adjacency::from_graph(left.clone()))?;
+            let kept = &solution.cover[..solution.cover.len().div_ceil(KEPT_OF)];
+            let next = reduce_given(left, kept, &Rules::all(), &Watch::unlimited());
+            rounds.reductions.push(next.map_err(unfit)?);
+            rounds.n_steps += solution.n_steps;
+            rounds.first.get_or_insert(solution.cover);
+        }
+    }
 }
 
 /// Covers come from checked solutions, so that none of them is refused.
@@ -111,7 +133,13 @@ mod tests {
     fn covers_are_covers_and_no_larger_than_those_of_the_policy_on_the_kernel() {
         let policy = TrainedPolicy::shipped().unwrap();
         let options = SolveOptions::default();
-        for (spec, seed) in [("er:200:0.05", 1), ("er:150:0.03", 2), ("ba:300:4", 3), ("er:0:0.5", 4), ("er:7:0", 5)] {
+        for (spec, seed) in [
+            ("er:200:0.05", 1),
+            ("er:150:0.03", 2),
+            ("ba:300:4", 3),
+            ("er:0:0.5", 4),
+            ("er:7:0", 5),
+        ] {
             let spec: shardgraph_graph::generate::GeneratorSpec = spec.parse().unwrap();
             let graph = spec.graph(seed).unwrap();
             let mut first_size = None;

@@ -17,7 +17,9 @@ fn graph(spec: &str) -> Graph {
 
 fn reductions(c: &mut Criterion) {
     let mut group = c.benchmark_group("reduce");
-    group.sample_size(10).warm_up_time(Duration::from_millis(300));
+    group
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(300));
     for spec in ["ba:20000:2", "er:20000:0.0003", "er:1000:0.15"] {
         let graph = graph(spec);
         group.throughput(Throughput::Elements(graph.n_edges()));
@@ -33,14 +35,20 @@ fn reductions(c: &mut Criterion) {
 fn search(c: &mut Criterion) {
     const STEPS: u64 = 1000;
     let mut group = c.benchmark_group("search");
-    group.sample_size(10).warm_up_time(Duration::from_millis(300));
+    group
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(300));
     group.throughput(Throughput::Elements(STEPS));
     for spec in ["rb:59:26:0.25:2.8", "ba:20000:20", "er:3000:0.15"] {
         let graph = graph(spec);
         let start = edge_greedy(&graph);
-        for drawn in [None, Some(50)] {
-            let options = SearchOptions { steps: STEPS, drawn, ..SearchOptions::default() };
-            let name = if drawn.is_some() { "drawn" } else { "default" };
+        for compared in [16_384, 1024] {
+            let options = SearchOptions {
+                steps: STEPS,
+                compared,
+                ..SearchOptions::default()
+            };
+            let name = if compared == 1024 { "part" } else { "default" };
             let found = improve(&graph, &start, &options, &Watch::unlimited()).expect("a cover");
             check_cover(&graph, &found.cover).expect("a cover");
             group.bench_function(BenchmarkId::new(name, spec), |b| {
@@ -53,11 +61,15 @@ fn search(c: &mut Criterion) {
 
 fn exact(c: &mut Criterion) {
     let mut group = c.benchmark_group("optimum");
-    group.sample_size(10).warm_up_time(Duration::from_millis(300));
+    group
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(300));
     for spec in ["er:60:0.1", "ba:100:4"] {
         let graph = graph(spec);
         group.bench_function(spec, |b| {
-            b.iter(|| optimum(&graph, &Limits::default(), &Watch::unlimited()).expect("an optimum"));
+            b.iter(|| {
+                optimum(&graph, &Limits::default(), &Watch::unlimited()).expect("an optimum")
+            });
         });
     }
     group.finish();

@@ -65,7 +65,10 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
             ErrorKind::NoNode { node, n_nodes } => {
-                write!(f, "node {node} does not exist: the graph has {n_nodes} nodes")
+                write!(
+                    f,
+                    "node {node} does not exist: the graph has {n_nodes} nodes"
+                )
             }
             ErrorKind::Twice { node } => write!(f, "node {node} is listed twice"),
             ErrorKind::Uncovered { u, v } => {

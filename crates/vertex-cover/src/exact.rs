@@ -25,7 +25,9 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { branches: 1_000_000 }
+        Limits {
+            branches: 1_000_000,
+        }
     }
 }
 
@@ -152,7 +154,14 @@ impl Search<'_> {
     }
 
     /// A smallest cover that is `taken` and a cover of the part `left`, if it has fewer nodes than `bound`.
-    fn with(&mut self, graph: &Graph, taken: &[u32], left: &[u32], bound: u32, depth: u32) -> Option<Vec<u32>> {
+    fn with(
+        &mut self,
+        graph: &Graph,
+        taken: &[u32],
+        left: &[u32],
+        bound: u32,
+        depth: u32,
+    ) -> Option<Vec<u32>> {
         let bound = bound.checked_sub(taken.len() as u32)?;
         let found = self.below(&induced(graph, left), bound, depth + 1)?;
         let found = found.into_iter().map(|v| left[v as usize]);
@@ -162,7 +171,10 @@ impl Search<'_> {
 
 /// Half the nodes, which all halves of the linear program say of what the reductions leave, or what the cliques say.
 fn lower_bound(kernel_part: &Graph) -> u32 {
-    kernel_part.n_nodes().div_ceil(2).max(clique_cover_bound(kernel_part))
+    kernel_part
+        .n_nodes()
+        .div_ceil(2)
+        .max(clique_cover_bound(kernel_part))
 }
 
 /// The nodes of each connected component, ascending.

@@ -40,7 +40,8 @@ pub(crate) fn funnel(graph: &Dynamic, v: u32, marks: &mut Marks) -> Option<Funne
         .collect();
     // At most: a joined node may lose its edges to others of these.
     let n_new = only_v.len() * only_u.len();
-    let n_lost = graph.degree(u) + graph.degree(v) + both.iter().map(|&w| graph.degree(w) / 2).sum::<u32>();
+    let n_lost =
+        graph.degree(u) + graph.degree(v) + both.iter().map(|&w| graph.degree(w) / 2).sum::<u32>();
     (n_new <= n_lost as usize).then_some(Funnel {
         only_v,
         only_u,
@@ -69,5 +70,6 @@ fn odd_one(graph: &Dynamic, v: u32, marks: &mut Marks) -> Option<u32> {
         n_lacking += 1;
     }
     // Lacking goes both ways: the odd one lacks all who lack somebody.
-    odd.filter(|(_, n_lacked)| n_lacked + 1 == n_lacking).map(|(w, _)| w)
+    odd.filter(|(_, n_lacked)| n_lacked + 1 == n_lacking)
+        .map(|(w, _)| w)
 }

@@ -25,7 +25,11 @@ pub fn edge_greedy(graph: &Graph) -> Vec<u32> {
     let mut in_cover = vec![false; graph.n_nodes() as usize];
     for (u, v) in graph.edges() {
         if !in_cover[u as usize] && !in_cover[v as usize] {
-            let longer = if graph.degree(u) > graph.degree(v) { u } else { v };
+            let longer = if graph.degree(u) > graph.degree(v) {
+                u
+            } else {
+                v
+            };
             in_cover[longer as usize] = true;
         }
     }

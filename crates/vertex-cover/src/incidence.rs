@@ -22,7 +22,11 @@ impl Incidence {
         if n_entries >= u64::from(COVERED) {
             return Err(ErrorKind::TooLarge { n_entries }.into());
         }
-        let offsets: Vec<u32> = graph.offsets().iter().map(|&offset| offset as u32).collect();
+        let offsets: Vec<u32> = graph
+            .offsets()
+            .iter()
+            .map(|&offset| offset as u32)
+            .collect();
         let entries = graph.columns().iter().map(|&v| (v, 1)).collect();
         // Rows ascend, so that the rows of a node's neighbours name it in the order of their numbers.
         let mut next = offsets.clone();
@@ -59,7 +63,10 @@ impl Incidence {
 
     pub(crate) fn ends(&self, entry: u32) -> (u32, u32) {
         let twin = self.twins[entry as usize];
-        (self.entries[twin as usize].0, self.entries[entry as usize].0)
+        (
+            self.entries[twin as usize].0,
+            self.entries[entry as usize].0,
+        )
     }
 
     pub(crate) fn weight(&self, entry: u32) -> u32 {

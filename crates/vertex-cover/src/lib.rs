@@ -1,8 +1,8 @@
 //! Minimum vertex cover of one graph on one core: exact reductions with lifting, local search, branch and reduce.
 //!
 //! [`reduce`] shrinks a graph to a kernel by rules that keep an optimum; what covers the kernel is lifted back by
-//! [`Reduction::lift`]; [`reduce_and_peel`] goes on by guesses to a cover. [`improve`] makes a cover smaller by local search within a budget of steps or seconds.
-//! [`optimum`] finds a smallest cover of a small graph, or says that its limits were too low.
+//! [`Reduction::lift`]; [`reduce_and_peel`] goes on by guesses to a cover. [`improve`] makes a cover smaller by local search
+//! within a budget of steps or seconds. [`optimum`] finds a smallest cover of a small graph, or says that its limits were too low.
 //!
 //! ```
 //! use shardgraph_graph::builtin;
@@ -57,7 +57,7 @@ pub use local_search::{Improved, SearchOptions, improve};
 pub use lower_bound::clique_cover_bound;
 pub use reduce::{reduce, reduce_and_peel, reduce_given};
 pub use reduction::Reduction;
-pub use rules::{Rules, RuleCounts};
+pub use rules::{RuleCounts, Rules};
 pub use watch::Watch;
 
 #[cfg(doctest)]

@@ -107,7 +107,11 @@ fn part_at_half(rows: &Rows, values: &[Value]) -> (Rows, Vec<u32>) {
     let mut halves = Rows::with_capacity(old_ids.len());
     for &old in &old_ids {
         let neighbors = rows.neighbors(old).iter().copied();
-        halves.push_row(neighbors.map(|v| new_ids[v as usize]).filter(|&v| v != NONE));
+        halves.push_row(
+            neighbors
+                .map(|v| new_ids[v as usize])
+                .filter(|&v| v != NONE),
+        );
     }
     (halves, old_ids)
 }

@@ -11,10 +11,8 @@ use crate::{Error, ErrorKind};
 
 /// Steps between two looks at the clock.
 const STEPS_PER_TICK: u64 = 256;
-/// Up to so many nodes the whole cover is compared for each removal.
-const COMPARED_WHOLE: u32 = 4096;
-/// Nodes that are drawn for each removal in larger graphs.
-const DRAWN: u32 = 50;
+/// Nodes that are compared for each removal, where the options do not say.
+const COMPARED: u32 = 2048;
 
 /// How a cover is improved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,9 +22,8 @@ pub struct SearchOptions {
     pub seed: u64,
     /// Steps after which the search ends: one node leaves and one comes.
     pub steps: u64,
-    /// Nodes of the cover that are drawn for each removal, the cheapest of which leaves. Absent: all of them in graphs of up to
-    /// 4096 nodes, 50 in larger ones.
-    pub drawn: Option<u32>,
+    /// Nodes that are compared for each removal, of which the cheapest in the cover leaves: a run of consecutive ids in larger graphs.
+    pub compared: u32,
     /// The search ends with a cover of this size.
     pub target: u32,
 }
@@ -36,7 +33,7 @@ impl Default for SearchOptions {
         SearchOptions {
             seed: 1,
             steps: u64::MAX,
-            drawn: None,
+            compared: COMPARED,
             target: 0,
         }
     }
@@ -77,7 +74,7 @@ impl Improved {
 /// `NoNode`, `Twice` or `Uncovered` for a start that is no cover, `Option` for options out of range or without an end, `TooLarge`.
 ///
 /// # Complexity
-/// A step: the degrees of the two nodes that change places, and either n or `drawn` comparisons. Memory: 20 B an entry
+/// A step: the degrees of the two nodes that change places, and `compared` comparisons, several a cycle. Memory: 20 B an entry
 /// (two for each edge), 20 B a node.
 ///
 /// # Determinism
@@ -85,7 +82,7 @@ impl Improved {
 ///
 /// # Source
 /// Cai, Su, Luo and Sattar (2013), NuMVC: weights, forgetting, configuration checking, the exchange in two stages; Cai (2015),
-/// FastVC: the best of 50 draws.
+/// FastVC, for looking at a part of a large cover only; here a part that lies together in memory, so that it can be large.
 ///
 /// ```
 /// use shardgraph_graph::builtin;
@@ -112,7 +109,7 @@ pub fn improve(
     let mut search = Search {
         state: SearchState::new(graph, &best)?,
         random: Stream::new(options.seed, "vertex-cover-search", 0),
-        drawn: options.drawn.or((graph.n_nodes() > COMPARED_WHOLE).then_some(DRAWN)),
+        n_compared: options.compared as usize,
         heavy: heavy_weight(graph),
         step: 0,
         entered: None,
@@ -140,8 +137,8 @@ fn check(options: &SearchOptions, watch: &Watch<'_>) -> Result<(), Error> {
         }
         .into())
     };
-    match (options.drawn, watch.deadline) {
-        (Some(0), _) => wrong("drawn", "0".to_owned(), "1 or more"),
+    match (options.compared, watch.deadline) {
+        (0, _) => wrong("compared", "0".to_owned(), "1 or more"),
         (_, Some(deadline)) if deadline.is_nan() => {
             wrong("deadline", deadline.to_string(), "seconds")
         }
@@ -163,7 +160,7 @@ fn heavy_weight(graph: &Graph) -> u64 {
 struct Search {
     state: SearchState,
     random: Stream,
-    drawn: Option<u32>,
+    n_compared: usize,
     heavy: u64,
     step: u64,
     /// The node that came last, which does not leave at once.
@@ -218,10 +215,7 @@ impl Search {
 
     /// One step: the cheapest node leaves, an end of an uncovered edge comes, and what is uncovered then gets heavier.
     fn exchange(&mut self) {
-        let leaving = match self.drawn {
-            None => self.state.cheapest(self.entered),
-            Some(n_drawn) => self.state.cheapest_of(n_drawn, self.entered, &mut self.random),
-        };
+        let leaving = (self.state).cheapest_of(self.n_compared, self.entered, &mut self.random);
         if let Some(u) = leaving {
             self.state.remove(u, self.step);
         }

@@ -31,7 +31,13 @@ pub fn clique_cover_bound(graph: &Graph) -> u32 {
     // For each clique, how many of its nodes are neighbours of the node at hand.
     let mut n_joined: Vec<u32> = Vec::new();
     for v in order {
-        let cliques = || graph.neighbors(v).iter().map(|&u| clique_of[u as usize]).filter(|&c| c != NONE);
+        let cliques = || {
+            graph
+                .neighbors(v)
+                .iter()
+                .map(|&u| clique_of[u as usize])
+                .filter(|&c| c != NONE)
+        };
         let mut best = NONE;
         for c in cliques() {
             n_joined[c as usize] += 1;

@@ -88,7 +88,8 @@ pub fn reduce_given(
 /// A cover of the graph, ascending: where no rule applies, a guess is made, and the rules go on. All guesses are a node of largest
 /// degree in the cover, or all a node of smallest degree outside; the smaller cover is given.
 ///
-/// A smallest cover where nothing needs to be guessed. The linear program is solved before the first guess only. At the deadline the rest is covered by [`edge_greedy`].
+/// A smallest cover where nothing needs to be guessed. The linear program is solved before the first guess only. At the deadline
+/// the rest is covered by [`edge_greedy`].
 ///
 /// # Complexity
 /// As [`reduce`], and after each guess a look at the nodes near what has changed.
@@ -315,7 +316,8 @@ impl Reducer {
         self.counts.funnel += 2;
         let waiting = &mut self.waiting;
         for gone in [v, u] {
-            self.graph.remove(gone, &mut |w, degree| waiting.push(w, degree));
+            self.graph
+                .remove(gone, &mut |w, degree| waiting.push(w, degree));
         }
         for &w in &both {
             self.counts.funnel += 1;

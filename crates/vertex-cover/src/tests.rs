@@ -40,6 +40,9 @@ pub(crate) fn odd_graphs() -> Vec<(&'static str, Graph)> {
         ("path", graph(9, &path)),
         ("complete", graph(9, &complete)),
         ("complete, two parts", graph(9, &two_parts)),
-        ("two triangles", graph(6, &[(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)])),
+        (
+            "two triangles",
+            graph(6, &[(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)]),
+        ),
     ]
 }

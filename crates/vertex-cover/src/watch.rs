@@ -57,7 +57,10 @@ impl<'a> Lap<'a> {
     pub(crate) fn rest(&self) -> Watch<'a> {
         Watch {
             clock: self.watch.clock,
-            deadline: self.watch.deadline.map(|deadline| deadline - self.seconds()),
+            deadline: self
+                .watch
+                .deadline
+                .map(|deadline| deadline - self.seconds()),
         }
     }
 }

@@ -32,6 +32,9 @@ fn limits_are_kept() {
     let graph = random_graph(90, 0.15, 2);
     let few = Limits { branches: 3 };
     assert_eq!(optimum(&graph, &few, &Watch::unlimited()), None);
-    let over = Watch { clock: &|| 1.0, deadline: Some(0.0) };
+    let over = Watch {
+        clock: &|| 1.0,
+        deadline: Some(0.0),
+    };
     assert_eq!(optimum(&graph, &Limits::default(), &over), None);
 }
