@@ -34,5 +34,6 @@ mod real_graphs;
 mod schema;
 mod second_opinion;
 mod small_graphs;
+mod solve_stages;
 mod training;
 mod training_processes;

@@ -71,6 +71,58 @@ fn solve() {
 }
 
 #[test]
+fn solve_in_stages() {
+    let words = "solve er:80:0.1 --reduce --polish-steps 100 --compare --format json";
+    let answer = run(words, &[]).json();
+    let own = [("reduction", "object"), ("compare", "list")];
+    assert_schema(&answer, &[&SOLVE[..], &own].concat());
+    let plain = [
+        ("name", "string"),
+        ("objective", "count"),
+        ("seconds", "number"),
+    ];
+    let search = [
+        ("search_steps", "count"),
+        ("steps_per_s", "number"),
+        ("best_seconds", "number"),
+    ];
+    for rows in [&answer["stages"], &answer["compare"]] {
+        for row in rows.as_array().unwrap() {
+            let has_search = row["name"].as_str().unwrap().starts_with("polish");
+            let keys = [&plain[..], if has_search { &search } else { &[] }].concat();
+            assert_schema(row, &keys);
+        }
+    }
+    let reduction = [
+        ("kernel_nodes", "count"),
+        ("kernel_edges", "count"),
+        ("offset", "count"),
+        ("lower_bound", "count"),
+        ("rounds", "count"),
+        ("steps", "count"),
+        ("seconds", "number"),
+        ("removed", "object"),
+    ];
+    assert_schema(&answer["reduction"], &reduction);
+    let rules = [
+        "degree_zero",
+        "degree_one",
+        "triangle",
+        "fold",
+        "funnel",
+        "domination",
+        "unconfined",
+        "linear_program",
+        "high_degree",
+        "given",
+    ];
+    assert_schema(
+        &answer["reduction"]["removed"],
+        &rules.map(|rule| (rule, "count")),
+    );
+}
+
+#[test]
 fn score() {
     let answer = run("score karate --top 3 --format json", &[]).json();
     let keys = [

@@ -19,6 +19,7 @@ use shardgraph_replay::EpisodeMemory;
 use shardgraph_runs::Checkpoint;
 use shardgraph_shard::{Adjacency, Partition};
 use shardgraph_solver::{SolveOptions, TrainedPolicy, solve};
+use shardgraph_vertex_cover::{Rules, Watch, reduce};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let karate = builtin::by_name("karate").ok_or("karate is built in")?;
@@ -75,6 +76,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         "shardgraph_runs::Checkpoint: {} bytes of step {}",
         received.file("replay")?.len(),
         received.step()
+    );
+
+    let reduction = reduce(&karate, &Rules::all(), &Watch::unlimited());
+    println!(
+        "shardgraph_vertex_cover::reduce: a cover of {} nodes",
+        reduction.lift(&[])?.len()
     );
 
     let adjacency = Adjacency::from_graph(karate);

@@ -27,6 +27,7 @@ mod quantity;
 mod report;
 mod score;
 mod solve;
+mod solve_stages;
 mod train;
 mod world;
 
@@ -52,7 +53,7 @@ struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Solve(solve::SolveArgs),
+    Solve(Box<solve::SolveArgs>),
     Score(score::ScoreArgs),
     Train(train::TrainArgs),
     Agent(Box<agent::AgentArgs>),

@@ -15,13 +15,15 @@ use shardgraph_shard::Adjacency;
 use shardgraph_solver::problem::{MINIMUM_VERTEX_COVER, Problem as _, problem_by_name};
 use shardgraph_solver::train::Preset;
 use shardgraph_solver::{
-    EmbeddingPath, ErrorKind, Select, Solution, SolveOptions, TrainedPolicy, solve, solve_as_rank,
+    EmbeddingPath, ErrorKind, ReducedSolution, Select, Solution, SolveOptions, TrainedPolicy,
+    solve, solve_as_rank, solve_reduced,
 };
 
 use crate::exit::BadInput;
 use crate::graph_argument::{GraphArgs, Origin};
 use crate::progress::Progress;
 use crate::report::ReportArgs;
+use crate::solve_stages::{ReductionReport, Refined, Stage, StageArgs, refine};
 use crate::world::{World, WorldArgs, settle};
 use crate::{deadline, output_file};
 
@@ -29,6 +31,7 @@ const EXAMPLE: &str = "\
 Examples:
   shardgraph solve karate
   shardgraph solve graph.mtx.gz --ranks 2 --select adaptive --out cover.txt
+  shardgraph solve graph.mtx.gz --reduce --polish 10s --compare
   shardgraph solve brock200_4.clq --complement --format json
   shardgraph solve brock200_4.clq --problem clique
 
@@ -68,6 +71,8 @@ pub(crate) struct SolveArgs {
     /// Longest wait for another rank [default: 600]
     #[arg(long, value_name = "SECONDS", value_parser = deadline::parse)]
     deadline: Option<Deadline>,
+    #[command(flatten)]
+    stages: StageArgs,
     #[command(flatten)]
     report: ReportArgs,
 }
@@ -110,18 +115,14 @@ struct Answer<'a> {
     path: String,
     policy: &'a str,
     stages: Vec<Stage>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reduction: Option<ReductionReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compare: Option<Vec<Stage>>,
     #[serde(skip)]
     origin: &'a Origin,
     #[serde(skip)]
     out: Option<&'a Path>,
-}
-
-/// A part of the job that improves the answer.
-#[derive(Serialize)]
-struct Stage {
-    name: &'static str,
-    objective: usize,
-    seconds: f64,
 }
 
 /// What a solve starts from; every process reads it for itself.
@@ -136,6 +137,7 @@ struct Inputs {
 pub(crate) fn run(args: &SolveArgs) -> anyhow::Result<()> {
     let wanted = problem_by_name(&args.problem).map_err(|e| BadInput(format!("--problem: {e}")))?;
     if wanted.name() != MINIMUM_VERTEX_COVER.name() {
+        args.stages.check(wanted.name(), None)?;
         return problem::run(args, wanted);
     }
     let deadline = args.deadline.unwrap_or_default();
@@ -143,15 +145,17 @@ pub(crate) fn run(args: &SolveArgs) -> anyhow::Result<()> {
         World::Threads(n_ranks) => {
             let inputs = load(args, &args.report, None)?;
             let options = options(args, n_ranks, &inputs.device);
-            let mut show = Show::new(&args.report, &inputs.adjacency);
-            let solution = solve(
-                &inputs.adjacency,
-                &inputs.policy,
-                &options,
-                &mut |n_candidates, n_cover| show.step(n_candidates, n_cover),
-            )?;
-            drop(show);
-            finish(args, &inputs, &solution, n_ranks)
+            let solve_one = |adjacency: &Adjacency| {
+                let mut show = Show::new(&args.report, adjacency);
+                solve(
+                    adjacency,
+                    &inputs.policy,
+                    &options,
+                    &mut |n_candidates, n_cover| show.step(n_candidates, n_cover),
+                )
+            };
+            let covers = Covers::find(args, &inputs.adjacency, solve_one)?;
+            finish(args, &inputs, covers, n_ranks)
         }
         World::Process(mut comm) => run_as_rank(args, &mut comm, deadline),
     }
@@ -163,20 +167,46 @@ fn run_as_rank(args: &SolveArgs, comm: &mut Comm, deadline: Deadline) -> anyhow:
     let inputs = load(args, &report, Some(comm.rank()));
     let inputs = settle(comm, inputs, deadline)?;
     let options = options(args, comm.size(), &inputs.device);
-    let mut show = Show::new(&report, &inputs.adjacency);
-    let solution = solve_as_rank(
-        comm,
-        &inputs.adjacency,
-        &inputs.policy,
-        &options,
-        &mut |n_candidates, n_cover| show.step(n_candidates, n_cover),
-    )?;
-    drop(show);
+    let solve_one = |adjacency: &Adjacency| {
+        let mut show = Show::new(&report, adjacency);
+        solve_as_rank(
+            comm,
+            adjacency,
+            &inputs.policy,
+            &options,
+            &mut |n_candidates, n_cover| show.step(n_candidates, n_cover),
+        )
+    };
+    let covers = Covers::find(args, &inputs.adjacency, solve_one)?;
     let finished = match comm.rank() {
-        0 => finish(args, &inputs, &solution, comm.size()),
+        0 => finish(args, &inputs, covers, comm.size()),
         _ => Ok(()),
     };
     settle(comm, finished, deadline)
+}
+
+/// The policy's cover of the graph, and what it found with reductions where those are wanted.
+struct Covers {
+    alone: Solution,
+    reduced: Option<ReducedSolution>,
+}
+
+impl Covers {
+    fn find(
+        args: &SolveArgs,
+        adjacency: &Adjacency,
+        mut solve_one: impl FnMut(&Adjacency) -> Result<Solution, shardgraph_solver::Error>,
+    ) -> anyhow::Result<Covers> {
+        let alone = solve_one(adjacency)?;
+        let reduced = match args.stages.is_reduced() {
+            true => {
+                let graph = adjacency.clone().into_graph()?;
+                Some(solve_reduced(&graph, &mut solve_one)?)
+            }
+            false => None,
+        };
+        Ok(Covers { alone, reduced })
+    }
 }
 
 /// `process` is the rank of this process, if it is one of several.
@@ -191,6 +221,8 @@ fn load(args: &SolveArgs, report: &ReportArgs, process: Option<u32>) -> anyhow::
         None => TrainedPolicy::shipped()?,
     };
     policy.check_problem(&MINIMUM_VERTEX_COVER)?;
+    let waiting = process.map(|_| args.deadline.unwrap_or_default());
+    args.stages.check(&policy.config.problem, waiting)?;
     let (adjacency, origin) = args.graph.adjacency(report)?;
     Ok(Inputs {
         device,
@@ -200,21 +232,20 @@ fn load(args: &SolveArgs, report: &ReportArgs, process: Option<u32>) -> anyhow::
     })
 }
 
-/// `solve` has checked the cover: only now may there be a file.
-fn finish(
-    args: &SolveArgs,
-    inputs: &Inputs,
-    solution: &Solution,
-    n_ranks: u32,
-) -> anyhow::Result<()> {
-    let mut answer = answer(args, inputs, solution, n_ranks);
+/// `solve` and the stages have checked every cover: only now may there be a file.
+fn finish(args: &SolveArgs, inputs: &Inputs, covers: Covers, n_ranks: u32) -> anyhow::Result<()> {
+    let Covers { alone, reduced } = covers;
+    let refined = refine(&args.stages, &inputs.adjacency, &alone, reduced.as_ref())?;
     let mut written = Ok(());
     if let Some(out) = &args.out {
-        written = write_cover(out, &solution.cover, &inputs.origin.labels);
-        match written {
-            Ok(()) => args.report.note(&format!("wrote {}", out.display())),
-            Err(_) => answer.out = None,
+        written = write_cover(out, &refined.cover, &inputs.origin.labels);
+        if written.is_ok() {
+            args.report.note(&format!("wrote {}", out.display()));
         }
+    }
+    let mut answer = answer(args, inputs, &alone, refined, n_ranks);
+    if written.is_err() {
+        answer.out = None;
     }
     args.report.answer(&answer)?;
     // The answer may have taken hours: it is printed although the cover could not be written.
@@ -278,10 +309,11 @@ fn write_cover(
 fn answer<'a>(
     args: &'a SolveArgs,
     inputs: &'a Inputs,
-    solution: &Solution,
+    alone: &Solution,
+    refined: Refined,
     n_ranks: u32,
 ) -> Answer<'a> {
-    let objective = solution.cover.len();
+    let by_reductions = refined.reduction.as_ref().map(ReductionReport::lower_bound);
     let Inputs {
         device,
         policy,
@@ -292,25 +324,52 @@ fn answer<'a>(
         problem: &policy.config.problem,
         nodes: adjacency.n_nodes(),
         edges: adjacency.n_edges(),
-        objective,
+        objective: refined.cover.len(),
         verified: true,
-        lower_bound: adjacency.maximal_matching(),
-        steps: solution.n_steps,
-        seconds: solution.seconds,
-        seconds_per_step: solution.seconds / solution.n_steps.max(1) as f64,
+        lower_bound: adjacency.maximal_matching().max(by_reductions.unwrap_or(0)),
+        steps: alone.n_steps,
+        seconds: refined.stages.iter().map(|stage| stage.seconds).sum(),
+        seconds_per_step: alone.seconds / alone.n_steps.max(1) as f64,
         load_seconds: origin.load_seconds,
         ranks: n_ranks,
         // What `auto` found, not what was asked for.
         device: device.kind().to_string(),
-        path: solution.path_name(),
+        path: alone.path_name(),
         policy: &policy.source,
-        stages: vec![Stage {
-            name: "rl",
-            objective,
-            seconds: solution.seconds,
-        }],
+        stages: refined.stages,
+        reduction: refined.reduction,
+        compare: refined.compare,
         origin,
         out: args.out.as_deref(),
+    }
+}
+
+impl Answer<'_> {
+    /// What the lower bound comes from.
+    fn bound_source(&self) -> &'static str {
+        match &self.reduction {
+            None => "maximal matching",
+            Some(_) if self.lower_bound == self.objective as u64 => {
+                "reductions: no cover is smaller"
+            }
+            Some(_) => "reductions",
+        }
+    }
+
+    /// Nothing where the policy did all.
+    fn write_stages(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(reduction) = &self.reduction {
+            write!(f, "{reduction}")?;
+        }
+        if self.stages.len() > 1 || self.compare.is_some() {
+            for stage in &self.stages {
+                writeln!(f, "stage {stage}")?;
+            }
+        }
+        for row in self.compare.iter().flatten() {
+            writeln!(f, "without the policy, {row}")?;
+        }
+        Ok(())
     }
 }
 
@@ -322,7 +381,12 @@ impl fmt::Display for Answer<'_> {
         writeln!(f, "edges {}", self.edges)?;
         writeln!(f, "cover size {}", self.objective)?;
         writeln!(f, "verified {verified}")?;
-        writeln!(f, "lower bound {} (maximal matching)", self.lower_bound)?;
+        writeln!(
+            f,
+            "lower bound {} ({})",
+            self.lower_bound,
+            self.bound_source()
+        )?;
         writeln!(f, "steps {}", self.steps)?;
         writeln!(f, "seconds {:.6}", self.seconds)?;
         writeln!(f, "seconds per step {:.9}", self.seconds_per_step)?;
@@ -331,6 +395,7 @@ impl fmt::Display for Answer<'_> {
         writeln!(f, "device {}", self.device)?;
         writeln!(f, "path {}", self.path)?;
         writeln!(f, "policy {}", self.policy)?;
+        self.write_stages(f)?;
         match self.out {
             Some(path) => writeln!(f, "cover file {}", path.display()),
             None => Ok(()),

@@ -17,6 +17,7 @@ mod inference;
 mod on_device;
 mod policy;
 pub mod problem;
+mod reduced;
 mod residual;
 mod rows;
 mod select;
@@ -31,6 +32,7 @@ mod tests;
 
 pub use error::{Error, ErrorKind, Fault};
 pub use policy::{AdjacencyScale, PolicyConfig, TrainedPolicy};
+pub use reduced::{ReducedSolution, solve_reduced};
 pub use select::Select;
 pub use shardgraph_layers::Path as EmbeddingPath;
 pub use solve::{Scores, Solution, SolveOptions, check_cover, score_nodes, solve, solve_as_rank};

@@ -6,7 +6,7 @@ use super::Finding;
 use crate::toml::{Table, Value};
 
 /// Which crate may use which: the design's table, row by row. `*` is every library crate.
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     ("graph", &[]),
     ("device", &[]),
     ("collectives", &[]),
@@ -19,6 +19,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("environments", &["graph"]),
     ("replay", &["environments"]),
     ("runs", &["graph"]),
+    ("vertex-cover", &["graph"]),
     (
         "components",
         &[
@@ -52,6 +53,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
             "environments",
             "replay",
             "runs",
+            "vertex-cover",
             "layers",
             "shard",
             "graph",

@@ -1,0 +1,357 @@
+//! The stages of `shardgraph solve` beside the policy: reductions before it, local search after it, and what both do without it.
+
+use std::fmt;
+
+use clap::Args;
+use serde::Serialize;
+use shardgraph_collectives::Deadline;
+use shardgraph_device::Timer;
+use shardgraph_environments::baselines::max_degree_greedy;
+use shardgraph_graph::Graph;
+use shardgraph_shard::Adjacency;
+use shardgraph_solver::{ReducedSolution, Solution, check_cover};
+use shardgraph_vertex_cover::{
+    RuleCounts, Rules, SearchOptions, Watch, edge_greedy, improve, reduce_and_peel,
+};
+
+use crate::exit::BadInput;
+use crate::quantity;
+
+/// The flags of these stages.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Reductions and local search")]
+pub(crate) struct StageArgs {
+    /// Shrink the graph by exact rules, in turn with the policy's picks; beside it the policy alone
+    #[arg(long, conflicts_with = "weighted")]
+    reduce: bool,
+    /// Then improve the cover by local search for so long, such as 10s
+    #[arg(long, value_name = "TIME", value_parser = polish_seconds)]
+    polish: Option<f64>,
+    /// Or for so many steps, which give the same cover on every machine
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..u64::MAX))]
+    polish_steps: Option<u64>,
+    /// Seed of the local search
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    polish_seed: u64,
+    /// Also show greedy covers in place of the policy's, and the local search from them and from nothing, with the same budget
+    #[arg(long)]
+    compare: bool,
+}
+
+/// A time above 0 with its unit.
+fn polish_seconds(text: &str) -> Result<f64, String> {
+    match quantity::nanoseconds(text)? {
+        0 => Err("expected a time above 0".to_owned()),
+        nanoseconds => Ok(nanoseconds as f64 * 1e-9),
+    }
+}
+
+impl StageArgs {
+    /// Refuses what the stages cannot do.
+    pub(crate) fn check(
+        &self,
+        problem: &str,
+        deadline_of_processes: Option<Deadline>,
+    ) -> anyhow::Result<()> {
+        let is_wanted = self.reduce || self.compare || self.is_polished();
+        if is_wanted && problem != "mvc" {
+            let why = format!(
+                "--reduce, --polish and --compare are for vertex covers (mvc), not for `{problem}`"
+            );
+            return Err(BadInput(why).into());
+        }
+        // The other processes wait while the first polishes.
+        let Some(deadline) = deadline_of_processes.filter(|_| self.is_polished()) else {
+            return Ok(());
+        };
+        let n_polishes = if self.compare { 3.0 } else { 1.0 };
+        let longest = deadline.duration().as_secs_f64() / 2.0;
+        match self.polish {
+            Some(seconds) if seconds * n_polishes <= longest => Ok(()),
+            _ => Err(BadInput(format!(
+                "on several processes the others wait while one polishes: expected a --polish that leaves half of --deadline, {longest} s in all"
+            ))
+            .into()),
+        }
+    }
+
+    /// Whether the graph is to be reduced.
+    pub(crate) fn is_reduced(&self) -> bool {
+        self.reduce
+    }
+
+    fn is_polished(&self) -> bool {
+        self.polish.is_some() || self.polish_steps.is_some()
+    }
+}
+
+/// A part of the job that makes an answer of its own or improves one.
+#[derive(Serialize)]
+pub(crate) struct Stage {
+    pub(crate) name: &'static str,
+    objective: usize,
+    pub(crate) seconds: f64,
+    #[serde(flatten)]
+    search: Option<SearchReport>,
+}
+
+/// How a local search went.
+#[derive(Serialize)]
+struct SearchReport {
+    search_steps: u64,
+    steps_per_s: f64,
+    best_seconds: f64,
+}
+
+/// What the reductions did.
+#[derive(Serialize)]
+pub(crate) struct ReductionReport {
+    kernel_nodes: u32,
+    kernel_edges: u64,
+    offset: u32,
+    lower_bound: u32,
+    /// How often the policy was run, and its evaluations in all.
+    rounds: u32,
+    steps: u64,
+    seconds: f64,
+    removed: RuleCounts,
+}
+
+/// The answer of all stages.
+pub(crate) struct Refined {
+    /// The smallest cover of the stages, in the order of its making.
+    pub(crate) cover: Vec<u32>,
+    /// In the order in which each starts from the one before.
+    pub(crate) stages: Vec<Stage>,
+    pub(crate) reduction: Option<ReductionReport>,
+    /// The same stages without the policy.
+    pub(crate) compare: Option<Vec<Stage>>,
+}
+
+/// The stages after the policy, each with its cover checked. `reduced` is what reductions and policy found together.
+pub(crate) fn refine(
+    args: &StageArgs,
+    adjacency: &Adjacency,
+    alone: &Solution,
+    reduced: Option<&ReducedSolution>,
+) -> anyhow::Result<Refined> {
+    let mut stages = vec![Stage::new("rl", &alone.cover, alone.seconds)];
+    let mut best = alone.cover.clone();
+    let is_needed = args.is_polished() || args.compare;
+    let whole = match is_needed {
+        true => Some(adjacency.clone().into_graph()?),
+        false => None,
+    };
+    let ground = Ground {
+        args,
+        adjacency,
+        whole,
+        reduced,
+    };
+    let mut start = &alone.cover;
+    if let Some(reduced) = reduced {
+        start = &reduced.kernel_cover;
+        stages.push(ground.lifted("reduce", start, reduced.seconds, &mut best)?);
+    }
+    if args.is_polished() {
+        stages.push(ground.polished("polish", start, &mut best)?);
+    }
+    let compare = match args.compare {
+        true => Some(ground.without_policy()?),
+        false => None,
+    };
+    Ok(Refined {
+        cover: best,
+        stages,
+        reduction: reduced.map(ReductionReport::new),
+        compare,
+    })
+}
+
+/// Where the stages work: on the kernel if there is one, else on the graph.
+struct Ground<'a> {
+    args: &'a StageArgs,
+    adjacency: &'a Adjacency,
+    /// The graph as lists, where a stage wants it.
+    whole: Option<Graph>,
+    reduced: Option<&'a ReducedSolution>,
+}
+
+impl Ground<'_> {
+    fn graph(&self) -> anyhow::Result<&Graph> {
+        let kernel = self.reduced.map(|reduced| reduced.reduction.kernel());
+        let graph = kernel.or(self.whole.as_ref());
+        graph.ok_or_else(|| anyhow::anyhow!("a stage without a graph"))
+    }
+
+    /// A stage's report, once its cover is lifted and checked; `best` becomes that cover if it is smaller.
+    fn lifted(
+        &self,
+        name: &'static str,
+        cover: &[u32],
+        seconds: f64,
+        best: &mut Vec<u32>,
+    ) -> anyhow::Result<Stage> {
+        let cover = match self.reduced {
+            Some(reduced) => reduced.reduction.lift(cover)?,
+            None => cover.to_vec(),
+        };
+        check_cover(self.adjacency, &cover)?;
+        let stage = Stage::new(name, &cover, seconds);
+        if cover.len() < best.len() {
+            *best = cover;
+        }
+        Ok(stage)
+    }
+
+    /// Local search from a cover of the ground.
+    fn polished(
+        &self,
+        name: &'static str,
+        start: &[u32],
+        best: &mut Vec<u32>,
+    ) -> anyhow::Result<Stage> {
+        let timer = Timer::wall();
+        let clock = || timer.elapsed_s();
+        let watch = Watch {
+            clock: &clock,
+            deadline: self.args.polish,
+        };
+        let options = SearchOptions {
+            seed: self.args.polish_seed,
+            steps: self.args.polish_steps.unwrap_or(u64::MAX),
+            ..SearchOptions::default()
+        };
+        let found = improve(self.graph()?, start, &options, &watch)?;
+        let mut stage = self.lifted(name, &found.cover, found.seconds, best)?;
+        stage.search = Some(SearchReport {
+            search_steps: found.steps,
+            steps_per_s: found.steps_per_s(),
+            best_seconds: found.best_seconds,
+        });
+        Ok(stage)
+    }
+
+    /// The rows that say what the policy adds.
+    fn without_policy(&self) -> anyhow::Result<Vec<Stage>> {
+        let mut stages = Vec::new();
+        if let Some(whole) = &self.whole {
+            let timer = Timer::wall();
+            let greedy = max_degree_greedy(whole);
+            check_cover(self.adjacency, &greedy)?;
+            stages.push(Stage::new("greedy", &greedy, timer.elapsed_s()));
+        }
+        let timer = Timer::wall();
+        let greedy = max_degree_greedy(self.graph()?);
+        let ignored = &mut Vec::new();
+        if let Some(reduced) = self.reduced {
+            let peeled = reduce_and_peel(self.graph()?, &Rules::all(), &Watch::unlimited());
+            let seconds = reduced.reduction_seconds + timer.elapsed_s();
+            stages.push(self.lifted("reduce_greedy", &peeled, seconds, ignored)?);
+        }
+        if self.args.is_polished() {
+            stages.push(self.polished("polish_from_greedy", &greedy, ignored)?);
+            let own = edge_greedy(self.graph()?);
+            stages.push(self.polished("polish_from_empty", &own, ignored)?);
+        }
+        Ok(stages)
+    }
+}
+
+impl ReductionReport {
+    fn new(reduced: &ReducedSolution) -> ReductionReport {
+        let (reduction, kernel) = (&reduced.reduction, reduced.reduction.kernel());
+        ReductionReport {
+            kernel_nodes: kernel.n_nodes(),
+            kernel_edges: kernel.n_edges(),
+            offset: reduction.offset(),
+            lower_bound: reduction.lower_bound(),
+            rounds: reduced.n_rounds,
+            steps: reduced.n_steps,
+            seconds: reduced.reduction_seconds,
+            removed: *reduction.counts(),
+        }
+    }
+
+    pub(crate) fn lower_bound(&self) -> u64 {
+        u64::from(self.lower_bound)
+    }
+}
+
+impl Stage {
+    fn new(name: &'static str, cover: &[u32], seconds: f64) -> Stage {
+        Stage {
+            name,
+            objective: cover.len(),
+            seconds,
+            search: None,
+        }
+    }
+
+    /// What it is called in text.
+    fn title(&self) -> &'static str {
+        match self.name {
+            "rl" => "policy alone",
+            "reduce" => "reductions and policy",
+            "polish" => "local search after it",
+            "greedy" => "max-degree greedy alone",
+            "reduce_greedy" => "reductions and greedy",
+            "polish_from_greedy" => "local search from greedy",
+            "polish_from_empty" => "local search from nothing",
+            other => other,
+        }
+    }
+}
+
+/// A line without an end.
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: {} nodes, {:.6} s",
+            self.title(),
+            self.objective,
+            self.seconds
+        )?;
+        match &self.search {
+            None => Ok(()),
+            Some(search) => write!(
+                f,
+                ", {} steps, {:.0} a second, found after {:.3} s",
+                search.search_steps, search.steps_per_s, search.best_seconds
+            ),
+        }
+    }
+}
+
+impl fmt::Display for ReductionReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "kernel nodes {}", self.kernel_nodes)?;
+        writeln!(f, "kernel edges {}", self.kernel_edges)?;
+        writeln!(f, "forced by reductions {}", self.offset)?;
+        writeln!(f, "rounds of the policy {}", self.rounds)?;
+        for (rule, count) in self
+            .removed
+            .named()
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+        {
+            writeln!(f, "  removed by {rule}: {count}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_polish_needs_a_time_above_0() {
+        assert_eq!(polish_seconds("10s"), Ok(10.0));
+        assert_eq!(polish_seconds("500ms"), Ok(0.5));
+        for wrong in ["0s", "10", "-1s", "soon", "infs", ""] {
+            assert!(polish_seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+}

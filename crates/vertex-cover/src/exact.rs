@@ -1,0 +1,215 @@
+//! [`optimum`]: a smallest cover of a small graph, by branching on what the reductions leave.
+
+use serde::{Deserialize, Serialize};
+use shardgraph_graph::Graph;
+
+use crate::greedy::edge_greedy;
+use crate::local_search::{SearchOptions, improve};
+use crate::lower_bound::clique_cover_bound;
+use crate::reduce::reduce;
+use crate::rules::Rules;
+use crate::watch::{Lap, Watch};
+
+/// Steps of the local search that finds the first cover, for each node.
+const STEPS_PER_NODE: u64 = 100;
+/// Branches that are open at once: beyond, the stack might end before the search does.
+const MAX_DEPTH: u32 = 2000;
+
+/// When a search for an optimum is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Branches that are looked at.
+    pub branches: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            branches: 1_000_000,
+        }
+    }
+}
+
+/// A smallest cover, ascending; `None` when the limits or the watch's deadline came first.
+///
+/// # Complexity
+/// Exponential in the worst case. Random graphs of 100 to 200 nodes, and much larger graphs that the reductions take apart.
+///
+/// # Determinism
+/// The same cover for the same graph and limits, without a deadline.
+///
+/// # Source
+/// Akiba and Iwata (2016): reductions, components, bounds by cliques and by the linear program, branching on a node of largest degree.
+///
+/// ```
+/// use shardgraph_graph::builtin;
+/// use shardgraph_vertex_cover::{Limits, Watch, optimum};
+///
+/// let petersen = builtin::by_name("petersen").unwrap();
+/// let cover = optimum(&petersen, &Limits::default(), &Watch::unlimited());
+/// assert_eq!(cover.map(|cover| cover.len()), Some(6));
+/// let none = Limits { branches: 0 };
+/// assert_eq!(optimum(&petersen, &none, &Watch::unlimited()), None);
+/// ```
+#[must_use]
+pub fn optimum(graph: &Graph, limits: &Limits, watch: &Watch<'_>) -> Option<Vec<u32>> {
+    let lap = Lap::begin(watch);
+    let mut search = Search {
+        lap: &lap,
+        branches_left: limits.branches,
+        is_given_up: false,
+    };
+    let start = good_cover(graph, &lap);
+    let better = search.below(graph, start.len() as u32, 0);
+    match search.is_given_up {
+        true => None,
+        false => Some(better.unwrap_or(start)),
+    }
+}
+
+/// A cover to be better than.
+fn good_cover(graph: &Graph, lap: &Lap<'_>) -> Vec<u32> {
+    let start = edge_greedy(graph);
+    let options = SearchOptions {
+        steps: STEPS_PER_NODE * u64::from(graph.n_nodes()),
+        ..SearchOptions::default()
+    };
+    // What is too large for the search is left as it is.
+    match improve(graph, &start, &options, &lap.rest()) {
+        Ok(found) => found.cover,
+        Err(_) => start,
+    }
+}
+
+struct Search<'a> {
+    lap: &'a Lap<'a>,
+    branches_left: u64,
+    is_given_up: bool,
+}
+
+impl Search<'_> {
+    /// A smallest cover of `graph` if it has fewer nodes than `bound`. What comes after giving up means nothing.
+    fn below(&mut self, graph: &Graph, bound: u32, depth: u32) -> Option<Vec<u32>> {
+        if self.is_given_up {
+            return None;
+        }
+        let most = bound.checked_sub(1)?;
+        let rules = Rules {
+            known_cover: Some(most),
+            ..Rules::all()
+        };
+        let reduction = reduce(graph, &rules, &self.lap.rest());
+        if !reduction.is_complete() || self.lap.is_late() {
+            self.is_given_up = true;
+            return None;
+        }
+        let room = bound.checked_sub(reduction.offset())?;
+        let cover = self.of_parts(reduction.kernel(), room, depth)?;
+        reduction.lift(&cover).ok()
+    }
+
+    /// As [`Search::below`] for a kernel, component by component.
+    fn of_parts(&mut self, kernel: &Graph, bound: u32, depth: u32) -> Option<Vec<u32>> {
+        let parts = components(kernel);
+        if parts.is_empty() {
+            return (bound > 0).then(Vec::new);
+        }
+        let graphs: Vec<Graph> = parts.iter().map(|part| induced(kernel, part)).collect();
+        let lower: Vec<u32> = graphs.iter().map(lower_bound).collect();
+        let mut rest: u32 = lower.iter().sum();
+        let mut cover = Vec::new();
+        for ((part, graph), lower) in parts.iter().zip(&graphs).zip(lower) {
+            rest -= lower;
+            let bound = bound.checked_sub(cover.len() as u32 + rest)?;
+            if lower >= bound {
+                return None;
+            }
+            let found = self.branch(graph, bound, depth)?;
+            cover.extend(found.into_iter().map(|v| part[v as usize]));
+        }
+        Some(cover)
+    }
+
+    /// A node of largest degree is in the cover, or its neighbours are.
+    fn branch(&mut self, graph: &Graph, bound: u32, depth: u32) -> Option<Vec<u32>> {
+        let left = self.branches_left.checked_sub(1);
+        if left.is_none() || depth == MAX_DEPTH {
+            self.is_given_up = true;
+            return None;
+        }
+        self.branches_left = left.unwrap_or(0);
+        let nodes = 0..graph.n_nodes();
+        let pick = nodes.clone().rev().max_by_key(|&v| graph.degree(v))?;
+        let others: Vec<u32> = nodes.clone().filter(|&v| v != pick).collect();
+        let mut best = self.with(graph, &[pick], &others, bound, depth);
+        let bound = best.as_ref().map_or(bound, |best| best.len() as u32);
+        let neighbors = graph.neighbors(pick);
+        let is_far = |v: &u32| *v != pick && neighbors.binary_search(v).is_err();
+        let far: Vec<u32> = nodes.filter(is_far).collect();
+        if let Some(better) = self.with(graph, neighbors, &far, bound, depth) {
+            best = Some(better);
+        }
+        best
+    }
+
+    /// A smallest cover that is `taken` and a cover of the part `left`, if it has fewer nodes than `bound`.
+    fn with(
+        &mut self,
+        graph: &Graph,
+        taken: &[u32],
+        left: &[u32],
+        bound: u32,
+        depth: u32,
+    ) -> Option<Vec<u32>> {
+        let bound = bound.checked_sub(taken.len() as u32)?;
+        let found = self.below(&induced(graph, left), bound, depth + 1)?;
+        let found = found.into_iter().map(|v| left[v as usize]);
+        Some(found.chain(taken.iter().copied()).collect())
+    }
+}
+
+/// Half the nodes, which all halves of the linear program say of what the reductions leave, or what the cliques say.
+fn lower_bound(kernel_part: &Graph) -> u32 {
+    kernel_part
+        .n_nodes()
+        .div_ceil(2)
+        .max(clique_cover_bound(kernel_part))
+}
+
+/// The nodes of each connected component, ascending.
+fn components(graph: &Graph) -> Vec<Vec<u32>> {
+    let mut is_met = vec![false; graph.n_nodes() as usize];
+    let mut parts = Vec::new();
+    for root in 0..graph.n_nodes() {
+        if std::mem::replace(&mut is_met[root as usize], true) {
+            continue;
+        }
+        let (mut part, mut head) = (vec![root], 0);
+        while head < part.len() {
+            for &u in graph.neighbors(part[head]) {
+                if !std::mem::replace(&mut is_met[u as usize], true) {
+                    part.push(u);
+                }
+            }
+            head += 1;
+        }
+        part.sort_unstable();
+        parts.push(part);
+    }
+    parts
+}
+
+/// The part of a graph between the listed nodes, ascending, numbered in their order.
+fn induced(graph: &Graph, nodes: &[u32]) -> Graph {
+    let mut new_ids = vec![u32::MAX; graph.n_nodes() as usize];
+    for (new, &old) in (0u32..).zip(nodes) {
+        new_ids[old as usize] = new;
+    }
+    let mut rows = crate::rows::Rows::with_capacity(nodes.len());
+    for &old in nodes {
+        let neighbors = graph.neighbors(old).iter().map(|&u| new_ids[u as usize]);
+        rows.push_row(neighbors.filter(|&u| u != u32::MAX));
+    }
+    rows.into_graph()
+}

@@ -1,0 +1,479 @@
+//! [`reduce`]: the rules, applied until none of them applies.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use shardgraph_graph::Graph;
+
+use crate::Error;
+use crate::check::indicator;
+use crate::domination::dominating_neighbor;
+use crate::dynamic::Dynamic;
+use crate::funnel::{Funnel, funnel};
+use crate::greedy::edge_greedy;
+use crate::linear_program::{Value, extreme_half_integral};
+use crate::marks::Marks;
+use crate::queue::Queue;
+use crate::reduction::{Reduction, Rewrite};
+use crate::rules::{RuleCounts, Rules};
+use crate::unconfined::UnconfinedTest;
+use crate::watch::{Lap, Watch};
+
+/// Nodes that are looked at between two looks at the clock.
+const LOOKS_PER_TICK: u32 = 256;
+
+/// Shrinks a graph by the given rules until none of them applies, or the time is over.
+///
+/// # Complexity
+/// Memory: 16 B a node and 8 B an edge. The rules of degree 0, 1 and 2 take O(n + m) together; domination, unconfined and funnels look at
+/// nodes near what has changed and once more at all, mostly a few rows each; the linear program takes O(m sqrt(n)) for each time that
+/// nothing else applies.
+///
+/// # Determinism
+/// The same kernel for the same graph and rules, without a deadline.
+///
+/// # Source
+/// See [`Rules`].
+///
+/// ```
+/// use shardgraph_graph::Graph;
+/// use shardgraph_vertex_cover::{Rules, Watch, reduce};
+///
+/// // A cycle of five nodes is folded away: its smallest covers have three.
+/// let cycle = Graph::from_edges(5, &[(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)])?;
+/// let reduction = reduce(&cycle, &Rules::all(), &Watch::unlimited());
+/// assert_eq!((reduction.kernel().n_nodes(), reduction.offset()), (0, 3));
+/// // Removing nodes alone does nothing to it.
+/// assert_eq!(reduce(&cycle, &Rules::removing(), &Watch::unlimited()).kernel(), &cycle);
+/// # Ok::<(), shardgraph_graph::Error>(())
+/// ```
+#[must_use]
+pub fn reduce(graph: &Graph, rules: &Rules, watch: &Watch<'_>) -> Reduction {
+    let mut reducer = Reducer::new(graph, rules);
+    let is_complete = reducer.run(&Lap::begin(watch));
+    reducer.finish(is_complete)
+}
+
+/// As [`reduce`], once the listed nodes are in the cover.
+///
+/// # Errors
+/// `NoNode` and `Twice` for a list that is no set of nodes.
+///
+/// ```
+/// use shardgraph_graph::Graph;
+/// use shardgraph_vertex_cover::{Rules, Watch, reduce_given};
+///
+/// let cycle = Graph::from_edges(5, &[(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)])?;
+/// let reduction = reduce_given(&cycle, &[2], &Rules::removing(), &Watch::unlimited())?;
+/// assert_eq!(reduction.lift(&[])?.len(), 3);
+/// assert!(reduction.forced().contains(&2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn reduce_given(
+    graph: &Graph,
+    taken: &[u32],
+    rules: &Rules,
+    watch: &Watch<'_>,
+) -> Result<Reduction, Error> {
+    indicator(graph.n_nodes(), taken)?;
+    let mut reducer = Reducer::new(graph, rules);
+    for &v in taken {
+        reducer.counts.given += 1;
+        reducer.take(v);
+    }
+    let is_complete = reducer.run(&Lap::begin(watch));
+    Ok(reducer.finish(is_complete))
+}
+
+/// A cover of the graph, ascending: where no rule applies, a guess is made, and the rules go on. All guesses are a node of largest
+/// degree in the cover, or all a node of smallest degree outside; the smaller cover is given.
+///
+/// A smallest cover where nothing needs to be guessed. The linear program is solved before the first guess only. At the deadline
+/// the rest is covered by [`edge_greedy`].
+///
+/// # Complexity
+/// As [`reduce`], and after each guess a look at the nodes near what has changed.
+///
+/// # Source
+/// Chang, Li and Zhang (2017), "Computing a near-maximum independent set in linear time by reducing-peeling".
+///
+/// ```
+/// use shardgraph_graph::builtin;
+/// use shardgraph_vertex_cover::{Rules, Watch, reduce_and_peel};
+///
+/// let petersen = builtin::by_name("petersen").unwrap();
+/// assert_eq!(reduce_and_peel(&petersen, &Rules::all(), &Watch::unlimited()).len(), 6);
+/// ```
+#[must_use]
+pub fn reduce_and_peel(graph: &Graph, rules: &Rules, watch: &Watch<'_>) -> Vec<u32> {
+    let lap = Lap::begin(watch);
+    let mut reducer = Reducer::new(graph, rules);
+    let is_complete = reducer.run(&lap);
+    let reduction = reducer.finish(is_complete);
+    let kernel = reduction.kernel();
+    let largest = peel(kernel, rules, Guess::LargestDegree, &lap);
+    let smallest = peel(kernel, rules, Guess::SmallestDegree, &lap);
+    let best = match largest.len() <= smallest.len() {
+        true => largest,
+        false => smallest,
+    };
+    reduction.grown(&best)
+}
+
+/// What is decided where no rule applies.
+#[derive(Clone, Copy)]
+enum Guess {
+    /// A node of largest degree is in the cover.
+    LargestDegree,
+    /// A node of smallest degree is not, so that its neighbours are.
+    SmallestDegree,
+}
+
+/// Guesses and near rules in turn.
+fn peel(graph: &Graph, rules: &Rules, guess: Guess, lap: &Lap<'_>) -> Vec<u32> {
+    let mut reducer = Reducer::new(graph, rules);
+    reducer.rules.linear_program = false;
+    reducer.rules.known_cover = None;
+    reducer.sees_far = false;
+    reducer.waiting.by_degree = Some(ByDegree::new(graph, guess));
+    let mut goes_on = reducer.run(lap);
+    while goes_on && let Some(v) = reducer.next_guess() {
+        match guess {
+            Guess::LargestDegree => reducer.take(v),
+            Guess::SmallestDegree => {
+                let neighbors: Vec<u32> = reducer.graph.neighbors(v).collect();
+                neighbors.into_iter().for_each(|u| reducer.take(u));
+            }
+        }
+        goes_on = reducer.run(lap);
+    }
+    let reduction = reducer.finish(goes_on);
+    reduction.grown(&edge_greedy(reduction.kernel()))
+}
+
+/// Nodes in the order in which they are guessed, by the degrees they had when they were put in.
+struct ByDegree {
+    guess: Guess,
+    heap: BinaryHeap<Reverse<(u32, u32)>>,
+}
+
+impl ByDegree {
+    fn new(graph: &Graph, guess: Guess) -> ByDegree {
+        let heap = BinaryHeap::with_capacity(graph.n_nodes() as usize);
+        let mut by_degree = ByDegree { guess, heap };
+        for v in 0..graph.n_nodes() {
+            by_degree.push(v, graph.degree(v));
+        }
+        by_degree
+    }
+
+    fn push(&mut self, v: u32, degree: u32) {
+        self.heap.push(Reverse((self.rank(degree), v)));
+    }
+
+    fn rank(&self, degree: u32) -> u32 {
+        match self.guess {
+            Guess::LargestDegree => u32::MAX - degree,
+            Guess::SmallestDegree => degree,
+        }
+    }
+}
+
+/// A graph while it is reduced.
+struct Reducer {
+    rules: Rules,
+    graph: Dynamic,
+    in_cover: Vec<bool>,
+    rewrites: Vec<Rewrite>,
+    offset: u32,
+    counts: RuleCounts,
+    waiting: Waiting,
+    marks: Marks,
+    unconfined: UnconfinedTest,
+    /// Whether the rules that see far look at all nodes again after a change.
+    sees_far: bool,
+}
+
+/// Nodes whose neighbourhood has changed since a rule looked at them.
+struct Waiting {
+    few_neighbors: Queue,
+    dominated: Queue,
+    /// For the unconfined rule and funnels.
+    far: Queue,
+    /// Whether anything has changed since these two, which see further than the nodes that are told of a change, looked at all nodes.
+    is_far_stale: bool,
+    /// Who is guessed next, where there are guesses.
+    by_degree: Option<ByDegree>,
+}
+
+impl Waiting {
+    fn push(&mut self, v: u32, degree: u32) {
+        if degree <= 2 {
+            self.few_neighbors.push(v);
+        }
+        self.dominated.push(v);
+        self.far.push(v);
+        self.is_far_stale = true;
+        if let Some(by_degree) = &mut self.by_degree {
+            by_degree.push(v, degree);
+        }
+    }
+}
+
+impl Reducer {
+    fn new(graph: &Graph, rules: &Rules) -> Reducer {
+        let n = graph.n_nodes() as usize;
+        let mut waiting = Waiting {
+            few_neighbors: Queue::new(n),
+            dominated: Queue::new(n),
+            far: Queue::new(n),
+            is_far_stale: false,
+            by_degree: None,
+        };
+        for v in 0..graph.n_nodes() {
+            waiting.push(v, graph.degree(v));
+        }
+        // All of them wait.
+        waiting.is_far_stale = false;
+        Reducer {
+            rules: *rules,
+            graph: Dynamic::new(graph),
+            in_cover: vec![false; n],
+            rewrites: Vec::new(),
+            offset: 0,
+            counts: RuleCounts::default(),
+            waiting,
+            marks: Marks::new(n),
+            unconfined: UnconfinedTest::new(n),
+            sees_far: true,
+        }
+    }
+
+    /// False when the time was over first.
+    fn run(&mut self, lap: &Lap<'_>) -> bool {
+        let mut n_looks = 0;
+        loop {
+            n_looks += 1;
+            if n_looks % LOOKS_PER_TICK == 0 && lap.is_late() {
+                return false;
+            }
+            if self.look_at_one() || self.look_again_at_all() || self.high_degree() {
+                continue;
+            }
+            if lap.is_late() {
+                return false;
+            }
+            if !self.rules.linear_program || !self.linear_program() {
+                return true;
+            }
+        }
+    }
+
+    /// Applies the cheapest rule that has a node waiting; false when none has.
+    fn look_at_one(&mut self) -> bool {
+        if let Some(v) = self.waiting.few_neighbors.pop() {
+            self.few_neighbors(v);
+            return true;
+        }
+        if self.rules.domination
+            && let Some(v) = self.waiting.dominated.pop()
+        {
+            self.domination(v);
+            return true;
+        }
+        if (self.rules.unconfined || self.rules.funnel)
+            && let Some(v) = self.waiting.far.pop()
+        {
+            self.look_far(v);
+            return true;
+        }
+        false
+    }
+
+    fn look_far(&mut self, v: u32) {
+        if !self.graph.is_alive(v) {
+            return;
+        }
+        if self.rules.unconfined && self.unconfined.is_unconfined(&self.graph, v) {
+            self.counts.unconfined += 1;
+            self.take(v);
+        } else if self.rules.funnel
+            && let Some(funnel) = funnel(&self.graph, v, &mut self.marks)
+        {
+            self.close_funnel(v, funnel);
+        }
+    }
+
+    /// One of `v` and `u` is in the cover; who sees both is too; who sees the one is joined with who sees the other.
+    fn close_funnel(&mut self, v: u32, funnel: Funnel) {
+        let Funnel {
+            only_v,
+            only_u,
+            both,
+            u,
+        } = funnel;
+        self.offset += 1;
+        self.counts.funnel += 2;
+        let waiting = &mut self.waiting;
+        for gone in [v, u] {
+            self.graph
+                .remove(gone, &mut |w, degree| waiting.push(w, degree));
+        }
+        for &w in &both {
+            self.counts.funnel += 1;
+            self.take(w);
+        }
+        for &x in &only_v {
+            for &y in &only_u {
+                if x != y && !self.graph.has_edge(x, y) {
+                    self.graph.join(x, y);
+                }
+            }
+        }
+        for &w in only_v.iter().chain(&only_u) {
+            self.waiting.push(w, self.graph.degree(w));
+        }
+        self.rewrites.push(Rewrite::Funnel { v, u, only_v });
+    }
+
+    fn look_again_at_all(&mut self) -> bool {
+        let is_used = self.rules.unconfined || self.rules.funnel;
+        if !self.sees_far || !is_used || !self.waiting.is_far_stale {
+            return false;
+        }
+        self.waiting.is_far_stale = false;
+        for v in 0..self.graph.n_nodes() {
+            if self.graph.is_alive(v) {
+                self.waiting.far.push(v);
+            }
+        }
+        true
+    }
+
+    fn few_neighbors(&mut self, v: u32) {
+        if !self.graph.is_alive(v) || self.graph.degree(v) > 2 {
+            return;
+        }
+        let first_two = {
+            let mut neighbors = self.graph.neighbors(v);
+            (neighbors.next(), neighbors.next())
+        };
+        match first_two {
+            (None, _) => {
+                self.counts.degree_zero += 1;
+                self.graph.remove(v, &mut |_, _| {});
+            }
+            (Some(u), None) if self.rules.degree_one => {
+                self.counts.degree_one += 1;
+                self.take(u);
+            }
+            (Some(_), None) => {}
+            (Some(a), Some(b)) => self.two_neighbors(v, a, b),
+        }
+    }
+
+    fn two_neighbors(&mut self, v: u32, a: u32, b: u32) {
+        if self.graph.has_edge(a, b) {
+            if self.rules.triangle {
+                self.counts.triangle += 2;
+                self.take(a);
+                self.take(b);
+            }
+        } else if self.rules.fold {
+            // The longer row stays in place.
+            let (a, b) = match self.graph.degree(a) >= self.graph.degree(b) {
+                true => (a, b),
+                false => (b, a),
+            };
+            self.fold(v, a, b);
+        }
+    }
+
+    fn fold(&mut self, v: u32, a: u32, b: u32) {
+        self.graph.fold(v, a, b, &mut self.marks);
+        self.rewrites.push(Rewrite::Fold { middle: v, a, b });
+        self.offset += 1;
+        self.counts.fold += 2;
+        self.waiting.push(a, self.graph.degree(a));
+        for w in self.graph.neighbors(a) {
+            self.waiting.push(w, self.graph.degree(w));
+        }
+    }
+
+    fn domination(&mut self, u: u32) {
+        if !self.graph.is_alive(u) {
+            return;
+        }
+        if let Some(v) = dominating_neighbor(&self.graph, u, &mut self.marks) {
+            self.counts.domination += 1;
+            self.take(v);
+        }
+    }
+
+    /// The node that is guessed next; none when none is left.
+    fn next_guess(&mut self) -> Option<u32> {
+        let by_degree = self.waiting.by_degree.as_mut()?;
+        while let Some(Reverse((rank, v))) = by_degree.heap.pop() {
+            if self.graph.is_alive(v) && by_degree.rank(self.graph.degree(v)) == rank {
+                return Some(v);
+            }
+        }
+        None
+    }
+
+    /// Takes all nodes that a cover no larger than the known one cannot leave out; false when there is none.
+    fn high_degree(&mut self) -> bool {
+        let Some(known_cover) = self.rules.known_cover else {
+            return false;
+        };
+        let mut has_taken = false;
+        for v in 0..self.graph.n_nodes() {
+            let room = known_cover.saturating_sub(self.offset);
+            if self.graph.is_alive(v) && self.graph.degree(v) > room {
+                self.counts.high_degree += 1;
+                self.take(v);
+                has_taken = true;
+            }
+        }
+        has_taken
+    }
+
+    /// False when the linear program leaves everything at one half.
+    fn linear_program(&mut self) -> bool {
+        let (rows, old_ids) = self.graph.compact();
+        let values = extreme_half_integral(&rows);
+        // What is set to 0 loses all its neighbours and then goes as a node without an edge.
+        let mut has_taken = false;
+        for (&v, value) in old_ids.iter().zip(values) {
+            if value == Value::One {
+                self.counts.linear_program += 1;
+                self.take(v);
+                has_taken = true;
+            }
+        }
+        has_taken
+    }
+
+    /// Puts `v` into the cover.
+    fn take(&mut self, v: u32) {
+        self.in_cover[v as usize] = true;
+        self.offset += 1;
+        let waiting = &mut self.waiting;
+        self.graph
+            .remove(v, &mut |u, degree| waiting.push(u, degree));
+    }
+
+    fn finish(self, is_complete: bool) -> Reduction {
+        let (rows, old_ids) = self.graph.compact();
+        Reduction {
+            kernel: rows.into_graph(),
+            old_ids,
+            in_cover: self.in_cover,
+            rewrites: self.rewrites,
+            offset: self.offset,
+            counts: self.counts,
+            is_complete,
+            is_half_integral: is_complete && self.rules.linear_program,
+        }
+    }
+}
