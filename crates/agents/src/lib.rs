@@ -1,9 +1,9 @@
 //! Reinforcement-learning agents from declarative settings: built, trained, kept and evaluated.
 //!
-//! An agent is a plain struct over components: [`DqnAgent`] acts and learns, each by one planned program on a device. Its settings are
-//! an [`AgentConfig`], read from TOML or JSON or taken by name; they decide every bit of a run, but for ranks that overtake each other. The device, the number of ranks and the
-//! run's folder are [`RunOptions`] and decide none, but for the kind of device. [`DqnTrainer`] is the loop; [`train`] runs it in a folder with metrics and
-//! checkpoints, from which a run that was killed goes on to the same result.
+//! An agent is a plain struct over components: [`DqnAgent`] acts and learns, each by one planned program on a device. Its settings are an
+//! [`AgentConfig`], read from TOML or JSON or taken by name; they decide every bit of a run, but for ranks that overtake each other. The
+//! device, the number of ranks and the run's folder are [`RunOptions`] and decide none, but for the kind of device. [`DqnTrainer`] is the
+//! loop; [`train`] runs it in a folder with metrics and checkpoints, from which a run that was killed goes on to the same result.
 //!
 //! ```
 //! use shardgraph_agents::{AgentConfig, RunOptions, Start, train};
