@@ -12,7 +12,7 @@ use super::learner::Learner;
 use super::lock_step::ImpalaLockStep;
 use super::ranks::{act, run_learner, train_on_threads};
 use super::trajectory::Unroll;
-use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION, cart_pole_spaces};
+use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
 use crate::local::{Local, train_locally};
 use crate::policy_program::{MemoryState, PolicyProgram, build_policy};
 use crate::run::{RunOptions, Start};
