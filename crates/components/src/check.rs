@@ -27,8 +27,8 @@ pub struct Checked {
     pub n_operations: usize,
     /// The shapes of the results in the last case: 2 sequences of 5 time steps.
     pub shapes: Vec<Shape>,
-    /// Derivatives that agree with differences which would have shown an error of a part in a hundred (of a small derivative: in a
-    /// thousand of the largest by that parameter or input, or in five thousand of the largest of all).
+    /// Derivatives that agree with differences which would have shown an error of a part in a hundred, or of a small derivative an
+    /// error of a thousandth of the largest by that parameter or input, or of the largest of all.
     pub n_derivatives: usize,
     /// Derivatives about which differences say less: the method has a kink or a jump within every step that was tried, or rounding
     /// hides them.
@@ -52,7 +52,7 @@ pub struct Checked {
 /// not finite, and where too few derivatives could be compared: none by some parameter or input, or less than three quarters of
 /// all. The method's own errors.
 /// # Complexity
-/// Up to 16 eager runs for each derivative, most often 6: use small widths.
+/// Up to 24 eager runs for each derivative, most often 6: use small widths.
 /// # Determinism
 /// Equal seeds check the same.
 ///

@@ -30,6 +30,11 @@ const SHARP: f64 = 5e-3;
 const SMALL_IN_TENSOR: f64 = 0.1;
 const SMALL_OF_ALL: f64 = 0.02;
 
+/// A derivative is nothing below this part of the largest of all: what rounding leaves where a method does not depend on something.
+/// Steps that are longer by so many factors of two are tried there as well.
+const NOTHING: f64 = 1e-3;
+const N_LONGER: usize = 4;
+
 /// Which number is moved.
 #[derive(Debug, Clone, Copy)]
 enum Place {
@@ -49,6 +54,8 @@ struct Derivative {
     value: f64,
     /// The largest that counts as small.
     small: f64,
+    /// The largest that counts as nothing.
+    nothing: f64,
 }
 
 /// What differences say about a derivative.
@@ -105,6 +112,12 @@ impl Estimate {
 
     fn holds(&self, derivative: f64) -> bool {
         (derivative - self.value).abs() <= self.error
+    }
+
+    /// Whether it is nothing by both.
+    fn is_nothing(&self, derivative: &Derivative) -> bool {
+        let most = derivative.value.abs().max(self.value.abs() + self.error);
+        self.holds(derivative.value) && most <= derivative.nothing
     }
 
     fn refutes(&self, derivative: f64) -> bool {
@@ -186,6 +199,7 @@ impl Case<'_> {
                     place: place(i),
                     value: values[i].into(),
                     small,
+                    nothing: NOTHING * of_all,
                 }
             }));
         };
@@ -210,9 +224,14 @@ impl Moved<'_> {
     /// neighbour agrees with it: several kinks together can pass for a slope, but hardly over two steps.
     fn judge(&mut self, derivative: &Derivative) -> Result<Verdict, Error> {
         let x = self.at(derivative.place);
-        let mut step = LONGEST_STEP * x.abs().max(1.0);
-        let (mut pairs, mut estimates) = (Vec::with_capacity(N_STEPS), Vec::new());
-        for _ in 0..N_STEPS {
+        // Longer ones for what may be nothing: where a method does not depend on x, it does not far from it either.
+        let n_longer = match derivative.value.abs() <= derivative.nothing {
+            true => N_LONGER,
+            false => 0,
+        };
+        let mut step = LONGEST_STEP * (1 << n_longer) as f32 * x.abs().max(1.0);
+        let (mut pairs, mut estimates) = (Vec::new(), Vec::new());
+        for _ in 0..n_longer + N_STEPS {
             pairs.push(self.pair(derivative.place, x, step)?);
             step *= 0.5;
             let [.., outer, inner, innermost] = pairs.as_slice() else {
@@ -241,6 +260,7 @@ impl Moved<'_> {
             {
                 Verdict::Wrong(best)
             }
+            Some((_, best)) if best.is_nothing(derivative) => Verdict::Right,
             _ => Verdict::Unclear,
         })
     }
