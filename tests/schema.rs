@@ -427,15 +427,19 @@ fn generate_computation_graphs() {
 }
 
 /// The settings of a training, as embedding and its evaluation print them.
-const EMBED_SETTINGS: [(&str, &str); 10] = [
+const EMBED_SETTINGS: [(&str, &str); 14] = [
     ("order", "string"),
     ("dim", "count"),
     ("epochs", "count"),
     ("negatives", "count"),
     ("share", "count"),
     ("rate", "null"),
+    ("optimiser", "string"),
     ("precision", "string"),
     ("threads", "count"),
+    ("queues", "count"),
+    ("queue_length", "count"),
+    ("edges_in_flight", "null"),
     ("seed", "count"),
     ("first_rate", "number"),
 ];
@@ -455,7 +459,13 @@ fn embed() {
             ("samples", "count"),
             ("seconds", "number"),
             ("samples_per_s", "number"),
+            ("mode", "string"),
+            ("device", "string"),
+            ("preparation_seconds", "number"),
+            ("update_seconds", "number"),
             ("bytes_per_sample", "number"),
+            ("bytes_moved", "number"),
+            ("peak_memory_bytes", "count"),
             ("load_seconds", "number"),
             ("disk", disk),
             ("out", "string"),
@@ -471,8 +481,11 @@ fn embed() {
         ("loads", "count"),
         ("read_bytes", "count"),
         ("written_bytes", "count"),
+        ("peak_row_bytes", "count"),
         ("stall_seconds", "number"),
         ("checkpoint_seconds", "number"),
+        ("disk_seconds", "number"),
+        ("overlap_seconds", "number"),
         ("resumed_samples", "count"),
     ];
     assert_schema(&answer["disk"], &disk);
@@ -503,6 +516,7 @@ fn embed_eval_and_import() {
         ("unseen_nodes", "count"),
         ("train_share", "number"),
         ("nodes_by_class", "null"),
+        ("mode", "null"),
         ("load_seconds", "number"),
         ("runs", "list"),
     ];

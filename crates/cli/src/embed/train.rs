@@ -141,17 +141,8 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         ..config
     };
     let timer = Timer::start(&Device::host());
-    let near = scratch(args)?;
-    let cut = (args.settings.parts, &config);
-    let store = &opened(&args.graph, &args.import, cut, &near, &args.report)?;
+    let store = &loaded(args, &config, form)?;
     let load_seconds = timer.elapsed_s();
-    if args.disk.work.is_none() {
-        formats::check_labels(&args.out, store.labels()?, Some(form))?;
-    }
-    if store.is_directed() && config.order.is_first_too() {
-        args.report
-            .note("order 1 takes directed edges in both directions");
-    }
     let took = match &args.disk.work {
         Some(work) => on_disk(args, (store, &config, &device), work, &options)?,
         None => in_memory(args, (store, &config, &device), form)?,
@@ -179,6 +170,21 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         disk: took.disk,
         out: &args.out,
     })
+}
+
+/// The graph in buckets, once it is sure that the answer can hold its labels.
+fn loaded(args: &TrainArgs, config: &Config, form: FileFormat) -> anyhow::Result<Store> {
+    let near = scratch(args)?;
+    let cut = (args.settings.parts, config);
+    let store = opened(&args.graph, &args.import, cut, &near, &args.report)?;
+    if args.disk.work.is_none() {
+        formats::check_labels(&args.out, store.labels()?, Some(form))?;
+    }
+    if store.is_directed() && config.order.is_first_too() {
+        args.report
+            .note("order 1 takes directed edges in both directions");
+    }
+    Ok(store)
 }
 
 /// The form of the answer, once all files that it takes can be written.

@@ -314,12 +314,39 @@ fn a_store_that_names_what_is_not_there_is_refused() {
     }
 }
 
+fn assert_refused(text: &str, options: &ImportOptions, reason: &str) {
+    let (folder, _, imported) = store_file(text, options);
+    let message = imported.unwrap_err().to_string();
+    assert!(message.contains(reason), "{message}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "{reason}");
+}
+
 #[test]
-fn bad_input_leaves_no_file() {
+fn weights_that_make_no_sense_leave_no_file() {
     let weighted = ImportOptions {
         weighted: true,
         ..ImportOptions::default()
     };
+    for (text, reason) in [
+        ("0 1 -1\n", "1: expected a weight of 0 or more, found -1"),
+        ("0 1 nan\n", "finite number as weight"),
+        ("0 1\n", "weight in the third column"),
+        (
+            "0 1 3e38\n0 2 3e38\n",
+            "g.txt:2: expected weights whose sum",
+        ),
+        (
+            "a b 3e38\na c 3e38\n",
+            "edge 2 of the list: expected weights whose sum",
+        ),
+        ("a b 0\nb c 0\n", "a weight above 0"),
+    ] {
+        assert_refused(text, &weighted, reason);
+    }
+}
+
+#[test]
+fn bad_input_leaves_no_file() {
     let small = ImportOptions {
         memory: 100,
         ..ImportOptions::default()
@@ -330,34 +357,13 @@ fn bad_input_leaves_no_file() {
     };
     for (text, options, reason) in [
         (
-            "0 1 -1\n",
-            &weighted,
-            "1: expected a weight of 0 or more, found -1",
-        ),
-        ("0 1 nan\n", &weighted, "finite number as weight"),
-        ("0 1\n", &weighted, "weight in the third column"),
-        (
             "0 1\n",
             &small,
             "memory = 100: importing 2 nodes in 1 parts takes",
         ),
         ("0 1\n", &parts, "parts = 3: expected a power of two"),
         ("0\n", &ImportOptions::default(), "second node id"),
-        (
-            "0 1 3e38\n0 2 3e38\n",
-            &weighted,
-            "g.txt:2: expected weights whose sum",
-        ),
-        (
-            "a b 3e38\na c 3e38\n",
-            &weighted,
-            "edge 2 of the list: expected weights whose sum",
-        ),
-        ("a b 0\nb c 0\n", &weighted, "a weight above 0"),
     ] {
-        let (folder, _, imported) = store_file(text, options);
-        let message = imported.unwrap_err().to_string();
-        assert!(message.contains(reason), "{message}");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "{reason}");
+        assert_refused(text, options, reason);
     }
 }

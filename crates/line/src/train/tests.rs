@@ -161,7 +161,7 @@ fn one_thread_gives_nearly_the_same_in_all_modes() {
             let shared = of(mode);
             let pairs = alone.values().iter().zip(shared.values());
             let worst = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-            assert!(worst < 0.02, "{mode:?} {optimiser:?}: {worst}");
+            assert!(worst < 0.03, "{mode:?} {optimiser:?}: {worst}");
         }
     }
 }
