@@ -6,6 +6,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
+#[cfg(unix)]
+use crate::processes::{World, finish_all, run_all};
 use crate::program::{listing, run};
 use crate::second_opinion;
 
@@ -239,6 +241,37 @@ fn what_does_not_fit_is_refused_with_both_names() {
         message.contains("for problem `cut`, not `mvc`"),
         "{message}"
     );
+}
+
+/// The first process prints and writes what one process would; all end alike where a process has another graph.
+#[cfg(unix)]
+#[test]
+fn processes_answer_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, many) = (folder.path().join("one"), folder.path().join("many"));
+    for problem in PROBLEMS {
+        let words = format!("solve er:70:0.1 --problem {problem} --out {{}}");
+        run(&format!("{words} --ranks 1"), &[&one]).ok();
+        let mut answers = run_all(3, &words, &[&many]).into_iter();
+        let first = answers.next().unwrap().ok();
+        assert_eq!(first.line("ranks"), "3");
+        assert!(answers.all(|other| other.ok().stdout.is_empty()));
+        assert_eq!(
+            fs::read(&many).unwrap(),
+            fs::read(&one).unwrap(),
+            "{problem}"
+        );
+    }
+    let world = World::new(2);
+    let graphs = ["er:70:0.1", "er:71:0.1"].iter().zip(0..);
+    let ranks = graphs.map(|(graph, rank)| {
+        let words = format!("solve {graph} --problem cut --comm tcp");
+        world.rank(rank, &words, &[])
+    });
+    for run in finish_all(ranks.collect()) {
+        assert_eq!(run.code, Some(2), "{run:?}");
+        assert!(run.stdout.is_empty(), "{run:?}");
+    }
 }
 
 #[test]

@@ -413,6 +413,9 @@ fn a_changed_weight_is_told_on_resuming() {
     run(20, true).unwrap();
 }
 
+/// Nodes, edges, and the objectives of mvc, mis, clique, cut and dominating-set; none where plays differ.
+type ExtremeCase<'a> = (u32, &'a [(u32, u32)], [Option<u64>; 5]);
+
 /// Graphs at the edges of what there is, with what every play must find on them.
 #[test]
 fn extreme_graphs_have_their_only_answers() {
@@ -421,8 +424,7 @@ fn extreme_graphs_have_their_only_answers() {
         .collect();
     let star: Vec<_> = (1..9).map(|v| (0, v)).collect();
     let two_triangles = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)];
-    // The objectives of mvc, mis, clique, cut and dominating-set; none where plays differ.
-    let cases: [(u32, &[(u32, u32)], [Option<u64>; 5]); 6] = [
+    let cases: [ExtremeCase<'_>; 6] = [
         (0, &[], [Some(0); 5]),
         (1, &[], [Some(0), Some(1), Some(1), Some(0), Some(1)]),
         (7, &[], [Some(0), Some(7), Some(1), Some(0), Some(7)]),
