@@ -146,8 +146,7 @@ impl SearchState {
         if n_compared >= n {
             return self.cheapest(except);
         }
-        // Whole chunks, so that they read memory in lanes.
-        let first = random.below(n.div_ceil(CHUNK) as u64) as usize * CHUNK;
+        let first = random.below(n as u64) as usize;
         let end = first + n_compared;
         let ranges = [first..end.min(n), 0..end.saturating_sub(n)];
         let found = self.cheapest_in(&ranges, except);
