@@ -133,13 +133,7 @@ struct Took {
 /// Imports, trains, writes and prints the answer.
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let config = args.settings.config(args.graph.seed())?;
-    let form = args
-        .output_format
-        .unwrap_or_else(|| FileFormat::from_path(&args.out));
-    if args.disk.work.is_some() && form != FileFormat::Npy {
-        let message = "with --work the rows go straight to the file: name a .npy file as --out";
-        return Err(BadInput(message.to_owned()).into());
-    }
+    let form = form_of(args)?;
     let options = args.disk.options(args.import.memory)?;
     let device = args.settings.device()?;
     let config = Config {
@@ -161,7 +155,28 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         None => in_memory(args, (store, &config, &device), form)?,
     };
     args.report.note(&format!("wrote {}", args.out.display()));
-    args.report.answer(&Answer {
+    let run = (store, &config, &device);
+    args.report.answer(&answer(args, run, took, load_seconds))
+}
+
+/// The form of the answer's file.
+fn form_of(args: &TrainArgs) -> Result<FileFormat, BadInput> {
+    let by_name = || FileFormat::from_path(&args.out);
+    let form = args.output_format.unwrap_or_else(by_name);
+    if args.disk.work.is_some() && form != FileFormat::Npy {
+        let message = "with --work the rows go straight to the file: name a .npy file as --out";
+        return Err(BadInput(message.to_owned()));
+    }
+    Ok(form)
+}
+
+fn answer<'a>(
+    args: &'a TrainArgs,
+    (store, config, device): (&Store, &'a Config, &Device),
+    took: Took,
+    load_seconds: f64,
+) -> Answer<'a> {
+    Answer {
         nodes: store.n_nodes(),
         edges: store.n_edges(),
         directed: store.is_directed(),
@@ -178,11 +193,11 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         bytes_per_sample: config.bytes_per_sample(),
         bytes_moved: config.bytes_per_sample() * took.samples as f64,
         peak_memory_bytes: peak_memory(),
-        config: &config,
+        config,
         load_seconds,
         disk: took.disk,
         out: &args.out,
-    })
+    }
 }
 
 /// Where a graph that is no store yet is imported to: the folder of the run, or beside the answer.
