@@ -95,29 +95,11 @@ impl Shared<'_> {
             super::together::run(self, &mut jobs, n_threads)?;
             return Ok(jobs);
         }
-        let n_threads = n_threads.min(jobs.len());
-        if n_threads <= 1 {
-            for work in &mut jobs {
-                self.job(work)?;
-            }
-            return Ok(jobs);
-        }
-        let (queue, done) = (Mutex::new(jobs), Mutex::new(Vec::new()));
-        let worker = || -> Result<(), Error> {
-            while let Some(mut work) = locked(&queue).pop() {
-                self.job(&mut work)?;
-                locked(&done).push(work);
-            }
+        let done = Mutex::new(Vec::new());
+        in_turn(jobs, n_threads, |mut work| {
+            self.job(&mut work)?;
+            locked(&done).push(work);
             Ok(())
-        };
-        thread::scope(|scope| {
-            let others: Vec<_> = (1..n_threads).map(|_| scope.spawn(worker)).collect();
-            let mut result = worker();
-            for other in others {
-                let ended = other.join().unwrap_or_else(|_| Err(panicked()));
-                result = result.and(ended);
-            }
-            result
         })?;
         Ok(done.into_inner().unwrap_or_else(|held| held.into_inner()))
     }
@@ -258,6 +240,36 @@ fn step_rows<T: Cell>(
         Some(squares) => trainer.step_adagrad(samples, rate, tables, squares)?,
     }
     Ok(())
+}
+
+/// Does all items, from the last to the first, each on the thread that is free.
+pub(super) fn in_turn<I: Send>(
+    items: Vec<I>,
+    n_threads: usize,
+    work: impl Fn(I) -> Result<(), Error> + Sync,
+) -> Result<(), Error> {
+    let n_threads = n_threads.min(items.len());
+    let queue = Mutex::new(items);
+    // A function of its own: the lock is free again when it returns, and not when the item is done.
+    let next = || locked(&queue).pop();
+    let worker = || -> Result<(), Error> {
+        while let Some(item) = next() {
+            work(item)?;
+        }
+        Ok(())
+    };
+    if n_threads <= 1 {
+        return worker();
+    }
+    thread::scope(|scope| {
+        let others: Vec<_> = (1..n_threads).map(|_| scope.spawn(worker)).collect();
+        let mut result = worker();
+        for other in others {
+            let ended = other.join().unwrap_or_else(|_| Err(panicked()));
+            result = result.and(ended);
+        }
+        result
+    })
 }
 
 /// A lock whose holder cannot panic between two states that belong together: a push or a pop is whole.

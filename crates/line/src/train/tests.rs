@@ -271,21 +271,19 @@ fn directed_edges_are_not_turned_in_order_2() {
     }
 }
 
-/// The device's queues and streams, emulated, on small graphs.
-#[test]
-fn a_device_tells_communities_apart_too() {
-    let Some(library) = shardgraph_cuemu::library() else {
-        println!(
-            "SKIPPED: LINE on an emulated device: {}",
-            shardgraph_cuemu::SKIP_REASON
-        );
-        return;
-    };
-    let device = Device::emulated(&library).unwrap();
-    let store = two_communities(60, 4);
-    let trained = |config: &Config| train(&store, config, &device, &mut |_| {}).unwrap();
-    let of = |order, mode, queues| Config {
-        mode,
+/// The emulated device, if this machine has one.
+fn emulated() -> Option<Device> {
+    let library = shardgraph_cuemu::library();
+    if library.is_none() {
+        let reason = shardgraph_cuemu::SKIP_REASON;
+        println!("SKIPPED: LINE on an emulated device: {reason}");
+    }
+    library.map(|library| Device::emulated(&library).unwrap())
+}
+
+/// A run for it.
+fn for_device(order: Order, queues: usize) -> Config {
+    Config {
         queues,
         queue_length: 1,
         threads: 3,
@@ -293,7 +291,14 @@ fn a_device_tells_communities_apart_too() {
         rate: Some(0.1),
         dim: 8,
         ..small(order)
-    };
+    }
+}
+
+/// The device's queues and streams on small graphs.
+#[test]
+fn a_device_tells_communities_apart_too() {
+    let Some(device) = emulated() else { return };
+    let store = two_communities(60, 4);
     for (order, queues, edges_in_flight) in [
         (Order::First, 1, None),
         (Order::First, 2, Some(8)),
@@ -302,37 +307,36 @@ fn a_device_tells_communities_apart_too() {
     ] {
         let config = Config {
             edges_in_flight,
-            ..of(order, None, queues)
+            ..for_device(order, queues)
         };
-        let trained = trained(&config);
+        let trained = train(&store, &config, &device, &mut |_| {}).unwrap();
         let found = purity(&trained.embedding, 60);
         assert!(found > 0.8, "{config:?}: {found}");
         assert!(trained.work.preparation_s > 0.0);
     }
-    // Batches summed up row by row give the same bits for any number of queues and threads.
-    let config = Config {
-        epochs: 1,
-        ..of(Order::Both, Some(Mode::Deterministic), 1)
+}
+
+/// Batches summed up row by row give the same bits for any number of queues and threads.
+#[test]
+fn queues_change_nothing_in_the_deterministic_mode_of_a_device() {
+    let Some(device) = emulated() else { return };
+    let store = two_communities(60, 4);
+    let of = |queues, threads| {
+        let config = Config {
+            epochs: 1,
+            mode: Some(Mode::Deterministic),
+            threads,
+            ..for_device(Order::Both, queues)
+        };
+        let trained = train(&store, &config, &device, &mut |_| {});
+        trained.unwrap().embedding
     };
-    let one = trained(&config).embedding;
-    let many = Config {
-        queues: 3,
-        threads: 6,
-        ..config
-    };
-    assert!(trained(&many).embedding == one);
+    assert!(of(1, 3) == of(3, 6));
 }
 
 #[test]
 fn what_a_device_has_not_is_refused() {
-    let Some(library) = shardgraph_cuemu::library() else {
-        println!(
-            "SKIPPED: LINE on an emulated device: {}",
-            shardgraph_cuemu::SKIP_REASON
-        );
-        return;
-    };
-    let device = Device::emulated(&library).unwrap();
+    let Some(device) = emulated() else { return };
     let store = two_communities(20, 1);
     let refused = |config: Config| {
         let error = train(&store, &config, &device, &mut |_| {}).unwrap_err();
@@ -406,27 +410,6 @@ fn settings_out_of_range_are_named() {
         ),
         (
             Config {
-                epochs: 0,
-                ..base()
-            },
-            "epochs = 0",
-        ),
-        (
-            Config {
-                queues: 65,
-                ..base()
-            },
-            "queues = 65",
-        ),
-        (
-            Config {
-                edges_in_flight: Some(0),
-                ..base()
-            },
-            "edges_in_flight = 0",
-        ),
-        (
-            Config {
                 rate: Some(f32::NAN),
                 ..base()
             },
@@ -444,4 +427,50 @@ fn settings_out_of_range_are_named() {
         assert_eq!(error.kind(), ErrorKind::Config);
         assert!(error.to_string().starts_with(reason), "{error}");
     }
+}
+
+#[test]
+fn settings_of_devices_out_of_range_are_named() {
+    let base = Config::default;
+    let epochs = Config {
+        epochs: 0,
+        ..base()
+    };
+    let queues = Config {
+        queues: 65,
+        ..base()
+    };
+    let in_flight = Config {
+        edges_in_flight: Some(0),
+        ..base()
+    };
+    for (config, reason) in [
+        (epochs, "epochs = 0"),
+        (queues, "queues = 65"),
+        (in_flight, "edges_in_flight = 0"),
+    ] {
+        let message = config.check().unwrap_err().to_string();
+        assert!(message.starts_with(reason), "{message}");
+    }
+}
+
+/// Each of two items waits for the other: with a thread each, both are done.
+#[test]
+fn items_are_done_side_by_side() {
+    let wait = std::time::Duration::from_secs(60);
+    let ((to_a, of_a), (to_b, of_b)) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
+    let items = vec![(to_a, of_b), (to_b, of_a)];
+    let meet = |(tell, hear): (std::sync::mpsc::Sender<()>, std::sync::mpsc::Receiver<()>)| {
+        tell.send(()).unwrap();
+        hear.recv_timeout(wait).expect("the other runs too");
+        Ok(())
+    };
+    step::in_turn(items, 2, meet).unwrap();
+    let order = std::sync::Mutex::new(Vec::new());
+    let note = |item: u32| {
+        order.lock().unwrap().push(item);
+        Ok(())
+    };
+    step::in_turn(vec![1, 2, 3], 1, note).unwrap();
+    assert_eq!(order.into_inner().unwrap(), [3, 2, 1]);
 }

@@ -2,13 +2,12 @@
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
-use std::thread;
 
 use shardgraph_device::sgns::{EdgeList, SharedTables};
 
 use super::cell::Cell;
 use super::plan::Leg;
-use super::step::{Shared, Work, locked, panicked};
+use super::step::{Shared, Work, in_turn, locked};
 use crate::Error;
 
 /// Samples of a piece: few enough that a single bucket keeps all threads busy. A multiple of all groups of shared negatives.
@@ -35,26 +34,7 @@ pub(super) fn run<T: Cell>(
         cut(work, &mut pieces)?;
     }
     pieces.reverse(); // the first is the last, and taken first
-    let n_threads = n_threads.min(pieces.len());
-    let pieces = Mutex::new(pieces);
-    let worker = || -> Result<(), Error> {
-        while let Some(piece) = { locked(&pieces).pop() } {
-            train(shared, &piece)?;
-        }
-        Ok(())
-    };
-    if n_threads <= 1 {
-        return worker();
-    }
-    thread::scope(|scope| {
-        let others: Vec<_> = (1..n_threads).map(|_| scope.spawn(worker)).collect();
-        let mut result = worker();
-        for other in others {
-            let ended = other.join().unwrap_or_else(|_| Err(panicked()));
-            result = result.and(ended);
-        }
-        result
-    })
+    in_turn(pieces, n_threads, |piece| train(shared, &piece))
 }
 
 /// Cuts the samples of a job into pieces.

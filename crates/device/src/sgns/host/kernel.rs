@@ -30,19 +30,7 @@ pub(super) unsafe fn sample<T: Element, S: Simd, const R: usize>(
     unsafe {
         let vertex = tables.vertex.add(source as usize * dim);
         copy_row(vertex, &mut scratch.source);
-        let copies = scratch.rows.as_mut_ptr();
-        let mut rows = [std::ptr::null_mut::<f32>(); MAX_SLOTS];
-        for (slot, &target) in targets.iter().enumerate() {
-            let row = tables.context.add(target as usize * dim);
-            rows[slot] = match size_of::<T>() {
-                4 => row.cast(), // T is f32
-                _ => {
-                    let copy = copies.add(slot * dim);
-                    copy_row(row, std::slice::from_raw_parts_mut(copy, dim));
-                    copy
-                }
-            };
-        }
+        let rows = rows_of(targets, tables, scratch);
         let rows = &rows[..n_slots];
         dots::<S, R>(simd, &scratch.source, rows, &mut scratch.dots);
         prepare::<S, R>(simd, targets, rate, squares, scratch);
@@ -50,12 +38,7 @@ pub(super) unsafe fn sample<T: Element, S: Simd, const R: usize>(
             4 => update::<S, true>(simd, rows, scratch),
             _ => {
                 update::<S, false>(simd, rows, scratch);
-                for (slot, &target) in targets.iter().enumerate() {
-                    let row = tables.context.add(target as usize * dim);
-                    let row = std::slice::from_raw_parts_mut(row, dim);
-                    let word = word_of_slot(random, slot);
-                    add_scaled(row, scratch.steps[slot], &scratch.source, word);
-                }
+                add_steps((targets, random), tables, scratch);
             }
         }
         let scale = match squares {
@@ -72,6 +55,57 @@ pub(super) unsafe fn sample<T: Element, S: Simd, const R: usize>(
                 add_scaled(row, scale, &scratch.gradient, random);
             }
         }
+    }
+}
+
+/// The targets' rows where they can be worked on: in the table, or in copies.
+///
+/// # Safety
+/// As [`sample`]; `scratch.rows` has room for all targets of a half-precision table.
+#[inline(always)]
+unsafe fn rows_of<T: Element>(
+    targets: &[u32],
+    tables: Raw<T>,
+    scratch: &mut Scratch,
+) -> [*mut f32; MAX_SLOTS] {
+    let (dim, copies) = (scratch.source.len(), scratch.rows.as_mut_ptr());
+    let mut rows = [std::ptr::null_mut::<f32>(); MAX_SLOTS];
+    for (slot, &target) in targets.iter().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let row = tables.context.add(target as usize * dim);
+            rows[slot] = match size_of::<T>() {
+                4 => row.cast(), // T is f32
+                _ => {
+                    let copy = copies.add(slot * dim);
+                    copy_row(row, std::slice::from_raw_parts_mut(copy, dim));
+                    copy
+                }
+            };
+        }
+    }
+    rows
+}
+
+/// Adds the steps to the targets' rows of a half-precision table.
+///
+/// # Safety
+/// As [`sample`].
+#[inline(always)]
+unsafe fn add_steps<T: Element>(
+    (targets, random): (&[u32], u32),
+    tables: Raw<T>,
+    scratch: &Scratch,
+) {
+    let dim = scratch.source.len();
+    for (slot, &target) in targets.iter().enumerate() {
+        // SAFETY: the caller's promise.
+        let row = unsafe {
+            let row = tables.context.add(target as usize * dim);
+            std::slice::from_raw_parts_mut(row, dim)
+        };
+        let word = word_of_slot(random, slot);
+        add_scaled(row, scratch.steps[slot], &scratch.source, word);
     }
 }
 
@@ -106,8 +140,7 @@ unsafe fn prepare<S: Simd, const R: usize>(
         return;
     };
     scratch.weigh(targets.len(), 1.0);
-    // SAFETY: a dot product of the source with itself.
-    let mean = unsafe { mean_square::<S, R>(simd, &scratch.source) };
+    let mean = mean_square::<S, R>(simd, &scratch.source);
     for (slot, &target) in targets.iter().enumerate() {
         let weight = scratch.weights[slot];
         // SAFETY: the caller's promise.
@@ -118,7 +151,7 @@ unsafe fn prepare<S: Simd, const R: usize>(
 
 /// The mean of the squares of a row's columns.
 #[inline(always)]
-pub(super) unsafe fn mean_square<S: Simd, const R: usize>(simd: S, row: &[f32]) -> f32 {
+pub(super) fn mean_square<S: Simd, const R: usize>(simd: S, row: &[f32]) -> f32 {
     // SAFETY: the row has as many columns as itself.
     let [sum] = unsafe { tile_dots::<S, R, 1>(simd, row, &[row.as_ptr().cast_mut()]) };
     sum / row.len() as f32
@@ -181,10 +214,10 @@ unsafe fn tile_dots<S: Simd, const R: usize, const K: usize>(
         }
         out[k] = simd.reduce_sum_f32s(sums[k][0]);
     }
-    for column in whole..source.len() {
+    for (column, &value) in source.iter().enumerate().skip(whole) {
         for k in 0..K {
             // SAFETY: a column of the row.
-            out[k] += source[column] * unsafe { *rows[k].add(column) };
+            out[k] += value * unsafe { *rows[k].add(column) };
         }
     }
     out
@@ -228,12 +261,7 @@ unsafe fn update_tile<S: Simd, const K: usize, const IN_PLACE: bool>(
     let (mut weights, mut steps) = ([0.0; K], [0.0; K]);
     weights.copy_from_slice(&scratch.weights[first_slot..first_slot + K]);
     steps.copy_from_slice(&scratch.steps[first_slot..first_slot + K]);
-    let zero = simd.splat_f32s(0.0);
-    let (mut wide_weights, mut wide_steps) = ([zero; K], [zero; K]);
-    for k in 0..K {
-        wide_weights[k] = simd.splat_f32s(weights[k]);
-        wide_steps[k] = simd.splat_f32s(steps[k]);
-    }
+    let (wide_weights, wide_steps) = (splat(simd, &weights), splat(simd, &steps));
     let whole = dim / WIDTH * WIDTH;
     for at in (0..whole).step_by(S::F32_LANES) {
         // SAFETY: `at + F32_LANES <= whole`, which is within the source, the gradient and the rows.
@@ -254,9 +282,9 @@ unsafe fn update_tile<S: Simd, const K: usize, const IN_PLACE: bool>(
         }
     }
     for at in whole..dim {
-        // SAFETY: a column of the source, the gradient and the rows.
-        unsafe {
-            for k in 0..K {
+        for k in 0..K {
+            // SAFETY: a column of the source, the gradient and the rows.
+            unsafe {
                 let row = *rows[k].add(at);
                 *gradient.add(at) += weights[k] * row;
                 if IN_PLACE {
@@ -265,6 +293,16 @@ unsafe fn update_tile<S: Simd, const K: usize, const IN_PLACE: bool>(
             }
         }
     }
+}
+
+/// Each number in a register of its own.
+#[inline(always)]
+fn splat<S: Simd, const K: usize>(simd: S, values: &[f32; K]) -> [S::f32s; K] {
+    let mut wide = [simd.splat_f32s(0.0); K];
+    for k in 0..K {
+        wide[k] = simd.splat_f32s(values[k]);
+    }
+    wide
 }
 
 /// `row += scale * addend`.
@@ -282,9 +320,9 @@ unsafe fn add_row<S: Simd>(simd: S, row: *mut f32, scale: f32, addend: &[f32]) {
             store::<S>(row.add(at), simd.mul_add_e_f32s(wide_scale, addend, old));
         }
     }
-    for at in whole..addend.len() {
+    for (at, &value) in addend.iter().enumerate().skip(whole) {
         // SAFETY: a column of the row.
-        unsafe { *row.add(at) += scale * addend[at] };
+        unsafe { *row.add(at) += scale * value };
     }
 }
 

@@ -161,8 +161,7 @@ impl<T: Element> Together<'_, T> {
             }
             Some(squares) => {
                 scratch.weigh(targets.len(), 1.0);
-                // SAFETY: a dot product of the source with itself.
-                let mean = unsafe { kernel::mean_square::<S, R>(simd, &scratch.source) };
+                let mean = kernel::mean_square::<S, R>(simd, &scratch.source);
                 for (slot, &target) in targets.iter().enumerate() {
                     let weight = scratch.weights[slot];
                     let square = weight * weight * mean;
@@ -174,8 +173,7 @@ impl<T: Element> Together<'_, T> {
         // SAFETY: as above; the copies are not written.
         unsafe { kernel::update::<S, false>(simd, rows, scratch) };
         if let Some(squares) = self.squares {
-            // SAFETY: a dot product of the gradient with itself.
-            let mean = unsafe { kernel::mean_square::<S, R>(simd, &scratch.gradient) };
+            let mean = kernel::mean_square::<S, R>(simd, &scratch.gradient);
             let scale = adagrad(self.rate, &squares.vertex[source as usize], mean);
             scratch.gradient.iter_mut().for_each(|g| *g *= scale);
         }

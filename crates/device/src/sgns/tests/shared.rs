@@ -7,51 +7,71 @@ use super::updates::{host_draws, naive, wide, worst};
 use super::{AliasTable, Case, EdgeList, EdgeOrder, Samples, Trainer, case};
 use crate::{Buffer, Device};
 
-/// Row-Adagrad in f64 on draws that the host made, one sample after the other: both tables and their sums of squares. A target that is
-/// drawn twice shows its own first addition, or, `as_found`, does not.
-fn naive_adagrad(case: &Case, as_found: bool) -> [Vec<f64>; 4] {
-    let (dim, n_slots) = (case.settings.dim, case.settings.n_negatives as usize + 1);
-    let (sources, targets) = host_draws(case);
-    let (mut vertex, mut context) = (wide(&case.vertex()), wide(&case.context()));
-    let (mut of_vertex, mut of_context) = (vec![0.0; case.n_sources], vec![0.0; case.n_targets]);
-    let rate = |sum: &mut f64, row: &[f64]| {
-        *sum += row.iter().map(|x| x * x).sum::<f64>() / dim as f64;
-        f64::from(case.rate) / (*sum + 1e-10).sqrt()
-    };
-    for (&u, targets) in sources.iter().zip(targets.chunks(n_slots)) {
-        let source = vertex[u as usize * dim..][..dim].to_vec();
-        let dots: Vec<f64> = targets
-            .iter()
-            .map(|&t| {
-                let row = &context[t as usize * dim..][..dim];
-                source.iter().zip(row).map(|(a, b)| a * b).sum()
-            })
-            .collect();
-        let before = context.clone();
-        let mut gradient = vec![0.0; dim];
-        for (slot, (&t, dot)) in targets.iter().zip(dots).enumerate() {
-            let label = if slot == 0 { 1.0 } else { 0.0 };
-            let weight = label - 1.0 / (1.0 + (-dot).exp());
-            let row = &mut context[t as usize * dim..][..dim];
-            let step: Vec<f64> = source.iter().map(|x| weight * x).collect();
-            let rate = rate(&mut of_context[t as usize], &step);
-            for column in 0..dim {
-                let shown = if as_found {
-                    before[t as usize * dim + column]
-                } else {
-                    row[column]
-                };
-                gradient[column] += weight * shown;
-                row[column] += rate * step[column];
-            }
+/// Row-Adagrad in f64, one sample after the other: both tables and their sums of squares. A target that is drawn twice shows its own
+/// first addition, or, `as_found`, does not.
+struct Naive {
+    dim: usize,
+    rate: f64,
+    as_found: bool,
+    tables: [Vec<f64>; 4],
+}
+
+impl Naive {
+    fn run(case: &Case, as_found: bool) -> [Vec<f64>; 4] {
+        let squares = |n_rows: usize| vec![0.0; n_rows];
+        let mut naive = Naive {
+            dim: case.settings.dim,
+            rate: f64::from(case.rate),
+            as_found,
+            tables: [
+                wide(&case.vertex()),
+                wide(&case.context()),
+                squares(case.n_sources),
+                squares(case.n_targets),
+            ],
+        };
+        let (sources, targets) = host_draws(case);
+        let n_slots = case.settings.n_negatives as usize + 1;
+        for (&u, targets) in sources.iter().zip(targets.chunks(n_slots)) {
+            naive.sample(u as usize, targets);
         }
-        let rate = rate(&mut of_vertex[u as usize], &gradient);
-        let row = &mut vertex[u as usize * dim..][..dim];
+        naive.tables
+    }
+
+    fn row(&self, table: usize, row: usize) -> Vec<f64> {
+        self.tables[table][row * self.dim..][..self.dim].to_vec()
+    }
+
+    /// Adds a gradient to a row at the rate of its past.
+    fn add(&mut self, table: usize, row: usize, gradient: &[f64]) {
+        let sum = &mut self.tables[table + 2][row];
+        *sum += gradient.iter().map(|g| g * g).sum::<f64>() / self.dim as f64;
+        let rate = self.rate / (*sum + 1e-10).sqrt();
+        let row = &mut self.tables[table][row * self.dim..][..self.dim];
         row.iter_mut()
-            .zip(&gradient)
+            .zip(gradient)
             .for_each(|(v, g)| *v += rate * g);
     }
-    [vertex, context, of_vertex, of_context]
+
+    fn sample(&mut self, u: usize, targets: &[u32]) {
+        let source = self.row(0, u);
+        let found: Vec<Vec<f64>> = targets.iter().map(|&t| self.row(1, t as usize)).collect();
+        let mut of_source = vec![0.0; self.dim];
+        for (slot, (&t, found)) in targets.iter().zip(&found).enumerate() {
+            let dot: f64 = source.iter().zip(found).map(|(a, b)| a * b).sum();
+            let label = if slot == 0 { 1.0 } else { 0.0 };
+            let weight = label - 1.0 / (1.0 + (-dot).exp());
+            let now = self.row(1, t as usize);
+            let shown = if self.as_found { found } else { &now };
+            of_source
+                .iter_mut()
+                .zip(shown)
+                .for_each(|(g, v)| *g += weight * v);
+            let gradient: Vec<f64> = source.iter().map(|v| weight * v).collect();
+            self.add(1, t as usize, &gradient);
+        }
+        self.add(0, u, &of_source);
+    }
 }
 
 /// Two tables and their sums of squares on the host.
@@ -143,7 +163,7 @@ fn adagrad_gives_each_row_the_rate_of_its_past() {
             .step_shared(&given.samples(&case), case.rate, tables, Some(squares))
             .unwrap();
         for (name, found, as_found) in [("alone", alone, false), ("shared", together, true)] {
-            let errors = found.worst(&naive_adagrad(&case, as_found));
+            let errors = found.worst(&Naive::run(&case, as_found));
             let is_near = errors.iter().all(|e| *e < 2e-5);
             assert!(is_near, "{name} {dim} {n_negatives}: {errors:?}");
         }
@@ -171,24 +191,10 @@ fn long_calls_are_plain_descent() {
             ..given.samples(&case)
         };
         for mode in [Mode::Hogwild, Mode::Atomic] {
-            let settings = super::Settings {
-                mode,
-                ..case.settings
-            };
-            let mut trainer = Trainer::new(&Device::host(), settings).unwrap();
-            let mut alone = HostTables::of(&case);
-            let tables = Tables::Order2 {
-                vertex: &mut alone.vertex,
-                context: &mut alone.context,
-            };
-            trainer.step(&samples, case.rate, tables, None).unwrap();
-            let mut together = HostTables::of(&case);
-            let (tables, _) = together.shared();
-            trainer
-                .step_shared(&samples, case.rate, tables, None)
-                .unwrap();
+            case.settings.mode = mode;
             let moved = worst(&case.vertex(), &want[0]);
-            for errors in [alone.worst(&want[..2]), together.worst(&want[..2])] {
+            for found in [alone(&case, &samples), together(&case, &samples)] {
+                let errors = found.worst(&want[..2]);
                 // Of 31 negatives among 9 rows, many come twice.
                 let limit = if n_negatives > 5 { moved / 100.0 } else { 2e-5 };
                 let is_near = errors.iter().all(|e| *e < limit && *e < moved / 50.0);
@@ -199,6 +205,29 @@ fn long_calls_are_plain_descent() {
             }
         }
     }
+}
+
+/// The tables after a step that has them to itself.
+fn alone(case: &Case, samples: &Samples<'_>) -> HostTables {
+    let mut trainer = Trainer::new(&Device::host(), case.settings).unwrap();
+    let mut all = HostTables::of(case);
+    let tables = Tables::Order2 {
+        vertex: &mut all.vertex,
+        context: &mut all.context,
+    };
+    trainer.step(samples, case.rate, tables, None).unwrap();
+    all
+}
+
+/// The tables after a step of a thread that might share them.
+fn together(case: &Case, samples: &Samples<'_>) -> HostTables {
+    let mut trainer = Trainer::new(&Device::host(), case.settings).unwrap();
+    let mut all = HostTables::of(case);
+    let (tables, _) = all.shared();
+    trainer
+        .step_shared(samples, case.rate, tables, None)
+        .unwrap();
+    all
 }
 
 /// With a small rate, all orders of the samples give the same to first order, at which a lost update would be missing.
