@@ -444,38 +444,46 @@ const EMBED_SETTINGS: [(&str, &str); 14] = [
     ("first_rate", "number"),
 ];
 
+/// The keys of a training, but for its settings; tables on disk have an object of their own.
+fn embed_keys(disk: &'static str) -> Vec<(&'static str, &'static str)> {
+    vec![
+        ("nodes", "count"),
+        ("edges", "count"),
+        ("directed", "boolean"),
+        ("weighted", "boolean"),
+        ("parts", "count"),
+        ("columns", "count"),
+        ("samples", "count"),
+        ("seconds", "number"),
+        ("samples_per_s", "number"),
+        ("mode", "string"),
+        ("device", "string"),
+        ("preparation_seconds", "number"),
+        ("update_seconds", "number"),
+        ("bytes_per_sample", "number"),
+        ("bytes_moved", "number"),
+        ("peak_memory_bytes", "count"),
+        ("load_seconds", "number"),
+        ("disk", disk),
+        ("out", "string"),
+    ]
+}
+
 #[test]
 fn embed() {
     let folder = tempfile::tempdir().unwrap();
     let (out, work) = (folder.path().join("e.npy"), folder.path().join("work"));
-    let own = |disk| {
-        [
-            ("nodes", "count"),
-            ("edges", "count"),
-            ("directed", "boolean"),
-            ("weighted", "boolean"),
-            ("parts", "count"),
-            ("columns", "count"),
-            ("samples", "count"),
-            ("seconds", "number"),
-            ("samples_per_s", "number"),
-            ("mode", "string"),
-            ("device", "string"),
-            ("preparation_seconds", "number"),
-            ("update_seconds", "number"),
-            ("bytes_per_sample", "number"),
-            ("bytes_moved", "number"),
-            ("peak_memory_bytes", "count"),
-            ("load_seconds", "number"),
-            ("disk", disk),
-            ("out", "string"),
-        ]
-    };
     let answer = run("embed karate --dim 4 --out {} --format json", &[&out]).json();
-    assert_schema(&answer, &[&own("null")[..], &EMBED_SETTINGS].concat());
+    assert_schema(
+        &answer,
+        &[&embed_keys("null")[..], &EMBED_SETTINGS].concat(),
+    );
     let words = "embed karate --dim 4 --work {} --out {} --format json";
     let answer = run(words, &[&work, &out]).json();
-    assert_schema(&answer, &[&own("object")[..], &EMBED_SETTINGS].concat());
+    assert_schema(
+        &answer,
+        &[&embed_keys("object")[..], &EMBED_SETTINGS].concat(),
+    );
     let disk = [
         ("groups", "count"),
         ("loads", "count"),

@@ -148,7 +148,17 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         None => in_memory(args, (store, &config, &device), form)?,
     };
     args.report.note(&format!("wrote {}", args.out.display()));
-    args.report.answer(&Answer {
+    let run = (store, &config, &device);
+    args.report.answer(&answer(args, run, took, load_seconds))
+}
+
+fn answer<'a>(
+    args: &'a TrainArgs,
+    (store, config, device): (&Store, &'a Config, &Device),
+    took: Took,
+    load_seconds: f64,
+) -> Answer<'a> {
+    Answer {
         nodes: store.n_nodes(),
         edges: store.n_edges(),
         directed: store.is_directed(),
@@ -165,11 +175,11 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         bytes_per_sample: config.bytes_per_sample(),
         bytes_moved: config.bytes_per_sample() * took.samples as f64,
         peak_memory_bytes: peak_memory(),
-        config: &config,
+        config,
         load_seconds,
         disk: took.disk,
         out: &args.out,
-    })
+    }
 }
 
 /// The graph in buckets, once it is sure that the answer can hold its labels.
