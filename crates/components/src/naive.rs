@@ -202,6 +202,38 @@ pub(crate) struct GraphNetwork<'a> {
     pub(crate) update: Vec<(&'a [f32], &'a [f32])>,
 }
 
+/// For each node the sum of its messages, and how many there are.
+fn heard(
+    of: &GraphNetwork<'_>,
+    graph: &GraphValue,
+    edges: &[Vec<f64>],
+    h: &[Vec<f64>],
+) -> (Vec<Vec<f64>>, Vec<i32>) {
+    let n = h.len();
+    let mut heard = vec![vec![0.0; h[0].len()]; n];
+    let mut n_heard = vec![0; n];
+    for (edge, features) in graph.edges.iter().zip(edges) {
+        let [source, target] = edge.map(|end| end as usize);
+        let features = if features.is_empty() {
+            vec![]
+        } else {
+            mlp(&of.edges, features)
+        };
+        let ends = [h[source].clone(), h[target].clone(), features].concat();
+        for (at, message) in [
+            (target, mlp(&of.forward, &ends)),
+            (source, mlp(&of.backward, &ends)),
+        ] {
+            heard[at]
+                .iter_mut()
+                .zip(message)
+                .for_each(|(sum, x)| *sum += x);
+            n_heard[at] += 1;
+        }
+    }
+    (heard, n_heard)
+}
+
 /// Paliwal et al. 2020, equation 1, edge by edge: the nodes of one graph after `n_rounds`.
 pub(crate) fn graph_network(
     of: &GraphNetwork<'_>,
@@ -220,27 +252,7 @@ pub(crate) fn graph_network(
     let mut h: Vec<Vec<f64>> = rows(&graph.node_features, n).iter().map(encode).collect();
     let edges = rows(&graph.edge_features, graph.edges.len());
     for _ in 0..n_rounds {
-        let mut heard = vec![vec![0.0; h[0].len()]; n];
-        let mut n_heard = vec![0; n];
-        for (edge, features) in graph.edges.iter().zip(&edges) {
-            let [source, target] = edge.map(|end| end as usize);
-            let features = if features.is_empty() {
-                vec![]
-            } else {
-                mlp(&of.edges, features)
-            };
-            let ends = [h[source].clone(), h[target].clone(), features].concat();
-            for (at, message) in [
-                (target, mlp(&of.forward, &ends)),
-                (source, mlp(&of.backward, &ends)),
-            ] {
-                heard[at]
-                    .iter_mut()
-                    .zip(message)
-                    .for_each(|(sum, x)| *sum += x);
-                n_heard[at] += 1;
-            }
-        }
+        let (heard, n_heard) = heard(of, graph, &edges, &h);
         for v in 0..n {
             let part = if is_mean {
                 1.0 / f64::from(n_heard[v].max(1))

@@ -159,6 +159,11 @@ fn what_does_not_fit_the_batch_is_refused() {
         found.contains("EdgeBatch::graph_sums: the rows: expected [3, 1], given [4, 1]"),
         "{found}"
     );
+}
+
+#[test]
+fn batches_that_cannot_be_are_refused() {
+    let space = Space::graph(2, 1).unwrap();
     let found = EdgeBatch::new(&space, &[]).unwrap_err().to_string();
     assert!(
         found.contains("EdgeBatch::new: the number of graphs: expected at least 1"),

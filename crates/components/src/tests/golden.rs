@@ -180,6 +180,22 @@ fn dqn(loss: DqnLoss, ctx: &mut dyn Ctx, x: &[Var]) -> Result<Vec<Var>, Error> {
     Ok(vec![out.loss, out.td_errors])
 }
 
+/// The derivatives by the logits.
+const BY_LOGITS: [[f64; 3]; 4] = [
+    [0.06289617, 0.01741242, -0.08030859],
+    [0.12034963, -0.07981338, -0.04053625],
+    [-0.04267327, 0.07831122, -0.03563795],
+    [0.01295282, -0.0501398, 0.03718698],
+];
+
+/// With normalised advantages.
+const BY_LOGITS_NORMALISED: [[f64; 3]; 4] = [
+    [0.06779298, 0.01888731, -0.08668029],
+    [0.11484626, -0.0761361, -0.03871016],
+    [-0.03711211, 0.06819696, -0.03108486],
+    [0.01377241, -0.05318725, 0.03941485],
+];
+
 /// Williams (1992) with a baseline and an entropy bonus; the derivatives by the logits too, by hand: `-A (1 - p) / n` and so on.
 #[test]
 fn losses_of_reinforce() {
@@ -197,39 +213,17 @@ fn losses_of_reinforce() {
         (1, &[1.0, -2.0, 0.5, 3.0]),
         (1, &[0.25, -0.5, 1.0, 2.0]),
     ];
-    let raw = [
-        [0.06289617, 0.01741242, -0.08030859],
-        [0.12034963, -0.07981338, -0.04053625],
-        [-0.04267327, 0.07831122, -0.03563795],
-        [0.01295282, -0.0501398, 0.03718698],
-    ];
-    let scaled = [
-        [0.06779298, 0.01888731, -0.08668029],
-        [0.11484626, -0.0761361, -0.03871016],
-        [-0.03711211, 0.06819696, -0.03108486],
-        [0.01377241, -0.05318725, 0.03941485],
-    ];
     let (entropy, baseline) = (0.870347415, 1.015625);
     for (normalise, loss, policy, by_logits) in [
-        (false, 0.170070667, -0.0910994623, raw),
-        (true, 0.20431919, -0.0568509397, scaled),
+        (false, 0.170070667, -0.0910994623, BY_LOGITS),
+        (true, 0.20431919, -0.0568509397, BY_LOGITS_NORMALISED),
     ] {
         let settings = Reinforce {
             normalise,
             baseline_coefficient: 0.3,
             entropy_coefficient: 0.05,
         };
-        let method = |ctx: &mut dyn Ctx, x: &[Var]| {
-            let of = SoftmaxPolicy::build("policy", &Space::discrete(3)?)?;
-            let out = settings.apply(ctx, &of, (x[0], Some(x[3])), (x[1], x[2]))?;
-            let parts = [
-                Some(out.loss),
-                Some(out.policy),
-                Some(out.entropy),
-                out.baseline,
-            ];
-            Ok(parts.into_iter().flatten().collect::<Vec<Var>>())
-        };
+        let method = |ctx: &mut dyn Ctx, x: &[Var]| reinforce(settings, ctx, x);
         let out = run(&Params::new(), &columns, method);
         for (given, expected) in out.iter().zip([loss, policy, entropy, baseline]) {
             assert_close(given, &[expected], 3e-7);
@@ -237,4 +231,16 @@ fn losses_of_reinforce() {
         let by = derivatives(&columns, method);
         assert_close(&by[0], &by_logits.concat(), 2e-7);
     }
+}
+
+fn reinforce(settings: Reinforce, ctx: &mut dyn Ctx, x: &[Var]) -> Result<Vec<Var>, Error> {
+    let of = SoftmaxPolicy::build("policy", &Space::discrete(3)?)?;
+    let out = settings.apply(ctx, &of, (x[0], Some(x[3])), (x[1], x[2]))?;
+    let parts = [
+        Some(out.loss),
+        Some(out.policy),
+        Some(out.entropy),
+        out.baseline,
+    ];
+    Ok(parts.into_iter().flatten().collect())
 }

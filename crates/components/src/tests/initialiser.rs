@@ -84,14 +84,10 @@ fn gains(params: &Params) -> Vec<(String, f32)> {
     weights.map(gain).collect()
 }
 
-#[test]
-fn layers_have_the_gains_of_what_they_are_for() {
+/// Networks with heads and memories of all kinds.
+fn networks(start: Initialiser) -> Params {
     let (observation, action) = (Space::boxed(&[3], -1.0, 1.0), Space::discrete(2));
     let spaces = (&observation.unwrap(), &action.unwrap());
-    let start = Initialiser {
-        rule: Initialisation::Orthogonal(Gains::default()),
-        seed: 2,
-    };
     let mut params = Params::new();
     let shape = QNetworkShape {
         hidden: vec![4],
@@ -108,6 +104,15 @@ fn layers_have_the_gains_of_what_they_are_for() {
         lstm: Some(3),
     };
     ActorCritic::build(&mut params, "actor", spaces, &shape, start).unwrap();
+    params
+}
+
+#[test]
+fn layers_have_the_gains_of_what_they_are_for() {
+    let params = networks(Initialiser {
+        rule: Initialisation::Orthogonal(Gains::default()),
+        seed: 2,
+    });
     let hidden = std::f32::consts::SQRT_2;
     let expected = [
         ("q/torso/0/w", hidden),
