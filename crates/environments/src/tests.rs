@@ -1,4 +1,5 @@
 //! The crate's tests, one file per part, and the random graphs that they share.
+#![expect(clippy::float_cmp, reason = "what is compared with == is exact")]
 
 mod baselines;
 mod cart_pole;
