@@ -70,6 +70,30 @@ fn solve() {
     }
 }
 
+/// What the reductions of `solve` did, and the rules that they name.
+const REDUCTION: [(&str, &str); 8] = [
+    ("kernel_nodes", "count"),
+    ("kernel_edges", "count"),
+    ("offset", "count"),
+    ("lower_bound", "count"),
+    ("rounds", "count"),
+    ("steps", "count"),
+    ("seconds", "number"),
+    ("removed", "object"),
+];
+const REMOVED: [&str; 10] = [
+    "degree_zero",
+    "degree_one",
+    "triangle",
+    "fold",
+    "funnel",
+    "domination",
+    "unconfined",
+    "linear_program",
+    "high_degree",
+    "given",
+];
+
 #[test]
 fn solve_in_stages() {
     let words = "solve er:80:0.1 --reduce --polish-steps 100 --compare --format json";
@@ -93,33 +117,9 @@ fn solve_in_stages() {
             assert_schema(row, &keys);
         }
     }
-    let reduction = [
-        ("kernel_nodes", "count"),
-        ("kernel_edges", "count"),
-        ("offset", "count"),
-        ("lower_bound", "count"),
-        ("rounds", "count"),
-        ("steps", "count"),
-        ("seconds", "number"),
-        ("removed", "object"),
-    ];
-    assert_schema(&answer["reduction"], &reduction);
-    let rules = [
-        "degree_zero",
-        "degree_one",
-        "triangle",
-        "fold",
-        "funnel",
-        "domination",
-        "unconfined",
-        "linear_program",
-        "high_degree",
-        "given",
-    ];
-    assert_schema(
-        &answer["reduction"]["removed"],
-        &rules.map(|rule| (rule, "count")),
-    );
+    assert_schema(&answer["reduction"], &REDUCTION);
+    let removed = &answer["reduction"]["removed"];
+    assert_schema(removed, &REMOVED.map(|rule| (rule, "count")));
 }
 
 #[test]

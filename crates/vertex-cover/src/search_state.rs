@@ -131,7 +131,7 @@ impl SearchState {
     /// # Complexity
     /// O(n), several nodes a cycle.
     pub(crate) fn cheapest(&mut self, except: Option<u32>) -> Option<u32> {
-        self.cheapest_in(&[0..self.words.len()], except)
+        self.cheapest_in(&[0..self.words.len(), 0..0], except)
     }
 
     /// As [`SearchState::cheapest`] among so many nodes with consecutive ids, of which the first is drawn; among all where none of
@@ -242,7 +242,7 @@ impl SearchState {
                 .filter(|(u, _)| self.words[*u as usize] & OUTSIDE != 0);
             let score: u32 = only_its_own.map(|(_, weight)| weight).sum();
             let word = &mut self.words[v as usize];
-            *word = (*word & (OUTSIDE | MAY_ENTER)) | 2 * score;
+            *word = (*word & (OUTSIDE | MAY_ENTER)) | (2 * score);
         }
     }
 }
