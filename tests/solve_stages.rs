@@ -32,7 +32,7 @@ fn each_stage_has_its_row_and_the_best_is_written() {
     let (file, cover) = (folder.path().join("g.el"), folder.path().join("cover.txt"));
     for (graph, seed) in [
         ("ba:400:3", 1),
-        ("er:300:0.02", 2),
+        ("er:300:0.02", 7),
         ("er:120:0.15", 3),
         ("ws:200:6:0.2", 4),
     ] {

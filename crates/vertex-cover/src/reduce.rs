@@ -43,8 +43,9 @@ const LOOKS_PER_TICK: u32 = 256;
 /// let cycle = Graph::from_edges(5, &[(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)])?;
 /// let reduction = reduce(&cycle, &Rules::all(), &Watch::unlimited());
 /// assert_eq!((reduction.kernel().n_nodes(), reduction.offset()), (0, 3));
-/// // Removing nodes alone does nothing to it.
-/// assert_eq!(reduce(&cycle, &Rules::removing(), &Watch::unlimited()).kernel(), &cycle);
+/// // So is it by removing nodes alone: each node is in some smallest cover, which "unconfined" proves.
+/// let removed = reduce(&cycle, &Rules::removing(), &Watch::unlimited());
+/// assert_eq!((removed.kernel().n_nodes(), removed.offset()), (0, 3));
 /// # Ok::<(), shardgraph_graph::Error>(())
 /// ```
 #[must_use]
