@@ -75,7 +75,7 @@ impl Improved {
 ///
 /// # Complexity
 /// A step: the degrees of the two nodes that change places, and `compared` comparisons, several a cycle. Memory: 20 B an entry
-/// (two for each edge), 20 B a node.
+/// (two for each edge), 28 B a node.
 ///
 /// # Determinism
 /// The same cover for the same graph, start, seed and steps, on every machine, without a deadline.

@@ -25,7 +25,7 @@ const LOOKS_PER_TICK: u32 = 256;
 /// Shrinks a graph by the given rules until none of them applies, or the time is over.
 ///
 /// # Complexity
-/// Memory: 16 B a node and 8 B an edge. The rules of degree 0, 1 and 2 take O(n + m) together; domination, unconfined and funnels look at
+/// Memory: about 70 B a node and 8 B an edge. The rules of degree 0, 1 and 2 take O(n + m) together; domination, unconfined and funnels look at
 /// nodes near what has changed and once more at all, mostly a few rows each; the linear program takes O(m sqrt(n)) for each time that
 /// nothing else applies.
 ///
