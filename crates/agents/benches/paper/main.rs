@@ -82,7 +82,7 @@ fn small() -> Result<(), Failure> {
     )?;
     run(
         "learn",
-        r#"{"agent": "cartpole-dqn", "seeds": 1, "steps": 10500, "every": 5000, "goal": 450}"#,
+        r#"{"agent": "cartpole-dqn", "seeds": 1, "steps": 10500, "every": 5000, "goal": 450, "at_least": 0}"#,
     )?;
     run(
         "replicas",
