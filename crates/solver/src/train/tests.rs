@@ -450,6 +450,16 @@ fn wrong_settings_are_named() {
         })
         .contains("training diverged")
     );
+    // Picks by the policy alone: the scores tell before a loss does.
+    assert!(
+        why(TrainConfig {
+            learning_rate: 1e30,
+            epsilon_start: 0.0,
+            epsilon_end: 0.0,
+            ..small(60)
+        })
+        .contains("a score is")
+    );
     let unknown = serde_json::from_str::<TrainConfig>("{\"sttps\": 3}")
         .unwrap_err()
         .to_string();
