@@ -460,6 +460,14 @@ fn wrong_settings_are_named() {
         })
         .contains("a score is")
     );
+    for n_graphs in [0, (1 << 32) + 1, 1 << 63, u64::MAX] {
+        let why = why(TrainConfig {
+            graphs_per_generator: n_graphs,
+            ..base()
+        });
+        let found = format!("expected graphs_per_generator: 1 to 2^32; found {n_graphs}");
+        assert!(why.contains(&found), "{why}");
+    }
     let unknown = serde_json::from_str::<TrainConfig>("{\"sttps\": 3}")
         .unwrap_err()
         .to_string();
