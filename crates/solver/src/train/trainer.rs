@@ -250,6 +250,7 @@ impl Trainer {
         let embed = model.embedding.embed(&mut ctx, &batch.states, self.path)?;
         let scores = model.head.scores(&mut ctx, embed, layout)?;
         let scores = ctx.values(scores)?;
+        self.check_scores(&scores, batch)?;
         let mut best = vec![f32::NEG_INFINITY; layout.n_states()];
         for ((&score, &state), &candidate) in
             scores.iter().zip(layout.states()).zip(&batch.candidate)
