@@ -168,6 +168,9 @@ fn what_makes_no_sense_leaves_no_file() {
         "--polish soon",
         "--polish-steps 0",
         "--reduce --weighted",
+        "--polish-seed 5",
+        "--polish-seed 5 --problem cut",
+        "--weighted",
     ] {
         run(&format!("solve karate {flags} --out {{}}"), &[cover]).error(2);
         assert!(listing(folder.path()).is_empty(), "{flags}");

@@ -92,7 +92,8 @@ impl GraphArgs {
         seen: &'f mut Option<ImportReport>,
     ) -> anyhow::Result<impl FnOnce(&mut dyn NamedEdgeSink) -> Fed + 'f> {
         let source = self.source()?;
-        if (directed || self.weighted) && !matches!(source, Source::File(_)) {
+        self.check_weighted(&source)?;
+        if directed && !matches!(source, Source::File(_)) {
             let name = self.graph.display();
             let message =
                 format!("{name}: directed and weighted are for files; this graph has neither");
@@ -144,7 +145,9 @@ impl GraphArgs {
     }
 
     fn load_graph(&self, weights: WeightPolicy) -> anyhow::Result<(Graph, Origin)> {
-        let (mut graph, mut origin) = match self.source()? {
+        let source = self.source()?;
+        self.check_weighted(&source)?;
+        let (mut graph, mut origin) = match source {
             Source::File(path) => {
                 let import = read_graph(&path, &self.read_options(weights))?;
                 let origin = Origin::file(&path, import.labels, import.report);
@@ -161,6 +164,18 @@ impl GraphArgs {
             origin.name += ", complement";
         }
         Ok((graph, origin))
+    }
+
+    /// Refuses `--weighted` where there are no weights that it could ask for.
+    fn check_weighted(&self, source: &Source) -> Result<(), BadInput> {
+        let name = self.graph.display();
+        let why = match source {
+            _ if !self.weighted => return Ok(()),
+            Source::File(_) if !self.complement => return Ok(()),
+            Source::File(_) => "the edges of a complement have no weights: leave --weighted out",
+            _ => "directed and weighted are for files; this graph has neither",
+        };
+        Err(BadInput(format!("{name}: {why}")))
     }
 
     fn stream(&self) -> anyhow::Result<(Adjacency, Origin)> {
@@ -363,6 +378,28 @@ mod tests {
             let streamed = args(graph).stream().unwrap().0;
             let whole = args(graph).load_graph(WeightPolicy::Declared).unwrap().0;
             assert_eq!(streamed.into_graph().unwrap(), whole, "{graph}");
+        }
+    }
+
+    #[test]
+    fn weights_that_no_graph_can_have_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("g.el");
+        std::fs::write(&file, "a b 2.5\nb c 1\n").unwrap();
+        let file = file.display().to_string();
+        let load = |graph: &str, complement| {
+            let mut args = args(graph);
+            (args.weighted, args.complement) = (true, complement);
+            args.load_graph(WeightPolicy::Ignore)
+        };
+        assert!(load(&file, false).unwrap().0.weights().is_some());
+        for (graph, complement, reason) in [
+            (&*file, true, "a complement have no weights"),
+            ("karate", false, "weighted are for files"),
+            ("er:60:0.5", false, "weighted are for files"),
+        ] {
+            let message = load(graph, complement).unwrap_err().to_string();
+            assert!(message.contains(reason), "{message}");
         }
     }
 

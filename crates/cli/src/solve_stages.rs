@@ -30,9 +30,9 @@ pub(crate) struct StageArgs {
     /// Or for so many steps, which give the same cover on every machine
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..u64::MAX))]
     polish_steps: Option<u64>,
-    /// Seed of the local search
-    #[arg(long, value_name = "SEED", default_value_t = 1)]
-    polish_seed: u64,
+    /// Seed of the local search [default: 1]
+    #[arg(long, value_name = "SEED")]
+    polish_seed: Option<u64>,
     /// Also show greedy covers in place of the policy's, and the local search from them and from nothing, with the same budget
     #[arg(long)]
     compare: bool,
@@ -59,6 +59,10 @@ impl StageArgs {
                 "--reduce, --polish and --compare are for vertex covers (mvc), not for `{problem}`"
             );
             return Err(BadInput(why).into());
+        }
+        if self.polish_seed.is_some() && !self.is_polished() {
+            let why = "--polish-seed is for local search: it needs --polish or --polish-steps";
+            return Err(BadInput(why.into()).into());
         }
         // The other processes wait while the first polishes.
         let Some(deadline) = deadline_of_processes.filter(|_| self.is_polished()) else {
@@ -217,10 +221,11 @@ impl Ground<'_> {
             clock: &clock,
             deadline: self.args.polish,
         };
+        let default = SearchOptions::default();
         let options = SearchOptions {
-            seed: self.args.polish_seed,
-            steps: self.args.polish_steps.unwrap_or(u64::MAX),
-            ..SearchOptions::default()
+            seed: self.args.polish_seed.unwrap_or(default.seed),
+            steps: self.args.polish_steps.unwrap_or(default.steps),
+            ..default
         };
         let found = improve(self.graph()?, start, &options, &watch)?;
         let mut stage = self.lifted(name, &found.cover, found.seconds, best)?;
@@ -352,6 +357,23 @@ mod tests {
         assert_eq!(polish_seconds("500ms"), Ok(0.5));
         for wrong in ["0s", "10", "-1s", "soon", "infs", ""] {
             assert!(polish_seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_seed_needs_a_polish() {
+        let args = |polish_seed, polish_steps| StageArgs {
+            reduce: false,
+            polish: None,
+            polish_steps,
+            polish_seed,
+            compare: false,
+        };
+        assert!(args(Some(5), Some(100)).check("mvc", None).is_ok());
+        assert!(args(None, None).check("cut", None).is_ok());
+        for problem in ["mvc", "cut"] {
+            let refused = args(Some(5), None).check(problem, None).unwrap_err();
+            assert!(refused.to_string().contains("--polish-seed"), "{refused}");
         }
     }
 }

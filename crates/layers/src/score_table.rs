@@ -66,8 +66,10 @@ impl ScoreTable {
         }
         let finite = |values: &[f32]| values.iter().all(|x| x.is_finite());
         // A sum of two products must not overflow either: degrees are at most 1 when scaled, and below 2^32 when not.
-        let bound = table.bound_per_degree(u32::MAX as f32) * u32::MAX as f32;
-        (finite(&table.alpha) && finite(&table.beta) && bound.is_finite()).then_some(table)
+        let ratio = u32::MAX as f32;
+        let most = [table.bound_per_degree(ratio), table.largest_size(ratio)];
+        let fits = most.iter().all(|bound| (bound * ratio).is_finite());
+        (finite(&table.alpha) && finite(&table.beta) && fits).then_some(table)
     }
 
     fn push(&mut self, start: f64, alpha: f64, beta: f64) {
@@ -118,9 +120,14 @@ impl ScoreTable {
             .chain([ratio])
             .map(|t| self.score(1.0, t))
             .fold(f32::NEG_INFINITY, f32::max);
+        largest + 8.0 * f32::EPSILON * self.largest_size(ratio)
+    }
+
+    /// What neither product of a `score(x, y) / x` with `0 <= y / x <= ratio`, nor their sum, exceeds in size.
+    fn largest_size(&self, ratio: f32) -> f32 {
         let size = |(alpha, beta): (&f32, &f32)| alpha.abs() + beta.abs() * ratio;
         let sizes = self.alpha.iter().zip(&self.beta).map(size);
-        largest + 8.0 * f32::EPSILON * sizes.fold(0.0, f32::max)
+        sizes.fold(0.0, f32::max)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{Error, Select, TrainedPolicy};
 
 /// What one rank needs to score the nodes of a residual graph.
 pub(crate) enum Scorer<'a> {
-    /// The closed form of the two-layer policy.
+    /// The closed form of the two-layer policy, whose scores are numbers all.
     Table(ScoreTable),
     /// The model itself, on any path.
     Model(ModelScorer<'a>),
@@ -99,6 +99,8 @@ impl ModelScorer<'_> {
     ) -> Result<(), Error> {
         let scores = self.scores(residual, scale, ranks)?;
         let first = self.partition.range(ranks.comm.rank()).start;
+        // Told to the others when they meet: a rank's own reason ends them all.
+        check_finite(residual, &scores, first)?;
         residual.for_each_own(&mut |node, _, _| top.offer(scores[(node - first) as usize], node));
         Ok(())
     }
@@ -179,5 +181,23 @@ impl ModelScorer<'_> {
                 }
             }
         }
+    }
+}
+
+/// Refuses scores of candidates that are no numbers; `values` starts at node `first`.
+pub(crate) fn check_finite(
+    residual: &dyn Residual,
+    values: &[f32],
+    first: u32,
+) -> Result<(), Error> {
+    let mut all_finite = true;
+    residual.for_each_own(&mut |node, _, _| {
+        all_finite &= values[(node - first) as usize].is_finite();
+    });
+    match all_finite {
+        true => Ok(()),
+        false => Err(Error::no_answer(
+            "the scores leave the range of numbers: the weights of this policy are too large",
+        )),
     }
 }

@@ -13,7 +13,7 @@ use crate::agreement::{
     version_fact,
 };
 use crate::error::ErrorKind;
-use crate::inference::{Episode, ModelScorer, Rules, Scorer, run_episode};
+use crate::inference::{Episode, ModelScorer, Rules, Scorer, check_finite, run_episode};
 use crate::on_device::run_on_device;
 use crate::problem::MINIMUM_VERTEX_COVER;
 use crate::residual::{BitsResidual, ListsResidual, NeighborLists, Ranks, Residual};
@@ -255,20 +255,6 @@ pub struct Scores {
     pub storage: Storage,
     /// Seconds of the slowest rank, from uncounted degrees to scores; cutting the graph comes before.
     pub seconds: f64,
-}
-
-/// Refuses scores of candidates that are no numbers; `values` starts at node `first`.
-fn check_finite(residual: &dyn Residual, values: &[f32], first: u32) -> Result<(), Error> {
-    let mut all_finite = true;
-    residual.for_each_own(&mut |node, _, _| {
-        all_finite &= values[(node - first) as usize].is_finite();
-    });
-    match all_finite {
-        true => Ok(()),
-        false => Err(Error::no_answer(
-            "the scores leave the range of numbers: the weights of this policy are too large",
-        )),
-    }
 }
 
 /// The path to use: the wanted one if it applies, else the cheapest exact one.

@@ -45,6 +45,11 @@ pub enum ErrorKind {
         /// The entries.
         n_entries: u64,
     },
+    /// A node has more neighbours than local search can weigh.
+    TooManyNeighbors {
+        /// The largest degree.
+        degree: u32,
+    },
 }
 
 impl Error {
@@ -83,6 +88,11 @@ impl fmt::Display for Error {
                 f,
                 "local search numbers up to {} entries, two for each edge; this graph has {n_entries}",
                 u32::MAX
+            ),
+            ErrorKind::TooManyNeighbors { degree } => write!(
+                f,
+                "local search takes nodes of fewer than {} neighbours; this graph has one of {degree} neighbours",
+                1u32 << 30
             ),
         }
     }

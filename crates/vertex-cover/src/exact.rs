@@ -213,3 +213,123 @@ fn induced(graph: &Graph, nodes: &[u32]) -> Graph {
     }
     rows.into_graph()
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use shardgraph_graph::builtin;
+    use shardgraph_graph::random::Stream;
+
+    use super::*;
+    use crate::tests::small_graph;
+    use crate::{check_cover, naive};
+
+    /// What a method of [`Search`] finds below a bound, and the branches that it looked at.
+    fn found(
+        method: impl FnOnce(&mut Search<'_>) -> Option<Vec<u32>>,
+    ) -> (Option<Vec<u32>>, u64) {
+        let limits = Limits::default();
+        let mut search = Search {
+            lap: &Lap::begin(&Watch::unlimited()),
+            branches_left: limits.branches,
+            is_given_up: false,
+        };
+        let cover = method(&mut search);
+        assert!(!search.is_given_up);
+        (cover, limits.branches - search.branches_left)
+    }
+
+    type Method = fn(&mut Search<'_>, &Graph, u32) -> Option<Vec<u32>>;
+    const BELOW: Method = |search, graph, bound| search.below(graph, bound, 0);
+    const OF_PARTS: Method = |search, graph, bound| search.of_parts(graph, bound, 0);
+    const BRANCH: Method = |search, graph, bound| search.branch(graph, bound, 0);
+
+    /// A cover is found where the bound is above the optimum, and has its size.
+    fn assert_every_bound(method: Method, graph: &Graph, optimum: usize) {
+        for bound in 0..=graph.n_nodes() + 1 {
+            let (cover, _) = found(|search| method(search, graph, bound));
+            let size = cover.as_ref().map(Vec::len);
+            let expected = (optimum < bound as usize).then_some(optimum);
+            assert_eq!(size, expected, "bound {bound}");
+            if let Some(cover) = cover {
+                check_cover(graph, &cover).unwrap();
+            }
+        }
+    }
+
+    /// Regular graphs side by side under shuffled ids, and their optimum: all halves solves their linear program, as of a kernel.
+    fn side_by_side(parts: &[Graph], seed: u64) -> (Graph, usize) {
+        let n = parts.iter().map(Graph::n_nodes).sum();
+        let mut ids: Vec<u32> = (0..n).collect();
+        let mut random = Stream::new(seed, "test", 0);
+        for i in (1..n).rev() {
+            ids.swap(i as usize, random.below_u32(i + 1) as usize);
+        }
+        let (mut edges, mut first) = (Vec::new(), 0);
+        for part in parts {
+            let id = |v: u32| ids[(first + v) as usize];
+            edges.extend(part.edges().map(|(u, v)| (id(u), id(v))));
+            first += part.n_nodes();
+        }
+        let optimum = parts.iter().map(naive::cover_size).sum();
+        (Graph::from_edges(n, &edges).unwrap(), optimum)
+    }
+
+    /// Node v is joined with v + step for each step.
+    fn circulant(n: u32, steps: &[u32]) -> Graph {
+        let edges = |v: u32| steps.iter().map(move |step| (v, (v + step) % n));
+        let edges: Vec<(u32, u32)> = (0..n).flat_map(edges).collect();
+        Graph::from_edges(n, &edges).unwrap()
+    }
+
+    fn petersen() -> Graph {
+        builtin::by_name("petersen").unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(100))]
+
+        #[test]
+        fn every_bound_of_any_graph(graph in small_graph(11)) {
+            let optimum = naive::cover_size(&graph);
+            assert_every_bound(BELOW, &graph, optimum);
+            if graph.n_nodes() > 0 {
+                assert_every_bound(BRANCH, &graph, optimum);
+            }
+        }
+
+        #[test]
+        fn every_bound_of_several_components(
+            chosen in prop::collection::vec(0..6usize, 0..4),
+            seed in any::<u64>(),
+        ) {
+            let shapes = [
+                circulant(5, &[1]),
+                circulant(7, &[1]),
+                circulant(9, &[1, 2]),
+                circulant(11, &[1, 3]),
+                circulant(5, &[1, 2]),
+                petersen(),
+            ];
+            let parts: Vec<Graph> = chosen.iter().map(|&i| shapes[i].clone()).collect();
+            let (graph, optimum) = side_by_side(&parts, seed);
+            assert_every_bound(OF_PARTS, &graph, optimum);
+            assert_every_bound(BELOW, &graph, optimum);
+        }
+    }
+
+    /// No rule takes these apart, so that each has branches of its own and the cover is put together.
+    #[test]
+    fn every_component_of_a_kernel_branches() {
+        for seed in 0..10 {
+            let (graph, optimum) = side_by_side(&[petersen(), petersen()], seed);
+            let kernel = reduce(&graph, &Rules::all(), &Watch::unlimited());
+            assert_eq!(components(kernel.kernel()).len(), 2);
+            assert_every_bound(BELOW, &graph, optimum);
+            let bound = optimum as u32 + 1;
+            let (cover, n_branches) = found(|search| BELOW(search, &graph, bound));
+            assert_eq!(cover.map(|cover| cover.len()), Some(optimum));
+            assert!(n_branches >= 2, "{n_branches}");
+        }
+    }
+}

@@ -79,6 +79,11 @@ impl Incidence {
         self.entries[twin as usize].1 += 1;
     }
 
+    #[cfg(test)]
+    pub(crate) fn set_weights(&mut self, all: u32) {
+        self.entries.iter_mut().for_each(|entry| entry.1 = all);
+    }
+
     /// Multiplies every weight by 3/10, downwards but to 1 at least, and gives the sum over edges.
     pub(crate) fn forget(&mut self) -> u64 {
         let mut sum = 0;

@@ -71,7 +71,8 @@ impl Improved {
 /// neighbour came or went.
 ///
 /// # Errors
-/// `NoNode`, `Twice` or `Uncovered` for a start that is no cover, `Option` for options out of range or without an end, `TooLarge`.
+/// `NoNode`, `Twice` or `Uncovered` for a start that is no cover, `Option` for options out of range or without an end, `TooLarge`,
+/// `TooManyNeighbors`.
 ///
 /// # Complexity
 /// A step: the degrees of the two nodes that change places, and `compared` comparisons, several a cycle. Memory: 20 B an entry

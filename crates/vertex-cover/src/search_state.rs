@@ -5,8 +5,8 @@ use std::ops::Range;
 use shardgraph_graph::Graph;
 use shardgraph_graph::random::Stream;
 
-use crate::Error;
 use crate::incidence::{COVERED, Incidence};
+use crate::{Error, ErrorKind};
 
 /// A node that is not in the set.
 const OUTSIDE: u32 = 1 << 31;
@@ -52,7 +52,7 @@ impl SearchState {
             uncovered: Vec::new(),
             edge_places: vec![COVERED; incidence.n_entries()],
             total_weight: graph.n_edges(),
-            weight_limit: SCORE_LIMIT / graph.max_degree().max(1),
+            weight_limit: weight_limit(graph.max_degree())?,
             minima: Vec::new(),
             incidence,
         };
@@ -247,6 +247,14 @@ impl SearchState {
     }
 }
 
+/// The largest weight of an edge with which the score of a node of the largest degree stays below [`SCORE_LIMIT`].
+fn weight_limit(max_degree: u32) -> Result<u32, Error> {
+    match (SCORE_LIMIT - 1) / max_degree.max(1) {
+        0 => Err(ErrorKind::TooManyNeighbors { degree: max_degree }.into()),
+        limit => Ok(limit),
+    }
+}
+
 /// The least score; below 2^31, so that numbers with a sign, which every machine compares in lanes, do.
 fn least_score(words: &[u32]) -> i32 {
     let scores = words.iter().map(|word| (word >> 1) as i32);
@@ -340,5 +348,34 @@ mod tests {
         }
         assert_eq!((state.score(1), state.total_weight), (6, 6));
         assert_counted(&mut state);
+    }
+
+    /// A score at its largest leaves the bits above it alone, also where the degree divides the limit.
+    #[test]
+    fn scores_at_the_limit_are_below_it() {
+        for degree in [1, 2, 3, 4, 8] {
+            let spokes: Vec<(u32, u32)> = (1..=degree).map(|v| (0, v)).collect();
+            let star = Graph::from_edges(degree + 1, &spokes).unwrap();
+            let mut state = SearchState::new(&star, &[0]).unwrap();
+            let limit = state.weight_limit;
+            state.incidence.set_weights(limit - 1);
+            state.total_weight = u64::from(degree * (limit - 1));
+            state.count_scores();
+            state.remove(0, 1);
+            for _ in 0..3 {
+                state.weigh();
+            }
+            let score = degree * limit;
+            assert_eq!((state.score(0), score < SCORE_LIMIT), (score, true));
+            assert_counted(&mut state);
+            state.add(0, 2);
+            assert!(state.is_cover());
+            assert_eq!(state.score(0), score);
+            assert_counted(&mut state);
+        }
+        assert_eq!(weight_limit(0).unwrap(), SCORE_LIMIT - 1);
+        assert_eq!(weight_limit(SCORE_LIMIT - 1).unwrap(), 1);
+        let message = weight_limit(SCORE_LIMIT).unwrap_err().to_string();
+        assert!(message.contains("1073741824 neighbours"), "{message}");
     }
 }

@@ -60,7 +60,7 @@ pub struct TrainConfig {
     pub seed: u64,
     /// Training graphs: generator specifications such as `er:20:0.15`, or graph files.
     pub graphs: Vec<String>,
-    /// How many graphs each generator specification stands for.
+    /// How many graphs each generator specification stands for, up to 2^32.
     pub graphs_per_generator: u64,
     /// K, the width of an embedding.
     pub embed_dim: usize,
@@ -189,9 +189,10 @@ impl TrainConfig {
                 "graphs: at least one",
                 "none".to_string(),
             ),
-            at_least_1(
-                "graphs_per_generator: at least 1",
-                self.graphs_per_generator,
+            (
+                (1..=1 << 32).contains(&self.graphs_per_generator),
+                "graphs_per_generator: 1 to 2^32",
+                self.graphs_per_generator.to_string(),
             ),
             at_least_1("batch_size: at least 1", self.batch_size as u64),
             (

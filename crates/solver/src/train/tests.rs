@@ -450,6 +450,34 @@ fn wrong_settings_are_named() {
         })
         .contains("training diverged")
     );
+    // Picks by the policy alone: the scores tell before a loss does.
+    assert!(
+        why(TrainConfig {
+            learning_rate: 1e30,
+            epsilon_start: 0.0,
+            epsilon_end: 0.0,
+            ..small(60)
+        })
+        .contains("a score is")
+    );
+    for n_graphs in [0, (1 << 32) + 1, 1 << 63, u64::MAX] {
+        let why = why(TrainConfig {
+            graphs_per_generator: n_graphs,
+            ..base()
+        });
+        let found = format!("expected graphs_per_generator: 1 to 2^32; found {n_graphs}");
+        assert!(why.contains(&found), "{why}");
+    }
+    // Stored targets are read off the scores before any loss is; random picks ask for none.
+    let stored = why(TrainConfig {
+        learning_rate: 1e30,
+        target: TargetRule::Stored,
+        n_step: 1,
+        epsilon_start: 1.0,
+        epsilon_end: 1.0,
+        ..small(60)
+    });
+    assert!(stored.contains("training diverged"), "{stored}");
     let unknown = serde_json::from_str::<TrainConfig>("{\"sttps\": 3}")
         .unwrap_err()
         .to_string();

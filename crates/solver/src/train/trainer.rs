@@ -168,6 +168,7 @@ impl Trainer {
         let embed = model.embedding.embed(&mut ctx, &batch.states, self.path)?;
         let scores = model.head.node_values(&mut ctx, embed, layout)?;
         let scores = ctx.values(scores)?;
+        self.check_scores(&scores, &batch)?;
         let first = layout.groups()[0].partition.range(layout.rank()).start;
         let mut top = TopD::new(1);
         for (row, &score) in scores
@@ -180,6 +181,23 @@ impl Trainer {
         let best = top.agree(ranks)?;
         let none = || Error::internal("an episode that is not done has no candidate");
         best.first().copied().ok_or_else(none)
+    }
+
+    /// Refuses a candidate's score that is no number: the best of such scores says nothing.
+    fn check_scores(&self, scores: &[f32], batch: &Batch) -> Result<(), Error> {
+        let mut own = scores.iter().zip(&batch.candidate);
+        match own.find(|(score, is_candidate)| **is_candidate && !score.is_finite()) {
+            None => Ok(()),
+            // Told to the other ranks when they meet.
+            Some((score, _)) => Err(self.diverged("a score", *score)),
+        }
+    }
+
+    fn diverged(&self, what: &str, value: f32) -> Error {
+        Error::no_answer(format!(
+            "training diverged at step {}: {what} is {value}; try a smaller learning_rate",
+            self.step
+        ))
     }
 
     fn single_state(&mut self, episode: &dyn Episode, ranks: &Ranks<'_>) -> Result<Batch, Error> {
@@ -232,6 +250,7 @@ impl Trainer {
         let embed = model.embedding.embed(&mut ctx, &batch.states, self.path)?;
         let scores = model.head.scores(&mut ctx, embed, layout)?;
         let scores = ctx.values(scores)?;
+        self.check_scores(&scores, batch)?;
         let mut best = vec![f32::NEG_INFINITY; layout.n_states()];
         for ((&score, &state), &candidate) in
             scores.iter().zip(layout.states()).zip(&batch.candidate)
@@ -357,20 +376,14 @@ impl Trainer {
         let loss = self.config.td_loss().mean(&mut ctx, q, wanted)?;
         let value = ctx.values(loss)?[0];
         let mut gradient = ctx.param_gradient(loss)?;
-        let step = self.step;
-        let diverged = || {
-            Error::no_answer(format!(
-                "training diverged at step {step}: the loss is {value}; try a smaller learning_rate"
-            ))
-        };
         if !value.is_finite() {
-            return Err(diverged());
+            return Err(self.diverged("the loss", value));
         }
         let stepped = self
             .optimiser
             .step(&self.device, &mut self.policy.params, &mut gradient);
         stepped.map_err(|error| match error.kind() {
-            ErrorKind::Diverged { .. } => diverged(),
+            ErrorKind::Diverged { .. } => self.diverged("the loss", value),
             _ => error.into(),
         })?;
         Ok(value)
