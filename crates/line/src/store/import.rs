@@ -200,6 +200,7 @@ pub fn import_stream(
     feed: impl FnOnce(&mut dyn NamedEdgeSink) -> Result<Fed, shardgraph_graph::Error>,
 ) -> Result<Imported, Error> {
     check_parts(options.parts.unwrap_or(1))?;
+    let out = &behind_link(out).map_err(|e| Error::io("write", out, &e))?;
     remove_leftovers(out).map_err(|e| Error::io("tidy beside", out, &e))?;
     let mut sink = Sink::new(out, options, progress);
     let (n_nodes, labels) = match feed(&mut sink)? {
@@ -266,6 +267,14 @@ fn spooled(labels: &Labels, out: &Path, options: &ImportOptions) -> Result<Label
             .map_err(|e| Error::io("write", spool.path(), &e))?;
     }
     Ok(spool)
+}
+
+/// The file that a symbolic link names, where there is one.
+fn behind_link(path: &Path) -> io::Result<PathBuf> {
+    match path.is_symlink() && path.exists() {
+        true => fs::canonicalize(path),
+        false => Ok(path.to_owned()),
+    }
 }
 
 /// `NAME.import-PROCESS-what` in the same folder.

@@ -154,6 +154,19 @@ fn leftovers_are_removed() {
     assert!(!path("g.store.import-4294967294-edges").exists());
 }
 
+#[test]
+fn a_link_to_a_store_is_followed_and_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir(path("stores")).unwrap();
+    fs::write(path("stores/real.store"), "an earlier one").unwrap();
+    std::os::unix::fs::symlink(path("stores/real.store"), path("g.store")).unwrap();
+    fs::write(path("g.txt"), "0 1\n").unwrap();
+    import_file(&path("g.txt"), &path("g.store"), &ImportOptions::default()).unwrap();
+    assert!(path("g.store").is_symlink());
+    assert_eq!(Store::open(&path("stores/real.store")).unwrap().n_nodes(), 2);
+}
+
 /// A hub of more edges than f32 can count by ones.
 #[test]
 fn degrees_are_counted_exactly() {
