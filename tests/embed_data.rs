@@ -225,6 +225,16 @@ fn an_embedding_is_judged_and_drawn() {
     let text = run(words, &judged).ok();
     let line = text.line("mutual information of 4 clusters");
     assert_eq!(line, format!("{nmi:.4}"));
+    assert_eq!(text.line("nodes with one class"), "400");
+    // Where every node has two classes, clusters have nothing to be judged by.
+    let two = |v: u32| format!("{v} a-{} b-{}\n", v % 2, v / 2 % 2);
+    fs::write(path("two.csv"), (0..400).map(two).collect::<String>()).unwrap();
+    let two = [files[0].as_path(), &path("two.csv")];
+    let answer = run(&format!("{words} --format json"), &two).json();
+    let found = &answer["communities"];
+    assert!(found["nmi"].is_null() && found["nodes"] == 0, "{answer}");
+    let line = run(words, &two).ok();
+    assert!(line.line("mutual information").starts_with("none"));
     let words = "embed picture --embedding {} --classes {} --out {} --format json";
     let answer = run(words, &files.each_ref().map(|file| file.as_path())).json();
     let counts = (&answer["nodes"], &answer["points"]);

@@ -1,5 +1,8 @@
 //! Host memory for tables whose rows are visited at random: it begins at a cache line, and lies on huge pages where the system
 //! has them, so that a visit seldom misses the processor's list of pages.
+//!
+//! All but small ones come from the system itself and go back to it at once. An allocator would keep them: glibc's serves ever
+//! larger blocks from its heaps once such a block was freed, and holes between rows that come and go stay the process' memory.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -13,6 +16,18 @@ use crate::{Buffer, Device, Error, Scalar};
 const LINE: usize = 64;
 /// What the common processors have as their next larger page.
 const HUGE_PAGE: usize = 2 << 20;
+
+/// From so many bytes on, tables are mapped.
+const MAPPED: usize = match cfg!(all(
+    target_os = "linux",
+    target_pointer_width = "64",
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+)) {
+    true => 128 << 10,
+    false => usize::MAX,
+};
+/// A multiple of every size that small pages have.
+const SMALL_PAGES: usize = 64 << 10;
 
 /// An allocation, given back when dropped.
 #[derive(Debug)]
@@ -28,8 +43,14 @@ unsafe impl Sync for Pages {}
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout by `zeros`, and not given back before.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) };
+        if self.layout.size() >= MAPPED {
+            let len = self.layout.size().next_multiple_of(SMALL_PAGES);
+            // SAFETY: `map` made these pages, and nobody uses them any more.
+            unsafe { unmap(self.start.as_ptr(), len) };
+        } else {
+            // SAFETY: allocated with this layout by `zeros`, and not given back before.
+            unsafe { dealloc(self.start.as_ptr(), self.layout) };
+        }
     }
 }
 
@@ -58,11 +79,12 @@ fn zeros<T: Scalar>(len: usize) -> HostPart<T> {
     let layout = array
         .align_to(alignment)
         .expect("a table is smaller than the address space");
-    // SAFETY: `len` is not 0, and a Scalar has a size.
-    let start = unsafe { alloc(layout) };
-    let Some(start) = NonNull::new(start) else {
-        handle_alloc_error(layout)
+    let start = match layout.size() >= MAPPED {
+        true => map(layout),
+        // SAFETY: `len` is not 0, and a Scalar has a size.
+        false => NonNull::new(unsafe { alloc(layout) }),
     };
+    let start = start.unwrap_or_else(|| handle_alloc_error(layout));
     if layout.size() >= HUGE_PAGE {
         ask_for_huge_pages(start, layout.size());
     }
@@ -70,6 +92,84 @@ fn zeros<T: Scalar>(len: usize) -> HostPart<T> {
     unsafe { start.as_ptr().write_bytes(0, layout.size()) };
     // SAFETY: `len` elements, initialised above, which nobody else has.
     unsafe { HostPart::owning(start.cast(), len, Pages { start, layout }) }
+}
+
+/// Whole pages for a layout; none if the system has no more.
+fn map(layout: Layout) -> Option<NonNull<u8>> {
+    let len = layout.size().checked_next_multiple_of(SMALL_PAGES)?;
+    // Pages begin at a multiple of 4096; for more, a part of a larger range is taken.
+    let slack = match layout.align() > 4096 {
+        true => layout.align(),
+        false => 0,
+    };
+    let range = map_range(len.checked_add(slack)?)?;
+    let before = match slack {
+        0 => 0,
+        _ => range.as_ptr().align_offset(layout.align()),
+    };
+    let after = slack - before;
+    // SAFETY: the offset is at most `slack`, so `len` bytes of the range follow. What is cut off before and behind them are whole
+    // pages, as `layout.align()` and `len` are multiples of pages, and nobody uses them.
+    unsafe {
+        let start = range.add(before);
+        if before > 0 {
+            unmap(range.as_ptr(), before);
+        }
+        if after > 0 {
+            unmap(start.add(len).as_ptr(), after);
+        }
+        Some(start)
+    }
+}
+
+/// A range of fresh pages.
+fn map_range(len: usize) -> Option<NonNull<u8>> {
+    #[cfg(target_os = "linux")]
+    {
+        use std::ffi::{c_int, c_void};
+        unsafe extern "C" {
+            fn mmap(
+                address: *mut c_void,
+                length: usize,
+                protection: c_int,
+                flags: c_int,
+                file: c_int,
+                offset: isize, // off_t, on the systems of `MAPPED`
+            ) -> *mut c_void;
+        }
+        const PROT_READ_WRITE: c_int = 3;
+        const MAP_PRIVATE_ANONYMOUS: c_int = 0x22;
+        const MAP_FAILED: usize = usize::MAX;
+        let (here, no_file) = (std::ptr::null_mut(), -1);
+        // SAFETY: a new range wherever the system likes; it changes no other.
+        let start = unsafe { mmap(here, len, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, no_file, 0) };
+        match start.addr() {
+            MAP_FAILED => None,
+            _ => NonNull::new(start.cast()),
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    unreachable!("{len} bytes: nothing is mapped here, see `MAPPED`")
+}
+
+/// Gives pages back.
+///
+/// # Safety
+/// They are whole pages of [`map_range`], which nobody uses.
+unsafe fn unmap(start: *mut u8, len: usize) {
+    #[cfg(target_os = "linux")]
+    {
+        use std::ffi::{c_int, c_void};
+        unsafe extern "C" {
+            fn munmap(address: *mut c_void, length: usize) -> c_int;
+        }
+        // SAFETY: the caller's.
+        let status = unsafe { munmap(start.cast(), len) };
+        // It fails for ranges that are none, and where a process has too many; the pages stay then.
+        debug_assert_eq!(status, 0, "munmap");
+    }
+    #[cfg(not(target_os = "linux"))]
+    unreachable!("{start:?}, {len} bytes: nothing is mapped here, see `MAPPED`")
 }
 
 /// Where the system has none, rows lie on small pages: slower, and right all the same.
@@ -97,7 +197,9 @@ mod tests {
     #[test]
     fn tables_begin_at_a_line_or_a_huge_page_and_hold_what_is_written() {
         let device = Device::host();
-        for (len, alignment) in [(1, LINE), (1000, LINE), ((3 << 20) + 5, HUGE_PAGE)] {
+        let lens = [(1, LINE), (1000, LINE), (32 << 10, LINE), ((64 << 10) - 1, LINE)];
+        let large = [(512 << 10, HUGE_PAGE), ((3 << 20) + 5, HUGE_PAGE)];
+        for (len, alignment) in lens.into_iter().chain(large) {
             let mut table = device.zeros_on_huge_pages::<f32>(len).unwrap();
             let values = table.as_host_mut().unwrap();
             assert_eq!(
@@ -113,5 +215,36 @@ mod tests {
             );
         }
         assert!(device.zeros_on_huge_pages::<u16>(0).unwrap().is_empty());
+    }
+
+    /// Memory of the process, in bytes.
+    #[cfg(target_os = "linux")]
+    fn resident() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.unwrap().trim().trim_end_matches(" kB");
+        1024 * kib.parse::<u64>().unwrap()
+    }
+
+    /// Tables between small blocks that stay: an allocator that keeps them has their memory still.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn tables_go_back_to_the_system_when_dropped() {
+        if MAPPED == usize::MAX {
+            println!("SKIPPED: tables are not mapped on this processor");
+            return;
+        }
+        // A large block that is freed makes glibc take smaller ones from its heaps.
+        drop(std::hint::black_box(vec![1u8; 24 << 20]));
+        let device = Device::host();
+        let before = resident();
+        let (n, len) = (64, 1 << 20);
+        let table = |len| device.zeros_on_huge_pages::<f32>(len).unwrap();
+        let tables: Vec<_> = (0..n).map(|_| (table(len), table(500))).collect();
+        let bytes = n * 4 * len as u64;
+        assert!(resident() > before + bytes / 2, "zeros are written");
+        let small: Vec<_> = tables.into_iter().map(|(_, small)| small).collect();
+        let (after, n_small) = (resident(), small.len());
+        assert!(after < before + bytes / 4, "{before} {after} {n_small}");
     }
 }

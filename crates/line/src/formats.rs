@@ -2,6 +2,7 @@
 //!
 //! A .npy file has no place for labels: they stand beside it in `NAME.npy.labels`, one a line.
 
+mod aside;
 mod npy;
 mod tensors;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use std::str::FromStr;
 use shardgraph_graph::StagedFile;
 
 use crate::{Embedding, Error, NodeLabels, Store};
+use aside::Aside;
 
 /// The form of an embedding file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,11 +93,11 @@ pub fn write(path: &Path, embedding: &Embedding, format: Option<FileFormat>) -> 
     if format != FileFormat::Npy {
         return rows.publish().map_err(|e| Error::io("write", path, &e));
     }
-    let labels = embedding.labels();
-    let labels = stage(&labels_path(path), |out| {
+    let (labels, labels_path) = (embedding.labels(), labels_path(path));
+    let labels = stage(&labels_path, |out| {
         labels.iter().try_for_each(|label| writeln!(out, "{label}"))
     })?;
-    publish_with_labels(path, rows, labels)
+    publish_with_labels((path, rows), (&labels_path, labels))
 }
 
 /// Whether a form can hold these labels, for a check before the work.
@@ -173,25 +175,31 @@ pub(crate) fn write_npy_rows(
         Some(error) => return Err(error),
         None => rows?,
     };
-    let labels = stage(&labels_path(path), |out| {
+    let labels_path = labels_path(path);
+    let labels = stage(&labels_path, |out| {
         store.each_label(|label| {
             out.write_all(label)?;
             out.write_all(b"\n")
         })
     })?;
-    publish_with_labels(path, rows, labels)
+    publish_with_labels((path, rows), (&labels_path, labels))
 }
 
-/// Gives both files their names; a kill in between leaves no rows, rather than rows with the labels of others.
-fn publish_with_labels(path: &Path, rows: StagedFile, labels: StagedFile) -> Result<(), Error> {
-    let is_file = fs::metadata(path).is_ok_and(|file| file.is_file());
-    if is_file {
-        fs::remove_file(path).map_err(|e| Error::io("replace", path, &e))?;
-    }
+/// Gives both files their names; where that fails, the earlier ones are there again.
+///
+/// Earlier files are put aside first, so that a kill in between leaves no rows, rather than rows with the labels of others.
+fn publish_with_labels(
+    (path, rows): (&Path, StagedFile),
+    (labels_path, labels): (&Path, StagedFile),
+) -> Result<(), Error> {
+    let put_aside = |path: &Path| Aside::put(path).map_err(|e| Error::io("replace", path, &e));
+    let (earlier_rows, earlier_labels) = (put_aside(path)?, put_aside(labels_path)?);
     labels
         .publish()
-        .map_err(|e| Error::io("write", &labels_path(path), &e))?;
-    rows.publish().map_err(|e| Error::io("write", path, &e))
+        .map_err(|e| Error::io("write", labels_path, &e))?;
+    rows.publish().map_err(|e| Error::io("write", path, &e))?;
+    let earlier = [earlier_labels, earlier_rows].map(|earlier| earlier.map(Aside::forget));
+    earlier.into_iter().flatten().collect()
 }
 
 fn stage(
@@ -206,12 +214,19 @@ fn stage(
     StagedFile::write(path, buffered).map_err(|e| Error::io("write", path, &e))
 }
 
-/// Where the labels of a .npy file stand.
+/// Where the labels of a .npy file stand: beside it; for a symbolic link beside its file, unless the link has labels of its own.
 #[must_use]
 pub fn labels_path(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".labels");
-    name.into()
+    let beside = |path: &Path| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".labels");
+        PathBuf::from(name)
+    };
+    let own = beside(path);
+    match fs::canonicalize(path) {
+        Ok(file) if path.is_symlink() && !own.exists() => beside(&file),
+        _ => own,
+    }
 }
 
 fn npy_labels(path: &Path) -> Result<Option<NodeLabels>, Error> {

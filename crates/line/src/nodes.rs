@@ -15,5 +15,5 @@ mod tests;
 
 pub use classes::Classes;
 pub use classify::{F1, classify};
-pub use kmeans::{communities, kmeans, mutual_information};
+pub use kmeans::{Communities, communities, kmeans, mutual_information};
 pub use picture::{Plane, plane, write_svg};

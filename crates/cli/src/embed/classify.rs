@@ -83,8 +83,10 @@ struct OfShare {
 
 #[derive(Serialize)]
 struct Communities {
+    /// Of exactly one class.
+    nodes: usize,
     clusters: usize,
-    nmi: f64,
+    nmi: Option<f64>,
 }
 
 impl ClassFlags {
@@ -126,14 +128,16 @@ impl ClassFlags {
             });
         }
         let n_classes = classes.names().len();
+        let found = communities(embedding, classes, self.clusters, seed);
         Ok(ClassScores {
             classes: n_classes,
             classified_nodes: classes.of_nodes().len(),
             repeats: self.repeats,
             classification,
             communities: Communities {
-                clusters: self.clusters.unwrap_or(n_classes),
-                nmi: communities(embedding, classes, self.clusters, seed),
+                nodes: found.n_nodes,
+                clusters: found.n_clusters,
+                nmi: found.mutual_information,
             },
         })
     }
@@ -161,7 +165,11 @@ impl fmt::Display for ClassScores {
             } = of;
             writeln!(f, "{train_share:<16} {micro_f1:<9.4} {macro_f1:.4}")?;
         }
-        let Communities { clusters, nmi } = &self.communities;
-        writeln!(f, "mutual information of {clusters} clusters {nmi:.4}")
+        let of = &self.communities;
+        writeln!(f, "nodes with one class {}", of.nodes)?;
+        match of.nmi {
+            Some(nmi) => writeln!(f, "mutual information of {} clusters {nmi:.4}", of.clusters),
+            None => writeln!(f, "mutual information none: no node has exactly one class"),
+        }
     }
 }

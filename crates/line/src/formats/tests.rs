@@ -122,3 +122,53 @@ fn what_a_form_cannot_hold_is_said() {
         assert!(message.contains(reason), "{message}");
     }
 }
+
+#[test]
+fn a_link_is_followed_and_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, link) = (folder.path().join("real.npy"), folder.path().join("e.npy"));
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    fs::write(&file, "an earlier one").unwrap();
+    for n_nodes in [3, 5] {
+        write(&link, &sample(n_nodes, 2), None).unwrap();
+        assert!(link.is_symlink() && !file.is_symlink());
+        for path in [&file, &link] {
+            assert_eq!(read(path, None).unwrap(), sample(n_nodes, 2));
+        }
+        let n_files = fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(n_files, 3, "rows, labels and the link");
+    }
+}
+
+/// Each of the two files fails to get its name, with and without earlier ones: these stay, with their labels.
+#[test]
+fn an_earlier_embedding_stays_where_the_new_one_fails() {
+    for (has_labels, fails) in [
+        (true, ".labels."),
+        (false, ".labels."),
+        (true, "npy."),
+        (false, "npy."),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("e.npy");
+        write(&path, &sample(3, 2), None).unwrap();
+        if !has_labels {
+            fs::remove_file(labels_path(&path)).unwrap();
+        }
+        let earlier = read(&path, None).unwrap();
+        let rows = stage(&path, |out| npy::write(out, &sample(3, 1))).unwrap();
+        let labels = stage(&labels_path(&path), |out| out.write_all(b"x\ny\nz\n")).unwrap();
+        let process = std::process::id();
+        let staged = fs::read_dir(folder.path()).unwrap();
+        let staged = staged.map(|entry| entry.unwrap().path()).find(|path| {
+            let name = path.to_string_lossy();
+            name.contains(&format!("{fails}{process}")) && name.ends_with(".tmp")
+        });
+        fs::remove_file(staged.unwrap()).unwrap();
+        let ended = publish_with_labels((&path, rows), (&labels_path(&path), labels));
+        assert_eq!(ended.unwrap_err().kind(), crate::ErrorKind::Io);
+        assert_eq!(read(&path, None).unwrap(), earlier);
+        let n_files = fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(n_files, 1 + usize::from(has_labels), "nothing else is left");
+    }
+}

@@ -10,6 +10,18 @@ use crate::Embedding;
 const RESTARTS: u64 = 4;
 const MAX_STEPS: usize = 100;
 
+/// What [`communities`] found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Communities {
+    /// Nodes of exactly one class, which alone count.
+    pub n_nodes: usize,
+    /// Clusters that k-means made of them, at most as many as there are nodes.
+    pub n_clusters: usize,
+    /// The normalised mutual information of clusters and classes; absent where no node counts.
+    pub mutual_information: Option<f64>,
+}
+
 /// Clusters of the listed nodes' rows, scaled to length 1, and the clusters' normalised mutual information with the classes.
 ///
 /// Only nodes of exactly one class count. `k` is the number of clusters, by default that of the classes.
@@ -17,7 +29,12 @@ const MAX_STEPS: usize = 100;
 /// # Source
 /// Lloyd's algorithm from k-means++ beginnings (Arthur and Vassilvitskii, 2007), the best of four.
 #[must_use]
-pub fn communities(embedding: &Embedding, classes: &Classes, k: Option<usize>, seed: u64) -> f64 {
+pub fn communities(
+    embedding: &Embedding,
+    classes: &Classes,
+    k: Option<usize>,
+    seed: u64,
+) -> Communities {
     let single = classes.of_nodes().iter().filter(|(_, own)| own.len() == 1);
     let (nodes, known): (Vec<u32>, Vec<u32>) = single.map(|(node, own)| (*node, own[0])).unzip();
     let mut rows = Vec::with_capacity(nodes.len() * embedding.dim());
@@ -26,8 +43,16 @@ pub fn communities(embedding: &Embedding, classes: &Classes, k: Option<usize>, s
         let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt();
         rows.extend(row.iter().map(|x| if norm > 0.0 { x / norm } else { 0.0 }));
     }
-    let k = k.unwrap_or(classes.names().len());
-    mutual_information(&kmeans(&rows, embedding.dim(), k, seed), &known)
+    let n_clusters = k.unwrap_or(classes.names().len()).max(1).min(nodes.len());
+    let shared = || {
+        let clusters = kmeans(&rows, embedding.dim(), n_clusters, seed);
+        mutual_information(&clusters, &known)
+    };
+    Communities {
+        n_nodes: nodes.len(),
+        n_clusters,
+        mutual_information: (!nodes.is_empty()).then(shared),
+    }
 }
 
 /// The cluster of each row of `dim` numbers: `k` clusters, or as many as there are rows if that is less.

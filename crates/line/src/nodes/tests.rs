@@ -119,14 +119,34 @@ fn communities_of_a_graph_are_found() {
         .embedding;
     let score = classify(&embedding, &classes, 0.5, 1).unwrap();
     assert!(score.micro > 0.95 && score.mean > 0.95, "{score:?}");
-    let shared = communities(&embedding, &classes, None, 1);
-    assert!(shared > 0.9, "{shared}");
+    let found = communities(&embedding, &classes, None, 1);
+    assert_eq!((found.n_nodes, found.n_clusters), (160, 4));
+    assert!(found.mutual_information.unwrap() > 0.9, "{found:?}");
     // Classes that have nothing to do with the graph are not found.
     let own: Vec<Vec<u32>> = (0..n_nodes).map(|v| vec![v * 7 % 4]).collect();
     let (_, others) = listed(&own);
     let score = classify(&embedding, &others, 0.5, 1).unwrap();
     assert!(score.micro < 0.5, "{score:?}");
-    assert!(communities(&embedding, &others, None, 1) < 0.2);
+    let found = communities(&embedding, &others, None, 1);
+    assert!(found.mutual_information.unwrap() < 0.2, "{found:?}");
+}
+
+#[test]
+fn communities_say_how_many_nodes_they_rest_on() {
+    let values = vec![1.0, 0.0, 0.0, 1.0, 0.5, 0.5];
+    for (own, n_nodes) in [
+        ([vec![0, 1], vec![1, 2], vec![0, 2]], 0),
+        ([vec![0], vec![1], vec![0, 2]], 2),
+    ] {
+        let (labels, classes) = listed(&own);
+        let embedding = Embedding::new(2, values.clone(), labels).unwrap();
+        for k in [None, Some(1), Some(9)] {
+            let found = communities(&embedding, &classes, k, 1);
+            let n_clusters = k.unwrap_or(3).min(n_nodes);
+            assert_eq!((found.n_nodes, found.n_clusters), (n_nodes, n_clusters));
+            assert_eq!(found.mutual_information.is_some(), n_nodes > 0);
+        }
+    }
 }
 
 #[test]

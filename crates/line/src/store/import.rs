@@ -4,6 +4,7 @@
 //! Then the edges are dealt to buckets through one small buffer a bucket. The file appears under its name when it is complete
 //! and on disk; what a killed import leaves beside it is removed by the next one.
 
+mod claim;
 mod names;
 mod scatter;
 mod sink;
@@ -22,6 +23,7 @@ use super::spool::Scratch;
 use super::{Store, check_parts};
 use crate::deal::{Deal, by_falling_degree, ranks_of};
 use crate::{Error, ErrorKind};
+use claim::{Claim, remove_leftovers};
 use sink::Sink;
 
 /// How to import a graph.
@@ -200,10 +202,20 @@ pub fn import_stream(
     feed: impl FnOnce(&mut dyn NamedEdgeSink) -> Result<Fed, shardgraph_graph::Error>,
 ) -> Result<Imported, Error> {
     check_parts(options.parts.unwrap_or(1))?;
-    remove_leftovers(out).map_err(|e| Error::io("tidy beside", out, &e))?;
-    let mut sink = Sink::new(out, options, progress);
+    let out = behind_link(out).map_err(|e| Error::io("write", out, &e))?;
+    import_claimed((&claim(&out)?, &out), options, progress, feed)
+}
+
+/// As [`import_stream`], with these names for scratch files.
+fn import_claimed(
+    (claim, out): (&Claim, &Path),
+    options: &ImportOptions,
+    progress: &mut dyn FnMut(ImportProgress),
+    feed: impl FnOnce(&mut dyn NamedEdgeSink) -> Result<Fed, shardgraph_graph::Error>,
+) -> Result<Imported, Error> {
+    let mut sink = Sink::new(claim.stem(), options, progress);
     let (n_nodes, labels) = match feed(&mut sink)? {
-        Some((n_nodes, labels)) => (n_nodes, spooled(&labels, out, options)?),
+        Some((n_nodes, labels)) => (n_nodes, spooled(&labels, claim.stem(), options)?),
         None => {
             let labels = sink.number_names()?;
             (labels.len() as u32, labels)
@@ -247,16 +259,17 @@ pub fn import_scratch(
     progress: &mut dyn FnMut(ImportProgress),
     feed: impl FnOnce(&mut dyn NamedEdgeSink) -> Result<Fed, shardgraph_graph::Error>,
 ) -> Result<Store, Error> {
-    remove_leftovers(near).map_err(|e| Error::io("tidy beside", near, &e))?;
-    let path = beside(near, "store");
+    check_parts(options.parts.unwrap_or(1))?;
+    let claim = claim(near)?;
+    let path = beside(claim.stem(), "store");
     let _scratch = Scratch(Some(path.clone()));
-    import_stream(&path, options, progress, feed)?;
+    import_claimed((&claim, &path), options, progress, feed)?;
     Store::open(&path)
 }
 
 /// The labels that a reader found, out of memory.
-fn spooled(labels: &Labels, out: &Path, options: &ImportOptions) -> Result<LabelSpool, Error> {
-    let mut spool = LabelSpool::new(out, "labels", options.room());
+fn spooled(labels: &Labels, stem: &Path, options: &ImportOptions) -> Result<LabelSpool, Error> {
+    let mut spool = LabelSpool::new(stem, "labels", options.room());
     let mut label = Vec::new();
     for v in 0..labels.n_nodes() {
         label.clear();
@@ -268,30 +281,24 @@ fn spooled(labels: &Labels, out: &Path, options: &ImportOptions) -> Result<Label
     Ok(spool)
 }
 
-/// `NAME.import-PROCESS-what` in the same folder.
-pub(super) fn beside(path: &Path, what: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".import-{}-{what}", std::process::id()));
-    name.into()
+/// The file that a symbolic link names, where there is one.
+fn behind_link(path: &Path) -> io::Result<PathBuf> {
+    match path.is_symlink() && path.exists() {
+        true => fs::canonicalize(path),
+        false => Ok(path.to_owned()),
+    }
 }
 
-/// Removes scratch files of imports whose process is gone; where the system does not tell, they stay.
-fn remove_leftovers(out: &Path) -> io::Result<()> {
-    let processes = Path::new("/proc");
-    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    let (Some(name), true) = (out.file_name(), processes.join("self").exists()) else {
-        return Ok(());
-    };
-    let prefix = format!("{}.import-", name.to_string_lossy());
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let rest = name.to_str().and_then(|name| name.strip_prefix(&prefix));
-        let process = rest.and_then(|rest| rest.split_once('-')?.0.parse::<u32>().ok());
-        if process.is_some_and(|process| !processes.join(process.to_string()).exists()) {
-            fs::remove_file(entry.path())?;
-        }
-    }
-    Ok(())
+/// Names for the scratch files of an import, once those of killed ones are gone.
+fn claim(out: &Path) -> Result<Claim, Error> {
+    remove_leftovers(out).map_err(|e| Error::io("tidy beside", out, &e))?;
+    Claim::new(out).map_err(|e| Error::io("write beside", out, &e))
+}
+
+/// `STEM-what` in the same folder.
+pub(super) fn beside(stem: &Path, what: &str) -> PathBuf {
+    let mut name = stem.as_os_str().to_owned();
+    name.push("-");
+    name.push(what);
+    name.into()
 }

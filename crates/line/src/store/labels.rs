@@ -134,10 +134,10 @@ pub(crate) struct LabelSpool {
 }
 
 impl LabelSpool {
-    pub(crate) fn new(out: &Path, what: &str, room: usize) -> LabelSpool {
+    pub(crate) fn new(stem: &Path, what: &str, room: usize) -> LabelSpool {
         LabelSpool {
-            text: Spool::new(beside(out, what), room),
-            ends: Spool::new(beside(out, &format!("{what}-ends")), room),
+            text: Spool::new(beside(stem, what), room),
+            ends: Spool::new(beside(stem, &format!("{what}-ends")), room),
         }
     }
 

@@ -131,27 +131,78 @@ fn integer_ids_may_be_larger_than_u32() {
     assert_eq!(labels, ["7", "4294967296", "18446744073709551615"]);
 }
 
-/// What a killed import left goes with the next one; files of others stay.
+/// What a killed import left goes with the next one; files of others, and those of imports that run, stay.
 #[test]
 fn leftovers_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    let own = format!("g.store.import-{}-other", std::process::id());
+    let (dead, alive) = ("18c0ffee00000001", "18c0ffee00000002");
     let kept = [
-        "g.store.spill",
-        "g.store.partial",
-        "h.store.import-4294967294-edges",
-        &own,
+        "g.store.spill".to_owned(),
+        "g.store.import-20231105-notes".to_owned(),
+        "g.store.import-4294967294-edges".to_owned(),
+        format!("h.store.import-{dead}-edges"),
+        format!("g.store.import-{dead}-notes"),
+        format!("g.store.import-{alive}-lock"),
+        format!("g.store.import-{alive}-partial"),
+        "g.store.import-18c0ffee00000003-partial".to_owned(), // without a lock file
     ];
-    for name in kept.into_iter().chain(["g.store.import-4294967294-edges"]) {
+    let scratch = ["lock", "edges", "numbers-3-labels-ends", "partial", "store"];
+    let scratch = scratch.map(|what| format!("g.store.import-{dead}-{what}"));
+    for name in kept.iter().chain(&scratch) {
         fs::write(path(name), "x").unwrap();
     }
+    let lock = fs::File::open(path(&kept[5])).unwrap();
+    lock.lock().unwrap();
     fs::write(path("g.txt"), "0 1\n").unwrap();
     import_file(&path("g.txt"), &path("g.store"), &ImportOptions::default()).unwrap();
-    for name in kept {
+    for name in &kept {
         assert!(path(name).exists(), "{name}");
     }
-    assert!(!path("g.store.import-4294967294-edges").exists());
+    for name in &scratch {
+        assert!(!path(name).exists(), "{name}");
+    }
+    let n_files = fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(n_files, kept.len() + 2, "the text and the store");
+}
+
+/// While an import runs, another one to the same name leaves its files alone.
+#[test]
+fn two_imports_to_one_name_do_not_meet() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("g.txt"), "0 1\n1 2\n").unwrap();
+    let options = ImportOptions {
+        memory: 1 << 20, // the spool is written to a file
+        ..ImportOptions::default()
+    };
+    let imported = import_stream(&path("g.store"), &options, &mut |_| {}, |sink| {
+        for node in 0..10_000 {
+            sink.edge(node, node + 1, 1.0)?;
+        }
+        let names = || fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name());
+        let before: Vec<_> = names().collect();
+        assert!(before.len() >= 3, "text, lock and edges: {before:?}");
+        import_file(&path("g.txt"), &path("g.store"), &options).unwrap();
+        let now: Vec<_> = names().collect();
+        assert!(before.iter().all(|name| now.contains(name)), "{now:?}");
+        Ok(Some((10_001, shardgraph_graph::Labels::offset(0, 10_001))))
+    });
+    assert_eq!(imported.unwrap().n_edges, 10_000);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn a_link_to_a_store_is_followed_and_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir(path("stores")).unwrap();
+    fs::write(path("stores/real.store"), "an earlier one").unwrap();
+    std::os::unix::fs::symlink(path("stores/real.store"), path("g.store")).unwrap();
+    fs::write(path("g.txt"), "0 1\n").unwrap();
+    import_file(&path("g.txt"), &path("g.store"), &ImportOptions::default()).unwrap();
+    assert!(path("g.store").is_symlink());
+    assert_eq!(Store::open(&path("stores/real.store")).unwrap().n_nodes(), 2);
 }
 
 /// A hub of more edges than f32 can count by ones.

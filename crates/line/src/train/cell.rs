@@ -6,6 +6,8 @@ use shardgraph_device::sgns::{Element, narrow, widen};
 pub(crate) trait Cell: Element {
     fn from_f32(value: f32) -> Self;
     fn to_f32(self) -> f32;
+    /// Whether it can be a result: finite, and not the largest, which stands for all beyond it where numbers saturate.
+    fn is_sound(self) -> bool;
     /// Little-endian bytes at the end of `out`.
     fn put(self, out: &mut Vec<u8>);
     /// From as many bytes as it is long.
@@ -19,6 +21,10 @@ impl Cell for f32 {
 
     fn to_f32(self) -> f32 {
         self
+    }
+
+    fn is_sound(self) -> bool {
+        self.is_finite()
     }
 
     fn put(self, out: &mut Vec<u8>) {
@@ -37,6 +43,11 @@ impl Cell for u16 {
 
     fn to_f32(self) -> f32 {
         widen(self)
+    }
+
+    fn is_sound(self) -> bool {
+        const LARGEST: u16 = 0x7bff; // 65504, to which updates saturate
+        self & 0x7fff < LARGEST
     }
 
     fn put(self, out: &mut Vec<u8>) {

@@ -494,7 +494,7 @@ pub(crate) fn finished_rows<T: Cell>(
 /// A part's rows as numbers, with their nodes.
 ///
 /// # Errors
-/// Of kind [`ErrorKind::Diverged`] for a number that is not finite.
+/// Of kind [`ErrorKind::Diverged`] for a number that is not finite, or saturated.
 fn each_row<T: Cell>(
     (store, device): (&Store, &Device),
     part: u32,
@@ -516,7 +516,7 @@ fn each_row<T: Cell>(
         for (value, cell) in values.iter_mut().zip(cells) {
             *value = cell.to_f32();
         }
-        if !values.iter().all(|value| value.is_finite()) {
+        if !cells.iter().all(|cell| cell.is_sound()) {
             return Err(Error::new(ErrorKind::Diverged, DIVERGED));
         }
         take(store.node(part, row), &values)?;
@@ -525,7 +525,7 @@ fn each_row<T: Cell>(
 }
 
 const DIVERGED: &str =
-    "training diverged: rows hold numbers that are not finite: take a lower rate";
+    "training diverged: rows hold numbers beyond what their precision can hold: take a lower rate";
 
 /// Does something for each part on so many threads; the results in the parts' order.
 fn side_by_side<R: Send>(

@@ -169,14 +169,22 @@ fn one_thread_gives_nearly_the_same_in_all_modes() {
 #[test]
 fn rows_that_are_no_numbers_are_no_answer() {
     let store = two_communities(64, 2);
-    let config = Config {
-        rate: Some(10.0),
-        epochs: 400,
-        ..small(Order::Second)
-    };
-    let error = train(&store, &config, &Device::host(), &mut |_| {}).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Diverged);
-    assert!(!error.is_input());
+    for precision in [Precision::Fp32, Precision::Fp16] {
+        let config = Config {
+            rate: Some(10.0),
+            epochs: 400,
+            precision,
+            ..small(Order::Second)
+        };
+        let ended = train(&store, &config, &Device::host(), &mut |_| {});
+        let error = ended.expect_err("numbers saturate");
+        assert_eq!(error.kind(), ErrorKind::Diverged);
+        assert!(!error.is_input());
+    }
+    for (bits, is_sound) in [(0u16, true), (0xfbfe, true), (0x7bff, false), (0xfbff, false)] {
+        assert_eq!(super::cell::Cell::is_sound(bits), is_sound);
+    }
+    assert!(!super::cell::Cell::is_sound(0x7c00u16) && !super::cell::Cell::is_sound(0xfe00u16));
 }
 
 #[test]

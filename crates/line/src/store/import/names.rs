@@ -36,8 +36,8 @@ struct Numbered {
 }
 
 impl Names {
-    pub(super) fn new(out: &Path, room: usize) -> Names {
-        let spool = |what: &str| Spool::new(beside(out, what), room);
+    pub(super) fn new(stem: &Path, room: usize) -> Names {
+        let spool = |what: &str| Spool::new(beside(stem, what), room);
         Names {
             partitions: (0..N_PARTITIONS)
                 .map(|p| spool(&format!("names-{p}")))
@@ -69,14 +69,14 @@ impl Names {
     /// Gives the number of every end to `take`, in their order; returns the labels by number.
     pub(super) fn number(
         self,
-        out: &Path,
+        stem: &Path,
         memory: u64,
         mut take: impl FnMut(u32) -> Result<(), Error>,
     ) -> Result<LabelSpool, Error> {
         let mut numbered = Vec::new();
         for (at, names) in self.partitions.into_iter().enumerate() {
             let what = format!("numbers-{at}");
-            numbered.push(number_partition(&names, out, &what, (memory, self.room))?);
+            numbered.push(number_partition(&names, stem, &what, (memory, self.room))?);
         }
         let mut merge = Merge {
             readers: numbered
@@ -84,7 +84,7 @@ impl Names {
                 .map(|partition| (partition.numbers.read(), partition.labels.iter()))
                 .collect(),
             maps: vec![Vec::new(); N_PARTITIONS],
-            labels: LabelSpool::new(out, "labels", self.room),
+            labels: LabelSpool::new(stem, "labels", self.room),
             memory,
         };
         let mut ends = self.of_end.read();
@@ -135,13 +135,13 @@ fn too_many(memory: u64, n_nodes: u64) -> Error {
 /// Numbers the names of one partition in order of first sight.
 fn number_partition(
     names: &Spool,
-    out: &Path,
+    stem: &Path,
     what: &str,
     (memory, room): (u64, usize),
 ) -> Result<Numbered, Error> {
     let mut table = Interner::default();
-    let mut numbers = Spool::new(beside(out, what), room);
-    let mut labels = LabelSpool::new(out, &format!("{what}-labels"), room);
+    let mut numbers = Spool::new(beside(stem, what), room);
+    let mut labels = LabelSpool::new(stem, &format!("{what}-labels"), room);
     let mut input = names.read();
     let mut left = names.bytes();
     let mut name = Vec::new();
@@ -178,6 +178,7 @@ fn exact<const N: usize>(input: &mut impl Read) -> io::Result<[u8; N]> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::claim::is_scratch;
     use super::*;
     use proptest::prelude::*;
 
@@ -203,6 +204,11 @@ mod tests {
             }
             let mut found = Vec::new();
             let labels = spooled.number(&out, 1 << 20, |number| {
+                for entry in std::fs::read_dir(folder.path()).unwrap().filter(|_| number == 0) {
+                    let name = entry.unwrap().file_name().into_string().unwrap();
+                    let what = name.strip_prefix("g.store-").unwrap();
+                    assert!(is_scratch(what), "the next import would not know {what}");
+                }
                 found.push(number);
                 Ok(())
             });

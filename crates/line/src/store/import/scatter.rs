@@ -39,7 +39,7 @@ pub(super) fn scatter(
     })?;
     head.sum_up();
     check_weights(head, out)?;
-    let partial = beside(out, "partial");
+    let partial = beside(spill.stem, "partial");
     let at = |e: io::Error| Error::io("write", &partial, &e);
     let (file, scratch) = create(&partial).map_err(at)?;
     let mut buckets = Buckets::new(head, &file, buffer);

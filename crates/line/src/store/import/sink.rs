@@ -13,7 +13,8 @@ use crate::{Error, ErrorKind};
 
 /// The edges as numbers on disk, and the degrees so far.
 pub(super) struct Sink<'s> {
-    out: &'s Path,
+    /// What the names of scratch files begin with.
+    pub(super) stem: &'s Path,
     progress: &'s mut dyn FnMut(ImportProgress),
     is_weighted: bool,
     memory: u64,
@@ -28,21 +29,21 @@ pub(super) struct Sink<'s> {
 
 impl<'s> Sink<'s> {
     pub(super) fn new(
-        out: &'s Path,
+        stem: &'s Path,
         options: &ImportOptions,
         progress: &'s mut dyn FnMut(ImportProgress),
     ) -> Sink<'s> {
         let room = options.room();
         Sink {
-            out,
+            stem,
             progress,
             is_weighted: options.weighted,
             memory: options.memory,
-            edges: Spool::new(beside(out, "edges"), 4 * room),
+            edges: Spool::new(beside(stem, "edges"), 4 * room),
             n_edges: 0,
             degrees: Vec::new(),
-            names: Names::new(out, room),
-            weights: Spool::new(beside(out, "weights"), room),
+            names: Names::new(stem, room),
+            weights: Spool::new(beside(stem, "weights"), room),
             n_named: 0,
         }
     }
@@ -109,9 +110,9 @@ impl<'s> Sink<'s> {
 
     /// Turns the edges by name into edges by number; returns the labels.
     pub(super) fn number_names(&mut self) -> Result<LabelSpool, Error> {
-        let (out, memory) = (self.out, self.memory / 2);
-        let names = std::mem::replace(&mut self.names, Names::new(out, 0));
-        let no_weights = Spool::new(beside(out, "no-weights"), 0);
+        let (stem, memory) = (self.stem, self.memory / 2);
+        let names = std::mem::replace(&mut self.names, Names::new(stem, 0));
+        let no_weights = Spool::new(beside(stem, "no-weights"), 0);
         let weights = std::mem::replace(&mut self.weights, no_weights);
         let mut weights = weights.read();
         let (mut from, n_named) = (None, self.n_named);
@@ -124,7 +125,7 @@ impl<'s> Sink<'s> {
             let mut weight = 1.0f32.to_le_bytes();
             if self.is_weighted {
                 let read = weights.read_exact(&mut weight);
-                read.map_err(|e| Error::io("read the weights of", out, &e))?;
+                read.map_err(|e| Error::io("read the weights of", stem, &e))?;
             }
             n_done += 1;
             self.report(ImportStage::Numbering, n_done, Some(n_named));
@@ -135,7 +136,7 @@ impl<'s> Sink<'s> {
                 }),
             }
         };
-        names.number(out, memory, take)
+        names.number(stem, memory, take)
     }
 
     /// Gives every edge with its number to `take`.
@@ -144,7 +145,7 @@ impl<'s> Sink<'s> {
         stage: ImportStage,
         mut take: impl FnMut(u64, u32, u32, f32) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let edges = std::mem::replace(&mut self.edges, Spool::new(beside(self.out, "none"), 0));
+        let edges = std::mem::replace(&mut self.edges, Spool::new(beside(self.stem, "none"), 0));
         let at = |e: io::Error| Error::io("read", edges.path(), &e);
         let len = self.record();
         let mut record = [0; 12];

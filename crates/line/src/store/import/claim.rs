@@ -1,0 +1,127 @@
+//! The scratch files of an import: names that no other import has, and how a later one knows those of a killed one.
+//!
+//! They are called `OUT.import-TIME-WHAT`, the time in nanoseconds as 16 hexadecimal digits. An import holds a lock on its file
+//! `...-lock` for as long as it runs. So names whose lock file is there, and held by nobody, are those of an import that was killed,
+//! on whatever machine it ran; where the system has no locks, they stay.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::beside;
+
+const LOCK: &str = "lock";
+/// Two imports that begin in the same nanosecond, or one whose lock was taken for a leftover, try again.
+const ATTEMPTS: u32 = 100;
+
+/// Names for the scratch files of one import.
+#[derive(Debug)]
+pub(super) struct Claim {
+    stem: PathBuf,
+    lock: PathBuf,
+    _held: File,
+}
+
+impl Claim {
+    pub(super) fn new(out: &Path) -> io::Result<Claim> {
+        for _ in 0..ATTEMPTS {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH);
+            let time = since.map_or(0, |since| since.as_nanos() as u64);
+            let mut stem = out.as_os_str().to_owned();
+            stem.push(format!(".import-{time:016x}"));
+            let stem = PathBuf::from(stem);
+            let lock = beside(&stem, LOCK);
+            let held = match File::create_new(&lock) {
+                Ok(file) => file,
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
+                Err(e) => return Err(e),
+            };
+            // Another import may have found the file before it was locked, and removed it.
+            let is_held = !matches!(held.try_lock(), Err(TryLockError::WouldBlock));
+            if is_held && lock.exists() {
+                return Ok(Claim {
+                    stem,
+                    lock,
+                    _held: held,
+                });
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// What the names of all scratch files begin with.
+    pub(super) fn stem(&self) -> &Path {
+        &self.stem
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // A lock file that stays is removed by the next import.
+        let _ = fs::remove_file(&self.lock);
+    }
+}
+
+/// Removes the scratch files of imports that were killed.
+pub(super) fn remove_leftovers(out: &Path) -> io::Result<()> {
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let Some(name) = out.file_name() else {
+        return Ok(());
+    };
+    let prefix = format!("{}.import-", name.to_string_lossy());
+    let mut imports: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    for entry in fs::read_dir(folder.unwrap_or(Path::new(".")))? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let rest = name.to_str().and_then(|name| name.strip_prefix(&prefix));
+        if let Some((time, what)) = rest.and_then(|rest| rest.split_once('-'))
+            && is_time(time)
+            && is_scratch(what)
+        {
+            let files = imports.entry(time.to_owned()).or_default();
+            files.push(entry.path());
+        }
+    }
+    for (time, files) in imports {
+        let lock = out.with_file_name(format!("{prefix}{time}-{LOCK}"));
+        // Some file systems lock only what is open for writing.
+        let Ok(file) = OpenOptions::new().write(true).open(&lock) else {
+            continue; // nobody's, or another user's
+        };
+        if file.try_lock().is_err() {
+            continue;
+        }
+        for path in files.iter().filter(|path| **path != lock) {
+            remove(path)?;
+        }
+        remove(&lock)?; // the last, so that what a kill leaves is still known
+    }
+    Ok(())
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()), // another import was faster
+        ended => ended,
+    }
+}
+
+fn is_time(text: &str) -> bool {
+    text.len() == 16 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Whether an import gives a scratch file this name.
+pub(super) fn is_scratch(what: &str) -> bool {
+    const PLAIN: [&str; 7] = [
+        "edges", "weights", "ends", "labels", "partial", "store", LOCK,
+    ];
+    let base = what.strip_suffix("-ends").unwrap_or(what);
+    let of_names = base.strip_prefix("names-").or_else(|| {
+        let numbers = base.strip_prefix("numbers-")?;
+        Some(numbers.strip_suffix("-labels").unwrap_or(numbers))
+    });
+    let is_number = |n: &str| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit());
+    PLAIN.contains(&base) || of_names.is_some_and(is_number)
+}
