@@ -21,7 +21,11 @@ const HUGE_PAGE: usize = 2 << 20;
 const MAPPED: usize = match cfg!(all(
     target_os = "linux",
     target_pointer_width = "64",
-    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+    any(
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        target_arch = "riscv64"
+    )
 )) {
     true => 128 << 10,
     false => usize::MAX,
@@ -142,7 +146,16 @@ fn map_range(len: usize) -> Option<NonNull<u8>> {
         const MAP_FAILED: usize = usize::MAX;
         let (here, no_file) = (std::ptr::null_mut(), -1);
         // SAFETY: a new range wherever the system likes; it changes no other.
-        let start = unsafe { mmap(here, len, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, no_file, 0) };
+        let start = unsafe {
+            mmap(
+                here,
+                len,
+                PROT_READ_WRITE,
+                MAP_PRIVATE_ANONYMOUS,
+                no_file,
+                0,
+            )
+        };
         match start.addr() {
             MAP_FAILED => None,
             _ => NonNull::new(start.cast()),
@@ -197,7 +210,12 @@ mod tests {
     #[test]
     fn tables_begin_at_a_line_or_a_huge_page_and_hold_what_is_written() {
         let device = Device::host();
-        let lens = [(1, LINE), (1000, LINE), (32 << 10, LINE), ((64 << 10) - 1, LINE)];
+        let lens = [
+            (1, LINE),
+            (1000, LINE),
+            (32 << 10, LINE),
+            ((64 << 10) - 1, LINE),
+        ];
         let large = [(512 << 10, HUGE_PAGE), ((3 << 20) + 5, HUGE_PAGE)];
         for (len, alignment) in lens.into_iter().chain(large) {
             let mut table = device.zeros_on_huge_pages::<f32>(len).unwrap();

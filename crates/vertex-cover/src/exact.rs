@@ -225,9 +225,7 @@ mod tests {
     use crate::{check_cover, naive};
 
     /// What a method of [`Search`] finds below a bound, and the branches that it looked at.
-    fn found(
-        method: impl FnOnce(&mut Search<'_>) -> Option<Vec<u32>>,
-    ) -> (Option<Vec<u32>>, u64) {
+    fn found(method: impl FnOnce(&mut Search<'_>) -> Option<Vec<u32>>) -> (Option<Vec<u32>>, u64) {
         let limits = Limits::default();
         let mut search = Search {
             lap: &Lap::begin(&Watch::unlimited()),

@@ -43,9 +43,7 @@ impl Aside {
         self.is_forgotten = true;
         match &self.earlier {
             None => Ok(()),
-            Some(earlier) => {
-                fs::remove_file(earlier).map_err(|e| Error::io("remove", earlier, &e))
-            }
+            Some(earlier) => fs::remove_file(earlier).map_err(|e| Error::io("remove", earlier, &e)),
         }
     }
 }

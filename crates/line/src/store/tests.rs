@@ -180,7 +180,11 @@ fn two_imports_to_one_name_do_not_meet() {
         for node in 0..10_000 {
             sink.edge(node, node + 1, 1.0)?;
         }
-        let names = || fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name());
+        let names = || {
+            fs::read_dir(folder.path())
+                .unwrap()
+                .map(|e| e.unwrap().file_name())
+        };
         let before: Vec<_> = names().collect();
         assert!(before.len() >= 3, "text, lock and edges: {before:?}");
         import_file(&path("g.txt"), &path("g.store"), &options).unwrap();
@@ -202,7 +206,10 @@ fn a_link_to_a_store_is_followed_and_stays() {
     fs::write(path("g.txt"), "0 1\n").unwrap();
     import_file(&path("g.txt"), &path("g.store"), &ImportOptions::default()).unwrap();
     assert!(path("g.store").is_symlink());
-    assert_eq!(Store::open(&path("stores/real.store")).unwrap().n_nodes(), 2);
+    assert_eq!(
+        Store::open(&path("stores/real.store")).unwrap().n_nodes(),
+        2
+    );
 }
 
 /// A hub of more edges than f32 can count by ones.

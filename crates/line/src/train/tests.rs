@@ -181,7 +181,12 @@ fn rows_that_are_no_numbers_are_no_answer() {
         assert_eq!(error.kind(), ErrorKind::Diverged);
         assert!(!error.is_input());
     }
-    for (bits, is_sound) in [(0u16, true), (0xfbfe, true), (0x7bff, false), (0xfbff, false)] {
+    for (bits, is_sound) in [
+        (0u16, true),
+        (0xfbfe, true),
+        (0x7bff, false),
+        (0xfbff, false),
+    ] {
         assert_eq!(super::cell::Cell::is_sound(bits), is_sound);
     }
     assert!(!super::cell::Cell::is_sound(0x7c00u16) && !super::cell::Cell::is_sound(0xfe00u16));
