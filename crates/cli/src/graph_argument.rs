@@ -94,10 +94,8 @@ impl GraphArgs {
         let source = self.source()?;
         self.check_weighted(&source)?;
         if directed && !matches!(source, Source::File(_)) {
-            let name = self.graph.display();
-            let message =
-                format!("{name}: directed and weighted are for files; this graph has neither");
-            return Err(BadInput(message).into());
+            let why = "directed and weighted are for files; this graph has neither";
+            return Err(BadInput(format!("{}: {why}", self.graph.display())).into());
         }
         let whole = match self.complement {
             true => Some(self.load_graph(WeightPolicy::Ignore)?),

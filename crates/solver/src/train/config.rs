@@ -183,17 +183,14 @@ impl TrainConfig {
     /// # Errors
     /// Names the first such setting, its value and its range.
     pub fn check(&self) -> Result<(), Error> {
+        let n_graphs = self.graphs_per_generator;
         let rules = [
             (
                 !self.graphs.is_empty(),
                 "graphs: at least one",
                 "none".to_string(),
             ),
-            (
-                (1..=1 << 32).contains(&self.graphs_per_generator),
-                "graphs_per_generator: 1 to 2^32",
-                self.graphs_per_generator.to_string(),
-            ),
+            within(1..=1 << 32, "graphs_per_generator: 1 to 2^32", n_graphs),
             at_least_1("batch_size: at least 1", self.batch_size as u64),
             (
                 (self.batch_size..=1 << 32).contains(&self.replay_capacity),
@@ -230,6 +227,10 @@ impl TrainConfig {
 
 /// Whether a setting holds, what is expected, and its value.
 type Rule = (bool, &'static str, String);
+
+fn within(range: std::ops::RangeInclusive<u64>, rule: &'static str, value: u64) -> Rule {
+    (range.contains(&value), rule, value.to_string())
+}
 
 fn at_least_1(expected: &'static str, value: u64) -> Rule {
     (value >= 1, expected, value.to_string())

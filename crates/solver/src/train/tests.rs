@@ -386,13 +386,15 @@ fn graph_files_train_without_their_weights_and_must_stay_as_they_were() {
     );
 }
 
+/// Why training fails.
+fn why(config: TrainConfig) -> String {
+    train(&config, &RunOptions::default(), &mut |_| ())
+        .unwrap_err()
+        .to_string()
+}
+
 #[test]
 fn wrong_settings_are_named() {
-    let why = |config: TrainConfig| {
-        train(&config, &RunOptions::default(), &mut |_| ())
-            .unwrap_err()
-            .to_string()
-    };
     let base = || small(5);
     assert!(
         why(TrainConfig {
@@ -443,6 +445,26 @@ fn wrong_settings_are_named() {
         })
         .contains("embedding columns")
     );
+    let unknown = serde_json::from_str::<TrainConfig>("{\"sttps\": 3}")
+        .unwrap_err()
+        .to_string();
+    assert!(unknown.contains("unknown field `sttps`"), "{unknown}");
+}
+
+#[test]
+fn numbers_of_graphs_are_bounded() {
+    for n_graphs in [0, (1 << 32) + 1, 1 << 63, u64::MAX] {
+        let why = why(TrainConfig {
+            graphs_per_generator: n_graphs,
+            ..small(5)
+        });
+        let found = format!("expected graphs_per_generator: 1 to 2^32; found {n_graphs}");
+        assert!(why.contains(&found), "{why}");
+    }
+}
+
+#[test]
+fn training_that_diverges_says_so() {
     assert!(
         why(TrainConfig {
             learning_rate: 1e30,
@@ -460,14 +482,6 @@ fn wrong_settings_are_named() {
         })
         .contains("a score is")
     );
-    for n_graphs in [0, (1 << 32) + 1, 1 << 63, u64::MAX] {
-        let why = why(TrainConfig {
-            graphs_per_generator: n_graphs,
-            ..base()
-        });
-        let found = format!("expected graphs_per_generator: 1 to 2^32; found {n_graphs}");
-        assert!(why.contains(&found), "{why}");
-    }
     // Stored targets are read off the scores before any loss is; random picks ask for none.
     let stored = why(TrainConfig {
         learning_rate: 1e30,
@@ -478,10 +492,6 @@ fn wrong_settings_are_named() {
         ..small(60)
     });
     assert!(stored.contains("training diverged"), "{stored}");
-    let unknown = serde_json::from_str::<TrainConfig>("{\"sttps\": 3}")
-        .unwrap_err()
-        .to_string();
-    assert!(unknown.contains("unknown field `sttps`"), "{unknown}");
 }
 
 /// Covers of held-out graphs, larger than those of training.
