@@ -476,6 +476,37 @@ fn what_is_due_within_a_step_comes_in_its_order() {
     assert!(!is_equal(&trainer));
 }
 
+/// The step of 32 environments from 32 to 64 has all that is due from step 40 on, each as of its own step, and nothing of before.
+#[test]
+fn a_large_step_learns_from_learning_starts_on() {
+    let at_step_64 = |learning_starts: u64| {
+        let mut config = run_config(true, 32, 1);
+        let Algorithm::Dqn(dqn) = &mut config.algorithm else {
+            panic!("another algorithm")
+        };
+        (dqn.learning_starts, dqn.n_step) = (learning_starts, 1);
+        let mut trainer = DqnTrainer::new(&config, &Device::host()).unwrap();
+        advance_to(&mut trainer, 64);
+        trainer
+    };
+    let trainer = at_step_64(40);
+    let mut expected = at_step_64(1000);
+    assert_eq!((trainer.n_updates(), expected.n_updates()), (4, 0));
+    for step in [42, 48, 50, 54, 60] {
+        match step {
+            50 => expected.agent.sync_target(),
+            _ => expected
+                .update(step, &mut Comm::solo(), Deadline::default())
+                .unwrap(),
+        }
+    }
+    assert_eq!(
+        trainer.agent.params().flat(),
+        expected.agent.params().flat()
+    );
+    assert_eq!(trainer.replay.priorities(), expected.replay.priorities());
+}
+
 /// A batch of as many rows as there are of equal priority has each of them once.
 #[test]
 fn td_errors_become_priorities() {
