@@ -330,6 +330,49 @@ fn batches_that_do_not_fit_are_named() {
     );
 }
 
+/// An update cannot be given a number that is not finite: no batch holds one.
+#[test]
+fn rows_that_are_not_finite_are_named_before_they_are_in_a_batch() {
+    for (column, name) in [
+        (0, "observation"),
+        (2, "reward"),
+        (3, "next_observation"),
+        (4, "discount"),
+    ] {
+        let (mut rows, _) = batch(3, 1);
+        let mut floats = [const { [0.0f32; 3] }; 5];
+        let last = if matches!(column, 0 | 3) { 2 } else { 0 };
+        floats[column][last] = f32::NAN;
+        let cells = [
+            Cell::F32(&floats[0]),
+            Cell::U32(&[1]),
+            Cell::F32(&floats[2][..1]),
+            Cell::F32(&floats[3]),
+            Cell::F32(&floats[4][..1]),
+        ];
+        let pushed = rows.push(&cells).map_err(crate::Error::from);
+        let message = format!("Rows::push: column {name}: expected finite numbers, given NaN");
+        assert_says(pushed, &message);
+        assert_eq!(rows.len(), 3);
+    }
+}
+
+/// A run on the device that failed has dropped the weights there: the next one takes them again.
+#[test]
+fn an_agent_acts_again_after_a_run_that_failed() {
+    let mut agent = agent(&small(4, 1), 2);
+    let (mut stream, mut actions) = (Stream::new(1, "test", 0), Vec::new());
+    let observations: Vec<f32> = (0..300).map(|_| stream.normal() as f32).collect();
+    let mut act = |agent: &mut DqnAgent| {
+        let acted = agent.act(&observations, 0.0, &mut stream, &mut actions);
+        acted.map(|()| actions.clone())
+    };
+    let expected = act(&mut agent).unwrap();
+    agent.drop_weights_of_programs();
+    assert!(act(&mut agent).is_err());
+    assert_eq!(act(&mut agent).unwrap(), expected);
+}
+
 #[test]
 fn weights_and_spaces_that_do_not_fit_are_named() {
     let mut agent = agent(&small(4, 2), 1);
