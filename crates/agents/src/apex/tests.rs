@@ -122,6 +122,27 @@ fn a_lock_step_goes_on_from_every_checkpoint_as_if_it_had_never_stopped() {
     }
 }
 
+/// Each update that is due in the metrics has its line there, also where a block brings several.
+#[test]
+fn every_update_that_is_logged_has_a_line() {
+    for log_updates in [1, 4] {
+        let folder = tempfile::tempdir().unwrap();
+        let apex = ApexConfig {
+            log_updates,
+            ..lock_step()
+        };
+        let start = Start::New {
+            config: config(&apex, 1000),
+            folder: Some(folder.path().join("run")),
+        };
+        let outcome = train_locally::<ApexLockStep>(&start, &options(), &mut |_| ()).unwrap();
+        let metrics = std::fs::read_to_string(folder.path().join("run/metrics.jsonl")).unwrap();
+        let n_lines = metrics.matches("losses/td_loss").count() as u64;
+        assert!(outcome.n_updates > 40, "{outcome:?}"); // of 17 blocks
+        assert_eq!(n_lines, outcome.n_updates / log_updates);
+    }
+}
+
 /// What the shards drew follows what they took, exactly to a batch, however the ranks overtook each other.
 #[test]
 fn the_ratio_of_draws_to_inserts_is_kept() {

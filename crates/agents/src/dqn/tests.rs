@@ -576,7 +576,7 @@ fn td_errors_become_priorities() {
     }
 }
 
-/// What the memory holds of hand-followed steps: rewards, and discounts that tell a fall from the step limit.
+/// What the memory holds of an episode that is followed by hand to its fall.
 #[test]
 fn an_episode_that_ended_leaves_a_discount_of_0_and_its_own_last_observation() {
     let config = run_config(false, 1, 3);
