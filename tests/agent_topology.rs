@@ -323,6 +323,29 @@ fn other_settings_are_refused() {
     assert!(answer["steps"].as_f64().unwrap() >= 3000.0, "{answer}");
 }
 
+/// Where a run is to end is compared too: an actor that ends before it would leave the learner waiting.
+#[test]
+fn another_last_step_is_refused() {
+    let folder = Folder::new();
+    let (config, out) = (folder.config(&impala(1000, "")), folder.path("run"));
+    run("agent train {} --out {}", &[&config, &out]).ok();
+    let world = World::new(3);
+    let longer = "agent train --resume {} --steps 3000 --format json --deadline 60";
+    let learner = thread::spawn({
+        let mut command = world.rank(0, longer, &[&out]);
+        move || finish(&mut command)
+    });
+    let as_before = "agent train --resume {} --deadline 60";
+    let message = finish(&mut world.rank(2, as_before, &[&out])).error(2);
+    assert!(
+        message.contains("to step 3000") && message.contains("to step 1000"),
+        "{message}"
+    );
+    finish(&mut world.rank(1, longer, &[&out])).ok();
+    let answer = learner.join().unwrap().json();
+    assert!(answer["updates"].as_f64().unwrap() > 0.0, "{answer}");
+}
+
 /// All processes of a run that is over end as well as when it was not.
 #[test]
 fn a_finished_run_is_resumed_by_all_processes() {

@@ -465,6 +465,24 @@ fn a_shard_that_dies_at_any_message_is_named_and_the_run_goes_on() {
     }
 }
 
+/// Actors that were told to make fewer steps than the learner end before the run, which is over then at once.
+#[test]
+fn actors_that_end_before_the_run_are_named() {
+    let apex = small();
+    let config = config(&apex, 3000);
+    let (settings, start) = ((&config, &apex), start_of(&config));
+    let short = RunOptions {
+        stop_at: Some(200),
+        ..options()
+    };
+    let ports = ports(4, options().deadline).unwrap();
+    let learn = |port| run_learner(port, settings, &start, &options(), &mut |_| ());
+    let (outcome, _) = run_ranks(ports, learn, &|port| run_other(port, settings, 4, &short));
+    let message = outcome.unwrap_err().to_string();
+    let is_named = message.starts_with("all actors are lost: actor ");
+    assert!(is_named && message.contains("own last step"), "{message}");
+}
+
 #[test]
 fn without_an_actor_the_run_ends_with_a_word() {
     let apex = ApexConfig {
