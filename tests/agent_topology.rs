@@ -1,7 +1,7 @@
 //! `shardgraph agent train` with a learner, shards and actors: threads, processes that are killed, and resumed runs.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::agents::Folder;
 use crate::kill::kill;
 use crate::processes::{World, finish_all};
-use crate::program::{command, finish, run};
+use crate::program::{command, finish, run, within_deadline};
 
 /// Settings of a run that takes a moment.
 fn apex(steps: u64, more: &str) -> String {
@@ -95,21 +95,22 @@ fn lock_step_on_processes_is_lock_step_in_one() {
 #[test]
 fn an_actor_that_is_killed_is_named_and_the_run_goes_on() {
     let folder = Folder::new();
-    let config = folder.config(&apex(400_000, ""));
+    let text = apex(400_000, "").replace("checkpoint_steps = 1000", "checkpoint_steps = 10_000");
+    let (config, out) = (folder.config(&text), folder.path("run"));
     let world = World::new(4);
-    let words = "agent train {} --format json --deadline 60";
+    let words = "agent train {} --out {} --format json --deadline 60";
     let quiet = |rank| {
-        let mut rank = world.rank(rank, words, &[&config]);
+        let mut rank = world.rank(rank, words, &[&config, &out]);
         rank.stdout(Stdio::null()).stderr(Stdio::null());
         rank
     };
     let victim = quiet(3).spawn().unwrap();
     let others: Vec<_> = [1, 2].map(|rank| quiet(rank).spawn().unwrap()).into();
     let learner = thread::spawn({
-        let mut command = world.rank(0, words, &[&config]);
+        let mut command = world.rank(0, words, &[&config, &out]);
         move || finish(&mut command)
     });
-    thread::sleep(Duration::from_millis(700));
+    within_deadline(|| has_episode_of_the_last_actor(&out).then_some(())).expect("actor 3");
     let was_killed = kill(victim);
     let run = learner.join().unwrap();
     for mut other in others {
@@ -125,6 +126,15 @@ fn an_actor_that_is_killed_is_named_and_the_run_goes_on() {
         lost.len() == 1 && lost[0].as_str().unwrap().starts_with("actor 3"),
         "{answer}"
     );
+}
+
+/// Whether the metrics have an episode of the last of two actors, which explores the least: with probability 0.4^8.
+fn has_episode_of_the_last_actor(out: &Path) -> bool {
+    let metrics = fs::read_to_string(out.join("metrics.jsonl")).unwrap_or_default();
+    let lines = metrics.lines().map(serde_json::from_str::<Value>);
+    let epsilon = |line: Value| line["charts/epsilon"].as_f64();
+    let mut epsilons = lines.filter_map(|line| epsilon(line.ok()?)); // the last line may be half written
+    epsilons.any(|epsilon| epsilon < 0.01)
 }
 
 #[test]
@@ -172,6 +182,23 @@ fn newest(out: &Path) -> Option<u64> {
         .max()
 }
 
+/// The folder of a run that was killed between its first checkpoint and its end.
+fn killed_run(folder: &Folder, config: &Path) -> PathBuf {
+    // On a busy machine a run may be over before it is looked at: then again.
+    let attempt = |n: u32| {
+        let out = folder.path(&format!("killed-{n}"));
+        let child = command("agent train {} --out {}", &[config, &out])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        within_deadline(|| newest(&out)).expect("a checkpoint");
+        kill(child).then_some(out)
+    };
+    let killed = (0..20).find_map(attempt);
+    killed.expect("every run was over before it could be killed")
+}
+
 #[test]
 fn lock_step_and_reinforce_are_prolonged_bit_for_bit() {
     for text in [
@@ -181,17 +208,9 @@ fn lock_step_and_reinforce_are_prolonged_bit_for_bit() {
     ] {
         let folder = Folder::new();
         let config = folder.config(&text);
-        let (whole, killed) = (folder.path("whole"), folder.path("killed"));
+        let whole = folder.path("whole");
         run("agent train {} --out {}", &[&config, &whole]).ok();
-        let child = command("agent train {} --out {}", &[&config, &killed])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        while newest(&killed).is_none() {
-            thread::sleep(Duration::from_millis(2));
-        }
-        kill(child);
+        let killed = killed_run(&folder, &config);
         run("agent train --resume {}", &[&killed]).ok();
         let weights = |out: &Path| fs::read(out.join("weights.safetensors")).unwrap();
         assert!(weights(&killed) == weights(&whole), "the weights differ");
@@ -321,6 +340,29 @@ fn other_settings_are_refused() {
     finish(&mut world.rank(1, words, &[&config])).ok();
     let answer = learner.join().unwrap().json();
     assert!(answer["steps"].as_f64().unwrap() >= 3000.0, "{answer}");
+}
+
+/// Where a run is to end is compared too: an actor that ends before it would leave the learner waiting.
+#[test]
+fn another_last_step_is_refused() {
+    let folder = Folder::new();
+    let (config, out) = (folder.config(&impala(1000, "")), folder.path("run"));
+    run("agent train {} --out {}", &[&config, &out]).ok();
+    let world = World::new(3);
+    let longer = "agent train --resume {} --steps 3000 --format json --deadline 60";
+    let learner = thread::spawn({
+        let mut command = world.rank(0, longer, &[&out]);
+        move || finish(&mut command)
+    });
+    let as_before = "agent train --resume {} --deadline 60";
+    let message = finish(&mut world.rank(2, as_before, &[&out])).error(2);
+    assert!(
+        message.contains("to step 3000") && message.contains("to step 1000"),
+        "{message}"
+    );
+    finish(&mut world.rank(1, longer, &[&out])).ok();
+    let answer = learner.join().unwrap().json();
+    assert!(answer["updates"].as_f64().unwrap() > 0.0, "{answer}");
 }
 
 /// All processes of a run that is over end as well as when it was not.

@@ -281,13 +281,28 @@ fn metrics(out: &Path) -> Vec<Value> {
     text.lines().map(line).collect()
 }
 
+/// With an exploration that does not fall: how it falls is planned by the first number of steps.
 #[test]
 fn a_run_that_is_prolonged_is_the_run_that_was_never_stopped() {
     let folder = Folder::new();
-    let config = folder.config(&settings(2000, ""));
+    let exploration = "exploration = { start = 0.2, end = 0.2 }";
+    let config = folder.config(&settings(2000, exploration));
     let (whole, parts) = (folder.path("whole"), folder.path("parts"));
     let expected = run("agent train {} --out {} --format json", &[&config, &whole]).json();
-    run("agent train {} --out {} --steps 2000", &[&config, &parts]).ok();
+    let part = run(
+        "agent train {} --out {} --steps 1000 --format json",
+        &[&config, &parts],
+    )
+    .json();
+    assert_ne!(part["policy_hash"], expected["policy_hash"]);
+    let words = "agent train --resume {} --steps 2000 --format json";
+    let rest = run(words, &[&parts]).json();
+    assert_eq!(
+        (&rest["steps"], &rest["policy_hash"]),
+        (&1000.into(), &expected["policy_hash"])
+    );
+    let weights = |out: &Path| fs::read(out.join("weights.safetensors")).unwrap();
+    assert!(weights(&parts) == weights(&whole), "the weights differ");
     assert_eq!(metrics(&parts), metrics(&whole));
     let answer = run("agent train --resume {} --format json", &[&parts]).json();
     assert_eq!(

@@ -27,7 +27,7 @@ pub trait Agent {
     /// Gets ready for the first steps of episodes in so many environments; what it remembers of others is forgotten.
     ///
     /// # Errors
-    /// When the device refuses.
+    /// When there are none and the agent has a policy, or the device refuses.
     fn begin_episodes(&mut self, n_environments: usize) -> Result<(), Error>;
 
     /// The best action for each observation, into `actions`: the one of the largest value, or the likeliest one; the first of several.

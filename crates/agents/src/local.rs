@@ -40,8 +40,8 @@ pub(crate) struct Advance {
     pub(crate) episodes: Vec<Episode>,
     /// The probability of random actions, where there are any.
     pub(crate) epsilon: Option<f32>,
-    /// Losses, where there is a line of them.
-    pub(crate) scalars: Vec<(&'static str, f32)>,
+    /// A line of losses for each update that the metrics tell of.
+    pub(crate) losses: Vec<Vec<(&'static str, f32)>>,
 }
 
 /// Runs to the last step.
@@ -63,8 +63,8 @@ pub(crate) fn train_locally<L: Local>(
             done.lag,
             progress,
         )?;
-        if !done.scalars.is_empty() {
-            books.log(&done.scalars)?;
+        for line in &done.losses {
+            books.log(line)?;
         }
         if is_due {
             books.write_checkpoint(&run.to_checkpoint()?)?;

@@ -9,9 +9,9 @@ use shardgraph_graph::random::Stream;
 
 use crate::agent::{Agent, first_best};
 use crate::config::{AgentConfig, Algorithm, cart_pole_spaces};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::policy_program::{MemoryState, PolicyProgram, build_policy};
-use crate::weights;
+use crate::{observations, weights};
 
 #[cfg(test)]
 mod tests;
@@ -68,6 +68,27 @@ impl PolicyAgent {
         })
     }
 
+    /// Says that the episode of one environment has ended: its next observation is the first of another one, and nothing of before is
+    /// remembered there. The others go on.
+    ///
+    /// # Errors
+    /// When there is no such environment among those that [`Agent::begin_episodes`] was told of.
+    pub fn end_episode(&mut self, environment: usize) -> Result<(), Error> {
+        let begins = self.episodes.as_mut().map(|of| &mut of.state.begins[..]);
+        let begins = begins.unwrap_or_default();
+        let n = begins.len();
+        let Some(begins) = begins.get_mut(environment) else {
+            let (expected, given) = (format!("below {n}"), environment.to_string());
+            return Err(mismatch(
+                "end_episode",
+                "the environment",
+                (expected, given),
+            ));
+        };
+        *begins = 1.0;
+        Ok(())
+    }
+
     /// An action for each observation, into `actions`, by the probabilities that the policy gives them.
     ///
     /// # Shapes
@@ -87,13 +108,19 @@ impl PolicyAgent {
 
     /// What the policy says of observations, which it remembers.
     fn logits(&mut self, observations: &[f32]) -> Result<Vec<f32>, Error> {
-        let n_given = observations.len() / self.network.n_inputs();
+        let n_given = observations::check("PolicyAgent", self.network.n_inputs(), observations)?;
         if self.episodes.is_none() {
             self.begin_episodes(n_given)?;
         }
         let Some(Episodes { program, state }) = &mut self.episodes else {
             return Err(Error::internal("an agent without episodes"));
         };
+        let n = state.begins.len();
+        if n_given != n {
+            let (expected, given) = (format!("{n}, as episodes began"), n_given.to_string());
+            let what = "the number of observations";
+            return Err(mismatch("act", what, (expected, given)));
+        }
         let said = program.run(&self.params, observations, state)?;
         state.begins.fill(0.0);
         (state.hidden, state.cell) = (said.hidden, said.cell);
@@ -103,6 +130,11 @@ impl PolicyAgent {
 
 impl Agent for PolicyAgent {
     fn begin_episodes(&mut self, n_environments: usize) -> Result<(), Error> {
+        if n_environments == 0 {
+            let numbers = ("at least 1".to_owned(), "0".to_owned());
+            let what = "the number of environments";
+            return Err(mismatch("begin_episodes", what, numbers));
+        }
         self.episodes = Some(Episodes {
             program: PolicyProgram::new(&self.params, &self.network, n_environments, &self.device)?,
             state: MemoryState::new(&self.network, n_environments),
@@ -138,4 +170,16 @@ impl Agent for PolicyAgent {
     fn import(&mut self, path: &Path) -> Result<(), Error> {
         self.set_weights(&weights::read(path, &self.params)?)
     }
+}
+
+#[cold]
+fn mismatch(method: &'static str, what: &str, (expected, given): (String, String)) -> Error {
+    ErrorKind::Mismatch {
+        component: "PolicyAgent",
+        method,
+        what: what.to_owned(),
+        expected,
+        given,
+    }
+    .into()
 }

@@ -137,6 +137,13 @@ impl PolicyProgram {
         self.is_stale = true;
     }
 
+    /// Leaves the program as a run does that failed.
+    #[cfg(test)]
+    pub(crate) fn drop_weights(&mut self, device: &Device) {
+        let plan = self.program.plan().clone();
+        self.program = plan.load(device).expect("it was loaded before");
+    }
+
     /// What the network says of observations that come after `state`.
     ///
     /// # Errors
@@ -156,9 +163,10 @@ impl PolicyProgram {
         }
         if self.is_stale {
             self.program.set_params(params)?;
-            self.is_stale = false;
         }
+        self.is_stale = true; // a run that fails drops the weights
         self.program.run_again(&mut self.solo)?;
+        self.is_stale = false;
         let read = |name: &str| match self.memory {
             Some(_) => self.program.read(name),
             None => Ok(Vec::new()),

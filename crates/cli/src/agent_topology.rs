@@ -69,7 +69,7 @@ pub(crate) fn run(
     }
 }
 
-/// Processes meet over TCP, whoever started them: the end of one must not be the end of all. Who has other settings is refused.
+/// Processes meet over TCP, whoever started them: the end of one must not be the end of all. Who has other settings or goes to another step is refused.
 fn join(launch: Launch, config: &AgentConfig, options: &RunOptions) -> anyhow::Result<Mailbox> {
     let Some((master_addr, master_port)) = launch.meeting_point else {
         return Err(BadInput(format!(
@@ -78,6 +78,7 @@ fn join(launch: Launch, config: &AgentConfig, options: &RunOptions) -> anyhow::R
         ))
         .into());
     };
+    let last_step = options.stop_at.unwrap_or(config.steps);
     let config = tcp::TcpConfig {
         rank: launch.rank,
         size: launch.size,
@@ -85,7 +86,7 @@ fn join(launch: Launch, config: &AgentConfig, options: &RunOptions) -> anyhow::R
         master_port,
         job: launch.job,
         version: format!(
-            "{} with settings {:016x}",
+            "{} with settings {:016x} to step {last_step}",
             env!("CARGO_PKG_VERSION"),
             config.fingerprint()?
         ),

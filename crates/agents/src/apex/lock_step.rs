@@ -73,7 +73,7 @@ impl Local for ApexLockStep {
             lag: self.learner.n_updates - progress.version,
             episodes: progress.episodes,
             epsilon: Some(progress.epsilon),
-            scalars: Vec::new(),
+            losses: Vec::new(),
         };
         while self.shard.limiter.may_sample() {
             self.shard.sample()?;
@@ -81,7 +81,8 @@ impl Local for ApexLockStep {
             let update = self.learner.update(rows, weights)?;
             self.shard.update_drawn(self.learner.agent.td_errors())?;
             if self.learner.n_updates.is_multiple_of(self.log_updates) {
-                advance.scalars = self.learner.scalars(update, self.actor.n_steps);
+                let line = self.learner.scalars(update, self.actor.n_steps);
+                advance.losses.push(line);
             }
         }
         for episode in &advance.episodes {

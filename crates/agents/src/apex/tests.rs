@@ -122,6 +122,27 @@ fn a_lock_step_goes_on_from_every_checkpoint_as_if_it_had_never_stopped() {
     }
 }
 
+/// Each update that is due in the metrics has its line there, also where a block brings several.
+#[test]
+fn every_update_that_is_logged_has_a_line() {
+    for log_updates in [1, 4] {
+        let folder = tempfile::tempdir().unwrap();
+        let apex = ApexConfig {
+            log_updates,
+            ..lock_step()
+        };
+        let start = Start::New {
+            config: config(&apex, 1000),
+            folder: Some(folder.path().join("run")),
+        };
+        let outcome = train_locally::<ApexLockStep>(&start, &options(), &mut |_| ()).unwrap();
+        let metrics = std::fs::read_to_string(folder.path().join("run/metrics.jsonl")).unwrap();
+        let n_lines = metrics.matches("losses/td_loss").count() as u64;
+        assert!(outcome.n_updates > 40, "{outcome:?}"); // of 17 blocks
+        assert_eq!(n_lines, outcome.n_updates / log_updates);
+    }
+}
+
 /// What the shards drew follows what they took, exactly to a batch, however the ranks overtook each other.
 #[test]
 fn the_ratio_of_draws_to_inserts_is_kept() {
@@ -442,6 +463,24 @@ fn a_shard_that_dies_at_any_message_is_named_and_the_run_goes_on() {
         let is_named = lost.starts_with("shard 2: it left: ");
         assert!(is_named && lost.contains("killed by the test"), "{lost}");
     }
+}
+
+/// Actors that were told to make fewer steps than the learner end before the run, which is over then at once.
+#[test]
+fn actors_that_end_before_the_run_are_named() {
+    let apex = small();
+    let config = config(&apex, 3000);
+    let (settings, start) = ((&config, &apex), start_of(&config));
+    let short = RunOptions {
+        stop_at: Some(200),
+        ..options()
+    };
+    let ports = ports(4, options().deadline).unwrap();
+    let learn = |port| run_learner(port, settings, &start, &options(), &mut |_| ());
+    let (outcome, _) = run_ranks(ports, learn, &|port| run_other(port, settings, 4, &short));
+    let message = outcome.unwrap_err().to_string();
+    let is_named = message.starts_with("all actors are lost: actor ");
+    assert!(is_named && message.contains("own last step"), "{message}");
 }
 
 #[test]

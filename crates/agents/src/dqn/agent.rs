@@ -214,13 +214,13 @@ impl DqnAgent {
         };
         if acting.is_stale {
             acting.program.set_params(&self.params)?;
-            acting.is_stale = false;
         }
         Ok(acting)
     }
 
     /// One step of the optimiser on a batch of transitions, whose layout is [`crate::transition_layout`]'s, with an importance weight for each
-    /// where draws are prioritised. All ranks of `comm` call it with the same batch; each computes its blocks of it.
+    /// where draws are prioritised. All ranks of `comm` call it with the same batch; each computes its blocks of it. No number in it can be
+    /// other than finite: [`Rows`] refuses such a row, and names the column.
     ///
     /// # Errors
     /// When the batch has another size or layout, there are more ranks than blocks, training has diverged, or a rank is lost.
@@ -301,6 +301,15 @@ impl DqnAgent {
         Ok(())
     }
 
+    /// Leaves the programs that act as a run does that failed.
+    #[cfg(test)]
+    pub(super) fn drop_weights_of_programs(&mut self) {
+        for acting in self.acting.values_mut() {
+            let plan = acting.program.plan().clone();
+            acting.program = plan.load(&self.device).expect("it was loaded before");
+        }
+    }
+
     pub(crate) fn device(&self) -> &Device {
         &self.device
     }
@@ -379,7 +388,9 @@ impl ActProgram {
     /// The values of all actions, a row for each observation.
     fn values(&mut self, observations: &[f32]) -> Result<Cow<'_, [f32]>, Error> {
         self.program.set_input(self.observations, observations)?;
+        self.is_stale = true; // a run that fails drops the weights
         self.program.run_again(&mut self.solo)?;
+        self.is_stale = false;
         let values = read(&self.program, ACTION_VALUES, self.is_on_host)?;
         match values.iter().all(|value| value.is_finite()) {
             true => Ok(values),

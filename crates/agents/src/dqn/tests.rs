@@ -330,6 +330,49 @@ fn batches_that_do_not_fit_are_named() {
     );
 }
 
+/// An update cannot be given a number that is not finite: no batch holds one.
+#[test]
+fn rows_that_are_not_finite_are_named_before_they_are_in_a_batch() {
+    for (column, name) in [
+        (0, "observation"),
+        (2, "reward"),
+        (3, "next_observation"),
+        (4, "discount"),
+    ] {
+        let (mut rows, _) = batch(3, 1);
+        let mut floats = [const { [0.0f32; 3] }; 5];
+        let last = if matches!(column, 0 | 3) { 2 } else { 0 };
+        floats[column][last] = f32::NAN;
+        let cells = [
+            Cell::F32(&floats[0]),
+            Cell::U32(&[1]),
+            Cell::F32(&floats[2][..1]),
+            Cell::F32(&floats[3]),
+            Cell::F32(&floats[4][..1]),
+        ];
+        let pushed = rows.push(&cells).map_err(crate::Error::from);
+        let message = format!("Rows::push: column {name}: expected finite numbers, given NaN");
+        assert_says(pushed, &message);
+        assert_eq!(rows.len(), 3);
+    }
+}
+
+/// A run on the device that failed has dropped the weights there: the next one takes them again.
+#[test]
+fn an_agent_acts_again_after_a_run_that_failed() {
+    let mut agent = agent(&small(4, 1), 2);
+    let (mut stream, mut actions) = (Stream::new(1, "test", 0), Vec::new());
+    let observations: Vec<f32> = (0..300).map(|_| stream.normal() as f32).collect();
+    let mut act = |agent: &mut DqnAgent| {
+        let acted = agent.act(&observations, 0.0, &mut stream, &mut actions);
+        acted.map(|()| actions.clone())
+    };
+    let expected = act(&mut agent).unwrap();
+    agent.drop_weights_of_programs();
+    assert!(act(&mut agent).is_err());
+    assert_eq!(act(&mut agent).unwrap(), expected);
+}
+
 #[test]
 fn weights_and_spaces_that_do_not_fit_are_named() {
     let mut agent = agent(&small(4, 2), 1);
@@ -476,6 +519,37 @@ fn what_is_due_within_a_step_comes_in_its_order() {
     assert!(!is_equal(&trainer));
 }
 
+/// The step of 32 environments from 32 to 64 has all that is due from step 40 on, each as of its own step, and nothing of before.
+#[test]
+fn a_large_step_learns_from_learning_starts_on() {
+    let at_step_64 = |learning_starts: u64| {
+        let mut config = run_config(true, 32, 1);
+        let Algorithm::Dqn(dqn) = &mut config.algorithm else {
+            panic!("another algorithm")
+        };
+        (dqn.learning_starts, dqn.n_step) = (learning_starts, 1);
+        let mut trainer = DqnTrainer::new(&config, &Device::host()).unwrap();
+        advance_to(&mut trainer, 64);
+        trainer
+    };
+    let trainer = at_step_64(40);
+    let mut expected = at_step_64(1000);
+    assert_eq!((trainer.n_updates(), expected.n_updates()), (4, 0));
+    for step in [42, 48, 50, 54, 60] {
+        match step {
+            50 => expected.agent.sync_target(),
+            _ => expected
+                .update(step, &mut Comm::solo(), Deadline::default())
+                .unwrap(),
+        }
+    }
+    assert_eq!(
+        trainer.agent.params().flat(),
+        expected.agent.params().flat()
+    );
+    assert_eq!(trainer.replay.priorities(), expected.replay.priorities());
+}
+
 /// A batch of as many rows as there are of equal priority has each of them once.
 #[test]
 fn td_errors_become_priorities() {
@@ -502,7 +576,7 @@ fn td_errors_become_priorities() {
     }
 }
 
-/// What the memory holds of hand-followed steps: rewards, and discounts that tell a fall from the step limit.
+/// What the memory holds of an episode that is followed by hand to its fall.
 #[test]
 fn an_episode_that_ended_leaves_a_discount_of_0_and_its_own_last_observation() {
     let config = run_config(false, 1, 3);

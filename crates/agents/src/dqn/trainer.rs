@@ -120,9 +120,10 @@ impl DqnTrainer {
 
     /// The updates and copies that fell due since step `before`, in the order of their steps.
     fn learn(&mut self, before: u64, comm: &mut Comm, deadline: Deadline) -> Result<(), Error> {
-        for step in before + 1..=self.n_steps {
+        // A step of many environments may have begun before learning does.
+        for step in (before + 1).max(self.dqn.learning_starts)..=self.n_steps {
             if step.is_multiple_of(self.dqn.train_every) {
-                self.update(comm, deadline)?;
+                self.update(step, comm, deadline)?;
             }
             if step.is_multiple_of(self.dqn.target_sync_steps) {
                 self.agent.sync_target();
@@ -131,8 +132,14 @@ impl DqnTrainer {
         Ok(())
     }
 
-    fn update(&mut self, comm: &mut Comm, deadline: Deadline) -> Result<(), Error> {
-        let progress = self.n_steps as f32 / self.config.steps as f32;
+    /// The update that is due at `step`.
+    pub(super) fn update(
+        &mut self,
+        step: u64,
+        comm: &mut Comm,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        let progress = step as f32 / self.config.steps as f32;
         let mut stream = Stream::new(self.config.seed, "replay", self.n_updates);
         let batch = self
             .replay

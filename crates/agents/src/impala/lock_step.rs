@@ -72,10 +72,7 @@ impl Local for ImpalaLockStep {
             lag,
             episodes: self.unroll.episodes.clone(),
             epsilon: None,
-            scalars: match is_logged {
-                true => losses.scalars(),
-                false => Vec::new(),
-            },
+            losses: is_logged.then(|| losses.scalars()).into_iter().collect(),
         })
     }
 

@@ -267,6 +267,50 @@ fn an_actor_that_never_said_a_word_is_named() {
     assert!(ended[0].is_ok(), "{ended:?}");
 }
 
+/// Actors that were told to make fewer steps than the learner end before the run: it goes on with the others, and without any it is over at once.
+#[test]
+fn actors_that_end_before_the_run_are_named() {
+    let impala = ImpalaConfig {
+        n_actors: 2,
+        ..small(None)
+    };
+    let config = config(&impala, (3000, 2));
+    let (settings, start) = ((&config, &impala), start_of(&config));
+    let has_ended = std::sync::Barrier::new(2);
+    // The first is told to make fewer steps; the other one too, or it begins when the first has ended.
+    let run_with_short = |are_all: bool| {
+        let ports = ports(3, options().deadline).unwrap();
+        let learn = |port| run_learner(port, settings, &start, &options(), &mut |_| ());
+        let (outcome, ended) = run_ranks(ports, learn, &|port| {
+            let is_first = port.rank() == 1;
+            let options = RunOptions {
+                stop_at: (is_first || are_all).then_some(100),
+                ..options()
+            };
+            if !is_first && !are_all {
+                has_ended.wait();
+            }
+            let ended = act(port, settings, &options);
+            if is_first && !are_all {
+                has_ended.wait();
+            }
+            ended
+        });
+        (outcome, ended.iter().all(Result::is_ok))
+    };
+    let (outcome, is_ok) = run_with_short(false);
+    let outcome = outcome.unwrap();
+    let [lost] = &outcome.lost[..] else {
+        panic!("{:?}", outcome.lost);
+    };
+    let is_named = lost.starts_with("actor 1: it ended at its own last step, when the run was at");
+    assert!(is_named && lost.contains(" of 3000: give all"), "{lost}");
+    assert!(outcome.n_steps >= 3000 && is_ok);
+    let message = run_with_short(true).0.unwrap_err().to_string();
+    let is_named = message.starts_with("all actors are lost: actor ");
+    assert!(is_named && message.contains("own last step"), "{message}");
+}
+
 #[test]
 fn without_an_actor_the_run_ends_with_a_word() {
     let impala = ImpalaConfig {

@@ -113,3 +113,101 @@ fn a_policy_draws_its_actions() {
     assert_eq!(draw(&mut agent, 0), actions);
     assert_ne!(draw(&mut agent, 1), actions);
 }
+
+/// As many observations as episodes began; a call that is refused begins none.
+#[test]
+fn another_number_of_observations_is_named() {
+    let mut agent = policy_agent("{ hidden = [8] }");
+    let mut actions = Vec::new();
+    let mut said = |agent: &mut PolicyAgent, n_numbers: usize| {
+        let error = agent.act_greedily(&vec![0.0; n_numbers], &mut actions);
+        let error = error.unwrap_err();
+        assert!(error.is_input(), "{error}");
+        error.to_string()
+    };
+    let message = said(&mut agent, 6);
+    assert!(
+        message.ends_with("expected rows of 4, given 6 numbers"),
+        "{message}"
+    );
+    let none =
+        "PolicyAgent::begin_episodes: the number of environments: expected at least 1, given 0";
+    assert_eq!(said(&mut agent, 0), none);
+    assert_eq!(agent.begin_episodes(0).unwrap_err().to_string(), none);
+    agent.act_greedily(&[0.0; 8], &mut Vec::new()).unwrap(); // two of them, though 6 numbers were refused
+    let message = |n: usize| {
+        format!(
+            "PolicyAgent::act: the number of observations: expected 2, as episodes began, given {n}"
+        )
+    };
+    for n in [0, 1, 3] {
+        assert_eq!(said(&mut agent, 4 * n), message(n));
+    }
+    agent.act_greedily(&[0.0; 8], &mut Vec::new()).unwrap();
+    agent.begin_episodes(3).unwrap();
+    agent.act_greedily(&[0.0; 12], &mut Vec::new()).unwrap();
+}
+
+/// The memory of an environment whose episode has ended is that of one that begins; the others keep theirs.
+#[test]
+fn an_episode_ends_for_one_environment_alone() {
+    let mut agent = policy_agent("{ hidden = [8], lstm = 6 }");
+    let message = agent.end_episode(0).unwrap_err().to_string();
+    let expected = "PolicyAgent::end_episode: the environment: expected below 0, given 0";
+    assert_eq!(message, expected);
+    let weights: Vec<f32> = agent.weights().iter().map(|w| 40.0 * w).collect();
+    agent.set_weights(&weights).unwrap();
+    let mut stream = Stream::new(1, "test", 0);
+    let seen: Vec<Vec<f32>> = (0..40)
+        .map(|_| (0..4 * 64).map(|_| stream.normal() as f32).collect())
+        .collect();
+    let play = |agent: &mut PolicyAgent, from: usize, ended_at_20: &[usize]| {
+        agent.begin_episodes(64).unwrap();
+        let mut say = |(step, seen): (usize, &Vec<f32>)| -> Vec<u32> {
+            if step == 20 {
+                let ended = ended_at_20.iter();
+                ended.for_each(|&idx| agent.end_episode(idx).unwrap());
+            }
+            let logits = agent.logits(seen).unwrap();
+            logits.into_iter().map(f32::to_bits).collect()
+        };
+        let steps = seen.iter().enumerate().skip(from);
+        steps.map(&mut say).collect::<Vec<_>>()
+    };
+    let (whole, late) = (play(&mut agent, 0, &[]), play(&mut agent, 20, &[]));
+    let even: Vec<usize> = (0..64).step_by(2).collect();
+    let mixed = play(&mut agent, 0, &even);
+    let of = |steps: &[Vec<u32>], first: usize| -> Vec<u32> {
+        let of_step = |step: &Vec<u32>| {
+            step.chunks(2)
+                .skip(first)
+                .step_by(2)
+                .flatten()
+                .copied()
+                .collect()
+        };
+        steps.iter().flat_map::<Vec<u32>, _>(of_step).collect()
+    };
+    assert_eq!(mixed[..20], whole[..20]);
+    assert_eq!(of(&mixed[20..], 0), of(&late, 0));
+    assert_eq!(of(&mixed[20..], 1), of(&whole[20..], 1));
+    assert_ne!(of(&late, 0), of(&whole[20..], 0), "the first steps count");
+    assert!(agent.end_episode(64).is_err());
+}
+
+/// A run on the device that failed has dropped the weights there: the next one takes them again.
+#[test]
+fn a_policy_acts_again_after_a_run_that_failed() {
+    let mut agent = policy_agent("{ hidden = [8] }");
+    let act = |agent: &mut PolicyAgent| {
+        let mut actions = Vec::new();
+        let acted = agent.act_greedily(&[0.1, -0.2, 0.3, -0.4], &mut actions);
+        acted.map(|()| actions)
+    };
+    let expected = act(&mut agent).unwrap();
+    let device = agent.device.clone();
+    let episodes = agent.episodes.as_mut().unwrap();
+    episodes.program.drop_weights(&device);
+    assert!(act(&mut agent).is_err());
+    assert_eq!(act(&mut agent).unwrap(), expected);
+}

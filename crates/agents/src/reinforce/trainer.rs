@@ -191,12 +191,12 @@ impl Local for ReinforceTrainer {
         }
         let update = self.learn(&batch)?;
         self.acting.weights_changed();
-        advance.scalars = vec![
+        advance.losses.push(vec![
             (tags::POLICY_LOSS, update.policy),
             (tags::VALUE_LOSS, update.baseline.unwrap_or(0.0)),
             (tags::ENTROPY, update.entropy),
             ("losses/gradient_norm", update.gradient_norm),
-        ];
+        ]);
         self.run.n_steps += advance.n_steps;
         self.run.n_updates += 1;
         Ok(advance)

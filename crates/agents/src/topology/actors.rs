@@ -18,9 +18,29 @@ impl Actors {
         self.there.insert(rank, false);
     }
 
-    /// An actor has said that nothing more comes of it.
-    pub(crate) fn end(&mut self, rank: u32) {
+    /// An actor has said that nothing more comes of it. Before the run is full that is one which was told to make fewer steps than the learner:
+    /// it is named in the books.
+    ///
+    /// # Errors
+    /// Where no other actor is left, so that nothing would come any more.
+    pub(crate) fn end(&mut self, rank: u32, books: &mut Books) -> Result<(), Error> {
         self.there.insert(rank, true);
+        if books.is_full() {
+            return Ok(());
+        }
+        let (n_steps, stop_at) = (books.n_steps(), books.stop_at());
+        books.lose(format!(
+            "actor {rank}: it ended at its own last step, when the run was at step {n_steps} of {stop_at}: give all processes the same number of steps"
+        ));
+        match self.has_any() {
+            true => Ok(()),
+            false => Err(all_lost(books.lost())),
+        }
+    }
+
+    /// Whether something may still come of one that is there.
+    fn has_any(&self) -> bool {
+        self.there.values().any(|is_done| !is_done)
     }
 
     /// Names in the books an actor that is gone before it was done.
@@ -32,11 +52,10 @@ impl Actors {
 
     /// Refuses to go on where all actors are gone and none can come back.
     pub(crate) fn check(&self, port: &Port, lost: &[String]) -> Result<(), Error> {
-        if !self.there.is_empty() || lost.is_empty() || port.may_return() {
+        if self.has_any() || lost.is_empty() || port.may_return() {
             return Ok(());
         }
-        let text = format!("all actors are lost: {}", lost.join("; "));
-        Err(ErrorKind::Topology(text).into())
+        Err(all_lost(lost))
     }
 
     /// Sends all of them a word without content.
@@ -65,4 +84,10 @@ impl Actors {
             }
         }
     }
+}
+
+#[cold]
+fn all_lost(lost: &[String]) -> Error {
+    let text = format!("all actors are lost: {}", lost.join("; "));
+    ErrorKind::Topology(text).into()
 }

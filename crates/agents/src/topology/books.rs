@@ -83,6 +83,11 @@ impl Books {
         self.run.n_steps
     }
 
+    /// The step that the run goes to.
+    pub(crate) fn stop_at(&self) -> u64 {
+        self.stop_at
+    }
+
     /// Where the run stands after so many updates.
     pub(crate) fn run_after(&self, n_updates: u64) -> RunState {
         RunState {

@@ -114,10 +114,7 @@ impl LearnerRank<'_> {
                 from,
                 tag: tag::DONE,
                 ..
-            } => {
-                self.actors.end(from);
-                Ok(())
-            }
+            } => self.actors.end(from, &mut self.books),
             Event::Message { tag, .. } => Err(Error::internal(format!(
                 "the learner was sent a message of kind {tag}"
             ))),
