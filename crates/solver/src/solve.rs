@@ -81,7 +81,7 @@ impl Solution {
 /// `progress` is called on rank 0 after each step with the number of candidates left and the cover's size.
 ///
 /// # Errors
-/// When the options cannot be right, a rank is lost, or the cover fails its check.
+/// When the options cannot be right, a score overflows, a rank is lost, or the cover fails its check.
 /// # Complexity
 /// On the collapsed path, for each removed node `v` with residual neighbours `N(v)`: lists read the lists of `N(v)`,
 /// bits read `|N(v)| N / 8` B; every evaluation costs a few operations a candidate. Other paths compute `L - 1` or `L`
@@ -213,7 +213,7 @@ pub fn solve_as_rank(
 /// no candidates.
 ///
 /// # Errors
-/// As [`solve`], and when a score overflows.
+/// As [`solve`].
 /// # Determinism
 /// The same bits for every number of ranks on one path.
 ///

@@ -22,6 +22,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod best_cover;
 mod check;
 mod domination;
 mod dynamic;

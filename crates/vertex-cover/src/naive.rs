@@ -11,10 +11,18 @@ fn masks(graph: &Graph) -> Vec<u32> {
 
 /// The size of a smallest cover.
 pub(crate) fn cover_size(graph: &Graph) -> usize {
+    cover_size_with(graph, &[])
+}
+
+/// The size of a smallest cover that holds the given nodes.
+pub(crate) fn cover_size_with(graph: &Graph, given: &[u32]) -> usize {
     let masks = masks(graph);
+    let given: u32 = given.iter().map(|v| 1 << v).sum();
     let all = (1u32 << graph.n_nodes()) - 1;
     let is_cover = |set: u32| (0..masks.len()).all(|v| set >> v & 1 == 1 || masks[v] & !set == 0);
-    let sizes = (0..=all).filter(|set| is_cover(*set)).map(u32::count_ones);
+    let sizes = (0..=all)
+        .filter(|set| set & given == given && is_cover(*set))
+        .map(u32::count_ones);
     sizes.min().unwrap_or(0) as usize
 }
 

@@ -7,7 +7,7 @@ use shardgraph_graph::Graph;
 
 use crate::Error;
 use crate::check::indicator;
-use crate::domination::dominating_neighbor;
+use crate::domination::dominating_neighbors;
 use crate::dynamic::Dynamic;
 use crate::funnel::{Funnel, funnel};
 use crate::greedy::edge_greedy;
@@ -19,14 +19,16 @@ use crate::rules::{RuleCounts, Rules};
 use crate::unconfined::UnconfinedTest;
 use crate::watch::{Lap, Watch};
 
-/// Nodes that are looked at between two looks at the clock.
+/// Nodes that are looked at between two looks at the clock, at most.
 const LOOKS_PER_TICK: u32 = 256;
+/// Entries that domination and removals read between two looks at the clock, but for the last node's.
+const READ_PER_TICK: u64 = 1 << 16;
 
 /// Shrinks a graph by the given rules until none of them applies, or the time is over.
 ///
 /// # Complexity
 /// Memory: about 70 B a node and 8 B an edge. The rules of degree 0, 1 and 2 take O(n + m) together; domination, unconfined and funnels look at
-/// nodes near what has changed and once more at all, mostly a few rows each; the linear program takes O(m sqrt(n)) for each time that
+/// nodes near what has changed and once more at all, mostly a few rows each; a clique goes in one look, in time linear in its edges; the linear program takes O(m sqrt(n)) for each time that
 /// nothing else applies.
 ///
 /// # Determinism
@@ -191,6 +193,8 @@ struct Reducer {
     waiting: Waiting,
     marks: Marks,
     unconfined: UnconfinedTest,
+    /// Entries that were read since the last look at the clock.
+    n_read: u64,
     /// Whether the rules that see far look at all nodes again after a change.
     sees_far: bool,
 }
@@ -246,6 +250,7 @@ impl Reducer {
             waiting,
             marks: Marks::new(n),
             unconfined: UnconfinedTest::new(n),
+            n_read: 0,
             sees_far: true,
         }
     }
@@ -255,8 +260,11 @@ impl Reducer {
         let mut n_looks = 0;
         loop {
             n_looks += 1;
-            if n_looks % LOOKS_PER_TICK == 0 && lap.is_late() {
-                return false;
+            if n_looks == LOOKS_PER_TICK || self.n_read >= READ_PER_TICK {
+                (n_looks, self.n_read) = (0, 0);
+                if lap.is_late() {
+                    return false;
+                }
             }
             if self.look_at_one() || self.look_again_at_all() || self.high_degree() {
                 continue;
@@ -405,7 +413,9 @@ impl Reducer {
         if !self.graph.is_alive(u) {
             return;
         }
-        if let Some(v) = dominating_neighbor(&self.graph, u, &mut self.marks) {
+        let dominating = dominating_neighbors(&self.graph, u, &mut self.marks);
+        self.n_read += dominating.n_read;
+        for v in dominating.nodes {
             self.counts.domination += 1;
             self.take(v);
         }
@@ -459,6 +469,7 @@ impl Reducer {
     fn take(&mut self, v: u32) {
         self.in_cover[v as usize] = true;
         self.offset += 1;
+        self.n_read += u64::from(self.graph.degree(v));
         let waiting = &mut self.waiting;
         self.graph
             .remove(v, &mut |u, degree| waiting.push(u, degree));
@@ -476,5 +487,68 @@ impl Reducer {
             is_complete,
             is_half_integral: is_complete && self.rules.linear_program,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// Every pair but 2i and 2i + 1, or every pair.
+    fn nearly_complete(n: u32, lacks_pairs: bool) -> Graph {
+        let lacks = |u: u32, v: u32| lacks_pairs && u / 2 == v / 2;
+        let below = |u: u32| (0..u).filter(move |&v| !lacks(u, v)).map(move |v| (v, u));
+        let edges: Vec<(u32, u32)> = (0..n).flat_map(below).collect();
+        Graph::from_edges(n, &edges).unwrap()
+    }
+
+    fn domination() -> Rules {
+        Rules {
+            domination: true,
+            ..Rules::none()
+        }
+    }
+
+    /// How often the clock is looked at: about once for every [`READ_PER_TICK`] entries, or [`LOOKS_PER_TICK`] looks.
+    fn n_clock_looks(graph: &Graph) -> (u64, Reduction) {
+        let n_looks = Cell::new(0);
+        let clock = || {
+            n_looks.set(n_looks.get() + 1);
+            0.0
+        };
+        let watch = Watch {
+            clock: &clock,
+            deadline: Some(1.0),
+        };
+        let reduction = reduce(graph, &domination(), &watch);
+        (n_looks.get(), reduction)
+    }
+
+    /// A look reads every row of the clique once, and takes all but the node that it looks at.
+    #[test]
+    fn a_clique_goes_in_one_look() {
+        let n = 600;
+        let mut reducer = Reducer::new(&nearly_complete(n, false), &domination());
+        assert!(reducer.look_at_one());
+        assert_eq!(
+            (reducer.offset, reducer.counts.domination),
+            (n - 1, u64::from(n - 1))
+        );
+        // Rows, candidates and removals: each at most all entries.
+        let n_entries = u64::from(n) * u64::from(n - 1);
+        assert!(reducer.n_read <= 3 * n_entries, "{}", reducer.n_read);
+    }
+
+    /// The clock is looked at as entries are read, also where few nodes are looked at.
+    #[test]
+    fn the_clock_is_looked_at_by_what_is_read() {
+        let n = 200u32;
+        let (n_looks, reduction) = n_clock_looks(&nearly_complete(n, true));
+        assert_eq!(reduction.offset(), 0);
+        // Half the rows of a node's neighbours at least before the last candidate is gone, for each node.
+        let n_read = u64::from(n) * u64::from(n - 2) / 2 * u64::from(n - 2);
+        assert!(n_looks >= n_read / (2 * READ_PER_TICK), "{n_looks}");
     }
 }

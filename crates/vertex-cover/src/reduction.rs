@@ -72,14 +72,16 @@ impl Reduction {
     }
 
     /// A number of nodes that no cover of the graph is below: the offset, and half the kernel's nodes where the linear program was
-    /// among the rules, or what [`crate::clique_cover_bound`] says of the kernel. Not where the rules knew a cover smaller than any.
+    /// among the rules, or what [`crate::clique_cover_bound`] says of the kernel. Nodes that the caller put into the cover count for
+    /// nothing, as a cover of the graph may do without them. Not where the rules knew a cover smaller than any.
     #[must_use]
     pub fn lower_bound(&self) -> u32 {
         let half = match self.is_half_integral {
             true => self.kernel.n_nodes().div_ceil(2),
             false => 0,
         };
-        self.offset + half.max(clique_cover_bound(&self.kernel))
+        let given = self.counts.given as u32;
+        self.offset - given + half.max(clique_cover_bound(&self.kernel))
     }
 
     /// Nodes that are in every lifted cover, ascending: all of them where rules only removed nodes.
@@ -97,7 +99,8 @@ impl Reduction {
         listed(&is_forced)
     }
 
-    /// Makes a cover of the graph, ascending, from a cover of the kernel: `offset` nodes larger, and smallest if that is.
+    /// Makes a cover of the graph, ascending, from a cover of the kernel: `offset` nodes larger, and smallest if that is
+    /// (of the covers that hold the given nodes, after [`crate::reduce_given`]).
     ///
     /// Any set of the kernel's nodes grows by `offset`; only covers become covers.
     ///

@@ -68,6 +68,11 @@ impl SearchState {
         &self.cover
     }
 
+    /// Whether `v` is in the set.
+    pub(crate) fn holds(&self, v: u32) -> bool {
+        self.words[v as usize] & OUTSIDE == 0
+    }
+
     pub(crate) fn is_cover(&self) -> bool {
         self.uncovered.is_empty()
     }

@@ -386,7 +386,7 @@ fn graph_files_train_without_their_weights_and_must_stay_as_they_were() {
     );
 }
 
-/// Why training fails.
+/// Why a run with these settings ends.
 fn why(config: TrainConfig) -> String {
     train(&config, &RunOptions::default(), &mut |_| ())
         .unwrap_err()
@@ -445,26 +445,6 @@ fn wrong_settings_are_named() {
         })
         .contains("embedding columns")
     );
-    let unknown = serde_json::from_str::<TrainConfig>("{\"sttps\": 3}")
-        .unwrap_err()
-        .to_string();
-    assert!(unknown.contains("unknown field `sttps`"), "{unknown}");
-}
-
-#[test]
-fn numbers_of_graphs_are_bounded() {
-    for n_graphs in [0, (1 << 32) + 1, 1 << 63, u64::MAX] {
-        let why = why(TrainConfig {
-            graphs_per_generator: n_graphs,
-            ..small(5)
-        });
-        let found = format!("expected graphs_per_generator: 1 to 2^32; found {n_graphs}");
-        assert!(why.contains(&found), "{why}");
-    }
-}
-
-#[test]
-fn training_that_diverges_says_so() {
     assert!(
         why(TrainConfig {
             learning_rate: 1e30,
@@ -472,6 +452,15 @@ fn training_that_diverges_says_so() {
         })
         .contains("training diverged")
     );
+    let unknown = serde_json::from_str::<TrainConfig>("{\"sttps\": 3}")
+        .unwrap_err()
+        .to_string();
+    assert!(unknown.contains("unknown field `sttps`"), "{unknown}");
+}
+
+/// A run whose scores leave the range of numbers says so, whatever reads them first.
+#[test]
+fn scores_beyond_numbers_are_a_run_that_diverged() {
     // Picks by the policy alone: the scores tell before a loss does.
     assert!(
         why(TrainConfig {
@@ -491,7 +480,19 @@ fn training_that_diverges_says_so() {
         epsilon_end: 1.0,
         ..small(60)
     });
-    assert!(stored.contains("training diverged"), "{stored}");
+    assert!(stored.contains("training diverged at step"), "{stored}");
+}
+
+#[test]
+fn the_number_of_graphs_has_bounds() {
+    for n_graphs in [0, (1 << 32) + 1, 1 << 63, u64::MAX] {
+        let why = why(TrainConfig {
+            graphs_per_generator: n_graphs,
+            ..small(5)
+        });
+        let found = format!("expected graphs_per_generator: 1 to 2^32; found {n_graphs}");
+        assert!(why.contains(&found), "{why}");
+    }
 }
 
 /// Covers of held-out graphs, larger than those of training.

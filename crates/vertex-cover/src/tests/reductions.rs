@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use shardgraph_graph::Graph;
 
 use super::{odd_graphs, random_graph, small_graph};
-use crate::{Reduction, Rules, Watch, check_cover, naive, optimum, reduce};
+use crate::{Reduction, Rules, Watch, check_cover, naive, optimum, reduce, reduce_given};
 
 /// Each rule alone, and sets of them; of the known cover, an exact and a loose size.
 fn rule_sets(optimum: u32) -> Vec<(&'static str, Rules)> {
@@ -133,6 +133,21 @@ proptest! {
     }
 
     #[test]
+    fn given_nodes_leave_bound_and_lifting_right(graph in small_graph(12), given in any::<u32>()) {
+        let size = naive::cover_size(&graph);
+        let given: Vec<u32> = (0..graph.n_nodes()).filter(|v| given >> v & 1 == 1).collect();
+        for rules in [Rules::all(), Rules::removing(), Rules::none()] {
+            let reduction = reduce_given(&graph, &given, &rules, &Watch::unlimited()).unwrap();
+            prop_assert!(reduction.lower_bound() as usize <= size);
+            let kernel = optimum(reduction.kernel(), &Default::default(), &Watch::unlimited()).unwrap();
+            let lifted = reduction.lift(&kernel).unwrap();
+            check_cover(&graph, &lifted).unwrap();
+            prop_assert!(given.iter().all(|v| lifted.contains(v)));
+            prop_assert_eq!(lifted.len(), naive::cover_size_with(&graph, &given));
+        }
+    }
+
+    #[test]
     fn graphs_of_every_density_stay_consistent(n in 0..300u32, degree in 0.0..12.0f64, seed in any::<u64>()) {
         let graph = random_graph(n, degree / f64::from(n.max(1)), seed);
         for (name, rules) in rule_sets(n) {
@@ -178,6 +193,14 @@ fn each_rule_does_its_own_work() {
     let star = Graph::from_edges(4, &[(0, 1), (0, 2), (0, 3)]).unwrap();
     assert_eq!(count(&star, "known cover"), (0, 1));
     assert_eq!(count(&star, "loosely known"), (4, 0));
+}
+
+#[test]
+fn the_leaves_of_a_star_do_not_raise_its_bound() {
+    let star = Graph::from_edges(4, &[(0, 1), (0, 2), (0, 3)]).unwrap();
+    let rules = Rules::all();
+    let reduction = reduce_given(&star, &[1, 2, 3], &rules, &Watch::unlimited()).unwrap();
+    assert_eq!((reduction.offset(), reduction.lower_bound()), (3, 0));
 }
 
 #[test]

@@ -107,6 +107,23 @@ fn a_deadline_ends_it_with_the_best_so_far() {
     check_cover(&graph, &found.cover).unwrap();
 }
 
+/// From a loose start a smaller cover is met every few steps: the deadline is looked at for each of them.
+#[test]
+fn a_deadline_is_kept_while_covers_get_smaller() {
+    let graph = random_graph(1000, 0.004, 7);
+    let start = edge_greedy(&graph);
+    let n_looks = Cell::new(0);
+    let clock = || f64::from(n_looks.replace(n_looks.get() + 1));
+    let watch = Watch {
+        clock: &clock,
+        deadline: Some(10.0),
+    };
+    let found = improve(&graph, &start, &options(1, u64::MAX, 16_384), &watch).unwrap();
+    check_cover(&graph, &found.cover).unwrap();
+    assert!(found.cover.len() < start.len());
+    assert!(found.seconds <= 12.0, "{}", found.seconds);
+}
+
 #[test]
 fn a_target_ends_it() {
     let graph = random_graph(100, 0.1, 3);
