@@ -169,15 +169,16 @@ fn one_thread_gives_nearly_the_same_in_all_modes() {
 #[test]
 fn rows_that_are_no_numbers_are_no_answer() {
     let store = two_communities(64, 2);
-    for precision in [Precision::Fp32, Precision::Fp16] {
+    // Numbers of fp16 that are at the largest may come back while the rate falls slowly.
+    for (precision, rate, epochs) in [(Precision::Fp32, 10.0, 400), (Precision::Fp16, 10.0, 4)] {
         let config = Config {
-            rate: Some(10.0),
-            epochs: 400,
+            rate: Some(rate),
+            epochs,
             precision,
             ..small(Order::Second)
         };
         let ended = train(&store, &config, &Device::host(), &mut |_| {});
-        let error = ended.expect_err("numbers saturate");
+        let error = ended.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Diverged);
         assert!(!error.is_input());
     }
