@@ -178,15 +178,10 @@ fn an_episode_ends_for_one_environment_alone() {
     let even: Vec<usize> = (0..64).step_by(2).collect();
     let mixed = play(&mut agent, 0, &even);
     let of = |steps: &[Vec<u32>], first: usize| -> Vec<u32> {
-        let of_step = |step: &Vec<u32>| {
-            step.chunks(2)
-                .skip(first)
-                .step_by(2)
-                .flatten()
-                .copied()
-                .collect()
-        };
-        steps.iter().flat_map::<Vec<u32>, _>(of_step).collect()
+        let rows = steps
+            .iter()
+            .flat_map(|step| step.chunks(2).skip(first).step_by(2));
+        rows.flatten().copied().collect()
     };
     assert_eq!(mixed[..20], whole[..20]);
     assert_eq!(of(&mixed[20..], 0), of(&late, 0));
