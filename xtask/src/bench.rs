@@ -2,6 +2,7 @@
 
 mod collectives;
 mod gpu;
+mod micro;
 pub(crate) mod points;
 mod scaling;
 mod tables;
@@ -23,6 +24,7 @@ use crate::statistics::shown;
 
 use collectives::COLLECTIVES;
 pub(crate) use gpu::{GPU_BENCH, GPU_BENCH_TARGETS, PEER};
+use micro::MICRO;
 use scaling::SCALING;
 
 /// What did not go as defined.
@@ -58,6 +60,9 @@ pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
             }
             Value(name) if name == SCALING && names.is_empty() && !list && !test => {
                 return scaling::run(args);
+            }
+            Value(name) if name == MICRO && names.is_empty() && !list && !test => {
+                return micro::run(args);
             }
             Value(name) => names.push(name.string()?),
             Long("list") => list = true,

@@ -53,6 +53,7 @@ pub(crate) const COMMANDS: [(&str, &str); 7] = [
         "bench",
         "measure benches/*.toml and write bench-results/ [NAME...] [--list] [--test] [--host LABEL]; \
          gpu [--results FOLDER]: the kernels on a GPU; \
+         micro NAME...: criterion benches; \
          collectives [-b 8 -e 64M -f 2 -c 1 ...] [--tables]: operations between ranks; \
          scaling [--predict]: seconds per step by ranks",
     ),
