@@ -95,7 +95,14 @@ fn a_store_is_imported_once_and_trained_on() {
     assert!(message.contains("bytes by its head"), "{message}");
 }
 
-/// kill -9 at any moment, again and again: the run ends with the bytes of one that nobody touched.
+/// The samples of the state that a run has left in its folder.
+fn samples_of_state(work: &Path) -> u64 {
+    let text = fs::read_to_string(work.join("MANIFEST.json")).unwrap_or_default();
+    let state: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+    state["samples"].as_u64().unwrap_or(0)
+}
+
+/// kill -9 in the middle, again and again: the run ends with the bytes of one that nobody touched.
 #[test]
 fn a_killed_run_with_tables_on_disk_goes_on_to_the_same_bits() {
     let folder = folder();
@@ -105,16 +112,69 @@ fn a_killed_run_with_tables_on_disk_goes_on_to_the_same_bits() {
     let words = "embed {} --epochs 4 --dim 32 --memory 800KB --checkpoint-seconds 0 --work {} --out {} --format json";
     let answer = run(words, &[&store, &path("calm"), &calm]).json();
     assert!(answer["disk"]["groups"].as_u64().unwrap() > 1, "{answer}");
-    for attempt in 0..6 {
+    let whole = answer["samples"].as_u64().unwrap();
+    let mut before = 0;
+    for attempt in 1..=4 {
         let mut child = command(words, &[&store, &path("killed"), &killed])
             .spawn()
             .unwrap();
-        thread::sleep(Duration::from_millis(40 + 60 * attempt));
+        // It has come as far as it is to, or it has ended.
+        while samples_of_state(&path("killed")) <= before.max(attempt * whole / 6)
+            && child.try_wait().unwrap().is_none()
+        {
+            thread::sleep(Duration::from_millis(1));
+        }
         let _ = child.kill();
-        wait(&mut child);
+        assert!(!wait(&mut child).success(), "it ended before it was killed");
+        before = samples_of_state(&path("killed"));
+        assert!(before > 0 && before < whole, "{before} of {whole}");
     }
-    run(words, &[&store, &path("killed"), &killed]).json();
+    let answer = run(words, &[&store, &path("killed"), &killed]).json();
+    let resumed = answer["disk"]["resumed_samples"].as_u64().unwrap();
+    assert_eq!(
+        (resumed, answer["samples"].as_u64().unwrap()),
+        (before, whole - before)
+    );
     assert!(fs::read(&calm).unwrap() == fs::read(&killed).unwrap());
+}
+
+/// The limit is one of the process, and not of the tables alone.
+#[test]
+fn a_run_keeps_to_its_memory() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    let store = path("ba.store");
+    run("embed import ba:60000:4 --parts 64 --out {}", &[&store]).ok();
+    // What the program itself takes, on a graph of no size.
+    let words = "embed karate --dim 8 --epochs 1 --work {} --out {} --format json";
+    let answer = run(words, &[&path("w0"), &path("k.npy")]).json();
+    let Some(program) = answer["peak_memory_bytes"].as_u64() else {
+        println!("SKIPPED: memory of a process (the system does not say how much it is)");
+        return;
+    };
+    for order in ["1", "2"] {
+        let words = format!(
+            "embed {{}} --order {order} --dim 128 --epochs 1 --threads 2 --memory 28MB --work {{}} --out {{}} --format json"
+        );
+        let answer = run(&words, &[&store, &path("work"), &path("e.npy")]).json();
+        let peak = answer["peak_memory_bytes"].as_u64().unwrap();
+        assert!(answer["disk"]["groups"].as_u64().unwrap() > 1, "{answer}");
+        assert!(peak < program + 28_000_000 * 11 / 10, "{peak}, {program}");
+    }
+}
+
+#[test]
+fn a_folder_is_refused_before_the_graph_is_read() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir(path("work")).unwrap();
+    fs::write(path("work/00000007.rows"), "mine").unwrap();
+    // A graph that cannot be read: the folder is looked at first.
+    fs::write(path("g.txt"), "0 1\nno edge at all\n").unwrap();
+    let words = "embed {} --work {} --out {}";
+    let files = [path("g.txt"), path("work"), path("e.npy")];
+    let message = run(words, &files.each_ref().map(|file| file.as_path())).error(2);
+    assert!(message.contains("without a MANIFEST.json"), "{message}");
 }
 
 #[test]
@@ -160,11 +220,12 @@ fn real_graphs_reach_their_auc() {
 }
 
 /// A command that must end with code 2, and part of what it must say; `{}` is a file to write.
-const REFUSED: [(&str, &str); 8] = [
+const REFUSED: [(&str, &str); 9] = [
     ("embed karate --dim 0 --out {}", "dim = 0"),
     ("embed karate --negatives 99 --out {}", "negatives = 99"),
     ("embed karate --parts 3 --out {}", "parts = 3"),
     ("embed karate --rate=-1 --out {}", "rate = -1"),
+    ("embed karate --queues 3 --out {}", "queues: the host has"),
     ("embed nothing.txt --out {}", "there is no such file"),
     ("embed import karate --memory 1KB --out {}", "memory = 1000"),
     ("embed near 1 --embedding {}", "cannot read"),

@@ -181,6 +181,40 @@ fn a_killed_import_starts_clean() {
     assert_eq!(n_files(folder.path()), 2);
 }
 
+/// kill -9 once the text is read: the next import does not read it again.
+#[test]
+fn an_import_killed_behind_its_reading_goes_on_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("g.txt"), named_edges(400_000)).unwrap();
+    let words = "embed import {} --memory 1MB --parts 8 --out {} --format json";
+    let answer = run(words, &[&path("g.txt"), &path("calm.store")]).json();
+    assert_eq!(answer["resumed"], false);
+    let is_read = || {
+        let mut files = fs::read_dir(folder.path()).unwrap().flatten();
+        files.any(|file| {
+            let name = file.file_name();
+            let is_state = name.to_str().is_some_and(|name| name.ends_with("-state"));
+            is_state && file.metadata().is_ok_and(|known| known.len() > 0)
+        })
+    };
+    let mut child = command(words, &[&path("g.txt"), &path("g.store")])
+        .spawn()
+        .unwrap();
+    while !is_read() && child.try_wait().unwrap().is_none() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let _ = child.kill();
+    assert!(!wait(&mut child).success(), "it ended before it was killed");
+    let resumed = run(words, &[&path("g.txt"), &path("g.store")]).json();
+    assert_eq!(resumed["resumed"], true);
+    for key in ["nodes", "edges", "self_loops_dropped"] {
+        assert_eq!(resumed[key], answer[key]);
+    }
+    assert!(fs::read(path("calm.store")).unwrap() == fs::read(path("g.store")).unwrap());
+    assert_eq!(n_files(folder.path()), 3);
+}
+
 /// The block of each node of `sbm:N:K:...`, whose blocks are runs of nodes.
 fn blocks(n: u32, k: u32) -> String {
     (0..n)
@@ -242,6 +276,9 @@ fn an_embedding_is_judged_and_drawn() {
     let svg = fs::read_to_string(path("e.svg")).unwrap();
     assert_eq!(svg.matches("<title>").count(), 400);
     assert!(svg.contains("block-3") && svg.ends_with("</svg>\n"));
+    let (words, png) = ("embed picture --embedding {} --out {}", path("e.png"));
+    run(words, &[&path("e.npy"), &png]).ok();
+    assert!(fs::read(&png).unwrap().starts_with(b"\x89PNG\r\n\x1a\n"));
 }
 
 #[test]
@@ -274,8 +311,8 @@ fn bad_classes_and_pictures_are_named() {
             "repeats = 0",
         ),
         (
-            "embed picture --embedding {} --out e.png",
-            "pictures are SVG",
+            "embed picture --embedding {} --out e.jpg",
+            "pictures are SVG or PNG",
         ),
         (
             "embed picture --embedding {} --points 0 --out e.svg",

@@ -543,6 +543,7 @@ fn embed_eval_and_import() {
         ("file_bytes", "count"),
         ("memory_bytes", "count"),
         ("seconds", "number"),
+        ("resumed", "boolean"),
         ("out", "string"),
     ];
     assert_schema(&imported, &keys);

@@ -11,6 +11,7 @@ use shardgraph_graph::{
     EdgeSink, Format, Graph, ImportReport, Labels, NamedEdgeSink, ReadOptions, StreamedNames,
     WeightPolicy, builtin, read_graph, stream_graph, stream_named,
 };
+use shardgraph_line::{Fed, ImportOptions};
 use shardgraph_shard::{Adjacency, AdjacencyBuilder, Storage, choose_storage};
 
 use crate::exit::BadInput;
@@ -84,13 +85,12 @@ impl GraphArgs {
 
     /// What gives the edges to a sink as they are listed; a weight that is not asked for is 1.
     ///
-    /// A file's integer ids may take `max_id_bytes` of memory; its text ids take none here. What reading dropped comes out in `seen`.
-    pub(crate) fn feed<'f>(
-        &'f self,
+    /// A file's integer ids may take `max_id_bytes` of memory; its text ids take none here.
+    pub(crate) fn feed(
+        &self,
         max_id_bytes: u64,
         directed: bool,
-        seen: &'f mut Option<ImportReport>,
-    ) -> anyhow::Result<impl FnOnce(&mut dyn NamedEdgeSink) -> Fed + 'f> {
+    ) -> anyhow::Result<impl FnOnce(&mut dyn NamedEdgeSink) -> Feeding + '_> {
         let source = self.source()?;
         self.check_weighted(&source)?;
         if directed && !matches!(source, Source::File(_)) {
@@ -112,24 +112,28 @@ impl GraphArgs {
                     max_id_bytes: Some(max_id_bytes),
                     ..self.read_options(WeightPolicy::Ignore)
                 };
-                let (report, fed) = match stream_named(&path, &options, sink)? {
-                    StreamedNames::Numbered(streamed) => {
-                        let fed = Some((streamed.n_nodes, streamed.labels));
-                        (streamed.report, fed)
-                    }
-                    StreamedNames::Named(report) => (report, None),
-                };
+                let streamed = stream_named(&path, &options, sink)?;
                 if directed {
-                    check_directions(&path, report.format)?;
+                    let format = match &streamed {
+                        StreamedNames::Numbered(streamed) => streamed.report.format,
+                        StreamedNames::Named(report) => report.format,
+                    };
+                    check_directions(&path, format)?;
                 }
-                *seen = Some(report);
-                Ok(fed)
+                Ok(Fed::of(streamed))
             }
             (None, Source::Generator(spec)) => {
                 spec.stream(self.seed, sink)?;
-                Ok(Some((spec.n_nodes(), Labels::offset(0, spec.n_nodes()))))
+                Ok(numbered(spec.n_nodes(), Labels::offset(0, spec.n_nodes())))
             }
         })
+    }
+
+    /// What tells a file, and how it is read, from others, and from itself at other times.
+    pub(crate) fn source_key(&self) -> Option<String> {
+        let file = ImportOptions::source_of(self.file()?)?;
+        let how = (self.input_format, self.complement);
+        Some(format!("{file} {how:?}"))
     }
 
     /// The one seed.
@@ -273,7 +277,7 @@ impl fmt::Display for Origin {
 }
 
 /// The number of nodes and their labels, once all edges are given; nothing where they came with text ids.
-pub(crate) type Fed = Result<Option<(u32, Labels)>, shardgraph_graph::Error>;
+pub(crate) type Feeding = Result<Fed, shardgraph_graph::Error>;
 
 /// Refuses formats that list each edge without a direction.
 fn check_directions(path: &Path, format: Format) -> Result<(), shardgraph_graph::Error> {
@@ -290,13 +294,20 @@ fn check_directions(path: &Path, format: Format) -> Result<(), shardgraph_graph:
     }
 }
 
-fn feed_graph(graph: &Graph, labels: Labels, sink: &mut dyn EdgeSink) -> Fed {
+fn feed_graph(graph: &Graph, labels: Labels, sink: &mut dyn EdgeSink) -> Feeding {
     for u in 0..graph.n_nodes() {
         for &v in graph.neighbors(u).iter().filter(|&&v| u < v) {
             sink.edge(u, v, 1.0)?;
         }
     }
-    Ok(Some((graph.n_nodes(), labels)))
+    Ok(numbered(graph.n_nodes(), labels))
+}
+
+fn numbered(n_nodes: u32, labels: Labels) -> Fed {
+    Fed {
+        nodes: Some((n_nodes, labels)),
+        ..Fed::default()
+    }
 }
 
 /// What a generated graph takes in the form that it will be stored in.

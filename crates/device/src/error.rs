@@ -177,9 +177,15 @@ impl ErrorKind {
                 device,
                 wanted,
                 free,
-            } => format!(
-                "device `{device}` has no room for {wanted} more bytes ({free} are free): use a smaller batch, or host"
-            ),
+            } => {
+                let instead = match device.as_str() {
+                    "host" => "use less of it",
+                    _ => "use a smaller batch, or host",
+                };
+                format!(
+                    "device `{device}` has no room for {wanted} more bytes ({free} are free): {instead}"
+                )
+            }
             Self::OtherDevice { op, device } => format!(
                 "{op}: a buffer does not belong to device `{device}`: download and upload it first"
             ),

@@ -4,13 +4,13 @@
 //! All but small ones come from the system itself and go back to it at once. An allocator would keep them: glibc's serves ever
 //! larger blocks from its heaps once such a block was freed, and holes between rows that come and go stay the process' memory.
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
 
 use crate::arena::HostPart;
 use crate::buffer::Store;
 use crate::device::BackEnd;
-use crate::{Buffer, Device, Error, Scalar};
+use crate::{Buffer, Device, Error, ErrorKind, Scalar};
 
 /// A cache line.
 const LINE: usize = 64;
@@ -62,40 +62,60 @@ impl Device {
     /// As [`Device::zeros`]; in host memory it begins at a cache line, and lies on huge pages where the system has them.
     ///
     /// # Errors
-    /// As [`Device::zeros`].
+    /// As [`Device::zeros`]; [`ErrorKind::OutOfMemory`] where the system does not give so much.
     pub fn zeros_on_huge_pages<T: Scalar>(&self, len: usize) -> Result<Buffer<T>, Error> {
         match (&self.back_end, len) {
             (BackEnd::Host(_), 1..) => Ok(Buffer {
-                store: Store::Part(zeros(len)),
+                store: Store::Part(zeros(len)?),
             }),
             _ => self.zeros(len),
         }
     }
 }
 
-fn zeros<T: Scalar>(len: usize) -> HostPart<T> {
-    let array = Layout::array::<T>(len).expect("a table is smaller than the address space");
-    let alignment = if array.size() < HUGE_PAGE {
-        LINE
-    } else {
-        HUGE_PAGE
-    };
-    let layout = array
-        .align_to(alignment)
-        .expect("a table is smaller than the address space");
-    let start = match layout.size() >= MAPPED {
-        true => map(layout),
-        // SAFETY: `len` is not 0, and a Scalar has a size.
-        false => NonNull::new(unsafe { alloc(layout) }),
-    };
-    let start = start.unwrap_or_else(|| handle_alloc_error(layout));
+fn zeros<T: Scalar>(len: usize) -> Result<HostPart<T>, Error> {
+    let (layout, start) = allocate::<T>(len).ok_or_else(|| {
+        let wanted = (len as u64).saturating_mul(size_of::<T>() as u64);
+        let (device, free) = ("host".to_owned(), free_host_bytes().unwrap_or(0));
+        Error::from(ErrorKind::OutOfMemory {
+            device,
+            wanted,
+            free,
+        })
+    })?;
     if layout.size() >= HUGE_PAGE {
         ask_for_huge_pages(start, layout.size());
     }
     // SAFETY: the allocation has this size, and zeros are a value of every Scalar.
     unsafe { start.as_ptr().write_bytes(0, layout.size()) };
     // SAFETY: `len` elements, initialised above, which nobody else has.
-    unsafe { HostPart::owning(start.cast(), len, Pages { start, layout }) }
+    Ok(unsafe { HostPart::owning(start.cast(), len, Pages { start, layout }) })
+}
+
+/// Memory for so many elements, which is not yet initialised; none if the system has no more.
+fn allocate<T: Scalar>(len: usize) -> Option<(Layout, NonNull<u8>)> {
+    let array = Layout::array::<T>(len).ok()?;
+    let alignment = if array.size() < HUGE_PAGE {
+        LINE
+    } else {
+        HUGE_PAGE
+    };
+    let layout = array.align_to(alignment).ok()?;
+    let start = match layout.size() >= MAPPED {
+        true => map(layout),
+        // SAFETY: `len` is not 0, and a Scalar has a size.
+        false => NonNull::new(unsafe { alloc(layout) }),
+    };
+    start.map(|start| (layout, start))
+}
+
+/// The bytes of host memory that processes could still take, where the system says so: Linux' `MemAvailable`.
+pub fn free_host_bytes() -> Option<u64> {
+    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let mut lines = info.lines();
+    let line = lines.find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(1024 * kib)
 }
 
 /// Whole pages for a layout; none if the system has no more.
@@ -233,6 +253,18 @@ mod tests {
             );
         }
         assert!(device.zeros_on_huge_pages::<u16>(0).unwrap().is_empty());
+    }
+
+    #[test]
+    fn more_than_there_is_is_an_error_that_names_the_bytes() {
+        let device = Device::host();
+        for len in [usize::MAX >> 18, usize::MAX >> 4, usize::MAX] {
+            let refused = device.zeros_on_huge_pages::<f32>(len).unwrap_err();
+            let ErrorKind::OutOfMemory { wanted, .. } = refused.kind() else {
+                panic!("{refused}")
+            };
+            assert_eq!(*wanted, (len as u64).saturating_mul(4));
+        }
     }
 
     /// Memory of the process, in bytes.

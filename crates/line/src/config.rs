@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use shardgraph_device::DeviceKind;
 
-use crate::Error;
+use crate::{Error, Store};
 
 /// Which proximity is trained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -170,7 +170,8 @@ pub struct Config {
     pub epochs: u32,
     /// Negatives of a sample, up to 31; default 5.
     pub negatives: u32,
-    /// Consecutive samples that share their negatives, a power of two; default 1, LINE's own way.
+    /// Consecutive samples that share their negatives, a power of two; default 1, LINE's own way. Fewer do in small parts:
+    /// [`Config::share_in`].
     pub share: u32,
     /// The learning rate at the start; it falls in a line to a ten-thousandth of that. Default: 1.5 / epochs, within 0.025 to
     /// 0.3, and 0.1 for Adagrad.
@@ -188,7 +189,7 @@ pub struct Config {
     pub queues: usize,
     /// Buckets that wait in a queue at most; default 2.
     pub queue_length: usize,
-    /// Samples that a device works on at once, over all its queues; default: as many as it can.
+    /// Samples that a device works on at once, over all its queues, so at least one for each; default: as many as it can.
     pub edges_in_flight: Option<u32>,
     /// The one seed; default 1.
     pub seed: u64,
@@ -318,13 +319,33 @@ impl Config {
 
     /// Rows that a part is to have at least, where the number of parts is not given.
     ///
-    /// Samples that share their negatives take fewer of them from a part, and need a larger choice.
+    /// Samples that share their negatives take fewer of them from a part, and need a larger choice: see [`Config::share_in`].
     ///
     /// # Source
     /// A fit to the AUC of wiki-Vote, not theory.
     #[must_use]
     pub fn least_rows(&self) -> u32 {
         256 * self.share.min(8)
+    }
+
+    /// Consecutive samples that share their negatives where these come from parts of so many rows: [`Config::share`], but at most one
+    /// for every 128 rows. Small parts lie in the cache, where sharing saves little, and make the worst of it.
+    ///
+    /// # Source
+    /// A fit to the AUC of wiki-Vote, not theory.
+    #[must_use]
+    pub fn share_in(&self, rows_of_part: u32) -> u32 {
+        let most = (rows_of_part / 128).max(1);
+        self.share.min(1 << most.ilog2())
+    }
+
+    /// These settings with as many samples to a draw of negatives as a store's parts allow.
+    #[must_use]
+    pub fn sharing_in(&self, store: &Store) -> Config {
+        Config {
+            share: self.share_in(store.deal().n_rows(0)),
+            ..self.clone()
+        }
     }
 
     /// The bytes of a row, with the sum of squares that goes with it.

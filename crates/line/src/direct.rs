@@ -2,12 +2,12 @@
 //!
 //! Rows that go to disk are read again only when the rest of a table has passed through memory, so keeping them in the page cache
 //! costs a copy and pushes out what is wanted. A file system that refuses (tmpfs), another operating system, and files shorter than
-//! a block go through the page cache.
+//! a block go through the page cache. So do files whose first direct transfer is refused.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Bytes of a transfer, and of the memory that a reader or writer holds.
 pub(crate) const BLOCK: usize = 16 << 20;
@@ -41,62 +41,101 @@ fn open(options: &OpenOptions, path: &Path, len: u64) -> io::Result<(File, bool)
     Ok((options.open(path)?, false))
 }
 
-/// Memory that begins at a multiple of [`ALIGN`].
-struct Block {
+/// Whether a file system took the flag and then refused the first transfer: some have blocks of more than [`ALIGN`].
+fn is_refused(is_direct: bool, at: u64, done: &io::Result<()>) -> bool {
+    let refused = done
+        .as_ref()
+        .is_err_and(|e| e.kind() == io::ErrorKind::InvalidInput);
+    is_direct && at == 0 && refused
+}
+
+/// What a direct transfer would fail with, in tests of such a file system.
+fn refusal(_is_direct: bool) -> io::Result<()> {
+    #[cfg(test)]
+    if _is_direct && tests::REFUSES.get() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    Ok(())
+}
+
+/// Memory for transfers, which begins at a multiple of [`ALIGN`]; one for all files that are written and read one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Block {
     bytes: Vec<u8>,
-    start: usize,
-    len: usize,
 }
 
 impl Block {
-    fn new(len: usize) -> Block {
-        let bytes = vec![0; len + ALIGN];
-        let start = bytes.as_ptr().align_offset(ALIGN);
-        Block { bytes, start, len }
+    /// So many bytes; what they hold is of no importance.
+    fn take(&mut self, len: usize) -> &mut [u8] {
+        if self.bytes.len() < len + ALIGN {
+            self.bytes = vec![0; len + ALIGN];
+        }
+        let start = self.bytes.as_ptr().align_offset(ALIGN);
+        &mut self.bytes[start..][..len]
     }
+}
 
-    fn bytes(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.start..][..self.len]
+/// Bytes of the transfers of a file.
+fn transfer(is_direct: bool, len: u64) -> usize {
+    match is_direct {
+        true => BLOCK,
+        false => len.clamp(1, 1 << 20) as usize,
     }
 }
 
 /// A new file of a known length.
-pub(crate) struct Writer {
+pub(crate) struct Writer<'b> {
+    path: PathBuf,
     file: File,
     is_direct: bool,
-    block: Block,
+    block: &'b mut [u8],
     /// Bytes in the block, and bytes of the file before it.
     filled: usize,
     at: u64,
 }
 
-impl Writer {
+impl Writer<'_> {
     /// Creates the file; `len` is what will be written, to choose the way.
-    pub(crate) fn create(path: &Path, len: u64) -> io::Result<Writer> {
+    pub(crate) fn create<'b>(
+        path: &Path,
+        len: u64,
+        block: &'b mut Block,
+    ) -> io::Result<Writer<'b>> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true);
         let (file, is_direct) = open(&options, path, len)?;
         Ok(Writer {
+            path: path.to_owned(),
             file,
             is_direct,
-            block: Block::new(if is_direct { BLOCK } else { 1 << 20 }),
+            block: block.take(transfer(is_direct, len)),
             filled: 0,
             at: 0,
         })
     }
 
     fn write_block(&mut self) -> io::Result<()> {
+        let mut done = self.transfer();
+        if is_refused(self.is_direct, self.at, &done) {
+            self.file = OpenOptions::new().write(true).open(&self.path)?;
+            self.is_direct = false;
+            done = self.transfer();
+        }
+        done?;
+        self.at += self.filled as u64;
+        self.filled = 0;
+        Ok(())
+    }
+
+    fn transfer(&mut self) -> io::Result<()> {
         let filled = self.filled;
         let len = match self.is_direct {
             true => filled.next_multiple_of(ALIGN),
             false => filled,
         };
-        let bytes = &mut self.block.bytes()[..len];
-        bytes[filled..].fill(0);
-        self.file.write_all_at(bytes, self.at)?;
-        self.at += filled as u64;
-        self.filled = 0;
-        Ok(())
+        refusal(self.is_direct)?;
+        self.block[filled..len].fill(0);
+        self.file.write_all_at(&self.block[..len], self.at)
     }
 
     /// Writes what is left, and cuts what made the last block whole.
@@ -111,14 +150,13 @@ impl Writer {
     }
 }
 
-impl Write for Writer {
+impl Write for Writer<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let filled = self.filled;
-        let room = &mut self.block.bytes()[filled..];
+        let room = &mut self.block[self.filled..];
         let n = room.len().min(bytes.len());
         room[..n].copy_from_slice(&bytes[..n]);
         self.filled += n;
-        if self.filled == self.block.len {
+        if self.filled == self.block.len() {
             self.write_block()?;
         }
         Ok(n)
@@ -131,40 +169,60 @@ impl Write for Writer {
 }
 
 /// A file from its start to its end.
-pub(crate) struct Reader {
+pub(crate) struct Reader<'b> {
+    path: PathBuf,
     file: File,
-    block: Block,
+    is_direct: bool,
+    block: &'b mut [u8],
     /// What of the block is not yet handed out, and where the next one begins.
     rest: std::ops::Range<usize>,
     at: u64,
     len: u64,
 }
 
-impl Reader {
-    pub(crate) fn open(path: &Path) -> io::Result<Reader> {
+impl Reader<'_> {
+    pub(crate) fn open<'b>(path: &Path, block: &'b mut Block) -> io::Result<Reader<'b>> {
         let len = std::fs::metadata(path)?.len();
         let (file, is_direct) = open(OpenOptions::new().read(true), path, len)?;
         Ok(Reader {
+            path: path.to_owned(),
             file,
-            block: Block::new(if is_direct { BLOCK } else { 1 << 20 }),
+            is_direct,
+            block: block.take(transfer(is_direct, len)),
             rest: 0..0,
             at: 0,
             len,
         })
     }
+
+    fn read_block(&mut self) -> io::Result<()> {
+        let mut done = self.transfer();
+        if is_refused(self.is_direct, self.at, &done) {
+            self.file = File::open(&self.path)?;
+            self.is_direct = false;
+            done = self.transfer();
+        }
+        done
+    }
+
+    fn transfer(&mut self) -> io::Result<()> {
+        refusal(self.is_direct)?;
+        let n = self.file.read_at(self.block, self.at)?;
+        self.at += n as u64;
+        self.rest = 0..n;
+        Ok(())
+    }
 }
 
-impl Read for Reader {
+impl Read for Reader<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         // At the end the next place is no multiple, and a direct read there would be refused.
         if self.rest.is_empty() && self.at < self.len {
-            let n = self.file.read_at(self.block.bytes(), self.at)?;
-            self.at += n as u64;
-            self.rest = 0..n;
+            self.read_block()?;
         }
         let n = self.rest.len().min(bytes.len());
         let from = self.rest.start;
-        bytes[..n].copy_from_slice(&self.block.bytes()[from..][..n]);
+        bytes[..n].copy_from_slice(&self.block[from..][..n]);
         self.rest.start += n;
         Ok(n)
     }
@@ -175,45 +233,72 @@ mod tests {
     use super::*;
     use shardgraph_graph::random::Stream;
 
-    /// In the build folder, which lies on a disk, and in the folder for scratch files, which may be memory.
+    thread_local! {
+        /// Whether direct transfers fail, as on a file system that has larger blocks.
+        pub(super) static REFUSES: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    }
+
+    const LENS: [usize; 9] = [
+        0,
+        1,
+        4095,
+        4096,
+        4097,
+        BLOCK - 1,
+        BLOCK,
+        BLOCK + 1,
+        2 * BLOCK + 777,
+    ];
+
+    /// Beside the program that tests, which lies on a disk, and in the folder for scratch files, which may be memory.
+    fn folders() -> [tempfile::TempDir; 2] {
+        let program = std::env::current_exe().unwrap();
+        [
+            tempfile::tempdir_in(program.parent().unwrap()).unwrap(),
+            tempfile::tempdir().unwrap(),
+        ]
+    }
+
+    fn check(path: &Path, len: usize, block: &mut Block) {
+        let mut stream = Stream::new(len as u64, "test", 0);
+        let words = (0..len.div_ceil(8)).flat_map(|_| stream.next_u64().to_le_bytes());
+        let bytes: Vec<u8> = words.take(len).collect();
+        let mut out = Writer::create(path, len as u64, block).unwrap();
+        // Pieces that never fit a block.
+        bytes
+            .chunks(123_457)
+            .for_each(|piece| out.write_all(piece).unwrap());
+        out.finish().unwrap();
+        assert_eq!(std::fs::metadata(path).unwrap().len(), len as u64);
+        let mut read = vec![0; len];
+        let mut input = Reader::open(path, block).unwrap();
+        for piece in read.chunks_mut(77_777) {
+            input.read_exact(piece).unwrap();
+        }
+        assert_eq!(input.read(&mut [0]).unwrap(), 0);
+        assert!(read == bytes, "{len} bytes");
+    }
+
     #[test]
     fn what_is_written_is_read_whatever_its_length() {
-        let folders = [
-            tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR").to_owned() + "/../../target").unwrap(),
-            tempfile::tempdir().unwrap(),
-        ];
-        for (folder, len) in folders.iter().flat_map(|folder| {
-            let ends = [
-                0,
-                1,
-                4095,
-                4096,
-                4097,
-                BLOCK - 1,
-                BLOCK,
-                BLOCK + 1,
-                2 * BLOCK + 777,
-            ];
-            ends.map(|len| (folder, len))
-        }) {
-            let path = folder.path().join("rows");
-            let mut stream = Stream::new(len as u64, "test", 0);
-            let words = (0..len.div_ceil(8)).flat_map(|_| stream.next_u64().to_le_bytes());
-            let bytes: Vec<u8> = words.take(len).collect();
-            let mut out = Writer::create(&path, len as u64).unwrap();
-            // Pieces that never fit a block.
-            bytes
-                .chunks(123_457)
-                .for_each(|piece| out.write_all(piece).unwrap());
-            out.finish().unwrap();
-            assert_eq!(std::fs::metadata(&path).unwrap().len(), len as u64);
-            let mut read = vec![0; len];
-            let mut input = Reader::open(&path).unwrap();
-            for piece in read.chunks_mut(77_777) {
-                input.read_exact(piece).unwrap();
+        let mut block = Block::default();
+        for folder in folders() {
+            for len in LENS {
+                check(&folder.path().join("rows"), len, &mut block);
             }
-            assert!(read == bytes, "{len} bytes");
         }
+    }
+
+    #[test]
+    fn where_direct_transfers_are_refused_the_page_cache_takes_them() {
+        let mut block = Block::default();
+        REFUSES.set(true);
+        for folder in folders() {
+            for len in LENS {
+                check(&folder.path().join("rows"), len, &mut block);
+            }
+        }
+        REFUSES.set(false);
     }
 
     #[test]
@@ -221,7 +306,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows");
         for len in [BLOCK + 5, 3] {
-            let mut out = Writer::create(&path, len as u64).unwrap();
+            let mut block = Block::default();
+            let mut out = Writer::create(&path, len as u64, &mut block).unwrap();
             out.write_all(&vec![7; len]).unwrap();
             out.finish().unwrap();
             assert_eq!(std::fs::read(&path).unwrap(), vec![7; len]);

@@ -30,7 +30,7 @@ pub enum ErrorKind {
     File,
     /// A setting out of its range, or settings that contradict each other.
     Config,
-    /// The memory limit is too small for what the job holds in any case.
+    /// The memory limit, or the machine's memory, is too small for what the job holds in any case.
     Memory,
     /// A checkpoint of other settings or of another graph.
     Checkpoint,
@@ -102,6 +102,10 @@ impl From<shardgraph_graph::Error> for Error {
 
 impl From<shardgraph_device::Error> for Error {
     fn from(error: shardgraph_device::Error) -> Error {
-        Error::new(ErrorKind::Device, error.to_string())
+        let kind = match error.kind() {
+            shardgraph_device::ErrorKind::OutOfMemory { .. } => ErrorKind::Memory,
+            _ => ErrorKind::Device,
+        };
+        Error::new(kind, error.to_string())
     }
 }

@@ -16,4 +16,4 @@ mod tests;
 pub use classes::Classes;
 pub use classify::{F1, classify};
 pub use kmeans::{Communities, communities, kmeans, mutual_information};
-pub use picture::{Plane, plane, write_svg};
+pub use picture::{Plane, plane, write_png, write_svg};

@@ -3,6 +3,7 @@
 //! Order 2 has vertex groups and context groups: some context groups stay pinned while the vertex groups stream by, there and
 //! back. Order 1 has one table: the order of swaps is BETA's. Both need far fewer loads than row by row.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -117,22 +118,23 @@ pub(crate) struct Swap {
 
 /// The swaps before each visit: what is wanted last goes first.
 ///
+/// # Complexity
+/// O(visits log groups) time, and capacity for each swap.
+///
 /// # Source
 /// Belady, "A study of replacement algorithms for a virtual-storage computer" (1966): no other choice loads less.
 pub(crate) fn swaps(visits: &[Vec<Key>], capacity: usize, resident: &mut Vec<Key>) -> Vec<Swap> {
+    let mut uses = Uses::of(visits);
     let mut swaps = Vec::new();
     for (at, wanted) in visits.iter().enumerate() {
         let mut swap = Swap::default();
         let missing = wanted.iter().filter(|key| !resident.contains(key));
         swap.load.extend(missing);
         while !swap.load.is_empty() && resident.len() + swap.load.len() > capacity {
-            let next_use = |key: &Key| {
-                let later = visits[at..].iter().position(|wanted| wanted.contains(key));
-                later.unwrap_or(usize::MAX)
-            };
-            let last = (0..resident.len()).max_by_key(|&i| (next_use(&resident[i]), resident[i]));
-            match last.filter(|&i| next_use(&resident[i]) > 0) {
-                Some(last) => swap.put_away.push(resident.swap_remove(last)),
+            let next = resident.iter().enumerate();
+            let next = next.map(|(i, &key)| (uses.next(key, at), key, i));
+            match next.max().filter(|&(next, ..)| next > at) {
+                Some((.., last)) => swap.put_away.push(resident.swap_remove(last)),
                 None => break, // all are wanted by this visit
             }
         }
@@ -140,6 +142,32 @@ pub(crate) fn swaps(visits: &[Vec<Key>], capacity: usize, resident: &mut Vec<Key
         swaps.push(swap);
     }
     swaps
+}
+
+/// The visits that want each group, in order.
+struct Uses(BTreeMap<Key, VecDeque<usize>>);
+
+impl Uses {
+    fn of(visits: &[Vec<Key>]) -> Uses {
+        let mut uses: BTreeMap<Key, VecDeque<usize>> = BTreeMap::new();
+        for (at, wanted) in visits.iter().enumerate() {
+            for &key in wanted {
+                uses.entry(key).or_default().push_back(at);
+            }
+        }
+        Uses(uses)
+    }
+
+    /// The first visit from `at` on that wants a group; `at` never falls.
+    fn next(&mut self, key: Key, at: usize) -> usize {
+        let Some(uses) = self.0.get_mut(&key) else {
+            return usize::MAX;
+        };
+        while uses.front().is_some_and(|&visit| visit < at) {
+            uses.pop_front();
+        }
+        uses.front().copied().unwrap_or(usize::MAX)
+    }
 }
 
 #[cfg(test)]

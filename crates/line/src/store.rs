@@ -13,6 +13,7 @@ mod spool;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::os::unix::fs::FileExt;
@@ -67,6 +68,32 @@ pub(crate) struct Bucket {
     pub(crate) pairs: Vec<[u32; 2]>,
     /// As many weights, or none.
     pub(crate) weights: Vec<f32>,
+}
+
+/// The samples of a pass.
+#[derive(Debug)]
+pub(crate) struct PassSamples<'s> {
+    head: &'s Head,
+    first: Cow<'s, [u64]>,
+}
+
+impl PassSamples<'_> {
+    /// Of bucket (i, j).
+    pub(crate) fn of(&self, i: u32, j: u32) -> u64 {
+        let bucket = self.head.bucket(i, j);
+        self.first[bucket + 1] - self.first[bucket]
+    }
+
+    /// Of all buckets.
+    pub(crate) fn of_all(&self) -> u64 {
+        self.first.last().copied().unwrap_or(0)
+    }
+
+    /// Of the largest bucket.
+    pub(crate) fn largest(&self) -> u64 {
+        let of_each = self.first.windows(2).map(|ends| ends[1] - ends[0]);
+        of_each.max().unwrap_or(0)
+    }
 }
 
 impl Store {
@@ -230,11 +257,12 @@ impl Store {
         (0..deal.n_rows(part)).map(degree).collect()
     }
 
-    /// Samples of bucket (i, j) in a pass that has as many samples as there are edges.
-    ///
-    /// Without weights its number of edges; with them its share of the weight, rounded so that a pass is E samples.
-    pub(crate) fn n_samples(&self, i: u32, j: u32) -> u64 {
-        self.head.n_samples(self.head.bucket(i, j))
+    /// How many samples each bucket has in a pass that has as many samples as there are edges; see [`Head::first_samples`].
+    pub(crate) fn samples(&self, phase: f64) -> PassSamples<'_> {
+        PassSamples {
+            head: &self.head,
+            first: self.head.first_samples(phase),
+        }
     }
 
     /// Reads bucket (i, j).

@@ -18,10 +18,11 @@ mod together;
 use std::path::Path;
 
 use shardgraph_device::sgns::{self, AliasTable};
-use shardgraph_device::{Device, DeviceKind, Timer};
+use shardgraph_device::{Device, DeviceKind, Timer, free_host_bytes};
 
+use crate::direct::{BLOCK, Block};
 use crate::formats;
-use crate::{Config, Embedding, Error, Mode, Optimiser, Precision, Store};
+use crate::{Config, Embedding, Error, ErrorKind, Mode, Optimiser, Precision, Store};
 use cell::Cell;
 use journal::{Journal, Position};
 use options::Layout;
@@ -29,6 +30,7 @@ use pager::{Pager, finished_rows};
 use plan::{Planner, Step};
 use step::{Clock, Lane, Shared};
 
+pub use journal::check_work_folder;
 pub use options::DiskOptions;
 pub use pager::DiskUse;
 
@@ -102,7 +104,8 @@ impl Trained {
 /// ```
 ///
 /// # Errors
-/// Settings that make no sense, buckets that cannot be read, and what the device fails with.
+/// Settings that make no sense, buckets that cannot be read, and what the device fails with; [`ErrorKind::Memory`] for tables that
+/// this machine has no memory for, [`ErrorKind::Diverged`] for rows that are no numbers.
 ///
 /// # Complexity
 /// [`Config::bytes_per_sample`] of random rows for each of `orders * epochs * E` samples, on `threads` threads, but at most
@@ -120,6 +123,7 @@ pub fn train(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Trained, Error> {
     check(config, device)?;
+    check_memory(store, config, free_host_bytes())?;
     let (timer, clock) = (Timer::start(device), Clock::default());
     let mut run = Run {
         store,
@@ -170,8 +174,8 @@ pub fn train(
 /// ```
 ///
 /// # Errors
-/// As [`train`]; [`crate::ErrorKind::Memory`] for a limit that is too small, [`crate::ErrorKind::Checkpoint`] for a folder with
-/// another run, [`crate::ErrorKind::Deadline`] for a disk that does not answer.
+/// As [`train`]; [`ErrorKind::Memory`] for a limit that is too small, [`ErrorKind::Checkpoint`] for a folder with
+/// another run, [`ErrorKind::Deadline`] for a disk that does not answer.
 ///
 /// # Determinism
 /// As [`train`]; the bits depend on the memory limit too, because it decides in which order buckets are visited.
@@ -245,6 +249,13 @@ fn check(config: &Config, device: &Device) -> Result<(), Error> {
     if device.kind() == DeviceKind::Host {
         return Ok(());
     }
+    if let Some(most) = config
+        .edges_in_flight
+        .filter(|&n| (n as usize) < config.queues)
+    {
+        let expected = format!("{} or more, one for each of the queues", config.queues);
+        return Err(Error::config("edges_in_flight", most, &expected));
+    }
     if config.optimiser == Optimiser::Adagrad {
         return Err(Error::config("optimiser", "adagrad", "sgd on a device"));
     }
@@ -257,7 +268,25 @@ fn check(config: &Config, device: &Device) -> Result<(), Error> {
     }
 }
 
-/// Writes the columns of all orders: so many nodes at a time as a quarter of the memory holds, a group in memory at a time.
+/// Refuses tables that the host has no memory for: where a process takes more than there is, the system ends it without a word.
+///
+/// (Where tables are on a device, the embedding is in host memory all the same.)
+fn check_memory(store: &Store, config: &Config, free: Option<u64>) -> Result<(), Error> {
+    let n_tables = u64::from(config.order.each().iter().max().copied().unwrap_or(1));
+    let row = n_tables * config.row_bytes() + 4 * config.columns() as u64;
+    let wanted = u64::from(store.n_nodes()) * row;
+    match free {
+        Some(free) if free < wanted => {
+            let message = format!(
+                "tables and embedding take {wanted} bytes, {free} are free: take fewer columns, fp16, or a folder for the tables (`--work`)"
+            );
+            Err(Error::new(ErrorKind::Memory, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes the columns of all orders: so many nodes at a time as the memory holds beside a part of a table.
 ///
 /// # Complexity
 /// Reads all rows once for each piece of the file, and writes it from front to back: rows lie by degree, the file's by node, and
@@ -270,7 +299,8 @@ fn export(
     memory: u64,
 ) -> Result<(), Error> {
     let columns = config.columns();
-    let n_rows = (memory / 4 / (4 * columns as u64)).clamp(1, u64::from(u32::MAX)) as u32;
+    let n_rows = rows_of_a_piece(store, config, memory);
+    let mut block = Block::default();
     let fill = |nodes: std::ops::Range<u32>, values: &mut [f32]| -> Result<(), Error> {
         for (at, &order) in config.order.each().iter().enumerate() {
             let mut take = |node: u32, row: &[f32]| {
@@ -281,14 +311,24 @@ fn export(
                 Ok(())
             };
             let all = (store, device, config);
+            let place = (layout, &mut block);
             match config.precision {
-                Precision::Fp32 => finished_rows::<f32>(all, order, layout, journal, &mut take)?,
-                Precision::Fp16 => finished_rows::<u16>(all, order, layout, journal, &mut take)?,
+                Precision::Fp32 => finished_rows::<f32>(all, order, place, journal, &mut take)?,
+                Precision::Fp16 => finished_rows::<u16>(all, order, place, journal, &mut take)?,
             }
         }
         Ok(())
     };
     formats::write_npy_rows(npy, store, (columns, n_rows), fill)
+}
+
+/// Rows of the embedding that fit in memory beside the store's head, a block and a part of a table; at least what a 16th of the
+/// memory holds.
+fn rows_of_a_piece(store: &Store, config: &Config, memory: u64) -> u32 {
+    let part = u64::from(store.n_nodes()).div_ceil(u64::from(store.n_parts())) * config.row_bytes();
+    let held = store.head.held_bytes() + part + BLOCK as u64;
+    let left = memory.saturating_sub(held).max(memory / 16);
+    (left / (4 * config.columns() as u64)).clamp(1, u64::from(u32::MAX)) as u32
 }
 
 /// A run in progress.
@@ -333,12 +373,13 @@ impl<'r> Run<'r> {
         let mut pager = Pager::<T>::on_disk(job, order, self.layout, state, disk.deadline)?;
         let mut timer = Timer::wall();
         for pass in start.pass..self.config.epochs {
-            let steps = planner.pass(pass);
+            let mut steps = planner.pass(pass);
             let first = if pass == start.pass { start.step } else { 0 };
-            pager.begin_pass(&steps[first..]);
-            for (step, todo) in (first + 1..).zip(&steps[first..]) {
-                pager.enter(todo)?;
-                self.step(&shared, &mut pager, todo)?;
+            steps.by_ref().take(first).for_each(drop);
+            pager.begin_pass(steps.visits());
+            for (step, todo) in (first + 1..).zip(steps) {
+                pager.enter(&todo)?;
+                self.step(&shared, &mut pager, &todo)?;
                 if timer.elapsed_s() >= disk.checkpoint_s {
                     let orders = at;
                     pager.checkpoint(Position { orders, pass, step }, self.done)?;

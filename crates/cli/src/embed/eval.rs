@@ -84,7 +84,8 @@ struct Answer<'a> {
 
 /// Loads, evaluates and prints the answer.
 pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
-    let config = args.settings.config(args.graph.seed())?;
+    let device = args.settings.device()?;
+    let config = args.settings.config(args.graph.seed(), &device)?;
     let eval = EvalConfig {
         train_share: args.train_share,
         runs: args.runs,
@@ -102,7 +103,6 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     let read = |path: &PathBuf| Classes::read(path, &labels);
     let classes = args.classes.as_ref().map(read).transpose()?;
     let mut show = Progress::new(&args.report, 1000);
-    let device = args.settings.device()?;
     let scores = evaluate(&graph, &config, &eval, &device, &mut |progress| {
         let done = progress.samples * 1000 / progress.n_samples.max(1);
         show.update(done, || "thousandths of a run's samples".to_owned());
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     let by_class = match &classes {
         None => None,
         Some(classes) => {
-            let embedding = of_all_edges(&graph, labels, &config, &eval)?;
+            let embedding = of_all_edges(&graph, labels, (&config, &eval), &device)?;
             Some(args.class_flags.scores(&embedding, classes, config.seed)?)
         }
     };
@@ -125,8 +125,8 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
 fn of_all_edges(
     graph: &Graph,
     labels: NodeLabels,
-    config: &Config,
-    eval: &EvalConfig,
+    (config, eval): (&Config, &EvalConfig),
+    device: &Device,
 ) -> anyhow::Result<Embedding> {
     let n_nodes = graph.n_nodes();
     let later = |u: u32| {
@@ -141,7 +141,7 @@ fn of_all_edges(
         .parts
         .unwrap_or_else(|| Store::parts_of_rows(n_nodes, config.least_rows()));
     let store = Store::from_edges(n_nodes, &edges, n_parts, labels)?;
-    Ok(train(&store, config, &Device::host(), &mut |_| {})?.embedding)
+    Ok(train(&store, config, device, &mut |_| {})?.embedding)
 }
 
 fn answer<'a>(

@@ -21,6 +21,7 @@ Examples:
   shardgraph embed import follows.txt.gz --directed --memory 4GiB --out follows.store
   shardgraph embed import ba:1000000:4 --out ba.store --format json
 
+An import of a file that was killed once it had read it goes on from there when it is started again.
 Then `shardgraph embed follows.store --out follows.npy` trains on it.";
 
 /// How a graph is taken in.
@@ -64,6 +65,7 @@ struct Answer<'a> {
     file_bytes: u64,
     memory_bytes: u64,
     seconds: f64,
+    resumed: bool,
     out: &'a Path,
 }
 
@@ -72,10 +74,7 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     output_file::check(&args.out, args.graph.file())?;
     let timer = Timer::start(&Device::host());
     let options = args.import.options(&args.graph, args.parts);
-    let mut seen = None;
-    let feed = args
-        .graph
-        .feed(options.id_bytes(), options.directed, &mut seen)?;
+    let feed = args.graph.feed(options.id_bytes(), options.directed)?;
     let mut show = Show::new(&args.report);
     let imported = import_stream(
         &args.out,
@@ -88,11 +87,12 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
         nodes: imported.n_nodes,
         edges: imported.n_edges,
         parts: imported.n_parts,
-        self_loops_dropped: seen.as_ref().map_or(0, |seen| seen.self_loops_dropped),
-        zero_weights: seen.as_ref().map_or(0, |seen| seen.zero_weights),
+        self_loops_dropped: imported.self_loops_dropped,
+        zero_weights: imported.zero_weights,
         file_bytes: imported.file_bytes,
         memory_bytes: imported.memory,
         seconds: timer.elapsed_s(),
+        resumed: imported.is_resumed,
         out: &args.out,
     })
 }
@@ -104,6 +104,7 @@ impl ImportFlags {
             weighted: graph.is_weighted(),
             parts,
             memory: self.memory,
+            source: graph.source_key(),
             ..ImportOptions::default()
         }
     }
@@ -151,13 +152,13 @@ pub(crate) fn opened(
         least_rows: config.least_rows(),
         ..flags.options(graph, parts)
     };
-    let mut seen = None;
-    let feed = graph.feed(options.id_bytes(), options.directed, &mut seen)?;
+    let feed = graph.feed(options.id_bytes(), options.directed)?;
     let mut show = Show::new(report);
-    let store = import_scratch(near, &options, &mut |progress| show.step(progress), feed)?;
+    let imported = import_scratch(near, &options, &mut |progress| show.step(progress), feed);
     drop(show);
-    if let Some(seen) = seen.filter(|seen| seen.self_loops_dropped + seen.zero_weights > 0) {
-        let (loops, zeros) = (seen.self_loops_dropped, seen.zero_weights);
+    let (store, imported) = imported?;
+    let (loops, zeros) = (imported.self_loops_dropped, imported.zero_weights);
+    if loops + zeros > 0 {
         report.note(&format!(
             "dropped {loops} self-loops; {zeros} edges have weight 0"
         ));
@@ -175,6 +176,9 @@ impl fmt::Display for Answer<'_> {
         writeln!(f, "file bytes {}", self.file_bytes)?;
         writeln!(f, "memory bytes {}", self.memory_bytes)?;
         writeln!(f, "seconds {:.6}", self.seconds)?;
+        if self.resumed {
+            writeln!(f, "edges were read by an import that was killed")?;
+        }
         writeln!(f, "store {}", self.out.display())
     }
 }

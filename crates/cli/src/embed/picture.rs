@@ -1,5 +1,6 @@
 //! `shardgraph embed picture`: an embedding on the plane of its two principal axes.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -7,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 use shardgraph_graph::write_atomic;
 use shardgraph_line::formats::{self, FileFormat};
-use shardgraph_line::nodes::{Classes, plane, write_svg};
+use shardgraph_line::nodes::{Classes, plane, write_png, write_svg};
 
 use crate::exit::BadInput;
 use crate::output_file;
@@ -15,9 +16,11 @@ use crate::report::ReportArgs;
 
 const EXAMPLE: &str = "\
 Example:
-  shardgraph embed picture --embedding votes.npy --classes groups.csv --out votes.svg";
+  shardgraph embed picture --embedding votes.npy --classes groups.csv --out votes.svg
 
-/// Draw an embedding along its two principal axes, as SVG
+A .svg picture has the nodes' labels as titles; a .png picture has 1600 x 1600 pixels.";
+
+/// Draw an embedding along its two principal axes, as SVG or PNG
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct PictureArgs {
@@ -36,7 +39,7 @@ pub(crate) struct PictureArgs {
     /// Seed of the draw
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
-    /// The file to write, .svg
+    /// The file to write, .svg or .png
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     #[command(flatten)]
@@ -55,13 +58,11 @@ struct Answer<'a> {
 /// Reads, draws and prints the answer.
 pub(crate) fn run(args: &PictureArgs) -> anyhow::Result<()> {
     let wrong = |what: &str| BadInput(format!("{}: {what}", args.out.display()));
-    if args
-        .out
-        .extension()
-        .is_none_or(|extension| extension != "svg")
-    {
-        return Err(wrong("pictures are SVG: name a .svg file").into());
-    }
+    let is_png = match args.out.extension().and_then(OsStr::to_str) {
+        Some("svg") => false,
+        Some("png") => true,
+        _ => return Err(wrong("pictures are SVG or PNG: name a .svg or .png file").into()),
+    };
     if args.points == 0 {
         return Err(BadInput("points = 0: expected 1 or more".to_owned()).into());
     }
@@ -70,8 +71,9 @@ pub(crate) fn run(args: &PictureArgs) -> anyhow::Result<()> {
     let read = |path: &PathBuf| Classes::read(path, embedding.labels());
     let classes = args.classes.as_ref().map(read).transpose()?;
     let plane = plane(&embedding, args.points, args.seed);
-    write_atomic(&args.out, |out| {
-        write_svg(&plane, &embedding, classes.as_ref(), out)
+    write_atomic(&args.out, |out| match is_png {
+        true => write_png(&plane, classes.as_ref(), out),
+        false => write_svg(&plane, &embedding, classes.as_ref(), out),
     })
     .map_err(|error| wrong(&format!("cannot write: {error}")))?;
     args.report.answer(&Answer {

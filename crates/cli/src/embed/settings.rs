@@ -48,13 +48,13 @@ pub(crate) struct SettingsArgs {
     /// Where rows are updated: host, emulated, cuda, cuda:N or auto (the first GPU if there is one)
     #[arg(long, value_name = "DEVICE", default_value = "host")]
     device: DeviceKind,
-    /// Queues of prepared edges for a device, each with a stream [default: 2]
+    /// Queues of prepared edges, each with a stream; for a device [default: 2]
     #[arg(long, value_name = "N")]
     queues: Option<usize>,
-    /// Buckets that wait in a queue at most [default: 2]
+    /// Buckets that wait in a queue at most; for a device [default: 2]
     #[arg(long, value_name = "N")]
     queue_length: Option<usize>,
-    /// Samples that a device works on at once [default: as many as it can]
+    /// Samples that a device works on at once, one in each queue or more [default: as many as it can]
     #[arg(long, value_name = "N")]
     edges_in_flight: Option<u32>,
     /// paper: the learning rate of LINE's authors, 0.025 [default: default]
@@ -63,14 +63,15 @@ pub(crate) struct SettingsArgs {
     /// Parts of each table, a power of two [default: 16, fewer for less than 4096 nodes]
     #[arg(long, value_name = "N")]
     pub(crate) parts: Option<u32>,
-    /// Settings as TOML or JSON, by the names of the flags of this group
+    /// Settings as TOML or JSON, by the names of the flags of this group but device, preset and parts
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
 impl SettingsArgs {
     /// The settings, checked.
-    pub(crate) fn config(&self, seed: u64) -> anyhow::Result<Config> {
+    pub(crate) fn config(&self, seed: u64, device: &Device) -> anyhow::Result<Config> {
+        self.check_device(device.kind())?;
         let base = Config {
             threads: available_parallelism().map_or(1, |n| usize::from(n).min(1024)),
             ..Config::preset(self.preset)
@@ -97,6 +98,22 @@ impl SettingsArgs {
         };
         config.check()?;
         Ok(config)
+    }
+
+    /// Refuses what the host would take no notice of.
+    fn check_device(&self, device: DeviceKind) -> Result<(), BadInput> {
+        let given = [
+            ("queues", self.queues.is_some()),
+            ("queue-length", self.queue_length.is_some()),
+            ("edges-in-flight", self.edges_in_flight.is_some()),
+        ];
+        match given.into_iter().find(|(_, is_given)| *is_given) {
+            Some((flag, _)) if device == DeviceKind::Host => {
+                let what = "the host has no queues: name a --device, or leave it out";
+                Err(BadInput(format!("{flag}: {what}")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The device, opened.

@@ -8,7 +8,9 @@ use serde::Serialize;
 use shardgraph_collectives::Deadline;
 use shardgraph_device::{Device, Timer};
 use shardgraph_line::formats::{self, FileFormat};
-use shardgraph_line::{Config, DiskOptions, Schedule, Store, WorkTime, train, train_on_disk};
+use shardgraph_line::{
+    Config, DiskOptions, Schedule, Store, WorkTime, check_work_folder, train, train_on_disk,
+};
 
 use super::import::{ImportFlags, opened};
 use super::settings::SettingsArgs;
@@ -132,14 +134,17 @@ struct Took {
 
 /// Imports, trains, writes and prints the answer.
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
-    let config = args.settings.config(args.graph.seed())?;
+    let device = args.settings.device()?;
+    let config = args.settings.config(args.graph.seed(), &device)?;
     let form = checked_form(args)?;
     let options = args.disk.options(args.import.memory)?;
-    let device = args.settings.device()?;
     let config = Config {
         mode: Some(config.mode_on(device.kind())),
         ..config
     };
+    if let Some(work) = &args.disk.work {
+        check_work_folder(work, &config)?; // before hours of reading
+    }
     let timer = Timer::start(&Device::host());
     let store = &loaded(args, &config, form)?;
     let load_seconds = timer.elapsed_s();
@@ -158,6 +163,7 @@ fn answer<'a>(
     took: Took,
     load_seconds: f64,
 ) -> Answer<'a> {
+    let bytes_per_sample = config.sharing_in(store).bytes_per_sample();
     Answer {
         nodes: store.n_nodes(),
         edges: store.n_edges(),
@@ -172,8 +178,8 @@ fn answer<'a>(
         device: device.kind().to_string(),
         preparation_seconds: took.work.preparation_s,
         update_seconds: took.work.update_s,
-        bytes_per_sample: config.bytes_per_sample(),
-        bytes_moved: config.bytes_per_sample() * took.samples as f64,
+        bytes_per_sample,
+        bytes_moved: bytes_per_sample * took.samples as f64,
         peak_memory_bytes: peak_memory(),
         config,
         load_seconds,
@@ -189,6 +195,13 @@ fn loaded(args: &TrainArgs, config: &Config, form: FileFormat) -> anyhow::Result
     let store = opened(&args.graph, &args.import, cut, &near, &args.report)?;
     if args.disk.work.is_none() {
         formats::check_labels(&args.out, store.labels()?, Some(form))?;
+    }
+    let share = config.sharing_in(&store).share;
+    if share < config.share {
+        args.report.note(&format!(
+            "negatives are shared by {share} and not by {}: parts are small",
+            config.share
+        ));
     }
     if store.is_directed() && config.order.is_first_too() {
         args.report

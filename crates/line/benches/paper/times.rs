@@ -25,8 +25,8 @@ pub(crate) struct Request {
 pub(crate) fn run(request: &Request) -> Result<(), Failure> {
     for name in &request.graphs {
         let Some(graph) = load(name)? else { continue };
-        let store = store(&graph)?;
         for variant_name in &request.variants {
+            let store = store(&graph, variant(variant_name)?.least_rows())?;
             for &dim in &request.dims {
                 for &threads in &request.threads {
                     let config = Config {
@@ -44,13 +44,13 @@ pub(crate) fn run(request: &Request) -> Result<(), Failure> {
     Ok(())
 }
 
-fn store(graph: &Graph) -> Result<Store, Failure> {
+fn store(graph: &Graph, least_rows: u32) -> Result<Store, Failure> {
     let n_nodes = graph.n_nodes();
     let later = |u: u32| graph.neighbors(u).iter().filter(move |&&v| u < v);
     let edges: Vec<(u32, u32)> = (0..n_nodes)
         .flat_map(|u| later(u).map(move |&v| (u, v)))
         .collect();
-    let parts = Store::default_parts(n_nodes);
+    let parts = Store::parts_of_rows(n_nodes, least_rows);
     Ok(Store::from_edges(
         n_nodes,
         &edges,
@@ -65,6 +65,7 @@ fn row(
     config: &Config,
     runs: usize,
 ) -> Result<serde_json::Value, Failure> {
+    let bytes_per_sample = config.sharing_in(store).bytes_per_sample();
     let (mut seconds, mut rates, mut gb) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..runs {
         let trained = train(store, config, &Device::host(), &mut |_| {})?;
@@ -78,12 +79,12 @@ fn row(
         }
         seconds.push(trained.seconds);
         rates.push(trained.samples_per_s());
-        gb.push(trained.samples_per_s() * config.bytes_per_sample() / 1e9);
+        gb.push(trained.samples_per_s() * bytes_per_sample / 1e9);
     }
     Ok(json!({
         "graph": graph, "method": format!("ours, {variant}"), "nodes": store.n_nodes(), "edges": store.n_edges(),
         "dim": config.dim, "threads": config.threads, "epochs": config.epochs, "seconds": seconds, "samples_per_s": rates,
-        "bytes_per_sample": config.bytes_per_sample(), "row_gb_per_s": gb,
+        "bytes_per_sample": bytes_per_sample, "row_gb_per_s": gb,
     }))
 }
 

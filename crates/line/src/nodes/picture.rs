@@ -1,4 +1,7 @@
-//! A picture of an embedding: rows along their two principal axes, as SVG.
+//! A picture of an embedding: rows along their two principal axes, as SVG or PNG.
+
+mod canvas;
+mod png;
 
 use std::io::{self, Write};
 
@@ -6,6 +9,8 @@ use shardgraph_graph::random::Stream;
 
 use super::Classes;
 use crate::Embedding;
+
+pub use png::write_png;
 
 const MAX_STEPS: usize = 500;
 /// How far an axis may still turn (the sine of the angle) for the next step to be left out.
@@ -171,27 +176,16 @@ pub fn write_svg(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {SIZE} {SIZE}\" font-family=\"sans-serif\" font-size=\"12\">"
     )?;
     writeln!(out, "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>")?;
-    let [first, second] = plane.shares.map(|share| 100.0 * share);
     writeln!(
         out,
-        "<text x=\"{MARGIN}\" y=\"24\">{} nodes along two principal axes: {first:.1} % and {second:.1} % of the variance</text>",
-        plane.nodes.len()
+        "<text x=\"{MARGIN}\" y=\"24\">{}</text>",
+        caption(plane)
     )?;
-    let color_of = |node: u32| {
-        let listed = classes.map(Classes::of_nodes).unwrap_or_default();
-        let at = listed.binary_search_by_key(&node, |(node, _)| *node);
-        at.map_or("#cccccc", |at| color(listed[at].1[0]))
-    };
-    let plain = if classes.is_some() {
-        None
-    } else {
-        Some(COLORS[0])
-    };
     let scale = Scale::of(&plane.points);
     for (&node, point) in plane.nodes.iter().zip(&plane.points) {
         let [x, y] = scale.place(point);
         let (color, label) = (
-            plain.unwrap_or_else(|| color_of(node)),
+            color_of(node, classes),
             escaped(embedding.labels().get(node as usize)),
         );
         writeln!(
@@ -199,24 +193,51 @@ pub fn write_svg(
             "<circle cx=\"{x:.2}\" cy=\"{y:.2}\" r=\"2.5\" fill=\"{color}\" fill-opacity=\"0.7\"><title>{label}</title></circle>"
         )?;
     }
-    legend(classes, out)?;
+    svg_legend(classes, out)?;
     writeln!(out, "</svg>")
+}
+
+fn caption(plane: &Plane) -> String {
+    let [first, second] = plane.shares.map(|share| 100.0 * share);
+    format!(
+        "{} nodes along two principal axes: {first:.1} % and {second:.1} % of the variance",
+        plane.nodes.len()
+    )
+}
+
+/// That of the node's first class; light grey without one, and all alike where there are no classes.
+fn color_of(node: u32, classes: Option<&Classes>) -> &'static str {
+    let Some(classes) = classes else {
+        return COLORS[0];
+    };
+    let listed = classes.of_nodes();
+    let at = listed.binary_search_by_key(&node, |(node, _)| *node);
+    at.map_or("#cccccc", |at| color(listed[at].1[0]))
 }
 
 fn color(class: u32) -> &'static str {
     COLORS[(class as usize).min(COLORS.len() - 1)]
 }
 
-fn legend(classes: Option<&Classes>, out: &mut dyn Write) -> io::Result<()> {
+/// Colours and what they stand for, from above.
+fn legend(classes: Option<&Classes>) -> Vec<(&'static str, &str)> {
     let names = classes.map(Classes::names).unwrap_or_default();
-    for (class, name) in (0u32..).zip(names.iter().take(COLORS.len())) {
-        let (y, color) = (44.0 + 16.0 * f64::from(class), color(class));
+    let entry = |(class, name)| {
         let rest = names.len() > COLORS.len() && class as usize == COLORS.len() - 1;
-        let name = if rest {
-            "others".to_owned()
-        } else {
-            escaped(name)
-        };
+        (color(class), if rest { "others" } else { name })
+    };
+    let shown = (0u32..).zip(names.iter().map(String::as_str));
+    shown.take(COLORS.len()).map(entry).collect()
+}
+
+/// Where the legend's dots are.
+fn legend_y(entry: usize) -> f64 {
+    44.0 + 16.0 * entry as f64
+}
+
+fn svg_legend(classes: Option<&Classes>, out: &mut dyn Write) -> io::Result<()> {
+    for (entry, (color, name)) in legend(classes).into_iter().enumerate() {
+        let (y, name) = (legend_y(entry), escaped(name));
         writeln!(
             out,
             "<circle cx=\"{MARGIN}\" cy=\"{y}\" r=\"4\" fill=\"{color}\"/><text x=\"{}\" y=\"{}\">{name}</text>",

@@ -87,7 +87,6 @@ pub(super) fn new_head(deal: Deal, by_node: &[f64], order: Vec<u32>, label_bytes
         label_bytes,
         hash: 0,
         starts: Vec::new(),
-        first_samples: Vec::new(),
     }
 }
 

@@ -7,6 +7,7 @@
 //!
 //! Labels are not held: they stay in the file until somebody asks for them.
 
+use std::borrow::Cow;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
@@ -43,9 +44,8 @@ pub(crate) struct Head {
     pub(crate) label_bytes: u64,
     /// The fingerprint of all of the head, once it is written or read.
     pub(crate) hash: u64,
-    /// Of each bucket, the edges and the samples of a pass before it, and of all; made by [`Head::sum_up`].
+    /// Of each bucket, the edges before it, and of all; made by [`Head::sum_up`].
     pub(super) starts: Vec<u64>,
-    pub(super) first_samples: Vec<u64>,
 }
 
 /// Writes the ends and the text of the labels.
@@ -57,10 +57,7 @@ impl Head {
         (i * self.deal.n_parts + j) as usize
     }
 
-    /// Makes the running sums, once counts and weights are known.
-    ///
-    /// With weights, a bucket's samples are its share of as many as there are edges: differences of rounded sums, so that they
-    /// add up.
+    /// Makes the running sums, once counts are known.
     pub(crate) fn sum_up(&mut self) {
         let mut n_edges = 0;
         self.starts = vec![0];
@@ -68,32 +65,32 @@ impl Head {
             n_edges += count;
             self.starts.push(n_edges);
         }
+    }
+
+    /// Of each bucket, the samples of a pass before it, and of all.
+    ///
+    /// Without weights these are its edges. With them a bucket has its share of as many as there are edges, cut to a whole number
+    /// behind `phase` (0 to 1) samples: where that is drawn anew for each pass, a bucket has its share in the mean, however small.
+    pub(crate) fn first_samples(&self, phase: f64) -> Cow<'_, [u64]> {
         if !self.is_weighted {
-            self.first_samples.clone_from(&self.starts);
-            return;
+            return Cow::Borrowed(&self.starts);
         }
-        let total: f64 = self.weights.iter().sum();
-        let share = if total > 0.0 {
-            n_edges as f64 / total
-        } else {
-            0.0
-        };
+        let (n_edges, total) = (self.n_edges(), self.weights.iter().sum::<f64>());
         let mut sum = 0.0;
-        self.first_samples = vec![0];
-        for weight in &self.weights {
+        let ends = self.weights.iter().map(|weight| {
             sum += weight;
-            self.first_samples.push((sum * share).round() as u64);
-        }
+            match sum < total {
+                true => ((sum / total * n_edges as f64 + phase) as u64).min(n_edges),
+                false if total > 0.0 => n_edges,
+                false => 0,
+            }
+        });
+        std::iter::once(0).chain(ends).collect()
     }
 
     /// Edges of all buckets.
     pub(crate) fn n_edges(&self) -> u64 {
         self.starts.last().copied().unwrap_or(0)
-    }
-
-    /// Samples of a bucket in a pass.
-    pub(crate) fn n_samples(&self, bucket: usize) -> u64 {
-        self.first_samples[bucket + 1] - self.first_samples[bucket]
     }
 
     /// Where a bucket's records begin, behind the head.
@@ -230,7 +227,6 @@ impl Head {
             label_bytes,
             hash: 0,
             starts: Vec::new(),
-            first_samples: Vec::new(),
         })
     }
 

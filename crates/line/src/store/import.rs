@@ -2,9 +2,10 @@
 //!
 //! The text is read, degrees are counted and the edges are spilled as numbers; text ids go to files and are numbered from there.
 //! Then the edges are dealt to buckets through one small buffer a bucket. The file appears under its name when it is complete
-//! and on disk; what a killed import leaves beside it is removed by the next one.
+//! and on disk; what a killed import leaves beside it is removed by the next one, or gone on with where it had read all of the same text.
 
 mod claim;
+mod kept;
 mod names;
 mod scatter;
 mod sink;
@@ -12,6 +13,7 @@ mod sink;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use shardgraph_graph::{
     Labels, NamedEdgeSink, ReadOptions, StreamedNames, WeightPolicy, stream_named,
@@ -24,6 +26,7 @@ use super::{Store, check_parts};
 use crate::deal::{Deal, by_falling_degree, ranks_of};
 use crate::{Error, ErrorKind};
 use claim::{Claim, remove_leftovers};
+use kept::{State, Taken};
 use sink::Sink;
 
 /// How to import a graph.
@@ -42,6 +45,10 @@ pub struct ImportOptions {
     pub row_bytes: u64,
     /// Rows that the default parts have at least; default 256.
     pub least_rows: u32,
+    /// What tells the graph that is read from others, and from itself at other times ([`ImportOptions::source_of`] does for a file):
+    /// where an import of the same to the same name was killed behind its reading, the next goes on there. Default: none, every
+    /// import begins anew.
+    pub source: Option<String>,
     /// How to read the file; its `weights` are set by `weighted`, and its `max_id_bytes` by `memory`.
     pub read: ReadOptions,
 }
@@ -56,6 +63,7 @@ impl Default for ImportOptions {
             memory: 4 << 30,
             row_bytes: 512,
             least_rows: 256,
+            source: None,
             read: ReadOptions::default(),
         }
     }
@@ -75,6 +83,12 @@ pub struct Imported {
     pub file_bytes: u64,
     /// The most that importing held in memory by its own count, in bytes.
     pub memory: u64,
+    /// Edges from a node to itself that were left out, as far as the reader counts them.
+    pub self_loops_dropped: u64,
+    /// Edges of weight 0, as far as the reader counts them.
+    pub zero_weights: u64,
+    /// Whether the graph was not read, because an import that was killed had read it.
+    pub is_resumed: bool,
 }
 
 /// What an import does at the moment.
@@ -104,7 +118,7 @@ pub struct ImportProgress {
 }
 
 /// Reports every so many edges.
-const REPORT_EVERY: u64 = 1 << 18;
+pub(super) const REPORT_EVERY: u64 = 1 << 18;
 
 /// Reads a graph file (plain, `.gz` or `.zst`) and writes a store's file.
 ///
@@ -134,11 +148,16 @@ pub fn import_file(graph: &Path, out: &Path, options: &ImportOptions) -> Result<
         false => WeightPolicy::Ignore,
     };
     read.max_id_bytes = Some(options.id_bytes());
-    import_stream(out, options, &mut |_| {}, |sink| {
-        Ok(match stream_named(graph, &read, sink)? {
-            StreamedNames::Numbered(streamed) => Some((streamed.n_nodes, streamed.labels)),
-            StreamedNames::Named(_) => None,
-        })
+    let source = options
+        .source
+        .clone()
+        .or_else(|| ImportOptions::source_of(graph));
+    let options = ImportOptions {
+        source,
+        ..options.clone()
+    };
+    import_stream(out, &options, &mut |_| {}, |sink| {
+        Ok(Fed::of(stream_named(graph, &read, sink)?))
     })
 }
 
@@ -147,6 +166,15 @@ impl ImportOptions {
     #[must_use]
     pub fn id_bytes(&self) -> u64 {
         self.memory / 2
+    }
+
+    /// A file's path, length and time of change, for [`ImportOptions::source`]; nothing where the system does not say so.
+    #[must_use]
+    pub fn source_of(file: &Path) -> Option<String> {
+        let (path, known) = (fs::canonicalize(file).ok()?, fs::metadata(file).ok()?);
+        let changed = known.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+        let (len, nanos) = (known.len(), changed.as_nanos());
+        Some(format!("{} {len} {nanos}", path.display()))
     }
 
     /// Bytes of each scratch file that stay in memory; there are up to 400 such pieces.
@@ -188,8 +216,32 @@ fn per_node(n_nodes: u32) -> u64 {
     24 * u64::from(n_nodes)
 }
 
-/// The number of nodes and their labels, or nothing where the edges came with text ids.
-pub type Fed = Option<(u32, Labels)>;
+/// What came beside the edges.
+#[derive(Debug, Default)]
+pub struct Fed {
+    /// The number of nodes and their labels, or nothing where the edges came with text ids.
+    pub nodes: Option<(u32, Labels)>,
+    /// Edges from a node to itself that were left out.
+    pub self_loops_dropped: u64,
+    /// Edges of weight 0.
+    pub zero_weights: u64,
+}
+
+impl Fed {
+    /// What a reader gave.
+    #[must_use]
+    pub fn of(streamed: StreamedNames) -> Fed {
+        let (report, nodes) = match streamed {
+            StreamedNames::Numbered(all) => (all.report, Some((all.n_nodes, all.labels))),
+            StreamedNames::Named(report) => (report, None),
+        };
+        Fed {
+            nodes,
+            self_loops_dropped: report.self_loops_dropped,
+            zero_weights: report.zero_weights,
+        }
+    }
+}
 
 /// As [`import_file`], from anything that gives edges to the sink.
 ///
@@ -203,19 +255,58 @@ pub fn import_stream(
 ) -> Result<Imported, Error> {
     check_parts(options.parts.unwrap_or(1))?;
     let out = behind_link(out).map_err(|e| Error::io("write", out, &e))?;
-    import_claimed((&claim(&out)?, &out), options, progress, feed)
+    let (claim, state) = claim(&out, options)?;
+    import_claimed((&claim, state.as_ref(), &out), options, progress, feed)
 }
 
-/// As [`import_stream`], with these names for scratch files.
+/// As [`import_stream`], with these names for scratch files, from what was read before where there is such a state.
 fn import_claimed(
-    (claim, out): (&Claim, &Path),
+    (claim, state, out): (&Claim, Option<&State>, &Path),
     options: &ImportOptions,
     progress: &mut dyn FnMut(ImportProgress),
     feed: impl FnOnce(&mut dyn NamedEdgeSink) -> Result<Fed, shardgraph_graph::Error>,
 ) -> Result<Imported, Error> {
-    let mut sink = Sink::new(claim.stem(), options, progress);
-    let (n_nodes, labels) = match feed(&mut sink)? {
-        Some((n_nodes, labels)) => (n_nodes, spooled(&labels, claim.stem(), options)?),
+    let mut taken = match state {
+        Some(state) => Taken::again(state, claim.stem(), options, progress)?,
+        None => {
+            let mut taken = taken(Sink::new(claim.stem(), options, progress), options, feed)?;
+            taken.keep(options)?;
+            taken
+        }
+    };
+    let n_nodes = taken.n_nodes;
+    let n_parts = options.parts.unwrap_or_else(|| options.parts_for(n_nodes));
+    let buffer = options.buffer(n_nodes, n_parts)?;
+    let mut degrees = std::mem::take(&mut taken.sink.degrees);
+    degrees.resize(n_nodes as usize, 0.0);
+    let (order, label_bytes) = (by_falling_degree(&degrees), taken.labels.bytes());
+    let mut head = new_head(Deal { n_nodes, n_parts }, &degrees, order, label_bytes);
+    drop(degrees);
+    head.is_directed = options.directed;
+    head.is_weighted = options.weighted;
+    let ranks = ranks_of(&head.order);
+    let file_bytes = scatter::scatter(&mut head, &ranks, &mut taken, out, buffer as usize)?;
+    Ok(Imported {
+        n_nodes,
+        n_edges: head.counts.iter().sum(),
+        n_parts,
+        file_bytes,
+        memory: per_node(n_nodes) + buffer * u64::from(n_parts) * u64::from(n_parts),
+        self_loops_dropped: taken.self_loops_dropped,
+        zero_weights: taken.zero_weights,
+        is_resumed: state.is_some(),
+    })
+}
+
+/// Reads all of a graph.
+fn taken<'s>(
+    mut sink: Sink<'s>,
+    options: &ImportOptions,
+    feed: impl FnOnce(&mut dyn NamedEdgeSink) -> Result<Fed, shardgraph_graph::Error>,
+) -> Result<Taken<'s>, Error> {
+    let fed = feed(&mut sink)?;
+    let (n_nodes, labels) = match &fed.nodes {
+        Some((n_nodes, labels)) => (*n_nodes, spooled(labels, sink.stem, options)?),
         None => {
             let labels = sink.number_names()?;
             (labels.len() as u32, labels)
@@ -228,24 +319,7 @@ fn import_claimed(
         );
         return Err(Error::new(ErrorKind::Graph, message));
     }
-    let n_parts = options.parts.unwrap_or_else(|| options.parts_for(n_nodes));
-    let buffer = options.buffer(n_nodes, n_parts)?;
-    let mut degrees = std::mem::take(&mut sink.degrees);
-    degrees.resize(n_nodes as usize, 0.0);
-    let order = by_falling_degree(&degrees);
-    let mut head = new_head(Deal { n_nodes, n_parts }, &degrees, order, labels.bytes());
-    drop(degrees);
-    head.is_directed = options.directed;
-    head.is_weighted = options.weighted;
-    let ranks = ranks_of(&head.order);
-    let file_bytes = scatter::scatter(&mut head, &ranks, (sink, labels), out, buffer as usize)?;
-    Ok(Imported {
-        n_nodes,
-        n_edges: head.counts.iter().sum(),
-        n_parts,
-        file_bytes,
-        memory: per_node(n_nodes) + buffer * u64::from(n_parts) * u64::from(n_parts),
-    })
+    Ok(Taken::new(sink, labels, n_nodes).counted(&fed))
 }
 
 /// As [`import_stream`], to a scratch file beside `near` that loses its name as soon as it is open: it goes with the store, even if
@@ -258,13 +332,13 @@ pub fn import_scratch(
     options: &ImportOptions,
     progress: &mut dyn FnMut(ImportProgress),
     feed: impl FnOnce(&mut dyn NamedEdgeSink) -> Result<Fed, shardgraph_graph::Error>,
-) -> Result<Store, Error> {
+) -> Result<(Store, Imported), Error> {
     check_parts(options.parts.unwrap_or(1))?;
-    let claim = claim(near)?;
+    let (claim, state) = claim(near, options)?;
     let path = beside(claim.stem(), "store");
     let _scratch = Scratch(Some(path.clone()));
-    import_claimed((&claim, &path), options, progress, feed)?;
-    Store::open(&path)
+    let imported = import_claimed((&claim, state.as_ref(), &path), options, progress, feed)?;
+    Ok((Store::open(&path)?, imported))
 }
 
 /// The labels that a reader found, out of memory.
@@ -289,10 +363,14 @@ fn behind_link(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Names for the scratch files of an import, once those of killed ones are gone.
-fn claim(out: &Path) -> Result<Claim, Error> {
-    remove_leftovers(out).map_err(|e| Error::io("tidy beside", out, &e))?;
-    Claim::new(out).map_err(|e| Error::io("write beside", out, &e))
+/// Names for the scratch files of an import, once those of killed ones are gone; those of a killed one where it had read this graph.
+fn claim(out: &Path, options: &ImportOptions) -> Result<(Claim, Option<State>), Error> {
+    let taken = remove_leftovers(out, |stem| State::read(stem, options));
+    if let Some((claim, state)) = taken.map_err(|e| Error::io("tidy beside", out, &e))? {
+        return Ok((claim, Some(state)));
+    }
+    let claim = Claim::new(out).map_err(|e| Error::io("write beside", out, &e))?;
+    Ok((claim, None))
 }
 
 /// `STEM-what` in the same folder.

@@ -141,6 +141,22 @@ impl LabelSpool {
         }
     }
 
+    /// What [`LabelSpool::keep`] left in files, of so many bytes of text and of ends.
+    pub(crate) fn kept(stem: &Path, what: &str, room: usize, bytes: [u64; 2]) -> io::Result<Self> {
+        let [text, ends] = bytes;
+        Ok(LabelSpool {
+            text: Spool::kept(beside(stem, what), room, text)?,
+            ends: Spool::kept(beside(stem, &format!("{what}-ends")), room, ends)?,
+        })
+    }
+
+    /// As [`Spool::keep`]; gives the bytes of text and of ends.
+    pub(crate) fn keep(&mut self) -> io::Result<[u64; 2]> {
+        self.text.keep()?;
+        self.ends.keep()?;
+        Ok([self.text.bytes(), self.ends.bytes()])
+    }
+
     pub(crate) fn push(&mut self, label: &[u8]) -> io::Result<()> {
         self.text.write(label)?;
         self.ends.write(&self.text.bytes().to_le_bytes())

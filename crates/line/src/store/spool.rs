@@ -5,6 +5,8 @@ use std::io::{self, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::Fingerprint;
+
 /// Appends, then reads.
 #[derive(Debug)]
 pub(crate) struct Spool {
@@ -14,6 +16,8 @@ pub(crate) struct Spool {
     pending: Vec<u8>,
     file: Option<(File, Scratch)>,
     n_filed: u64,
+    /// Of what is in the file, where all of it was written in multiples of 4 bytes.
+    fingerprint: Fingerprint,
 }
 
 impl Spool {
@@ -25,7 +29,36 @@ impl Spool {
             pending: Vec::new(),
             file: None,
             n_filed: 0,
+            fingerprint: Fingerprint::new(),
         }
+    }
+
+    /// What [`Spool::keep`] left in a file, as long as it was then.
+    pub(crate) fn kept(path: PathBuf, room: usize, len: u64) -> io::Result<Spool> {
+        let file = OpenOptions::new().read(true).write(true).open(&path)?;
+        if file.metadata()?.len() != len {
+            return Err(io::Error::other("not as long as it was when it was kept"));
+        }
+        let scratch = Scratch(Some(path.clone()));
+        Ok(Spool {
+            n_filed: len,
+            file: Some((file, scratch)),
+            ..Spool::new(path, room)
+        })
+    }
+
+    /// Whether it has outgrown memory.
+    pub(crate) fn is_filed(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Files all of it, so that it outlasts the process and a power cut; gives its fingerprint.
+    pub(crate) fn keep(&mut self) -> io::Result<u64> {
+        self.file_pending()?;
+        if let Some((file, _)) = &self.file {
+            file.sync_all()?;
+        }
+        Ok(self.fingerprint.finish())
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -55,6 +88,7 @@ impl Spool {
         if let Some((file, _)) = &self.file {
             file.write_all_at(&self.pending, self.n_filed)?;
         }
+        self.fingerprint.update(&self.pending);
         self.n_filed += self.pending.len() as u64;
         self.pending.clear();
         Ok(())
@@ -140,7 +174,15 @@ mod tests {
             }
             prop_assert_eq!(spool.bytes(), pieces.concat().len() as u64);
             prop_assert!(pieces.concat().len() > room || !spool.path().exists());
-            drop(spool);
+            spool.keep().unwrap();
+            let copy = folder.path().join("copy");
+            fs::copy(spool.path(), &copy).unwrap();
+            prop_assert!(Spool::kept(copy.clone(), room, spool.bytes() + 1).is_err());
+            let kept = Spool::kept(copy, room, spool.bytes()).unwrap();
+            let mut read = Vec::new();
+            kept.read().read_to_end(&mut read).unwrap();
+            prop_assert_eq!(read, pieces.concat());
+            drop((spool, kept));
             prop_assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
         }
     }

@@ -1,7 +1,9 @@
 //! Stores in memory and in files hold the same edges; what is no whole store is refused.
 
 use super::*;
-use crate::store::import::{ImportOptions, import_file, import_stream};
+use crate::store::import::{
+    ImportOptions, ImportProgress, ImportStage, REPORT_EVERY, import_file, import_stream,
+};
 use proptest::prelude::*;
 use std::fs;
 
@@ -29,6 +31,13 @@ fn listed(edges: &[(u32, u32)]) -> Vec<(String, String)> {
     let mut listed: Vec<_> = edges.iter().map(text).collect();
     listed.sort();
     listed
+}
+
+fn numbered(n_nodes: u32, n_labels: u32) -> Fed {
+    Fed {
+        nodes: Some((n_nodes, shardgraph_graph::Labels::offset(0, n_labels))),
+        ..Fed::default()
+    }
 }
 
 fn store_file(
@@ -166,6 +175,125 @@ fn leftovers_are_removed() {
     assert_eq!(n_files, kept.len() + 2, "the text and the store");
 }
 
+/// The files of an import that is past its reading, as a kill would leave them: those of any name, for the name `g.store`.
+fn files_of_a_killed_import(options: &ImportOptions, text: bool) -> (tempfile::TempDir, Vec<u8>) {
+    let (running, killed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let out = running.path().join("g.store");
+    let mut copy = |progress: ImportProgress| {
+        if progress.stage == ImportStage::Dealing {
+            for entry in fs::read_dir(running.path()).unwrap() {
+                let entry = entry.unwrap();
+                fs::copy(entry.path(), killed.path().join(entry.file_name())).unwrap();
+            }
+        }
+    };
+    let imported = import_stream(&out, options, &mut copy, |sink| {
+        for k in 0..REPORT_EVERY as u32 + 2000 {
+            let (u, v) = (k % 997, (k * 7 + 1) % 1009);
+            match text {
+                true => sink.named_edge(&format!("n{u}"), &format!("n{v}"), 1.5)?,
+                false => sink.edge(u, v + 1009 * u32::from(u == v), 1.5)?,
+            }
+        }
+        Ok(Fed {
+            self_loops_dropped: 3,
+            ..if text {
+                Fed::default()
+            } else {
+                numbered(2018, 2018)
+            }
+        })
+    });
+    let imported = imported.unwrap();
+    assert!(!imported.is_resumed && imported.n_edges > 200_000);
+    let bytes = fs::read(&out).unwrap();
+    (killed, bytes)
+}
+
+fn resumable(weighted: bool) -> ImportOptions {
+    ImportOptions {
+        weighted,
+        memory: 1 << 20,
+        parts: Some(4),
+        source: Some("the same".to_owned()),
+        ..ImportOptions::default()
+    }
+}
+
+#[test]
+fn an_import_that_was_killed_behind_its_reading_goes_on_there() {
+    for (weighted, text) in [(false, false), (true, false), (true, true)] {
+        let options = resumable(weighted);
+        let (folder, expected) = files_of_a_killed_import(&options, text);
+        let out = folder.path().join("g.store");
+        let left = fs::read_dir(folder.path()).unwrap().count();
+        assert!(
+            left >= 6,
+            "lock, state, edges, degrees, labels, partial: {left}"
+        );
+        let imported = import_stream(&out, &options, &mut |_| {}, |_| panic!("read again"));
+        let imported = imported.unwrap();
+        assert_eq!(
+            (imported.is_resumed, imported.self_loops_dropped),
+            (true, 3)
+        );
+        assert!(fs::read(&out).unwrap() == expected);
+        let left = fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(left, 1, "scratch files are gone");
+    }
+}
+
+#[test]
+fn what_a_killed_import_left_is_taken_for_nothing_else() {
+    let begins_anew = |change: &dyn Fn(&Path, &mut ImportOptions)| {
+        let mut options = resumable(false);
+        let (folder, _) = files_of_a_killed_import(&options, false);
+        change(folder.path(), &mut options);
+        let out = folder.path().join("g.store");
+        let imported = import_stream(&out, &options, &mut |_| {}, |sink| {
+            sink.edge(0, 1, 1.0)?;
+            Ok(numbered(2, 2))
+        });
+        let left = fs::read_dir(folder.path()).unwrap().count();
+        assert!(left <= 1, "{left} files");
+        imported.map(|imported| (imported.is_resumed, imported.n_edges))
+    };
+    let file = |folder: &Path, what: &str| {
+        let names = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
+        let is_it = |path: &PathBuf| path.to_str().unwrap().ends_with(what);
+        names.filter(is_it).next().unwrap()
+    };
+    let changes: [&dyn Fn(&Path, &mut ImportOptions); 5] = [
+        &|_, options| options.source = Some("another".to_owned()),
+        &|_, options| options.source = None,
+        &|_, options| options.directed = true,
+        &|folder, _| {
+            let path = file(folder, "-state");
+            let text = fs::read_to_string(&path).unwrap();
+            fs::write(&path, text.replace("\"n_nodes\":2018", "\"n_nodes\":9018")).unwrap();
+        },
+        &|folder, _| {
+            let edges = fs::File::options().write(true).open(file(folder, "-edges"));
+            edges.unwrap().set_len(800).unwrap();
+        },
+    ];
+    for change in changes {
+        assert_eq!(begins_anew(change).unwrap(), (false, 1));
+    }
+    // Of the right length and damaged: found when it is read.
+    for (what, at) in [("-edges", 777), ("-edges", 4 * 777), ("-degrees", 77)] {
+        let damaged = begins_anew(&|folder, _| {
+            let path = file(folder, what);
+            let mut bytes = fs::read(&path).unwrap();
+            bytes[at] ^= 1;
+            fs::write(&path, bytes).unwrap();
+        });
+        let error = damaged.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::File);
+        assert!(error.to_string().contains("damaged"), "{error}");
+    }
+}
+
 /// While an import runs, another one to the same name leaves its files alone.
 #[test]
 fn two_imports_to_one_name_do_not_meet() {
@@ -190,7 +318,7 @@ fn two_imports_to_one_name_do_not_meet() {
         import_file(&path("g.txt"), &path("g.store"), &options).unwrap();
         let now: Vec<_> = names().collect();
         assert!(before.iter().all(|name| now.contains(name)), "{now:?}");
-        Ok(Some((10_001, shardgraph_graph::Labels::offset(0, 10_001))))
+        Ok(numbered(10_001, 10_001))
     });
     assert_eq!(imported.unwrap().n_edges, 10_000);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
@@ -226,7 +354,7 @@ fn degrees_are_counted_exactly() {
         for _ in 0..1000 {
             sink.edge(0, 2, 1.0)?;
         }
-        Ok(Some((3, shardgraph_graph::Labels::offset(0, 3))))
+        Ok(numbered(3, 3))
     })
     .unwrap();
     let store = Store::open(&out).unwrap();
@@ -255,10 +383,7 @@ fn a_feed_that_contradicts_itself_is_refused() {
     for (n_nodes, n_labels) in [(2, 2), (3, 2)] {
         let error = import_stream(&out, &ImportOptions::default(), &mut |_| {}, |sink| {
             sink.edge(0, 2, 1.0)?;
-            Ok(Some((
-                n_nodes,
-                shardgraph_graph::Labels::offset(0, n_labels),
-            )))
+            Ok(numbered(n_nodes, n_labels))
         });
         let message = error.unwrap_err().to_string();
         assert!(message.contains("expected one number"), "{message}");
@@ -298,11 +423,7 @@ fn directions_weights_and_text_labels_are_kept() {
         found,
         expected.map(|(u, v, w)| (u.to_owned(), v.to_owned(), w))
     );
-    let samples: u64 = (0..2)
-        .flat_map(|i| (0..2).map(move |j| (i, j)))
-        .map(|(i, j)| store.n_samples(i, j))
-        .sum();
-    assert_eq!(samples, 3);
+    assert_eq!(store.samples(0.3).of_all(), 3);
     assert_eq!(
         fs::read_dir(folder.path()).unwrap().count(),
         2,

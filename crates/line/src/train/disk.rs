@@ -14,7 +14,7 @@ use shardgraph_device::{Device, Timer};
 use super::cell::Cell;
 use super::journal::RowsFile;
 use super::rows::{Rows, Shape};
-use crate::direct::{Reader, Writer};
+use crate::direct::{Block, Reader, Writer};
 use crate::schedule::Key;
 use crate::store::Fingerprint;
 use crate::{Error, ErrorKind};
@@ -37,8 +37,10 @@ pub(crate) enum Request<T: Cell> {
     },
     /// Removes a file that nothing needs any more.
     Remove(PathBuf),
-    /// Makes files outlast a power cut; answers when that and all before it is done.
-    Settle(Vec<PathBuf>),
+    /// Makes a file outlast a power cut.
+    Sync(PathBuf),
+    /// Answers when all before it is done.
+    Settle,
 }
 
 /// What it answers.
@@ -47,6 +49,8 @@ pub(crate) enum Reply<T: Cell> {
     Read(Key, Vec<Rows<T>>),
     /// With the rows, if they stay.
     Written(Key, Option<Vec<Rows<T>>>),
+    /// A file; each has an answer, so that a slow disk is not taken for one that hangs.
+    Synced,
     Settled,
     Failed(Error),
 }
@@ -67,9 +71,10 @@ impl<T: Cell> Disk<T> {
         let busy_ns = Arc::new(AtomicU64::new(0));
         let (device, busy, room) = (device.clone(), Arc::clone(&busy_ns), Room::of_thread());
         let work = move || {
+            let mut block = Block::default();
             for request in asked {
                 let timer = Timer::wall();
-                let reply = serve(&device, &room, request);
+                let reply = serve((&device, &mut block, &room), request);
                 let took = timer.elapsed().as_nanos() as u64;
                 busy.fetch_add(took, Ordering::Relaxed);
                 if let Some(reply) = reply
@@ -142,46 +147,43 @@ impl<T: Cell> Drop for Disk<T> {
     }
 }
 
-fn serve<T: Cell>(device: &Device, room: &Room, request: Request<T>) -> Option<Reply<T>> {
+fn serve<T: Cell>(
+    (device, block, room): (&Device, &mut Block, &Room),
+    request: Request<T>,
+) -> Option<Reply<T>> {
     let done = match request {
         Request::Write {
             key,
             file,
             parts,
             stays,
-        } => write_rows(device, room, &file, &parts)
+        } => write_rows((device, block, room), &file, &parts)
             .map(|()| Some(Reply::Written(key, stays.then_some(parts)))),
         Request::Read { key, file, shapes } => {
-            read_rows(device, &file, &shapes).map(|parts| Some(Reply::Read(key, parts)))
+            read_rows(device, block, &file, &shapes).map(|parts| Some(Reply::Read(key, parts)))
         }
         Request::Remove(path) => fs::remove_file(&path)
             .map_err(|e| Error::io("remove", &path, &e))
             .map(|()| None),
-        Request::Settle(paths) => {
-            let sync = |path: &PathBuf| {
-                let synced = File::open(path).and_then(|file| file.sync_all());
-                synced.map_err(|e| Error::io("sync", path, &e))
-            };
-            paths
-                .iter()
-                .try_for_each(sync)
-                .map(|()| Some(Reply::Settled))
-        }
+        Request::Sync(path) => File::open(&path)
+            .and_then(|file| file.sync_all())
+            .map_err(|e| Error::io("sync", &path, &e))
+            .map(|()| Some(Reply::Synced)),
+        Request::Settle => Ok(Some(Reply::Settled)),
     };
     done.unwrap_or_else(|error| Some(Reply::Failed(error)))
 }
 
 /// Writes parts one after the other, and their fingerprint behind them.
 fn write_rows<T: Cell>(
-    device: &Device,
-    room: &Room,
+    (device, block, room): (&Device, &mut Block, &Room),
     file: &RowsFile,
     parts: &[Rows<T>],
 ) -> Result<(), Error> {
     let path = file.path.as_path();
     let at = |e: io::Error| Error::io("write", path, &e);
     let len = parts.iter().map(Rows::bytes).sum::<u64>() + 8;
-    let mut out = room.limit(Writer::create(path, len).map_err(at)?);
+    let mut out = room.limit(Writer::create(path, len, block).map_err(at)?);
     let mut fingerprint = fingerprint_of(file);
     for part in parts {
         part.write(device, (path, &mut out), &mut fingerprint)?;
@@ -192,24 +194,47 @@ fn write_rows<T: Cell>(
 }
 
 /// Reads what [`write_rows`] wrote.
-pub(crate) fn read_rows<T: Cell>(
+fn read_rows<T: Cell>(
     device: &Device,
+    block: &mut Block,
     file: &RowsFile,
     shapes: &[Shape],
 ) -> Result<Vec<Rows<T>>, Error> {
+    let mut parts = Vec::new();
+    each_part(device, block, file, shapes, &mut |rows| {
+        parts.push(rows);
+        Ok(())
+    })?;
+    Ok(parts)
+}
+
+/// Takes the rows of a part.
+pub(crate) type TakePart<'t, T> = dyn FnMut(Rows<T>) -> Result<(), Error> + 't;
+
+/// Reads what [`write_rows`] wrote, a part after the other; only at the end it is known whether the file is damaged.
+pub(crate) fn each_part<T: Cell>(
+    device: &Device,
+    block: &mut Block,
+    file: &RowsFile,
+    shapes: &[Shape],
+    take: &mut TakePart<'_, T>,
+) -> Result<(), Error> {
     let path = file.path.as_path();
     let at = |e: io::Error| Error::io("read", path, &e);
-    let mut input = Reader::open(path).map_err(at)?;
+    let mut input = Reader::open(path, block).map_err(at)?;
     let mut fingerprint = fingerprint_of(file);
-    let mut parts = Vec::new();
     for &shape in shapes {
-        let rows = Rows::read(device, shape, (path, &mut input), &mut fingerprint)?;
-        parts.push(rows);
+        take(Rows::read(
+            device,
+            shape,
+            (path, &mut input),
+            &mut fingerprint,
+        )?)?;
     }
     let mut stored = [0; 8];
     input.read_exact(&mut stored).map_err(at)?;
     match u64::from_le_bytes(stored) == fingerprint.finish() {
-        true => Ok(parts),
+        true => Ok(()),
         false => Err(Error::file(
             path,
             "damaged: start the run again in an empty folder",
@@ -248,7 +273,7 @@ impl Room {
         }
     }
 
-    fn limit(&self, file: Writer) -> Limited {
+    fn limit<'b>(&self, file: Writer<'b>) -> Limited<'b> {
         Limited {
             file,
             #[cfg(test)]
@@ -258,13 +283,13 @@ impl Room {
 }
 
 /// A file on a disk that may be full.
-struct Limited {
-    file: Writer,
+struct Limited<'b> {
+    file: Writer<'b>,
     #[cfg(test)]
     room: Room,
 }
 
-impl Write for Limited {
+impl Write for Limited<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         #[cfg(test)]
         if let Some(left) = &self.room.left {

@@ -270,10 +270,14 @@ fn files_that_are_not_the_runs_stay_and_only_one_run_has_a_folder() {
     };
     fs::write(place.work().join("00000001.rows"), "mine").unwrap();
     assert!(refused().contains("without a MANIFEST.json"));
+    let early = check_work_folder(&place.work(), &config).unwrap_err();
+    assert!(early.to_string().contains("without a MANIFEST.json"));
     assert!(place.work().join("00000001.rows").exists());
     fs::remove_file(place.work().join("00000001.rows")).unwrap();
     let held = Journal::open(&place.work(), &store, &config, Layout::WHOLE).unwrap();
     assert!(refused().contains("another process trains"));
+    let early = check_work_folder(&place.work(), &config).unwrap_err();
+    assert!(early.to_string().contains("another process trains"));
     drop(held);
     place.train((&store, &config, &disk), &mut |_| {}).unwrap();
 }
@@ -408,6 +412,51 @@ fn a_folder_with_another_run_is_refused() {
         assert_eq!(found.0, ErrorKind::Checkpoint);
         assert!(found.1.contains(reason), "{found:?}");
     }
+    check_work_folder(&place.work(), &config).unwrap();
+    let threads = Config {
+        threads: 7,
+        ..config
+    };
+    check_work_folder(&place.work(), &threads).unwrap();
+    let early = check_work_folder(&place.work(), &other_rate).unwrap_err();
+    assert!(early.to_string().contains("a run with other settings"));
+    check_work_folder(&place.work().join("none"), &threads).unwrap();
+    assert!(!place.work().join("none").exists());
+}
+
+/// Saturated numbers of any table end the run at the next state, and none is written.
+#[test]
+fn a_run_that_diverges_ends_when_its_rows_are_written() {
+    let store = two_communities(64, 2);
+    for (precision, rate, epochs) in [(Precision::Fp32, 10.0, 400), (Precision::Fp16, 10.0, 4)] {
+        let config = Config {
+            rate: Some(rate),
+            epochs,
+            precision,
+            ..small(Order::Second)
+        };
+        let place = Place::new();
+        let disk = DiskOptions::default();
+        let ended = place.train((&store, &config, &disk), &mut |_| {});
+        assert_eq!(ended.unwrap_err().kind(), ErrorKind::Diverged);
+        assert!(!place.folder.path().join("e.npy").exists());
+    }
+}
+
+#[test]
+fn a_piece_of_the_answer_fits_beside_a_part() {
+    let store = two_communities(4096, 16);
+    let config = Config {
+        dim: 64,
+        ..small(Order::First)
+    };
+    let (row, part) = (4 * 64, 4096 / 16 * 64 * 4);
+    let held = store.head.held_bytes() + part + BLOCK as u64;
+    let rows = |memory| u64::from(rows_of_a_piece(&store, &config, memory));
+    assert_eq!(rows(held + 1000 * row), (held + 1000 * row) / 16 / row);
+    let large = 4 * held;
+    assert_eq!(rows(large), (large - held) / row);
+    assert_eq!(rows(0), 1);
 }
 
 #[test]

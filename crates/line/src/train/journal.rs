@@ -16,7 +16,7 @@ use super::options::Layout;
 use crate::store::Fingerprint;
 use crate::{Config, Error, ErrorKind, Store};
 
-const SCHEMA_VERSION: u32 = 2;
+const SCHEMA_VERSION: u32 = 3;
 const MANIFEST: &str = "MANIFEST.json";
 
 /// A point between two steps.
@@ -71,6 +71,28 @@ impl Manifest {
 
     fn text(&self) -> Result<Vec<u8>, Error> {
         serde_json::to_vec(self).map_err(|e| Error::new(ErrorKind::Checkpoint, e.to_string()))
+    }
+
+    /// That of a folder, if there is one; of another version, or damaged, it is an error.
+    fn read(folder: &Path) -> Result<Option<Manifest>, Error> {
+        let path = folder.join(MANIFEST);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(e) if e.kind() == NotFound => return Ok(None),
+            Err(e) => return Err(Error::io("read", &path, &e)),
+        };
+        let read = serde_json::from_slice(&bytes);
+        let manifest: Manifest =
+            read.map_err(|e| wrong(folder, &format!("no state of a run ({e})")))?;
+        if manifest.schema_version != SCHEMA_VERSION {
+            let version = manifest.schema_version;
+            let what = format!("version {version}, expected {SCHEMA_VERSION}");
+            return Err(wrong(folder, &what));
+        }
+        match manifest.clone().sealed()?.fingerprint == manifest.fingerprint {
+            true => Ok(Some(manifest)),
+            false => Err(wrong(folder, "damaged")),
+        }
     }
 
     fn write(&self, folder: &Path) -> Result<(), Error> {
@@ -254,20 +276,23 @@ fn lock(folder: &Path) -> Result<File, Error> {
     }
 }
 
-/// The state before the first step.
-fn fresh(store: &Store, config: &Config, layout: Layout) -> Result<Manifest, Error> {
-    // What threads and queues there are is no part of what a run is.
+/// What of the settings a run is: threads and queues are not.
+fn settled(config: &Config) -> Config {
     let usual = Config::default();
-    let config = Config {
+    Config {
         threads: usual.threads,
         queues: usual.queues,
         queue_length: usual.queue_length,
         ..config.clone()
-    };
+    }
+}
+
+/// The state before the first step.
+fn fresh(store: &Store, config: &Config, layout: Layout) -> Result<Manifest, Error> {
     let fresh = Manifest {
         schema_version: SCHEMA_VERSION,
         store_hash: format!("{:016x}", store.hash()),
-        config,
+        config: settled(config),
         layout,
         position: Position::default(),
         samples: 0,
@@ -279,38 +304,44 @@ fn fresh(store: &Store, config: &Config, layout: Layout) -> Result<Manifest, Err
 
 /// The run in a folder, if there is one and this program can go on with it.
 fn found(folder: &Path, fresh: &Manifest) -> Result<Option<Manifest>, Error> {
-    let path = folder.join(MANIFEST);
-    let wrong = |what: &str| {
-        let message = format!(
-            "{}: {what}: take another folder, or empty this one",
-            path.display()
-        );
-        Error::new(ErrorKind::Checkpoint, message)
+    let Some(manifest) = Manifest::read(folder)? else {
+        return Ok(None);
     };
-    let bytes = match fs::read(&path) {
-        Ok(bytes) => bytes,
-        Err(e) if e.kind() == NotFound => return Ok(None),
-        Err(e) => return Err(Error::io("read", &path, &e)),
-    };
-    let manifest: Manifest =
-        serde_json::from_slice(&bytes).map_err(|e| wrong(&format!("no state of a run ({e})")))?;
-    if manifest.schema_version != SCHEMA_VERSION {
-        return Err(wrong(&format!(
-            "version {}, expected {SCHEMA_VERSION}",
-            manifest.schema_version
-        )));
-    }
-    if manifest.clone().sealed()?.fingerprint != manifest.fingerprint {
-        return Err(wrong("damaged"));
-    }
     if manifest.store_hash != fresh.store_hash {
-        return Err(wrong("a run on another graph"));
+        return Err(wrong(folder, "a run on another graph"));
     }
     if manifest.config != fresh.config {
-        return Err(wrong("a run with other settings"));
+        return Err(wrong(folder, "a run with other settings"));
     }
     match manifest.layout == fresh.layout {
         true => Ok(Some(manifest)),
-        false => Err(wrong("a run with another memory limit or schedule")),
+        false => Err(wrong(folder, "a run with another memory limit or schedule")),
+    }
+}
+
+fn wrong(folder: &Path, what: &str) -> Error {
+    let message = format!(
+        "{}: {what}: take another folder, or empty this one",
+        folder.join(MANIFEST).display()
+    );
+    Error::new(ErrorKind::Checkpoint, message)
+}
+
+/// Refuses a folder that a run with these settings cannot have, as far as that can be told before the graph is at hand: another
+/// process trains there, another run was broken off there, or files lie there that look like a run's.
+///
+/// # Errors
+/// As [`crate::train_on_disk`], of kind [`ErrorKind::Checkpoint`] or [`ErrorKind::Io`].
+pub fn check_work_folder(folder: &Path, config: &Config) -> Result<(), Error> {
+    if !folder.exists() {
+        return Ok(());
+    }
+    let _lock = lock(folder)?;
+    match Manifest::read(folder)? {
+        None => refuse_strangers(folder),
+        Some(manifest) if manifest.config != settled(config) => {
+            Err(wrong(folder, "a run with other settings"))
+        }
+        Some(_) => Ok(()),
     }
 }

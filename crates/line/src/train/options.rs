@@ -77,13 +77,10 @@ impl Layout {
         options: &DiskOptions,
     ) -> Result<Layout, Error> {
         let table = u64::from(store.n_nodes()) * config.row_bytes();
-        // The disk's thread holds a block of a large file at a time.
-        let block = BLOCK as u64;
-        let fixed = fixed_bytes(store) + if table >= block { block } else { 0 };
-        let left = options.memory.saturating_sub(fixed);
+        let fixed = fixed_bytes(store);
         let schedule = options.schedule;
         let most_tables = config.order.each().iter().max().copied().unwrap_or(1);
-        if u64::from(most_tables) * table <= left {
+        if u64::from(most_tables) * table <= room_for_groups(options.memory, fixed, table) {
             return Ok(Layout {
                 schedule,
                 ..Layout::WHOLE
@@ -92,7 +89,7 @@ impl Layout {
         let choices = (1..=store.n_parts().ilog2()).map(|log| 1 << log);
         let feasible = choices.filter_map(|n_groups| {
             let group = table.div_ceil(u64::from(n_groups)).max(1);
-            let n_places = left / group;
+            let n_places = room_for_groups(options.memory, fixed, group) / group;
             let capacity = n_places.saturating_sub(2).min(2 * u64::from(n_groups)) as u32;
             (n_places >= 4).then_some(Layout {
                 schedule,
@@ -104,7 +101,8 @@ impl Layout {
             .take(CHOICES)
             .min_by_key(|layout| layout.moved_bytes(config, table));
         best.ok_or_else(|| {
-            let least = fixed + 4 * table.div_ceil(u64::from(store.n_parts()));
+            let part = table.div_ceil(u64::from(store.n_parts()));
+            let least = fixed + 4 * part + block_bytes(part);
             let message = format!(
                 "memory = {}: this graph in {} parts takes {least} bytes: raise the limit, or import it in more parts",
                 options.memory,
@@ -129,6 +127,17 @@ impl Layout {
 
 /// Layouts that are compared: beyond, groups are so many that finding out would take longer than it saves.
 const CHOICES: usize = 4;
+
+/// What is left for groups of such a size.
+fn room_for_groups(memory: u64, fixed: u64, group: u64) -> u64 {
+    memory.saturating_sub(fixed + block_bytes(group))
+}
+
+/// The disk's thread holds a block of a large file.
+fn block_bytes(file: u64) -> u64 {
+    let block = BLOCK as u64;
+    if file >= block { block } else { 0 }
+}
 
 /// What a run holds besides rows: the store's head, the tables of negatives, and a bucket for each part in the three forms that it
 /// goes through. (For each part and not for each thread: the layout, and with it the result, must not depend on threads.)

@@ -9,12 +9,13 @@ use std::time::Duration;
 use shardgraph_device::{Device, DeviceKind, Timer};
 
 use super::cell::Cell;
-use super::disk::{Disk, Reply, Request, read_rows};
+use super::disk::{Disk, Reply, Request, each_part};
 use super::journal::{Journal, Position};
 use super::options::Layout;
 use super::plan::{Job, Step};
 use super::rows::{Rows, Shape};
 use super::step::{Work, locked, panicked};
+use crate::direct::Block;
 use crate::schedule::{GroupPair, Key, Swap, keys, swaps};
 use crate::{Config, Embedding, Error, ErrorKind, Store};
 
@@ -205,16 +206,13 @@ impl<'p, T: Cell> Pager<'p, T> {
         shapes.iter().map(|shape| shape.bytes::<T>()).sum()
     }
 
-    /// Plans the swaps of the steps of a pass, or of what is left of one.
-    pub(crate) fn begin_pass(&mut self, steps: &[Step]) {
+    /// Plans the swaps of the visits of a pass, or of what is left of one.
+    pub(crate) fn begin_pass(&mut self, visits: impl Iterator<Item = GroupPair>) {
         let (order, capacity) = (self.order, self.layout.capacity as usize);
         let Some(paging) = &mut self.paging else {
             return;
         };
-        let visits: Vec<GroupPair> = steps
-            .chunk_by(|a, b| a.groups == b.groups)
-            .map(|stay| stay[0].groups)
-            .collect();
+        let visits: Vec<GroupPair> = visits.collect();
         let wanted: Vec<Vec<Key>> = visits.iter().map(|&groups| keys(order, groups)).collect();
         let swaps = swaps(&wanted, capacity, &mut paging.resident);
         let visits = visits.into_iter().zip(swaps);
@@ -385,6 +383,7 @@ impl<'p, T: Cell> Pager<'p, T> {
                 }
                 Ok(false)
             }
+            Reply::Synced => Ok(false),
             Reply::Settled => Ok(true),
             Reply::Failed(error) => Err(error),
         }
@@ -422,7 +421,9 @@ impl<'p, T: Cell> Pager<'p, T> {
     /// Waits until the disk has done all that it was asked for, and files outlast a power cut.
     fn settle(&mut self, files: Vec<PathBuf>) -> Result<(), Error> {
         if let Some(paging) = &mut self.paging {
-            paging.disk.ask(Request::Settle(files));
+            let syncs = files.into_iter().map(Request::Sync);
+            syncs.for_each(|request| paging.disk.ask(request));
+            paging.disk.ask(Request::Settle);
         }
         while !self.take_reply()? {}
         Ok(())
@@ -452,9 +453,16 @@ impl<'p, T: Cell> Pager<'p, T> {
     }
 
     /// The rows of the first table by node; all in memory.
+    ///
+    /// # Errors
+    /// Of kind [`ErrorKind::Diverged`] for a number of any table that is not finite, or saturated; of kind [`ErrorKind::Memory`]
+    /// where there is no room for the rows.
     pub(crate) fn into_embedding(self) -> Result<Embedding, Error> {
+        for rows in self.tables.iter().flatten().flatten() {
+            rows.check(self.device)?;
+        }
         let dim = self.config.dim;
-        let mut values = vec![0.0; self.store.n_nodes() as usize * dim];
+        let mut values = no_values(self.store.n_nodes() as usize * dim)?;
         for (part, rows) in (0u32..).zip(self.tables.iter().take(1).flatten()) {
             let rows = rows.as_ref().expect("all parts are put back after a step");
             let place = |node: u32, row: &[f32]| {
@@ -467,34 +475,49 @@ impl<'p, T: Cell> Pager<'p, T> {
     }
 }
 
+/// Zeros, or an error where there is no room for them.
+fn no_values(n: usize) -> Result<Vec<f32>, Error> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(n).map_err(|_| {
+        let message = format!("no memory for an embedding of {} bytes", 4 * n as u64);
+        Error::new(ErrorKind::Memory, message)
+    })?;
+    values.resize(n, 0.0);
+    Ok(values)
+}
+
 /// Takes a node's row.
 pub(crate) type TakeRow<'t> = dyn FnMut(u32, &[f32]) -> Result<(), Error> + 't;
 
-/// Gives the rows of a finished order, by node, one group in memory at a time.
+/// Gives the rows of a finished order, by node, one part in memory at a time.
 pub(crate) fn finished_rows<T: Cell>(
     (store, device, config): (&Store, &Device, &Config),
     order: u32,
-    layout: Layout,
+    (layout, block): (Layout, &mut Block),
     journal: &Journal,
     take: &mut TakeRow<'_>,
 ) -> Result<(), Error> {
     let pager = Pager::<T>::empty(store, device, config, order, layout);
     for group in 0..layout.n_groups {
-        let rows = match journal.file((order, 0, group)) {
-            Some(file) => read_rows::<T>(device, &file, &pager.shapes(group))?,
-            None => pager.first_group((0, group))?,
+        let mut parts = pager.parts(group);
+        let mut take_part = |rows: Rows<T>| match parts.next() {
+            Some(part) => each_row((store, device), part, &rows, &mut *take),
+            None => Ok(()),
         };
-        for (part, rows) in pager.parts(group).zip(rows) {
-            each_row((store, device), part, &rows, &mut *take)?;
+        match journal.file((order, 0, group)) {
+            Some(file) => each_part(device, block, &file, &pager.shapes(group), &mut take_part)?,
+            None => {
+                let first = |part| Rows::first((store, config), device, (order, 0), part);
+                pager
+                    .parts(group)
+                    .try_for_each(|part| take_part(first(part)?))?;
+            }
         }
     }
     Ok(())
 }
 
 /// A part's rows as numbers, with their nodes.
-///
-/// # Errors
-/// Of kind [`ErrorKind::Diverged`] for a number that is not finite, or saturated.
 fn each_row<T: Cell>(
     (store, device): (&Store, &Device),
     part: u32,
@@ -516,16 +539,10 @@ fn each_row<T: Cell>(
         for (value, cell) in values.iter_mut().zip(cells) {
             *value = cell.to_f32();
         }
-        if !cells.iter().all(|cell| cell.is_sound()) {
-            return Err(Error::new(ErrorKind::Diverged, DIVERGED));
-        }
         take(store.node(part, row), &values)?;
     }
     Ok(())
 }
-
-const DIVERGED: &str =
-    "training diverged: rows hold numbers beyond what their precision can hold: take a lower rate";
 
 /// Does something for each part on so many threads; the results in the parts' order.
 fn side_by_side<R: Send>(

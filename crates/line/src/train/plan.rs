@@ -1,9 +1,12 @@
 //! What a pass does, in order: steps of jobs, and the share of the samples that each bucket has.
 
+use std::collections::VecDeque;
+
 use shardgraph_graph::random::Stream;
 
 use super::options::Layout;
 use crate::schedule::GroupPair;
+use crate::store::PassSamples;
 use crate::walk::{Pair, latin_rounds, tournament_rounds};
 use crate::{Error, ErrorKind, Store};
 
@@ -69,55 +72,43 @@ impl Planner<'_> {
             let expected = format!("at most {most} with {} parts", self.store.n_parts());
             return Err(Error::config("epochs", epochs, &expected));
         }
-        let parts = 0..self.store.n_parts();
-        let pairs = parts
-            .clone()
-            .flat_map(|i| parts.clone().map(move |j| (i, j)));
-        match pairs.map(|(i, j)| self.store.n_samples(i, j)).max() {
-            Some(largest) if largest >= 1 << 32 => {
-                let message = format!(
-                    "a bucket of {largest} samples, at most 2^32 - 1: import the graph in more parts"
-                );
-                Err(Error::new(ErrorKind::Graph, message))
-            }
-            _ => Ok(()),
+        // Another pass may give a bucket one sample more.
+        let largest = self.store.samples(0.0).largest() + 1;
+        if largest >= 1 << 32 {
+            let message = format!(
+                "a bucket of {largest} samples, at most 2^32 - 1: import the graph in more parts"
+            );
+            return Err(Error::new(ErrorKind::Graph, message));
         }
+        Ok(())
     }
 
-    /// The steps of a pass. Every bucket is visited once.
+    /// The steps of a pass, made as they are wanted. Every bucket is visited once.
     ///
     /// Undirected edges, and all edges where order 1 has one table for both ends, are taken in the other direction in every
     /// second pass.
-    pub(crate) fn pass(&self, pass: u32) -> Vec<Step> {
-        let mut stream = Stream::new(self.seed, "line walk", u64::from(pass));
-        let is_reversed = pass % 2 == 1 && (self.order == 1 || !self.store.is_directed());
-        let mut done = u64::from(pass) * self.samples_of_a_pass();
-        let mut steps = Vec::new();
+    pub(crate) fn pass(&self, pass: u32) -> Pass<'_> {
         let Layout {
             schedule,
             n_groups,
             capacity,
         } = self.layout;
-        for groups in schedule.visits(self.order, n_groups, capacity) {
-            for round in self.rounds(groups, &mut stream) {
-                let jobs = round.into_iter().map(|pair| {
-                    let legs = self.legs(pair, pass, is_reversed, &mut done);
-                    Job { pair, legs }
-                });
-                let jobs = jobs.filter(|job| job.n_samples() > 0).collect();
-                steps.push(Step { groups, jobs });
-            }
+        let phase = Stream::new(self.seed, "line shares", u64::from(pass)).uniform_f64();
+        Pass {
+            planner: self,
+            pass,
+            is_reversed: pass % 2 == 1 && (self.order == 1 || !self.store.is_directed()),
+            samples: self.store.samples(phase),
+            stream: Stream::new(self.seed, "line walk", u64::from(pass)),
+            visits: schedule.visits(self.order, n_groups, capacity).into(),
+            rounds: VecDeque::new(),
+            done: u64::from(pass) * self.samples_of_a_pass(),
         }
-        steps
     }
 
     /// Samples of one pass.
     pub(crate) fn samples_of_a_pass(&self) -> u64 {
-        let parts = 0..self.store.n_parts();
-        let buckets = parts
-            .clone()
-            .flat_map(|i| parts.clone().map(move |j| (i, j)));
-        buckets.map(|(i, j)| self.store.n_samples(i, j)).sum()
+        self.store.samples(0.0).of_all()
     }
 
     /// The parts of a group.
@@ -132,30 +123,75 @@ impl Planner<'_> {
             false => latin_rounds(&self.parts(a), &self.parts(b), stream),
         }
     }
+}
 
-    fn legs(&self, (a, b): Pair, pass: u32, is_reversed: bool, done: &mut u64) -> Vec<Leg> {
-        let n_parts = u64::from(self.store.n_parts());
+/// What is left of a pass.
+#[derive(Debug)]
+pub(crate) struct Pass<'p> {
+    planner: &'p Planner<'p>,
+    pass: u32,
+    is_reversed: bool,
+    samples: PassSamples<'p>,
+    stream: Stream,
+    /// The first is the present one, where it has rounds left.
+    visits: VecDeque<GroupPair>,
+    rounds: VecDeque<Vec<Pair>>,
+    /// Samples before the next step.
+    done: u64,
+}
+
+impl Pass<'_> {
+    /// The stays with groups that are left, from that of the next step on.
+    pub(crate) fn visits(&self) -> impl Iterator<Item = GroupPair> {
+        self.visits.iter().copied()
+    }
+
+    fn legs(&mut self, (a, b): Pair) -> Vec<Leg> {
+        let n_parts = u64::from(self.planner.store.n_parts());
         let mut leg = |vertex: u32, context: u32| {
-            let (i, j) = if is_reversed {
+            let (i, j) = if self.is_reversed {
                 (context, vertex)
             } else {
                 (vertex, context)
             };
-            let n_samples = self.store.n_samples(i, j);
-            let first_sample = std::mem::replace(done, *done + n_samples);
+            let n_samples = self.samples.of(i, j);
+            let first_sample = self.done;
+            self.done += n_samples;
+            let visit = u64::from(self.pass) * n_parts + u64::from(i);
             Leg {
                 vertex,
                 context,
-                is_reversed,
-                number: u64::from(pass) * n_parts * n_parts + u64::from(i) * n_parts + u64::from(j),
+                is_reversed: self.is_reversed,
+                number: visit * n_parts + u64::from(j),
                 first_sample,
                 n_samples,
             }
         };
-        match self.order == 1 && a != b {
+        match self.planner.order == 1 && a != b {
             true => vec![leg(a, b), leg(b, a)],
             false => vec![leg(a, b)],
         }
+    }
+}
+
+impl Iterator for Pass<'_> {
+    type Item = Step;
+
+    fn next(&mut self) -> Option<Step> {
+        let groups = *self.visits.front()?;
+        if self.rounds.is_empty() {
+            self.rounds = self.planner.rounds(groups, &mut self.stream).into();
+        }
+        let round = self.rounds.pop_front().unwrap_or_default();
+        if self.rounds.is_empty() {
+            self.visits.pop_front();
+        }
+        let jobs = round.into_iter().map(|pair| {
+            let legs = self.legs(pair);
+            Job { pair, legs }
+        });
+        let jobs = jobs.filter(|job| job.n_samples() > 0).collect();
+        Some(Step { groups, jobs })
     }
 }
 
@@ -190,6 +226,78 @@ mod tests {
                         check_pass(&planner, pass, edges.len() as u64);
                     }
                 }
+            }
+        }
+    }
+
+    /// A bucket of small weight has its samples in some passes; each pass has as many as there are edges.
+    #[test]
+    fn the_lightest_bucket_is_sampled_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let (text, path) = (folder.path().join("g.txt"), folder.path().join("g.store"));
+        // In two parts, each of the four buckets has some of these edges.
+        let edge = |k: u32| (k % 7, 7 + k % 9, if k == 0 { 1000.0 } else { 0.5 });
+        let lines = (0..60).map(edge).map(|(u, v, w)| format!("{u} {v} {w}\n"));
+        std::fs::write(&text, lines.collect::<String>()).unwrap();
+        let options = crate::ImportOptions {
+            weighted: true,
+            parts: Some(2),
+            ..crate::ImportOptions::default()
+        };
+        crate::import_file(&text, &path, &options).unwrap();
+        let store = Store::open(&path).unwrap();
+        let layout = Layout::WHOLE;
+        let planner = Planner {
+            store: &store,
+            order: 2,
+            seed: 1,
+            layout,
+        };
+        let mut sums = [0u64; 4];
+        for pass in 0..1000 {
+            let legs = planner.pass(pass).flat_map(|step| step.jobs);
+            let legs: Vec<Leg> = legs.flat_map(|job| job.legs).collect();
+            assert_eq!(legs.iter().map(|leg| leg.n_samples).sum::<u64>(), 60);
+            for leg in legs {
+                let (i, j) = leg.bucket();
+                sums[(2 * i + j) as usize] += leg.n_samples;
+            }
+        }
+        let weights = &store.head.weights;
+        let total: f64 = weights.iter().sum();
+        for (sum, weight) in sums.into_iter().zip(weights) {
+            let expected = 60_000.0 * weight / total;
+            assert!(*weight > 0.0 && expected < 59_500.0 || expected > 500.0);
+            let distance = (sum as f64 - expected).abs();
+            // Of 1000 draws, each of which is off by less than 1.
+            assert!(distance < 5.0 * 1000f64.sqrt(), "{sum} {expected}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_of_a_pass_visits_what_is_left() {
+        let edges: Vec<(u32, u32)> = (0..39).map(|k| (k, k + 1)).collect();
+        let store = Store::from_edges(40, &edges, 8, NodeLabels::numbers(40)).unwrap();
+        for order in [1, 2] {
+            let layout = Layout {
+                schedule: Schedule::Auto,
+                n_groups: 4,
+                capacity: 3,
+            };
+            let planner = Planner {
+                store: &store,
+                order,
+                seed: 1,
+                layout,
+            };
+            let steps: Vec<Step> = planner.pass(1).collect();
+            for first in 0..=steps.len() {
+                let mut left = planner.pass(1);
+                left.by_ref().take(first).for_each(drop);
+                let stays = steps[first..].chunk_by(|a, b| a.groups == b.groups);
+                let expected: Vec<GroupPair> = stays.map(|stay| stay[0].groups).collect();
+                assert_eq!(left.visits().collect::<Vec<_>>(), expected);
+                assert_eq!(left.collect::<Vec<_>>(), steps[first..]);
             }
         }
     }

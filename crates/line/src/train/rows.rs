@@ -8,7 +8,7 @@ use shardgraph_graph::random::Stream;
 
 use super::cell::Cell;
 use crate::store::Fingerprint;
-use crate::{Config, Error, Optimiser, Store};
+use crate::{Config, Error, ErrorKind, Optimiser, Store};
 
 /// The rows of a part of a table, and with Adagrad the sum of squares of each.
 #[derive(Debug)]
@@ -80,7 +80,26 @@ impl<T: Cell> Rows<T> {
         (self.cells.len() * size_of::<T>() + squares * size_of::<f32>()) as u64
     }
 
+    /// Refuses numbers that are not finite, or saturated.
+    ///
+    /// # Errors
+    /// Of kind [`ErrorKind::Diverged`].
+    pub(crate) fn check(&self, device: &Device) -> Result<(), Error> {
+        let copy; // where they are not in host memory
+        let cells = match self.cells.as_host() {
+            Some(cells) => cells,
+            None => {
+                copy = device.download(&self.cells)?;
+                &copy
+            }
+        };
+        check_sound(cells)
+    }
+
     /// Writes rows, then sums of squares.
+    ///
+    /// # Errors
+    /// What the system refuses; [`ErrorKind::Diverged`] for a number that is not finite, or saturated.
     pub(crate) fn write(
         &self,
         device: &Device,
@@ -115,6 +134,16 @@ impl<T: Cell> Rows<T> {
         })
     }
 }
+
+fn check_sound<T: Cell>(cells: &[T]) -> Result<(), Error> {
+    match cells.iter().all(|cell| cell.is_sound()) {
+        true => Ok(()),
+        false => Err(Error::new(ErrorKind::Diverged, DIVERGED)),
+    }
+}
+
+const DIVERGED: &str =
+    "training diverged: rows hold numbers beyond what their precision can hold: take a lower rate";
 
 /// A buffer of so many numbers, filled in place where it lies in host memory.
 fn filled<T: Cell>(
@@ -153,6 +182,7 @@ fn write_cells<T: Cell>(
     };
     let mut bytes = Vec::with_capacity(BLOCK.min(cells.len()) * size_of::<T>());
     for cells in cells.chunks(BLOCK) {
+        check_sound(cells)?;
         bytes.clear();
         cells.iter().for_each(|cell| cell.put(&mut bytes));
         fingerprint.update(&bytes);

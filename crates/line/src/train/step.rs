@@ -150,7 +150,11 @@ impl Shared<'_> {
         let Some(negatives) = &lane.negatives[leg.context as usize] else {
             return Ok(()); // no edge ends there
         };
-        let mut trainer = Trainer::new(&lane.device, self.settings)?;
+        let settings = Settings {
+            group: self.config.share_in(negatives.len() as u32),
+            ..self.settings
+        };
+        let mut trainer = Trainer::new(&lane.device, settings)?;
         if let Some(most) = self.config.edges_in_flight {
             trainer.limit_samples_in_flight(most / self.lanes.len() as u32);
         }

@@ -41,7 +41,8 @@ pub(super) fn run(store: &Store, config: &Config) -> Embedding {
 
 #[test]
 fn any_number_of_threads_gives_the_same_bits() {
-    let store = two_communities(130, 4);
+    let small_parts = two_communities(130, 4);
+    let shared_parts = two_communities(2100, 4);
     for order in [Order::First, Order::Second, Order::Both] {
         for precision in [Precision::Fp32, Precision::Fp16] {
             for (share, optimiser) in [
@@ -49,22 +50,28 @@ fn any_number_of_threads_gives_the_same_bits() {
                 (16, Optimiser::Sgd),
                 (1, Optimiser::Adagrad),
             ] {
+                let store = if share > 1 {
+                    &shared_parts
+                } else {
+                    &small_parts
+                };
                 let one = Config {
                     precision,
                     share,
                     optimiser,
                     ..small(order)
                 };
-                let expected = run(&store, &one);
+                assert_eq!(one.sharing_in(store).share, share.min(4));
+                let expected = run(store, &one);
                 for threads in 2..=6 {
                     let many = Config {
                         threads,
                         ..one.clone()
                     };
-                    assert!(run(&store, &many) == expected, "{many:?}");
+                    assert!(run(store, &many) == expected, "{many:?}");
                 }
                 let other = Config { seed: 2, ..one };
-                assert!(run(&store, &other) != expected);
+                assert!(run(store, &other) != expected);
             }
         }
     }
@@ -146,22 +153,28 @@ fn threads_that_share_rows_tell_communities_apart_too() {
 fn one_thread_gives_nearly_the_same_in_all_modes() {
     let store = two_communities(130, 4);
     for optimiser in [Optimiser::Sgd, Optimiser::Adagrad] {
-        let of = |mode| {
+        let of = |mode, rate| {
             let config = Config {
                 mode: Some(mode),
                 optimiser,
-                epochs: 1,
-                rate: Some(0.01),
+                epochs: 2,
+                rate: Some(rate),
                 ..small(Order::Second)
             };
             run(&store, &config)
         };
-        let alone = of(Mode::Deterministic);
+        let far = |a: &Embedding, b: &Embedding| {
+            let pairs = a.values().iter().zip(b.values());
+            pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+        };
+        let alone = of(Mode::Deterministic, 0.1);
+        let moved = far(&alone, &of(Mode::Deterministic, 1e-30));
         for mode in [Mode::Hogwild, Mode::Atomic] {
-            let shared = of(mode);
-            let pairs = alone.values().iter().zip(shared.values());
-            let worst = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-            assert!(worst < 0.03, "{mode:?} {optimiser:?}: {worst}");
+            let worst = far(&alone, &of(mode, 0.1));
+            assert!(
+                worst < 0.05 * moved,
+                "{mode:?} {optimiser:?}: {worst} of {moved}"
+            );
         }
     }
 }
@@ -191,6 +204,51 @@ fn rows_that_are_no_numbers_are_no_answer() {
         assert_eq!(super::cell::Cell::is_sound(bits), is_sound);
     }
     assert!(!super::cell::Cell::is_sound(0x7c00u16) && !super::cell::Cell::is_sound(0xfe00u16));
+}
+
+/// A context table may be saturated while the vertex table is not.
+#[test]
+fn saturated_contexts_are_no_answer() {
+    let store = two_communities(64, 2);
+    let config = Config {
+        precision: Precision::Fp16,
+        ..small(Order::Second)
+    };
+    let device = Device::host();
+    let filled = |context: u16| {
+        let mut pager = Pager::<u16>::in_memory(&store, &device, &config, 2).unwrap();
+        let step = Step {
+            groups: (0, 0),
+            jobs: vec![plan::Job {
+                pair: (0, 1),
+                legs: Vec::new(),
+            }],
+        };
+        let mut work = pager.take(&step.jobs[0]);
+        let cells = &mut work.second.as_mut().unwrap().cells;
+        cells.as_host_mut().unwrap()[7] = context;
+        pager.put_back(work);
+        pager.into_embedding()
+    };
+    assert!(filled(0x7bfe).is_ok());
+    assert_eq!(filled(0xfbff).unwrap_err().kind(), ErrorKind::Diverged);
+}
+
+#[test]
+fn tables_beyond_the_machines_memory_are_refused_before_the_work() {
+    let store = two_communities(64, 2);
+    let config = small(Order::Both);
+    // Two tables of order 2, and the columns of both orders.
+    let wanted = 64 * (2 * 16 * 4 + 2 * 16 * 4);
+    check_memory(&store, &config, Some(wanted)).unwrap();
+    check_memory(&store, &config, None).unwrap();
+    let error = check_memory(&store, &config, Some(wanted - 1)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Memory);
+    let message = error.to_string();
+    assert!(
+        message.contains(&format!("take {wanted} bytes")),
+        "{message}"
+    );
 }
 
 #[test]
@@ -317,7 +375,7 @@ fn a_device_tells_communities_apart_too() {
         (Order::First, 1, None),
         (Order::First, 2, Some(8)),
         (Order::Second, 2, None),
-        (Order::Second, 3, Some(1)),
+        (Order::Second, 3, Some(3)),
     ] {
         let config = Config {
             edges_in_flight,
@@ -368,6 +426,12 @@ fn what_a_device_has_not_is_refused() {
         ..small(Order::First)
     });
     assert!(message.starts_with("mode = atomic"), "{message}");
+    let message = refused(Config {
+        edges_in_flight: Some(2),
+        ..for_device(Order::First, 3)
+    });
+    let reason = "edges_in_flight = 2: expected 3 or more";
+    assert!(message.starts_with(reason), "{message}");
 }
 
 #[test]
@@ -400,6 +464,21 @@ fn graphs_without_edges_and_nodes_without_edges_are_no_error() {
     assert!(embedding.row(49).iter().all(|x| x.abs() <= 0.5 / 16.0));
     let none = Store::from_edges(0, &[], 1, NodeLabels::numbers(0)).unwrap();
     assert_eq!(run(&none, &small(Order::First)).n_nodes(), 0);
+}
+
+#[test]
+fn small_parts_share_less() {
+    let of = |share, rows| {
+        let config = Config {
+            share,
+            ..Config::default()
+        };
+        config.share_in(rows)
+    };
+    let sixteen = [0, 127, 128, 255, 256, 444, 1779, 2047, 2048, 1 << 30];
+    let expected = [1, 1, 1, 1, 2, 2, 8, 8, 16, 16];
+    assert_eq!(sixteen.map(|rows| of(16, rows)), expected);
+    assert_eq!((of(1, 1 << 20), of(2, 444), of(64, 2048)), (1, 2, 16));
 }
 
 #[test]

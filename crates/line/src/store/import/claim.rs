@@ -2,7 +2,8 @@
 //!
 //! They are called `OUT.import-TIME-WHAT`, the time in nanoseconds as 16 hexadecimal digits. An import holds a lock on its file
 //! `...-lock` for as long as it runs. So names whose lock file is there, and held by nobody, are those of an import that was killed,
-//! on whatever machine it ran; where the system has no locks, they stay.
+//! on whatever machine it ran; where the system has no locks, they stay. One that was killed behind its reading leaves a file `...-state`
+//! too (see `kept`): an import of the same text takes its names over, with the lock.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::beside;
+use super::kept::{KEPT, STATE, State};
 
 const LOCK: &str = "lock";
 /// Two imports that begin in the same nanosecond, or one whose lock was taken for a leftover, try again.
@@ -64,41 +66,69 @@ impl Drop for Claim {
     }
 }
 
-/// Removes the scratch files of imports that were killed.
-pub(super) fn remove_leftovers(out: &Path) -> io::Result<()> {
-    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
+/// Removes the scratch files of imports that were killed; takes over the names of one that had read what is `wanted`.
+pub(super) fn remove_leftovers(
+    out: &Path,
+    wanted: impl Fn(&Path) -> Option<State>,
+) -> io::Result<Option<(Claim, State)>> {
     let Some(name) = out.file_name() else {
-        return Ok(());
+        return Ok(None);
     };
     let prefix = format!("{}.import-", name.to_string_lossy());
+    let mut taken = None;
+    for (time, files) in leftovers(out, &prefix)? {
+        let stem = out.with_file_name(format!("{prefix}{time}"));
+        let lock = beside(&stem, LOCK);
+        // Some file systems lock only what is open for writing.
+        let Ok(held) = OpenOptions::new().write(true).open(&lock) else {
+            continue; // nobody's, or another user's
+        };
+        if held.try_lock().is_err() || !lock.exists() {
+            continue;
+        }
+        let state = match taken {
+            None => wanted(&stem),
+            Some(_) => None,
+        };
+        let is_kept = |path: &PathBuf| KEPT.iter().any(|what| *path == beside(&stem, what));
+        let is_over = |path: &&PathBuf| **path != lock && (state.is_none() || !is_kept(path));
+        files
+            .iter()
+            .filter(is_over)
+            .try_for_each(|path| remove(path))?;
+        match state {
+            Some(state) => {
+                taken = Some((
+                    Claim {
+                        stem,
+                        lock,
+                        _held: held,
+                    },
+                    state,
+                ))
+            }
+            None => remove(&lock)?, // the last, so that what a kill leaves is still known
+        }
+    }
+    Ok(taken)
+}
+
+/// The scratch files of imports to a name, by their times.
+fn leftovers(out: &Path, prefix: &str) -> io::Result<BTreeMap<String, Vec<PathBuf>>> {
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut imports: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     for entry in fs::read_dir(folder.unwrap_or(Path::new(".")))? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let rest = name.to_str().and_then(|name| name.strip_prefix(&prefix));
+        let name = entry?.file_name();
+        let rest = name.to_str().and_then(|name| name.strip_prefix(prefix));
         if let Some((time, what)) = rest.and_then(|rest| rest.split_once('-'))
             && is_time(time)
             && is_scratch(what)
         {
             let files = imports.entry(time.to_owned()).or_default();
-            files.push(entry.path());
+            files.push(out.with_file_name(&name));
         }
     }
-    for (time, files) in imports {
-        let lock = out.with_file_name(format!("{prefix}{time}-{LOCK}"));
-        // Some file systems lock only what is open for writing.
-        let Ok(file) = OpenOptions::new().write(true).open(&lock) else {
-            continue; // nobody's, or another user's
-        };
-        if file.try_lock().is_err() {
-            continue;
-        }
-        for path in files.iter().filter(|path| **path != lock) {
-            remove(path)?;
-        }
-        remove(&lock)?; // the last, so that what a kill leaves is still known
-    }
-    Ok(())
+    Ok(imports)
 }
 
 fn remove(path: &Path) -> io::Result<()> {
@@ -114,8 +144,8 @@ fn is_time(text: &str) -> bool {
 
 /// Whether an import gives a scratch file this name.
 pub(super) fn is_scratch(what: &str) -> bool {
-    const PLAIN: [&str; 7] = [
-        "edges", "weights", "ends", "labels", "partial", "store", LOCK,
+    const PLAIN: [&str; 9] = [
+        "edges", "weights", "ends", "labels", "degrees", "partial", "store", STATE, LOCK,
     ];
     let base = what.strip_suffix("-ends").unwrap_or(what);
     let of_names = base.strip_prefix("names-").or_else(|| {

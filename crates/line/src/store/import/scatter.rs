@@ -9,7 +9,7 @@ use super::super::build::oriented;
 use super::super::labels::LabelSpool;
 use super::super::spool::Scratch;
 use super::super::{Fingerprint, Head};
-use super::sink::Sink;
+use super::kept::Taken;
 use super::{ImportStage, beside};
 use crate::{Error, ErrorKind};
 
@@ -17,11 +17,12 @@ use crate::{Error, ErrorKind};
 pub(super) fn scatter(
     head: &mut Head,
     ranks: &[u32],
-    (mut spill, labels): (Sink<'_>, LabelSpool),
+    taken: &mut Taken<'_>,
     out: &Path,
     buffer: usize,
 ) -> Result<u64, Error> {
     let (deal, directed) = (head.deal, head.is_directed);
+    let spill = &mut taken.sink;
     let place = |number: u64, u: u32, v: u32| {
         let (u, v) = if directed {
             (u, v)
@@ -31,12 +32,15 @@ pub(super) fn scatter(
         let (from, to) = (deal.place(ranks[u as usize]), deal.place(ranks[v as usize]));
         ((from.0 * deal.n_parts + to.0) as usize, from.1, to.1)
     };
-    spill.replay(ImportStage::Counting, |number, u, v, weight| {
-        let bucket = place(number, u, v).0;
-        head.counts[bucket] += 1;
-        head.weights[bucket] += f64::from(weight);
-        Ok(())
-    })?;
+    spill.replay(
+        (ImportStage::Counting, deal.n_nodes),
+        |number, u, v, weight| {
+            let bucket = place(number, u, v).0;
+            head.counts[bucket] += 1;
+            head.weights[bucket] += f64::from(weight);
+            Ok(())
+        },
+    )?;
     head.sum_up();
     check_weights(head, out)?;
     let partial = beside(spill.stem, "partial");
@@ -44,14 +48,17 @@ pub(super) fn scatter(
     let (file, scratch) = create(&partial).map_err(at)?;
     let mut buckets = Buckets::new(head, &file, buffer);
     let is_weighted = head.is_weighted;
-    spill.replay(ImportStage::Dealing, |number, u, v, weight| {
-        let (bucket, row, to) = place(number, u, v);
-        let weight = is_weighted.then_some(weight);
-        buckets.push(bucket, [row, to], weight).map_err(at)
-    })?;
+    spill.replay(
+        (ImportStage::Dealing, deal.n_nodes),
+        |number, u, v, weight| {
+            let (bucket, row, to) = place(number, u, v);
+            let weight = is_weighted.then_some(weight);
+            buckets.push(bucket, [row, to], weight).map_err(at)
+        },
+    )?;
     head.hashes = buckets.finish().map_err(at)?;
-    drop(spill); // its files make room
-    write_head(head, &labels, &file).map_err(at)?;
+    taken.let_go(); // files that make room
+    write_head(head, &taken.labels, &file).map_err(at)?;
     file.sync_all().map_err(at)?;
     scratch
         .rename(out)

@@ -7,6 +7,7 @@ use shardgraph_graph::{EdgeSink, NamedEdgeSink};
 
 use super::names::Names;
 use super::{ImportOptions, ImportProgress, ImportStage, REPORT_EVERY, beside};
+use crate::store::Fingerprint;
 use crate::store::labels::LabelSpool;
 use crate::store::spool::Spool;
 use crate::{Error, ErrorKind};
@@ -18,8 +19,10 @@ pub(super) struct Sink<'s> {
     progress: &'s mut dyn FnMut(ImportProgress),
     is_weighted: bool,
     memory: u64,
-    edges: Spool,
-    n_edges: u64,
+    pub(super) edges: Spool,
+    pub(super) n_edges: u64,
+    /// The fingerprint that the edges must have, where an import that was killed has read them.
+    pub(super) expected: Option<u64>,
     pub(super) degrees: Vec<f64>,
     names: Names,
     /// Of the edges by name, where weights count.
@@ -41,11 +44,18 @@ impl<'s> Sink<'s> {
             memory: options.memory,
             edges: Spool::new(beside(stem, "edges"), 4 * room),
             n_edges: 0,
+            expected: None,
             degrees: Vec::new(),
             names: Names::new(stem, room),
             weights: Spool::new(beside(stem, "weights"), room),
             n_named: 0,
         }
+    }
+
+    /// Lets go of the edges.
+    pub(super) fn clear(&mut self) {
+        self.edges = Spool::new(beside(self.stem, "none"), 0);
+        self.n_edges = 0;
     }
 
     pub(super) fn report(&mut self, stage: ImportStage, edges: u64, n_edges: Option<u64>) {
@@ -92,7 +102,7 @@ impl<'s> Sink<'s> {
     }
 
     /// Bytes of a spilled edge.
-    fn record(&self) -> usize {
+    pub(super) fn record(&self) -> usize {
         if self.is_weighted { 12 } else { 8 }
     }
 
@@ -139,24 +149,38 @@ impl<'s> Sink<'s> {
         names.number(stem, memory, take)
     }
 
-    /// Gives every edge with its number to `take`.
+    /// Gives every edge with its number to `take`; their ends are below `n_nodes`.
     pub(super) fn replay(
         &mut self,
-        stage: ImportStage,
+        (stage, n_nodes): (ImportStage, u32),
         mut take: impl FnMut(u64, u32, u32, f32) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let edges = std::mem::replace(&mut self.edges, Spool::new(beside(self.stem, "none"), 0));
         let at = |e: io::Error| Error::io("read", edges.path(), &e);
+        let damaged = || Error::file(edges.path(), "damaged: import the graph again");
         let len = self.record();
         let mut record = [0; 12];
         record[8..].copy_from_slice(&1.0f32.to_le_bytes());
         let mut input = edges.read();
+        let mut fingerprint = Fingerprint::new();
         for number in 0..self.n_edges {
             input.read_exact(&mut record[..len]).map_err(at)?;
+            if self.expected.is_some() {
+                fingerprint.update(&record[..len]);
+            }
             let word = |i: usize| [record[i], record[i + 1], record[i + 2], record[i + 3]];
             let (u, v) = (u32::from_le_bytes(word(0)), u32::from_le_bytes(word(4)));
+            if u.max(v) >= n_nodes {
+                return Err(damaged());
+            }
             take(number, u, v, f32::from_le_bytes(word(8)))?;
             self.report(stage, number + 1, Some(self.n_edges));
+        }
+        if self
+            .expected
+            .is_some_and(|expected| expected != fingerprint.finish())
+        {
+            return Err(damaged());
         }
         drop(input);
         self.edges = edges;
