@@ -101,7 +101,7 @@ fn what_reductions_solve_is_said_to_be_smallest() {
     let answer = run("solve ba:500:2 --reduce", &[]).ok();
     assert_eq!(answer.line("kernel nodes"), "0");
     assert_eq!(
-        answer.line("forced by reductions"),
+        answer.line("cover nodes beside the kernel"),
         answer.line("cover size")
     );
     let expected = format!(

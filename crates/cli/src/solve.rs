@@ -13,7 +13,7 @@ use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_device::{Device, DeviceKind};
 use shardgraph_graph::{Labels, write_atomic};
 use shardgraph_shard::Adjacency;
-use shardgraph_solver::problem::{MINIMUM_VERTEX_COVER, Problem as _, problem_by_name};
+use shardgraph_solver::problem::{MINIMUM_VERTEX_COVER, PROBLEMS, Problem as _, problem_by_name};
 use shardgraph_solver::train::Preset;
 use shardgraph_solver::{
     EmbeddingPath, ErrorKind, Select, Solution, SolveOptions, TrainedPolicy, solve, solve_as_rank,
@@ -50,8 +50,7 @@ pub(crate) struct SolveArgs {
     /// Further graphs, each with an answer of its own; problems other than mvc are solved in one batch
     #[arg(value_name = "GRAPH")]
     more: Vec<OsString>,
-    /// What is looked for: mvc, mis, clique, cut or dominating-set
-    #[arg(long, value_name = "PROBLEM", default_value = "mvc")]
+    #[arg(long, value_name = "PROBLEM", default_value = "mvc", help = format!("What is looked for: {}", problem_names()))]
     problem: String,
     #[command(flatten)]
     world: WorldArgs,
@@ -80,6 +79,13 @@ pub(crate) struct SolveArgs {
     stages: StageArgs,
     #[command(flatten)]
     report: ReportArgs,
+}
+
+/// The short names of all problems, for help texts.
+pub(crate) fn problem_names() -> String {
+    let names: Vec<&str> = PROBLEMS.iter().map(|problem| problem.name()).collect();
+    let (last, others) = names.split_last().unwrap_or((&"", &[]));
+    format!("{} or {last}", others.join(", "))
 }
 
 /// The paths of the embedding, as flags.
@@ -435,8 +441,10 @@ fn answer<'a>(
 impl Answer<'_> {
     /// What the lower bound comes from.
     fn bound_source(&self) -> &'static str {
-        match &self.reduction {
+        let by_reductions = self.reduction.as_ref().map(ReductionReport::lower_bound);
+        match by_reductions {
             None => "maximal matching",
+            Some(bound) if bound < self.lower_bound => "maximal matching",
             Some(_) if self.lower_bound == self.objective as u64 => {
                 "reductions: no cover is smaller"
             }

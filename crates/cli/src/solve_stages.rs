@@ -413,7 +413,7 @@ impl fmt::Display for ReductionReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "kernel nodes {}", self.kernel_nodes)?;
         writeln!(f, "kernel edges {}", self.kernel_edges)?;
-        writeln!(f, "forced by reductions {}", self.offset)?;
+        writeln!(f, "cover nodes beside the kernel {}", self.offset)?;
         writeln!(f, "rounds of the policy {}", self.rounds)?;
         for (rule, count) in self
             .removed

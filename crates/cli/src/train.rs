@@ -16,6 +16,7 @@ use crate::deadline;
 use crate::exit::BadInput;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
+use crate::solve::problem_names;
 use crate::world::{World, WorldArgs, settle};
 
 const EXAMPLE: &str = "\
@@ -38,8 +39,7 @@ settings that policy.json lists under `train`; flags win.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct TrainArgs {
-    /// The problem: mvc, mis, clique, cut or dominating-set, as of `shardgraph solve` [default: mvc]
-    #[arg(long, value_name = "PROBLEM")]
+    #[arg(long, value_name = "PROBLEM", help = format!("The problem, as of `shardgraph solve`: {} [default: mvc]", problem_names()))]
     problem: Option<String>,
     /// Steps to take; with --resume, to go to [default: 3000]
     #[arg(long, value_name = "N")]
