@@ -34,6 +34,7 @@ mod real_graphs;
 mod schema;
 mod second_opinion;
 mod small_graphs;
+mod solve_several;
 mod solve_stages;
 mod training;
 mod training_processes;

@@ -163,3 +163,72 @@ fn a_finished_run_can_be_prolonged() {
     assert_eq!(answer["steps"], 15);
     assert!(policy(&parts) == policy(&whole));
 }
+
+/// Everything that training has beside the paper's loop, on every grid of ranks, and over a resume.
+#[test]
+fn options_train_alike_on_every_grid() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let config = path("c.toml");
+    let text = "batch_size = 16\ncurriculum_steps = 12\nstates_per_product = 2\nbatch_ranks = 1\nprioritized = { alpha = 0.7 }\n";
+    fs::write(&config, text).unwrap();
+    let options = "--environments 3 --prioritized --curriculum 10,16,24";
+    let train = |grid: &str| {
+        let out = path(&grid.replace(' ', ""));
+        let words =
+            format!("train --config {{}} --steps 40 {options} {grid} --out {{}} --format json");
+        let answer = run(&words, &[&config, &out]).json();
+        assert!(answer["learning_step_seconds"].is_f64());
+        let metrics = fs::read_to_string(out.join("metrics.jsonl")).unwrap();
+        let ended = metrics.lines().filter_map(|line| {
+            let line: Value = serde_json::from_str(line).unwrap();
+            line["ended"].as_u64()
+        });
+        assert_eq!(answer["episodes"], ended.sum::<u64>());
+        (policy(&out), metrics)
+    };
+    let one = train("--ranks 1");
+    for grid in [
+        "--ranks 2 --batch-ranks 2",
+        "--ranks 6 --batch-ranks 3",
+        "--ranks 4",
+    ] {
+        assert!(train(grid) == one, "{grid} differs from one rank");
+    }
+    let made = settings(&path("--ranks1"));
+    assert_eq!(
+        (&made["environments"], &made["curriculum"]),
+        (&3.into(), &serde_json::json!([10, 16, 24]))
+    );
+    let alpha = made["prioritized"]["alpha"].as_f64().unwrap();
+    assert!((alpha - 0.7).abs() < 1e-6, "of the file");
+
+    let parts = path("parts");
+    let words = format!("train --config {{}} --steps 23 {options} --out {{}}");
+    run(&words, &[&config, &parts]).ok();
+    run(
+        "train --resume {} --steps 40 --ranks 4 --batch-ranks 2",
+        &[&parts],
+    )
+    .ok();
+    assert!(policy(&parts) == one.0, "resumed");
+    for (flags, expected) in [
+        ("--batch-ranks 2", "2 batch ranks of 1 ranks"),
+        (
+            "--ranks 6 --batch-ranks 4",
+            "expected a number that divides",
+        ),
+        ("--environments 0", "environments: 1 to 4096"),
+        ("--curriculum 20,10", "each larger than the one before"),
+        ("--curriculum 20,many", "invalid value"),
+        ("--weighted", "reads no edge weights"),
+        ("--weighted --problem cut", "have no weights"),
+    ] {
+        let out = path("refused");
+        let message = run(&format!("train --steps 5 --out {{}} {flags}"), &[&out]).error(2);
+        assert!(message.contains(expected), "{flags}: {message}");
+        assert!(!out.exists(), "{flags}");
+    }
+    let message = run("train --resume {} --steps 50 --environments 2", &[&parts]).error(2);
+    assert!(message.contains("--environments"), "{message}");
+}

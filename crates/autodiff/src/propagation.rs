@@ -174,6 +174,9 @@ impl Propagation {
         }
         let mut out = device.zeros(self.layout.n_rows() * width)?;
         for group in 0..self.shards.len() {
+            if self.layout.group_rows(group).is_empty() {
+                continue; // other ranks have this graph
+            }
             let rows = self.apply_group(device, gathered, width, group)?;
             let first = self.layout.group_rows(group).start * width;
             device.copy_2d(run(rows.len(), 0, first), &rows, &mut out)?;

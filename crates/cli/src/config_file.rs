@@ -16,6 +16,8 @@ use crate::exit::BadInput;
 pub(crate) struct ConfigFile {
     /// As `--ranks`.
     pub(crate) ranks: Option<u32>,
+    /// As `--batch-ranks`.
+    pub(crate) batch_ranks: Option<u32>,
     /// As `--out`.
     pub(crate) out: Option<PathBuf>,
     /// As `--preset`.
@@ -55,6 +57,7 @@ impl ConfigFile {
     fn take(&mut self, key: &str, value: Value) -> Result<(), String> {
         match key {
             "ranks" => self.ranks = Some(read(value)?),
+            "batch_ranks" => self.batch_ranks = Some(read(value)?),
             "out" => self.out = Some(read(value)?),
             "preset" => self.preset = Some(read(value)?),
             "device" => {

@@ -18,7 +18,7 @@ use crate::exit::BadInput;
 use crate::report::ReportArgs;
 
 /// A graph and how to read it.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct GraphArgs {
     /// A graph file, a built-in graph (karate, petersen, ...) or a generator (er:3000:0.15)
     graph: OsString,
@@ -58,6 +58,14 @@ pub(crate) struct Origin {
 }
 
 impl GraphArgs {
+    /// Another graph, read in the same way.
+    pub(crate) fn of(&self, graph: &OsString) -> Self {
+        Self {
+            graph: graph.clone(),
+            ..self.clone()
+        }
+    }
+
     /// The graph in the form that it is solved in; dense graphs go to bits while they are read.
     ///
     /// Without `--weighted`, edge weights are left out: they do not change what a cover is.

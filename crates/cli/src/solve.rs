@@ -2,6 +2,7 @@
 
 mod problem;
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -12,18 +13,18 @@ use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_device::{Device, DeviceKind};
 use shardgraph_graph::{Labels, write_atomic};
 use shardgraph_shard::Adjacency;
-use shardgraph_solver::problem::{MINIMUM_VERTEX_COVER, Problem as _, problem_by_name};
+use shardgraph_solver::problem::{MINIMUM_VERTEX_COVER, PROBLEMS, Problem as _, problem_by_name};
 use shardgraph_solver::train::Preset;
 use shardgraph_solver::{
-    EmbeddingPath, ErrorKind, ReducedSolution, Select, Solution, SolveOptions, TrainedPolicy,
-    solve, solve_as_rank, solve_reduced,
+    EmbeddingPath, ErrorKind, Select, Solution, SolveOptions, TrainedPolicy, solve, solve_as_rank,
+    solve_reduced,
 };
 
 use crate::exit::BadInput;
 use crate::graph_argument::{GraphArgs, Origin};
 use crate::progress::Progress;
 use crate::report::ReportArgs;
-use crate::solve_stages::{ReductionReport, Refined, Stage, StageArgs, refine};
+use crate::solve_stages::{Found, ReductionReport, Refined, Stage, StageArgs, refine};
 use crate::world::{World, WorldArgs, settle};
 use crate::{deadline, output_file};
 
@@ -34,6 +35,7 @@ Examples:
   shardgraph solve graph.mtx.gz --reduce --polish 10s --compare
   shardgraph solve brock200_4.clq --complement --format json
   shardgraph solve brock200_4.clq --problem clique
+  shardgraph solve first.mtx second.mtx third.mtx --problem mis --format json
 
 Problems: mvc (minimum vertex cover), mis (maximum independent set), clique (maximum clique), cut
 (maximum cut; of declared edge weights, or those of an edge list with --weighted) and dominating-set
@@ -45,8 +47,10 @@ Problems: mvc (minimum vertex cover), mis (maximum independent set), clique (max
 pub(crate) struct SolveArgs {
     #[command(flatten)]
     graph: GraphArgs,
-    /// What is looked for: mvc, mis, clique, cut or dominating-set
-    #[arg(long, value_name = "PROBLEM", default_value = "mvc")]
+    /// Further graphs, each with an answer of its own; problems other than mvc are solved in one batch
+    #[arg(value_name = "GRAPH")]
+    more: Vec<OsString>,
+    #[arg(long, value_name = "PROBLEM", default_value = "mvc", help = format!("What is looked for: {}", problem_names()))]
     problem: String,
     #[command(flatten)]
     world: WorldArgs,
@@ -75,6 +79,13 @@ pub(crate) struct SolveArgs {
     stages: StageArgs,
     #[command(flatten)]
     report: ReportArgs,
+}
+
+/// The short names of all problems, for help texts.
+pub(crate) fn problem_names() -> String {
+    let names: Vec<&str> = PROBLEMS.iter().map(|problem| problem.name()).collect();
+    let (last, others) = names.split_last().unwrap_or((&"", &[]));
+    format!("{} or {last}", others.join(", "))
 }
 
 /// The paths of the embedding, as flags.
@@ -129,15 +140,64 @@ struct Answer<'a> {
 struct Inputs {
     device: Device,
     policy: TrainedPolicy,
+    graphs: Vec<Loaded>,
+}
+
+/// One graph.
+struct Loaded {
     adjacency: Adjacency,
     origin: Origin,
+}
+
+/// The answers to several graphs, each as that of one.
+#[derive(Serialize)]
+struct Answers<T> {
+    answers: Vec<T>,
+}
+
+impl<T: fmt::Display> fmt::Display for Answers<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, answer) in self.answers.iter().enumerate() {
+            let gap = if i > 0 { "\n" } else { "" };
+            write!(f, "{gap}{answer}")?;
+        }
+        Ok(())
+    }
+}
+
+impl SolveArgs {
+    /// All graphs, in the order of the command line.
+    fn graphs(&self) -> Vec<GraphArgs> {
+        let more = self.more.iter().map(|graph| self.graph.of(graph));
+        std::iter::once(self.graph.clone()).chain(more).collect()
+    }
+
+    /// Refuses an answer file for several answers.
+    fn check_out(&self) -> anyhow::Result<()> {
+        match self.out.is_some() && !self.more.is_empty() {
+            true => Err(BadInput(
+                "--out is the file of one answer: give one graph, or leave it out".into(),
+            )
+            .into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Prints the answer, or a list of them.
+    fn print<T: Serialize + fmt::Display>(&self, answers: Vec<T>) -> anyhow::Result<()> {
+        match &answers[..] {
+            [answer] if self.more.is_empty() => self.report.answer(answer),
+            _ => self.report.answer(&Answers { answers }),
+        }
+    }
 }
 
 /// Loads, solves, writes the cover and prints the answer.
 pub(crate) fn run(args: &SolveArgs) -> anyhow::Result<()> {
     let wanted = problem_by_name(&args.problem).map_err(|e| BadInput(format!("--problem: {e}")))?;
+    args.check_out()?;
     if wanted.name() != MINIMUM_VERTEX_COVER.name() {
-        args.stages.check(wanted.name(), None)?;
+        args.stages.check(wanted.name(), (None, 1))?;
         return problem::run(args, wanted);
     }
     let deadline = args.deadline.unwrap_or_default();
@@ -145,17 +205,13 @@ pub(crate) fn run(args: &SolveArgs) -> anyhow::Result<()> {
         World::Threads(n_ranks) => {
             let inputs = load(args, &args.report, None)?;
             let options = options(args, n_ranks, &inputs.device);
-            let solve_one = |adjacency: &Adjacency| {
+            let mut solve_one = |adjacency: &Adjacency, options: &SolveOptions| {
                 let mut show = Show::new(&args.report, adjacency);
-                solve(
-                    adjacency,
-                    &inputs.policy,
-                    &options,
-                    &mut |n_candidates, n_cover| show.step(n_candidates, n_cover),
-                )
+                let step = &mut |n_candidates, n_cover| show.step(n_candidates, n_cover);
+                solve(adjacency, &inputs.policy, options, step)
             };
-            let covers = Covers::find(args, &inputs.adjacency, solve_one)?;
-            finish(args, &inputs, covers, n_ranks)
+            let found = find_all(args, &inputs, &options, &mut solve_one)?;
+            finish(args, &inputs, &found, (n_ranks, None))
         }
         World::Process(mut comm) => run_as_rank(args, &mut comm, deadline),
     }
@@ -167,46 +223,68 @@ fn run_as_rank(args: &SolveArgs, comm: &mut Comm, deadline: Deadline) -> anyhow:
     let inputs = load(args, &report, Some(comm.rank()));
     let inputs = settle(comm, inputs, deadline)?;
     let options = options(args, comm.size(), &inputs.device);
-    let solve_one = |adjacency: &Adjacency| {
+    let mut solve_one = |adjacency: &Adjacency, options: &SolveOptions| {
         let mut show = Show::new(&report, adjacency);
-        solve_as_rank(
-            comm,
-            adjacency,
-            &inputs.policy,
-            &options,
-            &mut |n_candidates, n_cover| show.step(n_candidates, n_cover),
-        )
+        let step = &mut |n_candidates, n_cover| show.step(n_candidates, n_cover);
+        solve_as_rank(comm, adjacency, &inputs.policy, options, step)
     };
-    let covers = Covers::find(args, &inputs.adjacency, solve_one)?;
+    let found = find_all(args, &inputs, &options, &mut solve_one)?;
+    // The others wait while the first one finishes; see `StageArgs::check`.
+    let patience = deadline.duration().as_secs_f64() / (8 * inputs.graphs.len()) as f64;
     let finished = match comm.rank() {
-        0 => finish(args, &inputs, covers, comm.size()),
+        0 => finish(args, &inputs, &found, (comm.size(), Some(patience))),
         _ => Ok(()),
     };
     settle(comm, finished, deadline)
 }
 
-/// The policy's cover of the graph, and what it found with reductions where those are wanted.
-struct Covers {
-    alone: Solution,
-    reduced: Option<ReducedSolution>,
+/// Runs the policy on a graph.
+type SolveOne<'s> =
+    dyn FnMut(&Adjacency, &SolveOptions) -> Result<Solution, shardgraph_solver::Error> + 's;
+
+/// What the policy finds on each graph, one after the other.
+fn find_all(
+    args: &SolveArgs,
+    inputs: &Inputs,
+    options: &SolveOptions,
+    solve_one: &mut SolveOne<'_>,
+) -> anyhow::Result<Vec<Found>> {
+    let graphs = inputs.graphs.iter();
+    graphs
+        .map(|graph| find(args, &graph.adjacency, options, solve_one))
+        .collect()
 }
 
-impl Covers {
-    fn find(
-        args: &SolveArgs,
-        adjacency: &Adjacency,
-        mut solve_one: impl FnMut(&Adjacency) -> Result<Solution, shardgraph_solver::Error>,
-    ) -> anyhow::Result<Covers> {
-        let alone = solve_one(adjacency)?;
-        let reduced = match args.stages.is_reduced() {
-            true => {
-                let graph = adjacency.clone().into_graph()?;
-                Some(solve_reduced(&graph, &mut solve_one)?)
-            }
-            false => None,
-        };
-        Ok(Covers { alone, reduced })
-    }
+fn find(
+    args: &SolveArgs,
+    adjacency: &Adjacency,
+    options: &SolveOptions,
+    solve_one: &mut SolveOne<'_>,
+) -> anyhow::Result<Found> {
+    let alone = solve_one(adjacency, options)?;
+    let inside = match args.stages.is_reduced_inside() {
+        true => {
+            let options = SolveOptions {
+                reduce_inside: true,
+                ..options.clone()
+            };
+            Some(solve_one(adjacency, &options)?)
+        }
+        false => None,
+    };
+    let reduced = match args.stages.is_reduced() {
+        true => {
+            let graph = adjacency.clone().into_graph()?;
+            let mut solve_one = |part: &Adjacency| solve_one(part, options);
+            Some(solve_reduced(&graph, &mut solve_one)?)
+        }
+        false => None,
+    };
+    Ok(Found {
+        alone,
+        inside,
+        reduced,
+    })
 }
 
 /// `process` is the rank of this process, if it is one of several.
@@ -222,35 +300,54 @@ fn load(args: &SolveArgs, report: &ReportArgs, process: Option<u32>) -> anyhow::
     };
     policy.check_problem(&MINIMUM_VERTEX_COVER)?;
     let waiting = process.map(|_| args.deadline.unwrap_or_default());
-    args.stages.check(&policy.config.problem, waiting)?;
-    let (adjacency, origin) = args.graph.adjacency(report)?;
+    let n_graphs = 1 + args.more.len();
+    args.stages
+        .check(&policy.config.problem, (waiting, n_graphs))?;
+    args.stages.check_inside(args.preset, device.kind())?;
+    let mut graphs = Vec::new();
+    for graph in args.graphs() {
+        let (adjacency, origin) = graph.adjacency(report)?;
+        args.stages.check_size(&adjacency)?;
+        graphs.push(Loaded { adjacency, origin });
+    }
     Ok(Inputs {
         device,
         policy,
-        adjacency,
-        origin,
+        graphs,
     })
 }
 
 /// `solve` and the stages have checked every cover: only now may there be a file.
-fn finish(args: &SolveArgs, inputs: &Inputs, covers: Covers, n_ranks: u32) -> anyhow::Result<()> {
-    let Covers { alone, reduced } = covers;
-    let refined = refine(&args.stages, &inputs.adjacency, &alone, reduced.as_ref())?;
-    let mut written = Ok(());
-    if let Some(out) = &args.out {
-        written = write_cover(out, &refined.cover, &inputs.origin.labels);
-        if written.is_ok() {
-            args.report.note(&format!("wrote {}", out.display()));
+fn finish(
+    args: &SolveArgs,
+    inputs: &Inputs,
+    found: &[Found],
+    (n_ranks, patience): (u32, Option<f64>),
+) -> anyhow::Result<()> {
+    let (mut answers, mut failed) = (Vec::new(), Ok(()));
+    for (graph, found) in inputs.graphs.iter().zip(found) {
+        let refined = refine(&args.stages, &graph.adjacency, found, patience);
+        // The answer may have taken hours: it is printed although a later stage failed, or the cover could not be written.
+        let refined = refined.unwrap_or_else(|error| {
+            failed = Err(error);
+            Refined::alone(found)
+        });
+        let mut written = Ok(());
+        if let Some(out) = &args.out {
+            written = write_cover(out, &refined.cover, &graph.origin.labels);
+            if written.is_ok() {
+                args.report.note(&format!("wrote {}", out.display()));
+            }
         }
+        let mut answer = answer(args, inputs, graph, (&found.alone, refined), n_ranks);
+        if written.is_err() {
+            answer.out = None;
+        }
+        failed = failed.and(written.map_err(Into::into));
+        answers.push(answer);
     }
-    let mut answer = answer(args, inputs, &alone, refined, n_ranks);
-    if written.is_err() {
-        answer.out = None;
-    }
-    args.report.answer(&answer)?;
-    // The answer may have taken hours: it is printed although the cover could not be written.
-    written?;
-    Ok(())
+    args.print(answers)?;
+    failed
 }
 
 fn options(args: &SolveArgs, n_ranks: u32, device: &Device) -> SolveOptions {
@@ -259,6 +356,7 @@ fn options(args: &SolveArgs, n_ranks: u32, device: &Device) -> SolveOptions {
         select: args.select,
         path: args.path.path(),
         keep_isolated: args.preset.keeps_isolated(),
+        reduce_inside: false,
         deadline: args.deadline.unwrap_or_default(),
         device: device.clone(),
     }
@@ -309,17 +407,13 @@ fn write_cover(
 fn answer<'a>(
     args: &'a SolveArgs,
     inputs: &'a Inputs,
-    alone: &Solution,
-    refined: Refined,
+    graph: &'a Loaded,
+    (alone, refined): (&Solution, Refined),
     n_ranks: u32,
 ) -> Answer<'a> {
     let by_reductions = refined.reduction.as_ref().map(ReductionReport::lower_bound);
-    let Inputs {
-        device,
-        policy,
-        adjacency,
-        origin,
-    } = inputs;
+    let Inputs { device, policy, .. } = inputs;
+    let Loaded { adjacency, origin } = graph;
     Answer {
         problem: &policy.config.problem,
         nodes: adjacency.n_nodes(),
@@ -347,8 +441,10 @@ fn answer<'a>(
 impl Answer<'_> {
     /// What the lower bound comes from.
     fn bound_source(&self) -> &'static str {
-        match &self.reduction {
+        let by_reductions = self.reduction.as_ref().map(ReductionReport::lower_bound);
+        match by_reductions {
             None => "maximal matching",
+            Some(bound) if bound < self.lower_bound => "maximal matching",
             Some(_) if self.lower_bound == self.objective as u64 => {
                 "reductions: no cover is smaller"
             }

@@ -5,10 +5,11 @@ use std::fmt;
 use clap::Args;
 use serde::Serialize;
 use shardgraph_collectives::Deadline;
-use shardgraph_device::Timer;
+use shardgraph_device::{DeviceKind, Timer};
 use shardgraph_environments::baselines::max_degree_greedy;
 use shardgraph_graph::Graph;
 use shardgraph_shard::Adjacency;
+use shardgraph_solver::train::Preset;
 use shardgraph_solver::{ReducedSolution, Solution, check_cover};
 use shardgraph_vertex_cover::{
     RuleCounts, Rules, SearchOptions, Watch, edge_greedy, improve, reduce_and_peel,
@@ -24,6 +25,9 @@ pub(crate) struct StageArgs {
     /// Shrink the graph by exact rules, in turn with the policy's picks; beside it the policy alone
     #[arg(long, conflicts_with = "weighted")]
     reduce: bool,
+    /// Apply the exact rules that only remove nodes inside the policy's episode, after each step; beside it the policy alone
+    #[arg(long)]
+    reduce_inside: bool,
     /// Then improve the cover by local search for so long, such as 10s
     #[arg(long, value_name = "TIME", value_parser = polish_seconds)]
     polish: Option<f64>,
@@ -51,12 +55,12 @@ impl StageArgs {
     pub(crate) fn check(
         &self,
         problem: &str,
-        deadline_of_processes: Option<Deadline>,
+        (deadline_of_processes, n_graphs): (Option<Deadline>, usize),
     ) -> anyhow::Result<()> {
-        let is_wanted = self.reduce || self.compare || self.is_polished();
+        let is_wanted = self.reduce || self.reduce_inside || self.compare || self.is_polished();
         if is_wanted && problem != "mvc" {
             let why = format!(
-                "--reduce, --polish and --compare are for vertex covers (mvc), not for `{problem}`"
+                "--reduce, --reduce-inside, --polish and --compare are for vertex covers (mvc), not for `{problem}`"
             );
             return Err(BadInput(why).into());
         }
@@ -68,7 +72,8 @@ impl StageArgs {
         let Some(deadline) = deadline_of_processes.filter(|_| self.is_polished()) else {
             return Ok(());
         };
-        let n_polishes = if self.compare { 3.0 } else { 1.0 };
+        let of_each = if self.compare { 3.0 } else { 1.0 };
+        let n_polishes = of_each * n_graphs as f64;
         let longest = deadline.duration().as_secs_f64() / 2.0;
         match self.polish {
             Some(seconds) if seconds * n_polishes <= longest => Ok(()),
@@ -82,6 +87,36 @@ impl StageArgs {
     /// Whether the graph is to be reduced.
     pub(crate) fn is_reduced(&self) -> bool {
         self.reduce
+    }
+
+    /// Whether the rules are applied inside an episode.
+    pub(crate) fn is_reduced_inside(&self) -> bool {
+        self.reduce_inside
+    }
+
+    /// Refuses what rules inside an episode do not go with.
+    pub(crate) fn check_inside(&self, preset: Preset, device: DeviceKind) -> Result<(), BadInput> {
+        let why = match self.reduce_inside {
+            true if preset.keeps_isolated() => "--preset paper keeps picks that the rules remove",
+            true if device != DeviceKind::Host => "the rules are applied on the host",
+            _ => return Ok(()),
+        };
+        Err(BadInput(format!(
+            "--reduce-inside: {why}: leave one of them out"
+        )))
+    }
+
+    /// Refuses a graph that a later stage could not take: before the policy's work, not after it.
+    pub(crate) fn check_size(&self, adjacency: &Adjacency) -> anyhow::Result<()> {
+        let is_searched = self.is_polished() && adjacency.n_edges() >= 1 << 31;
+        match is_searched {
+            true => Err(BadInput(format!(
+                "--polish: local search takes graphs of less than 2^31 edges, not {}",
+                adjacency.n_edges()
+            ))
+            .into()),
+            false => Ok(()),
+        }
     }
 
     fn is_polished(&self) -> bool {
@@ -123,7 +158,7 @@ pub(crate) struct ReductionReport {
 
 /// The answer of all stages.
 pub(crate) struct Refined {
-    /// The smallest cover of the stages, in the order of its making.
+    /// The smallest cover of the stages, and of the local search from nothing where that was made; in the order of its making.
     pub(crate) cover: Vec<u32>,
     /// In the order in which each starts from the one before.
     pub(crate) stages: Vec<Stage>,
@@ -132,13 +167,42 @@ pub(crate) struct Refined {
     pub(crate) compare: Option<Vec<Stage>>,
 }
 
-/// The stages after the policy, each with its cover checked. `reduced` is what reductions and policy found together.
+/// What the policy found, in one of its ways or several.
+pub(crate) struct Found {
+    pub(crate) alone: Solution,
+    /// With rules inside the episode.
+    pub(crate) inside: Option<Solution>,
+    /// With rules on the whole graph in turn with the policy.
+    pub(crate) reduced: Option<ReducedSolution>,
+}
+
+impl Refined {
+    /// The policy's answer, where a later stage failed.
+    pub(crate) fn alone(found: &Found) -> Refined {
+        let alone = &found.alone;
+        Refined {
+            cover: alone.cover.clone(),
+            stages: vec![Stage::new("rl", &alone.cover, alone.seconds)],
+            reduction: None,
+            compare: None,
+        }
+    }
+}
+
+/// The stages after the policy, each with its cover checked. Where other ranks wait meanwhile, `patience` has the seconds that those stages
+/// may take which have no budget of their own.
 pub(crate) fn refine(
     args: &StageArgs,
     adjacency: &Adjacency,
-    alone: &Solution,
-    reduced: Option<&ReducedSolution>,
+    found: &Found,
+    patience: Option<f64>,
 ) -> anyhow::Result<Refined> {
+    let Found {
+        alone,
+        inside,
+        reduced,
+    } = found;
+    let reduced = reduced.as_ref();
     let mut stages = vec![Stage::new("rl", &alone.cover, alone.seconds)];
     let mut best = alone.cover.clone();
     let is_needed = args.is_polished() || args.compare;
@@ -151,8 +215,16 @@ pub(crate) fn refine(
         adjacency,
         whole,
         reduced,
+        patience,
     };
     let mut start = &alone.cover;
+    if let Some(inside) = inside {
+        stages.push(Stage::new("reduce_inside", &inside.cover, inside.seconds));
+        if inside.cover.len() < best.len() {
+            best.clone_from(&inside.cover);
+            start = &inside.cover;
+        }
+    }
     if let Some(reduced) = reduced {
         start = &reduced.kernel_cover;
         stages.push(ground.lifted("reduce", start, reduced.seconds, &mut best)?);
@@ -161,7 +233,7 @@ pub(crate) fn refine(
         stages.push(ground.polished("polish", start, &mut best)?);
     }
     let compare = match args.compare {
-        true => Some(ground.without_policy()?),
+        true => Some(ground.without_policy(&mut best)?),
         false => None,
     };
     Ok(Refined {
@@ -179,6 +251,8 @@ struct Ground<'a> {
     /// The graph as lists, where a stage wants it.
     whole: Option<Graph>,
     reduced: Option<&'a ReducedSolution>,
+    /// Seconds for what has no budget of its own.
+    patience: Option<f64>,
 }
 
 impl Ground<'_> {
@@ -237,8 +311,9 @@ impl Ground<'_> {
         Ok(stage)
     }
 
-    /// The rows that say what the policy adds.
-    fn without_policy(&self) -> anyhow::Result<Vec<Stage>> {
+    /// The rows that say what the policy adds. Local search from nothing has made a cover that is as good as any: where it is smaller than the
+    /// stages', it is the answer.
+    fn without_policy(&self, best: &mut Vec<u32>) -> anyhow::Result<Vec<Stage>> {
         let mut stages = Vec::new();
         if let Some(whole) = &self.whole {
             let timer = Timer::wall();
@@ -250,14 +325,18 @@ impl Ground<'_> {
         let greedy = max_degree_greedy(self.graph()?);
         let ignored = &mut Vec::new();
         if let Some(reduced) = self.reduced {
-            let peeled = reduce_and_peel(self.graph()?, &Rules::all(), &Watch::unlimited());
+            let watch = Watch {
+                clock: &|| timer.elapsed_s(),
+                deadline: self.patience,
+            };
+            let peeled = reduce_and_peel(self.graph()?, &Rules::all(), &watch);
             let seconds = reduced.reduction_seconds + timer.elapsed_s();
             stages.push(self.lifted("reduce_greedy", &peeled, seconds, ignored)?);
         }
         if self.args.is_polished() {
             stages.push(self.polished("polish_from_greedy", &greedy, ignored)?);
             let own = edge_greedy(self.graph()?);
-            stages.push(self.polished("polish_from_empty", &own, ignored)?);
+            stages.push(self.polished("polish_from_empty", &own, best)?);
         }
         Ok(stages)
     }
@@ -297,6 +376,7 @@ impl Stage {
     fn title(&self) -> &'static str {
         match self.name {
             "rl" => "policy alone",
+            "reduce_inside" => "policy with reductions inside",
             "reduce" => "reductions and policy",
             "polish" => "local search after it",
             "greedy" => "max-degree greedy alone",
@@ -333,7 +413,7 @@ impl fmt::Display for ReductionReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "kernel nodes {}", self.kernel_nodes)?;
         writeln!(f, "kernel edges {}", self.kernel_edges)?;
-        writeln!(f, "forced by reductions {}", self.offset)?;
+        writeln!(f, "cover nodes beside the kernel {}", self.offset)?;
         writeln!(f, "rounds of the policy {}", self.rounds)?;
         for (rule, count) in self
             .removed
@@ -364,15 +444,16 @@ mod tests {
     fn a_seed_needs_a_polish() {
         let args = |polish_seed, polish_steps| StageArgs {
             reduce: false,
+            reduce_inside: false,
             polish: None,
             polish_steps,
             polish_seed,
             compare: false,
         };
-        assert!(args(Some(5), Some(100)).check("mvc", None).is_ok());
-        assert!(args(None, None).check("cut", None).is_ok());
+        assert!(args(Some(5), Some(100)).check("mvc", (None, 1)).is_ok());
+        assert!(args(None, None).check("cut", (None, 1)).is_ok());
         for problem in ["mvc", "cut"] {
-            let refused = args(Some(5), None).check(problem, None).unwrap_err();
+            let refused = args(Some(5), None).check(problem, (None, 1)).unwrap_err();
             assert!(refused.to_string().contains("--polish-seed"), "{refused}");
         }
     }

@@ -16,6 +16,7 @@ use crate::deadline;
 use crate::exit::BadInput;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
+use crate::solve::problem_names;
 use crate::world::{World, WorldArgs, settle};
 
 const EXAMPLE: &str = "\
@@ -23,6 +24,8 @@ Examples:
   shardgraph train --problem mvc --steps 2000 --ranks 2 --seed 1 --out my-policy
   shardgraph train --problem cut --graphs er:20:0.15 --out my-cuts
   shardgraph train --config settings.toml --out my-policy
+  shardgraph train --graphs er:20:0.15 --curriculum 20,100,250 --environments 8 --prioritized --out my-policy
+  shardgraph train --ranks 6 --batch-ranks 3 --out my-policy
   shardgraph train --resume my-policy --steps 2000
 
 Under mpirun, srun or torchrun each process is a rank. The first alone reads and writes the folder.
@@ -36,14 +39,17 @@ settings that policy.json lists under `train`; flags win.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct TrainArgs {
-    /// The problem: mvc, mis, clique, cut or dominating-set, as of `shardgraph solve` [default: mvc]
-    #[arg(long, value_name = "PROBLEM")]
+    #[arg(long, value_name = "PROBLEM", help = format!("The problem, as of `shardgraph solve`: {} [default: mvc]", problem_names()))]
     problem: Option<String>,
     /// Steps to take; with --resume, to go to [default: 3000]
     #[arg(long, value_name = "N")]
     steps: Option<u64>,
     #[command(flatten)]
     world: WorldArgs,
+    /// Rows of the grid of ranks, a divisor of their number: rows share the graphs of a batch, the ranks of a row share the nodes of a graph. The
+    /// policy is the same [default: 1]
+    #[arg(long, value_name = "N")]
+    batch_ranks: Option<u32>,
     /// The one seed of the run [default: 1]
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
@@ -55,7 +61,9 @@ pub(crate) struct TrainArgs {
         long,
         value_name = "DIR",
         requires = "steps",
-        conflicts_with_all = ["out", "config", "problem", "seed", "preset", "graphs"]
+        conflicts_with_all = [
+            "out", "config", "problem", "seed", "preset", "graphs", "weighted", "curriculum", "environments", "prioritized",
+        ]
     )]
     resume: Option<PathBuf>,
     /// Settings as TOML or JSON
@@ -67,6 +75,18 @@ pub(crate) struct TrainArgs {
     /// Graphs to train on: a generator or a graph file; may be repeated [default: er:20:0.15 and ba:20:4]
     #[arg(long, value_name = "SPEC")]
     graphs: Vec<String>,
+    /// Read the third column of edge lists as edge weights, for a problem that reads them
+    #[arg(long)]
+    weighted: bool,
+    /// Numbers of nodes for the generators, one after the other, each for `curriculum_steps` steps (1000 unless --config says otherwise)
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
+    curriculum: Vec<u32>,
+    /// Environments that are stepped side by side; a step is a pick in each [default: 1]
+    #[arg(long, value_name = "E")]
+    environments: Option<usize>,
+    /// Draw transitions in proportion to their errors; --config changes how
+    #[arg(long)]
+    prioritized: bool,
     /// Where to compute: host, emulated, cuda, cuda:N or auto [default: host]
     #[arg(long, value_name = "DEVICE")]
     device: Option<DeviceKind>,
@@ -84,7 +104,10 @@ struct Answer<'a> {
     steps: usize,
     seconds: f64,
     seconds_per_step: f64,
+    /// The median over the steps that learnt; absent without one.
+    learning_step_seconds: Option<f64>,
     ranks: u32,
+    batch_ranks: u32,
     device: String,
     final_loss: Option<f32>,
     policy: String,
@@ -119,8 +142,8 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
             let outcome = train(&inputs.config, &inputs.options, &mut |report| {
                 show.step(report);
             })?;
-            drop(show);
-            finish(args, &inputs, &outcome, timer.elapsed_s())
+            let times = show.finish();
+            finish(args, &inputs, &outcome, (timer.elapsed_s(), times))
         }
         World::Process(mut comm) => run_as_rank(args, file, &mut comm, deadline),
     }
@@ -142,9 +165,9 @@ fn run_as_rank(
     let outcome = train_as_rank(comm, &inputs.config, &inputs.options, &mut |report| {
         show.step(report);
     })?;
-    drop(show);
+    let times = show.finish();
     let finished = match comm.rank() {
-        0 => finish(args, &inputs, &outcome, timer.elapsed_s()),
+        0 => finish(args, &inputs, &outcome, (timer.elapsed_s(), times)),
         _ => Ok(()),
     };
     settle(comm, finished, deadline)
@@ -175,6 +198,7 @@ fn load(
         config: config(args, &file)?,
         options: RunOptions {
             n_ranks,
+            n_batch_ranks: args.batch_ranks.or(file.batch_ranks).unwrap_or(1),
             folder: Some(folder(args, &file)?.to_owned()),
             resume: args.resume.is_some(),
             deadline,
@@ -193,6 +217,14 @@ fn config(args: &TrainArgs, file: &ConfigFile) -> Result<TrainConfig, BadInput> 
     if !args.graphs.is_empty() {
         config.graphs.clone_from(&args.graphs);
     }
+    if !args.curriculum.is_empty() {
+        config.curriculum.clone_from(&args.curriculum);
+    }
+    if args.prioritized {
+        config.prioritized.get_or_insert_default();
+    }
+    config.weighted |= args.weighted;
+    config.environments = args.environments.unwrap_or(config.environments);
     config.steps = args.steps.unwrap_or(config.steps);
     config.seed = args.seed.unwrap_or(config.seed);
     Ok(config)
@@ -207,19 +239,42 @@ fn folder<'a>(args: &'a TrainArgs, file: &'a ConfigFile) -> Result<&'a Path, Bad
         .ok_or_else(missing)
 }
 
-/// Progress of a run.
-struct Show(Progress);
+/// Progress of a run, and how long its steps took.
+struct Show {
+    progress: Progress,
+    timer: Timer,
+    /// When the step before ended.
+    before: f64,
+    /// Seconds of the steps that learnt.
+    times: Vec<f64>,
+}
 
 impl Show {
     fn new(report: &ReportArgs, inputs: &Inputs) -> Self {
-        Self(Progress::new(report, inputs.config.steps))
+        Self {
+            progress: Progress::new(report, inputs.config.steps),
+            timer: Timer::wall(),
+            before: 0.0,
+            times: Vec::new(),
+        }
     }
 
     fn step(&mut self, report: &StepReport) {
-        self.0.update(report.step, || match report.loss {
+        let now = self.timer.elapsed_s();
+        if report.loss.is_some() {
+            self.times.push(now - self.before);
+        }
+        self.before = now;
+        self.progress.update(report.step, || match report.loss {
             Some(loss) => format!("steps, loss {loss:.4}"),
             None => "steps, filling the memory".to_owned(),
         });
+    }
+
+    /// The median of the steps that learnt.
+    fn finish(mut self) -> Option<f64> {
+        self.times.sort_by(f64::total_cmp);
+        self.times.get(self.times.len() / 2).copied()
     }
 }
 
@@ -227,22 +282,25 @@ fn finish(
     args: &TrainArgs,
     inputs: &Inputs,
     outcome: &TrainOutcome,
-    seconds: f64,
+    (seconds, learning_step_seconds): (f64, Option<f64>),
 ) -> anyhow::Result<()> {
     let Inputs { config: _, options } = inputs;
     let (reports, policy) = (&outcome.reports, &outcome.policy);
     let folder = options.folder.clone().unwrap_or_default();
+    let n_ended = reports.iter().map(|report| report.n_ended() as usize);
     args.report.answer(&Answer {
         problem: &policy.config.problem,
         steps: reports.len(),
         seconds,
         seconds_per_step: seconds / reports.len().max(1) as f64,
+        learning_step_seconds,
         ranks: options.n_ranks,
+        batch_ranks: options.n_batch_ranks,
         device: options.device.kind().to_string(),
         final_loss: reports.iter().rev().find_map(|report| report.loss),
         policy: folder.join("policy.safetensors").display().to_string(),
         policy_hash: format!("{:016x}", policy.params_hash()),
-        episodes: reports.iter().filter(|r| r.ended_episode()).count(),
+        episodes: n_ended.sum(),
     })
 }
 
@@ -257,7 +315,13 @@ impl fmt::Display for Answer<'_> {
         }
         writeln!(f, "seconds {:.6}", self.seconds)?;
         writeln!(f, "seconds per step {:.9}", self.seconds_per_step)?;
+        if let Some(seconds) = self.learning_step_seconds {
+            writeln!(f, "seconds of a step that learns {seconds:.9} (median)")?;
+        }
         writeln!(f, "ranks {}", self.ranks)?;
+        if self.batch_ranks > 1 {
+            writeln!(f, "batch ranks {}", self.batch_ranks)?;
+        }
         writeln!(f, "device {}", self.device)?;
         writeln!(f, "policy {}", self.policy)?;
         writeln!(f, "policy hash {}", self.policy_hash)

@@ -57,6 +57,29 @@ impl Partition {
         Partition::from_block_ends(n_rows, ends)
     }
 
+    /// As [`Partition::by_rows`] over the ranks `among` alone; the other ones of `n_ranks` get an empty range. For a batch of graphs
+    /// each of which belongs to some of the ranks.
+    ///
+    /// # Panics
+    /// When `among` is empty or reaches beyond `n_ranks`.
+    ///
+    /// ```
+    /// use shardgraph_shard::Partition;
+    /// let middle = Partition::by_rows_among(100, 4, 1..3);
+    /// assert_eq!(middle.counts(), [0, 50, 50, 0]);
+    /// assert_eq!(middle.owner(0), 1);
+    /// ```
+    pub fn by_rows_among(n_rows: u32, n_ranks: u32, among: Range<u32>) -> Partition {
+        assert!(among.end <= n_ranks, "ranks {among:?} of {n_ranks}");
+        let n_among = among.end.saturating_sub(among.start);
+        let inner = Partition::by_rows(n_rows, n_among);
+        let before = std::iter::repeat_n(0, among.start as usize);
+        let after = std::iter::repeat_n(n_rows, (n_ranks - among.end) as usize);
+        Partition {
+            borders: before.chain(inner.borders).chain(after).collect(),
+        }
+    }
+
     /// Cuts the rows of `graph` so that the largest rank's work, nonzeros + [`ROW_WORK`] * rows, is as small as contiguous
     /// blocks allow.
     ///

@@ -122,11 +122,12 @@ pub(crate) fn options_fingerprint(options: &SolveOptions) -> u64 {
         select,
         path,
         keep_isolated,
+        reduce_inside,
         deadline: _,
         device,
     } = options;
     let text = format!(
-        "{n_ranks} {select} {path:?} {keep_isolated} {:?}",
+        "{n_ranks} {select} {path:?} {keep_isolated} {reduce_inside} {:?}",
         device.kind()
     );
     Fingerprint::new().text(&text).value()

@@ -7,6 +7,7 @@ use shardgraph_graph::Graph;
 use shardgraph_layers::autodiff::{BatchLayout, Ctx, Eager, Group, Propagation, RowShard};
 use shardgraph_layers::{Path, ScoreTable, StateBatch};
 use shardgraph_shard::Partition;
+use shardgraph_vertex_cover::{Peeling, Watch};
 
 use crate::residual::{Ranks, Residual};
 use crate::select::TopD;
@@ -47,6 +48,8 @@ pub(crate) struct Rules<'a> {
     pub(crate) select: Select,
     pub(crate) keep_isolated: bool,
     pub(crate) n_nodes: u32,
+    /// Rules that put nodes into the cover before the first step and after each, where they are wanted.
+    pub(crate) inside: Option<Peeling>,
     /// Called after each step with the candidates left and the cover's size.
     pub(crate) progress: &'a mut dyn FnMut(u32, usize),
 }
@@ -56,10 +59,14 @@ pub(crate) fn run_episode(
     residual: &mut dyn Residual,
     policy: &TrainedPolicy,
     scorer: &mut Scorer<'_>,
-    rules: Rules<'_>,
+    mut rules: Rules<'_>,
     ranks: &mut Ranks<'_>,
 ) -> Result<Episode, Error> {
     let mut episode = Episode::default();
+    if let Some(inside) = &mut rules.inside {
+        settle(inside, residual, &mut episode.cover, ranks)?;
+        scorer.forget(&episode.cover);
+    }
     while residual.n_candidates() > 0 {
         let n_candidates = residual.n_candidates();
         let n_picks = rules.select.n_picks(n_candidates, rules.n_nodes);
@@ -78,15 +85,43 @@ pub(crate) fn run_episode(
         if episode.cover.len() == before {
             return Err(Error::internal("a step with candidates picked no node"));
         }
-        if let Scorer::Model(model) = scorer {
-            for &pick in &episode.cover[before..] {
-                model.removed[pick as usize] = true;
-            }
+        if let Some(inside) = &mut rules.inside {
+            inside.take(&episode.cover[before..]);
+            settle(inside, residual, &mut episode.cover, ranks)?;
         }
+        scorer.forget(&episode.cover[before..]);
         episode.n_steps += 1;
         (rules.progress)(residual.n_candidates(), episode.cover.len());
     }
     Ok(episode)
+}
+
+/// Nodes that are removed together, at most: ranks exchange their neighbours.
+const FORCED_AT_ONCE: usize = 256;
+
+/// Removes what the rules put into the cover. They see the same graph on every rank, so all ranks remove the same.
+fn settle(
+    inside: &mut Peeling,
+    residual: &mut dyn Residual,
+    cover: &mut Vec<u32>,
+    ranks: &mut Ranks<'_>,
+) -> Result<(), Error> {
+    let forced = inside.settle(&Watch::unlimited());
+    for some in forced.chunks(FORCED_AT_ONCE) {
+        residual.remove(some, false, ranks, cover)?;
+    }
+    Ok(())
+}
+
+impl Scorer<'_> {
+    /// Tells the model which nodes are gone; the closed form reads degrees alone.
+    fn forget(&mut self, gone: &[u32]) {
+        if let Self::Model(model) = self {
+            for &node in gone {
+                model.removed[node as usize] = true;
+            }
+        }
+    }
 }
 
 impl ModelScorer<'_> {

@@ -26,7 +26,11 @@ mod solve_problem;
 pub mod train;
 
 #[cfg(test)]
+mod inside_tests;
+#[cfg(test)]
 mod problem_tests;
+#[cfg(test)]
+mod several_tests;
 #[cfg(test)]
 mod tests;
 
@@ -36,7 +40,9 @@ pub use reduced::{ReducedSolution, solve_reduced};
 pub use select::Select;
 pub use shardgraph_layers::Path as EmbeddingPath;
 pub use solve::{Scores, Solution, SolveOptions, check_cover, score_nodes, solve, solve_as_rank};
-pub use solve_problem::{Answer, solve_problem, solve_problem_as_rank};
+pub use solve_problem::{
+    Answer, solve_problem, solve_problem_as_rank, solve_problems, solve_problems_as_rank,
+};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -438,6 +438,7 @@ fn extreme_graphs_have_their_only_answers() {
     ];
     for (n, edges, expected) in cases {
         let graph = Arc::new(Graph::from_edges(n, edges).unwrap());
+        assert_eq!(PROBLEMS.len(), expected.len(), "a problem without answers");
         for ((problem, expected), seed) in PROBLEMS.iter().zip(expected).zip(0..) {
             for n_ranks in [1, 3] {
                 let options = SolveOptions {

@@ -31,6 +31,15 @@ pub(crate) struct StateRows<'a> {
 impl StateRows<'_> {
     /// Appends the row of a node.
     pub(crate) fn push(&self, node: u32, batch: &mut StateBatch) {
+        let d2 = match self.path {
+            Path::Collapsed => self.d2(node),
+            _ => 0,
+        };
+        self.push_with(node, d2, batch);
+    }
+
+    /// As [`StateRows::push`], with [`StateRows::d2`] given; it is read on the collapsed path alone.
+    pub(crate) fn push_with(&self, node: u32, d2: u64, batch: &mut StateBatch) {
         let Self { episode, scale, .. } = *self;
         batch
             .node
@@ -44,8 +53,7 @@ impl StateRows<'_> {
             }
         }
         if self.path == Path::Collapsed {
-            let d2 = self.d2(node) as f32 * (scale * scale);
-            batch.neighbor_degree.push(d2);
+            batch.neighbor_degree.push(d2 as f32 * (scale * scale));
         }
     }
 

@@ -127,26 +127,43 @@ impl TopD {
 
     /// The best nodes of all ranks, best first.
     pub(crate) fn agree(self, ranks: &mut Ranks<'_>) -> Result<Vec<u32>, Error> {
-        if ranks.comm.size() == 1 {
-            return Ok(self.best.iter().map(|best| best.1).collect());
-        }
-        let mut own: Vec<u32> = Vec::with_capacity(2 * self.d);
-        for &(score, node) in &self.best {
+        let mut all = agree_each(&[self], ranks)?;
+        Ok(all.pop().unwrap_or_default())
+    }
+}
+
+/// The best nodes of all ranks for each of some lists, best first: the lists of all are exchanged together.
+pub(crate) fn agree_each(tops: &[TopD], ranks: &mut Ranks<'_>) -> Result<Vec<Vec<u32>>, Error> {
+    let nodes = |top: &TopD| top.best.iter().map(|best| best.1).collect();
+    if ranks.comm.size() == 1 {
+        return Ok(tops.iter().map(nodes).collect());
+    }
+    let mut own: Vec<u32> = Vec::new();
+    for top in tops {
+        let end = own.len() + 2 * top.d;
+        for &(score, node) in &top.best {
             own.extend([score.to_bits(), node]);
         }
-        own.resize(2 * self.d, u32::MAX); // an absent offer has the node u32::MAX, which no graph has
-        let mut all = vec![0u32; own.len() * ranks.comm.size() as usize];
-        let op = Op::AllGather {
-            send: (&own[..]).into(),
-            recv: (&mut all[..]).into(),
-        };
-        ranks.comm.run(op, ranks.deadline)?;
-        let mut top = Self::new(self.d);
-        for offer in all.chunks_exact(2).filter(|offer| offer[1] != u32::MAX) {
-            top.offer(f32::from_bits(offer[0]), offer[1]);
-        }
-        Ok(top.best.iter().map(|best| best.1).collect())
+        own.resize(end, u32::MAX); // an absent offer has the node u32::MAX, which no graph has
     }
+    let mut all = vec![0u32; own.len() * ranks.comm.size() as usize];
+    let op = Op::AllGather {
+        send: (&own[..]).into(),
+        recv: (&mut all[..]).into(),
+    };
+    ranks.comm.run(op, ranks.deadline)?;
+    let mut together: Vec<TopD> = tops.iter().map(|top| TopD::new(top.d)).collect();
+    for theirs in all.chunks_exact(own.len().max(1)) {
+        let mut rest = theirs;
+        for top in &mut together {
+            let (offers, after) = rest.split_at(2 * top.d);
+            for offer in offers.chunks_exact(2).filter(|offer| offer[1] != u32::MAX) {
+                top.offer(f32::from_bits(offer[0]), offer[1]);
+            }
+            rest = after;
+        }
+    }
+    Ok(together.iter().map(nodes).collect())
 }
 
 #[cfg(test)]
@@ -175,16 +192,22 @@ mod tests {
         ) {
             let want = naive(&scores, d);
             let results = threads::run(n_ranks, |mut comm: Comm| {
-                let mut top = TopD::new(d);
+                let mut tops = [TopD::new(d), TopD::new(1), TopD::new(d + 2)];
                 let (rank, size) = (comm.rank() as usize, comm.size() as usize);
                 for (v, &score) in scores.iter().enumerate().filter(|(v, _)| v % size == rank) {
-                    top.offer(score, v as u32);
+                    tops[0].offer(score, v as u32);
+                    tops[2].offer(-score, v as u32);
                 }
                 let deadline = Deadline::default();
-                top.agree(&mut Ranks { comm: &mut comm, deadline }).unwrap()
+                let ranks = &mut Ranks { comm: &mut comm, deadline };
+                let each = agree_each(&tops, ranks).unwrap();
+                let [first, ..] = tops;
+                (first.agree(ranks).unwrap(), each)
             });
+            let negated: Vec<f32> = scores.iter().map(|score| -score).collect();
+            let each = vec![want.clone(), Vec::new(), naive(&negated, d + 2)];
             for result in results {
-                prop_assert_eq!(&result.unwrap(), &want);
+                prop_assert_eq!(&result.unwrap(), &(want.clone(), each.clone()));
             }
         }
     }

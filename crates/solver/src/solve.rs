@@ -1,12 +1,15 @@
 //! Solving one graph on P ranks: cut, run the episode, check the answer.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 
 use shardgraph_collectives::{Comm, CommError, Deadline, Op, threads};
 use shardgraph_device::{Device, DeviceKind, Timer};
+use shardgraph_graph::Graph;
 use shardgraph_layers::autodiff::{RowShard, leave_group, rank_device};
 use shardgraph_layers::{Path, ScoreTable, choose_path};
 use shardgraph_shard::{Adjacency, BitShard, CsrShard, Partition, Storage};
+use shardgraph_vertex_cover::Peeling;
 
 use crate::agreement::{
     Fingerprint, check_same, graph_fingerprint, options_fingerprint, or_tell, policy_fingerprint,
@@ -30,6 +33,9 @@ pub struct SolveOptions {
     pub path: Option<Path>,
     /// Keep picks that earlier picks of the same step have left without an edge, as the paper does.
     pub keep_isolated: bool,
+    /// Apply the exact rules that only remove nodes before the first step and after each ([`shardgraph_vertex_cover::Peeling`]). For
+    /// vertex covers, on the host; every rank then has lists of the whole graph for them.
+    pub reduce_inside: bool,
     /// The longest wait for another rank.
     pub deadline: Deadline,
     /// Where to compute. The closed form runs wholly on a device that is not the host, on one rank; of other paths the
@@ -44,6 +50,7 @@ impl Default for SolveOptions {
             select: Select::Fixed(1),
             path: None,
             keep_isolated: false,
+            reduce_inside: false,
             deadline: Deadline::default(),
             device: Device::host(),
         }
@@ -287,6 +294,32 @@ fn partition(adjacency: &Adjacency, n_ranks: u32) -> Partition {
     }
 }
 
+fn inside<'a>(
+    adjacency: &'a Adjacency,
+    options: &SolveOptions,
+) -> Result<Option<Cow<'a, Graph>>, Error> {
+    if !options.reduce_inside {
+        return Ok(None);
+    }
+    if options.device.kind() != DeviceKind::Host {
+        return Err(Error::input(
+            "reductions inside the episode are made on the host: leave them or the device out",
+        ));
+    }
+    if options.keep_isolated {
+        return Err(Error::input(
+            "picks that were left without an edge are not kept with reductions inside the episode: leave one of them out",
+        ));
+    }
+    Ok(Some(match adjacency {
+        Adjacency::Csr(graph) => Cow::Borrowed(graph),
+        Adjacency::Bits(_) => {
+            let lists = adjacency.clone().into_graph();
+            Cow::Owned(lists.map_err(|e| Error::input(e.to_string()))?)
+        }
+    }))
+}
+
 /// What one rank does with its communicator and its part of a bit matrix.
 type RankJob<'a, R> = dyn Fn(&mut Comm, Option<&BitShard>) -> Result<R, Error> + Sync + 'a;
 
@@ -303,6 +336,8 @@ struct Job<'a> {
     options: &'a SolveOptions,
     path: Path,
     partition: Partition,
+    /// The graph as lists, where rules are applied between the steps.
+    inside: Option<Cow<'a, Graph>>,
 }
 
 impl<'a> Job<'a> {
@@ -320,6 +355,7 @@ impl<'a> Job<'a> {
             options,
             path: usable_path(policy, weighted(adjacency).is_some(), options.path)?,
             partition: partition(adjacency, options.n_ranks),
+            inside: inside(adjacency, options)?,
         };
         if job.is_on_host() || options.n_ranks == 1 || job.table().is_none() {
             return Ok(job);
@@ -442,6 +478,7 @@ impl<'a> Job<'a> {
         let rules = Rules {
             select: self.options.select,
             keep_isolated: self.options.keep_isolated,
+            inside: self.inside.as_ref().map(|graph| Peeling::new(graph)),
             n_nodes: self.adjacency.n_nodes(),
             progress,
         };

@@ -8,7 +8,7 @@ use shardgraph_graph::Graph;
 use shardgraph_layers::autodiff::{
     BatchLayout, Eager, Group, Propagation, RowShard, leave_group, rank_device,
 };
-use shardgraph_layers::{Path, ScoreTable};
+use shardgraph_layers::{Path, ScoreTable, StateBatch};
 use shardgraph_shard::{CsrShard, Partition};
 
 use crate::agreement::{
@@ -19,7 +19,7 @@ use crate::error::ErrorKind;
 use crate::problem::{Episode, Objective, Problem, check_answer, check_graph};
 use crate::residual::Ranks;
 use crate::rows::{StateRows, without_rows};
-use crate::select::TopD;
+use crate::select::{TopD, agree_each};
 use crate::solve::{check_ranks, collect_ranks, usable_path};
 use crate::{Error, SolveOptions, TrainedPolicy};
 
@@ -34,7 +34,7 @@ pub struct Answer {
     pub n_steps: u64,
     /// The path of the embedding that was used.
     pub path: Path,
-    /// Seconds for cutting, the episode and the check.
+    /// Seconds for cutting, the episode and the check; of all graphs that were solved together.
     pub seconds: f64,
 }
 
@@ -71,8 +71,44 @@ pub fn solve_problem(
     options: &SolveOptions,
     progress: &mut (dyn FnMut(u32, usize) + Send),
 ) -> Result<Answer, Error> {
+    let graphs = std::slice::from_ref(graph);
+    only(solve_problems(problem, graphs, policy, options, progress)?)
+}
+
+/// As [`solve_problem`], for several graphs at once: each step evaluates the policy on the states of all graphs in one batch and exchanges
+/// the picks of all together.
+///
+/// `progress` is told the sums over the graphs. The answers come in the order of the graphs; each has the seconds of all.
+///
+/// # Errors
+/// As [`solve_problem`]; one graph without an answer leaves none to the others.
+/// # Complexity
+/// As many steps as the longest episode has. Every rank has the states of all graphs.
+/// # Determinism
+/// Each answer is that of [`solve_problem`] on its graph alone.
+///
+/// ```
+/// use shardgraph_graph::builtin;
+/// use shardgraph_solver::problem::MAXIMUM_INDEPENDENT_SET;
+/// use shardgraph_solver::{SolveOptions, TrainedPolicy, solve_problems};
+///
+/// let graphs = ["karate", "petersen"].map(|name| std::sync::Arc::new(builtin::by_name(name).unwrap()));
+/// let policy = TrainedPolicy::shipped_for(&MAXIMUM_INDEPENDENT_SET)?;
+/// let options = SolveOptions::default();
+/// let answers = solve_problems(&MAXIMUM_INDEPENDENT_SET, &graphs, &policy, &options, &mut |_, _| ())?;
+/// assert_eq!(answers.len(), 2);
+/// assert_eq!(answers[1].nodes.len(), 4);
+/// # Ok::<(), shardgraph_solver::Error>(())
+/// ```
+pub fn solve_problems(
+    problem: &dyn Problem,
+    graphs: &[Arc<Graph>],
+    policy: &TrainedPolicy,
+    options: &SolveOptions,
+    progress: &mut (dyn FnMut(u32, usize) + Send),
+) -> Result<Vec<Answer>, Error> {
     let timer = Timer::start(&Device::host());
-    let job = Job::new(problem, graph, policy, options)?;
+    let job = Job::new(problem, graphs, policy, options)?;
     if options.n_ranks == 1 {
         let played = job.run_rank(&mut Comm::solo(), progress)?;
         return job.finish(played, &timer);
@@ -90,7 +126,7 @@ pub fn solve_problem(
     });
     let mut all = collect_ranks(results)?;
     let played = all.swap_remove(0);
-    if all.iter().any(|other| other.nodes != played.nodes) {
+    if all.iter().any(|other| *other != played) {
         return Err(different_answers());
     }
     job.finish(played, &timer)
@@ -110,20 +146,39 @@ pub fn solve_problem_as_rank(
     options: &SolveOptions,
     progress: &mut dyn FnMut(u32, usize),
 ) -> Result<Answer, Error> {
+    let graphs = std::slice::from_ref(graph);
+    only(solve_problems_as_rank(
+        comm, problem, graphs, policy, options, progress,
+    )?)
+}
+
+/// As [`solve_problems`], as one rank of a world of processes.
+///
+/// # Errors
+/// As [`solve_problem_as_rank`].
+pub fn solve_problems_as_rank(
+    comm: &mut Comm,
+    problem: &dyn Problem,
+    graphs: &[Arc<Graph>],
+    policy: &TrainedPolicy,
+    options: &SolveOptions,
+    progress: &mut dyn FnMut(u32, usize),
+) -> Result<Vec<Answer>, Error> {
     let timer = Timer::start(&Device::host());
     let options = SolveOptions {
         n_ranks: comm.size(),
         ..options.clone()
     };
+    let all_graphs = graphs.iter().map(|graph| lists_fingerprint(graph));
     let facts = [
         version_fact(),
         ("problem", Fingerprint::new().text(problem.name()).value()),
-        ("graph", lists_fingerprint(graph)),
+        ("graph", Fingerprint::new().words(all_graphs).value()),
         ("policy", policy_fingerprint(policy)),
         ("set of options", options_fingerprint(&options)),
     ];
     check_same(comm, &facts, options.deadline)?;
-    let job = Job::new(problem, graph, policy, &options)?;
+    let job = Job::new(problem, graphs, policy, &options)?;
     let is_first = comm.rank() == 0;
     let mut report = |n_candidates, n_picks| {
         if is_first {
@@ -131,8 +186,11 @@ pub fn solve_problem_as_rank(
         }
     };
     let played = or_tell(comm, |comm| job.run_rank(comm, &mut report))?;
-    let nodes = played.nodes.iter().map(|&node| u64::from(node));
-    let facts = [("answer", Fingerprint::new().words(nodes).value())];
+    let answers = played.iter().map(|played| {
+        let nodes = played.nodes.iter().map(|&node| u64::from(node));
+        Fingerprint::new().words(nodes).value()
+    });
+    let facts = [("answer", Fingerprint::new().words(answers).value())];
     check_same(comm, &facts, options.deadline).map_err(|error| match error.kind() {
         ErrorKind::Input(_) => different_answers(),
         _ => error,
@@ -140,152 +198,186 @@ pub fn solve_problem_as_rank(
     job.finish(played, &timer)
 }
 
+fn only(answers: Vec<Answer>) -> Result<Answer, Error> {
+    let none = || Error::internal("a graph without an answer");
+    answers.into_iter().next().ok_or_else(none)
+}
+
 fn different_answers() -> Error {
     Error::internal("the ranks found different answers")
 }
 
 /// A finished episode.
+#[derive(Debug, PartialEq, Eq)]
 struct Played {
     nodes: Vec<u32>,
     n_steps: u64,
 }
 
-/// One problem, one graph, one policy, P ranks.
+/// One problem, some graphs, one policy, P ranks.
 struct Job<'a> {
     problem: &'a dyn Problem,
-    graph: &'a Arc<Graph>,
     policy: &'a TrainedPolicy,
     options: &'a SolveOptions,
+    graphs: Vec<Given<'a>>,
+}
+
+/// A graph, and how it is cut.
+struct Given<'a> {
+    graph: &'a Arc<Graph>,
     path: Path,
     partition: Partition,
 }
 
-/// What one rank scores its nodes with.
-struct Scorer {
-    /// The closed form, where there is one.
-    table: Option<ScoreTable>,
-    shard: RowShard,
-    device: Device,
-    layout: Arc<BatchLayout>,
+/// A graph's episode on one rank.
+struct Running<'j> {
+    given: &'j Given<'j>,
+    episode: Box<dyn Episode>,
+    n_steps: u64,
+    /// Where neighbours are summed.
+    shard: Option<RowShard>,
+}
+
+impl Running<'_> {
+    fn n_candidates(&self) -> u32 {
+        let nodes = 0..self.given.graph.n_nodes();
+        let candidates = nodes.filter(|&node| self.episode.is_candidate(node));
+        candidates.count() as u32
+    }
 }
 
 impl<'a> Job<'a> {
     fn new(
         problem: &'a dyn Problem,
-        graph: &'a Arc<Graph>,
+        graphs: &'a [Arc<Graph>],
         policy: &'a TrainedPolicy,
         options: &'a SolveOptions,
     ) -> Result<Self, Error> {
         check_ranks(options.n_ranks)?;
         options.select.check()?;
         policy.check_problem(problem)?;
-        check_graph(problem, graph)?;
+        if options.reduce_inside {
+            return Err(Error::input(
+                "reductions inside the episode are for vertex covers: leave them out",
+            ));
+        }
+        let mut given = Vec::with_capacity(graphs.len());
+        for graph in graphs {
+            check_graph(problem, graph)?;
+            given.push(Given {
+                graph,
+                path: usable_path(policy, graph.weights().is_some(), options.path)?,
+                partition: Partition::by_nonzeros(graph, options.n_ranks),
+            });
+        }
         Ok(Self {
             problem,
-            graph,
             policy,
             options,
-            path: usable_path(policy, graph.weights().is_some(), options.path)?,
-            partition: Partition::by_nonzeros(graph, options.n_ranks),
+            graphs: given,
         })
     }
 
-    fn finish(&self, played: Played, timer: &Timer) -> Result<Answer, Error> {
-        let objective = check_answer(self.problem, self.graph, &played.nodes)?;
-        Ok(Answer {
+    fn finish(&self, played: Vec<Played>, timer: &Timer) -> Result<Vec<Answer>, Error> {
+        let mut objectives = Vec::with_capacity(played.len());
+        for (given, played) in self.graphs.iter().zip(&played) {
+            objectives.push(check_answer(self.problem, given.graph, &played.nodes)?);
+        }
+        let seconds = timer.elapsed_s();
+        let answers = self.graphs.iter().zip(played).zip(objectives);
+        let answer = |((given, played), objective): ((&Given<'_>, Played), Objective)| Answer {
             nodes: played.nodes,
             objective,
             n_steps: played.n_steps,
-            path: self.path,
-            seconds: timer.elapsed_s(),
-        })
+            path: given.path,
+            seconds,
+        };
+        Ok(answers.map(answer).collect())
     }
 
     fn run_rank(
         &self,
         comm: &mut Comm,
         progress: &mut dyn FnMut(u32, usize),
-    ) -> Result<Played, Error> {
-        let scorer = self.scorer(comm)?;
+    ) -> Result<Vec<Played>, Error> {
+        let device = rank_device(&self.options.device, comm, self.options.deadline)?;
         let mut ranks = Ranks {
             comm,
             deadline: self.options.deadline,
         };
-        let mut episode = self.problem.begin(Arc::clone(self.graph));
-        let mut n_steps = 0;
-        while !episode.is_done() {
-            let n_candidates = self.n_candidates(&*episode);
-            let n_picks = self.options.select;
-            let n_picks = n_picks.n_picks(n_candidates, self.graph.n_nodes());
-            let picks = self.best(&scorer, &*episode, n_picks, &mut ranks)?;
-            take(&mut *episode, &picks)?;
-            n_steps += 1;
-            progress(self.n_candidates(&*episode), episode.picks().len());
+        let scorer = Scorer::new(self, device, ranks.comm.rank());
+        let mut all = Vec::with_capacity(self.graphs.len());
+        for given in &self.graphs {
+            all.push(self.begin(given, &scorer)?);
         }
-        if scorer.table.is_none() {
+        loop {
+            let mut running: Vec<_> = all.iter_mut().filter(|r| !r.episode.is_done()).collect();
+            if running.is_empty() {
+                break;
+            }
+            let picks = self.best(&scorer, &running, &mut ranks)?;
+            for (running, picks) in running.iter_mut().zip(picks) {
+                take(&mut *running.episode, &picks)?;
+                running.n_steps += 1;
+            }
+            let n_candidates = all.iter().map(Running::n_candidates);
+            let n_picks = all.iter().map(|running| running.episode.picks().len());
+            progress(n_candidates.sum(), n_picks.sum());
+        }
+        if all.iter().any(|running| running.shard.is_some()) {
             leave_group(&scorer.device, ranks.deadline)?;
         }
-        Ok(Played {
-            nodes: episode.answer(),
-            n_steps,
-        })
+        let played = |running: &Running<'_>| Played {
+            nodes: running.episode.answer(),
+            n_steps: running.n_steps,
+        };
+        Ok(all.iter().map(played).collect())
     }
 
-    fn n_candidates(&self, episode: &dyn Episode) -> u32 {
-        let nodes = 0..self.graph.n_nodes();
-        nodes.filter(|&node| episode.is_candidate(node)).count() as u32
-    }
-
-    fn scorer(&self, comm: &mut Comm) -> Result<Scorer, Error> {
-        let rank = comm.rank();
-        let is_on_host = self.options.device.kind() == DeviceKind::Host;
-        let table = match self.path {
-            Path::Collapsed if is_on_host => {
-                ScoreTable::new(&self.policy.model, &self.policy.params)
+    fn begin<'j>(&'j self, given: &'j Given<'j>, scorer: &Scorer) -> Result<Running<'j>, Error> {
+        let shard = match scorer.table_of(given) {
+            Some(_) => None,
+            None => {
+                let own = given.partition.range(scorer.rank);
+                let shard = RowShard::Csr(Arc::new(CsrShard::by_rows(given.graph, own)));
+                Some(shard.resident(&scorer.device)?)
             }
-            _ => None,
         };
-        let device = rank_device(&self.options.device, comm, self.options.deadline)?;
-        let own = self.partition.range(rank);
-        let shard = RowShard::Csr(Arc::new(CsrShard::by_rows(self.graph, own)));
-        let group = Group {
-            partition: self.partition.clone(),
-            n_states: 1,
-        };
-        Ok(Scorer {
-            table,
-            shard: shard.resident(&device)?,
-            device,
-            layout: Arc::new(BatchLayout::new(vec![group], rank)),
+        Ok(Running {
+            given,
+            episode: self.problem.begin(Arc::clone(given.graph)),
+            n_steps: 0,
+            shard,
         })
     }
 
-    /// The best candidates of all ranks.
+    /// For each running episode the best candidates of all ranks.
     fn best(
         &self,
         scorer: &Scorer,
-        episode: &dyn Episode,
-        n_picks: usize,
+        running: &[&mut Running<'_>],
         ranks: &mut Ranks<'_>,
-    ) -> Result<Vec<u32>, Error> {
-        let rows = StateRows {
-            graph: self.graph,
-            episode,
-            scale: episode.scale(self.policy.config.adjacency_scale),
-            path: self.path,
-        };
-        let own = self.partition.range(ranks.comm.rank());
-        let scores = match &scorer.table {
-            Some(table) => table_scores(table, &rows, own.clone()),
-            None => self.model_scores(scorer, &rows, ranks)?,
-        };
-        let mut top = TopD::new(n_picks);
-        let mut all_finite = true;
-        for (node, score) in own.zip(scores) {
-            if episode.is_candidate(node) {
-                all_finite &= score.is_finite();
-                top.offer(score, node);
+    ) -> Result<Vec<Vec<u32>>, Error> {
+        let rows: Vec<StateRows<'_>> = running.iter().map(|r| self.rows(r)).collect();
+        let mut scores = self
+            .model_scores(scorer, running, &rows, ranks)?
+            .into_iter();
+        let (mut tops, mut all_finite) = (Vec::with_capacity(running.len()), true);
+        for (running, rows) in running.iter().zip(&rows) {
+            let own = running.given.partition.range(scorer.rank);
+            let scores = match scorer.table_of(running.given) {
+                Some(table) => table_scores(table, rows, own.clone()),
+                None => scores.by_ref().take(own.len()).collect(),
+            };
+            let (n_candidates, n_nodes) = (running.n_candidates(), running.given.graph.n_nodes());
+            let mut top = TopD::new(self.options.select.n_picks(n_candidates, n_nodes));
+            for (node, score) in own.zip(scores) {
+                if rows.episode.is_candidate(node) {
+                    all_finite &= score.is_finite();
+                    top.offer(score, node);
+                }
             }
+            tops.push(top);
         }
         // Told to the others when they meet: a rank's own reason ends them all.
         if !all_finite {
@@ -293,34 +385,104 @@ impl<'a> Job<'a> {
                 "the scores leave the range of numbers: the weights of this policy, or of the edges, are too large",
             ));
         }
-        top.agree(ranks)
+        agree_each(&tops, ranks)
     }
 
+    fn rows<'r>(&self, running: &'r Running<'_>) -> StateRows<'r> {
+        StateRows {
+            graph: running.given.graph,
+            episode: &*running.episode,
+            scale: running.episode.scale(self.policy.config.adjacency_scale),
+            path: running.given.path,
+        }
+    }
+
+    /// The scores of the own nodes of all graphs without a closed form, graph by graph. Paths differ where some graphs have weights, so
+    /// each path has a batch.
     fn model_scores(
         &self,
         scorer: &Scorer,
-        rows: &StateRows<'_>,
+        running: &[&mut Running<'_>],
+        rows: &[StateRows<'_>],
         ranks: &mut Ranks<'_>,
     ) -> Result<Vec<f32>, Error> {
-        let layout = &scorer.layout;
-        let mut batch = without_rows(layout);
-        for node in self.partition.range(layout.rank()) {
-            rows.push(node, &mut batch);
+        let is_of = |r: &Running<'_>, path| r.shard.is_some() && r.given.path == path;
+        let mut of_graphs: Vec<Vec<f32>> = vec![Vec::new(); running.len()];
+        for path in [Path::General, Path::FreeFirstLayer, Path::Collapsed] {
+            let graphs = 0..running.len();
+            let chosen: Vec<usize> = graphs.filter(|&i| is_of(running[i], path)).collect();
+            if chosen.is_empty() {
+                continue;
+            }
+            let batch = state_batch(&chosen, running, rows, scorer.rank)?;
+            let mut ctx = Eager::new(&scorer.device, ranks.comm, &self.policy.params)
+                .with_deadline(ranks.deadline);
+            let model = self.policy.model;
+            let embed = model.embedding.embed(&mut ctx, &batch, path)?;
+            let scores = model.head.node_values(&mut ctx, embed, &batch.layout)?;
+            let scores = ctx.values(scores)?;
+            for (group, i) in chosen.into_iter().enumerate() {
+                of_graphs[i] = scores[batch.layout.group_rows(group)].to_vec();
+            }
         }
-        let propagation = Propagation::new(
-            Arc::clone(layout),
-            vec![scorer.shard.clone()],
-            vec![rows.keep().collect()],
-            vec![rows.scale],
-        )?;
-        batch.propagation = Some(Arc::new(propagation));
-        let mut ctx = Eager::new(&scorer.device, ranks.comm, &self.policy.params)
-            .with_deadline(ranks.deadline);
-        let model = self.policy.model;
-        let embed = model.embedding.embed(&mut ctx, &batch, self.path)?;
-        let scores = model.head.node_values(&mut ctx, embed, layout)?;
-        Ok(ctx.values(scores)?)
+        Ok(of_graphs.concat())
     }
+}
+
+/// What one rank scores its nodes with.
+struct Scorer {
+    /// The closed form, where the policy and the device have one.
+    table: Option<ScoreTable>,
+    device: Device,
+    rank: u32,
+}
+
+impl Scorer {
+    fn new(job: &Job<'_>, device: Device, rank: u32) -> Scorer {
+        let table = match job.options.device.kind() {
+            DeviceKind::Host => ScoreTable::new(&job.policy.model, &job.policy.params),
+            _ => None,
+        };
+        Scorer {
+            table,
+            device,
+            rank,
+        }
+    }
+
+    fn table_of(&self, given: &Given<'_>) -> Option<&ScoreTable> {
+        self.table
+            .as_ref()
+            .filter(|_| given.path == Path::Collapsed)
+    }
+}
+
+/// One state of each chosen graph.
+fn state_batch(
+    chosen: &[usize],
+    running: &[&mut Running<'_>],
+    rows: &[StateRows<'_>],
+    rank: u32,
+) -> Result<StateBatch, Error> {
+    let group = |&i: &usize| Group {
+        partition: running[i].given.partition.clone(),
+        n_states: 1,
+    };
+    let layout = Arc::new(BatchLayout::new(chosen.iter().map(group).collect(), rank));
+    let mut batch = without_rows(&layout);
+    let mut shards = Vec::with_capacity(chosen.len());
+    for &i in chosen {
+        for node in running[i].given.partition.range(rank) {
+            rows[i].push(node, &mut batch);
+        }
+        shards.extend(running[i].shard.clone());
+    }
+    let keep = chosen.iter().map(|&i| rows[i].keep().collect());
+    let scale = chosen.iter().map(|&i| rows[i].scale);
+    let propagation =
+        Propagation::new(Arc::clone(&layout), shards, keep.collect(), scale.collect())?;
+    batch.propagation = Some(Arc::new(propagation));
+    Ok(batch)
 }
 
 /// The scores of some nodes by the closed form; of candidates alone, the others get 0.

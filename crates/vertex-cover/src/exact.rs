@@ -21,12 +21,15 @@ const MAX_DEPTH: u32 = 2000;
 pub struct Limits {
     /// Branches that are looked at.
     pub branches: u64,
+    /// Bytes that the graphs of open branches take together; what a single reduction takes for itself comes on top.
+    pub bytes: u64,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
             branches: 1_000_000,
+            bytes: 2 << 30,
         }
     }
 }
@@ -49,7 +52,7 @@ impl Default for Limits {
 /// let petersen = builtin::by_name("petersen").unwrap();
 /// let cover = optimum(&petersen, &Limits::default(), &Watch::unlimited());
 /// assert_eq!(cover.map(|cover| cover.len()), Some(6));
-/// let none = Limits { branches: 0 };
+/// let none = Limits { branches: 0, ..Limits::default() };
 /// assert_eq!(optimum(&petersen, &none, &Watch::unlimited()), None);
 /// ```
 #[must_use]
@@ -58,6 +61,7 @@ pub fn optimum(graph: &Graph, limits: &Limits, watch: &Watch<'_>) -> Option<Vec<
     let mut search = Search {
         lap: &lap,
         branches_left: limits.branches,
+        bytes_left: limits.bytes,
         is_given_up: false,
     };
     let start = good_cover(graph, &lap);
@@ -85,7 +89,13 @@ fn good_cover(graph: &Graph, lap: &Lap<'_>) -> Vec<u32> {
 struct Search<'a> {
     lap: &'a Lap<'a>,
     branches_left: u64,
+    bytes_left: u64,
     is_given_up: bool,
+}
+
+/// What the lists of a graph take.
+fn bytes_of(graph: &Graph) -> u64 {
+    8 * graph.n_edges() + 8 * (u64::from(graph.n_nodes()) + 1)
 }
 
 impl Search<'_> {
@@ -105,8 +115,27 @@ impl Search<'_> {
             return None;
         }
         let room = bound.checked_sub(reduction.offset())?;
-        let cover = self.of_parts(reduction.kernel(), room, depth)?;
+        // The kernel, its components, and what lifting reads.
+        let kept = 2 * bytes_of(reduction.kernel()) + 5 * u64::from(graph.n_nodes());
+        let kernel = reduction.kernel();
+        let cover = self.holding(kept, |search| search.of_parts(kernel, room, depth))?;
         reduction.lift(&cover).ok()
+    }
+
+    /// Goes on while so many bytes are held, if they are left.
+    fn holding(
+        &mut self,
+        bytes: u64,
+        go_on: impl FnOnce(&mut Self) -> Option<Vec<u32>>,
+    ) -> Option<Vec<u32>> {
+        let Some(left) = self.bytes_left.checked_sub(bytes) else {
+            self.is_given_up = true;
+            return None;
+        };
+        self.bytes_left = left;
+        let found = go_on(self);
+        self.bytes_left += bytes;
+        found
     }
 
     /// As [`Search::below`] for a kernel, component by component.
@@ -163,7 +192,10 @@ impl Search<'_> {
         depth: u32,
     ) -> Option<Vec<u32>> {
         let bound = bound.checked_sub(taken.len() as u32)?;
-        let found = self.below(&induced(graph, left), bound, depth + 1)?;
+        let part = induced(graph, left);
+        let found = self.holding(bytes_of(&part), |search| {
+            search.below(&part, bound, depth + 1)
+        })?;
         let found = found.into_iter().map(|v| left[v as usize]);
         Some(found.chain(taken.iter().copied()).collect())
     }
@@ -230,6 +262,7 @@ mod tests {
         let mut search = Search {
             lap: &Lap::begin(&Watch::unlimited()),
             branches_left: limits.branches,
+            bytes_left: limits.bytes,
             is_given_up: false,
         };
         let cover = method(&mut search);
@@ -314,6 +347,27 @@ mod tests {
             assert_every_bound(OF_PARTS, &graph, optimum);
             assert_every_bound(BELOW, &graph, optimum);
         }
+    }
+
+    /// Every number of bytes gives the optimum or nothing, and all that was held is given back.
+    #[test]
+    fn a_limit_of_bytes_gives_up() {
+        let (graph, optimum) = side_by_side(&[petersen(), circulant(11, &[1, 3])], 3);
+        let mut is_found = Vec::new();
+        for bytes in (0..8000).step_by(50) {
+            let mut search = Search {
+                lap: &Lap::begin(&Watch::unlimited()),
+                branches_left: 1000,
+                bytes_left: bytes,
+                is_given_up: false,
+            };
+            let cover = search.below(&graph, optimum as u32 + 1, 0);
+            assert_eq!(search.bytes_left, bytes);
+            assert_eq!(search.is_given_up, cover.is_none(), "{bytes} bytes");
+            assert!(cover.as_ref().is_none_or(|cover| cover.len() == optimum));
+            is_found.push(cover.is_some());
+        }
+        assert!(!is_found[0] && is_found[is_found.len() - 1] && is_found.is_sorted());
     }
 
     /// No rule takes these apart, so that each has branches of its own and the cover is put together.

@@ -38,6 +38,7 @@ mod marks;
 mod matching;
 #[cfg(test)]
 mod naive;
+mod peeling;
 mod queue;
 mod reduce;
 mod reduction;
@@ -56,6 +57,7 @@ pub use exact::{Limits, optimum};
 pub use greedy::edge_greedy;
 pub use local_search::{Improved, SearchOptions, improve};
 pub use lower_bound::clique_cover_bound;
+pub use peeling::Peeling;
 pub use reduce::{reduce, reduce_and_peel, reduce_given};
 pub use reduction::Reduction;
 pub use rules::{RuleCounts, Rules};

@@ -1,6 +1,7 @@
 //! A largest matching between two copies of a graph's nodes, where u of the one is joined to v of the other if uv is an edge.
 
 use crate::rows::Rows;
+use crate::watch::Lap;
 
 /// No mate, no layer.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -11,14 +12,14 @@ pub(crate) struct Matching {
     pub(crate) of_right: Vec<u32>,
 }
 
-/// A largest matching of the bipartite double cover.
+/// A largest matching of the bipartite double cover; none where the time is over first, which is asked before each phase.
 ///
 /// # Complexity
 /// O(m sqrt(n))
 ///
 /// # Source
 /// Hopcroft and Karp (1973).
-pub(crate) fn largest_matching(rows: &Rows) -> Matching {
+pub(crate) fn largest_matching(rows: &Rows, lap: &Lap<'_>) -> Option<Matching> {
     let mut search = HopcroftKarp {
         rows,
         matching: greedy(rows),
@@ -29,6 +30,9 @@ pub(crate) fn largest_matching(rows: &Rows) -> Matching {
         last_layer: NONE,
     };
     while search.layers() {
+        if lap.is_late() {
+            return None;
+        }
         search.next.fill(0);
         for root in 0..rows.n_nodes() as u32 {
             if search.matching.of_left[root as usize] == NONE {
@@ -36,7 +40,7 @@ pub(crate) fn largest_matching(rows: &Rows) -> Matching {
             }
         }
     }
-    search.matching
+    Some(search.matching)
 }
 
 /// Every left copy takes the first right copy that is free.

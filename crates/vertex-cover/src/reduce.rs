@@ -29,7 +29,8 @@ const READ_PER_TICK: u64 = 1 << 16;
 /// # Complexity
 /// Memory: about 70 B a node and 8 B an edge. The rules of degree 0, 1 and 2 take O(n + m) together; domination, unconfined and funnels look at
 /// nodes near what has changed and once more at all, mostly a few rows each; a clique goes in one look, in time linear in its edges; the linear program takes O(m sqrt(n)) for each time that
-/// nothing else applies.
+/// nothing else applies. A deadline is looked at between some hundred looks at a node, and before each of the O(sqrt(n)) phases of the linear
+/// program, which take O(m).
 ///
 /// # Determinism
 /// The same kernel for the same graph and rules, without a deadline.
@@ -135,9 +136,7 @@ enum Guess {
 /// Guesses and near rules in turn.
 fn peel(graph: &Graph, rules: &Rules, guess: Guess, lap: &Lap<'_>) -> Vec<u32> {
     let mut reducer = Reducer::new(graph, rules);
-    reducer.rules.linear_program = false;
-    reducer.rules.known_cover = None;
-    reducer.sees_far = false;
+    reducer.stay_near();
     reducer.waiting.by_degree = Some(ByDegree::new(graph, guess));
     let mut goes_on = reducer.run(lap);
     while goes_on && let Some(v) = reducer.next_guess() {
@@ -183,7 +182,7 @@ impl ByDegree {
 }
 
 /// A graph while it is reduced.
-struct Reducer {
+pub(crate) struct Reducer {
     rules: Rules,
     graph: Dynamic,
     in_cover: Vec<bool>,
@@ -197,6 +196,8 @@ struct Reducer {
     n_read: u64,
     /// Whether the rules that see far look at all nodes again after a change.
     sees_far: bool,
+    /// The nodes that were put into the cover while they had an edge, in order, where that is asked for.
+    log: Option<Vec<u32>>,
 }
 
 /// Nodes whose neighbourhood has changed since a rule looked at them.
@@ -252,11 +253,44 @@ impl Reducer {
             unconfined: UnconfinedTest::new(n),
             n_read: 0,
             sees_far: true,
+            log: None,
         }
     }
 
+    /// As [`Reducer::new`], with a log of what is put into the cover.
+    pub(crate) fn logged(graph: &Graph, rules: &Rules) -> Reducer {
+        Reducer {
+            log: Some(Vec::new()),
+            ..Reducer::new(graph, rules)
+        }
+    }
+
+    /// What the log holds, which is empty then.
+    pub(crate) fn take_log(&mut self) -> Vec<u32> {
+        self.log.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Puts a node that is still there into the cover.
+    pub(crate) fn give(&mut self, v: u32) {
+        if self.graph.is_alive(v) {
+            self.counts.given += 1;
+            self.take(v);
+        }
+    }
+
+    /// From here on without what costs a pass over the graph each time that nothing else applies.
+    pub(crate) fn stay_near(&mut self) {
+        self.rules.linear_program = false;
+        self.rules.known_cover = None;
+        self.sees_far = false;
+    }
+
+    pub(crate) fn counts(&self) -> &RuleCounts {
+        &self.counts
+    }
+
     /// False when the time was over first.
-    fn run(&mut self, lap: &Lap<'_>) -> bool {
+    pub(crate) fn run(&mut self, lap: &Lap<'_>) -> bool {
         let mut n_looks = 0;
         loop {
             n_looks += 1;
@@ -272,8 +306,13 @@ impl Reducer {
             if lap.is_late() {
                 return false;
             }
-            if !self.rules.linear_program || !self.linear_program() {
+            if !self.rules.linear_program {
                 return true;
+            }
+            match self.linear_program(lap) {
+                None => return false,
+                Some(false) => return true,
+                Some(true) => {}
             }
         }
     }
@@ -449,10 +488,10 @@ impl Reducer {
         has_taken
     }
 
-    /// False when the linear program leaves everything at one half.
-    fn linear_program(&mut self) -> bool {
+    /// False when the linear program leaves everything at one half, none when the time was over first.
+    fn linear_program(&mut self, lap: &Lap<'_>) -> Option<bool> {
         let (rows, old_ids) = self.graph.compact();
-        let values = extreme_half_integral(&rows);
+        let values = extreme_half_integral(&rows, lap)?;
         // What is set to 0 loses all its neighbours and then goes as a node without an edge.
         let mut has_taken = false;
         for (&v, value) in old_ids.iter().zip(values) {
@@ -462,14 +501,18 @@ impl Reducer {
                 has_taken = true;
             }
         }
-        has_taken
+        Some(has_taken)
     }
 
     /// Puts `v` into the cover.
     fn take(&mut self, v: u32) {
         self.in_cover[v as usize] = true;
         self.offset += 1;
-        self.n_read += u64::from(self.graph.degree(v));
+        let degree = self.graph.degree(v);
+        self.n_read += u64::from(degree);
+        if let Some(log) = self.log.as_mut().filter(|_| degree > 0) {
+            log.push(v);
+        }
         let waiting = &mut self.waiting;
         self.graph
             .remove(v, &mut |u, degree| waiting.push(u, degree));

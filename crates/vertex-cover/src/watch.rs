@@ -14,7 +14,7 @@
 pub struct Watch<'a> {
     /// Seconds from any start.
     pub clock: &'a dyn Fn() -> f64,
-    /// Seconds that the call may take from its beginning.
+    /// Seconds that the call may take from its beginning; none are left where it is no number.
     pub deadline: Option<f64>,
 }
 
@@ -50,7 +50,8 @@ impl<'a> Lap<'a> {
 
     pub(crate) fn is_late(&self) -> bool {
         let deadline = self.watch.deadline;
-        deadline.is_some_and(|deadline| self.seconds() >= deadline)
+        // A deadline that is no number is over at once.
+        deadline.is_some_and(|deadline| !(self.seconds() < deadline))
     }
 
     /// What is left, as the watch of a call within this one.

@@ -10,7 +10,7 @@ use shardgraph_device::Device;
 use shardgraph_graph::Graph;
 use shardgraph_solver::problem::{Objective, Problem, Sense, check_answer};
 use shardgraph_solver::train::Preset;
-use shardgraph_solver::{TrainedPolicy, solve_problem, solve_problem_as_rank};
+use shardgraph_solver::{TrainedPolicy, solve_problems, solve_problems_as_rank};
 
 use super::{SolveArgs, options, write_cover};
 use crate::exit::BadInput;
@@ -39,13 +39,15 @@ struct Answer<'a> {
     path: String,
     policy: &'a str,
     #[serde(skip)]
-    inputs: &'a Inputs,
+    title: (&'static str, &'static str),
+    #[serde(skip)]
+    origin: &'a Origin,
     #[serde(skip)]
     out: Option<&'a Path>,
 }
 
 /// A greedy algorithm's answer, checked as the policy's.
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 struct Baseline {
     name: &'static str,
     objective: Objective,
@@ -56,8 +58,11 @@ struct Inputs {
     problem: &'static dyn Problem,
     device: Device,
     policy: TrainedPolicy,
-    graph: Arc<Graph>,
-    origin: Origin,
+    graphs: Vec<Arc<Graph>>,
+    /// Of each graph.
+    origins: Vec<Origin>,
+    /// For each graph the answers of greedy algorithms. They are made before the policy's, by every process: none waits for another.
+    baselines: Vec<Vec<Baseline>>,
 }
 
 /// Loads, solves, writes the nodes of the answer and prints it.
@@ -67,16 +72,16 @@ pub(super) fn run(args: &SolveArgs, problem: &'static dyn Problem) -> anyhow::Re
         World::Threads(n_ranks) => {
             let inputs = load(args, problem, &args.report, None)?;
             let options = options(args, n_ranks, &inputs.device);
-            let mut show = Show::new(&args.report, &inputs.graph);
-            let answer = solve_problem(
+            let mut show = Show::new(&args.report, &inputs.graphs);
+            let answers = solve_problems(
                 problem,
-                &inputs.graph,
+                &inputs.graphs,
                 &inputs.policy,
                 &options,
                 &mut |n_candidates, n_picks| show.step(n_candidates, n_picks),
             )?;
             drop(show);
-            finish(args, &inputs, &answer, n_ranks)
+            finish(args, &inputs, answers, n_ranks)
         }
         World::Process(mut comm) => run_as_rank(args, problem, &mut comm),
     }
@@ -93,18 +98,18 @@ fn run_as_rank(
     let inputs = load(args, problem, &report, Some(comm.rank()));
     let inputs = settle(comm, inputs, deadline)?;
     let options = options(args, comm.size(), &inputs.device);
-    let mut show = Show::new(&report, &inputs.graph);
-    let answer = solve_problem_as_rank(
+    let mut show = Show::new(&report, &inputs.graphs);
+    let answers = solve_problems_as_rank(
         comm,
         problem,
-        &inputs.graph,
+        &inputs.graphs,
         &inputs.policy,
         &options,
         &mut |n_candidates, n_picks| show.step(n_candidates, n_picks),
     )?;
     drop(show);
     let finished = match comm.rank() {
-        0 => finish(args, &inputs, &answer, comm.size()),
+        0 => finish(args, &inputs, answers, comm.size()),
         _ => Ok(()),
     };
     settle(comm, finished, deadline)
@@ -131,90 +136,107 @@ fn load(
         None => TrainedPolicy::shipped_for(problem)?,
     };
     policy.check_problem(problem)?;
-    let (graph, origin) = match problem.reads_weights() {
-        true => args.graph.whole_graph()?,
-        false => {
-            let (adjacency, origin) = args.graph.adjacency(report)?;
-            (adjacency.into_graph()?, origin)
-        }
-    };
-    Ok(Inputs {
+    let mut inputs = Inputs {
         problem,
         device,
         policy,
-        graph: Arc::new(graph),
-        origin,
-    })
+        graphs: Vec::new(),
+        origins: Vec::new(),
+        baselines: Vec::new(),
+    };
+    for graph in args.graphs() {
+        let (graph, origin) = match problem.reads_weights() {
+            true => graph.whole_graph()?,
+            false => {
+                let (adjacency, origin) = graph.adjacency(report)?;
+                (adjacency.into_graph()?, origin)
+            }
+        };
+        inputs.baselines.push(baselines(problem, &graph)?);
+        inputs.graphs.push(Arc::new(graph));
+        inputs.origins.push(origin);
+    }
+    Ok(inputs)
 }
 
-/// The answer has been checked: only now may there be a file. It is printed although it could not be written.
+fn baselines(problem: &dyn Problem, graph: &Graph) -> anyhow::Result<Vec<Baseline>> {
+    let mut all = Vec::new();
+    for (name, nodes) in problem.baselines(graph) {
+        let objective = check_answer(problem, graph, &nodes)?;
+        all.push(Baseline { name, objective });
+    }
+    Ok(all)
+}
+
+/// The answers have been checked: only now may there be a file. They are printed although it could not be written.
 fn finish(
     args: &SolveArgs,
     inputs: &Inputs,
-    answer: &shardgraph_solver::Answer,
+    answers: Vec<shardgraph_solver::Answer>,
     n_ranks: u32,
 ) -> anyhow::Result<()> {
-    let mut printed = printed(args, inputs, answer, n_ranks)?;
-    let mut written = Ok(());
-    if let Some(out) = &args.out {
-        written = write_cover(out, &answer.nodes, &inputs.origin.labels);
-        match written {
-            Ok(()) => args.report.note(&format!("wrote {}", out.display())),
-            Err(_) => printed.out = None,
+    let (mut all, mut failed) = (Vec::new(), Ok(()));
+    for (i, answer) in answers.into_iter().enumerate() {
+        let mut printed = printed(inputs, i, &answer, n_ranks);
+        if let Some(out) = &args.out {
+            match write_cover(out, &answer.nodes, &inputs.origins[i].labels) {
+                Ok(()) => {
+                    args.report.note(&format!("wrote {}", out.display()));
+                    printed.out = Some(out);
+                }
+                Err(error) => failed = Err(error.into()),
+            }
         }
+        all.push(printed);
     }
-    args.report.answer(&printed)?;
-    Ok(written?)
+    args.print(all)?;
+    failed
 }
 
 fn printed<'a>(
-    args: &'a SolveArgs,
     inputs: &'a Inputs,
+    i: usize,
     answer: &shardgraph_solver::Answer,
     n_ranks: u32,
-) -> anyhow::Result<Answer<'a>> {
-    let Inputs { problem, graph, .. } = inputs;
-    let mut baselines = Vec::new();
-    for (name, nodes) in problem.baselines(graph) {
-        let objective = check_answer(*problem, graph, &nodes)?;
-        baselines.push(Baseline { name, objective });
-    }
-    Ok(Answer {
+) -> Answer<'a> {
+    let (problem, graph, origin) = (inputs.problem, &inputs.graphs[i], &inputs.origins[i]);
+    Answer {
         problem: problem.name(),
         nodes: graph.n_nodes(),
         edges: graph.n_edges(),
         objective: answer.objective,
         sense: problem.sense(),
         verified: true,
-        baselines,
+        baselines: inputs.baselines[i].clone(),
         steps: answer.n_steps,
         seconds: answer.seconds,
         seconds_per_step: answer.seconds / answer.n_steps.max(1) as f64,
-        load_seconds: inputs.origin.load_seconds,
+        load_seconds: origin.load_seconds,
         ranks: n_ranks,
         device: inputs.device.kind().to_string(),
         path: format!("{}+csr", answer.path),
         policy: &inputs.policy.source,
-        inputs,
-        out: args.out.as_deref(),
-    })
+        title: (problem.title(), problem.objective_name()),
+        origin,
+        out: None,
+    }
 }
 
 /// Progress of a solve.
 struct Show {
-    n_nodes: u32,
+    n_nodes: u64,
     progress: Progress,
 }
 
 impl Show {
-    fn new(report: &ReportArgs, graph: &Graph) -> Self {
-        let n_nodes = graph.n_nodes();
-        let progress = Progress::new(report, u64::from(n_nodes));
+    fn new(report: &ReportArgs, graphs: &[Arc<Graph>]) -> Self {
+        let n_nodes = graphs.iter().map(|graph| u64::from(graph.n_nodes())).sum();
+        let progress = Progress::new(report, n_nodes);
         Self { n_nodes, progress }
     }
 
     fn step(&mut self, n_candidates: u32, n_picks: usize) {
-        let n_settled = u64::from(self.n_nodes.saturating_sub(n_candidates));
+        let n_settled = self.n_nodes.saturating_sub(u64::from(n_candidates));
         self.progress
             .update(n_settled, || format!("nodes settled, {n_picks} picked"));
     }
@@ -222,13 +244,13 @@ impl Show {
 
 impl fmt::Display for Answer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let problem = self.inputs.problem;
+        let (problem, objective) = self.title;
         let verified = if self.verified { "yes" } else { "no" };
-        write!(f, "{}", self.inputs.origin)?;
-        writeln!(f, "problem {}", problem.title())?;
+        write!(f, "{}", self.origin)?;
+        writeln!(f, "problem {problem}")?;
         writeln!(f, "nodes {}", self.nodes)?;
         writeln!(f, "edges {}", self.edges)?;
-        writeln!(f, "{} {}", problem.objective_name(), self.objective)?;
+        writeln!(f, "{objective} {}", self.objective)?;
         writeln!(f, "verified {verified}")?;
         for Baseline { name, objective } in &self.baselines {
             writeln!(f, "greedy {name} {objective}")?;

@@ -1,42 +1,27 @@
-//! From (graph, picks) pairs to a batch of states: what the paper calls tuples to graphs, without a copy of any graph.
+//! From states of graphs to a batch: what the paper calls tuples to graphs, without a copy of any graph.
+//!
+//! The states of one graph are columns side by side: its rows, its degrees and its neighbours are read once for all of them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use shardgraph_graph::Graph;
 use shardgraph_layers::autodiff::{BatchLayout, Group, Propagation, RowShard};
 use shardgraph_layers::{Path, StateBatch};
-use shardgraph_shard::Partition;
 
-use crate::problem::{Episode, Problem};
+use super::grid::Grid;
+use crate::problem::Episode;
 use crate::rows::{StateRows, without_rows};
 use crate::{AdjacencyScale, Error};
 
-/// A state as a replay memory remembers it.
-pub(super) struct StateRef<'a> {
-    pub(super) graph_id: u64,
-    pub(super) graph: Arc<Graph>,
-    /// The rank's rows of the graph; needed where the path makes neighbour sums.
-    pub(super) shard: Option<RowShard>,
-    pub(super) picks: &'a [u32],
-}
-
-/// A batch on one rank, with the place of each state in it.
-pub(super) struct Batch {
-    pub(super) states: StateBatch,
-    /// For each given state its group and its number in the group.
-    places: Vec<(usize, usize)>,
-    /// For each own row whether its node is a candidate.
-    pub(super) candidate: Vec<bool>,
-}
-
 /// How states become batches.
 pub(super) struct BatchRules {
-    pub(super) problem: &'static dyn Problem,
     pub(super) scale: AdjacencyScale,
     pub(super) path: Path,
     pub(super) n_layers: usize,
-    pub(super) rank: u32,
-    pub(super) n_ranks: u32,
+    pub(super) grid: Grid,
+    /// The most states of one graph that are columns of one product.
+    pub(super) states_per_product: usize,
 }
 
 impl BatchRules {
@@ -49,113 +34,265 @@ impl BatchRules {
     }
 }
 
-/// The states of one graph.
-struct GraphStates {
+/// Which states stand side by side, and which ranks have them.
+pub(super) struct Plan {
+    groups: Vec<PlannedGroup>,
+    layout: Arc<BatchLayout>,
+    /// For each given state its group and its number in the group.
+    places: Vec<(usize, usize)>,
+}
+
+/// States of one graph.
+struct PlannedGroup {
     graph_id: u64,
     graph: Arc<Graph>,
-    shard: Option<RowShard>,
-    states: Vec<Box<dyn Episode>>,
+    /// Their numbers among the given ones.
+    states: Vec<usize>,
+    /// Whether this rank's row of the grid has them.
+    is_own: bool,
 }
 
-impl GraphStates {
-    fn rows<'a>(&'a self, rules: &BatchRules) -> Vec<StateRows<'a>> {
-        let of_state = |episode: &'a dyn Episode| StateRows {
-            graph: &self.graph,
-            episode,
-            scale: episode.scale(rules.scale),
-            path: rules.path,
+impl Plan {
+    /// States of the same graph side by side, graphs in order of first sight.
+    pub(super) fn new(states: &[(u64, Arc<Graph>)], rules: &BatchRules) -> Plan {
+        let mut groups: Vec<PlannedGroup> = Vec::new();
+        let mut places = Vec::with_capacity(states.len());
+        for (i, (graph_id, graph)) in states.iter().enumerate() {
+            let has_room = |g: &PlannedGroup| {
+                g.graph_id == *graph_id && g.states.len() < rules.states_per_product
+            };
+            let at = groups.iter().position(has_room).unwrap_or_else(|| {
+                groups.push(PlannedGroup {
+                    graph_id: *graph_id,
+                    graph: Arc::clone(graph),
+                    states: Vec::new(),
+                    is_own: false,
+                });
+                groups.len() - 1
+            });
+            places.push((at, groups[at].states.len()));
+            groups[at].states.push(i);
+        }
+        let costs: Vec<u64> = groups.iter().map(PlannedGroup::cost).collect();
+        let rows = rules.grid.share(&costs);
+        for (group, &row) in groups.iter_mut().zip(&rows) {
+            group.is_own = row == rules.grid.own_row();
+        }
+        let layout_group = |(group, &row): (&PlannedGroup, &u32)| Group {
+            partition: rules.grid.partition(group.graph.n_nodes(), row),
+            n_states: group.states.len(),
         };
-        let states = self.states.iter();
-        states.map(|episode| of_state(&**episode)).collect()
-    }
-}
-
-impl Batch {
-    pub(super) fn new(refs: &[StateRef<'_>], rules: &BatchRules) -> Result<Self, Error> {
-        let (groups, places) = group_by_graph(refs, rules)?;
-        let layout_group = |g: &GraphStates| Group {
-            partition: Partition::by_rows(g.graph.n_nodes(), rules.n_ranks),
-            n_states: g.states.len(),
-        };
-        let layout_groups = groups.iter().map(layout_group).collect();
-        let layout = Arc::new(BatchLayout::new(layout_groups, rules.rank));
-        let mut batch = Self {
-            states: without_rows(&layout),
+        let layout_groups = groups.iter().zip(&rows).map(layout_group).collect();
+        Plan {
+            groups,
+            layout: Arc::new(BatchLayout::new(layout_groups, rules.grid.rank())),
             places,
-            candidate: Vec::with_capacity(layout.n_rows()),
-        };
-        for (i, group) in groups.iter().enumerate() {
-            let rows = group.rows(rules);
-            for node in layout.groups()[i].partition.range(rules.rank) {
-                for state in &rows {
-                    state.push(node, &mut batch.states);
-                    batch.candidate.push(state.episode.is_candidate(node));
-                }
-            }
         }
-        if rules.needs_sums() {
-            batch.states.propagation = Some(Arc::new(propagation(&groups, &layout, rules)?));
-        }
-        Ok(batch)
+    }
+
+    /// The given states that this rank has rows of: it needs their episodes.
+    pub(super) fn own_states(&self) -> impl Iterator<Item = usize> + '_ {
+        let own = self.groups.iter().filter(|group| group.is_own);
+        own.flat_map(|group| group.states.iter().copied())
+    }
+
+    /// For each group its graph and the rank's rows of it, as its shard has to have them.
+    pub(super) fn shards(&self) -> impl Iterator<Item = (u64, &Arc<Graph>, Range<u32>)> + '_ {
+        let groups = self.groups.iter().zip(self.layout.groups());
+        groups.map(|(group, laid_out)| {
+            let rows = laid_out.partition.range(self.layout.rank());
+            (group.graph_id, &group.graph, rows)
+        })
     }
 
     /// The row of a node in given state `i`, if this rank has it.
     pub(super) fn row(&self, i: usize, node: u32) -> Option<usize> {
         let (group, state) = self.places[i];
-        self.states.layout.row(group, node, state)
+        self.layout.row(group, node, state)
     }
 
     /// Where given state `i` stands among the states of the batch.
     pub(super) fn state(&self, i: usize) -> usize {
         let (group, state) = self.places[i];
-        self.states.layout.group_states(group).start + state
+        self.layout.group_states(group).start + state
+    }
+
+    /// The node of each own row.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = u32> + '_ {
+        self.layout.groups().iter().flat_map(|group| {
+            let own = group.partition.range(self.layout.rank());
+            own.flat_map(|node| std::iter::repeat_n(node, group.n_states))
+        })
     }
 }
 
-/// The graphs of a batch, and for each given state its graph and its number there.
-type Grouped = (Vec<GraphStates>, Vec<(usize, usize)>);
-
-/// States of the same graph side by side, graphs in order of first sight.
-fn group_by_graph(refs: &[StateRef<'_>], rules: &BatchRules) -> Result<Grouped, Error> {
-    let mut groups: Vec<GraphStates> = Vec::new();
-    let mut places = Vec::with_capacity(refs.len());
-    for state in refs {
-        let known = groups.iter().position(|g| g.graph_id == state.graph_id);
-        let at = known.unwrap_or_else(|| {
-            groups.push(GraphStates {
-                graph_id: state.graph_id,
-                graph: Arc::clone(&state.graph),
-                shard: state.shard.clone(),
-                states: Vec::new(),
-            });
-            groups.len() - 1
-        });
-        let mut episode = rules.problem.begin(Arc::clone(&state.graph));
-        for &pick in state.picks {
-            episode.pick(pick)?;
-        }
-        places.push((at, groups[at].states.len()));
-        groups[at].states.push(episode);
+impl PlannedGroup {
+    /// Entries read and rows multiplied, in entries.
+    fn cost(&self) -> u64 {
+        let a_state = 2 * self.graph.n_edges() + 8 * u64::from(self.graph.n_nodes());
+        a_state * self.states.len() as u64
     }
-    Ok((groups, places))
 }
 
-fn propagation(
-    groups: &[GraphStates],
-    layout: &Arc<BatchLayout>,
-    rules: &BatchRules,
-) -> Result<Propagation, Error> {
-    let (mut shards, mut keep, mut scale) = (Vec::new(), Vec::new(), Vec::new());
-    for group in groups {
-        let missing = || Error::internal("a state of a batch has no shard");
-        shards.push(group.shard.clone().ok_or_else(missing)?);
-        let is_present = |node: u32| {
-            let states = group.states.iter();
-            states.map(move |state| f32::from(u8::from(state.is_present(node))))
+/// A batch on one rank.
+pub(super) struct Batch {
+    pub(super) states: StateBatch,
+    /// For each own row whether its node is a candidate.
+    pub(super) candidate: Vec<bool>,
+}
+
+impl Batch {
+    /// `episodes` has those of [`Plan::own_states`]; `shards` are those that [`Plan::shards`] names, where the path makes neighbour
+    /// sums.
+    pub(super) fn new(
+        plan: &Plan,
+        episodes: &[Option<&dyn Episode>],
+        shards: Option<Vec<RowShard>>,
+        rules: &BatchRules,
+    ) -> Result<Self, Error> {
+        let layout = &plan.layout;
+        let mut batch = Self {
+            states: without_rows(layout),
+            candidate: Vec::with_capacity(layout.n_rows()),
         };
-        let nodes = 0..group.graph.n_nodes();
-        keep.push(nodes.flat_map(is_present).collect());
-        scale.extend(group.rows(rules).iter().map(|state| state.scale));
+        let (mut keep, mut scale) = (Vec::new(), Vec::new());
+        for (group, laid_out) in plan.groups.iter().zip(layout.groups()) {
+            let n_keep = match shards {
+                Some(_) => group.graph.n_nodes() as usize * group.states.len(),
+                None => 0,
+            };
+            if !group.is_own {
+                // Other ranks make these sums.
+                keep.push(vec![0.0; n_keep]);
+                scale.extend(group.states.iter().map(|_| 1.0));
+                continue;
+            }
+            let rows = state_rows(group, episodes, rules)?;
+            batch.push_rows(&rows, laid_out.partition.range(layout.rank()));
+            keep.push(match shards {
+                Some(_) => presence(&rows, n_keep),
+                None => Vec::new(),
+            });
+            scale.extend(rows.iter().map(|state| state.scale));
+        }
+        if let Some(shards) = shards {
+            let propagation = Propagation::new(Arc::clone(layout), shards, keep, scale)?;
+            batch.states.propagation = Some(Arc::new(propagation));
+        }
+        Ok(batch)
     }
-    Ok(Propagation::new(Arc::clone(layout), shards, keep, scale)?)
+
+    fn push_rows(&mut self, states: &[StateRows<'_>], own: Range<u32>) {
+        let is_collapsed = states.iter().all(|state| state.path == Path::Collapsed);
+        let d2 = match is_collapsed {
+            true => neighbor_degrees(states, own.clone()),
+            false => Vec::new(),
+        };
+        let mut d2 = d2.into_iter();
+        for node in own {
+            for state in states {
+                state.push_with(node, d2.next().unwrap_or(0), &mut self.states);
+                self.candidate.push(state.episode.is_candidate(node));
+            }
+        }
+    }
+}
+
+fn state_rows<'a>(
+    group: &'a PlannedGroup,
+    episodes: &[Option<&'a dyn Episode>],
+    rules: &BatchRules,
+) -> Result<Vec<StateRows<'a>>, Error> {
+    let of_state = |&state: &usize| {
+        let missing = || Error::internal("a state of a batch has no episode");
+        let episode = episodes[state].ok_or_else(missing)?;
+        Ok(StateRows {
+            graph: &group.graph,
+            episode,
+            scale: episode.scale(rules.scale),
+            path: rules.path,
+        })
+    };
+    group.states.iter().map(of_state).collect()
+}
+
+/// `[n_nodes, n_states]`: 1 where a node is present, else 0.
+fn presence(states: &[StateRows<'_>], len: usize) -> Vec<f32> {
+    let mut keep = vec![0.0; len];
+    for (b, state) in states.iter().enumerate() {
+        let column = keep.iter_mut().skip(b).step_by(states.len());
+        for (slot, present) in column.zip(state.keep()) {
+            *slot = present;
+        }
+    }
+    keep
+}
+
+/// Columns that are summed in one pass over the lists.
+const LANES: usize = 8;
+
+/// `[own nodes, n_states]`: the sum of degrees over present neighbours, 0 for a node that is not present.
+///
+/// # Complexity
+/// One pass over the lists of the own nodes for each eight states, with a gather of 32 B an entry.
+fn neighbor_degrees(states: &[StateRows<'_>], own: Range<u32>) -> Vec<u64> {
+    let n_states = states.len();
+    let mut sums = vec![0; own.len() * n_states];
+    let mut lanes = Vec::new();
+    for (chunk_idx, chunk) in states.chunks(LANES).enumerate() {
+        let is_narrow = chunk.len() <= 2;
+        if !is_narrow {
+            interleave(chunk, &mut lanes);
+        }
+        let n_safe = n_safe(&lanes);
+        for (i, node) in own.clone().enumerate() {
+            let first = i * n_states + chunk_idx * LANES;
+            let total = match is_narrow {
+                true => [0; LANES],
+                false => sum_lanes(&lanes, chunk[0].graph.neighbors(node), n_safe),
+            };
+            for (b, state) in chunk.iter().enumerate() {
+                sums[first + b] = match state.episode.is_present(node) {
+                    true if is_narrow => state.d2(node),
+                    true => total[b],
+                    false => 0,
+                };
+            }
+        }
+    }
+    sums
+}
+
+/// So many degrees add up within 32 bits.
+fn n_safe(lanes: &[[u32; LANES]]) -> usize {
+    let largest = lanes.iter().flatten().copied().max().unwrap_or(0);
+    (u32::MAX / largest.max(1)) as usize
+}
+
+fn sum_lanes(lanes: &[[u32; LANES]], neighbors: &[u32], n_safe: usize) -> [u64; LANES] {
+    let mut total = [0; LANES];
+    for part in neighbors.chunks(n_safe) {
+        let mut sum = [0u32; LANES];
+        for &u in part {
+            for (sum, degree) in sum.iter_mut().zip(&lanes[u as usize]) {
+                *sum += degree;
+            }
+        }
+        for (total, sum) in total.iter_mut().zip(sum) {
+            *total += u64::from(sum);
+        }
+    }
+    total
+}
+
+/// The degrees of all nodes, the states side by side.
+fn interleave(states: &[StateRows<'_>], lanes: &mut Vec<[u32; LANES]>) {
+    lanes.clear();
+    let n_nodes = states.first().map_or(0, |state| state.graph.n_nodes());
+    lanes.resize(n_nodes as usize, [0; LANES]);
+    for (b, state) in states.iter().enumerate() {
+        for (lane, &degree) in lanes.iter_mut().zip(state.episode.degrees()) {
+            lane[b] = degree;
+        }
+    }
 }

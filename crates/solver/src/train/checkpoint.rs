@@ -3,12 +3,11 @@
 use serde::{Deserialize, Serialize};
 use shardgraph_device::Device;
 use shardgraph_graph::Graph;
-use shardgraph_replay::EpisodeMemory;
 use shardgraph_runs::{Checkpoint, Tensors, fnv1a64};
 
 use super::TrainConfig;
 use super::run::{Given, problem_of};
-use super::trainer::Trainer;
+use super::trainer::{Running, Trainer};
 use crate::Error;
 
 const SCHEMA_VERSION: u32 = 1;
@@ -29,8 +28,11 @@ struct Run {
     step: u64,
     n_episodes: u64,
     adam_steps: u64,
-    /// The running episode; absent before the first.
+    /// The running episode of the first environment; absent before the first.
     episode: Option<RunningEpisode>,
+    /// Those of the other environments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    other_episodes: Vec<RunningEpisode>,
     /// The kind of device that the run computes on; before there were others, the host.
     #[serde(default = "host")]
     device: String,
@@ -76,6 +78,7 @@ pub(super) struct InputHash {
 
 /// The checkpoint of the present step.
 pub(super) fn of_trainer(trainer: &Trainer) -> Result<Checkpoint, Error> {
+    let mut running = running_episodes(trainer).into_iter();
     let run = Run {
         config: trainer.config.clone(),
         inputs: trainer.inputs().to_vec(),
@@ -83,15 +86,25 @@ pub(super) fn of_trainer(trainer: &Trainer) -> Result<Checkpoint, Error> {
         step: trainer.step,
         n_episodes: trainer.n_episodes,
         adam_steps: trainer.optimiser.n_steps(),
-        episode: (trainer.n_episodes > 0).then(|| RunningEpisode {
-            graph_id: trainer.graph_id,
-            picks: trainer.running_picks().to_vec(),
-        }),
+        episode: running.next(),
+        other_episodes: running.collect(),
     };
     let mut checkpoint = Checkpoint::new(trainer.step);
     checkpoint.add(STATE, state_bytes(trainer)?)?;
     checkpoint.add_json(RUN, SCHEMA_VERSION, &run)?;
     Ok(checkpoint)
+}
+
+/// In the order of the environments; none before the first step.
+fn running_episodes(trainer: &Trainer) -> Vec<RunningEpisode> {
+    let running = |running: &Running| {
+        let episode = running.episode.as_ref()?;
+        Some(RunningEpisode {
+            graph_id: running.graph_id,
+            picks: episode.picks().to_vec(),
+        })
+    };
+    trainer.running.iter().filter_map(running).collect()
 }
 
 fn state_bytes(trainer: &Trainer) -> Result<Vec<u8>, Error> {
@@ -102,7 +115,9 @@ fn state_bytes(trainer: &Trainer) -> Result<Vec<u8>, Error> {
     for (name, slot) in ADAM_SLOTS.into_iter().zip(trainer.optimiser.slots()) {
         tensors.add_f32(name, slot)?;
     }
-    tensors.add_u8("replay", &replay)?;
+    for (name, bytes) in &replay {
+        tensors.add_u8(name, bytes)?;
+    }
     Ok(tensors.to_bytes()?)
 }
 
@@ -134,8 +149,16 @@ pub(super) fn trainer(
     trainer.step = run.step;
     trainer.n_episodes = run.n_episodes;
     restore_tensors(&mut trainer, checkpoint, run.adam_steps)?;
-    if let Some(episode) = run.episode {
-        trainer.restore_episode(episode.graph_id, &episode.picks)?;
+    let running: Vec<RunningEpisode> = run.episode.into_iter().chain(run.other_episodes).collect();
+    if !running.is_empty() && running.len() != trainer.running.len() {
+        return Err(wrong(format!(
+            "{} running episodes for {} environments",
+            running.len(),
+            trainer.running.len()
+        )));
+    }
+    for (environment, episode) in running.iter().enumerate() {
+        trainer.restore_episode(environment, episode.graph_id, &episode.picks)?;
     }
     Ok(trainer)
 }
@@ -165,9 +188,8 @@ fn restore_tensors(
         .optimiser
         .restore_slots(adam_steps, &[first?, second?].concat());
     restored.map_err(|e| wrong(format!("`adam_first`, `adam_second`: {e}")))?;
-    let replay = EpisodeMemory::from_bytes(tensors.u8s("replay")?);
-    trainer.memory = replay.map_err(|e| wrong(format!("`replay`: {e}")))?;
-    Ok(())
+    let part = |name: &str| Ok(tensors.u8s(name)?);
+    trainer.memory.restore(part, wrong)
 }
 
 /// What a graph holds, as one number.

@@ -54,7 +54,7 @@ impl FromStr for Preset {
 pub struct TrainConfig {
     /// The short name of the problem: mvc, mis, clique, cut or dominating-set, or that of the caller's own.
     pub problem: String,
-    /// Steps of the environment, each followed by `gradient_iterations` optimiser steps.
+    /// Steps of the environments, each followed by `gradient_iterations` optimiser steps.
     pub steps: u64,
     /// The one seed of the run.
     pub seed: u64,
@@ -62,6 +62,14 @@ pub struct TrainConfig {
     pub graphs: Vec<String>,
     /// How many graphs each generator specification stands for, up to 2^32.
     pub graphs_per_generator: u64,
+    /// Read the third column of an edge list as edge weights, for a problem that reads them; declared weights it always reads.
+    pub weighted: bool,
+    /// Numbers of nodes that take the place of those in `graphs`, ascending, one after the other; empty means those of `graphs`.
+    pub curriculum: Vec<u32>,
+    /// Steps on each number of nodes of `curriculum`; the last one has all that follow.
+    pub curriculum_steps: u64,
+    /// Environments that are stepped side by side, each with an episode of its own: a step is a pick in every one.
+    pub environments: usize,
     /// K, the width of an embedding.
     pub embed_dim: usize,
     /// L, the rounds of neighbour sums.
@@ -72,6 +80,8 @@ pub struct TrainConfig {
     pub init_std_dev: f32,
     /// B, transitions in a batch; training starts once the memory holds that many.
     pub batch_size: usize,
+    /// The most states of one graph that are columns of one product; absent means all of a batch. It is also what batch ranks share out.
+    pub states_per_product: Option<usize>,
     /// Optimiser steps for each batch (tau; section 4.5.2).
     pub gradient_iterations: u32,
     /// Step size of Adam.
@@ -84,8 +94,10 @@ pub struct TrainConfig {
     pub target: TargetRule,
     /// Steps between copies of the weights into the target network.
     pub target_sync_steps: u64,
-    /// Transitions in the replay memory.
+    /// Transitions in the replay memory; each environment has an equal share.
     pub replay_capacity: usize,
+    /// Draws in proportion to TD errors; absent means uniform draws.
+    pub prioritized: Option<PrioritizedConfig>,
     /// Probability of a random pick at the first step.
     pub epsilon_start: f32,
     /// Probability of a random pick after `epsilon_decay_steps`.
@@ -98,6 +110,62 @@ pub struct TrainConfig {
     pub checkpoint_steps: u64,
 }
 
+/// Draws in proportion to TD errors.
+///
+/// # Source
+/// Schaul, Quan, Antonoglou and Silver, Prioritized experience replay, ICLR 2016.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PrioritizedConfig {
+    /// From 0, uniform, to 1, proportional.
+    pub alpha: f32,
+    /// What keeps transitions without an error reachable.
+    pub epsilon: f32,
+    /// How much importance weights make up for the draws at the first step.
+    pub beta_start: f32,
+    /// The same after `beta_steps`, reached linearly.
+    pub beta_end: f32,
+    /// Steps over which it changes.
+    pub beta_steps: u64,
+}
+
+impl Default for PrioritizedConfig {
+    fn default() -> Self {
+        Self {
+            alpha: 0.6,
+            epsilon: 1e-6,
+            beta_start: 0.4,
+            beta_end: 1.0,
+            beta_steps: 3000,
+        }
+    }
+}
+
+impl PrioritizedConfig {
+    /// How much importance weights make up at a step, counted from 0.
+    pub(crate) fn beta(&self, step: u64) -> f32 {
+        let schedule = EpsilonSchedule::Linear {
+            start: self.beta_start,
+            end: self.beta_end,
+            n_steps: self.beta_steps,
+        };
+        schedule.at(step)
+    }
+
+    fn rules(&self) -> [Rule; 4] {
+        [
+            fraction("prioritized.alpha: 0 to 1", self.alpha),
+            (
+                self.epsilon.is_normal() && self.epsilon > 0.0,
+                "prioritized.epsilon: above 0",
+                self.epsilon.to_string(),
+            ),
+            fraction("prioritized.beta_start: 0 to 1", self.beta_start),
+            fraction("prioritized.beta_end: 0 to 1", self.beta_end),
+        ]
+    }
+}
+
 impl Default for TrainConfig {
     fn default() -> Self {
         Self {
@@ -106,11 +174,16 @@ impl Default for TrainConfig {
             seed: 1,
             graphs: vec!["er:20:0.15".to_string(), "ba:20:4".to_string()],
             graphs_per_generator: 1000,
+            weighted: false,
+            curriculum: Vec::new(),
+            curriculum_steps: 1000,
+            environments: 1,
             embed_dim: 32,
             n_layers: 2,
             adjacency_scale: AdjacencyScale::LargestDegree,
             init_std_dev: 0.1,
             batch_size: 64,
+            states_per_product: None,
             gradient_iterations: 1,
             learning_rate: 1e-3,
             gamma: 0.9,
@@ -118,6 +191,7 @@ impl Default for TrainConfig {
             target: TargetRule::Recomputed,
             target_sync_steps: 100,
             replay_capacity: 50_000,
+            prioritized: None,
             epsilon_start: 0.9,
             epsilon_end: 0.1,
             epsilon_decay_steps: 1000,
@@ -178,25 +252,82 @@ impl TrainConfig {
         }
     }
 
+    /// Where in the curriculum a step is, counted from 0.
+    pub(crate) fn stage(&self, step: u64) -> u64 {
+        step / self.curriculum_steps.max(1)
+    }
+
+    /// Transitions in the memory of one environment.
+    pub(crate) fn capacity_of_each(&self) -> usize {
+        self.replay_capacity / self.environments.max(1)
+    }
+
     /// Refuses settings that cannot be right.
     ///
     /// # Errors
     /// Names the first such setting, its value and its range.
     pub fn check(&self) -> Result<(), Error> {
-        let n_graphs = self.graphs_per_generator;
-        let rules = [
+        let mut rules = self.data_rules();
+        rules.extend(self.learning_rules());
+        rules.extend(self.prioritized.iter().flat_map(PrioritizedConfig::rules));
+        match rules.iter().find(|(holds, ..)| !holds) {
+            None => Ok(()),
+            Some((_, rule, value)) => Err(Error::input(format!(
+                "training settings: expected {rule}; found {value}"
+            ))),
+        }
+    }
+
+    fn data_rules(&self) -> Vec<Rule> {
+        let curriculum = &self.curriculum;
+        vec![
             (
                 !self.graphs.is_empty(),
                 "graphs: at least one",
                 "none".to_string(),
             ),
-            within(1..=1 << 32, "graphs_per_generator: 1 to 2^32", n_graphs),
+            within(
+                1..=1 << 32,
+                "graphs_per_generator: 1 to 2^32",
+                self.graphs_per_generator,
+            ),
+            (
+                curriculum.iter().all(|&n| n >= 2) && curriculum.is_sorted_by(|a, b| a < b),
+                "curriculum: numbers of nodes of at least 2, each larger than the one before",
+                format!("{curriculum:?}"),
+            ),
+            at_least_1("curriculum_steps: at least 1", self.curriculum_steps),
+            within(
+                1..=4096,
+                "environments: 1 to 4096",
+                self.environments as u64,
+            ),
             at_least_1("batch_size: at least 1", self.batch_size as u64),
+            (
+                self.states_per_product != Some(0),
+                "states_per_product: at least 1",
+                "0".to_string(),
+            ),
             (
                 (self.batch_size..=1 << 32).contains(&self.replay_capacity),
                 "replay_capacity: batch_size to 2^32",
                 self.replay_capacity.to_string(),
             ),
+            (
+                self.capacity_of_each() * self.environments >= self.batch_size,
+                "replay_capacity: a batch in equal shares of the environments",
+                self.replay_capacity.to_string(),
+            ),
+            (
+                self.prioritized.is_none() || u32::try_from(self.replay_capacity).is_ok(),
+                "replay_capacity: below 2^32 with prioritized draws",
+                self.replay_capacity.to_string(),
+            ),
+        ]
+    }
+
+    fn learning_rules(&self) -> Vec<Rule> {
+        vec![
             at_least_1(
                 "gradient_iterations: at least 1",
                 self.gradient_iterations.into(),
@@ -215,13 +346,7 @@ impl TrainConfig {
             at_least_1("target_sync_steps: at least 1", self.target_sync_steps),
             at_least_1("checkpoint_steps: at least 1", self.checkpoint_steps),
             above_0("huber_delta: above 0", self.huber_delta.unwrap_or(1.0)),
-        ];
-        match rules.iter().find(|(holds, ..)| !holds) {
-            None => Ok(()),
-            Some((_, rule, value)) => Err(Error::input(format!(
-                "training settings: expected {rule}; found {value}"
-            ))),
-        }
+        ]
     }
 }
 

@@ -1,20 +1,22 @@
 //! The training graphs, by number: generated on first use, or read from files.
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use shardgraph_device::Device;
 use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_graph::random::Stream;
 use shardgraph_graph::{Graph, ReadOptions, WeightPolicy, read_graph};
-use shardgraph_layers::autodiff::RowShard;
-use shardgraph_shard::{CsrShard, Partition};
 
 use super::TrainConfig;
 use super::checkpoint::{InputHash, hash_graph};
+use super::kept::Kept;
 use crate::Error;
 use crate::problem::Problem;
+
+/// What generated graphs may take before those that were not used for longest are dropped; they can be made again.
+const MAX_GENERATED_BYTES: u64 = 2 << 30;
+/// Nodes that are drawn, at most, to find a graph with an edge; a hundred graphs are tried at least.
+const NODES_TRIED: u64 = 10_000_000;
 
 #[derive(Clone)]
 enum Source {
@@ -22,17 +24,17 @@ enum Source {
     File(Arc<Graph>),
 }
 
-/// A numbered set of graphs. Edge weights of files are left out where the problem reads none. Graph `i` is the same for every run with
-/// the same settings.
+/// A numbered set of graphs, in stages where there is a curriculum. Edge weights of files are left out where the problem reads none.
+/// Graph `i` is the same for every run with the same settings. Clones share the graphs that were made.
 #[derive(Clone)]
 pub(super) struct Dataset {
     /// The first number of each source, and the source.
     sources: Vec<(u64, Source)>,
-    n_graphs: u64,
+    /// The first number of each stage, and at last the number of graphs.
+    stages: Vec<u64>,
     seed: u64,
     problem: &'static dyn Problem,
-    made: BTreeMap<u64, Arc<Graph>>,
-    shards: BTreeMap<u64, RowShard>,
+    made: Arc<Mutex<Kept<Arc<Graph>>>>,
     inputs: Vec<InputHash>,
 }
 
@@ -40,41 +42,87 @@ impl Dataset {
     pub(super) fn new(problem: &'static dyn Problem, config: &TrainConfig) -> Result<Self, Error> {
         let mut dataset = Self {
             sources: Vec::new(),
-            n_graphs: 0,
+            stages: vec![0],
             seed: config.seed,
             problem,
-            made: BTreeMap::new(),
-            shards: BTreeMap::new(),
+            made: Arc::new(Mutex::new(Kept::new(MAX_GENERATED_BYTES))),
             inputs: Vec::new(),
         };
-        for text in &config.graphs {
-            let first = dataset.n_graphs;
-            if Path::new(text).is_file() {
-                let options = ReadOptions {
-                    weights: match problem.reads_weights() {
-                        true => WeightPolicy::Declared,
-                        false => WeightPolicy::Ignore,
-                    },
-                    ..ReadOptions::default()
-                };
-                let import = read_graph(Path::new(text), &options)?;
-                dataset.inputs.push(hash_graph(text, &import.graph));
-                let graph = Arc::new(import.graph);
-                has_steps(problem, &graph, text)?;
-                dataset.sources.push((first, Source::File(graph)));
-                dataset.n_graphs += 1;
-            } else {
-                let spec: GeneratorSpec = text.parse().map_err(|e| {
-                    Error::input(format!(
-                        "`{text}`: there is no such file, and as a generator: {e}"
-                    ))
-                })?;
-                dataset.sources.push((first, Source::Generator(spec)));
-                dataset.n_graphs += config.graphs_per_generator;
-                dataset.graph(first)?; // a generator without edges is found out before the run begins
+        if config.weighted && !problem.reads_weights() {
+            return Err(Error::input(format!(
+                "weighted: {} reads no edge weights: leave it out",
+                problem.title()
+            )));
+        }
+        let sizes: Vec<Option<u32>> = match config.curriculum.is_empty() {
+            true => vec![None],
+            false => config.curriculum.iter().copied().map(Some).collect(),
+        };
+        for size in sizes {
+            let mut n_graphs = dataset.n_graphs();
+            for text in &config.graphs {
+                n_graphs += dataset.add(text, n_graphs, size, config)?;
             }
+            dataset.stages.push(n_graphs);
         }
         Ok(dataset)
+    }
+
+    /// Adds a source whose first graph has the number `first`, and gives its number of graphs.
+    fn add(
+        &mut self,
+        text: &str,
+        first: u64,
+        size: Option<u32>,
+        config: &TrainConfig,
+    ) -> Result<u64, Error> {
+        if Path::new(text).is_file() {
+            if size.is_some() {
+                return Err(Error::input(format!(
+                    "curriculum: {text} has the nodes that it has: leave the file or the curriculum out"
+                )));
+            }
+            let graph = Arc::new(self.read(text, config)?);
+            has_steps(self.problem, &graph, text)?;
+            self.sources.push((first, Source::File(graph)));
+            return Ok(1);
+        }
+        let spec = generator(text)?;
+        if config.weighted {
+            return Err(Error::input(format!(
+                "weighted: the edges of {text} have no weights: give graph files alone"
+            )));
+        }
+        let spec = match size {
+            None => spec,
+            Some(n_nodes) => of_size(spec, n_nodes).ok_or_else(|| {
+                Error::input(format!(
+                    "curriculum: {text} is not made for a number of nodes: expected er, ba, ws or sbm"
+                ))
+            })?,
+        };
+        self.sources.push((first, Source::Generator(spec)));
+        self.graph(first)?; // a generator without edges is found out before the run begins
+        Ok(config.graphs_per_generator)
+    }
+
+    fn read(&mut self, text: &str, config: &TrainConfig) -> Result<Graph, Error> {
+        let weights = match (self.problem.reads_weights(), config.weighted) {
+            (true, true) => WeightPolicy::ThirdColumn,
+            (true, false) => WeightPolicy::Declared,
+            (false, _) => WeightPolicy::Ignore,
+        };
+        let options = ReadOptions {
+            weights,
+            ..ReadOptions::default()
+        };
+        let import = read_graph(Path::new(text), &options)?;
+        self.inputs.push(hash_graph(text, &import.graph));
+        Ok(import.graph)
+    }
+
+    fn n_graphs(&self) -> u64 {
+        self.stages.last().copied().unwrap_or(0)
     }
 
     /// Whether a graph file has edge weights; generated graphs have none.
@@ -89,54 +137,78 @@ impl Dataset {
         &self.inputs
     }
 
-    /// The own rows of a graph in the device's memory; cut once and kept.
-    pub(super) fn shard(
-        &mut self,
-        id: u64,
-        rank: u32,
-        n_ranks: u32,
-        device: &Device,
-    ) -> Result<RowShard, Error> {
-        if let Some(shard) = self.shards.get(&id) {
-            return Ok(shard.clone());
-        }
-        let graph = self.graph(id)?;
-        let own = Partition::by_rows(graph.n_nodes(), n_ranks).range(rank);
-        let shard = RowShard::Csr(Arc::new(CsrShard::by_rows(&graph, own))).resident(device)?;
-        self.shards.insert(id, shard.clone());
-        Ok(shard)
-    }
-
-    /// The graph of an episode, drawn evenly from all graphs.
-    pub(super) fn draw(&self, episode: u64) -> u64 {
-        Stream::new(self.seed, "episode", episode).below(self.n_graphs)
+    /// The graph of an episode, drawn evenly from the graphs of a stage; the last stage goes on for ever.
+    pub(super) fn draw(&self, episode: u64, stage: u64) -> u64 {
+        let last = self.stages.len() - 2;
+        let stage = usize::try_from(stage).map_or(last, |stage| stage.min(last));
+        let (first, end) = (self.stages[stage], self.stages[stage + 1]);
+        first + Stream::new(self.seed, "episode", episode).below(end - first)
     }
 
     /// A graph by its number.
-    pub(super) fn graph(&mut self, id: u64) -> Result<Arc<Graph>, Error> {
-        if let Some(graph) = self.made.get(&id) {
-            return Ok(Arc::clone(graph));
-        }
+    pub(super) fn graph(&self, id: u64) -> Result<Arc<Graph>, Error> {
         let at = self.sources.partition_point(|(first, _)| *first <= id);
-        let graph = match &self.sources[at - 1].1 {
-            Source::File(graph) => Arc::clone(graph),
-            Source::Generator(spec) => {
-                // A seed for each graph; a graph without an edge has no episode, so the next seed stands in for it.
-                let mut seeds = Stream::new(self.seed, "training graph", id);
-                let mut graph = spec.graph(seeds.next_u64())?;
-                for _ in 0..100 {
-                    if graph.n_edges() > 0 {
-                        break;
-                    }
-                    graph = spec.graph(seeds.next_u64())?;
-                }
-                let graph = Arc::new(graph);
-                has_steps(self.problem, &graph, &spec.to_string())?;
-                graph
-            }
+        let spec = match &self.sources[at - 1].1 {
+            Source::File(graph) => return Ok(Arc::clone(graph)),
+            Source::Generator(spec) => spec,
         };
-        self.made.insert(id, Arc::clone(&graph));
+        // Held while a graph is made, so that the other ranks wait for it and do not make it too.
+        let mut made = self.made.lock().unwrap_or_else(|lock| lock.into_inner());
+        if let Some(graph) = made.get(id) {
+            return Ok(graph);
+        }
+        let graph = Arc::new(self.generate(spec, id)?);
+        has_steps(self.problem, &graph, &spec.to_string())?;
+        let bytes = 8 * graph.n_edges() + 8 * u64::from(graph.n_nodes());
+        made.put(id, Arc::clone(&graph), bytes);
         Ok(graph)
+    }
+
+    /// A seed for each graph; a graph without an edge has no episode, so the next seed stands in for it.
+    fn generate(&self, spec: &GeneratorSpec, id: u64) -> Result<Graph, Error> {
+        let mut seeds = Stream::new(self.seed, "training graph", id);
+        let mut graph = spec.graph(seeds.next_u64())?;
+        let n_tries = (NODES_TRIED / u64::from(spec.n_nodes().max(1))).max(100);
+        for _ in 0..n_tries {
+            if graph.n_edges() > 0 || spec.expected_edges() <= 0.0 {
+                break;
+            }
+            graph = spec.graph(seeds.next_u64())?;
+        }
+        Ok(graph)
+    }
+}
+
+fn generator(text: &str) -> Result<GeneratorSpec, Error> {
+    text.parse().map_err(|e| {
+        Error::input(format!(
+            "`{text}`: there is no such file, and as a generator: {e}"
+        ))
+    })
+}
+
+/// The same model with another number of nodes, where that is one of its parameters.
+fn of_size(spec: GeneratorSpec, n_nodes: u32) -> Option<GeneratorSpec> {
+    match spec {
+        GeneratorSpec::ErdosRenyi { p, .. } => Some(GeneratorSpec::ErdosRenyi { n_nodes, p }),
+        GeneratorSpec::BarabasiAlbert { m, .. } => {
+            Some(GeneratorSpec::BarabasiAlbert { n_nodes, m })
+        }
+        GeneratorSpec::WattsStrogatz { k, p, .. } => {
+            Some(GeneratorSpec::WattsStrogatz { n_nodes, k, p })
+        }
+        GeneratorSpec::StochasticBlock {
+            n_blocks,
+            p_in,
+            p_out,
+            ..
+        } => Some(GeneratorSpec::StochasticBlock {
+            n_nodes,
+            n_blocks,
+            p_in,
+            p_out,
+        }),
+        _ => None,
     }
 }
 

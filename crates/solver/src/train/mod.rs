@@ -10,13 +10,19 @@ mod checkpoint;
 mod config;
 mod dataset;
 mod folder;
+mod grid;
+mod kept;
+mod learn;
+mod memory;
 mod run;
 mod trainer;
 
 #[cfg(test)]
+mod parallel_tests;
+#[cfg(test)]
 mod tests;
 
-pub use config::{Preset, TargetRule, TrainConfig};
+pub use config::{Preset, PrioritizedConfig, TargetRule, TrainConfig};
 pub use run::{
     RunOptions, StepReport, TrainOutcome, train, train_as_rank, train_problem,
     train_problem_as_rank,

@@ -11,11 +11,12 @@ use shardgraph_runs::{Checkpoint, Folder};
 
 use super::checkpoint::{self, FILES};
 use super::folder::RunFolder;
-use super::trainer::Trainer;
+use super::grid::Grid;
+use super::trainer::{Stepped, Trainer};
 use super::{Preset, TrainConfig};
 use crate::agreement::{Fingerprint, check_same, or_tell, version_fact};
 use crate::error::ErrorKind;
-use crate::problem::{MINIMUM_VERTEX_COVER, Objective, Problem, problem_by_name};
+use crate::problem::{MINIMUM_VERTEX_COVER, Problem, problem_by_name};
 use crate::residual::Ranks;
 use crate::solve::{check_ranks, collect_ranks};
 use crate::{Error, TrainedPolicy};
@@ -25,6 +26,9 @@ use crate::{Error, TrainedPolicy};
 pub struct RunOptions {
     /// Ranks that share each batch; threads of this process.
     pub n_ranks: u32,
+    /// Rows of the grid of ranks, a divisor of their number: the graphs of a batch are spread over the rows, and the nodes of each graph over
+    /// the ranks of a row. With 1, every rank has nodes of every graph.
+    pub n_batch_ranks: u32,
     /// Where checkpoints, metrics and the policy go; absent means nowhere.
     pub folder: Option<PathBuf>,
     /// Go on from the folder's newest checkpoint.
@@ -40,6 +44,7 @@ impl Default for RunOptions {
     fn default() -> Self {
         Self {
             n_ranks: 1,
+            n_batch_ranks: 1,
             folder: None,
             resume: false,
             deadline: Deadline::default(),
@@ -59,15 +64,41 @@ pub struct StepReport {
     pub epsilon: f32,
     /// The size of the cover, where this step finished one.
     pub cover: Option<usize>,
-    /// What the answer to another problem than minimum vertex cover is worth, where this step finished one.
+    /// What the answer to another problem than minimum vertex cover is worth, where this step finished one. Of any problem, where several
+    /// environments run side by side, the mean over the episodes that this step ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<f64>,
+    /// The number of those episodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<u32>,
 }
 
 impl StepReport {
     /// Whether this step ended an episode.
     pub fn ended_episode(&self) -> bool {
         self.cover.is_some() || self.objective.is_some()
+    }
+
+    /// How many episodes this step ended.
+    pub fn n_ended(&self) -> u32 {
+        self.ended.unwrap_or(u32::from(self.ended_episode()))
+    }
+
+    /// The report of the trainer's last step.
+    fn of_step(trainer: &Trainer, epsilon: f32, stepped: &Stepped) -> StepReport {
+        let finished = &stepped.finished;
+        let is_alone = trainer.config.environments == 1;
+        let is_cover = is_alone && trainer.config.problem == MINIMUM_VERTEX_COVER.name();
+        let sum: f64 = finished.iter().map(|objective| objective.value()).sum();
+        let mean = (!finished.is_empty()).then(|| sum / finished.len() as f64);
+        StepReport {
+            step: trainer.step,
+            loss: stepped.loss,
+            epsilon,
+            cover: mean.filter(|_| is_cover).map(|size| size as usize),
+            objective: mean.filter(|_| !is_cover),
+            ended: mean.filter(|_| !is_alone).map(|_| finished.len() as u32),
+        }
     }
 }
 
@@ -106,7 +137,7 @@ pub(super) fn problem_of(given: Given, name: &str) -> Result<&'static dyn Proble
 /// # Errors
 /// When a setting cannot be right, the folder has another run, a file cannot be written, or a rank is lost.
 /// # Determinism
-/// The same reports and the same policy, bit for bit, for every number of ranks, and whether or not the run was stopped
+/// The same reports and the same policy, bit for bit, for every number and grid of ranks, and whether or not the run was stopped
 /// and resumed at a checkpoint.
 /// # Source
 /// OpenGraphGym-MG, algorithm 5.
@@ -146,6 +177,7 @@ fn run_threads(
     progress: &mut (dyn FnMut(&StepReport) + Send),
 ) -> Result<TrainOutcome, Error> {
     check_ranks(options.n_ranks)?;
+    Grid::new(options.n_ranks, options.n_batch_ranks, 0)?;
     config.check()?;
     if options.n_ranks == 1 {
         return run_process(problem, &mut Comm::solo(), config, options, progress);
@@ -224,6 +256,7 @@ fn run_process(
     progress: &mut dyn FnMut(&StepReport),
 ) -> Result<TrainOutcome, Error> {
     check_same(comm, &facts(config, options), options.deadline)?;
+    Grid::new(comm.size(), options.n_batch_ranks, comm.rank())?;
     config.check()?;
     let begun = begin(problem, comm, config, options)?;
     let is_first = comm.rank() == 0;
@@ -238,9 +271,10 @@ fn run_process(
 }
 
 /// All that decides what a run computes and where it goes, the graph files excepted; ranks may differ in how long they wait.
-fn facts(config: &TrainConfig, options: &RunOptions) -> [(&'static str, u64); 4] {
+fn facts(config: &TrainConfig, options: &RunOptions) -> [(&'static str, u64); 5] {
     let RunOptions {
         n_ranks: _,
+        n_batch_ranks,
         folder,
         resume,
         deadline: _,
@@ -250,6 +284,7 @@ fn facts(config: &TrainConfig, options: &RunOptions) -> [(&'static str, u64); 4]
     [
         version_fact(),
         ("set of training settings", hash(format!("{config:?}"))),
+        ("number of batch ranks", u64::from(*n_batch_ranks)),
         ("device", hash(device.kind().family().to_string())),
         ("folder", hash(format!("{folder:?} {resume}"))),
     ]
@@ -370,26 +405,19 @@ fn take_steps(
     options: &RunOptions,
     progress: &mut dyn FnMut(&StepReport),
 ) -> Result<Vec<StepReport>, Error> {
-    trainer.compute_on(rank_device(&options.device, comm, options.deadline)?);
+    trainer.compute_on(
+        rank_device(&options.device, comm, options.deadline)?,
+        options.n_batch_ranks,
+    );
     let mut ranks = Ranks {
         comm,
         deadline: options.deadline,
     };
-    let is_cover = trainer.config.problem == MINIMUM_VERTEX_COVER.name();
     let mut reports = Vec::new();
     while trainer.step < trainer.config.steps {
         let epsilon = trainer.config.epsilon(trainer.step);
         let stepped = trainer.advance(&mut ranks)?;
-        let report = StepReport {
-            step: trainer.step,
-            loss: stepped.loss,
-            epsilon,
-            cover: stepped
-                .finished
-                .filter(|_| is_cover)
-                .map(|size| size.value() as usize),
-            objective: stepped.finished.filter(|_| !is_cover).map(Objective::value),
-        };
+        let report = StepReport::of_step(trainer, epsilon, &stepped);
         if let Some(folder) = &mut folder {
             folder.append(&report)?;
         }

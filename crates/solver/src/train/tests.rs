@@ -11,7 +11,7 @@ use super::{
 };
 use crate::Fault;
 
-fn small(steps: u64) -> TrainConfig {
+pub(super) fn small(steps: u64) -> TrainConfig {
     TrainConfig {
         steps,
         batch_size: 8,
@@ -24,11 +24,11 @@ fn small(steps: u64) -> TrainConfig {
     }
 }
 
-fn run(config: &TrainConfig, options: &RunOptions) -> TrainOutcome {
+pub(super) fn run(config: &TrainConfig, options: &RunOptions) -> TrainOutcome {
     train(config, options, &mut |_| ()).unwrap()
 }
 
-fn bits(outcome: &TrainOutcome) -> Vec<u32> {
+pub(super) fn bits(outcome: &TrainOutcome) -> Vec<u32> {
     outcome
         .policy
         .params
@@ -125,7 +125,7 @@ fn devices_train() {
     }
 }
 
-fn in_folder(folder: &Path, resume: bool, n_ranks: u32) -> RunOptions {
+pub(super) fn in_folder(folder: &Path, resume: bool, n_ranks: u32) -> RunOptions {
     RunOptions {
         folder: Some(folder.to_path_buf()),
         resume,
@@ -134,12 +134,12 @@ fn in_folder(folder: &Path, resume: bool, n_ranks: u32) -> RunOptions {
     }
 }
 
-fn file(folder: &Path, name: &str) -> Vec<u8> {
+pub(super) fn file(folder: &Path, name: &str) -> Vec<u8> {
     fs::read(folder.join(name)).unwrap()
 }
 
 /// The event file but for its times.
-fn scalars(folder: &Path) -> Vec<(u64, String, u32)> {
+pub(super) fn scalars(folder: &Path) -> Vec<(u64, String, u32)> {
     let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
     let is_events = |name: &str| name.starts_with("events.out.tfevents.");
     let mut events = names.filter(|entry| entry.file_name().to_str().is_some_and(is_events));
@@ -387,7 +387,7 @@ fn graph_files_train_without_their_weights_and_must_stay_as_they_were() {
 }
 
 /// Why a run with these settings ends.
-fn why(config: TrainConfig) -> String {
+pub(super) fn why(config: TrainConfig) -> String {
     train(&config, &RunOptions::default(), &mut |_| ())
         .unwrap_err()
         .to_string()

@@ -1,31 +1,46 @@
-//! One rank's training program: act, remember, learn.
+//! One rank's training program: act in every environment, remember, learn.
 
 use std::sync::Arc;
 
 use shardgraph_collectives::{Op, Reduction};
-use shardgraph_components::{ErrorKind, Optimiser};
+use shardgraph_components::Optimiser;
 use shardgraph_device::Device;
+use shardgraph_graph::Graph;
 use shardgraph_graph::random::Stream;
-use shardgraph_layers::autodiff::{Ctx, Eager, Params, RowShard, Shape};
+use shardgraph_layers::autodiff::{Eager, Params, RowShard};
 use shardgraph_layers::{Path, choose_path};
-use shardgraph_replay::{Ending, EpisodeMemory, Transition};
+use shardgraph_shard::CsrShard;
 
-use super::batch::{Batch, BatchRules, StateRef};
+use super::batch::{Batch, BatchRules, Plan};
 use super::checkpoint::InputHash;
 use super::dataset::Dataset;
+use super::grid::Grid;
+use super::kept::Kept;
+use super::memory::ReplayMemory;
 use super::{TargetRule, TrainConfig};
 use crate::problem::{Episode, Objective, Problem, check_answer};
 use crate::residual::Ranks;
-use crate::select::TopD;
+use crate::select::{TopD, agree_each};
 use crate::{Error, TrainedPolicy};
 
+/// What the rank's shards of training graphs may take before those that were not used for longest are dropped.
+const MAX_SHARD_BYTES: u64 = 2 << 30;
+
 /// What one step did.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Stepped {
     /// The loss before the last optimiser step; none while the memory fills up.
     pub(super) loss: Option<f32>,
-    /// What the answer is worth, where the step ended an episode.
-    pub(super) finished: Option<Objective>,
+    /// What the answers are worth, where the step ended episodes.
+    pub(super) finished: Vec<Objective>,
+}
+
+/// An environment: its running episode, none before the first.
+#[derive(Clone, Default)]
+pub(super) struct Running {
+    /// The graph, by number.
+    pub(super) graph_id: u64,
+    pub(super) episode: Option<Box<dyn Episode>>,
 }
 
 /// The whole state of a run; equal on every rank.
@@ -35,18 +50,19 @@ pub(super) struct Trainer {
     pub(super) policy: TrainedPolicy,
     pub(super) target: Params,
     pub(super) optimiser: Optimiser,
-    pub(super) memory: EpisodeMemory,
+    pub(super) memory: ReplayMemory,
     /// Steps taken.
     pub(super) step: u64,
     /// Episodes begun.
     pub(super) n_episodes: u64,
-    /// The graph of the running episode, by number.
-    pub(super) graph_id: u64,
-    episode: Option<Box<dyn Episode>>,
-    problem: &'static dyn Problem,
-    dataset: Dataset,
-    device: Device,
-    path: Path,
+    pub(super) running: Vec<Running>,
+    pub(super) problem: &'static dyn Problem,
+    pub(super) dataset: Dataset,
+    /// The rank's rows of graphs in the device's memory.
+    shards: Kept<RowShard>,
+    pub(super) device: Device,
+    n_batch_ranks: u32,
+    pub(super) path: Path,
 }
 
 impl Trainer {
@@ -60,14 +76,15 @@ impl Trainer {
         Ok(Self {
             target: policy.params.clone(),
             optimiser: Optimiser::new(config.optimiser(), policy.params.trained_len())?,
-            memory: EpisodeMemory::new(config.replay_capacity),
+            memory: ReplayMemory::new(&config)?,
             step: 0,
             n_episodes: 0,
-            graph_id: 0,
-            episode: None,
+            running: vec![Running::default(); config.environments],
             problem,
             dataset,
+            shards: Kept::new(MAX_SHARD_BYTES),
             device: Device::host(),
+            n_batch_ranks: 1,
             path,
             policy,
             config,
@@ -79,14 +96,10 @@ impl Trainer {
         &self.device
     }
 
-    /// Computes on another device than the host; before the first step.
-    pub(super) fn compute_on(&mut self, device: Device) {
+    /// Computes on another device than the host, in a grid with so many rows; before the first step.
+    pub(super) fn compute_on(&mut self, device: Device, n_batch_ranks: u32) {
         self.device = device;
-    }
-
-    /// The picks of the running episode.
-    pub(super) fn running_picks(&self) -> &[u32] {
-        self.episode.as_ref().map_or(&[], |episode| episode.picks())
+        self.n_batch_ranks = n_batch_ranks;
     }
 
     /// What the graph files of the settings held.
@@ -94,37 +107,44 @@ impl Trainer {
         self.dataset.inputs()
     }
 
-    /// Rebuilds the running episode from its picks.
-    pub(super) fn restore_episode(&mut self, graph_id: u64, picks: &[u32]) -> Result<(), Error> {
+    /// Rebuilds a running episode from its picks.
+    pub(super) fn restore_episode(
+        &mut self,
+        environment: usize,
+        graph_id: u64,
+        picks: &[u32],
+    ) -> Result<(), Error> {
         let mut episode = self.problem.begin(self.dataset.graph(graph_id)?);
         for &pick in picks {
             episode.pick(pick)?;
         }
-        self.graph_id = graph_id;
-        self.episode = Some(episode);
+        self.running[environment] = Running {
+            graph_id,
+            episode: Some(episode),
+        };
         Ok(())
     }
 
-    /// One step (algorithm 5, lines 10 to 28).
+    /// One step (algorithm 5, lines 10 to 28) of all environments.
     pub(super) fn advance(&mut self, ranks: &mut Ranks<'_>) -> Result<Stepped, Error> {
-        let mut episode = match self.episode.take().filter(|episode| !episode.is_done()) {
-            Some(episode) => episode,
-            None => self.begin_episode()?,
-        };
-        let pick = self.choose(&*episode, ranks)?;
-        let reward = episode.pick(pick)?;
-        let target = match self.config.target {
-            TargetRule::Stored if episode.is_done() => Some(reward),
-            TargetRule::Stored => {
-                Some(reward + self.config.gamma * self.best_value(&*episode, ranks)?)
-            }
-            TargetRule::Recomputed => None,
-        };
-        self.memory
-            .record(pick, reward, target)
-            .map_err(|e| Error::internal(e.to_string()))?;
-        let finished = self.end_if_done(&*episode)?;
-        self.episode = Some(episode);
+        for environment in 0..self.running.len() {
+            self.begin_if_done(environment)?;
+        }
+        let mut episodes = self.take_episodes()?;
+        let picks = self.choose(&episodes, ranks)?;
+        let mut rewards = Vec::with_capacity(picks.len());
+        for (episode, &pick) in episodes.iter_mut().zip(&picks) {
+            rewards.push(episode.pick(pick)?);
+        }
+        let targets = self.stored_targets(&episodes, &rewards, ranks)?;
+        let mut finished = Vec::new();
+        for (environment, episode) in episodes.into_iter().enumerate() {
+            let (pick, reward) = (picks[environment], rewards[environment]);
+            self.memory
+                .record(environment, pick, reward, targets[environment])?;
+            finished.extend(self.end_if_done(environment, &*episode)?);
+            self.running[environment].episode = Some(episode);
+        }
         let loss = self.learn(ranks)?;
         self.step += 1;
         if self.step.is_multiple_of(self.config.target_sync_steps) {
@@ -133,34 +153,81 @@ impl Trainer {
         Ok(Stepped { loss, finished })
     }
 
+    fn begin_if_done(&mut self, environment: usize) -> Result<(), Error> {
+        let running = &self.running[environment].episode;
+        if running.as_ref().is_some_and(|episode| !episode.is_done()) {
+            return Ok(());
+        }
+        let stage = self.config.stage(self.step);
+        let graph_id = self.dataset.draw(self.n_episodes, stage);
+        self.n_episodes += 1;
+        self.memory.begin_episode(environment, graph_id);
+        self.running[environment] = Running {
+            graph_id,
+            episode: Some(self.problem.begin(self.dataset.graph(graph_id)?)),
+        };
+        Ok(())
+    }
+
+    fn take_episodes(&mut self) -> Result<Vec<Box<dyn Episode>>, Error> {
+        let none = || Error::internal("an environment without an episode");
+        let running = self.running.iter_mut();
+        running
+            .map(|running| running.episode.take().ok_or_else(none))
+            .collect()
+    }
+
     /// What a finished episode's answer is worth, after its check.
-    fn end_if_done(&mut self, episode: &dyn Episode) -> Result<Option<Objective>, Error> {
+    fn end_if_done(
+        &mut self,
+        environment: usize,
+        episode: &dyn Episode,
+    ) -> Result<Option<Objective>, Error> {
         if !episode.is_done() {
             return Ok(None);
         }
-        self.memory
-            .end_episode(Ending::Terminated)
-            .map_err(|e| Error::internal(e.to_string()))?;
-        let graph = self.dataset.graph(self.graph_id)?;
+        self.memory.end_episode(environment)?;
+        let graph = self.dataset.graph(self.running[environment].graph_id)?;
         check_answer(self.problem, &graph, &episode.answer()).map(Some)
     }
 
-    fn begin_episode(&mut self) -> Result<Box<dyn Episode>, Error> {
-        self.graph_id = self.dataset.draw(self.n_episodes);
-        self.n_episodes += 1;
-        self.memory.begin_episode(self.graph_id);
-        Ok(self.problem.begin(self.dataset.graph(self.graph_id)?))
+    /// For each environment a random candidate, or the best by the policy (line 10); the latter in one product for all.
+    fn choose(
+        &mut self,
+        episodes: &[Box<dyn Episode>],
+        ranks: &mut Ranks<'_>,
+    ) -> Result<Vec<u32>, Error> {
+        let epsilon = f64::from(self.config.epsilon(self.step));
+        let (mut picks, mut greedy) = (vec![0; episodes.len()], Vec::new());
+        for (environment, episode) in episodes.iter().enumerate() {
+            let draw = self.step.wrapping_mul(episodes.len() as u64) + environment as u64;
+            let mut stream = Stream::new(self.config.seed, "explore", draw);
+            if stream.chance(epsilon) {
+                let nodes = 0..episode.degrees().len() as u32;
+                let candidates: Vec<u32> = nodes.filter(|&v| episode.is_candidate(v)).collect();
+                picks[environment] = candidates[stream.below(candidates.len() as u64) as usize];
+            } else {
+                greedy.push(environment);
+            }
+        }
+        let best = self.best_picks(episodes, &greedy, ranks)?;
+        for (environment, best) in greedy.into_iter().zip(best) {
+            picks[environment] = best;
+        }
+        Ok(picks)
     }
 
-    /// A random candidate, or the best by the policy (line 10).
-    fn choose(&mut self, episode: &dyn Episode, ranks: &mut Ranks<'_>) -> Result<u32, Error> {
-        let mut stream = Stream::new(self.config.seed, "explore", self.step);
-        if stream.chance(f64::from(self.config.epsilon(self.step))) {
-            let nodes = 0..episode.degrees().len() as u32;
-            let candidates: Vec<u32> = nodes.filter(|&v| episode.is_candidate(v)).collect();
-            return Ok(candidates[stream.below(candidates.len() as u64) as usize]);
+    /// The best candidates of some environments.
+    fn best_picks(
+        &mut self,
+        episodes: &[Box<dyn Episode>],
+        chosen: &[usize],
+        ranks: &mut Ranks<'_>,
+    ) -> Result<Vec<u32>, Error> {
+        if chosen.is_empty() {
+            return Ok(Vec::new());
         }
-        let batch = self.single_state(episode, ranks)?;
+        let (plan, batch) = self.present_states(episodes, chosen, ranks)?;
         let mut ctx =
             Eager::new(&self.device, ranks.comm, &self.policy.params).with_deadline(ranks.deadline);
         let model = self.policy.model;
@@ -169,18 +236,18 @@ impl Trainer {
         let scores = model.head.node_values(&mut ctx, embed, layout)?;
         let scores = ctx.values(scores)?;
         self.check_scores(&scores, &batch)?;
-        let first = layout.groups()[0].partition.range(layout.rank()).start;
-        let mut top = TopD::new(1);
-        for (row, &score) in scores
-            .iter()
-            .enumerate()
-            .filter(|(row, _)| batch.candidate[*row])
-        {
-            top.offer(score, first + row as u32);
+        let mut tops = vec![TopD::new(1); layout.n_states()];
+        for (row, node) in plan.nodes().enumerate() {
+            if batch.candidate[row] {
+                tops[layout.states()[row] as usize].offer(scores[row], node);
+            }
         }
-        let best = top.agree(ranks)?;
+        let best = agree_each(&tops, ranks)?;
         let none = || Error::internal("an episode that is not done has no candidate");
-        best.first().copied().ok_or_else(none)
+        let states = 0..chosen.len();
+        states
+            .map(|i| best[plan.state(i)].first().copied().ok_or_else(none))
+            .collect()
     }
 
     /// Refuses a candidate's score that is no number: the best of such scores says nothing.
@@ -193,52 +260,113 @@ impl Trainer {
         }
     }
 
-    fn diverged(&self, what: &str, value: f32) -> Error {
+    pub(super) fn diverged(&self, what: &str, value: f32) -> Error {
         Error::no_answer(format!(
             "training diverged at step {}: {what} is {value}; try a smaller learning_rate",
             self.step
         ))
     }
 
-    fn single_state(&mut self, episode: &dyn Episode, ranks: &Ranks<'_>) -> Result<Batch, Error> {
-        let rules = self.batch_rules(ranks);
-        let state = StateRef {
-            graph_id: self.graph_id,
-            graph: self.dataset.graph(self.graph_id)?,
-            shard: self.shard(self.graph_id, &rules)?,
-            picks: episode.picks(),
-        };
-        Batch::new(&[state], &rules)
-    }
-
-    fn shard(&mut self, graph_id: u64, rules: &BatchRules) -> Result<Option<RowShard>, Error> {
-        if !rules.needs_sums() {
-            return Ok(None);
+    /// The present states of some environments.
+    fn present_states(
+        &mut self,
+        episodes: &[Box<dyn Episode>],
+        chosen: &[usize],
+        ranks: &Ranks<'_>,
+    ) -> Result<(Plan, Batch), Error> {
+        let rules = self.batch_rules(ranks)?;
+        let mut states = Vec::with_capacity(chosen.len());
+        for &environment in chosen {
+            let graph_id = self.running[environment].graph_id;
+            states.push((graph_id, self.dataset.graph(graph_id)?));
         }
-        let (rank, n_ranks) = (rules.rank, rules.n_ranks);
-        let shard = self.dataset.shard(graph_id, rank, n_ranks, &self.device)?;
-        Ok(Some(shard))
+        let plan = Plan::new(&states, &rules);
+        let episode = |&environment: &usize| Some(&*episodes[environment]);
+        let episodes: Vec<Option<&dyn Episode>> = chosen.iter().map(episode).collect();
+        let batch = self.batch(&plan, &episodes, &rules)?;
+        Ok((plan, batch))
     }
 
-    fn batch_rules(&self, ranks: &Ranks<'_>) -> BatchRules {
-        BatchRules {
-            problem: self.problem,
+    /// A batch of planned states.
+    pub(super) fn batch(
+        &mut self,
+        plan: &Plan,
+        episodes: &[Option<&dyn Episode>],
+        rules: &BatchRules,
+    ) -> Result<Batch, Error> {
+        let mut shards = None;
+        if rules.needs_sums() {
+            let mut all = Vec::new();
+            for (graph_id, graph, rows) in plan.shards() {
+                all.push(self.shard(graph_id, graph, rows)?);
+            }
+            shards = Some(all);
+        }
+        Batch::new(plan, episodes, shards, rules)
+    }
+
+    /// Rows of a graph in the device's memory; cut once and kept. On every row of the grid the rank has the same rows, or none.
+    fn shard(
+        &mut self,
+        graph_id: u64,
+        graph: &Graph,
+        rows: std::ops::Range<u32>,
+    ) -> Result<RowShard, Error> {
+        let is_empty = rows.is_empty();
+        if let Some(shard) = self.shards.get(graph_id).filter(|_| !is_empty) {
+            return Ok(shard);
+        }
+        let shard = CsrShard::by_rows(graph, rows);
+        let bytes = shard.bytes();
+        let shard = RowShard::Csr(Arc::new(shard)).resident(&self.device)?;
+        if !is_empty {
+            self.shards.put(graph_id, shard.clone(), bytes);
+        }
+        Ok(shard)
+    }
+
+    pub(super) fn batch_rules(&self, ranks: &Ranks<'_>) -> Result<BatchRules, Error> {
+        let (rank, n_ranks) = (ranks.comm.rank(), ranks.comm.size());
+        Ok(BatchRules {
             scale: self.config.adjacency_scale,
             path: self.path,
             n_layers: self.config.n_layers,
-            rank: ranks.comm.rank(),
-            n_ranks: ranks.comm.size(),
-        }
+            grid: Grid::new(n_ranks, self.n_batch_ranks, rank)?,
+            states_per_product: self.config.states_per_product.unwrap_or(usize::MAX),
+        })
     }
 
-    /// The largest score of the present state by the network of the moment.
-    fn best_value(&mut self, episode: &dyn Episode, ranks: &mut Ranks<'_>) -> Result<f32, Error> {
-        let batch = self.single_state(episode, ranks)?;
-        Ok(self.best_values(&batch, &self.policy.params, ranks)?[0])
+    /// For each environment the target that is stored with its step, where targets are: the reward, and the largest score of the state
+    /// after it by the network of the moment.
+    fn stored_targets(
+        &mut self,
+        episodes: &[Box<dyn Episode>],
+        rewards: &[f32],
+        ranks: &mut Ranks<'_>,
+    ) -> Result<Vec<Option<f32>>, Error> {
+        if self.config.target == TargetRule::Recomputed {
+            return Ok(vec![None; rewards.len()]);
+        }
+        let mut targets: Vec<Option<f32>> = rewards.iter().copied().map(Some).collect();
+        let environments = 0..episodes.len();
+        let open: Vec<usize> = environments.filter(|&i| !episodes[i].is_done()).collect();
+        if open.is_empty() {
+            return Ok(targets);
+        }
+        let (plan, batch) = self.present_states(episodes, &open, ranks)?;
+        let best = self.best_values(&batch, &self.policy.params, ranks)?;
+        for (i, &environment) in open.iter().enumerate() {
+            let target = rewards[environment] + self.config.gamma * best[plan.state(i)];
+            if !target.is_finite() {
+                return Err(self.diverged("a target", target));
+            }
+            targets[environment] = Some(target);
+        }
+        Ok(targets)
     }
 
     /// The largest candidate score of each state of a batch.
-    fn best_values(
+    pub(super) fn best_values(
         &self,
         batch: &Batch,
         params: &Params,
@@ -267,130 +395,4 @@ impl Trainer {
         ranks.comm.run(op, ranks.deadline)?;
         Ok(best)
     }
-
-    /// Samples a batch and takes optimiser steps on it (lines 18 to 26).
-    fn learn(&mut self, ranks: &mut Ranks<'_>) -> Result<Option<f32>, Error> {
-        if self.memory.len() < self.config.batch_size {
-            return Ok(None);
-        }
-        let mut stream = Stream::new(self.config.seed, "sample", self.step);
-        let transitions = self
-            .memory
-            .sample(self.config.batch_size, &mut |n| stream.below(n));
-        let targets = self.targets(&transitions, ranks)?;
-        let batch = self.batch_at(&transitions, ranks, |t| t.step)?;
-        let n_states = batch.states.layout.n_states();
-        let mut rows = vec![u32::MAX; n_states];
-        let mut wanted = vec![0.0; n_states];
-        for (i, transition) in transitions.iter().enumerate() {
-            let pick = known(self.memory.pick(transition))?;
-            let state = batch.state(i);
-            rows[state] = batch.row(i, pick).map_or(u32::MAX, |row| row as u32);
-            wanted[state] = targets[i];
-        }
-        let mut loss = None;
-        for _ in 0..self.config.gradient_iterations {
-            loss = Some(self.descend(&batch, Arc::from(&rows[..]), &wanted, ranks)?);
-        }
-        Ok(loss)
-    }
-
-    /// The batch of the states that `step` of each transition gives.
-    fn batch_at(
-        &mut self,
-        transitions: &[Transition],
-        ranks: &Ranks<'_>,
-        step: impl Fn(&Transition) -> u32,
-    ) -> Result<Batch, Error> {
-        let rules = self.batch_rules(ranks);
-        let mut shards = Vec::with_capacity(transitions.len());
-        for transition in transitions {
-            shards.push(self.shard(transition.graph_id, &rules)?);
-        }
-        let mut refs = Vec::with_capacity(transitions.len());
-        for (transition, shard) in transitions.iter().zip(shards) {
-            let picks = known(self.memory.picks(transition.episode))?;
-            refs.push(StateRef {
-                graph_id: transition.graph_id,
-                graph: self.dataset.graph(transition.graph_id)?,
-                shard,
-                picks: &picks[..step(transition) as usize],
-            });
-        }
-        Batch::new(&refs, &rules)
-    }
-
-    /// The target value of each transition.
-    fn targets(
-        &mut self,
-        transitions: &[Transition],
-        ranks: &mut Ranks<'_>,
-    ) -> Result<Vec<f32>, Error> {
-        if self.config.target == TargetRule::Stored {
-            let stored = |t: &Transition| known(self.memory.target(t));
-            return transitions.iter().map(stored).collect();
-        }
-        let (n, gamma) = (self.config.n_step, self.config.gamma);
-        let mut returns = Vec::with_capacity(transitions.len());
-        for transition in transitions {
-            returns.push(known(self.memory.n_step(transition, n, gamma))?);
-        }
-        let mut targets: Vec<f32> = returns.iter().map(|r| r.reward_sum).collect();
-        let open: Vec<usize> = (0..returns.len())
-            .filter(|&i| returns[i].bootstrap_step.is_some())
-            .collect();
-        if open.is_empty() {
-            return Ok(targets);
-        }
-        // The state to bootstrap from, as a transition of its own: same episode, later step.
-        let later: Vec<Transition> = open
-            .iter()
-            .map(|&i| Transition {
-                step: returns[i].bootstrap_step.unwrap_or(0),
-                ..transitions[i]
-            })
-            .collect();
-        let batch = self.batch_at(&later, ranks, |t| t.step)?;
-        let best = self.best_values(&batch, &self.target, ranks)?;
-        for (k, &i) in open.iter().enumerate() {
-            targets[i] += returns[i].discount * best[batch.state(k)];
-        }
-        Ok(targets)
-    }
-
-    /// One optimiser step; gives the loss before it.
-    fn descend(
-        &mut self,
-        batch: &Batch,
-        rows: Arc<[u32]>,
-        wanted: &[f32],
-        ranks: &mut Ranks<'_>,
-    ) -> Result<f32, Error> {
-        let mut ctx =
-            Eager::new(&self.device, ranks.comm, &self.policy.params).with_deadline(ranks.deadline);
-        let model = self.policy.model;
-        let layout = &batch.states.layout;
-        let embed = model.embedding.embed(&mut ctx, &batch.states, self.path)?;
-        let q = model.head.scores_of(&mut ctx, embed, layout, rows)?;
-        let wanted = ctx.input(Shape::new(wanted.len(), 1), wanted)?;
-        let loss = self.config.td_loss().mean(&mut ctx, q, wanted)?;
-        let value = ctx.values(loss)?[0];
-        let mut gradient = ctx.param_gradient(loss)?;
-        if !value.is_finite() {
-            return Err(self.diverged("the loss", value));
-        }
-        let stepped = self
-            .optimiser
-            .step(&self.device, &mut self.policy.params, &mut gradient);
-        stepped.map_err(|error| match error.kind() {
-            ErrorKind::Diverged { .. } => self.diverged("the loss", value),
-            _ => error.into(),
-        })?;
-        Ok(value)
-    }
-}
-
-/// Transitions are looked up right after they were sampled, so none is stale.
-fn known<T>(found: Option<T>) -> Result<T, Error> {
-    found.ok_or_else(|| Error::internal("a transition that was just sampled is stale"))
 }

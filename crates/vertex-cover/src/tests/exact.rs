@@ -30,7 +30,10 @@ fn odd_shapes() {
 #[test]
 fn limits_are_kept() {
     let graph = random_graph(90, 0.15, 2);
-    let few = Limits { branches: 3 };
+    let few = Limits {
+        branches: 3,
+        ..Limits::default()
+    };
     assert_eq!(optimum(&graph, &few, &Watch::unlimited()), None);
     let over = Watch {
         clock: &|| 1.0,

@@ -1,0 +1,562 @@
+//! Grids of ranks, environments side by side, prioritised draws, curricula, and the graphs that ranks share.
+
+use std::sync::Arc;
+
+use shardgraph_collectives::tcp;
+use shardgraph_graph::generate::GeneratorSpec;
+use shardgraph_graph::random::Stream;
+
+use super::batch::{Batch, BatchRules, Plan};
+use super::dataset::Dataset;
+use super::grid::Grid;
+use super::memory::{Drawn, ReplayMemory};
+use super::tests::{bits, file, in_folder, run, scalars, small, why};
+use super::{Preset, PrioritizedConfig, RunOptions, TargetRule, TrainConfig, train_as_rank};
+use crate::AdjacencyScale;
+use crate::problem::{Episode, MAXIMUM_CUT, MINIMUM_VERTEX_COVER, PROBLEMS, Problem};
+use shardgraph_layers::Path;
+
+/// (ranks, rows of the grid).
+const GRIDS: [(u32, u32); 9] = [
+    (2, 1),
+    (2, 2),
+    (3, 3),
+    (4, 2),
+    (5, 5),
+    (6, 1),
+    (6, 2),
+    (6, 3),
+    (6, 6),
+];
+
+fn on_grid(n_ranks: u32, n_batch_ranks: u32) -> RunOptions {
+    RunOptions {
+        n_ranks,
+        n_batch_ranks,
+        ..RunOptions::default()
+    }
+}
+
+fn prioritized() -> Option<PrioritizedConfig> {
+    Some(PrioritizedConfig {
+        beta_steps: 30,
+        ..PrioritizedConfig::default()
+    })
+}
+
+/// One graph with many states of it in a batch, shared out three at a time.
+fn one_graph(n_layers: usize) -> TrainConfig {
+    TrainConfig {
+        graphs: vec!["er:70:0.1".to_string()],
+        graphs_per_generator: 1,
+        states_per_product: Some(3),
+        n_layers,
+        ..small(24)
+    }
+}
+
+fn side_by_side(steps: u64) -> TrainConfig {
+    TrainConfig {
+        environments: 3,
+        prioritized: prioritized(),
+        curriculum: vec![12, 20, 33],
+        curriculum_steps: 16,
+        gradient_iterations: 2,
+        ..small(steps)
+    }
+}
+
+#[test]
+fn every_grid_trains_the_same_bits() {
+    let variants = [
+        small(40),
+        one_graph(2),
+        one_graph(3),
+        side_by_side(44),
+        TrainConfig {
+            batch_size: 8,
+            embed_dim: 8,
+            steps: 30,
+            environments: 2,
+            ..TrainConfig::preset(Preset::Paper)
+        },
+        TrainConfig {
+            problem: "cut".to_string(),
+            environments: 2,
+            huber_delta: Some(1.0),
+            ..small(24)
+        },
+    ];
+    for config in variants {
+        let want = run(&config, &RunOptions::default());
+        assert!(want.reports.iter().any(|report| report.loss.is_some()));
+        for (n_ranks, n_rows) in GRIDS {
+            let got = run(&config, &on_grid(n_ranks, n_rows));
+            assert_eq!(bits(&got), bits(&want), "{n_ranks} ranks in {n_rows} rows");
+            assert_eq!(got.reports, want.reports);
+        }
+    }
+}
+
+#[test]
+fn processes_make_a_grid_too() {
+    let config = side_by_side(24);
+    let want = run(&config, &RunOptions::default());
+    let outcomes = tcp::run(4, |mut comm| {
+        train_as_rank(&mut comm, &config, &on_grid(1, 2), &mut |_| ()).unwrap()
+    });
+    for outcome in outcomes.into_iter().map(Result::unwrap) {
+        assert_eq!(bits(&outcome), bits(&want));
+    }
+    let errors = tcp::run(2, |mut comm| {
+        let options = on_grid(1, comm.rank() + 1);
+        train_as_rank(&mut comm, &config, &options, &mut |_| ()).unwrap_err()
+    });
+    for error in errors.into_iter().map(Result::unwrap) {
+        let text = "rank 1 has another number of batch ranks than rank 0";
+        assert!(error.to_string().starts_with(text), "{error}");
+    }
+}
+
+#[test]
+fn a_grid_that_does_not_fit_is_refused() {
+    for (n_ranks, n_rows) in [(1, 2), (6, 4), (6, 0)] {
+        let options = on_grid(n_ranks, n_rows);
+        let error = super::train(&small(3), &options, &mut |_| ()).unwrap_err();
+        assert!(error.to_string().contains("batch ranks of"), "{error}");
+    }
+}
+
+/// The parts of a batch are other floating-point sums, and otherwise the same gradient.
+#[test]
+fn products_of_fewer_states_train_nearly_the_same() {
+    let together = TrainConfig {
+        states_per_product: None,
+        ..one_graph(3)
+    };
+    let (a, b) = (
+        run(&together, &RunOptions::default()),
+        run(&one_graph(3), &RunOptions::default()),
+    );
+    let (a, b) = (a.policy.params.flat(), b.policy.params.flat());
+    let far = a.iter().zip(b).find(|(a, b)| (**a - **b).abs() > 1e-3);
+    assert!(far.is_none(), "{far:?}");
+}
+
+#[test]
+fn a_resumed_run_with_everything_is_the_uninterrupted_one() {
+    for target in [TargetRule::Recomputed, TargetRule::Stored] {
+        let n_step = if target == TargetRule::Stored { 1 } else { 3 };
+        let config = |steps| TrainConfig {
+            target,
+            n_step,
+            replay_capacity: 61, // 20 for each environment: old transitions are overwritten
+            ..side_by_side(steps)
+        };
+        let (whole, parts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let want = run(&config(60), &in_folder(whole.path(), false, 1));
+        run(&config(29), &in_folder(parts.path(), false, 1));
+        let resumed = RunOptions {
+            n_batch_ranks: 2,
+            ..in_folder(parts.path(), true, 4)
+        };
+        let got = run(&config(60), &resumed);
+        assert_eq!(bits(&got), bits(&want));
+        assert_eq!(got.reports, want.reports[29..]);
+        for name in [
+            "metrics.jsonl",
+            "policy.safetensors",
+            "checkpoint-0000000060/state.safetensors",
+            "checkpoint-0000000060/run.json",
+        ] {
+            assert!(
+                file(parts.path(), name) == file(whole.path(), name),
+                "{name}"
+            );
+        }
+        assert_eq!(scalars(parts.path()), scalars(whole.path()));
+    }
+}
+
+#[test]
+fn environments_are_reported_together() {
+    let outcome = run(
+        &TrainConfig {
+            graphs: vec!["ba:5:1".to_string()],
+            environments: 7,
+            ..small(20)
+        },
+        &RunOptions::default(),
+    );
+    let ended: Vec<_> = outcome
+        .reports
+        .iter()
+        .filter(|r| r.ended.is_some())
+        .collect();
+    assert!(ended.iter().any(|report| report.n_ended() > 1));
+    for report in &outcome.reports {
+        assert_eq!(report.cover, None);
+        assert_eq!(report.objective.is_some(), report.ended.is_some());
+        assert_eq!(report.n_ended() > 0, report.ended_episode());
+        // A tree of five nodes has a cover of 1 or 2 nodes; no pick without an edge is possible, so of at most 4.
+        assert!(
+            report
+                .objective
+                .is_none_or(|mean| (1.0..=4.0).contains(&mean))
+        );
+    }
+}
+
+/// Each state of a batch has the rows that it has alone, whatever stands beside it.
+#[test]
+fn rows_of_a_batch_are_those_of_its_states() {
+    let specs = ["er:40:0.3", "ba:25:3"].map(|spec| spec.parse::<GeneratorSpec>().unwrap());
+    let graphs = specs.map(|spec| Arc::new(spec.graph(5).unwrap()));
+    for problem in [PROBLEMS[0], PROBLEMS[1], PROBLEMS[3]] {
+        let path = match problem.n_node_features() {
+            0 => Path::Collapsed,
+            _ => Path::FreeFirstLayer,
+        };
+        let rules = |states_per_product| BatchRules {
+            scale: AdjacencyScale::LargestDegree,
+            path,
+            n_layers: 2,
+            grid: Grid::new(1, 1, 0).unwrap(),
+            states_per_product,
+        };
+        let mut states = Vec::new();
+        let mut random = Stream::new(3, "test", 0);
+        for i in 0..31 {
+            let graph_id = u64::from(i % 7 == 0);
+            let graph = &graphs[graph_id as usize];
+            states.push((graph_id, played(problem, graph, i / 2, &mut random)));
+        }
+        for limit in [1, 2, 5, usize::MAX] {
+            let rules = rules(limit);
+            let given = |(id, _): &(u64, _)| (*id, Arc::clone(&graphs[*id as usize]));
+            let plan = Plan::new(&states.iter().map(given).collect::<Vec<_>>(), &rules);
+            let episodes: Vec<_> = states.iter().map(|(_, e)| Some(&**e)).collect();
+            let batch = Batch::new(&plan, &episodes, None, &rules).unwrap();
+            let nodes: Vec<u32> = plan.nodes().collect();
+            for (i, (id, episode)) in states.iter().enumerate() {
+                let one = [given(&states[i])];
+                let alone_plan = Plan::new(&one, &rules);
+                let alone = Batch::new(&alone_plan, &[Some(&**episode)], None, &rules).unwrap();
+                for node in 0..graphs[*id as usize].n_nodes() {
+                    let row = plan.row(i, node).unwrap();
+                    let alone_row = alone_plan.row(0, node).unwrap();
+                    assert_eq!(nodes[row], node);
+                    assert_eq!(batch.states.layout.states()[row] as usize, plan.state(i));
+                    assert_eq!(batch.candidate[row], episode.is_candidate(node));
+                    let width = 1 + problem.n_node_features();
+                    let of = |values: &[f32], row: usize, width: usize| {
+                        let row = values.get(row * width..(row + 1) * width);
+                        row.map(<[f32]>::to_vec)
+                    };
+                    let (a, b) = (&batch.states, &alone.states);
+                    assert_eq!(of(&a.node, row, width), of(&b.node, alone_row, width));
+                    assert_eq!(of(&a.edge, row, 2), of(&b.edge, alone_row, 2));
+                    let d2 = |rows: &[f32], row| of(rows, row, 1);
+                    assert_eq!(
+                        d2(&a.neighbor_degree, row),
+                        d2(&b.neighbor_degree, alone_row)
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn played(
+    problem: &dyn Problem,
+    graph: &Arc<shardgraph_graph::Graph>,
+    n_picks: u64,
+    random: &mut Stream,
+) -> Box<dyn Episode> {
+    let mut episode = problem.begin(Arc::clone(graph));
+    for _ in 0..n_picks {
+        let nodes = 0..graph.n_nodes();
+        let candidates: Vec<u32> = nodes.filter(|&v| episode.is_candidate(v)).collect();
+        let Some(&pick) = candidates.get(random.below(candidates.len().max(1) as u64) as usize)
+        else {
+            break;
+        };
+        episode.pick(pick).unwrap();
+    }
+    episode
+}
+
+/// Draws name transitions by environment and age; those with a large error come often and weigh little.
+#[test]
+fn draws_follow_the_errors() {
+    let config = TrainConfig {
+        prioritized: Some(PrioritizedConfig {
+            alpha: 1.0,
+            beta_start: 1.0,
+            ..PrioritizedConfig::default()
+        }),
+        environments: 3,
+        replay_capacity: 30,
+        ..small(1)
+    };
+    let mut memory = ReplayMemory::new(&config).unwrap();
+    for environment in 0..3 {
+        memory.begin_episode(environment, environment as u64);
+    }
+    // The pick says which transition it is.
+    for step in 0..14 {
+        for environment in 0..3 {
+            let pick = 100 * environment as u32 + step;
+            memory.record(environment, pick, -1.0, None).unwrap();
+        }
+    }
+    let mut stream = Stream::new(1, "test", 0);
+    let mut all = Vec::new();
+    for step in 0..60 {
+        let drawn = memory.draw(8, step, &mut stream).unwrap();
+        let picks: Vec<u32> = drawn.iter().map(|d| memory.pick(d).unwrap()).collect();
+        let error = |pick: &u32| if *pick == 207 { 50.0 } else { 1.0 };
+        let errors: Vec<f32> = picks.iter().map(error).collect();
+        memory.set_errors(&errors).unwrap();
+        all.extend(drawn.into_iter().zip(picks));
+    }
+    for (drawn, pick) in &all {
+        assert_eq!(*pick / 100, drawn.environment as u32);
+        assert_eq!(u64::from(*pick / 100), drawn.transition.graph_id);
+        assert!((4..14).contains(&(pick % 100)), "{pick} is overwritten");
+        assert_eq!(drawn.transition.step, pick % 100);
+        assert!(drawn.weight > 0.0 && drawn.weight <= 1.0);
+    }
+    let late: Vec<&(Drawn, u32)> = all[240..].iter().collect();
+    let n_large = late.iter().filter(|(_, pick)| *pick == 207).count();
+    assert!(
+        2 * n_large > late.len(),
+        "{n_large} of {} draws, expected about 50 of 79",
+        late.len()
+    );
+    let weights = late.iter().filter(|(_, pick)| *pick == 207);
+    assert!(weights.map(|(drawn, _)| drawn.weight).all(|w| w < 0.03));
+    let others = late.iter().filter(|(_, pick)| *pick != 207);
+    assert!(others.map(|(drawn, _)| drawn.weight).all(|w| w > 0.97));
+}
+
+/// Importance weights are part of the loss: without an exponent they are 1, and the run is that of uniform weights.
+#[test]
+fn priorities_and_weights_change_a_run() {
+    let with = |alpha, beta| {
+        let config = TrainConfig {
+            prioritized: Some(PrioritizedConfig {
+                alpha,
+                beta_start: beta,
+                beta_end: beta,
+                ..PrioritizedConfig::default()
+            }),
+            ..small(40)
+        };
+        bits(&run(&config, &RunOptions::default()))
+    };
+    let base = with(0.6, 0.4);
+    assert_eq!(with(0.6, 0.4), base);
+    assert_ne!(with(0.6, 1.0), base);
+    assert_ne!(with(0.9, 0.4), base);
+    // All priorities are 1: the weights are too, whatever the exponent.
+    assert_eq!(with(0.0, 0.0), with(0.0, 1.0));
+}
+
+#[test]
+fn a_curriculum_goes_from_size_to_size() {
+    let config = TrainConfig {
+        curriculum: vec![9, 14, 30],
+        curriculum_steps: 10,
+        graphs: vec!["er:20:0.4".into(), "ba:20:2".into()],
+        ..small(1)
+    };
+    let dataset = Dataset::new(&MINIMUM_VERTEX_COVER, &config).unwrap();
+    for (step, n_nodes) in [(0, 9), (9, 9), (10, 14), (19, 14), (20, 30), (999, 30)] {
+        let stage = config.stage(step);
+        let ids: Vec<u64> = (0..40)
+            .map(|episode| dataset.draw(episode, stage))
+            .collect();
+        for &id in &ids {
+            assert_eq!(dataset.graph(id).unwrap().n_nodes(), n_nodes);
+        }
+        let n_ba = ids.iter().filter(|&&id| {
+            let graph = dataset.graph(id).unwrap();
+            graph.n_edges() == 2 * u64::from(n_nodes - 2)
+        });
+        assert!((5..35).contains(&n_ba.count()), "both models");
+    }
+    let plain = Dataset::new(&MINIMUM_VERTEX_COVER, &small(1)).unwrap();
+    assert_eq!(plain.draw(3, 0), plain.draw(3, 9));
+}
+
+#[test]
+fn clones_share_the_graphs_that_were_made() {
+    let dataset = Dataset::new(&MINIMUM_VERTEX_COVER, &small(1)).unwrap();
+    let clone = dataset.clone();
+    let (a, b) = (dataset.graph(3).unwrap(), clone.graph(3).unwrap());
+    assert!(Arc::ptr_eq(&a, &b));
+}
+
+/// Most graphs of this model have no edge: a hundred draws would not always find one.
+#[test]
+fn a_generator_of_few_edges_goes_on() {
+    let config = TrainConfig {
+        graphs: vec!["er:3:0.003".into()],
+        ..small(1)
+    };
+    let dataset = Dataset::new(&MINIMUM_VERTEX_COVER, &config).unwrap();
+    assert!((0..5).all(|id| dataset.graph(id).unwrap().n_edges() > 0));
+}
+
+#[test]
+fn weights_of_edge_lists_are_trained_on_where_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("g.el");
+    std::fs::write(&path, "a b 3\nb c 1\nc a 5\nc d 1\nd a 2\nb d 7\n").unwrap();
+    let config = |weighted| TrainConfig {
+        problem: "cut".into(),
+        graphs: vec![path.display().to_string()],
+        weighted,
+        ..small(40)
+    };
+    let (plain, weighted) = (
+        run(&config(false), &RunOptions::default()),
+        run(&config(true), &RunOptions::default()),
+    );
+    assert_ne!(bits(&plain), bits(&weighted));
+    let best = |outcome: &super::TrainOutcome| {
+        let objectives = outcome.reports.iter().filter_map(|r| r.objective);
+        objectives.fold(0.0, f64::max)
+    };
+    assert_eq!((best(&plain), best(&weighted)), (4.0, 16.0));
+    let made = TrainConfig {
+        graphs: vec!["er:20:0.4".into()],
+        ..config(true)
+    };
+    assert!(why(made).contains("have no weights"));
+    let cover = TrainConfig {
+        problem: "mvc".into(),
+        ..config(true)
+    };
+    assert!(why(cover).contains("reads no edge weights"));
+    assert!(MAXIMUM_CUT.reads_weights());
+}
+
+#[test]
+fn wrong_settings_of_these_are_named() {
+    let base = || small(5);
+    let prioritized = |prioritized| TrainConfig {
+        prioritized: Some(prioritized),
+        ..base()
+    };
+    let default = PrioritizedConfig::default();
+    for (config, text) in [
+        (
+            TrainConfig {
+                environments: 0,
+                ..base()
+            },
+            "environments: 1 to 4096",
+        ),
+        (
+            TrainConfig {
+                environments: 4097,
+                ..base()
+            },
+            "environments: 1 to 4096",
+        ),
+        (
+            TrainConfig {
+                environments: 9,
+                replay_capacity: 8,
+                ..base()
+            },
+            "equal shares",
+        ),
+        (
+            TrainConfig {
+                states_per_product: Some(0),
+                ..base()
+            },
+            "states_per_product",
+        ),
+        (
+            TrainConfig {
+                curriculum: vec![20, 20],
+                ..base()
+            },
+            "curriculum: numbers",
+        ),
+        (
+            TrainConfig {
+                curriculum: vec![1, 20],
+                ..base()
+            },
+            "curriculum: numbers",
+        ),
+        (
+            TrainConfig {
+                curriculum_steps: 0,
+                ..base()
+            },
+            "curriculum_steps",
+        ),
+        (
+            TrainConfig {
+                curriculum: vec![20],
+                graphs: vec!["rb:5:4:0.3:1.5".into()],
+                ..base()
+            },
+            "not made for a number of nodes",
+        ),
+        (
+            TrainConfig {
+                curriculum: vec![3, 9],
+                graphs: vec!["ba:20:4".into()],
+                ..base()
+            },
+            "ba",
+        ),
+        (
+            prioritized(PrioritizedConfig {
+                alpha: 1.5,
+                ..default
+            }),
+            "prioritized.alpha",
+        ),
+        (
+            prioritized(PrioritizedConfig {
+                epsilon: 0.0,
+                ..default
+            }),
+            "prioritized.epsilon",
+        ),
+        (
+            prioritized(PrioritizedConfig {
+                beta_end: -1.0,
+                ..default
+            }),
+            "prioritized.beta_end",
+        ),
+        (
+            TrainConfig {
+                replay_capacity: 1 << 32,
+                ..prioritized(default)
+            },
+            "below 2^32",
+        ),
+    ] {
+        let message = why(config);
+        assert!(message.contains(text), "{text}: {message}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("g.el");
+    std::fs::write(&path, "a b\nb c\n").unwrap();
+    let config = TrainConfig {
+        curriculum: vec![20],
+        graphs: vec![path.display().to_string()],
+        ..base()
+    };
+    assert!(why(config).contains("has the nodes that it has"));
+}
