@@ -1,0 +1,11 @@
+//! R-GCN: node classification on graphs whose edges have relations, without ever building a weight matrix for each relation.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod graph;
+mod labels;
+
+pub use error::{Error, ErrorKind};
+pub use graph::{Edge, MAX_NODES, RelationalGraph};
+pub use labels::Labels;
