@@ -2,10 +2,17 @@
 
 #![forbid(unsafe_code)]
 
+mod config;
 mod error;
 mod graph;
 mod labels;
+mod model;
+mod train;
 
+pub use config::{Config, Mode, Optimiser, Preset, Sums};
 pub use error::{Error, ErrorKind};
 pub use graph::{Edge, MAX_NODES, RelationalGraph};
 pub use labels::Labels;
+pub use train::{
+    EpochReport, Evaluation, MAX_RANKS, Outcome, RunOptions, SetScores, evaluate, predict, train,
+};
