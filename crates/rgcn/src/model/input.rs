@@ -99,7 +99,7 @@ impl Shape {
 }
 
 /// The row of a node (and a relation) before the first step, as for a matrix of nodes by units.
-pub(crate) fn begin_row(
+fn begin_row(
     config: &Config,
     layout: &Layout<'_>,
     (node, relation): (u32, u32),

@@ -37,17 +37,17 @@ impl Targets {
             .iter()
             .filter_map(|&(node, class)| Some((set.place(node)?, class)));
         let found: Vec<(usize, u32)> = found.collect();
-        let of_rank =
-            |places: &Range<usize>| found.iter().filter(|(place, _)| places.contains(place));
+        let count = |places: &Range<usize>| {
+            let is_own = |(place, _): &&(usize, u32)| places.contains(place);
+            found.iter().filter(is_own).count()
+        };
+        let own = found
+            .iter()
+            .filter(|(place, _)| places[rank].contains(place));
         let first = places[rank].start;
         Targets {
-            own: of_rank(&places[rank])
-                .map(|&(place, class)| (place - first, class))
-                .collect(),
-            counts: places
-                .iter()
-                .map(|places| of_rank(places).count())
-                .collect(),
+            own: own.map(|&(place, class)| (place - first, class)).collect(),
+            counts: places.iter().map(count).collect(),
         }
     }
 

@@ -7,7 +7,7 @@ use shardgraph_collectives::{Comm, Deadline, Op, Reduction};
 use shardgraph_graph::random::Stream;
 
 use super::coefficients::{Coefficients, Form};
-use super::input::{InputRows, Keyed, backward_pairs, begin_row, forward_pairs};
+use super::input::{InputRows, Keyed, backward_pairs, forward_pairs};
 use super::kernel::{Inputs, Pass, Updates, backward, forward, largest_magnitude};
 use super::optimiser::{Moments, Rule};
 use super::plan::{LayerPlan, Layout};
@@ -503,7 +503,10 @@ impl<'a> Network<'a> {
             table: &self.tables[layer],
         };
         let mut table = vec![0.0; self.tables[layer].len()];
-        for (sources, partial) in read.into_iter().zip(partials.chunks_exact_mut(n_shared.max(1))) {
+        for (sources, partial) in read
+            .into_iter()
+            .zip(partials.chunks_exact_mut(n_shared.max(1)))
+        {
             table.fill(0.0);
             backward(pass, sources, all, &mut updates, &mut table);
             coefficients.reduce(&table, &mut partial[..reduced_len]);

@@ -153,7 +153,8 @@ impl State {
                     format!("checkpoint: tensor {name} has {n} numbers, expected {expected}");
                 return Err(Error::new(ErrorKind::Checkpoint, message));
             }
-            own.copy_from_slice(&values[begin..][..own.len()]);
+            let n_own = own.len();
+            own.copy_from_slice(&values[begin..][..n_own]);
         }
         network.input.largest = largest_magnitude(&network.input.rows);
         Ok(())

@@ -5,17 +5,20 @@ use shardgraph_graph::random::Stream;
 use super::*;
 use crate::{Mode, Optimiser, Sums};
 
-/// A graph of two sorts of nodes that mostly know their own sort, with labels on some.
+/// A graph of two sorts of nodes that mostly know their own sort, and one of its four hubs, with labels on some.
 fn sorted_graph(seed: u64, n_nodes: u32) -> (RelationalGraph, Labels) {
     let mut stream = Stream::new(seed, "sorted graph", 0);
     let (mut sources, mut relations, mut targets) = (Vec::new(), Vec::new(), Vec::new());
     for source in 0..n_nodes {
-        for _ in 0..4 {
-            let other = stream.below_u32(n_nodes);
+        for edge in 0..4 {
+            let other = match edge {
+                0 => stream.below_u32(8),
+                _ => stream.below_u32(n_nodes),
+            };
             let is_kept = other % 2 == source % 2 || stream.chance(0.1);
             if is_kept {
                 sources.push(source);
-                relations.push(stream.below_u32(5));
+                relations.push(if edge == 0 { 0 } else { stream.below_u32(5) });
                 targets.push(other);
             }
         }
