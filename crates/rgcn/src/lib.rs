@@ -3,8 +3,11 @@
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod generate;
 mod graph;
+pub mod import;
 mod labels;
+pub mod partition;
 
 pub use error::{Error, ErrorKind};
 pub use graph::{Edge, MAX_NODES, RelationalGraph};

@@ -1,0 +1,35 @@
+//! `shardgraph rgcn`: graphs whose edges have relations; what is in them, how they are cut over devices, training.
+
+mod data;
+mod info;
+mod plan;
+
+use clap::{Args, Subcommand};
+
+const EXAMPLE: &str = "\
+Examples:
+  shardgraph rgcn info aifb_stripped.nt.gz --train trainingSet.tsv --test testSet.tsv
+  shardgraph rgcn plan aifb_stripped.nt.gz --devices 4 --method grid --format json
+  shardgraph rgcn plan ba-rel:800000:2.5:100:zipf --devices 4 --method source --budget-per-device 512MiB";
+
+/// Relational graphs: import, partitions, R-GCN
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct RgcnArgs {
+    #[command(subcommand)]
+    command: RgcnCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum RgcnCommand {
+    Info(info::InfoArgs),
+    Plan(plan::PlanArgs),
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: &RgcnArgs) -> anyhow::Result<()> {
+    match &args.command {
+        RgcnCommand::Info(args) => info::run(args),
+        RgcnCommand::Plan(args) => plan::run(args),
+    }
+}
