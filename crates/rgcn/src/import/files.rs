@@ -61,8 +61,7 @@ fn by_first_line(file: &str, source: &mut BufReader<Box<dyn Read>>) -> Result<Tr
     let mut head = Vec::new();
     let n_read = source.take(HEAD).read_to_end(&mut head);
     n_read.map_err(|e| unpacking_error(e, file, 0))?;
-    let mut lines = Lines::new(file, Box::new(head.as_slice()));
-    let format = match lines.next_filled()? {
+    let format = match Lines::new(file, Box::new(head.as_slice())).next_filled()? {
         Some(line) => TripleFormat::from_line(line),
         None => Err(Error::at(ErrorKind::Graph, file, 0, 0, "the file is empty")),
     };

@@ -33,7 +33,7 @@ use std::{fmt, ops::Range, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, ErrorKind};
+use crate::Error;
 
 /// The most parts that a graph is cut into.
 pub const MAX_PARTS: u32 = 4096;
@@ -125,7 +125,7 @@ impl Partition {
     /// Cuts a graph into `n_parts` by a method.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] for no part, or more than [`MAX_PARTS`].
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for no part, or more than [`MAX_PARTS`].
     ///
     /// # Complexity
     /// Time O(pairs + relations log relations) for [`Method::M1`], [`Method::M2`] and [`Method::Source`]; up to eight times that for
