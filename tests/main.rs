@@ -31,6 +31,7 @@ mod processes;
 mod program;
 mod ranks;
 mod real_graphs;
+mod rgcn_import;
 mod schema;
 mod second_opinion;
 mod small_graphs;

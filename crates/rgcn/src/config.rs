@@ -45,6 +45,8 @@ pub enum Preset {
     Aifb,
     /// Of R-GCN's authors for MUTAG: as for AIFB, with 30 bases and L2 of 5e-4.
     Mutag,
+    /// Of R-GCN's authors for AM: 40 bases, hidden width 10, L2 of 5e-4.
+    Am,
     /// Of the paper on relations over devices: 40 bases, hidden width 16, SGD. The rate is not in the paper: 1 here.
     Paper,
 }
@@ -75,7 +77,7 @@ macro_rules! named {
 named!(Optimiser, "optimiser", "sgd" => Sgd, "adam" => Adam; "sgd or adam");
 named!(Mode, "mode", "full" => Full, "pruned" => Pruned; "full or pruned");
 named!(Sums, "sums", "exact" => Exact, "float" => Float; "exact or float");
-named!(Preset, "preset", "aifb" => Aifb, "mutag" => Mutag, "paper" => Paper; "aifb, mutag or paper");
+named!(Preset, "preset", "aifb" => Aifb, "mutag" => Mutag, "am" => Am, "paper" => Paper; "aifb, mutag, am or paper");
 
 /// The model and how it is trained.
 ///
@@ -116,6 +118,18 @@ pub struct Config {
     pub sums: Sums,
 }
 
+impl Preset {
+    /// The published settings of the graph that is nearest in size.
+    #[must_use]
+    pub fn for_nodes(n_nodes: u32) -> Preset {
+        match n_nodes {
+            0..14_000 => Preset::Aifb,
+            14_000..200_000 => Preset::Mutag,
+            _ => Preset::Am,
+        }
+    }
+}
+
 impl Default for Config {
     /// [`Preset::Aifb`], pruned, with exact sums and seed 0.
     fn default() -> Config {
@@ -150,6 +164,12 @@ impl Config {
             Preset::Aifb => aifb,
             Preset::Mutag => Config {
                 bases: 30,
+                l2: 5e-4,
+                ..aifb
+            },
+            Preset::Am => Config {
+                bases: 40,
+                hidden: vec![10],
                 l2: 5e-4,
                 ..aifb
             },
@@ -245,7 +265,7 @@ mod tests {
 
     #[test]
     fn names_are_read_back() {
-        for preset in [Preset::Aifb, Preset::Mutag, Preset::Paper] {
+        for preset in [Preset::Aifb, Preset::Mutag, Preset::Am, Preset::Paper] {
             assert_eq!(preset.to_string().parse::<Preset>().unwrap(), preset);
             assert!(Config::preset(preset).check().is_ok());
         }

@@ -54,6 +54,16 @@ impl Error {
         Error::new(ErrorKind::Config, message)
     }
 
+    /// An error in a file, at a line and a byte in it, both counted from 1; 0 where none is meant.
+    pub(crate) fn at(kind: ErrorKind, file: &str, line: u64, column: u64, reason: &str) -> Error {
+        let message = match (line, column) {
+            (0, _) => format!("{file}: {reason}"),
+            (_, 0) => format!("{file}:{line}: {reason}"),
+            _ => format!("{file}:{line}:{column}: {reason}"),
+        };
+        Error::new(kind, message)
+    }
+
     /// The system's error while `doing` (a verb) `path`.
     pub(crate) fn io(doing: &str, path: &Path, source: &io::Error) -> Error {
         let message = format!("{}: cannot {doing}: {source}", path.display());

@@ -4,9 +4,12 @@
 
 mod config;
 mod error;
+pub mod generate;
 mod graph;
+pub mod import;
 mod labels;
 mod model;
+pub mod partition;
 mod train;
 
 pub use config::{Config, Mode, Optimiser, Preset, Sums};

@@ -75,6 +75,8 @@ impl EpochReport {
 /// A finished run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
+    /// The settings that held: after a resume those of the checkpoint.
+    pub config: Config,
     /// The epochs that this call ran (after a resume: not those before).
     pub reports: Vec<EpochReport>,
     /// What the model says of the labelled nodes.

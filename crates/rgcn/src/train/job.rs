@@ -133,6 +133,7 @@ impl<'a> Job<'a> {
         let bytes_per_rank = vec![network.n_bytes()];
         let evaluation = self.evaluate(network, peers)?;
         Ok(Outcome {
+            config: self.config.clone(),
             reports,
             evaluation,
             params_hash,
