@@ -614,3 +614,50 @@ fn rgcn_plan() {
         assert_schema(&answer["exchanges"][0], &exchange);
     }
 }
+
+const RGCN_TRAIN: [(&str, &str); 21] = [
+    ("graph", "string"),
+    ("nodes", "count"),
+    ("edges", "count"),
+    ("relations", "count"),
+    ("mode", "string"),
+    ("ranks", "count"),
+    ("seeds", "list"),
+    ("settings", "object"),
+    ("accuracy_mean", "number"),
+    ("accuracy_std", "number"),
+    ("accuracy_interval", "number"),
+    ("epoch_ms", "number"),
+    ("forward_ms", "number"),
+    ("backward_ms", "number"),
+    ("final_loss", "number"),
+    ("peak_mib", "number"),
+    ("bytes_per_rank", "list"),
+    ("load_seconds", "number"),
+    ("classes", "list"),
+    ("evaluation", "object"),
+    ("params_hash", "list"),
+];
+
+#[test]
+fn rgcn_train() {
+    let words = "rgcn train ba-rel:400:2:3 --epochs 2 --seeds 2 --format json";
+    let answer = run(words, &[]).json();
+    assert_schema(&answer, &RGCN_TRAIN);
+    let evaluation = [("train", "object"), ("valid", "null"), ("test", "null"), ("confusion", "list")];
+    let found = &answer["evaluation"];
+    let expected = evaluation.map(|(key, kind)| match found[key].is_null() {
+        true => (key, "null"),
+        false if kind == "null" => (key, "object"),
+        false => (key, kind),
+    });
+    assert_schema(found, &expected);
+    let scores = [
+        ("n_nodes", "count"),
+        ("n_right", "count"),
+        ("accuracy", "number"),
+        ("low", "number"),
+        ("high", "number"),
+    ];
+    assert_schema(&found["train"], &scores);
+}
