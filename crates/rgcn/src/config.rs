@@ -96,13 +96,15 @@ pub struct Config {
     pub hidden: Vec<usize>,
     /// Bases that the relations of a layer share; 0: each relation has weights of its own.
     pub bases: usize,
+    /// The width of a vector that is learnt for each node and is the input; 0: one-hot input.
+    pub embedding: usize,
     /// Whether each node also hears itself, as a relation of its own.
     pub self_loop: bool,
     /// Whether a layer adds a bias.
     pub bias: bool,
     /// The share of hidden units that an epoch leaves out, from 0 to below 1.
     pub dropout: f32,
-    /// This times the sum of the squares of the first layer's weights is added to the loss.
+    /// This times the sum of the squares of the input's and the first layer's parameters, biases excepted, is added to the loss.
     pub l2: f32,
     /// How a gradient becomes a step.
     pub optimiser: Optimiser,
@@ -136,6 +138,7 @@ impl Default for Config {
         Config {
             hidden: vec![16],
             bases: 0,
+            embedding: 0,
             self_loop: true,
             bias: false,
             dropout: 0.0,
@@ -199,6 +202,9 @@ impl Config {
         if self.bases > MAX_WIDTH {
             return Err(Error::config("bases", self.bases, "0 to 4096"));
         }
+        if self.embedding > MAX_WIDTH {
+            return Err(Error::config("embedding", self.embedding, "0 to 4096"));
+        }
         if !(0.0..1.0).contains(&self.dropout) {
             return Err(Error::config("dropout", self.dropout, "0 to below 1"));
         }
@@ -209,6 +215,11 @@ impl Config {
             return Err(Error::config("rate", self.rate, "a number above 0"));
         }
         Ok(())
+    }
+
+    /// Whether the first layer has a table of relations: all but one-hot input without bases.
+    pub(crate) fn has_first_table(&self) -> bool {
+        self.bases > 0 || self.embedding > 0
     }
 
     /// The widths of all layers' outputs for `n_classes`.

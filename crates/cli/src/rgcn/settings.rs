@@ -21,6 +21,9 @@ pub(crate) struct SettingsArgs {
     /// Bases that the relations of a layer share; 0: each relation has weights of its own
     #[arg(long, value_name = "N")]
     bases: Option<usize>,
+    /// Learn a vector of this width for each node as input; 0: one-hot input
+    #[arg(long, value_name = "WIDTH")]
+    embedding: Option<usize>,
     /// Leave out the self loop
     #[arg(long)]
     no_self_loop: bool,
@@ -61,6 +64,7 @@ impl SettingsArgs {
                 Some(text) => widths(text)?,
             },
             bases: self.bases.unwrap_or(base.bases),
+            embedding: self.embedding.unwrap_or(base.embedding),
             self_loop: base.self_loop && !self.no_self_loop,
             bias: base.bias || self.bias,
             dropout: self.dropout.unwrap_or(base.dropout),
@@ -81,6 +85,7 @@ impl SettingsArgs {
         self.preset.is_some()
             || self.hidden.is_some()
             || self.bases.is_some()
+            || self.embedding.is_some()
             || self.no_self_loop
             || self.bias
             || self.dropout.is_some()

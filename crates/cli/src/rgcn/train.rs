@@ -9,14 +9,15 @@ use shardgraph_collectives::Deadline;
 use shardgraph_rgcn::import::LabelledNodes;
 use shardgraph_rgcn::{Config, EpochReport, Evaluation, Outcome, RunOptions, train};
 
+use super::curve;
 use super::data::{Data, DataArgs};
 use super::settings::SettingsArgs;
-use crate::deadline;
 use crate::exit::BadInput;
 use crate::peak_memory::peak_memory;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::world::refuse_processes;
+use crate::{deadline, output_file};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -51,6 +52,9 @@ pub(crate) struct TrainArgs {
     /// Epochs between two checkpoints; 0: only at the end
     #[arg(long, value_name = "N", default_value_t = 0)]
     checkpoint_epochs: u32,
+    /// Draw the loss and the training accuracy of each epoch
+    #[arg(long, value_name = "FILE.svg")]
+    curve: Option<PathBuf>,
     /// Longest wait for another rank [default: 600]
     #[arg(long, value_name = "SECONDS", value_parser = deadline::parse)]
     deadline: Option<Deadline>,
@@ -97,6 +101,9 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         let text = "--resume takes its settings from the checkpoint: of the model's flags give --epochs alone";
         return Err(BadInput(text.to_owned()).into());
     }
+    if let Some(curve) = &args.curve {
+        output_file::check(curve, None)?;
+    }
     let data = args.data.load()?;
     let Some(labelled) = &data.labels else {
         return Err(
@@ -130,6 +137,9 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         )?);
     }
     drop(show);
+    if let Some(curve) = &args.curve {
+        output_file::write_all(&[(curve, curve::svg(&outcomes))])?;
+    }
     args.report.answer(&answer(
         (args, &config),
         (&data, labelled),

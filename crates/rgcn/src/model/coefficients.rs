@@ -33,14 +33,10 @@ pub(crate) struct Coefficients {
 
 /// Uniform numbers in Glorot and Bengio's range for a matrix of these sides.
 pub(crate) fn glorot(stream: &mut Stream, sides: (usize, usize), out: &mut [f32]) {
-    let limit = glorot_limit(sides);
+    let limit = (6.0 / (sides.0 + sides.1) as f32).sqrt();
     for value in out {
         *value = (2.0 * stream.uniform_f32() - 1.0) * limit;
     }
-}
-
-pub(crate) fn glorot_limit((rows, columns): (usize, usize)) -> f32 {
-    (6.0 / (rows + columns) as f32).sqrt()
 }
 
 impl Coefficients {

@@ -1,8 +1,8 @@
-//! The parameters of one-hot input: rows that are keyed by node, or by node and relation, so that any cut of the graph begins alike.
+//! The parameters of the input: rows that are keyed by node, or by node and relation, so that any cut of the graph begins alike.
 
 use shardgraph_graph::random::Stream;
 
-use super::coefficients::{glorot, glorot_limit};
+use super::coefficients::glorot;
 use super::kernel::largest_magnitude;
 use super::optimiser::{Moments, Rule};
 use super::plan::{LayerPlan, Layout};
@@ -17,6 +17,8 @@ pub(crate) enum Keyed {
     ByNode,
     /// Without: a row for each pair of node and relation that occurs.
     ByPair,
+    /// No one-hot input: a vector for each node, which the first layer reads as units.
+    Embedding,
 }
 
 /// The rows of a rank's sources.
@@ -39,11 +41,15 @@ impl InputRows {
         plan: &LayerPlan,
         width: usize,
     ) -> InputRows {
-        let keyed = match config.bases {
-            0 => Keyed::ByPair,
-            _ => Keyed::ByNode,
+        let keyed = match (config.embedding, config.bases) {
+            (0, 0) => Keyed::ByPair,
+            (0, _) => Keyed::ByNode,
+            _ => Keyed::Embedding,
         };
-        let shape = Shape::new(config.bases.max(1), width);
+        let shape = match keyed {
+            Keyed::Embedding => Shape::new(config.embedding, 1),
+            Keyed::ByNode | Keyed::ByPair => Shape::new(config.bases.max(1), width),
+        };
         let places = layout.places(0, rank);
         let mut input = InputRows {
             keyed,
@@ -53,7 +59,7 @@ impl InputRows {
             largest: 0.0,
         };
         let n_rows = match keyed {
-            Keyed::ByNode => places.len(),
+            Keyed::ByNode | Keyed::Embedding => places.len(),
             Keyed::ByPair => plan.n_pairs(),
         };
         input.rows = vec![0.0; n_rows * input.row_len()];
@@ -61,12 +67,12 @@ impl InputRows {
             let node = layout.sets[0].node(place);
             for row in input.rows_of(plan, source) {
                 let relation = match keyed {
-                    Keyed::ByNode => 0,
+                    Keyed::ByNode | Keyed::Embedding => 0,
                     Keyed::ByPair => plan.relations[row],
                 };
-                let row = &mut input.rows[row * input.shape.row_len(keyed)..]
-                    [..input.shape.row_len(keyed)];
-                begin_row(config, layout, (node, relation), input.shape, row);
+                let len = input.row_len();
+                let row = &mut input.rows[row * len..][..len];
+                begin_row(config, layout, (node, relation), (keyed, shape), row);
             }
         }
         input.largest = largest_magnitude(&input.rows);
@@ -74,50 +80,50 @@ impl InputRows {
         input
     }
 
+    /// Steps all rows along a gradient of their length.
+    pub(crate) fn step(&mut self, gradient: &[f32], (rule, decay): (Rule, f32)) {
+        let whole = 0..self.rows.len();
+        rule.step(&mut self.rows, gradient, decay, self.moments.of(whole));
+        self.largest = largest_magnitude(&self.rows);
+    }
+
     /// Numbers in a row.
     pub(crate) fn row_len(&self) -> usize {
-        self.shape.row_len(self.keyed)
+        match self.keyed {
+            Keyed::ByNode | Keyed::Embedding => self.shape.stride,
+            Keyed::ByPair => self.shape.width,
+        }
     }
 
     /// The rows of a source.
     fn rows_of(&self, plan: &LayerPlan, source: usize) -> std::ops::Range<usize> {
         match self.keyed {
-            Keyed::ByNode => source..source + 1,
+            Keyed::ByNode | Keyed::Embedding => source..source + 1,
             Keyed::ByPair => plan.pairs(source),
         }
     }
 }
 
-impl Shape {
-    /// Numbers in a row of one-hot input.
-    fn row_len(self, keyed: Keyed) -> usize {
-        match keyed {
-            Keyed::ByNode => self.stride,
-            Keyed::ByPair => self.width,
-        }
-    }
-}
-
-/// The row of a node (and a relation) before the first step, as for a matrix of nodes by units.
+/// The row of a node (and a relation) before the first step: of one-hot input as for a matrix of nodes by units, of an embedding as
+/// for a square one.
 fn begin_row(
     config: &Config,
     layout: &Layout<'_>,
     (node, relation): (u32, u32),
-    shape: Shape,
+    (keyed, shape): (Keyed, Shape),
     row: &mut [f32],
 ) {
-    let sides = (layout.graph.n_nodes() as usize, shape.width);
-    match config.bases {
-        0 => {
-            let key = u64::from(node) << 32 | u64::from(relation);
-            glorot(&mut Stream::new(config.seed, "rgcn pair", key), sides, row);
-        }
-        _ => {
-            let mut stream = Stream::new(config.seed, "rgcn basis", node.into());
-            glorot(&mut stream, sides, &mut row[..shape.len()]);
-        }
-    }
-    debug_assert!(row.iter().all(|x| x.abs() <= glorot_limit(sides)));
+    let sides = match keyed {
+        Keyed::Embedding => (shape.len(), shape.len()),
+        _ => (layout.graph.n_nodes() as usize, shape.width),
+    };
+    let (purpose, key) = match keyed {
+        Keyed::ByPair => ("rgcn pair", u64::from(node) << 32 | u64::from(relation)),
+        Keyed::ByNode => ("rgcn basis", node.into()),
+        Keyed::Embedding => ("rgcn embedding", node.into()),
+    };
+    let mut stream = Stream::new(config.seed, purpose, key);
+    glorot(&mut stream, sides, &mut row[..shape.len()]);
 }
 
 /// Sends each pair's own row: the first layer without bases.

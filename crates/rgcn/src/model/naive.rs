@@ -25,7 +25,7 @@ impl<'a> Naive<'a> {
         for place in 0..layout.sets[0].len() {
             let node = layout.sets[0].node(place);
             match input.keyed {
-                Keyed::ByNode => drop(keys.insert((node, 0), keys.len())),
+                Keyed::ByNode | Keyed::Embedding => drop(keys.insert((node, 0), keys.len())),
                 Keyed::ByPair => {
                     for pair in network.plans[0].pairs(place) {
                         keys.insert((node, network.plans[0].relations[pair]), keys.len());
@@ -47,7 +47,7 @@ impl<'a> Naive<'a> {
     pub(crate) fn params(network: &Network<'_>) -> Vec<f64> {
         let (shape, len) = (network.input.shape, network.input.row_len());
         let used = match network.input.keyed {
-            Keyed::ByNode => shape.len(),
+            Keyed::ByNode | Keyed::Embedding => shape.len(),
             Keyed::ByPair => len,
         };
         let rows = network.input.rows.chunks_exact(len);
@@ -62,6 +62,23 @@ impl<'a> Naive<'a> {
             params.extend(&layer.bias);
         }
         params.into_iter().map(f64::from).collect()
+    }
+
+    /// Numbers in an input row.
+    fn row_len(&self) -> usize {
+        match self.config.embedding {
+            0 => self.config.bases.max(1) * self.widths[0],
+            width => width,
+        }
+    }
+
+    /// How many units, or coefficients of bases, a layer reads.
+    fn n_read(&self, layer: usize) -> usize {
+        match (layer, self.config.embedding) {
+            (0, 0) => self.config.bases,
+            (0, width) => width,
+            _ => self.widths[layer - 1],
+        }
     }
 
     fn n_relations(&self) -> usize {
@@ -95,26 +112,27 @@ impl<'a> Naive<'a> {
     pub(crate) fn logits(&self, params: &[f64]) -> Vec<Vec<f64>> {
         let (edges, n_relations) = (self.edges(), self.n_relations());
         let n_bases = self.config.bases;
-        let row_len = n_bases.max(1) * self.widths[0];
+        let row_len = self.row_len();
         let (input, mut rest) = params.split_at(self.n_input * row_len);
         let mut take = |n: usize| {
             let (taken, left) = rest.split_at(n);
             rest = left;
             taken.to_vec()
         };
-        let mut units: Vec<Vec<f64>> = Vec::new();
+        let mut units: Vec<Vec<f64>> = vec![Vec::new(); self.graph.n_nodes() as usize];
+        if self.config.embedding > 0 {
+            for (&(node, _), &row) in &self.keys {
+                units[node as usize] = input[row * row_len..][..row_len].to_vec();
+            }
+        }
         for (layer, &width) in self.widths.iter().enumerate() {
-            let form = match (layer, n_bases) {
+            let form = match (layer + self.config.embedding, n_bases) {
                 (0, 0) => None,
                 (0, _) => Some(Form::Coefficients),
                 (_, 0) => Some(Form::Whole),
                 (_, n_bases) => Some(Form::Shared { n_bases }),
             };
-            let n_read = if layer == 0 {
-                n_bases
-            } else {
-                self.widths[layer - 1]
-            };
+            let n_read = self.n_read(layer);
             let (coefficients, weights) = match form {
                 None => (Vec::new(), Vec::new()),
                 Some(Form::Coefficients) => (take(n_relations * n_bases), Vec::new()),
@@ -179,8 +197,12 @@ impl<'a> Naive<'a> {
             row.iter().map(|x| x.exp()).sum::<f64>().ln() - row[class as usize]
         };
         let loss = labels.iter().map(of_label).sum::<f64>() / labels.len() as f64;
-        let n_first = self.n_input * self.config.bases.max(1) * self.widths[0]
-            + self.n_relations() * self.config.bases;
+        let n_weights = match (self.config.embedding, self.config.bases) {
+            (0, n_bases) => self.n_relations() * n_bases,
+            (_, 0) => self.n_relations() * self.n_read(0) * self.widths[0],
+            (_, n_bases) => n_bases * (self.n_relations() + self.n_read(0) * self.widths[0]),
+        };
+        let n_first = self.n_input * self.row_len() + n_weights;
         let squares: f64 = params[..n_first].iter().map(|x| x * x).sum();
         loss + f64::from(self.config.l2) * squares
     }

@@ -90,7 +90,10 @@ fn forms(config: &Config, n_classes: u32) -> Vec<(Form, Shape)> {
         0 => Form::Whole,
         n_bases => Form::Shared { n_bases },
     };
-    let first = (Form::Coefficients, Shape::new(config.bases, widths[0]));
+    let first = match config.embedding {
+        0 => (Form::Coefficients, Shape::new(config.bases, widths[0])),
+        width => (hidden, Shape::new(width, widths[0])),
+    };
     let others = widths
         .windows(2)
         .map(|pair| (hidden, Shape::new(pair[0], pair[1])));
@@ -109,7 +112,7 @@ impl<'a> Network<'a> {
         let layers = (0u64..)
             .zip(forms(config, n_classes))
             .map(|(layer, (form, shape))| {
-                let has_table = layer > 0 || config.bases > 0;
+                let has_table = layer > 0 || config.has_first_table();
                 let n_bias = if config.bias { shape.width } else { 0 };
                 Layer {
                     coefficients: has_table.then(|| {
@@ -183,7 +186,7 @@ impl<'a> Network<'a> {
                 .filter(|place| own.contains(place));
             let trained = trained.map(|place| place - first);
             match input.keyed {
-                Keyed::ByNode => {
+                Keyed::ByNode | Keyed::Embedding => {
                     let row = &mut input.rows[source * len..][..len];
                     match trained {
                         Some(trained) => {
@@ -356,7 +359,8 @@ impl<'a> Network<'a> {
             return;
         };
         let inputs = match layer {
-            0 => Inputs::Rows(&self.input.rows),
+            0 if self.input.keyed == Keyed::ByNode => Inputs::Rows(&self.input.rows),
+            0 => Inputs::Units(&self.input.rows),
             _ => Inputs::Units(&self.made[layer - 1]),
         };
         let pass = Pass {
@@ -420,22 +424,22 @@ impl<'a> Network<'a> {
         let mut gradient = logits;
         for layer in (0..self.layers.len()).rev() {
             let counts = self.counts(layer);
+            let mut gathered = std::mem::take(&mut self.floats);
             let all = match peers.are_alone() {
-                true => gradient.clone(),
+                true => &gradient,
                 false => {
-                    let mut all = std::mem::take(&mut self.floats);
-                    all.resize(counts.iter().sum(), 0.0);
+                    gathered.resize(counts.iter().sum(), 0.0);
                     let op = Op::AllGatherV {
                         send: (&gradient).into(),
-                        recv: (&mut all).into(),
+                        recv: (&mut gathered).into(),
                         counts: &counts,
                     };
                     peers.run(op)?;
-                    all
+                    &gathered
                 }
             };
-            let (units, partials) = self.layer_backward(layer, rule, (&gradient, &all));
-            self.floats = all;
+            let (units, partials) = self.layer_backward(layer, rule, (&gradient, all));
+            self.floats = gathered;
             self.step_shared(layer, rule, peers, &partials)?;
             gradient = units;
             self.deactivate(layer, &mut gradient);
@@ -476,21 +480,26 @@ impl<'a> Network<'a> {
             backward_pairs(&plan, all, &mut self.input, (rule, decay));
             return (Vec::new(), partials);
         };
-        let n_units = if layer == 0 {
-            0
-        } else {
-            self.made[layer - 1].len()
+        let is_by_node = self.input.keyed == Keyed::ByNode;
+        let n_units = match layer {
+            0 if is_by_node => 0,
+            0 => self.input.rows.len(),
+            _ => self.made[layer - 1].len(),
         };
         let mut units = vec![0.0; n_units];
         let mut largest = 0.0;
         let is_exact = self.config.sums == Sums::Exact;
         let mut updates = match layer {
-            0 => Updates::Rows {
+            0 if is_by_node => Updates::Rows {
                 rows: &mut self.input.rows,
                 moments: &mut self.input.moments,
                 rule,
                 decay,
                 largest: is_exact.then_some(&mut largest),
+            },
+            0 => Updates::Units {
+                units: &self.input.rows,
+                gradients: &mut units,
             },
             _ => Updates::Units {
                 units: &self.made[layer - 1],
@@ -511,8 +520,10 @@ impl<'a> Network<'a> {
             backward(pass, sources, all, &mut updates, &mut table);
             coefficients.reduce(&table, &mut partial[..reduced_len]);
         }
-        if layer == 0 {
+        if layer == 0 && is_by_node {
             self.input.largest = largest;
+        } else if layer == 0 {
+            self.input.step(&units, (rule, decay));
         }
         (units, partials)
     }
@@ -573,7 +584,7 @@ impl<'a> Network<'a> {
     pub(crate) fn input_blocks(&self) -> Vec<&[f32]> {
         let blocks = self.layout.places_of_blocks(0, self.rank);
         let rows_before = |source: usize| match self.input.keyed {
-            Keyed::ByNode => source,
+            Keyed::ByNode | Keyed::Embedding => source,
             Keyed::ByPair => self.plans[0].pair_starts[source] as usize,
         };
         let len = self.input.row_len();

@@ -136,6 +136,18 @@ fn variants() -> Vec<Config> {
             ..base.clone()
         },
         Config {
+            embedding: 6,
+            l2: 0.01,
+            ..base.clone()
+        },
+        Config {
+            embedding: 3,
+            bases: 2,
+            bias: true,
+            hidden: vec![8, 4],
+            ..base.clone()
+        },
+        Config {
             bases: 7,
             hidden: vec![],
             l2: 0.01,

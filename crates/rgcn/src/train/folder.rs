@@ -184,7 +184,7 @@ fn read(checkpoint: &Checkpoint) -> Result<(Run, Saved), Error> {
     let (state, train_nodes) = State::read(
         checkpoint,
         run.config.hidden.len() + 1,
-        run.config.bases > 0,
+        run.config.has_first_table(),
     )?;
     let saved = Saved {
         config: run.config.clone(),

@@ -179,12 +179,12 @@ impl State {
     pub(super) fn read(
         checkpoint: &Checkpoint,
         n_layers: usize,
-        has_bases: bool,
+        has_first_table: bool,
     ) -> Result<(State, Vec<u32>), Error> {
         let read = checkpoint.tensors(TENSORS)?;
         let mut names: Vec<String> = vec!["input.rows".into()];
         for layer in 0..n_layers {
-            if layer > 0 || has_bases {
+            if layer > 0 || has_first_table {
                 names.push(format!("layer{layer}.relations"));
             }
             names.push(format!("layer{layer}.bias"));

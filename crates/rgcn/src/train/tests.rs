@@ -69,6 +69,12 @@ fn variants() -> Vec<Config> {
             ..base.clone()
         },
         Config {
+            embedding: 7,
+            bases: 3,
+            l2: 1e-3,
+            ..base.clone()
+        },
+        Config {
             bases: 0,
             hidden: vec![6, 4],
             dropout: 0.2,
