@@ -96,6 +96,23 @@ struct Answer<'a> {
 
 /// Loads the data, trains and prints the answer.
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
+    check(args)?;
+    let data = args.data.load()?;
+    let Some(labelled) = &data.labels else {
+        let text = "training needs labels: name their file with --train";
+        return Err(BadInput(text.to_owned()).into());
+    };
+    let config = args.settings.config(data.graph.n_nodes())?;
+    let outcomes = train_all(args, &config, (&data, labelled))?;
+    if let Some(curve) = &args.curve {
+        output_file::write_all(&[(curve, curve::svg(&outcomes))])?;
+    }
+    let answer = answer(args, (&data, labelled), &outcomes)?;
+    args.report.answer(&answer)
+}
+
+/// Refuses what cannot be right before anything is read.
+fn check(args: &TrainArgs) -> anyhow::Result<()> {
     refuse_processes("rgcn train", "--ranks")?;
     if args.resume.is_some() && args.settings.is_set() {
         let text = "--resume takes its settings from the checkpoint: of the model's flags give --epochs alone";
@@ -104,48 +121,38 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     if let Some(curve) = &args.curve {
         output_file::check(curve, None)?;
     }
-    let data = args.data.load()?;
-    let Some(labelled) = &data.labels else {
-        return Err(
-            BadInput("training needs labels: name their file with --train".to_owned()).into(),
-        );
-    };
-    let config = args.settings.config(data.graph.n_nodes())?;
+    Ok(())
+}
+
+/// A model for each seed.
+fn train_all(
+    args: &TrainArgs,
+    config: &Config,
+    (data, labelled): (&Data, &LabelledNodes),
+) -> anyhow::Result<Vec<Outcome>> {
+    let n_epochs = u64::from(config.epochs);
+    let mut show = Progress::new(&args.report, n_epochs * u64::from(args.seeds));
     let mut outcomes = Vec::new();
-    let seeds: Vec<u64> = (0..u64::from(args.seeds))
-        .map(|n| config.seed.wrapping_add(n))
-        .collect();
-    let length = u64::from(config.epochs) * seeds.len() as u64;
-    let mut show = Progress::new(&args.report, length);
-    for (n, &seed) in (0u64..).zip(&seeds) {
+    for n in 0..u64::from(args.seeds) {
         let config = Config {
-            seed,
+            seed: config.seed.wrapping_add(n),
             ..config.clone()
         };
-        let before = n * u64::from(config.epochs);
         let mut progress = |report: &EpochReport| {
-            show.update(before + report.step, || {
+            show.update(n * n_epochs + report.step, || {
                 format!("epochs, loss {:.4}", report.loss)
             });
         };
+        let (graph, labels) = (&data.graph, &labelled.labels);
         outcomes.push(train(
-            &data.graph,
-            &labelled.labels,
+            graph,
+            labels,
             &config,
             &options(args),
             &mut progress,
         )?);
     }
-    drop(show);
-    if let Some(curve) = &args.curve {
-        output_file::write_all(&[(curve, curve::svg(&outcomes))])?;
-    }
-    args.report.answer(&answer(
-        (args, &config),
-        (&data, labelled),
-        seeds,
-        &outcomes,
-    )?)
+    Ok(outcomes)
 }
 
 fn options(args: &TrainArgs) -> RunOptions {
@@ -159,22 +166,21 @@ fn options(args: &TrainArgs) -> RunOptions {
 }
 
 fn answer<'a>(
-    (args, config): (&TrainArgs, &'a Config),
+    args: &TrainArgs,
     (data, labelled): (&'a Data, &'a LabelledNodes),
-    seeds: Vec<u64>,
     outcomes: &'a [Outcome],
 ) -> anyhow::Result<Answer<'a>> {
-    let last = outcomes
-        .last()
-        .ok_or_else(|| BadInput("seeds = 0: expected 1 or more".to_owned()))?;
-    let accuracies: Vec<f64> = outcomes
+    let Some(last) = outcomes.last() else {
+        return Err(BadInput("seeds = 0: expected 1 or more".to_owned()).into());
+    };
+    let accuracies = outcomes
         .iter()
-        .map(|outcome| shown_accuracy(&outcome.evaluation))
-        .collect();
-    let (accuracy_mean, accuracy_std) = mean_and_std(&accuracies);
-    let reports = || outcomes.iter().flat_map(|outcome| &outcome.reports);
-    let least = |of: fn(&EpochReport) -> f64| reports().map(of).reduce(f64::min);
-    let n = accuracies.len() as f64;
+        .map(|outcome| shown_accuracy(&outcome.evaluation));
+    let (accuracy_mean, accuracy_std) = mean_and_std(&accuracies.collect::<Vec<_>>());
+    let half_width = student_t(outcomes.len()) * accuracy_std / (outcomes.len() as f64).sqrt();
+    let hashes = outcomes
+        .iter()
+        .map(|outcome| format!("{:016x}", outcome.params_hash));
     Ok(Answer {
         graph: &data.name,
         nodes: data.graph.n_nodes(),
@@ -182,31 +188,29 @@ fn answer<'a>(
         relations: data.graph.n_relations(),
         mode: last.config.mode.to_string(),
         ranks: args.ranks,
-        seeds,
-        settings: if args.resume.is_some() {
-            &last.config
-        } else {
-            config
-        },
+        seeds: outcomes.iter().map(|outcome| outcome.config.seed).collect(),
+        settings: &last.config,
         accuracy_mean,
         accuracy_std,
-        accuracy_interval: (accuracies.len() > 1)
-            .then(|| student_t(accuracies.len()) * accuracy_std / n.sqrt()),
-        epoch_ms: least(EpochReport::epoch_ms),
-        forward_ms: least(|report| report.forward_ms),
-        backward_ms: least(|report| report.backward_ms),
+        accuracy_interval: (outcomes.len() > 1).then_some(half_width),
+        epoch_ms: least(outcomes, EpochReport::epoch_ms),
+        forward_ms: least(outcomes, |report| report.forward_ms),
+        backward_ms: least(outcomes, |report| report.backward_ms),
         final_loss: last.reports.last().map(|report| report.loss),
         peak_mib: peak_memory().map(|bytes| bytes as f64 / f64::from(1 << 20)),
         bytes_per_rank: last.bytes_per_rank.clone(),
         load_seconds: data.load_seconds,
         classes: &labelled.classes,
         evaluation: &last.evaluation,
-        params_hash: outcomes
-            .iter()
-            .map(|outcome| format!("{:016x}", outcome.params_hash))
-            .collect(),
+        params_hash: hashes.collect(),
         data,
     })
+}
+
+/// The least of a time over all epochs of all seeds; none where no epoch ran.
+fn least(outcomes: &[Outcome], of: fn(&EpochReport) -> f64) -> Option<f64> {
+    let reports = outcomes.iter().flat_map(|outcome| &outcome.reports);
+    reports.map(of).reduce(f64::min)
 }
 
 fn shown_accuracy(evaluation: &Evaluation) -> f64 {

@@ -96,7 +96,7 @@ impl InputRows {
     }
 
     /// The rows of a source.
-    fn rows_of(&self, plan: &LayerPlan, source: usize) -> std::ops::Range<usize> {
+    pub(crate) fn rows_of(&self, plan: &LayerPlan, source: usize) -> std::ops::Range<usize> {
         match self.keyed {
             Keyed::ByNode | Keyed::Embedding => source..source + 1,
             Keyed::ByPair => plan.pairs(source),

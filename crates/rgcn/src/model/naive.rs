@@ -110,15 +110,8 @@ impl<'a> Naive<'a> {
 
     /// The logits of all nodes.
     pub(crate) fn logits(&self, params: &[f64]) -> Vec<Vec<f64>> {
-        let (edges, n_relations) = (self.edges(), self.n_relations());
-        let n_bases = self.config.bases;
-        let row_len = self.row_len();
+        let (edges, row_len) = (self.edges(), self.row_len());
         let (input, mut rest) = params.split_at(self.n_input * row_len);
-        let mut take = |n: usize| {
-            let (taken, left) = rest.split_at(n);
-            rest = left;
-            taken.to_vec()
-        };
         let mut units: Vec<Vec<f64>> = vec![Vec::new(); self.graph.n_nodes() as usize];
         if self.config.embedding > 0 {
             for (&(node, _), &row) in &self.keys {
@@ -126,67 +119,61 @@ impl<'a> Naive<'a> {
             }
         }
         for (layer, &width) in self.widths.iter().enumerate() {
-            let form = match (layer + self.config.embedding, n_bases) {
-                (0, 0) => None,
-                (0, _) => Some(Form::Coefficients),
-                (_, 0) => Some(Form::Whole),
-                (_, n_bases) => Some(Form::Shared { n_bases }),
-            };
-            let n_read = self.n_read(layer);
-            let (coefficients, weights) = match form {
-                None => (Vec::new(), Vec::new()),
-                Some(Form::Coefficients) => (take(n_relations * n_bases), Vec::new()),
-                Some(Form::Whole) => (Vec::new(), take(n_relations * n_read * width)),
-                Some(Form::Shared { n_bases }) => {
-                    (take(n_relations * n_bases), take(n_bases * n_read * width))
-                }
-            };
-            let bias = if self.config.bias {
-                take(width)
-            } else {
-                vec![0.0; width]
-            };
-            let mut made = vec![bias; self.graph.n_nodes() as usize];
+            let taken = self.take(layer, &mut rest);
+            let mut made = vec![taken.bias.clone(); self.graph.n_nodes() as usize];
             for &(source, relation, target, weight) in &edges {
-                let r = relation as usize;
-                for o in 0..width {
-                    let message: f64 = match form {
-                        None => input[self.keys[&(source, relation)] * row_len + o],
+                for (o, made) in made[target as usize].iter_mut().enumerate() {
+                    let row = match taken.form {
+                        None => &input[self.keys[&(source, relation)] * row_len..][..row_len],
                         Some(Form::Coefficients) => {
-                            let row = &input[self.keys[&(source, 0)] * row_len..][..row_len];
-                            (0..n_bases)
-                                .map(|b| coefficients[r * n_bases + b] * row[b * width + o])
-                                .sum()
+                            &input[self.keys[&(source, 0)] * row_len..][..row_len]
                         }
-                        Some(Form::Whole) => {
-                            let weight = |k: usize| weights[(r * n_read + k) * width + o];
-                            (0..n_read)
-                                .map(|k| units[source as usize][k] * weight(k))
-                                .sum()
-                        }
-                        Some(Form::Shared { n_bases }) => {
-                            let basis = |b: usize, k: usize| weights[(b * n_read + k) * width + o];
-                            let weight = |k: usize| -> f64 {
-                                (0..n_bases)
-                                    .map(|b| coefficients[r * n_bases + b] * basis(b, k))
-                                    .sum()
-                            };
-                            (0..n_read)
-                                .map(|k| units[source as usize][k] * weight(k))
-                                .sum()
-                        }
+                        _ => &units[source as usize][..],
                     };
-                    made[target as usize][o] += weight * message;
+                    *made += weight * taken.message(relation as usize, row, (o, width));
                 }
             }
             if layer + 1 < self.widths.len() {
-                made.iter_mut()
-                    .flatten()
-                    .for_each(|unit| *unit = unit.max(0.0));
+                let all = made.iter_mut().flatten();
+                all.for_each(|unit| *unit = unit.max(0.0));
             }
             units = made;
         }
         units
+    }
+
+    /// Takes a layer's parameters off the rest.
+    fn take(&self, layer: usize, rest: &mut &[f64]) -> Taken {
+        let (n_relations, n_bases) = (self.n_relations(), self.config.bases);
+        let (n_read, width) = (self.n_read(layer), self.widths[layer]);
+        let form = match (layer + self.config.embedding, n_bases) {
+            (0, 0) => None,
+            (0, _) => Some(Form::Coefficients),
+            (_, 0) => Some(Form::Whole),
+            (_, n_bases) => Some(Form::Shared { n_bases }),
+        };
+        let (n_coefficients, n_weights) = match form {
+            None => (0, 0),
+            Some(Form::Coefficients) => (n_relations * n_bases, 0),
+            Some(Form::Whole) => (0, n_relations * n_read * width),
+            Some(Form::Shared { .. }) => (n_relations * n_bases, n_bases * n_read * width),
+        };
+        let mut take = |n: usize| {
+            let (taken, left) = rest.split_at(n);
+            *rest = left;
+            taken.to_vec()
+        };
+        Taken {
+            form,
+            coefficients: take(n_coefficients),
+            weights: take(n_weights),
+            bias: match self.config.bias {
+                true => take(width),
+                false => vec![0.0; width],
+            },
+            n_read,
+            n_bases,
+        }
     }
 
     /// Mean cross entropy of labels plus L2 on the first layer's weights.
@@ -205,5 +192,35 @@ impl<'a> Naive<'a> {
         let n_first = self.n_input * self.row_len() + n_weights;
         let squares: f64 = params[..n_first].iter().map(|x| x * x).sum();
         loss + f64::from(self.config.l2) * squares
+    }
+}
+
+/// One layer's parameters.
+struct Taken {
+    form: Option<Form>,
+    coefficients: Vec<f64>,
+    weights: Vec<f64>,
+    bias: Vec<f64>,
+    n_read: usize,
+    n_bases: usize,
+}
+
+impl Taken {
+    /// Number o of the message along a relation of a source with this row, or these units.
+    fn message(&self, r: usize, row: &[f64], (o, width): (usize, usize)) -> f64 {
+        let a = |b: usize| self.coefficients[r * self.n_bases + b];
+        let of_units = |weight: &dyn Fn(usize) -> f64| {
+            let terms = (0..self.n_read).map(|k| row[k] * weight(k));
+            terms.sum()
+        };
+        match self.form {
+            None => row[o],
+            Some(Form::Coefficients) => (0..self.n_bases).map(|b| a(b) * row[b * width + o]).sum(),
+            Some(Form::Whole) => of_units(&|k| self.weights[(r * self.n_read + k) * width + o]),
+            Some(Form::Shared { n_bases }) => of_units(&|k| {
+                let basis = |b: usize| self.weights[(b * self.n_read + k) * width + o];
+                (0..n_bases).map(|b| a(b) * basis(b)).sum()
+            }),
+        }
     }
 }

@@ -185,32 +185,20 @@ impl<'a> Network<'a> {
                 .place(node)
                 .filter(|place| own.contains(place));
             let trained = trained.map(|place| place - first);
-            match input.keyed {
-                Keyed::ByNode | Keyed::Embedding => {
-                    let row = &mut input.rows[source * len..][..len];
-                    match trained {
-                        Some(trained) => {
-                            row.copy_from_slice(&self.input.rows[trained * len..][..len])
-                        }
-                        None => self.decay(row, n_steps),
-                    }
-                }
-                Keyed::ByPair => {
-                    for pair in plan.pairs(source) {
-                        let trained = trained.and_then(|trained| {
-                            let pairs = self.plans[0].pairs(trained);
-                            let relations = &self.plans[0].relations[pairs.clone()];
-                            let found = relations.binary_search(&plan.relations[pair]);
-                            found.ok().map(|found| pairs.start + found)
-                        });
-                        let row = &mut input.rows[pair * len..][..len];
-                        match trained {
-                            Some(trained) => {
-                                row.copy_from_slice(&self.input.rows[trained * len..][..len])
-                            }
-                            None => self.decay(row, n_steps),
-                        }
-                    }
+            for row in input.rows_of(plan, source) {
+                let trained = match input.keyed {
+                    Keyed::ByNode | Keyed::Embedding => trained,
+                    Keyed::ByPair => trained.and_then(|trained| {
+                        let pairs = self.plans[0].pairs(trained);
+                        let relations = &self.plans[0].relations[pairs.clone()];
+                        let found = relations.binary_search(&plan.relations[row]);
+                        found.ok().map(|found| pairs.start + found)
+                    }),
+                };
+                let row = &mut input.rows[row * len..][..len];
+                match trained {
+                    Some(trained) => row.copy_from_slice(&self.input.rows[trained * len..][..len]),
+                    None => self.decay(row, n_steps),
                 }
             }
         }
@@ -454,78 +442,121 @@ impl<'a> Network<'a> {
         rule: Rule,
         (own, all): (&[f32], &[f32]),
     ) -> (Vec<f32>, Vec<f32>) {
-        let reduced_len = self.reduced_len(layer);
-        let n_shared = reduced_len + self.layers[layer].bias.len();
-        let read = self.layout.places_of_blocks(layer, self.rank);
-        let made = self.layout.places_of_blocks(layer + 1, self.rank);
-        let mut partials = vec![0.0; n_shared * read.len()];
-        for (made, partial) in made
-            .into_iter()
-            .zip(partials.chunks_exact_mut(n_shared.max(1)))
-        {
-            add_rows(
-                own,
-                self.layers[layer].width,
-                made,
-                &mut partial[reduced_len..],
-            );
+        let mut partials = self.bias_partials(layer, own);
+        let step = (rule, self.decay_of(layer));
+        match (layer, self.input.keyed) {
+            (0, Keyed::ByPair) => {
+                backward_pairs(&self.plans[0], all, &mut self.input, step);
+                (Vec::new(), partials)
+            }
+            (0, Keyed::ByNode) => {
+                self.rows_backward(all, step, &mut partials);
+                (Vec::new(), partials)
+            }
+            (0, Keyed::Embedding) => {
+                let rows = std::mem::take(&mut self.input.rows);
+                let gradients = self.units_backward(0, all, &rows, &mut partials);
+                self.input.rows = rows;
+                self.input.step(&gradients, step);
+                (Vec::new(), partials)
+            }
+            _ => {
+                let units = std::mem::take(&mut self.made[layer - 1]);
+                let gradients = self.units_backward(layer, all, &units, &mut partials);
+                self.made[layer - 1] = units;
+                (gradients, partials)
+            }
         }
-        let decay = if layer == 0 {
-            2.0 * self.config.l2
-        } else {
-            0.0
-        };
-        let plan = Arc::clone(&self.plans[layer]);
-        let Some(coefficients) = self.layers[layer].coefficients.as_ref() else {
-            backward_pairs(&plan, all, &mut self.input, (rule, decay));
-            return (Vec::new(), partials);
-        };
-        let is_by_node = self.input.keyed == Keyed::ByNode;
-        let n_units = match layer {
-            0 if is_by_node => 0,
-            0 => self.input.rows.len(),
-            _ => self.made[layer - 1].len(),
-        };
-        let mut units = vec![0.0; n_units];
+    }
+
+    /// The first layer's pass over rows of the bases, which take their steps in it.
+    fn rows_backward(&mut self, all: &[f32], (rule, decay): (Rule, f32), partials: &mut [f32]) {
+        let mut rows = std::mem::take(&mut self.input.rows);
+        let mut moments = std::mem::take(&mut self.input.moments);
         let mut largest = 0.0;
-        let is_exact = self.config.sums == Sums::Exact;
-        let mut updates = match layer {
-            0 if is_by_node => Updates::Rows {
-                rows: &mut self.input.rows,
-                moments: &mut self.input.moments,
-                rule,
-                decay,
-                largest: is_exact.then_some(&mut largest),
-            },
-            0 => Updates::Units {
-                units: &self.input.rows,
-                gradients: &mut units,
-            },
-            _ => Updates::Units {
-                units: &self.made[layer - 1],
-                gradients: &mut units,
-            },
+        let mut updates = Updates::Rows {
+            rows: &mut rows,
+            moments: &mut moments,
+            rule,
+            decay,
+            largest: (self.config.sums == Sums::Exact).then_some(&mut largest),
+        };
+        self.blocks_backward(0, all, &mut updates, partials);
+        self.input.rows = rows;
+        self.input.moments = moments;
+        self.input.largest = largest;
+    }
+
+    /// A pass over units; their gradients.
+    fn units_backward(
+        &self,
+        layer: usize,
+        all: &[f32],
+        units: &[f32],
+        partials: &mut [f32],
+    ) -> Vec<f32> {
+        let mut gradients = vec![0.0; units.len()];
+        let mut updates = Updates::Units {
+            units,
+            gradients: &mut gradients,
+        };
+        self.blocks_backward(layer, all, &mut updates, partials);
+        gradients
+    }
+
+    /// A pass, block by block; each block's gradient of the relations goes into its part of `partials`.
+    fn blocks_backward(
+        &self,
+        layer: usize,
+        all: &[f32],
+        updates: &mut Updates<'_>,
+        partials: &mut [f32],
+    ) {
+        let Some(coefficients) = &self.layers[layer].coefficients else {
+            return; // One-hot input without bases has no relations' parameters.
         };
         let pass = Pass {
-            plan: &plan,
+            plan: &self.plans[layer],
             shape: coefficients.shape,
             table: &self.tables[layer],
         };
+        let reduced_len = self.reduced_len(layer);
+        let partials = partials.chunks_exact_mut(self.n_shared(layer).max(1));
+        let blocks = self.layout.places_of_blocks(layer, self.rank);
         let mut table = vec![0.0; self.tables[layer].len()];
-        for (sources, partial) in read
+        for (sources, partial) in blocks.into_iter().zip(partials) {
+            table.fill(0.0);
+            backward(pass, sources, all, updates, &mut table);
+            coefficients.reduce(&table, &mut partial[..reduced_len]);
+        }
+    }
+
+    /// The gradients of the bias, block by block, with room for those of the relations before each.
+    fn bias_partials(&self, layer: usize, own: &[f32]) -> Vec<f32> {
+        let (n_shared, reduced_len) = (self.n_shared(layer), self.reduced_len(layer));
+        let blocks = self.layout.places_of_blocks(layer + 1, self.rank);
+        let mut partials = vec![0.0; n_shared * blocks.len()];
+        let width = self.layers[layer].width;
+        for (places, partial) in blocks
             .into_iter()
             .zip(partials.chunks_exact_mut(n_shared.max(1)))
         {
-            table.fill(0.0);
-            backward(pass, sources, all, &mut updates, &mut table);
-            coefficients.reduce(&table, &mut partial[..reduced_len]);
+            add_rows(own, width, places, &mut partial[reduced_len..]);
         }
-        if layer == 0 && is_by_node {
-            self.input.largest = largest;
-        } else if layer == 0 {
-            self.input.step(&units, (rule, decay));
+        partials
+    }
+
+    /// What of a parameter is added to its gradient.
+    fn decay_of(&self, layer: usize) -> f32 {
+        match layer {
+            0 => 2.0 * self.config.l2,
+            _ => 0.0,
         }
-        (units, partials)
+    }
+
+    /// Numbers in a block's gradient of the parameters that all nodes share.
+    fn n_shared(&self, layer: usize) -> usize {
+        self.reduced_len(layer) + self.layers[layer].bias.len()
     }
 
     fn reduced_len(&self, layer: usize) -> usize {
@@ -542,11 +573,7 @@ impl<'a> Network<'a> {
         partials: &[f32],
     ) -> Result<(), Error> {
         let reduced_len = self.reduced_len(layer);
-        let decay = if layer == 0 {
-            2.0 * self.config.l2
-        } else {
-            0.0
-        };
+        let decay = self.decay_of(layer);
         let Layer {
             coefficients,
             bias,

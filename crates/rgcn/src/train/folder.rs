@@ -131,26 +131,29 @@ pub(super) fn begin(
     let (folder, checkpoint) = Folder::of_old_run(path, FILES)?;
     let (run, saved) = read(&checkpoint)?;
     check_graph(&run, hash, path)?;
-    let same_labels = run.labels_hash == labels_hash(labels);
-    let is_past = saved.state.epochs_done > config.epochs;
-    if !same_labels || is_past {
-        let what = match same_labels {
-            false => {
-                "training labels that are not the run's: expected those it began with".to_owned()
-            }
-            true => format!(
-                "{} epochs are done: expected --epochs of at least as many",
-                saved.state.epochs_done
-            ),
-        };
-        let message = format!("{}: {what}", path.display());
-        return Err(Error::new(ErrorKind::Checkpoint, message));
-    }
+    check_progress(&run, &saved, (labels_hash(labels), config.epochs), path)?;
     let config = Config {
         epochs: config.epochs,
         ..run.config
     };
     Ok((config, Some(opened(folder)?), Some(saved.state)))
+}
+
+/// Refuses to go on with other training labels, or to fewer epochs than are done.
+fn check_progress(
+    run: &Run,
+    saved: &Saved,
+    (labels, epochs): (u64, u32),
+    path: &Path,
+) -> Result<(), Error> {
+    let n_done = saved.state.epochs_done;
+    let what = match (run.labels_hash == labels, n_done <= epochs) {
+        (true, true) => return Ok(()),
+        (false, _) => "training labels that are not the run's: expected those it began with".into(),
+        _ => format!("{n_done} epochs are done: expected --epochs of at least as many"),
+    };
+    let message = format!("{}: {what}", path.display());
+    Err(Error::new(ErrorKind::Checkpoint, message))
 }
 
 /// The newest model of a folder, for this graph.

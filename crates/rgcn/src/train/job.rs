@@ -113,16 +113,14 @@ impl<'a> Job<'a> {
         };
         let targets = self.targets(&self.layout, &self.train, rank);
         let mut reports = Vec::new();
-        let mut buffer = Vec::new();
         for epoch in begin..self.config.epochs {
-            let report = self.epoch(&mut network, (&targets, &mut buffer), epoch, peers)?;
+            let report = self.epoch(&mut network, &targets, epoch, peers)?;
             if let Some(folder) = &mut folder {
                 folder.append(&report)?;
             }
             progress(&report);
             reports.push(report);
-            let is_due = self.checkpoint_epochs > 0 && (epoch + 1) % self.checkpoint_epochs == 0;
-            if is_kept && (is_due || epoch + 1 == self.config.epochs) {
+            if is_kept && self.is_due(epoch + 1) {
                 let state = gather(&mut network, epoch + 1, peers)?;
                 if let (Some(folder), Some(state)) = (&mut folder, state) {
                     folder.checkpoint(&state, self.config, self.labels)?;
@@ -139,6 +137,12 @@ impl<'a> Job<'a> {
             params_hash,
             bytes_per_rank,
         })
+    }
+
+    /// Whether a checkpoint follows so many epochs.
+    fn is_due(&self, n_done: u32) -> bool {
+        let every = self.checkpoint_epochs;
+        n_done == self.config.epochs || (every > 0 && n_done.is_multiple_of(every))
     }
 
     /// Whether there is a folder, which rank 0 alone has.
@@ -161,21 +165,21 @@ impl<'a> Job<'a> {
     fn epoch(
         &self,
         network: &mut Network<'_>,
-        (targets, gradient): (&Targets, &mut Vec<f32>),
+        targets: &Targets,
         epoch: u32,
         peers: &mut Peers<'_>,
     ) -> Result<EpochReport, Error> {
         let timer = Timer::wall();
         network.forward(peers, Some(epoch))?;
         let logits = &network.made[network.layers.len() - 1];
-        gradient.resize(logits.len(), 0.0);
+        let mut gradient = vec![0.0; logits.len()];
         let n_classes = self.labels.n_classes() as usize;
-        let scores = targets.score(logits, n_classes, Some(gradient), peers)?;
+        let scores = targets.score(logits, n_classes, Some(&mut gradient), peers)?;
         if !scores.loss.is_finite() {
             return Err(diverged());
         }
         let forward_ms = timer.elapsed_s() * 1e3;
-        network.backward(peers, std::mem::take(gradient), epoch + 1)?;
+        network.backward(peers, gradient, epoch + 1)?;
         let right = scores.predicted.iter().zip(&self.train);
         let n_right = right
             .filter(|(predicted, (_, class))| *predicted == class)
