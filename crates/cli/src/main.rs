@@ -17,6 +17,7 @@ mod generate;
 mod graph_argument;
 mod info;
 mod output_file;
+mod peak_memory;
 mod place;
 mod place_answer;
 mod place_files;

@@ -1,18 +1,23 @@
 //! `shardgraph rgcn`: graphs whose edges have relations; what is in them, how they are cut over devices, training.
 
 mod data;
+mod eval;
 mod info;
 mod plan;
+mod predict;
+mod settings;
+mod train;
 
 use clap::{Args, Subcommand};
 
 const EXAMPLE: &str = "\
 Examples:
+  shardgraph rgcn train aifb_stripped.nt.gz --train trainingSet.tsv --test testSet.tsv --seeds 10
   shardgraph rgcn info aifb_stripped.nt.gz --train trainingSet.tsv --test testSet.tsv
   shardgraph rgcn plan aifb_stripped.nt.gz --devices 4 --method grid --format json
   shardgraph rgcn plan ba-rel:800000:2.5:100:zipf --devices 4 --method source --budget-per-device 512MiB";
 
-/// Relational graphs: import, partitions, R-GCN
+/// Classify the nodes of relational graphs (R-GCN)
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct RgcnArgs {
@@ -22,6 +27,9 @@ pub(crate) struct RgcnArgs {
 
 #[derive(Debug, Subcommand)]
 enum RgcnCommand {
+    Train(Box<train::TrainArgs>),
+    Eval(Box<eval::EvalArgs>),
+    Predict(Box<predict::PredictArgs>),
     Info(info::InfoArgs),
     Plan(plan::PlanArgs),
 }
@@ -29,6 +37,9 @@ enum RgcnCommand {
 /// Runs the subcommand.
 pub(crate) fn run(args: &RgcnArgs) -> anyhow::Result<()> {
     match &args.command {
+        RgcnCommand::Train(args) => train::run(args),
+        RgcnCommand::Eval(args) => eval::run(args),
+        RgcnCommand::Predict(args) => predict::run(args),
         RgcnCommand::Info(args) => info::run(args),
         RgcnCommand::Plan(args) => plan::run(args),
     }

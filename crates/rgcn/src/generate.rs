@@ -175,7 +175,9 @@ impl FromStr for RelationalSpec {
             let expected = "ba-rel:NODES:EDGES_PER_NODE:RELATIONS, with :zipf behind or without";
             Error::config("graph", text, expected)
         };
-        let rest = text.strip_prefix(RelationalSpec::PREFIX).ok_or_else(wrong)?;
+        let rest = text
+            .strip_prefix(RelationalSpec::PREFIX)
+            .ok_or_else(wrong)?;
         let fields: Vec<&str> = rest.split(':').collect();
         let (numbers, is_zipf) = match fields[..] {
             [.., "zipf"] => (&fields[..fields.len() - 1], true),
@@ -231,7 +233,12 @@ mod tests {
     #[test]
     fn early_nodes_have_most_edges() {
         let graph = spec("ba-rel:20000:2.5:3").graph(1).unwrap();
-        let into = |from, to| graph.edges().filter(|e| (from..to).contains(&e.target)).count();
+        let into = |from, to| {
+            graph
+                .edges()
+                .filter(|e| (from..to).contains(&e.target))
+                .count()
+        };
         assert!(into(0, 2000) > 3 * into(10_000, 12_000));
     }
 

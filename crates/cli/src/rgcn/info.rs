@@ -95,7 +95,10 @@ fn degrees(graph: &RelationalGraph) -> Vec<u64> {
 /// The first of the largest counts; a graph that was read has a relation and a node.
 fn largest(counts: &[u64]) -> (u32, u64) {
     let by_count = (0..).zip(counts.iter().copied());
-    by_count.fold((0, 0), |best, next| if next.1 > best.1 { next } else { best })
+    by_count.fold(
+        (0, 0),
+        |best, next| if next.1 > best.1 { next } else { best },
+    )
 }
 
 impl fmt::Display for Answer<'_> {

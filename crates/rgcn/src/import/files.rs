@@ -43,8 +43,12 @@ fn read_stream(importer: &mut Importer, file: &str, source: Box<dyn Read>) -> Re
     match format {
         TripleFormat::Turtle => turtle::read(importer, file, source)?,
         TripleFormat::NTriples => read_ntriples(importer, Lines::new(file, Box::new(source)))?,
-        TripleFormat::IntegerCsv => integers::read_csv(importer, Lines::new(file, Box::new(source)))?,
-        TripleFormat::OpenKe => integers::read_openke(importer, Lines::new(file, Box::new(source)))?,
+        TripleFormat::IntegerCsv => {
+            integers::read_csv(importer, Lines::new(file, Box::new(source)))?
+        }
+        TripleFormat::OpenKe => {
+            integers::read_openke(importer, Lines::new(file, Box::new(source)))?
+        }
         TripleFormat::TabSeparated => {
             tab_separated::read(importer, Lines::new(file, Box::new(source)))?;
         }

@@ -75,7 +75,11 @@ impl TripleFormat {
             !field.trim_ascii().is_empty() && field.trim_ascii().iter().all(u8::is_ascii_digit)
         };
         let n_tabs = bytes.iter().filter(|&&byte| byte == b'\t').count();
-        let numbers = |separator| bytes.split(move |&b| b == separator).filter(|f| is_number(f));
+        let numbers = |separator| {
+            bytes
+                .split(move |&b| b == separator)
+                .filter(|f| is_number(f))
+        };
         match bytes {
             [b'<' | b'_', ..] if bytes.ends_with(b".") => Ok(TripleFormat::NTriples),
             [b'@', ..] => Ok(TripleFormat::Turtle),

@@ -22,7 +22,8 @@ pub(crate) fn read_openke(importer: &mut Importer, mut lines: Lines<'_>) -> Resu
     };
     let count = whole(line.bytes.trim_ascii()).ok_or_else(|| {
         let found = shortened(line.bytes);
-        let reason = format!("expected the number of triples alone on the first line, found {found}");
+        let reason =
+            format!("expected the number of triples alone on the first line, found {found}");
         line.error(ErrorKind::Graph, 1, reason)
     })?;
     let mut n_lines = 0;
@@ -83,7 +84,10 @@ fn ids(line: &[u8], is_separator: impl Fn(u8) -> bool) -> Result<[u32; 3], BadLi
             Some(id) => ids[n_fields] = id,
             None => {
                 let found = shortened(bytes);
-                return bad(format!("expected an id from 0 to {}, found {found}", u32::MAX));
+                return bad(format!(
+                    "expected an id from 0 to {}, found {found}",
+                    u32::MAX
+                ));
             }
         }
         n_fields += 1;

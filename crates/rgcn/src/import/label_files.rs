@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use shardgraph_graph::{Labels as Names, Unpacked};
 
-use super::lines::{Lines, shortened};
 use super::NewIds;
+use super::lines::{Lines, shortened};
 use crate::{Error, ErrorKind, Labels};
 
 /// The files that hold the labels; the three sets may share no node.
@@ -56,7 +56,11 @@ pub fn read_labels(
     names: &Names,
 ) -> Result<LabelledNodes, Error> {
     let mut rows = Vec::new();
-    let sets = [Some(&files.train), files.test.as_ref(), files.valid.as_ref()];
+    let sets = [
+        Some(&files.train),
+        files.test.as_ref(),
+        files.valid.as_ref(),
+    ];
     for (set, path) in sets.iter().enumerate() {
         if let Some(path) = path {
             read_file(path, set, columns, names, &mut rows)?;

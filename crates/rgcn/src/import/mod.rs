@@ -305,7 +305,10 @@ impl Importer {
         let mut used = self.relations.clone();
         used.sort_unstable();
         used.dedup();
-        let gap = used.iter().zip(0..).find(|&(&relation, idx)| relation != idx);
+        let gap = used
+            .iter()
+            .zip(0..)
+            .find(|&(&relation, idx)| relation != idx);
         match gap {
             None => Ok(()),
             Some((_, empty)) => {

@@ -115,7 +115,11 @@ impl fmt::Display for ImportReport {
                 Literals::Keep => "literals are nodes",
                 Literals::Drop => "dropped",
             };
-            writeln!(f, "triples with a literal {} ({fate})", self.literal_triples)?;
+            writeln!(
+                f,
+                "triples with a literal {} ({fate})",
+                self.literal_triples
+            )?;
         }
         let facts = [
             ("duplicates dropped", self.duplicates_dropped),

@@ -151,9 +151,21 @@ fn bad_lines_of_n_triples_are_told_with_line_column_and_reason() {
     for (bad, column, reason) in [
         ("<a:s> <a:p> <a:o>", 18, "expected `.`"),
         ("<a:s> <a:p> <a:o> . more", 21, "the end of the line after"),
-        ("<a:s> <a:p> \"never closed .", 13, "without its closing quote"),
-        ("<a:s> <a:p> \"bad \\x escape\" .", 18, "escape that does not exist: `\\\\x escape"),
-        ("<a:s> <a:p> \"bad \\ud800\" .", 18, "escape that does not exist"),
+        (
+            "<a:s> <a:p> \"never closed .",
+            13,
+            "without its closing quote",
+        ),
+        (
+            "<a:s> <a:p> \"bad \\x escape\" .",
+            18,
+            "escape that does not exist: `\\\\x escape",
+        ),
+        (
+            "<a:s> <a:p> \"bad \\ud800\" .",
+            18,
+            "escape that does not exist",
+        ),
         ("<a:s> <a:p> \"\\u12\" .", 14, "escape that does not exist"),
         ("<a:s> <a:p> \"x\"@ .", 16, "a language tag"),
         ("<a:s> <a:p> \"x\"^^a .", 16, "`^^<datatype>`"),
@@ -181,7 +193,10 @@ fn bad_lines_of_n_triples_are_told_with_line_column_and_reason() {
         let import = import_with("x.nt", &text, lenient).unwrap();
         assert_eq!(import.graph.n_edges(), 2, "{bad}");
         assert_eq!(import.report.bad_lines, 1);
-        assert_eq!((import.report.bad[0].line, &*import.report.bad[0].file), (2, "x.nt"));
+        assert_eq!(
+            (import.report.bad[0].line, &*import.report.bad[0].file),
+            (2, "x.nt")
+        );
     }
 }
 
@@ -194,7 +209,10 @@ fn bytes_that_are_no_text_cost_their_line_alone() {
         max_bad_lines: 1,
         ..ImportOptions::default()
     };
-    assert_eq!(import_with("x.nt", &text, lenient).unwrap().graph.n_edges(), 2);
+    assert_eq!(
+        import_with("x.nt", &text, lenient).unwrap().graph.n_edges(),
+        2
+    );
     text.extend(b"bad\nbad\n");
     let lenient = ImportOptions {
         max_bad_lines: 2,
@@ -202,7 +220,10 @@ fn bytes_that_are_no_text_cost_their_line_alone() {
     };
     let message = import_with("x.nt", &text, lenient).unwrap_err().to_string();
     assert!(message.starts_with("x.nt:5:1: "), "{message}");
-    assert!(message.contains("after 2 others, which is the limit"), "{message}");
+    assert!(
+        message.contains("after 2 others, which is the limit"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -210,7 +231,10 @@ fn the_first_error_ends_a_turtle_file_at_its_place() {
     for (text, place) in [
         ("@prefix a: <http://a/> .\na:s a:p \"open .\n", "x.ttl:2:"),
         ("@prefix a: <http://a/> .\na:s b:p a:o .\n", "x.ttl:2:"),
-        ("@prefix a: <http://a/> .\na:s a:p a:o .\na:s a:p", "x.ttl:3:"),
+        (
+            "@prefix a: <http://a/> .\na:s a:p a:o .\na:s a:p",
+            "x.ttl:3:",
+        ),
         ("<http://a/s> <http://a/p> <relative> .\n", "x.ttl:1:"),
     ] {
         let message = refused("x.ttl", text);
@@ -223,36 +247,80 @@ fn the_first_error_ends_a_turtle_file_at_its_place() {
 fn numbers_are_read_with_or_without_blanks() {
     let import = import("x.int.csv", "62596, 0, 2\n1,1,2\r\n  2 ,0,0\n").unwrap();
     assert_eq!(import.graph.n_nodes(), 62_597);
-    assert_eq!(import.graph.columns(), (&[62_596, 1, 2][..], &[0, 1, 0][..], &[2, 2, 0][..]));
+    assert_eq!(
+        import.graph.columns(),
+        (&[62_596, 1, 2][..], &[0, 1, 0][..], &[2, 2, 0][..])
+    );
     assert_eq!(import.nodes.find("62596"), Some(62_596));
     assert_eq!(import.report.isolated_nodes, 62_597 - 4);
     let openke = self::import("train2id.txt", "2\n5 3 0\n3\t5\t1\n").unwrap();
-    assert_eq!(openke.graph.columns(), (&[5, 3][..], &[0, 1][..], &[3, 5][..]));
+    assert_eq!(
+        openke.graph.columns(),
+        (&[5, 3][..], &[0, 1][..], &[3, 5][..])
+    );
     let more = ImportOptions {
         n_nodes: Some(10),
         ..ImportOptions::default()
     };
     let openke = import_with("train2id.txt", "1\n5 3 0\n", more.clone()).unwrap();
     assert_eq!(openke.graph.n_nodes(), 10);
-    let message = import_with("x.csv", "5,0,10\n", more).unwrap_err().to_string();
+    let message = import_with("x.csv", "5,0,10\n", more)
+        .unwrap_err()
+        .to_string();
     assert_eq!(message, "x.csv:1: node 10: expected one below 10");
 }
 
 #[test]
 fn numbers_that_cannot_be_right_are_refused() {
     for (name, text, expected) in [
-        ("x.csv", "0,0,1\n0,0\n", "x.csv:2:4: expected three ids, found 2"),
-        ("x.csv", "0,0,1,5\n", "x.csv:1:7: expected three ids, found a fourth"),
-        ("x.csv", "0,-1,1\n", "x.csv:1:3: expected an id from 0 to 4294967295, found `-1`"),
+        (
+            "x.csv",
+            "0,0,1\n0,0\n",
+            "x.csv:2:4: expected three ids, found 2",
+        ),
+        (
+            "x.csv",
+            "0,0,1,5\n",
+            "x.csv:1:7: expected three ids, found a fourth",
+        ),
+        (
+            "x.csv",
+            "0,-1,1\n",
+            "x.csv:1:3: expected an id from 0 to 4294967295, found `-1`",
+        ),
         ("x.csv", "0,4294967296,1\n", "x.csv:1:3: expected an id"),
-        ("x.csv", "0,,1\n", "x.csv:1:3: expected an id from 0 to 4294967295, found ``"),
-        ("x.csv", "0,0,4294967294\n", "x.csv:1: node 4294967294: expected one below"),
+        (
+            "x.csv",
+            "0,,1\n",
+            "x.csv:1:3: expected an id from 0 to 4294967295, found ``",
+        ),
+        (
+            "x.csv",
+            "0,0,4294967294\n",
+            "x.csv:1: node 4294967294: expected one below",
+        ),
         ("x.csv", "0,0,400000000\n", "not plausible"),
-        ("x.csv", "0,0,1\n0,2,1\n", "relation 1 has no edge: expected relations 0 to 2"),
+        (
+            "x.csv",
+            "0,0,1\n0,2,1\n",
+            "relation 1 has no edge: expected relations 0 to 2",
+        ),
         ("x.csv", "0,4000000000,1\n", "relation 0 has no edge"),
-        ("train2id.txt", "3\n0 1 0\n1 0 0\n", "x2id:promises 3 triples, the file has 2"),
-        ("train2id.txt", "0 1 0\n", "train2id.txt:1:1: expected the number of triples"),
-        ("train2id.txt", "1\n0 1 0 7\n", "train2id.txt:2:7: expected three ids, found a fourth"),
+        (
+            "train2id.txt",
+            "3\n0 1 0\n1 0 0\n",
+            "x2id:promises 3 triples, the file has 2",
+        ),
+        (
+            "train2id.txt",
+            "0 1 0\n",
+            "train2id.txt:1:1: expected the number of triples",
+        ),
+        (
+            "train2id.txt",
+            "1\n0 1 0 7\n",
+            "train2id.txt:2:7: expected three ids, found a fourth",
+        ),
     ] {
         let message = refused(name, text);
         let expected = expected.trim_start_matches("x2id:");
@@ -273,7 +341,11 @@ fn tab_separated_names_need_three_fields() {
         ("a\tp\tb\na\tp\n", "x.tsv:2:1: the tail is empty"),
         ("a\tp\tb\tc\n", "x.tsv:1:1: expected three fields"),
     ] {
-        assert!(refused("x.tsv", text).starts_with(reason), "{}", refused("x.tsv", text));
+        assert!(
+            refused("x.tsv", text).starts_with(reason),
+            "{}",
+            refused("x.tsv", text)
+        );
     }
 }
 
@@ -294,7 +366,10 @@ fn files_without_a_triple_are_refused() {
 fn the_first_line_tells_the_format() {
     for (text, format) in [
         ("<a:s> <a:p> <a:o> .\n", TripleFormat::NTriples),
-        ("@prefix a: <http://a/> .\na:s a:p a:o .\n", TripleFormat::Turtle),
+        (
+            "@prefix a: <http://a/> .\na:s a:p a:o .\n",
+            TripleFormat::Turtle,
+        ),
         ("1\n0 1 0\n", TripleFormat::OpenKe),
         ("\n0, 0, 1\n", TripleFormat::IntegerCsv),
         ("s\tp\to\n", TripleFormat::TabSeparated),
@@ -309,7 +384,10 @@ fn the_first_line_tells_the_format() {
 #[test]
 fn packed_files_are_unpacked_and_damage_is_told() {
     let packed = gzip(PEOPLE.as_bytes());
-    assert_eq!(named_edges(&import("people.nt.gz", &packed).unwrap()), people());
+    assert_eq!(
+        named_edges(&import("people.nt.gz", &packed).unwrap()),
+        people()
+    );
     for end in [packed.len() - 9, packed.len() / 2] {
         let message = refused("people.nt.gz", &packed[..end]);
         assert!(message.contains("people.nt.gz:"), "{message}");
@@ -342,7 +420,10 @@ fn an_archive_gives_the_file_that_is_meant() {
     assert_eq!(import("people.tar", only).unwrap().graph.n_edges(), 7);
     let several = tar(&[("a.nt", b""), ("b.nt", b"")]);
     let message = refused("x.tar", several);
-    assert!(message.contains("with the option member: a.nt, b.nt"), "{message}");
+    assert!(
+        message.contains("with the option member: a.nt, b.nt"),
+        "{message}"
+    );
     assert!(refused("x.tar", tar(&[])).contains("holds no file"));
     let message = refused("x.tar", &tar(&[train])[..700]);
     assert!(message.contains("damaged or ends early"), "{message}");
@@ -354,8 +435,12 @@ fn an_archive_gives_the_file_that_is_meant() {
 #[test]
 fn splits_share_one_space_of_ids() {
     let mut importer = Importer::new(ImportOptions::default());
-    importer.add_bytes("train.tsv", b"a\tp\tb\nb\tp\tc\n").unwrap();
-    importer.add_bytes("test.tsv", b"c\tq\td\na\tp\tb\n").unwrap();
+    importer
+        .add_bytes("train.tsv", b"a\tp\tb\nb\tp\tc\n")
+        .unwrap();
+    importer
+        .add_bytes("test.tsv", b"c\tq\td\na\tp\tb\n")
+        .unwrap();
     let import = importer.finish().unwrap();
     assert_eq!(import.files, [0..2, 2..4]);
     assert_eq!((import.graph.n_nodes(), import.graph.n_relations()), (4, 2));
@@ -366,8 +451,14 @@ fn splits_share_one_space_of_ids() {
     let blank = b"_:x <a:p> <a:o> .\n";
     importer.add_bytes("1.nt", blank).unwrap();
     importer.add_bytes("2.nt", blank).unwrap();
-    let message = importer.add_bytes("3.csv", b"0,0,1\n").unwrap_err().to_string();
-    assert!(message.starts_with("3.csv:1: numbers in this file"), "{message}");
+    let message = importer
+        .add_bytes("3.csv", b"0,0,1\n")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        message.starts_with("3.csv:1: numbers in this file"),
+        "{message}"
+    );
     assert_eq!(importer.finish().unwrap().graph.n_nodes(), 3);
     assert!(Importer::new(ImportOptions::default()).finish().is_err());
 }
@@ -381,11 +472,23 @@ fn chain() -> Import {
 fn rare_and_named_relations_are_dropped_and_counted() {
     let import = chain().keep_frequent_relations(2).unwrap();
     assert_eq!((import.graph.n_relations(), import.graph.n_edges()), (1, 4));
-    assert_eq!((import.report.relations_dropped, import.report.relation_edges_dropped), (1, 1));
-    assert_eq!((import.graph.n_nodes(), import.report.isolated_nodes), (6, 1));
+    assert_eq!(
+        (
+            import.report.relations_dropped,
+            import.report.relation_edges_dropped
+        ),
+        (1, 1)
+    );
+    assert_eq!(
+        (import.graph.n_nodes(), import.report.isolated_nodes),
+        (6, 1)
+    );
     assert!(chain().keep_frequent_relations(5).is_err());
     let import = chain().without_relations(&["0".to_owned()]).unwrap();
-    assert_eq!((import.graph.n_edges(), import.relations.get(0)), (1, "1".to_owned()));
+    assert_eq!(
+        (import.graph.n_edges(), import.relations.get(0)),
+        (1, "1".to_owned())
+    );
     assert!(chain().without_relations(&["7".to_owned()]).is_err());
     let all = ["0".to_owned(), "1".to_owned()];
     assert!(chain().without_relations(&all).is_err());
@@ -397,8 +500,14 @@ fn hops_count_in_both_directions() {
     let kept: Vec<String> = (0..3).map(|node| import.nodes.get(node)).collect();
     assert_eq!(kept, ["2", "3", "4"]);
     assert_eq!((ids.get(3), ids.get(0)), (Some(1), None));
-    assert_eq!(import.graph.columns(), (&[0, 1][..], &[0, 1][..], &[1, 2][..]));
-    assert_eq!((import.report.nodes_pruned, import.report.edges_pruned), (3, 3));
+    assert_eq!(
+        import.graph.columns(),
+        (&[0, 1][..], &[0, 1][..], &[1, 2][..])
+    );
+    assert_eq!(
+        (import.report.nodes_pruned, import.report.edges_pruned),
+        (3, 3)
+    );
     // A relation that lost all its edges goes too.
     let (import, _) = chain().within_hops(&[0], 2).unwrap();
     assert_eq!((import.graph.n_relations(), import.graph.n_edges()), (1, 2));

@@ -42,11 +42,7 @@ pub(super) fn snake(pairs: &Pairs, n_parts: u32) -> Vec<Vec<Segment>> {
 ///
 /// A piece of at most a share 1/k of the mean leaves the largest part at most 1 + 1/k of the mean (Graham's bound for longest processing
 /// time first), as long as no single source is larger than that.
-pub(super) fn longest_first(
-    pairs: &Pairs,
-    n_parts: u32,
-    model: CostModel,
-) -> Vec<Vec<Segment>> {
+pub(super) fn longest_first(pairs: &Pairs, n_parts: u32, model: CostModel) -> Vec<Vec<Segment>> {
     let rows = pairs.by_relation();
     let total: u64 = rows.iter().flatten().map(|pair| cost(pair, model)).sum();
     let mean = total / u64::from(n_parts);
@@ -87,7 +83,11 @@ pub(super) fn grid(pairs: &Pairs, n_parts: u32, model: CostModel) -> Vec<Vec<Seg
             for range in 0..n_ranges {
                 let start = segment.start.max(cut[range as usize]);
                 let is_last = range + 1 == n_ranges;
-                let range_end = if is_last { end } else { cut[range as usize + 1].min(end) };
+                let range_end = if is_last {
+                    end
+                } else {
+                    cut[range as usize + 1].min(end)
+                };
                 if start < range_end {
                     let part = segment.part * n_ranges + range;
                     segments.push(Segment { start, part });
@@ -278,5 +278,8 @@ fn whole(part: u32) -> Vec<Segment> {
 }
 
 fn largest_divisor_to_root(n: u32) -> u32 {
-    (1..=n.isqrt()).rev().find(|d| n.is_multiple_of(*d)).unwrap_or(1)
+    (1..=n.isqrt())
+        .rev()
+        .find(|d| n.is_multiple_of(*d))
+        .unwrap_or(1)
 }

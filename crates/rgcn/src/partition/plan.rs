@@ -181,8 +181,14 @@ impl PlanOptions {
             ("outputs, partial sums", n_nodes * classes),
             ("gradients of hidden units", n_nodes * hidden),
             ("gradients of the second layer", second + hidden * classes),
-            ("gradients of the first layer's coefficients", relations * bases),
-            ("gradients of replicated rows of V", self.replicated(loads) / 4),
+            (
+                "gradients of the first layer's coefficients",
+                relations * bases,
+            ),
+            (
+                "gradients of replicated rows of V",
+                self.replicated(loads) / 4,
+            ),
         ];
         let some = all.into_iter().filter(|&(_, n_floats)| n_floats > 0);
         some.map(|(what, n_floats)| Exchange {
@@ -236,10 +242,9 @@ impl PlanOptions {
         Ok(match (least <= budget, more) {
             (true, Some(more)) => format!("tiles would fit (--tile), and {more}"),
             (true, None) => "tiles would fit (--tile)".to_owned(),
-            (false, Some(more)) => format!(
-                "even the smallest tiles need {}, but {more}",
-                size(least)
-            ),
+            (false, Some(more)) => {
+                format!("even the smallest tiles need {}, but {more}", size(least))
+            }
             (false, None) => format!(
                 "even the smallest tiles need {}, which is the least budget for so many devices",
                 size(least)

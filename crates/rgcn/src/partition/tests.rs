@@ -147,11 +147,15 @@ fn the_snake_goes_there_and_back() {
     let pairs = Pairs::of(&graph(10, 7, &edges));
     let model = CostModel { n_bases: 0 };
     let partition = Partition::new(&pairs, Method::M2, 3, model).unwrap();
-    let parts: Vec<u32> = (0..7).map(|relation| partition.part_of(0, relation)).collect();
+    let parts: Vec<u32> = (0..7)
+        .map(|relation| partition.part_of(0, relation))
+        .collect();
     assert_eq!(parts, [0, 1, 2, 2, 1, 0, 0]);
     // Fewest edges first: 10, 9, 8 to three parts, then 7 to the one of 8, 6 to 9, 5 to 10, 4 to one of three with 15.
     let partition = Partition::new(&pairs, Method::M1, 3, model).unwrap();
-    let parts: Vec<u32> = (0..7).map(|relation| partition.part_of(0, relation)).collect();
+    let parts: Vec<u32> = (0..7)
+        .map(|relation| partition.part_of(0, relation))
+        .collect();
     assert_eq!(parts, [0, 1, 2, 2, 1, 0, 0]);
 }
 
@@ -159,7 +163,13 @@ fn the_snake_goes_there_and_back() {
 fn a_hot_relation_is_cut_by_the_methods_that_may() {
     // Three quarters of the edges in one relation, as in the Amsterdam Museum's graph.
     let edges: Vec<(u32, u32, u32)> = (0..4000u32)
-        .map(|idx| (idx % 997, if idx % 4 == 0 { 1 + idx % 7 } else { 0 }, idx % 31))
+        .map(|idx| {
+            (
+                idx % 997,
+                if idx % 4 == 0 { 1 + idx % 7 } else { 0 },
+                idx % 31,
+            )
+        })
         .collect();
     let pairs = Pairs::of(&graph(997, 8, &edges));
     let model = CostModel { n_bases: 40 };
@@ -170,13 +180,21 @@ fn a_hot_relation_is_cut_by_the_methods_that_may() {
     assert!(unevenness(Method::M1) > 1.4);
     assert!(unevenness(Method::M2) > 1.4);
     for method in [Method::Lpt, Method::Source, Method::Grid] {
-        assert!(unevenness(method) < 1.05, "{method}: {}", unevenness(method));
+        assert!(
+            unevenness(method) < 1.05,
+            "{method}: {}",
+            unevenness(method)
+        );
     }
 }
 
 #[test]
 fn generated_graphs_are_even_by_every_own_method() {
-    for name in ["ba-rel:20000:2.5:100", "ba-rel:20000:2.5:100:zipf", "ba-rel:20000:2.5:3"] {
+    for name in [
+        "ba-rel:20000:2.5:100",
+        "ba-rel:20000:2.5:100:zipf",
+        "ba-rel:20000:2.5:3",
+    ] {
         let spec: RelationalSpec = name.parse().unwrap();
         let pairs = Pairs::of(&spec.graph(1).unwrap().with_inverses().unwrap());
         for (n_bases, n_parts) in [(40, 2), (40, 4), (40, 7), (0, 4), (0, 6)] {
@@ -276,7 +294,10 @@ fn a_budget_refuses_with_what_would_fit_or_divides_into_tiles() {
     assert_eq!(refused.kind(), ErrorKind::Memory);
     let message = refused.to_string();
     assert!(message.contains("tiles would fit"), "{message}");
-    assert!(message.contains("2 devices by the method source would fit"), "{message}");
+    assert!(
+        message.contains("2 devices by the method source would fit"),
+        "{message}"
+    );
     for divisor in [2, 3] {
         let tiled = plan(1, whole / divisor, true).unwrap();
         let device = &tiled.devices[0];
@@ -289,7 +310,10 @@ fn a_budget_refuses_with_what_would_fit_or_divides_into_tiles() {
     }
     let resident = plan(1, whole, false).unwrap().devices[0].bytes.resident();
     let message = plan(1, resident, true).unwrap_err().to_string();
-    assert!(message.contains("even the smallest tiles need"), "{message}");
+    assert!(
+        message.contains("even the smallest tiles need"),
+        "{message}"
+    );
     let message = plan(1, 1, true).unwrap_err().to_string();
     assert!(message.contains("the least budget"), "{message}");
 }
@@ -304,7 +328,13 @@ fn numbers_of_devices_out_of_range_are_refused() {
     // More devices than nodes and relations: some have nothing to do.
     for method in Method::ALL {
         let (partition, plan) = Plan::new(&pairs, &options(method, 9)).unwrap();
-        assert_eq!(plan.devices.iter().map(|device| device.load.n_edges).sum::<u64>(), 1);
+        assert_eq!(
+            plan.devices
+                .iter()
+                .map(|device| device.load.n_edges)
+                .sum::<u64>(),
+            1
+        );
         assert_eq!(partition.n_parts(), 9);
     }
 }
@@ -315,5 +345,8 @@ fn names_are_read_back() {
         assert_eq!(method.name().parse::<Method>().unwrap(), method);
     }
     let message = "metis".parse::<Method>().unwrap_err().to_string();
-    assert_eq!(message, "method = metis: expected m1, m2, lpt, source or grid");
+    assert_eq!(
+        message,
+        "method = metis: expected m1, m2, lpt, source or grid"
+    );
 }
