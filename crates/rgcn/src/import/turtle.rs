@@ -9,9 +9,20 @@ use shardgraph_graph::unpacking_error;
 use super::{Importer, Place, ntriples};
 use crate::{Error, ErrorKind};
 
-pub(crate) fn read(importer: &mut Importer, file: &str, source: impl Read) -> Result<(), Error> {
+/// The byte-order mark of UTF-8, which some editors write.
+const MARK: &[u8] = &[0xef, 0xbb, 0xbf];
+
+pub(crate) fn read(
+    importer: &mut Importer,
+    file: &str,
+    mut source: impl Read,
+) -> Result<(), Error> {
+    let mut head = Vec::new();
+    let n_read = (&mut source).take(MARK.len() as u64).read_to_end(&mut head);
+    n_read.map_err(|e| unpacking_error(e, file, 0))?;
+    let head = head.strip_prefix(MARK).unwrap_or(&head);
     let mut blank_nodes = BlankNodes::default();
-    for triple in TurtleParser::new().for_reader(source) {
+    for triple in TurtleParser::new().for_reader(head.chain(source)) {
         let triple = triple.map_err(|error| syntax_error(error, file))?;
         // A triple prints itself as N-Triples has it: so its terms get their keys in one place.
         let line = format!("{triple} .");

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::RelationalGraph;
+use crate::{ErrorKind, RelationalGraph};
 use crate::generate::RelationalSpec;
 
 fn graph(n_nodes: u32, n_relations: u32, edges: &[(u32, u32, u32)]) -> RelationalGraph {
