@@ -1,6 +1,6 @@
 //! The crate's one error: a kind, coarse enough to choose an exit code, and a sentence that says what would have been right.
 
-use std::{fmt, io, path::Path};
+use std::fmt;
 
 /// Everything that this crate's functions can fail with.
 ///
@@ -62,12 +62,6 @@ impl Error {
             _ => format!("{file}:{line}:{column}: {reason}"),
         };
         Error::new(kind, message)
-    }
-
-    /// The system's error while `doing` (a verb) `path`.
-    pub(crate) fn io(doing: &str, path: &Path, source: &io::Error) -> Error {
-        let message = format!("{}: cannot {doing}: {source}", path.display());
-        Error::new(ErrorKind::Io, message)
     }
 
     /// What went wrong.

@@ -312,101 +312,76 @@ mod tests {
         (0..shape.width).map(message).collect()
     }
 
+    fn out(shape: Shape, inputs: Inputs<'_>, table: &[f32]) -> Vec<f32> {
+        let plan = plan();
+        let mut out = vec![0.0; 3 * shape.width];
+        let pass = Pass {
+            plan: &plan,
+            shape,
+            table,
+        };
+        forward(pass, 0..2, inputs, &mut FloatSums(&mut out));
+        out
+    }
+
     #[test]
     fn messages_of_every_width_are_those_of_the_definition() {
         for width in [1, 2, 3, 4, 5, 7, 8, 10, 11, 16, 17, 32, 64, 70] {
             let shape = Shape::new(9, width);
             let mut stream = Stream::new(3, "kernel", width as u64);
-            let (rows, table) = (
-                numbers(&mut stream, 2 * shape.stride),
-                numbers(&mut stream, 3 * shape.stride),
-            );
-            let clear = |mut rows: Vec<f32>| {
-                rows.chunks_exact_mut(shape.stride)
-                    .for_each(|row| row[shape.len()..].fill(0.0));
+            let mut rows_of = |n: usize| {
+                let mut rows = numbers(&mut stream, n * shape.stride);
+                let each = rows.chunks_exact_mut(shape.stride);
+                each.for_each(|row| row[shape.len()..].fill(0.0));
                 rows
             };
-            let (rows, table, plan) = (clear(rows), clear(table), plan());
-            let mut out = vec![0.0; 3 * width];
-            let pass = Pass {
-                plan: &plan,
-                shape,
-                table: &table,
-            };
-            forward(pass, 0..2, Inputs::Rows(&rows), &mut FloatSums(&mut out));
-            let row = |source: usize| &rows[source * shape.stride..][..shape.stride];
-            let weights = |relation: usize| &table[relation * shape.stride..][..shape.stride];
-            let expected: Vec<f64> = [(0, 0, 0.5), (0, 2, 0.25)]
-                .map(|(source, relation, weight)| {
-                    (naive_message(shape, row(source), weights(relation)), weight)
-                })
-                .into_iter()
-                .flat_map(|(message, weight)| {
-                    message
-                        .into_iter()
-                        .map(move |w| w * weight)
-                        .collect::<Vec<_>>()
-                })
-                .collect();
-            for (value, expected) in out[..2 * width].iter().zip(&expected) {
-                assert!(
-                    (f64::from(*value) - expected).abs() < 1e-5,
-                    "width {width}: {value} {expected}"
-                );
+            let (rows, table) = (rows_of(2), rows_of(3));
+            let out = out(shape, Inputs::Rows(&rows), &table);
+            // Source 0 sends half its message of relation 0 to target 0, and a quarter of that of relation 2 to target 1.
+            for (target, relation, weight) in [(0, 0, 0.5), (1, 2, 0.25)] {
+                let weights = &table[relation * shape.stride..][..shape.stride];
+                let message = naive_message(shape, &rows[..shape.stride], weights);
+                for (found, expected) in out[target * width..].iter().zip(message) {
+                    let error = f64::from(*found) - weight * expected;
+                    assert!(error.abs() < 1e-5, "width {width}: {found} {expected}");
+                }
             }
         }
     }
 
-    /// The pass is linear in the table and in the rows: <out, g> changes by the gradient's product with any change of either.
+    fn dot(a: &[f32], b: &[f32]) -> f64 {
+        a.iter().zip(b).map(|(a, b)| f64::from(a * b)).sum()
+    }
+
+    /// The pass is linear in the table and in the units: <out, g> is the product of the gradient with either.
     #[test]
     fn gradients_of_every_width_are_adjoint_to_the_messages() {
         for width in [1, 2, 3, 4, 5, 8, 10, 11, 16, 17, 32, 64] {
             let shape = Shape::new(6, width);
             let mut stream = Stream::new(4, "kernel", width as u64);
-            let units = numbers(&mut stream, 2 * 6);
+            let (units, other) = (numbers(&mut stream, 12), numbers(&mut stream, 12));
             let table = numbers(&mut stream, 3 * shape.stride);
             let (made, plan) = (numbers(&mut stream, 3 * width), plan());
-            let product = |units: &[f32], table: &[f32]| {
-                let mut out = vec![0.0; 3 * width];
-                let pass = Pass {
-                    plan: &plan,
-                    shape,
-                    table,
-                };
-                forward(pass, 0..2, Inputs::Units(units), &mut FloatSums(&mut out));
-                out.iter()
-                    .zip(&made)
-                    .map(|(a, b)| f64::from(a * b))
-                    .sum::<f64>()
-            };
-            let (mut unit_gradient, mut table_gradient) =
-                (vec![9.0; 12], vec![0.0; 3 * shape.stride]);
+            let product = |units: &[f32]| dot(&out(shape, Inputs::Units(units), &table), &made);
+            let (mut of_units, mut of_table) = (vec![9.0; 12], vec![0.0; 3 * shape.stride]);
             let mut updates = Updates::Units {
                 units: &units,
-                gradients: &mut unit_gradient,
+                gradients: &mut of_units,
             };
             let pass = Pass {
                 plan: &plan,
                 shape,
                 table: &table,
             };
-            backward(pass, 0..2, &made, &mut updates, &mut table_gradient);
-            let whole = product(&units, &table);
-            let dot =
-                |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(a * b)).sum::<f64>();
-            assert!(
-                (dot(&unit_gradient, &units) - whole).abs() < 1e-4,
-                "width {width}"
-            );
-            assert!(
-                (dot(&table_gradient, &table) - whole).abs() < 1e-4,
-                "width {width}"
-            );
-            let other = numbers(&mut stream, 12);
-            assert!(
-                (dot(&unit_gradient, &other) - product(&other, &table)).abs() < 1e-4,
-                "width {width}"
-            );
+            backward(pass, 0..2, &made, &mut updates, &mut of_table);
+            let pairs = [
+                (dot(&of_units, &units), product(&units)),
+                (dot(&of_table, &table), product(&units)),
+                (dot(&of_units, &other), product(&other)),
+            ];
+            for (found, expected) in pairs {
+                assert!((found - expected).abs() < 1e-4, "width {width}: {pairs:?}");
+            }
         }
     }
 

@@ -108,63 +108,33 @@ fn one_step(
 }
 
 fn variants() -> Vec<Config> {
-    let base = Config {
-        hidden: vec![5],
+    let model = |bases, embedding, hidden: &[usize]| Config {
+        bases,
+        embedding,
+        hidden: hidden.to_vec(),
         mode: Mode::Full,
         ..Config::default()
     };
+    let with_bias = |config| Config {
+        bias: true,
+        ..config
+    };
+    let with_decay = |config| Config { l2: 0.01, ..config };
     vec![
+        model(3, 0, &[5]),
+        model(0, 0, &[5]),
+        with_bias(model(2, 0, &[4, 3])),
         Config {
-            bases: 3,
-            ..base.clone()
-        },
-        Config {
-            bases: 0,
-            ..base.clone()
-        },
-        Config {
-            bases: 2,
-            hidden: vec![4, 3],
-            bias: true,
-            ..base.clone()
-        },
-        Config {
-            bases: 0,
-            hidden: vec![3, 16],
-            bias: true,
             self_loop: false,
-            ..base.clone()
+            ..with_bias(model(0, 0, &[3, 16]))
         },
+        with_decay(model(0, 6, &[5])),
+        with_bias(with_decay(model(2, 3, &[8, 4]))),
+        with_decay(model(7, 0, &[])),
+        with_decay(model(0, 0, &[])),
         Config {
-            embedding: 6,
-            l2: 0.01,
-            ..base.clone()
-        },
-        Config {
-            embedding: 3,
-            bases: 2,
-            bias: true,
-            hidden: vec![8, 4],
-            ..base.clone()
-        },
-        Config {
-            bases: 7,
-            hidden: vec![],
-            l2: 0.01,
-            ..base.clone()
-        },
-        Config {
-            bases: 0,
-            hidden: vec![],
-            l2: 0.01,
-            ..base.clone()
-        },
-        Config {
-            bases: 4,
-            hidden: vec![10],
-            l2: 0.02,
             sums: Sums::Float,
-            ..base
+            ..with_decay(model(4, 0, &[10]))
         },
     ]
 }

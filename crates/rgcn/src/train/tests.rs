@@ -12,7 +12,7 @@ fn sorted_graph(seed: u64, n_nodes: u32) -> (RelationalGraph, Labels) {
     for source in 0..n_nodes {
         for edge in 0..4 {
             let other = match edge {
-                0 => stream.below_u32(8),
+                0 => 2 * stream.below_u32(4) + source % 2,
                 _ => stream.below_u32(n_nodes),
             };
             let is_kept = other % 2 == source % 2 || stream.chance(0.1);
@@ -234,17 +234,29 @@ fn a_resumed_run_is_one_that_never_stopped() {
         let path = scratch.path().join("parts");
         let again = evaluate(&graph, &path, &labels, Deadline::default()).unwrap();
         assert_eq!(again, whole.evaluation, "variant {variant}");
-        let nodes: Vec<u32> = labels.test().iter().map(|&(node, _)| node).rev().collect();
+        let (nodes, classes): (Vec<u32>, Vec<u32>) = labels.test().iter().rev().copied().unzip();
         let predicted = predict(&graph, &path, &nodes, Deadline::default()).unwrap();
-        let right = labels
-            .test()
+        let right = classes
             .iter()
-            .rev()
             .zip(predicted)
-            .filter(|((_, class), p)| class == p)
-            .count();
-        assert_eq!(right as u64, whole.evaluation.test.unwrap().n_right);
+            .filter(|(class, p)| *class == p);
+        assert_eq!(right.count() as u64, whole.evaluation.test.unwrap().n_right);
     }
+}
+
+/// The kind of the error that a run must end with.
+fn refused(
+    graph: &RelationalGraph,
+    labels: &Labels,
+    epochs: u32,
+    options: &RunOptions,
+) -> ErrorKind {
+    let config = Config {
+        epochs,
+        ..Config::default()
+    };
+    let outcome = train(graph, labels, &config, options, &mut |_| {});
+    outcome.unwrap_err().kind()
 }
 
 #[test]
@@ -259,57 +271,37 @@ fn runs_that_cannot_go_on_are_refused() {
         epochs: 4,
         ..Config::default()
     };
-    let go = |graph: &RelationalGraph, labels: &Labels, config: &Config, options: &RunOptions| {
-        train(graph, labels, config, options, &mut |_| {})
-            .map_err(|error| (error.kind(), error.to_string()))
-    };
-    go(&graph, &labels, &config, &options).unwrap();
-    let kind = |result: Result<Outcome, (ErrorKind, String)>| result.unwrap_err().0;
-    assert_eq!(
-        kind(go(&graph, &labels, &config, &options)),
-        ErrorKind::Checkpoint
-    );
+    train(&graph, &labels, &config, &options, &mut |_| {}).unwrap();
+    let kind = refused(&graph, &labels, 4, &options);
+    assert_eq!(kind, ErrorKind::Checkpoint, "the folder is taken");
     let resume = RunOptions {
         resume: true,
         ..options
     };
     let (other_graph, other_labels) = sorted_graph(7, 500);
-    assert_eq!(
-        kind(go(&other_graph, &labels, &config, &resume)),
-        ErrorKind::Checkpoint
-    );
-    let fewer = Config {
-        epochs: 3,
-        ..config.clone()
-    };
-    assert_eq!(
-        kind(go(&graph, &labels, &fewer, &resume)),
-        ErrorKind::Checkpoint
-    );
-    let swapped = Labels::new(
-        2,
-        other_labels.test().to_vec(),
-        other_labels.train().to_vec(),
-        vec![],
-    )
-    .unwrap();
-    assert_eq!(
-        kind(go(&graph, &swapped, &config, &resume)),
-        ErrorKind::Checkpoint
-    );
-    let ranks = RunOptions {
+    let (train_set, test_set) = (other_labels.train().to_vec(), other_labels.test().to_vec());
+    let swapped = Labels::new(2, test_set, train_set, vec![]).unwrap();
+    for (graph, labels, epochs) in [
+        (&other_graph, &labels, 4),
+        (&graph, &labels, 3),
+        (&graph, &swapped, 4),
+    ] {
+        let kind = refused(graph, labels, epochs, &resume);
+        assert_eq!(kind, ErrorKind::Checkpoint);
+    }
+}
+
+#[test]
+fn ranks_and_labels_out_of_range_are_refused() {
+    let (graph, labels) = sorted_graph(6, 500);
+    let without = RunOptions {
         n_ranks: 0,
         ..RunOptions::default()
     };
-    assert_eq!(
-        kind(go(&graph, &labels, &config, &ranks)),
-        ErrorKind::Config
-    );
+    assert_eq!(refused(&graph, &labels, 1, &without), ErrorKind::Config);
     let unknown = Labels::new(2, vec![(0, 0), (500, 1)], vec![], vec![]).unwrap();
-    assert_eq!(
-        kind(go(&graph, &unknown, &config, &RunOptions::default())),
-        ErrorKind::Labels
-    );
+    let kind = refused(&graph, &unknown, 1, &RunOptions::default());
+    assert_eq!(kind, ErrorKind::Labels);
 }
 
 #[test]
