@@ -31,6 +31,8 @@ mod processes;
 mod program;
 mod ranks;
 mod real_graphs;
+mod rgcn_import;
+mod rgcn_train;
 mod schema;
 mod second_opinion;
 mod small_graphs;

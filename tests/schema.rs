@@ -550,3 +550,117 @@ fn embed_eval_and_import() {
     ];
     assert_schema(&imported, &keys);
 }
+
+#[test]
+fn rgcn_info() {
+    let answer = run("rgcn info ba-rel:40:2:3 --format json", &[]).json();
+    let expected = [
+        ("nodes", "count"),
+        ("edges", "count"),
+        ("relations", "count"),
+        ("inverse_relations", "count"),
+        ("pairs", "count"),
+        ("largest_relation", "string"),
+        ("largest_relation_edges", "count"),
+        ("busiest_node", "string"),
+        ("busiest_node_edges", "count"),
+        ("classes", "count"),
+        ("train_labels", "count"),
+        ("test_labels", "count"),
+        ("valid_labels", "count"),
+        ("load_seconds", "number"),
+        ("import", "null"),
+    ];
+    assert_schema(&answer, &expected);
+}
+
+const RGCN_PLAN: [(&str, &str); 18] = [
+    ("graph", "string"),
+    ("nodes", "count"),
+    ("edges", "count"),
+    ("relations", "count"),
+    ("pairs", "count"),
+    ("method", "string"),
+    ("model", "object"),
+    ("cost_max_over_mean", "number"),
+    ("edges_max_over_mean", "number"),
+    ("bytes_per_device", "list"),
+    ("bytes_whole", "count"),
+    ("replicated_bytes", "count"),
+    ("split_relations", "count"),
+    ("messages_per_step", "count"),
+    ("exchanges", "list"),
+    ("budget_per_device", "null"),
+    ("devices", "list"),
+    ("load_seconds", "number"),
+];
+
+#[test]
+fn rgcn_plan() {
+    for method in ["m1", "source"] {
+        let words = format!("rgcn plan ba-rel:40:2:3 --devices 2 --method {method} --format json");
+        let answer = run(&words, &[]).json();
+        assert_schema(&answer, &RGCN_PLAN);
+        let device = [
+            ("n_edges", "count"),
+            ("n_pairs", "count"),
+            ("n_sources", "count"),
+            ("n_self_loops", "count"),
+            ("n_relations", "count"),
+            ("cost", "count"),
+            ("bytes", "object"),
+            ("tiles", "count"),
+            ("held_bytes", "count"),
+        ];
+        assert_schema(&answer["devices"][0], &device);
+        let exchange = [("what", "string"), ("bytes", "count")];
+        assert_schema(&answer["exchanges"][0], &exchange);
+    }
+}
+
+const RGCN_TRAIN: [(&str, &str); 21] = [
+    ("graph", "string"),
+    ("nodes", "count"),
+    ("edges", "count"),
+    ("relations", "count"),
+    ("mode", "string"),
+    ("ranks", "count"),
+    ("seeds", "list"),
+    ("settings", "object"),
+    ("accuracy_mean", "number"),
+    ("accuracy_std", "number"),
+    ("accuracy_interval", "number"),
+    ("epoch_ms", "number"),
+    ("forward_ms", "number"),
+    ("backward_ms", "number"),
+    ("final_loss", "number"),
+    ("peak_mib", "number"),
+    ("bytes_per_rank", "list"),
+    ("load_seconds", "number"),
+    ("classes", "list"),
+    ("evaluation", "object"),
+    ("params_hash", "list"),
+];
+
+#[test]
+fn rgcn_train() {
+    let words = "rgcn train ba-rel:400:2:3 --epochs 2 --seeds 2 --format json";
+    let answer = run(words, &[]).json();
+    assert_schema(&answer, &RGCN_TRAIN);
+    let found = &answer["evaluation"];
+    let expected = [
+        ("train", "object"),
+        ("valid", "null"),
+        ("test", "object"),
+        ("confusion", "list"),
+    ];
+    assert_schema(found, &expected);
+    let scores = [
+        ("n_nodes", "count"),
+        ("n_right", "count"),
+        ("accuracy", "number"),
+        ("low", "number"),
+        ("high", "number"),
+    ];
+    assert_schema(&found["train"], &scores);
+}

@@ -16,6 +16,7 @@ use shardgraph_layers::{Policy, PolicyShape};
 use shardgraph_line::{NodeLabels, Store, train};
 use shardgraph_regal::{PlaceOptions, place};
 use shardgraph_replay::EpisodeMemory;
+use shardgraph_rgcn::{Labels, RelationalGraph, RunOptions};
 use shardgraph_runs::Checkpoint;
 use shardgraph_shard::{Adjacency, Partition};
 use shardgraph_solver::{SolveOptions, TrainedPolicy, solve};
@@ -96,7 +97,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         solution.cover.len()
     );
     search_and_place()?;
-    embed_and_act()
+    embed_and_act()?;
+    classify()
 }
 
 /// The crates of the job `place`.
@@ -144,5 +146,20 @@ fn embed_and_act() -> Result<(), Box<dyn Error>> {
     let agent = AgentConfig::named("cartpole-dqn").ok_or("a built-in name")?;
     agent.check()?;
     println!("shardgraph_agents::AgentConfig: {} steps", agent.steps);
+    Ok(())
+}
+
+/// The crate of the job `rgcn`.
+fn classify() -> Result<(), Box<dyn Error>> {
+    let (sources, targets) = (vec![0, 1, 2, 3], vec![4, 4, 5, 5]);
+    let graph = RelationalGraph::new(6, 1, sources, vec![0; 4], targets)?.with_inverses()?;
+    let labels = Labels::new(2, vec![(0, 0), (2, 1)], vec![(1, 0), (3, 1)], vec![])?;
+    let config = shardgraph_rgcn::Config::default();
+    let options = RunOptions::default();
+    let outcome = shardgraph_rgcn::train(&graph, &labels, &config, &options, &mut |_| {})?;
+    println!(
+        "shardgraph_rgcn::train: {} of 2 training nodes right",
+        outcome.evaluation.train.n_right
+    );
     Ok(())
 }

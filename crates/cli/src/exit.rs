@@ -49,6 +49,9 @@ pub(crate) fn code(error: &anyhow::Error) -> u8 {
                 NO_ANSWER
             });
         }
+        if let Some(error) = cause.downcast_ref::<shardgraph_rgcn::Error>() {
+            return Some(of_relational(error));
+        }
         if let Some(error) = cause.downcast_ref::<CommError>() {
             return Some(of_comm(error));
         }
@@ -93,6 +96,14 @@ fn of_agent(error: &shardgraph_agents::Error) -> u8 {
         (None, None) if error.is_input() => BAD_INPUT,
         (None, None) if error.is_lost_rank() => LOST_RANK,
         (None, None) => NO_ANSWER,
+    }
+}
+
+fn of_relational(error: &shardgraph_rgcn::Error) -> u8 {
+    match error.kind() {
+        shardgraph_rgcn::ErrorKind::Rank => LOST_RANK,
+        _ if error.is_input() => BAD_INPUT,
+        _ => NO_ANSWER,
     }
 }
 

@@ -17,6 +17,7 @@ mod generate;
 mod graph_argument;
 mod info;
 mod output_file;
+mod peak_memory;
 mod place;
 mod place_answer;
 mod place_files;
@@ -25,6 +26,7 @@ mod place_options;
 mod progress;
 mod quantity;
 mod report;
+mod rgcn;
 mod score;
 mod solve;
 mod solve_stages;
@@ -59,6 +61,7 @@ enum Command {
     Agent(Box<agent::AgentArgs>),
     Place(Box<place::PlaceArgs>),
     Embed(Box<embed::EmbedArgs>),
+    Rgcn(Box<rgcn::RgcnArgs>),
     Generate(generate::GenerateArgs),
     Info(info::InfoArgs),
     Convert(convert::ConvertArgs),
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         Command::Agent(args) => agent::run(&args),
         Command::Place(args) => place::run(&args),
         Command::Embed(args) => embed::run(&args),
+        Command::Rgcn(args) => rgcn::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Info(args) => info::run(&args),
         Command::Convert(args) => convert::run(&args),

@@ -44,7 +44,9 @@ impl Labels {
         Labels(Kind::Integers(labels))
     }
 
-    pub(crate) fn text(interner: Interner) -> Labels {
+    /// Node `v` is called as the `v`-th text of `interner`.
+    #[must_use]
+    pub fn text(interner: Interner) -> Labels {
         Labels(Kind::Text(interner))
     }
 
@@ -68,6 +70,29 @@ impl Labels {
             Kind::Offset { first, .. } => (first + u64::from(self.checked(v))).to_string(),
             Kind::Integers(labels) => labels[v as usize].to_string(),
             Kind::Text(interner) => String::from_utf8_lossy(interner.get(v)).into_owned(),
+        }
+    }
+
+    /// The labels of some of the nodes, which become 0, 1, ... in the order of `nodes`.
+    ///
+    /// # Panics
+    /// When `nodes` is not strictly ascending, or holds what is not a labelled node.
+    #[must_use]
+    pub fn subset(&self, nodes: &[u32]) -> Labels {
+        let numbers = |number: &dyn Fn(u32) -> u64| {
+            Labels::integers(nodes.iter().map(|&v| number(v)).collect())
+        };
+        match &self.0 {
+            Kind::Offset { first, .. } => numbers(&|v| first + u64::from(self.checked(v))),
+            Kind::Integers(labels) => numbers(&|v| labels[v as usize]),
+            Kind::Text(interner) => {
+                assert!(nodes.is_sorted_by(|u, v| u < v), "the nodes must ascend");
+                let mut kept = Interner::default();
+                for &v in nodes {
+                    kept.intern(interner.get(v));
+                }
+                Labels::text(kept)
+            }
         }
     }
 
@@ -175,7 +200,9 @@ impl Interner {
         &self.arena[start as usize..self.ends[id] as usize]
     }
 
-    fn find(&self, label: &[u8]) -> Option<u32> {
+    /// The id of `label`, if it was ever seen.
+    #[must_use]
+    pub fn find(&self, label: &[u8]) -> Option<u32> {
         if self.table.is_empty() {
             return None;
         }

@@ -68,7 +68,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ("line", &["graph", "device", "collectives"]),
     (
         "rgcn",
-        &["layers", "shard", "graph", "collectives", "device"],
+        &["layers", "shard", "runs", "graph", "collectives", "device"],
     ),
     ("cli", &["*"]),
     ("xtask", &[]),

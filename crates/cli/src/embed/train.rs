@@ -16,6 +16,7 @@ use super::import::{ImportFlags, opened};
 use super::settings::SettingsArgs;
 use crate::exit::BadInput;
 use crate::graph_argument::GraphArgs;
+use crate::peak_memory::peak_memory;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::{deadline, output_file};
@@ -234,16 +235,6 @@ fn scratch(args: &TrainArgs) -> anyhow::Result<PathBuf> {
         |e: std::io::Error| BadInput(format!("{}: cannot make this folder: {e}", work.display()));
     std::fs::create_dir_all(work).map_err(wrong)?;
     Ok(work.join("edges"))
-}
-
-/// The most that this process has held in memory, where the system says so.
-fn peak_memory() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(kib * 1024)
 }
 
 fn in_memory(

@@ -11,6 +11,7 @@ mod metis;
 mod pace;
 mod source;
 mod tally;
+mod unpacked;
 
 use crate::{
     EdgeSink, Error, ErrorKind, Format, Graph, GraphBuilder, ImportReport, Labels, NamedEdgeSink,
@@ -18,6 +19,8 @@ use crate::{
 use source::Source;
 use std::path::Path;
 use tally::Tally;
+
+pub use unpacked::{Unpacked, unpacking_error};
 
 /// What to do with input that is not quite an undirected simple graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -78,6 +78,10 @@ impl<'a> Source<'a> {
         Source::new(name.to_owned(), Bytes::Borrowed(bytes))
     }
 
+    pub(crate) fn owned(name: &str, bytes: Vec<u8>) -> Result<Source<'static>, Error> {
+        Source::new(name.to_owned(), Bytes::Owned(bytes))
+    }
+
     fn new(name: String, bytes: Bytes<'a>) -> Result<Source<'a>, Error> {
         let mut source = Source {
             name,
@@ -116,32 +120,8 @@ impl<'a> Source<'a> {
 
     /// The unpacked lines, from the start.
     pub(crate) fn lines(&self) -> Result<Lines<'_>, Error> {
-        let packed = Rc::new(Cell::new(0));
-        let counted = Counted {
-            inner: self.raw()?,
-            n_bytes: Rc::clone(&packed),
-        };
-        let unpacked: Box<dyn Read + '_> = match self.compression {
-            Compression::None => return Lines::new(&self.name, Box::new(counted)),
-            Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::new(
-                counted,
-            ))),
-            Compression::Zstd => Box::new(self.zstd(counted)?),
-        };
-        let guarded = Guarded {
-            inner: unpacked,
-            n_bytes: 0,
-            packed,
-        };
-        Lines::new(&self.name, Box::new(guarded))
-    }
-
-    fn zstd<R: Read>(&self, packed: R) -> Result<impl Read + use<R>, Error> {
-        let as_error = |e| read_error(e, &self.name, 0);
-        let mut decoder = zstd::stream::read::Decoder::new(packed).map_err(as_error)?;
-        // A frame may ask for a window of 2 GiB; 128 MiB is what `zstd` itself grants without `--long`.
-        decoder.window_log_max(27).map_err(as_error)?;
-        Ok(decoder)
+        let unpacked = unpack(&self.name, self.raw()?, self.compression)?;
+        Lines::new(&self.name, unpacked)
     }
 
     fn raw(&self) -> Result<Box<dyn Read + '_>, Error> {
@@ -153,6 +133,53 @@ impl<'a> Source<'a> {
             Bytes::Owned(bytes) => Box::new(bytes.as_slice()),
         })
     }
+}
+
+impl Source<'static> {
+    /// The unpacked bytes, from the start.
+    pub(crate) fn into_unpacked(self) -> Result<Box<dyn Read>, Error> {
+        let raw: Box<dyn Read> = match self.bytes {
+            Bytes::File(path) => {
+                Box::new(File::open(&path).map_err(|e| Error::io("open", &path, e))?)
+            }
+            Bytes::Borrowed(bytes) => Box::new(bytes),
+            Bytes::Owned(bytes) => Box::new(io::Cursor::new(bytes)),
+        };
+        unpack(&self.name, raw, self.compression)
+    }
+}
+
+/// What comes out of `raw`, under guard.
+fn unpack<'r>(
+    name: &str,
+    raw: Box<dyn Read + 'r>,
+    compression: Compression,
+) -> Result<Box<dyn Read + 'r>, Error> {
+    let packed = Rc::new(Cell::new(0));
+    let counted = Counted {
+        inner: raw,
+        n_bytes: Rc::clone(&packed),
+    };
+    let inner: Box<dyn Read + 'r> = match compression {
+        Compression::None => return Ok(Box::new(counted)),
+        Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::new(
+            counted,
+        ))),
+        Compression::Zstd => Box::new(zstd(name, counted)?),
+    };
+    Ok(Box::new(Guarded {
+        inner,
+        n_bytes: 0,
+        packed,
+    }))
+}
+
+fn zstd<R: Read>(name: &str, packed: R) -> Result<impl Read + use<R>, Error> {
+    let as_error = |e| read_error(e, name, 0);
+    let mut decoder = zstd::stream::read::Decoder::new(packed).map_err(as_error)?;
+    // A frame may ask for a window of 2 GiB; 128 MiB is what `zstd` itself grants without `--long`.
+    decoder.window_log_max(27).map_err(as_error)?;
+    Ok(decoder)
 }
 
 /// Counts the packed bytes that a decoder took.

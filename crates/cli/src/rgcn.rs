@@ -1,0 +1,47 @@
+//! `shardgraph rgcn`: graphs whose edges have relations; what is in them, how they are cut over devices, training.
+
+mod curve;
+mod data;
+mod eval;
+mod info;
+mod plan;
+mod predict;
+mod settings;
+mod train;
+
+use clap::{Args, Subcommand};
+
+const EXAMPLE: &str = "\
+Examples:
+  shardgraph rgcn train aifb_stripped.nt.gz --train trainingSet.tsv --test testSet.tsv --seeds 10
+  shardgraph rgcn info aifb_stripped.nt.gz --train trainingSet.tsv --test testSet.tsv
+  shardgraph rgcn plan aifb_stripped.nt.gz --devices 4 --method grid --format json
+  shardgraph rgcn plan ba-rel:800000:2.5:100:zipf --devices 4 --method source --budget-per-device 512MiB";
+
+/// Classify the nodes of relational graphs (R-GCN)
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct RgcnArgs {
+    #[command(subcommand)]
+    command: RgcnCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum RgcnCommand {
+    Train(Box<train::TrainArgs>),
+    Eval(Box<eval::EvalArgs>),
+    Predict(Box<predict::PredictArgs>),
+    Info(info::InfoArgs),
+    Plan(plan::PlanArgs),
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: &RgcnArgs) -> anyhow::Result<()> {
+    match &args.command {
+        RgcnCommand::Train(args) => train::run(args),
+        RgcnCommand::Eval(args) => eval::run(args),
+        RgcnCommand::Predict(args) => predict::run(args),
+        RgcnCommand::Info(args) => info::run(args),
+        RgcnCommand::Plan(args) => plan::run(args),
+    }
+}

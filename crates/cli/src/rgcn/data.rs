@@ -1,0 +1,202 @@
+//! The graph and the labels that a subcommand of `rgcn` works on: read or generated, then made smaller as asked.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use clap::Args;
+use shardgraph_device::{Device, Timer};
+use shardgraph_graph::Labels as Names;
+use shardgraph_rgcn::RelationalGraph;
+use shardgraph_rgcn::generate::RelationalSpec;
+use shardgraph_rgcn::import::{
+    Import, ImportOptions, ImportReport, LabelColumns, LabelFiles, LabelledNodes, Literals,
+    TripleFormat, import_file, read_labels,
+};
+
+use crate::exit::BadInput;
+
+/// A relational graph and how to read it.
+#[derive(Debug, Args)]
+pub(crate) struct DataArgs {
+    /// A file of triples (.nt, .ttl, .csv, .tsv, OpenKE's train2id.txt; .gz and .zst are unpacked, .tar.gz opened), or
+    /// ba-rel:NODES:EDGES_PER_NODE:RELATIONS[:zipf]
+    file: PathBuf,
+    /// Read as n-triples, turtle, integer-csv, openke or tab-separated [default: by name, then by the first line]
+    #[arg(long, value_name = "FORMAT")]
+    input_format: Option<TripleFormat>,
+    /// Which file of an archive to read [default: the only one, or train]
+    #[arg(long, value_name = "NAME")]
+    member: Option<String>,
+    /// Whether literals are nodes or their triples are dropped: keep or drop
+    #[arg(long, value_name = "WHAT", default_value = "keep", value_parser = literals)]
+    literals: Literals,
+    /// How many bad lines to leave out and count before one is an error
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    max_bad_lines: u64,
+    /// How many nodes a file of numbers has [default: one more than its largest id]
+    #[arg(long, value_name = "N")]
+    nodes: Option<u32>,
+    /// Drop a relation, by its name; may be given again
+    #[arg(long, value_name = "NAME")]
+    drop_relation: Vec<String>,
+    /// Drop relations with fewer edges, before inverse ones are added
+    #[arg(long, value_name = "N")]
+    min_relation_edges: Option<u64>,
+    /// Drop nodes farther than that from every labelled node
+    #[arg(long, value_name = "N")]
+    hops: Option<u32>,
+    /// Leave each edge in its own direction only; without it every relation has an inverse
+    #[arg(long)]
+    no_inverses: bool,
+    /// Seed of a generated graph
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    graph_seed: u64,
+    /// Labels to learn from: a table with a header, or node,class as numbers
+    #[arg(long, value_name = "FILE")]
+    train: Option<PathBuf>,
+    /// Labels to test on
+    #[arg(long, value_name = "FILE", requires = "train")]
+    test: Option<PathBuf>,
+    /// Labels to choose settings by
+    #[arg(long, value_name = "FILE", requires = "train")]
+    valid: Option<PathBuf>,
+    /// The column of nodes in files of labels [default: the first]
+    #[arg(long, value_name = "NAME", requires = "train")]
+    node_column: Option<String>,
+    /// The column of classes in files of labels [default: the last]
+    #[arg(long, value_name = "NAME", requires = "train")]
+    class_column: Option<String>,
+}
+
+/// What a subcommand works on.
+#[derive(Debug)]
+pub(crate) struct Data {
+    /// The FILE argument and what it turned out to be.
+    pub(crate) name: String,
+    /// The graph, with inverse relations unless they were declined.
+    pub(crate) graph: RelationalGraph,
+    /// What the nodes are called.
+    pub(crate) nodes: Names,
+    /// What the relations are called, without the inverse ones.
+    pub(crate) relations: Names,
+    /// The labels; none where no file was given.
+    pub(crate) labels: Option<LabelledNodes>,
+    /// What reading dropped; none for a generated graph.
+    pub(crate) report: Option<ImportReport>,
+    /// Seconds for reading or making it all.
+    pub(crate) load_seconds: f64,
+}
+
+impl DataArgs {
+    /// Reads or makes the graph and its labels.
+    pub(crate) fn load(&self) -> anyhow::Result<Data> {
+        let timer = Timer::start(&Device::host());
+        let name = self.file.to_string_lossy();
+        let mut data = match !self.file.exists() && name.starts_with(RelationalSpec::PREFIX) {
+            true => self.generate(name.parse()?)?,
+            false => self.read()?,
+        };
+        if !self.no_inverses {
+            data.graph = data.graph.with_inverses()?;
+        }
+        data.load_seconds = timer.elapsed_s();
+        Ok(data)
+    }
+
+    fn generate(&self, spec: RelationalSpec) -> anyhow::Result<Data> {
+        let is_changed = self.hops.is_some()
+            || self.min_relation_edges.is_some()
+            || !self.drop_relation.is_empty()
+            || self.train.is_some();
+        if is_changed {
+            let why = "a generated graph has labels of its own and is not pruned: leave out --train, --hops and what drops relations";
+            return Err(BadInput(format!("{spec}: {why}")).into());
+        }
+        let graph = spec.graph(self.graph_seed)?;
+        let labels = spec.labels(self.graph_seed)?;
+        let classes = (0..labels.n_classes()).map(|class| class.to_string());
+        Ok(Data {
+            name: format!("{spec} (generated, seed {})", self.graph_seed),
+            nodes: Names::offset(0, graph.n_nodes()),
+            relations: Names::offset(0, graph.n_relations()),
+            graph,
+            labels: Some(LabelledNodes {
+                classes: classes.collect(),
+                labels,
+            }),
+            report: None,
+            load_seconds: 0.0,
+        })
+    }
+
+    fn read(&self) -> anyhow::Result<Data> {
+        let options = ImportOptions {
+            format: self.input_format,
+            member: self.member.clone(),
+            literals: self.literals,
+            max_bad_lines: self.max_bad_lines,
+            n_nodes: self.nodes,
+            keep_duplicates: false,
+        };
+        let mut import = import_file(&self.file, &options)?;
+        let mut labels = self.labels(&import)?;
+        import = import.without_relations(&self.drop_relation)?;
+        if let Some(min_edges) = self.min_relation_edges {
+            import = import.keep_frequent_relations(min_edges)?;
+        }
+        if let Some(n_hops) = self.hops {
+            let Some(labelled) = labels else {
+                let why = "--hops counts from labelled nodes: name their file with --train";
+                return Err(BadInput(why.into()).into());
+            };
+            let (pruned, ids) = import.within_hops(&labelled.nodes(), n_hops)?;
+            labels = Some(labelled.renumbered(&ids)?);
+            import = pruned;
+        }
+        Ok(Data {
+            name: self.file.display().to_string(),
+            graph: import.graph,
+            nodes: import.nodes,
+            relations: import.relations,
+            labels,
+            report: Some(import.report),
+            load_seconds: 0.0,
+        })
+    }
+
+    fn labels(&self, import: &Import) -> anyhow::Result<Option<LabelledNodes>> {
+        let Some(train) = &self.train else {
+            return Ok(None);
+        };
+        let files = LabelFiles {
+            train: train.clone(),
+            test: self.test.clone(),
+            valid: self.valid.clone(),
+        };
+        let columns = LabelColumns {
+            node: self.node_column.clone(),
+            class: self.class_column.clone(),
+        };
+        Ok(Some(read_labels(&files, &columns, &import.nodes)?))
+    }
+}
+
+/// The graph and, indented, what reading it dropped; one line each.
+impl fmt::Display for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "graph {}", self.name)?;
+        let report = self.report.as_ref().map(ToString::to_string);
+        for line in report.unwrap_or_default().lines() {
+            writeln!(f, "  {line}")?;
+        }
+        Ok(())
+    }
+}
+
+fn literals(text: &str) -> Result<Literals, String> {
+    match text {
+        "keep" => Ok(Literals::Keep),
+        "drop" => Ok(Literals::Drop),
+        other => Err(format!("expected keep or drop, found `{other}`")),
+    }
+}

@@ -1,0 +1,71 @@
+//! `shardgraph rgcn eval`: how well a trained model does on labelled nodes.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use shardgraph_collectives::Deadline;
+use shardgraph_rgcn::{Evaluation, evaluate};
+
+use super::data::{Data, DataArgs};
+use super::train::write_evaluation;
+use crate::exit::BadInput;
+use crate::report::ReportArgs;
+
+const EXAMPLE: &str = "\
+Example:
+  shardgraph rgcn eval triples.int.csv.gz --train training.int.csv --test testing.int.csv --run my-run";
+
+/// Measure how well a trained R-GCN classifies labelled nodes
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct EvalArgs {
+    #[command(flatten)]
+    data: DataArgs,
+    /// The folder of the run, trained on the same graph
+    #[arg(long, value_name = "DIR")]
+    run: PathBuf,
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
+/// What is printed. The fields are the keys of the JSON object, in its order.
+#[derive(Serialize)]
+struct Answer<'a> {
+    graph: &'a str,
+    classes: &'a [String],
+    #[serde(flatten)]
+    evaluation: Evaluation,
+    #[serde(skip)]
+    data: &'a Data,
+}
+
+/// Loads data and model and prints the answer.
+pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
+    let data = args.data.load()?;
+    let Some(labelled) = &data.labels else {
+        return Err(
+            BadInput("evaluation needs labels: name their file with --train".to_owned()).into(),
+        );
+    };
+    let evaluation = evaluate(
+        &data.graph,
+        &args.run,
+        &labelled.labels,
+        Deadline::default(),
+    )?;
+    args.report.answer(&Answer {
+        graph: &data.name,
+        classes: &labelled.classes,
+        evaluation,
+        data: &data,
+    })
+}
+
+impl fmt::Display for Answer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.data)?;
+        write_evaluation(f, &self.evaluation, self.classes)
+    }
+}

@@ -1,0 +1,101 @@
+//! `shardgraph rgcn plan`: how a relational graph is cut over devices, before anything runs.
+
+use std::fmt;
+
+use clap::Args;
+use serde::Serialize;
+use shardgraph_rgcn::partition::{Method, ModelShape, Pairs, Plan, PlanOptions};
+
+use super::data::{Data, DataArgs};
+use crate::exit::BadInput;
+use crate::quantity;
+use crate::report::ReportArgs;
+
+const EXAMPLE: &str = "\
+Examples:
+  shardgraph rgcn plan aifb_stripped.nt.gz --devices 4 --method source --format json
+  shardgraph rgcn plan ba-rel:800000:2.5:100 --devices 2 --budget-per-device 256MiB --tile";
+
+/// Print how a relational graph is cut over devices: costs, bytes, messages
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    data: DataArgs,
+    /// Devices, one part each
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    devices: u32,
+    /// m1 (whole relations, edges balanced), m2 (whole relations, dealt in a snake), lpt (relations by cost, large ones cut),
+    /// source (ranges of sources) or grid (relations by sources)
+    #[arg(long, value_name = "METHOD", default_value = "source")]
+    method: Method,
+    /// Units of the hidden layer
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    hidden: u32,
+    /// Bases that the relations share; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(0..=4096))]
+    bases: u32,
+    /// Units of the output [default: the classes of the labels, else as many as are hidden]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    classes: Option<u32>,
+    /// Count with Adam, which keeps two more numbers for each weight
+    #[arg(long)]
+    adam: bool,
+    /// The most bytes that a device may hold, such as 8GiB
+    #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
+    budget_per_device: Option<u64>,
+    /// Take sources in tiles, one after the other, where the budget asks for it
+    #[arg(long, requires = "budget_per_device")]
+    tile: bool,
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
+/// What is printed. The fields are the keys of the JSON object.
+#[derive(Serialize)]
+struct Answer<'a> {
+    graph: &'a str,
+    #[serde(flatten)]
+    plan: Plan,
+    load_seconds: f64,
+    #[serde(skip)]
+    data: &'a Data,
+}
+
+/// Loads the graph, cuts it and prints the answer.
+pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
+    if args.budget_per_device == Some(0) {
+        return Err(BadInput("budget_per_device = 0: expected a number of bytes".into()).into());
+    }
+    let data = args.data.load()?;
+    let n_classes = data.labels.as_ref().map(|labelled| labelled.classes.len());
+    let classes = args.classes.or(n_classes.map(|n| n as u32));
+    let options = PlanOptions {
+        method: args.method,
+        n_devices: args.devices,
+        shape: ModelShape {
+            hidden: args.hidden,
+            bases: args.bases,
+            classes: classes.unwrap_or(args.hidden),
+            adam: args.adam,
+        },
+        budget: args.budget_per_device,
+        may_tile: args.tile,
+    };
+    let (_, plan) = Plan::new(&Pairs::of(&data.graph), &options)?;
+    args.report.answer(&Answer {
+        graph: &data.name,
+        plan,
+        load_seconds: data.load_seconds,
+        data: &data,
+    })
+}
+
+impl fmt::Display for Answer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.data)?;
+        // The graph's own line stands above, with what reading it dropped.
+        write!(f, "{}", self.plan)?;
+        writeln!(f, "load seconds {:.6}", self.load_seconds)
+    }
+}

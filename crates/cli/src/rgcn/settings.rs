@@ -1,0 +1,123 @@
+//! The flags of R-GCN's settings, over a preset.
+
+use clap::Args;
+use shardgraph_rgcn::{Config, Mode, Optimiser, Preset, Sums};
+
+use crate::exit::BadInput;
+
+/// The model and how it is trained; what is left out is the preset's.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Model")]
+pub(crate) struct SettingsArgs {
+    /// Published settings: aifb, mutag, am or paper [default: those of the graph that is nearest in size]
+    #[arg(long, value_name = "NAME")]
+    preset: Option<Preset>,
+    /// Passes over the training nodes; with --resume, to go to
+    #[arg(long, value_name = "N")]
+    pub(crate) epochs: Option<u32>,
+    /// Widths of the layers before the last one, as 16 or 32,16; none for a single layer
+    #[arg(long, value_name = "WIDTHS")]
+    hidden: Option<String>,
+    /// Bases that the relations of a layer share; 0: each relation has weights of its own
+    #[arg(long, value_name = "N")]
+    bases: Option<usize>,
+    /// Learn a vector of this width for each node as input; 0: one-hot input
+    #[arg(long, value_name = "WIDTH")]
+    embedding: Option<usize>,
+    /// Leave out the self loop
+    #[arg(long)]
+    no_self_loop: bool,
+    /// Add a bias in each layer
+    #[arg(long)]
+    bias: bool,
+    /// Share of hidden units that an epoch leaves out
+    #[arg(long, value_name = "SHARE")]
+    dropout: Option<f32>,
+    /// Times the squares of the first layer's weights, added to the loss
+    #[arg(long, value_name = "X")]
+    l2: Option<f32>,
+    /// sgd or adam
+    #[arg(long, value_name = "RULE")]
+    optimiser: Option<Optimiser>,
+    /// Learning rate
+    #[arg(long, value_name = "RATE")]
+    rate: Option<f32>,
+    /// full: all nodes in each epoch; pruned: only what the training nodes depend on, with the same result [default: pruned]
+    #[arg(long, value_name = "full|pruned")]
+    mode: Option<Mode>,
+    /// exact: the same bits for any number of ranks; float: faster [default: exact]
+    #[arg(long, value_name = "exact|float")]
+    sums: Option<Sums>,
+    /// Seed of the run, the first one of --seeds [default: 0]
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u64>,
+}
+
+impl SettingsArgs {
+    /// The preset's settings under the flags', checked.
+    pub(crate) fn config(&self, n_nodes: u32) -> anyhow::Result<Config> {
+        let preset = self.preset.unwrap_or_else(|| Preset::for_nodes(n_nodes));
+        let base = Config::preset(preset);
+        let config = Config {
+            hidden: match &self.hidden {
+                None => base.hidden,
+                Some(text) => widths(text)?,
+            },
+            bases: self.bases.unwrap_or(base.bases),
+            embedding: self.embedding.unwrap_or(base.embedding),
+            self_loop: base.self_loop && !self.no_self_loop,
+            bias: base.bias || self.bias,
+            dropout: self.dropout.unwrap_or(base.dropout),
+            l2: self.l2.unwrap_or(base.l2),
+            optimiser: self.optimiser.unwrap_or(base.optimiser),
+            rate: self.rate.unwrap_or(base.rate),
+            epochs: self.epochs.unwrap_or(base.epochs),
+            seed: self.seed.unwrap_or(base.seed),
+            mode: self.mode.unwrap_or(base.mode),
+            sums: self.sums.unwrap_or(base.sums),
+        };
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Whether something but the epochs is asked for: a run that goes on has the rest from its checkpoint.
+    pub(crate) fn is_set(&self) -> bool {
+        self.preset.is_some()
+            || self.hidden.is_some()
+            || self.bases.is_some()
+            || self.embedding.is_some()
+            || self.no_self_loop
+            || self.bias
+            || self.dropout.is_some()
+            || self.l2.is_some()
+            || self.optimiser.is_some()
+            || self.rate.is_some()
+            || self.mode.is_some()
+            || self.sums.is_some()
+            || self.seed.is_some()
+    }
+}
+
+/// `none`, or numbers with commas between them.
+fn widths(text: &str) -> Result<Vec<usize>, BadInput> {
+    if text == "none" {
+        return Ok(Vec::new());
+    }
+    let parsed: Result<_, _> = text.split(',').map(|width| width.trim().parse()).collect();
+    parsed.map_err(|_| {
+        let expected = "numbers with commas between them, or none";
+        BadInput(format!("hidden = {text}: expected {expected}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn widths_are_numbers_or_none() {
+        assert_eq!(widths("none").unwrap(), Vec::<usize>::new());
+        assert_eq!(widths("32, 16").unwrap(), [32, 16]);
+        assert!(widths("16,").is_err() && widths("-1").is_err() && widths("").is_err());
+    }
+}

@@ -1,0 +1,315 @@
+//! `shardgraph rgcn train`: a model for each seed, and how well they do.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use shardgraph_collectives::Deadline;
+use shardgraph_rgcn::import::LabelledNodes;
+use shardgraph_rgcn::{Config, EpochReport, Evaluation, Outcome, RunOptions, train};
+
+use super::curve;
+use super::data::{Data, DataArgs};
+use super::settings::SettingsArgs;
+use crate::exit::BadInput;
+use crate::peak_memory::peak_memory;
+use crate::progress::Progress;
+use crate::report::ReportArgs;
+use crate::world::refuse_processes;
+use crate::{deadline, output_file};
+
+const EXAMPLE: &str = "\
+Examples:
+  shardgraph rgcn train aifb_stripped.nt.gz --train trainingSet.tsv --test testSet.tsv --node-column person --class-column label_affiliation --seeds 10
+  shardgraph rgcn train triples.int.csv.gz --train training.int.csv --test testing.int.csv --out my-run --ranks 2
+  shardgraph rgcn train triples.int.csv.gz --train training.int.csv --test testing.int.csv --resume my-run --epochs 80
+  shardgraph rgcn train ba-rel:20000:2.5:20 --preset paper --hidden 10 --mode full --epochs 5
+
+The folder gets metrics.jsonl with one line an epoch, the same as events.out.tfevents.* for TensorBoard, and checkpoints, for
+`rgcn eval`, `rgcn predict` and --resume. Ranks are threads and share the nodes; with exact sums their number changes no bit.";
+
+/// Train an R-GCN that classifies nodes
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct TrainArgs {
+    #[command(flatten)]
+    data: DataArgs,
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// Models to train, with one seed after the other
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["out", "resume"])]
+    seeds: u32,
+    /// Ranks that share the nodes, as threads
+    #[arg(long, value_name = "P", default_value_t = 1)]
+    ranks: u32,
+    /// The folder to write; it must have no run yet
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Go on from the newest checkpoint of a folder, with its settings
+    #[arg(long, value_name = "DIR", conflicts_with = "out", requires = "epochs")]
+    resume: Option<PathBuf>,
+    /// Epochs between two checkpoints; 0: only at the end
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    checkpoint_epochs: u32,
+    /// Draw the loss and the training accuracy of each epoch
+    #[arg(long, value_name = "FILE.svg")]
+    curve: Option<PathBuf>,
+    /// Longest wait for another rank [default: 600]
+    #[arg(long, value_name = "SECONDS", value_parser = deadline::parse)]
+    deadline: Option<Deadline>,
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
+/// What is printed. The fields are the keys of the JSON object, in its order.
+#[derive(Serialize)]
+struct Answer<'a> {
+    graph: &'a str,
+    nodes: u32,
+    edges: usize,
+    relations: u32,
+    mode: String,
+    ranks: u32,
+    seeds: Vec<u64>,
+    settings: &'a Config,
+    /// Over the seeds, of the test nodes (without any, of the training nodes).
+    accuracy_mean: f64,
+    accuracy_std: f64,
+    /// Half the width of the mean's 95 % interval, by Student's t; none for one seed.
+    accuracy_interval: Option<f64>,
+    /// The best epoch of all seeds.
+    epoch_ms: Option<f64>,
+    forward_ms: Option<f64>,
+    backward_ms: Option<f64>,
+    final_loss: Option<f64>,
+    peak_mib: Option<f64>,
+    bytes_per_rank: Vec<u64>,
+    load_seconds: f64,
+    classes: &'a [String],
+    /// Of the last seed: rows are classes, columns what was predicted.
+    evaluation: &'a Evaluation,
+    params_hash: Vec<String>,
+    #[serde(skip)]
+    data: &'a Data,
+}
+
+/// Loads the data, trains and prints the answer.
+pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
+    check(args)?;
+    let data = args.data.load()?;
+    let Some(labelled) = &data.labels else {
+        let text = "training needs labels: name their file with --train";
+        return Err(BadInput(text.to_owned()).into());
+    };
+    let config = args.settings.config(data.graph.n_nodes())?;
+    let outcomes = train_all(args, &config, (&data, labelled))?;
+    if let Some(curve) = &args.curve {
+        output_file::write_all(&[(curve, curve::svg(&outcomes))])?;
+    }
+    let answer = answer(args, (&data, labelled), &outcomes)?;
+    args.report.answer(&answer)
+}
+
+/// Refuses what cannot be right before anything is read.
+fn check(args: &TrainArgs) -> anyhow::Result<()> {
+    refuse_processes("rgcn train", "--ranks")?;
+    if args.resume.is_some() && args.settings.is_set() {
+        let text = "--resume takes its settings from the checkpoint: of the model's flags give --epochs alone";
+        return Err(BadInput(text.to_owned()).into());
+    }
+    if let Some(curve) = &args.curve {
+        output_file::check(curve, None)?;
+    }
+    Ok(())
+}
+
+/// A model for each seed.
+fn train_all(
+    args: &TrainArgs,
+    config: &Config,
+    (data, labelled): (&Data, &LabelledNodes),
+) -> anyhow::Result<Vec<Outcome>> {
+    let n_epochs = u64::from(config.epochs);
+    let mut show = Progress::new(&args.report, n_epochs * u64::from(args.seeds));
+    let mut outcomes = Vec::new();
+    for n in 0..u64::from(args.seeds) {
+        let config = Config {
+            seed: config.seed.wrapping_add(n),
+            ..config.clone()
+        };
+        let mut progress = |report: &EpochReport| {
+            show.update(n * n_epochs + report.step, || {
+                format!("epochs, loss {:.4}", report.loss)
+            });
+        };
+        let (graph, labels) = (&data.graph, &labelled.labels);
+        outcomes.push(train(
+            graph,
+            labels,
+            &config,
+            &options(args),
+            &mut progress,
+        )?);
+    }
+    Ok(outcomes)
+}
+
+fn options(args: &TrainArgs) -> RunOptions {
+    RunOptions {
+        n_ranks: args.ranks,
+        folder: args.resume.clone().or(args.out.clone()),
+        resume: args.resume.is_some(),
+        checkpoint_epochs: args.checkpoint_epochs,
+        deadline: args.deadline.unwrap_or_default(),
+    }
+}
+
+fn answer<'a>(
+    args: &TrainArgs,
+    (data, labelled): (&'a Data, &'a LabelledNodes),
+    outcomes: &'a [Outcome],
+) -> anyhow::Result<Answer<'a>> {
+    let Some(last) = outcomes.last() else {
+        return Err(BadInput("seeds = 0: expected 1 or more".to_owned()).into());
+    };
+    let accuracies = outcomes
+        .iter()
+        .map(|outcome| shown_accuracy(&outcome.evaluation));
+    let (accuracy_mean, accuracy_std) = mean_and_std(&accuracies.collect::<Vec<_>>());
+    let half_width = student_t(outcomes.len()) * accuracy_std / (outcomes.len() as f64).sqrt();
+    let hashes = outcomes
+        .iter()
+        .map(|outcome| format!("{:016x}", outcome.params_hash));
+    Ok(Answer {
+        graph: &data.name,
+        nodes: data.graph.n_nodes(),
+        edges: data.graph.n_edges(),
+        relations: data.graph.n_relations(),
+        mode: last.config.mode.to_string(),
+        ranks: args.ranks,
+        seeds: outcomes.iter().map(|outcome| outcome.config.seed).collect(),
+        settings: &last.config,
+        accuracy_mean,
+        accuracy_std,
+        accuracy_interval: (outcomes.len() > 1).then_some(half_width),
+        epoch_ms: least(outcomes, EpochReport::epoch_ms),
+        forward_ms: least(outcomes, |report| report.forward_ms),
+        backward_ms: least(outcomes, |report| report.backward_ms),
+        final_loss: last.reports.last().map(|report| report.loss),
+        peak_mib: peak_memory().map(|bytes| bytes as f64 / f64::from(1 << 20)),
+        bytes_per_rank: last.bytes_per_rank.clone(),
+        load_seconds: data.load_seconds,
+        classes: &labelled.classes,
+        evaluation: &last.evaluation,
+        params_hash: hashes.collect(),
+        data,
+    })
+}
+
+/// The least of a time over all epochs of all seeds; none where no epoch ran.
+fn least(outcomes: &[Outcome], of: fn(&EpochReport) -> f64) -> Option<f64> {
+    let reports = outcomes.iter().flat_map(|outcome| &outcome.reports);
+    reports.map(of).reduce(f64::min)
+}
+
+fn shown_accuracy(evaluation: &Evaluation) -> f64 {
+    evaluation.test.unwrap_or(evaluation.train).accuracy
+}
+
+/// The mean and the sample's standard deviation; 0 for a sample of one.
+fn mean_and_std(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (mean, (squares / (n - 1.0).max(1.0)).sqrt())
+}
+
+/// The 97.5 % quantile of Student's t for a sample of `n`; beyond 30 that of the normal distribution, which is 2 % less at most.
+fn student_t(n: usize) -> f64 {
+    const QUANTILES: [f64; 29] = [
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+        2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+        2.052, 2.048, 2.045,
+    ];
+    QUANTILES.get(n.saturating_sub(2)).copied().unwrap_or(1.96)
+}
+
+impl fmt::Display for Answer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.data)?;
+        writeln!(
+            f,
+            "mode {}, {} ranks, {} seeds",
+            self.mode,
+            self.ranks,
+            self.seeds.len()
+        )?;
+        write!(f, "accuracy {:.4}", self.accuracy_mean)?;
+        match self.accuracy_interval {
+            Some(half) => writeln!(
+                f,
+                " (std {:.4}, 95 % of the mean within {half:.4})",
+                self.accuracy_std
+            )?,
+            None => writeln!(f)?,
+        }
+        if let (Some(epoch), Some(forward), Some(backward)) =
+            (self.epoch_ms, self.forward_ms, self.backward_ms)
+        {
+            writeln!(
+                f,
+                "epoch ms {epoch:.3} (forward {forward:.3}, backward {backward:.3}), the least of all"
+            )?;
+        }
+        if let Some(loss) = self.final_loss {
+            writeln!(f, "final loss {loss:.6}")?;
+        }
+        if let Some(peak) = self.peak_mib {
+            writeln!(f, "peak MiB {peak:.1}")?;
+        }
+        write_evaluation(f, self.evaluation, self.classes)
+    }
+}
+
+/// Scores and the table of confusions.
+pub(super) fn write_evaluation(
+    f: &mut fmt::Formatter<'_>,
+    evaluation: &Evaluation,
+    classes: &[String],
+) -> fmt::Result {
+    let sets = [
+        ("train", Some(evaluation.train)),
+        ("valid", evaluation.valid),
+        ("test", evaluation.test),
+    ];
+    for (name, scores) in sets {
+        if let Some(s) = scores {
+            writeln!(
+                f,
+                "{name}: {} of {} right, {:.4} (95 % interval {:.4} to {:.4})",
+                s.n_right, s.n_nodes, s.accuracy, s.low, s.high
+            )?;
+        }
+    }
+    writeln!(f, "class: predicted as each class, in the same order")?;
+    for (class, row) in classes.iter().zip(&evaluation.confusion) {
+        let counts: Vec<String> = row.iter().map(u64::to_string).collect();
+        writeln!(f, "  {class}: {}", counts.join(" "))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_spreads_and_quantiles() {
+        let (mean, std) = mean_and_std(&[1.0, 2.0, 3.0, 4.0]);
+        assert!((mean - 2.5).abs() < 1e-12 && (std - 1.290_994_4).abs() < 1e-6);
+        assert!(mean_and_std(&[7.0]).1 < 1e-12);
+        assert!((student_t(10) - 2.262).abs() < 1e-9 && (student_t(2) - 12.706).abs() < 1e-9);
+        assert!((student_t(30) - 2.045).abs() < 1e-9 && (student_t(31) - 1.96).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,291 @@
+//! What a training run is asked for.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+
+/// How a gradient becomes a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Optimiser {
+    /// The rate times the gradient.
+    Sgd,
+    /// Kingma and Ba, with 0.9, 0.999 and 1e-8; two more numbers for each parameter.
+    Adam,
+}
+
+/// Which part of the graph an epoch works on. Both give the same loss and the same parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// All edges and nodes, as frameworks do.
+    Full,
+    /// Only what the training nodes' outputs depend on, at each depth.
+    Pruned,
+}
+
+/// How the messages to a node are added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sums {
+    /// As integers of a common scale: the same bits for every number of ranks.
+    Exact,
+    /// As f32, in each rank's order: other numbers of ranks round differently.
+    Float,
+}
+
+/// Settings under one name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Preset {
+    /// Of R-GCN's authors for AIFB: no bases, hidden width 16, Adam at 0.01, 50 epochs.
+    Aifb,
+    /// Of R-GCN's authors for MUTAG: as for AIFB, with 30 bases and L2 of 5e-4.
+    Mutag,
+    /// Of R-GCN's authors for AM: 40 bases, hidden width 10, L2 of 5e-4.
+    Am,
+    /// Of the paper on relations over devices: 40 bases, hidden width 16, SGD. The rate is not in the paper: 1 here.
+    Paper,
+}
+
+/// Gives an enum whose names are lower-case words its text form, both ways.
+macro_rules! named {
+    ($type:ident, $field:literal, $($name:literal => $value:ident),+; $expected:literal) => {
+        impl FromStr for $type {
+            type Err = Error;
+
+            fn from_str(text: &str) -> Result<$type, Error> {
+                match text {
+                    $($name => Ok($type::$value),)+
+                    _ => Err(Error::config($field, text, $expected)),
+                }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    $($type::$value => $name,)+
+                })
+            }
+        }
+    };
+}
+named!(Optimiser, "optimiser", "sgd" => Sgd, "adam" => Adam; "sgd or adam");
+named!(Mode, "mode", "full" => Full, "pruned" => Pruned; "full or pruned");
+named!(Sums, "sums", "exact" => Exact, "float" => Float; "exact or float");
+named!(Preset, "preset", "aifb" => Aifb, "mutag" => Mutag, "am" => Am, "paper" => Paper; "aifb, mutag, am or paper");
+
+/// The model and how it is trained.
+///
+/// ```
+/// use shardgraph_rgcn::{Config, Preset};
+///
+/// let config = Config { epochs: 20, ..Config::preset(Preset::Mutag) };
+/// assert_eq!((config.hidden.as_slice(), config.bases), (&[16][..], 30));
+/// config.check()?;
+/// # Ok::<(), shardgraph_rgcn::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The widths of the layers before the last one, whose width is the number of classes.
+    pub hidden: Vec<usize>,
+    /// Bases that the relations of a layer share; 0: each relation has weights of its own.
+    pub bases: usize,
+    /// The width of a vector that is learnt for each node and is the input; 0: one-hot input.
+    pub embedding: usize,
+    /// Whether each node also hears itself, as a relation of its own.
+    pub self_loop: bool,
+    /// Whether a layer adds a bias.
+    pub bias: bool,
+    /// The share of hidden units that an epoch leaves out, from 0 to below 1.
+    pub dropout: f32,
+    /// This times the sum of the squares of the input's and the first layer's parameters, biases excepted, is added to the loss.
+    pub l2: f32,
+    /// How a gradient becomes a step.
+    pub optimiser: Optimiser,
+    /// The learning rate.
+    pub rate: f32,
+    /// Passes over the training nodes.
+    pub epochs: u32,
+    /// The seed of all that is random.
+    pub seed: u64,
+    /// Which part of the graph an epoch works on.
+    pub mode: Mode,
+    /// How the messages to a node are added.
+    pub sums: Sums,
+}
+
+impl Preset {
+    /// The published settings of the graph that is nearest in size.
+    #[must_use]
+    pub fn for_nodes(n_nodes: u32) -> Preset {
+        match n_nodes {
+            0..14_000 => Preset::Aifb,
+            14_000..200_000 => Preset::Mutag,
+            _ => Preset::Am,
+        }
+    }
+}
+
+impl Default for Config {
+    /// [`Preset::Aifb`], pruned, with exact sums and seed 0.
+    fn default() -> Config {
+        Config {
+            hidden: vec![16],
+            bases: 0,
+            embedding: 0,
+            self_loop: true,
+            bias: false,
+            dropout: 0.0,
+            l2: 0.0,
+            optimiser: Optimiser::Adam,
+            rate: 0.01,
+            epochs: 50,
+            seed: 0,
+            mode: Mode::Pruned,
+            sums: Sums::Exact,
+        }
+    }
+}
+
+/// The widest layer and the most bases.
+const MAX_WIDTH: usize = 4096;
+/// The most layers.
+const MAX_LAYERS: usize = 16;
+
+impl Config {
+    /// The settings of a preset.
+    #[must_use]
+    pub fn preset(preset: Preset) -> Config {
+        let aifb = Config::default();
+        match preset {
+            Preset::Aifb => aifb,
+            Preset::Mutag => Config {
+                bases: 30,
+                l2: 5e-4,
+                ..aifb
+            },
+            Preset::Am => Config {
+                bases: 40,
+                hidden: vec![10],
+                l2: 5e-4,
+                ..aifb
+            },
+            Preset::Paper => Config {
+                bases: 40,
+                optimiser: Optimiser::Sgd,
+                rate: 1.0,
+                ..aifb
+            },
+        }
+    }
+
+    /// Refuses settings out of their range.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) with the field, its value and what would have been right.
+    pub fn check(&self) -> Result<(), Error> {
+        let is_width = |width: &usize| (1..=MAX_WIDTH).contains(width);
+        if self.hidden.len() >= MAX_LAYERS || !self.hidden.iter().all(is_width) {
+            let value = format!("{:?}", self.hidden);
+            return Err(Error::config(
+                "hidden",
+                value,
+                "at most 15 widths, each from 1 to 4096",
+            ));
+        }
+        if self.bases > MAX_WIDTH {
+            return Err(Error::config("bases", self.bases, "0 to 4096"));
+        }
+        if self.embedding > MAX_WIDTH {
+            return Err(Error::config("embedding", self.embedding, "0 to 4096"));
+        }
+        if !(0.0..1.0).contains(&self.dropout) {
+            return Err(Error::config("dropout", self.dropout, "0 to below 1"));
+        }
+        if !(self.l2 >= 0.0 && self.l2.is_finite()) {
+            return Err(Error::config("l2", self.l2, "a number from 0 on"));
+        }
+        if !(self.rate > 0.0 && self.rate.is_finite()) {
+            return Err(Error::config("rate", self.rate, "a number above 0"));
+        }
+        Ok(())
+    }
+
+    /// Whether the first layer has a table of relations: all but one-hot input without bases.
+    pub(crate) fn has_first_table(&self) -> bool {
+        self.bases > 0 || self.embedding > 0
+    }
+
+    /// The widths of all layers' outputs for `n_classes`.
+    pub(crate) fn widths(&self, n_classes: u32) -> Vec<usize> {
+        let hidden = self.hidden.iter().copied();
+        hidden.chain([n_classes as usize]).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_out_of_range_are_refused_by_name() {
+        let config = Config::default();
+        let refused = |config: Config| config.check().unwrap_err().to_string();
+        let with = |hidden: &[usize]| Config {
+            hidden: hidden.into(),
+            ..config.clone()
+        };
+        assert!(refused(with(&[0])).starts_with("hidden = [0]"));
+        assert!(refused(with(&[4; 16])).starts_with("hidden = "));
+        assert!(
+            refused(Config {
+                bases: 4097,
+                ..config.clone()
+            })
+            .starts_with("bases = 4097")
+        );
+        assert!(
+            refused(Config {
+                dropout: 1.0,
+                ..config.clone()
+            })
+            .starts_with("dropout = 1")
+        );
+        assert!(
+            refused(Config {
+                l2: f32::NAN,
+                ..config.clone()
+            })
+            .starts_with("l2 = NaN")
+        );
+        assert!(
+            refused(Config {
+                rate: 0.0,
+                ..config.clone()
+            })
+            .starts_with("rate = 0")
+        );
+        assert!(with(&[]).check().is_ok());
+    }
+
+    #[test]
+    fn names_are_read_back() {
+        for preset in [Preset::Aifb, Preset::Mutag, Preset::Am, Preset::Paper] {
+            assert_eq!(preset.to_string().parse::<Preset>().unwrap(), preset);
+            assert!(Config::preset(preset).check().is_ok());
+        }
+        assert_eq!("pruned".parse::<Mode>().unwrap(), Mode::Pruned);
+        assert_eq!("float".parse::<Sums>().unwrap(), Sums::Float);
+        let refused = "adagrad".parse::<Optimiser>().unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "optimiser = adagrad: expected sgd or adam"
+        );
+    }
+}

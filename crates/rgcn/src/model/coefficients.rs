@@ -1,0 +1,160 @@
+//! The parameters that a layer's relations have, and the table of rows that its passes read.
+
+use shardgraph_graph::random::Stream;
+
+use super::optimiser::{Moments, Rule};
+use super::shape::Shape;
+use crate::config::Config;
+
+/// What a relation's row is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// One-hot input with bases: a coefficient for each basis, the same for all units of a message.
+    Coefficients,
+    /// Weights of the relation's own.
+    Whole,
+    /// The sum of shared bases, times the relation's coefficients.
+    Shared {
+        /// How many.
+        n_bases: usize,
+    },
+}
+
+/// The parameters of a layer's relations.
+#[derive(Clone, Debug)]
+pub(crate) struct Coefficients {
+    pub(crate) form: Form,
+    pub(crate) shape: Shape,
+    pub(crate) n_relations: usize,
+    /// Coefficients first, relation by relation, then bases or weights in the shape's order without padding.
+    pub(crate) params: Vec<f32>,
+    pub(crate) moments: Moments,
+}
+
+/// Uniform numbers in Glorot and Bengio's range for a matrix of these sides.
+pub(crate) fn glorot(stream: &mut Stream, sides: (usize, usize), out: &mut [f32]) {
+    let limit = (6.0 / (sides.0 + sides.1) as f32).sqrt();
+    for value in out {
+        *value = (2.0 * stream.uniform_f32() - 1.0) * limit;
+    }
+}
+
+impl Coefficients {
+    /// Those of layer `layer` before the first step.
+    pub(crate) fn new(
+        config: &Config,
+        layer: u64,
+        form: Form,
+        shape: Shape,
+        n_relations: usize,
+    ) -> Coefficients {
+        let n_params = match form {
+            Form::Coefficients => n_relations * shape.n_terms,
+            Form::Whole => n_relations * shape.len(),
+            Form::Shared { n_bases } => n_bases * (n_relations + shape.len()),
+        };
+        let mut params = vec![0.0; n_params];
+        let mut stream = Stream::new(config.seed, "rgcn relations", layer);
+        let sides = (shape.n_terms, shape.width);
+        match form {
+            Form::Coefficients => glorot(&mut stream, (n_relations, shape.n_terms), &mut params),
+            Form::Whole => glorot(&mut stream, sides, &mut params),
+            Form::Shared { n_bases } => {
+                let (coefficients, bases) = params.split_at_mut(n_relations * n_bases);
+                glorot(&mut stream, (n_relations, n_bases), coefficients);
+                glorot(&mut stream, sides, bases);
+            }
+        }
+        Coefficients {
+            form,
+            shape,
+            n_relations,
+            moments: Moments::new(config.optimiser, n_params),
+            params,
+        }
+    }
+
+    /// A row of the shape for each relation.
+    pub(crate) fn table(&self) -> Vec<f32> {
+        let Shape {
+            n_terms, stride, ..
+        } = self.shape;
+        let len = self.shape.len();
+        let mut table = vec![0.0; self.n_relations * stride];
+        for (relation, row) in table.chunks_exact_mut(stride).enumerate() {
+            match self.form {
+                Form::Coefficients => self
+                    .shape
+                    .spread(&self.params[relation * n_terms..][..n_terms], row),
+                Form::Whole => row[..len].copy_from_slice(&self.params[relation * len..][..len]),
+                Form::Shared { n_bases } => {
+                    let (coefficients, bases) = self.params.split_at(self.n_relations * n_bases);
+                    let coefficients = &coefficients[relation * n_bases..][..n_bases];
+                    for (a, basis) in coefficients.iter().zip(bases.chunks_exact(len)) {
+                        for (weight, v) in row.iter_mut().zip(basis) {
+                            *weight += a * v;
+                        }
+                    }
+                }
+            }
+        }
+        table
+    }
+
+    /// Numbers in a reduced gradient.
+    pub(crate) fn reduced_len(&self) -> usize {
+        match self.form {
+            Form::Coefficients => self.n_relations * self.shape.n_terms,
+            Form::Whole | Form::Shared { .. } => self.n_relations * self.shape.len(),
+        }
+    }
+
+    /// The gradient of a table without what is the same for all: padding, and the units that share a coefficient.
+    pub(crate) fn reduce(&self, table: &[f32], reduced: &mut [f32]) {
+        let len = self.shape.len();
+        for (relation, row) in table.chunks_exact(self.shape.stride).enumerate() {
+            match self.form {
+                Form::Coefficients => {
+                    let n_terms = self.shape.n_terms;
+                    self.shape
+                        .gather(row, &mut reduced[relation * n_terms..][..n_terms]);
+                }
+                Form::Whole | Form::Shared { .. } => {
+                    reduced[relation * len..][..len].copy_from_slice(&row[..len]);
+                }
+            }
+        }
+    }
+
+    /// Takes a step along the sum of all reduced gradients.
+    pub(crate) fn step(&mut self, rule: Rule, decay: f32, reduced: &[f32]) {
+        let whole = 0..self.params.len();
+        match self.form {
+            Form::Shared { n_bases } => {
+                let gradient = self.shared_gradient(n_bases, reduced);
+                rule.step(&mut self.params, &gradient, decay, self.moments.of(whole));
+            }
+            _ => rule.step(&mut self.params, reduced, decay, self.moments.of(whole)),
+        }
+    }
+
+    /// The gradients of coefficients and bases from those of the weights W_r = sum over b of a_rb V_b.
+    fn shared_gradient(&self, n_bases: usize, weights: &[f32]) -> Vec<f32> {
+        let len = self.shape.len();
+        let n_coefficients = self.n_relations * n_bases;
+        let mut gradient = vec![0.0; self.params.len()];
+        let (of_coefficients, of_bases) = gradient.split_at_mut(n_coefficients);
+        let (coefficients, bases) = self.params.split_at(n_coefficients);
+        for (relation, weights) in weights.chunks_exact(len).enumerate() {
+            for basis in 0..n_bases {
+                let at = relation * n_bases + basis;
+                let values = &bases[basis * len..][..len];
+                of_coefficients[at] = weights.iter().zip(values).map(|(w, v)| w * v).sum();
+                for (sum, w) in of_bases[basis * len..][..len].iter_mut().zip(weights) {
+                    *sum += coefficients[at] * w;
+                }
+            }
+        }
+        gradient
+    }
+}

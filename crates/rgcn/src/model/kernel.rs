@@ -1,0 +1,397 @@
+//! The two passes of a layer over its sources: messages forward, gradients backward.
+//!
+//! A pass loads each source once, works through its relations, and is done with it: nothing of the size of relations times nodes
+//! exists. The products use no fused multiply-add and tiles do not depend on the processor, so the bits do not either.
+
+use std::ops::Range;
+
+use pulp::Arch;
+
+use super::optimiser::{Moments, Rule};
+use super::plan::LayerPlan;
+use super::shape::Shape;
+use super::sums::Sums;
+
+/// What the sources bring.
+#[derive(Clone, Copy)]
+pub(crate) enum Inputs<'a> {
+    /// A row of parameters for each source, in the shape's layout.
+    Rows(&'a [f32]),
+    /// Units of the layer before, `n_terms` for each source.
+    Units(&'a [f32]),
+}
+
+/// What the gradients of the sources become.
+pub(crate) enum Updates<'a> {
+    /// Each source's row takes a step at once; `largest` follows the greatest magnitude of all rows, where it is wanted.
+    Rows {
+        rows: &'a mut [f32],
+        moments: &'a mut Moments,
+        rule: Rule,
+        decay: f32,
+        largest: Option<&'a mut f32>,
+    },
+    /// The gradients of the units, `n_terms` for each source.
+    Units {
+        units: &'a [f32],
+        gradients: &'a mut [f32],
+    },
+}
+
+/// What a pass goes through: some sources of a plan, and a row of the table for each relation.
+#[derive(Clone, Copy)]
+pub(crate) struct Pass<'a> {
+    pub(crate) plan: &'a LayerPlan,
+    pub(crate) shape: Shape,
+    pub(crate) table: &'a [f32],
+}
+
+/// Calls a pass for the widths that have kernels of their own, and else the general one.
+macro_rules! by_width {
+    ($width:expr, $pass:ident $args:tt) => {
+        match $width {
+            2 => Arch::new().dispatch(#[inline(always)] || $pass::<2, 32> $args),
+            3 => Arch::new().dispatch(#[inline(always)] || $pass::<3, 24> $args),
+            4 => Arch::new().dispatch(#[inline(always)] || $pass::<4, 32> $args),
+            8 => Arch::new().dispatch(#[inline(always)] || $pass::<8, 32> $args),
+            10 => Arch::new().dispatch(#[inline(always)] || $pass::<10, 40> $args),
+            11 => Arch::new().dispatch(#[inline(always)] || $pass::<11, 88> $args),
+            16 => Arch::new().dispatch(#[inline(always)] || $pass::<16, 32> $args),
+            32 => Arch::new().dispatch(#[inline(always)] || $pass::<32, 32> $args),
+            64 => Arch::new().dispatch(#[inline(always)] || $pass::<64, 64> $args),
+            _ => Arch::new().dispatch(#[inline(always)] || $pass::<0, 0> $args),
+        }
+    };
+}
+
+/// Sends the messages of some sources into `sums`.
+///
+/// # Complexity
+/// pairs * stride multiplications and messages * width additions; each source's row is read once.
+pub(crate) fn forward<S: Sums>(
+    pass: Pass<'_>,
+    sources: Range<usize>,
+    inputs: Inputs<'_>,
+    sums: &mut S,
+) {
+    by_width!(pass.shape.width, forward_of(pass, sources, inputs, sums));
+}
+
+/// Takes the gradients `made` of the output's rows back to some sources, and adds those of the table to `table`.
+///
+/// # Complexity
+/// Twice [`forward`]'s; each source's row is read and written once.
+pub(crate) fn backward(
+    pass: Pass<'_>,
+    sources: Range<usize>,
+    made: &[f32],
+    updates: &mut Updates<'_>,
+    table: &mut [f32],
+) {
+    by_width!(
+        pass.shape.width,
+        backward_of(pass, sources, made, updates, table)
+    );
+}
+
+#[inline(always)]
+fn forward_of<const W: usize, const T: usize>(
+    pass: Pass<'_>,
+    sources: Range<usize>,
+    inputs: Inputs<'_>,
+    sums: &mut impl Sums,
+) {
+    let Pass { plan, shape, table } = pass;
+    let (width, tile) = sizes::<W, T>(shape);
+    let mut spread = vec![0.0; shape.stride];
+    let mut message = vec![0.0; tile];
+    for source in sources {
+        let row = match inputs {
+            Inputs::Rows(rows) => &rows[source * shape.stride..][..shape.stride],
+            Inputs::Units(units) => {
+                let units = &units[source * shape.n_terms..][..shape.n_terms];
+                shape.spread(units, &mut spread);
+                &spread
+            }
+        };
+        for pair in plan.pairs(source) {
+            let weights = &table[plan.relations[pair] as usize * shape.stride..][..shape.stride];
+            contract::<T>(row, weights, &mut message);
+            fold(&mut message, width);
+            for &send in plan.sends(pair) {
+                sums.add(send, &message[..width]);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn backward_of<const W: usize, const T: usize>(
+    pass: Pass<'_>,
+    sources: Range<usize>,
+    made: &[f32],
+    updates: &mut Updates<'_>,
+    table_gradient: &mut [f32],
+) {
+    let Pass { plan, shape, table } = pass;
+    let (width, tile) = sizes::<W, T>(shape);
+    let mut spread = vec![0.0; shape.stride];
+    let mut message = vec![0.0; tile];
+    let mut gradient = vec![0.0; shape.stride];
+    for source in sources {
+        let row = match &*updates {
+            Updates::Rows { rows, .. } => &rows[source * shape.stride..][..shape.stride],
+            Updates::Units { units, .. } => {
+                let units = &units[source * shape.n_terms..][..shape.n_terms];
+                shape.spread(units, &mut spread);
+                &spread
+            }
+        };
+        gradient.fill(0.0);
+        for pair in plan.pairs(source) {
+            collect(plan, pair, made, &mut message[..width]);
+            repeat(&mut message, width);
+            let place = plan.relations[pair] as usize * shape.stride;
+            let weights = &table[place..][..shape.stride];
+            let weights_gradient = &mut table_gradient[place..][..shape.stride];
+            expand::<T>(&message, (row, weights), (&mut gradient, weights_gradient));
+        }
+        finish(shape, source, &gradient, updates);
+    }
+}
+
+/// The width and the tile, as constants where the pass is made for them.
+#[inline(always)]
+fn sizes<const W: usize, const T: usize>(shape: Shape) -> (usize, usize) {
+    match W {
+        0 => (shape.width, shape.width),
+        _ => (W, T),
+    }
+}
+
+/// message = the sum over tiles of row * weights.
+#[inline(always)]
+fn contract<const T: usize>(row: &[f32], weights: &[f32], message: &mut [f32]) {
+    if T == 0 {
+        message.fill(0.0);
+        let tile = message.len();
+        for (x, a) in row.chunks_exact(tile).zip(weights.chunks_exact(tile)) {
+            for ((sum, x), a) in message.iter_mut().zip(x).zip(a) {
+                *sum += x * a;
+            }
+        }
+        return;
+    }
+    let mut sums = [0.0; T];
+    for (x, a) in row.chunks_exact(T).zip(weights.chunks_exact(T)) {
+        for t in 0..T {
+            sums[t] += x[t] * a[t];
+        }
+    }
+    message.copy_from_slice(&sums);
+}
+
+/// The sum over a tile's terms, left in its first one.
+#[inline(always)]
+fn fold(message: &mut [f32], width: usize) {
+    let (first, others) = message.split_at_mut(width);
+    for other in others.chunks_exact(width) {
+        for (sum, value) in first.iter_mut().zip(other) {
+            *sum += value;
+        }
+    }
+}
+
+/// A tile's first term for each of its terms.
+#[inline(always)]
+fn repeat(message: &mut [f32], width: usize) {
+    let (first, others) = message.split_at_mut(width);
+    for other in others.chunks_exact_mut(width) {
+        other.copy_from_slice(first);
+    }
+}
+
+/// The gradient of a pair's message: the weighted sum of those of the rows it went to.
+#[inline(always)]
+fn collect(plan: &LayerPlan, pair: usize, made: &[f32], message: &mut [f32]) {
+    message.fill(0.0);
+    for send in plan.sends(pair) {
+        let row = &made[send.target as usize * message.len()..][..message.len()];
+        for (sum, value) in message.iter_mut().zip(row) {
+            *sum += send.weight * value;
+        }
+    }
+}
+
+/// gradient += weights * message and weights_gradient += row * message, tile by tile.
+#[inline(always)]
+fn expand<const T: usize>(
+    message: &[f32],
+    (row, weights): (&[f32], &[f32]),
+    (gradient, weights_gradient): (&mut [f32], &mut [f32]),
+) {
+    let tile = if T == 0 { message.len() } else { T };
+    let read = row.chunks_exact(tile).zip(weights.chunks_exact(tile));
+    let written = gradient
+        .chunks_exact_mut(tile)
+        .zip(weights_gradient.chunks_exact_mut(tile));
+    let message = &message[..tile];
+    for ((x, a), (dx, da)) in read.zip(written) {
+        for t in 0..tile {
+            dx[t] += a[t] * message[t];
+            da[t] += x[t] * message[t];
+        }
+    }
+}
+
+/// Uses up a source's gradient.
+#[inline(always)]
+fn finish(shape: Shape, source: usize, gradient: &[f32], updates: &mut Updates<'_>) {
+    match updates {
+        Updates::Rows {
+            rows,
+            moments,
+            rule,
+            decay,
+            largest,
+        } => {
+            let range = source * shape.stride..(source + 1) * shape.stride;
+            let row = &mut rows[range.clone()];
+            rule.step(row, gradient, *decay, moments.of(range));
+            if let Some(largest) = largest {
+                **largest = largest.max(largest_magnitude(row));
+            }
+        }
+        Updates::Units { gradients, .. } => {
+            let sums = &mut gradients[source * shape.n_terms..][..shape.n_terms];
+            sums.fill(0.0);
+            shape.gather(gradient, sums);
+        }
+    }
+}
+
+/// The greatest magnitude; infinite where a value is not a number.
+#[inline(always)]
+pub(crate) fn largest_magnitude(values: &[f32]) -> f32 {
+    // Magnitudes order like the integers that encode them, infinities and NaN above all.
+    let largest = values
+        .iter()
+        .fold(0u32, |largest, x| largest.max(x.to_bits() & 0x7fff_ffff));
+    f32::from_bits(largest.min(0x7f80_0000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::plan::Send;
+    use crate::model::sums::FloatSums;
+    use shardgraph_graph::random::Stream;
+
+    fn numbers(stream: &mut Stream, n: usize) -> Vec<f32> {
+        (0..n).map(|_| stream.uniform_f32() - 0.5).collect()
+    }
+
+    /// Two sources, three relations, three targets; the first source has no pairs of relation 1.
+    fn plan() -> LayerPlan {
+        let send = |target, weight| Send { target, weight };
+        LayerPlan {
+            pair_starts: vec![0, 2, 3],
+            relations: vec![0, 2, 1],
+            send_starts: vec![0, 2, 3, 4],
+            sends: vec![send(0, 0.5), send(2, 1.0), send(1, 0.25), send(2, 0.5)],
+        }
+    }
+
+    /// x[k, o] * a[k, o] summed over k in f64, straight from the definition.
+    fn naive_message(shape: Shape, row: &[f32], weights: &[f32]) -> Vec<f64> {
+        let term = |k: usize, o: usize| {
+            let at = k * shape.width + o;
+            f64::from(row[at]) * f64::from(weights[at])
+        };
+        let message = |o| (0..shape.n_terms).map(|k| term(k, o)).sum();
+        (0..shape.width).map(message).collect()
+    }
+
+    fn out(shape: Shape, inputs: Inputs<'_>, table: &[f32]) -> Vec<f32> {
+        let plan = plan();
+        let mut out = vec![0.0; 3 * shape.width];
+        let pass = Pass {
+            plan: &plan,
+            shape,
+            table,
+        };
+        forward(pass, 0..2, inputs, &mut FloatSums(&mut out));
+        out
+    }
+
+    #[test]
+    fn messages_of_every_width_are_those_of_the_definition() {
+        for width in [1, 2, 3, 4, 5, 7, 8, 10, 11, 16, 17, 32, 64, 70] {
+            let shape = Shape::new(9, width);
+            let mut stream = Stream::new(3, "kernel", width as u64);
+            let mut rows_of = |n: usize| {
+                let mut rows = numbers(&mut stream, n * shape.stride);
+                let each = rows.chunks_exact_mut(shape.stride);
+                each.for_each(|row| row[shape.len()..].fill(0.0));
+                rows
+            };
+            let (rows, table) = (rows_of(2), rows_of(3));
+            let out = out(shape, Inputs::Rows(&rows), &table);
+            // Source 0 sends half its message of relation 0 to target 0, and a quarter of that of relation 2 to target 1.
+            for (target, relation, weight) in [(0, 0, 0.5), (1, 2, 0.25)] {
+                let weights = &table[relation * shape.stride..][..shape.stride];
+                let message = naive_message(shape, &rows[..shape.stride], weights);
+                for (found, expected) in out[target * width..].iter().zip(message) {
+                    let error = f64::from(*found) - weight * expected;
+                    assert!(error.abs() < 1e-5, "width {width}: {found} {expected}");
+                }
+            }
+        }
+    }
+
+    fn dot(a: &[f32], b: &[f32]) -> f64 {
+        a.iter().zip(b).map(|(a, b)| f64::from(a * b)).sum()
+    }
+
+    /// The pass is linear in the table and in the units: <out, g> is the product of the gradient with either.
+    #[test]
+    fn gradients_of_every_width_are_adjoint_to_the_messages() {
+        for width in [1, 2, 3, 4, 5, 8, 10, 11, 16, 17, 32, 64] {
+            let shape = Shape::new(6, width);
+            let mut stream = Stream::new(4, "kernel", width as u64);
+            let (units, other) = (numbers(&mut stream, 12), numbers(&mut stream, 12));
+            let table = numbers(&mut stream, 3 * shape.stride);
+            let (made, plan) = (numbers(&mut stream, 3 * width), plan());
+            let product = |units: &[f32]| dot(&out(shape, Inputs::Units(units), &table), &made);
+            let (mut of_units, mut of_table) = (vec![9.0; 12], vec![0.0; 3 * shape.stride]);
+            let mut updates = Updates::Units {
+                units: &units,
+                gradients: &mut of_units,
+            };
+            let pass = Pass {
+                plan: &plan,
+                shape,
+                table: &table,
+            };
+            backward(pass, 0..2, &made, &mut updates, &mut of_table);
+            let pairs = [
+                (dot(&of_units, &units), product(&units)),
+                (dot(&of_table, &table), product(&units)),
+                (dot(&of_units, &other), product(&other)),
+            ];
+            for (found, expected) in pairs {
+                assert!((found - expected).abs() < 1e-4, "width {width}: {pairs:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_largest_magnitude_knows_what_is_no_number() {
+        assert_eq!(
+            largest_magnitude(&[1.0, -3.0, 2.0]).to_bits(),
+            3f32.to_bits()
+        );
+        assert!(largest_magnitude(&[1.0, f32::NAN]).is_infinite());
+        assert_eq!(largest_magnitude(&[]).to_bits(), 0);
+    }
+}

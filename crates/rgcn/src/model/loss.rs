@@ -1,0 +1,168 @@
+//! Softmax cross entropy over labelled nodes, summed in the order of the nodes.
+
+use std::ops::Range;
+
+use shardgraph_collectives::Op;
+
+use super::network::Peers;
+use super::nodes::NodeSet;
+use crate::Error;
+
+/// The labelled nodes of one rank in what the last layer makes.
+pub(crate) struct Targets {
+    /// (row among the rank's, class), in the order of the nodes.
+    own: Vec<(usize, u32)>,
+    /// How many each rank has.
+    counts: Vec<usize>,
+}
+
+/// What the model says of labelled nodes, the same on all ranks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scores {
+    /// The mean cross entropy.
+    pub(crate) loss: f64,
+    /// The likeliest class of each, in the order of the nodes.
+    pub(crate) predicted: Vec<u32>,
+}
+
+impl Targets {
+    /// `labels` in ascending order of nodes; `places` are each rank's in the set of the last layer.
+    pub(crate) fn new(
+        labels: &[(u32, u32)],
+        set: &NodeSet,
+        places: &[Range<usize>],
+        rank: usize,
+    ) -> Targets {
+        let found = labels
+            .iter()
+            .filter_map(|&(node, class)| Some((set.place(node)?, class)));
+        let found: Vec<(usize, u32)> = found.collect();
+        let count = |places: &Range<usize>| {
+            let is_own = |(place, _): &&(usize, u32)| places.contains(place);
+            found.iter().filter(is_own).count()
+        };
+        let own = found
+            .iter()
+            .filter(|(place, _)| places[rank].contains(place));
+        let first = places[rank].start;
+        Targets {
+            own: own.map(|&(place, class)| (place - first, class)).collect(),
+            counts: places.iter().map(count).collect(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.counts.iter().sum()
+    }
+
+    /// Loss and predictions, and with `gradient`, an array like `logits`, the loss's gradient in it.
+    pub(crate) fn score(
+        &self,
+        logits: &[f32],
+        n_classes: usize,
+        mut gradient: Option<&mut [f32]>,
+        peers: &mut Peers<'_>,
+    ) -> Result<Scores, Error> {
+        let n = self.len().max(1) as f64;
+        if let Some(gradient) = &mut gradient {
+            gradient.fill(0.0);
+        }
+        let (mut losses, mut predicted) = (Vec::new(), Vec::new());
+        for &(row, class) in &self.own {
+            let range = row * n_classes..(row + 1) * n_classes;
+            let logits = &logits[range.clone()];
+            let (probabilities, log_sum) = softmax(logits);
+            losses.push((log_sum - f64::from(logits[class as usize])).to_bits());
+            predicted.push(likeliest(logits));
+            if let Some(gradient) = &mut gradient {
+                let hit = |c: usize| f64::from(u8::from(c == class as usize));
+                for (c, (gradient, p)) in gradient[range].iter_mut().zip(probabilities).enumerate()
+                {
+                    *gradient = ((p - hit(c)) / n) as f32;
+                }
+            }
+        }
+        let mut all_losses = vec![0u64; self.len()];
+        let mut all_predicted = vec![0u32; self.len()];
+        peers.run(Op::AllGatherV {
+            send: (&losses).into(),
+            recv: (&mut all_losses).into(),
+            counts: &self.counts,
+        })?;
+        peers.run(Op::AllGatherV {
+            send: (&predicted).into(),
+            recv: (&mut all_predicted).into(),
+            counts: &self.counts,
+        })?;
+        Ok(Scores {
+            loss: all_losses
+                .iter()
+                .map(|&bits| f64::from_bits(bits))
+                .sum::<f64>()
+                / n,
+            predicted: all_predicted,
+        })
+    }
+}
+
+/// Probabilities, and the logarithm of the sum of the exponentials.
+fn softmax(logits: &[f32]) -> (Vec<f64>, f64) {
+    let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let exponentials = logits
+        .iter()
+        .map(|&x| libm::exp(f64::from(x) - f64::from(largest)));
+    let exponentials: Vec<f64> = exponentials.collect();
+    let sum: f64 = exponentials.iter().sum();
+    let probabilities = exponentials.iter().map(|e| e / sum).collect();
+    (probabilities, f64::from(largest) + libm::log(sum))
+}
+
+/// The first class of the largest logit.
+fn likeliest(logits: &[f32]) -> u32 {
+    let mut best = 0;
+    for (class, logit) in logits.iter().enumerate() {
+        if *logit > logits[best] {
+            best = class;
+        }
+    }
+    best as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shardgraph_collectives::{Comm, Deadline};
+
+    #[test]
+    fn the_gradient_is_that_of_the_loss() {
+        let labels = [(1, 2), (3, 0)];
+        let targets = Targets::new(&labels, &NodeSet::All(4), std::slice::from_ref(&(0..4)), 0);
+        let logits: Vec<f32> = (0..12).map(|i| (i * 5 % 7) as f32 / 3.0).collect();
+        let mut comm = Comm::solo();
+        let mut peers = Peers {
+            comm: &mut comm,
+            deadline: Deadline::default(),
+        };
+        let mut gradient = vec![7.0; 12];
+        let scores = targets
+            .score(&logits, 3, Some(&mut gradient), &mut peers)
+            .unwrap();
+        for i in 0..12 {
+            let mut moved = logits.clone();
+            moved[i] += 1e-2;
+            let more = targets.score(&moved, 3, None, &mut peers).unwrap().loss;
+            moved[i] -= 2e-2;
+            let less = targets.score(&moved, 3, None, &mut peers).unwrap().loss;
+            let slope = (more - less) / 2e-2;
+            assert!(
+                (slope - f64::from(gradient[i])).abs() < 1e-4,
+                "{i}: {slope} {}",
+                gradient[i]
+            );
+        }
+        assert_eq!(
+            scores.predicted,
+            [1, 2].map(|row| likeliest(&logits[3 * (2 * row - 1)..][..3]))
+        );
+    }
+}

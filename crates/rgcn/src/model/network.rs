@@ -1,0 +1,666 @@
+//! One rank's part of the model: its sources' rows and units, and the parameters that all ranks have alike.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use shardgraph_collectives::{Comm, Deadline, Op, Reduction};
+use shardgraph_graph::random::Stream;
+
+use super::coefficients::{Coefficients, Form};
+use super::input::{InputRows, Keyed, backward_pairs, forward_pairs};
+use super::kernel::{Inputs, Pass, Updates, backward, forward, largest_magnitude};
+use super::optimiser::{Moments, Rule};
+use super::plan::{LayerPlan, Layout};
+use super::shape::Shape;
+use super::sums::{ExactSums, FloatSums, scale_for, to_floats};
+use crate::config::{Config, Sums};
+use crate::{Error, ErrorKind};
+
+/// A layer's parameters.
+#[derive(Clone, Debug)]
+pub(crate) struct Layer {
+    /// None for one-hot input without bases, whose rows are all there is.
+    pub(crate) coefficients: Option<Coefficients>,
+    pub(crate) width: usize,
+    /// Empty where the model has no biases.
+    pub(crate) bias: Vec<f32>,
+    pub(crate) bias_moments: Moments,
+}
+
+/// One rank's part of the model.
+pub(crate) struct Network<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) layout: &'a Layout<'a>,
+    pub(crate) rank: usize,
+    pub(crate) plans: Vec<Arc<LayerPlan>>,
+    pub(crate) input: InputRows,
+    pub(crate) layers: Vec<Layer>,
+    /// What each layer made for this rank's nodes: units after the non-linearity, logits at the end.
+    pub(crate) made: Vec<Vec<f32>>,
+    tables: Vec<Vec<f32>>,
+    floats: Vec<f32>,
+    fixed: Vec<i64>,
+}
+
+/// A rank's way to the others.
+pub(crate) struct Peers<'a> {
+    pub(crate) comm: &'a mut Comm,
+    pub(crate) deadline: Deadline,
+}
+
+impl Peers<'_> {
+    pub(crate) fn run(&mut self, op: Op<'_>) -> Result<(), Error> {
+        Ok(self.comm.run(op, self.deadline)?)
+    }
+
+    /// The greatest of a number over all ranks.
+    fn largest(&mut self, value: f32) -> Result<f32, Error> {
+        let mut largest = [value];
+        let op = Op::AllReduce {
+            buf: (&mut largest).into(),
+            reduction: Reduction::Max,
+        };
+        self.run(op)?;
+        Ok(largest[0])
+    }
+
+    fn are_alone(&self) -> bool {
+        self.comm.size() == 1
+    }
+}
+
+/// The memory for the gradients of shared parameters, all blocks of a rank together.
+const GRADIENT_BYTES: u64 = 64 << 20;
+
+/// How many blocks keep the gradients of shared parameters within bounds.
+pub(crate) fn max_blocks(config: &Config, n_classes: u32, n_relations: usize) -> u32 {
+    let forms = forms(config, n_classes);
+    let reduced = forms.iter().map(|(form, shape)| match form {
+        Form::Coefficients => n_relations * shape.n_terms,
+        Form::Whole | Form::Shared { .. } => n_relations * shape.len(),
+    });
+    let largest = reduced.max().unwrap_or(1).max(1) as u64;
+    (GRADIENT_BYTES / (4 * largest)).clamp(1, 1 << 16) as u32
+}
+
+/// The form and the shape of each layer's relations.
+fn forms(config: &Config, n_classes: u32) -> Vec<(Form, Shape)> {
+    let widths = config.widths(n_classes);
+    let hidden = match config.bases {
+        0 => Form::Whole,
+        n_bases => Form::Shared { n_bases },
+    };
+    let first = match config.embedding {
+        0 => (Form::Coefficients, Shape::new(config.bases, widths[0])),
+        width => (hidden, Shape::new(width, widths[0])),
+    };
+    let others = widths
+        .windows(2)
+        .map(|pair| (hidden, Shape::new(pair[0], pair[1])));
+    [first].into_iter().chain(others).collect()
+}
+
+impl<'a> Network<'a> {
+    /// A rank's part before the first step.
+    pub(crate) fn new(
+        config: &'a Config,
+        layout: &'a Layout<'a>,
+        rank: usize,
+        n_classes: u32,
+    ) -> Network<'a> {
+        let plans = layout.plans(rank);
+        let layers = (0u64..)
+            .zip(forms(config, n_classes))
+            .map(|(layer, (form, shape))| {
+                let has_table = layer > 0 || config.has_first_table();
+                let n_bias = if config.bias { shape.width } else { 0 };
+                Layer {
+                    coefficients: has_table.then(|| {
+                        Coefficients::new(config, layer, form, shape, layout.n_relations())
+                    }),
+                    width: shape.width,
+                    bias: vec![0.0; n_bias],
+                    bias_moments: Moments::new(config.optimiser, n_bias),
+                }
+            });
+        let layers: Vec<Layer> = layers.collect();
+        Network {
+            config,
+            layout,
+            rank,
+            input: InputRows::new(config, layout, rank, &plans[0], layers[0].width),
+            plans,
+            made: vec![Vec::new(); layers.len()],
+            tables: vec![Vec::new(); layers.len()],
+            layers,
+            floats: Vec::new(),
+            fixed: Vec::new(),
+        }
+    }
+
+    /// The parameters of this network for other outputs; rows that training did not touch are made as it would have left them.
+    pub(crate) fn for_outputs<'b>(&self, layout: &'b Layout<'b>, n_steps: u32) -> Network<'b>
+    where
+        'a: 'b,
+    {
+        let plans = layout.plans(self.rank);
+        let mut input = InputRows::new(
+            self.config,
+            layout,
+            self.rank,
+            &plans[0],
+            self.layers[0].width,
+        );
+        self.copy_rows(layout, &plans[0], &mut input, n_steps);
+        input.moments = Moments::default();
+        input.largest = largest_magnitude(&input.rows);
+        Network {
+            config: self.config,
+            layout,
+            rank: self.rank,
+            plans,
+            input,
+            layers: self.layers.clone(),
+            made: vec![Vec::new(); self.layers.len()],
+            tables: vec![Vec::new(); self.layers.len()],
+            floats: Vec::new(),
+            fixed: Vec::new(),
+        }
+    }
+
+    /// Fills the rows of `input` from those trained, and decays the others for as many steps as were taken.
+    fn copy_rows(
+        &self,
+        layout: &Layout<'_>,
+        plan: &LayerPlan,
+        input: &mut InputRows,
+        n_steps: u32,
+    ) {
+        let len = input.row_len();
+        let first = self.layout.places(0, self.rank).start;
+        let own = self.layout.places(0, self.rank);
+        for (source, place) in layout.places(0, self.rank).enumerate() {
+            let node = layout.sets[0].node(place);
+            let trained = self.layout.sets[0]
+                .place(node)
+                .filter(|place| own.contains(place));
+            let trained = trained.map(|place| place - first);
+            for row in input.rows_of(plan, source) {
+                let trained = match input.keyed {
+                    Keyed::ByNode | Keyed::Embedding => trained,
+                    Keyed::ByPair => trained.and_then(|trained| {
+                        let pairs = self.plans[0].pairs(trained);
+                        let relations = &self.plans[0].relations[pairs.clone()];
+                        let found = relations.binary_search(&plan.relations[row]);
+                        found.ok().map(|found| pairs.start + found)
+                    }),
+                };
+                let row = &mut input.rows[row * len..][..len];
+                match trained {
+                    Some(trained) => row.copy_from_slice(&self.input.rows[trained * len..][..len]),
+                    None => self.decay(row, n_steps),
+                }
+            }
+        }
+    }
+
+    /// The steps of a row that never had a gradient.
+    fn decay(&self, row: &mut [f32], n_steps: u32) {
+        let decay = 2.0 * self.config.l2;
+        if decay <= 0.0 {
+            return;
+        }
+        let gradient = vec![0.0; row.len()];
+        let mut moments = Moments::new(self.config.optimiser, row.len());
+        for step in 1..=n_steps {
+            let rule = Rule::new(self.config, step);
+            rule.step(row, &gradient, decay, moments.of(0..row.len()));
+        }
+    }
+
+    /// Numbers of each rank's rows in what a layer makes.
+    fn counts(&self, layer: usize) -> Vec<usize> {
+        let width = self.layers[layer].width;
+        let ranks = 0..self.layout.n_ranks();
+        ranks
+            .map(|rank| self.layout.places(layer + 1, rank).len() * width)
+            .collect()
+    }
+
+    /// This rank's sources in a layer.
+    fn sources(&self, layer: usize) -> Range<usize> {
+        0..self.layout.places(layer, self.rank).len()
+    }
+
+    /// Runs all layers; `made` then has each layer's units and the logits. With an epoch, units are dropped at random.
+    pub(crate) fn forward(
+        &mut self,
+        peers: &mut Peers<'_>,
+        epoch: Option<u32>,
+    ) -> Result<(), Error> {
+        for layer in 0..self.layers.len() {
+            let coefficients = &self.layers[layer].coefficients;
+            self.tables[layer] = coefficients
+                .as_ref()
+                .map(Coefficients::table)
+                .unwrap_or_default();
+            let mut made = std::mem::take(&mut self.made[layer]);
+            let len = self.counts(layer)[self.rank];
+            made.resize(len, 0.0);
+            match self.config.sums {
+                Sums::Float => self.send_floats(layer, peers, &mut made)?,
+                Sums::Exact => self.send_exact(layer, peers, &mut made)?,
+            }
+            self.activate(layer, &mut made, epoch);
+            self.made[layer] = made;
+        }
+        Ok(())
+    }
+
+    fn send_floats(
+        &mut self,
+        layer: usize,
+        peers: &mut Peers<'_>,
+        made: &mut Vec<f32>,
+    ) -> Result<(), Error> {
+        let counts = self.counts(layer);
+        let reused = if peers.are_alone() {
+            &mut *made
+        } else {
+            &mut self.floats
+        };
+        let mut floats = std::mem::take(reused);
+        floats.clear();
+        floats.resize(counts.iter().sum(), 0.0);
+        self.messages(layer, &mut FloatSums(&mut floats));
+        if peers.are_alone() {
+            *made = floats;
+            return Ok(());
+        }
+        let op = Op::ReduceScatterV {
+            send: (&floats).into(),
+            recv: made.into(),
+            counts: &counts,
+            reduction: Reduction::Sum,
+        };
+        peers.run(op)?;
+        self.floats = floats;
+        Ok(())
+    }
+
+    fn send_exact(
+        &mut self,
+        layer: usize,
+        peers: &mut Peers<'_>,
+        made: &mut [f32],
+    ) -> Result<(), Error> {
+        let counts = self.counts(layer);
+        let bound = peers.largest(self.message_bound(layer))?;
+        let scale = scale_for(bound, self.layout.n_relations()).ok_or_else(diverged)?;
+        let mut fixed = std::mem::take(&mut self.fixed);
+        fixed.clear();
+        fixed.resize(counts.iter().sum(), 0);
+        self.messages(
+            layer,
+            &mut ExactSums {
+                sums: &mut fixed,
+                scale,
+            },
+        );
+        if peers.are_alone() {
+            to_floats(&fixed, scale, made);
+        } else {
+            let mut own = vec![0i64; made.len()];
+            let op = Op::ReduceScatterV {
+                send: (&fixed).into(),
+                recv: (&mut own).into(),
+                counts: &counts,
+                reduction: Reduction::Sum,
+            };
+            peers.run(op)?;
+            to_floats(&own, scale, made);
+        }
+        self.fixed = fixed;
+        Ok(())
+    }
+
+    /// No message of this rank's sources is larger, rounding included.
+    fn message_bound(&self, layer: usize) -> f32 {
+        let inputs = match layer {
+            0 => self.input.largest,
+            _ => largest_magnitude(&self.made[layer - 1]),
+        };
+        match &self.layers[layer].coefficients {
+            None => inputs,
+            Some(coefficients) => {
+                let n_terms = coefficients.shape.n_terms as f32;
+                1.01 * n_terms * inputs * largest_magnitude(&self.tables[layer])
+            }
+        }
+    }
+
+    /// Sends the messages of all sources.
+    fn messages(&self, layer: usize, sums: &mut impl super::sums::Sums) {
+        let plan = &self.plans[layer];
+        let Some(coefficients) = &self.layers[layer].coefficients else {
+            forward_pairs(plan, self.layers[layer].width, &self.input.rows, sums);
+            return;
+        };
+        let inputs = match layer {
+            0 if self.input.keyed == Keyed::ByNode => Inputs::Rows(&self.input.rows),
+            0 => Inputs::Units(&self.input.rows),
+            _ => Inputs::Units(&self.made[layer - 1]),
+        };
+        let pass = Pass {
+            plan,
+            shape: coefficients.shape,
+            table: &self.tables[layer],
+        };
+        forward(pass, self.sources(layer), inputs, sums);
+    }
+
+    /// Adds the bias and, but for the last layer, cuts at zero and drops units at random.
+    fn activate(&self, layer: usize, made: &mut [f32], epoch: Option<u32>) {
+        let Layer { width, bias, .. } = &self.layers[layer];
+        if !bias.is_empty() {
+            for row in made.chunks_exact_mut(*width) {
+                row.iter_mut()
+                    .zip(bias)
+                    .for_each(|(unit, bias)| *unit += bias);
+            }
+        }
+        if layer + 1 == self.layers.len() {
+            return;
+        }
+        // Not `max`, which would hide what is not a number.
+        made.iter_mut()
+            .filter(|unit| **unit < 0.0)
+            .for_each(|unit| *unit = 0.0);
+        let dropout = self.config.dropout;
+        if let Some(epoch) = epoch.filter(|_| dropout > 0.0) {
+            let purpose = format!("rgcn dropout {layer}");
+            let places = self.layout.places(layer + 1, self.rank);
+            for (place, row) in places.zip(made.chunks_exact_mut(*width)) {
+                let node = self.layout.sets[layer + 1].node(place);
+                let key = u64::from(epoch) << 32 | u64::from(node);
+                let mut stream = Stream::new(self.config.seed, &purpose, key);
+                for unit in row {
+                    let is_kept = stream.uniform_f32() >= dropout;
+                    *unit = if is_kept {
+                        *unit * self.kept_scale()
+                    } else {
+                        0.0
+                    };
+                }
+            }
+        }
+    }
+
+    /// What units that are not dropped are multiplied by, so that their expectation stays.
+    fn kept_scale(&self) -> f32 {
+        1.0 / (1.0 - self.config.dropout)
+    }
+
+    /// Takes step `step` along the gradient of the logits of this rank's nodes.
+    pub(crate) fn backward(
+        &mut self,
+        peers: &mut Peers<'_>,
+        logits: Vec<f32>,
+        step: u32,
+    ) -> Result<(), Error> {
+        let rule = Rule::new(self.config, step);
+        let mut gradient = logits;
+        for layer in (0..self.layers.len()).rev() {
+            let counts = self.counts(layer);
+            let mut gathered = std::mem::take(&mut self.floats);
+            let all = match peers.are_alone() {
+                true => &gradient,
+                false => {
+                    gathered.resize(counts.iter().sum(), 0.0);
+                    let op = Op::AllGatherV {
+                        send: (&gradient).into(),
+                        recv: (&mut gathered).into(),
+                        counts: &counts,
+                    };
+                    peers.run(op)?;
+                    &gathered
+                }
+            };
+            let (units, partials) = self.layer_backward(layer, rule, (&gradient, all));
+            self.floats = gathered;
+            self.step_shared(layer, rule, peers, &partials)?;
+            gradient = units;
+            self.deactivate(layer, &mut gradient);
+        }
+        Ok(())
+    }
+
+    /// The gradients of the units that a layer read, and of its shared parameters, a run of numbers for each block: relations, then bias.
+    fn layer_backward(
+        &mut self,
+        layer: usize,
+        rule: Rule,
+        (own, all): (&[f32], &[f32]),
+    ) -> (Vec<f32>, Vec<f32>) {
+        let mut partials = self.bias_partials(layer, own);
+        let step = (rule, self.decay_of(layer));
+        match (layer, self.input.keyed) {
+            (0, Keyed::ByPair) => {
+                backward_pairs(&self.plans[0], all, &mut self.input, step);
+                (Vec::new(), partials)
+            }
+            (0, Keyed::ByNode) => {
+                self.rows_backward(all, step, &mut partials);
+                (Vec::new(), partials)
+            }
+            (0, Keyed::Embedding) => {
+                let rows = std::mem::take(&mut self.input.rows);
+                let gradients = self.units_backward(0, all, &rows, &mut partials);
+                self.input.rows = rows;
+                self.input.step(&gradients, step);
+                (Vec::new(), partials)
+            }
+            _ => {
+                let units = std::mem::take(&mut self.made[layer - 1]);
+                let gradients = self.units_backward(layer, all, &units, &mut partials);
+                self.made[layer - 1] = units;
+                (gradients, partials)
+            }
+        }
+    }
+
+    /// The first layer's pass over rows of the bases, which take their steps in it.
+    fn rows_backward(&mut self, all: &[f32], (rule, decay): (Rule, f32), partials: &mut [f32]) {
+        let mut rows = std::mem::take(&mut self.input.rows);
+        let mut moments = std::mem::take(&mut self.input.moments);
+        let mut largest = 0.0;
+        let mut updates = Updates::Rows {
+            rows: &mut rows,
+            moments: &mut moments,
+            rule,
+            decay,
+            largest: (self.config.sums == Sums::Exact).then_some(&mut largest),
+        };
+        self.blocks_backward(0, all, &mut updates, partials);
+        self.input.rows = rows;
+        self.input.moments = moments;
+        self.input.largest = largest;
+    }
+
+    /// A pass over units; their gradients.
+    fn units_backward(
+        &self,
+        layer: usize,
+        all: &[f32],
+        units: &[f32],
+        partials: &mut [f32],
+    ) -> Vec<f32> {
+        let mut gradients = vec![0.0; units.len()];
+        let mut updates = Updates::Units {
+            units,
+            gradients: &mut gradients,
+        };
+        self.blocks_backward(layer, all, &mut updates, partials);
+        gradients
+    }
+
+    /// A pass, block by block; each block's gradient of the relations goes into its part of `partials`.
+    fn blocks_backward(
+        &self,
+        layer: usize,
+        all: &[f32],
+        updates: &mut Updates<'_>,
+        partials: &mut [f32],
+    ) {
+        let Some(coefficients) = &self.layers[layer].coefficients else {
+            return; // One-hot input without bases has no relations' parameters.
+        };
+        let pass = Pass {
+            plan: &self.plans[layer],
+            shape: coefficients.shape,
+            table: &self.tables[layer],
+        };
+        let reduced_len = self.reduced_len(layer);
+        let partials = partials.chunks_exact_mut(self.n_shared(layer).max(1));
+        let blocks = self.layout.places_of_blocks(layer, self.rank);
+        let mut table = vec![0.0; self.tables[layer].len()];
+        for (sources, partial) in blocks.into_iter().zip(partials) {
+            table.fill(0.0);
+            backward(pass, sources, all, updates, &mut table);
+            coefficients.reduce(&table, &mut partial[..reduced_len]);
+        }
+    }
+
+    /// The gradients of the bias, block by block, with room for those of the relations before each.
+    fn bias_partials(&self, layer: usize, own: &[f32]) -> Vec<f32> {
+        let (n_shared, reduced_len) = (self.n_shared(layer), self.reduced_len(layer));
+        let blocks = self.layout.places_of_blocks(layer + 1, self.rank);
+        let mut partials = vec![0.0; n_shared * blocks.len()];
+        let width = self.layers[layer].width;
+        for (places, partial) in blocks
+            .into_iter()
+            .zip(partials.chunks_exact_mut(n_shared.max(1)))
+        {
+            add_rows(own, width, places, &mut partial[reduced_len..]);
+        }
+        partials
+    }
+
+    /// What of a parameter is added to its gradient.
+    fn decay_of(&self, layer: usize) -> f32 {
+        match layer {
+            0 => 2.0 * self.config.l2,
+            _ => 0.0,
+        }
+    }
+
+    /// Numbers in a block's gradient of the parameters that all nodes share.
+    fn n_shared(&self, layer: usize) -> usize {
+        self.reduced_len(layer) + self.layers[layer].bias.len()
+    }
+
+    fn reduced_len(&self, layer: usize) -> usize {
+        let coefficients = self.layers[layer].coefficients.as_ref();
+        coefficients.map_or(0, Coefficients::reduced_len)
+    }
+
+    /// Adds the blocks of all ranks and steps the parameters that all have alike.
+    fn step_shared(
+        &mut self,
+        layer: usize,
+        rule: Rule,
+        peers: &mut Peers<'_>,
+        partials: &[f32],
+    ) -> Result<(), Error> {
+        let reduced_len = self.reduced_len(layer);
+        let decay = self.decay_of(layer);
+        let Layer {
+            coefficients,
+            bias,
+            bias_moments,
+            ..
+        } = &mut self.layers[layer];
+        let mut sum = vec![0.0; reduced_len + bias.len()];
+        if sum.is_empty() {
+            return Ok(());
+        }
+        peers.comm.exact_sum(partials, &mut sum, peers.deadline)?;
+        let (of_relations, of_bias) = sum.split_at(reduced_len);
+        if let Some(coefficients) = coefficients {
+            coefficients.step(rule, decay, of_relations);
+        }
+        rule.step(bias, of_bias, 0.0, bias_moments.of(0..of_bias.len()));
+        Ok(())
+    }
+
+    /// From the gradient of the units that layer `layer` read to that of what the layer before summed.
+    fn deactivate(&self, layer: usize, gradient: &mut [f32]) {
+        if layer == 0 {
+            return;
+        }
+        let scale = match self.config.dropout > 0.0 {
+            true => self.kept_scale(),
+            false => 1.0,
+        };
+        for (gradient, &unit) in gradient.iter_mut().zip(&self.made[layer - 1]) {
+            *gradient = if unit > 0.0 { *gradient * scale } else { 0.0 };
+        }
+    }
+
+    /// The input's rows of each block of this rank.
+    pub(crate) fn input_blocks(&self) -> Vec<&[f32]> {
+        let blocks = self.layout.places_of_blocks(0, self.rank);
+        let rows_before = |source: usize| match self.input.keyed {
+            Keyed::ByNode | Keyed::Embedding => source,
+            Keyed::ByPair => self.plans[0].pair_starts[source] as usize,
+        };
+        let len = self.input.row_len();
+        let rows = |sources: Range<usize>| {
+            &self.input.rows[rows_before(sources.start) * len..rows_before(sources.end) * len]
+        };
+        blocks.into_iter().map(rows).collect()
+    }
+
+    /// Bytes that this rank holds besides the graph: parameters, moments, plans, units and sums.
+    pub(crate) fn n_bytes(&self) -> u64 {
+        let moments = |moments: &Moments| moments.first.len() + moments.second.len();
+        let mut n_floats = self.input.rows.len() + moments(&self.input.moments) + self.floats.len();
+        for layer in &self.layers {
+            n_floats += layer.bias.len() + moments(&layer.bias_moments);
+            let shared = layer.coefficients.as_ref();
+            n_floats += shared.map_or(0, |shared| shared.params.len() + moments(&shared.moments));
+        }
+        n_floats += self
+            .made
+            .iter()
+            .chain(&self.tables)
+            .map(Vec::len)
+            .sum::<usize>();
+        let mut n_bytes = 4 * n_floats as u64 + 8 * self.fixed.len() as u64;
+        for (layer, plan) in self.plans.iter().enumerate() {
+            let is_first = !self.plans[..layer]
+                .iter()
+                .any(|other| Arc::ptr_eq(other, plan));
+            n_bytes += if is_first { plan.n_bytes() } else { 0 };
+        }
+        n_bytes
+    }
+}
+
+/// Adds some rows to a sum of one row; nothing where the sum is empty.
+fn add_rows(rows: &[f32], width: usize, range: Range<usize>, sums: &mut [f32]) {
+    if sums.is_empty() {
+        return;
+    }
+    for row in rows[range.start * width..range.end * width].chunks_exact(width) {
+        for (sum, value) in sums.iter_mut().zip(row) {
+            *sum += value;
+        }
+    }
+}
+
+pub(crate) fn diverged() -> Error {
+    let message =
+        "training left the range of numbers: expected finite weights; choose a smaller --rate";
+    Error::new(ErrorKind::Diverged, message)
+}

@@ -1,0 +1,296 @@
+//! Who sends what to whom in each layer, grouped by source and relation; and which nodes each layer needs.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::blocks::Blocks;
+use super::csr::Csr;
+use super::nodes::NodeSet;
+use super::normaliser::normalisers;
+use crate::{Error, ErrorKind, RelationalGraph};
+
+/// One message: to which row of the output, times what.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Send {
+    pub(crate) target: u32,
+    pub(crate) weight: f32,
+}
+
+/// The messages of a range of sources in one layer.
+///
+/// A pair is a source and a relation that occur together: all its messages carry the same vector.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LayerPlan {
+    /// For each source, the first of its pairs; one more at the end.
+    pub(crate) pair_starts: Vec<u32>,
+    /// For each pair, its relation.
+    pub(crate) relations: Vec<u32>,
+    /// For each pair, the first of its messages; one more at the end.
+    pub(crate) send_starts: Vec<u32>,
+    /// The messages.
+    pub(crate) sends: Vec<Send>,
+}
+
+impl LayerPlan {
+    pub(crate) fn n_pairs(&self) -> usize {
+        self.relations.len()
+    }
+
+    /// The pairs of a source, counted from the first of the range.
+    pub(crate) fn pairs(&self, source: usize) -> Range<usize> {
+        self.pair_starts[source] as usize..self.pair_starts[source + 1] as usize
+    }
+
+    /// The messages of a pair.
+    pub(crate) fn sends(&self, pair: usize) -> &[Send] {
+        &self.sends[self.send_starts[pair] as usize..self.send_starts[pair + 1] as usize]
+    }
+
+    pub(crate) fn n_bytes(&self) -> u64 {
+        let n_words = self.pair_starts.len() + self.relations.len() + self.send_starts.len();
+        4 * n_words as u64 + 8 * self.sends.len() as u64
+    }
+}
+
+/// What all ranks know of the job's graph: normalisers, the nodes of each layer, blocks and how they are dealt.
+pub(crate) struct Layout<'a> {
+    pub(crate) graph: &'a RelationalGraph,
+    pub(crate) self_loop: bool,
+    /// The nodes that layer l reads, and at the end those that the last one makes.
+    pub(crate) sets: Vec<Arc<NodeSet>>,
+    pub(crate) blocks: Blocks,
+    /// The blocks of each rank.
+    pub(crate) dealt: Vec<Range<usize>>,
+    normalisers: Arc<Vec<f32>>,
+    by_source: Arc<Csr>,
+}
+
+/// How much there is of what, besides the graph.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    pub(crate) n_layers: usize,
+    pub(crate) n_ranks: usize,
+    pub(crate) max_blocks: u32,
+}
+
+/// Refuses graphs of more messages than a plan can number.
+pub(crate) fn check_size(graph: &RelationalGraph, self_loop: bool) -> Result<(), Error> {
+    let n_loops = if self_loop {
+        u64::from(graph.n_nodes())
+    } else {
+        0
+    };
+    let n_sends = graph.n_edges() as u64 + n_loops;
+    if n_sends < u64::from(u32::MAX) && graph.n_relations() < u32::MAX {
+        return Ok(());
+    }
+    let message = format!(
+        "{n_sends} edges with self loops: expected fewer than {}",
+        u32::MAX
+    );
+    Err(Error::new(ErrorKind::Graph, message))
+}
+
+impl<'a> Layout<'a> {
+    /// The layout for `outputs`, the nodes whose last layer is wanted (absent: all of them, at every depth).
+    pub(crate) fn new(
+        graph: &'a RelationalGraph,
+        self_loop: bool,
+        outputs: Option<&[u32]>,
+        extent: Extent,
+    ) -> Result<Layout<'a>, Error> {
+        check_size(graph, self_loop)?;
+        let (sources, _, _) = graph.columns();
+        let by_source = Csr::group(graph.n_nodes() as usize, sources);
+        let blocks = Blocks::new(graph.n_nodes(), extent.max_blocks);
+        let mut layout = Layout {
+            graph,
+            self_loop,
+            sets: Vec::new(),
+            blocks,
+            dealt: Vec::new(),
+            normalisers: Arc::new(normalisers(graph)),
+            by_source: Arc::new(by_source),
+        };
+        layout.find_sets(outputs, extent.n_layers);
+        layout.dealt = blocks.deal(&layout.costs(), extent.n_ranks);
+        Ok(layout)
+    }
+
+    /// The same graph and the same ranks for other outputs.
+    pub(crate) fn with_outputs(&self, outputs: Option<&[u32]>) -> Layout<'a> {
+        let mut layout = Layout {
+            graph: self.graph,
+            self_loop: self.self_loop,
+            sets: Vec::new(),
+            blocks: self.blocks,
+            dealt: self.dealt.clone(),
+            normalisers: Arc::clone(&self.normalisers),
+            by_source: Arc::clone(&self.by_source),
+        };
+        layout.find_sets(outputs, self.n_layers());
+        layout
+    }
+
+    /// Finds the nodes of each layer, from the last one back.
+    fn find_sets(&mut self, outputs: Option<&[u32]>, n_layers: usize) {
+        let n_nodes = self.graph.n_nodes();
+        let last = match outputs {
+            None => NodeSet::All(n_nodes),
+            Some(nodes) => {
+                let mut is_member = vec![false; n_nodes as usize];
+                nodes
+                    .iter()
+                    .for_each(|&node| is_member[node as usize] = true);
+                NodeSet::marked(&is_member)
+            }
+        };
+        let mut sets = vec![Arc::new(last)];
+        for layer in (0..n_layers).rev() {
+            // In full mode every hidden layer makes all nodes; the first reads only the sources that there are.
+            let set = match (outputs, layer) {
+                (None, 1..) => Arc::clone(&sets[0]),
+                _ => self.read_by(&sets[0]),
+            };
+            sets.insert(0, set);
+        }
+        self.sets = sets;
+    }
+
+    /// The nodes that send to some node of a set.
+    fn read_by(&self, made: &Arc<NodeSet>) -> Arc<NodeSet> {
+        let n_nodes = self.graph.n_nodes();
+        let is_made: Vec<bool> = match &**made {
+            NodeSet::All(_) => vec![true; n_nodes as usize],
+            NodeSet::Some { nodes } => {
+                let mut is_made = vec![false; n_nodes as usize];
+                nodes.iter().for_each(|&node| is_made[node as usize] = true);
+                is_made
+            }
+        };
+        let mut is_read = match self.self_loop {
+            true => is_made.clone(),
+            false => vec![false; n_nodes as usize],
+        };
+        for edge in self.graph.edges() {
+            if is_made[edge.target as usize] {
+                is_read[edge.source as usize] = true;
+            }
+        }
+        let read = NodeSet::marked(&is_read);
+        match read == **made {
+            true => Arc::clone(made),
+            false => Arc::new(read),
+        }
+    }
+
+    /// What the messages of each block cost: an input row and its messages. Only the first layer counts, which has the most.
+    fn costs(&self) -> Vec<u64> {
+        let of_node = |place| {
+            let node = self.sets[0].node(place);
+            2 + self.by_source.members(node as usize).len() as u64
+        };
+        let of_block = |block| {
+            let places = self.sets[0].places(&self.blocks.nodes(block));
+            places.map(of_node).sum()
+        };
+        (0..self.blocks.count()).map(of_block).collect()
+    }
+
+    pub(crate) fn n_layers(&self) -> usize {
+        self.sets.len() - 1
+    }
+
+    pub(crate) fn n_ranks(&self) -> usize {
+        self.dealt.len()
+    }
+
+    /// Relations of the model: the graph's, and the self loop as the last one.
+    pub(crate) fn n_relations(&self) -> usize {
+        self.graph.n_relations() as usize + usize::from(self.self_loop)
+    }
+
+    /// A rank's places in a set.
+    pub(crate) fn places(&self, set: usize, rank: usize) -> Range<usize> {
+        let blocks = &self.dealt[rank];
+        let border = |block: usize| match block == self.blocks.count() {
+            true => self.sets[set].len(),
+            false => self.sets[set].places(&self.blocks.nodes(block)).start,
+        };
+        border(blocks.start)..border(blocks.end)
+    }
+
+    /// The places of each block of a rank in a set, counted from the rank's first.
+    pub(crate) fn places_of_blocks(&self, set: usize, rank: usize) -> Vec<Range<usize>> {
+        let first = self.places(set, rank).start;
+        let places = |block| {
+            let places = self.sets[set].places(&self.blocks.nodes(block));
+            places.start - first..places.end - first
+        };
+        self.dealt[rank].clone().map(places).collect()
+    }
+
+    /// The plans of a rank, layer by layer; layers that read and make the same nodes share one.
+    pub(crate) fn plans(&self, rank: usize) -> Vec<Arc<LayerPlan>> {
+        let mut plans: Vec<Arc<LayerPlan>> = Vec::new();
+        for layer in 0..self.n_layers() {
+            let is_same = |a: usize, b: usize| Arc::ptr_eq(&self.sets[a], &self.sets[b]);
+            let twin =
+                (0..layer).find(|&other| is_same(other, layer) && is_same(other + 1, layer + 1));
+            let plan = match twin {
+                Some(other) => Arc::clone(&plans[other]),
+                None => Arc::new(self.plan(layer, rank)),
+            };
+            plans.push(plan);
+        }
+        plans
+    }
+
+    /// The messages of a rank's sources in a layer.
+    ///
+    /// # Complexity
+    /// One pass over the sources' edges; those of a source are sorted by relation and target, so that their given order does not show.
+    fn plan(&self, layer: usize, rank: usize) -> LayerPlan {
+        let (read, made) = (&self.sets[layer], &self.sets[layer + 1]);
+        let place_of = made.table(self.graph.n_nodes());
+        let loops = self.graph.n_relations();
+        let mut plan = LayerPlan::default();
+        let mut messages: Vec<(u32, u32, f32)> = Vec::new();
+        plan.pair_starts.push(0);
+        for source in self.places(layer, rank) {
+            let node = read.node(source);
+            messages.clear();
+            for &edge in self.by_source.members(node as usize) {
+                let weight = self.normalisers[edge as usize];
+                let edge = self.graph.edge(edge as usize);
+                let target = place_of[edge.target as usize];
+                if target != NodeSet::NONE {
+                    messages.push((edge.relation, target, weight));
+                }
+            }
+            messages.sort_unstable_by_key(|&(relation, target, _)| (relation, target));
+            if self.self_loop && place_of[node as usize] != NodeSet::NONE {
+                messages.push((loops, place_of[node as usize], 1.0));
+            }
+            plan.add_source(&messages);
+        }
+        plan.send_starts.push(plan.sends.len() as u32);
+        plan
+    }
+}
+
+impl LayerPlan {
+    /// Adds a source's messages, which are sorted by relation.
+    fn add_source(&mut self, messages: &[(u32, u32, f32)]) {
+        let mut last = None;
+        for &(relation, target, weight) in messages {
+            if last != Some(relation) {
+                self.relations.push(relation);
+                self.send_starts.push(self.sends.len() as u32);
+                last = Some(relation);
+            }
+            self.sends.push(Send { target, weight });
+        }
+        self.pair_starts.push(self.relations.len() as u32);
+    }
+}

@@ -1,0 +1,316 @@
+//! The network against the equations: units, gradients, depth, and what permutations must not change.
+
+use proptest::prelude::*;
+use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_graph::random::Stream;
+
+use super::loss::Targets;
+use super::naive::Naive;
+use super::network::{Network, Peers, max_blocks};
+use super::plan::{Extent, Layout};
+use crate::config::{Config, Mode, Optimiser, Sums};
+use crate::{Error, RelationalGraph};
+
+/// A graph with everything that is awkward: double edges, loops, a hub, a relation without edges, nodes without edges.
+fn awkward(seed: u64, n_nodes: u32, n_relations: u32, n_edges: usize) -> RelationalGraph {
+    let mut stream = Stream::new(seed, "awkward graph", 0);
+    let (mut sources, mut relations, mut targets) = (Vec::new(), Vec::new(), Vec::new());
+    let n_alive = (n_nodes - n_nodes / 4).max(1);
+    for edge in 0..n_edges {
+        let (source, relation, target) = match edge % 7 {
+            6 if edge > 0 => (sources[edge - 1], relations[edge - 1], targets[edge - 1]),
+            5 => (stream.below_u32(n_alive), stream.below_u32(n_relations), 0),
+            4 => {
+                let node = stream.below_u32(n_alive);
+                (node, stream.below_u32(n_relations), node)
+            }
+            _ => (
+                stream.below_u32(n_alive),
+                stream.below_u32(n_relations),
+                stream.below_u32(n_alive),
+            ),
+        };
+        sources.push(source);
+        relations.push(relation);
+        targets.push(target);
+    }
+    RelationalGraph::new(n_nodes, n_relations + 1, sources, relations, targets).unwrap()
+}
+
+fn labels(n_nodes: u32, n_classes: u32) -> Vec<(u32, u32)> {
+    (0..n_nodes)
+        .step_by(2)
+        .map(|node| (node, node / 2 % n_classes))
+        .collect()
+}
+
+fn extent(config: &Config, n_ranks: usize) -> Extent {
+    Extent {
+        n_layers: config.hidden.len() + 1,
+        n_ranks,
+        max_blocks: max_blocks(config, 3, 10),
+    }
+}
+
+fn alone<R>(body: impl FnOnce(&mut Peers<'_>) -> Result<R, Error>) -> R {
+    let mut comm = Comm::solo();
+    let mut peers = Peers {
+        comm: &mut comm,
+        deadline: Deadline::default(),
+    };
+    body(&mut peers).unwrap()
+}
+
+/// Gradient and loss of one step of SGD at rate 1, from what it did to the parameters.
+fn stepped(
+    config: &Config,
+    layout: &Layout<'_>,
+    labels: &[(u32, u32)],
+    n_classes: u32,
+) -> (Vec<f64>, f64) {
+    let config = Config {
+        optimiser: Optimiser::Sgd,
+        rate: 1.0,
+        ..config.clone()
+    };
+    let mut network = Network::new(&config, layout, 0, n_classes);
+    let before = Naive::params(&network);
+    let loss = alone(|peers| one_step(&mut network, labels, n_classes, peers));
+    let after = Naive::params(&network);
+    (
+        before
+            .iter()
+            .zip(after)
+            .map(|(before, after)| before - after)
+            .collect(),
+        loss,
+    )
+}
+
+fn one_step(
+    network: &mut Network<'_>,
+    labels: &[(u32, u32)],
+    n_classes: u32,
+    peers: &mut Peers<'_>,
+) -> Result<f64, Error> {
+    let layout = network.layout;
+    let last = layout.n_layers();
+    let places: Vec<_> = (0..layout.n_ranks())
+        .map(|rank| layout.places(last, rank))
+        .collect();
+    let targets = Targets::new(labels, &layout.sets[last], &places, network.rank);
+    network.forward(peers, Some(0))?;
+    let logits = &network.made[last - 1];
+    let mut gradient = vec![0.0; logits.len()];
+    let scores = targets.score(logits, n_classes as usize, Some(&mut gradient), peers)?;
+    network.backward(peers, gradient, 1)?;
+    Ok(scores.loss)
+}
+
+fn variants() -> Vec<Config> {
+    let model = |bases, embedding, hidden: &[usize]| Config {
+        bases,
+        embedding,
+        hidden: hidden.to_vec(),
+        mode: Mode::Full,
+        ..Config::default()
+    };
+    let with_bias = |config| Config {
+        bias: true,
+        ..config
+    };
+    let with_decay = |config| Config { l2: 0.01, ..config };
+    vec![
+        model(3, 0, &[5]),
+        model(0, 0, &[5]),
+        with_bias(model(2, 0, &[4, 3])),
+        Config {
+            self_loop: false,
+            ..with_bias(model(0, 0, &[3, 16]))
+        },
+        with_decay(model(0, 6, &[5])),
+        with_bias(with_decay(model(2, 3, &[8, 4]))),
+        with_decay(model(7, 0, &[])),
+        with_decay(model(0, 0, &[])),
+        Config {
+            sums: Sums::Float,
+            ..with_decay(model(4, 0, &[10]))
+        },
+    ]
+}
+
+#[test]
+fn logits_and_gradients_are_those_of_the_equations() {
+    for (variant, config) in variants().into_iter().enumerate() {
+        let graph = awkward(variant as u64, 14, 3, 40);
+        let labels = labels(14, 3);
+        let layout = Layout::new(&graph, config.self_loop, None, extent(&config, 1)).unwrap();
+        let mut network = Network::new(&config, &layout, 0, 3);
+        alone(|peers| network.forward(peers, None));
+        let (naive, params) = Naive::of(&network);
+        let expected: Vec<f64> = naive.logits(&params).into_iter().flatten().collect();
+        for (value, expected) in network.made.last().unwrap().iter().zip(&expected) {
+            assert!(
+                (f64::from(*value) - expected).abs() < 2e-6,
+                "variant {variant}: {value} {expected}"
+            );
+        }
+        let (gradient, _) = stepped(&config, &layout, &labels, 3);
+        assert_eq!(gradient.len(), params.len());
+        for (i, found) in gradient.iter().enumerate() {
+            let mut moved = params.clone();
+            moved[i] += 1e-5;
+            let more = naive.loss(&moved, &labels);
+            moved[i] -= 2e-5;
+            let slope = (more - naive.loss(&moved, &labels)) / 2e-5;
+            assert!(
+                (slope - found).abs() < 2e-6,
+                "variant {variant}, parameter {i}: {slope} {found}"
+            );
+        }
+        assert!(gradient.iter().any(|g| g.abs() > 1e-3), "variant {variant}");
+    }
+}
+
+#[test]
+fn pruning_changes_neither_loss_nor_parameters_at_any_depth() {
+    for depth in 0..4 {
+        for bases in [0, 3] {
+            let config = Config {
+                hidden: vec![6; depth],
+                bases,
+                l2: 0.01,
+                sums: Sums::Float,
+                ..Config::default()
+            };
+            let graph = awkward(40 + depth as u64, 60, 4, 90);
+            let labels = vec![(3, 0), (17, 1), (30, 2)];
+            let nodes: Vec<u32> = labels.iter().map(|&(node, _)| node).collect();
+            let full = Layout::new(&graph, true, None, extent(&config, 1)).unwrap();
+            let pruned = Layout::new(&graph, true, Some(&nodes), extent(&config, 1)).unwrap();
+            assert!(
+                pruned.sets[0].len() < full.sets[0].len(),
+                "nothing was pruned"
+            );
+            let run = |layout| {
+                let mut network = Network::new(&config, layout, 0, 3);
+                let losses: Vec<f64> = (0..3)
+                    .map(|_| alone(|peers| one_step(&mut network, &labels, 3, peers)))
+                    .collect();
+                (losses, network)
+            };
+            let (losses, whole) = run(&full);
+            let (pruned_losses, network) = run(&pruned);
+            assert_eq!(losses, pruned_losses, "depth {depth}");
+            // Widened to all nodes, the pruned network is the whole one, bit for bit. (Each of the three steps was Adam's first.)
+            let everything: Vec<u32> = (0..60).collect();
+            let wide = pruned.with_outputs(Some(&everything));
+            let widened = network.for_outputs(&wide, 0);
+            assert_eq!(widened.layers[0].bias, whole.layers[0].bias);
+            assert_eq!(widened.input.rows.len(), whole.input.rows.len());
+        }
+    }
+}
+
+/// Renumbering nodes or relations renumbers the logits' rows and nothing else: with parameters carried along.
+#[test]
+fn permuted_relations_and_edges_give_the_same_logits() {
+    let graph = awkward(9, 20, 4, 60);
+    let (sources, relations, targets) = graph.columns();
+    let order: Vec<usize> = (0..graph.n_edges()).rev().collect();
+    let pick = |column: &[u32]| order.iter().map(|&edge| column[edge]).collect::<Vec<u32>>();
+    let reversed =
+        RelationalGraph::new(20, 5, pick(sources), pick(relations), pick(targets)).unwrap();
+    let turned: Vec<u32> = relations.iter().map(|r| (r + 2) % 5).collect();
+    let turned = RelationalGraph::new(20, 5, sources.into(), turned, targets.into()).unwrap();
+    let config = Config {
+        hidden: vec![6],
+        bases: 3,
+        self_loop: false,
+        ..Config::default()
+    };
+    let logits = |graph: &RelationalGraph, turn: usize| {
+        let layout = Layout::new(graph, false, None, extent(&config, 1)).unwrap();
+        let mut network = Network::new(&config, &layout, 0, 3);
+        for layer in &mut network.layers {
+            // Relation r + turn gets what r had.
+            layer.coefficients.as_mut().unwrap().params[..5 * 3].rotate_right(turn * 3);
+        }
+        alone(|peers| network.forward(peers, None));
+        network.made[1].clone()
+    };
+    let expected = logits(&graph, 0);
+    assert_eq!(expected, logits(&reversed, 0), "edges in another order");
+    for (a, b) in expected.iter().zip(logits(&turned, 2)) {
+        assert!((a - b).abs() < 1e-6, "relations in another order: {a} {b}");
+    }
+    assert_ne!(expected, logits(&turned, 0));
+}
+
+#[test]
+fn dropout_drops_its_share_and_keeps_the_mean() {
+    let graph = awkward(2, 3000, 3, 9000);
+    let config = Config {
+        hidden: vec![16],
+        bases: 4,
+        dropout: 0.25,
+        ..Config::default()
+    };
+    let layout = Layout::new(&graph, true, None, extent(&config, 1)).unwrap();
+    let mut network = Network::new(&config, &layout, 0, 3);
+    alone(|peers| network.forward(peers, None));
+    let whole = network.made[0].clone();
+    let dropped = |network: &mut Network<'_>, epoch| {
+        alone(|peers| network.forward(peers, Some(epoch)));
+        network.made[0].clone()
+    };
+    let (first, second) = (dropped(&mut network, 0), dropped(&mut network, 1));
+    assert_ne!(first, second);
+    assert_eq!(first, dropped(&mut network, 0));
+    let alive = whole.iter().filter(|unit| **unit > 0.0).count() as f64;
+    let kept = first.iter().filter(|unit| **unit > 0.0).count() as f64;
+    assert!((kept / alive - 0.75).abs() < 0.02, "{}", kept / alive);
+    let mean =
+        |units: &[f32]| units.iter().map(|&u| f64::from(u)).sum::<f64>() / units.len() as f64;
+    assert!((mean(&first) / mean(&whole) - 1.0).abs() < 0.03);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// The plan has each edge into the wanted nodes once, with the whole graph's normaliser, however ranks are cut.
+    #[test]
+    fn plans_of_all_ranks_have_each_message_once(
+        seed in 0u64..1000, n_nodes in 1u32..2500, n_edges in 0usize..4000, n_ranks in 1usize..7, step in 1usize..40,
+    ) {
+        let graph = awkward(seed, n_nodes, 3, n_edges);
+        let outputs: Vec<u32> = (0..n_nodes).step_by(step).collect();
+        let extent = Extent { n_layers: 2, n_ranks, max_blocks: 256 };
+        let layout = Layout::new(&graph, true, Some(&outputs), extent).unwrap();
+        let weights = super::normaliser::normalisers(&graph);
+        for layer in 0..2 {
+            let (read, made) = (&layout.sets[layer], &layout.sets[layer + 1]);
+            let mut expected: Vec<(u32, u32, u32, u32)> = graph.edges().zip(&weights)
+                .filter(|(edge, _)| made.place(edge.target).is_some())
+                .map(|(edge, weight)| (edge.source, edge.relation, edge.target, weight.to_bits()))
+                .collect();
+            let loops = (0..made.len()).map(|place| made.node(place));
+            expected.extend(loops.map(|node| (node, 4, node, 1f32.to_bits())));
+            expected.sort_unstable();
+            let mut found = Vec::new();
+            for rank in 0..n_ranks {
+                let plan = &layout.plans(rank)[layer];
+                for (source, place) in layout.places(layer, rank).enumerate() {
+                    for pair in plan.pairs(source) {
+                        for send in plan.sends(pair) {
+                            let target = made.node(send.target as usize);
+                            found.push((read.node(place), plan.relations[pair], target, send.weight.to_bits()));
+                        }
+                    }
+                }
+            }
+            found.sort_unstable();
+            prop_assert_eq!(found, expected);
+        }
+    }
+}

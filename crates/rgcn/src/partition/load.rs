@@ -1,0 +1,128 @@
+//! What a part has to do in a step: its edges, its rows, its self loops.
+
+use serde::Serialize;
+
+use super::{Pairs, Partition};
+
+/// What work costs, in rows of hidden units that are read and added.
+///
+/// An edge adds one row to its target. A pair (source, relation) makes its row out of the bases, one row read for each; without bases it is
+/// a row of its own. A self loop adds one row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CostModel {
+    /// Bases of the decomposition; 0 for none.
+    pub n_bases: u32,
+}
+
+impl CostModel {
+    /// The cost of a part's step in rows.
+    #[must_use]
+    pub fn cost(self, load: &Load) -> u64 {
+        load.n_edges + load.n_pairs * self.pair() + load.n_self_loops
+    }
+
+    /// The cost of a pair without its edges.
+    pub(super) fn pair(self) -> u64 {
+        u64::from(self.n_bases.max(1))
+    }
+}
+
+/// What a part has to do in a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
+pub struct Load {
+    /// Edges.
+    pub n_edges: u64,
+    /// Distinct pairs (source, relation).
+    pub n_pairs: u64,
+    /// Distinct sources: rows of V that the part reads.
+    pub n_sources: u64,
+    /// Self loops.
+    pub n_self_loops: u64,
+    /// Relations with an edge in the part.
+    pub n_relations: u64,
+}
+
+/// The loads of all parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loads {
+    loads: Vec<Load>,
+    /// Distinct sources of the whole.
+    n_sources: u64,
+}
+
+impl Loads {
+    pub(super) fn of(partition: &Partition, pairs: &Pairs) -> Loads {
+        let n_parts = partition.n_parts();
+        let mut loads = vec![Load::default(); n_parts as usize];
+        for (load, part) in loads.iter_mut().zip(0..) {
+            let nodes = partition.self_loops(part);
+            load.n_self_loops = u64::from(nodes.end - nodes.start);
+        }
+        // Pairs come by source: a part has seen a source if it was the part's last one.
+        let mut last_sources = vec![None; loads.len()];
+        let mut last_source = None;
+        let mut n_sources = 0;
+        for pair in pairs.as_slice() {
+            let part = partition.part_of(pair.source, pair.relation) as usize;
+            let load = &mut loads[part];
+            load.n_edges += u64::from(pair.n_edges);
+            load.n_pairs += 1;
+            load.n_sources += u64::from(last_sources[part] != Some(pair.source));
+            last_sources[part] = Some(pair.source);
+            n_sources += u64::from(last_source != Some(pair.source));
+            last_source = Some(pair.source);
+        }
+        for (relation, row) in pairs.by_relation().iter().enumerate() {
+            let mut owners: Vec<u32> = row
+                .iter()
+                .map(|pair| partition.part_of(pair.source, relation as u32))
+                .collect();
+            owners.sort_unstable();
+            owners.dedup();
+            for part in owners {
+                loads[part as usize].n_relations += 1;
+            }
+        }
+        Loads { loads, n_sources }
+    }
+
+    /// Part by part.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Load] {
+        &self.loads
+    }
+
+    /// Distinct sources of the whole graph: rows of V that exist.
+    #[must_use]
+    pub fn n_sources(&self) -> u64 {
+        self.n_sources
+    }
+
+    /// Rows of V that parts hold beyond one copy of each.
+    #[must_use]
+    pub fn n_replicated_sources(&self) -> u64 {
+        let held: u64 = self.loads.iter().map(|load| load.n_sources).sum();
+        held - self.n_sources
+    }
+
+    /// The largest cost over the mean cost; 1 where there is nothing to do.
+    #[must_use]
+    pub fn max_over_mean(&self, model: CostModel) -> f64 {
+        max_over_mean(self.loads.iter().map(|load| model.cost(load)))
+    }
+
+    /// The same of edges alone, what the methods by edges balance.
+    #[must_use]
+    pub fn edges_max_over_mean(&self) -> f64 {
+        max_over_mean(self.loads.iter().map(|load| load.n_edges))
+    }
+}
+
+fn max_over_mean(costs: impl ExactSizeIterator<Item = u64> + Clone) -> f64 {
+    let n_parts = costs.len() as f64;
+    let (max, sum) = (costs.clone().max().unwrap_or(0), costs.sum::<u64>());
+    match sum {
+        0 => 1.0,
+        _ => max as f64 * n_parts / sum as f64,
+    }
+}

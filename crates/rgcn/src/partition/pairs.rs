@@ -1,0 +1,81 @@
+//! The distinct pairs (source, relation) of a graph: what costs time and memory, whatever the way to cut it.
+
+use crate::RelationalGraph;
+
+/// A source and a relation with at least one edge between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pair {
+    /// The source.
+    pub source: u32,
+    /// The relation.
+    pub relation: u32,
+    /// How many edges of the relation leave the source.
+    pub n_edges: u32,
+}
+
+/// The distinct pairs (source, relation) of a graph, by source and then by relation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pairs {
+    n_nodes: u32,
+    n_relations: u32,
+    n_edges: u64,
+    pairs: Vec<Pair>,
+}
+
+impl Pairs {
+    /// Counts the pairs of a graph.
+    ///
+    /// # Complexity
+    /// Time O(edges log edges), memory 8 B an edge and 12 B a pair.
+    #[must_use]
+    pub fn of(graph: &RelationalGraph) -> Pairs {
+        let key = |edge: crate::Edge| u64::from(edge.source) << 32 | u64::from(edge.relation);
+        let mut keys: Vec<u64> = graph.edges().map(key).collect();
+        keys.sort_unstable();
+        let pairs = keys.chunk_by(|one, other| one == other);
+        let pairs = pairs.map(|equal| Pair {
+            source: (equal[0] >> 32) as u32,
+            relation: equal[0] as u32,
+            n_edges: equal.len() as u32,
+        });
+        Pairs {
+            n_nodes: graph.n_nodes(),
+            n_relations: graph.n_relations(),
+            n_edges: graph.n_edges() as u64,
+            pairs: pairs.collect(),
+        }
+    }
+
+    /// Nodes of the graph.
+    #[must_use]
+    pub fn n_nodes(&self) -> u32 {
+        self.n_nodes
+    }
+
+    /// Relations of the graph.
+    #[must_use]
+    pub fn n_relations(&self) -> u32 {
+        self.n_relations
+    }
+
+    /// Edges of the graph.
+    #[must_use]
+    pub fn n_edges(&self) -> u64 {
+        self.n_edges
+    }
+
+    /// The pairs, by source and then by relation.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Pair] {
+        &self.pairs
+    }
+
+    /// For each relation its pairs, by source.
+    pub(super) fn by_relation(&self) -> Vec<Vec<Pair>> {
+        let mut rows = vec![Vec::new(); self.n_relations as usize];
+        for &pair in &self.pairs {
+            rows[pair.relation as usize].push(pair);
+        }
+        rows
+    }
+}

@@ -1,0 +1,321 @@
+//! A partition with what it costs, holds and sends, before anything runs; and whether it fits a budget.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::{Bytes, CostModel, Load, Loads, MAX_PARTS, Method, ModelShape, Pairs, Partition};
+use crate::{Error, ErrorKind};
+
+/// What a plan is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlanOptions {
+    /// How the work is dealt out.
+    pub method: Method,
+    /// Devices, one part each.
+    pub n_devices: u32,
+    /// The model.
+    pub shape: ModelShape,
+    /// The most bytes that a device may hold.
+    pub budget: Option<u64>,
+    /// Whether a device that does not hold its part takes it in tiles, one after the other.
+    pub may_tile: bool,
+}
+
+/// What one device does and holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DevicePlan {
+    /// Its work in a step.
+    #[serde(flatten)]
+    pub load: Load,
+    /// The cost of that in rows of hidden units.
+    pub cost: u64,
+    /// What it would hold with its part in one piece.
+    pub bytes: Bytes,
+    /// In how many tiles it takes its sources: 1, unless a budget asks for more.
+    pub tiles: u64,
+    /// What it holds at most: all, or with tiles what stays and two tiles, one in work and one on its way.
+    pub held_bytes: u64,
+}
+
+/// Numbers that devices add up or hand around once in a step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Exchange {
+    /// What is exchanged.
+    pub what: &'static str,
+    /// Bytes that each device gives.
+    pub bytes: u64,
+}
+
+/// A partition with what it costs, holds and sends.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plan {
+    /// Nodes.
+    pub nodes: u32,
+    /// Edges, inverse ones too.
+    pub edges: u64,
+    /// Relations, inverse ones too.
+    pub relations: u32,
+    /// Distinct pairs (source, relation).
+    pub pairs: u64,
+    /// How the work is dealt out.
+    pub method: Method,
+    /// The model.
+    pub model: ModelShape,
+    /// The largest cost of a device over the mean.
+    pub cost_max_over_mean: f64,
+    /// The largest number of edges of a device over the mean.
+    pub edges_max_over_mean: f64,
+    /// What each device holds at most.
+    pub bytes_per_device: Vec<u64>,
+    /// What one device would hold of the whole.
+    pub bytes_whole: u64,
+    /// Bytes of weights that devices hold beyond one copy of each.
+    pub replicated_bytes: u64,
+    /// Relations that are in more than one part.
+    pub split_relations: usize,
+    /// Sums over all devices in a step: exchanges between two of them or more.
+    pub messages_per_step: usize,
+    /// What they are.
+    pub exchanges: Vec<Exchange>,
+    /// The budget, where there is one.
+    pub budget_per_device: Option<u64>,
+    /// Device by device.
+    pub devices: Vec<DevicePlan>,
+}
+
+impl Plan {
+    /// Cuts a graph and counts what comes of it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] for a number of devices out of range; [`ErrorKind::Memory`] where a part does not fit the budget: the message
+    /// says what would.
+    ///
+    /// # Complexity
+    /// As [`Partition::new`]; up to eight times that to find what would fit.
+    pub fn new(pairs: &Pairs, options: &PlanOptions) -> Result<(Partition, Plan), Error> {
+        let model = options.cost_model();
+        let partition = Partition::new(pairs, options.method, options.n_devices, model)?;
+        let loads = partition.loads(pairs);
+        let mut devices: Vec<DevicePlan> = loads
+            .as_slice()
+            .iter()
+            .map(|load| options.device(load, pairs))
+            .collect();
+        if let Some(budget) = options.budget {
+            options.fit(&mut devices, budget, pairs)?;
+        }
+        let exchanges = options.exchanges(pairs, &loads);
+        let plan = Plan {
+            nodes: pairs.n_nodes(),
+            edges: pairs.n_edges(),
+            relations: pairs.n_relations(),
+            pairs: pairs.as_slice().len() as u64,
+            method: options.method,
+            model: options.shape,
+            cost_max_over_mean: loads.max_over_mean(model),
+            edges_max_over_mean: loads.edges_max_over_mean(),
+            bytes_per_device: devices.iter().map(|device| device.held_bytes).collect(),
+            bytes_whole: options.device(&whole(pairs, &loads), pairs).bytes.total(),
+            replicated_bytes: options.replicated(&loads),
+            split_relations: partition.n_split_relations(),
+            messages_per_step: exchanges.len(),
+            exchanges,
+            budget_per_device: options.budget,
+            devices,
+        };
+        Ok((partition, plan))
+    }
+}
+
+/// What one device alone would have to do.
+fn whole(pairs: &Pairs, loads: &Loads) -> Load {
+    Load {
+        n_edges: pairs.n_edges(),
+        n_pairs: pairs.as_slice().len() as u64,
+        n_sources: loads.n_sources(),
+        n_self_loops: u64::from(pairs.n_nodes()),
+        n_relations: u64::from(pairs.n_relations()),
+    }
+}
+
+impl PlanOptions {
+    fn cost_model(&self) -> CostModel {
+        CostModel {
+            n_bases: self.shape.bases,
+        }
+    }
+
+    fn device(&self, load: &Load, pairs: &Pairs) -> DevicePlan {
+        let bytes = self.shape.bytes(load, pairs.n_nodes(), pairs.n_relations());
+        DevicePlan {
+            load: *load,
+            cost: self.cost_model().cost(load),
+            bytes,
+            tiles: 1,
+            held_bytes: bytes.total(),
+        }
+    }
+
+    /// Bytes of V that devices hold beyond one copy; without bases a pair's row is never in two parts.
+    fn replicated(&self, loads: &Loads) -> u64 {
+        let rows = loads.n_replicated_sources() * u64::from(self.shape.bases);
+        4 * rows * u64::from(self.shape.hidden)
+    }
+
+    /// What all devices add up in a step; nothing where there is one.
+    fn exchanges(&self, pairs: &Pairs, loads: &Loads) -> Vec<Exchange> {
+        if self.n_devices < 2 {
+            return Vec::new();
+        }
+        let shape = &self.shape;
+        let (hidden, bases) = (u64::from(shape.hidden), u64::from(shape.bases));
+        let classes = u64::from(shape.classes);
+        let (n_nodes, relations) = (u64::from(pairs.n_nodes()), u64::from(pairs.n_relations()));
+        let second = match bases {
+            0 => relations * hidden * classes,
+            _ => bases * hidden * classes + relations * bases,
+        };
+        let all = [
+            ("hidden units, partial sums", n_nodes * hidden),
+            ("outputs, partial sums", n_nodes * classes),
+            ("gradients of hidden units", n_nodes * hidden),
+            ("gradients of the second layer", second + hidden * classes),
+            (
+                "gradients of the first layer's coefficients",
+                relations * bases,
+            ),
+            (
+                "gradients of replicated rows of V",
+                self.replicated(loads) / 4,
+            ),
+        ];
+        let some = all.into_iter().filter(|&(_, n_floats)| n_floats > 0);
+        some.map(|(what, n_floats)| Exchange {
+            what,
+            bytes: 4 * n_floats,
+        })
+        .collect()
+    }
+
+    /// Divides what does not fit into tiles, or says what would fit.
+    fn fit(&self, devices: &mut [DevicePlan], budget: u64, pairs: &Pairs) -> Result<(), Error> {
+        let fullest = devices.iter().map(|device| device.held_bytes).max();
+        let fullest = fullest.unwrap_or(0);
+        if fullest <= budget {
+            return Ok(());
+        }
+        let least = devices.iter().map(smallest_tiled).max().unwrap_or(0);
+        if !self.may_tile || least > budget {
+            let message = format!(
+                "budget_per_device = {}: the fullest of {} devices would hold {} by the method {}: {}",
+                size(budget),
+                self.n_devices,
+                size(fullest),
+                self.method,
+                self.what_would_fit(budget, least, pairs)?
+            );
+            return Err(Error::new(ErrorKind::Memory, message));
+        }
+        for device in devices {
+            device.tile(budget);
+        }
+        Ok(())
+    }
+
+    /// The end of the sentence: tiles, more devices, or a larger budget.
+    fn what_would_fit(&self, budget: u64, least: u64, pairs: &Pairs) -> Result<String, Error> {
+        let mut fitting = None;
+        for factor in [2, 4, 8, 16, 32, 64] {
+            let n_devices = self.n_devices.saturating_mul(factor);
+            if n_devices > MAX_PARTS.min(pairs.n_nodes()) || fitting.is_some() {
+                break;
+            }
+            let model = self.cost_model();
+            let partition = Partition::new(pairs, Method::Source, n_devices, model)?;
+            let loads = partition.loads(pairs);
+            let held = loads.as_slice().iter().map(|load| self.device(load, pairs));
+            let fits = held.map(|device| device.held_bytes).max() <= Some(budget);
+            fitting = fits.then_some(n_devices);
+        }
+        let more = fitting.map(|n| format!("{n} devices by the method source would fit"));
+        Ok(match (least <= budget, more) {
+            (true, Some(more)) => format!("tiles would fit (--tile), and {more}"),
+            (true, None) => "tiles would fit (--tile)".to_owned(),
+            (false, Some(more)) => {
+                format!("even the smallest tiles need {}, but {more}", size(least))
+            }
+            (false, None) => format!(
+                "even the smallest tiles need {}, which is the least budget for so many devices",
+                size(least)
+            ),
+        })
+    }
+}
+
+/// What a device holds with its sources one by one: two of them beside what stays.
+fn smallest_tiled(device: &DevicePlan) -> u64 {
+    let n_sources = device.load.n_sources.max(device.load.n_self_loops).max(1);
+    let tile = device.bytes.streamed().div_ceil(n_sources);
+    device.bytes.total().min(device.bytes.resident() + 2 * tile)
+}
+
+impl DevicePlan {
+    /// The fewest tiles of which two fit beside what stays.
+    fn tile(&mut self, budget: u64) {
+        if self.bytes.total() <= budget {
+            return;
+        }
+        let (resident, streamed) = (self.bytes.resident(), self.bytes.streamed());
+        let room = budget.saturating_sub(resident).max(2);
+        self.tiles = streamed.div_ceil(room / 2);
+        self.held_bytes = resident + 2 * streamed.div_ceil(self.tiles);
+    }
+}
+
+/// Bytes in the unit that reads best.
+fn size(bytes: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match UNITS.iter().find(|(unit, _)| bytes >= *unit) {
+        Some((unit, name)) => format!("{:.2} {name}", bytes as f64 / *unit as f64),
+        None => format!("{bytes} B"),
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "graph {} nodes, {} edges, {} relations, {} pairs",
+            self.nodes, self.edges, self.relations, self.pairs
+        )?;
+        writeln!(f, "method {}", self.method)?;
+        writeln!(f, "cost max/mean {:.4}", self.cost_max_over_mean)?;
+        writeln!(f, "edges max/mean {:.4}", self.edges_max_over_mean)?;
+        writeln!(f, "relations split {}", self.split_relations)?;
+        writeln!(f, "replicated {}", size(self.replicated_bytes))?;
+        writeln!(f, "one device would hold {}", size(self.bytes_whole))?;
+        for (idx, device) in self.devices.iter().enumerate() {
+            let load = &device.load;
+            write!(
+                f,
+                "device {idx} edges {} pairs {} sources {} self loops {} relations {} holds {}",
+                load.n_edges,
+                load.n_pairs,
+                load.n_sources,
+                load.n_self_loops,
+                load.n_relations,
+                size(device.held_bytes)
+            )?;
+            match device.tiles {
+                1 => writeln!(f)?,
+                tiles => writeln!(f, " in {tiles} tiles")?,
+            }
+        }
+        writeln!(f, "messages per step {}", self.messages_per_step)?;
+        for exchange in &self.exchanges {
+            writeln!(f, "  {} {}", exchange.what, size(exchange.bytes))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,352 @@
+//! What holds for every method: each edge and each self loop in one part, counts as a naive count has them, balance, budgets.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{ErrorKind, RelationalGraph};
+use crate::generate::RelationalSpec;
+
+fn graph(n_nodes: u32, n_relations: u32, edges: &[(u32, u32, u32)]) -> RelationalGraph {
+    let column = |pick: fn(&(u32, u32, u32)) -> u32| edges.iter().map(pick).collect();
+    let (sources, relations) = (column(|e| e.0), column(|e| e.1));
+    RelationalGraph::new(n_nodes, n_relations, sources, relations, column(|e| e.2)).unwrap()
+}
+
+/// Small graphs with empty relations, isolated nodes, multi-edges and hubs.
+fn graphs() -> impl Strategy<Value = RelationalGraph> {
+    (1u32..70, 1u32..9).prop_flat_map(|(n_nodes, n_relations)| {
+        let end = prop_oneof![3 => 0..n_nodes, 1 => Just(0)];
+        let edge = (end, 0..n_relations, 0..n_nodes);
+        let edges = proptest::collection::vec(edge, 0..200);
+        edges.prop_map(move |edges| graph(n_nodes, n_relations, &edges))
+    })
+}
+
+/// Loads by their meaning: sets of what each part's edges touch.
+fn naive_loads(graph: &RelationalGraph, partition: &Partition) -> Vec<Load> {
+    let n_parts = partition.n_parts() as usize;
+    let mut loads = vec![Load::default(); n_parts];
+    let mut pairs = vec![BTreeSet::new(); n_parts];
+    let mut sources = vec![BTreeSet::new(); n_parts];
+    let mut relations = vec![BTreeSet::new(); n_parts];
+    for edge in graph.edges() {
+        let owners: Vec<u32> = (0..partition.n_parts())
+            .filter(|&part| {
+                partition.blocks(part).iter().any(|block| {
+                    block.relation == edge.relation && block.sources.contains(&edge.source)
+                })
+            })
+            .collect();
+        assert_eq!(owners.len(), 1, "{edge:?} is in {owners:?}");
+        assert_eq!(owners[0], partition.part_of(edge.source, edge.relation));
+        let part = owners[0] as usize;
+        loads[part].n_edges += 1;
+        pairs[part].insert((edge.source, edge.relation));
+        sources[part].insert(edge.source);
+        relations[part].insert(edge.relation);
+    }
+    for part in 0..n_parts {
+        loads[part].n_pairs = pairs[part].len() as u64;
+        loads[part].n_sources = sources[part].len() as u64;
+        loads[part].n_relations = relations[part].len() as u64;
+        loads[part].n_self_loops = partition.self_loops(part as u32).len() as u64;
+    }
+    loads
+}
+
+proptest! {
+    #[test]
+    fn every_edge_and_self_loop_is_in_one_part(
+        graph in graphs(), n_parts in 1u32..8, n_bases in prop_oneof![Just(0u32), Just(5)]
+    ) {
+        let pairs = Pairs::of(&graph);
+        let model = CostModel { n_bases };
+        for method in Method::ALL {
+            let partition = Partition::new(&pairs, method, n_parts, model).unwrap();
+            let loads = partition.loads(&pairs);
+            prop_assert_eq!(loads.as_slice(), &naive_loads(&graph, &partition)[..], "{}", method);
+            let n_edges: u64 = loads.as_slice().iter().map(|load| load.n_edges).sum();
+            prop_assert_eq!(n_edges, graph.n_edges() as u64);
+            let mut end = 0;
+            for part in 0..n_parts {
+                prop_assert_eq!(partition.self_loops(part).start, end);
+                end = partition.self_loops(part).end;
+            }
+            prop_assert_eq!(end, graph.n_nodes());
+            // Blocks of one relation cover its sources once.
+            let mut covered = vec![0u64; graph.n_relations() as usize];
+            for part in 0..n_parts {
+                for block in partition.blocks(part) {
+                    covered[block.relation as usize] += block.sources.len() as u64;
+                }
+            }
+            prop_assert!(covered.iter().all(|&n| n == u64::from(graph.n_nodes())));
+        }
+    }
+
+    #[test]
+    fn the_named_methods_deal_whole_relations(graph in graphs(), n_parts in 1u32..8) {
+        let pairs = Pairs::of(&graph);
+        let model = CostModel { n_bases: 0 };
+        for method in [Method::M1, Method::M2] {
+            let partition = Partition::new(&pairs, method, n_parts, model).unwrap();
+            prop_assert_eq!(partition.n_split_relations(), 0);
+            let rounds = graph.n_relations().div_ceil(n_parts) as usize;
+            if method == Method::M2 {
+                for part in 0..n_parts {
+                    prop_assert!(partition.blocks(part).len() <= rounds);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn source_ranges_replicate_nothing(graph in graphs(), n_parts in 1u32..8) {
+        let pairs = Pairs::of(&graph);
+        let partition =
+            Partition::new(&pairs, Method::Source, n_parts, CostModel { n_bases: 3 }).unwrap();
+        prop_assert_eq!(partition.loads(&pairs).n_replicated_sources(), 0);
+        let cut = partition.source_cut().unwrap();
+        for edge in graph.edges() {
+            let part = partition.part_of(edge.source, edge.relation) as usize;
+            prop_assert!((cut[part]..cut[part + 1]).contains(&edge.source));
+        }
+    }
+
+    #[test]
+    fn numbering_relations_anew_changes_no_largest_cost(graph in graphs(), n_parts in 1u32..6) {
+        let (sources, relations, targets) = graph.columns();
+        let last = graph.n_relations() - 1;
+        let turned = relations.iter().map(|relation| last - relation).collect();
+        let turned = RelationalGraph::new(
+            graph.n_nodes(), graph.n_relations(), sources.to_vec(), turned, targets.to_vec(),
+        ).unwrap();
+        let model = CostModel { n_bases: 2 };
+        for method in [Method::M1, Method::Source] {
+            let unevenness = |graph: &RelationalGraph| {
+                let pairs = Pairs::of(graph);
+                let partition = Partition::new(&pairs, method, n_parts, model).unwrap();
+                match method {
+                    Method::M1 => partition.loads(&pairs).edges_max_over_mean(),
+                    _ => partition.loads(&pairs).max_over_mean(model),
+                }
+            };
+            prop_assert_eq!(unevenness(&graph).to_bits(), unevenness(&turned).to_bits());
+        }
+    }
+}
+
+#[test]
+fn the_snake_goes_there_and_back() {
+    // Relation r has 10 - r edges, so they are dealt in their order: 0 1 2 | 2 1 0 | 0.
+    let edges: Vec<(u32, u32, u32)> = (0..7u32)
+        .flat_map(|relation| (0..10 - relation).map(move |target| (relation, relation, target)))
+        .collect();
+    let pairs = Pairs::of(&graph(10, 7, &edges));
+    let model = CostModel { n_bases: 0 };
+    let partition = Partition::new(&pairs, Method::M2, 3, model).unwrap();
+    let parts: Vec<u32> = (0..7)
+        .map(|relation| partition.part_of(0, relation))
+        .collect();
+    assert_eq!(parts, [0, 1, 2, 2, 1, 0, 0]);
+    // Fewest edges first: 10, 9, 8 to three parts, then 7 to the one of 8, 6 to 9, 5 to 10, 4 to one of three with 15.
+    let partition = Partition::new(&pairs, Method::M1, 3, model).unwrap();
+    let parts: Vec<u32> = (0..7)
+        .map(|relation| partition.part_of(0, relation))
+        .collect();
+    assert_eq!(parts, [0, 1, 2, 2, 1, 0, 0]);
+}
+
+#[test]
+fn a_hot_relation_is_cut_by_the_methods_that_may() {
+    // Three quarters of the edges in one relation, as in the Amsterdam Museum's graph.
+    let edges: Vec<(u32, u32, u32)> = (0..4000u32)
+        .map(|idx| {
+            (
+                idx % 997,
+                if idx % 4 == 0 { 1 + idx % 7 } else { 0 },
+                idx % 31,
+            )
+        })
+        .collect();
+    let pairs = Pairs::of(&graph(997, 8, &edges));
+    let model = CostModel { n_bases: 40 };
+    let unevenness = |method| {
+        let partition = Partition::new(&pairs, method, 4, model).unwrap();
+        partition.loads(&pairs).max_over_mean(model)
+    };
+    assert!(unevenness(Method::M1) > 1.4);
+    assert!(unevenness(Method::M2) > 1.4);
+    for method in [Method::Lpt, Method::Source, Method::Grid] {
+        assert!(
+            unevenness(method) < 1.05,
+            "{method}: {}",
+            unevenness(method)
+        );
+    }
+}
+
+#[test]
+fn generated_graphs_are_even_by_every_own_method() {
+    for name in [
+        "ba-rel:20000:2.5:100",
+        "ba-rel:20000:2.5:100:zipf",
+        "ba-rel:20000:2.5:3",
+    ] {
+        let spec: RelationalSpec = name.parse().unwrap();
+        let pairs = Pairs::of(&spec.graph(1).unwrap().with_inverses().unwrap());
+        for (n_bases, n_parts) in [(40, 2), (40, 4), (40, 7), (0, 4), (0, 6)] {
+            let model = CostModel { n_bases };
+            for method in [Method::Lpt, Method::Source, Method::Grid] {
+                let partition = Partition::new(&pairs, method, n_parts, model).unwrap();
+                let unevenness = partition.loads(&pairs).max_over_mean(model);
+                assert!(unevenness < 1.05, "{name} {method} {n_parts}: {unevenness}");
+            }
+        }
+    }
+}
+
+fn options(method: Method, n_devices: u32) -> PlanOptions {
+    PlanOptions {
+        method,
+        n_devices,
+        shape: ModelShape {
+            hidden: 10,
+            bases: 40,
+            classes: 10,
+            adam: false,
+        },
+        budget: None,
+        may_tile: false,
+    }
+}
+
+fn generated(name: &str) -> Pairs {
+    let spec: RelationalSpec = name.parse().unwrap();
+    Pairs::of(&spec.graph(1).unwrap().with_inverses().unwrap())
+}
+
+#[test]
+fn bytes_add_up_to_the_whole_where_nothing_is_replicated() {
+    let pairs = generated("ba-rel:3000:2.5:20");
+    let plan = |method, n_devices| Plan::new(&pairs, &options(method, n_devices)).unwrap().1;
+    let (one, four) = (plan(Method::Source, 1), plan(Method::Source, 4));
+    assert_eq!(one.bytes_per_device, [one.bytes_whole]);
+    assert_eq!((one.messages_per_step, one.replicated_bytes), (0, 0));
+    assert_eq!(four.bytes_whole, one.bytes_whole);
+    assert_eq!(four.replicated_bytes, 0);
+    let sum = |plan: &Plan, bytes: fn(&Bytes) -> u64| -> u64 {
+        plan.devices.iter().map(|device| bytes(&device.bytes)).sum()
+    };
+    for bytes in [
+        |bytes: &Bytes| bytes.weights,
+        |bytes: &Bytes| bytes.pair_rows,
+        |bytes: &Bytes| bytes.edges,
+    ] {
+        assert_eq!(sum(&four, bytes), sum(&one, bytes));
+    }
+    let by_relation = plan(Method::M1, 4);
+    let weights = |bytes: &Bytes| bytes.weights;
+    let more = sum(&by_relation, weights) - sum(&one, weights);
+    assert_eq!(by_relation.replicated_bytes, more);
+    assert!(more > 0);
+    let is_of_v = |exchange: &&Exchange| exchange.what.contains("replicated");
+    assert_eq!(four.exchanges.iter().filter(is_of_v).count(), 0);
+    let exchanged = by_relation.exchanges.iter().find(is_of_v).unwrap();
+    assert_eq!(exchanged.bytes, more);
+}
+
+#[test]
+fn adam_triples_the_weights_and_no_bases_keep_rows_by_pair() {
+    let pairs = generated("ba-rel:3000:2.5:20");
+    let mut options = options(Method::Source, 2);
+    let sgd = Plan::new(&pairs, &options).unwrap().1;
+    options.shape.adam = true;
+    let adam = Plan::new(&pairs, &options).unwrap().1;
+    for (sgd, adam) in sgd.devices.iter().zip(&adam.devices) {
+        assert_eq!(adam.bytes.optimiser, 2 * sgd.bytes.weights);
+        assert_eq!(adam.held_bytes - sgd.held_bytes, 2 * sgd.bytes.weights);
+    }
+    options.shape.bases = 0;
+    for device in &Plan::new(&pairs, &options).unwrap().1.devices {
+        let rows = device.load.n_pairs + device.load.n_self_loops;
+        assert_eq!(device.bytes.weights, 4 * 10 * rows);
+        assert_eq!(device.bytes.pair_rows, 0);
+    }
+}
+
+#[test]
+fn a_budget_refuses_with_what_would_fit_or_divides_into_tiles() {
+    let pairs = generated("ba-rel:3000:2.5:20");
+    let plan = |n_devices, budget, may_tile| {
+        let options = PlanOptions {
+            budget: Some(budget),
+            may_tile,
+            ..options(Method::Source, n_devices)
+        };
+        Plan::new(&pairs, &options).map(|(_, plan)| plan)
+    };
+    let whole = plan(1, u64::MAX, false).unwrap().bytes_whole;
+    assert!(plan(1, whole, false).is_ok());
+    let refused = plan(1, whole - 1, false).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Memory);
+    let message = refused.to_string();
+    assert!(message.contains("tiles would fit"), "{message}");
+    assert!(
+        message.contains("2 devices by the method source would fit"),
+        "{message}"
+    );
+    for divisor in [2, 3] {
+        let tiled = plan(1, whole / divisor, true).unwrap();
+        let device = &tiled.devices[0];
+        assert!(device.tiles > 1 && device.held_bytes <= whole / divisor);
+        let streamed = device.bytes.streamed();
+        assert!(device.held_bytes >= device.bytes.resident() + 2 * (streamed / device.tiles));
+        // One tile fewer would not fit.
+        let fewer = device.bytes.resident() + 2 * streamed.div_ceil(device.tiles - 1);
+        assert!(fewer > whole / divisor);
+    }
+    let resident = plan(1, whole, false).unwrap().devices[0].bytes.resident();
+    let message = plan(1, resident, true).unwrap_err().to_string();
+    assert!(
+        message.contains("even the smallest tiles need"),
+        "{message}"
+    );
+    let message = plan(1, 1, true).unwrap_err().to_string();
+    assert!(message.contains("the least budget"), "{message}");
+}
+
+#[test]
+fn numbers_of_devices_out_of_range_are_refused() {
+    let pairs = Pairs::of(&graph(2, 1, &[(0, 0, 1)]));
+    for n_devices in [0, MAX_PARTS + 1] {
+        let refused = Plan::new(&pairs, &options(Method::M1, n_devices)).unwrap_err();
+        assert!(refused.to_string().contains("expected 1 to 4096"));
+    }
+    // More devices than nodes and relations: some have nothing to do.
+    for method in Method::ALL {
+        let (partition, plan) = Plan::new(&pairs, &options(method, 9)).unwrap();
+        assert_eq!(
+            plan.devices
+                .iter()
+                .map(|device| device.load.n_edges)
+                .sum::<u64>(),
+            1
+        );
+        assert_eq!(partition.n_parts(), 9);
+    }
+}
+
+#[test]
+fn names_are_read_back() {
+    for method in Method::ALL {
+        assert_eq!(method.name().parse::<Method>().unwrap(), method);
+    }
+    let message = "metis".parse::<Method>().unwrap_err().to_string();
+    assert_eq!(
+        message,
+        "method = metis: expected m1, m2, lpt, source or grid"
+    );
+}

@@ -1,0 +1,283 @@
+//! The loop of one rank: epochs, checkpoints, and what the model says at the end.
+
+use std::ops::Range;
+
+use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_device::Timer;
+
+use super::evaluation::labelled;
+use super::folder::{RunFolder, Saved};
+use super::state::{State, gather, params_hash};
+use super::{EpochReport, Evaluation, Outcome, RunOptions};
+use crate::config::{Config, Mode};
+use crate::model::loss::Targets;
+use crate::model::network::{Network, Peers, diverged, max_blocks};
+use crate::model::plan::{Extent, Layout};
+use crate::{Error, ErrorKind, Labels, RelationalGraph};
+
+/// The most ranks of a run.
+pub const MAX_RANKS: u32 = 256;
+
+/// Refuses numbers of ranks out of range.
+pub(super) fn check_ranks(n_ranks: u32) -> Result<(), Error> {
+    match (1..=MAX_RANKS).contains(&n_ranks) {
+        true => Ok(()),
+        false => Err(Error::config("ranks", n_ranks, "1 to 256")),
+    }
+}
+
+/// What all ranks of a run share.
+pub(super) struct Job<'a> {
+    labels: &'a Labels,
+    config: &'a Config,
+    layout: Layout<'a>,
+    /// Of all labelled nodes, where an epoch works on fewer.
+    evaluated: Option<Layout<'a>>,
+    /// Training labels in the order of the nodes.
+    train: Vec<(u32, u32)>,
+    deadline: Deadline,
+    checkpoint_epochs: u32,
+}
+
+/// The layout of a run that learns from `train`.
+fn layout_of<'a>(
+    graph: &'a RelationalGraph,
+    config: &Config,
+    (train, n_classes): (&[u32], u32),
+    n_ranks: u32,
+) -> Result<Layout<'a>, Error> {
+    let extent = Extent {
+        n_layers: config.hidden.len() + 1,
+        n_ranks: n_ranks as usize,
+        max_blocks: max_blocks(
+            config,
+            n_classes,
+            graph.n_relations() as usize + usize::from(config.self_loop),
+        ),
+    };
+    let outputs = match config.mode {
+        Mode::Full => None,
+        Mode::Pruned => Some(train),
+    };
+    Layout::new(graph, config.self_loop, outputs, extent)
+}
+
+impl<'a> Job<'a> {
+    /// Finds out what each rank will do.
+    pub(super) fn new(
+        graph: &'a RelationalGraph,
+        labels: &'a Labels,
+        config: &'a Config,
+        options: &RunOptions,
+    ) -> Result<Job<'a>, Error> {
+        let mut train = labels.train().to_vec();
+        train.sort_unstable();
+        let nodes: Vec<u32> = train.iter().map(|&(node, _)| node).collect();
+        let layout = layout_of(graph, config, (&nodes, labels.n_classes()), options.n_ranks)?;
+        let evaluated = match config.mode {
+            Mode::Full => None,
+            Mode::Pruned => Some(layout.with_outputs(Some(&labelled(labels)))),
+        };
+        Ok(Job {
+            labels,
+            config,
+            layout,
+            evaluated,
+            train,
+            deadline: options.deadline,
+            checkpoint_epochs: options.checkpoint_epochs,
+        })
+    }
+
+    /// One rank's run, from the beginning or a state.
+    pub(super) fn run(
+        &self,
+        comm: &mut Comm,
+        state: Option<&State>,
+        mut folder: Option<&mut RunFolder>,
+        progress: &mut dyn FnMut(&EpochReport),
+    ) -> Result<Outcome, Error> {
+        let rank = comm.rank() as usize;
+        let is_kept = self.is_kept(comm, folder.is_some())?;
+        let peers = &mut Peers {
+            comm,
+            deadline: self.deadline,
+        };
+        let mut network = Network::new(self.config, &self.layout, rank, self.labels.n_classes());
+        let begin = match state {
+            None => 0,
+            Some(state) => {
+                state.load(&mut network, peers)?;
+                state.epochs_done
+            }
+        };
+        let targets = self.targets(&self.layout, &self.train, rank);
+        let mut reports = Vec::new();
+        for epoch in begin..self.config.epochs {
+            let report = self.epoch(&mut network, &targets, epoch, peers)?;
+            if let Some(folder) = &mut folder {
+                folder.append(&report)?;
+            }
+            progress(&report);
+            reports.push(report);
+            if is_kept && self.is_due(epoch + 1) {
+                let state = gather(&mut network, epoch + 1, peers)?;
+                if let (Some(folder), Some(state)) = (&mut folder, state) {
+                    folder.checkpoint(&state, self.config, self.labels)?;
+                }
+            }
+        }
+        let params_hash = params_hash(&mut network, peers)?;
+        let bytes_per_rank = vec![network.n_bytes()];
+        let evaluation = self.evaluate(network, peers)?;
+        Ok(Outcome {
+            config: self.config.clone(),
+            reports,
+            evaluation,
+            params_hash,
+            bytes_per_rank,
+        })
+    }
+
+    /// Whether a checkpoint follows so many epochs.
+    fn is_due(&self, n_done: u32) -> bool {
+        let every = self.checkpoint_epochs;
+        n_done == self.config.epochs || (every > 0 && n_done.is_multiple_of(every))
+    }
+
+    /// Whether there is a folder, which rank 0 alone has.
+    fn is_kept(&self, comm: &mut Comm, has_folder: bool) -> Result<bool, Error> {
+        let mut flag = [u32::from(has_folder)];
+        let op = shardgraph_collectives::Op::Broadcast {
+            buf: (&mut flag).into(),
+            root: 0,
+        };
+        comm.run(op, self.deadline)?;
+        Ok(flag[0] == 1)
+    }
+
+    fn targets(&self, layout: &Layout<'_>, labels: &[(u32, u32)], rank: usize) -> Targets {
+        let last = layout.n_layers();
+        Targets::new(labels, &layout.sets[last], &places_of_ranks(layout), rank)
+    }
+
+    /// One epoch: forward, loss, backward, step.
+    fn epoch(
+        &self,
+        network: &mut Network<'_>,
+        targets: &Targets,
+        epoch: u32,
+        peers: &mut Peers<'_>,
+    ) -> Result<EpochReport, Error> {
+        let timer = Timer::wall();
+        network.forward(peers, Some(epoch))?;
+        let logits = &network.made[network.layers.len() - 1];
+        let mut gradient = vec![0.0; logits.len()];
+        let n_classes = self.labels.n_classes() as usize;
+        let scores = targets.score(logits, n_classes, Some(&mut gradient), peers)?;
+        if !scores.loss.is_finite() {
+            return Err(diverged());
+        }
+        let forward_ms = timer.elapsed_s() * 1e3;
+        network.backward(peers, gradient, epoch + 1)?;
+        let right = scores.predicted.iter().zip(&self.train);
+        let n_right = right
+            .filter(|(predicted, (_, class))| *predicted == class)
+            .count();
+        Ok(EpochReport {
+            step: u64::from(epoch) + 1,
+            loss: scores.loss,
+            train_accuracy: n_right as f64 / self.train.len() as f64,
+            forward_ms,
+            backward_ms: timer.elapsed_s() * 1e3 - forward_ms,
+        })
+    }
+
+    /// What the trained model says of all labelled nodes.
+    fn evaluate(
+        &self,
+        mut network: Network<'_>,
+        peers: &mut Peers<'_>,
+    ) -> Result<Evaluation, Error> {
+        let nodes = labelled(self.labels);
+        let predicted = match &self.evaluated {
+            None => classes(&mut network, &nodes, peers)?,
+            Some(layout) => {
+                let mut wider = network.for_outputs(layout, self.config.epochs);
+                drop(network);
+                classes(&mut wider, &nodes, peers)?
+            }
+        };
+        Ok(Evaluation::new(self.labels, &nodes, &predicted))
+    }
+}
+
+/// Each rank's places in what the last layer makes.
+fn places_of_ranks(layout: &Layout<'_>) -> Vec<Range<usize>> {
+    let ranks = 0..layout.n_ranks();
+    ranks
+        .map(|rank| layout.places(layout.n_layers(), rank))
+        .collect()
+}
+
+/// The likeliest class of nodes, which ascend and are among the network's outputs.
+fn classes(
+    network: &mut Network<'_>,
+    nodes: &[u32],
+    peers: &mut Peers<'_>,
+) -> Result<Vec<u32>, Error> {
+    network.forward(peers, None)?;
+    let last = network.layers.len() - 1;
+    let n_classes = network.layers[last].width;
+    let unlabelled: Vec<(u32, u32)> = nodes.iter().map(|&node| (node, 0)).collect();
+    let (layout, rank) = (network.layout, network.rank);
+    let targets = Targets::new(
+        &unlabelled,
+        &layout.sets[last + 1],
+        &places_of_ranks(layout),
+        rank,
+    );
+    Ok(targets
+        .score(&network.made[last], n_classes, None, peers)?
+        .predicted)
+}
+
+/// The likeliest class of nodes in any order by a saved model, on one rank.
+pub(super) fn predict(
+    graph: &RelationalGraph,
+    saved: &Saved,
+    nodes: &[u32],
+    deadline: Deadline,
+) -> Result<Vec<u32>, Error> {
+    let n_nodes = graph.n_nodes();
+    if let Some(node) = nodes.iter().find(|&&node| node >= n_nodes) {
+        let message = format!("node {node}: expected a node below {n_nodes}");
+        return Err(Error::new(ErrorKind::Graph, message));
+    }
+    let mut wanted = nodes.to_vec();
+    wanted.sort_unstable();
+    wanted.dedup();
+    let layout = layout_of(
+        graph,
+        &saved.config,
+        (&saved.train_nodes, saved.n_classes()),
+        1,
+    )?;
+    let wider = layout.with_outputs(Some(&wanted));
+    let mut comm = Comm::solo();
+    let peers = &mut Peers {
+        comm: &mut comm,
+        deadline,
+    };
+    let mut network = Network::new(&saved.config, &layout, 0, saved.n_classes());
+    saved.state.load(&mut network, peers)?;
+    let mut network = network.for_outputs(&wider, saved.state.epochs_done);
+    let predicted = classes(&mut network, &wanted, peers)?;
+    let of_node = |node: &u32| {
+        wanted
+            .binary_search(node)
+            .map(|at| predicted[at])
+            .unwrap_or(0)
+    };
+    Ok(nodes.iter().map(of_node).collect())
+}

@@ -1,0 +1,152 @@
+//! `shardgraph rgcn train`, `eval` and `predict`: ranks that change nothing, runs that go on, accuracy on real data, bad input.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::program::{listing, run};
+
+const SMALL: &str = "rgcn train ba-rel:1500:2.5:6 --preset paper --epochs 4 --format json";
+
+/// The files of a data set beside the checkout, or a printed skip.
+fn data(name: &str, files: [&str; 3]) -> Option<[PathBuf; 3]> {
+    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/rdf");
+    let folder = shared.join(name);
+    if folder.is_dir() {
+        return Some(files.map(|file| folder.join(file)));
+    }
+    println!(
+        "SKIPPED: training on {name} (no folder {})",
+        folder.display()
+    );
+    None
+}
+
+fn number(answer: &Value, key: &str) -> f64 {
+    let value = answer[key].as_f64();
+    value.unwrap_or_else(|| panic!("no number {key} in {answer}"))
+}
+
+#[test]
+fn ranks_and_modes_change_nothing() {
+    let whole = run(SMALL, &[]).json();
+    assert_eq!(
+        (&whole["mode"], &whole["ranks"]),
+        (&"pruned".into(), &1.into())
+    );
+    let parts = run(&format!("{SMALL} --ranks 3"), &[]).json();
+    for key in ["final_loss", "params_hash", "evaluation"] {
+        assert_eq!(whole[key], parts[key], "{key}");
+    }
+    assert_eq!(parts["bytes_per_rank"].as_array().unwrap().len(), 3);
+    let full = run(&format!("{SMALL} --mode full"), &[]).json();
+    let (full, pruned) = (number(&full, "final_loss"), number(&whole, "final_loss"));
+    assert!((full / pruned - 1.0).abs() < 1e-5, "{full} {pruned}");
+    let other = run(&format!("{SMALL} --seed 1"), &[]).json();
+    assert_ne!(other["params_hash"], whole["params_hash"]);
+}
+
+#[test]
+fn a_run_goes_on_and_its_model_is_read_again() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (whole, parts) = (scratch.path().join("whole"), scratch.path().join("parts"));
+    let words = "rgcn train ba-rel:1500:2.5:6 --preset paper --checkpoint-epochs 1 --format json";
+    let expected = run(&format!("{words} --epochs 5 --out {{}}"), &[&whole]).json();
+    run(
+        &format!("{words} --epochs 2 --out {{}} --ranks 2"),
+        &[&parts],
+    )
+    .ok();
+    let again = "rgcn train ba-rel:1500:2.5:6 --epochs 5 --format json --resume {}";
+    let resumed = run(again, &[&parts]).json();
+    for key in ["final_loss", "params_hash", "evaluation"] {
+        assert_eq!(expected[key], resumed[key], "{key}");
+    }
+    assert_eq!(resumed["settings"]["bases"], 40);
+    let metrics = |folder: &Path| fs::read_to_string(folder.join("metrics.jsonl")).unwrap();
+    assert_eq!(metrics(&whole), metrics(&parts));
+    let evaluation = run(
+        "rgcn eval ba-rel:1500:2.5:6 --run {} --format json",
+        &[&parts],
+    )
+    .json();
+    assert_eq!(evaluation["test"], expected["evaluation"]["test"]);
+    assert_eq!(evaluation["confusion"], expected["evaluation"]["confusion"]);
+    let words = "rgcn predict ba-rel:1500:2.5:6 --run {} --node 7 --node 3 --format json";
+    let answer = run(words, &[&parts]).json();
+    let predictions = answer["predictions"].as_array().unwrap();
+    assert_eq!(
+        (predictions.len(), &predictions[1]["node"]),
+        (2, &"3".into())
+    );
+}
+
+#[test]
+fn what_cannot_be_right_leaves_nothing() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (out, triples) = (scratch.path().join("out"), scratch.path().join("g.nt"));
+    fs::write(&triples, "<http://a> <http://r> <http://b> .\n").unwrap();
+    let message = run("rgcn train {} --out {}", &[&triples, &out]).error(2);
+    assert!(message.contains("training needs labels"), "{message}");
+    let graph = "rgcn train ba-rel:400:2:3 --out {}";
+    for (flags, expected) in [
+        ("--rate 0", "rate = 0"),
+        ("--hidden 0", "hidden = [0]"),
+        ("--hidden x", "hidden = x"),
+        ("--dropout 1", "dropout = 1"),
+        ("--bases 9999", "bases = 9999"),
+        ("--ranks 0", "ranks = 0"),
+        ("--mode half", "full or pruned"),
+        ("--seeds 2", "cannot be used with"),
+    ] {
+        let message = run(&format!("{graph} {flags}"), &[&out]).error(2);
+        assert!(message.contains(expected), "{flags}: {message}");
+        assert!(!out.exists(), "{flags}");
+    }
+    let diverged = "rgcn train ba-rel:400:2:3 --optimiser sgd --bases 2 --rate 1e30";
+    let message = run(diverged, &[]).error(1);
+    assert!(message.contains("smaller --rate"), "{message}");
+    run("rgcn train ba-rel:400:2:3 --epochs 2 --out {}", &[&out]).ok();
+    let files = listing(&out);
+    let taken = run("rgcn train ba-rel:400:2:3 --epochs 2 --out {}", &[&out]).error(2);
+    assert!(taken.contains("has a run already"), "{taken}");
+    let other = run("rgcn train ba-rel:401:2:3 --epochs 3 --resume {}", &[&out]).error(2);
+    assert!(other.contains("another graph"), "{other}");
+    let settings = run(
+        "rgcn train ba-rel:400:2:3 --epochs 3 --rate 1 --resume {}",
+        &[&out],
+    )
+    .error(2);
+    assert!(settings.contains("--epochs alone"), "{settings}");
+    let unknown = run("rgcn predict ba-rel:400:2:3 --run {} --node 400", &[&out]).error(2);
+    assert!(unknown.contains("no such node"), "{unknown}");
+    assert_eq!(listing(&out), files);
+}
+
+#[test]
+fn aifb_is_learnt() {
+    let files = ["aifb_stripped.nt.gz", "trainingSet.tsv", "testSet.tsv"];
+    let Some([graph, train, test]) = data("aifb", files) else {
+        return;
+    };
+    let words = "rgcn train {} --train {} --test {} --seeds 2 --format json";
+    let answer = run(words, &[&graph, &train, &test]).json();
+    assert!(number(&answer, "accuracy_mean") > 0.85, "{answer}");
+    assert!(number(&answer, "final_loss") < 0.1, "{answer}");
+    assert_eq!(answer["evaluation"]["test"]["n_nodes"], 36);
+}
+
+#[test]
+fn a_curve_has_a_line_for_each_seed() {
+    let scratch = tempfile::tempdir().unwrap();
+    let curve = scratch.path().join("curve.svg");
+    let words = "rgcn train ba-rel:400:2:3 --epochs 3 --seeds 2 --embedding 4 --curve {}";
+    run(words, &[&curve]).ok();
+    let svg = fs::read_to_string(&curve).unwrap();
+    assert_eq!(svg.matches("<polyline").count(), 4);
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && !svg.contains("NaN"));
+    let nowhere = scratch.path().join("no/curve.svg");
+    let message = run(words, &[&nowhere]).error(2);
+    assert!(message.contains("its folder does not exist"), "{message}");
+}
