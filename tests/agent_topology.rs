@@ -4,14 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::thread;
-use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::agents::Folder;
 use crate::kill::kill;
 use crate::processes::{World, finish_all};
-use crate::program::{command, finish, run, within_deadline};
+use crate::program::{Run, command, finish, run, within_deadline};
 
 /// Settings of a run that takes a moment.
 fn apex(steps: u64, more: &str) -> String {
@@ -72,6 +71,51 @@ fn processes_learn_and_the_learner_speaks_for_all() {
     }
 }
 
+/// On a busy machine processes may start when the others have made all steps: they hear that, and end well.
+#[test]
+fn processes_that_come_when_the_run_is_over_hear_it() {
+    let folder = Folder::new();
+    let words = "agent train {} --out {} --format json --deadline 60";
+    for (name, text, early, late) in [
+        (
+            "apex",
+            apex(1500, "n_shards = 2"),
+            &[0, 1, 3][..],
+            &[4, 2][..],
+        ),
+        ("impala", impala(1500, ""), &[0, 1][..], &[2][..]),
+    ] {
+        let (config, out) = (folder.config(&text), folder.path(name));
+        let world = World::new((early.len() + late.len()) as u32);
+        let start = |rank: &u32| {
+            let mut command = world.rank(*rank, words, &[&config, &out]);
+            thread::spawn(move || finish(&mut command))
+        };
+        let early: Vec<_> = early.iter().map(start).collect();
+        let is_over = || out.join("weights.safetensors").exists().then_some(());
+        within_deadline(is_over).expect("the end of the run");
+        for rank in late {
+            start(rank).join().unwrap().ok();
+        }
+        let mut early = early.into_iter().map(|run| run.join().unwrap());
+        let answer = early.next().unwrap().json();
+        assert_eq!(answer["lost"], Value::Array(Vec::new()), "{answer}");
+        early.for_each(|other| drop(other.ok()));
+    }
+}
+
+#[test]
+fn a_process_that_never_comes_is_named() {
+    let folder = Folder::new();
+    let config = folder.config(&impala(1000, ""));
+    let world = World::new(3);
+    let words = "agent train {} --format json --deadline 6";
+    let ranks = [0, 1].map(|rank| world.rank(rank, words, &[&config]));
+    let mut runs = finish_all(ranks.into()).into_iter();
+    without_one(runs.next().unwrap(), "actor 2: it did not come within 6 s");
+    runs.next().unwrap().ok();
+}
+
 /// In lock step processes, threads and one thread give the same bits.
 #[test]
 fn lock_step_on_processes_is_lock_step_in_one() {
@@ -117,15 +161,8 @@ fn an_actor_that_is_killed_is_named_and_the_run_goes_on() {
         assert!(other.wait().unwrap().success());
     }
     assert!(was_killed, "the run was over before the kill");
-    assert_eq!(run.code, Some(0), "{run:?}");
-    assert!(run.stderr.starts_with("warning: lost actor 3"), "{run:?}");
-    let answer: Value = serde_json::from_str(&run.stdout).unwrap();
+    let answer = without_one(run, "actor 3");
     assert!(answer["steps"].as_f64().unwrap() >= 400_000.0, "{answer}");
-    let lost = answer["lost"].as_array().unwrap();
-    assert!(
-        lost.len() == 1 && lost[0].as_str().unwrap().starts_with("actor 3"),
-        "{answer}"
-    );
 }
 
 /// Whether the metrics have an episode of the last of two actors, which explores the least: with probability 0.4^8.
@@ -155,9 +192,7 @@ fn a_learner_that_is_killed_ends_the_others_and_goes_on_from_its_checkpoint() {
             thread::spawn(move || finish(&mut command))
         })
         .into();
-    while newest(&out).is_none() {
-        thread::sleep(Duration::from_millis(20));
-    }
+    within_deadline(|| newest(&out)).expect("a checkpoint");
     assert!(kill(learner), "the run was over before the kill");
     for other in others {
         let message = other.join().unwrap().error(4);
@@ -246,7 +281,7 @@ fn bad_settings() -> Vec<(String, &'static str)> {
         ),
         (
             impala(10, "unroll_steps = 0"),
-            "`algorithm.unroll_steps`: expected 1 to 2^16, given 0",
+            "`algorithm.unroll_steps`: expected 1 to 1024, as each is a part of the learner's program, given 0",
         ),
         (
             impala(10, "gamma = 2.0"),
@@ -275,7 +310,7 @@ fn bad_settings_are_named() {
     );
 }
 
-/// Every process hears at once what cannot be, whoever else is there.
+/// Every process says what cannot be, whoever else is there.
 #[test]
 fn processes_that_cannot_train_say_so_before_they_meet() {
     let folder = Folder::new();
@@ -301,7 +336,8 @@ fn processes_that_cannot_train_say_so_before_they_meet() {
         let config = folder.config(&text);
         let world = World::new(size);
         for rank in [0, size - 1] {
-            let mut command = world.rank(rank, "agent train {}", &[&config]); // alone
+            // Alone: it looks for those to whom it must say so.
+            let mut command = world.rank(rank, "agent train {} --deadline 0.2", &[&config]);
             let message = finish(&mut command).error(2);
             assert!(message.contains(expected), "{message}");
         }
@@ -322,6 +358,81 @@ fn a_process_without_settings_says_so_soon() {
     );
 }
 
+/// Of a learner that cannot begin all others hear why, soon, whether they come before it knows or after.
+#[test]
+fn a_learner_that_cannot_begin_says_why() {
+    let folder = Folder::new();
+    let (config, missing) = (folder.config(&apex(1000, "")), folder.path("missing.toml"));
+    let words = "agent train {} --out {} --deadline 100";
+    let device = "agent train {} --out {} --deadline 100 --device cuda";
+    let old = folder.path("run");
+    run("agent train {} --out {}", &[&config, &old]).ok();
+    for (learner, out, expected) in [
+        (
+            (words, &missing),
+            "new",
+            "missing.toml: there is no such file",
+        ),
+        ((words, &config), "run", "has a run already"),
+        ((device, &config), "new", "cuda"),
+    ] {
+        if expected == "cuda" && has_cuda() {
+            println!("SKIPPED: a learner without a GPU: this machine has one");
+            continue;
+        }
+        let (world, out) = (World::new(3), folder.path(out));
+        let mut commands = vec![world.rank(0, learner.0, &[learner.1, &out])];
+        commands.extend([1, 2].map(|rank| world.rank(rank, words, &[&config, &out])));
+        let mut runs = finish_all(commands).into_iter();
+        let own = runs.next().unwrap();
+        assert!(own.stderr.contains(expected), "{own:?}");
+        for other in runs {
+            let message = other.error(2);
+            let is_told = message.contains("rank 0 cannot") && message.contains(expected);
+            assert!(is_told, "{message}");
+        }
+    }
+}
+
+fn has_cuda() -> bool {
+    run(
+        "agent train cartpole-dqn --steps 1 --quiet --device cuda",
+        &[],
+    )
+    .code
+        == Some(0)
+}
+
+/// A shard that cannot take part is not waited for, and without an actor the learner ends as soon.
+#[test]
+fn a_process_that_cannot_begin_says_why_to_the_learner() {
+    let folder = Folder::new();
+    let (config, missing) = (folder.config(&apex(1000, "")), folder.path("missing.toml"));
+    let words = "agent train {} --deadline 100";
+    for (broken, named) in [
+        (1, "shard 1: it cannot"),
+        (2, "all actors are lost: actor 2: it cannot"),
+    ] {
+        let world = World::new(3);
+        let config_of = |rank| if rank == broken { &missing } else { &config };
+        let ranks = (0..3).map(|rank| world.rank(rank, words, &[config_of(rank)]));
+        let mut runs = finish_all(ranks.collect());
+        let message = runs.remove(broken as usize).error(2);
+        assert!(
+            message.contains("missing.toml: there is no such file"),
+            "{message}"
+        );
+        let message = runs.remove(0).error(4);
+        assert!(
+            message.contains(named) && message.contains("missing.toml"),
+            "{message}"
+        );
+        let message = runs.remove(0).error(4);
+        let is_told = message.contains("rank 0 cannot go on") && message.contains("missing.toml");
+        assert!(is_told, "{message}");
+    }
+}
+
 /// A process with other settings is refused by the learner, which goes on with those that have its own.
 #[test]
 fn other_settings_are_refused() {
@@ -338,8 +449,20 @@ fn other_settings_are_refused() {
     let message = finish(&mut world.rank(2, words, &[&other])).error(2);
     assert!(message.contains("with settings"), "{message}");
     finish(&mut world.rank(1, words, &[&config])).ok();
-    let answer = learner.join().unwrap().json();
+    let answer = without_one(learner.join().unwrap(), "actor 2: rank 0 runs version");
     assert!(answer["steps"].as_f64().unwrap() >= 3000.0, "{answer}");
+}
+
+/// The answer of a run that ended well without one rank, which it names.
+fn without_one(run: Run, named: &str) -> Value {
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let warning = format!("warning: lost {named}");
+    assert!(run.stderr.starts_with(&warning), "{run:?}");
+    let answer: Value = serde_json::from_str(&run.stdout).unwrap();
+    let lost = answer["lost"].as_array().unwrap();
+    let is_named = lost.len() == 1 && lost[0].as_str().unwrap().starts_with(named);
+    assert!(is_named, "{answer}");
+    answer
 }
 
 /// Where a run is to end is compared too: an actor that ends before it would leave the learner waiting.
@@ -361,7 +484,7 @@ fn another_last_step_is_refused() {
         "{message}"
     );
     finish(&mut world.rank(1, longer, &[&out])).ok();
-    let answer = learner.join().unwrap().json();
+    let answer = without_one(learner.join().unwrap(), "actor 2: rank 0 runs version");
     assert!(answer["updates"].as_f64().unwrap() > 0.0, "{answer}");
 }
 

@@ -243,7 +243,7 @@ fn agent() {
 #[test]
 fn agent_with_a_learner_and_actors() {
     for (name, ratio) in [("cartpole-apex", "number"), ("cartpole-reinforce", "null")] {
-        let words = format!("agent train {name} --steps 1 --quiet --format json");
+        let words = format!("agent train {name} --steps 200 --quiet --format json");
         let answer = run(&words, &[]).json();
         let has_ended = answer["mean_return"].is_number();
         assert_schema(

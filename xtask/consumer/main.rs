@@ -3,7 +3,7 @@
 
 use std::error::Error;
 
-use shardgraph_agents::AgentConfig;
+use shardgraph_agents::{AgentConfig, Evaluation, RunOptions, Start};
 use shardgraph_autodiff::{Ctx, Params, Shape, ShapeCheck};
 use shardgraph_brkga::{Brkga, Config};
 use shardgraph_collectives::{Deadline, Op, threads};
@@ -143,9 +143,30 @@ fn embed_and_act() -> Result<(), Box<dyn Error>> {
     greedy.check()?;
     println!("shardgraph_components::EpsilonSchedule: {}", greedy.at(7));
 
-    let agent = AgentConfig::named("cartpole-dqn").ok_or("a built-in name")?;
-    agent.check()?;
-    println!("shardgraph_agents::AgentConfig: {} steps", agent.steps);
+    learn_and_play()
+}
+
+/// A small agent, from its settings to episodes without chance.
+fn learn_and_play() -> Result<(), Box<dyn Error>> {
+    let config = AgentConfig::from_toml(
+        "steps = 400
+         environment = { name = 'cartpole' }
+         algorithm = { name = 'dqn', learning_starts = 200, network = { hidden = [16] } }",
+    )?;
+    let start = Start::New {
+        config,
+        folder: None,
+    };
+    let mut outcome = shardgraph_agents::train(&start, &RunOptions::default(), &mut |_| ())?;
+    if outcome.n_updates != 21 {
+        return Err(format!("{} updates in 400 steps", outcome.n_updates).into());
+    }
+    let played = Evaluation::play(&mut outcome.agent, 5, 1)?;
+    println!(
+        "shardgraph_agents::train: {} updates, mean return {}",
+        outcome.n_updates,
+        played.mean_return()
+    );
     Ok(())
 }
 

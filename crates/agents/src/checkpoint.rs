@@ -12,7 +12,7 @@ use crate::error::Error;
 /// The files of each checkpoint.
 pub(crate) const FILES: &[&str] = &[STATE, RUN];
 const STATE: &str = "state.safetensors";
-const RUN: &str = "run.json";
+pub(crate) const RUN: &str = "run.json";
 /// Of `run.json` and of the tensors' names.
 const VERSION: u32 = 1;
 

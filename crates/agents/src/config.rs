@@ -282,8 +282,8 @@ impl Version {
 
 /// More weights than this are a mistake: half a GiB of them.
 pub(crate) const MAX_WEIGHTS: u64 = 1 << 27;
-/// More weights than this do not fit a message between ranks.
-pub(crate) const MAX_SENT_WEIGHTS: u64 = (1 << 24) - 64;
+/// More weights than this do not fit a queue between ranks, of 64 MiB, with some words beside them.
+pub(crate) const MAX_SENT_WEIGHTS: u64 = (1 << 24) - (1 << 18);
 /// Rows of more transitions than this do not fit a message between ranks.
 pub(crate) const MAX_ROWS: u64 = 1 << 20;
 /// More actors or shards than this are a mistake.

@@ -9,7 +9,7 @@ use shardgraph_collectives::{Comm, CommError, Deadline, Op, threads};
 use shardgraph_device::{Device, Timer};
 use shardgraph_runs::{Checkpoint, Folder, Metrics, fnv1a64, tags, wall_time};
 
-use crate::checkpoint::{FILES, RunState};
+use crate::checkpoint::{FILES, RUN, RunState};
 use crate::config::AgentConfig;
 use crate::dqn::{self, DqnAgent, DqnTrainer, StepReport};
 use crate::error::Error;
@@ -52,12 +52,12 @@ impl Start {
     /// The run's settings: a new one's own, or those in the newest checkpoint.
     ///
     /// # Errors
-    /// When there is no whole checkpoint, or it is of another version.
+    /// When there is no checkpoint with settings, or it is of another version.
     pub fn config(&self) -> Result<AgentConfig, Error> {
         match self {
             Start::New { config, .. } => Ok(config.clone()),
             Start::Resumed { folder } => {
-                let newest = Checkpoint::newest(folder, FILES)?;
+                let newest = Checkpoint::newest_files(folder, &[RUN])?; // the rest may be large
                 let none = || {
                     Error::input(format!(
                         "{}: there is no complete checkpoint to resume from",

@@ -253,12 +253,16 @@ const WRONG_ALGORITHMS: &[(&str, &str)] = &[
         "`algorithm.replay.samples_per_insert`",
     ),
     (
+        "name = 'apex', block_rows = 50001",
+        "`algorithm.block_rows`: expected at most `replay.capacity`, 50000, given 50001",
+    ),
+    (
         "name = 'apex', replay = { tolerance = -1.0 }",
         "`algorithm.replay.tolerance`",
     ),
     (
         "name = 'apex', network = { hidden = [4096, 4096] }",
-        "`algorithm.network`: expected layers of at least 1, with at most 16777152 weights",
+        "`algorithm.network`: expected layers of at least 1, with at most 16515072 weights",
     ),
     (
         "name = 'apex', optimiser = { rule = 'adam', learning_rate = -1.0 }",
@@ -267,7 +271,7 @@ const WRONG_ALGORITHMS: &[(&str, &str)] = &[
     ("name = 'impala', n_actors = 0", "`algorithm.n_actors`"),
     (
         "name = 'impala', unroll_steps = 0",
-        "`algorithm.unroll_steps`: expected 1 to 2^16, given 0",
+        "`algorithm.unroll_steps`: expected 1 to 1024, as each is a part of the learner's program, given 0",
     ),
     (
         "name = 'impala', batch_trajectories = 7",

@@ -4,17 +4,18 @@ use std::fmt;
 
 use serde::Serialize;
 use shardgraph_agents::{
-    AgentConfig, Algorithm, RunOptions, Start, TopologyOutcome, TrainProgress, check_processes,
-    train_topology, train_topology_as_process,
+    AgentConfig, Algorithm, RunOptions, Start, TopologyOutcome, TrainProgress, train_topology,
+    train_topology_as_process,
 };
+use shardgraph_collectives::Launch;
 use shardgraph_collectives::messages::{Limits, Mailbox};
-use shardgraph_collectives::{Launch, tcp};
+use shardgraph_collectives::tcp::TcpConfig;
 use shardgraph_device::{Device, Timer};
 
 use crate::agent_answer::{Counts, Head, Tail};
 use crate::agent_train::Show;
-use crate::exit::BadInput;
 use crate::report::ReportArgs;
+use crate::world::tcp_config;
 
 /// What is printed, about the steps that this call took. The fields are the keys of the JSON object, in its order.
 #[derive(Serialize)]
@@ -55,7 +56,6 @@ pub(crate) fn run(
             (timer, Some(train_topology(start, options, &mut progress)?))
         }
         Some(launch) => {
-            check_processes(config, launch.size)?;
             let mailbox = join(launch, config, options)?;
             let timer = Timer::start(&Device::host());
             let outcome = train_topology_as_process(mailbox, start, options, &mut progress)?;
@@ -71,26 +71,14 @@ pub(crate) fn run(
 
 /// Processes meet over TCP, whoever started them: the end of one must not be the end of all. Who has other settings or goes to another step is refused.
 fn join(launch: Launch, config: &AgentConfig, options: &RunOptions) -> anyhow::Result<Mailbox> {
-    let Some((master_addr, master_port)) = launch.meeting_point else {
-        return Err(BadInput(format!(
-            "{} started {} processes, but nothing says where they can meet: set MASTER_ADDR to the host of rank 0 and MASTER_PORT to a free port there",
-            launch.launcher, launch.size
-        ))
-        .into());
-    };
     let last_step = options.stop_at.unwrap_or(config.steps);
-    let config = tcp::TcpConfig {
-        rank: launch.rank,
-        size: launch.size,
-        master_addr,
-        master_port,
-        job: launch.job,
+    let config = TcpConfig {
         version: format!(
             "{} with settings {:016x} to step {last_step}",
             env!("CARGO_PKG_VERSION"),
             config.fingerprint()?
         ),
-        deadline: options.deadline,
+        ..tcp_config(launch, options.deadline)?
     };
     Ok(Mailbox::join(&config, Limits::default())?)
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 use shardgraph_agents::{
-    AgentConfig, RunOptions, Start, TrainOutcome, TrainProgress, train, train_as_rank,
+    AgentConfig, RunOptions, Start, TrainOutcome, TrainProgress, check_processes, train,
+    train_as_rank,
 };
 use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_device::{Device, DeviceKind, Timer};
@@ -106,9 +107,11 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     }
 }
 
-/// What is wrong with the settings of one process of several: said where the others can hear it, if they meet for collective operations.
-/// Which they do is in the settings, so it is tried, for some seconds.
+/// What is wrong with the settings of one process of several: said where the others can hear it, for some seconds.
 fn told(args: &TrainArgs, error: anyhow::Error, deadline: Deadline) -> anyhow::Error {
+    if args.world.decline(&error, deadline) {
+        return error;
+    }
     let patience = Deadline::after(deadline.duration().min(Duration::from_secs(10)));
     match args.world.open(args.world.ranks, patience) {
         Ok(World::Process(mut comm)) => {
@@ -127,13 +130,23 @@ fn run_topology(args: &TrainArgs, begun: (&Start, &AgentConfig)) -> anyhow::Resu
         return Err(BadInput(text.to_owned()).into());
     }
     let launch = args.world.open_messages()?;
+    let deadline = args.deadline.unwrap_or_default();
+    // What one process alone may find is wrong is said to the others.
+    let checked = launch.as_ref().map_or(Ok(()), |launch| {
+        check_processes(begun.1, launch.size).map_err(anyhow::Error::from)
+    });
+    let device = checked.and_then(|()| {
+        let is_process = launch.is_some();
+        args.world.device(args.device, is_process, &args.report)
+    });
+    let device = device.inspect_err(|error| {
+        args.world.decline(error, deadline);
+    })?;
     let options = RunOptions {
         n_ranks: 1,
         stop_at: args.resume.as_ref().and(args.steps),
-        deadline: args.deadline.unwrap_or_default(),
-        device: args
-            .world
-            .device(args.device, launch.is_some(), &args.report)?,
+        deadline,
+        device,
     };
     agent_topology::run(begun, launch, &options, &args.report)
 }

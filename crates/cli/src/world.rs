@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use shardgraph_collectives::{Comm, CommError, CommErrorKind, Deadline, Launch, Op, mpi, tcp};
@@ -43,6 +44,9 @@ pub(crate) struct WorldArgs {
     #[arg(long, value_name = "FILE")]
     nccl_library: Option<PathBuf>,
 }
+
+/// How long a process that cannot take part waits for those to whom it must say so.
+const DECLINING: Duration = Duration::from_secs(10);
 
 const NO_LAUNCHER: &str = "--comm tcp: no launcher has said which rank this is; set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, or start with torchrun, srun or mpirun";
 
@@ -96,6 +100,21 @@ impl WorldArgs {
             None if self.comm == CommChoice::Tcp => Err(BadInput(NO_LAUNCHER.to_owned()).into()),
             launch => Ok(launch.filter(|launch| launch.size > 1)),
         }
+    }
+
+    /// Says to the processes that would look for this one over TCP, or that it would look for, that it cannot take part: within the deadline, and for
+    /// some seconds at most. False where there are none of them.
+    pub(crate) fn decline(&self, why: &anyhow::Error, deadline: Deadline) -> bool {
+        let patience = Deadline::after(deadline.duration().min(DECLINING));
+        let is_over_tcp = self.ranks.is_none() && !matches!(self.comm, CommChoice::Threads);
+        let launch = Launch::from_env().ok().flatten();
+        let launch = launch.filter(|launch| is_over_tcp && !self.takes_mpi(launch));
+        let config = launch.and_then(|launch| tcp_config(launch, patience).ok());
+        let config = config.filter(|config| config.size > 1);
+        if let Some(config) = &config {
+            tcp::decline(config, &why.to_string());
+        }
+        config.is_some()
     }
 
     /// A library that is named where nothing opens it is a mistake.
@@ -186,14 +205,18 @@ fn join(launch: Launch, deadline: Deadline) -> anyhow::Result<Comm> {
     if launch.size == 1 {
         return Ok(Comm::solo());
     }
+    Ok(tcp::join(&tcp_config(launch, deadline)?)?)
+}
+
+/// What a process must know to meet the others over TCP.
+pub(crate) fn tcp_config(launch: Launch, deadline: Deadline) -> Result<tcp::TcpConfig, BadInput> {
     let Some((master_addr, master_port)) = launch.meeting_point else {
         return Err(BadInput(format!(
-            "{} started {} processes, but nothing says where they can meet: set MASTER_ADDR to the host of rank 0 and MASTER_PORT to a free port there (or use --ranks for threads)",
+            "{} started {} processes, but nothing says where they can meet: set MASTER_ADDR to the host of rank 0 and MASTER_PORT to a free port there (--ranks and --comm threads are for threads of one process)",
             launch.launcher, launch.size
-        ))
-        .into());
+        )));
     };
-    Ok(tcp::join(&tcp::TcpConfig {
+    Ok(tcp::TcpConfig {
         rank: launch.rank,
         size: launch.size,
         master_addr,
@@ -201,7 +224,7 @@ fn join(launch: Launch, deadline: Deadline) -> anyhow::Result<Comm> {
         job: launch.job,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         deadline,
-    })?)
+    })
 }
 
 /// Refuses a launcher's several processes where a command knows ranks as threads only: each would do all of the work.

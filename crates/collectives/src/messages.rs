@@ -85,6 +85,14 @@ pub enum Event {
         /// How it ended.
         why: String,
     },
+    /// To rank 0 of processes: one of this number came and takes no part, because it does not fit and was sent away, or because it says so
+    /// itself ([`tcp::decline`](crate::tcp::decline())). Told once until one of its number joins.
+    Absent {
+        /// Its number.
+        rank: u32,
+        /// What keeps it from it.
+        why: String,
+    },
 }
 
 /// How much may wait, and for how long a rank may say nothing.

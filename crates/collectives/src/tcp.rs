@@ -33,6 +33,7 @@
 //! The chain is a pipeline in place of a ring for the same reason.
 
 mod control;
+pub(crate) mod decline;
 pub(crate) mod intro;
 pub(crate) mod join;
 mod links;
@@ -46,6 +47,7 @@ use crate::error::{CommError, CommErrorKind};
 use crate::op::{Call, OpKind};
 use crate::watch::{Look, ended};
 use control::{Cause, End, World};
+pub use decline::decline;
 use join::Gathered;
 use mesh::{Plan, Unconnected};
 use rank::Rank;

@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::error::ErrorKind;
+use crate::manifest::Part;
 use crate::{Error, Tensors, manifest};
 
 const SCHEMA_VERSION: &str = "schema_version";
@@ -67,7 +68,16 @@ impl Checkpoint {
     /// # Errors
     /// When the folder cannot be read, or every finished checkpoint is damaged: then the damage of the newest.
     pub fn newest(folder: &Path, files: &[&str]) -> Result<Option<Checkpoint>, Error> {
-        manifest::newest(folder, files)
+        manifest::newest(folder, files, Part::Whole)
+    }
+
+    /// As [`Checkpoint::newest`] with these `files` alone: no other is read or checked. For what is wanted before the run takes its folder, such as its
+    /// settings, where the rest may be large.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::newest`], of these files.
+    pub fn newest_files(folder: &Path, files: &[&str]) -> Result<Option<Checkpoint>, Error> {
+        manifest::newest(folder, files, Part::Named)
     }
 
     pub(crate) fn set_origin(&mut self, origin: &Path) {

@@ -86,14 +86,27 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// See [`Checkpoint::newest`].
-pub(crate) fn newest(folder: &Path, files: &[&str]) -> Result<Option<Checkpoint>, Error> {
+/// What is read of a checkpoint.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All files that its MANIFEST names.
+    Whole,
+    /// The files that are asked for.
+    Named,
+}
+
+/// See [`Checkpoint::newest`] and [`Checkpoint::newest_files`].
+pub(crate) fn newest(
+    folder: &Path,
+    files: &[&str],
+    part: Part,
+) -> Result<Option<Checkpoint>, Error> {
     let mut damage = None;
     for (step, path) in listed(folder)?.into_iter().rev() {
         if !has_manifest(&path)? {
             continue; // a kill left it behind
         }
-        match read(&path, step, files) {
+        match read(&path, step, (files, part)) {
             Ok(checkpoint) => return Ok(Some(checkpoint)),
             Err(error) if error.is_damage() => damage = damage.or(Some(error)),
             Err(error) => return Err(error),
@@ -152,8 +165,8 @@ fn remove(checkpoint: &Path) -> io::Result<()> {
     }
 }
 
-/// A checkpoint, checked against its MANIFEST, which must name all of `files`.
-fn read(folder: &Path, step: u64, files: &[&str]) -> Result<Checkpoint, Error> {
+/// A checkpoint or the part of it, checked against its MANIFEST, which must name all of `files`.
+fn read(folder: &Path, step: u64, (files, part): (&[&str], Part)) -> Result<Checkpoint, Error> {
     let path = folder.join(MANIFEST);
     let manifest = fs::read(&path).map_err(Error::io(&path))?;
     let mut checkpoint = Checkpoint::new(step);
@@ -161,6 +174,9 @@ fn read(folder: &Path, step: u64, files: &[&str]) -> Result<Checkpoint, Error> {
     for line in manifest.split_inclusive(|&byte| byte == b'\n') {
         let entry: Entry = serde_json::from_slice(line)
             .map_err(|e| Error::damaged(path.display(), format!("a damaged line: {e}")))?;
+        if part == Part::Named && !files.contains(&entry.file.as_str()) {
+            continue;
+        }
         let bytes = read_file(folder, &entry)?;
         let named_twice = |e: Error| Error::damaged(path.display(), e.to_string());
         checkpoint.add(&entry.file, bytes).map_err(named_twice)?;

@@ -1,5 +1,7 @@
 //! An actor: environments, a copy of the agent, and the blocks that it makes of what it sees.
 
+use std::ops::Range;
+
 use shardgraph_components::EpsilonSchedule;
 use shardgraph_device::Device;
 use shardgraph_graph::random::Stream;
@@ -17,8 +19,9 @@ use crate::experience::Experience;
 pub(super) struct Actor {
     agent: DqnAgent,
     pub(super) experience: Experience,
-    /// Transitions that fill the next block.
-    pub(super) rows: Rows,
+    /// Transitions that fill the next blocks, behind those that are in blocks already.
+    rows: Rows,
+    n_taken: usize,
     block_rows: usize,
     epsilon: f32,
     seed: u64,
@@ -57,6 +60,7 @@ impl Actor {
             agent: new_agent(apex, seed, device)?,
             experience: Experience::new(n_environments, returns, first_states)?,
             rows: Rows::new(transition_layout(4)?),
+            n_taken: 0,
             block_rows: apex.block_rows,
             epsilon: explores.at(0),
             seed,
@@ -81,10 +85,10 @@ impl Actor {
         self.weights_at = Some(self.n_steps);
     }
 
-    /// Of the first weights of an actor that comes to a run which has begun: other episodes and other chances than those that were before it.
-    pub(super) fn begin_at(&mut self, version: u64) {
-        if version > 0 {
-            self.seed = Stream::new(self.seed, "apex actor that came later", version).next_u64();
+    /// Of an actor that is not the first of its number: other episodes and other chances than those that were before it.
+    pub(super) fn begin_at(&mut self, key: u64) {
+        if key > 0 {
+            self.seed = Stream::new(self.seed, "apex actor that came later", key).next_u64();
             self.experience
                 .begin_anew(first_states(self.seed, self.index));
         }
@@ -100,21 +104,12 @@ impl Actor {
         self.agent.weights()
     }
 
-    /// Steps until a block is full, and what came of them.
-    pub(super) fn collect(&mut self) -> Result<(Block, Progress), Error> {
-        while self.rows.len() < self.block_rows {
+    /// Steps until a block is full or `budget` steps are made, and what came of them. The last block may be short, and even empty.
+    pub(super) fn collect(&mut self, budget: u64) -> Result<(Block, Progress), Error> {
+        while self.rows.len() - self.n_taken < self.block_rows && self.n_steps < budget {
             self.step()?;
         }
-        let (mut block, mut rest) = (self.empty(), self.empty());
-        for row in 0..self.rows.len() {
-            let part = if row < self.block_rows {
-                &mut block
-            } else {
-                &mut rest
-            };
-            part.push(&[0, 1, 2, 3, 4].map(|column| self.rows.cell(column, row)))?;
-        }
-        self.rows = rest;
+        let block = self.take_rows()?;
         let td_errors = self.td_errors(&block)?;
         let progress = Progress {
             version: self.version,
@@ -130,8 +125,35 @@ impl Actor {
         ))
     }
 
-    fn empty(&self) -> Rows {
-        Rows::new(self.rows.layout().clone())
+    /// The transitions that are in no block yet.
+    pub(super) fn waiting(&self) -> Result<Rows, Error> {
+        self.copy_of(self.n_taken..self.rows.len())
+    }
+
+    /// Takes over what [`Actor::waiting`] gave, as bytes.
+    pub(super) fn restore_waiting(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.n_taken = 0;
+        Ok(self.rows.restore(bytes)?)
+    }
+
+    /// The next block. One step of many environments may fill many: each transition is moved up once, not at each block.
+    fn take_rows(&mut self) -> Result<Rows, Error> {
+        let end = self.rows.len().min(self.n_taken + self.block_rows);
+        let block = self.copy_of(self.n_taken..end)?;
+        self.n_taken = end;
+        if 2 * end >= self.rows.len() {
+            self.rows = self.waiting()?;
+            self.n_taken = 0;
+        }
+        Ok(block)
+    }
+
+    fn copy_of(&self, rows: Range<usize>) -> Result<Rows, Error> {
+        let mut copy = Rows::new(self.rows.layout().clone());
+        for row in rows {
+            copy.push(&[0, 1, 2, 3, 4].map(|column| self.rows.cell(column, row)))?;
+        }
+        Ok(copy)
     }
 
     /// One step in every environment.
@@ -152,6 +174,9 @@ impl Actor {
 
     /// Prediction less target, both by this actor's own online network: the first priorities.
     fn td_errors(&mut self, rows: &Rows) -> Result<Vec<f32>, Error> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
         let n_actions = self.agent.n_actions();
         let next = self
             .agent

@@ -53,9 +53,10 @@ pub(super) fn checkpoint_of(
 ) -> Result<Checkpoint, Error> {
     let optimiser = learner.agent.optimiser().to_bytes();
     let parts = lock_step.map(|(shard, actor)| {
-        let lists = (shard.memory.to_bytes(), actor.rows.to_bytes());
-        (lists, actor.experience.to_parts(), actor)
+        let lists = (shard.memory.to_bytes(), actor.waiting()?.to_bytes());
+        Ok::<_, Error>((lists, actor.experience.to_parts(), actor))
     });
+    let parts = parts.transpose()?;
     let mut tensors = Tensors::new();
     tensors.add_f32("weights", learner.agent.params().flat())?;
     tensors.add_u8("optimiser", &optimiser)?;
@@ -86,7 +87,7 @@ pub(super) fn restore_parts(
     shard.limiter.n_inserted = counters.n_inserted;
     shard.limiter.n_sampled = counters.n_sampled;
     shard.n_batches = counters.n_batches;
-    actor.rows.restore(state.u8s("actor/rows")?)?;
+    actor.restore_waiting(state.u8s("actor/rows")?)?;
     actor.set_weights(counters.version, &state.f32s("actor/weights")?)?;
     actor
         .experience

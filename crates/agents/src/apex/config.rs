@@ -47,7 +47,7 @@ pub struct ApexConfig {
     pub epsilon: f32,
     /// See `epsilon`; 7 by default.
     pub epsilon_alpha: f32,
-    /// Transitions in a block; 200 by default.
+    /// Transitions in a block, at most the memory's `capacity`; 200 by default.
     pub block_rows: usize,
     /// Blocks of an actor that no shard has acknowledged yet, at most; 2 by default.
     pub max_unacknowledged_blocks: usize,
@@ -168,9 +168,15 @@ impl ApexConfig {
         self.dqn().check(n_environments)
     }
 
-    fn replay_rules(&self) -> [Rule; 4] {
+    fn replay_rules(&self) -> [Rule; 5] {
         let replay = &self.replay;
         [
+            Rule {
+                field: "algorithm.block_rows",
+                holds: self.block_rows <= replay.capacity,
+                expected: format!("at most `replay.capacity`, {}", replay.capacity),
+                given: self.block_rows.to_string(),
+            },
             Rule::fraction("algorithm.replay.beta", replay.beta),
             Rule {
                 field: "algorithm.replay.min_rows",

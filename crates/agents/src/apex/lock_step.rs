@@ -66,7 +66,8 @@ impl Local for ApexLockStep {
             self.actor
                 .set_weights(self.learner.n_updates, self.learner.agent.weights())?;
         }
-        let (block, progress) = self.actor.collect()?;
+        // A last block is whole too: where a run is prolonged it is as any other.
+        let (block, progress) = self.actor.collect(u64::MAX)?;
         self.shard.insert(&block)?;
         let mut advance = Advance {
             n_steps: progress.n_steps,

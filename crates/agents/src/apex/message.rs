@@ -19,7 +19,7 @@ pub(super) mod tag {
     pub(in super::super) const WEIGHTS_WANTED: u32 = 4;
     /// Learner to actor: a version, and its weights unless the actor has them.
     pub(in super::super) const WEIGHTS: u32 = 5;
-    /// Learner to shard: it wants one more batch; the number of its updates.
+    /// Learner to shard: it wants one more batch.
     pub(in super::super) const BATCH_WANTED: u32 = 6;
     /// Shard to learner: [`super::Batch`].
     pub(in super::super) const BATCH: u32 = 7;
@@ -180,16 +180,4 @@ impl ShardTotals {
             n_stale,
         })
     }
-}
-
-/// A number alone.
-pub(super) fn number_to_bytes(number: u64) -> Vec<u8> {
-    Writer::new().u64(number).finish()
-}
-
-pub(super) fn number_from_bytes(bytes: &[u8]) -> Result<u64, Error> {
-    let mut reader = Reader::new("a number", bytes);
-    let number = reader.u64()?;
-    reader.end()?;
-    Ok(number)
 }

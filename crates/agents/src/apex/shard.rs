@@ -19,8 +19,6 @@ pub(super) struct Shard {
     /// The number of this shard.
     index: u64,
     pub(super) n_batches: u64,
-    /// Whether the learner has come.
-    has_begun: bool,
     drawn: PrioritizedBatch,
     rows: Rows,
 }
@@ -57,17 +55,15 @@ impl Shard {
             seed,
             index: index.into(),
             n_batches: 0,
-            has_begun: false,
             drawn: PrioritizedBatch::default(),
         })
     }
 
-    /// Of a learner that comes with so many updates, before the first draw: other chances than those of the shards before this one.
-    pub(super) fn begin_at(&mut self, version: u64) {
-        if version > 0 && !self.has_begun {
-            self.seed = Stream::new(self.seed, "apex shard that came later", version).next_u64();
+    /// Of a shard that is not the first of its number, before its first draw: other chances than those that were before it.
+    pub(super) fn begin_at(&mut self, key: u64) {
+        if key > 0 {
+            self.seed = Stream::new(self.seed, "apex shard that came later", key).next_u64();
         }
-        self.has_begun = true;
     }
 
     pub(super) fn insert(&mut self, block: &Block) -> Result<(), Error> {

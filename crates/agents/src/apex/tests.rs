@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use shardgraph_collectives::Deadline;
-use shardgraph_collectives::messages::Event;
+use shardgraph_collectives::messages::{Event, Limits, Office};
 use shardgraph_device::Device;
 use shardgraph_replay::ItemId;
 
@@ -209,7 +209,7 @@ fn late_priorities_of_overwritten_rows_change_nothing_and_are_counted() {
     let mut shard = Shard::new(&apex, 4, 1, 0).unwrap();
     let mut insert = |shard: &mut Shard, n: usize| {
         for _ in 0..n {
-            shard.insert(&actor.collect().unwrap().0).unwrap();
+            shard.insert(&actor.collect(u64::MAX).unwrap().0).unwrap();
         }
     };
     insert(&mut shard, 4); // 200 rows
@@ -224,10 +224,61 @@ fn late_priorities_of_overwritten_rows_change_nothing_and_are_counted() {
     assert!(shard.drawn().0.iter().all(|id| id.0 >= oldest));
 }
 
+/// One step of many environments fills several blocks: together they are what one large block would be, and the budget ends the last one.
+#[test]
+fn blocks_are_cut_from_the_same_transitions() {
+    let actor = |block_rows| {
+        let apex = ApexConfig {
+            block_rows,
+            ..small()
+        };
+        Actor::new(&apex, 70, 1, (0, 1), &Device::host()).unwrap()
+    };
+    let (mut small, mut large) = (actor(8), actor(700));
+    let whole = large.collect(420).unwrap();
+    assert_eq!(whole.1.n_steps, 420);
+    let n_rows = whole.0.rows.len();
+    assert!(n_rows < 420 && n_rows > 200, "{n_rows}"); // the last steps wait for their rewards
+    let (mut n_steps, mut row) = (0, 0);
+    while small.n_steps < 420 || !small.waiting().unwrap().is_empty() {
+        let (block, progress) = small.collect(420).unwrap();
+        n_steps += progress.n_steps;
+        let rows = row..row + block.rows.len();
+        assert!(block.rows.len() == 8 || rows.end == n_rows);
+        let values = |rows: std::ops::Range<usize>| rows.start * 4..rows.end * 4;
+        let found = (block.rows.f32s(0), &block.td_errors[..]);
+        let expected = (
+            &whole.0.rows.f32s(0)[values(rows.clone())],
+            &whole.0.td_errors[rows.clone()],
+        );
+        assert_eq!(found, expected);
+        row = rows.end;
+    }
+    assert_eq!((n_steps, row), (420, n_rows));
+    let (block, progress) = small.collect(420).unwrap();
+    assert!(block.rows.is_empty() && block.td_errors.is_empty() && progress.n_steps == 0);
+}
+
+/// A block that would take more steps than the whole run ends with the run.
+#[test]
+fn a_run_is_not_longer_than_its_steps_for_a_large_block() {
+    let apex = ApexConfig {
+        n_actors: 1,
+        block_rows: 700,
+        ..small()
+    };
+    let outcome = on_threads(&apex, 600);
+    assert_eq!(outcome.n_steps, 600);
+    assert!(
+        outcome.n_inserted > 500 && outcome.n_updates > 0,
+        "{outcome:?}"
+    );
+}
+
 #[test]
 fn blocks_go_over_the_wire_unchanged() {
     let mut actor = Actor::new(&small(), 3, 1, (1, 2), &Device::host()).unwrap();
-    let (block, progress) = actor.collect().unwrap();
+    let (block, progress) = actor.collect(u64::MAX).unwrap();
     assert_eq!(
         (block.rows.len(), block.td_errors.len(), progress.version),
         (50, 50, 0)
@@ -370,6 +421,45 @@ fn the_priorities_of_another_shard_are_ignored() {
     });
 }
 
+/// The only actor that has come leaves; the shard goes on for those who come later, until the learner has steps enough.
+#[test]
+fn a_shard_is_done_only_when_the_learner_says_so() {
+    let apex = small();
+    let office = Office::new(4, Limits::default());
+    let port = |rank| Port::new(office.join(rank).unwrap(), options().deadline);
+    let (learner, shard, first) = (port(0), port(1), port(2));
+    let totals = |patience| loop {
+        match learner.recv_within(patience) {
+            Some(Event::Message {
+                tag: tag::DONE,
+                bytes,
+                ..
+            }) => return Some(ShardTotals::from_bytes(&bytes).unwrap()),
+            Some(_) => {}
+            None => return None,
+        }
+    };
+    std::thread::scope(|scope| {
+        let serving = scope.spawn(|| {
+            let shard = shard;
+            run_shard(&shard, &apex, Shard::new(&apex, 4, 1, 0).unwrap())
+        });
+        assert!(first.send(1, tag::DONE, &[]).unwrap());
+        drop(first);
+        assert_eq!(totals(Duration::from_millis(200)), None);
+        let second = port(3);
+        let mut actor = Actor::new(&apex, 3, 1, (1, 2), &Device::host()).unwrap();
+        let block = actor.collect(u64::MAX).unwrap().0;
+        assert!(second.send(1, tag::BLOCK, &block.to_bytes(1)).unwrap());
+        assert!(second.send(1, tag::DONE, &[]).unwrap());
+        assert!(learner.send(1, tag::DONE, &[]).unwrap());
+        let n_inserted = totals(options().deadline.duration()).map(|totals| totals.n_inserted);
+        assert_eq!(n_inserted, Some(50));
+        assert!(learner.send(1, tag::STOP, &[]).unwrap());
+        serving.join().unwrap().unwrap();
+    });
+}
+
 /// A run that is over already ends well on all ranks when it is resumed, as the first time.
 #[test]
 fn a_finished_run_is_resumed_by_all_ranks() {
@@ -432,13 +522,13 @@ fn lock_step_goes_on_where_it_began() {
 /// Who comes to a run that has begun plays other episodes than those who were there before it.
 #[test]
 fn an_actor_that_comes_later_has_chances_of_its_own() {
-    let block_at = |version| {
+    let block_at = |key| {
         let mut actor = Actor::new(&small(), 3, 1, (0, 1), &Device::host()).unwrap();
-        actor.begin_at(version);
-        actor.collect().unwrap().0
+        actor.begin_at(key);
+        actor.collect(u64::MAX).unwrap().0
     };
     let mut new = Actor::new(&small(), 3, 1, (0, 1), &Device::host()).unwrap();
-    assert_eq!(block_at(0), new.collect().unwrap().0);
+    assert_eq!(block_at(0), new.collect(u64::MAX).unwrap().0);
     assert_ne!(block_at(0), block_at(5));
     assert_ne!(block_at(5), block_at(6));
 }
@@ -511,7 +601,8 @@ fn without_a_shard_the_run_ends_with_a_word() {
     );
     for actor in &others[1..] {
         let message = actor.as_ref().unwrap_err().to_string();
-        assert!(message.contains("has lost the learner"), "{message}");
+        let expected = "rank 0 cannot go on: all shards of the replay memory are lost: shard 1: ";
+        assert!(message.starts_with(expected), "{message}");
     }
 }
 

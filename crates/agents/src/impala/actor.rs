@@ -68,10 +68,10 @@ impl Actor {
         })
     }
 
-    /// Of the first weights of an actor that comes to a run which has begun: other episodes and other chances than those that were before it.
-    pub(super) fn begin_at(&mut self, version: u64) {
-        if version > 0 {
-            self.seed = Stream::new(self.seed, "impala actor that came later", version).next_u64();
+    /// Of an actor that is not the first of its number: other episodes and other chances than those that were before it.
+    pub(super) fn begin_at(&mut self, key: u64) {
+        if key > 0 {
+            self.seed = Stream::new(self.seed, "impala actor that came later", key).next_u64();
             self.carts.reset(first_states(self.seed, self.index));
         }
     }

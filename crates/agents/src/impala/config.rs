@@ -29,7 +29,7 @@ pub struct ImpalaConfig {
     pub optimiser: OptimiserConfig,
     /// The discount of a step; 0.99 by default.
     pub gamma: f32,
-    /// Steps of a trajectory; 20 by default.
+    /// Steps of a trajectory, at most 1024; 20 by default.
     pub unroll_steps: usize,
     /// Trajectories in a batch, a multiple of `n_environments`; 16 by default.
     pub batch_trajectories: usize,
@@ -72,6 +72,9 @@ impl Default for ImpalaConfig {
 /// A batch of more numbers than this does not fit messages between ranks.
 const MAX_NUMBERS: u64 = 1 << 23;
 
+/// The program of an update has some operations for each time step, with a memory some dozens, and is planned in the square of their number.
+const MAX_UNROLL_STEPS: usize = 1024;
+
 impl ImpalaConfig {
     /// Refuses settings that cannot be right, with so many environments to an actor.
     ///
@@ -112,8 +115,10 @@ impl ImpalaConfig {
         [
             Rule {
                 field: "algorithm.unroll_steps",
-                holds: (1..=1 << 16).contains(&self.unroll_steps),
-                expected: "1 to 2^16".to_owned(),
+                holds: (1..=MAX_UNROLL_STEPS).contains(&self.unroll_steps),
+                expected: format!(
+                    "1 to {MAX_UNROLL_STEPS}, as each is a part of the learner's program"
+                ),
                 given: self.unroll_steps.to_string(),
             },
             Rule {

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use shardgraph_collectives::Deadline;
+use shardgraph_collectives::messages::{Limits, Office};
 use shardgraph_device::Device;
 
 use super::actor::Actor;
@@ -16,7 +17,7 @@ use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
 use crate::local::{Local, train_locally};
 use crate::policy_program::{MemoryState, PolicyProgram, build_policy};
 use crate::run::{RunOptions, Start};
-use crate::topology::{TopologyOutcome, outcome_of, ports, run_ranks};
+use crate::topology::{Port, TopologyOutcome, outcome_of, ports, run_ranks};
 
 pub(super) fn small(lstm: Option<usize>) -> ImpalaConfig {
     let mut impala = ImpalaConfig {
@@ -355,13 +356,60 @@ fn a_finished_run_is_resumed_by_all_ranks() {
     assert_eq!(hashes[0], hashes[1]);
 }
 
+/// The learner and one actor, and how the run ended; the other one comes when all steps are made, or never.
+fn run_with_a_late_actor(deadline: Duration, does_come: bool) -> TopologyOutcome {
+    let impala = ImpalaConfig {
+        n_actors: 2,
+        ..small(None)
+    };
+    let config = config(&impala, (600, 2));
+    let options = RunOptions {
+        deadline: Deadline::after(deadline),
+        ..RunOptions::default()
+    };
+    let (settings, start) = ((&config, &impala), start_of(&config));
+    let office = Office::new(3, Limits::default());
+    let port = |rank| Port::new(office.join(rank).unwrap(), options.deadline);
+    let (learner, first) = (port(0), port(1));
+    let (over, is_over) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let options = &options;
+        let acting = scope.spawn(move || act(&first, settings, options));
+        let learning = scope.spawn(move || {
+            run_learner(learner, settings, &start, options, &mut |progress| {
+                if progress.step >= progress.stop_at {
+                    let _ = over.send(());
+                }
+            })
+        });
+        is_over.recv().unwrap();
+        acting.join().unwrap().unwrap();
+        if does_come {
+            act(&port(2), settings, options).unwrap();
+        }
+        learning.join().unwrap().unwrap()
+    })
+}
+
+/// Ranks of one launch start at different times: one that comes when all is done hears that, and one that never comes is named.
+#[test]
+fn an_actor_that_comes_when_the_run_is_over_hears_it() {
+    let outcome = run_with_a_late_actor(Duration::from_secs(30), true);
+    assert!(
+        outcome.lost.is_empty() && outcome.n_steps >= 600,
+        "{outcome:?}"
+    );
+    let outcome = run_with_a_late_actor(Duration::from_millis(400), false);
+    assert_eq!(outcome.lost, ["actor 2: it did not come within 0.4 s"]);
+}
+
 /// Who comes to a run that has begun plays other episodes than those who were there before it.
 #[test]
 fn an_actor_that_comes_later_has_chances_of_its_own() {
     let impala = small(None);
-    let unroll_at = |version| {
+    let unroll_at = |key| {
         let mut actor = Actor::new(&impala, 2, 1, 0, &Device::host()).unwrap();
-        actor.begin_at(version);
+        actor.begin_at(key);
         let mut unroll = Unroll::default();
         actor.collect(&mut unroll).unwrap();
         unroll.observations

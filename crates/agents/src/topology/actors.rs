@@ -1,21 +1,55 @@
 //! The actors that a learner knows of.
 
-use std::collections::BTreeMap;
-
-use shardgraph_collectives::messages::Event;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Books, Port};
 use crate::error::{Error, ErrorKind};
 
 /// The actors that are there, and whether each has said that nothing more comes of it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Actors {
+    /// The rank of the first; all behind it act too.
+    first: u32,
     there: BTreeMap<u32, bool>,
+    has_any_come: bool,
 }
 
 impl Actors {
+    pub(crate) fn new(first: u32) -> Actors {
+        Actors {
+            first,
+            there: BTreeMap::new(),
+            has_any_come: false,
+        }
+    }
+
     pub(crate) fn join(&mut self, rank: u32) {
         self.there.insert(rank, false);
+        self.has_any_come = true;
+    }
+
+    /// Those who are there and have not said that nothing more comes of them.
+    pub(crate) fn at_work(&self) -> BTreeSet<u32> {
+        let at_work = self.there.iter().filter(|(_, is_done)| !**is_done);
+        at_work.map(|(rank, _)| *rank).collect()
+    }
+
+    /// Names in the books an actor that cannot take part.
+    ///
+    /// # Errors
+    /// Where none has come, and all have said that they cannot.
+    pub(crate) fn decline(
+        &mut self,
+        (rank, why): (u32, &str),
+        port: &Port,
+        books: &mut Books,
+    ) -> Result<(), Error> {
+        books.lose(format!("actor {rank}: {why}"));
+        let may_come = port.missing().iter().any(|rank| *rank >= self.first);
+        match self.has_any_come || may_come {
+            true => Ok(()),
+            false => Err(all_lost(books.lost())),
+        }
     }
 
     /// An actor has said that nothing more comes of it. Before the run is full that is one which was told to make fewer steps than the learner:
@@ -64,25 +98,6 @@ impl Actors {
             port.send(actor, tag, &[])?;
         }
         Ok(())
-    }
-
-    /// Takes leave when the run is over and written: whoever is there, and whoever comes meanwhile, hears the tag `stop`, and is waited for
-    /// until it says `done`. Who does not answer within the deadline is left alone.
-    pub(crate) fn see_off(mut self, port: &Port, (stop, done): (u32, u32)) {
-        self.there.retain(|_, is_done| !*is_done);
-        let hears = |rank: u32| port.send(rank, stop, &[]).unwrap_or(false);
-        self.there.retain(|&rank, _| hears(rank));
-        while !self.there.is_empty() {
-            match port.recv("the actors' last word") {
-                Ok(Event::Message { from, tag, .. }) if tag == done => {
-                    self.there.remove(&from);
-                }
-                Ok(Event::Joined { rank, .. }) if hears(rank) => self.join(rank),
-                Ok(Event::Lost { rank, .. }) => drop(self.there.remove(&rank)),
-                Ok(_) => {}
-                Err(_) => return,
-            }
-        }
     }
 }
 

@@ -1,9 +1,11 @@
 //! The books that a learner keeps: steps and episodes of all actors, metrics, and when a checkpoint is due.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use shardgraph_autodiff::Params;
-use shardgraph_runs::{Checkpoint, Folder, Tensors, tags};
+use shardgraph_runs::{Checkpoint, Folder, Tensors, fnv1a64, tags};
 
 use crate::checkpoint::{self, RunState};
 use crate::episodes::Episode;
@@ -25,6 +27,8 @@ pub(crate) struct Books {
     begun_at: (u64, u64, u64),
     lag: PolicyLag,
     lost: Vec<String>,
+    /// How many of each rank's number have come.
+    n_arrivals: BTreeMap<u32, u64>,
     log: Option<Log>,
 }
 
@@ -49,6 +53,7 @@ impl Books {
             run,
             lag: PolicyLag::default(),
             lost: Vec::new(),
+            n_arrivals: BTreeMap::new(),
             log: folder.map(Log::open).transpose()?,
         })
     }
@@ -99,6 +104,19 @@ impl Books {
     /// Whether there are steps enough.
     pub(crate) fn is_full(&self) -> bool {
         self.run.n_steps >= self.stop_at
+    }
+
+    /// Counts a rank that comes. The key tells it from those of its number who were there before it, in this call or before the checkpoint that
+    /// this call began at: 0 is for the first one of a run from its first step.
+    pub(crate) fn arrival(&mut self, rank: u32) -> u64 {
+        let n_arrivals = self.n_arrivals.entry(rank).or_default();
+        let n_before = *n_arrivals;
+        *n_arrivals += 1;
+        let (n_steps, _, n_updates) = self.begun_at;
+        match [n_steps, n_updates, n_before] {
+            [0, 0, 0] => 0,
+            which => fnv1a64(which.into_iter().flat_map(u64::to_le_bytes)).max(1),
+        }
     }
 
     /// Counts what an actor did by weights that are `lag` updates old, with this probability of random actions if it has one; true when a
@@ -203,5 +221,37 @@ impl Books {
             n_sampled: 0,
             n_stale: 0,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shardgraph_device::Device;
+
+    use super::*;
+    use crate::config::AgentConfig;
+
+    /// What is given to ranks 1, 1, 2 and 1 in a run that goes on at so many steps and updates.
+    fn keys(n_steps: u64, n_updates: u64) -> [u64; 4] {
+        let config = AgentConfig::named("cartpole-apex").unwrap();
+        let run = RunState {
+            n_steps,
+            n_updates,
+            ..RunState::first(&config, 1, &Device::host())
+        };
+        let mut books = Books::open(run, (None, None)).unwrap();
+        [1, 1, 2, 1].map(|rank| books.arrival(rank))
+    }
+
+    #[test]
+    fn only_who_is_first_in_a_new_run_has_no_key() {
+        let new = keys(0, 0);
+        assert!(new[0] == 0 && new[2] == 0 && new[1] > 0 && new[3] > 0 && new[1] != new[3]);
+        // Before the first update too.
+        let resumed = [keys(500, 0), keys(1000, 0), keys(1000, 7)];
+        for of_run in &resumed {
+            assert!(of_run[0] > 0 && of_run[0] == of_run[2] && of_run[0] != of_run[1]);
+        }
+        assert!(resumed[0][0] != resumed[1][0] && resumed[1][0] != resumed[2][0]);
     }
 }

@@ -1,12 +1,18 @@
 //! A rank's mailbox with a deadline on every wait.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use shardgraph_collectives::messages::{Event, Mailbox};
 use shardgraph_collectives::{CommError, CommErrorKind, Deadline};
+use shardgraph_device::Timer;
 
+use super::common_tag::REFUSAL;
 use crate::error::{Error, ErrorKind};
+
+/// How long a learner that cannot go on waits for those who will look for it.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Where a rank sends and receives.
 pub(crate) struct Port {
@@ -14,6 +20,11 @@ pub(crate) struct Port {
     deadline: Deadline,
     /// Whether a rank that is lost may come back, as a new process of its number.
     may_return: bool,
+    since: Timer,
+    /// Who has not been heard of.
+    missing: RefCell<BTreeSet<u32>>,
+    /// Who has come, and was not lost since.
+    there: RefCell<BTreeSet<u32>>,
     /// How many messages this rank still sends before it ends as if it were killed.
     #[cfg(test)]
     pub(crate) dies_after: std::cell::Cell<Option<u64>>,
@@ -22,10 +33,14 @@ pub(crate) struct Port {
 impl Port {
     /// Of a thread among threads.
     pub(crate) fn new(mailbox: Mailbox, deadline: Deadline) -> Port {
+        let others = (0..mailbox.size()).filter(|rank| *rank != mailbox.rank());
         Port {
+            missing: RefCell::new(others.collect()),
+            there: RefCell::default(),
             mailbox,
             deadline,
             may_return: false,
+            since: Timer::wall(),
             #[cfg(test)]
             dies_after: std::cell::Cell::new(None),
         }
@@ -44,36 +59,46 @@ impl Port {
         self.may_return
     }
 
-    /// Waits until everybody has come or the deadline has passed, for a run that is over before anybody was needed; gives who is there.
-    /// What they say meanwhile is not heard.
-    pub(crate) fn wait_for_all(&self) -> BTreeSet<u32> {
-        self.wait_for_all_within(self.deadline)
+    /// The deadline of each wait.
+    pub(crate) fn deadline(&self) -> Duration {
+        self.deadline.duration()
     }
 
-    /// Before a learner leaves that cannot even begin: processes that come a little later would look for it until their deadline; so they find
-    /// it and hear that it leaves.
-    pub(crate) fn linger(&self) {
-        if self.may_return {
-            let patience = self.deadline.duration().min(Duration::from_secs(5));
-            self.wait_for_all_within(Deadline::after(patience));
-        }
+    /// What is left of one deadline since this rank came: for so long the others of its launch, which look for it meanwhile, are waited for.
+    pub(crate) fn left(&self) -> Duration {
+        self.deadline().saturating_sub(self.since.elapsed())
     }
 
-    fn wait_for_all_within(&self, deadline: Deadline) -> BTreeSet<u32> {
-        let n_others = self.mailbox.size() as usize - 1;
-        let (mut seen, mut there) = (BTreeSet::new(), BTreeSet::new());
-        while seen.len() < n_others {
-            match self.mailbox.recv(deadline) {
-                Some(Event::Joined { rank, .. }) => {
-                    seen.insert(rank);
-                    there.insert(rank);
-                }
-                Some(Event::Lost { rank, .. }) => drop(there.remove(&rank)),
-                Some(_) => {}
-                None => break,
+    /// The ranks that have not come, and have not said that they cannot, as far as this rank has received.
+    pub(crate) fn missing(&self) -> Vec<u32> {
+        self.missing.borrow().iter().copied().collect()
+    }
+
+    /// Before a learner leaves that cannot go on: who is there hears why, and who comes within some seconds, so that nobody looks for it
+    /// until a deadline.
+    pub(crate) fn leave_with(&self, reason: &Error) {
+        let patience = self.deadline().min(PATIENCE);
+        let timer = Timer::wall();
+        let is_input = u8::from(reason.is_input());
+        let text = [&[is_input][..], reason.to_string().as_bytes()].concat();
+        let tell = |rank: u32| {
+            let left = patience.saturating_sub(timer.elapsed());
+            // One that cannot hear it sees the learner leave.
+            let _ = self.send_within(rank, REFUSAL, &text, Deadline::after(left));
+        };
+        let there = self.there.borrow().clone();
+        there.into_iter().for_each(tell);
+        loop {
+            let left = match self.missing().is_empty() {
+                true => Duration::ZERO,
+                false => patience.saturating_sub(timer.elapsed()),
+            };
+            match self.recv_within(left) {
+                Some(Event::Joined { rank, .. }) => tell(rank),
+                None if left.is_zero() => return,
+                _ => {}
             }
         }
-        there
     }
 
     pub(crate) fn rank(&self) -> u32 {
@@ -93,7 +118,8 @@ impl Port {
         }
     }
 
-    fn send_within(
+    /// As [`Port::send`] with another deadline.
+    pub(crate) fn send_within(
         &self,
         to: u32,
         tag: u32,
@@ -114,8 +140,8 @@ impl Port {
     /// # Errors
     /// When none comes until the deadline; `what` says what was waited for.
     pub(crate) fn recv(&self, what: &str) -> Result<Event, Error> {
-        self.mailbox.recv(self.deadline).ok_or_else(|| {
-            let seconds = self.deadline.duration().as_secs_f64();
+        self.recv_within(self.deadline()).ok_or_else(|| {
+            let seconds = self.deadline().as_secs_f64();
             ErrorKind::Topology(format!(
                 "rank {} waited {seconds} s for {what}, and nothing came: see what the other ranks say, or raise the deadline",
                 self.rank()
@@ -126,7 +152,23 @@ impl Port {
 
     /// The next event, if there is one.
     pub(crate) fn poll(&self) -> Option<Event> {
-        self.mailbox.received().next()
+        self.recv_within(Duration::ZERO)
+    }
+
+    /// The next event, if it comes in time.
+    pub(crate) fn recv_within(&self, patience: Duration) -> Option<Event> {
+        let event = self.mailbox.recv(Deadline::after(patience))?;
+        let (mut missing, mut there) = (self.missing.borrow_mut(), self.there.borrow_mut());
+        match &event {
+            Event::Joined { rank, .. } => {
+                missing.remove(rank);
+                there.insert(*rank);
+            }
+            Event::Absent { rank, .. } => drop(missing.remove(rank)),
+            Event::Lost { rank, .. } => drop(there.remove(rank)),
+            _ => {}
+        }
+        Some(event)
     }
 
     #[cfg(test)]
@@ -143,6 +185,19 @@ impl Port {
 
 fn is_not_taken(error: &CommError) -> bool {
     matches!(error.kind(), CommErrorKind::NotTaken { .. })
+}
+
+/// The learner cannot go on, and has said why.
+pub(crate) fn learner_refused(message: &[u8]) -> Error {
+    let (is_input, reason) = match message {
+        [is_input, reason @ ..] => (*is_input == 1, String::from_utf8_lossy(reason)),
+        [] => (false, "it does not say why".into()),
+    };
+    let text = format!("rank 0 cannot go on: {reason}");
+    match is_input {
+        true => Error::input(text),
+        false => ErrorKind::Topology(text).into(),
+    }
 }
 
 /// The learner has ended before it said that the run is over.

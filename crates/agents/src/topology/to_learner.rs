@@ -2,7 +2,8 @@
 
 use shardgraph_collectives::messages::Event;
 
-use super::{LEARNER, Port, learner_lost};
+use super::common_tag::REFUSAL;
+use super::{LEARNER, Port, learner_lost, learner_refused};
 use crate::error::Error;
 
 /// Where an actor speaks to the learner, and whether that has said that there are steps enough.
@@ -38,12 +39,17 @@ impl ToLearner<'_> {
     /// Whether an event was the learner's last word.
     ///
     /// # Errors
-    /// When the learner has left without it.
+    /// When the learner has left without it, or cannot go on.
     pub(crate) fn hear(&mut self, event: &Event) -> Result<bool, Error> {
         match event {
             Event::Lost { rank, why, .. } if *rank == LEARNER && !self.is_stopped => {
                 return Err(learner_lost(self.port.rank(), why));
             }
+            Event::Message {
+                from: LEARNER,
+                tag: REFUSAL,
+                bytes,
+            } => return Err(learner_refused(bytes)),
             Event::Message { from, tag, .. } if *from == LEARNER && *tag == self.stop => {
                 self.is_stopped = true;
             }

@@ -103,6 +103,18 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// A number alone.
+pub(crate) fn number_to_bytes(number: u64) -> Vec<u8> {
+    Writer::new().u64(number).finish()
+}
+
+pub(crate) fn number_from_bytes(bytes: &[u8]) -> Result<u64, Error> {
+    let mut reader = Reader::new("a number", bytes);
+    let number = reader.u64()?;
+    reader.end()?;
+    Ok(number)
+}
+
 /// Episodes behind what was written before.
 pub(crate) fn episodes_to(writer: Writer, episodes: &[Episode]) -> Writer {
     let returns: Vec<f32> = episodes.iter().map(|of| of.episodic_return).collect();

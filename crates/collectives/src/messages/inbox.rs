@@ -77,6 +77,12 @@ impl Inbox {
         self.room.notify_all();
     }
 
+    /// A rank that will not join as it is.
+    pub(super) fn absent(&self, rank: u32, why: String) {
+        self.lock().events.push_back(Event::Absent { rank, why });
+        self.arrived.notify_all();
+    }
+
     /// Takes in a message of one sender, in the order of its calls; waits for room, for ever without an expiry. Whoever waits is woken
     /// when the sender is lost.
     pub(super) fn put(

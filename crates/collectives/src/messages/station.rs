@@ -63,6 +63,8 @@ struct Place {
     address: Option<SocketAddr>,
     /// How it ended.
     why: String,
+    /// Whether it was said, since one of this number joined last, that another one takes no part.
+    is_absent: bool,
 }
 
 impl Station {
@@ -202,6 +204,7 @@ impl Hub {
                     self.connect((intro.rank, generation), None, stream);
                 }
             }
+            Purpose::Decline if own.rank == 0 => meeting::excuse(self, intro, &stream),
             // Who wants something else is let go.
             _ => {}
         }
@@ -235,6 +238,7 @@ impl Hub {
         let older = place.link.take();
         place.generation = generation;
         place.address = address;
+        place.is_absent = false;
         self.inbox.joined(rank, generation);
         let started =
             Link::new(who, stream, self.limits).and_then(|link| self.serve(link, &mut places));
@@ -263,6 +267,15 @@ impl Hub {
         (place.generation, place.why) = (generation, why.clone());
         self.inbox.joined(rank, generation);
         self.inbox.lost(rank, generation, &why);
+    }
+
+    /// A process of this number that takes no part.
+    fn absent(&self, rank: u32, why: String) {
+        let mut places = self.lock();
+        let place = &mut places.ranks[rank as usize];
+        if place.link.is_none() && !std::mem::replace(&mut place.is_absent, true) {
+            self.inbox.absent(rank, why);
+        }
     }
 
     /// Starts the two threads of a link.

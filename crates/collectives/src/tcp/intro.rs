@@ -42,6 +42,8 @@ pub(crate) enum Purpose {
         generation: u64,
         to: u32,
     },
+    /// To rank 0: to say, after this, why the process cannot take part.
+    Decline,
 }
 
 impl Purpose {
@@ -55,6 +57,7 @@ impl Purpose {
             Purpose::Return { generation, port } => (4, generation, port),
             // There are at most `MAX_RANKS`.
             Purpose::Call { generation, to } => (5, generation, to as u16),
+            Purpose::Decline => (6, 0, 0),
         }
     }
 
@@ -72,6 +75,7 @@ impl Purpose {
                 generation: long,
                 to: u32::from(short),
             },
+            6 => Purpose::Decline,
             _ => return None,
         })
     }
@@ -253,6 +257,7 @@ mod tests {
             Purpose::Visit { port },
             Purpose::Return { generation, port },
             Purpose::Call { generation, to: 63 },
+            Purpose::Decline,
         ] {
             let intro = Intro {
                 protocol: PROTOCOL,
@@ -269,6 +274,6 @@ mod tests {
                 assert_eq!(Intro::of_body(&body[..len]), None, "{len}");
             }
         }
-        assert_eq!(Purpose::of_words((6, 0, 0)), None);
+        assert_eq!(Purpose::of_words((7, 0, 0)), None);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::TcpConfig;
 use super::control::Whereabouts;
+use super::decline;
 use super::intro::{Intro, Lobby, PROTOCOL, Purpose, introduce, read_some};
 use super::mesh::is_itself;
 use crate::bytes::{Reader, put_text};
@@ -198,7 +199,7 @@ fn wait_for_all(
     guests: &mut [Option<(TcpStream, u16)>],
 ) -> Result<(), Refusal> {
     let own = own_intro(config, 0);
-    let joins = |intro: &Intro| matches!(intro.purpose, Purpose::Join { .. });
+    let joins = |intro: &Intro| matches!(intro.purpose, Purpose::Join { .. } | Purpose::Decline);
     let expiry = Expiry::of(config.deadline);
     loop {
         while let Some((intro, stream)) = lobby.take(joins) {
@@ -228,9 +229,6 @@ fn admit(
     stream: TcpStream,
     guests: &mut [Option<(TcpStream, u16)>],
 ) -> Result<(), Refusal> {
-    let Purpose::Join { port } = intro.purpose else {
-        return Ok(());
-    };
     let refuse = |what: &str| {
         let bytes = verdict_bytes(&Err(Refusal::Launch(what.to_string())));
         let _ = (&stream).write_all(&bytes);
@@ -242,6 +240,10 @@ fn admit(
         ));
         return Ok(());
     }
+    let Purpose::Join { port } = intro.purpose else {
+        let reason = decline::hear(&stream);
+        return Err(Refusal::Launch(decline::sentence(intro.rank, &reason)));
+    };
     if let Some(what) = disagreement(own, intro) {
         refuse(&what);
         return Err(Refusal::Launch(what));

@@ -4,6 +4,7 @@
 
 mod algorithms;
 mod checks;
+mod decline;
 mod exact;
 mod exchange;
 mod faults;

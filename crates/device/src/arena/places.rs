@@ -46,10 +46,10 @@ impl Arena {
     /// # Errors
     /// [`crate::ErrorKind::Invalid`] for a place outside of the arena or not aligned, and while any of the arena is lent out.
     /// # Complexity
-    /// `O(n^2)` for `n` places, plus what overlaps.
+    /// `O(n log n + k)` for `n` places of which `k` pairs overlap; memory for the pairs.
     pub fn places(&self, ranges: &[Range<usize>]) -> Result<Places, Error> {
         let lease = Arc::new(self.space.lend(0, self.len())?);
-        let place = |range: &Range<usize>| {
+        let place = |(range, overlaps): (&Range<usize>, Vec<u32>)| {
             if range.start > range.end || range.end > self.len() {
                 let (n, Range { start, end }) = (self.len(), range);
                 let why = format!("the place {start}..{end} was asked for, it has {n} elements");
@@ -59,24 +59,38 @@ impl Arena {
                 true => self.nothing()?,
                 false => self.part(range.start, range.len(), Arc::clone(&lease))?,
             };
-            let meets =
-                |other: &Range<usize>| range.start.max(other.start) < range.end.min(other.end);
-            let others = ranges.iter().enumerate();
-            let overlaps = others
-                .filter(|(_, other)| !std::ptr::eq(*other, range) && meets(other))
-                .map(|(i, _)| i as u32);
             Ok(Place {
                 range: range.clone(),
                 address: address(&part),
-                overlaps: overlaps.collect(),
+                overlaps,
                 part: Some(Arc::new(part)),
             })
         };
+        let places = ranges.iter().zip(overlaps(ranges)).map(place);
         Ok(Places {
-            places: ranges.iter().map(place).collect::<Result<_, Error>>()?,
+            places: places.collect::<Result<_, Error>>()?,
             _lease: lease,
         })
     }
+}
+
+/// Of each range the others that have elements of it: a sweep over their first elements, with those that have not ended.
+fn overlaps(ranges: &[Range<usize>]) -> Vec<Vec<u32>> {
+    let mut order: Vec<usize> = (0..ranges.len())
+        .filter(|&i| !ranges[i].is_empty())
+        .collect();
+    order.sort_by_key(|&i| ranges[i].start);
+    let mut overlaps = vec![Vec::new(); ranges.len()];
+    let mut open: Vec<usize> = Vec::new();
+    for i in order {
+        open.retain(|&other| ranges[other].end > ranges[i].start);
+        for &other in &open {
+            overlaps[other].push(i as u32);
+            overlaps[i].push(other as u32);
+        }
+        open.push(i);
+    }
+    overlaps
 }
 
 impl Places {
@@ -166,6 +180,21 @@ mod tests {
     }
 
     proptest! {
+        /// Every pair that shares an element, and no other.
+        #[test]
+        fn overlaps_are_those_of_all_pairs(
+            ranges in prop::collection::vec((0usize..60, 0usize..20), 0..70),
+        ) {
+            let ranges: Vec<_> = ranges.into_iter().map(|(start, len)| start..start + len).collect();
+            let meets = |i: usize, j: usize| i != j && ranges[i].clone().any(|at| ranges[j].contains(&at));
+            for (i, mut found) in overlaps(&ranges).into_iter().enumerate() {
+                found.sort_unstable();
+                let expected: Vec<u32> =
+                    (0..ranges.len()).filter(|&j| meets(i, j)).map(|j| j as u32).collect();
+                prop_assert_eq!(found, expected);
+            }
+        }
+
         /// Parts that are out at the same time never share an element, all others can be had, and values stay.
         #[test]
         fn places_that_overlap_are_never_out_together(

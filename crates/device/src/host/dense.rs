@@ -257,14 +257,17 @@ mod tests {
             Strips::takes(*shape) && shape.rows * shape.inner * shape.cols < 20_000
         };
         for shape in shapes().filter(few) {
-            check_vectors(Scalar, shape);
-            check_vectors(Scalar128b, shape);
-            check_vectors(Scalar256b, shape);
-            check_vectors(Scalar512b, shape);
+            let row = numbers(shape.cols, 5);
+            for finish in [Finish::Nothing, Finish::Add(&row), Finish::AddRelu(&row)] {
+                check_vectors(Scalar, shape, finish);
+                check_vectors(Scalar128b, shape, finish);
+                check_vectors(Scalar256b, shape, finish);
+                check_vectors(Scalar512b, shape, finish);
+            }
         }
     }
 
-    fn check_vectors<S: Simd>(simd: S, shape: MatMul) {
+    fn check_vectors<S: Simd>(simd: S, shape: MatMul, finish: Finish<'_>) {
         let MatMul {
             rows, inner, cols, ..
         } = shape;
@@ -275,14 +278,19 @@ mod tests {
             shape,
             a: a.get(),
             b: b.get(),
-            finish: Finish::Nothing,
+            finish,
             out: out.get(),
         };
         strips.with_simd(simd);
         for (i, &got) in out.get().iter().enumerate() {
             let at = |k| (i / cols, k, i % cols);
             let terms = (0..inner).map(|k| element(shape, (a.get(), b.get()), at(k)));
-            let want: f64 = terms.map(|(a, b)| f64::from(a) * f64::from(b)).sum();
+            let sum: f64 = terms.map(|(a, b)| f64::from(a) * f64::from(b)).sum();
+            let want = match finish {
+                Finish::Nothing => sum,
+                Finish::Add(row) => sum + f64::from(row[i % cols]),
+                Finish::AddRelu(row) => (sum + f64::from(row[i % cols])).max(0.0),
+            };
             let is_near = (f64::from(got) - want).abs() < 1e-4;
             assert!(is_near, "{} lanes, {shape:?} {i}", S::F32_LANES);
         }

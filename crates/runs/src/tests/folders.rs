@@ -75,6 +75,38 @@ fn the_newest_checkpoints_stay_and_what_is_not_ours() {
     assert_eq!(N_KEPT, 2);
 }
 
+/// What is not asked for is neither read nor checked.
+#[test]
+fn a_file_of_the_newest_checkpoint_is_read_alone() {
+    let scratch = tempfile::tempdir().unwrap();
+    assert!(
+        Checkpoint::newest_files(scratch.path(), &["run.json"])
+            .unwrap()
+            .is_none()
+    );
+    run(scratch.path(), 7);
+    let state = scratch
+        .path()
+        .join("checkpoint-0000000006/state.safetensors");
+    fs::remove_file(state).unwrap();
+    let found = Checkpoint::newest_files(scratch.path(), &["run.json"])
+        .unwrap()
+        .unwrap();
+    let names: Vec<&str> = found.files().map(|(name, _)| name).collect();
+    assert_eq!((found.step(), names), (6, vec!["run.json"]));
+    assert_eq!(
+        found.file("run.json").unwrap(),
+        checkpoint(6).file("run.json").unwrap()
+    );
+    // One that is damaged is passed over as for a whole checkpoint.
+    fs::write(scratch.path().join("checkpoint-0000000006/run.json"), "{}").unwrap();
+    let older = Checkpoint::newest_files(scratch.path(), &["run.json"])
+        .unwrap()
+        .unwrap();
+    assert_eq!(older.step(), 3);
+    assert!(Checkpoint::newest_files(scratch.path(), &["other"]).is_err());
+}
+
 #[test]
 fn steps_of_more_than_ten_digits_are_found_in_order() {
     let scratch = tempfile::tempdir().unwrap();

@@ -4,9 +4,10 @@ use shardgraph_collectives::messages::Event;
 
 use crate::apex::actor::Actor;
 use crate::apex::config::ApexConfig;
-use crate::apex::message::{number_from_bytes, number_to_bytes, tag};
+use crate::apex::message::tag;
 use crate::error::Error;
-use crate::topology::{LEARNER, Port, ToLearner, read_weights};
+use crate::topology::common_tag::BEGIN;
+use crate::topology::{LEARNER, Port, ToLearner, number_from_bytes, number_to_bytes, read_weights};
 
 /// Acts until the learner has enough, or for `budget` steps.
 pub(in crate::apex) fn run_actor(
@@ -19,12 +20,13 @@ pub(in crate::apex) fn run_actor(
         port,
         learner: ToLearner::new(port, tag::STOP),
         actor,
-        shards: (1..=apex.n_shards).collect(),
+        shards: Vec::new(),
         n_shards: apex.n_shards,
         unacknowledged: Vec::new(),
         n_blocks: 0,
         waits_for_weights: false,
         has_weights: false,
+        collects_to: if apex.lock_step { u64::MAX } else { budget },
     };
     let max_unacknowledged = match apex.lock_step {
         true => 1,
@@ -54,6 +56,8 @@ struct ActorRank<'a> {
     n_blocks: u64,
     waits_for_weights: bool,
     has_weights: bool,
+    /// The step that no block goes beyond; as in one thread, in lock step the last block is whole.
+    collects_to: u64,
 }
 
 impl ActorRank<'_> {
@@ -91,8 +95,11 @@ impl ActorRank<'_> {
     }
 
     fn send_block(&mut self) -> Result<(), Error> {
-        let (block, progress) = self.actor.collect()?;
+        let (block, progress) = self.actor.collect(self.collects_to)?;
         self.learner.send(tag::PROGRESS, &progress.to_bytes())?;
+        if block.rows.is_empty() {
+            return Ok(());
+        }
         self.n_blocks += 1;
         let bytes = block.to_bytes(self.n_blocks);
         while let Some(&shard) = self.shards.first() {
@@ -137,6 +144,7 @@ impl ActorRank<'_> {
 
     fn read(&mut self, from: u32, tag: u32, bytes: &[u8]) -> Result<(), Error> {
         match tag {
+            BEGIN => self.actor.begin_at(number_from_bytes(bytes)?),
             tag::TAKEN => {
                 // A block that went to the next shard of a number was given up when the one before it was lost.
                 let taken = (from, number_from_bytes(bytes)?);
@@ -144,9 +152,6 @@ impl ActorRank<'_> {
             }
             tag::WEIGHTS => {
                 let (version, weights) = read_weights(bytes)?;
-                if !self.has_weights {
-                    self.actor.begin_at(version);
-                }
                 if !weights.is_empty() {
                     self.actor.set_weights(version, &weights)?;
                 }

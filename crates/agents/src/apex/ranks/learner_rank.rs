@@ -8,13 +8,15 @@ use shardgraph_runs::Checkpoint;
 use crate::apex::checkpoint::{checkpoint_of, restore_learner};
 use crate::apex::config::ApexConfig;
 use crate::apex::learner::Learner;
-use crate::apex::message::{
-    Batch, Priorities, Progress, ShardTotals, number_from_bytes, number_to_bytes, tag,
-};
+use crate::apex::message::{Batch, Priorities, Progress, ShardTotals, tag};
 use crate::config::AgentConfig;
 use crate::error::{Error, ErrorKind};
 use crate::run::{RunOptions, Start, TrainProgress};
-use crate::topology::{Actors, Books, Port, PresentWeights, TopologyOutcome};
+use crate::topology::common_tag::BEGIN;
+use crate::topology::{
+    Actors, Books, Port, PresentWeights, TopologyOutcome, number_from_bytes, number_to_bytes,
+    see_off,
+};
 
 /// Learns until the actors have made the steps of the settings and the shards have nothing left to draw.
 pub(in crate::apex) fn run_learner(
@@ -24,38 +26,40 @@ pub(in crate::apex) fn run_learner(
     options: &RunOptions,
     progress: &mut dyn FnMut(&TrainProgress),
 ) -> Result<TopologyOutcome, Error> {
-    let begun = begin((config, apex), start, options);
-    let (learner, books) = begun.inspect_err(|_| port.linger())?;
+    let outcome = learn(&port, (config, apex), (start, options), progress);
+    outcome.inspect_err(|error| port.leave_with(error))
+}
+
+fn learn(
+    port: &Port,
+    (config, apex): (&AgentConfig, &ApexConfig),
+    (start, options): (&Start, &RunOptions),
+    progress: &mut dyn FnMut(&TrainProgress),
+) -> Result<TopologyOutcome, Error> {
+    let (learner, books) = begin((config, apex), start, options)?;
     let mut rank = LearnerRank {
-        port: &port,
+        port,
         apex,
         learner,
         books,
         shards: BTreeMap::new(),
         ready: VecDeque::new(),
-        actors: Actors::default(),
+        actors: Actors::new(1 + apex.n_shards),
         weights: PresentWeights::default(),
         is_stopping: false,
         totals: ShardTotals::default(),
     };
-    for shard in 1..=apex.n_shards {
-        rank.begin_shard(shard)?;
-    }
-    if rank.books.is_full() {
-        rank.stop_all()?; // a finished run goes on
-    }
-    while !rank.is_over()? {
+    let is_finished = rank.books.is_full(); // before this call
+    while !is_finished && !rank.is_over()? {
         rank.go_on(progress)?;
     }
-    let (shards, actors) = (
-        std::mem::take(&mut rank.shards),
-        std::mem::take(&mut rank.actors),
-    );
-    let outcome = rank.finish()?;
-    for &shard in shards.keys() {
-        let _ = port.send(shard, tag::STOP, &[]); // one that cannot hear it sees the learner leave
+    let mut there = rank.actors.at_work();
+    there.extend(rank.shards.keys());
+    let mut outcome = rank.finish()?;
+    for (absent, why) in see_off(port, there, (tag::STOP, tag::DONE)) {
+        let part = part_of(absent, apex);
+        outcome.lost.push(format!("{part} {absent}: {why}"));
     }
-    actors.see_off(&port, (tag::STOP, tag::DONE));
     Ok(outcome)
 }
 
@@ -70,6 +74,13 @@ fn begin(
         restore_learner(&mut learner, n_updates, state)
     })?;
     Ok((learner, books))
+}
+
+fn part_of(rank: u32, apex: &ApexConfig) -> &'static str {
+    match rank <= apex.n_shards {
+        true => "shard",
+        false => "actor",
+    }
 }
 
 struct LearnerRank<'a> {
@@ -91,6 +102,10 @@ impl LearnerRank<'_> {
     /// Asks for as many batches as may be outstanding.
     fn begin_shard(&mut self, shard: u32) -> Result<(), Error> {
         self.shards.insert(shard, false);
+        self.greet(shard)?;
+        if self.is_stopping {
+            self.port.send(shard, tag::DONE, &[])?;
+        }
         let n_batches = match self.apex.lock_step {
             true => 1,
             false => self.apex.prefetch_batches,
@@ -103,18 +118,40 @@ impl LearnerRank<'_> {
 
     /// Asks for one more batch.
     fn ask(&self, shard: u32) -> Result<(), Error> {
-        let version = number_to_bytes(self.learner.n_updates);
-        self.port.send(shard, tag::BATCH_WANTED, &version)?;
+        self.port.send(shard, tag::BATCH_WANTED, &[])?;
+        Ok(())
+    }
+
+    /// The first word to one that comes.
+    fn greet(&mut self, rank: u32) -> Result<(), Error> {
+        let key = number_to_bytes(self.books.arrival(rank));
+        self.port.send(rank, BEGIN, &key)?;
         Ok(())
     }
 
     fn is_over(&self) -> Result<bool, Error> {
         if self.shards.is_empty() {
-            let text = "all shards of the replay memory are lost: resume the run from its newest checkpoint";
-            return Err(ErrorKind::Topology(text.to_owned()).into());
+            self.check_shards()?;
         }
         let has_all = self.shards.values().all(|is_done| *is_done);
         Ok(self.is_stopping && has_all && self.ready.is_empty())
+    }
+
+    /// Refuses to go on where no shard is there and none is still to come.
+    fn check_shards(&self) -> Result<(), Error> {
+        let missing = self.port.missing();
+        let may_come = missing.iter().any(|rank| self.is_shard(*rank));
+        if may_come && !self.port.left().is_zero() {
+            return Ok(());
+        }
+        let why = match self.books.lost() {
+            [] => "none came in time".to_owned(),
+            lost => lost.join("; "),
+        };
+        Err(ErrorKind::Topology(format!(
+            "all shards of the replay memory are lost: {why}: resume the run from its newest checkpoint"
+        ))
+        .into())
     }
 
     /// Takes in what has come; then an update, or a wait where there is no batch.
@@ -125,6 +162,10 @@ impl LearnerRank<'_> {
         match self.ready.pop_front() {
             Some((shard, batch)) => self.learn(shard, &batch),
             None if self.is_over()? => Ok(()),
+            None if self.shards.is_empty() => match self.port.recv_within(self.port.left()) {
+                Some(event) => self.take(event, progress),
+                None => Ok(()), // nothing is left of the deadline, which ends the run
+            },
             None => {
                 let event = self.port.recv("batches and actors")?;
                 self.take(event, progress)
@@ -158,37 +199,51 @@ impl LearnerRank<'_> {
         progress: &mut dyn FnMut(&TrainProgress),
     ) -> Result<(), Error> {
         match event {
-            // The first of its number was greeted before it was there.
-            Event::Joined { rank, .. } if self.is_shard(rank) => {
-                match self.shards.contains_key(&rank) {
-                    true => Ok(()),
-                    false => self.begin_shard(rank),
-                }
-            }
-            Event::Joined { rank, .. } => {
-                self.actors.join(rank);
-                if self.is_stopping {
-                    self.port.send(rank, tag::STOP, &[])?;
-                }
-                Ok(())
-            }
-            // Behind its last batch it is not missed.
-            Event::Lost { rank, .. } if self.shards.get(&rank) == Some(&true) => Ok(()),
-            Event::Lost { rank, why, .. } if self.is_shard(rank) => {
-                self.shards.remove(&rank);
-                self.ready.retain(|(shard, _)| *shard != rank);
+            Event::Joined { rank, .. } => self.join(rank),
+            Event::Lost { rank, why, .. } => self.lose(rank, &why),
+            Event::Absent { rank, why } if self.is_shard(rank) => {
                 self.books.lose(format!("shard {rank}: {why}"));
                 Ok(())
             }
-            Event::Lost { rank, why, .. } => {
-                self.actors.lose(rank, &why, &mut self.books);
-                match self.is_stopping {
-                    true => Ok(()),
-                    false => self.actors.check(self.port, self.books.lost()),
-                }
+            Event::Absent { rank, why } => {
+                let which = (rank, why.as_str());
+                self.actors.decline(which, self.port, &mut self.books)
             }
             Event::Message { from, tag, bytes } => self.read(from, tag, &bytes, progress),
             _ => Ok(()),
+        }
+    }
+
+    fn join(&mut self, rank: u32) -> Result<(), Error> {
+        if self.is_shard(rank) {
+            // One that is behind its last batch needs no other in its place.
+            return match self.shards.contains_key(&rank) {
+                true => Ok(()),
+                false => self.begin_shard(rank),
+            };
+        }
+        self.actors.join(rank);
+        self.greet(rank)?;
+        if self.is_stopping {
+            self.port.send(rank, tag::STOP, &[])?;
+        }
+        Ok(())
+    }
+
+    fn lose(&mut self, rank: u32, why: &str) -> Result<(), Error> {
+        if self.shards.get(&rank) == Some(&true) {
+            return Ok(()); // behind its last batch it is not missed
+        }
+        if self.is_shard(rank) {
+            self.shards.remove(&rank);
+            self.ready.retain(|(shard, _)| *shard != rank);
+            self.books.lose(format!("shard {rank}: {why}"));
+            return Ok(());
+        }
+        self.actors.lose(rank, why, &mut self.books);
+        match self.is_stopping {
+            true => Ok(()),
+            false => self.actors.check(self.port, self.books.lost()),
         }
     }
 
@@ -239,15 +294,6 @@ impl LearnerRank<'_> {
             self.port.send(shard, tag::DONE, &[])?;
         }
         Ok(())
-    }
-
-    /// As [`LearnerRank::stop`], before anybody has done anything: all are waited for, so that all hear it.
-    fn stop_all(&mut self) -> Result<(), Error> {
-        let n_shards = self.apex.n_shards;
-        let there = self.port.wait_for_all();
-        let actors = there.into_iter().filter(|&rank| rank > n_shards);
-        actors.for_each(|rank| self.actors.join(rank));
-        self.stop()
     }
 
     /// Never waits: an actor that has no room for weights asks again.

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use shardgraph_collectives::messages::Event;
 
 use crate::apex::config::ApexConfig;
-use crate::apex::message::{
-    Batch, Block, Priorities, ShardTotals, number_from_bytes, number_to_bytes, tag,
-};
+use crate::apex::message::{Batch, Block, Priorities, ShardTotals, tag};
 use crate::apex::shard::Shard;
 use crate::error::Error;
-use crate::topology::{LEARNER, Port, learner_lost};
+use crate::topology::common_tag::{BEGIN, REFUSAL};
+use crate::topology::{
+    LEARNER, Port, learner_lost, learner_refused, number_from_bytes, number_to_bytes,
+};
 
 /// Serves actors and the learner until the learner says that the run is over.
 pub(in crate::apex) fn run_shard(
@@ -84,10 +85,9 @@ impl ShardRank<'_> {
                 self.shard.insert(&block)?;
                 self.unacknowledged.push((from, number));
             }
-            tag::BATCH_WANTED => {
-                self.shard.begin_at(number_from_bytes(bytes)?);
-                self.n_wanted += 1;
-            }
+            BEGIN => self.shard.begin_at(number_from_bytes(bytes)?),
+            REFUSAL if from == LEARNER => return Err(learner_refused(bytes)),
+            tag::BATCH_WANTED => self.n_wanted += 1,
             tag::PRIORITIES => {
                 // Without a batch out there they are of rows that another shard of this number had.
                 if let Some(left) = self.n_unanswered.checked_sub(1) {
@@ -129,10 +129,9 @@ impl ShardRank<'_> {
         self.say_done()
     }
 
-    /// Once, when nothing comes any more, nothing is left to draw, and all priorities are back.
+    /// Once, when the learner has steps enough, nothing comes any more, nothing is left to draw, and all priorities are back.
     fn say_done(&mut self) -> Result<(), Error> {
-        let has_begun = self.is_stopping || !self.is_done.is_empty();
-        let has_all = has_begun && self.is_done.values().all(|done| *done);
+        let has_all = self.is_stopping && self.is_done.values().all(|done| *done);
         let is_idle = self.n_unanswered == 0 && !self.shard.limiter.may_sample();
         if !has_all || !is_idle || self.has_said_done {
             return Ok(());

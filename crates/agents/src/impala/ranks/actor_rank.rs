@@ -7,7 +7,8 @@ use crate::error::Error;
 use crate::impala::actor::Actor;
 use crate::impala::config::ImpalaConfig;
 use crate::impala::trajectory::Unroll;
-use crate::topology::{Port, ToLearner, read_weights};
+use crate::topology::common_tag::BEGIN;
+use crate::topology::{Port, ToLearner, number_from_bytes, read_weights};
 
 /// Acts until the learner has enough, or for `budget` steps.
 pub(in crate::impala) fn run_actor(
@@ -74,9 +75,6 @@ impl ActorRank<'_> {
                 ..
             } => {
                 let (version, weights) = read_weights(&bytes)?;
-                if !self.has_weights {
-                    self.actor.begin_at(version);
-                }
                 self.has_weights = true;
                 if !weights.is_empty() {
                     self.actor.set_weights(version, &weights)?;
@@ -85,6 +83,9 @@ impl ActorRank<'_> {
                 self.n_unacknowledged =
                     left.ok_or_else(|| Error::internal("an unroll was acknowledged twice"))?;
             }
+            Event::Message {
+                tag: BEGIN, bytes, ..
+            } => self.actor.begin_at(number_from_bytes(&bytes)?),
             Event::Message { tag, .. } => {
                 return Err(Error::internal(format!(
                     "an actor was sent a message of kind {tag}"

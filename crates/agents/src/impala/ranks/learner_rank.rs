@@ -1,6 +1,6 @@
 //! The rank that learns: a queue of unrolls, an update whenever it holds a batch, and new weights with each acknowledgement.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use shardgraph_collectives::messages::Event;
 use shardgraph_runs::Checkpoint;
@@ -13,7 +13,10 @@ use crate::impala::config::ImpalaConfig;
 use crate::impala::learner::Learner;
 use crate::impala::trajectory::Unroll;
 use crate::run::{RunOptions, Start, TrainProgress};
-use crate::topology::{Actors, Books, Port, PresentWeights, TopologyOutcome};
+use crate::topology::common_tag::BEGIN;
+use crate::topology::{
+    Actors, Books, Port, PresentWeights, TopologyOutcome, number_to_bytes, see_off,
+};
 
 /// Learns until the actors have made the steps of the settings.
 pub(in crate::impala) fn run_learner(
@@ -23,30 +26,38 @@ pub(in crate::impala) fn run_learner(
     options: &RunOptions,
     progress: &mut dyn FnMut(&TrainProgress),
 ) -> Result<TopologyOutcome, Error> {
-    let begun = begin((config, impala), start, options);
-    let (learner, books) = begun.inspect_err(|_| port.linger())?;
+    let outcome = learn(&port, (config, impala), (start, options), progress);
+    outcome.inspect_err(|error| port.leave_with(error))
+}
+
+fn learn(
+    port: &Port,
+    (config, impala): (&AgentConfig, &ImpalaConfig),
+    (start, options): (&Start, &RunOptions),
+    progress: &mut dyn FnMut(&TrainProgress),
+) -> Result<TopologyOutcome, Error> {
+    let (learner, books) = begin((config, impala), start, options)?;
     let mut rank = LearnerRank {
-        port: &port,
+        port,
         learner,
         books,
         batch_unrolls: impala.batch_unrolls(config.environment.n_environments()),
         log_updates: impala.log_updates,
         queue: VecDeque::new(),
-        actors: Actors::default(),
+        actors: Actors::new(1),
         weights: PresentWeights::default(),
+        sent: BTreeMap::new(),
     };
-    if rank.books.is_full() {
-        // A finished run is resumed: all are waited for, so that all hear it.
-        let there = port.wait_for_all();
-        there.into_iter().for_each(|actor| rank.actors.join(actor));
-    }
+    // None where a finished run is resumed.
     while !rank.books.is_full() {
         let event = port.recv("trajectories of actors")?;
         rank.take(event, progress)?;
     }
-    let actors = std::mem::take(&mut rank.actors);
-    let outcome = rank.finish()?;
-    actors.see_off(&port, (tag::STOP, tag::DONE));
+    let actors = rank.actors.at_work();
+    let mut outcome = rank.finish()?;
+    for (actor, why) in see_off(port, actors, (tag::STOP, tag::DONE)) {
+        outcome.lost.push(format!("actor {actor}: {why}"));
+    }
     Ok(outcome)
 }
 
@@ -80,6 +91,8 @@ struct LearnerRank<'a> {
     queue: VecDeque<Queued>,
     actors: Actors,
     weights: PresentWeights,
+    /// The version of the weights that each actor was sent last.
+    sent: BTreeMap<u32, u64>,
 }
 
 impl LearnerRank<'_> {
@@ -91,7 +104,14 @@ impl LearnerRank<'_> {
         match event {
             Event::Joined { rank, .. } => {
                 self.actors.join(rank);
+                self.sent.remove(&rank);
+                let key = number_to_bytes(self.books.arrival(rank));
+                self.port.send(rank, BEGIN, &key)?;
                 Ok(())
+            }
+            Event::Absent { rank, why } => {
+                let which = (rank, why.as_str());
+                self.actors.decline(which, self.port, &mut self.books)
             }
             Event::Lost { rank, why, .. } => {
                 self.actors.lose(rank, &why, &mut self.books);
@@ -170,9 +190,19 @@ impl LearnerRank<'_> {
         }
     }
 
-    /// Sends the present weights, where the actor has others. Never waits: an actor has room for one word on each of its unrolls.
+    /// Sends the present weights, where the actor has others and none are on their way to it: it has room for one list of them and for many
+    /// words without, so that this never waits. `known` is what it last said that it had.
     fn acknowledge(&mut self, actor: u32, known: Option<u64>) -> Result<(), Error> {
         let (present, weights) = (self.learner.n_updates, self.learner.params.trained());
+        let sent = self.sent.get(&actor);
+        let is_on_its_way = sent.is_some_and(|sent| known.is_some_and(|known| known < *sent));
+        let known = match is_on_its_way {
+            true => Some(present),
+            false => known,
+        };
+        if known != Some(present) {
+            self.sent.insert(actor, present);
+        }
         let message = self.weights.message(present, weights, known);
         self.port.send(actor, tag::TAKEN, message)?;
         Ok(())

@@ -8,6 +8,7 @@ use crate::messages::inbox::Inbox;
 use crate::messages::{Limits, frame};
 use crate::op::OpKind;
 use crate::tcp::TcpConfig;
+use crate::tcp::decline;
 use crate::tcp::intro::{Intro, Lobby, PROTOCOL, Purpose, introduce};
 use crate::tcp::join::{self, RETRY_PAUSE, read_exact};
 use std::io::{self, Write};
@@ -102,7 +103,10 @@ pub(super) fn receive(
     };
     if let Some(why) = disagreement(&hub.config, intro) {
         // Who cannot be told sees the connection close.
-        let _ = answer(&stream, &Answer::Refused(why));
+        let _ = answer(&stream, &Answer::Refused(why.clone()));
+        if is_of_this_job(&hub.config, intro) {
+            hub.absent(rank, why);
+        }
         return;
     }
     let (generation, welcome) = match hub.welcome(rank, known) {
@@ -117,6 +121,19 @@ pub(super) fn receive(
         let address = SocketAddr::new(peer.ip(), port);
         hub.connect((rank, generation), Some(address), stream);
     }
+}
+
+/// Rank 0: hears why a process cannot take part.
+pub(super) fn excuse(hub: &Arc<Hub>, intro: &Intro, stream: &TcpStream) {
+    let why = format!("it cannot take part: {}", decline::hear(stream));
+    if is_of_this_job(&hub.config, intro) {
+        hub.absent(intro.rank, why);
+    }
+}
+
+/// Whether it is meant to be one of these ranks, whatever else does not fit.
+fn is_of_this_job(own: &TcpConfig, intro: &Intro) -> bool {
+    (&intro.job, intro.size) == (&own.job, own.size) && (1..own.size).contains(&intro.rank)
 }
 
 impl Hub {
