@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use crate::program::{command, run, wait};
+use crate::program::{command, finish, run, wait};
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
@@ -161,6 +162,20 @@ fn a_run_keeps_to_its_memory() {
         assert!(answer["disk"]["groups"].as_u64().unwrap() > 1, "{answer}");
         assert!(peak < program + 28_000_000 * 11 / 10, "{peak}, {program}");
     }
+}
+
+#[test]
+fn tables_that_the_system_has_no_memory_for_are_an_error() {
+    let folder = folder();
+    let out = folder.path().join("e.npy");
+    let words = "embed ba:20000:2 --dim 65536 --threads 1 --out {}";
+    let own = command(words, &[&out]);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -v 800000; exec \"$0\" \"$@\""]);
+    limited.arg(own.get_program()).args(own.get_args());
+    let message = finish(&mut limited).error(2);
+    assert!(message.contains("are free"), "{message}");
+    assert!(!out.exists());
 }
 
 #[test]

@@ -243,47 +243,58 @@ fn an_import_that_was_killed_behind_its_reading_goes_on_there() {
     }
 }
 
+/// An import of a graph of one edge, once what a killed one left has changed: whether it goes on, and how many edges it has.
+fn after(change: &dyn Fn(&Path, &mut ImportOptions)) -> Result<(bool, u64), Error> {
+    let mut options = resumable(false);
+    let (folder, _) = files_of_a_killed_import(&options, false);
+    change(folder.path(), &mut options);
+    let out = folder.path().join("g.store");
+    let imported = import_stream(&out, &options, &mut |_| {}, |sink| {
+        sink.edge(0, 1, 1.0)?;
+        Ok(numbered(2, 2))
+    });
+    let left = fs::read_dir(folder.path()).unwrap().count();
+    assert!(left <= 1, "{left} files");
+    imported.map(|imported| (imported.is_resumed, imported.n_edges))
+}
+
+fn file_of(folder: &Path, what: &str) -> PathBuf {
+    let names = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
+    let is_it = |path: &PathBuf| path.to_str().unwrap().ends_with(what);
+    names.filter(is_it).next().unwrap()
+}
+
 #[test]
 fn what_a_killed_import_left_is_taken_for_nothing_else() {
-    let begins_anew = |change: &dyn Fn(&Path, &mut ImportOptions)| {
-        let mut options = resumable(false);
-        let (folder, _) = files_of_a_killed_import(&options, false);
-        change(folder.path(), &mut options);
-        let out = folder.path().join("g.store");
-        let imported = import_stream(&out, &options, &mut |_| {}, |sink| {
-            sink.edge(0, 1, 1.0)?;
-            Ok(numbered(2, 2))
-        });
-        let left = fs::read_dir(folder.path()).unwrap().count();
-        assert!(left <= 1, "{left} files");
-        imported.map(|imported| (imported.is_resumed, imported.n_edges))
-    };
-    let file = |folder: &Path, what: &str| {
-        let names = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
-        let is_it = |path: &PathBuf| path.to_str().unwrap().ends_with(what);
-        names.filter(is_it).next().unwrap()
-    };
     let changes: [&dyn Fn(&Path, &mut ImportOptions); 5] = [
         &|_, options| options.source = Some("another".to_owned()),
         &|_, options| options.source = None,
         &|_, options| options.directed = true,
         &|folder, _| {
-            let path = file(folder, "-state");
+            let path = file_of(folder, "-state");
             let text = fs::read_to_string(&path).unwrap();
-            fs::write(&path, text.replace("\"n_nodes\":2018", "\"n_nodes\":9018")).unwrap();
+            let other = text.replace("\"n_nodes\":2018", "\"n_nodes\":9018");
+            assert_ne!(text, other);
+            fs::write(&path, other).unwrap();
         },
         &|folder, _| {
-            let edges = fs::File::options().write(true).open(file(folder, "-edges"));
+            let edges = fs::File::options()
+                .write(true)
+                .open(file_of(folder, "-edges"));
             edges.unwrap().set_len(800).unwrap();
         },
     ];
     for change in changes {
-        assert_eq!(begins_anew(change).unwrap(), (false, 1));
+        assert_eq!(after(change).unwrap(), (false, 1));
     }
-    // Of the right length and damaged: found when it is read.
+}
+
+/// Of the right length and damaged: found when it is read.
+#[test]
+fn damage_in_what_a_killed_import_left_is_found() {
     for (what, at) in [("-edges", 777), ("-edges", 4 * 777), ("-degrees", 77)] {
-        let damaged = begins_anew(&|folder, _| {
-            let path = file(folder, what);
+        let damaged = after(&|folder, _| {
+            let path = file_of(folder, what);
             let mut bytes = fs::read(&path).unwrap();
             bytes[at] ^= 1;
             fs::write(&path, bytes).unwrap();

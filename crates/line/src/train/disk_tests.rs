@@ -412,12 +412,22 @@ fn a_folder_with_another_run_is_refused() {
         assert_eq!(found.0, ErrorKind::Checkpoint);
         assert!(found.1.contains(reason), "{found:?}");
     }
+}
+
+#[test]
+fn a_folder_with_another_run_is_refused_before_the_graph_is_there() {
+    let (store, config) = (two_communities(64, 4), small(Order::Second));
+    let place = broken_off(&store, &config);
     check_work_folder(&place.work(), &config).unwrap();
     let threads = Config {
         threads: 7,
-        ..config
+        ..config.clone()
     };
     check_work_folder(&place.work(), &threads).unwrap();
+    let other_rate = Config {
+        rate: Some(0.5),
+        ..config
+    };
     let early = check_work_folder(&place.work(), &other_rate).unwrap_err();
     assert!(early.to_string().contains("a run with other settings"));
     check_work_folder(&place.work().join("none"), &threads).unwrap();

@@ -21,18 +21,16 @@ pub(super) fn scatter(
     out: &Path,
     buffer: usize,
 ) -> Result<u64, Error> {
-    let (deal, directed) = (head.deal, head.is_directed);
-    let spill = &mut taken.sink;
+    let (deal, directed, is_weighted) = (head.deal, head.is_directed, head.is_weighted);
     let place = |number: u64, u: u32, v: u32| {
-        let (u, v) = if directed {
-            (u, v)
-        } else {
-            oriented(number, u, v)
+        let (u, v) = match directed {
+            true => (u, v),
+            false => oriented(number, u, v),
         };
         let (from, to) = (deal.place(ranks[u as usize]), deal.place(ranks[v as usize]));
         ((from.0 * deal.n_parts + to.0) as usize, from.1, to.1)
     };
-    spill.replay(
+    taken.sink.replay(
         (ImportStage::Counting, deal.n_nodes),
         |number, u, v, weight| {
             let bucket = place(number, u, v).0;
@@ -43,12 +41,11 @@ pub(super) fn scatter(
     )?;
     head.sum_up();
     check_weights(head, out)?;
-    let partial = beside(spill.stem, "partial");
+    let partial = beside(taken.sink.stem, "partial");
     let at = |e: io::Error| Error::io("write", &partial, &e);
     let (file, scratch) = create(&partial).map_err(at)?;
     let mut buckets = Buckets::new(head, &file, buffer);
-    let is_weighted = head.is_weighted;
-    spill.replay(
+    taken.sink.replay(
         (ImportStage::Dealing, deal.n_nodes),
         |number, u, v, weight| {
             let (bucket, row, to) = place(number, u, v);
