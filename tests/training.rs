@@ -202,16 +202,35 @@ fn options_train_alike_on_every_grid() {
     );
     let alpha = made["prioritized"]["alpha"].as_f64().unwrap();
     assert!((alpha - 0.7).abs() < 1e-6, "of the file");
+}
 
-    let parts = path("parts");
-    let words = format!("train --config {{}} --steps 23 {options} --out {{}}");
-    run(&words, &[&config, &parts]).ok();
+/// A run with these options goes on as it began, and on another grid.
+#[test]
+fn options_go_on_after_a_resume() {
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, parts) = (folder.path().join("whole"), folder.path().join("parts"));
+    let config = folder.path().join("c.toml");
+    fs::write(&config, "batch_size = 16\ncurriculum_steps = 12\n").unwrap();
+    let train = |steps: u32, out: &Path| {
+        let options = "--environments 3 --prioritized --curriculum 10,16,24";
+        let words = format!("train --config {{}} --steps {steps} {options} --out {{}}");
+        run(&words, &[&config, out]).ok();
+    };
+    train(40, &whole);
+    train(23, &parts);
     run(
         "train --resume {} --steps 40 --ranks 4 --batch-ranks 2",
         &[&parts],
     )
     .ok();
-    assert!(policy(&parts) == one.0, "resumed");
+    assert!(policy(&parts) == policy(&whole));
+    let message = run("train --resume {} --steps 50 --environments 2", &[&parts]).error(2);
+    assert!(message.contains("--environments"), "{message}");
+}
+
+#[test]
+fn options_that_cannot_be_right_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
     for (flags, expected) in [
         ("--batch-ranks 2", "2 batch ranks of 1 ranks"),
         (
@@ -224,11 +243,9 @@ fn options_train_alike_on_every_grid() {
         ("--weighted", "reads no edge weights"),
         ("--weighted --problem cut", "have no weights"),
     ] {
-        let out = path("refused");
+        let out = folder.path().join("refused");
         let message = run(&format!("train --steps 5 --out {{}} {flags}"), &[&out]).error(2);
         assert!(message.contains(expected), "{flags}: {message}");
         assert!(!out.exists(), "{flags}");
     }
-    let message = run("train --resume {} --steps 50 --environments 2", &[&parts]).error(2);
-    assert!(message.contains("--environments"), "{message}");
 }

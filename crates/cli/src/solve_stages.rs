@@ -197,12 +197,7 @@ pub(crate) fn refine(
     found: &Found,
     patience: Option<f64>,
 ) -> anyhow::Result<Refined> {
-    let Found {
-        alone,
-        inside,
-        reduced,
-    } = found;
-    let reduced = reduced.as_ref();
+    let (alone, reduced) = (&found.alone, found.reduced.as_ref());
     let mut stages = vec![Stage::new("rl", &alone.cover, alone.seconds)];
     let mut best = alone.cover.clone();
     let is_needed = args.is_polished() || args.compare;
@@ -217,20 +212,19 @@ pub(crate) fn refine(
         reduced,
         patience,
     };
-    let mut start = &alone.cover;
-    if let Some(inside) = inside {
+    if let Some(inside) = &found.inside {
         stages.push(Stage::new("reduce_inside", &inside.cover, inside.seconds));
         if inside.cover.len() < best.len() {
             best.clone_from(&inside.cover);
-            start = &inside.cover;
         }
     }
+    let mut start = best.clone();
     if let Some(reduced) = reduced {
-        start = &reduced.kernel_cover;
-        stages.push(ground.lifted("reduce", start, reduced.seconds, &mut best)?);
+        start.clone_from(&reduced.kernel_cover);
+        stages.push(ground.lifted("reduce", &start, reduced.seconds, &mut best)?);
     }
     if args.is_polished() {
-        stages.push(ground.polished("polish", start, &mut best)?);
+        stages.push(ground.polished("polish", &start, &mut best)?);
     }
     let compare = match args.compare {
         true => Some(ground.without_policy(&mut best)?),

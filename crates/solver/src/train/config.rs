@@ -268,6 +268,7 @@ impl TrainConfig {
     /// Names the first such setting, its value and its range.
     pub fn check(&self) -> Result<(), Error> {
         let mut rules = self.data_rules();
+        rules.extend(self.memory_rules());
         rules.extend(self.learning_rules());
         rules.extend(self.prioritized.iter().flat_map(PrioritizedConfig::rules));
         match rules.iter().find(|(holds, ..)| !holds) {
@@ -302,6 +303,11 @@ impl TrainConfig {
                 "environments: 1 to 4096",
                 self.environments as u64,
             ),
+        ]
+    }
+
+    fn memory_rules(&self) -> Vec<Rule> {
+        vec![
             at_least_1("batch_size: at least 1", self.batch_size as u64),
             (
                 self.states_per_product != Some(0),

@@ -210,29 +210,20 @@ fn environments_are_reported_together() {
 /// Each state of a batch has the rows that it has alone, whatever stands beside it.
 #[test]
 fn rows_of_a_batch_are_those_of_its_states() {
-    let specs = ["er:40:0.3", "ba:25:3"].map(|spec| spec.parse::<GeneratorSpec>().unwrap());
-    let graphs = specs.map(|spec| Arc::new(spec.graph(5).unwrap()));
+    let graphs = ["er:40:0.3", "ba:25:3"].map(|spec| {
+        let spec: GeneratorSpec = spec.parse().unwrap();
+        Arc::new(spec.graph(5).unwrap())
+    });
     for problem in [PROBLEMS[0], PROBLEMS[1], PROBLEMS[3]] {
-        let path = match problem.n_node_features() {
-            0 => Path::Collapsed,
-            _ => Path::FreeFirstLayer,
-        };
-        let rules = |states_per_product| BatchRules {
-            scale: AdjacencyScale::LargestDegree,
-            path,
-            n_layers: 2,
-            grid: Grid::new(1, 1, 0).unwrap(),
-            states_per_product,
-        };
-        let mut states = Vec::new();
         let mut random = Stream::new(3, "test", 0);
-        for i in 0..31 {
-            let graph_id = u64::from(i % 7 == 0);
+        let state = |i: u64| {
+            let graph_id = u64::from(i.is_multiple_of(7));
             let graph = &graphs[graph_id as usize];
-            states.push((graph_id, played(problem, graph, i / 2, &mut random)));
-        }
+            (graph_id, played(problem, graph, i / 2, &mut random))
+        };
+        let states: Vec<_> = (0..31).map(state).collect();
         for limit in [1, 2, 5, usize::MAX] {
-            let rules = rules(limit);
+            let rules = alone_in_products_of(limit, problem);
             let given = |(id, _): &(u64, _)| (*id, Arc::clone(&graphs[*id as usize]));
             let plan = Plan::new(&states.iter().map(given).collect::<Vec<_>>(), &rules);
             let episodes: Vec<_> = states.iter().map(|(_, e)| Some(&**e)).collect();
@@ -244,27 +235,38 @@ fn rows_of_a_batch_are_those_of_its_states() {
                 let alone = Batch::new(&alone_plan, &[Some(&**episode)], None, &rules).unwrap();
                 for node in 0..graphs[*id as usize].n_nodes() {
                     let row = plan.row(i, node).unwrap();
-                    let alone_row = alone_plan.row(0, node).unwrap();
                     assert_eq!(nodes[row], node);
                     assert_eq!(batch.states.layout.states()[row] as usize, plan.state(i));
                     assert_eq!(batch.candidate[row], episode.is_candidate(node));
-                    let width = 1 + problem.n_node_features();
-                    let of = |values: &[f32], row: usize, width: usize| {
-                        let row = values.get(row * width..(row + 1) * width);
-                        row.map(<[f32]>::to_vec)
-                    };
-                    let (a, b) = (&batch.states, &alone.states);
-                    assert_eq!(of(&a.node, row, width), of(&b.node, alone_row, width));
-                    assert_eq!(of(&a.edge, row, 2), of(&b.edge, alone_row, 2));
-                    let d2 = |rows: &[f32], row| of(rows, row, 1);
-                    assert_eq!(
-                        d2(&a.neighbor_degree, row),
-                        d2(&b.neighbor_degree, alone_row)
-                    );
+                    let alone_row = alone_plan.row(0, node).unwrap();
+                    assert_eq!(read_row(&batch, row), read_row(&alone, alone_row));
                 }
             }
         }
     }
+}
+
+fn alone_in_products_of(states_per_product: usize, problem: &dyn Problem) -> BatchRules {
+    BatchRules {
+        scale: AdjacencyScale::LargestDegree,
+        path: match problem.n_node_features() {
+            0 => Path::Collapsed,
+            _ => Path::FreeFirstLayer,
+        },
+        n_layers: 2,
+        grid: Grid::new(1, 1, 0).unwrap(),
+        states_per_product,
+    }
+}
+
+/// What the network reads of a row.
+fn read_row(batch: &Batch, row: usize) -> [Vec<f32>; 3] {
+    let states = &batch.states;
+    let n_rows = states.layout.n_rows();
+    [&states.node, &states.edge, &states.neighbor_degree].map(|values| {
+        let width = values.len() / n_rows;
+        values[row * width..(row + 1) * width].to_vec()
+    })
 }
 
 fn played(
@@ -299,7 +301,30 @@ fn draws_follow_the_errors() {
         replay_capacity: 30,
         ..small(1)
     };
-    let mut memory = ReplayMemory::new(&config).unwrap();
+    let all = drawn_with_one_large_error(&config);
+    for (drawn, pick) in &all {
+        assert_eq!(*pick / 100, drawn.environment as u32);
+        assert_eq!(u64::from(*pick / 100), drawn.transition.graph_id);
+        assert!((4..14).contains(&(pick % 100)), "{pick} is overwritten");
+        assert_eq!(drawn.transition.step, pick % 100);
+        assert!(drawn.weight > 0.0 && drawn.weight <= 1.0);
+    }
+    let late: Vec<&(Drawn, u32)> = all[240..].iter().collect();
+    let n_large = late.iter().filter(|(_, pick)| *pick == 207).count();
+    assert!(
+        2 * n_large > late.len(),
+        "{n_large} of {} draws, expected about 50 of 79",
+        late.len()
+    );
+    let weights = late.iter().filter(|(_, pick)| *pick == 207);
+    assert!(weights.map(|(drawn, _)| drawn.weight).all(|w| w < 0.03));
+    let others = late.iter().filter(|(_, pick)| *pick != 207);
+    assert!(others.map(|(drawn, _)| drawn.weight).all(|w| w > 0.97));
+}
+
+/// Draws out of a memory of 14 steps of three environments, with what each picked: 207 has a large error.
+fn drawn_with_one_large_error(config: &TrainConfig) -> Vec<(Drawn, u32)> {
+    let mut memory = ReplayMemory::new(config).unwrap();
     for environment in 0..3 {
         memory.begin_episode(environment, environment as u64);
     }
@@ -320,24 +345,7 @@ fn draws_follow_the_errors() {
         memory.set_errors(&errors).unwrap();
         all.extend(drawn.into_iter().zip(picks));
     }
-    for (drawn, pick) in &all {
-        assert_eq!(*pick / 100, drawn.environment as u32);
-        assert_eq!(u64::from(*pick / 100), drawn.transition.graph_id);
-        assert!((4..14).contains(&(pick % 100)), "{pick} is overwritten");
-        assert_eq!(drawn.transition.step, pick % 100);
-        assert!(drawn.weight > 0.0 && drawn.weight <= 1.0);
-    }
-    let late: Vec<&(Drawn, u32)> = all[240..].iter().collect();
-    let n_large = late.iter().filter(|(_, pick)| *pick == 207).count();
-    assert!(
-        2 * n_large > late.len(),
-        "{n_large} of {} draws, expected about 50 of 79",
-        late.len()
-    );
-    let weights = late.iter().filter(|(_, pick)| *pick == 207);
-    assert!(weights.map(|(drawn, _)| drawn.weight).all(|w| w < 0.03));
-    let others = late.iter().filter(|(_, pick)| *pick != 207);
-    assert!(others.map(|(drawn, _)| drawn.weight).all(|w| w > 0.97));
+    all
 }
 
 /// Importance weights are part of the loss: without an exponent they are 1, and the run is that of uniform weights.
@@ -443,120 +451,82 @@ fn weights_of_edge_lists_are_trained_on_where_asked_for() {
     assert!(MAXIMUM_CUT.reads_weights());
 }
 
+/// `small` with settings that cannot be right.
+fn wrong(change: impl FnOnce(&mut TrainConfig)) -> String {
+    let mut config = small(5);
+    change(&mut config);
+    why(config)
+}
+
 #[test]
-fn wrong_settings_of_these_are_named() {
-    let base = || small(5);
-    let prioritized = |prioritized| TrainConfig {
-        prioritized: Some(prioritized),
-        ..base()
-    };
-    let default = PrioritizedConfig::default();
-    for (config, text) in [
+fn wrong_numbers_are_named() {
+    for environments in [0, 4097] {
+        let message = wrong(|config| config.environments = environments);
+        assert!(message.contains("environments: 1 to 4096"), "{message}");
+    }
+    let message = wrong(|config| (config.environments, config.replay_capacity) = (9, 8));
+    assert!(message.contains("equal shares"), "{message}");
+    let message = wrong(|config| config.states_per_product = Some(0));
+    assert!(message.contains("states_per_product"), "{message}");
+}
+
+#[test]
+fn wrong_priorities_are_named() {
+    let message = wrong(|config| {
+        (config.prioritized, config.replay_capacity) = (prioritized(), 1 << 32);
+    });
+    assert!(message.contains("below 2^32"), "{message}");
+    for (key, change) in [
         (
-            TrainConfig {
-                environments: 0,
-                ..base()
-            },
-            "environments: 1 to 4096",
-        ),
-        (
-            TrainConfig {
-                environments: 4097,
-                ..base()
-            },
-            "environments: 1 to 4096",
-        ),
-        (
-            TrainConfig {
-                environments: 9,
-                replay_capacity: 8,
-                ..base()
-            },
-            "equal shares",
-        ),
-        (
-            TrainConfig {
-                states_per_product: Some(0),
-                ..base()
-            },
-            "states_per_product",
-        ),
-        (
-            TrainConfig {
-                curriculum: vec![20, 20],
-                ..base()
-            },
-            "curriculum: numbers",
-        ),
-        (
-            TrainConfig {
-                curriculum: vec![1, 20],
-                ..base()
-            },
-            "curriculum: numbers",
-        ),
-        (
-            TrainConfig {
-                curriculum_steps: 0,
-                ..base()
-            },
-            "curriculum_steps",
-        ),
-        (
-            TrainConfig {
-                curriculum: vec![20],
-                graphs: vec!["rb:5:4:0.3:1.5".into()],
-                ..base()
-            },
-            "not made for a number of nodes",
-        ),
-        (
-            TrainConfig {
-                curriculum: vec![3, 9],
-                graphs: vec!["ba:20:4".into()],
-                ..base()
-            },
-            "ba",
-        ),
-        (
-            prioritized(PrioritizedConfig {
+            "alpha",
+            PrioritizedConfig {
                 alpha: 1.5,
-                ..default
-            }),
-            "prioritized.alpha",
-        ),
-        (
-            prioritized(PrioritizedConfig {
-                epsilon: 0.0,
-                ..default
-            }),
-            "prioritized.epsilon",
-        ),
-        (
-            prioritized(PrioritizedConfig {
-                beta_end: -1.0,
-                ..default
-            }),
-            "prioritized.beta_end",
-        ),
-        (
-            TrainConfig {
-                replay_capacity: 1 << 32,
-                ..prioritized(default)
+                ..PrioritizedConfig::default()
             },
-            "below 2^32",
+        ),
+        (
+            "epsilon",
+            PrioritizedConfig {
+                epsilon: 0.0,
+                ..PrioritizedConfig::default()
+            },
+        ),
+        (
+            "beta_end",
+            PrioritizedConfig {
+                beta_end: -1.0,
+                ..PrioritizedConfig::default()
+            },
         ),
     ] {
-        let message = why(config);
-        assert!(message.contains(text), "{text}: {message}");
+        let message = wrong(|config| config.prioritized = Some(change));
+        assert!(
+            message.contains(&format!("prioritized.{key}: ")),
+            "{message}"
+        );
     }
+}
+
+#[test]
+fn wrong_curricula_are_named() {
+    for curriculum in [vec![20, 20], vec![1, 20]] {
+        let message = wrong(|config| config.curriculum = curriculum);
+        assert!(message.contains("curriculum: numbers"), "{message}");
+    }
+    let message = wrong(|config| config.curriculum_steps = 0);
+    assert!(message.contains("curriculum_steps"), "{message}");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("g.el");
     std::fs::write(&path, "a b\nb c\n").unwrap();
-    let config = TrainConfig {
-        curriculum: vec![20],
-        graphs: vec![path.display().to_string()],
-        ..base()
-    };
-    assert!(why(config).contains("has the nodes that it has"));
+    for (graph, text) in [
+        ("rb:5:4:0.3:1.5", "not made for a number of nodes"),
+        ("ba:20:4", "ba"), // four edges for each of three nodes
+        (path.to_str().unwrap(), "has the nodes that it has"),
+    ] {
+        let message = wrong(|config| {
+            config.curriculum = vec![3, 9];
+            config.graphs = vec![graph.to_string()];
+        });
+        assert!(message.contains(text), "{message}");
+    }
 }
