@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn the_gradient_is_that_of_the_loss() {
         let labels = [(1, 2), (3, 0)];
-        let targets = Targets::new(&labels, &NodeSet::All(4), &[0..4], 0);
+        let targets = Targets::new(&labels, &NodeSet::All(4), std::slice::from_ref(&(0..4)), 0);
         let logits: Vec<f32> = (0..12).map(|i| (i * 5 % 7) as f32 / 3.0).collect();
         let mut comm = Comm::solo();
         let mut peers = Peers {

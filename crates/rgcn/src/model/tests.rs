@@ -75,7 +75,7 @@ fn stepped(
     };
     let mut network = Network::new(&config, layout, 0, n_classes);
     let before = Naive::params(&network);
-    let loss = alone(|peers| one_step(&mut network, labels, n_classes, peers));
+    let loss = alone(|peers| one_step(&mut network, labels, (n_classes, 1), peers));
     let after = Naive::params(&network);
     (
         before
@@ -90,7 +90,7 @@ fn stepped(
 fn one_step(
     network: &mut Network<'_>,
     labels: &[(u32, u32)],
-    n_classes: u32,
+    (n_classes, step): (u32, u32),
     peers: &mut Peers<'_>,
 ) -> Result<f64, Error> {
     let layout = network.layout;
@@ -103,7 +103,7 @@ fn one_step(
     let logits = &network.made[last - 1];
     let mut gradient = vec![0.0; logits.len()];
     let scores = targets.score(logits, n_classes as usize, Some(&mut gradient), peers)?;
-    network.backward(peers, gradient, 1)?;
+    network.backward(peers, gradient, step)?;
     Ok(scores.loss)
 }
 
@@ -194,22 +194,53 @@ fn pruning_changes_neither_loss_nor_parameters_at_any_depth() {
             );
             let run = |layout| {
                 let mut network = Network::new(&config, layout, 0, 3);
-                let losses: Vec<f64> = (0..3)
-                    .map(|_| alone(|peers| one_step(&mut network, &labels, 3, peers)))
+                let losses: Vec<f64> = (1..=3)
+                    .map(|step| alone(|peers| one_step(&mut network, &labels, (3, step), peers)))
                     .collect();
                 (losses, network)
             };
             let (losses, whole) = run(&full);
             let (pruned_losses, network) = run(&pruned);
             assert_eq!(losses, pruned_losses, "depth {depth}");
-            // Widened to all nodes, the pruned network is the whole one, bit for bit. (Each of the three steps was Adam's first.)
+            // Widened to all nodes, the pruned network is the whole one, bit for bit.
             let everything: Vec<u32> = (0..60).collect();
             let wide = pruned.with_outputs(Some(&everything));
-            let widened = network.for_outputs(&wide, 0);
-            assert_eq!(widened.layers[0].bias, whole.layers[0].bias);
-            assert_eq!(widened.input.rows.len(), whole.input.rows.len());
+            let widened = network.for_outputs(&wide, 3);
+            assert_eq!(Naive::params(&widened), Naive::params(&whole));
         }
     }
+}
+
+/// With half the units dropped, the step of the hidden bias is the slope of the loss under the same drops.
+#[test]
+fn gradients_know_of_dropped_units() {
+    let graph = awkward(21, 30, 3, 90);
+    let labels = labels(30, 3);
+    let config = Config {
+        hidden: vec![8],
+        bases: 3,
+        bias: true,
+        dropout: 0.5,
+        optimiser: Optimiser::Sgd,
+        rate: 1.0,
+        mode: Mode::Full,
+        ..Config::default()
+    };
+    let layout = Layout::new(&graph, true, None, extent(&config, 1)).unwrap();
+    let stepped = |unit: usize, by: f32| {
+        let mut network = Network::new(&config, &layout, 0, 3);
+        // Away from the kink at zero, where a slope is two.
+        network.layers[0].bias.fill(1.0);
+        network.layers[0].bias[unit] += by;
+        let loss = alone(|peers| one_step(&mut network, &labels, (3, 1), peers));
+        (loss, 1.0 - network.layers[0].bias[unit])
+    };
+    for unit in 0..8 {
+        let slope = (stepped(unit, 0.05).0 - stepped(unit, -0.05).0) / 0.1;
+        let found = f64::from(stepped(unit, 0.0).1);
+        assert!((slope - found).abs() < 1e-3, "unit {unit}: {slope} {found}");
+    }
+    assert!((0..8).any(|unit| stepped(unit, 0.0).1.abs() > 0.02));
 }
 
 /// Renumbering nodes or relations renumbers the logits' rows and nothing else: with parameters carried along.

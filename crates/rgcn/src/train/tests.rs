@@ -198,7 +198,6 @@ fn full_and_pruned_runs_agree() {
         );
         assert_eq!(losses(&full), losses(&pruned));
         assert_eq!(full.evaluation, pruned.evaluation);
-        assert!(pruned.bytes_per_rank[0] < full.bytes_per_rank[0]);
     }
 }
 
