@@ -94,7 +94,12 @@ fn place_all(args: &PlaceArgs) -> anyhow::Result<()> {
     args.files.check(args.graph.file(), args.graph.all)?;
     let devices = args.machine.devices()?;
     let options = args.search.options(&args.machine);
-    let policy = args.search.policy.as_deref().map(Policy::read).transpose()?;
+    let policy = args
+        .search
+        .policy
+        .as_deref()
+        .map(Policy::read)
+        .transpose()?;
     let loaded = args.graph.load(args.search.seed, &args.report)?;
     let mut n_unfit = 0;
     let mut last_unfit = String::new();

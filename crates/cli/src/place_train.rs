@@ -265,7 +265,10 @@ mod tests {
             ("c.json", "{\"steps\": 1", "line 1"),
         ] {
             let message = read(name, text).unwrap_err().to_string();
-            assert!(message.contains(reason) && message.contains(name), "{message}");
+            assert!(
+                message.contains(reason) && message.contains(name),
+                "{message}"
+            );
         }
     }
 }

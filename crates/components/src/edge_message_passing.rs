@@ -141,7 +141,9 @@ impl EdgeMessagePassing {
         let update = {
             let scope = format!("{scope}/update");
             match shape.update {
-                NodeUpdate::Gru => Update::Gru(Gru::build(params, &scope, width, width, initialiser)?),
+                NodeUpdate::Gru => {
+                    Update::Gru(Gru::build(params, &scope, width, width, initialiser)?)
+                }
                 kind => Update::Perceptron {
                     mlp: Mlp::build(params, &scope, 2 * width, &widths, initialiser)?,
                     is_residual: kind == NodeUpdate::Residual,

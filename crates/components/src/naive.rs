@@ -294,7 +294,10 @@ pub(crate) fn graph_network(
                 NaiveUpdate::Perceptron(layers, is_residual) => {
                     let next = mlp(layers, &[h[v].clone(), heard].concat());
                     let own = |x: f64| if *is_residual { x } else { 0.0 };
-                    next.iter().zip(&h[v]).map(|(x, before)| x + own(*before)).collect()
+                    next.iter()
+                        .zip(&h[v])
+                        .map(|(x, before)| x + own(*before))
+                        .collect()
                 }
             };
         }

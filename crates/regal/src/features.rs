@@ -178,7 +178,11 @@ impl Found {
         let mut decoder = Decoder::new(problem, options.decoder());
         let mut n_elites = 0u64;
         let n_each = options.genetic.elites as usize;
-        for elite in outcome.populations.iter().flat_map(|p| p.iter().take(n_each)) {
+        for elite in outcome
+            .populations
+            .iter()
+            .flat_map(|p| p.iter().take(n_each))
+        {
             n_elites += 1;
             let schedule = decoder.schedule(&elite.keys);
             for (op, &device) in schedule.placement.iter().enumerate() {
@@ -195,7 +199,10 @@ impl Found {
         let last = n_ops.saturating_sub(1) as u64;
         Found {
             placement: placed.into_iter().map(|n| share(n, n_elites)).collect(),
-            position: positions.into_iter().map(|sum| share(sum, n_elites * last)).collect(),
+            position: positions
+                .into_iter()
+                .map(|sum| share(sum, n_elites * last))
+                .collect(),
         }
     }
 }
@@ -309,7 +316,9 @@ impl Times {
         let graph = problem.graph();
         let cost = |op: u32| -> u64 {
             let devices = 0..problem.n_devices();
-            devices.fold(0, |sum: u64, device| sum.saturating_add(problem.cost_ns(op, device)))
+            devices.fold(0, |sum: u64, device| {
+                sum.saturating_add(problem.cost_ns(op, device))
+            })
         };
         let costs: Vec<u64> = (0..graph.n_ops() as u32).map(cost).collect();
         // Each neighbour once, however many tensors there are between the two.
@@ -320,7 +329,10 @@ impl Times {
             costs.fold(0, u64::saturating_add)
         };
         let of_op = |op: u32| {
-            let producers = graph.inputs(op).iter().map(|&tensor| graph.producer(tensor));
+            let producers = graph
+                .inputs(op)
+                .iter()
+                .map(|&tensor| graph.producer(tensor));
             let consumers = graph.outputs(op).flat_map(|tensor| graph.consumers(tensor));
             let (before, behind) = (producers.collect(), consumers.copied().collect());
             [sum(before), sum(behind), costs[op as usize]]

@@ -49,7 +49,9 @@ pub use place::{Plan, Watch, place, place_watched};
 pub use policy::{ActionSet, EncoderShape, Policy, PolicyConfig, Preset};
 pub use proposals::rank_proposals;
 pub use search::{Proposals, search, search_watched};
-pub use train::{StepReport, TrainConfig, TrainOptions, TrainOutcome, Trainer, config_of_run, train};
+pub use train::{
+    StepReport, TrainConfig, TrainOptions, TrainOutcome, Trainer, config_of_run, train,
+};
 pub use tune::{Grid, Tuned, tune, tune_settings};
 
 #[cfg(doctest)]

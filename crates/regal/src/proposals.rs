@@ -63,7 +63,9 @@ pub(crate) fn by_rank(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shardgraph_costgraph::{DeviceSet, GraphBuilder, ModelOptions, Objective, OpSpec, TensorSpec};
+    use shardgraph_costgraph::{
+        DeviceSet, GraphBuilder, ModelOptions, Objective, OpSpec, TensorSpec,
+    };
 
     #[test]
     fn a_chain_has_falling_levels_and_the_devices_of_its_list_schedule() {
@@ -87,6 +89,10 @@ mod tests {
             // Keys 32/33 to 1/33: two ops a level, the first the highest.
             assert_eq!(choices[64 + op], 3 + 15 - op as u16 / 2);
         }
-        assert!(choices[96..].iter().all(|&choice| choice == BetaTables::UNIFORM));
+        assert!(
+            choices[96..]
+                .iter()
+                .all(|&choice| choice == BetaTables::UNIFORM)
+        );
     }
 }

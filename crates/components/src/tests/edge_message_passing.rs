@@ -70,7 +70,10 @@ fn a_gated_unit_is_pytorchs_formula_and_passes_the_check() {
             ..Initialiser::default()
         };
         let gru = Gru::build(&mut params, "cell", n_inputs, n_hidden, start).unwrap();
-        let (x, h) = (normals(n_rows * n_inputs, seed), normals(n_rows * n_hidden, seed ^ 8));
+        let (x, h) = (
+            normals(n_rows * n_inputs, seed),
+            normals(n_rows * n_hidden, seed ^ 8),
+        );
         let out = run(&params, &[(n_inputs, &x), (n_hidden, &h)], |ctx, v| {
             Ok(vec![gru.step(ctx, v[0], v[1])?])
         });

@@ -84,7 +84,11 @@ fn memory_leaves_out_the_times() {
     assert_eq!(runtime.node_features.len(), 4 * (9 + 2));
     assert_eq!(memory.node_features.len(), 4 * (5 + 2));
     assert_eq!(memory.edge_features, runtime.edge_features);
-    for (with, without) in runtime.node_features.chunks(11).zip(memory.node_features.chunks(7)) {
+    for (with, without) in runtime
+        .node_features
+        .chunks(11)
+        .zip(memory.node_features.chunks(7))
+    {
         assert_eq!(with[..4], without[..4]);
         assert!((without[4] + without[5] - 1.0).abs() < 1e-6, "{without:?}");
     }
@@ -137,7 +141,10 @@ fn graphs_that_lack_something_have_zeros() {
     };
     let (one, _) = read(&alone(7), 2, Objective::Runtime);
     // No tensor, no edge, one op: it is the largest in every respect, pinned, and first.
-    assert_eq!(one.node_features, [0., 0., 0., 1., 0., 0., 1., 1., 1., 0., 0.]);
+    assert_eq!(
+        one.node_features,
+        [0., 0., 0., 1., 0., 0., 1., 1., 1., 0., 0.]
+    );
     assert!(one.edges.is_empty() && one.edge_features.is_empty());
     let (nothing, _) = read(&alone(0), 2, Objective::Runtime);
     assert_eq!(nothing.node_features[6], 0.0);

@@ -62,11 +62,17 @@ fn plans_keep_the_budget_and_do_not_depend_on_threads() {
                 Objective::Memory => last.best.0,
             };
             assert_eq!(found, plan.value());
-            assert!(plan.history.is_sorted_by(|a, b| a.best >= b.best && a.evaluations < b.evaluations));
+            assert!(
+                plan.history
+                    .is_sorted_by(|a, b| a.best >= b.best && a.evaluations < b.evaluations)
+            );
             options.threads = 3;
             assert_eq!(made(&options, &policy).unwrap(), plan);
             (options.decoder, options.contract) = (Some(DecoderKind::List), true);
-            assert_eq!(made(&options, &policy).unwrap().decoder, Some(DecoderKind::List));
+            assert_eq!(
+                made(&options, &policy).unwrap().decoder,
+                Some(DecoderKind::List)
+            );
         }
     }
 }
@@ -100,13 +106,19 @@ fn what_a_policy_does_not_serve_is_refused() {
         error.to_string()
     };
     let few = message(&options, &policy(Preset::Synthetic));
-    assert!(few.contains("evaluations = 100: the policy's features take 100"), "{few}");
+    assert!(
+        few.contains("evaluations = 100: the policy's features take 100"),
+        "{few}"
+    );
     let enough = PlaceOptions {
         evaluations: 500,
         ..options
     };
     let other = message(&enough, &policy(Preset::Memory));
-    assert!(other.contains("the policy reads the features for the memory"), "{other}");
+    assert!(
+        other.contains("the policy reads the features for the memory"),
+        "{other}"
+    );
     let devices = DeviceSet::uniform(2, None).unwrap();
     for method in [Method::Regal, Method::Idrs] {
         let options = PlaceOptions {

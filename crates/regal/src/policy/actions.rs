@@ -29,8 +29,10 @@ pub(crate) type Actions = Vec<Vec<u32>>;
 
 impl ActionSpace {
     pub(crate) fn new(config: &PolicyConfig) -> Result<ActionSpace, Error> {
-        let (has_placement, has_scheduling) =
-            (config.actions.has_placement(), config.actions.has_scheduling());
+        let (has_placement, has_scheduling) = (
+            config.actions.has_placement(),
+            config.actions.has_scheduling(),
+        );
         let placement = has_placement.then_some(config.placement_levels);
         let scheduling = has_scheduling.then_some(config.scheduling_levels);
         let affinities = placement.into_iter().cycle().take(match placement {
@@ -114,7 +116,12 @@ impl ActionSpace {
     /// A choice of [`ActionSpace::tables`] for each key of a problem, by decisions about its ops.
     ///
     /// `actions` may have more nodes: the problem's begin at `first`.
-    pub(crate) fn choices(&self, problem: &Problem<'_>, actions: &Actions, first: usize) -> Vec<u16> {
+    pub(crate) fn choices(
+        &self,
+        problem: &Problem<'_>,
+        actions: &Actions,
+        first: usize,
+    ) -> Vec<u16> {
         let (n_ops, d) = (problem.graph().n_ops(), self.n_devices);
         let mut choices = vec![BetaTables::UNIFORM; problem.n_keys()];
         let mut heads = actions.chunks_exact(2);
@@ -161,9 +168,13 @@ impl ActionSpace {
 /// `-sum p log p` of a softmax.
 fn entropy_of(logits: &[f32]) -> f64 {
     let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let weights = logits.iter().map(|&logit| (f64::from(logit) - f64::from(largest)).exp());
+    let weights = logits
+        .iter()
+        .map(|&logit| (f64::from(logit) - f64::from(largest)).exp());
     let weights: Vec<f64> = weights.collect();
     let sum: f64 = weights.iter().sum();
     let terms = weights.iter().filter(|weight| **weight > 0.0);
-    -terms.map(|weight| weight / sum * (weight / sum).ln()).sum::<f64>()
+    -terms
+        .map(|weight| weight / sum * (weight / sum).ln())
+        .sum::<f64>()
 }

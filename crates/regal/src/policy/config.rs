@@ -217,7 +217,9 @@ impl PolicyConfig {
                 )));
             }
         }
-        let wrong = widths.into_iter().find(|(_, width)| !(1..=MAX_WIDTH).contains(width));
+        let wrong = widths
+            .into_iter()
+            .find(|(_, width)| !(1..=MAX_WIDTH).contains(width));
         match wrong {
             None => Ok(()),
             Some((name, width)) => Err(Error::policy(format!(

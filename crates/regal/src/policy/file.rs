@@ -88,7 +88,9 @@ fn values(tensors: &SafeTensors<'_>, params: &Params) -> Result<Vec<f32>, String
         let (words, _) = view.data().as_chunks();
         let own = words.iter().map(|word| f32::from_le_bytes(*word));
         if let Some((at, x)) = own.clone().enumerate().find(|(_, x)| !x.is_finite()) {
-            return Err(format!("`{name}`, element {at}: expected a finite number, given {x}"));
+            return Err(format!(
+                "`{name}`, element {at}: expected a finite number, given {x}"
+            ));
         }
         values.extend(own);
     }

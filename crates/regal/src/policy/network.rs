@@ -155,7 +155,13 @@ impl PolicyNetwork {
         let actions = ActionSpace::new(config)?;
         let encoder = Encoder::build(params, "policy", config, initialiser)?;
         let widths = [config.head_width, actions.n_logits()];
-        let head = Mlp::build(params, "policy/actions", config.encoder_width(), &widths, initialiser)?;
+        let head = Mlp::build(
+            params,
+            "policy/actions",
+            config.encoder_width(),
+            &widths,
+            initialiser,
+        )?;
         Ok(PolicyNetwork {
             encoder,
             head,
@@ -168,7 +174,11 @@ impl PolicyNetwork {
     }
 
     /// `[n_nodes, n_logits]`.
-    pub(crate) fn logits(&self, ctx: &mut dyn Ctx, contexts: &Contexts) -> Result<Var, NetworkError> {
+    pub(crate) fn logits(
+        &self,
+        ctx: &mut dyn Ctx,
+        contexts: &Contexts,
+    ) -> Result<Var, NetworkError> {
         let h = self.encoder.apply(ctx, contexts)?;
         self.head.apply(ctx, h)
     }
@@ -245,13 +255,23 @@ impl BaselineNetwork {
         let encoder = Encoder::build(params, "baseline", config, initialiser)?;
         Ok(BaselineNetwork {
             encoder,
-            of_nodes: Mlp::build(params, "baseline/nodes", n_inputs, &[width, width], initialiser)?,
+            of_nodes: Mlp::build(
+                params,
+                "baseline/nodes",
+                n_inputs,
+                &[width, width],
+                initialiser,
+            )?,
             of_graphs: Mlp::build(params, "baseline/graphs", width, &[width, 1], initialiser)?,
         })
     }
 
     /// `[n_graphs, 1]`.
-    pub(crate) fn values(&self, ctx: &mut dyn Ctx, contexts: &Contexts) -> Result<Var, NetworkError> {
+    pub(crate) fn values(
+        &self,
+        ctx: &mut dyn Ctx,
+        contexts: &Contexts,
+    ) -> Result<Var, NetworkError> {
         let h = self.encoder.apply(ctx, contexts)?;
         let h = self.of_nodes.apply(ctx, h)?;
         let means = contexts.means(ctx, h)?;

@@ -115,7 +115,9 @@ impl TrainConfig {
             ("denominator_seeds", self.denominator_seeds),
             ("checkpoint_steps", self.checkpoint_steps),
         ];
-        let wrong = numbers.into_iter().find(|(_, n)| !(1..=1 << 32).contains(n));
+        let wrong = numbers
+            .into_iter()
+            .find(|(_, n)| !(1..=1 << 32).contains(n));
         if let Some((name, n)) = wrong {
             let message = format!("{name} = {n}: expected 1 to 2^32");
             return Err(Error::options(message));

@@ -49,7 +49,9 @@ impl<'g> Instances<'g> {
         n_threads: usize,
     ) -> Result<Instances<'g>, Error> {
         if graphs.is_empty() {
-            return Err(Error::options("no graphs to learn on: expected at least one"));
+            return Err(Error::options(
+                "no graphs to learn on: expected at least one",
+            ));
         }
         if n_threads == 0 {
             return Err(Error::options("threads = 0: expected at least 1"));

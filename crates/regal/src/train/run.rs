@@ -58,7 +58,9 @@ pub struct TrainOutcome {
 pub fn config_of_run(folder: &Path) -> Result<TrainConfig, Error> {
     let none = || {
         let folder = folder.display();
-        Error::options(format!("{folder}: there is no complete checkpoint to resume from"))
+        Error::options(format!(
+            "{folder}: there is no complete checkpoint to resume from"
+        ))
     };
     let checkpoint = Checkpoint::newest(folder, FILES)?.ok_or_else(none)?;
     let file: RunFile = checkpoint.json(RUN, VERSION)?;
@@ -87,7 +89,9 @@ pub fn train(
         let report = trainer.step()?;
         if let Some(kept) = &mut kept {
             kept.append(&report)?;
-            let is_due = report.step.is_multiple_of(trainer.config().checkpoint_steps);
+            let is_due = report
+                .step
+                .is_multiple_of(trainer.config().checkpoint_steps);
             if is_due || report.step == stop_at {
                 kept.checkpoint(&trainer)?;
             }

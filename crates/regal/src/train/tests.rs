@@ -5,7 +5,7 @@ use std::path::Path;
 
 use shardgraph_components::EdgeMessagePassingShape;
 use shardgraph_costgraph::generate::{Synthetic, synthetic};
-use shardgraph_costgraph::{Graph, GraphBuilder, OpSpec, TensorSpec};
+use shardgraph_costgraph::{Graph, GraphBuilder, OpSpec};
 
 use super::*;
 use crate::policy::{EncoderShape, Policy, Preset};
@@ -16,7 +16,9 @@ fn graphs(n: u64) -> Vec<Graph> {
         max_nodes: 12,
         ..Synthetic::default()
     };
-    (0..n).map(|index| synthetic(&recipe, 5, index).unwrap()).collect()
+    (0..n)
+        .map(|index| synthetic(&recipe, 5, index).unwrap())
+        .collect()
 }
 
 /// Narrow networks and short searches.
@@ -33,7 +35,11 @@ fn config(steps: u64) -> TrainConfig {
         hidden: vec![8],
         ..EdgeMessagePassingShape::default()
     });
-    (config.genetic.population, config.genetic.elites, config.genetic.mutants) = (20, 4, 4);
+    (
+        config.genetic.population,
+        config.genetic.elites,
+        config.genetic.mutants,
+    ) = (20, 4, 4);
     config
 }
 
@@ -76,10 +82,20 @@ fn a_run_goes_on_from_every_checkpoint_as_if_it_had_never_stopped() {
         for _ in n_done..6 {
             resumed.step().unwrap();
         }
-        assert!(resumed.to_checkpoint().unwrap().to_bytes() == expected, "cut after {n_done}");
+        assert!(
+            resumed.to_checkpoint().unwrap().to_bytes() == expected,
+            "cut after {n_done}"
+        );
     }
-    let error = Trainer::of_checkpoint(&checkpoints[2], &graphs[..2], 1).err().unwrap();
-    assert!(error.to_string().contains("not those that the run began with"), "{error}");
+    let error = Trainer::of_checkpoint(&checkpoints[2], &graphs[..2], 1)
+        .err()
+        .unwrap();
+    assert!(
+        error
+            .to_string()
+            .contains("not those that the run began with"),
+        "{error}"
+    );
     assert!(error.is_input());
 }
 
@@ -88,19 +104,31 @@ fn folders_of_a_run_that_stopped_hold_what_those_of_a_whole_one_hold() {
     let graphs = graphs(3);
     let folders = tempfile::tempdir().unwrap();
     let (whole, parts) = (folders.path().join("whole"), folders.path().join("parts"));
-    let outcome = train(&config(5), &graphs, &in_folder(&whole, false, None), &mut |_| ());
+    let outcome = train(
+        &config(5),
+        &graphs,
+        &in_folder(&whole, false, None),
+        &mut |_| (),
+    );
     let outcome = outcome.unwrap();
     assert_eq!((outcome.n_steps, outcome.reports.len()), (5, 5));
     let mut n_seen = 0;
     let first = in_folder(&parts, false, Some(3));
     train(&config(5), &graphs, &first, &mut |_| n_seen += 1).unwrap();
     let error = train(&config(5), &graphs, &first, &mut |_| ()).unwrap_err();
-    assert!(error.is_input() && error.to_string().contains("has a run already"), "{error}");
+    assert!(
+        error.is_input() && error.to_string().contains("has a run already"),
+        "{error}"
+    );
     assert_eq!(config_of_run(&parts).unwrap(), config(5));
     let rest = in_folder(&parts, true, None);
     train(&config(1), &graphs, &rest, &mut |_| n_seen += 1).unwrap();
     assert_eq!(n_seen, 5);
-    for file in ["policy.safetensors", "metrics.jsonl", "checkpoint-0000000005/state.safetensors"] {
+    for file in [
+        "policy.safetensors",
+        "metrics.jsonl",
+        "checkpoint-0000000005/state.safetensors",
+    ] {
         let read = |folder: &Path| std::fs::read(folder.join(file)).unwrap();
         assert!(read(&whole) == read(&parts), "{file}");
     }
@@ -125,7 +153,15 @@ fn rewards_that_are_all_equal_do_no_harm() {
             assert_eq!(report.reward, -1.0);
             assert!(report.loss.is_finite() && report.gradient_norm.is_finite());
         }
-        assert!(trainer.policy().unwrap().params().flat().iter().all(|x| x.is_finite()));
+        assert!(
+            trainer
+                .policy()
+                .unwrap()
+                .params()
+                .flat()
+                .iter()
+                .all(|x| x.is_finite())
+        );
     }
 }
 
@@ -138,7 +174,10 @@ fn settings_that_cannot_be_right_are_named_and_leave_no_folder() {
     let changes: [(Change, &str); 7] = [
         (|c| c.batch_graphs = 0, "batch_graphs = 0"),
         (|c| c.denominator_seeds = 0, "denominator_seeds = 0"),
-        (|c| c.baseline_coefficient = f32::NAN, "baseline_coefficient = NaN"),
+        (
+            |c| c.baseline_coefficient = f32::NAN,
+            "baseline_coefficient = NaN",
+        ),
         (|c| c.genetic.elites = 20, "elites = 20"),
         (|c| c.policy.n_devices = 0, "n_devices = 0"),
         (|c| c.optimiser.learning_rate = 0.0, "learning_rate"),
@@ -147,7 +186,12 @@ fn settings_that_cannot_be_right_are_named_and_leave_no_folder() {
     for (change, expected) in changes {
         let mut config = config(1);
         change(&mut config);
-        let error = train(&config, &graphs, &in_folder(&folder, false, None), &mut |_| ());
+        let error = train(
+            &config,
+            &graphs,
+            &in_folder(&folder, false, None),
+            &mut |_| (),
+        );
         let message = error.unwrap_err().to_string();
         assert!(message.contains(expected), "{message}");
         assert!(!folder.exists());
@@ -156,20 +200,17 @@ fn settings_that_cannot_be_right_are_named_and_leave_no_folder() {
     assert!(Trainer::new(&config(1), &graphs, 0).is_err());
 }
 
-/// A chain of ten ops and ten loose ones, two chromosomes a search: it pays to keep the chain on one device and the others on the other.
+/// Two ops, the first of which is pinned, and one random chromosome a search: it pays to send the second one to the other device.
 #[test]
 fn it_learns_where_proposals_pay() {
-    let mut builder = GraphBuilder::new("chain and loose ops");
-    for op in 0..20u32 {
-        builder.op(OpSpec::new(format!("op {op}"), 10));
-    }
-    for op in 0..9u32 {
-        builder.tensor(TensorSpec::new(op, 8, &[op + 1]));
+    let mut builder = GraphBuilder::new("two");
+    for name in ["a", "b"] {
+        builder.op(OpSpec::new(name, 10));
     }
     let graphs = [builder.build().unwrap()];
     let mut config = config(0);
-    config.reward_evaluations = 2;
-    config.denominator_seeds = 50;
+    (config.reward_evaluations, config.denominator_seeds) = (1, 100);
+    config.policy.placement_levels = 8;
     config.optimiser.learning_rate = 0.01;
     let mut trainer = Trainer::new(&config, &graphs, 2).unwrap();
     let mut mean = |n: u64| {
@@ -177,7 +218,11 @@ fn it_learns_where_proposals_pay() {
         rewards.sum::<f32>() / n as f32
     };
     let before = mean(20);
-    mean(160);
-    let after = mean(20);
-    assert!(after > before + 0.1, "{before} before, {after} after");
+    mean(130);
+    let after = mean(50);
+    // Apart they take two thirds of the mean.
+    assert!(
+        before < -0.85 && after > -0.75,
+        "{before} before, {after} after"
+    );
 }

@@ -134,7 +134,9 @@ impl<'g> Trainer<'g> {
             ));
         }
         if file.step != checkpoint.step() {
-            return Err(wrong("run.json is of another step: give the folder back its name"));
+            return Err(wrong(
+                "run.json is of another step: give the folder back its name",
+            ));
         }
         let state = checkpoint.tensors(STATE)?;
         let weights = state.f32s("weights")?;
@@ -199,12 +201,9 @@ impl<'g> Trainer<'g> {
         let batch = self.batch()?;
         let (network, baseline) = (&self.network, &self.baseline);
         let coefficient = self.config.baseline_coefficient;
-        let update = policy_step(
-            &self.device,
-            &mut self.params,
-            &mut self.optimiser,
-            |ctx| loss(ctx, (network, baseline), &batch, coefficient),
-        )?;
+        let update = policy_step(&self.device, &mut self.params, &mut self.optimiser, |ctx| {
+            loss(ctx, (network, baseline), &batch, coefficient)
+        })?;
         self.n_steps += 1;
         Ok(StepReport {
             step: self.n_steps,
