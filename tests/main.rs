@@ -24,6 +24,7 @@ mod launchers;
 mod nccl;
 mod place;
 mod place_input;
+mod place_policy;
 mod place_real;
 mod plan_opinion;
 mod problems;

@@ -23,6 +23,7 @@ mod place_answer;
 mod place_files;
 mod place_graph;
 mod place_options;
+mod place_train;
 mod progress;
 mod quantity;
 mod report;

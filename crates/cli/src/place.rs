@@ -2,16 +2,19 @@
 
 use std::fmt::Display;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use serde::Serialize;
 use shardgraph_costgraph::{DeviceSet, Graph, Objective, Problem};
 use shardgraph_device::{Device, Timer};
-use shardgraph_regal::{Comparison, PlaceOptions, Plan, Watch, place_watched};
+use shardgraph_regal::{
+    Comparison, Method, PlaceOptions, Plan, Policy, Watch, place_watched, place_with_policy,
+};
 
 use crate::place_answer::{Answer, Circumstances, Subject, Table, printable};
 use crate::place_files::FileArgs;
 use crate::place_graph::{CostGraphArgs, Loaded};
 use crate::place_options::{MachineArgs, SearchArgs};
+use crate::place_train;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::world;
@@ -24,12 +27,20 @@ Examples:
   shardgraph place model.onnx --devices 4 --memory 16GiB --bandwidth 12 --latency 5us --trace trace.json --svg chart.svg
   shardgraph place graphs.jsonl.gz --index 3 --objective memory --format json
   shardgraph place graphs.jsonl.gz --all --decoder paper --method brkga --format json
-  shardgraph place net.pbtxt --compare";
+  shardgraph place net.pbtxt --compare
+  shardgraph place train --preset synthetic --out my-policy
+  shardgraph place net.pbtxt --policy my-policy/policy.safetensors";
 
 /// Place a computation graph on devices and order its ops, for a short runtime or a small peak of memory
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLE)]
+#[command(
+    after_help = EXAMPLE,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
 pub(crate) struct PlaceArgs {
+    #[command(subcommand)]
+    command: Option<PlaceCommand>,
     #[command(flatten)]
     graph: CostGraphArgs,
     /// Go through all methods and print a table
@@ -43,6 +54,11 @@ pub(crate) struct PlaceArgs {
     files: FileArgs,
     #[command(flatten)]
     report: ReportArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum PlaceCommand {
+    Train(Box<place_train::TrainArgs>),
 }
 
 /// A plan and the seconds of its check.
@@ -61,7 +77,11 @@ struct Told {
 
 /// Loads, places, writes the files and prints the answers.
 pub(crate) fn run(args: &PlaceArgs) -> anyhow::Result<()> {
-    place_all(args).map_err(|error| {
+    let done = match &args.command {
+        Some(PlaceCommand::Train(args)) => place_train::run(args),
+        None => place_all(args),
+    };
+    done.map_err(|error| {
         // Messages have names of ops in them.
         let message = printable(&error.to_string());
         error.context(message)
@@ -74,6 +94,12 @@ fn place_all(args: &PlaceArgs) -> anyhow::Result<()> {
     args.files.check(args.graph.file(), args.graph.all)?;
     let devices = args.machine.devices()?;
     let options = args.search.options(&args.machine);
+    let policy = args
+        .search
+        .policy
+        .as_deref()
+        .map(Policy::read)
+        .transpose()?;
     let loaded = args.graph.load(args.search.seed, &args.report)?;
     let mut n_unfit = 0;
     let mut last_unfit = String::new();
@@ -83,6 +109,7 @@ fn place_all(args: &PlaceArgs) -> anyhow::Result<()> {
             graph,
             devices: &devices,
             options: &options,
+            policy: policy.as_ref(),
         };
         let told = match args.compare {
             true => job.compare(*index, &loaded)?,
@@ -111,6 +138,7 @@ struct Job<'a> {
     graph: &'a Graph,
     devices: &'a DeviceSet,
     options: &'a PlaceOptions,
+    policy: Option<&'a Policy>,
 }
 
 impl Job<'_> {
@@ -119,7 +147,7 @@ impl Job<'_> {
         let Placed {
             plan,
             verify_seconds,
-        } = self.search(self.options)?;
+        } = self.search(self.options, self.policy)?;
         let unfit = self.unfit(&plan);
         let written = match unfit {
             None => self.write(&plan),
@@ -137,13 +165,28 @@ impl Job<'_> {
     fn compare(&self, index: usize, loaded: &Loaded) -> anyhow::Result<Told> {
         let mut plans = Vec::new();
         let mut verify_seconds = 0.0;
+        // A policy that does not serve the problem is to be known before the rest takes its time.
+        let mut learned = Vec::new();
+        for method in [Method::Regal, Method::Idrs] {
+            let options = PlaceOptions {
+                method,
+                ..self.options.clone()
+            };
+            if self.policy.is_some() {
+                learned.push(self.search(&options, self.policy)?);
+            }
+        }
         for (method, decoder) in Comparison::usual() {
             let options = PlaceOptions {
                 method,
                 decoder: Some(decoder),
                 ..self.options.clone()
             };
-            let placed = self.search(&options)?;
+            let placed = self.search(&options, None)?;
+            verify_seconds += placed.verify_seconds;
+            plans.push(placed.plan);
+        }
+        for placed in learned {
             verify_seconds += placed.verify_seconds;
             plans.push(placed.plan);
         }
@@ -163,7 +206,11 @@ impl Job<'_> {
     }
 
     /// Searches with progress on standard error, until the end or the deadline.
-    fn search(&self, options: &PlaceOptions) -> anyhow::Result<Placed> {
+    fn search(&self, options: &PlaceOptions, policy: Option<&Policy>) -> anyhow::Result<Placed> {
+        let method = match policy {
+            Some(_) if options.method != Method::Idrs => Method::Regal,
+            _ => options.method,
+        };
         let timer = Timer::start(&Device::host());
         let mut progress = Progress::new(&self.args.report, options.evaluations);
         let mut watch = Watch {
@@ -172,25 +219,28 @@ impl Job<'_> {
             on_progress: &mut |done| {
                 progress.update(done.evaluations, || {
                     let best = best_text(options.objective, done.best);
-                    format!("evaluations, {}, best {best}", options.method)
+                    format!("evaluations, {method}, best {best}")
                 });
                 true
             },
         };
-        let placed = place_watched(self.graph, self.devices, options, &mut watch);
+        let (graph, devices) = (self.graph, self.devices);
+        let placed = match policy {
+            Some(policy) => place_with_policy(graph, devices, options, policy, &mut watch),
+            None => place_watched(graph, devices, options, &mut watch),
+        };
         drop(progress);
         let plan = placed.map_err(|error| {
             let about = format!("{}: {error}", self.graph.name());
             anyhow::Error::new(error).context(about)
         })?;
         let is_late = (self.args.search.deadline).is_some_and(|deadline| plan.seconds >= deadline);
-        if is_late && options.method.searches() && plan.evaluations < options.evaluations {
+        if is_late && method.searches() && plan.evaluations < options.evaluations {
             self.args.report.note(&format!(
-                "the deadline ended {} after {} of {} evaluations",
-                options.method, plan.evaluations, options.evaluations
+                "the deadline ended {method} after {} of {} evaluations",
+                plan.evaluations, options.evaluations
             ));
-        } else if is_late && options.method.heeds_deadline() && !options.method.searches() {
-            let method = options.method;
+        } else if is_late && method.heeds_deadline() && !method.searches() {
             let note = format!("{method} ran into the deadline, from where on it did not choose");
             self.args.report.note(&note);
         }

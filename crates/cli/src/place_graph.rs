@@ -19,7 +19,8 @@ use crate::report::ReportArgs;
 #[derive(Debug, Args)]
 pub(crate) struct CostGraphArgs {
     /// A file of computation graphs (.pb, .pbtxt, .onnx, .jsonl, ..., also .gz and .zst), or costgraph:N for N synthetic ones
-    graph: OsString,
+    #[arg(required = true)]
+    graph: Option<OsString>,
     /// Read the file as cost-graph, cost-graph-text, onnx, jsonl, pipedream or msr [default: by extension, then content]
     #[arg(long, value_name = "FORMAT")]
     input_format: Option<Format>,
@@ -57,25 +58,23 @@ pub(crate) struct Loaded {
 impl CostGraphArgs {
     /// The file that will be read, if GRAPH is one.
     pub(crate) fn file(&self) -> Option<&Path> {
-        let path = Path::new(&self.graph);
+        let path = self.path();
         path.is_file().then_some(path)
+    }
+
+    /// GRAPH; the parser insists on it, but beside a subcommand.
+    fn path(&self) -> &Path {
+        self.graph.as_deref().map_or(Path::new(""), Path::new)
     }
 
     /// Reads or makes the graphs; `seed` is that of synthetic ones. All are checked before the first one is placed.
     pub(crate) fn load(&self, seed: u64, report: &ReportArgs) -> anyhow::Result<Loaded> {
         let timer = Timer::start(&Device::host());
-        let path = Path::new(&self.graph);
+        let path = self.path();
         let (origin, graphs) = if path.exists() {
             self.read(path, report)?
         } else {
-            let spec = self.graph.to_str().filter(|name| name.starts_with(PREFIX));
-            let spec = spec.ok_or_else(|| {
-                let graph = self.graph.display();
-                BadInput(format!(
-                    "`{graph}` is no computation graph: there is no such file; costgraph:1 makes one"
-                ))
-            })?;
-            self.make(&spec.parse()?, seed)?
+            self.make(&spec_of(path)?, seed)?
         };
         Ok(Loaded {
             origin,
@@ -121,7 +120,7 @@ impl CostGraphArgs {
             (true, Some(_)) => "--weights",
             (true, None) => return Ok(()),
         };
-        let file = self.graph.display();
+        let file = self.path().display();
         Err(BadInput(format!(
             "{file}: {flag} is about ONNX models, this is read as {format}: leave it out, or name another --input-format"
         )))
@@ -136,7 +135,7 @@ impl CostGraphArgs {
             return Err(self.several(n_graphs).into());
         }
         if n_graphs == 0 {
-            let file = self.graph.display();
+            let file = self.path().display();
             return Err(BadInput(format!("{file}: the file holds no graph")).into());
         }
         let numbered = file.enumerate();
@@ -170,10 +169,40 @@ impl CostGraphArgs {
     fn several(&self, n_graphs: usize) -> BadInput {
         BadInput(format!(
             "{}: {n_graphs} graphs: say which with --index, from 0 to {}, or place them with --all",
-            self.graph.display(),
+            self.path().display(),
             n_graphs - 1
         ))
     }
+}
+
+/// All graphs of a file, or those that the name of synthetic ones stands for, made with this seed.
+pub(crate) fn load_all(name: &str, seed: u64, report: &ReportArgs) -> anyhow::Result<Vec<Graph>> {
+    let path = Path::new(name);
+    if !path.exists() {
+        return spec_of(path)?.graphs(seed);
+    }
+    let mut graphs = Vec::new();
+    for imported in read_graphs(path, &ReadOptions::default())? {
+        let imported = imported?;
+        tell(&imported.report, imported.graph.name(), report);
+        graphs.push(imported.graph);
+    }
+    match graphs.is_empty() {
+        true => Err(BadInput(format!("{name}: the file holds no graph")).into()),
+        false => Ok(graphs),
+    }
+}
+
+/// What a name that is no file's stands for.
+fn spec_of(name: &Path) -> anyhow::Result<CostGraphSpec> {
+    let spec = name.to_str().filter(|name| name.starts_with(PREFIX));
+    let spec = spec.ok_or_else(|| {
+        let name = name.display();
+        BadInput(format!(
+            "`{name}` is no computation graph: there is no such file; costgraph:1 makes one"
+        ))
+    })?;
+    Ok(spec.parse()?)
 }
 
 /// What reading one graph assumed and left out.

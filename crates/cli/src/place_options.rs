@@ -1,5 +1,7 @@
 //! The flags of `shardgraph place` that say on what machine and how a plan is made.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 use shardgraph_costgraph::{DecoderKind, DeviceSet, Link, ModelOptions, Objective};
 use shardgraph_regal::{GeneticOptions, Method, PlaceOptions};
@@ -91,13 +93,17 @@ pub(crate) struct SearchArgs {
     /// What to minimise: the time from start to end, or the largest memory in use on any device
     #[arg(long, value_enum, value_name = "WHAT", default_value = "runtime")]
     objective: ObjectiveChoice,
-    /// brkga, tuned-brkga, seeded-brkga, random, local-search, heft, partition-dfs, xla-list, xla-post-order, greedy-memory or
-    /// noisy-greedy-memory; tuned-brkga has the numbers that were best for the runtime of synthetic graphs, for --objective memory
+    /// brkga, tuned-brkga, seeded-brkga, rank-brkga, random, local-search, heft, partition-dfs, xla-list, xla-post-order, greedy-memory
+    /// or noisy-greedy-memory; tuned-brkga has the numbers that were best for the runtime of synthetic graphs, for --objective memory
     /// too [default: seeded-brkga]
     #[arg(long, value_name = "METHOD")]
     method: Option<Method>,
+    /// The genetic algorithm with the proposals of a policy that `shardgraph place train` made, for as many devices and the same
+    /// objective; the first evaluations, 400 of them, are for its features
+    #[arg(long, value_name = "FILE", conflicts_with = "method")]
+    pub(crate) policy: Option<PathBuf>,
     /// How chromosomes become schedules: paper, flush, time-aware, time-aware-flush or list [default: list for the runtime, paper
-    /// for memory]
+    /// for memory; with --policy, what it was trained with]
     #[arg(long, value_name = "DECODER", value_parser = decoder)]
     decoder: Option<DecoderKind>,
     /// Schedules that a search evaluates [default: 5000]
@@ -125,7 +131,7 @@ pub(crate) struct SearchArgs {
 
 /// The genetic algorithm's numbers.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Genetic algorithm (brkga, seeded-brkga)")]
+#[command(next_help_heading = "Genetic algorithm (brkga, seeded-brkga, rank-brkga, --policy)")]
 struct GeneticArgs {
     /// Chromosomes in a population [default: 100]
     #[arg(long, value_name = "N")]
@@ -155,6 +161,7 @@ impl SearchArgs {
     pub(crate) fn check(&self, is_comparison: bool) -> Result<(), BadInput> {
         match is_comparison {
             true => self.check_comparison()?,
+            false if self.policy.is_some() => self.check_method(Method::Regal)?,
             false => self.check_method(self.method.unwrap_or_default())?,
         }
         self.genetic.check()
@@ -162,7 +169,10 @@ impl SearchArgs {
 
     fn check_method(&self, method: Method) -> Result<(), BadInput> {
         let is_noisy = method == Method::NoisyGreedyMemory;
-        let is_genetic = matches!(method, Method::Brkga | Method::SeededBrkga);
+        let is_genetic = matches!(
+            method,
+            Method::Brkga | Method::SeededBrkga | Method::RankBrkga | Method::Regal
+        );
         let has_threads = is_genetic || method == Method::TunedBrkga;
         let given = [
             ("--decoder", self.decoder.is_some(), method.decodes()),
@@ -184,6 +194,9 @@ impl SearchArgs {
         let mut flags = given.into_iter().chain(genetic);
         match flags.find(|(_, is_given, applies)| *is_given && !applies) {
             None => Ok(()),
+            Some((flag, ..)) if method == Method::Regal => Err(BadInput(format!(
+                "{flag} says nothing about --policy: leave it out"
+            ))),
             Some((flag, ..)) => Err(BadInput(format!(
                 "{flag} says nothing about --method {method}: leave it out, or choose another method"
             ))),
@@ -276,7 +289,7 @@ impl GeneticArgs {
     }
 }
 
-fn decoder(text: &str) -> Result<DecoderKind, String> {
+pub(crate) fn decoder(text: &str) -> Result<DecoderKind, String> {
     let found = DecoderKind::ALL
         .into_iter()
         .find(|kind| kind.name() == text);

@@ -9,7 +9,20 @@ use shardgraph_environments::space::Space;
 use crate::error::Call;
 use crate::rows::constant;
 use crate::spaces::graph_features;
-use crate::{Aggregation, EdgeBatch, Error, Initialiser, Mlp};
+use crate::{Aggregation, EdgeBatch, Error, Gru, Initialiser, Mlp};
+
+/// How a node's next representation is made of its own and its messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeUpdate {
+    /// A perceptron reads both.
+    #[default]
+    Perceptron,
+    /// What a perceptron makes of both is added to what the node was.
+    Residual,
+    /// A gated recurrent unit, whose input are the messages and whose state is the node.
+    Gru,
+}
 
 /// The perceptrons and rounds of an [`EdgeMessagePassing`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,8 +36,8 @@ pub struct EdgeMessagePassingShape {
     pub n_rounds: usize,
     /// How a node's messages, of edges in both directions, are put together; default their mean.
     pub aggregation: Aggregation,
-    /// Whether each round adds to what a node was before it; default no.
-    pub residual: bool,
+    /// What a round makes of a node and its messages; default by a perceptron.
+    pub update: NodeUpdate,
 }
 
 impl Default for EdgeMessagePassingShape {
@@ -34,7 +47,7 @@ impl Default for EdgeMessagePassingShape {
             hidden: vec![32],
             n_rounds: 2,
             aggregation: Aggregation::Mean,
-            residual: false,
+            update: NodeUpdate::Perceptron,
         }
     }
 }
@@ -46,8 +59,8 @@ impl Default for EdgeMessagePassingShape {
 ///
 /// # Source
 /// Paliwal et al., "Reinforced genetic algorithm learning for optimizing computation graphs" (2020), equation 1, with the sum or
-/// mean and the residual rounds of its appendix; the general form is Battaglia et al., "Relational inductive biases, deep learning,
-/// and graph networks" (2018).
+/// mean and the residual and gated rounds of its appendix; the general form is Battaglia et al., "Relational inductive biases, deep
+/// learning, and graph networks" (2018).
 ///
 /// ```
 /// use shardgraph_components::autodiff::{Ctx, Params, Shape, ShapeCheck};
@@ -79,16 +92,37 @@ pub struct EdgeMessagePassing {
     forward: Mlp,
     /// Makes the messages to sources.
     backward: Mlp,
-    update: Mlp,
+    update: Update,
     width: usize,
     n_rounds: usize,
     aggregation: Aggregation,
-    residual: bool,
+}
+
+/// What a [`NodeUpdate`] is made of.
+#[derive(Debug, Clone)]
+enum Update {
+    Perceptron { mlp: Mlp, is_residual: bool },
+    Gru(Gru),
+}
+
+impl Update {
+    fn apply(&self, ctx: &mut dyn Ctx, h: Var, messages: Var) -> Result<Var, Error> {
+        let (mlp, is_residual) = match self {
+            Update::Gru(gru) => return gru.step(ctx, messages, h),
+            Update::Perceptron { mlp, is_residual } => (mlp, *is_residual),
+        };
+        let joined = ctx.concat(h, messages, Axis::Cols)?;
+        let next = mlp.apply(ctx, joined)?;
+        match is_residual {
+            true => Ok(ctx.add(h, next)?),
+            false => Ok(next),
+        }
+    }
 }
 
 impl EdgeMessagePassing {
-    /// Adds the parameters of the perceptrons `scope/nodes`, `scope/edges` (where edges have features), `scope/forward`,
-    /// `scope/backward` and `scope/update`, for a graph space.
+    /// Adds the parameters of the perceptrons `scope/nodes`, `scope/edges` (where edges have features), `scope/forward` and
+    /// `scope/backward`, and of `scope/update`, a perceptron or a [`Gru`], for a graph space.
     ///
     /// # Errors
     /// When the space is not one of graphs whose nodes have features, a width is 0, a gain cannot be right or the scope is taken.
@@ -104,6 +138,18 @@ impl EdgeMessagePassing {
         let width = shape.width;
         call.expect_positive("the width", width)?;
         let widths = [&shape.hidden[..], &[width]].concat();
+        let update = {
+            let scope = format!("{scope}/update");
+            match shape.update {
+                NodeUpdate::Gru => {
+                    Update::Gru(Gru::build(params, &scope, width, width, initialiser)?)
+                }
+                kind => Update::Perceptron {
+                    mlp: Mlp::build(params, &scope, 2 * width, &widths, initialiser)?,
+                    is_residual: kind == NodeUpdate::Residual,
+                },
+            }
+        };
         let mut mlp = |name: &str, n_inputs: usize| {
             let scope = format!("{scope}/{name}");
             Mlp::build(params, &scope, n_inputs, &widths, initialiser)
@@ -117,11 +163,10 @@ impl EdgeMessagePassing {
             encode_edges,
             forward: mlp("forward", n_ends * width)?,
             backward: mlp("backward", n_ends * width)?,
-            update: mlp("update", 2 * width)?,
+            update,
             width,
             n_rounds: shape.n_rounds,
             aggregation: shape.aggregation,
-            residual: shape.residual,
         })
     }
 
@@ -137,7 +182,7 @@ impl EdgeMessagePassing {
     /// # Errors
     /// Where the rows do not fit the batch.
     /// # Complexity
-    /// A round runs two perceptrons over all edges and one over all nodes.
+    /// A round runs two perceptrons over all edges, and one or a gated unit over all nodes.
     pub fn apply(
         &self,
         ctx: &mut dyn Ctx,
@@ -163,12 +208,7 @@ impl EdgeMessagePassing {
         let mut h = self.encode_nodes.apply(ctx, nodes)?;
         for _ in 0..self.n_rounds {
             let messages = self.messages(ctx, (h, edges), batch)?;
-            let joined = ctx.concat(h, messages, Axis::Cols)?;
-            let next = self.update.apply(ctx, joined)?;
-            h = match self.residual {
-                true => ctx.add(h, next)?,
-                false => next,
-            };
+            h = self.update.apply(ctx, h, messages)?;
         }
         Ok(h)
     }

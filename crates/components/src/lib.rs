@@ -4,7 +4,7 @@
 //! take `&mut dyn Ctx`: the same method is checked for shapes, run eagerly, and recorded for a plan. [`check()`] does all of that with
 //! example data from the input spaces, and compares.
 //!
-//! - networks: [`Linear`], [`Mlp`], [`DuelingHead`], [`QNetwork`], [`Lstm`], [`ActorCritic`], and over graphs [`MessagePassing`] with
+//! - networks: [`Linear`], [`Mlp`], [`DuelingHead`], [`QNetwork`], [`Lstm`], [`Gru`], [`ActorCritic`], and over graphs [`MessagePassing`] with
 //!   [`GraphBatch`], [`EdgeMessagePassing`] with [`EdgeBatch`];
 //! - losses: [`DqnLoss`], [`Reinforce`], [`ImpalaLoss`] with [`VTrace`];
 //! - around them: [`SoftmaxPolicy`], [`EpsilonSchedule`], [`Splitter`] and [`Merger`], [`Optimiser`], [`TargetUpdate`],
@@ -41,6 +41,7 @@ mod edge_message_passing;
 mod epsilon;
 mod error;
 mod graph_batch;
+mod gru;
 mod initialiser;
 mod linear;
 mod lstm;
@@ -66,10 +67,11 @@ pub use check::{Checked, check};
 pub use dqn_loss::{DqnBatch, DqnLoss, DqnOutput, TdLoss};
 pub use dueling_head::DuelingHead;
 pub use edge_batch::EdgeBatch;
-pub use edge_message_passing::{EdgeMessagePassing, EdgeMessagePassingShape};
+pub use edge_message_passing::{EdgeMessagePassing, EdgeMessagePassingShape, NodeUpdate};
 pub use epsilon::EpsilonSchedule;
 pub use error::{Error, ErrorKind};
 pub use graph_batch::GraphBatch;
+pub use gru::Gru;
 pub use initialiser::{Gains, Initialisation, Initialiser};
 pub use linear::Linear;
 pub use lstm::{Lstm, LstmState};

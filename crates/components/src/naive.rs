@@ -199,7 +199,36 @@ pub(crate) struct GraphNetwork<'a> {
     pub(crate) edges: Vec<(&'a [f32], &'a [f32])>,
     pub(crate) forward: Vec<(&'a [f32], &'a [f32])>,
     pub(crate) backward: Vec<(&'a [f32], &'a [f32])>,
-    pub(crate) update: Vec<(&'a [f32], &'a [f32])>,
+    pub(crate) update: NaiveUpdate<'a>,
+}
+
+/// What makes a node's next representation.
+pub(crate) enum NaiveUpdate<'a> {
+    /// The layers, and whether the node's own representation is added.
+    Perceptron(Vec<(&'a [f32], &'a [f32])>, bool),
+    Gru(GruWeights<'a>),
+}
+
+/// Matrices `[n_inputs, 3 n]` and `[n, 3 n]` with their biases, in the blocks reset, update, candidate.
+pub(crate) struct GruWeights<'a> {
+    pub(crate) x: (&'a [f32], &'a [f32]),
+    pub(crate) h: (&'a [f32], &'a [f32]),
+}
+
+/// One step of PyTorch's `GRUCell`, for one row.
+pub(crate) fn gru_step(weights: &GruWeights<'_>, x: &[f64], h: &[f64]) -> Vec<f64> {
+    let n = h.len();
+    let (u, v) = (
+        linear(x, weights.x.0, weights.x.1),
+        linear(h, weights.h.0, weights.h.1),
+    );
+    let next = |j: usize| {
+        let r = sigmoid(u[j] + v[j]);
+        let z = sigmoid(u[n + j] + v[n + j]);
+        let candidate = (u[2 * n + j] + r * v[2 * n + j]).tanh();
+        (1.0 - z) * candidate + z * h[j]
+    };
+    (0..n).map(next).collect()
 }
 
 /// For each node the sum of its messages, and how many there are.
@@ -239,7 +268,7 @@ pub(crate) fn graph_network(
     of: &GraphNetwork<'_>,
     graph: &GraphValue,
     n_rounds: usize,
-    (is_mean, residual): (bool, bool),
+    is_mean: bool,
 ) -> Vec<f64> {
     let f64s = |x: &[f32]| x.iter().map(|&x| f64::from(x)).collect::<Vec<f64>>();
     let rows = |x: &[f32], n: usize| -> Vec<Vec<f64>> {
@@ -260,17 +289,17 @@ pub(crate) fn graph_network(
                 1.0
             };
             let heard: Vec<f64> = heard[v].iter().map(|x| part * x).collect();
-            let next = mlp(&of.update, &[h[v].clone(), heard].concat());
-            let before = if residual {
-                h[v].clone()
-            } else {
-                vec![0.0; next.len()]
+            h[v] = match &of.update {
+                NaiveUpdate::Gru(weights) => gru_step(weights, &heard, &h[v]),
+                NaiveUpdate::Perceptron(layers, is_residual) => {
+                    let next = mlp(layers, &[h[v].clone(), heard].concat());
+                    let own = |x: f64| if *is_residual { x } else { 0.0 };
+                    next.iter()
+                        .zip(&h[v])
+                        .map(|(x, before)| x + own(*before))
+                        .collect()
+                }
             };
-            h[v] = next
-                .iter()
-                .zip(before)
-                .map(|(x, before)| x + before)
-                .collect();
         }
     }
     h.concat()

@@ -57,6 +57,7 @@ impl Comparison {
     pub fn usual() -> Vec<(Method, DecoderKind)> {
         let mut candidates = DecoderKind::ALL.map(|kind| (Method::Brkga, kind)).to_vec();
         candidates.push((Method::TunedBrkga, DecoderKind::Paper));
+        candidates.push((Method::RankBrkga, DecoderKind::Paper));
         for method in [Method::SeededBrkga, Method::Random] {
             candidates.extend([(method, DecoderKind::Paper), (method, DecoderKind::List)]);
         }

@@ -1,10 +1,11 @@
 //! Places and schedules computation graphs on devices, after REGAL ("Reinforced genetic algorithm learning for optimizing
-//! computation graphs"), without its learned part.
+//! computation graphs").
 //!
 //! [`place`] is the job: a graph, devices and [`PlaceOptions`] in, a [`Plan`] out, whose schedule an independent replay has checked.
 //! [`compare`](compare()) does it with several [`Method`]s and makes a [`Comparison`]; [`tune`](tune()) picks the genetic
 //! algorithm's numbers on a set of graphs; [`search`](search()) is the genetic algorithm on a problem, for those who bring their
-//! own proposals.
+//! own proposals. The learned part: [`features`](features()) of a problem are what a [`Policy`] reads to propose distributions for
+//! the genetic algorithm's keys, [`place_with_policy`] makes a plan with them, and [`train`](train()) learns a policy by REINFORCE.
 //!
 //! ```
 //! use shardgraph_costgraph::{DeviceSet, GraphBuilder, OpSpec, TensorSpec};
@@ -27,18 +28,30 @@
 
 mod compare;
 mod error;
+mod features;
+mod learned;
 mod method;
 mod options;
 mod place;
+mod policy;
+mod proposals;
 mod search;
+mod train;
 mod tune;
 
 pub use compare::{Comparison, MethodSummary, Row, compare, summary};
 pub use error::{Error, ErrorKind};
+pub use features::{FeatureSet, Features, features};
+pub use learned::place_with_policy;
 pub use method::Method;
 pub use options::{GeneticOptions, PlaceOptions};
 pub use place::{Plan, Watch, place, place_watched};
+pub use policy::{ActionSet, EncoderShape, Policy, PolicyConfig, Preset};
+pub use proposals::rank_proposals;
 pub use search::{Proposals, search, search_watched};
+pub use train::{
+    StepReport, TrainConfig, TrainOptions, TrainOutcome, Trainer, config_of_run, train,
+};
 pub use tune::{Grid, Tuned, tune, tune_settings};
 
 #[cfg(doctest)]

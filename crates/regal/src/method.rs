@@ -27,6 +27,12 @@ pub enum Method {
     /// the greedy ones. Never worse than those for which `evaluations` suffices, which is all where it is at least 5.
     #[default]
     SeededBrkga,
+    /// The genetic algorithm with proposals made by hand ([`crate::rank_proposals`]): what learned ones have to beat.
+    RankBrkga,
+    /// The genetic algorithm with the proposals of a policy, as the paper's "REGAL"; [`crate::place_with_policy`] alone makes such plans.
+    Regal,
+    /// The best of random chromosomes with the proposals of a policy, as the paper's "instance-dependent random search".
+    Idrs,
     /// The best of random chromosomes.
     Random,
     /// Local search over devices and positions.
@@ -46,11 +52,12 @@ pub enum Method {
 }
 
 impl Method {
-    /// All methods, the genetic ones first.
-    pub const ALL: [Method; 11] = [
+    /// All methods that need nothing but options, the genetic ones first.
+    pub const ALL: [Method; 12] = [
         Method::Brkga,
         Method::TunedBrkga,
         Method::SeededBrkga,
+        Method::RankBrkga,
         Method::Random,
         Method::LocalSearch,
         Method::Heft,
@@ -68,6 +75,9 @@ impl Method {
             Method::Brkga => "brkga",
             Method::TunedBrkga => "tuned-brkga",
             Method::SeededBrkga => "seeded-brkga",
+            Method::RankBrkga => "rank-brkga",
+            Method::Regal => "regal",
+            Method::Idrs => "idrs",
             Method::Random => "random",
             Method::LocalSearch => "local-search",
             Method::Heft => "heft",
@@ -96,7 +106,13 @@ impl Method {
     pub fn decodes(self) -> bool {
         matches!(
             self,
-            Method::Brkga | Method::TunedBrkga | Method::SeededBrkga | Method::Random
+            Method::Brkga
+                | Method::TunedBrkga
+                | Method::SeededBrkga
+                | Method::RankBrkga
+                | Method::Regal
+                | Method::Idrs
+                | Method::Random
         )
     }
 }

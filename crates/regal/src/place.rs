@@ -10,6 +10,7 @@ use shardgraph_costgraph::{
 use crate::error::Error;
 use crate::method::Method;
 use crate::options::PlaceOptions;
+use crate::proposals::by_rank;
 use crate::search::{check, search_on};
 
 /// Noise of the noisy greedy: by how much a pair's need may be overrated.
@@ -98,7 +99,8 @@ pub(crate) struct Search<'w, 'a> {
     watch: &'w mut Watch<'a>,
     begin: f64,
     /// Evaluations that the part of the search that is watched now does not count.
-    n_before: u64,
+    pub(crate) n_before: u64,
+    is_ended: bool,
 }
 
 impl<'w, 'a> Search<'w, 'a> {
@@ -107,7 +109,13 @@ impl<'w, 'a> Search<'w, 'a> {
             begin: (watch.clock)(),
             watch,
             n_before: 0,
+            is_ended: false,
         }
+    }
+
+    /// True once somebody who looks on, or the deadline, has ended the search.
+    pub(crate) fn is_ended(&mut self) -> bool {
+        self.is_ended || self.is_late()
     }
 
     pub(crate) fn seconds(&mut self) -> f64 {
@@ -122,7 +130,9 @@ impl<'w, 'a> Search<'w, 'a> {
     /// Tells how far the search has come; false when it is to end.
     pub(crate) fn goes_on(&mut self, evaluations: u64, best: (u64, u64)) -> bool {
         let evaluations = self.n_before + evaluations;
-        (self.watch.on_progress)(Generation { evaluations, best }) && !self.is_late()
+        let goes_on = (self.watch.on_progress)(Generation { evaluations, best }) && !self.is_late();
+        self.is_ended |= !goes_on;
+        goes_on
     }
 }
 
@@ -185,6 +195,22 @@ pub fn place_watched(
     options: &PlaceOptions,
     watch: &mut Watch<'_>,
 ) -> Result<Plan, Error> {
+    planned(graph, devices, options, watch, &|problem, search| {
+        draft(problem, options, search)
+    })
+}
+
+/// Makes schedules of a problem.
+type Draw<'d> = &'d dyn Fn(&Problem<'_>, &mut Search<'_, '_>) -> Result<Draft, Error>;
+
+/// Makes a plan of what `draft` draws, and has it checked.
+pub(crate) fn planned(
+    graph: &Graph,
+    devices: &DeviceSet,
+    options: &PlaceOptions,
+    watch: &mut Watch<'_>,
+    draft: Draw<'_>,
+) -> Result<Plan, Error> {
     if options.evaluations == 0 {
         return Err(Error::options("evaluations = 0: expected at least 1"));
     }
@@ -194,14 +220,14 @@ pub fn place_watched(
         let contraction = Contraction::new(graph)?;
         let graph = contraction.graph();
         let small = Problem::new(graph, devices, options.objective, options.model)?;
-        let draft = draft(&small, options, &mut search)?;
+        let draft = draft(&small, &mut search)?;
         Draft {
             // The largest op may be another one than before.
             schedule: contraction.expand(&draft.schedule).pinned(&problem),
             ..draft
         }
     } else {
-        draft(&problem, options, &mut search)?
+        draft(&problem, &mut search)?
     };
     let seconds = search.seconds();
     let Simulation { outcome, .. } = draft.schedule.verify(&problem)?;
@@ -219,10 +245,10 @@ pub fn place_watched(
 }
 
 /// A schedule that is still to be verified.
-struct Draft {
-    schedule: Schedule,
-    evaluations: u64,
-    history: Vec<Generation>,
+pub(crate) struct Draft {
+    pub(crate) schedule: Schedule,
+    pub(crate) evaluations: u64,
+    pub(crate) history: Vec<Generation>,
 }
 
 fn draft(
@@ -238,6 +264,11 @@ fn draft(
         Method::Brkga => genetic(problem, options, &[], search),
         Method::TunedBrkga => genetic(problem, &tuned(options), &[], search),
         Method::SeededBrkga => genetic(problem, options, cheap_starts(problem), search),
+        Method::RankBrkga => by_rank(problem, options, search),
+        Method::Regal | Method::Idrs => Err(Error::options(format!(
+            "the method {} needs a policy: place_with_policy takes one",
+            options.method
+        ))),
         Method::Random => {
             let mut look = |evaluations, best| search.goes_on(evaluations, best);
             let decoder = options.decoder();

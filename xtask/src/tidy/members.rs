@@ -63,7 +63,16 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ),
     (
         "regal",
-        &["components", "layers", "costgraph", "brkga", "collectives"],
+        &[
+            "agents",
+            "components",
+            "layers",
+            "costgraph",
+            "brkga",
+            "collectives",
+            "runs",
+            "graph",
+        ],
     ),
     ("line", &["graph", "device", "collectives"]),
     (

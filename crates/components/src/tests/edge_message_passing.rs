@@ -7,10 +7,10 @@ use shardgraph_graph::random::Stream;
 
 use super::networks::layers;
 use super::{assert_close, normals, rows, run};
-use crate::naive::{self, GraphNetwork};
+use crate::naive::{self, GraphNetwork, GruWeights, NaiveUpdate};
 use crate::{
-    Aggregation, EdgeBatch, EdgeMessagePassing, EdgeMessagePassingShape, ErrorKind, Initialiser,
-    check,
+    Aggregation, EdgeBatch, EdgeMessagePassing, EdgeMessagePassingShape, ErrorKind, Gru,
+    Initialiser, NodeUpdate, check,
 };
 
 fn build(
@@ -40,6 +40,69 @@ fn graph(n_nodes: u32, n_edges: usize, (of_node, of_edge): (usize, usize), seed:
     })
 }
 
+fn updates() -> impl Strategy<Value = NodeUpdate> {
+    prop_oneof![
+        Just(NodeUpdate::Perceptron),
+        Just(NodeUpdate::Residual),
+        Just(NodeUpdate::Gru)
+    ]
+}
+
+/// The parameters of a gated unit with this scope.
+fn gru_weights<'a>(params: &'a Params, scope: &str) -> GruWeights<'a> {
+    let of = |name: &str| {
+        let name = format!("{scope}/{name}");
+        let id = params.ids().find(|&id| params.name(id) == name);
+        params.values_of(id.expect("a parameter of this name"))
+    };
+    GruWeights {
+        x: (of("w_x"), of("b_x")),
+        h: (of("w_h"), of("b_h")),
+    }
+}
+
+#[test]
+fn a_gated_unit_is_pytorchs_formula_and_passes_the_check() {
+    for (n_rows, n_inputs, n_hidden, seed) in [(1, 1, 1, 1), (3, 2, 4, 2), (33, 5, 8, 3)] {
+        let mut params = Params::new();
+        let start = Initialiser {
+            seed,
+            ..Initialiser::default()
+        };
+        let gru = Gru::build(&mut params, "cell", n_inputs, n_hidden, start).unwrap();
+        let (x, h) = (
+            normals(n_rows * n_inputs, seed),
+            normals(n_rows * n_hidden, seed ^ 8),
+        );
+        let out = run(&params, &[(n_inputs, &x), (n_hidden, &h)], |ctx, v| {
+            Ok(vec![gru.step(ctx, v[0], v[1])?])
+        });
+        let weights = gru_weights(&params, "cell");
+        let f64s = |x: &[f32]| x.iter().map(|&x| f64::from(x)).collect::<Vec<f64>>();
+        let pairs = x.chunks(n_inputs).zip(h.chunks(n_hidden));
+        let expected: Vec<f64> = pairs
+            .flat_map(|(x, h)| naive::gru_step(&weights, &f64s(x), &f64s(h)))
+            .collect();
+        assert_close(&out[0], &expected, 1e-5);
+        let checked = check(
+            "cell",
+            &params,
+            &[rows(n_inputs), rows(n_hidden)],
+            5,
+            |ctx, v| Ok(vec![gru.step(ctx, v[0], v[1])?]),
+        );
+        assert!(checked.unwrap().n_derivatives > 10);
+    }
+    let mut params = Params::new();
+    let gru = Gru::build(&mut params, "cell", 2, 3, Initialiser::default()).unwrap();
+    let mut ctx = ShapeCheck::new(&params, 1);
+    let x = shardgraph_autodiff::Ctx::input(&mut ctx, Shape::new(4, 2), &[]).unwrap();
+    let h = shardgraph_autodiff::Ctx::input(&mut ctx, Shape::new(5, 3), &[]).unwrap();
+    let error = gru.step(&mut ctx, x, h).unwrap_err().to_string();
+    let expected = "component `cell`, Gru::step: the state: expected [4, 3], given [5, 3]";
+    assert_eq!(error, expected);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
@@ -48,11 +111,11 @@ proptest! {
         sizes in prop::collection::vec((1u32..9, prop_oneof![Just(0usize), 1usize..20, Just(65)]), 1..4),
         features in (1usize..4, 0usize..3),
         (width, hidden) in (1usize..6, prop::collection::vec(1usize..6, 0..2)),
-        (n_rounds, residual, is_mean) in (0usize..4, any::<bool>(), any::<bool>()),
+        (n_rounds, update, is_mean) in (0usize..4, updates(), any::<bool>()),
         seed in any::<u64>(),
     ) {
         let aggregation = if is_mean { Aggregation::Mean } else { Aggregation::Sum };
-        let shape = EdgeMessagePassingShape { width, hidden, n_rounds, aggregation, residual };
+        let shape = EdgeMessagePassingShape { width, hidden, n_rounds, aggregation, update };
         let (params, space, gnn) = build(features, &shape, seed);
         let graphs = sizes.iter().zip(seed % 1000..).map(|(&(n, m), seed)| graph(n, m, features, seed));
         let graphs: Vec<Value> = graphs.collect();
@@ -68,12 +131,15 @@ proptest! {
             edges: of("edges"),
             forward: of("forward"),
             backward: of("backward"),
-            update: of("update"),
+            update: match update {
+                NodeUpdate::Gru => NaiveUpdate::Gru(gru_weights(&params, "gnn/update")),
+                kind => NaiveUpdate::Perceptron(of("update"), kind == NodeUpdate::Residual),
+            },
         };
         let (mut all, mut sums) = (Vec::new(), Vec::new());
         for value in &graphs {
             let Value::Graph(value) = value else { unreachable!("made as one") };
-            let h = naive::graph_network(&network, value, n_rounds, (is_mean, residual));
+            let h = naive::graph_network(&network, value, n_rounds, is_mean);
             sums.extend((0..width).map(|j| h.iter().skip(j).step_by(width).sum::<f64>()));
             all.extend(h);
         }
@@ -88,17 +154,18 @@ proptest! {
 #[test]
 fn the_graph_network_passes_the_check() {
     let cases = [
-        (Aggregation::Sum, false, 2),
-        (Aggregation::Mean, true, 2),
-        (Aggregation::Mean, false, 0),
+        (Aggregation::Sum, NodeUpdate::Perceptron, 2),
+        (Aggregation::Mean, NodeUpdate::Residual, 2),
+        (Aggregation::Mean, NodeUpdate::Perceptron, 0),
+        (Aggregation::Mean, NodeUpdate::Gru, 2),
     ];
-    for (aggregation, residual, of_edge) in cases {
+    for (aggregation, update, of_edge) in cases {
         let shape = EdgeMessagePassingShape {
             width: 3,
             hidden: vec![4],
             n_rounds: 2,
             aggregation,
-            residual,
+            update,
         };
         let (params, space, gnn) = build((2, of_edge), &shape, 6);
         let over_time = |width| rows(width).with_time(Major::Time);

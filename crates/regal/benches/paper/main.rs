@@ -1,5 +1,5 @@
 //! The paper's data sets and tables on our graphs: the program behind `cargo xtask repro datasets`, `table1`, `table3`, `tune` and
-//! `cp-sat`.
+//! `cp-sat`; and the seconds of a step of training and of a policy, `paper learning '{}'`.
 //!
 //! `paper COMMAND REQUEST`, the request a JSON object; every line of standard output is a JSON object too, but for those that begin
 //! with `SKIPPED:`. Without a command, as in `cargo test --bench paper`, every command runs once on a few small graphs.
@@ -11,6 +11,7 @@
 )]
 
 mod datasets;
+mod learning;
 mod problems;
 mod sets;
 mod tables;
@@ -49,6 +50,7 @@ fn run(command: &str, request: &str) -> Result<(), Failure> {
         "datasets" => datasets::run(&parsed(request)?),
         "compare" => tables::run(&parsed(request)?),
         "tune" => tuning::run(&parsed(request)?),
+        "learning" => learning::run(&parsed(request)?),
         "timings" => timings::run(&parsed(request)?),
         "problems" => problems::write(&parsed(request)?),
         "check" => problems::check(&parsed(request)?),
@@ -83,6 +85,10 @@ fn small() -> Result<(), Failure> {
     run(
         "timings",
         r#"{"n_ops": [20], "evaluations": 200, "runs": 1}"#,
+    )?;
+    run(
+        "learning",
+        r#"{"n_nodes": 10, "evaluations": 500, "reward_evaluations": 100, "runs": 1}"#,
     )?;
     let folder = std::env::temp_dir().join(format!("shardgraph-paper-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;

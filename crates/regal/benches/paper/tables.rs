@@ -1,9 +1,14 @@
 //! Several methods on every graph of a set: a line for each graph, and one that says what was left out.
 
+use std::path::PathBuf;
+
 use serde::Deserialize;
 use serde_json::json;
-use shardgraph_costgraph::{DecoderKind, DeviceSet, Objective};
-use shardgraph_regal::{Comparison, Method, PlaceOptions, Row, Watch, compare, summary};
+use shardgraph_costgraph::{DecoderKind, DeviceSet, Graph, Objective};
+use shardgraph_regal::{
+    Comparison, Method, PlaceOptions, Plan, Policy, Row, Watch, place_watched, place_with_policy,
+    summary,
+};
 
 use crate::sets::Source;
 use crate::{Failure, clock};
@@ -19,6 +24,9 @@ pub(crate) struct Request {
     options: PlaceOptions,
     /// `method/decoder`, or a method that has none.
     candidates: Vec<String>,
+    /// The file of a policy: two more methods, with its own decoder.
+    #[serde(default)]
+    policy: Option<PathBuf>,
     /// The best of these candidates counts as one more method.
     #[serde(default)]
     best_of: Vec<String>,
@@ -28,6 +36,7 @@ pub(crate) struct Request {
 
 pub(crate) fn run(request: &Request) -> Result<(), Failure> {
     let (candidates, best_of) = (parsed(&request.candidates)?, parsed(&request.best_of)?);
+    let policy = request.policy.as_deref().map(Policy::read).transpose()?;
     let mut clock = clock();
     let Some(set) = request.source.load()? else {
         return Ok(());
@@ -48,7 +57,14 @@ pub(crate) fn run(request: &Request) -> Result<(), Failure> {
             deadline: None,
             on_progress: &mut |_| true,
         };
-        let comparison = compare(graph, &devices, &options, &candidates, &mut watch)?;
+        let job = Job {
+            devices: &devices,
+            options: &options,
+            candidates: &candidates,
+            policy: policy.as_ref(),
+        };
+        let plans = job.plans(graph, &mut watch)?;
+        let comparison = Comparison::of(graph.name(), request.objective, &plans);
         println!(
             "{}",
             json!({
@@ -65,6 +81,39 @@ pub(crate) fn run(request: &Request) -> Result<(), Failure> {
     });
     println!("{}", json!({ "summary": summary }));
     Ok(())
+}
+
+/// What every graph is placed with.
+struct Job<'a> {
+    devices: &'a DeviceSet,
+    options: &'a PlaceOptions,
+    candidates: &'a [(Method, DecoderKind)],
+    policy: Option<&'a Policy>,
+}
+
+impl Job<'_> {
+    fn plans(&self, graph: &Graph, watch: &mut Watch<'_>) -> Result<Vec<Plan>, Failure> {
+        let mut plans = Vec::new();
+        for &(method, decoder) in self.candidates {
+            let options = PlaceOptions {
+                method,
+                decoder: Some(decoder),
+                ..self.options.clone()
+            };
+            plans.push(place_watched(graph, self.devices, &options, watch)?);
+        }
+        for method in [Method::Regal, Method::Idrs] {
+            let options = PlaceOptions {
+                method,
+                ..self.options.clone()
+            };
+            if let Some(policy) = self.policy {
+                let devices = self.devices;
+                plans.push(place_with_policy(graph, devices, &options, policy, watch)?);
+            }
+        }
+        Ok(plans)
+    }
 }
 
 /// The mean of what the best of some candidates improves on the genetic algorithm with the paper's decoder, over the graphs where

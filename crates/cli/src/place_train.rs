@@ -1,0 +1,274 @@
+//! `shardgraph place train`: a policy for `shardgraph place --policy`, from computation graphs, with metrics and checkpoints.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use shardgraph_costgraph::{DecoderKind, Graph};
+use shardgraph_device::{Device, Timer};
+use shardgraph_regal::{
+    Preset, StepReport, TrainConfig, TrainOptions, TrainOutcome, config_of_run, train,
+};
+
+use crate::exit::BadInput;
+use crate::place_graph::load_all;
+use crate::place_options::decoder;
+use crate::progress::Progress;
+use crate::report::ReportArgs;
+use crate::world;
+
+/// Steps whose rewards the answer averages.
+const LAST_STEPS: usize = 200;
+
+const EXAMPLE: &str = "\
+Examples:
+  shardgraph place train --out my-policy --steps 20000 --learning-rate 1e-3 --threads 2
+  shardgraph place train --preset memory --graphs graphs.jsonl.gz --out my-memory-policy
+  shardgraph place train --resume my-policy --steps 40000
+  shardgraph place costgraph:200 --seed 7 --all --policy my-policy/policy.safetensors --format json
+
+The folder gets policy.safetensors for `shardgraph place --policy`, metrics.jsonl with one line a step, the same as
+events.out.tfevents.* for TensorBoard, and checkpoints. A reward is minus what the proposals reached, divided by what
+uniform keys reach in as many evaluations: above -1 they are worth something. --config takes a TOML or JSON file of the
+settings that run.json of a checkpoint lists under `config`, over those of the preset; flags win.";
+
+/// Train a policy that proposes distributions for the genetic algorithm
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct TrainArgs {
+    /// The network and what it is for: synthetic (runtime), runtime or memory, as the paper has them [default: synthetic]
+    #[arg(long, value_name = "PRESET")]
+    preset: Option<Preset>,
+    /// Graphs to learn on: a file, or costgraph:N; may be repeated [default: costgraph:1000]
+    #[arg(long, value_name = "GRAPHS")]
+    graphs: Vec<String>,
+    /// The seed of synthetic graphs [default: 1]
+    #[arg(long, value_name = "SEED")]
+    graph_seed: Option<u64>,
+    /// Steps to take; with --resume, to go to [default: 100000]
+    #[arg(long, value_name = "N")]
+    steps: Option<u64>,
+    /// Step size of Adam [default: 1e-4, the paper's]
+    #[arg(long, value_name = "RATE")]
+    learning_rate: Option<f32>,
+    /// How chromosomes become schedules, as of `shardgraph place` [default: paper]
+    #[arg(long, value_name = "DECODER", value_parser = decoder)]
+    decoder: Option<DecoderKind>,
+    /// Devices, all alike [default: 2]
+    #[arg(long, value_name = "N")]
+    devices: Option<usize>,
+    /// The one seed of the run [default: 1]
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u64>,
+    /// Settings as TOML or JSON
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Threads that search; the policy does not depend on them [default: 1]
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// The folder to write; it must have no run yet
+    #[arg(long, value_name = "DIR", required_unless_present = "resume")]
+    out: Option<PathBuf>,
+    /// Go on from the newest checkpoint of a folder, with its settings
+    #[arg(
+        long,
+        value_name = "DIR",
+        requires = "steps",
+        conflicts_with_all = ["out", "preset", "graphs", "graph_seed", "learning_rate", "decoder", "devices", "seed", "config"]
+    )]
+    resume: Option<PathBuf>,
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
+/// What is printed, about the steps that this call took. The fields are the keys of the JSON object, in its order.
+#[derive(Serialize)]
+struct Answer {
+    steps: u64,
+    steps_taken: usize,
+    graphs: usize,
+    /// The mean reward of the last steps, as many as `reward_steps`; absent where there was none.
+    reward: Option<f64>,
+    reward_steps: usize,
+    entropy: Option<f32>,
+    seconds: f64,
+    seconds_per_step: f64,
+    threads: usize,
+    policy: String,
+    /// Equal for every number of threads.
+    policy_hash: String,
+}
+
+/// Trains and prints the answer.
+pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
+    world::refuse_processes("place train", "--threads")?;
+    let config = match &args.resume {
+        Some(folder) => config_of_run(folder)?,
+        None => config(args)?,
+    };
+    config.check()?;
+    let graphs = graphs(&config, &args.report)?;
+    let folder = args.resume.as_ref().or(args.out.as_ref());
+    let options = TrainOptions {
+        folder: folder.cloned(),
+        resume: args.resume.is_some(),
+        stop_at: args.steps,
+        threads: args.threads.map_or(1, usize::from),
+    };
+    let timer = Timer::start(&Device::host());
+    let length = options.stop_at.unwrap_or(config.steps);
+    let mut progress = Progress::new(&args.report, length);
+    let outcome = train(&config, &graphs, &options, &mut |report: &StepReport| {
+        progress.update(report.step, || {
+            format!("steps, reward {:.4}", report.reward)
+        });
+    });
+    drop(progress);
+    let answer = Answer::new(&outcome?, &options, graphs.len(), timer.elapsed_s());
+    args.report.answer(&answer)
+}
+
+/// The preset's settings, then the file's, then the flags'.
+fn config(args: &TrainArgs) -> Result<TrainConfig, BadInput> {
+    let mut config = TrainConfig::preset(args.preset.unwrap_or_default());
+    if let Some(path) = &args.config {
+        config = over(config, path)?;
+    }
+    if !args.graphs.is_empty() {
+        config.graphs.clone_from(&args.graphs);
+    }
+    config.graph_seed = args.graph_seed.unwrap_or(config.graph_seed);
+    config.steps = args.steps.unwrap_or(config.steps);
+    config.seed = args.seed.unwrap_or(config.seed);
+    let rate = &mut config.optimiser.learning_rate;
+    *rate = args.learning_rate.unwrap_or(*rate);
+    let policy = &mut config.policy;
+    policy.decoder = args.decoder.unwrap_or(policy.decoder);
+    policy.n_devices = args.devices.unwrap_or(policy.n_devices);
+    Ok(config)
+}
+
+/// The settings of a file over others, each of which it may leave out.
+fn over(base: TrainConfig, path: &Path) -> Result<TrainConfig, BadInput> {
+    let wrong = |what: String| BadInput(format!("{}: {}", path.display(), what.trim_end()));
+    let text = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
+    let is_json = path.extension().is_some_and(|e| e == "json");
+    let given: Map<String, Value> = match is_json {
+        true => serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?,
+        false => toml::from_str(&text).map_err(|e| wrong(e.to_string()))?,
+    };
+    let mut merged = serde_json::to_value(base).map_err(|e| wrong(e.to_string()))?;
+    merge(&mut merged, Value::Object(given));
+    serde_json::from_value(merged).map_err(|e| wrong(e.to_string()))
+}
+
+/// Tables are merged, everything else is replaced; an encoder is replaced whole, because its fields depend on its kind.
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                match into.get_mut(&key) {
+                    Some(slot) if key != "encoder" => merge(slot, value),
+                    _ => {
+                        into.insert(key, value);
+                    }
+                }
+            }
+        }
+        (into, from) => *into = from,
+    }
+}
+
+fn graphs(config: &TrainConfig, report: &ReportArgs) -> anyhow::Result<Vec<Graph>> {
+    let mut graphs = Vec::new();
+    for name in &config.graphs {
+        graphs.extend(load_all(name, config.graph_seed, report)?);
+    }
+    Ok(graphs)
+}
+
+impl Answer {
+    fn new(outcome: &TrainOutcome, options: &TrainOptions, n_graphs: usize, seconds: f64) -> Self {
+        let reports = &outcome.reports;
+        let last = &reports[reports.len().saturating_sub(LAST_STEPS)..];
+        let sum: f64 = last.iter().map(|report| f64::from(report.reward)).sum();
+        let folder = options.folder.clone().unwrap_or_default();
+        Self {
+            steps: outcome.n_steps,
+            steps_taken: reports.len(),
+            graphs: n_graphs,
+            reward: (!last.is_empty()).then(|| sum / last.len() as f64),
+            reward_steps: last.len(),
+            entropy: last.last().map(|report| report.entropy),
+            seconds,
+            seconds_per_step: seconds / reports.len().max(1) as f64,
+            threads: options.threads,
+            policy: folder.join("policy.safetensors").display().to_string(),
+            policy_hash: format!("{:016x}", outcome.policy.weights_hash()),
+        }
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "steps {}", self.steps)?;
+        writeln!(f, "steps taken {}", self.steps_taken)?;
+        writeln!(f, "graphs {}", self.graphs)?;
+        match self.reward {
+            Some(reward) => writeln!(f, "reward {reward:.6} (last {} steps)", self.reward_steps)?,
+            None => writeln!(f, "reward none")?,
+        }
+        if let Some(entropy) = self.entropy {
+            writeln!(f, "entropy {entropy:.6} nats an op")?;
+        }
+        writeln!(f, "seconds {:.6}", self.seconds)?;
+        writeln!(f, "seconds per step {:.9}", self.seconds_per_step)?;
+        writeln!(f, "threads {}", self.threads)?;
+        writeln!(f, "policy {}", self.policy)?;
+        writeln!(f, "policy hash {}", self.policy_hash)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(name: &str, text: &str) -> Result<TrainConfig, BadInput> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        over(TrainConfig::preset(Preset::Synthetic), &path)
+    }
+
+    #[test]
+    fn a_file_changes_what_it_names_and_nothing_else() {
+        let toml = "steps = 7\n[policy]\nhead_width = 9\nactions = 'placement'\n[policy.encoder.sequence]\nwidth = 4\n";
+        let json = r#"{"steps": 7, "policy": {"head_width": 9, "actions": "placement", "encoder": {"sequence": {"width": 4}}}}"#;
+        let found = read("c.toml", toml).unwrap();
+        assert_eq!(found, read("c.json", json).unwrap());
+        let mut expected = TrainConfig::preset(Preset::Synthetic);
+        expected.steps = 7;
+        expected.policy.head_width = 9;
+        expected.policy.actions = shardgraph_regal::ActionSet::Placement;
+        expected.policy.encoder = shardgraph_regal::EncoderShape::Sequence { width: 4 };
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (name, text, reason) in [
+            ("c.toml", "stepss = 1", "stepss"),
+            ("c.toml", "steps = 'many'", "invalid type"),
+            ("c.toml", "[policy]\nlevels = 3", "unknown field `levels`"),
+            ("c.json", "{\"steps\": 1", "line 1"),
+        ] {
+            let message = read(name, text).unwrap_err().to_string();
+            assert!(
+                message.contains(reason) && message.contains(name),
+                "{message}"
+            );
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Plans with a policy: within the budget, verified, the same for any number of threads, no worse than the short search.
+
+use shardgraph_costgraph::generate::{Synthetic, synthetic};
+use shardgraph_costgraph::{DecoderKind, Objective};
+
+use super::*;
+use crate::features::features;
+use crate::place::{place, unwatched};
+use crate::policy::{PolicyConfig, Preset};
+
+fn graph() -> Graph {
+    let recipe = Synthetic {
+        min_nodes: 15,
+        max_nodes: 20,
+        ..Synthetic::default()
+    };
+    synthetic(&recipe, 3, 1).unwrap()
+}
+
+fn policy(preset: Preset) -> Policy {
+    let mut config = PolicyConfig::preset(preset);
+    config.feature_evaluations = 100;
+    Policy::untrained(config, 2).unwrap()
+}
+
+fn made(options: &PlaceOptions, policy: &Policy) -> Result<Plan, Error> {
+    let devices = DeviceSet::uniform(2, None)?;
+    unwatched(|watch| place_with_policy(&graph(), &devices, options, policy, watch))
+}
+
+#[test]
+fn plans_keep_the_budget_and_do_not_depend_on_threads() {
+    for (preset, objective) in [
+        (Preset::Synthetic, Objective::Runtime),
+        (Preset::Memory, Objective::Memory),
+    ] {
+        let policy = policy(preset);
+        for (method, evaluations) in [
+            (Method::Regal, 731),
+            (Method::Regal, 101),
+            (Method::Idrs, 400),
+            (Method::Brkga, 400),
+        ] {
+            let mut options = PlaceOptions {
+                objective,
+                method,
+                evaluations,
+                ..PlaceOptions::default()
+            };
+            let plan = made(&options, &policy).unwrap();
+            let expected = match method {
+                Method::Idrs => Method::Idrs,
+                _ => Method::Regal,
+            };
+            assert_eq!((plan.method, plan.evaluations), (expected, evaluations));
+            assert_eq!(plan.decoder, Some(DecoderKind::Paper));
+            assert!(plan.value() >= plan.lower_bound());
+            let last = plan.history.last().unwrap();
+            assert_eq!(last.evaluations, evaluations);
+            let found = match objective {
+                Objective::Runtime => last.best.1,
+                Objective::Memory => last.best.0,
+            };
+            assert_eq!(found, plan.value());
+            assert!(
+                plan.history
+                    .is_sorted_by(|a, b| a.best >= b.best && a.evaluations < b.evaluations)
+            );
+            options.threads = 3;
+            assert_eq!(made(&options, &policy).unwrap(), plan);
+            (options.decoder, options.contract) = (Some(DecoderKind::List), true);
+            assert_eq!(
+                made(&options, &policy).unwrap().decoder,
+                Some(DecoderKind::List)
+            );
+        }
+    }
+}
+
+#[test]
+fn the_short_search_counts() {
+    let (graph, policy) = (graph(), policy(Preset::Synthetic));
+    let devices = DeviceSet::uniform(2, None).unwrap();
+    let mut options = PlaceOptions {
+        decoder: Some(DecoderKind::Paper),
+        ..PlaceOptions::default()
+    };
+    let problem = Problem::new(&graph, &devices, Objective::Runtime, options.model).unwrap();
+    for seed in 0..5 {
+        (options.seed, options.evaluations) = (seed, 102);
+        let found = features(&problem, &options, 100).unwrap();
+        let plan = made(&options, &policy).unwrap();
+        assert!(plan.value() <= found.best.fitness.1);
+    }
+}
+
+#[test]
+fn what_a_policy_does_not_serve_is_refused() {
+    let options = PlaceOptions {
+        evaluations: 100,
+        ..PlaceOptions::default()
+    };
+    let message = |options: &PlaceOptions, policy: &Policy| {
+        let error = made(options, policy).unwrap_err();
+        assert!(error.is_input());
+        error.to_string()
+    };
+    let few = message(&options, &policy(Preset::Synthetic));
+    assert!(
+        few.contains("evaluations = 100: the policy's features take 100"),
+        "{few}"
+    );
+    let enough = PlaceOptions {
+        evaluations: 500,
+        ..options
+    };
+    let other = message(&enough, &policy(Preset::Memory));
+    assert!(
+        other.contains("the policy reads the features for the memory"),
+        "{other}"
+    );
+    let devices = DeviceSet::uniform(2, None).unwrap();
+    for method in [Method::Regal, Method::Idrs] {
+        let options = PlaceOptions {
+            method,
+            ..PlaceOptions::default()
+        };
+        let error = place(&graph(), &devices, &options).unwrap_err();
+        assert!(error.to_string().contains("needs a policy"), "{error}");
+    }
+}
+
+/// Somebody who looks on and has seen enough ends both searches.
+#[test]
+fn whoever_looks_on_ends_it() {
+    let policy = policy(Preset::Synthetic);
+    let devices = DeviceSet::uniform(2, None).unwrap();
+    let mut seen = Vec::new();
+    let mut watch = Watch {
+        clock: &mut || 0.0,
+        deadline: None,
+        on_progress: &mut |generation| {
+            seen.push(generation.evaluations);
+            seen.len() < 2
+        },
+    };
+    let options = PlaceOptions::default();
+    let plan = place_with_policy(&graph(), &devices, &options, &policy, &mut watch);
+    // The second look is at the search with proposals: its first generation.
+    assert_eq!(plan.unwrap().evaluations, 200);
+    assert_eq!(seen, [100, 200]);
+    let mut late = Watch {
+        clock: &mut || 0.0,
+        deadline: Some(0.0),
+        on_progress: &mut |_| true,
+    };
+    let plan = place_with_policy(&graph(), &devices, &options, &policy, &mut late);
+    assert!(plan.unwrap().evaluations <= 100);
+}

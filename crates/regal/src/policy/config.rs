@@ -1,0 +1,230 @@
+//! What a policy is: what it reads, what it proposes, and the network between.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use shardgraph_components::{Aggregation, EdgeMessagePassingShape, NodeUpdate};
+use shardgraph_costgraph::{DecoderKind, MAX_DEVICES};
+
+use crate::error::Error;
+use crate::features::FeatureSet;
+
+/// Of [`PolicyConfig`].
+const SCHEMA_VERSION: u32 = 1;
+/// Bounds on what a malformed file can make us allocate.
+const MAX_WIDTH: usize = 1024;
+const MAX_ROUNDS: usize = 256;
+const MAX_LAYERS: usize = 16;
+
+/// Which keys of an op a policy proposes distributions for; the others are uniform.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ActionSet {
+    /// Its affinities to the devices and its priority.
+    #[default]
+    Both,
+    /// Its affinities.
+    Placement,
+    /// Its priority.
+    Scheduling,
+}
+
+impl ActionSet {
+    /// Whether affinities are proposed.
+    #[must_use]
+    pub fn has_placement(self) -> bool {
+        self != ActionSet::Scheduling
+    }
+
+    /// Whether priorities are proposed.
+    #[must_use]
+    pub fn has_scheduling(self) -> bool {
+        self != ActionSet::Placement
+    }
+}
+
+/// What makes representations of ops.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EncoderShape {
+    /// The paper's graph network, equation 1.
+    GraphNetwork(EdgeMessagePassingShape),
+    /// A long short-term memory of this width over the ops in topological order, which sees no edges: the paper's baseline
+    /// "graph as sequence".
+    Sequence {
+        /// Units of the memory, and of the layer before it.
+        width: usize,
+    },
+}
+
+impl EncoderShape {
+    fn width(&self) -> usize {
+        match self {
+            EncoderShape::GraphNetwork(shape) => shape.width,
+            EncoderShape::Sequence { width } => *width,
+        }
+    }
+}
+
+/// What a policy is; its file has this in the header.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyConfig {
+    /// Version of this record; 1.
+    pub schema_version: u32,
+    /// What it reads, which says what it is for.
+    pub features: FeatureSet,
+    /// d, the number of devices that it is for.
+    pub n_devices: usize,
+    /// How chromosomes become schedules, for the features and for the search.
+    pub decoder: DecoderKind,
+    /// Evaluations of the short search that features come from.
+    pub feature_evaluations: u64,
+    /// What it proposes.
+    pub actions: ActionSet,
+    /// k for affinities: levels of the mean and of the variance, as [`shardgraph_brkga::Beta::quantised`] has them.
+    pub placement_levels: u32,
+    /// k for priorities.
+    pub scheduling_levels: u32,
+    /// What makes representations of ops.
+    pub encoder: EncoderShape,
+    /// Width of the hidden layer between a representation and the logits.
+    pub head_width: usize,
+}
+
+/// The networks that the paper found best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Preset {
+    /// A.16, for the runtime of synthetic graphs: 2 rounds of gated units, means, 2 levels for affinities and 16 for priorities.
+    #[default]
+    Synthetic,
+    /// A.15, for the runtime of TensorFlow's graphs: 16 residual rounds, sums, 2 and 16 levels.
+    Runtime,
+    /// A.14 with the levels of A.13, for memory: 16 rounds, means, 2 and 2 levels.
+    Memory,
+}
+
+impl Preset {
+    const ALL: [(&'static str, Preset); 3] = [
+        ("synthetic", Preset::Synthetic),
+        ("runtime", Preset::Runtime),
+        ("memory", Preset::Memory),
+    ];
+}
+
+impl FromStr for Preset {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Preset, Error> {
+        let found = Preset::ALL.into_iter().find(|(name, _)| *name == text);
+        let wrong = || {
+            Error::options(format!(
+                "`{text}` is no preset: expected synthetic, runtime or memory"
+            ))
+        };
+        found.map(|(_, preset)| preset).ok_or_else(wrong)
+    }
+}
+
+impl PolicyConfig {
+    /// A preset for two devices and the paper's decoder, with features of 400 evaluations.
+    ///
+    /// ```
+    /// use shardgraph_regal::{PolicyConfig, Preset};
+    /// let config = PolicyConfig::preset(Preset::Synthetic);
+    /// assert_eq!((config.placement_levels, config.scheduling_levels), (2, 16));
+    /// assert_eq!(config.features.n_node_features(config.n_devices), 11);
+    /// ```
+    #[must_use]
+    pub fn preset(preset: Preset) -> PolicyConfig {
+        let (features, scheduling_levels) = match preset {
+            Preset::Synthetic | Preset::Runtime => (FeatureSet::Runtime, 16),
+            Preset::Memory => (FeatureSet::Memory, 2),
+        };
+        let (n_rounds, aggregation, update) = match preset {
+            Preset::Synthetic => (2, Aggregation::Mean, NodeUpdate::Gru),
+            Preset::Runtime => (16, Aggregation::Sum, NodeUpdate::Residual),
+            Preset::Memory => (16, Aggregation::Mean, NodeUpdate::Perceptron),
+        };
+        PolicyConfig {
+            schema_version: SCHEMA_VERSION,
+            features,
+            n_devices: 2,
+            decoder: DecoderKind::Paper,
+            feature_evaluations: 400,
+            actions: ActionSet::Both,
+            placement_levels: 2,
+            scheduling_levels,
+            encoder: EncoderShape::GraphNetwork(EdgeMessagePassingShape {
+                n_rounds,
+                aggregation,
+                update,
+                ..EdgeMessagePassingShape::default()
+            }),
+            head_width: 32,
+        }
+    }
+
+    /// Refuses what cannot be right.
+    ///
+    /// # Errors
+    /// `Policy`, naming the first field that is out of its range.
+    pub fn check(&self) -> Result<(), Error> {
+        let wrong = |what: String| Err(Error::policy(what));
+        if self.schema_version != SCHEMA_VERSION {
+            return wrong(format!(
+                "policy version {} is not known here: this program reads version {SCHEMA_VERSION}",
+                self.schema_version
+            ));
+        }
+        if !(1..=MAX_DEVICES).contains(&self.n_devices) {
+            return wrong(format!(
+                "n_devices = {}: expected 1 to {MAX_DEVICES}",
+                self.n_devices
+            ));
+        }
+        let levels = [
+            ("placement_levels", self.placement_levels),
+            ("scheduling_levels", self.scheduling_levels),
+        ];
+        if let Some((name, k)) = levels.into_iter().find(|(_, k)| !(2..=64).contains(k)) {
+            return wrong(format!("{name} = {k}: expected 2 to 64"));
+        }
+        if self.feature_evaluations == 0 {
+            return wrong("feature_evaluations = 0: expected at least 1".to_owned());
+        }
+        self.check_network()
+    }
+
+    /// Columns of a representation.
+    pub(crate) fn encoder_width(&self) -> usize {
+        self.encoder.width()
+    }
+
+    fn check_network(&self) -> Result<(), Error> {
+        let mut widths = vec![
+            ("head_width", self.head_width),
+            ("encoder.width", self.encoder.width()),
+        ];
+        if let EncoderShape::GraphNetwork(shape) = &self.encoder {
+            widths.extend(shape.hidden.iter().map(|&width| ("encoder.hidden", width)));
+            if shape.n_rounds > MAX_ROUNDS || shape.hidden.len() > MAX_LAYERS {
+                return Err(Error::policy(format!(
+                    "encoder: {} rounds of {} hidden layers: expected at most {MAX_ROUNDS} of {MAX_LAYERS}",
+                    shape.n_rounds,
+                    shape.hidden.len()
+                )));
+            }
+        }
+        let wrong = widths
+            .into_iter()
+            .find(|(_, width)| !(1..=MAX_WIDTH).contains(width));
+        match wrong {
+            None => Ok(()),
+            Some((name, width)) => Err(Error::policy(format!(
+                "{name} = {width}: expected 1 to {MAX_WIDTH}"
+            ))),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! A policy: a network that reads a problem and proposes distributions for the keys of its ops.
+
+mod actions;
+mod config;
+mod file;
+mod network;
+
+use std::path::Path;
+
+use shardgraph_components::Initialiser;
+use shardgraph_components::autodiff::Params;
+use shardgraph_components::autodiff::device::Device;
+use shardgraph_costgraph::Problem;
+use shardgraph_graph::random::Stream;
+
+use crate::error::Error;
+use crate::features::Features;
+use crate::search::Proposals;
+
+pub(crate) use actions::Actions;
+pub use config::{ActionSet, EncoderShape, PolicyConfig, Preset};
+pub(crate) use network::{BaselineNetwork, Contexts, PolicyNetwork};
+
+/// A policy with its weights.
+///
+/// ```
+/// use shardgraph_costgraph::{DeviceSet, ModelOptions, Objective, Problem, generate};
+/// use shardgraph_regal::{PlaceOptions, Policy, PolicyConfig, Preset, features, search};
+///
+/// let graph = generate::synthetic(&generate::Synthetic::default(), 7, 0)?;
+/// let problem = Problem::new(&graph, &DeviceSet::uniform(2, None)?, Objective::Runtime, ModelOptions::default())?;
+/// let policy = Policy::untrained(PolicyConfig::preset(Preset::Synthetic), 1)?;
+/// let options = PlaceOptions { evaluations: 600, decoder: Some(policy.config().decoder), ..PlaceOptions::default() };
+/// let features = features(&problem, &options, 400)?;
+/// let proposals = policy.propose(&problem, &features, 1)?;
+/// assert_eq!(proposals.choices.len(), problem.n_keys());
+/// assert_eq!(search(&problem, &options, Vec::new(), Some(proposals))?.evaluations, 600);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Policy {
+    config: PolicyConfig,
+    network: PolicyNetwork,
+    params: Params,
+    /// Where it comes from, for messages.
+    source: String,
+}
+
+impl Policy {
+    /// A policy before its training.
+    ///
+    /// # Errors
+    /// `Policy` for a config that cannot be right.
+    pub fn untrained(config: PolicyConfig, seed: u64) -> Result<Policy, Error> {
+        config.check()?;
+        let mut params = Params::new();
+        let initialiser = Initialiser {
+            seed,
+            ..Initialiser::default()
+        };
+        Ok(Policy {
+            network: PolicyNetwork::build(&mut params, &config, initialiser)?,
+            config,
+            params,
+            source: format!("untrained, seed {seed}"),
+        })
+    }
+
+    /// Reads a policy's file.
+    ///
+    /// # Errors
+    /// `Io` where it cannot be read, `Policy` where it is none, is of another version, or its weights are not those of its config.
+    pub fn read(path: &Path) -> Result<Policy, Error> {
+        file::read(path)
+    }
+
+    /// Writes it as one safetensors file, atomically, with the config in the header.
+    ///
+    /// # Errors
+    /// `Io` where the file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), Error> {
+        file::write(self, path)
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn config(&self) -> &PolicyConfig {
+        &self.config
+    }
+
+    /// A hash of the weights' bits: equal runs of training end with equal ones.
+    #[must_use]
+    pub fn weights_hash(&self) -> u64 {
+        let values = self.params.flat().iter();
+        shardgraph_runs::fnv1a64(values.flat_map(|x| x.to_le_bytes()))
+    }
+
+    /// Refuses a problem that it is not for.
+    ///
+    /// # Errors
+    /// `Policy`, naming the policy, what it is for and what was asked for.
+    pub fn check(&self, problem: &Problem<'_>) -> Result<(), Error> {
+        let config = &self.config;
+        if config.n_devices != problem.n_devices() {
+            return Err(Error::policy(format!(
+                "{}: the policy is for {} devices, and {} are asked for: train one for them",
+                self.source,
+                config.n_devices,
+                problem.n_devices()
+            )));
+        }
+        if config.features.objective() != problem.objective() {
+            let asked = crate::features::FeatureSet::of(problem.objective());
+            return Err(Error::policy(format!(
+                "{}: the policy reads the features for the {}, and what is to be minimised is the {}: take a policy for that",
+                self.source,
+                config.features.name(),
+                asked.name()
+            )));
+        }
+        Ok(())
+    }
+
+    /// Draws proposals for a problem from the features of a short search on it.
+    ///
+    /// # Errors
+    /// As [`Policy::check`]; `Diverged` where the network gives no finite numbers, `Network` where the features are not the problem's.
+    ///
+    /// # Determinism
+    /// Equal seeds draw the same.
+    ///
+    /// # Complexity
+    /// A pass of the network over ops and uses, and a table for each distribution that is drawn, about half a millisecond each.
+    pub fn propose(
+        &self,
+        problem: &Problem<'_>,
+        features: &Features,
+        seed: u64,
+    ) -> Result<Proposals, Error> {
+        let (actions, _) = self.decide(problem, features, seed)?;
+        let space = self.network.actions();
+        space.proposals(&space.choices(problem, &actions, 0))
+    }
+
+    /// The decisions about a problem's ops, and the logits that they were drawn from.
+    pub(crate) fn decide(
+        &self,
+        problem: &Problem<'_>,
+        features: &Features,
+        seed: u64,
+    ) -> Result<(Actions, Vec<f32>), Error> {
+        self.check(problem)?;
+        let space = self.config.features.space(self.config.n_devices)?;
+        let contexts = Contexts::new(&space, &[features])?;
+        let logits = self
+            .network
+            .logits_of(&Device::host(), &self.params, &contexts)?;
+        let mut stream = Stream::new(seed, "regal proposals", 0);
+        let actions = self.network.actions().sample(&logits, &mut stream)?;
+        Ok((actions, logits))
+    }
+
+    /// The same network with these weights, which must be as many.
+    pub(crate) fn with_weights(mut self, weights: &[f32], source: &str) -> Result<Policy, Error> {
+        self.params.set_flat(weights)?;
+        source.clone_into(&mut self.source);
+        Ok(self)
+    }
+
+    pub(crate) fn params(&self) -> &Params {
+        &self.params
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! The settings of a training run.
+
+use serde::{Deserialize, Serialize};
+use shardgraph_components::{OptimiserConfig, OptimiserRule};
+use shardgraph_costgraph::{DeviceSet, Link};
+
+use crate::error::Error;
+use crate::options::{GeneticOptions, PlaceOptions};
+use crate::policy::{PolicyConfig, Preset};
+
+/// The settings of a training run; they and the graphs decide every bit of it.
+///
+/// ```
+/// use shardgraph_regal::{Preset, TrainConfig};
+/// let config = TrainConfig::preset(Preset::Synthetic);
+/// assert_eq!((config.batch_graphs, config.reward_evaluations), (4, 1000));
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainConfig {
+    /// The policy.
+    pub policy: PolicyConfig,
+    /// What the graphs are called: for whoever loads them again.
+    pub graphs: Vec<String>,
+    /// The seed of synthetic ones among them.
+    pub graph_seed: u64,
+    /// The one seed of the run.
+    pub seed: u64,
+    /// Steps of the optimiser.
+    pub steps: u64,
+    /// Graphs in a batch, drawn with equal probability.
+    pub batch_graphs: usize,
+    /// Evaluations behind a reward, and behind what it is divided by.
+    pub reward_evaluations: u64,
+    /// Searches with uniform keys whose mean a reward is divided by.
+    pub denominator_seeds: u64,
+    /// How gradients become steps.
+    pub optimiser: OptimiserConfig,
+    /// What the baseline's squared error counts.
+    pub baseline_coefficient: f32,
+    /// The genetic algorithm's numbers, in all searches.
+    pub genetic: GeneticOptions,
+    /// Bandwidth between devices; absent: transfers take no time.
+    pub bandwidth_gbs: Option<f64>,
+    /// What a transfer takes besides, in ns.
+    pub latency_ns: u64,
+    /// Steps between checkpoints.
+    pub checkpoint_steps: u64,
+}
+
+impl TrainConfig {
+    /// The paper's choices with the network of a preset; 50 chromosomes, 10 elites and 10 mutants, with which its Table 1 comes out in
+    /// scale.
+    ///
+    /// # Source
+    /// A.14: batches of 4, 1000 evaluations, gradients cut to a norm of 10, 1e-4 for the baseline, Adam with a step size of 1e-4, 100000
+    /// steps.
+    #[must_use]
+    pub fn preset(preset: Preset) -> TrainConfig {
+        TrainConfig {
+            policy: PolicyConfig::preset(preset),
+            graphs: vec!["costgraph:1000".to_owned()],
+            graph_seed: 1,
+            seed: 1,
+            steps: 100_000,
+            batch_graphs: 4,
+            reward_evaluations: 1000,
+            denominator_seeds: 3,
+            optimiser: OptimiserConfig {
+                rule: OptimiserRule::ADAM,
+                learning_rate: 1e-4,
+                max_gradient_norm: Some(10.0),
+            },
+            baseline_coefficient: 1e-4,
+            genetic: GeneticOptions {
+                population: 50,
+                elites: 10,
+                mutants: 10,
+                ..GeneticOptions::default()
+            },
+            bandwidth_gbs: None,
+            latency_ns: 0,
+            checkpoint_steps: 500,
+        }
+    }
+
+    /// The devices that problems are on: all alike, without limits on memory.
+    pub(crate) fn devices(&self) -> Result<DeviceSet, Error> {
+        let link = Link {
+            bandwidth_gbs: self.bandwidth_gbs.unwrap_or(f64::INFINITY),
+            latency_ns: self.latency_ns,
+        };
+        Ok(DeviceSet::uniform(self.policy.n_devices, None)?.with_link(link)?)
+    }
+
+    /// What searches are made with; each has a budget and a seed of its own, and one thread.
+    pub(crate) fn place_options(&self) -> PlaceOptions {
+        PlaceOptions {
+            objective: self.policy.features.objective(),
+            decoder: Some(self.policy.decoder),
+            genetic: self.genetic,
+            ..PlaceOptions::default()
+        }
+    }
+
+    /// Refuses settings that cannot be right.
+    ///
+    /// # Errors
+    /// `Policy`, `Options`, `Genetic`, `Graph` or `Network`, naming the first field that is out of its range.
+    pub fn check(&self) -> Result<(), Error> {
+        self.policy.check()?;
+        let numbers = [
+            ("batch_graphs", self.batch_graphs as u64),
+            ("reward_evaluations", self.reward_evaluations),
+            ("denominator_seeds", self.denominator_seeds),
+            ("checkpoint_steps", self.checkpoint_steps),
+        ];
+        let wrong = numbers
+            .into_iter()
+            .find(|(_, n)| !(1..=1 << 32).contains(n));
+        if let Some((name, n)) = wrong {
+            let message = format!("{name} = {n}: expected 1 to 2^32");
+            return Err(Error::options(message));
+        }
+        if !(self.baseline_coefficient.is_finite() && self.baseline_coefficient >= 0.0) {
+            return Err(Error::options(format!(
+                "baseline_coefficient = {}: expected a number not below 0",
+                self.baseline_coefficient
+            )));
+        }
+        self.genetic.config(self.reward_evaluations, 1).check()?;
+        self.devices()?;
+        Ok(self.optimiser.check()?)
+    }
+}

@@ -1,0 +1,185 @@
+//! The problems of a training run, with what is found out about each once: its features, and what uniform keys reach.
+
+use std::sync::OnceLock;
+
+use shardgraph_agents::rewards;
+use shardgraph_brkga::{BetaTables, Outcome};
+use shardgraph_costgraph::{Graph, Objective, Problem};
+use shardgraph_graph::random::Stream;
+
+use super::TrainConfig;
+use crate::error::Error;
+use crate::features::{Features, features};
+use crate::options::PlaceOptions;
+use crate::search::{Proposals, search};
+
+/// The reward where uniform keys reach 0 and proposals do not: there is nothing to compare with.
+const WORSE_THAN_NOTHING: f32 = -2.0;
+
+/// A problem to learn on.
+pub(crate) struct Instance<'g> {
+    pub(crate) problem: Problem<'g>,
+    /// From its first use on.
+    known: OnceLock<Known>,
+}
+
+/// What does not depend on the policy.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) features: Features,
+    /// The mean of what searches with uniform keys reach.
+    pub(crate) denominator: f64,
+}
+
+/// All problems, and how they are searched.
+pub(crate) struct Instances<'g> {
+    instances: Vec<Instance<'g>>,
+    options: PlaceOptions,
+    feature_evaluations: u64,
+    reward_evaluations: u64,
+    denominator_seeds: u64,
+    seed: u64,
+    n_threads: usize,
+}
+
+impl<'g> Instances<'g> {
+    pub(crate) fn new(
+        config: &TrainConfig,
+        graphs: &'g [Graph],
+        n_threads: usize,
+    ) -> Result<Instances<'g>, Error> {
+        if graphs.is_empty() {
+            return Err(Error::options(
+                "no graphs to learn on: expected at least one",
+            ));
+        }
+        if n_threads == 0 {
+            return Err(Error::options("threads = 0: expected at least 1"));
+        }
+        let devices = config.devices()?;
+        let options = config.place_options();
+        let instance = |graph| {
+            Ok(Instance {
+                problem: Problem::new(graph, &devices, options.objective, options.model)?,
+                known: OnceLock::new(),
+            })
+        };
+        Ok(Instances {
+            instances: graphs.iter().map(instance).collect::<Result<_, Error>>()?,
+            options,
+            feature_evaluations: config.policy.feature_evaluations,
+            reward_evaluations: config.reward_evaluations,
+            denominator_seeds: config.denominator_seeds,
+            seed: config.seed,
+            n_threads,
+        })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.instances.len()
+    }
+
+    pub(crate) fn problem(&self, idx: usize) -> &Problem<'g> {
+        &self.instances[idx].problem
+    }
+
+    /// What is known of these problems, found out in parallel where it was not.
+    pub(crate) fn known(&self, batch: &[usize]) -> Result<Vec<&Known>, Error> {
+        let mut missing: Vec<usize> = batch.to_vec();
+        missing.sort_unstable();
+        missing.dedup();
+        missing.retain(|&idx| self.instances[idx].known.get().is_none());
+        rewards(missing.len(), self.n_threads, &|job| {
+            let known = self.find_out(missing[job])?;
+            // Each problem is there once, so nobody was faster.
+            let _ = self.instances[missing[job]].known.set(known);
+            Ok::<f32, Error>(0.0)
+        })?;
+        let known = batch.iter().map(|&idx| {
+            let known = self.instances[idx].known.get();
+            known.expect("set above where it was missing")
+        });
+        Ok(known.collect())
+    }
+
+    /// By the problem and the run's seed alone.
+    fn find_out(&self, idx: usize) -> Result<Known, Error> {
+        let problem = &self.instances[idx].problem;
+        let mut seeds = Stream::new(self.seed, "regal uniform searches", idx as u64);
+        let options = PlaceOptions {
+            seed: seeds.next_u64(),
+            ..self.options.clone()
+        };
+        let features = features(problem, &options, self.feature_evaluations)?;
+        let mut sum = 0.0;
+        for _ in 0..self.denominator_seeds {
+            let found = self.search(idx, seeds.next_u64(), None)?;
+            sum += value_of(problem, &found) as f64;
+        }
+        Ok(Known {
+            features,
+            denominator: sum / self.denominator_seeds as f64,
+        })
+    }
+
+    fn search(&self, idx: usize, seed: u64, by: Option<Proposals>) -> Result<Outcome, Error> {
+        let options = PlaceOptions {
+            seed,
+            evaluations: self.reward_evaluations,
+            ..self.options.clone()
+        };
+        search(&self.instances[idx].problem, &options, Vec::new(), by)
+    }
+
+    /// The rewards of choices of distributions for some problems, each searched with a seed of its own.
+    ///
+    /// # Source
+    /// Section 4.1: minus what is reached, divided by what uniform keys reach.
+    pub(crate) fn rewards(
+        &self,
+        batch: &[usize],
+        tables: &BetaTables,
+        (choices, seeds): (&[Vec<u16>], &[u64]),
+    ) -> Result<Vec<f32>, Error> {
+        let known = self.known(batch)?;
+        rewards(batch.len(), self.n_threads, &|job| {
+            let proposals = Proposals {
+                tables: tables.clone(),
+                choices: choices[job].clone(),
+            };
+            let found = self.search(batch[job], seeds[job], Some(proposals))?;
+            let value = value_of(self.problem(batch[job]), &found) as f64;
+            Ok(reward(value, known[job].denominator))
+        })
+    }
+}
+
+/// Minus a ratio, finite whatever the two are.
+fn reward(value: f64, denominator: f64) -> f32 {
+    match denominator > 0.0 {
+        true => -(value / denominator) as f32,
+        false if value > 0.0 => WORSE_THAN_NOTHING,
+        false => -1.0,
+    }
+}
+
+fn value_of(problem: &Problem<'_>, found: &Outcome) -> u64 {
+    match problem.objective() {
+        Objective::Runtime => found.best.fitness.1,
+        Objective::Memory => found.best.fitness.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::float_cmp, reason = "exact by definition")]
+    fn rewards_are_finite_where_there_is_nothing_to_compare_with() {
+        assert_eq!(reward(30.0, 40.0), -0.75);
+        assert_eq!(reward(0.0, 0.0), -1.0);
+        assert_eq!(reward(5.0, 0.0), WORSE_THAN_NOTHING);
+        assert_eq!(reward(0.0, 5.0), -0.0);
+    }
+}

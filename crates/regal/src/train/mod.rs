@@ -1,0 +1,13 @@
+//! Training of a policy by REINFORCE: problems in, what the genetic algorithm makes of sampled proposals as reward, a policy out.
+
+mod config;
+mod instance;
+mod run;
+mod trainer;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::TrainConfig;
+pub use run::{TrainOptions, TrainOutcome, config_of_run, train};
+pub use trainer::{StepReport, Trainer};

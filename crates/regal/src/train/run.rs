@@ -1,0 +1,163 @@
+//! A training run in its folder: metrics, checkpoints, and at the end the policy.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use shardgraph_costgraph::Graph;
+use shardgraph_runs::{Checkpoint, Folder, Metrics, tags, wall_time};
+
+use super::{StepReport, TrainConfig, Trainer};
+use crate::error::Error;
+use crate::policy::Policy;
+
+/// The files of a checkpoint.
+const FILES: &[&str] = &[STATE, RUN];
+pub(super) const STATE: &str = "state.safetensors";
+pub(super) const RUN: &str = "run.json";
+/// Of `run.json` and of the tensors' names.
+pub(super) const VERSION: u32 = 1;
+/// The policy's file in the folder of a run.
+const POLICY: &str = "policy.safetensors";
+
+/// `run.json`.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct RunFile {
+    pub(super) config: TrainConfig,
+    pub(super) step: u64,
+    pub(super) graphs_hash: String,
+}
+
+/// Where a run is kept and how far it goes: nothing of this changes a bit of it.
+#[derive(Clone, Debug)]
+pub struct TrainOptions {
+    /// Its folder; without one, nothing is kept.
+    pub folder: Option<PathBuf>,
+    /// Go on from the folder's newest checkpoint.
+    pub resume: bool,
+    /// The step to end after, in place of the settings' one.
+    pub stop_at: Option<u64>,
+    /// Threads that search.
+    pub threads: usize,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct TrainOutcome {
+    /// The policy after the last step.
+    pub policy: Policy,
+    /// Steps of the whole run.
+    pub n_steps: u64,
+    /// Reports of the steps that this call took.
+    pub reports: Vec<StepReport>,
+}
+
+/// The settings of the run that a folder holds.
+///
+/// # Errors
+/// `Run` or `Options` where it holds no whole checkpoint of such a run.
+pub fn config_of_run(folder: &Path) -> Result<TrainConfig, Error> {
+    let none = || {
+        let folder = folder.display();
+        Error::options(format!(
+            "{folder}: there is no complete checkpoint to resume from"
+        ))
+    };
+    let checkpoint = Checkpoint::newest(folder, FILES)?.ok_or_else(none)?;
+    let file: RunFile = checkpoint.json(RUN, VERSION)?;
+    Ok(file.config)
+}
+
+/// Trains a policy on these graphs, in a folder where one is named; `on_step` sees each step.
+///
+/// A run that is resumed has the settings of its checkpoint, and `config` counts for nothing.
+///
+/// # Errors
+/// As [`Trainer::new`] and [`Trainer::step`]; `Run` where the folder cannot be taken or written.
+///
+/// # Determinism
+/// That of [`Trainer`]: a run that was killed and resumed ends with the bits of one that never stopped.
+pub fn train(
+    config: &TrainConfig,
+    graphs: &[Graph],
+    options: &TrainOptions,
+    on_step: &mut dyn FnMut(&StepReport),
+) -> Result<TrainOutcome, Error> {
+    let (mut trainer, mut kept) = begin(config, graphs, options)?;
+    let stop_at = options.stop_at.unwrap_or(trainer.config().steps);
+    let mut reports = Vec::new();
+    while trainer.n_steps() < stop_at {
+        let report = trainer.step()?;
+        if let Some(kept) = &mut kept {
+            kept.append(&report)?;
+            let is_due = report
+                .step
+                .is_multiple_of(trainer.config().checkpoint_steps);
+            if is_due || report.step == stop_at {
+                kept.checkpoint(&trainer)?;
+            }
+        }
+        on_step(&report);
+        reports.push(report);
+    }
+    let policy = trainer.policy()?;
+    if let Some(kept) = &kept {
+        policy.write(&kept.folder.path().join(POLICY))?;
+    }
+    Ok(TrainOutcome {
+        policy,
+        n_steps: trainer.n_steps(),
+        reports,
+    })
+}
+
+/// A trainer, and the folder that it is kept in.
+fn begin<'g>(
+    config: &TrainConfig,
+    graphs: &'g [Graph],
+    options: &TrainOptions,
+) -> Result<(Trainer<'g>, Option<Kept>), Error> {
+    let Some(path) = &options.folder else {
+        if options.resume {
+            return Err(Error::options("name the folder of the run to go on with"));
+        }
+        return Ok((Trainer::new(config, graphs, options.threads)?, None));
+    };
+    if options.resume {
+        let (folder, checkpoint) = Folder::of_old_run(path, FILES)?;
+        let trainer = Trainer::of_checkpoint(&checkpoint, graphs, options.threads)?;
+        return Ok((trainer, Some(Kept::open(folder)?)));
+    }
+    // Settings that cannot be right leave no folder behind.
+    let trainer = Trainer::new(config, graphs, options.threads)?;
+    let kept = Kept::open(Folder::of_new_run(path, FILES)?)?;
+    Ok((trainer, Some(kept)))
+}
+
+/// The folder of a run that takes steps.
+struct Kept {
+    folder: Folder,
+    metrics: Metrics,
+}
+
+impl Kept {
+    fn open(folder: Folder) -> Result<Kept, Error> {
+        let metrics = folder.open_metrics(wall_time())?;
+        Ok(Kept { folder, metrics })
+    }
+
+    fn append(&mut self, report: &StepReport) -> Result<(), Error> {
+        let scalars = [
+            ("charts/reward", report.reward),
+            ("losses/loss", report.loss),
+            (tags::VALUE_LOSS, report.baseline_error),
+            (tags::ENTROPY, report.entropy),
+            ("losses/gradient_norm", report.gradient_norm),
+        ];
+        Ok(self.metrics.append(wall_time(), report, &scalars)?)
+    }
+
+    fn checkpoint(&mut self, trainer: &Trainer<'_>) -> Result<(), Error> {
+        let checkpoint = trainer.to_checkpoint()?;
+        Ok(self.folder.write_checkpoint(&checkpoint, &self.metrics)?)
+    }
+}

@@ -1,0 +1,228 @@
+//! Training: the same bits for any number of threads and from any checkpoint, rewards that say nothing, and that it learns.
+#![expect(clippy::float_cmp, reason = "what is compared with == is exact")]
+
+use std::path::Path;
+
+use shardgraph_components::EdgeMessagePassingShape;
+use shardgraph_costgraph::generate::{Synthetic, synthetic};
+use shardgraph_costgraph::{Graph, GraphBuilder, OpSpec};
+
+use super::*;
+use crate::policy::{EncoderShape, Policy, Preset};
+
+fn graphs(n: u64) -> Vec<Graph> {
+    let recipe = Synthetic {
+        min_nodes: 6,
+        max_nodes: 12,
+        ..Synthetic::default()
+    };
+    (0..n)
+        .map(|index| synthetic(&recipe, 5, index).unwrap())
+        .collect()
+}
+
+/// Narrow networks and short searches.
+fn config(steps: u64) -> TrainConfig {
+    let mut config = TrainConfig::preset(Preset::Synthetic);
+    config.steps = steps;
+    config.checkpoint_steps = 2;
+    config.reward_evaluations = 60;
+    config.policy.feature_evaluations = 60;
+    config.policy.scheduling_levels = 4;
+    config.policy.head_width = 8;
+    config.policy.encoder = EncoderShape::GraphNetwork(EdgeMessagePassingShape {
+        width: 8,
+        hidden: vec![8],
+        ..EdgeMessagePassingShape::default()
+    });
+    (
+        config.genetic.population,
+        config.genetic.elites,
+        config.genetic.mutants,
+    ) = (20, 4, 4);
+    config
+}
+
+fn in_folder(folder: &Path, resume: bool, stop_at: Option<u64>) -> TrainOptions {
+    TrainOptions {
+        folder: Some(folder.to_owned()),
+        resume,
+        stop_at,
+        threads: 2,
+    }
+}
+
+#[test]
+fn threads_change_no_bit() {
+    let graphs = graphs(3);
+    let run = |threads| {
+        let mut trainer = Trainer::new(&config(4), &graphs, threads).unwrap();
+        let reports: Vec<StepReport> = (0..4).map(|_| trainer.step().unwrap()).collect();
+        (reports, trainer.to_checkpoint().unwrap().to_bytes())
+    };
+    let expected = run(1);
+    assert!(expected.0.iter().all(|report| report.gradient_norm > 0.0));
+    for threads in [2, 3, 7] {
+        assert!(run(threads) == expected, "{threads} threads");
+    }
+}
+
+#[test]
+fn a_run_goes_on_from_every_checkpoint_as_if_it_had_never_stopped() {
+    let graphs = graphs(3);
+    let mut whole = Trainer::new(&config(6), &graphs, 1).unwrap();
+    let mut checkpoints = Vec::new();
+    for _ in 0..6 {
+        checkpoints.push(whole.to_checkpoint().unwrap());
+        whole.step().unwrap();
+    }
+    let expected = whole.to_checkpoint().unwrap().to_bytes();
+    for (n_done, checkpoint) in checkpoints.iter().enumerate() {
+        let mut resumed = Trainer::of_checkpoint(checkpoint, &graphs, 2).unwrap();
+        for _ in n_done..6 {
+            resumed.step().unwrap();
+        }
+        assert!(
+            resumed.to_checkpoint().unwrap().to_bytes() == expected,
+            "cut after {n_done}"
+        );
+    }
+    let error = Trainer::of_checkpoint(&checkpoints[2], &graphs[..2], 1)
+        .err()
+        .unwrap();
+    assert!(
+        error
+            .to_string()
+            .contains("not those that the run began with"),
+        "{error}"
+    );
+    assert!(error.is_input());
+}
+
+#[test]
+fn folders_of_a_run_that_stopped_hold_what_those_of_a_whole_one_hold() {
+    let graphs = graphs(3);
+    let folders = tempfile::tempdir().unwrap();
+    let (whole, parts) = (folders.path().join("whole"), folders.path().join("parts"));
+    let outcome = train(
+        &config(5),
+        &graphs,
+        &in_folder(&whole, false, None),
+        &mut |_| (),
+    );
+    let outcome = outcome.unwrap();
+    assert_eq!((outcome.n_steps, outcome.reports.len()), (5, 5));
+    let mut n_seen = 0;
+    let first = in_folder(&parts, false, Some(3));
+    train(&config(5), &graphs, &first, &mut |_| n_seen += 1).unwrap();
+    let error = train(&config(5), &graphs, &first, &mut |_| ()).unwrap_err();
+    assert!(
+        error.is_input() && error.to_string().contains("has a run already"),
+        "{error}"
+    );
+    assert_eq!(config_of_run(&parts).unwrap(), config(5));
+    let rest = in_folder(&parts, true, None);
+    train(&config(1), &graphs, &rest, &mut |_| n_seen += 1).unwrap();
+    assert_eq!(n_seen, 5);
+    for file in [
+        "policy.safetensors",
+        "metrics.jsonl",
+        "checkpoint-0000000005/state.safetensors",
+    ] {
+        let read = |folder: &Path| std::fs::read(folder.join(file)).unwrap();
+        assert!(read(&whole) == read(&parts), "{file}");
+    }
+    let policy = Policy::read(&whole.join("policy.safetensors")).unwrap();
+    assert_eq!(policy.weights_hash(), outcome.policy.weights_hash());
+    let lines = std::fs::read_to_string(whole.join("metrics.jsonl")).unwrap();
+    assert_eq!(lines.lines().count(), 5);
+    assert!(lines.starts_with(r#"{"step":1,"reward":-"#), "{lines}");
+    assert!(config_of_run(folders.path()).unwrap_err().is_input());
+}
+
+/// One op of no cost: whatever is proposed, the plan is the same.
+#[test]
+fn rewards_that_are_all_equal_do_no_harm() {
+    for cost in [0, 7] {
+        let mut builder = GraphBuilder::new("alone");
+        builder.op(OpSpec::new("a", cost));
+        let graphs = [builder.build().unwrap()];
+        let mut trainer = Trainer::new(&config(3), &graphs, 2).unwrap();
+        for _ in 0..3 {
+            let report = trainer.step().unwrap();
+            assert_eq!(report.reward, -1.0);
+            assert!(report.loss.is_finite() && report.gradient_norm.is_finite());
+        }
+        assert!(
+            trainer
+                .policy()
+                .unwrap()
+                .params()
+                .flat()
+                .iter()
+                .all(|x| x.is_finite())
+        );
+    }
+}
+
+#[test]
+fn settings_that_cannot_be_right_are_named_and_leave_no_folder() {
+    let graphs = graphs(1);
+    let folders = tempfile::tempdir().unwrap();
+    let folder = folders.path().join("run");
+    type Change = fn(&mut TrainConfig);
+    let changes: [(Change, &str); 7] = [
+        (|c| c.batch_graphs = 0, "batch_graphs = 0"),
+        (|c| c.denominator_seeds = 0, "denominator_seeds = 0"),
+        (
+            |c| c.baseline_coefficient = f32::NAN,
+            "baseline_coefficient = NaN",
+        ),
+        (|c| c.genetic.elites = 20, "elites = 20"),
+        (|c| c.policy.n_devices = 0, "n_devices = 0"),
+        (|c| c.optimiser.learning_rate = 0.0, "learning_rate"),
+        (|c| c.bandwidth_gbs = Some(0.0), "bandwidth"),
+    ];
+    for (change, expected) in changes {
+        let mut config = config(1);
+        change(&mut config);
+        let error = train(
+            &config,
+            &graphs,
+            &in_folder(&folder, false, None),
+            &mut |_| (),
+        );
+        let message = error.unwrap_err().to_string();
+        assert!(message.contains(expected), "{message}");
+        assert!(!folder.exists());
+    }
+    assert!(Trainer::new(&config(1), &[], 1).is_err());
+    assert!(Trainer::new(&config(1), &graphs, 0).is_err());
+}
+
+/// Two ops, the first of which is pinned, and one random chromosome a search: it pays to send the second one to the other device.
+#[test]
+fn it_learns_where_proposals_pay() {
+    let mut builder = GraphBuilder::new("two");
+    for name in ["a", "b"] {
+        builder.op(OpSpec::new(name, 10));
+    }
+    let graphs = [builder.build().unwrap()];
+    let mut config = config(0);
+    (config.reward_evaluations, config.denominator_seeds) = (1, 100);
+    config.policy.placement_levels = 8;
+    config.optimiser.learning_rate = 0.01;
+    let mut trainer = Trainer::new(&config, &graphs, 2).unwrap();
+    let mut mean = |n: u64| {
+        let rewards = (0..n).map(|_| trainer.step().unwrap().reward);
+        rewards.sum::<f32>() / n as f32
+    };
+    let before = mean(20);
+    mean(130);
+    let after = mean(50);
+    // Apart they take two thirds of the mean.
+    assert!(
+        before < -0.85 && after > -0.75,
+        "{before} before, {after} after"
+    );
+}

@@ -1,0 +1,313 @@
+//! REINFORCE with a baseline: one step after the other, each decided by the settings, the graphs, and the weights before it.
+
+use serde::Serialize;
+use shardgraph_agents::policy_step;
+use shardgraph_brkga::BetaTables;
+use shardgraph_components::autodiff::device::Device;
+use shardgraph_components::autodiff::{Ctx, Params, Shape, Var};
+use shardgraph_components::environments::space::Space;
+use shardgraph_components::{Error as NetworkError, Initialiser, Optimiser, PolicyLoss};
+use shardgraph_costgraph::Graph;
+use shardgraph_graph::random::Stream;
+use shardgraph_runs::{Checkpoint, Tensors, fnv1a64};
+
+use super::TrainConfig;
+use super::instance::Instances;
+use super::run::{RUN, RunFile, STATE, VERSION};
+use crate::error::Error;
+use crate::features::Features;
+use crate::policy::{Actions, BaselineNetwork, Contexts, Policy, PolicyNetwork};
+
+/// What a step was like. Rewards are minus what proposals reached, divided by what uniform keys reach.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct StepReport {
+    /// Steps taken, this one included.
+    pub step: u64,
+    /// The mean reward of the batch: above -1 where proposals are worth something.
+    pub reward: f32,
+    /// The mean of what the baseline expected, squared errors.
+    pub baseline_error: f32,
+    /// What was descended.
+    pub loss: f32,
+    /// The entropy of the decisions about an op, in nats.
+    pub entropy: f32,
+    /// The gradient's norm before it was cut.
+    pub gradient_norm: f32,
+}
+
+/// A training run between two steps.
+///
+/// # Determinism
+/// Equal settings and graphs give the same bits for any number of threads, and on from any checkpoint.
+///
+/// # Complexity
+/// A step: a search for each graph of the batch, in parallel, and a pass of the networks over their ops and uses forward and one
+/// back. A graph's first use takes the searches of its features and of its denominator besides.
+///
+/// ```
+/// use shardgraph_costgraph::generate::{Synthetic, synthetic};
+/// use shardgraph_regal::{Preset, TrainConfig, Trainer};
+///
+/// let graphs = [synthetic(&Synthetic { min_nodes: 8, max_nodes: 9, ..Synthetic::default() }, 7, 0)?];
+/// let mut config = TrainConfig::preset(Preset::Synthetic);
+/// (config.reward_evaluations, config.policy.feature_evaluations) = (60, 60);
+/// let mut trainer = Trainer::new(&config, &graphs, 2)?;
+/// let report = trainer.step()?;
+/// assert!(report.step == 1 && report.reward < 0.0 && report.entropy > 0.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Trainer<'g> {
+    config: TrainConfig,
+    instances: Instances<'g>,
+    graphs_hash: u64,
+    space: Space,
+    tables: BetaTables,
+    network: PolicyNetwork,
+    baseline: BaselineNetwork,
+    /// The policy's, then the baseline's.
+    params: Params,
+    n_of_policy: usize,
+    optimiser: Optimiser,
+    device: Device,
+    n_steps: u64,
+}
+
+/// What a step learns from.
+struct Batch {
+    contexts: Contexts,
+    actions: Actions,
+    rewards: Vec<f32>,
+    entropy: f32,
+}
+
+impl<'g> Trainer<'g> {
+    /// Before the first step.
+    ///
+    /// # Errors
+    /// As [`TrainConfig::check`]; `Options` for no graphs or 0 threads, `Graph` where a graph and the devices do not fit together.
+    pub fn new(
+        config: &TrainConfig,
+        graphs: &'g [Graph],
+        n_threads: usize,
+    ) -> Result<Trainer<'g>, Error> {
+        config.check()?;
+        let policy = &config.policy;
+        let mut params = Params::new();
+        let start = Initialiser {
+            seed: config.seed,
+            ..Initialiser::default()
+        };
+        let network = PolicyNetwork::build(&mut params, policy, start)?;
+        let n_of_policy = params.flat().len();
+        let baseline = BaselineNetwork::build(&mut params, policy, start)?;
+        Ok(Trainer {
+            instances: Instances::new(config, graphs, n_threads)?,
+            graphs_hash: hash_of(graphs),
+            space: policy.features.space(policy.n_devices)?,
+            tables: network.actions().tables()?,
+            optimiser: Optimiser::new(config.optimiser, params.trained_len())?,
+            network,
+            baseline,
+            params,
+            n_of_policy,
+            device: Device::host(),
+            n_steps: 0,
+            config: config.clone(),
+        })
+    }
+
+    /// From a checkpoint, whose settings it has.
+    ///
+    /// # Errors
+    /// As [`Trainer::new`]; `Run` or `Options` where the checkpoint is of something else, or the graphs are not those of the run.
+    pub fn of_checkpoint(
+        checkpoint: &Checkpoint,
+        graphs: &'g [Graph],
+        n_threads: usize,
+    ) -> Result<Trainer<'g>, Error> {
+        let file: RunFile = checkpoint.json(RUN, VERSION)?;
+        let mut trainer = Trainer::new(&file.config, graphs, n_threads)?;
+        let wrong = |what: &str| Error::options(format!("{}: {what}", checkpoint.origin()));
+        if file.graphs_hash != format!("{:016x}", trainer.graphs_hash) {
+            return Err(wrong(
+                "the graphs are not those that the run began with: put them back, or start a new run",
+            ));
+        }
+        if file.step != checkpoint.step() {
+            return Err(wrong(
+                "run.json is of another step: give the folder back its name",
+            ));
+        }
+        let state = checkpoint.tensors(STATE)?;
+        let weights = state.f32s("weights")?;
+        if weights.iter().any(|x| !x.is_finite()) {
+            return Err(wrong("the weights are not finite"));
+        }
+        let restored = trainer.params.set_flat(&weights).map_err(Error::from);
+        restored.map_err(|error| wrong(&error.to_string()))?;
+        let restored = trainer.optimiser.restore(state.u8s("optimiser")?);
+        restored.map_err(|error| wrong(&error.to_string()))?;
+        trainer.n_steps = file.step;
+        Ok(trainer)
+    }
+
+    /// Everything that decides how the run goes on.
+    ///
+    /// # Errors
+    /// `Run` where it has no form as a file.
+    pub fn to_checkpoint(&self) -> Result<Checkpoint, Error> {
+        let optimiser = self.optimiser.to_bytes();
+        let mut tensors = Tensors::new();
+        tensors.add_f32("weights", self.params.flat())?;
+        tensors.add_u8("optimiser", &optimiser)?;
+        let mut checkpoint = Checkpoint::new(self.n_steps);
+        checkpoint.add(STATE, tensors.to_bytes()?)?;
+        let file = RunFile {
+            config: self.config.clone(),
+            step: self.n_steps,
+            graphs_hash: format!("{:016x}", self.graphs_hash),
+        };
+        checkpoint.add_json(RUN, VERSION, &file)?;
+        Ok(checkpoint)
+    }
+
+    /// Steps taken.
+    #[must_use]
+    pub fn n_steps(&self) -> u64 {
+        self.n_steps
+    }
+
+    /// The settings.
+    #[must_use]
+    pub fn config(&self) -> &TrainConfig {
+        &self.config
+    }
+
+    /// The policy of this moment.
+    ///
+    /// # Errors
+    /// None that its building did not have.
+    pub fn policy(&self) -> Result<Policy, Error> {
+        let policy = Policy::untrained(self.config.policy.clone(), self.config.seed)?;
+        let source = format!("after {} steps", self.n_steps);
+        policy.with_weights(&self.params.flat()[..self.n_of_policy], &source)
+    }
+
+    /// Draws a batch of graphs and proposals, searches with them, and takes a step.
+    ///
+    /// # Errors
+    /// `Diverged` or `Learning` where logits or gradients are no longer finite: the weights are then those before the step.
+    pub fn step(&mut self) -> Result<StepReport, Error> {
+        let batch = self.batch()?;
+        let (network, baseline) = (&self.network, &self.baseline);
+        let coefficient = self.config.baseline_coefficient;
+        let update = policy_step(&self.device, &mut self.params, &mut self.optimiser, |ctx| {
+            loss(ctx, (network, baseline), &batch, coefficient)
+        })?;
+        self.n_steps += 1;
+        Ok(StepReport {
+            step: self.n_steps,
+            reward: batch.rewards.iter().sum::<f32>() / batch.rewards.len() as f32,
+            baseline_error: update.baseline.unwrap_or(0.0),
+            loss: update.loss,
+            entropy: batch.entropy,
+            gradient_norm: update.gradient_norm,
+        })
+    }
+
+    /// What the next step learns from, by the seed and the number of the step.
+    fn batch(&self) -> Result<Batch, Error> {
+        let (seed, n) = (self.config.seed, self.instances.len() as u64);
+        let mut draw = Stream::new(seed, "regal graphs", self.n_steps);
+        let graphs = (0..self.config.batch_graphs).map(|_| draw.below(n) as usize);
+        let graphs: Vec<usize> = graphs.collect();
+        let known = self.instances.known(&graphs)?;
+        let features: Vec<&Features> = known.iter().map(|known| &known.features).collect();
+        let contexts = Contexts::new(&self.space, &features)?;
+        let logits = self
+            .network
+            .logits_of(&self.device, &self.params, &contexts)?;
+        let space = self.network.actions();
+        let mut draw = Stream::new(seed, "regal actions", self.n_steps);
+        let actions = space.sample(&logits, &mut draw)?;
+        let choices: Vec<Vec<u16>> = contexts
+            .starts()
+            .zip(&graphs)
+            .map(|(first, &graph)| space.choices(self.instances.problem(graph), &actions, first))
+            .collect();
+        let mut draw = Stream::new(seed, "regal rewards", self.n_steps);
+        let seeds: Vec<u64> = graphs.iter().map(|_| draw.next_u64()).collect();
+        let rewards = self
+            .instances
+            .rewards(&graphs, &self.tables, (&choices, &seeds))?;
+        Ok(Batch {
+            contexts,
+            actions,
+            rewards,
+            entropy: space.entropy(&logits) as f32,
+        })
+    }
+}
+
+/// `-mean(log p (r - b)) + coefficient mean((r - b)^2)`, without a gradient through the advantage.
+///
+/// # Source
+/// Section 4.1 and A.14; there is no term for the entropy.
+fn loss(
+    ctx: &mut dyn Ctx,
+    (network, baseline): (&PolicyNetwork, &BaselineNetwork),
+    batch: &Batch,
+    coefficient: f32,
+) -> Result<PolicyLoss, NetworkError> {
+    let Batch {
+        contexts,
+        actions,
+        rewards,
+        entropy,
+    } = batch;
+    let logits = network.logits(ctx, contexts)?;
+    let log_probabilities = network.log_probabilities(ctx, logits, (contexts, actions))?;
+    let rewards = ctx.input(Shape::new(rewards.len(), 1), rewards)?;
+    let values = baseline.values(ctx, contexts)?;
+    let errors = ctx.sub(rewards, values)?;
+    let advantages = ctx.detach(errors)?;
+    let weighted = ctx.mul(log_probabilities, advantages)?;
+    let policy = mean(ctx, weighted)?;
+    let policy = ctx.scale(policy, -1.0)?;
+    let squares = ctx.mul(errors, errors)?;
+    let squares = mean(ctx, squares)?;
+    let counted = ctx.scale(squares, coefficient)?;
+    Ok(PolicyLoss {
+        loss: ctx.add(policy, counted)?,
+        policy,
+        baseline: Some(squares),
+        entropy: ctx.input(Shape::new(1, 1), &[*entropy])?,
+    })
+}
+
+fn mean(ctx: &mut dyn Ctx, x: Var) -> Result<Var, NetworkError> {
+    let n = ctx.shape(x).rows;
+    let sum = ctx.sum_rows(x)?;
+    Ok(ctx.scale(sum, 1.0 / n.max(1) as f32)?)
+}
+
+/// What tells one list of graphs from another: sizes, costs and bytes, in order.
+fn hash_of(graphs: &[Graph]) -> u64 {
+    let mut words: Vec<u64> = vec![graphs.len() as u64];
+    for graph in graphs {
+        words.extend([graph.n_ops() as u64, graph.n_tensors() as u64]);
+        for op in 0..graph.n_ops() as u32 {
+            let costs = (0..graph.n_cost_classes()).map(|class| graph.cost_ns(class, op));
+            words.extend(costs);
+            words.extend([graph.internal_bytes(op), graph.persistent_bytes(op)]);
+        }
+        for tensor in 0..graph.n_tensors() as u32 {
+            let is_control = u64::from(graph.is_control(tensor));
+            let alias = graph.alias_of(tensor).map_or(u64::MAX, u64::from);
+            words.extend([graph.tensor_bytes(tensor), is_control, alias]);
+            words.push(u64::from(graph.producer(tensor)));
+            words.extend(graph.consumers(tensor).iter().map(|&op| u64::from(op)));
+        }
+    }
+    fnv1a64(words.iter().flat_map(|word| word.to_le_bytes()))
+}

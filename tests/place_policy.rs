@@ -1,0 +1,123 @@
+//! `shardgraph place train` and `shardgraph place --policy`: trained, resumed, used, compared, and refused.
+
+use std::fs;
+use std::path::Path;
+
+use crate::place::{fixture, place};
+use crate::program::run;
+
+/// Small networks and searches.
+const SETTINGS: &str = "graphs = ['costgraph:3:6:9']\nreward_evaluations = 60\ncheckpoint_steps = 2\n\
+    [genetic]\npopulation = 20\nelites = 4\nmutants = 4\n[policy]\nfeature_evaluations = 60\nhead_width = 8\n";
+
+/// Trains in a folder of `within` with these flags, and gives the answer's hash of the weights.
+fn train(within: &Path, out: &str, flags: &str) -> String {
+    let (settings, out) = (within.join("settings.toml"), within.join(out));
+    fs::write(&settings, SETTINGS).unwrap();
+    let words = format!("place train --config {{}} --out {{}} {flags} --quiet --format json");
+    let answer = run(&words, &[&settings, &out]).json();
+    assert!(answer["reward"].as_f64().unwrap() < 0.0);
+    assert_eq!(answer["graphs"], 3);
+    answer["policy_hash"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_policy_is_trained_resumed_and_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = train(folder.path(), "whole", "--steps 5 --threads 2");
+    let part = train(folder.path(), "part", "--steps 3");
+    assert_ne!(whole, part);
+    let resume = "place train --resume {} --steps 5 --quiet --format json";
+    let answer = run(resume, &[&folder.path().join("part")]).json();
+    assert_eq!(
+        (&answer["steps"], &answer["steps_taken"]),
+        (&5.into(), &2.into())
+    );
+    assert_eq!(answer["policy_hash"], whole);
+    let read = |run: &str, file: &str| fs::read(folder.path().join(run).join(file)).unwrap();
+    for file in ["policy.safetensors", "metrics.jsonl"] {
+        assert!(read("whole", file) == read("part", file), "{file}");
+    }
+
+    let policy = folder.path().join("whole/policy.safetensors");
+    let flags = format!(
+        "--policy {} --evaluations 300 --threads 2",
+        policy.display()
+    );
+    let answer = place(&fixture("g0018.pbtxt"), &flags);
+    assert_eq!(
+        (&answer["method"], &answer["decoder"]),
+        (&"regal".into(), &"paper".into())
+    );
+    assert_eq!(answer["evaluations"], 300);
+    let words = "place {} --compare --policy {} --evaluations 300 --quiet --format json";
+    let table = run(words, &[&fixture("tiny.pbtxt"), &policy]).json();
+    let rows = table["rows"].as_array().unwrap();
+    let names: Vec<&str> = rows
+        .iter()
+        .map(|row| row["method"].as_str().unwrap())
+        .collect();
+    assert_eq!(names[names.len() - 2..], ["regal", "idrs"]);
+    assert!(names.contains(&"rank-brkga"));
+}
+
+#[test]
+fn what_does_not_fit_is_refused_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    train(folder.path(), "run", "--steps 1");
+    let policy = folder.path().join("run/policy.safetensors");
+    let graph = fixture("tiny.pbtxt");
+    for (flags, reason) in [
+        (
+            "--devices 3",
+            "the policy is for 2 devices, and 3 are asked for",
+        ),
+        (
+            "--objective memory",
+            "the policy reads the features for the runtime",
+        ),
+        ("--evaluations 60", "the policy's features take 60 of them"),
+        (
+            "--greedy-runs 3",
+            "--greedy-runs says nothing about --policy",
+        ),
+    ] {
+        let plan = folder.path().join("plan.json");
+        let words = format!("place {{}} --policy {{}} {flags} --plan {{}}");
+        let error = run(&words, &[&graph, &policy, &plan]).error(2);
+        assert!(error.contains(reason), "{error}");
+        assert!(!plan.exists());
+    }
+    let other = folder.path().join("other.safetensors");
+    fs::write(&other, "no policy").unwrap();
+    let error = run("place {} --policy {}", &[&graph, &other]).error(2);
+    assert!(
+        error.contains("other.safetensors: this is no safetensors file"),
+        "{error}"
+    );
+    let out = folder.path().join("new");
+    for (flags, reason) in [
+        (
+            "--graphs none.pbtxt",
+            "`none.pbtxt` is no computation graph",
+        ),
+        ("--devices 0", "n_devices = 0"),
+        ("--learning-rate 0", "learning_rate"),
+    ] {
+        let error = run(
+            &format!("place train --out {{}} {flags} --steps 1"),
+            &[&out],
+        )
+        .error(2);
+        assert!(error.contains(reason), "{error}");
+        assert!(!out.exists());
+    }
+    let error = run(
+        "place train --out {} --steps 1",
+        &[&folder.path().join("run")],
+    )
+    .error(2);
+    assert!(error.contains("has a run already"), "{error}");
+    let error = run("place train --resume {} --steps 1", &[&out]).error(2);
+    assert!(error.contains("no complete checkpoint"), "{error}");
+}
