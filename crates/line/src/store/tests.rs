@@ -244,10 +244,10 @@ fn an_import_that_was_killed_behind_its_reading_goes_on_there() {
 }
 
 /// What becomes of the files, and of what is asked for.
-type Change<'c> = dyn Fn(&Path, &mut ImportOptions) + 'c;
+type Damage<'d> = dyn Fn(&Path, &mut ImportOptions) + 'd;
 
 /// An import of a graph of one edge, once what a killed one left has changed: whether it goes on, and how many edges it has.
-fn after(change: &Change<'_>) -> Result<(bool, u64), Error> {
+fn after(change: &Damage<'_>) -> Result<(bool, u64), Error> {
     let mut options = resumable(false);
     let (folder, _) = files_of_a_killed_import(&options, false);
     change(folder.path(), &mut options);
@@ -269,7 +269,7 @@ fn file_of(folder: &Path, what: &str) -> PathBuf {
 
 #[test]
 fn what_a_killed_import_left_is_taken_for_nothing_else() {
-    let changes: [&Change<'_>; 5] = [
+    let changes: [&Damage<'_>; 5] = [
         &|_, options| options.source = Some("another".to_owned()),
         &|_, options| options.source = None,
         &|_, options| options.directed = true,
