@@ -243,8 +243,11 @@ fn an_import_that_was_killed_behind_its_reading_goes_on_there() {
     }
 }
 
+/// What becomes of the files, and of what is asked for.
+type Damage<'d> = dyn Fn(&Path, &mut ImportOptions) + 'd;
+
 /// An import of a graph of one edge, once what a killed one left has changed: whether it goes on, and how many edges it has.
-fn after(change: &dyn Fn(&Path, &mut ImportOptions)) -> Result<(bool, u64), Error> {
+fn after(change: &Damage<'_>) -> Result<(bool, u64), Error> {
     let mut options = resumable(false);
     let (folder, _) = files_of_a_killed_import(&options, false);
     change(folder.path(), &mut options);
@@ -259,14 +262,14 @@ fn after(change: &dyn Fn(&Path, &mut ImportOptions)) -> Result<(bool, u64), Erro
 }
 
 fn file_of(folder: &Path, what: &str) -> PathBuf {
-    let names = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
+    let mut names = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
     let is_it = |path: &PathBuf| path.to_str().unwrap().ends_with(what);
-    names.filter(is_it).next().unwrap()
+    names.find(is_it).unwrap()
 }
 
 #[test]
 fn what_a_killed_import_left_is_taken_for_nothing_else() {
-    let changes: [&dyn Fn(&Path, &mut ImportOptions); 5] = [
+    let changes: [&Damage<'_>; 5] = [
         &|_, options| options.source = Some("another".to_owned()),
         &|_, options| options.source = None,
         &|_, options| options.directed = true,

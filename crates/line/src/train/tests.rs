@@ -152,12 +152,15 @@ fn threads_that_share_rows_tell_communities_apart_too() {
 #[test]
 fn one_thread_gives_nearly_the_same_in_all_modes() {
     let store = two_communities(130, 4);
-    for optimiser in [Optimiser::Sgd, Optimiser::Adagrad] {
+    for (optimiser, epochs, rate, most) in [
+        (Optimiser::Sgd, 2, 0.1, 0.001),
+        (Optimiser::Adagrad, 1, 0.01, 0.03),
+    ] {
         let of = |mode, rate| {
             let config = Config {
                 mode: Some(mode),
                 optimiser,
-                epochs: 2,
+                epochs,
                 rate: Some(rate),
                 ..small(Order::Second)
             };
@@ -167,14 +170,12 @@ fn one_thread_gives_nearly_the_same_in_all_modes() {
             let pairs = a.values().iter().zip(b.values());
             pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
         };
-        let alone = of(Mode::Deterministic, 0.1);
+        let alone = of(Mode::Deterministic, rate);
         let moved = far(&alone, &of(Mode::Deterministic, 1e-30));
+        assert!(moved > 2.0 * most, "{optimiser:?}: {moved}");
         for mode in [Mode::Hogwild, Mode::Atomic] {
-            let worst = far(&alone, &of(mode, 0.1));
-            assert!(
-                worst < 0.05 * moved,
-                "{mode:?} {optimiser:?}: {worst} of {moved}"
-            );
+            let worst = far(&alone, &of(mode, rate));
+            assert!(worst < most, "{mode:?} {optimiser:?}: {worst} of {moved}");
         }
     }
 }
