@@ -291,7 +291,7 @@ fn alone_in_products_of(states_per_product: usize, problem: &dyn Problem) -> Bat
 fn naive_d2(graph: &shardgraph_graph::Graph, episode: &dyn Episode, node: u32) -> f32 {
     let present = |v: u32| {
         let neighbors = graph.neighbors(v).iter().copied();
-        neighbors.filter(|&u| episode.is_present(v) && episode.is_present(u))
+        neighbors.filter(move |&u| episode.is_present(v) && episode.is_present(u))
     };
     let d2: usize = present(node).map(|u| present(u).count()).sum();
     let scale = episode.scale(AdjacencyScale::LargestDegree);
