@@ -101,10 +101,11 @@ fn each_problem_trains_and_solves_alike_on_any_number_of_ranks() {
 }
 
 /// Sorted.
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 16] = [
     "baselines",
     "device",
     "edges",
+    "graph",
     "load_seconds",
     "nodes",
     "objective",

@@ -28,7 +28,8 @@ fn type_name(value: &Value) -> &'static str {
     }
 }
 
-const SOLVE: [(&str, &str); 15] = [
+const SOLVE: [(&str, &str); 16] = [
+    ("graph", "string"),
     ("problem", "string"),
     ("nodes", "count"),
     ("edges", "count"),

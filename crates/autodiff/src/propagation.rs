@@ -169,6 +169,9 @@ impl Propagation {
         gathered: &Buffer,
         width: usize,
     ) -> Result<Buffer, Error> {
+        if self.layout.n_rows() == 0 {
+            return Ok(device.zeros(0)?); // other ranks have all graphs
+        }
         if self.shards.len() == 1 {
             return self.apply_group(device, gathered, width, 0);
         }

@@ -48,7 +48,7 @@ enum Source {
 #[derive(Debug)]
 pub(crate) struct Origin {
     /// The GRAPH argument and what it turned out to be.
-    name: String,
+    pub(crate) name: String,
     /// What the nodes are called.
     pub(crate) labels: Labels,
     /// What reading a file dropped and merged; absent for graphs that were made here.

@@ -111,6 +111,7 @@ impl PathChoice {
 /// What is printed. The fields are the keys of the JSON object, in its order.
 #[derive(Serialize)]
 struct Answer<'a> {
+    graph: &'a str,
     problem: &'a str,
     nodes: u32,
     edges: u64,
@@ -210,8 +211,9 @@ pub(crate) fn run(args: &SolveArgs) -> anyhow::Result<()> {
                 let step = &mut |n_candidates, n_cover| show.step(n_candidates, n_cover);
                 solve(adjacency, &inputs.policy, options, step)
             };
-            let found = find_all(args, &inputs, &options, &mut solve_one)?;
-            finish(args, &inputs, &found, (n_ranks, None))
+            let (found, failed) = find_all(args, &inputs, &options, &mut solve_one);
+            let finished = finish(args, &inputs, &found, (n_ranks, None));
+            failed.and(finished)
         }
         World::Process(mut comm) => run_as_rank(args, &mut comm, deadline),
     }
@@ -228,13 +230,15 @@ fn run_as_rank(args: &SolveArgs, comm: &mut Comm, deadline: Deadline) -> anyhow:
         let step = &mut |n_candidates, n_cover| show.step(n_candidates, n_cover);
         solve_as_rank(comm, adjacency, &inputs.policy, options, step)
     };
-    let found = find_all(args, &inputs, &options, &mut solve_one)?;
+    let (found, failed) = find_all(args, &inputs, &options, &mut solve_one);
     // The others wait while the first one finishes; see `StageArgs::check`.
     let patience = deadline.duration().as_secs_f64() / (8 * inputs.graphs.len()) as f64;
     let finished = match comm.rank() {
         0 => finish(args, &inputs, &found, (comm.size(), Some(patience))),
         _ => Ok(()),
     };
+    // Where the policy failed, all ranks know it.
+    failed?;
     settle(comm, finished, deadline)
 }
 
@@ -242,49 +246,54 @@ fn run_as_rank(args: &SolveArgs, comm: &mut Comm, deadline: Deadline) -> anyhow:
 type SolveOne<'s> =
     dyn FnMut(&Adjacency, &SolveOptions) -> Result<Solution, shardgraph_solver::Error> + 's;
 
-/// What the policy finds on each graph, one after the other.
+/// What the policy finds on each graph, one after the other, up to the first failure.
 fn find_all(
     args: &SolveArgs,
     inputs: &Inputs,
     options: &SolveOptions,
     solve_one: &mut SolveOne<'_>,
-) -> anyhow::Result<Vec<Found>> {
-    let graphs = inputs.graphs.iter();
-    graphs
-        .map(|graph| find(args, &graph.adjacency, options, solve_one))
-        .collect()
+) -> (Vec<Found>, anyhow::Result<()>) {
+    let mut all = Vec::new();
+    for graph in &inputs.graphs {
+        let alone = match solve_one(&graph.adjacency, options) {
+            Ok(alone) => alone,
+            Err(error) => return (all, Err(error.into())),
+        };
+        let mut found = Found {
+            alone,
+            inside: None,
+            reduced: None,
+        };
+        let more = find_more(args, &graph.adjacency, options, solve_one, &mut found);
+        all.push(found);
+        if more.is_err() {
+            return (all, more);
+        }
+    }
+    (all, Ok(()))
 }
 
-fn find(
+/// What the policy finds with rules; what comes before a failure stays.
+fn find_more(
     args: &SolveArgs,
     adjacency: &Adjacency,
     options: &SolveOptions,
     solve_one: &mut SolveOne<'_>,
-) -> anyhow::Result<Found> {
-    let alone = solve_one(adjacency, options)?;
-    let inside = match args.stages.is_reduced_inside() {
-        true => {
-            let options = SolveOptions {
-                reduce_inside: true,
-                ..options.clone()
-            };
-            Some(solve_one(adjacency, &options)?)
-        }
-        false => None,
-    };
-    let reduced = match args.stages.is_reduced() {
-        true => {
-            let graph = adjacency.clone().into_graph()?;
-            let mut solve_one = |part: &Adjacency| solve_one(part, options);
-            Some(solve_reduced(&graph, &mut solve_one)?)
-        }
-        false => None,
-    };
-    Ok(Found {
-        alone,
-        inside,
-        reduced,
-    })
+    found: &mut Found,
+) -> anyhow::Result<()> {
+    if args.stages.is_reduced_inside() {
+        let options = SolveOptions {
+            reduce_inside: true,
+            ..options.clone()
+        };
+        found.inside = Some(solve_one(adjacency, &options)?);
+    }
+    if args.stages.is_reduced() {
+        let graph = adjacency.clone().into_graph()?;
+        let mut solve_one = |part: &Adjacency| solve_one(part, options);
+        found.reduced = Some(solve_reduced(&graph, &mut solve_one)?);
+    }
+    Ok(())
 }
 
 /// `process` is the rank of this process, if it is one of several.
@@ -307,7 +316,7 @@ fn load(args: &SolveArgs, report: &ReportArgs, process: Option<u32>) -> anyhow::
     let mut graphs = Vec::new();
     for graph in args.graphs() {
         let (adjacency, origin) = graph.adjacency(report)?;
-        args.stages.check_size(&adjacency)?;
+        args.stages.check_size(&adjacency, &origin.name)?;
         graphs.push(Loaded { adjacency, origin });
     }
     Ok(Inputs {
@@ -329,7 +338,7 @@ fn finish(
         let refined = refine(&args.stages, &graph.adjacency, found, patience);
         // The answer may have taken hours: it is printed although a later stage failed, or the cover could not be written.
         let refined = refined.unwrap_or_else(|error| {
-            failed = Err(error);
+            failed = std::mem::replace(&mut failed, Ok(())).and(Err(error));
             Refined::alone(found)
         });
         let mut written = Ok(());
@@ -346,7 +355,9 @@ fn finish(
         failed = failed.and(written.map_err(Into::into));
         answers.push(answer);
     }
-    args.print(answers)?;
+    if !answers.is_empty() {
+        args.print(answers)?;
+    }
     failed
 }
 
@@ -415,6 +426,7 @@ fn answer<'a>(
     let Inputs { device, policy, .. } = inputs;
     let Loaded { adjacency, origin } = graph;
     Answer {
+        graph: &origin.name,
         problem: &policy.config.problem,
         nodes: adjacency.n_nodes(),
         edges: adjacency.n_edges(),

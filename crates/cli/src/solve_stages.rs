@@ -107,11 +107,11 @@ impl StageArgs {
     }
 
     /// Refuses a graph that a later stage could not take: before the policy's work, not after it.
-    pub(crate) fn check_size(&self, adjacency: &Adjacency) -> anyhow::Result<()> {
+    pub(crate) fn check_size(&self, adjacency: &Adjacency, name: &str) -> anyhow::Result<()> {
         let is_searched = self.is_polished() && adjacency.n_edges() >= 1 << 31;
         match is_searched {
             true => Err(BadInput(format!(
-                "--polish: local search takes graphs of less than 2^31 edges, not {}",
+                "{name}: --polish: local search takes graphs of less than 2^31 edges, not {}",
                 adjacency.n_edges()
             ))
             .into()),

@@ -104,7 +104,7 @@ struct Answer<'a> {
     steps: usize,
     seconds: f64,
     seconds_per_step: f64,
-    /// The median over the steps that learnt; absent without one.
+    /// The median over the steps that learnt; null without one.
     learning_step_seconds: Option<f64>,
     ranks: u32,
     batch_ranks: u32,

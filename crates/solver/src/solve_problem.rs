@@ -234,16 +234,15 @@ struct Running<'j> {
     given: &'j Given<'j>,
     episode: Box<dyn Episode>,
     n_steps: u64,
+    /// Counted after each step.
+    n_candidates: u32,
     /// Where neighbours are summed.
     shard: Option<RowShard>,
 }
 
-impl Running<'_> {
-    fn n_candidates(&self) -> u32 {
-        let nodes = 0..self.given.graph.n_nodes();
-        let candidates = nodes.filter(|&node| self.episode.is_candidate(node));
-        candidates.count() as u32
-    }
+fn n_candidates(episode: &dyn Episode, graph: &Graph) -> u32 {
+    let nodes = 0..graph.n_nodes();
+    nodes.filter(|&node| episode.is_candidate(node)).count() as u32
 }
 
 impl<'a> Job<'a> {
@@ -319,8 +318,9 @@ impl<'a> Job<'a> {
             for (running, picks) in running.iter_mut().zip(picks) {
                 take(&mut *running.episode, &picks)?;
                 running.n_steps += 1;
+                running.n_candidates = n_candidates(&*running.episode, running.given.graph);
             }
-            let n_candidates = all.iter().map(Running::n_candidates);
+            let n_candidates = all.iter().map(|running| running.n_candidates);
             let n_picks = all.iter().map(|running| running.episode.picks().len());
             progress(n_candidates.sum(), n_picks.sum());
         }
@@ -343,9 +343,11 @@ impl<'a> Job<'a> {
                 Some(shard.resident(&scorer.device)?)
             }
         };
+        let episode = self.problem.begin(Arc::clone(given.graph));
         Ok(Running {
             given,
-            episode: self.problem.begin(Arc::clone(given.graph)),
+            n_candidates: n_candidates(&*episode, given.graph),
+            episode,
             n_steps: 0,
             shard,
         })
@@ -369,8 +371,9 @@ impl<'a> Job<'a> {
                 Some(table) => table_scores(table, rows, own.clone()),
                 None => scores.by_ref().take(own.len()).collect(),
             };
-            let (n_candidates, n_nodes) = (running.n_candidates(), running.given.graph.n_nodes());
-            let mut top = TopD::new(self.options.select.n_picks(n_candidates, n_nodes));
+            let n_nodes = running.given.graph.n_nodes();
+            let n_picks = self.options.select.n_picks(running.n_candidates, n_nodes);
+            let mut top = TopD::new(n_picks);
             for (node, score) in own.zip(scores) {
                 if rows.episode.is_candidate(node) {
                     all_finite &= score.is_finite();

@@ -51,7 +51,7 @@ impl<'a> Lap<'a> {
     pub(crate) fn is_late(&self) -> bool {
         let deadline = self.watch.deadline;
         // A deadline that is no number is over at once.
-        deadline.is_some_and(|deadline| !(self.seconds() < deadline))
+        deadline.is_some_and(|deadline| deadline.is_nan() || self.seconds() >= deadline)
     }
 
     /// What is left, as the watch of a call within this one.

@@ -23,6 +23,7 @@ use crate::world::{World, settle};
 /// What is printed. The fields are the keys of the JSON object, in its order.
 #[derive(Serialize)]
 struct Answer<'a> {
+    graph: &'a str,
     problem: &'static str,
     nodes: u32,
     edges: u64,
@@ -176,10 +177,13 @@ fn finish(
     n_ranks: u32,
 ) -> anyhow::Result<()> {
     let (mut all, mut failed) = (Vec::new(), Ok(()));
+    // The batch has as many steps as its longest episode.
+    let n_steps = answers.iter().map(|answer| answer.n_steps).max();
     for (i, answer) in answers.into_iter().enumerate() {
-        let mut printed = printed(inputs, i, &answer, n_ranks);
+        let answer = (&answer, n_steps.unwrap_or(0));
+        let mut printed = printed(inputs, i, answer, n_ranks);
         if let Some(out) = &args.out {
-            match write_cover(out, &answer.nodes, &inputs.origins[i].labels) {
+            match write_cover(out, &answer.0.nodes, &inputs.origins[i].labels) {
                 Ok(()) => {
                     args.report.note(&format!("wrote {}", out.display()));
                     printed.out = Some(out);
@@ -196,11 +200,12 @@ fn finish(
 fn printed<'a>(
     inputs: &'a Inputs,
     i: usize,
-    answer: &shardgraph_solver::Answer,
+    (answer, n_steps): (&shardgraph_solver::Answer, u64),
     n_ranks: u32,
 ) -> Answer<'a> {
     let (problem, graph, origin) = (inputs.problem, &inputs.graphs[i], &inputs.origins[i]);
     Answer {
+        graph: &origin.name,
         problem: problem.name(),
         nodes: graph.n_nodes(),
         edges: graph.n_edges(),
@@ -210,7 +215,7 @@ fn printed<'a>(
         baselines: inputs.baselines[i].clone(),
         steps: answer.n_steps,
         seconds: answer.seconds,
-        seconds_per_step: answer.seconds / answer.n_steps.max(1) as f64,
+        seconds_per_step: answer.seconds / n_steps.max(1) as f64,
         load_seconds: origin.load_seconds,
         ranks: n_ranks,
         device: inputs.device.kind().to_string(),

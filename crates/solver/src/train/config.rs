@@ -325,8 +325,8 @@ impl TrainConfig {
                 self.replay_capacity.to_string(),
             ),
             (
-                self.prioritized.is_none() || u32::try_from(self.replay_capacity).is_ok(),
-                "replay_capacity: below 2^32 with prioritized draws",
+                self.prioritized.is_none() || self.replay_capacity <= 1 << 27,
+                "replay_capacity: at most 2^27 with prioritized draws, which take 5 B each at once",
                 self.replay_capacity.to_string(),
             ),
         ]

@@ -83,6 +83,11 @@ impl Dataset {
                 )));
             }
             let graph = Arc::new(self.read(text, config)?);
+            if config.weighted && graph.weights().is_none() {
+                return Err(Error::input(format!(
+                    "weighted: {text} has no edge weights: leave the file or `weighted` out"
+                )));
+            }
             has_steps(self.problem, &graph, text)?;
             self.sources.push((first, Source::File(graph)));
             return Ok(1);
@@ -102,7 +107,13 @@ impl Dataset {
             })?,
         };
         self.sources.push((first, Source::Generator(spec)));
-        self.graph(first)?; // a generator without edges is found out before the run begins
+        // A generator without edges, or one that a number of nodes does not fit, is found out before the run begins.
+        self.graph(first).map_err(|error| match size {
+            None => error,
+            Some(n_nodes) => {
+                Error::input(format!("curriculum: {text} with {n_nodes} nodes: {error}"))
+            }
+        })?;
         Ok(config.graphs_per_generator)
     }
 
@@ -123,6 +134,12 @@ impl Dataset {
 
     fn n_graphs(&self) -> u64 {
         self.stages.last().copied().unwrap_or(0)
+    }
+
+    /// The number of graphs in the stage that has fewest.
+    pub(super) fn fewest_graphs(&self) -> u64 {
+        let stages = self.stages.windows(2).map(|ends| ends[1] - ends[0]);
+        stages.min().unwrap_or(0)
     }
 
     /// Whether a graph file has edge weights; generated graphs have none.

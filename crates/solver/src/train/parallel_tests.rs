@@ -49,9 +49,10 @@ fn one_graph(n_layers: usize) -> TrainConfig {
     TrainConfig {
         graphs: vec!["er:70:0.1".to_string()],
         graphs_per_generator: 1,
+        batch_size: 18,
         states_per_product: Some(3),
         n_layers,
-        ..small(24)
+        ..small(30)
     }
 }
 
@@ -73,6 +74,11 @@ fn every_grid_trains_the_same_bits() {
         one_graph(2),
         one_graph(3),
         side_by_side(44),
+        TrainConfig {
+            n_layers: 3,
+            states_per_product: Some(2),
+            ..side_by_side(26)
+        },
         TrainConfig {
             batch_size: 8,
             embed_dim: 8,
@@ -116,6 +122,24 @@ fn processes_make_a_grid_too() {
         let text = "rank 1 has another number of batch ranks than rank 0";
         assert!(error.to_string().starts_with(text), "{error}");
     }
+}
+
+/// One graph is one part, unless its states are shared out.
+#[test]
+fn rows_without_work_are_refused() {
+    let config = |states_per_product| TrainConfig {
+        states_per_product,
+        ..one_graph(2)
+    };
+    for (states_per_product, n_ranks) in [(None, 3), (Some(18), 3), (Some(9), 4)] {
+        let options = on_grid(n_ranks, n_ranks);
+        let error = super::train(&config(states_per_product), &options, &mut |_| ()).unwrap_err();
+        assert!(
+            error.to_string().contains("set `states_per_product`"),
+            "{error}"
+        );
+    }
+    run(&config(Some(9)), &on_grid(2, 2));
 }
 
 #[test]
@@ -214,7 +238,7 @@ fn rows_of_a_batch_are_those_of_its_states() {
         let spec: GeneratorSpec = spec.parse().unwrap();
         Arc::new(spec.graph(5).unwrap())
     });
-    for problem in [PROBLEMS[0], PROBLEMS[1], PROBLEMS[3]] {
+    for problem in PROBLEMS {
         let mut random = Stream::new(3, "test", 0);
         let state = |i: u64| {
             let graph_id = u64::from(i.is_multiple_of(7));
@@ -238,6 +262,11 @@ fn rows_of_a_batch_are_those_of_its_states() {
                     assert_eq!(nodes[row], node);
                     assert_eq!(batch.states.layout.states()[row] as usize, plan.state(i));
                     assert_eq!(batch.candidate[row], episode.is_candidate(node));
+                    if let Some(found) = batch.states.neighbor_degree.get(row) {
+                        let graph = &graphs[*id as usize];
+                        let want = naive_d2(graph, &**episode, node);
+                        assert_eq!(found.to_bits(), want.to_bits());
+                    }
                     let alone_row = alone_plan.row(0, node).unwrap();
                     assert_eq!(read_row(&batch, row), read_row(&alone, alone_row));
                 }
@@ -257,6 +286,17 @@ fn alone_in_products_of(states_per_product: usize, problem: &dyn Problem) -> Bat
         grid: Grid::new(1, 1, 0).unwrap(),
         states_per_product,
     }
+}
+
+/// The scaled sum over present neighbours of their numbers of present neighbours.
+fn naive_d2(graph: &shardgraph_graph::Graph, episode: &dyn Episode, node: u32) -> f32 {
+    let present = |v: u32| {
+        let neighbors = graph.neighbors(v).iter().copied();
+        neighbors.filter(move |&u| episode.is_present(v) && episode.is_present(u))
+    };
+    let d2: usize = present(node).map(|u| present(u).count()).sum();
+    let scale = episode.scale(AdjacencyScale::LargestDegree);
+    d2 as f32 * (scale * scale)
 }
 
 /// What the network reads of a row.
@@ -443,6 +483,14 @@ fn weights_of_edge_lists_are_trained_on_where_asked_for() {
         ..config(true)
     };
     assert!(why(made).contains("have no weights"));
+    let matrix = folder.path().join("g.mtx");
+    let text = "%%MatrixMarket matrix coordinate pattern symmetric\n3 3 2\n2 1\n3 1\n";
+    std::fs::write(&matrix, text).unwrap();
+    let pattern = TrainConfig {
+        graphs: vec![matrix.display().to_string()],
+        ..config(true)
+    };
+    assert!(why(pattern).contains("g.mtx has no edge weights"));
     let cover = TrainConfig {
         problem: "mvc".into(),
         ..config(true)
@@ -473,9 +521,9 @@ fn wrong_numbers_are_named() {
 #[test]
 fn wrong_priorities_are_named() {
     let message = wrong(|config| {
-        (config.prioritized, config.replay_capacity) = (prioritized(), 1 << 32);
+        (config.prioritized, config.replay_capacity) = (prioritized(), (1 << 27) + 1);
     });
-    assert!(message.contains("below 2^32"), "{message}");
+    assert!(message.contains("at most 2^27"), "{message}");
     for (key, change) in [
         (
             "alpha",
@@ -520,7 +568,7 @@ fn wrong_curricula_are_named() {
     std::fs::write(&path, "a b\nb c\n").unwrap();
     for (graph, text) in [
         ("rb:5:4:0.3:1.5", "not made for a number of nodes"),
-        ("ba:20:4", "ba"), // four edges for each of three nodes
+        ("ba:20:4", "curriculum: ba:20:4 with 3 nodes: "),
         (path.to_str().unwrap(), "has the nodes that it has"),
     ] {
         let message = wrong(|config| {

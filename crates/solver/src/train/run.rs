@@ -312,6 +312,7 @@ fn begin(
         }
     })?;
     check_graphs(comm, &trainer, options.deadline)?;
+    trainer.check_grid(options.n_batch_ranks)?;
     let folder = options.folder.as_deref().filter(|_| comm.rank() == 0);
     let folder = or_tell(comm, |_| match (held, folder) {
         (Some(held), _) => RunFolder::open(held).map(Some),

@@ -102,6 +102,23 @@ impl Trainer {
         self.n_batch_ranks = n_batch_ranks;
     }
 
+    /// Refuses a grid with rows that no batch can ever have something for.
+    pub(super) fn check_grid(&self, n_batch_ranks: u32) -> Result<(), Error> {
+        let batch_size = self.config.batch_size as u64;
+        let together = self.config.states_per_product.unwrap_or(usize::MAX) as u64;
+        let together = together.min(batch_size);
+        // A graph with k states has k / together parts, rounded up.
+        let n_graphs = self.dataset.fewest_graphs().min(batch_size);
+        let n_parts = (batch_size + n_graphs * (together - 1)) / together;
+        let n_parts = n_parts.min(batch_size);
+        match u64::from(n_batch_ranks) <= n_parts {
+            true => Ok(()),
+            false => Err(Error::input(format!(
+                "{n_batch_ranks} batch ranks share out the graphs of a batch, and these settings have {n_parts} for them: set `states_per_product`, so that the states of a graph are shared out too, or take fewer batch ranks"
+            ))),
+        }
+    }
+
     /// What the graph files of the settings held.
     pub(super) fn inputs(&self) -> &[InputHash] {
         self.dataset.inputs()
