@@ -9,7 +9,7 @@ use super::evaluation::labelled;
 use super::folder::{RunFolder, Saved};
 use super::state::{State, gather, params_hash};
 use super::{EpochReport, Evaluation, Outcome, RunOptions};
-use crate::config::{Config, Mode};
+use crate::config::{Config, MAX_WIDTH, Mode};
 use crate::model::loss::Targets;
 use crate::model::network::{Network, Peers, diverged, max_blocks};
 use crate::model::plan::{Extent, Layout};
@@ -24,6 +24,16 @@ pub(super) fn check_ranks(n_ranks: u32) -> Result<(), Error> {
         true => Ok(()),
         false => Err(Error::config("ranks", n_ranks, "1 to 256")),
     }
+}
+
+/// Refuses more classes than a layer may be wide.
+pub(super) fn check_classes(labels: &Labels) -> Result<(), Error> {
+    let n_classes = labels.n_classes();
+    if n_classes as usize <= MAX_WIDTH {
+        return Ok(());
+    }
+    let message = format!("{n_classes} classes: expected at most {MAX_WIDTH}");
+    Err(Error::new(ErrorKind::Labels, message))
 }
 
 /// What all ranks of a run share.
@@ -121,12 +131,14 @@ impl<'a> Job<'a> {
             progress(&report);
             reports.push(report);
             if is_kept && self.is_due(epoch + 1) {
+                network.check_finite(peers)?;
                 let state = gather(&mut network, epoch + 1, peers)?;
                 if let (Some(folder), Some(state)) = (&mut folder, state) {
                     folder.checkpoint(&state, self.config, self.labels)?;
                 }
             }
         }
+        network.check_finite(peers)?;
         let params_hash = params_hash(&mut network, peers)?;
         let bytes_per_rank = vec![network.n_bytes()];
         let evaluation = self.evaluate(network, peers)?;
