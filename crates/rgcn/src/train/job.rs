@@ -5,7 +5,7 @@ use std::ops::Range;
 use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_device::Timer;
 
-use super::evaluation::labelled;
+use super::evaluation::{held_out, labelled};
 use super::folder::{RunFolder, Saved};
 use super::state::{State, gather, params_hash};
 use super::{EpochReport, Evaluation, Outcome, RunOptions};
@@ -41,7 +41,7 @@ pub(super) struct Job<'a> {
     labels: &'a Labels,
     config: &'a Config,
     layout: Layout<'a>,
-    /// Of all labelled nodes, where an epoch works on fewer.
+    /// Of the labelled nodes that are none to learn from, where epochs do not work on them.
     evaluated: Option<Layout<'a>>,
     /// Training labels in the order of the nodes.
     train: Vec<(u32, u32)>,
@@ -86,7 +86,7 @@ impl<'a> Job<'a> {
         let layout = layout_of(graph, config, (&nodes, labels.n_classes()), options.n_ranks)?;
         let evaluated = match config.mode {
             Mode::Full => None,
-            Mode::Pruned => Some(layout.with_outputs(Some(&labelled(labels)))),
+            Mode::Pruned => Some(layout.with_outputs(Some(&held_out(labels)))),
         };
         Ok(Job {
             labels,
@@ -212,14 +212,20 @@ impl<'a> Job<'a> {
         peers: &mut Peers<'_>,
     ) -> Result<Evaluation, Error> {
         let nodes = labelled(self.labels);
-        let predicted = match &self.evaluated {
-            None => classes(&mut network, &nodes, peers)?,
-            Some(layout) => {
-                let mut wider = network.for_outputs(layout, self.config.epochs);
-                drop(network);
-                classes(&mut wider, &nodes, peers)?
-            }
+        let Some(layout) = &self.evaluated else {
+            let predicted = classes(&mut network, &nodes, peers)?;
+            return Ok(Evaluation::new(self.labels, &nodes, &predicted));
         };
+        let learnt: Vec<u32> = self.train.iter().map(|&(node, _)| node).collect();
+        let of_learnt = classes(&mut network, &learnt, peers)?;
+        let mut wider = network.for_outputs(layout, self.config.epochs);
+        drop(network);
+        let held_out = held_out(self.labels);
+        let of_held_out = classes(&mut wider, &held_out, peers)?;
+        let mut pairs: Vec<(u32, u32)> = learnt.into_iter().zip(of_learnt).collect();
+        pairs.extend(held_out.into_iter().zip(of_held_out));
+        pairs.sort_unstable();
+        let predicted: Vec<u32> = pairs.into_iter().map(|(_, class)| class).collect();
         Ok(Evaluation::new(self.labels, &nodes, &predicted))
     }
 }
