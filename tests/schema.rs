@@ -571,7 +571,7 @@ fn rgcn_info() {
     assert_schema(&answer, &expected);
 }
 
-const RGCN_PLAN: [(&str, &str); 18] = [
+const RGCN_PLAN: [(&str, &str); 19] = [
     ("graph", "string"),
     ("nodes", "count"),
     ("edges", "count"),
@@ -579,6 +579,7 @@ const RGCN_PLAN: [(&str, &str); 18] = [
     ("pairs", "count"),
     ("method", "string"),
     ("model", "object"),
+    ("mode", "string"),
     ("cost_max_over_mean", "number"),
     ("edges_max_over_mean", "number"),
     ("bytes_per_device", "list"),
@@ -604,13 +605,14 @@ fn rgcn_plan() {
             ("n_sources", "count"),
             ("n_self_loops", "count"),
             ("n_relations", "count"),
+            ("n_own_nodes", "count"),
             ("cost", "count"),
             ("bytes", "object"),
             ("tiles", "count"),
             ("held_bytes", "count"),
         ];
         assert_schema(&answer["devices"][0], &device);
-        let exchange = [("what", "string"), ("bytes", "count")];
+        let exchange = [("layer", "count"), ("what", "string"), ("bytes", "count")];
         assert_schema(&answer["exchanges"][0], &exchange);
     }
 }

@@ -46,7 +46,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         graphs(format, &folder(&format.name().replace('-', "_"))?)?;
     }
     shards(&folder("csr_shard")?, &folder("bit_shard")?)?;
+    let forms: [&[u8]; 5] = [
+        b"\x00<a:s> <a:p> \"x\\u00e9\"@en .\n",
+        b"\x01@prefix a: <a:> .\na:s a:p [ a:q 1 ] .\n",
+        b"\x020, 0, 1\n1, 1, 0\n",
+        b"\x032\n0 1 0\n1 0 0\n",
+        b"\x04s\tp\to\n",
+    ];
+    for (idx, form) in forms.iter().enumerate() {
+        fs::write(folder("triples")?.join(format!("{idx}")), form)?;
+    }
     for (target, bytes) in [
+        ("node_labels", b"node,class\n1,a\n2,b\n".to_vec()),
         (
             "class_file",
             b"# who plays what\nann flute\nbob flute,drums\n".to_vec(),

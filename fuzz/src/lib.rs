@@ -6,4 +6,5 @@ pub mod bytes;
 pub mod costs;
 pub mod graphs;
 pub mod line;
+pub mod rgcn;
 pub mod runs;

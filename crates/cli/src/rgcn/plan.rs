@@ -7,6 +7,7 @@ use serde::Serialize;
 use shardgraph_rgcn::partition::{Method, ModelShape, Pairs, Plan, PlanOptions};
 
 use super::data::{Data, DataArgs};
+use super::settings::SettingsArgs;
 use crate::exit::BadInput;
 use crate::quantity;
 use crate::report::ReportArgs;
@@ -29,18 +30,11 @@ pub(crate) struct PlanArgs {
     /// source (ranges of sources) or grid (relations by sources)
     #[arg(long, value_name = "METHOD", default_value = "source")]
     method: Method,
-    /// Units of the hidden layer
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
-    hidden: u32,
-    /// Bases that the relations share; 0 for none
-    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(0..=4096))]
-    bases: u32,
-    /// Units of the output [default: the classes of the labels, else as many as are hidden]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// Units of the output [default: the classes of the labels, else 16]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     classes: Option<u32>,
-    /// Count with Adam, which keeps two more numbers for each weight
-    #[arg(long)]
-    adam: bool,
     /// The most bytes that a device may hold, such as 8GiB
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
     budget_per_device: Option<u64>,
@@ -74,10 +68,8 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
         method: args.method,
         n_devices: args.devices,
         shape: ModelShape {
-            hidden: args.hidden,
-            bases: args.bases,
-            classes: classes.unwrap_or(args.hidden),
-            adam: args.adam,
+            config: args.settings.config(data.graph.n_nodes())?,
+            classes: classes.unwrap_or(16),
         },
         budget: args.budget_per_device,
         may_tile: args.tile,

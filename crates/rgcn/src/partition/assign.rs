@@ -99,9 +99,9 @@ pub(super) fn grid(pairs: &Pairs, n_parts: u32, model: CostModel) -> Vec<Vec<Seg
     groups.iter().map(cut_row).collect()
 }
 
-/// Borders of ranges of sources of nearly one cost; a source's self loop costs one row.
+/// Borders of ranges of sources of nearly one cost, self loops counted.
 pub(super) fn source_cut(pairs: &Pairs, n_parts: u32, model: CostModel) -> Vec<u32> {
-    let mut costs = vec![1; pairs.n_nodes() as usize];
+    let mut costs = vec![model.own_loop(); pairs.n_nodes() as usize];
     for pair in pairs.as_slice() {
         costs[pair.source as usize] += cost(pair, model);
     }

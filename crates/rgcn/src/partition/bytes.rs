@@ -1,37 +1,39 @@
-//! What a device holds while a part is trained, counted from the arrays before there are any.
+//! What a device holds while a part is trained in full mode, counted from the trainer's arrays before there are any.
 
 use serde::Serialize;
 
 use super::Load;
+use crate::config::{Config, Optimiser, Sums};
+use crate::model::blocks::Blocks;
+use crate::model::network::max_blocks;
+use crate::model::shape::Shape;
 
-/// The two-layer model whose memory and messages are predicted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// The model whose memory and messages are predicted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModelShape {
-    /// Units of the hidden layer.
-    pub hidden: u32,
-    /// Bases of each layer; 0 for none, so that each pair (source, relation) has a row of its own.
-    pub bases: u32,
+    /// Its settings.
+    pub config: Config,
     /// Units of the output.
     pub classes: u32,
-    /// Whether Adam keeps two more numbers for each weight.
-    pub adam: bool,
 }
 
 /// Bytes of a device, by what they are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct Bytes {
-    /// Weights of the input layer: the rows of V that the part's sources have, or a row a pair; rows of self loops.
+    /// Weights of the input layer: a row of V for each node that the part reads, or a row a pair.
     pub weights: u64,
     /// Adam's two numbers for each of them.
     pub optimiser: u64,
-    /// w, the row that each pair (source, relation) sends, kept for the way back.
-    pub pair_rows: u64,
-    /// The hidden layer and the output with their gradients, of all nodes.
-    pub activations: u64,
-    /// The part's edges by pair for both layers, and the pairs.
+    /// The part's edges and self loops by pair, with their normalisers.
     pub edges: u64,
-    /// Coefficients and the weights of the second layer, with their gradients.
+    /// What each layer makes of the part's own nodes.
+    pub units: u64,
+    /// Sums over all nodes: integers of 8 bytes where they are exact, floats where other devices have a part in them.
+    pub sums: u64,
+    /// The other parameters, Adam's numbers for them, and their tables by relation.
     pub parameters: u64,
+    /// Gradients that live for a part of a step.
+    pub gradients: u64,
 }
 
 impl Bytes {
@@ -44,7 +46,7 @@ impl Bytes {
     /// What a device holds all the time, however its sources are divided.
     #[must_use]
     pub fn resident(&self) -> u64 {
-        self.pair_rows + self.activations + self.edges + self.parameters
+        self.edges + self.units + self.sums + self.parameters + self.gradients
     }
 
     /// What comes and goes with the sources where they are divided into tiles.
@@ -55,36 +57,125 @@ impl Bytes {
 }
 
 const F32: u64 = 4;
+const I64: u64 = 8;
+
+/// Parameters, their table by relation, and the gradients that a block adds up, of one layer; in numbers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LayerSize {
+    params: u64,
+    table: u64,
+    pub(super) reduced: u64,
+}
 
 impl ModelShape {
-    /// What a device with that load holds, of a graph of `n_nodes` and `n_relations`.
-    #[must_use]
-    pub fn bytes(&self, load: &Load, n_nodes: u32, n_relations: u32) -> Bytes {
-        let (hidden, bases) = (u64::from(self.hidden), u64::from(self.bases));
-        let (classes, n_nodes) = (u64::from(self.classes), u64::from(n_nodes));
-        let relations = u64::from(n_relations);
-        let rows = self.input_rows(load) + load.n_self_loops;
-        let weights = F32 * rows * hidden;
-        let second = match bases {
-            0 => relations * hidden * classes,
-            _ => bases * hidden * classes + relations * bases,
-        };
-        let pair_rows = if bases == 0 { 0 } else { load.n_pairs };
-        Bytes {
-            weights,
-            optimiser: if self.adam { 2 * weights } else { 0 },
-            pair_rows: F32 * pair_rows * hidden,
-            activations: 2 * F32 * n_nodes * (hidden + classes),
-            edges: 2 * (8 * load.n_edges + 8 * load.n_pairs + 4 * load.n_sources),
-            parameters: 2 * F32 * (second + relations * bases + hidden * classes),
+    /// Widths of all layers.
+    pub(super) fn widths(&self) -> Vec<u64> {
+        let widths = self.config.widths(self.classes);
+        widths.into_iter().map(|width| width as u64).collect()
+    }
+
+    /// Relations of the model: those of the graph, and the self loop.
+    fn relations(&self, n_relations: u32) -> u64 {
+        u64::from(n_relations) + u64::from(self.config.self_loop)
+    }
+
+    /// Numbers in a row of the input's weights, padding included.
+    pub(super) fn row_len(&self) -> u64 {
+        let width = self.config.widths(self.classes)[0];
+        match (self.config.embedding, self.config.bases) {
+            (0, 0) => width as u64,
+            (0, bases) => Shape::new(bases, width).stride as u64,
+            (embedding, _) => embedding as u64,
         }
     }
 
-    /// Rows of hidden units that the input layer has for a load, self loops apart.
-    pub(super) fn input_rows(&self, load: &Load) -> u64 {
-        match self.bases {
-            0 => load.n_pairs,
-            bases => load.n_sources * u64::from(bases),
+    /// Whether rows are those of nodes, which relations share; else each pair (source, relation) has its own.
+    pub(super) fn is_by_node(&self) -> bool {
+        self.config.has_first_table()
+    }
+
+    /// The sizes of each layer's shared parameters.
+    pub(super) fn layers(&self, n_relations: u32) -> Vec<LayerSize> {
+        let relations = self.relations(n_relations);
+        let bases = self.config.bases as u64;
+        let widths = self.config.widths(self.classes);
+        let shared = |shape: Shape| LayerSize {
+            params: match bases {
+                0 => relations * shape.len() as u64,
+                _ => bases * (relations + shape.len() as u64),
+            },
+            table: relations * shape.stride as u64,
+            reduced: relations * shape.len() as u64,
+        };
+        let first = match (self.config.embedding, self.config.bases) {
+            (0, 0) => LayerSize::default(),
+            (0, n_bases) => LayerSize {
+                params: relations * bases,
+                table: relations * Shape::new(n_bases, widths[0]).stride as u64,
+                reduced: relations * bases,
+            },
+            (embedding, _) => shared(Shape::new(embedding, widths[0])),
+        };
+        let others = widths
+            .windows(2)
+            .map(|pair| shared(Shape::new(pair[0], pair[1])));
+        [first].into_iter().chain(others).collect()
+    }
+
+    /// What a device with that load holds, of a graph of `n_nodes` and `n_relations`; the graph itself is not counted.
+    #[must_use]
+    pub fn bytes(&self, load: &Load, n_nodes: u32, n_relations: u32) -> Bytes {
+        let widths = self.widths();
+        let (n_units, widest) = (widths.iter().sum::<u64>(), widths.iter().max().copied());
+        let widest = widest.unwrap_or(0);
+        let all = u64::from(n_nodes);
+        let is_adam = self.config.optimiser == Optimiser::Adam;
+        let copies = if is_adam { 3 } else { 1 };
+        let n_bias = if self.config.bias { n_units } else { 0 };
+        let layers = self.layers(n_relations);
+        let params: u64 = layers.iter().map(|layer| layer.params).sum();
+        let tables: u64 = layers.iter().map(|layer| layer.table).sum();
+        let weights = F32 * self.input_rows(load) * self.row_len();
+        let n_sends = load.n_edges + load.n_self_loops;
+        let n_pairs = load.n_pairs + load.n_self_loops;
+        Bytes {
+            weights,
+            optimiser: (copies - 1) * weights,
+            edges: 4 * (load.n_sources + 1 + 2 * n_pairs + 1) + 8 * n_sends,
+            units: F32 * load.n_own_nodes * n_units,
+            sums: all * widest * self.bytes_a_sum(load.n_own_nodes == all),
+            parameters: F32 * (copies * (params + n_bias) + tables),
+            gradients: F32
+                * (load.n_own_nodes * (widths[widths.len() - 1] + widest)
+                    + self.block_gradients(load, n_nodes, n_relations)),
+        }
+    }
+
+    /// Bytes of a sum over all nodes: an integer where sums are exact; a float for sums or gradients of other devices, where there are any.
+    fn bytes_a_sum(&self, is_alone: bool) -> u64 {
+        let of_others = if is_alone { 0 } else { F32 };
+        match self.config.sums {
+            Sums::Exact => I64 + of_others,
+            Sums::Float => of_others,
+        }
+    }
+
+    /// Numbers of gradients of shared parameters: those of each fixed block of nodes, and of one table, in the largest layer.
+    fn block_gradients(&self, load: &Load, n_nodes: u32, n_relations: u32) -> u64 {
+        let relations = self.relations(n_relations) as usize;
+        let max_blocks = max_blocks(&self.config, self.classes, relations);
+        let n_blocks = Blocks::new(n_nodes, max_blocks).count() as u64;
+        let own_blocks = (n_blocks * load.n_own_nodes).div_ceil(u64::from(n_nodes.max(1)));
+        let layers = self.layers(n_relations).into_iter();
+        let sizes = layers.map(|layer| own_blocks * layer.reduced + layer.table);
+        sizes.max().unwrap_or(0)
+    }
+
+    /// Rows of the input's weights for a load.
+    fn input_rows(&self, load: &Load) -> u64 {
+        match self.is_by_node() {
+            true => load.n_sources,
+            false => load.n_pairs + load.n_self_loops,
         }
     }
 }

@@ -7,67 +7,83 @@ use super::{Pairs, Partition};
 /// What work costs, in rows of hidden units that are read and added.
 ///
 /// An edge adds one row to its target. A pair (source, relation) makes its row out of the bases, one row read for each; without bases it is
-/// a row of its own. A self loop adds one row.
+/// a row of its own. A self loop is an edge and a pair of a relation of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostModel {
     /// Bases of the decomposition; 0 for none.
     pub n_bases: u32,
+    /// Whether each node has a self loop.
+    pub self_loop: bool,
 }
 
 impl CostModel {
     /// The cost of a part's step in rows.
     #[must_use]
     pub fn cost(self, load: &Load) -> u64 {
-        load.n_edges + load.n_pairs * self.pair() + load.n_self_loops
+        load.n_edges + load.n_self_loops + (load.n_pairs + load.n_self_loops) * self.pair()
     }
 
     /// The cost of a pair without its edges.
     pub(super) fn pair(self) -> u64 {
         u64::from(self.n_bases.max(1))
     }
+
+    /// The cost of a node's self loop.
+    pub(super) fn own_loop(self) -> u64 {
+        if self.self_loop { 1 + self.pair() } else { 0 }
+    }
 }
 
 /// What a part has to do in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct Load {
-    /// Edges.
+    /// Edges, self loops apart.
     pub n_edges: u64,
-    /// Distinct pairs (source, relation).
+    /// Distinct pairs (source, relation), self loops apart.
     pub n_pairs: u64,
-    /// Distinct sources: rows of V that the part reads.
+    /// Distinct nodes that the part reads, for an edge or a self loop: rows of V.
     pub n_sources: u64,
     /// Self loops.
     pub n_self_loops: u64,
     /// Relations with an edge in the part.
     pub n_relations: u64,
+    /// Nodes whose units the part adds up and keeps.
+    pub n_own_nodes: u64,
 }
 
 /// The loads of all parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loads {
     loads: Vec<Load>,
-    /// Distinct sources of the whole.
+    /// Distinct nodes that the whole reads.
     n_sources: u64,
 }
 
 impl Loads {
     pub(super) fn of(partition: &Partition, pairs: &Pairs) -> Loads {
         let n_parts = partition.n_parts();
+        let has_self_loops = partition.has_self_loops();
         let mut loads = vec![Load::default(); n_parts as usize];
         for (load, part) in loads.iter_mut().zip(0..) {
-            let nodes = partition.self_loops(part);
-            load.n_self_loops = u64::from(nodes.end - nodes.start);
+            load.n_own_nodes = partition.own_nodes(part).len() as u64;
+            if has_self_loops {
+                load.n_self_loops = load.n_own_nodes;
+                load.n_sources = load.n_own_nodes;
+            }
         }
         // Pairs come by source: a part has seen a source if it was the part's last one.
         let mut last_sources = vec![None; loads.len()];
         let mut last_source = None;
         let mut n_sources = 0;
+        let is_own =
+            |source, part| has_self_loops && partition.own_nodes(part as u32).contains(&source);
         for pair in pairs.as_slice() {
             let part = partition.part_of(pair.source, pair.relation) as usize;
             let load = &mut loads[part];
             load.n_edges += u64::from(pair.n_edges);
             load.n_pairs += 1;
-            load.n_sources += u64::from(last_sources[part] != Some(pair.source));
+            let is_new = last_sources[part] != Some(pair.source);
+            load.n_sources += u64::from(is_new && !is_own(pair.source, part));
             last_sources[part] = Some(pair.source);
             n_sources += u64::from(last_source != Some(pair.source));
             last_source = Some(pair.source);
@@ -83,6 +99,9 @@ impl Loads {
                 loads[part as usize].n_relations += 1;
             }
         }
+        if has_self_loops {
+            n_sources = u64::from(partition.n_nodes());
+        }
         Loads { loads, n_sources }
     }
 
@@ -92,7 +111,7 @@ impl Loads {
         &self.loads
     }
 
-    /// Distinct sources of the whole graph: rows of V that exist.
+    /// Distinct nodes that the whole graph reads: rows of V that exist.
     #[must_use]
     pub fn n_sources(&self) -> u64 {
         self.n_sources

@@ -10,7 +10,7 @@
 //! let spec: RelationalSpec = "ba-rel:2000:2.5:20:zipf".parse()?;
 //! let graph = spec.graph(1)?.with_inverses()?;
 //! let pairs = Pairs::of(&graph);
-//! let model = CostModel { n_bases: 40 };
+//! let model = CostModel { n_bases: 40, self_loop: true };
 //! let partition = Partition::new(&pairs, Method::Source, 4, model)?;
 //! assert!(partition.loads(&pairs).max_over_mean(model) < 1.05);
 //! let edge = graph.edge(0);
@@ -117,8 +117,9 @@ pub struct Partition {
     n_nodes: u32,
     /// For each relation its segments, ascending, the first from source 0 on.
     segments: Vec<Vec<Segment>>,
-    /// Part p has the self loops of nodes `self_loops[p]..self_loops[p + 1]`.
-    self_loops: Vec<u32>,
+    /// Part p has the nodes `own_nodes[p]..own_nodes[p + 1]`.
+    own_nodes: Vec<u32>,
+    has_self_loops: bool,
 }
 
 impl Partition {
@@ -145,14 +146,14 @@ impl Partition {
             return Err(Error::config("devices", n_parts, &expected));
         }
         let n_nodes = pairs.n_nodes();
-        let mut self_loops = even_cut(n_nodes, n_parts);
+        let mut own_nodes = even_cut(n_nodes, n_parts);
         let segments = match method {
             Method::M1 => assign::fewest_edges(pairs, n_parts),
             Method::M2 => assign::snake(pairs, n_parts),
             Method::Lpt => assign::longest_first(pairs, n_parts, model),
             Method::Source => {
-                self_loops = assign::source_cut(pairs, n_parts, model);
-                let row = assign::segments_of_cut(&self_loops);
+                own_nodes = assign::source_cut(pairs, n_parts, model);
+                let row = assign::segments_of_cut(&own_nodes);
                 vec![row; pairs.n_relations() as usize]
             }
             Method::Grid => assign::grid(pairs, n_parts, model),
@@ -162,7 +163,8 @@ impl Partition {
             n_parts,
             n_nodes,
             segments,
-            self_loops,
+            own_nodes,
+            has_self_loops: model.self_loop,
         })
     }
 
@@ -222,20 +224,26 @@ impl Partition {
         blocks
     }
 
-    /// The nodes whose self loops a part owns.
+    /// The nodes whose self loops a part has, and whose units it adds up and keeps.
     ///
     /// # Panics
     /// When there is no such part.
     #[must_use]
-    pub fn self_loops(&self, part: u32) -> Range<u32> {
+    pub fn own_nodes(&self, part: u32) -> Range<u32> {
         let part = part as usize;
-        self.self_loops[part]..self.self_loops[part + 1]
+        self.own_nodes[part]..self.own_nodes[part + 1]
+    }
+
+    /// Whether the model that was planned for has self loops.
+    #[must_use]
+    pub fn has_self_loops(&self) -> bool {
+        self.has_self_loops
     }
 
     /// Where the sources are cut, for [`Method::Source`]: part p has sources `cut[p]..cut[p + 1]` of all relations.
     #[must_use]
     pub fn source_cut(&self) -> Option<&[u32]> {
-        (self.method == Method::Source).then_some(&self.self_loops)
+        (self.method == Method::Source).then_some(&self.own_nodes)
     }
 
     /// How many relations are in more than one part.

@@ -5,10 +5,11 @@ use std::fmt;
 use serde::Serialize;
 
 use super::{Bytes, CostModel, Load, Loads, MAX_PARTS, Method, ModelShape, Pairs, Partition};
+use crate::config::{Config, Mode, Sums};
 use crate::{Error, ErrorKind};
 
 /// What a plan is made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PlanOptions {
     /// How the work is dealt out.
     pub method: Method,
@@ -41,9 +42,11 @@ pub struct DevicePlan {
 /// Numbers that devices add up or hand around once in a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Exchange {
+    /// The layer, counted from 0.
+    pub layer: usize,
     /// What is exchanged.
     pub what: &'static str,
-    /// Bytes that each device gives.
+    /// Bytes of it all; a device gives or takes its part.
     pub bytes: u64,
 }
 
@@ -62,6 +65,8 @@ pub struct Plan {
     pub method: Method,
     /// The model.
     pub model: ModelShape,
+    /// What an epoch works on: bytes and messages are those of all nodes.
+    pub mode: Mode,
     /// The largest cost of a device over the mean.
     pub cost_max_over_mean: f64,
     /// The largest number of edges of a device over the mean.
@@ -74,7 +79,7 @@ pub struct Plan {
     pub replicated_bytes: u64,
     /// Relations that are in more than one part.
     pub split_relations: usize,
-    /// Sums over all devices in a step: exchanges between two of them or more.
+    /// Exchanges between all devices in a step.
     pub messages_per_step: usize,
     /// What they are.
     pub exchanges: Vec<Exchange>,
@@ -112,11 +117,21 @@ impl Plan {
             relations: pairs.n_relations(),
             pairs: pairs.as_slice().len() as u64,
             method: options.method,
-            model: options.shape,
+            model: ModelShape {
+                config: Config {
+                    mode: Mode::Full,
+                    ..options.shape.config.clone()
+                },
+                ..options.shape
+            },
+            mode: Mode::Full,
             cost_max_over_mean: loads.max_over_mean(model),
             edges_max_over_mean: loads.edges_max_over_mean(),
             bytes_per_device: devices.iter().map(|device| device.held_bytes).collect(),
-            bytes_whole: options.device(&whole(pairs, &loads), pairs).bytes.total(),
+            bytes_whole: options
+                .device(&whole(&partition, pairs, &loads), pairs)
+                .bytes
+                .total(),
             replicated_bytes: options.replicated(&loads),
             split_relations: partition.n_split_relations(),
             messages_per_step: exchanges.len(),
@@ -129,20 +144,27 @@ impl Plan {
 }
 
 /// What one device alone would have to do.
-fn whole(pairs: &Pairs, loads: &Loads) -> Load {
+fn whole(partition: &Partition, pairs: &Pairs, loads: &Loads) -> Load {
+    let n_own_nodes = u64::from(pairs.n_nodes());
     Load {
         n_edges: pairs.n_edges(),
         n_pairs: pairs.as_slice().len() as u64,
         n_sources: loads.n_sources(),
-        n_self_loops: u64::from(pairs.n_nodes()),
+        n_self_loops: if partition.has_self_loops() {
+            n_own_nodes
+        } else {
+            0
+        },
         n_relations: u64::from(pairs.n_relations()),
+        n_own_nodes,
     }
 }
 
 impl PlanOptions {
     fn cost_model(&self) -> CostModel {
         CostModel {
-            n_bases: self.shape.bases,
+            n_bases: self.shape.config.bases as u32,
+            self_loop: self.shape.config.self_loop,
         }
     }
 
@@ -157,45 +179,52 @@ impl PlanOptions {
         }
     }
 
-    /// Bytes of V that devices hold beyond one copy; without bases a pair's row is never in two parts.
+    /// Bytes of V that devices hold beyond one copy; where each pair has a row of its own, none is in two parts.
     fn replicated(&self, loads: &Loads) -> u64 {
-        let rows = loads.n_replicated_sources() * u64::from(self.shape.bases);
-        4 * rows * u64::from(self.shape.hidden)
+        match self.shape.is_by_node() {
+            true => 4 * loads.n_replicated_sources() * self.shape.row_len(),
+            false => 0,
+        }
     }
 
-    /// What all devices add up in a step; nothing where there is one.
+    /// What devices exchange in a step, in its order; nothing where there is one.
     fn exchanges(&self, pairs: &Pairs, loads: &Loads) -> Vec<Exchange> {
         if self.n_devices < 2 {
             return Vec::new();
         }
-        let shape = &self.shape;
-        let (hidden, bases) = (u64::from(shape.hidden), u64::from(shape.bases));
-        let classes = u64::from(shape.classes);
-        let (n_nodes, relations) = (u64::from(pairs.n_nodes()), u64::from(pairs.n_relations()));
-        let second = match bases {
-            0 => relations * hidden * classes,
-            _ => bases * hidden * classes + relations * bases,
+        let n_nodes = u64::from(pairs.n_nodes());
+        let widths = self.shape.widths();
+        let n_bytes = match self.shape.config.sums {
+            Sums::Exact => 8,
+            Sums::Float => 4,
         };
-        let all = [
-            ("hidden units, partial sums", n_nodes * hidden),
-            ("outputs, partial sums", n_nodes * classes),
-            ("gradients of hidden units", n_nodes * hidden),
-            ("gradients of the second layer", second + hidden * classes),
-            (
-                "gradients of the first layer's coefficients",
-                relations * bases,
-            ),
-            (
-                "gradients of replicated rows of V",
-                self.replicated(loads) / 4,
-            ),
-        ];
-        let some = all.into_iter().filter(|&(_, n_floats)| n_floats > 0);
-        some.map(|(what, n_floats)| Exchange {
-            what,
-            bytes: 4 * n_floats,
-        })
-        .collect()
+        let mut exchanges = Vec::new();
+        let mut add = |layer: usize, what, bytes| {
+            if bytes > 0 {
+                exchanges.push(Exchange { layer, what, bytes });
+            }
+        };
+        for (layer, width) in widths.iter().enumerate() {
+            if n_bytes == 8 {
+                add(layer, "largest message", 4);
+            }
+            add(
+                layer,
+                "sums of messages to their nodes",
+                n_bytes * n_nodes * width,
+            );
+        }
+        let layers = self.shape.layers(pairs.n_relations());
+        for (layer, (width, size)) in widths.iter().zip(layers).enumerate().rev() {
+            add(layer, "gradients of all nodes", 4 * n_nodes * width);
+            add(layer, "gradients of shared parameters", 4 * size.reduced);
+        }
+        add(
+            0,
+            "gradients of replicated rows of V",
+            self.replicated(loads),
+        );
+        exchanges
     }
 
     /// Divides what does not fit into tiles, or says what would fit.
@@ -255,7 +284,7 @@ impl PlanOptions {
 
 /// What a device holds with its sources one by one: two of them beside what stays.
 fn smallest_tiled(device: &DevicePlan) -> u64 {
-    let n_sources = device.load.n_sources.max(device.load.n_self_loops).max(1);
+    let n_sources = device.load.n_sources.max(1);
     let tile = device.bytes.streamed().div_ceil(n_sources);
     device.bytes.total().min(device.bytes.resident() + 2 * tile)
 }
@@ -314,7 +343,13 @@ impl fmt::Display for Plan {
         }
         writeln!(f, "messages per step {}", self.messages_per_step)?;
         for exchange in &self.exchanges {
-            writeln!(f, "  {} {}", exchange.what, size(exchange.bytes))?;
+            writeln!(
+                f,
+                "  layer {}: {} {}",
+                exchange.layer,
+                exchange.what,
+                size(exchange.bytes)
+            )?;
         }
         Ok(())
     }

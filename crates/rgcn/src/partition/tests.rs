@@ -5,13 +5,20 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{ErrorKind, RelationalGraph};
 use crate::generate::RelationalSpec;
+use crate::{Config, ErrorKind, Mode, Optimiser, Preset, RelationalGraph, RunOptions, Sums, train};
 
 fn graph(n_nodes: u32, n_relations: u32, edges: &[(u32, u32, u32)]) -> RelationalGraph {
     let column = |pick: fn(&(u32, u32, u32)) -> u32| edges.iter().map(pick).collect();
     let (sources, relations) = (column(|e| e.0), column(|e| e.1));
     RelationalGraph::new(n_nodes, n_relations, sources, relations, column(|e| e.2)).unwrap()
+}
+
+fn cost_model(n_bases: u32) -> CostModel {
+    CostModel {
+        n_bases,
+        self_loop: true,
+    }
 }
 
 /// Small graphs with empty relations, isolated nodes, multi-edges and hubs.
@@ -48,10 +55,15 @@ fn naive_loads(graph: &RelationalGraph, partition: &Partition) -> Vec<Load> {
         relations[part].insert(edge.relation);
     }
     for part in 0..n_parts {
+        let own = partition.own_nodes(part as u32);
+        loads[part].n_own_nodes = own.len() as u64;
+        if partition.has_self_loops() {
+            loads[part].n_self_loops = own.len() as u64;
+            sources[part].extend(own);
+        }
         loads[part].n_pairs = pairs[part].len() as u64;
         loads[part].n_sources = sources[part].len() as u64;
         loads[part].n_relations = relations[part].len() as u64;
-        loads[part].n_self_loops = partition.self_loops(part as u32).len() as u64;
     }
     loads
 }
@@ -62,7 +74,7 @@ proptest! {
         graph in graphs(), n_parts in 1u32..8, n_bases in prop_oneof![Just(0u32), Just(5)]
     ) {
         let pairs = Pairs::of(&graph);
-        let model = CostModel { n_bases };
+        let model = cost_model(n_bases);
         for method in Method::ALL {
             let partition = Partition::new(&pairs, method, n_parts, model).unwrap();
             let loads = partition.loads(&pairs);
@@ -71,8 +83,8 @@ proptest! {
             prop_assert_eq!(n_edges, graph.n_edges() as u64);
             let mut end = 0;
             for part in 0..n_parts {
-                prop_assert_eq!(partition.self_loops(part).start, end);
-                end = partition.self_loops(part).end;
+                prop_assert_eq!(partition.own_nodes(part).start, end);
+                end = partition.own_nodes(part).end;
             }
             prop_assert_eq!(end, graph.n_nodes());
             // Blocks of one relation cover its sources once.
@@ -89,7 +101,7 @@ proptest! {
     #[test]
     fn the_named_methods_deal_whole_relations(graph in graphs(), n_parts in 1u32..8) {
         let pairs = Pairs::of(&graph);
-        let model = CostModel { n_bases: 0 };
+        let model = cost_model(0);
         for method in [Method::M1, Method::M2] {
             let partition = Partition::new(&pairs, method, n_parts, model).unwrap();
             prop_assert_eq!(partition.n_split_relations(), 0);
@@ -106,7 +118,7 @@ proptest! {
     fn source_ranges_replicate_nothing(graph in graphs(), n_parts in 1u32..8) {
         let pairs = Pairs::of(&graph);
         let partition =
-            Partition::new(&pairs, Method::Source, n_parts, CostModel { n_bases: 3 }).unwrap();
+            Partition::new(&pairs, Method::Source, n_parts, cost_model(3)).unwrap();
         prop_assert_eq!(partition.loads(&pairs).n_replicated_sources(), 0);
         let cut = partition.source_cut().unwrap();
         for edge in graph.edges() {
@@ -123,7 +135,7 @@ proptest! {
         let turned = RelationalGraph::new(
             graph.n_nodes(), graph.n_relations(), sources.to_vec(), turned, targets.to_vec(),
         ).unwrap();
-        let model = CostModel { n_bases: 2 };
+        let model = cost_model(2);
         for method in [Method::M1, Method::Source] {
             let unevenness = |graph: &RelationalGraph| {
                 let pairs = Pairs::of(graph);
@@ -145,7 +157,7 @@ fn the_snake_goes_there_and_back() {
         .flat_map(|relation| (0..10 - relation).map(move |target| (relation, relation, target)))
         .collect();
     let pairs = Pairs::of(&graph(10, 7, &edges));
-    let model = CostModel { n_bases: 0 };
+    let model = cost_model(0);
     let partition = Partition::new(&pairs, Method::M2, 3, model).unwrap();
     let parts: Vec<u32> = (0..7)
         .map(|relation| partition.part_of(0, relation))
@@ -172,7 +184,7 @@ fn a_hot_relation_is_cut_by_the_methods_that_may() {
         })
         .collect();
     let pairs = Pairs::of(&graph(997, 8, &edges));
-    let model = CostModel { n_bases: 40 };
+    let model = cost_model(40);
     let unevenness = |method| {
         let partition = Partition::new(&pairs, method, 4, model).unwrap();
         partition.loads(&pairs).max_over_mean(model)
@@ -198,7 +210,7 @@ fn generated_graphs_are_even_by_every_own_method() {
         let spec: RelationalSpec = name.parse().unwrap();
         let pairs = Pairs::of(&spec.graph(1).unwrap().with_inverses().unwrap());
         for (n_bases, n_parts) in [(40, 2), (40, 4), (40, 7), (0, 4), (0, 6)] {
-            let model = CostModel { n_bases };
+            let model = cost_model(n_bases);
             for method in [Method::Lpt, Method::Source, Method::Grid] {
                 let partition = Partition::new(&pairs, method, n_parts, model).unwrap();
                 let unevenness = partition.loads(&pairs).max_over_mean(model);
@@ -213,10 +225,12 @@ fn options(method: Method, n_devices: u32) -> PlanOptions {
         method,
         n_devices,
         shape: ModelShape {
-            hidden: 10,
-            bases: 40,
+            config: Config {
+                hidden: vec![10],
+                mode: Mode::Full,
+                ..Config::preset(Preset::Paper)
+            },
             classes: 10,
-            adam: false,
         },
         budget: None,
         may_tile: false,
@@ -242,8 +256,9 @@ fn bytes_add_up_to_the_whole_where_nothing_is_replicated() {
     };
     for bytes in [
         |bytes: &Bytes| bytes.weights,
-        |bytes: &Bytes| bytes.pair_rows,
-        |bytes: &Bytes| bytes.edges,
+        |bytes: &Bytes| bytes.units,
+        // A list of starts has one entry more in each part.
+        |bytes: &Bytes| bytes.edges - 8,
     ] {
         assert_eq!(sum(&four, bytes), sum(&one, bytes));
     }
@@ -258,22 +273,56 @@ fn bytes_add_up_to_the_whole_where_nothing_is_replicated() {
     assert_eq!(exchanged.bytes, more);
 }
 
+/// The trainer's own count, of its arrays after a step, against the plan's, which is made before any is there.
 #[test]
-fn adam_triples_the_weights_and_no_bases_keep_rows_by_pair() {
-    let pairs = generated("ba-rel:3000:2.5:20");
-    let mut options = options(Method::Source, 2);
-    let sgd = Plan::new(&pairs, &options).unwrap().1;
-    options.shape.adam = true;
-    let adam = Plan::new(&pairs, &options).unwrap().1;
-    for (sgd, adam) in sgd.devices.iter().zip(&adam.devices) {
-        assert_eq!(adam.bytes.optimiser, 2 * sgd.bytes.weights);
-        assert_eq!(adam.held_bytes - sgd.held_bytes, 2 * sgd.bytes.weights);
-    }
-    options.shape.bases = 0;
-    for device in &Plan::new(&pairs, &options).unwrap().1.devices {
-        let rows = device.load.n_pairs + device.load.n_self_loops;
-        assert_eq!(device.bytes.weights, 4 * 10 * rows);
-        assert_eq!(device.bytes.pair_rows, 0);
+fn planned_bytes_are_those_that_the_trainer_counts() {
+    let spec: RelationalSpec = "ba-rel:20000:2.5:20:zipf".parse().unwrap();
+    let graph = spec.graph(1).unwrap().with_inverses().unwrap();
+    let (labels, pairs) = (spec.labels(1).unwrap(), Pairs::of(&graph));
+    let sgd = options(Method::Source, 1).shape.config;
+    let changed = |change: fn(&mut Config)| {
+        let mut config = Config {
+            epochs: 1,
+            ..sgd.clone()
+        };
+        change(&mut config);
+        config
+    };
+    for (variant, config) in [
+        changed(|_| {}),
+        changed(|config| config.optimiser = Optimiser::Adam),
+        changed(|config| (config.bases, config.bias) = (0, true)),
+        changed(|config| config.sums = Sums::Float),
+        changed(|config| config.self_loop = false),
+        changed(|config| (config.embedding, config.bases) = (8, 3)),
+        changed(|config| config.hidden = vec![10, 10]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for n_ranks in [1, 3] {
+            let mut options = options(Method::Source, n_ranks);
+            options.shape.config = config.clone();
+            let (_, plan) = Plan::new(&pairs, &options).unwrap();
+            let run = RunOptions {
+                n_ranks,
+                ..RunOptions::default()
+            };
+            let outcome = train(&graph, &labels, &config, &run, &mut |_| ()).unwrap();
+            let kept = |device: &DevicePlan| device.bytes.total() - device.bytes.gradients;
+            let planned: u64 = plan.devices.iter().map(kept).sum();
+            let counted: u64 = outcome.bytes_per_rank.iter().sum();
+            let ratio = planned as f64 / counted as f64;
+            let case = format!("variant {variant}, {n_ranks} ranks: {planned} for {counted}");
+            match n_ranks {
+                1 => assert_eq!(planned, counted, "{case}"),
+                _ => assert!((ratio - 1.0).abs() < 0.001, "{case}"),
+            }
+            let fullest = plan.devices.iter().map(kept).max().unwrap() as f64;
+            let fullest = fullest / *outcome.bytes_per_rank.iter().max().unwrap() as f64;
+            // The trainer cuts between fixed blocks of 512 nodes, of which there are 39 here.
+            assert!((fullest - 1.0).abs() < 0.1, "{case}: fullest {fullest}");
+        }
     }
 }
 
