@@ -131,11 +131,7 @@ impl<'a> Job<'a> {
             progress(&report);
             reports.push(report);
             if is_kept && self.is_due(epoch + 1) {
-                network.check_finite(peers)?;
-                let state = gather(&mut network, epoch + 1, peers)?;
-                if let (Some(folder), Some(state)) = (&mut folder, state) {
-                    folder.checkpoint(&state, self.config, self.labels)?;
-                }
+                self.keep(&mut network, folder.as_deref_mut(), epoch + 1, peers)?;
             }
         }
         network.check_finite(peers)?;
@@ -149,6 +145,22 @@ impl<'a> Job<'a> {
             params_hash,
             bytes_per_rank,
         })
+    }
+
+    /// Writes a checkpoint after so many epochs, where there is a folder: rank 0 has it, and all give their part.
+    fn keep(
+        &self,
+        network: &mut Network<'_>,
+        folder: Option<&mut RunFolder>,
+        n_done: u32,
+        peers: &mut Peers<'_>,
+    ) -> Result<(), Error> {
+        network.check_finite(peers)?;
+        let state = gather(network, n_done, peers)?;
+        match (folder, state) {
+            (Some(folder), Some(state)) => folder.checkpoint(&state, self.config, self.labels),
+            _ => Ok(()),
+        }
     }
 
     /// Whether a checkpoint follows so many epochs.
