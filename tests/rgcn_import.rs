@@ -25,14 +25,24 @@ fn count(answer: &Value, key: &str) -> u64 {
 
 /// Nodes, triples, relations, classes, labels to learn from and to test on.
 fn assert_counts(answer: &Value, expected: [u64; 6]) {
-    let keys = ["nodes", "edges", "relations", "classes", "train_labels", "test_labels"];
+    let keys = [
+        "nodes",
+        "edges",
+        "relations",
+        "classes",
+        "train_labels",
+        "test_labels",
+    ];
     assert_eq!(keys.map(|key| count(answer, key)), expected, "{answer}");
 }
 
 #[test]
 fn aifb_has_its_published_counts() {
     let Some(folder) = data("aifb") else { return };
-    let (graph, train) = (folder.join("aifb_stripped.nt.gz"), folder.join("trainingSet.tsv"));
+    let (graph, train) = (
+        folder.join("aifb_stripped.nt.gz"),
+        folder.join("trainingSet.tsv"),
+    );
     let test = folder.join("testSet.tsv");
     let words = "rgcn info {} --train {} --test {} --no-inverses --format json";
     let answer = run(words, &[&graph, &train, &test]).json();
@@ -45,16 +55,28 @@ fn aifb_has_its_published_counts() {
     let all = folder.join("completeDataset.tsv");
     let words = "rgcn info {} --train {} --node-column person --format json";
     let answer = run(words, &[&graph, &all]).json();
-    assert_eq!((count(&answer, "train_labels"), count(&answer, "relations")), (176, 90));
+    assert_eq!(
+        (count(&answer, "train_labels"), count(&answer, "relations")),
+        (176, 90)
+    );
     let message = run("rgcn info {} --train {}", &[&graph, &all]).error(2);
-    assert!(message.contains("completeDataset.tsv:2: `1` is no node"), "{message}");
-    assert!(message.contains("the columns are id, person, label_affiliation"), "{message}");
+    assert!(
+        message.contains("completeDataset.tsv:2: `1` is no node"),
+        "{message}"
+    );
+    assert!(
+        message.contains("the columns are id, person, label_affiliation"),
+        "{message}"
+    );
 }
 
 #[test]
 fn mutag_has_its_published_counts() {
     let Some(folder) = data("mutag") else { return };
-    let (graph, train) = (folder.join("mutag_stripped.nt.gz"), folder.join("trainingSet.tsv"));
+    let (graph, train) = (
+        folder.join("mutag_stripped.nt.gz"),
+        folder.join("trainingSet.tsv"),
+    );
     let test = folder.join("testSet.tsv");
     let words = "rgcn info {} --train {} --test {} --no-inverses --format json";
     let answer = run(words, &[&graph, &train, &test]).json();
@@ -66,15 +88,18 @@ fn mutag_has_its_published_counts() {
     let import = &answer["import"];
     let dropped = count(import, "relation_edges_dropped") + count(import, "edges_pruned");
     assert_eq!(count(&answer, "edges") + dropped, 74_227);
-    assert_eq!(count(&answer, "nodes") + count(import, "nodes_pruned"), 23_644);
+    assert_eq!(
+        count(&answer, "nodes") + count(import, "nodes_pruned"),
+        23_644
+    );
 }
 
 #[test]
 fn amfull_has_its_published_counts() {
     let Some(folder) = data("amfull") else { return };
     let graph = folder.join("triples.int.csv.gz");
-    let [train, test, valid] = ["training", "testing", "validation"]
-        .map(|name| folder.join(format!("{name}.int.csv")));
+    let [train, test, valid] =
+        ["training", "testing", "validation"].map(|name| folder.join(format!("{name}.int.csv")));
     let words = "rgcn info {} --train {} --test {} --valid {} --no-inverses --format json";
     let answer = run(words, &[&graph, &train, &test, &valid]).json();
     assert_counts(&answer, [1_080_876, 1_360_749, 12, 8, 13_423, 20_000]);
@@ -85,11 +110,16 @@ fn amfull_has_its_published_counts() {
 
 #[test]
 fn fb15k_237_has_its_published_counts() {
-    let Some(folder) = data("fb15k-237") else { return };
+    let Some(folder) = data("fb15k-237") else {
+        return;
+    };
     let archive = folder.join("FB15k-237.tar.gz");
     let words = "rgcn info {} --no-inverses --format json";
     let answer = run(words, &[&archive]).json();
-    assert_eq!((count(&answer, "edges"), count(&answer, "relations")), (272_115, 237));
+    assert_eq!(
+        (count(&answer, "edges"), count(&answer, "relations")),
+        (272_115, 237)
+    );
     let member = answer["import"]["members"][0].as_str().unwrap();
     assert!(member.ends_with("train.txt"), "{member}");
     for (member, n_triples) in [("valid.txt", 17_535), ("test.txt", 20_466)] {
@@ -108,11 +138,17 @@ fn check_plan(words: &str, paths: &[&Path], n_devices: u64) -> f64 {
     assert_eq!(sum("n_edges"), count(&plan, "edges"), "{words}");
     assert_eq!(sum("n_own_nodes"), count(&plan, "nodes"), "{words}");
     assert_eq!(sum("n_pairs"), count(&plan, "pairs"), "{words}");
-    let costs: Vec<f64> = devices.iter().map(|device| count(device, "cost") as f64).collect();
+    let costs: Vec<f64> = devices
+        .iter()
+        .map(|device| count(device, "cost") as f64)
+        .collect();
     let mean = costs.iter().sum::<f64>() / costs.len() as f64;
     let unevenness = costs.iter().copied().fold(0.0, f64::max) / mean;
     let told = plan["cost_max_over_mean"].as_f64().unwrap();
-    assert!((told - unevenness).abs() < 1e-9, "{words}: {told} is {unevenness}");
+    assert!(
+        (told - unevenness).abs() < 1e-9,
+        "{words}: {told} is {unevenness}"
+    );
     let bytes = plan["bytes_per_device"].as_array().unwrap();
     assert_eq!(bytes.len() as u64, n_devices);
     unevenness
@@ -135,9 +171,16 @@ fn every_own_method_is_even_on_every_real_graph() {
         }
         // The named methods deal whole relations: even or not, everything is somewhere.
         for method in ["m1", "m2"] {
-            let unevenness = check_plan(&format!("{{}} --preset paper --method {method}"), &[&graph], 4);
+            let unevenness = check_plan(
+                &format!("{{}} --preset paper --method {method}"),
+                &[&graph],
+                4,
+            );
             let has_hot_relation = name == "amfull";
-            assert!(!has_hot_relation || unevenness > 1.3, "{name} {method}: {unevenness}");
+            assert!(
+                !has_hot_relation || unevenness > 1.3,
+                "{name} {method}: {unevenness}"
+            );
         }
     }
 }
@@ -146,12 +189,23 @@ fn every_own_method_is_even_on_every_real_graph() {
 fn generated_graphs_are_planned_by_name() {
     for method in ["m1", "m2", "lpt", "source", "grid"] {
         for n_devices in [1, 3] {
-            check_plan(&format!("ba-rel:500:2.5:7:zipf --method {method}"), &[], n_devices);
+            check_plan(
+                &format!("ba-rel:500:2.5:7:zipf --method {method}"),
+                &[],
+                n_devices,
+            );
         }
     }
     let answer = run("rgcn info ba-rel:5000:2.5:7 --format json", &[]).json();
-    assert_eq!((count(&answer, "nodes"), count(&answer, "train_labels")), (5000, 1000));
-    let again = run("rgcn info ba-rel:5000:2.5:7 --graph-seed 2 --format json", &[]).json();
+    assert_eq!(
+        (count(&answer, "nodes"), count(&answer, "train_labels")),
+        (5000, 1000)
+    );
+    let again = run(
+        "rgcn info ba-rel:5000:2.5:7 --graph-seed 2 --format json",
+        &[],
+    )
+    .json();
     assert_ne!(answer["busiest_node_edges"], again["busiest_node_edges"]);
     let text = run("rgcn plan ba-rel:5000:2.5:7 --devices 2", &[]).ok();
     assert_eq!(text.line("method"), "source");
@@ -176,13 +230,25 @@ const TRIPLES: &str = "<a:s> <a:p> <a:o> .\n<a:t> <a:p> <a:o> .\n<a:u> <a:p> <a:
 /// A name, what the file holds, and part of what must be said; `FILE` stands for its path.
 const BAD_TRIPLES: [(&str, &str, &str); 8] = [
     ("x.nt", "", "FILE: the file holds no triple"),
-    ("x.nt", "<a:s> <a:p> \"open .\n", "FILE:1:13: a literal without its closing quote"),
-    ("x.nt", "<a:s> <a:p> <a:o> .\nwhat\n", "FILE:2:1: expected a subject"),
+    (
+        "x.nt",
+        "<a:s> <a:p> \"open .\n",
+        "FILE:1:13: a literal without its closing quote",
+    ),
+    (
+        "x.nt",
+        "<a:s> <a:p> <a:o> .\nwhat\n",
+        "FILE:2:1: expected a subject",
+    ),
     ("x.ttl", "@prefix a: <a:> .\na:s b:p a:o .\n", "FILE:2:"),
     ("x.csv", "0,0,1\n0,2,1\n", "relation 1 has no edge"),
     ("train2id.txt", "5\n0 1 0\n", "promises 5 triples"),
     ("x.tsv", "a\t\tb\n", "FILE:1:1: the relation is empty"),
-    ("x.nt.gz", "<a:s> <a:p> <a:o> .\n", "FILE: the name promises gzip"),
+    (
+        "x.nt.gz",
+        "<a:s> <a:p> <a:o> .\n",
+        "FILE: the name promises gzip",
+    ),
 ];
 
 #[test]
@@ -205,11 +271,27 @@ fn bad_triples_are_named_by_file_line_and_reason() {
 
 /// Files of labels to learn from and to test on, and part of what must be said.
 const BAD_LABELS: [(&str, &str, &str); 9] = [
-    ("node\tclass\na:s\tx\na:z\ty\n", "", "train.tsv:3: `a:z` is no node of the graph"),
+    (
+        "node\tclass\na:s\tx\na:z\ty\n",
+        "",
+        "train.tsv:3: `a:z` is no node of the graph",
+    ),
     ("node\tclass\na:s\tx\na:t\tx\n", "", "train.tsv: 1 classes"),
-    ("node\tclass\na:s\tx\na:t\ty\n", "node\tclass\na:u\tz\n", "class `z` has no training node"),
-    ("node\tclass\na:s\tx\na:t\ty\n", "node\tclass\na:s\tx\n", "test.tsv:2: node `a:s` has a label already, at "),
-    ("node\tclass\na:s\tx\na:s\ty\n", "", "train.tsv:3: node `a:s` has a label already"),
+    (
+        "node\tclass\na:s\tx\na:t\ty\n",
+        "node\tclass\na:u\tz\n",
+        "class `z` has no training node",
+    ),
+    (
+        "node\tclass\na:s\tx\na:t\ty\n",
+        "node\tclass\na:s\tx\n",
+        "test.tsv:2: node `a:s` has a label already, at ",
+    ),
+    (
+        "node\tclass\na:s\tx\na:s\ty\n",
+        "",
+        "train.tsv:3: node `a:s` has a label already",
+    ),
     ("node\tclass\n", "", "train.tsv: the file holds no label"),
     ("", "", "train.tsv: the file holds no label"),
     ("node\tclass\na:s\n", "", "train.tsv:2: expected 2 columns"),
@@ -227,26 +309,47 @@ fn bad_labels_are_named_by_file_line_and_reason() {
         fs::write(&test, to_test).unwrap();
         let message = match to_test {
             "" => run("rgcn info {} --train {}", &[&graph, &train]),
-            _ => run("rgcn info {} --train {} --test {}", &[&graph, &train, &test]),
+            _ => run(
+                "rgcn info {} --train {} --test {}",
+                &[&graph, &train, &test],
+            ),
         };
         let message = message.error(2);
         assert!(message.contains(reason), "{message}");
     }
     fs::write(&train, "node,class\na:s,x\n<a:t>,y\n").unwrap();
     let answer = run("rgcn info {} --train {} --format json", &[&graph, &train]).json();
-    assert_eq!((count(&answer, "classes"), count(&answer, "train_labels")), (2, 2));
+    assert_eq!(
+        (count(&answer, "classes"), count(&answer, "train_labels")),
+        (2, 2)
+    );
     let words = "rgcn info {} --train {} --class-column kind";
     let message = run(words, &[&graph, &train]).error(2);
-    assert!(message.contains("no column `kind`; the header has node, class"), "{message}");
+    assert!(
+        message.contains("no column `kind`; the header has node, class"),
+        "{message}"
+    );
 }
 
 #[test]
 fn options_that_cannot_be_right_are_refused() {
     for (words, reason) in [
-        ("rgcn plan ba-rel:500:2.5:7 --devices 0", "expected 1 to 4096"),
-        ("rgcn plan ba-rel:500:2.5:7 --budget-per-device 0", "budget_per_device = 0"),
-        ("rgcn plan ba-rel:500:2.5:7 --hops 2", "a generated graph has labels of its own"),
-        ("rgcn plan ba-rel:5:2.5", "ba-rel:NODES:EDGES_PER_NODE:RELATIONS"),
+        (
+            "rgcn plan ba-rel:500:2.5:7 --devices 0",
+            "expected 1 to 4096",
+        ),
+        (
+            "rgcn plan ba-rel:500:2.5:7 --budget-per-device 0",
+            "budget_per_device = 0",
+        ),
+        (
+            "rgcn plan ba-rel:500:2.5:7 --hops 2",
+            "a generated graph has labels of its own",
+        ),
+        (
+            "rgcn plan ba-rel:5:2.5",
+            "ba-rel:NODES:EDGES_PER_NODE:RELATIONS",
+        ),
         ("rgcn plan nothing.nt", "nothing.nt: cannot open"),
     ] {
         let message = run(words, &[]).error(2);

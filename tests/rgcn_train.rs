@@ -96,6 +96,7 @@ fn what_cannot_be_right_leaves_nothing() {
         ("--hidden x", "hidden = x"),
         ("--dropout 1", "dropout = 1"),
         ("--bases 9999", "bases = 9999"),
+        ("--epochs 0", "epochs = 0"),
         ("--ranks 0", "ranks = 0"),
         ("--mode half", "full or pruned"),
         ("--seeds 2", "cannot be used with"),
@@ -146,7 +147,23 @@ fn a_curve_has_a_line_for_each_seed() {
     let svg = fs::read_to_string(&curve).unwrap();
     assert_eq!(svg.matches("<polyline").count(), 4);
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && !svg.contains("NaN"));
+    let (graph, labels) = (scratch.path().join("g.csv"), scratch.path().join("t.csv"));
+    fs::write(&graph, "0,0,1\n1,0,2\n2,0,3\n").unwrap();
+    fs::write(&labels, "0,3\n1,5\n").unwrap();
+    let words = "rgcn train {} --train {} --epochs 3 --curve {}";
+    let lost = run(words, &[&graph, &labels, &labels]).error(2);
+    assert!(lost.contains("would be lost"), "{lost}");
+    let out = scratch.path().join("out");
+    let trained = "rgcn train {} --train {} --epochs 30 --out {} --format json";
+    let answer = run(trained, &[&graph, &labels, &out]).json();
+    assert_eq!(answer["accuracy_of"], "train");
+    let named = run("rgcn predict {} --run {} --node 1", &[&graph, &out]).ok();
+    assert_eq!(named.stdout, "1\t5\n", "the class as its file calls it");
+    fs::write(&labels, "0,3\n1,7\n").unwrap();
+    let other = run("rgcn eval {} --train {} --run {}", &[&graph, &labels, &out]).error(2);
+    assert!(other.contains("expected those of the run, 3, 5"), "{other}");
     let nowhere = scratch.path().join("no/curve.svg");
+    let words = "rgcn train ba-rel:400:2:3 --epochs 3 --curve {}";
     let message = run(words, &[&nowhere]).error(2);
     assert!(message.contains("its folder does not exist"), "{message}");
 }

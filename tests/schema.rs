@@ -621,7 +621,7 @@ fn rgcn_plan() {
     }
 }
 
-const RGCN_TRAIN: [(&str, &str); 21] = [
+const RGCN_TRAIN: [(&str, &str); 23] = [
     ("graph", "string"),
     ("nodes", "count"),
     ("edges", "count"),
@@ -630,6 +630,7 @@ const RGCN_TRAIN: [(&str, &str); 21] = [
     ("ranks", "count"),
     ("seeds", "list"),
     ("settings", "object"),
+    ("accuracy_of", "string"),
     ("accuracy_mean", "number"),
     ("accuracy_std", "number"),
     ("accuracy_interval", "number"),
@@ -643,6 +644,7 @@ const RGCN_TRAIN: [(&str, &str); 21] = [
     ("classes", "list"),
     ("evaluation", "object"),
     ("params_hash", "list"),
+    ("import", "null"),
 ];
 
 #[test]

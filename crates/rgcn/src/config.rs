@@ -17,7 +17,7 @@ pub enum Optimiser {
     Adam,
 }
 
-/// Which part of the graph an epoch works on. Both give the same loss and the same parameters.
+/// Which part of the graph an epoch works on. Both give the same loss and parameters, to rounding: bit for bit on one rank with float sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -154,7 +154,7 @@ impl Default for Config {
 }
 
 /// The widest layer and the most bases.
-const MAX_WIDTH: usize = 4096;
+pub(crate) const MAX_WIDTH: usize = 4096;
 /// The most layers.
 const MAX_LAYERS: usize = 16;
 
@@ -204,6 +204,9 @@ impl Config {
         }
         if self.embedding > MAX_WIDTH {
             return Err(Error::config("embedding", self.embedding, "0 to 4096"));
+        }
+        if self.epochs == 0 {
+            return Err(Error::config("epochs", 0, "1 or more"));
         }
         if !(0.0..1.0).contains(&self.dropout) {
             return Err(Error::config("dropout", self.dropout, "0 to below 1"));

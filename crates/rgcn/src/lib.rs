@@ -17,5 +17,6 @@ pub use error::{Error, ErrorKind};
 pub use graph::{Edge, MAX_NODES, RelationalGraph};
 pub use labels::Labels;
 pub use train::{
-    EpochReport, Evaluation, MAX_RANKS, Outcome, RunOptions, SetScores, evaluate, predict, train,
+    EpochReport, Evaluation, MAX_RANKS, Outcome, RunOptions, SetScores, class_names, evaluate,
+    predict, train,
 };

@@ -33,6 +33,8 @@ pub struct RunOptions {
     pub checkpoint_epochs: u32,
     /// The longest wait for another rank.
     pub deadline: Deadline,
+    /// What the classes are called, for who reads the folder later; may be empty.
+    pub class_names: Vec<String>,
 }
 
 impl Default for RunOptions {
@@ -43,6 +45,7 @@ impl Default for RunOptions {
             resume: false,
             checkpoint_epochs: 0,
             deadline: Deadline::default(),
+            class_names: Vec::new(),
         }
     }
 }
@@ -125,6 +128,7 @@ pub fn train(
     let (config, folder, state) = folder::begin(graph, labels, config, options)?;
     config.check()?;
     labels.check_nodes(graph)?;
+    job::check_classes(labels)?;
     let job = Job::new(graph, labels, &config, options)?;
     let folder = Mutex::new(folder);
     let progress = Mutex::new(progress);
@@ -163,6 +167,14 @@ pub fn predict(
     deadline: Deadline,
 ) -> Result<Vec<u32>, Error> {
     job::predict(graph, &folder::saved(graph, folder)?, nodes, deadline)
+}
+
+/// What the classes of a run's folder are called; empty where the run was not told.
+///
+/// # Errors
+/// When the folder has no whole checkpoint.
+pub fn class_names(folder: &Path) -> Result<Vec<String>, Error> {
+    folder::class_names(folder)
 }
 
 /// What a trained model of a run's folder says of labelled nodes.

@@ -1,7 +1,7 @@
 //! The graph and the labels that a subcommand of `rgcn` works on: read or generated, then made smaller as asked.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use shardgraph_device::{Device, Timer};
@@ -88,6 +88,13 @@ pub(crate) struct Data {
 }
 
 impl DataArgs {
+    /// The files that are read.
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = &Path> {
+        let labels = [&self.train, &self.test, &self.valid];
+        let labels = labels.into_iter().flatten().map(PathBuf::as_path);
+        [self.file.as_path()].into_iter().chain(labels)
+    }
+
     /// Reads or makes the graph and its labels.
     pub(crate) fn load(&self) -> anyhow::Result<Data> {
         let timer = Timer::start(&Device::host());

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use shardgraph_collectives::Deadline;
-use shardgraph_rgcn::{Evaluation, evaluate};
+use shardgraph_rgcn::{Evaluation, class_names, evaluate};
 
 use super::data::{Data, DataArgs};
 use super::train::write_evaluation;
@@ -49,6 +49,12 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
             BadInput("evaluation needs labels: name their file with --train".to_owned()).into(),
         );
     };
+    let known = class_names(&args.run)?;
+    if !known.is_empty() && known != labelled.classes {
+        let (known, found) = (known.join(", "), labelled.classes.join(", "));
+        let text = format!("the labels' classes are {found}: expected those of the run, {known}");
+        return Err(BadInput(text).into());
+    }
     let evaluation = evaluate(
         &data.graph,
         &args.run,

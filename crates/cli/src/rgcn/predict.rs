@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use shardgraph_collectives::Deadline;
-use shardgraph_rgcn::predict;
+use shardgraph_rgcn::{class_names, predict};
 
 use super::data::DataArgs;
 use crate::exit::BadInput;
@@ -38,7 +38,7 @@ struct Answer {
     predictions: Vec<Prediction>,
 }
 
-/// A node and its likeliest class, by name where labels were read, and else by number.
+/// A node and its likeliest class, as the labels of the run call it.
 #[derive(Serialize)]
 struct Prediction {
     node: String,
@@ -54,9 +54,9 @@ pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<()> {
     });
     let nodes: Vec<u32> = found.collect::<Result<_, _>>()?;
     let classes = predict(&data.graph, &args.run, &nodes, Deadline::default())?;
-    let labelled = data.labels.as_ref();
+    let names = class_names(&args.run)?;
     let name = |class: u32| {
-        let known = labelled.and_then(|labelled| labelled.classes.get(class as usize));
+        let known = names.get(class as usize);
         known.cloned().unwrap_or_else(|| class.to_string())
     };
     let predictions = args.node.iter().zip(classes);

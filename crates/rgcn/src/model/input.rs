@@ -130,7 +130,7 @@ fn begin_row(
 pub(crate) fn forward_pairs(plan: &LayerPlan, width: usize, rows: &[f32], sums: &mut impl Sums) {
     for (pair, row) in rows.chunks_exact(width).enumerate() {
         for &send in plan.sends(pair) {
-            sums.add(send, row);
+            sums.add::<0>(send, row);
         }
     }
 }

@@ -94,6 +94,18 @@ pub(crate) fn backward(
     );
 }
 
+/// Sources of which messages are made, or gradients gathered, before the others' turn: rows of the output lie anywhere, and a loop that does
+/// nothing but go to them has many of its cache misses under way at a time.
+const GROUP: usize = 32;
+
+/// A range in groups of [`GROUP`], the last one shorter.
+fn groups(sources: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let end = sources.end;
+    sources
+        .step_by(GROUP)
+        .map(move |start| start..(start + GROUP).min(end))
+}
+
 #[inline(always)]
 fn forward_of<const W: usize, const T: usize>(
     pass: Pass<'_>,
@@ -105,21 +117,31 @@ fn forward_of<const W: usize, const T: usize>(
     let (width, tile) = sizes::<W, T>(shape);
     let mut spread = vec![0.0; shape.stride];
     let mut message = vec![0.0; tile];
-    for source in sources {
-        let row = match inputs {
-            Inputs::Rows(rows) => &rows[source * shape.stride..][..shape.stride],
-            Inputs::Units(units) => {
-                let units = &units[source * shape.n_terms..][..shape.n_terms];
-                shape.spread(units, &mut spread);
-                &spread
+    let mut messages = Vec::new();
+    for group in groups(sources) {
+        let pairs = plan.pairs(group.start).start..plan.pairs(group.end - 1).end;
+        messages.resize(pairs.len() * width, 0.0);
+        let mut places = messages.chunks_exact_mut(width);
+        for source in group {
+            let row = match inputs {
+                Inputs::Rows(rows) => &rows[source * shape.stride..][..shape.stride],
+                Inputs::Units(units) => {
+                    let units = &units[source * shape.n_terms..][..shape.n_terms];
+                    shape.spread(units, &mut spread);
+                    &spread
+                }
+            };
+            for (pair, place) in plan.pairs(source).zip(&mut places) {
+                let relation = plan.relations[pair] as usize;
+                let weights = &table[relation * shape.stride..][..shape.stride];
+                contract::<T>(row, weights, &mut message);
+                fold(&mut message, width);
+                place.copy_from_slice(&message[..width]);
             }
-        };
-        for pair in plan.pairs(source) {
-            let weights = &table[plan.relations[pair] as usize * shape.stride..][..shape.stride];
-            contract::<T>(row, weights, &mut message);
-            fold(&mut message, width);
+        }
+        for (pair, message) in pairs.zip(messages.chunks_exact(width)) {
             for &send in plan.sends(pair) {
-                sums.add(send, &message[..width]);
+                sums.add::<W>(send, message);
             }
         }
     }
@@ -137,26 +159,32 @@ fn backward_of<const W: usize, const T: usize>(
     let (width, tile) = sizes::<W, T>(shape);
     let mut spread = vec![0.0; shape.stride];
     let mut message = vec![0.0; tile];
+    let mut messages = Vec::new();
     let mut gradient = vec![0.0; shape.stride];
-    for source in sources {
-        let row = match &*updates {
-            Updates::Rows { rows, .. } => &rows[source * shape.stride..][..shape.stride],
-            Updates::Units { units, .. } => {
-                let units = &units[source * shape.n_terms..][..shape.n_terms];
-                shape.spread(units, &mut spread);
-                &spread
+    for group in groups(sources) {
+        gather::<W>(plan, group.clone(), made, width, &mut messages);
+        let mut collected = messages.chunks_exact(width);
+        for source in group {
+            let row = match &*updates {
+                Updates::Rows { rows, .. } => &rows[source * shape.stride..][..shape.stride],
+                Updates::Units { units, .. } => {
+                    let units = &units[source * shape.n_terms..][..shape.n_terms];
+                    shape.spread(units, &mut spread);
+                    &spread
+                }
+            };
+            gradient.fill(0.0);
+            for (pair, collected) in plan.pairs(source).zip(&mut collected) {
+                message[..width].copy_from_slice(collected);
+                repeat(&mut message, width);
+                let place = plan.relations[pair] as usize * shape.stride;
+                let weights = &table[place..][..shape.stride];
+                let weights_gradient = &mut table_gradient[place..][..shape.stride];
+                let written = (&mut gradient[..], weights_gradient);
+                expand::<T>(&message, (row, weights), written);
             }
-        };
-        gradient.fill(0.0);
-        for pair in plan.pairs(source) {
-            collect(plan, pair, made, &mut message[..width]);
-            repeat(&mut message, width);
-            let place = plan.relations[pair] as usize * shape.stride;
-            let weights = &table[place..][..shape.stride];
-            let weights_gradient = &mut table_gradient[place..][..shape.stride];
-            expand::<T>(&message, (row, weights), (&mut gradient, weights_gradient));
+            finish(shape, source, &gradient, updates);
         }
-        finish(shape, source, &gradient, updates);
     }
 }
 
@@ -211,16 +239,43 @@ fn repeat(message: &mut [f32], width: usize) {
     }
 }
 
-/// The gradient of a pair's message: the weighted sum of those of the rows it went to.
+/// The gradients of a group's messages: each the weighted sum of those of the rows that it went to.
 #[inline(always)]
-fn collect(plan: &LayerPlan, pair: usize, made: &[f32], message: &mut [f32]) {
-    message.fill(0.0);
-    for send in plan.sends(pair) {
-        let row = &made[send.target as usize * message.len()..][..message.len()];
-        for (sum, value) in message.iter_mut().zip(row) {
-            *sum += send.weight * value;
+fn gather<const W: usize>(
+    plan: &LayerPlan,
+    group: Range<usize>,
+    made: &[f32],
+    width: usize,
+    messages: &mut Vec<f32>,
+) {
+    let pairs = plan.pairs(group.start).start..plan.pairs(group.end - 1).end;
+    messages.clear();
+    messages.resize(pairs.len() * width, 0.0);
+    for (pair, message) in pairs.zip(messages.chunks_exact_mut(width)) {
+        for send in plan.sends(pair) {
+            let row = &made[send.target as usize * width..][..width];
+            add_scaled::<W>(message, send.weight, row);
         }
     }
+}
+
+/// sum += weight * row, for rows of W numbers, or of any number where W is 0.
+#[inline(always)]
+pub(crate) fn add_scaled<const W: usize>(sum: &mut [f32], weight: f32, row: &[f32]) {
+    if W == 0 {
+        for (sum, value) in sum.iter_mut().zip(row) {
+            *sum += weight * value;
+        }
+        return;
+    }
+    // Through arrays, so that the compiler need not think that the two overlap.
+    let (mut sums, mut values) = ([0.0; W], [0.0; W]);
+    sums.copy_from_slice(&sum[..W]);
+    values.copy_from_slice(&row[..W]);
+    for o in 0..W {
+        sums[o] += weight * values[o];
+    }
+    sum[..W].copy_from_slice(&sums);
 }
 
 /// gradient += weights * message and weights_gradient += row * message, tile by tile.

@@ -177,6 +177,10 @@ impl<'a> Network<'a> {
         n_steps: u32,
     ) {
         let len = input.row_len();
+        let rules = match self.decay_of(0) > 0.0 {
+            true => Rule::first(self.config, n_steps),
+            false => Vec::new(),
+        };
         let first = self.layout.places(0, self.rank).start;
         let own = self.layout.places(0, self.rank);
         for (source, place) in layout.places(0, self.rank).enumerate() {
@@ -198,23 +202,33 @@ impl<'a> Network<'a> {
                 let row = &mut input.rows[row * len..][..len];
                 match trained {
                     Some(trained) => row.copy_from_slice(&self.input.rows[trained * len..][..len]),
-                    None => self.decay(row, n_steps),
+                    None => self.decay(row, &rules),
                 }
             }
         }
     }
 
-    /// The steps of a row that never had a gradient.
-    fn decay(&self, row: &mut [f32], n_steps: u32) {
-        let decay = 2.0 * self.config.l2;
-        if decay <= 0.0 {
-            return;
-        }
+    /// The steps of a row that never had a gradient; none without decay.
+    fn decay(&self, row: &mut [f32], rules: &[Rule]) {
         let gradient = vec![0.0; row.len()];
         let mut moments = Moments::new(self.config.optimiser, row.len());
-        for step in 1..=n_steps {
-            let rule = Rule::new(self.config, step);
-            rule.step(row, &gradient, decay, moments.of(0..row.len()));
+        for rule in rules {
+            rule.step(row, &gradient, self.decay_of(0), moments.of(0..row.len()));
+        }
+    }
+
+    /// Refuses parameters that are no numbers, on all ranks alike.
+    pub(crate) fn check_finite(&self, peers: &mut Peers<'_>) -> Result<(), Error> {
+        let mut largest = largest_magnitude(&self.input.rows);
+        for layer in &self.layers {
+            let shared = layer.coefficients.iter().map(|shared| &shared.params);
+            for params in shared.chain([&layer.bias]) {
+                largest = largest.max(largest_magnitude(params));
+            }
+        }
+        match peers.largest(largest)?.is_finite() {
+            true => Ok(()),
+            false => Err(diverged()),
         }
     }
 

@@ -50,11 +50,30 @@ impl Rule {
     /// # Source
     /// Kingma and Ba, "Adam", end of section 2: the corrections of both means in the rate.
     pub(crate) fn new(config: &Config, step: u32) -> Rule {
+        let powers = [BETA1, BETA2].map(|beta| power(f64::from(beta), step));
+        Rule::of_powers(config, powers[0], powers[1])
+    }
+
+    /// The rules of the first `n_steps` steps, as [`Rule::new`] has them.
+    ///
+    /// # Complexity
+    /// O(n_steps).
+    pub(crate) fn first(config: &Config, n_steps: u32) -> Vec<Rule> {
+        let (mut power1, mut power2) = (1.0, 1.0);
+        let rules = (0..n_steps).map(|_| {
+            power1 *= f64::from(BETA1);
+            power2 *= f64::from(BETA2);
+            Rule::of_powers(config, power1, power2)
+        });
+        rules.collect()
+    }
+
+    /// The rule for the powers of Adam's two factors.
+    fn of_powers(config: &Config, power1: f64, power2: f64) -> Rule {
         let rate = match config.optimiser {
             Optimiser::Sgd => config.rate,
             Optimiser::Adam => {
-                let left = |beta: f32| 1.0 - power(f64::from(beta), step);
-                (f64::from(config.rate) * left(BETA2).sqrt() / left(BETA1)) as f32
+                (f64::from(config.rate) * (1.0 - power2).sqrt() / (1.0 - power1)) as f32
             }
         };
         Rule {
@@ -112,6 +131,34 @@ mod tests {
         for (param, expected) in params.iter().zip([0.99, -1.99, 3.0]) {
             assert!((param - expected).abs() < 1e-5, "{param} {expected}");
         }
+    }
+
+    #[test]
+    fn rules_of_many_steps_are_those_of_each() {
+        let config = Config::default();
+        for (rule, step) in Rule::first(&config, 60).into_iter().zip(1..) {
+            assert_eq!(rule.rate.to_bits(), Rule::new(&config, step).rate.to_bits());
+        }
+    }
+
+    /// Two steps worked out from the paper's formulas in f64, corrected means and all.
+    #[test]
+    fn two_steps_of_adam_are_those_of_the_paper() {
+        let config = Config::default();
+        let (mut param, mut moments) = ([0.5], Moments::new(Optimiser::Adam, 1));
+        let (mut x, mut m, mut v) = (0.5f64, 0.0f64, 0.0f64);
+        for (step, gradient) in [(1u32, 0.2f64), (2, -0.7)] {
+            let rule = Rule::new(&config, step);
+            rule.step(&mut param, &[gradient as f32], 0.0, moments.of(0..1));
+            m = 0.9 * m + 0.1 * gradient;
+            v = 0.999 * v + 0.001 * gradient * gradient;
+            let (m, v) = (
+                m / (1.0 - 0.9f64.powi(step as i32)),
+                v / (1.0 - 0.999f64.powi(step as i32)),
+            );
+            x -= 0.01 * m / v.sqrt();
+        }
+        assert!((f64::from(param[0]) - x).abs() < 1e-6, "{param:?} {x}");
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Where messages are added: floats in the order of the pass, or integers of a common scale, whose sum has no order.
 
+use super::kernel::add_scaled;
 use super::plan::Send;
 
 /// Adds messages to rows of an output.
 pub(crate) trait Sums {
-    /// Adds `send.weight` times `message` to the row `send.target`.
-    fn add(&mut self, send: Send, message: &[f32]);
+    /// Adds `send.weight` times `message`, which has W numbers unless W is 0, to the row `send.target`.
+    fn add<const W: usize>(&mut self, send: Send, message: &[f32]);
 }
 
 /// Sums of f32.
@@ -13,11 +14,9 @@ pub(crate) struct FloatSums<'a>(pub(crate) &'a mut [f32]);
 
 impl Sums for FloatSums<'_> {
     #[inline(always)]
-    fn add(&mut self, send: Send, message: &[f32]) {
+    fn add<const W: usize>(&mut self, send: Send, message: &[f32]) {
         let row = &mut self.0[send.target as usize * message.len()..][..message.len()];
-        for (sum, &value) in row.iter_mut().zip(message) {
-            *sum += send.weight * value;
-        }
+        add_scaled::<W>(row, send.weight, message);
     }
 }
 
@@ -32,7 +31,7 @@ const ROUNDER: f64 = 6_755_399_441_055_744.0;
 
 impl Sums for ExactSums<'_> {
     #[inline(always)]
-    fn add(&mut self, send: Send, message: &[f32]) {
+    fn add<const W: usize>(&mut self, send: Send, message: &[f32]) {
         let factor = f64::from(send.weight) * self.scale;
         let row = &mut self.sums[send.target as usize * message.len()..][..message.len()];
         for (sum, &value) in row.iter_mut().zip(message) {
@@ -82,7 +81,7 @@ mod tests {
                 scale,
             };
             for &value in order {
-                exact.add(
+                exact.add::<0>(
                     Send {
                         target: 0,
                         weight: 1.0 / 3.0,

@@ -28,7 +28,7 @@ pub struct Bytes {
     pub edges: u64,
     /// What each layer makes of the part's own nodes.
     pub units: u64,
-    /// Sums over all nodes: integers of 8 bytes for exact sums, and the gradients that come back as floats.
+    /// Sums over all nodes: integers of 8 bytes where they are exact, floats where other devices have a part in them.
     pub sums: u64,
     /// The other parameters, Adam's numbers for them, and their tables by relation.
     pub parameters: u64,
@@ -116,7 +116,9 @@ impl ModelShape {
             },
             (embedding, _) => shared(Shape::new(embedding, widths[0])),
         };
-        let others = widths.windows(2).map(|pair| shared(Shape::new(pair[0], pair[1])));
+        let others = widths
+            .windows(2)
+            .map(|pair| shared(Shape::new(pair[0], pair[1])));
         [first].into_iter().chain(others).collect()
     }
 
@@ -141,15 +143,20 @@ impl ModelShape {
             optimiser: (copies - 1) * weights,
             edges: 4 * (load.n_sources + 1 + 2 * n_pairs + 1) + 8 * n_sends,
             units: F32 * load.n_own_nodes * n_units,
-            sums: F32 * all * widths[0]
-                + match self.config.sums {
-                    Sums::Exact => I64 * all * widest,
-                    Sums::Float => F32 * all * (widest - widths[0]),
-                },
+            sums: all * widest * self.bytes_a_sum(load.n_own_nodes == all),
             parameters: F32 * (copies * (params + n_bias) + tables),
             gradients: F32
                 * (load.n_own_nodes * (widths[widths.len() - 1] + widest)
                     + self.block_gradients(load, n_nodes, n_relations)),
+        }
+    }
+
+    /// Bytes of a sum over all nodes: an integer where sums are exact; a float for sums or gradients of other devices, where there are any.
+    fn bytes_a_sum(&self, is_alone: bool) -> u64 {
+        let of_others = if is_alone { 0 } else { F32 };
+        match self.config.sums {
+            Sums::Exact => I64 + of_others,
+            Sums::Float => of_others,
         }
     }
 

@@ -75,9 +75,8 @@ impl Loads {
         let mut last_sources = vec![None; loads.len()];
         let mut last_source = None;
         let mut n_sources = 0;
-        let is_own = |source, part| {
-            has_self_loops && partition.own_nodes(part as u32).contains(&source)
-        };
+        let is_own =
+            |source, part| has_self_loops && partition.own_nodes(part as u32).contains(&source);
         for pair in pairs.as_slice() {
             let part = partition.part_of(pair.source, pair.relation) as usize;
             let load = &mut loads[part];

@@ -128,7 +128,10 @@ impl Plan {
             cost_max_over_mean: loads.max_over_mean(model),
             edges_max_over_mean: loads.edges_max_over_mean(),
             bytes_per_device: devices.iter().map(|device| device.held_bytes).collect(),
-            bytes_whole: options.device(&whole(&partition, pairs, &loads), pairs).bytes.total(),
+            bytes_whole: options
+                .device(&whole(&partition, pairs, &loads), pairs)
+                .bytes
+                .total(),
             replicated_bytes: options.replicated(&loads),
             split_relations: partition.n_split_relations(),
             messages_per_step: exchanges.len(),
@@ -147,7 +150,11 @@ fn whole(partition: &Partition, pairs: &Pairs, loads: &Loads) -> Load {
         n_edges: pairs.n_edges(),
         n_pairs: pairs.as_slice().len() as u64,
         n_sources: loads.n_sources(),
-        n_self_loops: if partition.has_self_loops() { n_own_nodes } else { 0 },
+        n_self_loops: if partition.has_self_loops() {
+            n_own_nodes
+        } else {
+            0
+        },
         n_relations: u64::from(pairs.n_relations()),
         n_own_nodes,
     }
@@ -201,14 +208,22 @@ impl PlanOptions {
             if n_bytes == 8 {
                 add(layer, "largest message", 4);
             }
-            add(layer, "sums of messages to their nodes", n_bytes * n_nodes * width);
+            add(
+                layer,
+                "sums of messages to their nodes",
+                n_bytes * n_nodes * width,
+            );
         }
         let layers = self.shape.layers(pairs.n_relations());
         for (layer, (width, size)) in widths.iter().zip(layers).enumerate().rev() {
             add(layer, "gradients of all nodes", 4 * n_nodes * width);
             add(layer, "gradients of shared parameters", 4 * size.reduced);
         }
-        add(0, "gradients of replicated rows of V", self.replicated(loads));
+        add(
+            0,
+            "gradients of replicated rows of V",
+            self.replicated(loads),
+        );
         exchanges
     }
 

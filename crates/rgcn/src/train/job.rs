@@ -5,11 +5,11 @@ use std::ops::Range;
 use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_device::Timer;
 
-use super::evaluation::labelled;
+use super::evaluation::{held_out, labelled};
 use super::folder::{RunFolder, Saved};
 use super::state::{State, gather, params_hash};
 use super::{EpochReport, Evaluation, Outcome, RunOptions};
-use crate::config::{Config, Mode};
+use crate::config::{Config, MAX_WIDTH, Mode};
 use crate::model::loss::Targets;
 use crate::model::network::{Network, Peers, diverged, max_blocks};
 use crate::model::plan::{Extent, Layout};
@@ -26,12 +26,22 @@ pub(super) fn check_ranks(n_ranks: u32) -> Result<(), Error> {
     }
 }
 
+/// Refuses more classes than a layer may be wide.
+pub(super) fn check_classes(labels: &Labels) -> Result<(), Error> {
+    let n_classes = labels.n_classes();
+    if n_classes as usize <= MAX_WIDTH {
+        return Ok(());
+    }
+    let message = format!("{n_classes} classes: expected at most {MAX_WIDTH}");
+    Err(Error::new(ErrorKind::Labels, message))
+}
+
 /// What all ranks of a run share.
 pub(super) struct Job<'a> {
     labels: &'a Labels,
     config: &'a Config,
     layout: Layout<'a>,
-    /// Of all labelled nodes, where an epoch works on fewer.
+    /// Of the labelled nodes that are none to learn from, where epochs do not work on them.
     evaluated: Option<Layout<'a>>,
     /// Training labels in the order of the nodes.
     train: Vec<(u32, u32)>,
@@ -76,7 +86,7 @@ impl<'a> Job<'a> {
         let layout = layout_of(graph, config, (&nodes, labels.n_classes()), options.n_ranks)?;
         let evaluated = match config.mode {
             Mode::Full => None,
-            Mode::Pruned => Some(layout.with_outputs(Some(&labelled(labels)))),
+            Mode::Pruned => Some(layout.with_outputs(Some(&held_out(labels)))),
         };
         Ok(Job {
             labels,
@@ -121,12 +131,10 @@ impl<'a> Job<'a> {
             progress(&report);
             reports.push(report);
             if is_kept && self.is_due(epoch + 1) {
-                let state = gather(&mut network, epoch + 1, peers)?;
-                if let (Some(folder), Some(state)) = (&mut folder, state) {
-                    folder.checkpoint(&state, self.config, self.labels)?;
-                }
+                self.keep(&mut network, folder.as_deref_mut(), epoch + 1, peers)?;
             }
         }
+        network.check_finite(peers)?;
         let params_hash = params_hash(&mut network, peers)?;
         let bytes_per_rank = vec![network.n_bytes()];
         let evaluation = self.evaluate(network, peers)?;
@@ -137,6 +145,22 @@ impl<'a> Job<'a> {
             params_hash,
             bytes_per_rank,
         })
+    }
+
+    /// Writes a checkpoint after so many epochs, where there is a folder: rank 0 has it, and all give their part.
+    fn keep(
+        &self,
+        network: &mut Network<'_>,
+        folder: Option<&mut RunFolder>,
+        n_done: u32,
+        peers: &mut Peers<'_>,
+    ) -> Result<(), Error> {
+        network.check_finite(peers)?;
+        let state = gather(network, n_done, peers)?;
+        match (folder, state) {
+            (Some(folder), Some(state)) => folder.checkpoint(&state, self.config, self.labels),
+            _ => Ok(()),
+        }
     }
 
     /// Whether a checkpoint follows so many epochs.
@@ -200,14 +224,20 @@ impl<'a> Job<'a> {
         peers: &mut Peers<'_>,
     ) -> Result<Evaluation, Error> {
         let nodes = labelled(self.labels);
-        let predicted = match &self.evaluated {
-            None => classes(&mut network, &nodes, peers)?,
-            Some(layout) => {
-                let mut wider = network.for_outputs(layout, self.config.epochs);
-                drop(network);
-                classes(&mut wider, &nodes, peers)?
-            }
+        let Some(layout) = &self.evaluated else {
+            let predicted = classes(&mut network, &nodes, peers)?;
+            return Ok(Evaluation::new(self.labels, &nodes, &predicted));
         };
+        let learnt: Vec<u32> = self.train.iter().map(|&(node, _)| node).collect();
+        let of_learnt = classes(&mut network, &learnt, peers)?;
+        let mut wider = network.for_outputs(layout, self.config.epochs);
+        drop(network);
+        let held_out = held_out(self.labels);
+        let of_held_out = classes(&mut wider, &held_out, peers)?;
+        let mut pairs: Vec<(u32, u32)> = learnt.into_iter().zip(of_learnt).collect();
+        pairs.extend(held_out.into_iter().zip(of_held_out));
+        pairs.sort_unstable();
+        let predicted: Vec<u32> = pairs.into_iter().map(|(_, class)| class).collect();
         Ok(Evaluation::new(self.labels, &nodes, &predicted))
     }
 }
