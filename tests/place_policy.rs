@@ -68,19 +68,10 @@ fn what_does_not_fit_is_refused_and_leaves_nothing() {
     let policy = folder.path().join("run/policy.safetensors");
     let graph = fixture("tiny.pbtxt");
     for (flags, reason) in [
-        (
-            "--devices 3",
-            "the policy is for 2 devices, and 3 are asked for",
-        ),
-        (
-            "--objective memory",
-            "the policy reads the features for the runtime",
-        ),
+        ("--devices 3", "for 2 devices, and 3 are asked for"),
+        ("--objective memory", "the features for the runtime"),
         ("--evaluations 60", "the policy's features take 60 of them"),
-        (
-            "--greedy-runs 3",
-            "--greedy-runs says nothing about --policy",
-        ),
+        ("--greedy-runs 3", "says nothing about --policy"),
     ] {
         let plan = folder.path().join("plan.json");
         let words = format!("place {{}} --policy {{}} {flags} --plan {{}}");
@@ -91,10 +82,13 @@ fn what_does_not_fit_is_refused_and_leaves_nothing() {
     let other = folder.path().join("other.safetensors");
     fs::write(&other, "no policy").unwrap();
     let error = run("place {} --policy {}", &[&graph, &other]).error(2);
-    assert!(
-        error.contains("other.safetensors: this is no safetensors file"),
-        "{error}"
-    );
+    let reason = "other.safetensors: this is no safetensors file";
+    assert!(error.contains(reason), "{error}");
+}
+
+#[test]
+fn training_that_cannot_begin_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("new");
     for (flags, reason) in [
         (
@@ -104,20 +98,15 @@ fn what_does_not_fit_is_refused_and_leaves_nothing() {
         ("--devices 0", "n_devices = 0"),
         ("--learning-rate 0", "learning_rate"),
     ] {
-        let error = run(
-            &format!("place train --out {{}} {flags} --steps 1"),
-            &[&out],
-        )
-        .error(2);
+        let words = format!("place train --out {{}} {flags} --steps 1");
+        let error = run(&words, &[&out]).error(2);
         assert!(error.contains(reason), "{error}");
         assert!(!out.exists());
     }
-    let error = run(
-        "place train --out {} --steps 1",
-        &[&folder.path().join("run")],
-    )
-    .error(2);
-    assert!(error.contains("has a run already"), "{error}");
     let error = run("place train --resume {} --steps 1", &[&out]).error(2);
     assert!(error.contains("no complete checkpoint"), "{error}");
+    train(folder.path(), "run", "--steps 1");
+    let run_before = folder.path().join("run");
+    let error = run("place train --out {} --steps 1", &[&run_before]).error(2);
+    assert!(error.contains("has a run already"), "{error}");
 }

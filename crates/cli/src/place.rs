@@ -234,21 +234,27 @@ impl Job<'_> {
             let about = format!("{}: {error}", self.graph.name());
             anyhow::Error::new(error).context(about)
         })?;
-        let is_late = (self.args.search.deadline).is_some_and(|deadline| plan.seconds >= deadline);
-        if is_late && method.searches() && plan.evaluations < options.evaluations {
-            self.args.report.note(&format!(
-                "the deadline ended {method} after {} of {} evaluations",
-                plan.evaluations, options.evaluations
-            ));
-        } else if is_late && method.heeds_deadline() && !method.searches() {
-            let note = format!("{method} ran into the deadline, from where on it did not choose");
-            self.args.report.note(&note);
-        }
+        self.tell_deadline(method, options.evaluations, &plan);
         let verify_seconds = timer.elapsed_s() - plan.seconds;
         Ok(Placed {
             plan,
             verify_seconds,
         })
+    }
+
+    /// Says where the deadline has cut a search short.
+    fn tell_deadline(&self, method: Method, wanted: u64, plan: &Plan) {
+        let deadline = self.args.search.deadline;
+        let is_late = deadline.is_some_and(|deadline| plan.seconds >= deadline);
+        if is_late && method.searches() && plan.evaluations < wanted {
+            self.args.report.note(&format!(
+                "the deadline ended {method} after {} of {wanted} evaluations",
+                plan.evaluations
+            ));
+        } else if is_late && method.heeds_deadline() && !method.searches() {
+            let note = format!("{method} ran into the deadline, from where on it did not choose");
+            self.args.report.note(&note);
+        }
     }
 
     fn subject<'s>(&'s self, index: usize, loaded: &'s Loaded) -> Subject<'s> {

@@ -42,28 +42,22 @@ pub(crate) fn run(request: &Request) -> Result<(), Failure> {
         return Ok(());
     };
     let loaded = clock();
-    let devices = DeviceSet::uniform(2, request.memory_bytes)?;
     let options = PlaceOptions {
         objective: request.objective,
         ..request.options.clone()
+    };
+    let job = Job {
+        devices: &DeviceSet::uniform(2, request.memory_bytes)?,
+        options: &options,
+        candidates: &candidates,
+        policy: policy.as_ref(),
     };
     let mut comparisons = Vec::new();
     for graph in &set.graphs {
         if clock() - loaded > request.seconds {
             break;
         }
-        let mut watch = Watch {
-            clock: &mut clock,
-            deadline: None,
-            on_progress: &mut |_| true,
-        };
-        let job = Job {
-            devices: &devices,
-            options: &options,
-            candidates: &candidates,
-            policy: policy.as_ref(),
-        };
-        let plans = job.plans(graph, &mut watch)?;
+        let plans = job.plans(graph, &mut clock)?;
         let comparison = Comparison::of(graph.name(), request.objective, &plans);
         println!(
             "{}",
@@ -92,7 +86,12 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn plans(&self, graph: &Graph, watch: &mut Watch<'_>) -> Result<Vec<Plan>, Failure> {
+    fn plans(&self, graph: &Graph, clock: &mut dyn FnMut() -> f64) -> Result<Vec<Plan>, Failure> {
+        let watch = &mut Watch {
+            clock,
+            deadline: None,
+            on_progress: &mut |_| true,
+        };
         let mut plans = Vec::new();
         for &(method, decoder) in self.candidates {
             let options = PlaceOptions {

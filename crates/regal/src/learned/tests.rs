@@ -28,51 +28,51 @@ fn made(options: &PlaceOptions, policy: &Policy) -> Result<Plan, Error> {
     unwatched(|watch| place_with_policy(&graph(), &devices, options, policy, watch))
 }
 
+/// A plan with these options, which must be within the budget and the same for any number of threads.
+fn checked(options: &PlaceOptions, policy: &Policy) -> Plan {
+    let plan = made(options, policy).unwrap();
+    let last = plan.history.last().unwrap();
+    assert_eq!(plan.evaluations, options.evaluations);
+    assert_eq!(last.evaluations, options.evaluations);
+    let found = match options.objective {
+        Objective::Runtime => last.best.1,
+        Objective::Memory => last.best.0,
+    };
+    assert!(found == plan.value() && found >= plan.lower_bound());
+    let mut pairs = plan.history.windows(2);
+    assert!(pairs.all(|of| of[0].best >= of[1].best && of[0].evaluations < of[1].evaluations));
+    let threads = PlaceOptions {
+        threads: 3,
+        ..options.clone()
+    };
+    assert_eq!(made(&threads, policy).unwrap(), plan);
+    plan
+}
+
 #[test]
 fn plans_keep_the_budget_and_do_not_depend_on_threads() {
-    for (preset, objective) in [
-        (Preset::Synthetic, Objective::Runtime),
-        (Preset::Memory, Objective::Memory),
-    ] {
+    for preset in [Preset::Synthetic, Preset::Memory] {
         let policy = policy(preset);
-        for (method, evaluations) in [
-            (Method::Regal, 731),
-            (Method::Regal, 101),
-            (Method::Idrs, 400),
-            (Method::Brkga, 400),
+        for (method, evaluations, expected) in [
+            (Method::Regal, 731, Method::Regal),
+            (Method::Regal, 101, Method::Regal),
+            (Method::Idrs, 400, Method::Idrs),
+            (Method::Brkga, 400, Method::Regal),
         ] {
             let mut options = PlaceOptions {
-                objective,
+                objective: policy.config().features.objective(),
                 method,
                 evaluations,
                 ..PlaceOptions::default()
             };
-            let plan = made(&options, &policy).unwrap();
-            let expected = match method {
-                Method::Idrs => Method::Idrs,
-                _ => Method::Regal,
-            };
-            assert_eq!((plan.method, plan.evaluations), (expected, evaluations));
-            assert_eq!(plan.decoder, Some(DecoderKind::Paper));
-            assert!(plan.value() >= plan.lower_bound());
-            let last = plan.history.last().unwrap();
-            assert_eq!(last.evaluations, evaluations);
-            let found = match objective {
-                Objective::Runtime => last.best.1,
-                Objective::Memory => last.best.0,
-            };
-            assert_eq!(found, plan.value());
-            assert!(
-                plan.history
-                    .is_sorted_by(|a, b| a.best >= b.best && a.evaluations < b.evaluations)
-            );
-            options.threads = 3;
-            assert_eq!(made(&options, &policy).unwrap(), plan);
-            (options.decoder, options.contract) = (Some(DecoderKind::List), true);
+            let plan = checked(&options, &policy);
             assert_eq!(
-                made(&options, &policy).unwrap().decoder,
-                Some(DecoderKind::List)
+                (plan.method, plan.decoder),
+                (expected, Some(DecoderKind::Paper))
             );
+            (options.decoder, options.contract) = (Some(DecoderKind::List), true);
+            let plan = made(&options, &policy).unwrap();
+            assert_eq!(plan.decoder, Some(DecoderKind::List));
         }
     }
 }

@@ -101,3 +101,6 @@ fn values(tensors: &SafeTensors<'_>, params: &Params) -> Result<Vec<f32>, String
         )),
     }
 }
+
+#[cfg(test)]
+mod tests;

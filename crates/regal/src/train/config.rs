@@ -106,7 +106,7 @@ impl TrainConfig {
     /// Refuses settings that cannot be right.
     ///
     /// # Errors
-    /// `Policy`, `Options`, `Genetic`, `Graph` or `Network`, naming the first field that is out of its range.
+    /// `Policy`, `Options`, `Genetic` or `Graph`, naming the first field that is out of its range.
     pub fn check(&self) -> Result<(), Error> {
         self.policy.check()?;
         let numbers = [
@@ -130,6 +130,7 @@ impl TrainConfig {
         }
         self.genetic.config(self.reward_evaluations, 1).check()?;
         self.devices()?;
-        Ok(self.optimiser.check()?)
+        let checked = self.optimiser.check();
+        checked.map_err(|error| Error::options(error.to_string()))
     }
 }

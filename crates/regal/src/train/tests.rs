@@ -192,8 +192,9 @@ fn settings_that_cannot_be_right_are_named_and_leave_no_folder() {
             &in_folder(&folder, false, None),
             &mut |_| (),
         );
-        let message = error.unwrap_err().to_string();
-        assert!(message.contains(expected), "{message}");
+        let error = error.unwrap_err();
+        let message = error.to_string();
+        assert!(error.is_input() && message.contains(expected), "{message}");
         assert!(!folder.exists());
     }
     assert!(Trainer::new(&config(1), &[], 1).is_err());
