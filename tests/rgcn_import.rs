@@ -270,7 +270,7 @@ fn bad_triples_are_named_by_file_line_and_reason() {
 }
 
 /// Files of labels to learn from and to test on, and part of what must be said.
-const BAD_LABELS: [(&str, &str, &str); 9] = [
+const BAD_LABELS: [(&str, &str, &str); 11] = [
     (
         "node\tclass\na:s\tx\na:z\ty\n",
         "",
@@ -295,6 +295,16 @@ const BAD_LABELS: [(&str, &str, &str); 9] = [
     ("node\tclass\n", "", "train.tsv: the file holds no label"),
     ("", "", "train.tsv: the file holds no label"),
     ("node\tclass\na:s\n", "", "train.tsv:2: expected 2 columns"),
+    (
+        "node\tid\tclass\na:s\t1\tx\na:t\t2\n",
+        "",
+        "train.tsv:3: expected 3 columns, as on the first line, found 2",
+    ),
+    (
+        "a:s\tx\na:t\ty\n",
+        "",
+        "train.tsv:1: the first line names a node of the graph",
+    ),
     ("a:s\n", "", "train.tsv:1: expected two or more columns"),
 ];
 

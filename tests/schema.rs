@@ -552,6 +552,7 @@ fn embed_eval_and_import() {
 fn rgcn_info() {
     let answer = run("rgcn info ba-rel:40:2:3 --format json", &[]).json();
     let expected = [
+        ("graph", "string"),
         ("nodes", "count"),
         ("edges", "count"),
         ("relations", "count"),
@@ -571,7 +572,7 @@ fn rgcn_info() {
     assert_schema(&answer, &expected);
 }
 
-const RGCN_PLAN: [(&str, &str); 19] = [
+const RGCN_PLAN: [(&str, &str); 20] = [
     ("graph", "string"),
     ("nodes", "count"),
     ("edges", "count"),
@@ -591,6 +592,7 @@ const RGCN_PLAN: [(&str, &str); 19] = [
     ("budget_per_device", "null"),
     ("devices", "list"),
     ("load_seconds", "number"),
+    ("import", "null"),
 ];
 
 #[test]

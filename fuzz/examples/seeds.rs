@@ -46,16 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         graphs(format, &folder(&format.name().replace('-', "_"))?)?;
     }
     shards(&folder("csr_shard")?, &folder("bit_shard")?)?;
-    let forms: [&[u8]; 5] = [
-        b"\x00<a:s> <a:p> \"x\\u00e9\"@en .\n",
-        b"\x01@prefix a: <a:> .\na:s a:p [ a:q 1 ] .\n",
-        b"\x020, 0, 1\n1, 1, 0\n",
-        b"\x032\n0 1 0\n1 0 0\n",
-        b"\x04s\tp\to\n",
-    ];
-    for (idx, form) in forms.iter().enumerate() {
-        fs::write(folder("triples")?.join(format!("{idx}")), form)?;
-    }
+    triples(&folder("triples")?)?;
     for (target, bytes) in [
         ("node_labels", b"node,class\n1,a\n2,b\n".to_vec()),
         (
@@ -75,6 +66,21 @@ fn main() -> Result<(), Box<dyn Error>> {
         &folder("line_journal")?,
     )?;
     Ok(TrainedPolicy::shipped()?.write(&folder("policy")?.join("shipped"))?)
+}
+
+/// A file of each form of triples, behind the byte that names it.
+fn triples(folder: &Path) -> Result<(), Box<dyn Error>> {
+    let forms: [&[u8]; 5] = [
+        b"\x00<a:s> <a:p> \"x\\u00e9\"@en .\n",
+        b"\x01@prefix a: <a:> .\na:s a:p [ a:q 1 ] .\n",
+        b"\x020, 0, 1\n1, 1, 0\n",
+        b"\x032\n0 1 0\n1 0 0\n",
+        b"\x04s\tp\to\n",
+    ];
+    for (idx, form) in forms.iter().enumerate() {
+        fs::write(folder.join(format!("{idx}")), form)?;
+    }
+    Ok(())
 }
 
 /// The small built-in graphs in one format.

@@ -87,7 +87,11 @@ impl std::error::Error for Error {}
 
 impl From<shardgraph_graph::Error> for Error {
     fn from(error: shardgraph_graph::Error) -> Error {
-        Error::new(ErrorKind::Graph, error.to_string())
+        let kind = match error.kind() {
+            shardgraph_graph::ErrorKind::Io => ErrorKind::Io,
+            _ => ErrorKind::Graph,
+        };
+        Error::new(kind, error.to_string())
     }
 }
 

@@ -48,9 +48,9 @@ pub(crate) struct DataArgs {
     /// Leave each edge in its own direction only; without it every relation has an inverse
     #[arg(long)]
     no_inverses: bool,
-    /// Seed of a generated graph
-    #[arg(long, value_name = "SEED", default_value_t = 1)]
-    graph_seed: u64,
+    /// Seed of a generated graph [default: 1]
+    #[arg(long, value_name = "SEED")]
+    graph_seed: Option<u64>,
     /// Labels to learn from: a table with a header, or node,class as numbers
     #[arg(long, value_name = "FILE")]
     train: Option<PathBuf>,
@@ -108,15 +108,25 @@ impl DataArgs {
             || self.min_relation_edges.is_some()
             || !self.drop_relation.is_empty()
             || self.train.is_some();
+        let is_read = self.member.is_some()
+            || self.input_format.is_some()
+            || self.literals != Literals::Keep
+            || self.max_bad_lines > 0
+            || self.nodes.is_some();
+        if is_read {
+            let why = "a generated graph is not read: leave out --member, --input-format, --literals, --max-bad-lines and --nodes";
+            return Err(BadInput(format!("{spec}: {why}")).into());
+        }
+        let seed = self.graph_seed.unwrap_or(1);
         if is_changed {
             let why = "a generated graph has labels of its own and is not pruned: leave out --train, --hops and what drops relations";
             return Err(BadInput(format!("{spec}: {why}")).into());
         }
-        let graph = spec.graph(self.graph_seed)?;
-        let labels = spec.labels(self.graph_seed)?;
+        let graph = spec.graph(seed)?;
+        let labels = spec.labels(seed)?;
         let classes = (0..labels.n_classes()).map(|class| class.to_string());
         Ok(Data {
-            name: format!("{spec} (generated, seed {})", self.graph_seed),
+            name: format!("{spec} (generated, seed {seed})"),
             nodes: Names::offset(0, graph.n_nodes()),
             relations: Names::offset(0, graph.n_relations()),
             graph,
@@ -130,6 +140,10 @@ impl DataArgs {
     }
 
     fn read(&self) -> anyhow::Result<Data> {
+        if self.graph_seed.is_some() {
+            let why = "--graph-seed is for generated graphs; this is a file";
+            return Err(BadInput(format!("{}: {why}", self.file.display())).into());
+        }
         let options = ImportOptions {
             format: self.input_format,
             member: self.member.clone(),

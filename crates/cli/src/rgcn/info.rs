@@ -28,6 +28,7 @@ pub(crate) struct InfoArgs {
 /// What is printed. The fields are the keys of the JSON object.
 #[derive(Serialize)]
 struct Answer<'a> {
+    graph: &'a str,
     nodes: u32,
     edges: usize,
     relations: u32,
@@ -63,6 +64,7 @@ fn answer(data: &Data) -> Answer<'_> {
         labels.map_or(0, |labelled| set(&labelled.labels).len())
     };
     Answer {
+        graph: &data.name,
         nodes: graph.n_nodes(),
         edges: graph.n_edges(),
         relations: graph.n_relations(),

@@ -4,6 +4,7 @@ use std::fmt;
 
 use clap::Args;
 use serde::Serialize;
+use shardgraph_rgcn::import::ImportReport;
 use shardgraph_rgcn::partition::{Method, ModelShape, Pairs, Plan, PlanOptions};
 
 use super::data::{Data, DataArgs};
@@ -52,6 +53,7 @@ struct Answer<'a> {
     #[serde(flatten)]
     plan: Plan,
     load_seconds: f64,
+    import: &'a Option<ImportReport>,
     #[serde(skip)]
     data: &'a Data,
 }
@@ -79,6 +81,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
         graph: &data.name,
         plan,
         load_seconds: data.load_seconds,
+        import: &data.report,
         data: &data,
     })
 }

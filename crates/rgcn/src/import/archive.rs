@@ -1,6 +1,6 @@
 //! Files inside a tar archive, as `tar` writes them: the classic, the ustar and the GNU form, and long names of pax.
 
-use std::io::Read;
+use std::io::{self, Read};
 
 use shardgraph_graph::unpacking_error;
 
@@ -85,6 +85,8 @@ pub(crate) fn members(archive: &str, source: &mut dyn Read) -> Result<Vec<Member
             _ => long_name = None,
         }
     }
+    // What packs an archive has its checksum at the end.
+    io::copy(source.source, &mut io::sink()).map_err(|e| unpacking_error(e, archive, 0))?;
     Ok(members)
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Cursor, Read};
 use shardgraph_graph::{Unpacked, unpacking_error};
 
 use super::lines::Lines;
-use super::{Importer, TripleFormat, archive, integers, tab_separated, turtle};
+use super::{Importer, Literals, TripleFormat, archive, integers, tab_separated, turtle};
 use super::{Place, ntriples};
 use crate::{Error, ErrorKind};
 
@@ -26,7 +26,11 @@ pub(crate) fn read(importer: &mut Importer, mut unpacked: Unpacked) -> Result<()
     let member = archive::choose(&file, members, importer.options.member.as_deref())?;
     importer.report.members.push(member.name.clone());
     let name = format!("{file}:{}", member.name);
-    read_stream(importer, &name, Box::new(Cursor::new(member.bytes)))
+    read_stream(
+        importer,
+        &name,
+        Box::new(Unpacked::from_bytes(&name, member.bytes)?),
+    )
 }
 
 fn read_stream(importer: &mut Importer, file: &str, source: Box<dyn Read>) -> Result<(), Error> {
@@ -39,6 +43,7 @@ fn read_stream(importer: &mut Importer, file: &str, source: Box<dyn Read>) -> Re
             None => by_first_line(file, &mut source)?,
         },
     };
+    check_options(importer, file, format)?;
     importer.report.add_file(format);
     match format {
         TripleFormat::Turtle => turtle::read(importer, file, source)?,
@@ -60,19 +65,48 @@ fn read_stream(importer: &mut Importer, file: &str, source: Box<dyn Read>) -> Re
     Ok(())
 }
 
-/// The format by the first line that is not blank, which stays in front of `source`.
+/// Refuses options that the format has no use for.
+fn check_options(importer: &Importer, file: &str, format: TripleFormat) -> Result<(), Error> {
+    let options = &importer.options;
+    let is_rdf = matches!(format, TripleFormat::NTriples | TripleFormat::Turtle);
+    let is_of_numbers = matches!(format, TripleFormat::IntegerCsv | TripleFormat::OpenKe);
+    let useless = [
+        ("literals", options.literals != Literals::Keep && !is_rdf),
+        ("nodes", options.n_nodes.is_some() && !is_of_numbers),
+        (
+            "max_bad_lines",
+            options.max_bad_lines > 0 && format == TripleFormat::Turtle,
+        ),
+    ];
+    match useless.iter().find(|(_, is_useless)| *is_useless) {
+        None => Ok(()),
+        Some((option, _)) => {
+            let reason = format!("the option {option} has no meaning for {format}: leave it out");
+            Err(Error::at(ErrorKind::Config, file, 0, 0, &reason))
+        }
+    }
+}
+
+/// The format by the first line that is not blank or a comment, which stays in front of `source`.
 fn by_first_line(file: &str, source: &mut BufReader<Box<dyn Read>>) -> Result<TripleFormat, Error> {
     let mut head = Vec::new();
     let n_read = source.take(HEAD).read_to_end(&mut head);
     n_read.map_err(|e| unpacking_error(e, file, 0))?;
-    let format = match Lines::new(file, Box::new(head.as_slice())).next_filled()? {
-        Some(line) => TripleFormat::from_line(line),
-        None => Err(Error::at(ErrorKind::Graph, file, 0, 0, "the file is empty")),
-    };
+    let format = first_format(Lines::new(file, Box::new(head.as_slice())));
     let rest = std::mem::replace(source, BufReader::new(Box::new(io::empty())));
     let whole: Box<dyn Read> = Box::new(Cursor::new(head).chain(rest));
     *source = BufReader::new(whole);
     format
+}
+
+fn first_format(mut lines: Lines<'_>) -> Result<TripleFormat, Error> {
+    while let Some(line) = lines.next_filled()? {
+        if !line.bytes.trim_ascii_start().starts_with(b"#") {
+            return TripleFormat::from_line(line);
+        }
+    }
+    let file = lines.file();
+    Err(Error::at(ErrorKind::Graph, file, 0, 0, "the file is empty"))
 }
 
 fn read_ntriples(importer: &mut Importer, mut lines: Lines<'_>) -> Result<(), Error> {
@@ -117,10 +151,10 @@ impl Importer {
         self.report.triples += 1;
         if object_is_literal {
             self.report.literal_triples += 1;
-            if self.options.literals == super::Literals::Drop {
+            if self.options.literals == Literals::Drop {
                 return Ok(());
             }
         }
-        self.named(names, place)
+        self.named(names, true, place)
     }
 }

@@ -5,6 +5,7 @@ use std::{fmt, str::FromStr};
 use serde::Serialize;
 
 use super::lines::Line;
+use super::ntriples;
 use crate::{Error, ErrorKind};
 
 /// A form of files of triples.
@@ -74,6 +75,9 @@ impl TripleFormat {
         let is_number = |field: &[u8]| {
             !field.trim_ascii().is_empty() && field.trim_ascii().iter().all(u8::is_ascii_digit)
         };
+        let starts_with = |word: &[u8]| {
+            bytes.len() > word.len() && bytes[..word.len()].eq_ignore_ascii_case(word)
+        };
         let n_tabs = bytes.iter().filter(|&&byte| byte == b'\t').count();
         let numbers = |separator| {
             bytes
@@ -81,10 +85,10 @@ impl TripleFormat {
                 .filter(|f| is_number(f))
         };
         match bytes {
-            [b'<' | b'_', ..] if bytes.ends_with(b".") => Ok(TripleFormat::NTriples),
+            [b'<' | b'_', ..] if is_triple(line) => Ok(TripleFormat::NTriples),
             [b'@', ..] => Ok(TripleFormat::Turtle),
-            _ if bytes.starts_with(b"PREFIX ") => Ok(TripleFormat::Turtle),
-            _ if bytes.starts_with(b"BASE ") => Ok(TripleFormat::Turtle),
+            _ if starts_with(b"prefix ") => Ok(TripleFormat::Turtle),
+            _ if starts_with(b"base ") => Ok(TripleFormat::Turtle),
             _ if is_number(bytes) => Ok(TripleFormat::OpenKe),
             _ if numbers(b',').count() == 3 => Ok(TripleFormat::IntegerCsv),
             _ if n_tabs == 2 => Ok(TripleFormat::TabSeparated),
@@ -95,6 +99,11 @@ impl TripleFormat {
             }
         }
     }
+}
+
+fn is_triple(line: Line<'_>) -> bool {
+    let triple = line.text().map(ntriples::triple);
+    matches!(triple, Ok(Ok(Some(_))))
 }
 
 impl fmt::Display for TripleFormat {

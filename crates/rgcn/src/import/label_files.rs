@@ -135,8 +135,9 @@ fn at(path: &Path, line: u64, reason: &str) -> Error {
 /// Where the two columns are.
 struct Layout {
     separator: char,
-    node: Option<usize>,
-    class: Option<usize>,
+    node: usize,
+    class: usize,
+    n_columns: usize,
     has_header: bool,
     header: String,
 }
@@ -169,8 +170,9 @@ impl Layout {
         };
         Ok(Layout {
             separator,
-            node: find(&columns.node)?,
-            class: find(&columns.class)?,
+            node: find(&columns.node)?.unwrap_or(0),
+            class: find(&columns.class)?.unwrap_or(fields.len() - 1),
+            n_columns: fields.len(),
             has_header,
             header: fields.join(", "),
         })
@@ -179,18 +181,24 @@ impl Layout {
     /// The node and the class of a line.
     fn cells<'l>(&self, line: &'l str) -> Result<(&'l str, &'l str), String> {
         let fields: Vec<&str> = line.split(self.separator).map(str::trim).collect();
-        let node = self.node.unwrap_or(0);
-        let class = self.class.unwrap_or(fields.len() - 1);
-        if fields.len() < 2 || node.max(class) >= fields.len() {
-            let wanted = (node.max(class) + 1).max(2);
-            let n = fields.len();
-            return Err(format!("expected {wanted} columns or more, found {n}"));
+        let (wanted, found) = (self.n_columns, fields.len());
+        if found != wanted {
+            return Err(format!(
+                "expected {wanted} columns, as on the first line, found {found}"
+            ));
         }
-        match (fields[node], fields[class]) {
+        match (fields[self.node], fields[self.class]) {
             ("", _) => Err("the node is empty".to_owned()),
             (_, "") => Err("the class is empty".to_owned()),
             (node, class) => Ok((node, class)),
         }
+    }
+
+    /// Why a first line that is no numbers cannot be the header: a node of the graph stands in it.
+    fn is_label_itself(&self, line: &str, names: &Names) -> Option<&'static str> {
+        let (node, _) = self.cells(line).ok()?;
+        find_node(names, node)?;
+        Some("the first line names a node of the graph: expected a header above it")
     }
 
     fn unknown(&self, node: &str) -> String {
@@ -228,6 +236,9 @@ fn read_file(
             None => match Layout::of(text, columns) {
                 Err(reason) => return refuse(0, reason),
                 Ok(first) if first.has_header => {
+                    if let Some(reason) = first.is_label_itself(text, names) {
+                        return refuse(0, reason.to_owned());
+                    }
                     layout = Some(first);
                     continue;
                 }
@@ -238,8 +249,7 @@ fn read_file(
             Ok(cells) => cells,
             Err(reason) => return refuse(0, reason),
         };
-        let bare = node.strip_prefix('<').and_then(|n| n.strip_suffix('>'));
-        let Some(node) = names.find(bare.unwrap_or(node)) else {
+        let Some(node) = find_node(names, node) else {
             return refuse(0, layout.unknown(node));
         };
         rows.push(Row {
@@ -249,10 +259,16 @@ fn read_file(
             line: line.number,
         });
     }
-    match rows.len() > n_before {
-        true => Ok(()),
-        false => Err(at(path, 0, "the file holds no label")),
+    if rows.len() == n_before {
+        return Err(at(path, 0, "the file holds no label"));
     }
+    Ok(())
+}
+
+/// The node of that name, in brackets or without.
+fn find_node(names: &Names, name: &str) -> Option<u32> {
+    let bare = name.strip_prefix('<').and_then(|n| n.strip_suffix('>'));
+    names.find(bare.unwrap_or(name))
 }
 
 /// No node has two labels, in one file or in two.

@@ -91,7 +91,7 @@ pub struct Import {
 /// Those of [`Importer::add`] and [`Importer::finish`].
 ///
 /// # Complexity
-/// Time O(bytes + edges log edges); memory 12 B an edge, 16 B an edge while duplicates are found, and each different name once.
+/// Time O(bytes + edges log edges); memory up to 24 B an edge, 16 B more while duplicates are found, and each different name once.
 pub fn import_file(path: &Path, options: &ImportOptions) -> Result<Import, Error> {
     let mut importer = Importer::new(options.clone());
     importer.add(path)?;
@@ -171,7 +171,13 @@ impl Importer {
     /// the edges make plausible.
     pub fn finish(mut self) -> Result<Import, Error> {
         let (nodes, relations) = match self.ids.take() {
-            None => return Err(Error::new(ErrorKind::Graph, "no triple was read")),
+            None => {
+                let reason = match self.report.triples {
+                    0 => "no triple was read".to_owned(),
+                    n => format!("all {n} triples have a literal, and literals are dropped"),
+                };
+                return Err(Error::new(ErrorKind::Graph, reason));
+            }
             Some(Ids::Text { nodes, relations }) => (Names::text(nodes), Names::text(relations)),
             Some(Ids::Numbers {
                 n_nodes,
@@ -200,8 +206,13 @@ impl Importer {
         })
     }
 
-    /// An edge between names; `file_idx` keeps blank nodes of different files apart.
-    pub(crate) fn named(&mut self, names: [&str; 3], place: Place<'_>) -> Result<(), Error> {
+    /// An edge between names; in RDF, blank nodes of different files are kept apart.
+    pub(crate) fn named(
+        &mut self,
+        names: [&str; 3],
+        is_rdf: bool,
+        place: Place<'_>,
+    ) -> Result<(), Error> {
         let n_files = self.files.len();
         let ids = self.ids.get_or_insert_with(|| Ids::Text {
             nodes: Interner::default(),
@@ -212,8 +223,9 @@ impl Importer {
         };
         let [subject, predicate, object] = names;
         let mut node = |name: &str| match name.strip_prefix("_:") {
-            Some(label) if n_files > 0 => {
-                nodes.intern(format!("_:{label}.file{n_files}").as_bytes())
+            // No label holds a blank.
+            Some(label) if is_rdf && n_files > 0 => {
+                nodes.intern(format!("_:{label} of file {n_files}").as_bytes())
             }
             _ => nodes.intern(name.as_bytes()),
         };
@@ -294,6 +306,11 @@ impl Importer {
     /// Numbers with gaps: relations may have none, nodes may up to a plausible share.
     fn check_numbers(&self, n_nodes: u64, n_relations: u64) -> Result<(), Error> {
         let n_edges = self.sources.len() as u64;
+        let asked = u64::from(self.options.n_nodes.unwrap_or(0));
+        if asked > MOST_ASKED + 64 * n_edges {
+            let expected = format!("at most {} for {n_edges} edges", MOST_ASKED + 64 * n_edges);
+            return Err(Error::config("nodes", asked, &expected));
+        }
         let most = (4 << 20) + 64 * n_edges;
         if n_nodes > most && self.options.n_nodes.is_none() {
             let reason = format!(
@@ -321,6 +338,9 @@ impl Importer {
         }
     }
 }
+
+/// So many nodes are believed without an edge where the user says how many there are; 64 more for each edge.
+const MOST_ASKED: u64 = 1 << 28;
 
 /// Where in a file something was read.
 #[derive(Clone, Copy, Debug)]

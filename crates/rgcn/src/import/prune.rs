@@ -182,28 +182,45 @@ fn new_ids(kept: &[u32], n: u32) -> Vec<u32> {
 /// Whether each node is at most `n_hops` edges from a seed, whatever their direction.
 ///
 /// # Complexity
-/// One pass over the edges a hop.
+/// Time O(nodes + edges) whatever the number of hops, memory 8 B an edge and 17 B a node.
 fn near(graph: &RelationalGraph, seeds: &[u32], n_hops: u32) -> Vec<bool> {
-    const UNSEEN: u32 = u32::MAX;
-    let mut hops = vec![UNSEEN; graph.n_nodes() as usize];
-    for &seed in seeds {
-        hops[seed as usize] = 0;
+    let n_nodes = graph.n_nodes() as usize;
+    let ends = || {
+        let both = |edge: Edge| [(edge.source, edge.target), (edge.target, edge.source)];
+        graph.edges().flat_map(both)
+    };
+    let mut starts = vec![0usize; n_nodes + 1];
+    for (from, _) in ends() {
+        starts[from as usize + 1] += 1;
     }
-    for hop in 0..n_hops {
-        let mut has_grown = false;
-        for edge in graph.edges() {
-            let (source, target) = (edge.source as usize, edge.target as usize);
-            for (from, to) in [(source, target), (target, source)] {
-                if hops[from] == hop && hops[to] == UNSEEN {
-                    hops[to] = hop + 1;
-                    has_grown = true;
+    for node in 0..n_nodes {
+        starts[node + 1] += starts[node];
+    }
+    let mut neighbors = vec![0u32; starts[n_nodes]];
+    let mut places = starts.clone();
+    for (from, to) in ends() {
+        neighbors[places[from as usize]] = to;
+        places[from as usize] += 1;
+    }
+    let mut is_near = vec![false; n_nodes];
+    let mut reached: Vec<u32> = Vec::new();
+    for &seed in seeds {
+        if !std::mem::replace(&mut is_near[seed as usize], true) {
+            reached.push(seed);
+        }
+    }
+    let (mut begin, mut hop) = (0, 0);
+    while hop < n_hops && begin < reached.len() {
+        let end = reached.len();
+        for idx in begin..end {
+            let node = reached[idx] as usize;
+            for &next in &neighbors[starts[node]..starts[node + 1]] {
+                if !std::mem::replace(&mut is_near[next as usize], true) {
+                    reached.push(next);
                 }
             }
         }
-        if !has_grown {
-            break;
-        }
+        (begin, hop) = (end, hop + 1);
     }
-    let is_near = |&hops: &u32| hops != UNSEEN && hops <= n_hops;
-    hops.iter().map(is_near).collect()
+    is_near
 }

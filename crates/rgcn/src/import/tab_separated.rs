@@ -33,7 +33,8 @@ pub(crate) fn read(importer: &mut Importer, mut lines: Lines<'_>) -> Result<(), 
                     shortened(more.as_bytes())
                 ),
                 None => {
-                    importer.rdf_triple(names, false, at(0))?;
+                    importer.report.triples += 1;
+                    importer.named(names, false, at(0))?;
                     continue;
                 }
             },

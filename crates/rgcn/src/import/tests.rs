@@ -145,41 +145,43 @@ fn turtle_has_blank_nodes_without_names_in_the_order_of_the_file() {
     assert_eq!(of_first.len(), 1);
 }
 
+const BAD_LINES: [(&str, usize, &str); 18] = [
+    ("<a:s> <a:p> <a:o>", 18, "expected `.`"),
+    ("<a:s> <a:p> <a:o> . more", 21, "the end of the line after"),
+    (
+        "<a:s> <a:p> \"never closed .",
+        13,
+        "without its closing quote",
+    ),
+    (
+        "<a:s> <a:p> \"bad \\x escape\" .",
+        18,
+        "escape that does not exist: `\\\\x escape",
+    ),
+    (
+        "<a:s> <a:p> \"bad \\ud800\" .",
+        18,
+        "escape that does not exist",
+    ),
+    ("<a:s> <a:p> \"\\u12\" .", 14, "escape that does not exist"),
+    ("<a:s> <a:p> \"x\"@ .", 16, "a language tag"),
+    ("<a:s> <a:p> \"x\"^^a .", 16, "`^^<datatype>`"),
+    ("<a:s> <a:p> <a:o .", 13, "an IRI without its `>`"),
+    ("<a:s> <a:p> <a: o> .", 16, "an IRI may hold no blank"),
+    ("<a:s> <a:p> <o> .", 14, "a relative IRI"),
+    ("<a:s> <a:p> <> .", 14, "a relative IRI"),
+    ("<a:s> _:p <a:o> .", 7, "a predicate"),
+    ("\"s\" <a:p> <a:o> .", 1, "a subject"),
+    ("<a:s> <a:p> .", 13, "an object"),
+    ("<a:s> <a:p> _: .", 13, "a blank node whose label"),
+    ("<a:s>", 6, "a predicate"),
+    ("a b c", 1, "a subject"),
+];
+
 #[test]
 fn bad_lines_of_n_triples_are_told_with_line_column_and_reason() {
     let good = "<a:s> <a:p> <a:o> .\n";
-    for (bad, column, reason) in [
-        ("<a:s> <a:p> <a:o>", 18, "expected `.`"),
-        ("<a:s> <a:p> <a:o> . more", 21, "the end of the line after"),
-        (
-            "<a:s> <a:p> \"never closed .",
-            13,
-            "without its closing quote",
-        ),
-        (
-            "<a:s> <a:p> \"bad \\x escape\" .",
-            18,
-            "escape that does not exist: `\\\\x escape",
-        ),
-        (
-            "<a:s> <a:p> \"bad \\ud800\" .",
-            18,
-            "escape that does not exist",
-        ),
-        ("<a:s> <a:p> \"\\u12\" .", 14, "escape that does not exist"),
-        ("<a:s> <a:p> \"x\"@ .", 16, "a language tag"),
-        ("<a:s> <a:p> \"x\"^^a .", 16, "`^^<datatype>`"),
-        ("<a:s> <a:p> <a:o .", 13, "an IRI without its `>`"),
-        ("<a:s> <a:p> <a: o> .", 16, "an IRI may hold no blank"),
-        ("<a:s> <a:p> <o> .", 14, "a relative IRI"),
-        ("<a:s> <a:p> <> .", 14, "a relative IRI"),
-        ("<a:s> _:p <a:o> .", 7, "a predicate"),
-        ("\"s\" <a:p> <a:o> .", 1, "a subject"),
-        ("<a:s> <a:p> .", 13, "an object"),
-        ("<a:s> <a:p> _: .", 13, "a blank node whose label"),
-        ("<a:s>", 6, "a predicate"),
-        ("a b c", 1, "a subject"),
-    ] {
+    for (bad, column, reason) in BAD_LINES {
         let text = format!("{good}{bad}\n{}", good.replace(":o", ":o2").repeat(2));
         let message = refused("x.nt", &text);
         let place = format!("x.nt:2:{column}: ");
@@ -270,58 +272,60 @@ fn numbers_are_read_with_or_without_blanks() {
     assert_eq!(message, "x.csv:1: node 10: expected one below 10");
 }
 
+const BAD_NUMBERS: [(&str, &str, &str); 12] = [
+    (
+        "x.csv",
+        "0,0,1\n0,0\n",
+        "x.csv:2:4: expected three ids, found 2",
+    ),
+    (
+        "x.csv",
+        "0,0,1,5\n",
+        "x.csv:1:7: expected three ids, found a fourth",
+    ),
+    (
+        "x.csv",
+        "0,-1,1\n",
+        "x.csv:1:3: expected an id from 0 to 4294967295, found `-1`",
+    ),
+    ("x.csv", "0,4294967296,1\n", "x.csv:1:3: expected an id"),
+    (
+        "x.csv",
+        "0,,1\n",
+        "x.csv:1:3: expected an id from 0 to 4294967295, found ``",
+    ),
+    (
+        "x.csv",
+        "0,0,4294967294\n",
+        "x.csv:1: node 4294967294: expected one below",
+    ),
+    ("x.csv", "0,0,400000000\n", "not plausible"),
+    (
+        "x.csv",
+        "0,0,1\n0,2,1\n",
+        "relation 1 has no edge: expected relations 0 to 2",
+    ),
+    ("x.csv", "0,4000000000,1\n", "relation 0 has no edge"),
+    (
+        "train2id.txt",
+        "3\n0 1 0\n1 0 0\n",
+        "x2id:promises 3 triples, the file has 2",
+    ),
+    (
+        "train2id.txt",
+        "0 1 0\n",
+        "train2id.txt:1:1: expected the number of triples",
+    ),
+    (
+        "train2id.txt",
+        "1\n0 1 0 7\n",
+        "train2id.txt:2:7: expected three ids, found a fourth",
+    ),
+];
+
 #[test]
 fn numbers_that_cannot_be_right_are_refused() {
-    for (name, text, expected) in [
-        (
-            "x.csv",
-            "0,0,1\n0,0\n",
-            "x.csv:2:4: expected three ids, found 2",
-        ),
-        (
-            "x.csv",
-            "0,0,1,5\n",
-            "x.csv:1:7: expected three ids, found a fourth",
-        ),
-        (
-            "x.csv",
-            "0,-1,1\n",
-            "x.csv:1:3: expected an id from 0 to 4294967295, found `-1`",
-        ),
-        ("x.csv", "0,4294967296,1\n", "x.csv:1:3: expected an id"),
-        (
-            "x.csv",
-            "0,,1\n",
-            "x.csv:1:3: expected an id from 0 to 4294967295, found ``",
-        ),
-        (
-            "x.csv",
-            "0,0,4294967294\n",
-            "x.csv:1: node 4294967294: expected one below",
-        ),
-        ("x.csv", "0,0,400000000\n", "not plausible"),
-        (
-            "x.csv",
-            "0,0,1\n0,2,1\n",
-            "relation 1 has no edge: expected relations 0 to 2",
-        ),
-        ("x.csv", "0,4000000000,1\n", "relation 0 has no edge"),
-        (
-            "train2id.txt",
-            "3\n0 1 0\n1 0 0\n",
-            "x2id:promises 3 triples, the file has 2",
-        ),
-        (
-            "train2id.txt",
-            "0 1 0\n",
-            "train2id.txt:1:1: expected the number of triples",
-        ),
-        (
-            "train2id.txt",
-            "1\n0 1 0 7\n",
-            "train2id.txt:2:7: expected three ids, found a fourth",
-        ),
-    ] {
+    for (name, text, expected) in BAD_NUMBERS {
         let message = refused(name, text);
         let expected = expected.trim_start_matches("x2id:");
         assert!(message.contains(expected), "{text}: {message}");
@@ -366,6 +370,14 @@ fn files_without_a_triple_are_refused() {
 fn the_first_line_tells_the_format() {
     for (text, format) in [
         ("<a:s> <a:p> <a:o> .\n", TripleFormat::NTriples),
+        (
+            "# first\n<a:s> <a:p> <a:o> . # last\n",
+            TripleFormat::NTriples,
+        ),
+        (
+            "prefix a: <http://a/>\na:s a:p a:o .\n",
+            TripleFormat::Turtle,
+        ),
         (
             "@prefix a: <http://a/> .\na:s a:p a:o .\n",
             TripleFormat::Turtle,
@@ -430,6 +442,61 @@ fn an_archive_gives_the_file_that_is_meant() {
     let mut wrong = tar(&[train]);
     wrong[0] = b'e';
     assert!(refused("x.tar", wrong).contains("another checksum"));
+}
+
+/// The archive ends before what packs it does: its checksum counts.
+#[test]
+fn a_packed_archive_is_read_to_its_checksum() {
+    let archive = gzip(&tar(&[("train.txt", b"a\tp\tb\n")]));
+    assert!(import("x.tar.gz", &archive).is_ok());
+    let mut wrong = archive.clone();
+    let at = wrong.len() - 5;
+    wrong[at] ^= 1;
+    for damaged in [&wrong[..], &archive[..archive.len() - 8]] {
+        let message = refused("x.tar.gz", damaged);
+        assert!(message.contains("damaged or ends early"), "{message}");
+    }
+    let packed = tar(&[("train.nt.gz", &gzip(PEOPLE.as_bytes()))]);
+    assert_eq!(named_edges(&import("x.tar", packed).unwrap()), people());
+}
+
+#[test]
+fn options_without_a_meaning_are_refused() {
+    let with = |change: fn(&mut ImportOptions)| {
+        let mut options = ImportOptions::default();
+        change(&mut options);
+        options
+    };
+    for (name, text, options, reason) in [
+        (
+            "x.csv",
+            "0,0,1\n",
+            with(|o| o.literals = Literals::Drop),
+            "literals",
+        ),
+        ("x.nt", PEOPLE, with(|o| o.n_nodes = Some(9)), "nodes"),
+        (
+            "x.ttl",
+            PEOPLE,
+            with(|o| o.max_bad_lines = 1),
+            "max_bad_lines",
+        ),
+        (
+            "x.csv",
+            "0,0,1\n",
+            with(|o| o.n_nodes = Some(u32::MAX - 1)),
+            "nodes = 4294967294",
+        ),
+        (
+            "x.nt",
+            "<a:s> <a:p> \"x\" .\n",
+            with(|o| o.literals = Literals::Drop),
+            "all 1 triples have a literal",
+        ),
+    ] {
+        let message = import_with(name, text, options).unwrap_err().to_string();
+        assert!(message.contains(reason), "{message}");
+    }
 }
 
 #[test]

@@ -43,6 +43,10 @@ pub(crate) fn read(
 
 fn syntax_error(error: TurtleParseError, file: &str) -> Error {
     match error {
+        TurtleParseError::Io(error) if error.kind() == std::io::ErrorKind::OutOfMemory => {
+            let reason = "a token of more than 16 MiB: a literal or comment that is never closed?";
+            Error::at(ErrorKind::Graph, file, 0, 0, reason)
+        }
         TurtleParseError::Io(error) => unpacking_error(error, file, 0).into(),
         TurtleParseError::Syntax(error) => {
             let start = error.location().start;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Pairs, Partition};
+use super::{Pair, Pairs, Partition};
 
 /// What work costs, in rows of hidden units that are read and added.
 ///
@@ -57,6 +57,7 @@ pub struct Loads {
     loads: Vec<Load>,
     /// Distinct nodes that the whole reads.
     n_sources: u64,
+    n_split_relations: usize,
 }
 
 impl Loads {
@@ -88,21 +89,15 @@ impl Loads {
             n_sources += u64::from(last_source != Some(pair.source));
             last_source = Some(pair.source);
         }
-        for (relation, row) in pairs.by_relation().iter().enumerate() {
-            let mut owners: Vec<u32> = row
-                .iter()
-                .map(|pair| partition.part_of(pair.source, relation as u32))
-                .collect();
-            owners.sort_unstable();
-            owners.dedup();
-            for part in owners {
-                loads[part as usize].n_relations += 1;
-            }
-        }
+        let n_split_relations = count_relations(partition, pairs, &mut loads);
         if has_self_loops {
             n_sources = u64::from(partition.n_nodes());
         }
-        Loads { loads, n_sources }
+        Loads {
+            loads,
+            n_sources,
+            n_split_relations,
+        }
     }
 
     /// Part by part.
@@ -115,6 +110,12 @@ impl Loads {
     #[must_use]
     pub fn n_sources(&self) -> u64 {
         self.n_sources
+    }
+
+    /// How many relations have edges in more than one part.
+    #[must_use]
+    pub fn n_split_relations(&self) -> usize {
+        self.n_split_relations
     }
 
     /// Rows of V that parts hold beyond one copy of each.
@@ -135,6 +136,22 @@ impl Loads {
     pub fn edges_max_over_mean(&self) -> f64 {
         max_over_mean(self.loads.iter().map(|load| load.n_edges))
     }
+}
+
+/// Counts each part's relations; answers with how many of all have edges in more than one.
+fn count_relations(partition: &Partition, pairs: &Pairs, loads: &mut [Load]) -> usize {
+    let owner = |pair: &Pair| {
+        let part = partition.part_of(pair.source, pair.relation);
+        (pair.relation, part)
+    };
+    let mut owners: Vec<(u32, u32)> = pairs.as_slice().iter().map(owner).collect();
+    owners.sort_unstable();
+    owners.dedup();
+    for &(_, part) in &owners {
+        loads[part as usize].n_relations += 1;
+    }
+    let by_relation = owners.chunk_by(|one, other| one.0 == other.0);
+    by_relation.filter(|parts| parts.len() > 1).count()
 }
 
 fn max_over_mean(costs: impl ExactSizeIterator<Item = u64> + Clone) -> f64 {

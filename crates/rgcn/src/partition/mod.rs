@@ -38,6 +38,9 @@ use crate::Error;
 /// The most parts that a graph is cut into.
 pub const MAX_PARTS: u32 = 4096;
 
+/// The most ranges of sources, relations times parts: 1 GiB of them.
+const MAX_SEGMENTS: u64 = 1 << 27;
+
 /// How the work is dealt out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -110,6 +113,8 @@ pub struct Block {
 }
 
 /// A relational graph cut into parts.
+///
+/// No method cuts a single pair (source, relation): where one costs more than a part's share, that part is the largest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
     method: Method,
@@ -130,7 +135,7 @@ impl Partition {
     ///
     /// # Complexity
     /// Time O(pairs + relations log relations) for [`Method::M1`], [`Method::M2`] and [`Method::Source`]; up to eight times that for
-    /// [`Method::Lpt`] and [`Method::Grid`], which cut relations finer until the parts are even. Memory 4 B a pair and 8 B a node.
+    /// [`Method::Lpt`] and [`Method::Grid`], which cut relations finer until the parts are even. Memory up to 24 B a pair and, for [`Method::Grid`], 8 B a node and group.
     ///
     /// # Source
     /// M1 and M2 are the two methods that R-GCN was first cut by: relations dealt out for equal numbers of edges, or sorted by edges and
@@ -143,6 +148,11 @@ impl Partition {
     ) -> Result<Partition, Error> {
         if n_parts == 0 || n_parts > MAX_PARTS {
             let expected = format!("1 to {MAX_PARTS}");
+            return Err(Error::config("devices", n_parts, &expected));
+        }
+        let n_segments = u64::from(pairs.n_relations()) * u64::from(n_parts);
+        if n_segments > MAX_SEGMENTS {
+            let expected = format!("at most {MAX_SEGMENTS} relations times devices");
             return Err(Error::config("devices", n_parts, &expected));
         }
         let n_nodes = pairs.n_nodes();
@@ -246,20 +256,13 @@ impl Partition {
         (self.method == Method::Source).then_some(&self.own_nodes)
     }
 
-    /// How many relations are in more than one part.
-    #[must_use]
-    pub fn n_split_relations(&self) -> usize {
-        let is_split = |row: &&Vec<Segment>| row.iter().any(|segment| segment.part != row[0].part);
-        self.segments.iter().filter(is_split).count()
-    }
-
     /// What each part has to do, counted in the whole graph.
     ///
     /// # Panics
     /// When `pairs` are of another graph.
     ///
     /// # Complexity
-    /// Time O(pairs), memory O(parts).
+    /// Time O(pairs log pairs), memory 8 B a pair.
     #[must_use]
     pub fn loads(&self, pairs: &Pairs) -> Loads {
         assert_eq!(

@@ -75,11 +75,11 @@ pub struct Plan {
     pub bytes_per_device: Vec<u64>,
     /// What one device would hold of the whole.
     pub bytes_whole: u64,
-    /// Bytes of weights that devices hold beyond one copy of each.
+    /// Bytes of V that devices hold beyond one copy of each row.
     pub replicated_bytes: u64,
-    /// Relations that are in more than one part.
+    /// Relations with edges in more than one part.
     pub split_relations: usize,
-    /// Exchanges between all devices in a step.
+    /// Messages of a step: one from each device to each other one in each exchange.
     pub messages_per_step: usize,
     /// What they are.
     pub exchanges: Vec<Exchange>,
@@ -117,13 +117,7 @@ impl Plan {
             relations: pairs.n_relations(),
             pairs: pairs.as_slice().len() as u64,
             method: options.method,
-            model: ModelShape {
-                config: Config {
-                    mode: Mode::Full,
-                    ..options.shape.config.clone()
-                },
-                ..options.shape
-            },
+            model: options.shape_in_full_mode(),
             mode: Mode::Full,
             cost_max_over_mean: loads.max_over_mean(model),
             edges_max_over_mean: loads.edges_max_over_mean(),
@@ -133,8 +127,8 @@ impl Plan {
                 .bytes
                 .total(),
             replicated_bytes: options.replicated(&loads),
-            split_relations: partition.n_split_relations(),
-            messages_per_step: exchanges.len(),
+            split_relations: loads.n_split_relations(),
+            messages_per_step: exchanges.len() * options.n_pairs_of_devices(),
             exchanges,
             budget_per_device: options.budget,
             devices,
@@ -177,6 +171,23 @@ impl PlanOptions {
             tiles: 1,
             held_bytes: bytes.total(),
         }
+    }
+
+    fn shape_in_full_mode(&self) -> ModelShape {
+        let config = Config {
+            mode: Mode::Full,
+            ..self.shape.config.clone()
+        };
+        ModelShape {
+            config,
+            ..self.shape
+        }
+    }
+
+    /// Ordered pairs of different devices.
+    fn n_pairs_of_devices(&self) -> usize {
+        let n_devices = self.n_devices as usize;
+        n_devices * (n_devices - 1)
     }
 
     /// Bytes of V that devices hold beyond one copy; where each pair has a row of its own, none is in two parts.
