@@ -337,7 +337,7 @@ fn a_comparison_has_every_method_and_its_best_plan() {
             .iter()
             .map(|row| row["method"].as_str().unwrap())
             .collect();
-        assert_eq!(names.len(), 11, "{names:?}");
+        assert_eq!(names.len(), 12, "{names:?}");
         for row in rows {
             assert_eq!(row["verified"], true);
             assert!(row["gap_to_best"].as_f64().unwrap() >= 0.0);

@@ -66,7 +66,6 @@ fn what_does_not_fit_is_refused_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     train(folder.path(), "run", "--steps 1");
     let policy = folder.path().join("run/policy.safetensors");
-    let graph = fixture("tiny.pbtxt");
     for (flags, reason) in [
         ("--devices 3", "for 2 devices, and 3 are asked for"),
         ("--objective memory", "the features for the runtime"),
@@ -74,14 +73,14 @@ fn what_does_not_fit_is_refused_and_leaves_nothing() {
         ("--greedy-runs 3", "says nothing about --policy"),
     ] {
         let plan = folder.path().join("plan.json");
-        let words = format!("place {{}} --policy {{}} {flags} --plan {{}}");
-        let error = run(&words, &[&graph, &policy, &plan]).error(2);
+        let words = format!("place costgraph:1 --policy {{}} {flags} --plan {{}}");
+        let error = run(&words, &[&policy, &plan]).error(2);
         assert!(error.contains(reason), "{error}");
         assert!(!plan.exists());
     }
     let other = folder.path().join("other.safetensors");
     fs::write(&other, "no policy").unwrap();
-    let error = run("place {} --policy {}", &[&graph, &other]).error(2);
+    let error = run("place costgraph:1 --policy {}", &[&other]).error(2);
     let reason = "other.safetensors: this is no safetensors file";
     assert!(error.contains(reason), "{error}");
 }
