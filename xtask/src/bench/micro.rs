@@ -78,12 +78,14 @@ fn samples_below(folder: &Path) -> Result<Vec<Sample>> {
     if sample.exists() {
         let name = read(&folder.join("new").join("benchmark.json"))?;
         let name = name.get("full_id").and_then(Json::as_str);
-        return samples(name.context("benchmark.json lacks `full_id`")?, &read(&sample)?);
+        return samples(
+            name.context("benchmark.json lacks `full_id`")?,
+            &read(&sample)?,
+        );
     }
     let mut found = Vec::new();
     let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
-    let paths: std::io::Result<Vec<PathBuf>> =
-        entries.map(|entry| Ok(entry?.path())).collect();
+    let paths: std::io::Result<Vec<PathBuf>> = entries.map(|entry| Ok(entry?.path())).collect();
     let mut folders = paths?;
     folders.retain(|path| path.is_dir());
     folders.sort();
@@ -161,6 +163,9 @@ mod tests {
     fn counts_without_times_are_refused() {
         let sample = json::parse(r#"{"iters": [1.0], "times": []}"#).unwrap();
         let error = samples("act", &sample).unwrap_err();
-        assert!(error.to_string().contains("1 counts and 0 times"), "{error}");
+        assert!(
+            error.to_string().contains("1 counts and 0 times"),
+            "{error}"
+        );
     }
 }

@@ -194,11 +194,15 @@ impl Layout {
         }
     }
 
-    /// Why a first line that is no numbers cannot be the header: a node of the graph stands in it.
-    fn is_label_itself(&self, line: &str, names: &Names) -> Option<&'static str> {
-        let (node, _) = self.cells(line).ok()?;
-        find_node(names, node)?;
-        Some("the first line names a node of the graph: expected a header above it")
+    /// As [`Layout::of`]; a first line that would be the header and names a node of the graph is a label without one.
+    fn of_first_line(line: &str, columns: &LabelColumns, names: &Names) -> Result<Layout, String> {
+        let layout = Layout::of(line, columns)?;
+        let node = layout.cells(line).ok().map(|(node, _)| node);
+        if layout.has_header && node.and_then(|node| find_node(names, node)).is_some() {
+            let reason = "the first line names a node of the graph: expected a header above it";
+            return Err(reason.to_owned());
+        }
+        Ok(layout)
     }
 
     fn unknown(&self, node: &str) -> String {
@@ -233,12 +237,9 @@ fn read_file(
         };
         let layout = match &layout {
             Some(layout) => layout,
-            None => match Layout::of(text, columns) {
+            None => match Layout::of_first_line(text, columns, names) {
                 Err(reason) => return refuse(0, reason),
                 Ok(first) if first.has_header => {
-                    if let Some(reason) = first.is_label_itself(text, names) {
-                        return refuse(0, reason.to_owned());
-                    }
                     layout = Some(first);
                     continue;
                 }
