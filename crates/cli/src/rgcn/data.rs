@@ -19,7 +19,7 @@ use crate::exit::BadInput;
 #[derive(Debug, Args)]
 pub(crate) struct DataArgs {
     /// A file of triples (.nt, .ttl, .csv, .tsv, OpenKE's train2id.txt; .gz and .zst are unpacked, .tar.gz opened), or
-    /// ba-rel:NODES:EDGES_PER_NODE:RELATIONS[:zipf]
+    /// ba-rel:NODES:EDGES_PER_NODE:RELATIONS, with :zipf after it for relations of unequal size
     file: PathBuf,
     /// Read as n-triples, turtle, integer-csv, openke or tab-separated [default: by name, then by the first line]
     #[arg(long, value_name = "FORMAT")]
