@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use shardgraph_graph::Graph;
 use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_shard::{Adjacency, BitShard};
-use shardgraph_vertex_cover::{Limits, Watch, optimum};
+use shardgraph_vertex_cover::{Limits, Peeling, Watch, optimum};
 
 use crate::problem::MINIMUM_VERTEX_COVER;
 use crate::{
@@ -75,6 +75,27 @@ fn sparse_graphs_are_solved_whatever_the_policy_says() {
             let found = cover(&Adjacency::Csr(graph), &policy(seed, 2), &options);
             assert_eq!(found.len(), best.len(), "{spec} {seed}");
         }
+    }
+}
+
+/// Picks open the graph for the rules: more nodes are taken than those before the first pick and one for each.
+#[test]
+fn the_rules_hear_of_picks() {
+    let options = SolveOptions {
+        reduce_inside: true,
+        select: Select::Fixed(1),
+        ..SolveOptions::default()
+    };
+    for seed in 0..5 {
+        let graph = graph_of("er:60:0.15", seed);
+        let n_before = Peeling::new(&graph).settle(&Watch::unlimited()).len() as u64;
+        let lists = Adjacency::Csr(graph);
+        let found = solve(&lists, &policy(seed, 2), &options, &mut |_, _| ()).unwrap();
+        assert!(found.n_steps > 0, "{seed}");
+        assert!(
+            found.cover.len() as u64 > n_before + found.n_steps,
+            "{seed}"
+        );
     }
 }
 

@@ -11,7 +11,7 @@ use super::dataset::Dataset;
 use super::grid::Grid;
 use super::memory::{Drawn, ReplayMemory};
 use super::tests::{bits, file, in_folder, run, scalars, small, why};
-use super::{Preset, PrioritizedConfig, RunOptions, TargetRule, TrainConfig, train_as_rank};
+use super::{Preset, PrioritizedConfig, RunOptions, TargetRule, TrainConfig, train, train_as_rank};
 use crate::AdjacencyScale;
 use crate::problem::{Episode, MAXIMUM_CUT, MINIMUM_VERTEX_COVER, PROBLEMS, Problem};
 use shardgraph_layers::Path;
@@ -436,6 +436,23 @@ fn a_curriculum_goes_from_size_to_size() {
     }
     let plain = Dataset::new(&MINIMUM_VERTEX_COVER, &small(1)).unwrap();
     assert_eq!(plain.draw(3, 0), plain.draw(3, 9));
+}
+
+/// All but one node cover a complete graph, so the sizes of the covers are those of the graphs.
+#[test]
+fn sizes_change_with_the_steps() {
+    let config = TrainConfig {
+        curriculum: vec![5, 30],
+        curriculum_steps: 10,
+        graphs: vec!["er:20:1".into()],
+        ..small(60)
+    };
+    let mut covers = Vec::new();
+    train(&config, &RunOptions::default(), &mut |metrics| {
+        covers.extend(metrics.cover.map(|size| (metrics.step, size)));
+    })
+    .unwrap();
+    assert_eq!(covers, [(4, 4), (8, 4), (12, 4), (41, 29)]);
 }
 
 #[test]
