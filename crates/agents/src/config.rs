@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use shardgraph_components::{ActorCriticShape, QNetworkShape};
 use shardgraph_environments::space::Space;
-use shardgraph_environments::{Autoreset, CartPoles};
+use shardgraph_environments::{Autoreset, CartPole, CartPoles};
 
 use crate::apex::ApexConfig;
 use crate::dqn::DqnConfig;
@@ -352,7 +352,7 @@ pub(crate) fn n_weights_of_values(shape: &QNetworkShape) -> u64 {
 }
 
 /// Numbers of an observation of a cart with a pole.
-pub(crate) const N_FEATURES: usize = CartPoles::OBSERVATION_LIMITS.len();
+pub(crate) const N_FEATURES: usize = CartPole::OBSERVATION_LIMITS.len();
 /// Its actions.
 const N_ACTIONS: u64 = 2;
 

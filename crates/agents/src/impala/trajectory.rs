@@ -110,7 +110,7 @@ impl Unroll {
 }
 
 /// The numbers that `list` has of unrolls, side by side: at each time step, one unroll's environments behind the other's.
-pub(super) fn side_by_side<'a, T>(
+pub(super) fn side_by_side<'a, T: 'a>(
     unrolls: &'a [Unroll],
     list: impl Fn(&'a Unroll) -> &'a [T],
     n_times: usize,
