@@ -383,6 +383,8 @@ fn run_with_a_late_actor(deadline: Duration, does_come: bool) -> TopologyOutcome
         is_over.recv().unwrap();
         acting.join().unwrap().unwrap();
         if does_come {
+            // A learner that waits for nobody has left by then.
+            std::thread::sleep(Duration::from_millis(200));
             act(&port(2), settings, options).unwrap();
         }
         learning.join().unwrap().unwrap()
