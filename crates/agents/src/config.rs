@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use shardgraph_components::{ActorCriticShape, QNetworkShape};
 use shardgraph_environments::space::Space;
-use shardgraph_environments::{Autoreset, CartPoles};
+use shardgraph_environments::{Autoreset, CartPole, CartPoles};
 
 use crate::apex::ApexConfig;
 use crate::dqn::DqnConfig;
@@ -308,8 +308,8 @@ pub(crate) fn n_weights_of_policy(shape: &ActorCriticShape) -> u64 {
     let n_features = shape
         .hidden
         .last()
-        .map_or(N_FEATURES, |&width| width as u64);
-    let torso = n_weights_of_layers(N_FEATURES, &shape.hidden);
+        .map_or(N_FEATURES as u64, |&width| width as u64);
+    let torso = n_weights_of_layers(N_FEATURES as u64, &shape.hidden);
     let (core, n_outputs) = match shape.lstm.map(|n_hidden| n_hidden as u64) {
         None => (0, n_features),
         Some(n_hidden) => {
@@ -332,8 +332,8 @@ pub(crate) fn n_weights_of_values(shape: &QNetworkShape) -> u64 {
     let n_features = shape
         .hidden
         .last()
-        .map_or(N_FEATURES, |&width| width as u64);
-    let torso = n_weights_of_layers(N_FEATURES, &shape.hidden);
+        .map_or(N_FEATURES as u64, |&width| width as u64);
+    let torso = n_weights_of_layers(N_FEATURES as u64, &shape.hidden);
     let streams = shape.dueling.iter().flatten();
     if shape.hidden.iter().chain(streams).any(|&width| width == 0) {
         return 0;
@@ -351,8 +351,9 @@ pub(crate) fn n_weights_of_values(shape: &QNetworkShape) -> u64 {
     torso.saturating_add(heads)
 }
 
-/// Of carts with poles.
-const N_FEATURES: u64 = 4;
+/// Numbers of an observation of a cart with a pole.
+pub(crate) const N_FEATURES: usize = CartPole::OBSERVATION_LIMITS.len();
+/// Its actions.
 const N_ACTIONS: u64 = 2;
 
 /// An error of a part of the settings, with its name.

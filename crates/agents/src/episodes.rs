@@ -70,6 +70,11 @@ impl EpisodeStatistics {
         })
     }
 
+    /// Counts an episode that ended and whose return is none of those that the mean is over.
+    pub(crate) fn count(&mut self) {
+        self.n_episodes += 1;
+    }
+
     /// The mean return of the last episodes, at most [`N_RECENT_EPISODES`]; `None` before the first ended.
     pub fn mean_return(&self) -> Option<f64> {
         let n = self.recent.len();

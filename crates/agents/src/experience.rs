@@ -207,7 +207,7 @@ impl Parts {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     #![expect(clippy::float_cmp, reason = "what is compared with == is exact")]
 
     use super::*;
@@ -249,7 +249,7 @@ mod tests {
     }
 
     /// Carts that a limit stops at their next step: after the header of 12 bytes, 52 a cart, there is at 44 of each the number of its steps.
-    fn put_before_the_limit(carts: &mut CartPoles, idx: usize) {
+    pub(crate) fn put_before_the_limit(carts: &mut CartPoles, idx: usize) {
         let mut bytes = carts.to_bytes();
         let at = 12 + 52 * idx + 44;
         bytes[at..at + 4].copy_from_slice(&499u32.to_le_bytes());

@@ -10,7 +10,7 @@ use shardgraph_graph::random::Stream;
 use crate::agent::{Agent, first_best};
 use crate::config::{AgentConfig, Algorithm, cart_pole_spaces};
 use crate::error::{Error, ErrorKind};
-use crate::policy_program::{MemoryState, PolicyProgram, build_policy};
+use crate::policy_program::{MemoryState, PolicyProgram, Said, build_policy};
 use crate::{observations, weights};
 
 #[cfg(test)]
@@ -44,6 +44,7 @@ pub struct PolicyAgent {
 struct Episodes {
     program: PolicyProgram,
     state: MemoryState,
+    said: Said,
 }
 
 impl PolicyAgent {
@@ -101,18 +102,23 @@ impl PolicyAgent {
         stream: &mut Stream,
         actions: &mut Vec<u32>,
     ) -> Result<(), Error> {
-        let logits = self.logits(observations)?;
+        let (policy, logits) = self.logits(observations)?;
         actions.clear();
-        Ok(self.policy.sample_into(&logits, stream, actions)?)
+        Ok(policy.sample_into(logits, stream, actions)?)
     }
 
-    /// What the policy says of observations, which it remembers.
-    fn logits(&mut self, observations: &[f32]) -> Result<Vec<f32>, Error> {
+    /// The policy, and its logits for observations, which it remembers.
+    fn logits(&mut self, observations: &[f32]) -> Result<(&SoftmaxPolicy, &[f32]), Error> {
         let n_given = observations::check("PolicyAgent", self.network.n_inputs(), observations)?;
         if self.episodes.is_none() {
             self.begin_episodes(n_given)?;
         }
-        let Some(Episodes { program, state }) = &mut self.episodes else {
+        let Some(Episodes {
+            program,
+            state,
+            said,
+        }) = &mut self.episodes
+        else {
             return Err(Error::internal("an agent without episodes"));
         };
         let n = state.begins.len();
@@ -121,10 +127,11 @@ impl PolicyAgent {
             let what = "the number of observations";
             return Err(mismatch("act", what, (expected, given)));
         }
-        let said = program.run(&self.params, observations, state)?;
+        program.run(&self.params, observations, state, said)?;
         state.begins.fill(0.0);
-        (state.hidden, state.cell) = (said.hidden, said.cell);
-        Ok(said.logits)
+        std::mem::swap(&mut state.hidden, &mut said.hidden);
+        std::mem::swap(&mut state.cell, &mut said.cell);
+        Ok((&self.policy, &said.logits))
     }
 }
 
@@ -138,13 +145,14 @@ impl Agent for PolicyAgent {
         self.episodes = Some(Episodes {
             program: PolicyProgram::new(&self.params, &self.network, n_environments, &self.device)?,
             state: MemoryState::new(&self.network, n_environments),
+            said: Said::default(),
         });
         Ok(())
     }
 
     fn act_greedily(&mut self, observations: &[f32], actions: &mut Vec<u32>) -> Result<(), Error> {
-        let logits = self.logits(observations)?;
-        let rows = logits.chunks_exact(self.network.n_actions());
+        let n_actions = self.network.n_actions();
+        let rows = self.logits(observations)?.1.chunks_exact(n_actions);
         actions.clear();
         actions.extend(rows.map(first_best));
         Ok(())

@@ -3,7 +3,7 @@
 use shardgraph_autodiff::{Ctx, Params, Program, Recorder, Shape, Var};
 use shardgraph_collectives::Comm;
 use shardgraph_components::{ActorCritic, ActorCriticShape, Initialiser, LstmState, Sequences};
-use shardgraph_device::Device;
+use shardgraph_device::{Device, DeviceKind};
 
 use crate::config::cart_pole_spaces;
 use crate::error::{Error, ErrorKind};
@@ -40,6 +40,7 @@ pub(crate) struct PolicyProgram {
     memory: Option<MemoryInputs>,
     /// Whether its weights are older than the policy's.
     is_stale: bool,
+    is_on_host: bool,
     solo: Comm,
 }
 
@@ -74,8 +75,8 @@ impl MemoryState {
     }
 }
 
-/// What a network says of each observation.
-#[derive(Debug)]
+/// What a network says of each observation; lists that are used again for the next ones.
+#[derive(Debug, Default)]
 pub(crate) struct Said {
     /// `[n, n_actions]`.
     pub(crate) logits: Vec<f32>,
@@ -128,6 +129,7 @@ impl PolicyProgram {
             observations,
             memory,
             is_stale: true,
+            is_on_host: device.kind() == DeviceKind::Host,
             solo: Comm::solo(),
         })
     }
@@ -144,7 +146,7 @@ impl PolicyProgram {
         self.program = plan.load(device).expect("it was loaded before");
     }
 
-    /// What the network says of observations that come after `state`.
+    /// Puts into `said` what the network says of observations that come after `state`.
     ///
     /// # Errors
     /// When an observation or what it says is not finite, or of the program.
@@ -153,7 +155,8 @@ impl PolicyProgram {
         params: &Params,
         observations: &[f32],
         state: &MemoryState,
-    ) -> Result<Said, Error> {
+        said: &mut Said,
+    ) -> Result<(), Error> {
         observations::check("PolicyAgent", self.width, observations)?;
         self.program.set_input(self.observations, observations)?;
         if let Some(memory) = &self.memory {
@@ -167,21 +170,28 @@ impl PolicyProgram {
         self.is_stale = true; // a run that fails drops the weights
         self.program.run_again(&mut self.solo)?;
         self.is_stale = false;
-        let read = |name: &str| match self.memory {
-            Some(_) => self.program.read(name),
-            None => Ok(Vec::new()),
-        };
-        let said = Said {
-            logits: self.program.read(LOGITS)?,
-            values: self.program.read(VALUES)?,
-            hidden: read(HIDDEN)?,
-            cell: read(CELL)?,
-        };
+        self.read(LOGITS, &mut said.logits)?;
+        self.read(VALUES, &mut said.values)?;
+        if self.memory.is_some() {
+            self.read(HIDDEN, &mut said.hidden)?;
+            self.read(CELL, &mut said.cell)?;
+        }
         let numbers = said.logits.iter().chain(&said.values);
         if numbers.into_iter().all(|x| x.is_finite()) {
-            return Ok(said);
+            return Ok(());
         }
         let text = "the policy's logits or values are not finite: training has diverged; try a smaller `learning_rate`, or a `max_gradient_norm`";
         Err(ErrorKind::Diverged(text.to_owned()).into())
+    }
+
+    fn read(&self, name: &str, list: &mut Vec<f32>) -> Result<(), Error> {
+        match self.is_on_host {
+            true => {
+                list.clear();
+                list.extend_from_slice(self.program.output(name)?);
+            }
+            false => *list = self.program.read(name)?,
+        }
+        Ok(())
     }
 }

@@ -164,7 +164,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "train_every = 5",
         "td_loss = { huber = { delta = 0.0 } }",
-        "`algorithm.td_loss.huber.delta`",
+        "`algorithm.td_loss`: component `dqn_loss`",
     ),
     (
         "train_every = 5",
@@ -315,11 +315,11 @@ const WRONG_ALGORITHMS: &[(&str, &str)] = &[
     ),
     (
         "name = 'reinforce', loss = { entropy_coefficient = nan }",
-        "`algorithm.loss.entropy_coefficient`: expected a finite number not below 0, given NaN",
+        "`algorithm.loss`: component `reinforce`",
     ),
     (
         "name = 'reinforce', loss = { baseline_coefficient = -1.0 }",
-        "`algorithm.loss.baseline_coefficient`",
+        "`algorithm.loss`: component `reinforce`",
     ),
     (
         "name = 'reinforce', optimiser = { rule = 'sgd', learning_rate = 0.0 }",

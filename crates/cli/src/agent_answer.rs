@@ -14,7 +14,7 @@ pub(crate) struct Head {
     steps: u64,
     episodes: u64,
     updates: u64,
-    /// Over the last 100 episodes of the run.
+    /// Over the last 100 episodes of the run; with Ape-X of the actor that explores the least.
     mean_return: Option<f64>,
     seconds: f64,
     env_steps_per_s: f64,

@@ -90,7 +90,7 @@ impl Measured {
         ensure(outcome.n_steps >= outcome.config.steps, || {
             format!("{} of {} steps", outcome.n_steps, outcome.config.steps)
         })?;
-        ensure(outcome.mean_return.is_some_and(f64::is_finite), || {
+        ensure(outcome.mean_return.is_none_or(f64::is_finite), || {
             format!("the mean return is {:?}", outcome.mean_return)
         })?;
         ensure(outcome.weights.iter().all(|x| x.is_finite()), || {

@@ -10,6 +10,7 @@ use shardgraph_replay::{Cell, Rows};
 use super::config::ApexConfig;
 use super::learner::new_agent;
 use super::message::{Block, Progress};
+use crate::config::N_FEATURES;
 use crate::dqn::{DqnAgent, column, transition_layout};
 use crate::error::Error;
 use crate::experience::Experience;
@@ -44,6 +45,12 @@ fn first_states(seed: u64, index: u64) -> u64 {
     Stream::new(seed, "apex environments", index).next_u64()
 }
 
+/// The probability of random actions of one actor of several; the last one's is the smallest.
+pub(super) fn exploration(apex: &ApexConfig, (index, n_actors): (u32, u32)) -> Result<f32, Error> {
+    let explores = EpsilonSchedule::of_actor(apex.epsilon, apex.epsilon_alpha, index, n_actors)?;
+    Ok(explores.at(0))
+}
+
 impl Actor {
     pub(super) fn new(
         apex: &ApexConfig,
@@ -53,16 +60,14 @@ impl Actor {
         device: &Device,
     ) -> Result<Actor, Error> {
         let first_states = first_states(seed, index.into());
-        let explores =
-            EpsilonSchedule::of_actor(apex.epsilon, apex.epsilon_alpha, index, n_actors)?;
         let returns = (apex.n_step, apex.gamma);
         Ok(Actor {
             agent: new_agent(apex, seed, device)?,
             experience: Experience::new(n_environments, returns, first_states)?,
-            rows: Rows::new(transition_layout(4)?),
+            rows: Rows::new(transition_layout(N_FEATURES)?),
             n_taken: 0,
             block_rows: apex.block_rows,
-            epsilon: explores.at(0),
+            epsilon: exploration(apex, (index, n_actors))?,
             seed,
             index: index.into(),
             weights_every_steps: apex.weights_every_steps,

@@ -9,7 +9,7 @@ use super::checkpoint::{More, checkpoint_of, restore_learner, restore_parts};
 use super::learner::Learner;
 use super::shard::Shard;
 use crate::checkpoint::{RunState, restore};
-use crate::config::AgentConfig;
+use crate::config::{AgentConfig, N_FEATURES};
 use crate::error::Error;
 use crate::local::{Advance, Local};
 
@@ -32,7 +32,7 @@ impl Local for ApexLockStep {
             run: RunState::first(config, 1, device),
             log_updates: apex.log_updates,
             learner: Learner::new(apex, config.seed, device)?,
-            shard: Shard::new(apex, 4, config.seed, 0)?,
+            shard: Shard::new(apex, N_FEATURES, config.seed, 0)?,
             actor: Actor::new(apex, n_environments, config.seed, (0, 1), device)?,
         })
     }

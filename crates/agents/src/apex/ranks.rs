@@ -13,7 +13,7 @@ use shardgraph_collectives::messages::Mailbox;
 use super::actor::Actor;
 use super::config::ApexConfig;
 use super::shard::Shard;
-use crate::config::AgentConfig;
+use crate::config::{AgentConfig, N_FEATURES};
 use crate::error::Error;
 use crate::run::{RunOptions, Start, TrainProgress};
 use crate::topology::{LEARNER, Port, TopologyOutcome, outcome_of, ports, run_ranks};
@@ -80,7 +80,11 @@ pub(super) fn run_other(
     let n_environments = config.environment.n_environments();
     match Role::of(port.rank(), n_ranks, apex.n_shards) {
         Role::Learner => Err(Error::internal("the learner's rank has another part")),
-        Role::Shard(index) => run_shard(port, apex, Shard::new(apex, 4, config.seed, index)?),
+        Role::Shard(index) => run_shard(
+            port,
+            apex,
+            Shard::new(apex, N_FEATURES, config.seed, index)?,
+        ),
         Role::Actor(index, n_actors) => {
             let actor = Actor::new(
                 apex,

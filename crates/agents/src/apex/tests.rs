@@ -640,18 +640,19 @@ fn a_learner_that_dies_ends_all_and_goes_on_from_its_checkpoint() {
     assert!(n_resumed > 0, "no run wrote a checkpoint");
 }
 
+/// One seed: an update of this network takes some time.
 #[test]
 fn it_learns() {
     let mut apex = ApexConfig {
-        target_sync_updates: 25,
+        target_sync_updates: 100,
         ..lock_step()
     };
-    apex.network.hidden = vec![64];
+    apex.network.hidden = vec![64, 64];
     apex.block_rows = 100;
     apex.n_step = 3;
     apex.replay.capacity = 20_000;
     apex.replay.samples_per_insert = 4.0;
-    apex.optimiser.learning_rate = 1e-3;
+    apex.optimiser.learning_rate = 5e-4;
     let mut config = config(&apex, 60_000);
     config.environment = EnvironmentConfig::CartPole { n_environments: 4 };
     let outcome =
@@ -659,5 +660,5 @@ fn it_learns() {
     let mut agent = new_agent(&apex, 3, &Device::host()).unwrap();
     agent.set_weights(&outcome.weights).unwrap();
     let greedy = Evaluation::play(&mut agent, 20, 1).unwrap().mean_return();
-    assert!(greedy > 80.0, "{greedy}"); // random actions give about 22
+    assert!(greedy > 200.0, "{greedy}"); // random actions give about 22, these settings 380 and more for three seeds of three
 }

@@ -161,16 +161,12 @@ impl DqnConfig {
     /// Names the first such setting, what is expected and what was given.
     pub fn check(&self, n_environments: usize) -> Result<(), Error> {
         setting("algorithm.optimiser", self.optimiser.check())?;
-        let delta = match self.td_loss {
-            TdLoss::Mse => 1.0,
-            TdLoss::Huber { delta } => delta,
-        };
+        setting("algorithm.td_loss", self.loss().check())?;
         let n_weights = n_weights_of_values(&self.network);
         let mut rules = vec![
             Rule::network(&self.network, n_weights, MAX_WEIGHTS),
             Rule::between("algorithm.n_step", self.n_step.into(), MAX_ROWS),
             Rule::fraction("algorithm.gamma", self.gamma),
-            Rule::above_0("algorithm.td_loss.huber.delta", delta),
             Rule::between("algorithm.batch_size", self.batch_size as u64, MAX_ROWS),
             Rule::at_least_1("algorithm.gradient_blocks", self.gradient_blocks as u64),
             Rule {

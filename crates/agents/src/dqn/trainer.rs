@@ -9,7 +9,7 @@ use shardgraph_replay::Cell;
 use super::agent::{DqnAgent, Update};
 use super::config::DqnConfig;
 use super::memory::{Replay, transition_layout};
-use crate::config::{AgentConfig, EnvironmentConfig};
+use crate::config::{AgentConfig, EnvironmentConfig, N_FEATURES};
 use crate::episodes::{Episode, EpisodeStatistics};
 use crate::error::Error;
 use crate::experience::Experience;
@@ -79,7 +79,7 @@ impl DqnTrainer {
         Ok(DqnTrainer {
             agent: DqnAgent::of_config(config, device)?,
             experience: Experience::new(n_environments, returns, config.seed)?,
-            replay: Replay::new(&dqn.replay, transition_layout(4)?)?,
+            replay: Replay::new(&dqn.replay, transition_layout(N_FEATURES)?)?,
             n_steps: 0,
             n_updates: 0,
             exploration: dqn.exploration.schedule(config.steps),

@@ -32,6 +32,7 @@ pub(super) struct Actor {
     pub(super) version: u64,
     actions: Vec<u32>,
     observations: Vec<[f32; 4]>,
+    said: Said,
 }
 
 /// The seed of the episodes of one actor.
@@ -65,6 +66,7 @@ impl Actor {
             version: 0,
             actions: Vec::with_capacity(n_environments),
             observations: vec![[0.0; 4]; n_environments],
+            said: Said::default(),
         })
     }
 
@@ -99,7 +101,8 @@ impl Actor {
     fn step(&mut self, unroll: &mut Unroll) -> Result<(), Error> {
         self.observations.copy_from_slice(self.carts.observations());
         let seen = self.observations.as_flattened();
-        let said = self.acting.run(&self.params, seen, &self.state)?;
+        self.acting
+            .run(&self.params, seen, &self.state, &mut self.said)?;
         unroll.observations.extend(seen);
         unroll.begins.extend(&self.state.begins);
         let n_environments = self.carts.len() as u64;
@@ -107,20 +110,20 @@ impl Actor {
         let mut stream = Stream::new(self.seed, "impala actions", key);
         self.actions.clear();
         self.policy
-            .sample_into(&said.logits, &mut stream, &mut self.actions)?;
+            .sample_into(&self.said.logits, &mut stream, &mut self.actions)?;
         self.n_steps += n_environments;
         self.carts.step(&self.actions)?;
-        self.record(&said, unroll);
-        self.remember(said);
+        self.record(unroll);
+        self.remember();
         self.value_truncated(unroll)
     }
 
     /// What the step earned.
-    fn record(&mut self, said: &Said, unroll: &mut Unroll) {
-        let n_actions = said.logits.len() / self.actions.len();
+    fn record(&mut self, unroll: &mut Unroll) {
+        let n_actions = self.said.logits.len() / self.actions.len();
         let step = self.carts.last_step();
         for (idx, &action) in self.actions.iter().enumerate() {
-            let logits = &said.logits[idx * n_actions..(idx + 1) * n_actions];
+            let logits = &self.said.logits[idx * n_actions..(idx + 1) * n_actions];
             unroll.actions.push(action.into());
             unroll.behaviour.push(log_probability(logits, action));
             unroll.rewards.push(step.rewards[idx]);
@@ -135,12 +138,13 @@ impl Actor {
     }
 
     /// The memory after the step.
-    fn remember(&mut self, said: Said) {
+    fn remember(&mut self) {
         let step = self.carts.last_step();
         for (idx, begins) in self.state.begins.iter_mut().enumerate() {
             *begins = if step.ended(idx) { 1.0 } else { 0.0 };
         }
-        (self.state.hidden, self.state.cell) = (said.hidden, said.cell);
+        std::mem::swap(&mut self.state.hidden, &mut self.said.hidden);
+        std::mem::swap(&mut self.state.cell, &mut self.said.cell);
     }
 
     /// Adds the value of the last observation to the last reward of each episode that a limit has just stopped: there its return goes on,
@@ -158,9 +162,12 @@ impl Actor {
             }
             state.begins[idx] = 0.0; // the episode that has ended is still remembered
         }
-        let said = self.acting.run(&self.params, seen.as_flattened(), &state)?;
-        let first = unroll.rewards.len() - seen.len();
-        for (idx, value) in said
+        let seen = seen.as_flattened();
+        self.acting
+            .run(&self.params, seen, &state, &mut self.said)?;
+        let first = unroll.rewards.len() - self.carts.len();
+        for (idx, value) in self
+            .said
             .values
             .iter()
             .enumerate()

@@ -34,6 +34,7 @@ pub(super) struct Learner {
     solo: Comm,
     /// What an input is made of.
     values: Vec<f32>,
+    gradient: Vec<f32>,
 }
 
 /// The inputs of the program.
@@ -77,6 +78,7 @@ impl Learner {
             n_trajectories: impala.batch_trajectories,
             solo: Comm::solo(),
             values: Vec::new(),
+            gradient: Vec::new(),
             params,
             network,
         })
@@ -103,9 +105,10 @@ impl Learner {
         }
         self.program.run(&mut self.solo, &self.params)?;
         let losses = self.losses()?;
-        let mut gradient = self.program.param_gradient()?;
+        self.gradient.clear();
+        self.program.append_param_gradient(&mut self.gradient)?;
         self.optimiser
-            .step(&self.device, &mut self.params, &mut gradient)?;
+            .step(&self.device, &mut self.params, &mut self.gradient)?;
         self.n_updates += 1;
         Ok(losses)
     }
@@ -123,30 +126,27 @@ impl Learner {
         })
     }
 
-    fn set(
+    fn set<'a>(
         &mut self,
         input: Var,
-        unrolls: &[Unroll],
+        unrolls: &'a [Unroll],
         n_times: usize,
-        list: impl Fn(&Unroll) -> &[f32],
+        list: impl Fn(&'a Unroll) -> &'a [f32],
     ) -> Result<(), Error> {
-        let lists: Vec<&[f32]> = unrolls.iter().map(list).collect();
-        side_by_side(&lists, n_times, &mut self.values);
+        self.values.clear();
+        self.values.extend(side_by_side(unrolls, list, n_times));
         Ok(self.program.set_input(input, &self.values)?)
     }
 
     fn set_actions(&mut self, input: Var, unrolls: &[Unroll]) -> Result<(), Error> {
         let n_actions = self.network.n_actions();
-        let one_hot = |unroll: &Unroll| {
-            let mut rows = vec![0.0; unroll.actions.len() * n_actions];
-            for (row, &action) in rows.chunks_exact_mut(n_actions).zip(&unroll.actions) {
-                row[action as usize] = 1.0;
-            }
-            rows
-        };
-        let lists: Vec<Vec<f32>> = unrolls.iter().map(one_hot).collect();
-        let lists: Vec<&[f32]> = lists.iter().map(Vec::as_slice).collect();
-        side_by_side(&lists, self.n_steps, &mut self.values);
+        let actions = side_by_side(unrolls, |unroll| &unroll.actions, self.n_steps);
+        self.values.clear();
+        self.values
+            .resize(self.n_steps * self.n_trajectories * n_actions, 0.0);
+        for (row, &action) in self.values.chunks_exact_mut(n_actions).zip(actions) {
+            row[action as usize] = 1.0;
+        }
         Ok(self.program.set_input(input, &self.values)?)
     }
 

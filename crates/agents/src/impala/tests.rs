@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use shardgraph_collectives::Deadline;
-use shardgraph_collectives::messages::{Limits, Office};
+use shardgraph_collectives::messages::{Event, Limits, Office};
 use shardgraph_device::Device;
 
 use super::actor::Actor;
@@ -14,10 +14,12 @@ use super::lock_step::ImpalaLockStep;
 use super::ranks::{act, run_learner, train_on_threads};
 use super::trajectory::Unroll;
 use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, SCHEMA_VERSION};
+use crate::experience::tests::put_before_the_limit;
 use crate::local::{Local, train_locally};
-use crate::policy_program::{MemoryState, PolicyProgram, build_policy};
+use crate::policy_program::{MemoryState, PolicyProgram, Said, build_policy};
 use crate::run::{RunOptions, Start};
-use crate::topology::{Port, TopologyOutcome, outcome_of, ports, run_ranks};
+use crate::topology::common_tag::BEGIN;
+use crate::topology::{Port, TopologyOutcome, number_from_bytes, outcome_of, ports, run_ranks};
 
 pub(super) fn small(lstm: Option<usize>) -> ImpalaConfig {
     let mut impala = ImpalaConfig {
@@ -155,13 +157,9 @@ fn a_limit_adds_the_value_of_the_episodes_own_last_observation() {
         ..small(None)
     };
     let mut actor = Actor::new(&impala, 2, 1, 0, &Device::host()).unwrap();
-    let mut carts = actor.carts.to_bytes();
-    // After the header of 12 bytes, 52 a cart: at 44 of each the number of its steps. The limit is at 500.
-    for cart in 0..2 {
-        let at = 12 + 52 * cart + 44;
-        carts[at..at + 4].copy_from_slice(&499u32.to_le_bytes());
+    for idx in 0..2 {
+        put_before_the_limit(&mut actor.carts, idx);
     }
-    actor.carts.restore(&carts).unwrap();
     let mut unroll = Unroll::default();
     actor.collect(&mut unroll).unwrap();
     let last = [0, 1].map(|idx| *actor.carts.final_observation(idx).unwrap());
@@ -170,10 +168,10 @@ fn a_limit_adds_the_value_of_the_episodes_own_last_observation() {
     let (params, network) = build_policy(&impala.network, 1).unwrap();
     let mut program = PolicyProgram::new(&params, &network, 2, &Device::host()).unwrap();
     let state = MemoryState::new(&network, 2);
-    let values = program
-        .run(&params, last.as_flattened(), &state)
-        .unwrap()
-        .values;
+    let mut said = Said::default();
+    let last = last.as_flattened();
+    program.run(&params, last, &state, &mut said).unwrap();
+    let values = said.values;
     let expected: Vec<f32> = values.iter().map(|value| 1.0 + 0.99 * value).collect();
     assert_eq!(unroll.rewards, expected);
     assert_eq!(unroll.discounts, [0.0, 0.0]);
@@ -385,6 +383,8 @@ fn run_with_a_late_actor(deadline: Duration, does_come: bool) -> TopologyOutcome
         is_over.recv().unwrap();
         acting.join().unwrap().unwrap();
         if does_come {
+            // A learner that waits for nobody has left by then.
+            std::thread::sleep(Duration::from_millis(200));
             act(&port(2), settings, options).unwrap();
         }
         learning.join().unwrap().unwrap()
@@ -401,6 +401,40 @@ fn an_actor_that_comes_when_the_run_is_over_hears_it() {
     );
     let outcome = run_with_a_late_actor(Duration::from_millis(400), false);
     assert_eq!(outcome.lost, ["actor 2: it did not come within 0.4 s"]);
+}
+
+/// The learner's first word to each that comes, played by hand: the second one of a number has another key than the first.
+#[test]
+fn who_comes_in_the_place_of_another_is_told_so() {
+    let impala = ImpalaConfig {
+        n_actors: 1,
+        ..small(None)
+    };
+    let config = config(&impala, (600, 2));
+    let (settings, start) = ((&config, &impala), start_of(&config));
+    let office = Office::new(2, Limits::default());
+    let brief = Deadline::after(Duration::from_millis(500));
+    let learner = Port::of_process(office.join(0).unwrap(), brief);
+    let key_of_the_next = || {
+        let actor = Port::new(office.join(1).unwrap(), options().deadline);
+        loop {
+            let event = actor.recv("the key").unwrap();
+            if let Event::Message { tag, bytes, .. } = event {
+                assert_eq!(tag, BEGIN);
+                return number_from_bytes(&bytes).unwrap();
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let learning =
+            scope.spawn(|| run_learner(learner, settings, &start, &options(), &mut |_| ()));
+        let keys = [(); 3].map(|()| key_of_the_next());
+        assert!(
+            keys[0] == 0 && keys[1] > 0 && keys[2] > 0 && keys[1] != keys[2],
+            "{keys:?}"
+        );
+        learning.join().unwrap().unwrap_err(); // nobody acts
+    });
 }
 
 /// Who comes to a run that has begun plays other episodes than those who were there before it.
@@ -422,24 +456,21 @@ fn an_actor_that_comes_later_has_chances_of_its_own() {
     assert_ne!(unroll_at(5), unroll_at(6));
 }
 
+/// Random actions give about 22; with these settings five seeds of five came above 170.
 #[test]
 fn it_learns() {
     let mut impala = ImpalaConfig {
         unroll_steps: 20,
-        batch_trajectories: 16,
-        optimiser: shardgraph_components::OptimiserConfig {
-            learning_rate: 3e-3,
-            ..ImpalaConfig::default().optimiser
-        },
+        batch_trajectories: 8,
         ..lock_step(None)
     };
     impala.network.hidden = vec![64];
-    let config = config(&impala, (60_000, 16));
-    let outcome =
-        train_locally::<ImpalaLockStep>(&start_of(&config), &options(), &mut |_| ()).unwrap();
-    assert!(
-        outcome.mean_return.unwrap() > 60.0,
-        "{:?}",
-        outcome.mean_return
-    ); // random actions give about 22
+    for seed in [2, 3, 4] {
+        let mut config = config(&impala, (150_000, 8));
+        config.seed = seed;
+        let start = start_of(&config);
+        let outcome = train_locally::<ImpalaLockStep>(&start, &options(), &mut |_| ()).unwrap();
+        let mean_return = outcome.mean_return.unwrap();
+        assert!(mean_return > 130.0, "seed {seed}: {mean_return}");
+    }
 }

@@ -109,15 +109,18 @@ impl Unroll {
     }
 }
 
-/// Unrolls side by side: at each time step, one unroll's environments behind the other's.
-pub(super) fn side_by_side(lists: &[&[f32]], n_times: usize, out: &mut Vec<f32>) {
-    out.clear();
-    for t in 0..n_times {
-        for list in lists {
-            let n = list.len() / n_times;
-            out.extend_from_slice(&list[t * n..(t + 1) * n]);
-        }
-    }
+/// The numbers that `list` has of unrolls, side by side: at each time step, one unroll's environments behind the other's.
+pub(super) fn side_by_side<'a, T: 'a>(
+    unrolls: &'a [Unroll],
+    list: impl Fn(&'a Unroll) -> &'a [T],
+    n_times: usize,
+) -> impl Iterator<Item = &'a T> {
+    let times = (0..n_times).flat_map(move |t| unrolls.iter().map(move |unroll| (t, unroll)));
+    times.flat_map(move |(t, unroll)| {
+        let list = list(unroll);
+        let n = list.len() / n_times;
+        &list[t * n..(t + 1) * n]
+    })
 }
 
 #[cfg(test)]
@@ -126,9 +129,13 @@ mod tests {
 
     #[test]
     fn unrolls_stand_side_by_side_in_time() {
-        let mut out = Vec::new();
-        side_by_side(&[&[1.0, 2.0, 3.0, 4.0], &[5.0, 6.0]], 2, &mut out);
-        assert_eq!(out, [1.0, 2.0, 5.0, 3.0, 4.0, 6.0]);
+        let unroll = |rewards: &[f32]| Unroll {
+            rewards: rewards.to_vec(),
+            ..Unroll::default()
+        };
+        let unrolls = [unroll(&[1.0, 2.0, 3.0, 4.0]), unroll(&[5.0, 6.0])];
+        let rewards = side_by_side(&unrolls, |unroll| &unroll.rewards, 2);
+        assert!(rewards.eq(&[1.0, 2.0, 5.0, 3.0, 4.0, 6.0]));
     }
 
     #[test]

@@ -168,8 +168,8 @@ fn an_episode_ends_for_one_environment_alone() {
                 let ended = ended_at_20.iter();
                 ended.for_each(|&idx| agent.end_episode(idx).unwrap());
             }
-            let logits = agent.logits(seen).unwrap();
-            logits.into_iter().map(f32::to_bits).collect()
+            let (_, logits) = agent.logits(seen).unwrap();
+            logits.iter().map(|x| x.to_bits()).collect()
         };
         let steps = seen.iter().enumerate().skip(from);
         steps.map(&mut say).collect::<Vec<_>>()

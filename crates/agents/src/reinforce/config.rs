@@ -74,16 +74,9 @@ impl ReinforceConfig {
                 n_weights_of_policy(&self.network),
                 MAX_WEIGHTS,
             ),
-            Rule::not_negative(
-                "algorithm.loss.baseline_coefficient",
-                self.loss.baseline_coefficient,
-            ),
-            Rule::not_negative(
-                "algorithm.loss.entropy_coefficient",
-                self.loss.entropy_coefficient,
-            ),
         ];
         rules.into_iter().try_for_each(Rule::check)?;
+        setting("algorithm.loss", self.loss.check())?;
         setting("algorithm.optimiser", self.optimiser.check())
     }
 }

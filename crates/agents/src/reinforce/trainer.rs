@@ -16,7 +16,7 @@ use crate::config::{AgentConfig, cart_pole_spaces};
 use crate::episodes::Episode;
 use crate::error::Error;
 use crate::local::{Advance, Local};
-use crate::policy_program::{MemoryState, PolicyProgram, build_policy};
+use crate::policy_program::{MemoryState, PolicyProgram, Said, build_policy};
 
 /// Everything that decides how a run goes on.
 #[derive(Debug)]
@@ -30,6 +30,7 @@ pub(crate) struct ReinforceTrainer {
     optimiser: Optimiser,
     acting: PolicyProgram,
     state: MemoryState,
+    said: Said,
     carts: CartPoles,
 }
 
@@ -39,16 +40,15 @@ impl ReinforceTrainer {
         let (seed, n_updates) = (self.run.config.seed, self.run.n_updates);
         self.carts.reset(self.first_states());
         let mut playing = vec![Playing::default(); self.carts.len()];
-        let (mut actions, mut t) = (Vec::with_capacity(playing.len()), 0);
+        let (mut actions, mut seen, mut t) = (Vec::with_capacity(playing.len()), Vec::new(), 0);
         while playing.iter().any(|episode| episode.last_value.is_none()) {
-            let seen = self.carts.observations().to_vec();
-            let said = self
-                .acting
-                .run(&self.params, seen.as_flattened(), &self.state)?;
+            seen.clear();
+            seen.extend_from_slice(self.carts.observations());
+            self.say(&seen)?;
             let mut stream = Stream::new(seed, "reinforce actions", n_updates << 20 | t);
             actions.clear();
             self.policy
-                .sample_into(&said.logits, &mut stream, &mut actions)?;
+                .sample_into(&self.said.logits, &mut stream, &mut actions)?;
             self.carts.step(&actions)?;
             for (idx, episode) in playing
                 .iter_mut()
@@ -98,13 +98,18 @@ impl ReinforceTrainer {
             seen[idx] = *last
                 .ok_or_else(|| Error::internal("an episode ended without a last observation"))?;
         }
-        let said = self
-            .acting
-            .run(&self.params, seen.as_flattened(), &self.state)?;
+        self.say(&seen)?;
         for idx in stopped {
-            playing[idx].last_value = Some(said.values[idx]);
+            playing[idx].last_value = Some(self.said.values[idx]);
         }
         Ok(())
+    }
+
+    /// What the network says of these observations, into `self.said`.
+    fn say(&mut self, seen: &[[f32; 4]]) -> Result<(), Error> {
+        let seen = seen.as_flattened();
+        self.acting
+            .run(&self.params, seen, &self.state, &mut self.said)
     }
 
     fn learn(&mut self, batch: &EpisodeBatch) -> Result<PolicyUpdate, Error> {
@@ -147,6 +152,7 @@ impl Local for ReinforceTrainer {
             optimiser: Optimiser::new(reinforce.optimiser, params.trained_len())?,
             acting: PolicyProgram::new(&params, &network, n_episodes, device)?,
             state: MemoryState::new(&network, n_episodes),
+            said: Said::default(),
             carts: CartPoles::new(n_episodes, Autoreset::SameStep)?,
             run: RunState::first(config, 1, device),
             reinforce: reinforce.clone(),

@@ -20,13 +20,15 @@ const LOST: &str = "charts/lost_ranks";
 
 /// See the head of this file.
 pub(crate) struct Books {
-    /// Where the run stands, but for its updates. Returns are of all actors; each counts as an episode of one step.
+    /// Where the run stands, but for its updates. Each return counts as an episode of one step.
     run: RunState,
     stop_at: u64,
     /// Steps, episodes and updates before this call.
     begun_at: (u64, u64, u64),
     lag: PolicyLag,
     lost: Vec<String>,
+    /// Where actors explore differently, the probability of random actions of the one that explores the least: returns are of its episodes.
+    least_epsilon: Option<f32>,
     /// How many of each rank's number have come.
     n_arrivals: BTreeMap<u32, u64>,
     log: Option<Log>,
@@ -53,6 +55,7 @@ impl Books {
             run,
             lag: PolicyLag::default(),
             lost: Vec::new(),
+            least_epsilon: None,
             n_arrivals: BTreeMap::new(),
             log: folder.map(Log::open).transpose()?,
         })
@@ -81,6 +84,11 @@ impl Books {
             },
         )?;
         Books::open(run, (folder, options.stop_at))
+    }
+
+    /// The mean return is over the episodes of actors that explore with at most this probability.
+    pub(crate) fn mean_is_up_to(&mut self, epsilon: f32) {
+        self.least_epsilon = Some(epsilon);
     }
 
     /// Steps of all environments so far.
@@ -136,7 +144,14 @@ impl Books {
             log.count(n_steps);
         }
         for episode in episodes {
-            self.run.episodes.record(0, episode.episodic_return, true);
+            let is_of_least = match (epsilon, self.least_epsilon) {
+                (Some(epsilon), Some(least)) => epsilon <= least,
+                _ => true,
+            };
+            match is_of_least {
+                true => drop(self.run.episodes.record(0, episode.episodic_return, true)),
+                false => self.run.episodes.count(),
+            }
             if let Some(log) = &mut self.log {
                 let mut scalars = vec![
                     (tags::EPISODIC_RETURN, episode.episodic_return),
@@ -241,6 +256,28 @@ mod tests {
         };
         let mut books = Books::open(run, (None, None)).unwrap();
         [1, 1, 2, 1].map(|rank| books.arrival(rank))
+    }
+
+    #[test]
+    fn the_mean_return_is_of_who_explores_the_least() {
+        let config = AgentConfig::named("cartpole-apex").unwrap();
+        let run = RunState::first(&config, 1, &Device::host());
+        let mut books = Books::open(run, (None, None)).unwrap();
+        books.mean_is_up_to(0.01);
+        let mut count = |episodic_return, epsilon| {
+            let episode = Episode {
+                episodic_return,
+                length: 9,
+            };
+            let episodes = (&[episode][..], Some(epsilon));
+            books.count(9, episodes, 0, &mut |_| ()).unwrap();
+            let episodes = &books.run.episodes;
+            (episodes.mean_return(), episodes.n_episodes())
+        };
+        assert_eq!(count(100.0, 0.4), (None, 1));
+        assert_eq!(count(20.0, 0.01), (Some(20.0), 2));
+        assert_eq!(count(100.0, 0.4), (Some(20.0), 3));
+        assert_eq!(count(30.0, 0.01), (Some(25.0), 4));
     }
 
     #[test]

@@ -52,3 +52,43 @@ pub(crate) fn see_off(
     absent.extend(port.missing().into_iter().map(|rank| (rank, why.clone())));
     absent
 }
+
+#[cfg(test)]
+mod tests {
+    use shardgraph_collectives::messages::{Limits, Mailbox};
+    use shardgraph_collectives::tcp;
+
+    use super::*;
+
+    #[test]
+    fn who_declines_and_who_never_comes_are_named() {
+        // Below those that a system gives to whoever connects.
+        let first = std::process::id() % 20_000;
+        let mut ports = (0..2000).map(|idx| 10_000 + (first + idx) as u16);
+        let is_free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
+        let master_port = ports.find(is_free).unwrap();
+        let deadline = Deadline::after(Duration::from_secs(3));
+        let config = |rank| tcp::TcpConfig {
+            rank,
+            size: 3,
+            master_addr: "127.0.0.1".to_owned(),
+            master_port,
+            job: "farewell".to_owned(),
+            version: "1".to_owned(),
+            deadline,
+        };
+        let mailbox = Mailbox::join(&config(0), Limits::default()).unwrap();
+        let port = Port::of_process(mailbox, deadline);
+        let absent = std::thread::scope(|scope| {
+            let declines = scope.spawn(|| tcp::decline(&config(1), "no settings"));
+            let absent = see_off(&port, BTreeSet::new(), (1, 2));
+            assert!(declines.join().unwrap());
+            absent
+        });
+        let expected = [
+            (1, "it cannot take part: no settings".to_owned()),
+            (2, "it did not come within 3 s".to_owned()),
+        ];
+        assert_eq!(absent, expected);
+    }
+}

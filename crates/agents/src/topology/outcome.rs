@@ -14,7 +14,8 @@ pub struct TopologyOutcome {
     pub n_episodes: u64,
     /// Updates.
     pub n_updates: u64,
-    /// The mean return of the run's last episodes ([`crate::N_RECENT_EPISODES`]); `None` where none has ended.
+    /// The mean return of the run's last episodes ([`crate::N_RECENT_EPISODES`]), with Ape-X of those of the actor that explores the least; `None`
+    /// where none has ended.
     pub mean_return: Option<f64>,
     /// The learned weights, one parameter behind the other.
     pub weights: Vec<f32>,

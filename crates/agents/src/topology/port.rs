@@ -101,6 +101,10 @@ impl Port {
         }
     }
 
+    pub(crate) fn size(&self) -> u32 {
+        self.mailbox.size()
+    }
+
     pub(crate) fn rank(&self) -> u32 {
         self.mailbox.rank()
     }

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, VecDeque};
 use shardgraph_collectives::messages::Event;
 use shardgraph_runs::Checkpoint;
 
+use crate::apex::actor::exploration;
 use crate::apex::checkpoint::{checkpoint_of, restore_learner};
 use crate::apex::config::ApexConfig;
 use crate::apex::learner::Learner;
 use crate::apex::message::{Batch, Priorities, Progress, ShardTotals, tag};
-use crate::config::AgentConfig;
+use crate::config::{AgentConfig, N_FEATURES};
 use crate::error::{Error, ErrorKind};
 use crate::run::{RunOptions, Start, TrainProgress};
 use crate::topology::common_tag::BEGIN;
@@ -36,7 +37,9 @@ fn learn(
     (start, options): (&Start, &RunOptions),
     progress: &mut dyn FnMut(&TrainProgress),
 ) -> Result<TopologyOutcome, Error> {
-    let (learner, books) = begin((config, apex), start, options)?;
+    let (learner, mut books) = begin((config, apex), start, options)?;
+    let n_actors = port.size() - 1 - apex.n_shards;
+    books.mean_is_up_to(exploration(apex, (n_actors - 1, n_actors))?);
     let mut rank = LearnerRank {
         port,
         apex,
@@ -256,7 +259,8 @@ impl LearnerRank<'_> {
     ) -> Result<(), Error> {
         match tag {
             tag::BATCH => {
-                self.ready.push_back((from, Batch::from_bytes(4, bytes)?));
+                self.ready
+                    .push_back((from, Batch::from_bytes(N_FEATURES, bytes)?));
                 Ok(())
             }
             tag::PROGRESS => self.count(&Progress::from_bytes(bytes)?, progress),
