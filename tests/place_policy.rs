@@ -96,8 +96,14 @@ fn training_that_cannot_begin_leaves_nothing() {
         ),
         ("--devices 0", "n_devices = 0"),
         ("--learning-rate 0", "learning_rate"),
+        ("--steps 0", "steps = 0"),
     ] {
-        let words = format!("place train --out {{}} {flags} --steps 1");
+        let steps = if flags.contains("--steps") {
+            ""
+        } else {
+            "--steps 1"
+        };
+        let words = format!("place train --out {{}} {flags} {steps}");
         let error = run(&words, &[&out]).error(2);
         assert!(error.contains(reason), "{error}");
         assert!(!out.exists());
@@ -106,6 +112,9 @@ fn training_that_cannot_begin_leaves_nothing() {
     assert!(error.contains("no complete checkpoint"), "{error}");
     train(folder.path(), "run", "--steps 1");
     let run_before = folder.path().join("run");
+    let resume = "place train --resume {} --steps 0 --quiet";
+    let error = run(resume, &[&run_before]).error(2);
+    assert!(error.contains("the run is at step 1 already"), "{error}");
     let error = run("place train --out {} --steps 1", &[&run_before]).error(2);
     assert!(error.contains("has a run already"), "{error}");
 }

@@ -164,14 +164,14 @@ fn over(base: TrainConfig, path: &Path) -> Result<TrainConfig, BadInput> {
     serde_json::from_value(merged).map_err(|e| wrong(e.to_string()))
 }
 
-/// Tables are merged, everything else is replaced; an encoder is replaced whole, because its fields depend on its kind.
+/// Tables are merged, everything else is replaced; so is a kind (a table of one key) by another kind, whose fields are its own.
 fn merge(into: &mut Value, from: Value) {
     match (into, from) {
-        (Value::Object(into), Value::Object(from)) => {
+        (Value::Object(into), Value::Object(from)) if !is_another_kind(into, &from) => {
             for (key, value) in from {
                 match into.get_mut(&key) {
-                    Some(slot) if key != "encoder" => merge(slot, value),
-                    _ => {
+                    Some(slot) => merge(slot, value),
+                    None => {
                         into.insert(key, value);
                     }
                 }
@@ -179,6 +179,10 @@ fn merge(into: &mut Value, from: Value) {
         }
         (into, from) => *into = from,
     }
+}
+
+fn is_another_kind(old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
+    old.len() == 1 && new.len() == 1 && old.keys().ne(new.keys())
 }
 
 fn graphs(config: &TrainConfig, report: &ReportArgs) -> anyhow::Result<Vec<Graph>> {
@@ -233,6 +237,8 @@ impl fmt::Display for Answer {
 
 #[cfg(test)]
 mod tests {
+    use shardgraph_regal::EncoderShape;
+
     use super::*;
 
     fn read(name: &str, text: &str) -> Result<TrainConfig, BadInput> {
@@ -252,8 +258,26 @@ mod tests {
         expected.steps = 7;
         expected.policy.head_width = 9;
         expected.policy.actions = shardgraph_regal::ActionSet::Placement;
-        expected.policy.encoder = shardgraph_regal::EncoderShape::Sequence { width: 4 };
+        expected.policy.encoder = EncoderShape::Sequence { width: 4 };
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_kind_keeps_what_the_preset_says_of_it_and_another_kind_has_none_of_it() {
+        let toml = "[policy.encoder.graph-network]\nn_rounds = 3\n[optimiser.rule.rms_prop]\ndecay = 0.9\nmomentum = 0.0\nepsilon = 1e-5\n";
+        let found = read("c.toml", toml).unwrap();
+        let preset = TrainConfig::preset(Preset::Synthetic);
+        let (EncoderShape::GraphNetwork(of_preset), EncoderShape::GraphNetwork(shape)) =
+            (&preset.policy.encoder, &found.policy.encoder)
+        else {
+            panic!("the preset has a graph network");
+        };
+        let mut expected = of_preset.clone();
+        assert_ne!(expected.n_rounds, 3);
+        expected.n_rounds = 3;
+        assert_eq!(*shape, expected);
+        let rule = serde_json::to_value(found.optimiser.rule).unwrap();
+        assert!(rule.get("rms_prop").is_some(), "{rule}");
     }
 
     #[test]

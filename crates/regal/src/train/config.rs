@@ -110,6 +110,7 @@ impl TrainConfig {
     pub fn check(&self) -> Result<(), Error> {
         self.policy.check()?;
         let numbers = [
+            ("steps", self.steps),
             ("batch_graphs", self.batch_graphs as u64),
             ("reward_evaluations", self.reward_evaluations),
             ("denominator_seeds", self.denominator_seeds),

@@ -72,7 +72,8 @@ pub fn config_of_run(folder: &Path) -> Result<TrainConfig, Error> {
 /// A run that is resumed has the settings of its checkpoint, and `config` counts for nothing.
 ///
 /// # Errors
-/// As [`Trainer::new`] and [`Trainer::step`]; `Run` where the folder cannot be taken or written.
+/// As [`Trainer::new`] and [`Trainer::step`]; `Options` where the run is beyond the last step already; `Run` where the folder cannot be
+/// taken or written. The policy's file is written with each checkpoint.
 ///
 /// # Determinism
 /// That of [`Trainer`]: a run that was killed and resumed ends with the bits of one that never stopped.
@@ -84,6 +85,13 @@ pub fn train(
 ) -> Result<TrainOutcome, Error> {
     let (mut trainer, mut kept) = begin(config, graphs, options)?;
     let stop_at = options.stop_at.unwrap_or(trainer.config().steps);
+    let n_steps = trainer.n_steps();
+    if stop_at < n_steps.max(1) {
+        return Err(Error::options(format!(
+            "the run is at step {n_steps} already: give at least {}, not {stop_at}",
+            n_steps.max(1)
+        )));
+    }
     let mut reports = Vec::new();
     while trainer.n_steps() < stop_at {
         let report = trainer.step()?;
@@ -94,6 +102,7 @@ pub fn train(
                 .is_multiple_of(trainer.config().checkpoint_steps);
             if is_due || report.step == stop_at {
                 kept.checkpoint(&trainer)?;
+                trainer.policy()?.write(&kept.folder.path().join(POLICY))?;
             }
         }
         on_step(&report);

@@ -171,9 +171,10 @@ fn settings_that_cannot_be_right_are_named_and_leave_no_folder() {
     let folders = tempfile::tempdir().unwrap();
     let folder = folders.path().join("run");
     type Change = fn(&mut TrainConfig);
-    let changes: [(Change, &str); 7] = [
+    let changes: [(Change, &str); 8] = [
         (|c| c.batch_graphs = 0, "batch_graphs = 0"),
         (|c| c.denominator_seeds = 0, "denominator_seeds = 0"),
+        (|c| c.steps = 0, "steps = 0"),
         (
             |c| c.baseline_coefficient = f32::NAN,
             "baseline_coefficient = NaN",
@@ -209,7 +210,7 @@ fn it_learns_where_proposals_pay() {
         builder.op(OpSpec::new(name, 10));
     }
     let graphs = [builder.build().unwrap()];
-    let mut config = config(0);
+    let mut config = config(150);
     (config.reward_evaluations, config.denominator_seeds) = (1, 100);
     config.policy.placement_levels = 8;
     config.optimiser.learning_rate = 0.01;
