@@ -3,7 +3,7 @@
 
 use std::error::Error;
 
-use shardgraph_agents::{AgentConfig, Evaluation, RunOptions, Start};
+use shardgraph_agents::{AgentConfig, Evaluation, Start};
 use shardgraph_autodiff::{Ctx, Params, Shape, ShapeCheck};
 use shardgraph_brkga::{Brkga, Config};
 use shardgraph_collectives::{Deadline, Op, threads};
@@ -16,7 +16,7 @@ use shardgraph_layers::{Policy, PolicyShape};
 use shardgraph_line::{NodeLabels, Store, train};
 use shardgraph_regal::{PlaceOptions, place};
 use shardgraph_replay::EpisodeMemory;
-use shardgraph_rgcn::{Labels, RelationalGraph, RunOptions};
+use shardgraph_rgcn::{Labels, RelationalGraph};
 use shardgraph_runs::Checkpoint;
 use shardgraph_shard::{Adjacency, Partition};
 use shardgraph_solver::{SolveOptions, TrainedPolicy, solve};
@@ -157,7 +157,7 @@ fn learn_and_play() -> Result<(), Box<dyn Error>> {
         config,
         folder: None,
     };
-    let mut outcome = shardgraph_agents::train(&start, &RunOptions::default(), &mut |_| ())?;
+    let mut outcome = shardgraph_agents::train(&start, &Default::default(), &mut |_| ())?;
     if outcome.n_updates != 21 {
         return Err(format!("{} updates in 400 steps", outcome.n_updates).into());
     }
@@ -176,8 +176,8 @@ fn classify() -> Result<(), Box<dyn Error>> {
     let graph = RelationalGraph::new(6, 1, sources, vec![0; 4], targets)?.with_inverses()?;
     let labels = Labels::new(2, vec![(0, 0), (2, 1)], vec![(1, 0), (3, 1)], vec![])?;
     let config = shardgraph_rgcn::Config::default();
-    let options = RunOptions::default();
-    let outcome = shardgraph_rgcn::train(&graph, &labels, &config, &options, &mut |_| {})?;
+    let outcome =
+        shardgraph_rgcn::train(&graph, &labels, &config, &Default::default(), &mut |_| {})?;
     println!(
         "shardgraph_rgcn::train: {} of 2 training nodes right",
         outcome.evaluation.train.n_right
