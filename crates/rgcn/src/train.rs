@@ -3,6 +3,8 @@
 mod evaluation;
 mod folder;
 mod job;
+#[cfg(test)]
+mod partition_tests;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -16,6 +18,7 @@ use shardgraph_collectives::{Comm, Deadline, threads};
 pub use evaluation::{Evaluation, SetScores};
 pub use job::MAX_RANKS;
 
+use crate::partition::Method;
 use crate::{Config, Error, ErrorKind, Labels, RelationalGraph};
 use folder::RunFolder;
 use job::Job;
@@ -25,6 +28,8 @@ use job::Job;
 pub struct RunOptions {
     /// Ranks that share the sources; threads of this process.
     pub n_ranks: u32,
+    /// Which rank sends what.
+    pub partition: Method,
     /// Where checkpoints and metrics go; absent means nowhere.
     pub folder: Option<PathBuf>,
     /// Go on from the folder's newest checkpoint.
@@ -41,6 +46,7 @@ impl Default for RunOptions {
     fn default() -> RunOptions {
         RunOptions {
             n_ranks: 1,
+            partition: Method::Source,
             folder: None,
             resume: false,
             checkpoint_epochs: 0,
@@ -88,6 +94,8 @@ pub struct Outcome {
     pub params_hash: u64,
     /// Bytes of parameters, plans, units and sums that each rank held.
     pub bytes_per_rank: Vec<u64>,
+    /// Ranks with neither a message nor a node: the graph has too few blocks of nodes for them.
+    pub n_idle_ranks: usize,
 }
 
 /// Trains a model and evaluates it.

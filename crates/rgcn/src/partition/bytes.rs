@@ -74,6 +74,16 @@ impl ModelShape {
         widths.into_iter().map(|width| width as u64).collect()
     }
 
+    /// Nodes of the blocks that training sums gradients over, and between which sources are cut.
+    pub(super) fn block(&self, n_nodes: u32, n_relations: u32) -> u32 {
+        self.blocks(n_nodes, n_relations).size()
+    }
+
+    fn blocks(&self, n_nodes: u32, n_relations: u32) -> Blocks {
+        let relations = self.relations(n_relations) as usize;
+        Blocks::new(n_nodes, max_blocks(&self.config, self.classes, relations))
+    }
+
     /// Relations of the model: those of the graph, and the self loop.
     fn relations(&self, n_relations: u32) -> u64 {
         u64::from(n_relations) + u64::from(self.config.self_loop)
@@ -162,9 +172,7 @@ impl ModelShape {
 
     /// Numbers of gradients of shared parameters: those of each fixed block of nodes, and of one table, in the largest layer.
     fn block_gradients(&self, load: &Load, n_nodes: u32, n_relations: u32) -> u64 {
-        let relations = self.relations(n_relations) as usize;
-        let max_blocks = max_blocks(&self.config, self.classes, relations);
-        let n_blocks = Blocks::new(n_nodes, max_blocks).count() as u64;
+        let n_blocks = self.blocks(n_nodes, n_relations).count() as u64;
         let own_blocks = (n_blocks * load.n_own_nodes).div_ceil(u64::from(n_nodes.max(1)));
         let layers = self.layers(n_relations).into_iter();
         let sizes = layers.map(|layer| own_blocks * layer.reduced + layer.table);

@@ -100,7 +100,8 @@ impl Plan {
     /// As [`Partition::new`]; up to eight times that to find what would fit.
     pub fn new(pairs: &Pairs, options: &PlanOptions) -> Result<(Partition, Plan), Error> {
         let model = options.cost_model();
-        let partition = Partition::new(pairs, options.method, options.n_devices, model)?;
+        let block = options.shape.block(pairs.n_nodes(), pairs.n_relations());
+        let partition = Partition::new(pairs, options.method, options.n_devices, model, block)?;
         let loads = partition.loads(pairs);
         let mut devices: Vec<DevicePlan> = loads
             .as_slice()
@@ -151,15 +152,14 @@ fn whole(partition: &Partition, pairs: &Pairs, loads: &Loads) -> Load {
         },
         n_relations: u64::from(pairs.n_relations()),
         n_own_nodes,
+        n_own_pairs: pairs.as_slice().len() as u64,
+        n_own_sources: loads.n_sources(),
     }
 }
 
 impl PlanOptions {
     fn cost_model(&self) -> CostModel {
-        CostModel {
-            n_bases: self.shape.config.bases as u32,
-            self_loop: self.shape.config.self_loop,
-        }
+        CostModel::of(&self.shape.config)
     }
 
     fn device(&self, load: &Load, pairs: &Pairs) -> DevicePlan {
@@ -272,7 +272,8 @@ impl PlanOptions {
                 break;
             }
             let model = self.cost_model();
-            let partition = Partition::new(pairs, Method::Source, n_devices, model)?;
+            let block = self.shape.block(pairs.n_nodes(), pairs.n_relations());
+            let partition = Partition::new(pairs, Method::Source, n_devices, model, block)?;
             let loads = partition.loads(pairs);
             let held = loads.as_slice().iter().map(|load| self.device(load, pairs));
             let fits = held.map(|device| device.held_bytes).max() <= Some(budget);

@@ -13,6 +13,7 @@ use crate::config::{Config, MAX_WIDTH, Mode};
 use crate::model::loss::Targets;
 use crate::model::network::{Network, Peers, diverged, max_blocks};
 use crate::model::plan::{Extent, Layout};
+use crate::partition::{CostModel, Method};
 use crate::{Error, ErrorKind, Labels, RelationalGraph};
 
 /// The most ranks of a run.
@@ -54,7 +55,7 @@ fn layout_of<'a>(
     graph: &'a RelationalGraph,
     config: &Config,
     (train, n_classes): (&[u32], u32),
-    n_ranks: u32,
+    (n_ranks, method): (u32, Method),
 ) -> Result<Layout<'a>, Error> {
     let extent = Extent {
         n_layers: config.hidden.len() + 1,
@@ -64,6 +65,8 @@ fn layout_of<'a>(
             n_classes,
             graph.n_relations() as usize + usize::from(config.self_loop),
         ),
+        method,
+        model: CostModel::of(config),
     };
     let outputs = match config.mode {
         Mode::Full => None,
@@ -83,7 +86,12 @@ impl<'a> Job<'a> {
         let mut train = labels.train().to_vec();
         train.sort_unstable();
         let nodes: Vec<u32> = train.iter().map(|&(node, _)| node).collect();
-        let layout = layout_of(graph, config, (&nodes, labels.n_classes()), options.n_ranks)?;
+        let layout = layout_of(
+            graph,
+            config,
+            (&nodes, labels.n_classes()),
+            (options.n_ranks, options.partition),
+        )?;
         let evaluated = match config.mode {
             Mode::Full => None,
             Mode::Pruned => Some(layout.with_outputs(Some(&held_out(labels)))),
@@ -144,6 +152,7 @@ impl<'a> Job<'a> {
             evaluation,
             params_hash,
             bytes_per_rank,
+            n_idle_ranks: self.layout.n_idle_ranks,
         })
     }
 
@@ -291,7 +300,7 @@ pub(super) fn predict(
         graph,
         &saved.config,
         (&saved.train_nodes, saved.n_classes()),
-        1,
+        (1, Method::Source),
     )?;
     let wider = layout.with_outputs(Some(&wanted));
     let mut comm = Comm::solo();
