@@ -67,6 +67,12 @@ pub struct Load {
     pub n_own_pairs: u64,
     /// Those nodes that are a source, for an edge or a self loop.
     pub n_own_sources: u64,
+    /// How often they are read: once by each part that works on one of their pairs.
+    pub n_own_reads: u64,
+    /// Sources that the part works on and another owns.
+    pub n_foreign_sources: u64,
+    /// Pairs that the part works on and another owns.
+    pub n_foreign_pairs: u64,
 }
 
 /// The loads of all parts.
@@ -89,6 +95,7 @@ impl Loads {
                 load.n_self_loops = pairs.n_made(partition.own_nodes(part));
                 load.n_sources = load.n_self_loops;
                 load.n_own_sources = load.n_self_loops;
+                load.n_own_reads = load.n_self_loops;
             }
         }
         // Pairs come by source: a part has seen a source if it was the part's last one.
@@ -104,11 +111,16 @@ impl Loads {
             load.n_edges += u64::from(pair.n_edges);
             load.n_pairs += 1;
             let is_new = last_sources[part] != Some(pair.source);
-            load.n_sources += u64::from(is_new && !is_own(pair.source, part));
+            let is_read = u64::from(is_new && !is_own(pair.source, part));
+            load.n_sources += is_read;
+            let owner = partition.owner_of(pair.source) as usize;
+            load.n_foreign_pairs += u64::from(owner != part);
+            load.n_foreign_sources += u64::from(is_new && owner != part);
             last_sources[part] = Some(pair.source);
             let is_first = last_source != Some(pair.source) && !has_loop(pair.source);
             n_sources += u64::from(is_first);
-            let owner = &mut loads[partition.owner_of(pair.source) as usize];
+            let owner = &mut loads[owner];
+            owner.n_own_reads += is_read;
             owner.n_own_pairs += 1;
             owner.n_own_sources += u64::from(is_first);
             last_source = Some(pair.source);
@@ -140,11 +152,16 @@ impl Loads {
         self.n_split_relations
     }
 
-    /// Rows of V that parts hold beyond one copy of each.
+    /// Rows of V that parts read and others own, counted once for each part that does.
     #[must_use]
-    pub fn n_replicated_sources(&self) -> u64 {
-        let held: u64 = self.loads.iter().map(|load| load.n_sources).sum();
-        held - self.n_sources
+    pub fn n_foreign_sources(&self) -> u64 {
+        self.loads.iter().map(|load| load.n_foreign_sources).sum()
+    }
+
+    /// Pairs whose source another part owns than the one that works on them.
+    #[must_use]
+    pub fn n_foreign_pairs(&self) -> u64 {
+        self.loads.iter().map(|load| load.n_foreign_pairs).sum()
     }
 
     /// The largest cost over the mean cost; 1 where there is nothing to do.
