@@ -18,5 +18,5 @@ pub use graph::{Edge, MAX_NODES, RelationalGraph};
 pub use labels::Labels;
 pub use train::{
     EpochReport, Evaluation, MAX_RANKS, Outcome, RunOptions, SetScores, class_names, evaluate,
-    predict, train,
+    predict, train, train_as_rank,
 };

@@ -5,6 +5,7 @@ mod folder;
 mod job;
 #[cfg(test)]
 mod partition_tests;
+mod processes;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use shardgraph_collectives::{Comm, Deadline, threads};
 
 pub use evaluation::{Evaluation, SetScores};
 pub use job::MAX_RANKS;
+pub use processes::train_as_rank;
 
 use crate::partition::Method;
 use crate::{Config, Error, ErrorKind, Labels, RelationalGraph};
@@ -134,9 +136,7 @@ pub fn train(
 ) -> Result<Outcome, Error> {
     job::check_ranks(options.n_ranks)?;
     let (config, folder, state) = folder::begin(graph, labels, config, options)?;
-    config.check()?;
-    labels.check_nodes(graph)?;
-    job::check_classes(labels)?;
+    job::check(graph, labels, &config)?;
     let job = Job::new(graph, labels, &config, options)?;
     let folder = Mutex::new(folder);
     let progress = Mutex::new(progress);

@@ -1,5 +1,6 @@
 //! The loop of one rank: epochs, checkpoints, and what the model says at the end.
 
+use std::borrow::Borrow;
 use std::ops::Range;
 
 use shardgraph_collectives::{Comm, Deadline};
@@ -28,13 +29,24 @@ pub(super) fn check_ranks(n_ranks: u32) -> Result<(), Error> {
 }
 
 /// Refuses more classes than a layer may be wide.
-pub(super) fn check_classes(labels: &Labels) -> Result<(), Error> {
+fn check_classes(labels: &Labels) -> Result<(), Error> {
     let n_classes = labels.n_classes();
     if n_classes as usize <= MAX_WIDTH {
         return Ok(());
     }
     let message = format!("{n_classes} classes: expected at most {MAX_WIDTH}");
     Err(Error::new(ErrorKind::Labels, message))
+}
+
+/// Refuses settings and labels that cannot be right.
+pub(super) fn check(
+    graph: &RelationalGraph,
+    labels: &Labels,
+    config: &Config,
+) -> Result<(), Error> {
+    config.check()?;
+    labels.check_nodes(graph)?;
+    check_classes(labels)
 }
 
 /// What all ranks of a run share.
@@ -111,7 +123,7 @@ impl<'a> Job<'a> {
     pub(super) fn run(
         &self,
         comm: &mut Comm,
-        state: Option<&State>,
+        state: Option<impl Borrow<State>>,
         mut folder: Option<&mut RunFolder>,
         progress: &mut dyn FnMut(&EpochReport),
     ) -> Result<Outcome, Error> {
@@ -125,6 +137,7 @@ impl<'a> Job<'a> {
         let begin = match state {
             None => 0,
             Some(state) => {
+                let state: &State = state.borrow();
                 state.load(&mut network, peers)?;
                 state.epochs_done
             }
