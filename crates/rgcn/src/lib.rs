@@ -10,6 +10,7 @@ pub mod import;
 mod labels;
 mod model;
 pub mod partition;
+mod size;
 mod train;
 
 pub use config::{Config, Mode, Optimiser, Preset, Sums};
@@ -17,6 +18,6 @@ pub use error::{Error, ErrorKind};
 pub use graph::{Edge, MAX_NODES, RelationalGraph};
 pub use labels::Labels;
 pub use train::{
-    EpochReport, Evaluation, MAX_RANKS, Outcome, RunOptions, SetScores, class_names, evaluate,
-    predict, train, train_as_rank,
+    DeviceMemory, EpochReport, Evaluation, MAX_RANKS, Outcome, RunOptions, SetScores, class_names,
+    evaluate, predict, train, train_as_rank,
 };
