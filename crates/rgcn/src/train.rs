@@ -3,6 +3,7 @@
 mod evaluation;
 mod folder;
 mod job;
+pub(crate) mod links;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -128,7 +129,7 @@ pub fn train(
     let (config, folder, state) = folder::begin(graph, labels, config, options)?;
     config.check()?;
     labels.check_nodes(graph)?;
-    job::check_classes(labels)?;
+    job::check_classes(labels, &config)?;
     let job = Job::new(graph, labels, &config, options)?;
     let folder = Mutex::new(folder);
     let progress = Mutex::new(progress);

@@ -7,9 +7,10 @@ use clap::Args;
 use serde::Serialize;
 use shardgraph_collectives::Deadline;
 use shardgraph_rgcn::import::{ImportReport, LabelledNodes};
-use shardgraph_rgcn::{Config, EpochReport, Evaluation, Outcome, RunOptions, train};
+use shardgraph_rgcn::{Config, EpochReport, Evaluation, LinkOptions, Outcome, RunOptions, train};
 
 use super::curve;
+use super::links::{self, LinkArgs, LinkTraining, Task};
 use super::data::{Data, DataArgs};
 use super::settings::SettingsArgs;
 use crate::exit::BadInput;
@@ -37,6 +38,8 @@ pub(crate) struct TrainArgs {
     data: DataArgs,
     #[command(flatten)]
     settings: SettingsArgs,
+    #[command(flatten)]
+    links: LinkArgs,
     /// Models to train, with one seed after the other
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["out", "resume"])]
     seeds: u32,
@@ -100,6 +103,9 @@ struct Answer<'a> {
 /// Loads the data, trains and prints the answer.
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     check(args)?;
+    if args.links.task == Task::Links {
+        return train_links(args);
+    }
     let data = args.data.load()?;
     let Some(labelled) = &data.labels else {
         let text = "training needs labels: name their file with --train";
@@ -114,10 +120,39 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     args.report.answer(&answer)
 }
 
+/// Trains a model that predicts links.
+fn train_links(args: &TrainArgs) -> anyhow::Result<()> {
+    let useless = [
+        ("--seeds", args.seeds > 1),
+        ("--ranks", args.ranks > 1),
+        ("--curve", args.curve.is_some()),
+        ("--deadline", args.deadline.is_some()),
+        ("--preset", args.settings.preset.is_some()),
+    ];
+    if let Some((flag, _)) = useless.iter().find(|(_, is_given)| *is_given) {
+        return Err(BadInput(format!("{flag} is not for --task links")).into());
+    }
+    let given = LinkTraining {
+        data: &args.data,
+        settings: &args.settings,
+        options: LinkOptions {
+            folder: args.resume.clone().or(args.out.clone()),
+            resume: args.resume.is_some(),
+            checkpoint_epochs: args.checkpoint_epochs,
+        },
+        report: &args.report,
+    };
+    links::train(&args.links, &given)
+}
+
 /// Refuses what cannot be right before anything is read.
 fn check(args: &TrainArgs) -> anyhow::Result<()> {
     refuse_processes("rgcn train", "--ranks")?;
-    if args.resume.is_some() && args.settings.is_set() {
+    if args.links.task == Task::Classes && args.links.is_set() {
+        let text = "what scores and corrupts triples is for --task links";
+        return Err(BadInput(text.to_owned()).into());
+    }
+    if args.resume.is_some() && (args.settings.is_set() || args.links.is_set()) {
         let text = "--resume takes its settings from the checkpoint: of the model's flags give --epochs alone";
         return Err(BadInput(text.to_owned()).into());
     }

@@ -7,6 +7,7 @@ use shardgraph_collectives::{Comm, Deadline, Op, Reduction};
 use shardgraph_graph::random::Stream;
 
 use super::coefficients::{Coefficients, Form};
+use super::gradients::Gradients;
 use super::input::{InputRows, Keyed, backward_pairs, forward_pairs};
 use super::kernel::{Inputs, Pass, Updates, backward, forward, largest_magnitude};
 use super::optimiser::{Moments, Rule};
@@ -40,6 +41,8 @@ pub(crate) struct Network<'a> {
     tables: Vec<Vec<f32>>,
     floats: Vec<f32>,
     fixed: Vec<i64>,
+    /// Where gradients go instead of into steps, where they are wanted.
+    pub(crate) collected: Option<Gradients>,
 }
 
 /// A rank's way to the others.
@@ -92,11 +95,11 @@ fn forms(config: &Config, n_classes: u32) -> Vec<(Form, Shape)> {
     };
     let first = match config.embedding {
         0 => (Form::Coefficients, Shape::new(config.bases, widths[0])),
-        width => (hidden, Shape::new(width, widths[0])),
+        width => (hidden, Shape::of_weights(config, width, widths[0])),
     };
     let others = widths
         .windows(2)
-        .map(|pair| (hidden, Shape::new(pair[0], pair[1])));
+        .map(|pair| (hidden, Shape::of_weights(config, pair[0], pair[1])));
     [first].into_iter().chain(others).collect()
 }
 
@@ -135,6 +138,7 @@ impl<'a> Network<'a> {
             layers,
             floats: Vec::new(),
             fixed: Vec::new(),
+            collected: None,
         }
     }
 
@@ -165,6 +169,7 @@ impl<'a> Network<'a> {
             tables: vec![Vec::new(); self.layers.len()],
             floats: Vec::new(),
             fixed: Vec::new(),
+            collected: None,
         }
     }
 
@@ -471,7 +476,10 @@ impl<'a> Network<'a> {
                 let rows = std::mem::take(&mut self.input.rows);
                 let gradients = self.units_backward(0, all, &rows, &mut partials);
                 self.input.rows = rows;
-                self.input.step(&gradients, step);
+                match &mut self.collected {
+                    Some(collected) => collected.rows = gradients,
+                    None => self.input.step(&gradients, step),
+                }
                 (Vec::new(), partials)
             }
             _ => {
@@ -561,7 +569,7 @@ impl<'a> Network<'a> {
     }
 
     /// What of a parameter is added to its gradient.
-    fn decay_of(&self, layer: usize) -> f32 {
+    pub(super) fn decay_of(&self, layer: usize) -> f32 {
         match layer {
             0 => 2.0 * self.config.l2,
             _ => 0.0,
@@ -573,7 +581,7 @@ impl<'a> Network<'a> {
         self.reduced_len(layer) + self.layers[layer].bias.len()
     }
 
-    fn reduced_len(&self, layer: usize) -> usize {
+    pub(super) fn reduced_len(&self, layer: usize) -> usize {
         let coefficients = self.layers[layer].coefficients.as_ref();
         coefficients.map_or(0, Coefficients::reduced_len)
     }
@@ -587,23 +595,15 @@ impl<'a> Network<'a> {
         partials: &[f32],
     ) -> Result<(), Error> {
         let reduced_len = self.reduced_len(layer);
-        let decay = self.decay_of(layer);
-        let Layer {
-            coefficients,
-            bias,
-            bias_moments,
-            ..
-        } = &mut self.layers[layer];
-        let mut sum = vec![0.0; reduced_len + bias.len()];
+        let mut sum = vec![0.0; reduced_len + self.layers[layer].bias.len()];
         if sum.is_empty() {
             return Ok(());
         }
         peers.comm.exact_sum(partials, &mut sum, peers.deadline)?;
-        let (of_relations, of_bias) = sum.split_at(reduced_len);
-        if let Some(coefficients) = coefficients {
-            coefficients.step(rule, decay, of_relations);
+        match &mut self.collected {
+            Some(collected) => collected.shared[layer] = sum,
+            None => self.step_layer(layer, rule, &sum),
         }
-        rule.step(bias, of_bias, 0.0, bias_moments.of(0..of_bias.len()));
         Ok(())
     }
 

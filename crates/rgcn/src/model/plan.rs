@@ -7,6 +7,7 @@ use super::blocks::Blocks;
 use super::csr::Csr;
 use super::nodes::NodeSet;
 use super::normaliser::normalisers;
+use crate::config::Normaliser;
 use crate::{Error, ErrorKind, RelationalGraph};
 
 /// One message: to which row of the output, times what.
@@ -71,6 +72,7 @@ pub(crate) struct Extent {
     pub(crate) n_layers: usize,
     pub(crate) n_ranks: usize,
     pub(crate) max_blocks: u32,
+    pub(crate) normaliser: Normaliser,
 }
 
 /// Refuses graphs of more messages than a plan can number.
@@ -109,7 +111,7 @@ impl<'a> Layout<'a> {
             sets: Vec::new(),
             blocks,
             dealt: Vec::new(),
-            normalisers: Arc::new(normalisers(graph)),
+            normalisers: Arc::new(normalisers(graph, extent.normaliser)),
             by_source: Arc::new(by_source),
         };
         layout.find_sets(outputs, extent.n_layers);
