@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use shardgraph_device::{Device, Timer};
 use shardgraph_graph::Labels as Names;
-use shardgraph_rgcn::{LinkData, RelationalGraph};
 use shardgraph_rgcn::generate::RelationalSpec;
 use shardgraph_rgcn::import::{
     Import, ImportOptions, ImportReport, Importer, LabelColumns, LabelFiles, LabelledNodes,
     Literals, TripleFormat, archive_members, import_file, read_labels,
 };
+use shardgraph_rgcn::{LinkData, RelationalGraph};
 
 use crate::exit::BadInput;
 

@@ -146,9 +146,13 @@ pub(crate) fn train(args: &LinkArgs, given: &LinkTraining<'_>) -> anyhow::Result
     let files = given.data.load_links()?;
     let mut show = Progress::new(given.report, config.encoder.epochs.into());
     let mut progress = |report: &LinkReport| {
-        let mrr = report.valid.map(|valid| format!(", MRR {:.4}", valid.filtered.mrr));
+        let mrr = report
+            .valid
+            .map(|valid| format!(", MRR {:.4}", valid.filtered.mrr));
         let mrr = mrr.unwrap_or_default();
-        show.update(report.step, || format!("epochs, loss {:.4}{mrr}", report.loss));
+        show.update(report.step, || {
+            format!("epochs, loss {:.4}{mrr}", report.loss)
+        });
     };
     let outcome = train_links(&files.links, &config, &given.options, &mut progress)?;
     let training = training(&outcome);
@@ -159,7 +163,11 @@ pub(crate) fn train(args: &LinkArgs, given: &LinkTraining<'_>) -> anyhow::Result
 }
 
 /// Loads triples and model, ranks and prints the answer.
-pub(crate) fn eval(data: &DataArgs, saved: &std::path::Path, report: &ReportArgs) -> anyhow::Result<()> {
+pub(crate) fn eval(
+    data: &DataArgs,
+    saved: &std::path::Path,
+    report: &ReportArgs,
+) -> anyhow::Result<()> {
     let files = data.load_links()?;
     let saved = SavedLinks::read(&files.links, saved)?;
     let scores = saved.rank(&files.links)?;

@@ -10,8 +10,8 @@ use shardgraph_rgcn::import::{ImportReport, LabelledNodes};
 use shardgraph_rgcn::{Config, EpochReport, Evaluation, LinkOptions, Outcome, RunOptions, train};
 
 use super::curve;
-use super::links::{self, LinkArgs, LinkTraining, Task};
 use super::data::{Data, DataArgs};
+use super::links::{self, LinkArgs, LinkTraining, Task};
 use super::settings::SettingsArgs;
 use crate::exit::BadInput;
 use crate::peak_memory::peak_memory;

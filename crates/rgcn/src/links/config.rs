@@ -152,7 +152,10 @@ mod tests {
             (refused(&|c| c.clip = f32::NAN), "clip = NaN"),
             (refused(&|c| c.decoder_l2 = -1.0), "decoder_l2 = -1"),
             (refused(&|c| c.encoder.embedding = 0), "embedding = 0"),
-            (refused(&|c| c.encoder.self_loop = false), "self_loop = false"),
+            (
+                refused(&|c| c.encoder.self_loop = false),
+                "self_loop = false",
+            ),
             (refused(&|c| c.encoder.mode = Mode::Pruned), "mode = pruned"),
             (refused(&|c| c.encoder.rate = 0.0), "rate = 0"),
         ];

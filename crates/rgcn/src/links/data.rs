@@ -157,7 +157,9 @@ impl Known {
         };
         let wanted = [triple.relation, side.given(triple)];
         let begin = keys.partition_point(|key| key[..2] < wanted[..]);
-        let same = keys[begin..].iter().take_while(move |key| key[..2] == wanted);
+        let same = keys[begin..]
+            .iter()
+            .take_while(move |key| key[..2] == wanted);
         same.map(|key| key[2])
     }
 }

@@ -68,7 +68,9 @@ impl Decoder {
     ) -> f64 {
         let width = self.width;
         let gathered = chunk.negatives.iter();
-        let gathered: Vec<f32> = gathered.flat_map(|&n| row(units, n, width).to_vec()).collect();
+        let gathered: Vec<f32> = gathered
+            .flat_map(|&n| row(units, n, width).to_vec())
+            .collect();
         let mut pass = ChunkPass {
             decoder: self,
             negatives: chunk.negatives,
@@ -135,7 +137,11 @@ impl ChunkPass<'_> {
             };
             // What is no corruption but the triple itself counts for nothing.
             let score = dot(query, negative);
-            self.scores.push(if node == own { f32::NEG_INFINITY } else { score });
+            self.scores.push(if node == own {
+                f32::NEG_INFINITY
+            } else {
+                score
+            });
         }
         let value = loss.slopes(&mut self.scores, self.n_tails);
         self.scores.iter_mut().for_each(|slope| *slope *= scale);
@@ -143,7 +149,11 @@ impl ChunkPass<'_> {
         of_queries.fill(0.0);
         let (of_tails, of_heads) = of_queries.split_at_mut(width);
         add(self.scores[0], tail, of_tails);
-        add(self.scores[0], for_tails, row_mut(&mut gradients.units, triple.target, width));
+        add(
+            self.scores[0],
+            for_tails,
+            row_mut(&mut gradients.units, triple.target, width),
+        );
         let rows = self.gathered.chunks_exact(width);
         let rows = rows.zip(self.gradient.chunks_exact_mut(width));
         for (idx, ((negative, gradient), &slope)) in rows.zip(&self.scores[1..]).enumerate() {
@@ -154,8 +164,16 @@ impl ChunkPass<'_> {
             add_both(slope, (negative, of_query), (query, gradient));
         }
         let relation = row(&self.decoder.relations, triple.relation, width);
-        add_product(of_tails, relation, row_mut(&mut gradients.units, triple.source, width));
-        add_product(of_heads, relation, row_mut(&mut gradients.units, triple.target, width));
+        add_product(
+            of_tails,
+            relation,
+            row_mut(&mut gradients.units, triple.source, width),
+        );
+        add_product(
+            of_heads,
+            relation,
+            row_mut(&mut gradients.units, triple.target, width),
+        );
         let of_relation = row_mut(&mut gradients.relations, triple.relation, width);
         add_product(of_tails, head, of_relation);
         add_product(of_heads, tail, of_relation);

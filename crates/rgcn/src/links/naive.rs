@@ -51,7 +51,11 @@ impl Naive<'_> {
 }
 
 /// The ranks of both ends of triples, a node at a time, from f32 scores as the model makes them.
-pub(crate) fn rank(data: &LinkData, triples: &[Edge], score: impl Fn(Edge, Side) -> f32) -> LinkScores {
+pub(crate) fn rank(
+    data: &LinkData,
+    triples: &[Edge],
+    score: impl Fn(Edge, Side) -> f32,
+) -> LinkScores {
     let known: Vec<Edge> = data.all().collect();
     let (mut raw, mut heads, mut tails) = (Vec::new(), Vec::new(), Vec::new());
     for side in [Side::Head, Side::Tail] {
@@ -60,8 +64,14 @@ pub(crate) fn rank(data: &LinkData, triples: &[Edge], score: impl Fn(Edge, Side)
             let (mut all, mut new) = (1.0, 1.0);
             for node in (0..data.n_nodes()).filter(|&node| node != side.of(triple)) {
                 let other = match side {
-                    Side::Head => Edge { source: node, ..triple },
-                    Side::Tail => Edge { target: node, ..triple },
+                    Side::Head => Edge {
+                        source: node,
+                        ..triple
+                    },
+                    Side::Tail => Edge {
+                        target: node,
+                        ..triple
+                    },
                 };
                 let found = score(other, side);
                 let above = match found.partial_cmp(&truth) {

@@ -16,7 +16,11 @@ pub(crate) fn kept(seed: u64, step: u64, triples: &[Edge], dropout: f32) -> Vec<
     let mut stream = Stream::new(seed, "rgcn links edges", step);
     let mut is_kept = |_: &&Edge| stream.uniform_f32() >= dropout;
     match dropout > 0.0 {
-        true => triples.iter().filter(|edge| is_kept(edge)).copied().collect(),
+        true => triples
+            .iter()
+            .filter(|edge| is_kept(edge))
+            .copied()
+            .collect(),
         false => triples.to_vec(),
     }
 }

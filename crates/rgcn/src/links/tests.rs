@@ -29,7 +29,13 @@ fn decoder(stream: &mut Stream, n_relations: u32, width: usize) -> Decoder {
 }
 
 /// The f64 sum of losses at units and relations in one list.
-fn naive_loss(values: &[f64], n_units: usize, chunk: Chunk<'_>, loss: LinkLoss, width: usize) -> f64 {
+fn naive_loss(
+    values: &[f64],
+    n_units: usize,
+    chunk: Chunk<'_>,
+    loss: LinkLoss,
+    width: usize,
+) -> f64 {
     let (units, relations) = values.split_at(n_units);
     let naive = Naive {
         width,
@@ -37,7 +43,9 @@ fn naive_loss(values: &[f64], n_units: usize, chunk: Chunk<'_>, loss: LinkLoss, 
         relations,
     };
     let triples = chunk.triples.iter();
-    triples.map(|&triple| naive.loss(triple, chunk.negatives, loss)).sum()
+    triples
+        .map(|&triple| naive.loss(triple, chunk.negatives, loss))
+        .sum()
 }
 
 /// Losses to 1e-5, gradients to 1e-3 of f64 central differences; nodes come twice, triples corrupt to themselves, a loop is among them.
@@ -67,7 +75,10 @@ fn losses_and_gradients_are_those_of_the_definition() {
             let mut values: Vec<f64> = values.map(|&x| f64::from(x)).collect();
             let at = |values: &[f64]| naive_loss(values, units.len(), chunk, loss, width);
             let expected = at(&values);
-            assert!((found - expected).abs() < 1e-5 * expected.abs(), "{found} {expected}");
+            assert!(
+                (found - expected).abs() < 1e-5 * expected.abs(),
+                "{found} {expected}"
+            );
             let all = gradients.units.iter().chain(&gradients.relations);
             for (idx, &gradient) in all.enumerate() {
                 let value = values[idx];
@@ -78,7 +89,10 @@ fn losses_and_gradients_are_those_of_the_definition() {
                 values[idx] = value;
                 let slope = 0.5 * (more - less) / 2e-5;
                 let error = (slope - f64::from(gradient)).abs();
-                assert!(error < 1e-4 * (1.0 + slope.abs()), "{loss} {width} {idx}: {slope} {gradient}");
+                assert!(
+                    error < 1e-4 * (1.0 + slope.abs()),
+                    "{loss} {width} {idx}: {slope} {gradient}"
+                );
             }
         }
     }
@@ -89,7 +103,10 @@ fn losses_and_gradients_are_those_of_the_definition() {
 fn losses_keep_their_range() {
     for (scores, expected) in [
         ([1000.0f32, -1000.0, 0.0], 0.0f64),
-        ([-1000.0, 1000.0, -1000.0], 0.5 * 2000.0 + 0.5 * std::f64::consts::LN_2),
+        (
+            [-1000.0, 1000.0, -1000.0],
+            0.5 * 2000.0 + 0.5 * std::f64::consts::LN_2,
+        ),
     ] {
         let mut scores = scores;
         let loss = LinkLoss::Softmax.slopes(&mut scores, 1);
@@ -109,7 +126,13 @@ fn losses_keep_their_range() {
 fn data(triples: &[(u32, u32, u32)], n_nodes: u32) -> LinkData {
     let column = |of: fn(&(u32, u32, u32)) -> u32| triples.iter().map(of).collect();
     let n_relations = triples.iter().map(|t| t.1).max().unwrap_or(0) + 1;
-    let graph = RelationalGraph::new(n_nodes, n_relations, column(|t| t.0), column(|t| t.1), column(|t| t.2));
+    let graph = RelationalGraph::new(
+        n_nodes,
+        n_relations,
+        column(|t| t.0),
+        column(|t| t.1),
+        column(|t| t.2),
+    );
     let (n, cut) = (triples.len(), triples.len().div_ceil(2));
     LinkData::new(&graph.unwrap(), 0..cut, cut..cut, cut..n).unwrap()
 }
@@ -174,7 +197,11 @@ fn no_number_is_no_good_rank() {
 #[test]
 fn ranges_beyond_the_edges_are_refused() {
     let graph = RelationalGraph::new(2, 1, vec![0], vec![0], vec![1]).unwrap();
-    let refused = |train, test| LinkData::new(&graph, train, 0..0, test).unwrap_err().to_string();
+    let refused = |train, test| {
+        LinkData::new(&graph, train, 0..0, test)
+            .unwrap_err()
+            .to_string()
+    };
     assert!(refused(0..1, 1..2).starts_with("edges 1..2: expected some of 1"));
     assert!(refused(0..0, 0..1).starts_with("0 triples to learn from"));
 }

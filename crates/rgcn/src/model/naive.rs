@@ -97,14 +97,7 @@ impl<'a> Naive<'a> {
             *counts.entry(group(&edge)).or_default() += 1.0;
         }
         let given = self.graph.edges();
-        let given = given.map(|e| {
-            (
-                e.source,
-                e.relation,
-                e.target,
-                1.0 / counts[&group(&e)],
-            )
-        });
+        let given = given.map(|e| (e.source, e.relation, e.target, 1.0 / counts[&group(&e)]));
         let mut edges: Vec<_> = given.collect();
         if self.config.self_loop {
             let relation = self.graph.n_relations();
@@ -195,7 +188,11 @@ impl<'a> Naive<'a> {
         let loss = labels.iter().map(of_label).sum::<f64>() / labels.len() as f64;
         let n_weights = match (self.config.embedding, self.config.bases) {
             (0, n_bases) => self.n_relations() * n_bases,
-            (_, 0) => self.n_relations() * self.n_read(0).div_ceil(self.config.blocks.max(1)) * self.widths[0],
+            (_, 0) => {
+                self.n_relations()
+                    * self.n_read(0).div_ceil(self.config.blocks.max(1))
+                    * self.widths[0]
+            }
             (_, n_bases) => n_bases * (self.n_relations() + self.n_read(0) * self.widths[0]),
         };
         let n_first = self.n_input * self.row_len() + n_weights;

@@ -1,8 +1,8 @@
 //! What an edge's message is divided by: the number of edges into its target, all or those of its relation, in the whole graph.
 
 use super::csr::Csr;
-use crate::config::Normaliser;
 use crate::RelationalGraph;
+use crate::config::Normaliser;
 
 /// 1 / c of each edge.
 ///
@@ -19,7 +19,9 @@ pub(crate) fn normalisers(graph: &RelationalGraph, normaliser: Normaliser) -> Ve
         let edges = by_target.members(node);
         if normaliser == Normaliser::Node {
             let weight = 1.0 / edges.len() as f32;
-            edges.iter().for_each(|&edge| normalisers[edge as usize] = weight);
+            edges
+                .iter()
+                .for_each(|&edge| normalisers[edge as usize] = weight);
             continue;
         }
         for &edge in edges {

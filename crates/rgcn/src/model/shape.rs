@@ -149,7 +149,12 @@ mod tests {
         let mut row = vec![0.0; shape.stride];
         shape.spread(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &mut row);
         let expected = [1.0, 2.0, 4.0, 5.0, 5.0, 0.0, 3.0, 0.0, 6.0, 6.0];
-        assert!(row.iter().zip(expected).all(|(a, b): (&f32, f32)| a.to_bits() == b.to_bits()), "{row:?}");
+        assert!(
+            row.iter()
+                .zip(expected)
+                .all(|(a, b): (&f32, f32)| a.to_bits() == b.to_bits()),
+            "{row:?}"
+        );
         let mut sums = [0.0; 6];
         shape.gather(&row, &mut sums);
         assert_eq!(sums.map(|sum| sum as i32), [1, 2, 3, 4, 10, 12]);

@@ -267,7 +267,9 @@ impl<'a> Trainer<'a> {
                 triples,
                 negatives: &drawn,
             };
-            sum += self.decoder.chunk(units, chunk, (loss, scale), &mut gradients);
+            sum += self
+                .decoder
+                .chunk(units, chunk, (loss, scale), &mut gradients);
         }
         let l2 = self.config.decoder_l2;
         add_decay(l2, units, &mut gradients.units);
@@ -308,12 +310,21 @@ impl<'a> Trainer<'a> {
     }
 
     /// How well triples rank with messages along all training triples; none where there are no triples.
-    fn rank(&mut self, triples: &[Edge], peers: &mut Peers<'_>) -> Result<Option<LinkScores>, Error> {
+    fn rank(
+        &mut self,
+        triples: &[Edge],
+        peers: &mut Peers<'_>,
+    ) -> Result<Option<LinkScores>, Error> {
         if triples.is_empty() {
             return Ok(None);
         }
         self.encode_whole(peers)?;
-        Ok(Some(rank(&self.decoder, self.units(), triples, &self.known)))
+        Ok(Some(rank(
+            &self.decoder,
+            self.units(),
+            triples,
+            &self.known,
+        )))
     }
 
     /// The units of all nodes from all training triples.

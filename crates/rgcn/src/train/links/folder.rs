@@ -47,7 +47,8 @@ impl SavedLinks {
     /// When the folder has no whole checkpoint of such a run, or the triples are not the run's.
     pub fn read(data: &LinkData, path: &Path) -> Result<SavedLinks, Error> {
         let newest = Checkpoint::newest(path, FILES)?.ok_or_else(|| {
-            let what = "there is no complete checkpoint: expected the folder of a run that predicts links";
+            let what =
+                "there is no complete checkpoint: expected the folder of a run that predicts links";
             Error::new(ErrorKind::Checkpoint, format!("{}: {what}", path.display()))
         })?;
         let (run, saved) = read(&newest)?;
@@ -85,10 +86,7 @@ impl SavedLinks {
     ///
     /// # Errors
     /// When the checkpoint does not fit its settings.
-    pub fn rank(
-        &self,
-        data: &LinkData,
-    ) -> Result<(Option<LinkScores>, Option<LinkScores>), Error> {
+    pub fn rank(&self, data: &LinkData) -> Result<(Option<LinkScores>, Option<LinkScores>), Error> {
         self.with_trainer(data, |trainer, peers| {
             let valid = trainer.rank(data.valid(), peers)?;
             Ok((valid, trainer.rank(data.test(), peers)?))

@@ -87,7 +87,8 @@ fn a_resumed_run_has_the_bits_of_one_that_never_stopped() {
     assert_eq!(resumed.params_hash, whole.params_hash);
     assert_eq!(resumed.reports.len(), 2);
     assert_eq!((resumed.valid, resumed.test), (whole.valid, whole.test));
-    let metrics = |folder: &tempfile::TempDir| std::fs::read(folder.path().join("metrics.jsonl")).unwrap();
+    let metrics =
+        |folder: &tempfile::TempDir| std::fs::read(folder.path().join("metrics.jsonl")).unwrap();
     assert_eq!(metrics(&folders[0]), metrics(&folders[1]));
     let saved = SavedLinks::read(&data, folders[1].path()).unwrap();
     assert_eq!(saved.epochs_done(), 6);
@@ -122,7 +123,13 @@ fn other_triples_and_fewer_epochs_are_refused() {
 fn a_rate_beyond_reason_is_said_to_diverge() {
     let mut config = small();
     config.encoder.rate = 1e30;
-    let error = train_links(&two_kinds(20), &config, &LinkOptions::default(), &mut |_| ()).unwrap_err();
+    let error = train_links(
+        &two_kinds(20),
+        &config,
+        &LinkOptions::default(),
+        &mut |_| (),
+    )
+    .unwrap_err();
     assert_eq!(error.kind(), crate::ErrorKind::Diverged);
 }
 
@@ -130,7 +137,11 @@ fn a_rate_beyond_reason_is_said_to_diverge() {
 fn naive_loss(naive: &Naive<'_>, params: &[f64], step: (&LinkConfig, &[Edge], u32)) -> f64 {
     let (config, triples, n_nodes) = step;
     let n_encoder = params.len() - 2 * config.width;
-    let units: Vec<f64> = naive.logits(&params[..n_encoder]).into_iter().flatten().collect();
+    let units: Vec<f64> = naive
+        .logits(&params[..n_encoder])
+        .into_iter()
+        .flatten()
+        .collect();
     let decoder = NaiveDecoder {
         width: config.width,
         units: &units,
@@ -139,9 +150,13 @@ fn naive_loss(naive: &Naive<'_>, params: &[f64], step: (&LinkConfig, &[Edge], u3
     let mut sum = 0.0;
     for (idx, chunk) in triples.chunks(config.share as usize).enumerate() {
         let drawn = sampling::negatives(config.encoder.seed, 0, idx, (config.negatives, n_nodes));
-        sum += chunk.iter().map(|&t| decoder.loss(t, &drawn, config.loss)).sum::<f64>();
+        sum += chunk
+            .iter()
+            .map(|&t| decoder.loss(t, &drawn, config.loss))
+            .sum::<f64>();
     }
-    let mean_square = |values: &[f64]| values.iter().map(|x| x * x).sum::<f64>() / values.len() as f64;
+    let mean_square =
+        |values: &[f64]| values.iter().map(|x| x * x).sum::<f64>() / values.len() as f64;
     let decay = mean_square(&units) + mean_square(&params[n_encoder..]);
     sum / triples.len() as f64 + f64::from(config.decoder_l2) * decay
 }
@@ -151,7 +166,11 @@ fn naive_loss(naive: &Naive<'_>, params: &[f64], step: (&LinkConfig, &[Edge], u3
 fn a_step_goes_down_the_gradient_of_its_loss() {
     let data = two_kinds(10);
     let whole_and_blocks = [(0, 0), (0, 2), (3, 0)];
-    for ((bases, blocks), loss) in whole_and_blocks.into_iter().zip([LinkLoss::Softmax, LinkLoss::Logistic, LinkLoss::Softmax]) {
+    for ((bases, blocks), loss) in
+        whole_and_blocks
+            .into_iter()
+            .zip([LinkLoss::Softmax, LinkLoss::Logistic, LinkLoss::Softmax])
+    {
         let mut config = small();
         config.loss = loss;
         config.clip = 0.0;
@@ -178,7 +197,10 @@ fn a_step_goes_down_the_gradient_of_its_loss() {
         let (naive, _) = Naive::of(&trainer.network);
         let params = |trainer: &Trainer<'_>| -> Vec<f64> {
             let decoder = trainer.decoder.relations.iter().map(|&x| f64::from(x));
-            Naive::params(&trainer.network).into_iter().chain(decoder).collect()
+            Naive::params(&trainer.network)
+                .into_iter()
+                .chain(decoder)
+                .collect()
         };
         let before = params(&trainer);
         let mut comm = Comm::solo();
@@ -197,7 +219,10 @@ fn a_step_goes_down_the_gradient_of_its_loss() {
             let less = naive_loss(&naive, &moved, step);
             moved[idx] = before[idx];
             let (slope, found) = ((more - less) / 2e-5, before[idx] - after[idx]);
-            assert!((slope - found).abs() < 1e-4 * (1.0 + slope.abs()), "{bases} {blocks} {idx}: {slope} {found}");
+            assert!(
+                (slope - found).abs() < 1e-4 * (1.0 + slope.abs()),
+                "{bases} {blocks} {idx}: {slope} {found}"
+            );
         }
     }
 }
@@ -219,7 +244,10 @@ fn long_gradients_are_cut_to_the_bound() {
             let mut trainer = Trainer::new(&data, &config, &layout);
             let params = |trainer: &Trainer<'_>| -> Vec<f64> {
                 let decoder = trainer.decoder.relations.iter().map(|&x| f64::from(x));
-                Naive::params(&trainer.network).into_iter().chain(decoder).collect()
+                Naive::params(&trainer.network)
+                    .into_iter()
+                    .chain(decoder)
+                    .collect()
             };
             let before = params(&trainer);
             let mut comm = Comm::solo();
@@ -228,7 +256,11 @@ fn long_gradients_are_cut_to_the_bound() {
                 deadline: Deadline::default(),
             };
             trainer.step(0, data.train(), &mut peers).unwrap();
-            before.iter().zip(params(&trainer)).map(|(b, a)| b - a).collect()
+            before
+                .iter()
+                .zip(params(&trainer))
+                .map(|(b, a)| b - a)
+                .collect()
         };
         let length = |v: &[f64]| v.iter().map(|x| x * x).sum::<f64>().sqrt();
         let (free, cut) = (step(0.0), step(1e-3));
