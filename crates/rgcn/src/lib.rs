@@ -23,5 +23,5 @@ pub use links::ranking::{LinkScores, RankScores};
 pub use train::links::{LinkOptions, LinkOutcome, LinkReport, SavedLinks, train_links};
 pub use train::{
     EpochReport, Evaluation, MAX_RANKS, Outcome, RunOptions, SetScores, class_names, evaluate,
-    predict, train,
+    predict, train, train_as_rank,
 };

@@ -7,10 +7,12 @@
 pub(crate) mod blocks;
 pub(crate) mod coefficients;
 pub(crate) mod csr;
+mod exchange;
 pub(crate) mod gradients;
 pub(crate) mod input;
 pub(crate) mod kernel;
 pub(crate) mod loss;
+mod memory;
 #[cfg(test)]
 pub(crate) mod naive;
 pub(crate) mod network;
@@ -19,6 +21,8 @@ pub(crate) mod normaliser;
 pub(crate) mod optimiser;
 pub(crate) mod plan;
 pub(crate) mod shape;
+mod split;
 pub(crate) mod sums;
 #[cfg(test)]
 mod tests;
+mod work;

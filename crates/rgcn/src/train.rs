@@ -4,6 +4,9 @@ mod evaluation;
 mod folder;
 mod job;
 pub(crate) mod links;
+#[cfg(test)]
+mod partition_tests;
+mod processes;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -16,7 +19,9 @@ use shardgraph_collectives::{Comm, Deadline, threads};
 
 pub use evaluation::{Evaluation, SetScores};
 pub use job::MAX_RANKS;
+pub use processes::train_as_rank;
 
+use crate::partition::Method;
 use crate::{Config, Error, ErrorKind, Labels, RelationalGraph};
 use folder::RunFolder;
 use job::Job;
@@ -26,6 +31,8 @@ use job::Job;
 pub struct RunOptions {
     /// Ranks that share the sources; threads of this process.
     pub n_ranks: u32,
+    /// Which rank sends what.
+    pub partition: Method,
     /// Where checkpoints and metrics go; absent means nowhere.
     pub folder: Option<PathBuf>,
     /// Go on from the folder's newest checkpoint.
@@ -42,6 +49,7 @@ impl Default for RunOptions {
     fn default() -> RunOptions {
         RunOptions {
             n_ranks: 1,
+            partition: Method::Source,
             folder: None,
             resume: false,
             checkpoint_epochs: 0,
@@ -89,6 +97,8 @@ pub struct Outcome {
     pub params_hash: u64,
     /// Bytes of parameters, plans, units and sums that each rank held.
     pub bytes_per_rank: Vec<u64>,
+    /// Ranks with neither a message nor a node: the graph has too few blocks of nodes for them.
+    pub n_idle_ranks: usize,
 }
 
 /// Trains a model and evaluates it.
@@ -127,9 +137,7 @@ pub fn train(
 ) -> Result<Outcome, Error> {
     job::check_ranks(options.n_ranks)?;
     let (config, folder, state) = folder::begin(graph, labels, config, options)?;
-    config.check()?;
-    labels.check_nodes(graph)?;
-    job::check_classes(labels, &config)?;
+    job::check(graph, labels, &config)?;
     let job = Job::new(graph, labels, &config, options)?;
     let folder = Mutex::new(folder);
     let progress = Mutex::new(progress);

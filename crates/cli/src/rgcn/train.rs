@@ -5,9 +5,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use shardgraph_collectives::Deadline;
+use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_device::DeviceKind;
 use shardgraph_rgcn::import::{ImportReport, LabelledNodes};
-use shardgraph_rgcn::{Config, EpochReport, Evaluation, LinkOptions, Outcome, RunOptions, train};
+use shardgraph_rgcn::partition::Method;
+use shardgraph_rgcn::{
+    Config, EpochReport, Error, Evaluation, Labels, LinkOptions, Outcome, RelationalGraph,
+    RunOptions, train, train_as_rank,
+};
 
 use super::curve;
 use super::data::{Data, DataArgs};
@@ -17,7 +22,7 @@ use crate::exit::BadInput;
 use crate::peak_memory::peak_memory;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
-use crate::world::refuse_processes;
+use crate::world::{World, WorldArgs, settle};
 use crate::{deadline, output_file};
 
 const EXAMPLE: &str = "\
@@ -28,7 +33,8 @@ Examples:
   shardgraph rgcn train ba-rel:20000:2.5:20 --preset paper --hidden 10 --mode full --epochs 5
 
 The folder gets metrics.jsonl with one line an epoch, the same as events.out.tfevents.* for TensorBoard, and checkpoints, for
-`rgcn eval`, `rgcn predict` and --resume. Ranks are threads and share the nodes; with exact sums their number changes no bit.";
+`rgcn eval`, `rgcn predict` and --resume. Ranks share the nodes and messages; with exact sums their number changes no bit. Under
+mpirun, srun or torchrun each process is a rank, and the first alone prints and writes.";
 
 /// Train an R-GCN that classifies nodes
 #[derive(Debug, Args)]
@@ -43,9 +49,12 @@ pub(crate) struct TrainArgs {
     /// Models to train, with one seed after the other
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["out", "resume"])]
     seeds: u32,
-    /// Ranks that share the nodes, as threads
-    #[arg(long, value_name = "P", default_value_t = 1)]
-    ranks: u32,
+    #[command(flatten)]
+    world: WorldArgs,
+    /// Which rank sends what: source (ranges of sources), m1 or m2 (whole relations), lpt (relations by cost, large ones cut) or grid (relations by
+    /// sources); with exact sums the result is the same
+    #[arg(long, value_name = "METHOD", default_value = "source")]
+    partition: Method,
     /// The folder to write; it must have no run yet
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -74,6 +83,9 @@ struct Answer<'a> {
     relations: u32,
     mode: String,
     ranks: u32,
+    partition: Method,
+    /// Ranks with neither a message nor a node.
+    idle_ranks: usize,
     seeds: Vec<u64>,
     settings: &'a Config,
     /// Whose accuracy it is: that of the test nodes, or without any that of the training nodes.
@@ -102,29 +114,87 @@ struct Answer<'a> {
 
 /// Loads the data, trains and prints the answer.
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
-    check(args)?;
     if args.links.task == Task::Links {
         return train_links(args);
     }
-    let data = args.data.load()?;
-    let Some(labelled) = &data.labels else {
+    let deadline = args.deadline.unwrap_or_default();
+    args.world.device(DeviceKind::Host, false, &args.report)?; // NCCL has no part in this
+    match args.world.open(args.world.ranks, deadline)? {
+        World::Threads(n_ranks) => {
+            let inputs = load(args, n_ranks)?;
+            let outcomes = train_all(&inputs, &args.report, &mut |config, progress| {
+                let (graph, labels) = inputs.given();
+                train(graph, labels, config, &inputs.options, progress)
+            })?;
+            finish(args, &inputs, &outcomes)
+        }
+        World::Process(mut comm) => run_as_rank(args, &mut comm, deadline),
+    }
+}
+
+/// As one of several processes. All end with the same exit code; the first alone prints.
+fn run_as_rank(args: &TrainArgs, comm: &mut Comm, deadline: Deadline) -> anyhow::Result<()> {
+    let inputs = load(args, comm.size());
+    let inputs = settle(comm, inputs, deadline)?;
+    let report = args.report.of_rank(comm.rank());
+    let outcomes = train_all(&inputs, &report, &mut |config, progress| {
+        train_as_rank(comm, inputs.given(), config, &inputs.options, progress)
+    })?;
+    let finished = match comm.rank() {
+        0 => finish(args, &inputs, &outcomes),
+        _ => Ok(()),
+    };
+    settle(comm, finished, deadline)
+}
+
+/// What a run starts from; every process reads it for itself.
+struct Inputs {
+    data: Data,
+    labelled: LabelledNodes,
+    config: Config,
+    options: RunOptions,
+    n_seeds: u32,
+}
+
+impl Inputs {
+    fn given(&self) -> (&RelationalGraph, &Labels) {
+        (&self.data.graph, &self.labelled.labels)
+    }
+}
+
+fn load(args: &TrainArgs, n_ranks: u32) -> anyhow::Result<Inputs> {
+    check(args)?;
+    let mut data = args.data.load()?;
+    let Some(labelled) = data.labels.take() else {
         let text = "training needs labels: name their file with --train";
         return Err(BadInput(text.to_owned()).into());
     };
-    let config = args.settings.config(data.graph.n_nodes())?;
-    let outcomes = train_all(args, &config, (&data, labelled))?;
+    Ok(Inputs {
+        config: args.settings.config(data.graph.n_nodes())?,
+        options: options(args, &labelled, n_ranks),
+        data,
+        labelled,
+        n_seeds: args.seeds,
+    })
+}
+
+fn finish(args: &TrainArgs, inputs: &Inputs, outcomes: &[Outcome]) -> anyhow::Result<()> {
     if let Some(curve) = &args.curve {
-        output_file::write_all(&[(curve, curve::svg(&outcomes))])?;
+        output_file::write_all(&[(curve, curve::svg(outcomes))])?;
     }
-    let answer = answer(args, (&data, labelled), &outcomes)?;
-    args.report.answer(&answer)
+    args.report.answer(&answer(inputs, outcomes)?)
 }
 
 /// Trains a model that predicts links.
 fn train_links(args: &TrainArgs) -> anyhow::Result<()> {
+    let World::Threads(1) = args.world.open(args.world.ranks, Deadline::default())? else {
+        let text = "--task links trains on one rank, in one process";
+        return Err(BadInput(text.to_owned()).into());
+    };
+    check(args)?;
     let useless = [
         ("--seeds", args.seeds > 1),
-        ("--ranks", args.ranks > 1),
+        ("--partition", args.partition != Method::Source),
         ("--curve", args.curve.is_some()),
         ("--deadline", args.deadline.is_some()),
         ("--preset", args.settings.preset.is_some()),
@@ -147,7 +217,6 @@ fn train_links(args: &TrainArgs) -> anyhow::Result<()> {
 
 /// Refuses what cannot be right before anything is read.
 fn check(args: &TrainArgs) -> anyhow::Result<()> {
-    refuse_processes("rgcn train", "--ranks")?;
     if args.links.task == Task::Classes && args.links.is_set() {
         let text = "what scores and corrupts triples is for --task links";
         return Err(BadInput(text.to_owned()).into());
@@ -164,16 +233,21 @@ fn check(args: &TrainArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Trains one model.
+type TrainOne<'a> =
+    dyn FnMut(&Config, &mut (dyn FnMut(&EpochReport) + Send)) -> Result<Outcome, Error> + 'a;
+
 /// A model for each seed.
 fn train_all(
-    args: &TrainArgs,
-    config: &Config,
-    (data, labelled): (&Data, &LabelledNodes),
+    inputs: &Inputs,
+    report: &ReportArgs,
+    train_one: &mut TrainOne<'_>,
 ) -> anyhow::Result<Vec<Outcome>> {
+    let config = &inputs.config;
     let n_epochs = u64::from(config.epochs);
-    let mut show = Progress::new(&args.report, n_epochs * u64::from(args.seeds));
+    let mut show = Progress::new(report, n_epochs * u64::from(inputs.n_seeds));
     let mut outcomes = Vec::new();
-    for n in 0..u64::from(args.seeds) {
+    for n in 0..u64::from(inputs.n_seeds) {
         let config = Config {
             seed: config.seed.wrapping_add(n),
             ..config.clone()
@@ -183,21 +257,15 @@ fn train_all(
                 format!("epochs, loss {:.4}", report.loss)
             });
         };
-        let (graph, labels) = (&data.graph, &labelled.labels);
-        outcomes.push(train(
-            graph,
-            labels,
-            &config,
-            &options(args, labelled),
-            &mut progress,
-        )?);
+        outcomes.push(train_one(&config, &mut progress)?);
     }
     Ok(outcomes)
 }
 
-fn options(args: &TrainArgs, labelled: &LabelledNodes) -> RunOptions {
+fn options(args: &TrainArgs, labelled: &LabelledNodes, n_ranks: u32) -> RunOptions {
     RunOptions {
-        n_ranks: args.ranks,
+        n_ranks,
+        partition: args.partition,
         folder: args.resume.clone().or(args.out.clone()),
         resume: args.resume.is_some(),
         checkpoint_epochs: args.checkpoint_epochs,
@@ -206,11 +274,8 @@ fn options(args: &TrainArgs, labelled: &LabelledNodes) -> RunOptions {
     }
 }
 
-fn answer<'a>(
-    args: &TrainArgs,
-    (data, labelled): (&'a Data, &'a LabelledNodes),
-    outcomes: &'a [Outcome],
-) -> anyhow::Result<Answer<'a>> {
+fn answer<'a>(inputs: &'a Inputs, outcomes: &'a [Outcome]) -> anyhow::Result<Answer<'a>> {
+    let (data, labelled) = (&inputs.data, &inputs.labelled);
     let Some(last) = outcomes.last() else {
         return Err(BadInput("seeds = 0: expected 1 or more".to_owned()).into());
     };
@@ -228,7 +293,9 @@ fn answer<'a>(
         edges: data.graph.n_edges(),
         relations: data.graph.n_relations(),
         mode: last.config.mode.to_string(),
-        ranks: args.ranks,
+        ranks: inputs.options.n_ranks,
+        partition: inputs.options.partition,
+        idle_ranks: last.n_idle_ranks,
         seeds: outcomes.iter().map(|outcome| outcome.config.seed).collect(),
         settings: &last.config,
         accuracy_of: match last.evaluation.test {
@@ -295,6 +362,16 @@ impl fmt::Display for Answer<'_> {
             self.ranks,
             self.seeds.len()
         )?;
+        if self.ranks > 1 {
+            writeln!(f, "partition {}", self.partition)?;
+        }
+        if self.idle_ranks > 0 {
+            let (idle, ranks) = (self.idle_ranks, self.ranks);
+            writeln!(
+                f,
+                "{idle} of {ranks} ranks have no work: the graph has too few blocks of nodes"
+            )?;
+        }
         write!(f, "{} accuracy {:.4}", self.accuracy_of, self.accuracy_mean)?;
         match self.accuracy_interval {
             Some(half) => writeln!(

@@ -67,10 +67,10 @@ impl Decoder {
         gradients: &mut DecoderGradients,
     ) -> f64 {
         let width = self.width;
-        let gathered = chunk.negatives.iter();
-        let gathered: Vec<f32> = gathered
-            .flat_map(|&n| row(units, n, width).to_vec())
-            .collect();
+        let mut gathered = Vec::with_capacity(chunk.negatives.len() * width);
+        for &node in chunk.negatives {
+            gathered.extend_from_slice(row(units, node, width));
+        }
         let mut pass = ChunkPass {
             decoder: self,
             negatives: chunk.negatives,
@@ -244,17 +244,36 @@ const LANES: usize = 16;
 /// The product of two vectors.
 #[inline(always)]
 pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
-    let mut lanes = [0.0; LANES];
-    let (a, b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
-    let (rest_a, rest_b) = (a.remainder(), b.remainder());
-    for (a, b) in a.zip(b) {
-        for lane in 0..LANES {
-            lanes[lane] += a[lane] * b[lane];
+    let [product] = dots([a], b);
+    product
+}
+
+/// The products of some vectors of one length with another, each with the bits of [`dot`]; `b` is loaded once.
+#[inline(always)]
+pub(crate) fn dots<const N: usize>(a: [&[f32]; N], b: &[f32]) -> [f32; N] {
+    let mut lanes = [[0.0; LANES]; N];
+    let a = a.map(|a| &a[..b.len()]);
+    let n_whole = b.len() / LANES * LANES;
+    for begin in (0..n_whole).step_by(LANES) {
+        let b = &b[begin..][..LANES];
+        for (lanes, a) in lanes.iter_mut().zip(a) {
+            let a = &a[begin..][..LANES];
+            for lane in 0..LANES {
+                lanes[lane] += a[lane] * b[lane];
+            }
         }
     }
-    for ((lane, a), b) in lanes.iter_mut().zip(rest_a).zip(rest_b) {
-        *lane += a * b;
+    for (lanes, a) in lanes.iter_mut().zip(a) {
+        for ((lane, a), b) in lanes.iter_mut().zip(&a[n_whole..]).zip(&b[n_whole..]) {
+            *lane += a * b;
+        }
     }
+    lanes.map(|lanes| tree_sum(lanes))
+}
+
+/// The sum of the lanes, halves first.
+#[inline(always)]
+fn tree_sum(mut lanes: [f32; LANES]) -> f32 {
     let mut half = LANES / 2;
     while half > 0 {
         for lane in 0..half {

@@ -4,7 +4,7 @@ use pulp::Arch;
 use serde::{Deserialize, Serialize};
 
 use super::data::{Known, Side};
-use super::decoder::{Decoder, dot};
+use super::decoder::{Decoder, dot, dots};
 use crate::Edge;
 
 /// Ranks of true links, in short. A rank is 1 and the number of nodes that score higher, and half of those that score the same.
@@ -118,6 +118,9 @@ pub(crate) fn rank(
     }
 }
 
+/// Queries that are scored together against a node.
+const GROUP: usize = 4;
+
 /// The scores of all nodes for each triple of a block, a triple after the other.
 pub(crate) fn score_block(
     decoder: &Decoder,
@@ -137,8 +140,19 @@ pub(crate) fn score_block(
         #[inline(always)]
         || {
             for (node, units) in units.chunks_exact(width).enumerate() {
-                for (idx, query) in queries.chunks_exact(width).enumerate() {
-                    scores[idx * n_nodes + node] = dot(query, units);
+                let groups = queries.chunks_exact(GROUP * width);
+                let others = groups.remainder().chunks_exact(width);
+                let mut places = scores[node..].iter_mut().step_by(n_nodes);
+                for group in groups {
+                    let query = |idx: usize| &group[idx * width..][..width];
+                    let found = dots([query(0), query(1), query(2), query(3)], units);
+                    let places = found.into_iter().zip(&mut places);
+                    places.for_each(|(found, place)| *place = found);
+                }
+                for query in others {
+                    if let Some(place) = places.next() {
+                        *place = dot(query, units);
+                    }
                 }
             }
         },

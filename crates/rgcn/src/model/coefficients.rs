@@ -115,10 +115,13 @@ impl Coefficients {
         }
     }
 
-    /// The gradient of a table without what is the same for all: padding, and the units that share a coefficient.
-    pub(crate) fn reduce(&self, table: &[f32], reduced: &mut [f32]) {
-        let len = self.shape.len();
-        for (relation, row) in table.chunks_exact(self.shape.stride).enumerate() {
+    /// The gradient of a table's rows of some relations without what is the same for all: padding, and the units that share a coefficient. The
+    /// rows are zero afterwards.
+    pub(crate) fn reduce(&self, table: &mut [f32], relations: &[u32], reduced: &mut [f32]) {
+        let (len, stride) = (self.shape.len(), self.shape.stride);
+        for &relation in relations {
+            let relation = relation as usize;
+            let row = &mut table[relation * stride..][..stride];
             match self.form {
                 Form::Coefficients => {
                     let n_terms = self.shape.n_terms;
@@ -129,6 +132,7 @@ impl Coefficients {
                     reduced[relation * len..][..len].copy_from_slice(&row[..len]);
                 }
             }
+            row.fill(0.0);
         }
     }
 

@@ -147,12 +147,7 @@ pub(crate) fn backward_pairs(
     input.largest = 0.0;
     for (pair, row) in input.rows.chunks_exact_mut(width).enumerate() {
         gradient.fill(0.0);
-        for send in plan.sends(pair) {
-            let made = &made[send.target as usize * width..][..width];
-            for (sum, value) in gradient.iter_mut().zip(made) {
-                *sum += send.weight * value;
-            }
-        }
+        plan.gather_pair(pair, made, &mut gradient);
         let range = pair * width..(pair + 1) * width;
         rule.step(row, &gradient, decay, input.moments.of(range));
         input.largest = input.largest.max(largest_magnitude(row));

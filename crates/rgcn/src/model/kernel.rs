@@ -21,6 +21,24 @@ pub(crate) enum Inputs<'a> {
     Units(&'a [f32]),
 }
 
+impl<'a> Inputs<'a> {
+    /// The row of a source; `spread` has room for one.
+    #[inline(always)]
+    pub(super) fn row<'r>(self, shape: Shape, source: usize, spread: &'r mut [f32]) -> &'r [f32]
+    where
+        'a: 'r,
+    {
+        match self {
+            Inputs::Rows(rows) => &rows[source * shape.stride..][..shape.stride],
+            Inputs::Units(units) => {
+                let units = &units[source * shape.n_units..][..shape.n_units];
+                shape.spread(units, spread);
+                spread
+            }
+        }
+    }
+}
+
 /// What the gradients of the sources become.
 pub(crate) enum Updates<'a> {
     /// Each source's row takes a step at once; `largest` follows the greatest magnitude of all rows, where it is wanted.
@@ -63,6 +81,7 @@ macro_rules! by_width {
         }
     };
 }
+pub(super) use by_width;
 
 /// Sends the messages of some sources into `sums`.
 ///
@@ -99,7 +118,7 @@ pub(crate) fn backward(
 const GROUP: usize = 32;
 
 /// A range in groups of [`GROUP`], the last one shorter.
-fn groups(sources: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+pub(super) fn groups(sources: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let end = sources.end;
     sources
         .step_by(GROUP)
@@ -123,14 +142,7 @@ fn forward_of<const W: usize, const T: usize>(
         messages.resize(pairs.len() * width, 0.0);
         let mut places = messages.chunks_exact_mut(width);
         for source in group {
-            let row = match inputs {
-                Inputs::Rows(rows) => &rows[source * shape.stride..][..shape.stride],
-                Inputs::Units(units) => {
-                    let units = &units[source * shape.n_units..][..shape.n_units];
-                    shape.spread(units, &mut spread);
-                    &spread
-                }
-            };
+            let row = inputs.row(shape, source, &mut spread);
             for (pair, place) in plan.pairs(source).zip(&mut places) {
                 let relation = plan.relations[pair] as usize;
                 let weights = &table[relation * shape.stride..][..shape.stride];
@@ -190,7 +202,7 @@ fn backward_of<const W: usize, const T: usize>(
 
 /// The width and the tile, as constants where the pass is made for them.
 #[inline(always)]
-fn sizes<const W: usize, const T: usize>(shape: Shape) -> (usize, usize) {
+pub(super) fn sizes<const W: usize, const T: usize>(shape: Shape) -> (usize, usize) {
     match W {
         0 => (shape.width, shape.width),
         _ => (W, T),
@@ -232,7 +244,7 @@ fn fold(message: &mut [f32], width: usize) {
 
 /// A tile's first term for each of its terms.
 #[inline(always)]
-fn repeat(message: &mut [f32], width: usize) {
+pub(super) fn repeat(message: &mut [f32], width: usize) {
     let (first, others) = message.split_at_mut(width);
     for other in others.chunks_exact_mut(width) {
         other.copy_from_slice(first);
@@ -241,7 +253,7 @@ fn repeat(message: &mut [f32], width: usize) {
 
 /// The gradients of a group's messages: each the weighted sum of those of the rows that it went to.
 #[inline(always)]
-fn gather<const W: usize>(
+pub(super) fn gather<const W: usize>(
     plan: &LayerPlan,
     group: Range<usize>,
     made: &[f32],
@@ -301,7 +313,7 @@ fn expand<const T: usize>(
 
 /// Uses up a source's gradient.
 #[inline(always)]
-fn finish(shape: Shape, source: usize, gradient: &[f32], updates: &mut Updates<'_>) {
+pub(super) fn finish(shape: Shape, source: usize, gradient: &[f32], updates: &mut Updates<'_>) {
     match updates {
         Updates::Rows {
             rows,

@@ -14,6 +14,7 @@ use super::optimiser::{Moments, Rule};
 use super::plan::{LayerPlan, Layout};
 use super::shape::Shape;
 use super::sums::{ExactSums, FloatSums, scale_for, to_floats};
+use super::work::Work;
 use crate::config::{Config, Sums};
 use crate::{Error, ErrorKind};
 
@@ -38,9 +39,13 @@ pub(crate) struct Network<'a> {
     pub(crate) layers: Vec<Layer>,
     /// What each layer made for this rank's nodes: units after the non-linearity, logits at the end.
     pub(crate) made: Vec<Vec<f32>>,
-    tables: Vec<Vec<f32>>,
-    floats: Vec<f32>,
-    fixed: Vec<i64>,
+    pub(super) tables: Vec<Vec<f32>>,
+    /// What this rank works on where that is not all of its own sources; by layer, else empty.
+    pub(super) works: Vec<Arc<Work>>,
+    /// What that work read in the last pass forward.
+    pub(super) read: Vec<Vec<f32>>,
+    pub(super) floats: Vec<f32>,
+    pub(super) fixed: Vec<i64>,
     /// Where gradients go instead of into steps, where they are wanted.
     pub(crate) collected: Option<Gradients>,
 }
@@ -135,6 +140,8 @@ impl<'a> Network<'a> {
             plans,
             made: vec![Vec::new(); layers.len()],
             tables: vec![Vec::new(); layers.len()],
+            works: layout.works(rank),
+            read: vec![Vec::new(); layers.len()],
             layers,
             floats: Vec::new(),
             fixed: Vec::new(),
@@ -167,6 +174,8 @@ impl<'a> Network<'a> {
             layers: self.layers.clone(),
             made: vec![Vec::new(); self.layers.len()],
             tables: vec![Vec::new(); self.layers.len()],
+            works: layout.works(self.rank),
+            read: vec![Vec::new(); self.layers.len()],
             floats: Vec::new(),
             fixed: Vec::new(),
             collected: None,
@@ -247,7 +256,7 @@ impl<'a> Network<'a> {
     }
 
     /// This rank's sources in a layer.
-    fn sources(&self, layer: usize) -> Range<usize> {
+    pub(super) fn sources(&self, layer: usize) -> Range<usize> {
         0..self.layout.places(layer, self.rank).len()
     }
 
@@ -266,6 +275,9 @@ impl<'a> Network<'a> {
             let mut made = std::mem::take(&mut self.made[layer]);
             let len = self.counts(layer)[self.rank];
             made.resize(len, 0.0);
+            if let Some(work) = self.works.get(layer) {
+                self.read[layer] = self.read_inputs(layer, work, peers)?;
+            }
             match self.config.sums {
                 Sums::Float => self.send_floats(layer, peers, &mut made)?,
                 Sums::Exact => self.send_exact(layer, peers, &mut made)?,
@@ -360,22 +372,29 @@ impl<'a> Network<'a> {
 
     /// Sends the messages of all sources.
     fn messages(&self, layer: usize, sums: &mut impl super::sums::Sums) {
-        let plan = &self.plans[layer];
+        let (plan, read, sources) = match (self.works.get(layer), layer) {
+            (Some(work), _) => (&work.plan, &self.read[layer], 0..work.n_sources()),
+            (None, 0) => (&*self.plans[0], &self.input.rows, self.sources(0)),
+            (None, _) => (
+                &*self.plans[layer],
+                &self.made[layer - 1],
+                self.sources(layer),
+            ),
+        };
         let Some(coefficients) = &self.layers[layer].coefficients else {
-            forward_pairs(plan, self.layers[layer].width, &self.input.rows, sums);
+            forward_pairs(plan, self.layers[layer].width, read, sums);
             return;
         };
-        let inputs = match layer {
-            0 if self.input.keyed == Keyed::ByNode => Inputs::Rows(&self.input.rows),
-            0 => Inputs::Units(&self.input.rows),
-            _ => Inputs::Units(&self.made[layer - 1]),
+        let inputs = match (layer, self.input.keyed) {
+            (0, Keyed::ByNode) => Inputs::Rows(read),
+            _ => Inputs::Units(read),
         };
         let pass = Pass {
             plan,
             shape: coefficients.shape,
             table: &self.tables[layer],
         };
-        forward(pass, self.sources(layer), inputs, sums);
+        forward(pass, sources, inputs, sums);
     }
 
     /// Adds the bias and, but for the last layer, cuts at zero and drops units at random.
@@ -445,7 +464,7 @@ impl<'a> Network<'a> {
                     &gathered
                 }
             };
-            let (units, partials) = self.layer_backward(layer, rule, (&gradient, all));
+            let (units, partials) = self.layer_backward(layer, rule, (&gradient, all), peers)?;
             self.floats = gathered;
             self.step_shared(layer, rule, peers, &partials)?;
             gradient = units;
@@ -460,39 +479,43 @@ impl<'a> Network<'a> {
         layer: usize,
         rule: Rule,
         (own, all): (&[f32], &[f32]),
-    ) -> (Vec<f32>, Vec<f32>) {
+        peers: &mut Peers<'_>,
+    ) -> Result<(Vec<f32>, Vec<f32>), Error> {
         let mut partials = self.bias_partials(layer, own);
         let step = (rule, self.decay_of(layer));
+        let mut gradients = Vec::new();
         match (layer, self.input.keyed) {
-            (0, Keyed::ByPair) => {
+            (0, Keyed::ByPair) if self.works.is_empty() => {
                 backward_pairs(&self.plans[0], all, &mut self.input, step);
-                (Vec::new(), partials)
             }
-            (0, Keyed::ByNode) => {
-                self.rows_backward(all, step, &mut partials);
-                (Vec::new(), partials)
-            }
+            (0, Keyed::ByPair) => self.pairs_work_backward(all, step, peers)?,
+            (0, Keyed::ByNode) => self.rows_backward(all, step, &mut partials, peers)?,
             (0, Keyed::Embedding) => {
                 let rows = std::mem::take(&mut self.input.rows);
-                let gradients = self.units_backward(0, all, &rows, &mut partials);
+                let gradients = self.units_backward(0, all, (&rows, &mut partials), peers)?;
                 self.input.rows = rows;
                 match &mut self.collected {
                     Some(collected) => collected.rows = gradients,
                     None => self.input.step(&gradients, step),
                 }
-                (Vec::new(), partials)
             }
             _ => {
                 let units = std::mem::take(&mut self.made[layer - 1]);
-                let gradients = self.units_backward(layer, all, &units, &mut partials);
+                gradients = self.units_backward(layer, all, (&units, &mut partials), peers)?;
                 self.made[layer - 1] = units;
-                (gradients, partials)
             }
         }
+        Ok((gradients, partials))
     }
 
     /// The first layer's pass over rows of the bases, which take their steps in it.
-    fn rows_backward(&mut self, all: &[f32], (rule, decay): (Rule, f32), partials: &mut [f32]) {
+    fn rows_backward(
+        &mut self,
+        all: &[f32],
+        (rule, decay): (Rule, f32),
+        partials: &mut [f32],
+        peers: &mut Peers<'_>,
+    ) -> Result<(), Error> {
         let mut rows = std::mem::take(&mut self.input.rows);
         let mut moments = std::mem::take(&mut self.input.moments);
         let mut largest = 0.0;
@@ -503,10 +526,11 @@ impl<'a> Network<'a> {
             decay,
             largest: (self.config.sums == Sums::Exact).then_some(&mut largest),
         };
-        self.blocks_backward(0, all, &mut updates, partials);
+        self.blocks_backward(0, all, (&mut updates, partials), peers)?;
         self.input.rows = rows;
         self.input.moments = moments;
         self.input.largest = largest;
+        Ok(())
     }
 
     /// A pass over units; their gradients.
@@ -514,16 +538,16 @@ impl<'a> Network<'a> {
         &self,
         layer: usize,
         all: &[f32],
-        units: &[f32],
-        partials: &mut [f32],
-    ) -> Vec<f32> {
+        (units, partials): (&[f32], &mut [f32]),
+        peers: &mut Peers<'_>,
+    ) -> Result<Vec<f32>, Error> {
         let mut gradients = vec![0.0; units.len()];
         let mut updates = Updates::Units {
             units,
             gradients: &mut gradients,
         };
-        self.blocks_backward(layer, all, &mut updates, partials);
-        gradients
+        self.blocks_backward(layer, all, (&mut updates, partials), peers)?;
+        Ok(gradients)
     }
 
     /// A pass, block by block; each block's gradient of the relations goes into its part of `partials`.
@@ -531,11 +555,14 @@ impl<'a> Network<'a> {
         &self,
         layer: usize,
         all: &[f32],
-        updates: &mut Updates<'_>,
-        partials: &mut [f32],
-    ) {
+        (updates, partials): (&mut Updates<'_>, &mut [f32]),
+        peers: &mut Peers<'_>,
+    ) -> Result<(), Error> {
+        if !self.works.is_empty() {
+            return self.work_backward(layer, all, (updates, partials), peers);
+        }
         let Some(coefficients) = &self.layers[layer].coefficients else {
-            return; // One-hot input without bases has no relations' parameters.
+            return Ok(()); // One-hot input without bases has no relations' parameters.
         };
         let pass = Pass {
             plan: &self.plans[layer],
@@ -547,22 +574,29 @@ impl<'a> Network<'a> {
         let blocks = self.layout.places_of_blocks(layer, self.rank);
         let mut table = vec![0.0; self.tables[layer].len()];
         for (sources, partial) in blocks.into_iter().zip(partials) {
-            table.fill(0.0);
+            let relations = pass.plan.relations_of(sources.clone());
             backward(pass, sources, all, updates, &mut table);
-            coefficients.reduce(&table, &mut partial[..reduced_len]);
+            coefficients.reduce(&mut table, &relations, &mut partial[..reduced_len]);
         }
+        Ok(())
     }
 
     /// The gradients of the bias, block by block, with room for those of the relations before each.
     fn bias_partials(&self, layer: usize, own: &[f32]) -> Vec<f32> {
         let (n_shared, reduced_len) = (self.n_shared(layer), self.reduced_len(layer));
         let blocks = self.layout.places_of_blocks(layer + 1, self.rank);
-        let mut partials = vec![0.0; n_shared * blocks.len()];
+        // Work that is not of own sources may be of any block.
+        let (n_blocks, first) = match self.works.is_empty() {
+            true => (blocks.len(), 0),
+            false => (
+                self.layout.blocks.count(),
+                self.layout.dealt[self.rank].start,
+            ),
+        };
+        let mut partials = vec![0.0; n_shared * n_blocks];
         let width = self.layers[layer].width;
-        for (places, partial) in blocks
-            .into_iter()
-            .zip(partials.chunks_exact_mut(n_shared.max(1)))
-        {
+        let own_partials = partials.chunks_exact_mut(n_shared.max(1)).skip(first);
+        for (places, partial) in blocks.into_iter().zip(own_partials) {
             add_rows(own, width, places, &mut partial[reduced_len..]);
         }
         partials
@@ -577,7 +611,7 @@ impl<'a> Network<'a> {
     }
 
     /// Numbers in a block's gradient of the parameters that all nodes share.
-    fn n_shared(&self, layer: usize) -> usize {
+    pub(super) fn n_shared(&self, layer: usize) -> usize {
         self.reduced_len(layer) + self.layers[layer].bias.len()
     }
 
@@ -633,31 +667,6 @@ impl<'a> Network<'a> {
             &self.input.rows[rows_before(sources.start) * len..rows_before(sources.end) * len]
         };
         blocks.into_iter().map(rows).collect()
-    }
-
-    /// Bytes that this rank holds besides the graph: parameters, moments, plans, units and sums.
-    pub(crate) fn n_bytes(&self) -> u64 {
-        let moments = |moments: &Moments| moments.first.len() + moments.second.len();
-        let mut n_floats = self.input.rows.len() + moments(&self.input.moments) + self.floats.len();
-        for layer in &self.layers {
-            n_floats += layer.bias.len() + moments(&layer.bias_moments);
-            let shared = layer.coefficients.as_ref();
-            n_floats += shared.map_or(0, |shared| shared.params.len() + moments(&shared.moments));
-        }
-        n_floats += self
-            .made
-            .iter()
-            .chain(&self.tables)
-            .map(Vec::len)
-            .sum::<usize>();
-        let mut n_bytes = 4 * n_floats as u64 + 8 * self.fixed.len() as u64;
-        for (layer, plan) in self.plans.iter().enumerate() {
-            let is_first = !self.plans[..layer]
-                .iter()
-                .any(|other| Arc::ptr_eq(other, plan));
-            n_bytes += if is_first { plan.n_bytes() } else { 0 };
-        }
-        n_bytes
     }
 }
 

@@ -60,6 +60,20 @@ impl NodeSet {
         }
     }
 
+    /// Whether each node is in the set.
+    pub(crate) fn marks(&self, n_nodes: u32) -> Vec<bool> {
+        match self {
+            NodeSet::All(_) => vec![true; n_nodes as usize],
+            NodeSet::Some { nodes } => {
+                let mut is_member = vec![false; n_nodes as usize];
+                nodes
+                    .iter()
+                    .for_each(|&node| is_member[node as usize] = true);
+                is_member
+            }
+        }
+    }
+
     /// Place by node, [`NodeSet::NONE`] for nodes outside; for passes that look up many.
     pub(crate) fn table(&self, n_nodes: u32) -> Vec<u32> {
         match self {

@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::partition::{CostModel, Load, Method, Pair, Pairs, Partition};
+
 use super::blocks::Blocks;
 use super::csr::Csr;
 use super::nodes::NodeSet;
@@ -47,6 +49,27 @@ impl LayerPlan {
         &self.sends[self.send_starts[pair] as usize..self.send_starts[pair + 1] as usize]
     }
 
+    /// The relations of some sources' pairs, each once.
+    pub(crate) fn relations_of(&self, sources: Range<usize>) -> Vec<u32> {
+        let pairs =
+            self.pair_starts[sources.start] as usize..self.pair_starts[sources.end] as usize;
+        let mut relations = self.relations[pairs].to_vec();
+        relations.sort_unstable();
+        relations.dedup();
+        relations
+    }
+
+    /// Adds the gradients of the rows that a pair's message went to, times their weights, to the message's.
+    pub(crate) fn gather_pair(&self, pair: usize, made: &[f32], gradient: &mut [f32]) {
+        let width = gradient.len();
+        for send in self.sends(pair) {
+            let made = &made[send.target as usize * width..][..width];
+            for (sum, value) in gradient.iter_mut().zip(made) {
+                *sum += send.weight * value;
+            }
+        }
+    }
+
     pub(crate) fn n_bytes(&self) -> u64 {
         let n_words = self.pair_starts.len() + self.relations.len() + self.send_starts.len();
         4 * n_words as u64 + 8 * self.sends.len() as u64
@@ -60,8 +83,12 @@ pub(crate) struct Layout<'a> {
     /// The nodes that layer l reads, and at the end those that the last one makes.
     pub(crate) sets: Vec<Arc<NodeSet>>,
     pub(crate) blocks: Blocks,
-    /// The blocks of each rank.
+    /// The blocks whose nodes each rank owns: their rows, their units, and what is summed for them.
     pub(crate) dealt: Vec<Range<usize>>,
+    /// Which rank sends what; none for one rank.
+    pub(super) partition: Option<Arc<Partition>>,
+    /// Ranks with neither a message nor a node.
+    pub(crate) n_idle_ranks: usize,
     normalisers: Arc<Vec<f32>>,
     by_source: Arc<Csr>,
 }
@@ -73,6 +100,8 @@ pub(crate) struct Extent {
     pub(crate) n_ranks: usize,
     pub(crate) max_blocks: u32,
     pub(crate) normaliser: Normaliser,
+    pub(crate) method: Method,
+    pub(crate) model: CostModel,
 }
 
 /// Refuses graphs of more messages than a plan can number.
@@ -111,11 +140,13 @@ impl<'a> Layout<'a> {
             sets: Vec::new(),
             blocks,
             dealt: Vec::new(),
+            partition: None,
+            n_idle_ranks: 0,
             normalisers: Arc::new(normalisers(graph, extent.normaliser)),
             by_source: Arc::new(by_source),
         };
         layout.find_sets(outputs, extent.n_layers);
-        layout.dealt = blocks.deal(&layout.costs(), extent.n_ranks);
+        layout.deal(extent)?;
         Ok(layout)
     }
 
@@ -127,6 +158,8 @@ impl<'a> Layout<'a> {
             sets: Vec::new(),
             blocks: self.blocks,
             dealt: self.dealt.clone(),
+            partition: self.partition.clone(),
+            n_idle_ranks: self.n_idle_ranks,
             normalisers: Arc::clone(&self.normalisers),
             by_source: Arc::clone(&self.by_source),
         };
@@ -162,14 +195,7 @@ impl<'a> Layout<'a> {
     /// The nodes that send to some node of a set.
     fn read_by(&self, made: &Arc<NodeSet>) -> Arc<NodeSet> {
         let n_nodes = self.graph.n_nodes();
-        let is_made: Vec<bool> = match &**made {
-            NodeSet::All(_) => vec![true; n_nodes as usize],
-            NodeSet::Some { nodes } => {
-                let mut is_made = vec![false; n_nodes as usize];
-                nodes.iter().for_each(|&node| is_made[node as usize] = true);
-                is_made
-            }
-        };
+        let is_made = made.marks(n_nodes);
         let mut is_read = match self.self_loop {
             true => is_made.clone(),
             false => vec![false; n_nodes as usize],
@@ -186,17 +212,57 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// What the messages of each block cost: an input row and its messages. Only the first layer counts, which has the most.
-    fn costs(&self) -> Vec<u64> {
-        let of_node = |place| {
-            let node = self.sets[0].node(place);
-            2 + self.by_source.members(node as usize).len() as u64
-        };
-        let of_block = |block| {
-            let places = self.sets[0].places(&self.blocks.nodes(block));
-            places.map(of_node).sum()
-        };
-        (0..self.blocks.count()).map(of_block).collect()
+    /// Deals nodes and messages to the ranks. Only the first layer counts, which has the most messages.
+    fn deal(&mut self, extent: Extent) -> Result<(), Error> {
+        let n_blocks = self.blocks.count();
+        if extent.n_ranks == 1 {
+            self.dealt = vec![0..n_blocks];
+            return Ok(());
+        }
+        let (n_ranks, block) = (extent.n_ranks as u32, self.blocks.size());
+        let pairs = self.first_pairs();
+        let partition = Partition::new(&pairs, extent.method, n_ranks, extent.model, block)?;
+        let border = |node: u32| node.div_ceil(block) as usize;
+        let mut dealt: Vec<Range<usize>> = (0..n_ranks)
+            .map(|rank| partition.own_nodes(rank))
+            .map(|nodes| border(nodes.start)..border(nodes.end))
+            .collect();
+        // A graph without nodes has a block all the same.
+        if let Some(last) = dealt.last_mut().filter(|_| self.graph.n_nodes() == 0) {
+            last.end = n_blocks;
+        }
+        let loads = partition.loads(&pairs);
+        let is_idle = |load: &&Load| load.n_pairs + load.n_own_nodes == 0;
+        self.n_idle_ranks = loads.as_slice().iter().filter(is_idle).count();
+        self.dealt = dealt;
+        self.partition = Some(Arc::new(partition));
+        Ok(())
+    }
+
+    /// The pairs that send in the first layer.
+    fn first_pairs(&self) -> Pairs {
+        let is_made = self.sets[1].marks(self.graph.n_nodes());
+        let mut pairs = Vec::new();
+        let mut relations = Vec::new();
+        for place in 0..self.sets[0].len() {
+            let source = self.sets[0].node(place);
+            let edges = self.by_source.members(source as usize).iter();
+            let edges = edges.map(|&edge| self.graph.edge(edge as usize));
+            relations.clear();
+            relations.extend(
+                edges
+                    .filter(|edge| is_made[edge.target as usize])
+                    .map(|edge| edge.relation),
+            );
+            relations.sort_unstable();
+            let equal = relations.chunk_by(|one, other| one == other);
+            pairs.extend(equal.map(|equal| Pair {
+                source,
+                relation: equal[0],
+                n_edges: equal.len() as u32,
+            }));
+        }
+        Pairs::kept(self.graph, pairs, is_made)
     }
 
     pub(crate) fn n_layers(&self) -> usize {
@@ -232,34 +298,58 @@ impl<'a> Layout<'a> {
         self.dealt[rank].clone().map(places).collect()
     }
 
-    /// The plans of a rank, layer by layer; layers that read and make the same nodes share one.
+    /// For each layer the first one that reads and makes the same nodes: they share plans.
+    pub(super) fn twins(&self) -> Vec<usize> {
+        let is_same = |a: usize, b: usize| Arc::ptr_eq(&self.sets[a], &self.sets[b]);
+        let first = |layer: usize| {
+            let same = |other: &usize| is_same(*other, layer) && is_same(*other + 1, layer + 1);
+            (0..layer).find(same).unwrap_or(layer)
+        };
+        (0..self.n_layers()).map(first).collect()
+    }
+
+    /// The plans of a rank's own sources, layer by layer.
     pub(crate) fn plans(&self, rank: usize) -> Vec<Arc<LayerPlan>> {
         let mut plans: Vec<Arc<LayerPlan>> = Vec::new();
-        for layer in 0..self.n_layers() {
-            let is_same = |a: usize, b: usize| Arc::ptr_eq(&self.sets[a], &self.sets[b]);
-            let twin =
-                (0..layer).find(|&other| is_same(other, layer) && is_same(other + 1, layer + 1));
-            let plan = match twin {
-                Some(other) => Arc::clone(&plans[other]),
-                None => Arc::new(self.plan(layer, rank)),
+        for (layer, twin) in self.twins().into_iter().enumerate() {
+            let plan = match twin < layer {
+                true => Arc::clone(&plans[twin]),
+                false => Arc::new(self.plan(layer, rank)),
             };
             plans.push(plan);
         }
         plans
     }
 
-    /// The messages of a rank's sources in a layer.
+    /// The pairs of a rank's own sources in a layer, and their messages where it sends them itself.
+    fn plan(&self, layer: usize, rank: usize) -> LayerPlan {
+        let mut plan = LayerPlan::begin();
+        self.each_source(layer, self.places(layer, rank), &mut |_, messages| {
+            plan.add_source(messages);
+        });
+        if self.is_dealt_by_pair() {
+            // Other ranks send them: the owner knows the pairs alone.
+            (plan.sends, plan.send_starts) = (Vec::new(), Vec::new());
+            return plan;
+        }
+        plan.end()
+    }
+
+    /// Calls for each source of some places of a layer, in their order, with its messages (relation, target's place, weight).
     ///
     /// # Complexity
     /// One pass over the sources' edges; those of a source are sorted by relation and target, so that their given order does not show.
-    fn plan(&self, layer: usize, rank: usize) -> LayerPlan {
+    pub(super) fn each_source(
+        &self,
+        layer: usize,
+        places: Range<usize>,
+        call: &mut dyn FnMut(usize, &[(u32, u32, f32)]),
+    ) {
         let (read, made) = (&self.sets[layer], &self.sets[layer + 1]);
         let place_of = made.table(self.graph.n_nodes());
         let loops = self.graph.n_relations();
-        let mut plan = LayerPlan::default();
         let mut messages: Vec<(u32, u32, f32)> = Vec::new();
-        plan.pair_starts.push(0);
-        for source in self.places(layer, rank) {
+        for source in places {
             let node = read.node(source);
             messages.clear();
             for &edge in self.by_source.members(node as usize) {
@@ -274,16 +364,27 @@ impl<'a> Layout<'a> {
             if self.self_loop && place_of[node as usize] != NodeSet::NONE {
                 messages.push((loops, place_of[node as usize], 1.0));
             }
-            plan.add_source(&messages);
+            call(source, &messages);
         }
-        plan.send_starts.push(plan.sends.len() as u32);
-        plan
     }
 }
 
 impl LayerPlan {
+    /// A plan without a source, to be ended by [`LayerPlan::end`].
+    pub(super) fn begin() -> LayerPlan {
+        LayerPlan {
+            pair_starts: vec![0],
+            ..LayerPlan::default()
+        }
+    }
+
+    pub(super) fn end(mut self) -> LayerPlan {
+        self.send_starts.push(self.sends.len() as u32);
+        self
+    }
+
     /// Adds a source's messages, which are sorted by relation.
-    fn add_source(&mut self, messages: &[(u32, u32, f32)]) {
+    pub(super) fn add_source(&mut self, messages: &[(u32, u32, f32)]) {
         let mut last = None;
         for &(relation, target, weight) in messages {
             if last != Some(relation) {

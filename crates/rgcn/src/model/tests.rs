@@ -9,6 +9,7 @@ use super::naive::Naive;
 use super::network::{Network, Peers, max_blocks};
 use super::plan::{Extent, Layout};
 use crate::config::{Config, Mode, Normaliser, Optimiser, Sums};
+use crate::partition::{CostModel, Method};
 use crate::{Error, RelationalGraph};
 
 /// A graph with everything that is awkward: double edges, loops, a hub, a relation without edges, nodes without edges.
@@ -50,6 +51,8 @@ fn extent(config: &Config, n_ranks: usize) -> Extent {
         n_ranks,
         max_blocks: max_blocks(config, 3, 10),
         normaliser: config.normaliser,
+        method: Method::Source,
+        model: CostModel::of(config),
     }
 }
 
@@ -326,7 +329,9 @@ proptest! {
     ) {
         let graph = awkward(seed, n_nodes, 3, n_edges);
         let outputs: Vec<u32> = (0..n_nodes).step_by(step).collect();
-        let extent = Extent { n_layers: 2, n_ranks, max_blocks: 256, normaliser: Normaliser::Relation };
+        let model = CostModel { n_bases: 3, self_loop: true };
+        let normaliser = Normaliser::Relation;
+        let extent = Extent { n_layers: 2, n_ranks, max_blocks: 256, normaliser, method: Method::Source, model };
         let layout = Layout::new(&graph, true, Some(&outputs), extent).unwrap();
         let weights = super::normaliser::normalisers(&graph, Normaliser::Relation);
         for layer in 0..2 {

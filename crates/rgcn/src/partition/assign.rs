@@ -11,101 +11,217 @@ const EVEN_ENOUGH: f64 = 1.02;
 /// Relations are cut into pieces of down to this share of a part's mean.
 const FINEST: u64 = 128;
 
-/// Whole relations, most edges first, each to the part with the fewest edges.
-pub(super) fn fewest_edges(pairs: &Pairs, n_parts: u32) -> Vec<Vec<Segment>> {
-    let edges = edges_by_relation(pairs);
-    let mut parts = Parts::new(n_parts);
-    let mut segments = vec![Vec::new(); edges.len()];
-    for relation in descending(&edges) {
-        segments[relation] = whole(parts.add_to_lightest(edges[relation]));
-    }
-    segments
+/// What is dealt out, to how many, by which cost, and how finely: sources are cut between blocks of `block` nodes.
+#[derive(Clone, Copy)]
+pub(super) struct Work<'a> {
+    pub(super) pairs: &'a Pairs,
+    pub(super) n_parts: u32,
+    pub(super) model: CostModel,
+    pub(super) block: u32,
 }
 
-/// Whole relations by their edges, dealt 1..P, P..1, 1..P.
-pub(super) fn snake(pairs: &Pairs, n_parts: u32) -> Vec<Vec<Segment>> {
-    let edges = edges_by_relation(pairs);
-    let mut segments = vec![Vec::new(); edges.len()];
-    let n_parts = n_parts as usize;
-    for (turn, relation) in descending(&edges).into_iter().enumerate() {
-        let (round, place) = (turn / n_parts, turn % n_parts);
-        let part = match round % 2 {
-            0 => place,
-            _ => n_parts - 1 - place,
-        };
-        segments[relation] = whole(part as u32);
-    }
-    segments
-}
-
-/// Relations by cost, each to the part with the least; where that is uneven, the large ones are cut by source, ever finer.
-///
-/// A piece of at most a share 1/k of the mean leaves the largest part at most 1 + 1/k of the mean (Graham's bound for longest processing
-/// time first), as long as no single source is larger than that.
-pub(super) fn longest_first(pairs: &Pairs, n_parts: u32, model: CostModel) -> Vec<Vec<Segment>> {
-    let rows = pairs.by_relation();
-    let total: u64 = rows.iter().flatten().map(|pair| cost(pair, model)).sum();
-    let mean = total / u64::from(n_parts);
-    let mut best = deal(&rows, n_parts, u64::MAX, model);
-    let mut pieces_per_mean = 1;
-    while best.unevenness(total) > EVEN_ENOUGH && pieces_per_mean <= FINEST {
-        let limit = (mean / pieces_per_mean).max(1);
-        let finer = deal(&rows, n_parts, limit, model);
-        if finer.largest < best.largest {
-            best = finer;
-        }
-        pieces_per_mean *= 2;
-    }
-    best.segments
-}
-
-/// Relations in groups, each group's sources in ranges: rows * columns parts, as near to a square as the number of parts allows.
-pub(super) fn grid(pairs: &Pairs, n_parts: u32, model: CostModel) -> Vec<Vec<Segment>> {
-    let n_groups = largest_divisor_to_root(n_parts);
-    let n_ranges = n_parts / n_groups;
-    let groups = longest_first(pairs, n_groups, model);
-    // Each group's cost by source, then where its sources are cut.
-    let n_nodes = pairs.n_nodes() as usize;
-    let mut by_source = vec![vec![0; n_nodes]; n_groups as usize];
-    for pair in pairs.as_slice() {
-        let group = owner(&groups[pair.relation as usize], pair.source);
-        by_source[group as usize][pair.source as usize] += cost(pair, model);
-    }
-    let cuts: Vec<Vec<u32>> = by_source
-        .iter()
-        .map(|costs| balanced_cut(costs, n_ranges))
-        .collect();
-    let cut_row = |row: &Vec<Segment>| {
-        let mut segments = Vec::new();
-        for (idx, segment) in row.iter().enumerate() {
-            let end = row.get(idx + 1).map_or(u32::MAX, |next| next.start);
-            let cut = &cuts[segment.part as usize];
-            for range in 0..n_ranges {
-                let start = segment.start.max(cut[range as usize]);
-                let is_last = range + 1 == n_ranges;
-                let range_end = if is_last {
-                    end
-                } else {
-                    cut[range as usize + 1].min(end)
-                };
-                if start < range_end {
-                    let part = segment.part * n_ranges + range;
-                    segments.push(Segment { start, part });
-                }
-            }
+impl Work<'_> {
+    /// Whole relations, most edges first, each to the part with the fewest edges.
+    pub(super) fn fewest_edges(self) -> Vec<Vec<Segment>> {
+        let Work { pairs, n_parts, .. } = self;
+        let edges = edges_by_relation(pairs);
+        let mut parts = Parts::new(n_parts);
+        let mut segments = vec![Vec::new(); edges.len()];
+        for relation in descending(&edges) {
+            segments[relation] = whole(parts.add_to_lightest(edges[relation]));
         }
         segments
-    };
-    groups.iter().map(cut_row).collect()
-}
-
-/// Borders of ranges of sources of nearly one cost, self loops counted.
-pub(super) fn source_cut(pairs: &Pairs, n_parts: u32, model: CostModel) -> Vec<u32> {
-    let mut costs = vec![model.own_loop(); pairs.n_nodes() as usize];
-    for pair in pairs.as_slice() {
-        costs[pair.source as usize] += cost(pair, model);
     }
-    balanced_cut(&costs, n_parts)
+
+    /// Whole relations by their edges, dealt 1..P, P..1, 1..P.
+    pub(super) fn snake(self) -> Vec<Vec<Segment>> {
+        let edges = edges_by_relation(self.pairs);
+        let mut segments = vec![Vec::new(); edges.len()];
+        let n_parts = self.n_parts as usize;
+        for (turn, relation) in descending(&edges).into_iter().enumerate() {
+            let (round, place) = (turn / n_parts, turn % n_parts);
+            let part = match round % 2 {
+                0 => place,
+                _ => n_parts - 1 - place,
+            };
+            segments[relation] = whole(part as u32);
+        }
+        segments
+    }
+
+    /// Relations by cost, each to the part with the least; where that is uneven, the large ones are cut by source, ever finer.
+    ///
+    /// A piece of at most a share 1/k of the mean leaves the largest part at most 1 + 1/k of the mean (Graham's bound for longest processing
+    /// time first), as long as no single source is larger than that.
+    pub(super) fn longest_first(self) -> Vec<Vec<Segment>> {
+        let Work {
+            pairs,
+            n_parts,
+            model,
+            ..
+        } = self;
+        let rows = pairs.by_relation();
+        let total: u64 = rows.iter().flatten().map(|pair| cost(pair, model)).sum();
+        let mean = total / u64::from(n_parts);
+        let mut best = self.deal(&rows, u64::MAX);
+        let mut pieces_per_mean = 1;
+        while best.unevenness(total) > EVEN_ENOUGH && pieces_per_mean <= FINEST {
+            let limit = (mean / pieces_per_mean).max(1);
+            let finer = self.deal(&rows, limit);
+            if finer.largest < best.largest {
+                best = finer;
+            }
+            pieces_per_mean *= 2;
+        }
+        best.segments
+    }
+
+    /// Relations in groups, each group's sources in ranges: rows * columns parts, as near to a square as the number of parts allows.
+    pub(super) fn grid(self) -> Vec<Vec<Segment>> {
+        let Work {
+            pairs,
+            n_parts,
+            model,
+            ..
+        } = self;
+        let n_groups = largest_divisor_to_root(n_parts);
+        let n_ranges = n_parts / n_groups;
+        let groups = Work {
+            n_parts: n_groups,
+            ..self
+        }
+        .longest_first();
+        // Each group's cost by block, then where its sources are cut.
+        let mut by_block = vec![vec![0; self.n_blocks()]; n_groups as usize];
+        for pair in pairs.as_slice() {
+            let group = owner(&groups[pair.relation as usize], pair.source);
+            by_block[group as usize][self.block_of(pair.source)] += cost(pair, model);
+        }
+        let cuts: Vec<Vec<u32>> = by_block
+            .iter()
+            .map(|costs| self.borders(balanced_cut(costs, n_ranges)))
+            .collect();
+        let cut_row = |row: &Vec<Segment>| {
+            let mut segments = Vec::new();
+            for (idx, segment) in row.iter().enumerate() {
+                let end = row.get(idx + 1).map_or(u32::MAX, |next| next.start);
+                let cut = &cuts[segment.part as usize];
+                for range in 0..n_ranges {
+                    let start = segment.start.max(cut[range as usize]);
+                    let is_last = range + 1 == n_ranges;
+                    let range_end = if is_last {
+                        end
+                    } else {
+                        cut[range as usize + 1].min(end)
+                    };
+                    if start < range_end {
+                        let part = segment.part * n_ranges + range;
+                        segments.push(Segment { start, part });
+                    }
+                }
+            }
+            segments
+        };
+        groups.iter().map(cut_row).collect()
+    }
+
+    /// Borders of ranges of sources of nearly one cost, self loops counted.
+    pub(super) fn source_cut(self) -> Vec<u32> {
+        let mut costs = self.made_in_blocks();
+        costs
+            .iter_mut()
+            .for_each(|n_made| *n_made *= self.model.own_loop());
+        for pair in self.pairs.as_slice() {
+            costs[self.block_of(pair.source)] += cost(pair, self.model);
+        }
+        self.borders(balanced_cut(&costs, self.n_parts))
+    }
+
+    /// Borders of ranges of nearly as many nodes that are made.
+    pub(super) fn even_cut(self) -> Vec<u32> {
+        self.borders(balanced_cut(&self.made_in_blocks(), self.n_parts))
+    }
+
+    /// How many nodes of each block are made.
+    fn made_in_blocks(self) -> Vec<u64> {
+        let n_nodes = self.pairs.n_nodes();
+        let blocks = (0..n_nodes).step_by(self.block as usize);
+        let n_made = blocks.map(|start| {
+            self.pairs
+                .n_made(start..start.saturating_add(self.block).min(n_nodes))
+        });
+        n_made.collect()
+    }
+
+    fn n_blocks(self) -> usize {
+        self.pairs.n_nodes().div_ceil(self.block) as usize
+    }
+
+    fn block_of(self, source: u32) -> usize {
+        (source / self.block) as usize
+    }
+
+    /// The nodes at borders between blocks.
+    fn borders(self, blocks: Vec<u32>) -> Vec<u32> {
+        let n_nodes = u64::from(self.pairs.n_nodes());
+        let node = |block: u32| (u64::from(block) * u64::from(self.block)).min(n_nodes) as u32;
+        blocks.into_iter().map(node).collect()
+    }
+
+    /// Longest processing time first over pieces of at most about `limit`.
+    fn deal(self, rows: &[Vec<Pair>], limit: u64) -> Dealt {
+        let n_parts = self.n_parts;
+        let mut pieces = Vec::new();
+        for (relation, row) in rows.iter().enumerate() {
+            self.cut_relation(relation, row, limit, &mut pieces);
+        }
+        // Ties keep the order of relations, so the answer does not depend on the sort.
+        pieces.sort_by_key(|piece| Reverse(piece.cost));
+        let mut parts = Parts::new(n_parts);
+        let mut segments: Vec<Vec<Segment>> = vec![Vec::new(); rows.len()];
+        for piece in &pieces {
+            segments[piece.relation].push(Segment {
+                start: piece.start,
+                part: parts.add_to_lightest(piece.cost),
+            });
+        }
+        for row in &mut segments {
+            row.sort_unstable_by_key(|segment| segment.start);
+            row.dedup_by_key(|segment| segment.part);
+        }
+        Dealt {
+            segments,
+            largest: parts.largest,
+            n_parts,
+        }
+    }
+
+    /// Cuts a relation into runs of blocks whose cost is at most `limit`, single blocks excepted.
+    fn cut_relation(self, relation: usize, row: &[Pair], limit: u64, pieces: &mut Vec<Piece>) {
+        let total: u64 = row.iter().map(|pair| cost(pair, self.model)).sum();
+        let n_pieces = total.div_ceil(limit).max(1);
+        let target = total.div_ceil(n_pieces);
+        let mut piece = Piece {
+            relation,
+            start: 0,
+            cost: 0,
+        };
+        for block in
+            row.chunk_by(|one, other| self.block_of(one.source) == self.block_of(other.source))
+        {
+            let cost: u64 = block.iter().map(|pair| cost(pair, self.model)).sum();
+            if piece.cost > 0 && piece.cost + cost > target {
+                let next = Piece {
+                    relation,
+                    start: block[0].source / self.block * self.block,
+                    cost: 0,
+                };
+                pieces.push(std::mem::replace(&mut piece, next));
+            }
+            piece.cost += cost;
+        }
+        pieces.push(piece);
+    }
 }
 
 /// The segments of a relation whose sources are cut like that.
@@ -147,64 +263,6 @@ struct Piece {
     relation: usize,
     start: u32,
     cost: u64,
-}
-
-/// Longest processing time first over pieces of at most about `limit`.
-fn deal(rows: &[Vec<Pair>], n_parts: u32, limit: u64, model: CostModel) -> Dealt {
-    let mut pieces = Vec::new();
-    for (relation, row) in rows.iter().enumerate() {
-        cut_relation(relation, row, limit, model, &mut pieces);
-    }
-    // Ties keep the order of relations, so the answer does not depend on the sort.
-    pieces.sort_by_key(|piece| Reverse(piece.cost));
-    let mut parts = Parts::new(n_parts);
-    let mut segments: Vec<Vec<Segment>> = vec![Vec::new(); rows.len()];
-    for piece in &pieces {
-        segments[piece.relation].push(Segment {
-            start: piece.start,
-            part: parts.add_to_lightest(piece.cost),
-        });
-    }
-    for row in &mut segments {
-        row.sort_unstable_by_key(|segment| segment.start);
-        row.dedup_by_key(|segment| segment.part);
-    }
-    Dealt {
-        segments,
-        largest: parts.largest,
-        n_parts,
-    }
-}
-
-/// Cuts a relation into runs of sources whose cost is at most `limit`, single sources excepted.
-fn cut_relation(
-    relation: usize,
-    row: &[Pair],
-    limit: u64,
-    model: CostModel,
-    pieces: &mut Vec<Piece>,
-) {
-    let total: u64 = row.iter().map(|pair| cost(pair, model)).sum();
-    let n_pieces = total.div_ceil(limit).max(1);
-    let target = total.div_ceil(n_pieces);
-    let mut piece = Piece {
-        relation,
-        start: 0,
-        cost: 0,
-    };
-    for pair in row {
-        let cost = cost(pair, model);
-        if piece.cost > 0 && piece.cost + cost > target {
-            let next = Piece {
-                relation,
-                start: pair.source,
-                cost: 0,
-            };
-            pieces.push(std::mem::replace(&mut piece, next));
-        }
-        piece.cost += cost;
-    }
-    pieces.push(piece);
 }
 
 /// Borders of runs of nearly one sum: each is where the sum comes nearest to its share.

@@ -20,8 +20,10 @@ pub struct ModelShape {
 /// Bytes of a device, by what they are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct Bytes {
-    /// Weights of the input layer: a row of V for each node that the part reads, or a row a pair.
+    /// Weights of the input layer that the device owns and steps: a row of V for each of its nodes, or a row a pair.
     pub weights: u64,
+    /// What its messages are made of, where they are dealt by pair and not by source: copies of rows and units, its own among them.
+    pub copies: u64,
     /// Adam's two numbers for each of them.
     pub optimiser: u64,
     /// The part's edges and self loops by pair, with their normalisers.
@@ -46,7 +48,7 @@ impl Bytes {
     /// What a device holds all the time, however its sources are divided.
     #[must_use]
     pub fn resident(&self) -> u64 {
-        self.edges + self.units + self.sums + self.parameters + self.gradients
+        self.copies + self.edges + self.units + self.sums + self.parameters + self.gradients
     }
 
     /// What comes and goes with the sources where they are divided into tiles.
@@ -72,6 +74,16 @@ impl ModelShape {
     pub(super) fn widths(&self) -> Vec<u64> {
         let widths = self.config.widths(self.classes);
         widths.into_iter().map(|width| width as u64).collect()
+    }
+
+    /// Nodes of the blocks that training sums gradients over, and between which sources are cut.
+    pub(super) fn block(&self, n_nodes: u32, n_relations: u32) -> u32 {
+        self.blocks(n_nodes, n_relations).size()
+    }
+
+    fn blocks(&self, n_nodes: u32, n_relations: u32) -> Blocks {
+        let relations = self.relations(n_relations) as usize;
+        Blocks::new(n_nodes, max_blocks(&self.config, self.classes, relations))
     }
 
     /// Relations of the model: those of the graph, and the self loop.
@@ -122,9 +134,10 @@ impl ModelShape {
         [first].into_iter().chain(others).collect()
     }
 
-    /// What a device with that load holds, of a graph of `n_nodes` and `n_relations`; the graph itself is not counted.
+    /// What a device with that load holds, of a graph of `n_nodes` and `n_relations`; the graph itself is not counted. `by_pair`: whether there are
+    /// other devices, and messages are not dealt by source.
     #[must_use]
-    pub fn bytes(&self, load: &Load, n_nodes: u32, n_relations: u32) -> Bytes {
+    pub fn bytes(&self, load: &Load, (n_nodes, n_relations): (u32, u32), by_pair: bool) -> Bytes {
         let widths = self.widths();
         let (n_units, widest) = (widths.iter().sum::<u64>(), widths.iter().max().copied());
         let widest = widest.unwrap_or(0);
@@ -135,19 +148,32 @@ impl ModelShape {
         let layers = self.layers(n_relations);
         let params: u64 = layers.iter().map(|layer| layer.params).sum();
         let tables: u64 = layers.iter().map(|layer| layer.table).sum();
-        let weights = F32 * self.input_rows(load) * self.row_len();
+        let n_own_pairs = load.n_own_pairs + load.n_self_loops;
+        let weights = F32 * self.input_rows(load.n_own_sources, n_own_pairs) * self.row_len();
         let n_sends = load.n_edges + load.n_self_loops;
         let n_pairs = load.n_pairs + load.n_self_loops;
+        let (mut messages, mut copied, mut lists) = (0, 0, 0);
+        if by_pair {
+            let hidden: u64 = widths[..widths.len() - 1].iter().sum();
+            copied =
+                self.input_rows(load.n_sources, n_pairs) * self.row_len() + load.n_sources * hidden;
+            lists = 4 * (load.n_own_sources + 1 + n_own_pairs) // the pairs of its own sources,
+                + 4 * load.n_own_reads // who reads them,
+                + 2 * n_own_pairs; // and who works on them
+            messages = widest * (n_pairs + 2 * n_own_pairs);
+        }
         Bytes {
             weights,
+            copies: F32 * copied,
             optimiser: (copies - 1) * weights,
-            edges: 4 * (load.n_sources + 1 + 2 * n_pairs + 1) + 8 * n_sends,
+            edges: 4 * (load.n_sources + 1 + 2 * n_pairs + 1) + 8 * n_sends + lists,
             units: F32 * load.n_own_nodes * n_units,
             sums: all * widest * self.bytes_a_sum(load.n_own_nodes == all),
             parameters: F32 * (copies * (params + n_bias) + tables),
             gradients: F32
                 * (load.n_own_nodes * (widths[widths.len() - 1] + widest)
-                    + self.block_gradients(load, n_nodes, n_relations)),
+                    + messages
+                    + self.block_gradients(load, (n_nodes, n_relations), by_pair)),
         }
     }
 
@@ -161,21 +187,27 @@ impl ModelShape {
     }
 
     /// Numbers of gradients of shared parameters: those of each fixed block of nodes, and of one table, in the largest layer.
-    fn block_gradients(&self, load: &Load, n_nodes: u32, n_relations: u32) -> u64 {
-        let relations = self.relations(n_relations) as usize;
-        let max_blocks = max_blocks(&self.config, self.classes, relations);
-        let n_blocks = Blocks::new(n_nodes, max_blocks).count() as u64;
-        let own_blocks = (n_blocks * load.n_own_nodes).div_ceil(u64::from(n_nodes.max(1)));
+    fn block_gradients(
+        &self,
+        load: &Load,
+        (n_nodes, n_relations): (u32, u32),
+        by_pair: bool,
+    ) -> u64 {
+        let n_blocks = self.blocks(n_nodes, n_relations).count() as u64;
+        let own_blocks = match by_pair {
+            true => n_blocks,
+            false => (n_blocks * load.n_own_nodes).div_ceil(u64::from(n_nodes.max(1))),
+        };
         let layers = self.layers(n_relations).into_iter();
         let sizes = layers.map(|layer| own_blocks * layer.reduced + layer.table);
         sizes.max().unwrap_or(0)
     }
 
-    /// Rows of the input's weights for a load.
-    fn input_rows(&self, load: &Load) -> u64 {
+    /// Rows of the input's weights for some sources and their pairs, self loops among them.
+    fn input_rows(&self, n_sources: u64, n_pairs: u64) -> u64 {
         match self.is_by_node() {
-            true => load.n_sources,
-            false => load.n_pairs + load.n_self_loops,
+            true => n_sources,
+            false => n_pairs,
         }
     }
 }

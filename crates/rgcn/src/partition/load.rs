@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{Pair, Pairs, Partition};
+use crate::Config;
 
 /// What work costs, in rows of hidden units that are read and added.
 ///
@@ -10,13 +11,26 @@ use super::{Pair, Pairs, Partition};
 /// a row of its own. A self loop is an edge and a pair of a relation of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostModel {
-    /// Bases of the decomposition; 0 for none.
+    /// Rows that make a pair's row: the bases of one-hot input, the units of a learnt one; 0 where each pair has a row of its own.
     pub n_bases: u32,
     /// Whether each node has a self loop.
     pub self_loop: bool,
 }
 
 impl CostModel {
+    /// That of the first layer of a model, which has the most to do.
+    #[must_use]
+    pub fn of(config: &Config) -> CostModel {
+        let n_bases = match config.embedding {
+            0 => config.bases,
+            width => width,
+        };
+        CostModel {
+            n_bases: n_bases as u32,
+            self_loop: config.self_loop,
+        }
+    }
+
     /// The cost of a part's step in rows.
     #[must_use]
     pub fn cost(self, load: &Load) -> u64 {
@@ -49,6 +63,16 @@ pub struct Load {
     pub n_relations: u64,
     /// Nodes whose units the part adds up and keeps.
     pub n_own_nodes: u64,
+    /// Distinct pairs of those as sources, whichever part works on them: the rows that the part keeps and steps.
+    pub n_own_pairs: u64,
+    /// Those nodes that are a source, for an edge or a self loop.
+    pub n_own_sources: u64,
+    /// How often they are read: once by each part that works on one of their pairs.
+    pub n_own_reads: u64,
+    /// Sources that the part works on and another owns.
+    pub n_foreign_sources: u64,
+    /// Pairs that the part works on and another owns.
+    pub n_foreign_pairs: u64,
 }
 
 /// The loads of all parts.
@@ -68,31 +92,41 @@ impl Loads {
         for (load, part) in loads.iter_mut().zip(0..) {
             load.n_own_nodes = partition.own_nodes(part).len() as u64;
             if has_self_loops {
-                load.n_self_loops = load.n_own_nodes;
-                load.n_sources = load.n_own_nodes;
+                load.n_self_loops = pairs.n_made(partition.own_nodes(part));
+                load.n_sources = load.n_self_loops;
+                load.n_own_sources = load.n_self_loops;
+                load.n_own_reads = load.n_self_loops;
             }
         }
         // Pairs come by source: a part has seen a source if it was the part's last one.
         let mut last_sources = vec![None; loads.len()];
         let mut last_source = None;
         let mut n_sources = 0;
+        let has_loop = |source| has_self_loops && pairs.makes(source);
         let is_own =
-            |source, part| has_self_loops && partition.own_nodes(part as u32).contains(&source);
+            |source, part| has_loop(source) && partition.own_nodes(part as u32).contains(&source);
         for pair in pairs.as_slice() {
             let part = partition.part_of(pair.source, pair.relation) as usize;
             let load = &mut loads[part];
             load.n_edges += u64::from(pair.n_edges);
             load.n_pairs += 1;
             let is_new = last_sources[part] != Some(pair.source);
-            load.n_sources += u64::from(is_new && !is_own(pair.source, part));
+            let is_read = u64::from(is_new && !is_own(pair.source, part));
+            load.n_sources += is_read;
+            let owner = partition.owner_of(pair.source) as usize;
+            load.n_foreign_pairs += u64::from(owner != part);
+            load.n_foreign_sources += u64::from(is_new && owner != part);
             last_sources[part] = Some(pair.source);
-            n_sources += u64::from(last_source != Some(pair.source));
+            let is_first = last_source != Some(pair.source) && !has_loop(pair.source);
+            n_sources += u64::from(is_first);
+            let owner = &mut loads[owner];
+            owner.n_own_reads += is_read;
+            owner.n_own_pairs += 1;
+            owner.n_own_sources += u64::from(is_first);
             last_source = Some(pair.source);
         }
         let n_split_relations = count_relations(partition, pairs, &mut loads);
-        if has_self_loops {
-            n_sources = u64::from(partition.n_nodes());
-        }
+        n_sources += loads.iter().map(|load| load.n_self_loops).sum::<u64>();
         Loads {
             loads,
             n_sources,
@@ -118,11 +152,16 @@ impl Loads {
         self.n_split_relations
     }
 
-    /// Rows of V that parts hold beyond one copy of each.
+    /// Rows of V that parts read and others own, counted once for each part that does.
     #[must_use]
-    pub fn n_replicated_sources(&self) -> u64 {
-        let held: u64 = self.loads.iter().map(|load| load.n_sources).sum();
-        held - self.n_sources
+    pub fn n_foreign_sources(&self) -> u64 {
+        self.loads.iter().map(|load| load.n_foreign_sources).sum()
+    }
+
+    /// Pairs whose source another part owns than the one that works on them.
+    #[must_use]
+    pub fn n_foreign_pairs(&self) -> u64 {
+        self.loads.iter().map(|load| load.n_foreign_pairs).sum()
     }
 
     /// The largest cost over the mean cost; 1 where there is nothing to do.

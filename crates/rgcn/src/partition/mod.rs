@@ -11,7 +11,7 @@
 //! let graph = spec.graph(1)?.with_inverses()?;
 //! let pairs = Pairs::of(&graph);
 //! let model = CostModel { n_bases: 40, self_loop: true };
-//! let partition = Partition::new(&pairs, Method::Source, 4, model)?;
+//! let partition = Partition::new(&pairs, Method::Source, 4, model, 1)?;
 //! assert!(partition.loads(&pairs).max_over_mean(model) < 1.05);
 //! let edge = graph.edge(0);
 //! assert!(partition.part_of(edge.source, edge.relation) < 4);
@@ -128,7 +128,8 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Cuts a graph into `n_parts` by a method.
+    /// Cuts a graph into `n_parts` by a method, sources only between blocks of `block` nodes (1: anywhere). Training has blocks of a size
+    /// that depends on the graph and the model alone, so that gradients are summed in one order however the graph is cut.
     ///
     /// # Errors
     /// [`ErrorKind::Config`](crate::ErrorKind::Config) for no part, or more than [`MAX_PARTS`].
@@ -145,6 +146,7 @@ impl Partition {
         method: Method,
         n_parts: u32,
         model: CostModel,
+        block: u32,
     ) -> Result<Partition, Error> {
         if n_parts == 0 || n_parts > MAX_PARTS {
             let expected = format!("1 to {MAX_PARTS}");
@@ -156,17 +158,23 @@ impl Partition {
             return Err(Error::config("devices", n_parts, &expected));
         }
         let n_nodes = pairs.n_nodes();
-        let mut own_nodes = even_cut(n_nodes, n_parts);
+        let work = assign::Work {
+            pairs,
+            n_parts,
+            model,
+            block: block.max(1),
+        };
+        let mut own_nodes = work.even_cut();
         let segments = match method {
-            Method::M1 => assign::fewest_edges(pairs, n_parts),
-            Method::M2 => assign::snake(pairs, n_parts),
-            Method::Lpt => assign::longest_first(pairs, n_parts, model),
+            Method::M1 => work.fewest_edges(),
+            Method::M2 => work.snake(),
+            Method::Lpt => work.longest_first(),
             Method::Source => {
-                own_nodes = assign::source_cut(pairs, n_parts, model);
+                own_nodes = work.source_cut();
                 let row = assign::segments_of_cut(&own_nodes);
                 vec![row; pairs.n_relations() as usize]
             }
-            Method::Grid => assign::grid(pairs, n_parts, model),
+            Method::Grid => work.grid(),
         };
         Ok(Partition {
             method,
@@ -244,6 +252,12 @@ impl Partition {
         self.own_nodes[part]..self.own_nodes[part + 1]
     }
 
+    /// The part whose own node that is.
+    pub(crate) fn owner_of(&self, node: u32) -> u32 {
+        let after = self.own_nodes.partition_point(|&border| border <= node);
+        (after as u32 - 1).min(self.n_parts - 1)
+    }
+
     /// Whether the model that was planned for has self loops.
     #[must_use]
     pub fn has_self_loops(&self) -> bool {
@@ -272,12 +286,6 @@ impl Partition {
         );
         Loads::of(self, pairs)
     }
-}
-
-/// `n` things in `n_parts` runs of nearly one length: their borders.
-fn even_cut(n: u32, n_parts: u32) -> Vec<u32> {
-    let border = |part: u64| (u64::from(n) * part / u64::from(n_parts)) as u32;
-    (0..=u64::from(n_parts)).map(border).collect()
 }
 
 #[cfg(test)]

@@ -20,9 +20,36 @@ pub struct Pairs {
     n_relations: u32,
     n_edges: u64,
     pairs: Vec<Pair>,
+    /// Whether each node is made, where not all are: the others have no self loop.
+    is_made: Option<Vec<bool>>,
 }
 
 impl Pairs {
+    /// Some pairs of a graph, by source and then by relation, for a layer that makes the marked nodes only.
+    pub(crate) fn kept(graph: &RelationalGraph, pairs: Vec<Pair>, is_made: Vec<bool>) -> Pairs {
+        Pairs {
+            n_nodes: graph.n_nodes(),
+            n_relations: graph.n_relations(),
+            n_edges: pairs.iter().map(|pair| u64::from(pair.n_edges)).sum(),
+            pairs,
+            is_made: Some(is_made),
+        }
+    }
+
+    /// Whether a node is made, and so has a self loop where the model has them.
+    pub(super) fn makes(&self, node: u32) -> bool {
+        let is_made = self.is_made.as_ref();
+        is_made.is_none_or(|is_made| is_made[node as usize])
+    }
+
+    /// How many nodes of a range are made.
+    pub(super) fn n_made(&self, nodes: std::ops::Range<u32>) -> u64 {
+        match &self.is_made {
+            None => nodes.len() as u64,
+            Some(_) => nodes.filter(|&node| self.makes(node)).count() as u64,
+        }
+    }
+
     /// Counts the pairs of a graph.
     ///
     /// # Complexity
@@ -43,6 +70,7 @@ impl Pairs {
             n_relations: graph.n_relations(),
             n_edges: graph.n_edges() as u64,
             pairs: pairs.collect(),
+            is_made: None,
         }
     }
 

@@ -75,7 +75,7 @@ pub struct Plan {
     pub bytes_per_device: Vec<u64>,
     /// What one device would hold of the whole.
     pub bytes_whole: u64,
-    /// Bytes of V that devices hold beyond one copy of each row.
+    /// Bytes of the input's rows that devices read and others own: copies that are sent in each step.
     pub replicated_bytes: u64,
     /// Relations with edges in more than one part.
     pub split_relations: usize,
@@ -100,12 +100,13 @@ impl Plan {
     /// As [`Partition::new`]; up to eight times that to find what would fit.
     pub fn new(pairs: &Pairs, options: &PlanOptions) -> Result<(Partition, Plan), Error> {
         let model = options.cost_model();
-        let partition = Partition::new(pairs, options.method, options.n_devices, model)?;
+        let block = options.shape.block(pairs.n_nodes(), pairs.n_relations());
+        let partition = Partition::new(pairs, options.method, options.n_devices, model, block)?;
         let loads = partition.loads(pairs);
         let mut devices: Vec<DevicePlan> = loads
             .as_slice()
             .iter()
-            .map(|load| options.device(load, pairs))
+            .map(|load| options.device(load, pairs, options.is_dealt_by_pair()))
             .collect();
         if let Some(budget) = options.budget {
             options.fit(&mut devices, budget, pairs)?;
@@ -123,7 +124,7 @@ impl Plan {
             edges_max_over_mean: loads.edges_max_over_mean(),
             bytes_per_device: devices.iter().map(|device| device.held_bytes).collect(),
             bytes_whole: options
-                .device(&whole(&partition, pairs, &loads), pairs)
+                .device(&whole(&partition, pairs, &loads), pairs, false)
                 .bytes
                 .total(),
             replicated_bytes: options.replicated(&loads),
@@ -151,19 +152,26 @@ fn whole(partition: &Partition, pairs: &Pairs, loads: &Loads) -> Load {
         },
         n_relations: u64::from(pairs.n_relations()),
         n_own_nodes,
+        n_own_pairs: pairs.as_slice().len() as u64,
+        n_own_sources: loads.n_sources(),
+        n_own_reads: loads.n_sources(),
+        ..Load::default()
     }
 }
 
 impl PlanOptions {
     fn cost_model(&self) -> CostModel {
-        CostModel {
-            n_bases: self.shape.config.bases as u32,
-            self_loop: self.shape.config.self_loop,
-        }
+        CostModel::of(&self.shape.config)
     }
 
-    fn device(&self, load: &Load, pairs: &Pairs) -> DevicePlan {
-        let bytes = self.shape.bytes(load, pairs.n_nodes(), pairs.n_relations());
+    /// Whether devices work on sources of others.
+    fn is_dealt_by_pair(&self) -> bool {
+        self.n_devices > 1 && self.method != Method::Source
+    }
+
+    fn device(&self, load: &Load, pairs: &Pairs, by_pair: bool) -> DevicePlan {
+        let sizes = (pairs.n_nodes(), pairs.n_relations());
+        let bytes = self.shape.bytes(load, sizes, by_pair);
         DevicePlan {
             load: *load,
             cost: self.cost_model().cost(load),
@@ -190,12 +198,14 @@ impl PlanOptions {
         n_devices * (n_devices - 1)
     }
 
-    /// Bytes of V that devices hold beyond one copy; where each pair has a row of its own, none is in two parts.
+    /// Bytes of the input's rows that devices read and others own.
     fn replicated(&self, loads: &Loads) -> u64 {
-        match self.shape.is_by_node() {
-            true => 4 * loads.n_replicated_sources() * self.shape.row_len(),
-            false => 0,
-        }
+        let n_rows = match (self.is_dealt_by_pair(), self.shape.is_by_node()) {
+            (false, _) => 0,
+            (true, true) => loads.n_foreign_sources(),
+            (true, false) => loads.n_foreign_pairs(),
+        };
+        4 * n_rows * self.shape.row_len()
     }
 
     /// What devices exchange in a step, in its order; nothing where there is one.
@@ -215,7 +225,23 @@ impl PlanOptions {
                 exchanges.push(Exchange { layer, what, bytes });
             }
         };
+        let (n_sources, n_pairs) = match self.is_dealt_by_pair() {
+            true => (loads.n_foreign_sources(), loads.n_foreign_pairs()),
+            false => (0, 0),
+        };
         for (layer, width) in widths.iter().enumerate() {
+            match layer {
+                0 => add(
+                    0,
+                    "rows of the input to those that work on them",
+                    self.replicated(loads),
+                ),
+                _ => add(
+                    layer,
+                    "units to those that work on them",
+                    4 * n_sources * widths[layer - 1],
+                ),
+            }
             if n_bytes == 8 {
                 add(layer, "largest message", 4);
             }
@@ -228,13 +254,13 @@ impl PlanOptions {
         let layers = self.shape.layers(pairs.n_relations());
         for (layer, (width, size)) in widths.iter().zip(layers).enumerate().rev() {
             add(layer, "gradients of all nodes", 4 * n_nodes * width);
+            add(
+                layer,
+                "gradients of messages to their sources' owners",
+                4 * n_pairs * width,
+            );
             add(layer, "gradients of shared parameters", 4 * size.reduced);
         }
-        add(
-            0,
-            "gradients of replicated rows of V",
-            self.replicated(loads),
-        );
         exchanges
     }
 
@@ -272,9 +298,13 @@ impl PlanOptions {
                 break;
             }
             let model = self.cost_model();
-            let partition = Partition::new(pairs, Method::Source, n_devices, model)?;
+            let block = self.shape.block(pairs.n_nodes(), pairs.n_relations());
+            let partition = Partition::new(pairs, Method::Source, n_devices, model, block)?;
             let loads = partition.loads(pairs);
-            let held = loads.as_slice().iter().map(|load| self.device(load, pairs));
+            let held = loads
+                .as_slice()
+                .iter()
+                .map(|load| self.device(load, pairs, false));
             let fits = held.map(|device| device.held_bytes).max() <= Some(budget);
             fitting = fits.then_some(n_devices);
         }

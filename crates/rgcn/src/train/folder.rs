@@ -82,7 +82,7 @@ impl RunFolder {
 }
 
 /// The hash of a graph's sizes and edges in their order.
-fn graph_hash(graph: &RelationalGraph) -> u64 {
+pub(super) fn graph_hash(graph: &RelationalGraph) -> u64 {
     let (sources, relations, targets) = graph.columns();
     let sizes = [graph.n_nodes(), graph.n_relations()];
     let words = sizes.iter().chain(sources).chain(relations).chain(targets);

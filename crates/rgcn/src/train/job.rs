@@ -1,5 +1,6 @@
 //! The loop of one rank: epochs, checkpoints, and what the model says at the end.
 
+use std::borrow::Borrow;
 use std::ops::Range;
 
 use shardgraph_collectives::{Comm, Deadline};
@@ -13,6 +14,7 @@ use crate::config::{Config, MAX_WIDTH, Mode};
 use crate::model::loss::Targets;
 use crate::model::network::{Network, Peers, diverged, max_blocks};
 use crate::model::plan::{Extent, Layout};
+use crate::partition::{CostModel, Method};
 use crate::{Error, ErrorKind, Labels, RelationalGraph};
 
 /// The most ranks of a run.
@@ -27,7 +29,7 @@ pub(super) fn check_ranks(n_ranks: u32) -> Result<(), Error> {
 }
 
 /// Refuses more classes than a layer may be wide, and fewer than the weights have blocks.
-pub(super) fn check_classes(labels: &Labels, config: &Config) -> Result<(), Error> {
+fn check_classes(labels: &Labels, config: &Config) -> Result<(), Error> {
     let n_classes = labels.n_classes();
     if (n_classes as usize) < config.blocks {
         let expected = format!("at most {n_classes}, the classes");
@@ -38,6 +40,17 @@ pub(super) fn check_classes(labels: &Labels, config: &Config) -> Result<(), Erro
     }
     let message = format!("{n_classes} classes: expected at most {MAX_WIDTH}");
     Err(Error::new(ErrorKind::Labels, message))
+}
+
+/// Refuses settings and labels that cannot be right.
+pub(super) fn check(
+    graph: &RelationalGraph,
+    labels: &Labels,
+    config: &Config,
+) -> Result<(), Error> {
+    config.check()?;
+    labels.check_nodes(graph)?;
+    check_classes(labels, config)
 }
 
 /// What all ranks of a run share.
@@ -58,7 +71,7 @@ fn layout_of<'a>(
     graph: &'a RelationalGraph,
     config: &Config,
     (train, n_classes): (&[u32], u32),
-    n_ranks: u32,
+    (n_ranks, method): (u32, Method),
 ) -> Result<Layout<'a>, Error> {
     let extent = Extent {
         n_layers: config.hidden.len() + 1,
@@ -69,6 +82,8 @@ fn layout_of<'a>(
             graph.n_relations() as usize + usize::from(config.self_loop),
         ),
         normaliser: config.normaliser,
+        method,
+        model: CostModel::of(config),
     };
     let outputs = match config.mode {
         Mode::Full => None,
@@ -88,7 +103,12 @@ impl<'a> Job<'a> {
         let mut train = labels.train().to_vec();
         train.sort_unstable();
         let nodes: Vec<u32> = train.iter().map(|&(node, _)| node).collect();
-        let layout = layout_of(graph, config, (&nodes, labels.n_classes()), options.n_ranks)?;
+        let layout = layout_of(
+            graph,
+            config,
+            (&nodes, labels.n_classes()),
+            (options.n_ranks, options.partition),
+        )?;
         let evaluated = match config.mode {
             Mode::Full => None,
             Mode::Pruned => Some(layout.with_outputs(Some(&held_out(labels)))),
@@ -108,7 +128,7 @@ impl<'a> Job<'a> {
     pub(super) fn run(
         &self,
         comm: &mut Comm,
-        state: Option<&State>,
+        state: Option<impl Borrow<State>>,
         mut folder: Option<&mut RunFolder>,
         progress: &mut dyn FnMut(&EpochReport),
     ) -> Result<Outcome, Error> {
@@ -122,6 +142,7 @@ impl<'a> Job<'a> {
         let begin = match state {
             None => 0,
             Some(state) => {
+                let state: &State = state.borrow();
                 state.load(&mut network, peers)?;
                 state.epochs_done
             }
@@ -149,6 +170,7 @@ impl<'a> Job<'a> {
             evaluation,
             params_hash,
             bytes_per_rank,
+            n_idle_ranks: self.layout.n_idle_ranks,
         })
     }
 
@@ -296,7 +318,7 @@ pub(super) fn predict(
         graph,
         &saved.config,
         (&saved.train_nodes, saved.n_classes()),
-        1,
+        (1, Method::Source),
     )?;
     let wider = layout.with_outputs(Some(&wanted));
     let mut comm = Comm::solo();

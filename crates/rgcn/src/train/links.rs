@@ -23,6 +23,7 @@ use crate::model::gradients::{Gradients, squares};
 use crate::model::network::{Network, Peers, diverged};
 use crate::model::optimiser::Rule;
 use crate::model::plan::{Extent, LayerPlan, Layout};
+use crate::partition::{CostModel, Method};
 use crate::{Edge, Error, RelationalGraph};
 
 /// Where a run that predicts links is kept.
@@ -158,6 +159,8 @@ fn layout_of<'g>(graph: &'g RelationalGraph, config: &LinkConfig) -> Result<Layo
         n_ranks: 1,
         max_blocks: 1,
         normaliser: config.encoder.normaliser,
+        method: Method::Source,
+        model: CostModel::of(&config.encoder),
     };
     Layout::new(graph, true, None, extent)
 }

@@ -127,6 +127,28 @@ fn hash_of(values: &[f32]) -> u64 {
 }
 
 impl State {
+    /// Zeros in tensors of these names and lengths.
+    pub(super) fn empty(epochs_done: u32, tensors: Vec<(String, usize)>) -> State {
+        let tensors = tensors.into_iter();
+        State {
+            epochs_done,
+            tensors: tensors.map(|(name, n)| (name, vec![0.0; n])).collect(),
+        }
+    }
+
+    /// The names and lengths of all tensors.
+    pub(super) fn lengths(&self) -> Vec<(String, usize)> {
+        let tensors = self.tensors.iter();
+        tensors
+            .map(|(name, values)| (name.clone(), values.len()))
+            .collect()
+    }
+
+    /// The numbers of all tensors.
+    pub(super) fn values(&mut self) -> impl Iterator<Item = &mut Vec<f32>> {
+        self.tensors.iter_mut().map(|(_, values)| values)
+    }
+
     /// Puts a rank's part into its network.
     ///
     /// # Errors

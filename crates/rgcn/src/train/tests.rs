@@ -6,7 +6,7 @@ use super::*;
 use crate::{Mode, Optimiser, Sums};
 
 /// A graph of two sorts of nodes that mostly know their own sort, and one of its four hubs, with labels on some.
-fn sorted_graph(seed: u64, n_nodes: u32) -> (RelationalGraph, Labels) {
+pub(super) fn sorted_graph(seed: u64, n_nodes: u32) -> (RelationalGraph, Labels) {
     let mut stream = Stream::new(seed, "sorted graph", 0);
     let (mut sources, mut relations, mut targets) = (Vec::new(), Vec::new(), Vec::new());
     for source in 0..n_nodes {
@@ -42,7 +42,7 @@ fn run(graph: &RelationalGraph, labels: &Labels, config: &Config, n_ranks: u32) 
     train(graph, labels, config, &options, &mut |_| {}).unwrap()
 }
 
-fn variants() -> Vec<Config> {
+pub(super) fn variants() -> Vec<Config> {
     let base = Config {
         epochs: 6,
         hidden: vec![8],
@@ -83,7 +83,7 @@ fn variants() -> Vec<Config> {
     ]
 }
 
-fn losses(outcome: &Outcome) -> Vec<u64> {
+pub(super) fn losses(outcome: &Outcome) -> Vec<u64> {
     outcome
         .reports
         .iter()

@@ -1,0 +1,135 @@
+//! Every way to cut the work gives the whole's result, through whole runs: bit for bit with exact sums, closely with floats.
+
+use proptest::prelude::*;
+
+use super::tests::{losses, sorted_graph, variants};
+use super::*;
+use crate::partition::Method;
+use crate::{Mode, Optimiser, Sums};
+
+fn run(
+    (graph, labels): (&RelationalGraph, &Labels),
+    config: &Config,
+    n_ranks: u32,
+    partition: Method,
+) -> Outcome {
+    let options = RunOptions {
+        n_ranks,
+        partition,
+        ..RunOptions::default()
+    };
+    train(graph, labels, config, &options, &mut |_| {}).unwrap()
+}
+
+#[test]
+fn every_partition_gives_the_same_bits() {
+    let (graph, labels) = sorted_graph(1, 2000);
+    for (variant, config) in variants().iter().enumerate() {
+        let whole = run((&graph, &labels), config, 1, Method::Source);
+        for method in Method::ALL {
+            for n_ranks in [2, 5] {
+                let parts = run((&graph, &labels), config, n_ranks, method);
+                let case = format!("variant {variant}, {n_ranks} ranks by {method}");
+                assert_eq!(losses(&whole), losses(&parts), "{case}");
+                assert_eq!(whole.params_hash, parts.params_hash, "{case}");
+                assert_eq!(whole.evaluation, parts.evaluation, "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_partition_with_float_sums_is_close_after_fifty_epochs() {
+    let (graph, labels) = sorted_graph(2, 1500);
+    let config = Config {
+        bases: 4,
+        epochs: 50,
+        mode: Mode::Full,
+        sums: Sums::Float,
+        optimiser: Optimiser::Sgd,
+        rate: 0.5,
+        ..Config::default()
+    };
+    let whole = run((&graph, &labels), &config, 1, Method::Source);
+    let last = |outcome: &Outcome| outcome.reports[49].loss;
+    for method in Method::ALL {
+        let parts = run((&graph, &labels), &config, 3, method);
+        let ratio = last(&parts) / last(&whole);
+        assert!((ratio - 1.0).abs() < 1e-4, "{method}: {ratio}");
+    }
+}
+
+/// Edges of small graphs with hubs, empty relations, nodes without edges.
+fn edges() -> impl Strategy<Value = (u32, Vec<(u32, u32, u32)>)> {
+    prop_oneof![Just(3u32), Just(64), Just(129), Just(700)].prop_flat_map(|n_nodes| {
+        let end = prop_oneof![3 => 0..n_nodes, 1 => Just(0)];
+        let edge = (end, 0..5u32, 0..n_nodes);
+        (Just(n_nodes), proptest::collection::vec(edge, 0..400))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn any_graph_in_any_number_of_parts_is_the_whole(
+        (n_nodes, edges) in edges(), n_ranks in 1u32..7, method in 0usize..5, variant in 0usize..5, full in any::<bool>(),
+    ) {
+        let column = |pick: fn(&(u32, u32, u32)) -> u32| edges.iter().map(pick).collect();
+        let graph = RelationalGraph::new(n_nodes, 6, column(|e| e.0), column(|e| e.1), column(|e| e.2)).unwrap();
+        let train_set = (0..n_nodes).step_by(3).map(|node| (node, node / 3 % 2)).collect::<Vec<_>>();
+        let test_set = (0..n_nodes).skip(1).step_by(3).map(|node| (node, 0)).collect::<Vec<_>>();
+        // Both classes need a node to learn from.
+        prop_assume!(train_set.len() > 1);
+        let labels = Labels::new(2, train_set, test_set, vec![]).unwrap();
+        let config = Config {
+            epochs: 3,
+            mode: if full { Mode::Full } else { Mode::Pruned },
+            self_loop: variant != 1,
+            ..variants()[variant].clone()
+        };
+        let whole = run((&graph, &labels), &config, 1, Method::Source);
+        let parts = run((&graph, &labels), &config, n_ranks, Method::ALL[method]);
+        prop_assert_eq!(losses(&whole), losses(&parts));
+        prop_assert_eq!(whole.params_hash, parts.params_hash);
+        prop_assert_eq!(whole.evaluation, parts.evaluation);
+    }
+}
+
+#[test]
+fn ranks_without_work_are_counted() {
+    let (graph, labels) = sorted_graph(3, 400);
+    let config = &Config {
+        epochs: 1,
+        ..Config::default()
+    };
+    let idle = |n_ranks| run((&graph, &labels), config, n_ranks, Method::Source).n_idle_ranks;
+    assert_eq!((idle(1), idle(2)), (0, 0));
+    // 400 nodes are 3 blocks of 134.
+    assert_eq!(idle(6), 3);
+}
+
+#[test]
+fn a_run_goes_on_with_another_partition() {
+    let (graph, labels) = sorted_graph(5, 1200);
+    let scratch = tempfile::tempdir().unwrap();
+    let config = |epochs| Config {
+        epochs,
+        bases: 3,
+        ..Config::default()
+    };
+    let go = |name: &str, epochs, n_ranks, partition, resume| {
+        let options = RunOptions {
+            n_ranks,
+            partition,
+            folder: Some(scratch.path().join(name)),
+            resume,
+            ..RunOptions::default()
+        };
+        train(&graph, &labels, &config(epochs), &options, &mut |_| {}).unwrap()
+    };
+    let whole = go("whole", 5, 1, Method::Source, false);
+    go("parts", 2, 3, Method::Lpt, false);
+    let resumed = go("parts", 5, 4, Method::M2, true);
+    assert_eq!(whole.params_hash, resumed.params_hash);
+}

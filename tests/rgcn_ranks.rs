@@ -1,0 +1,75 @@
+//! `shardgraph rgcn train` on ranks that are threads or processes, by every partition: one result.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::processes::run_all;
+use crate::program::{Run, run};
+
+const SMALL: &str = "rgcn train ba-rel:1500:2.5:6:zipf --preset paper --epochs 4 --format json";
+const SAME: [&str; 3] = ["final_loss", "params_hash", "evaluation"];
+
+/// The answer of rank 0; the others print nothing.
+fn answer(runs: Vec<Run>) -> Value {
+    let mut runs = runs.into_iter();
+    let first = runs.next().unwrap().json();
+    for other in runs {
+        assert_eq!(other.ok().stdout, "");
+    }
+    first
+}
+
+#[test]
+fn every_partition_on_threads_and_processes_has_one_result() {
+    let whole = run(SMALL, &[]).json();
+    for partition in ["m1", "m2", "lpt", "source", "grid"] {
+        let words = format!("{SMALL} --partition {partition}");
+        let threads = run(&format!("{words} --ranks 3"), &[]).json();
+        assert_eq!(threads["partition"], partition);
+        for key in SAME {
+            assert_eq!(whole[key], threads[key], "{key} by {partition}");
+        }
+    }
+    for (n_ranks, partition) in [(2, "lpt"), (3, "source")] {
+        let words = format!("{SMALL} --partition {partition}");
+        let processes = answer(run_all(n_ranks, &words, &[]));
+        assert_eq!(processes["ranks"], n_ranks);
+        let bytes = processes["bytes_per_rank"].as_array().unwrap();
+        assert_eq!(bytes.len(), n_ranks as usize);
+        assert!(bytes.iter().all(|bytes| bytes.as_u64() > Some(0)));
+        for key in SAME {
+            assert_eq!(whole[key], processes[key], "{key}, {n_ranks} processes");
+        }
+    }
+}
+
+#[test]
+fn processes_write_one_folder_and_go_on_from_it() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (whole, parts) = (scratch.path().join("whole"), scratch.path().join("parts"));
+    let expected = run(&format!("{SMALL} --out {{}}"), &[&whole]).json();
+    let begin =
+        "rgcn train ba-rel:1500:2.5:6:zipf --preset paper --epochs 2 --format json --out {}";
+    answer(run_all(2, begin, &[&parts]));
+    let again =
+        "rgcn train ba-rel:1500:2.5:6:zipf --epochs 4 --format json --partition m1 --resume {}";
+    let resumed = answer(run_all(3, again, &[&parts]));
+    for key in SAME {
+        assert_eq!(expected[key], resumed[key], "{key}");
+    }
+    let metrics = |name: &str| fs::read(scratch.path().join(name).join("metrics.jsonl")).unwrap();
+    assert_eq!(metrics("whole"), metrics("parts"));
+    // What rank 0 alone can see ends all.
+    for run in run_all(2, begin, &[&parts]) {
+        assert_eq!(run.code, Some(2), "{run:?}");
+    }
+}
+
+#[test]
+fn ranks_without_work_are_named() {
+    let text = run("rgcn train ba-rel:300:2:3 --epochs 1 --ranks 4", &[])
+        .ok()
+        .stdout;
+    assert!(text.contains("2 of 4 ranks have no work"), "{text}");
+}
