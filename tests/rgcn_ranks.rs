@@ -101,8 +101,14 @@ fn a_budget_is_kept_with_the_whole_result() {
     let scratch = tempfile::tempdir().unwrap();
     let out = scratch.path().join("run");
     for (flags, expected) in [
-        ("--budget-per-device 2KiB", "which is the least budget for 1 ranks"),
-        ("--ranks 2 --partition m1 --budget-per-device 2KiB", "--partition source"),
+        (
+            "--budget-per-device 2KiB",
+            "which is the least budget for 1 ranks",
+        ),
+        (
+            "--ranks 2 --partition m1 --budget-per-device 2KiB",
+            "--partition source",
+        ),
         ("--memory 2KiB", "--memory allows 2.00 KiB"),
         ("--bases 4096 --hidden 4096 --memory 4GiB", "training needs"),
     ] {

@@ -4,6 +4,7 @@ mod curve;
 mod data;
 mod eval;
 mod info;
+mod links;
 mod plan;
 mod predict;
 mod settings;

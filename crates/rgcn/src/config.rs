@@ -37,6 +37,16 @@ pub enum Sums {
     Float,
 }
 
+/// What a message is divided by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Normaliser {
+    /// The edges of its relation into its target: the usual one for classes of nodes.
+    Relation,
+    /// All edges into its target: what R-GCN's authors predict links with.
+    Node,
+}
+
 /// Settings under one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -74,9 +84,11 @@ macro_rules! named {
         }
     };
 }
+pub(crate) use named;
 named!(Optimiser, "optimiser", "sgd" => Sgd, "adam" => Adam; "sgd or adam");
 named!(Mode, "mode", "full" => Full, "pruned" => Pruned; "full or pruned");
 named!(Sums, "sums", "exact" => Exact, "float" => Float; "exact or float");
+named!(Normaliser, "normaliser", "relation" => Relation, "node" => Node; "relation or node");
 named!(Preset, "preset", "aifb" => Aifb, "mutag" => Mutag, "am" => Am, "paper" => Paper; "aifb, mutag, am or paper");
 
 /// The model and how it is trained.
@@ -96,6 +108,10 @@ pub struct Config {
     pub hidden: Vec<usize>,
     /// Bases that the relations of a layer share; 0: each relation has weights of its own.
     pub bases: usize,
+    /// Runs of units that hear only each other: each relation has block-diagonal weights of its own; 0 or 1: whole ones.
+    pub blocks: usize,
+    /// What a message is divided by.
+    pub normaliser: Normaliser,
     /// The width of a vector that is learnt for each node and is the input; 0: one-hot input.
     pub embedding: usize,
     /// Whether each node also hears itself, as a relation of its own.
@@ -138,6 +154,8 @@ impl Default for Config {
         Config {
             hidden: vec![16],
             bases: 0,
+            blocks: 0,
+            normaliser: Normaliser::Relation,
             embedding: 0,
             self_loop: true,
             bias: false,
@@ -205,6 +223,7 @@ impl Config {
         if self.embedding > MAX_WIDTH {
             return Err(Error::config("embedding", self.embedding, "0 to 4096"));
         }
+        self.check_blocks()?;
         if self.epochs == 0 {
             return Err(Error::config("epochs", 0, "1 or more"));
         }
@@ -218,6 +237,23 @@ impl Config {
             return Err(Error::config("rate", self.rate, "a number above 0"));
         }
         Ok(())
+    }
+
+    /// Refuses blocks beside bases, and more of them than a layer has units.
+    fn check_blocks(&self) -> Result<(), Error> {
+        if self.blocks > 0 && self.bases > 0 {
+            let expected = "0 where relations share bases: weights are of one kind";
+            return Err(Error::config("blocks", self.blocks, expected));
+        }
+        let embedding = (self.embedding > 0).then_some(self.embedding);
+        let narrowest = self.hidden.iter().copied().chain(embedding).min();
+        match narrowest.filter(|&width| width < self.blocks) {
+            None => Ok(()),
+            Some(width) => {
+                let expected = format!("at most {width}, the units of the narrowest layer");
+                Err(Error::config("blocks", self.blocks, &expected))
+            }
+        }
     }
 
     /// Whether the first layer has a table of relations: all but one-hot input without bases.

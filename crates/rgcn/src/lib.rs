@@ -8,15 +8,20 @@ pub mod generate;
 mod graph;
 pub mod import;
 mod labels;
+mod links;
 mod model;
 pub mod partition;
 mod size;
 mod train;
 
-pub use config::{Config, Mode, Optimiser, Preset, Sums};
+pub use config::{Config, Mode, Normaliser, Optimiser, Preset, Sums};
 pub use error::{Error, ErrorKind};
 pub use graph::{Edge, MAX_NODES, RelationalGraph};
 pub use labels::Labels;
+pub use links::config::{LinkConfig, LinkLoss};
+pub use links::data::LinkData;
+pub use links::ranking::{LinkScores, RankScores};
+pub use train::links::{LinkOptions, LinkOutcome, LinkReport, SavedLinks, train_links};
 pub use train::{
     DeviceMemory, EpochReport, Evaluation, MAX_RANKS, Outcome, RunOptions, SetScores, class_names,
     evaluate, predict, train, train_as_rank,

@@ -9,6 +9,7 @@ pub(crate) mod blocks;
 pub(crate) mod coefficients;
 pub(crate) mod csr;
 mod exchange;
+pub(crate) mod gradients;
 pub(crate) mod input;
 pub(crate) mod kernel;
 pub(crate) mod loss;

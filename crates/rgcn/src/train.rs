@@ -3,6 +3,7 @@
 mod evaluation;
 mod folder;
 mod job;
+pub(crate) mod links;
 mod memory;
 #[cfg(test)]
 mod partition_tests;

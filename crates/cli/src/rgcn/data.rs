@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use shardgraph_device::{Device, Timer};
 use shardgraph_graph::Labels as Names;
-use shardgraph_rgcn::RelationalGraph;
 use shardgraph_rgcn::generate::RelationalSpec;
 use shardgraph_rgcn::import::{
-    Import, ImportOptions, ImportReport, LabelColumns, LabelFiles, LabelledNodes, Literals,
-    TripleFormat, import_file, read_labels,
+    Import, ImportOptions, ImportReport, Importer, LabelColumns, LabelFiles, LabelledNodes,
+    Literals, TripleFormat, archive_members, import_file, read_labels,
 };
+use shardgraph_rgcn::{LinkData, RelationalGraph};
 
 use crate::exit::BadInput;
 
@@ -54,11 +54,11 @@ pub(crate) struct DataArgs {
     /// Labels to learn from: a table with a header, or node,class as numbers
     #[arg(long, value_name = "FILE")]
     train: Option<PathBuf>,
-    /// Labels to test on
-    #[arg(long, value_name = "FILE", requires = "train")]
+    /// Labels to test on; of links, triples
+    #[arg(long, value_name = "FILE")]
     test: Option<PathBuf>,
-    /// Labels to choose settings by
-    #[arg(long, value_name = "FILE", requires = "train")]
+    /// Labels to choose settings by; of links, triples
+    #[arg(long, value_name = "FILE")]
     valid: Option<PathBuf>,
     /// The column of nodes in files of labels [default: the first]
     #[arg(long, value_name = "NAME", requires = "train")]
@@ -85,6 +85,29 @@ pub(crate) struct Data {
     pub(crate) report: Option<ImportReport>,
     /// Seconds for reading or making it all.
     pub(crate) load_seconds: f64,
+}
+
+/// Triples to learn from, to choose by and to test on.
+#[derive(Debug)]
+pub(crate) struct LinkFiles {
+    /// The FILE argument.
+    pub(crate) name: String,
+    /// The triples.
+    pub(crate) links: LinkData,
+    /// What the nodes are called.
+    pub(crate) nodes: Names,
+    /// What the relations are called.
+    pub(crate) relations: Names,
+    /// What reading dropped.
+    pub(crate) report: ImportReport,
+    /// Seconds for reading it all.
+    pub(crate) load_seconds: f64,
+}
+
+/// The name of an archive's file without folders and endings.
+fn file_stem(name: &str) -> &str {
+    let name = name.rsplit('/').next().unwrap_or(name);
+    name.split('.').next().unwrap_or(name)
 }
 
 impl DataArgs {
@@ -151,15 +174,7 @@ impl DataArgs {
             let why = "--graph-seed is for generated graphs; this is a file";
             return Err(BadInput(format!("{}: {why}", self.file.display())).into());
         }
-        let options = ImportOptions {
-            format: self.input_format,
-            member: self.member.clone(),
-            literals: self.literals,
-            max_bad_lines: self.max_bad_lines,
-            n_nodes: self.nodes,
-            keep_duplicates: false,
-        };
-        let mut import = import_file(&self.file, &options)?;
+        let mut import = import_file(&self.file, &self.import_options())?;
         let mut labels = self.labels(&import)?;
         import = import.without_relations(&self.drop_relation)?;
         if let Some(min_edges) = self.min_relation_edges {
@@ -185,8 +200,84 @@ impl DataArgs {
         })
     }
 
+    /// Reads triples to learn from, to choose by and to test on; of an archive without other files, its own three.
+    pub(crate) fn load_links(&self) -> anyhow::Result<LinkFiles> {
+        let timer = Timer::start(&Device::host());
+        self.check_links()?;
+        let mut importer = Importer::new(self.import_options());
+        importer.add(&self.file)?;
+        let members = match (&self.valid, &self.test, &self.member) {
+            (None, None, None) => archive_members(&self.file)?,
+            _ => Vec::new(),
+        };
+        let mut sets = vec!["train"];
+        for (set, path) in [("valid", &self.valid), ("test", &self.test)] {
+            let is_member = |name: &String| file_stem(name) == set;
+            match path {
+                Some(path) => importer.add(path)?,
+                None if members.iter().any(is_member) => importer.add_member(&self.file, set)?,
+                None => continue,
+            }
+            sets.push(set);
+        }
+        let import = importer.finish()?;
+        let range = |set| {
+            let place = sets.iter().position(|&found| found == set);
+            place.map_or(0..0, |place| import.files[place].clone())
+        };
+        Ok(LinkFiles {
+            name: self.file.display().to_string(),
+            links: LinkData::new(&import.graph, range("train"), range("valid"), range("test"))?,
+            nodes: import.nodes,
+            relations: import.relations,
+            report: import.report,
+            load_seconds: timer.elapsed_s(),
+        })
+    }
+
+    /// Refuses what triples have no use for.
+    fn check_links(&self) -> Result<(), BadInput> {
+        let name = self.file.to_string_lossy();
+        if !self.file.exists() && name.starts_with(RelationalSpec::PREFIX) {
+            let why = "a generated graph has no links to test on: name a file of triples";
+            return Err(BadInput(format!("{name}: {why}")));
+        }
+        let useless = [
+            ("--train", self.train.is_some()),
+            ("--node-column", self.node_column.is_some()),
+            ("--class-column", self.class_column.is_some()),
+            ("--hops", self.hops.is_some()),
+            ("--drop-relation", !self.drop_relation.is_empty()),
+            ("--min-relation-edges", self.min_relation_edges.is_some()),
+            ("--no-inverses", self.no_inverses),
+            ("--graph-seed", self.graph_seed.is_some()),
+        ];
+        match useless.iter().find(|(_, is_given)| *is_given) {
+            None => Ok(()),
+            Some((flag, _)) => {
+                let why = "has no meaning for links: FILE has the triples to learn from";
+                Err(BadInput(format!("{flag} {why}")))
+            }
+        }
+    }
+
+    fn import_options(&self) -> ImportOptions {
+        ImportOptions {
+            format: self.input_format,
+            member: self.member.clone(),
+            literals: self.literals,
+            max_bad_lines: self.max_bad_lines,
+            n_nodes: self.nodes,
+            keep_duplicates: false,
+        }
+    }
+
     fn labels(&self, import: &Import) -> anyhow::Result<Option<LabelledNodes>> {
         let Some(train) = &self.train else {
+            if self.test.is_some() || self.valid.is_some() {
+                let why = "labels to test on or to choose by need some to learn from: give --train";
+                return Err(BadInput(why.to_owned()).into());
+            }
             return Ok(None);
         };
         let files = LabelFiles {

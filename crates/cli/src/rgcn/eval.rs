@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use shardgraph_collectives::Deadline;
-use shardgraph_rgcn::{Evaluation, class_names, evaluate};
+use shardgraph_rgcn::{Evaluation, SavedLinks, class_names, evaluate};
 
 use super::data::{Data, DataArgs};
+use super::links;
 use super::train::write_evaluation;
 use crate::exit::BadInput;
 use crate::report::ReportArgs;
@@ -43,6 +44,9 @@ struct Answer<'a> {
 
 /// Loads data and model and prints the answer.
 pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
+    if SavedLinks::is_in(&args.run)? {
+        return links::eval(&args.data, &args.run, &args.report);
+    }
     let data = args.data.load()?;
     let Some(labelled) = &data.labels else {
         return Err(

@@ -1,7 +1,7 @@
 //! The flags of R-GCN's settings, over a preset.
 
 use clap::Args;
-use shardgraph_rgcn::{Config, Mode, Optimiser, Preset, Sums};
+use shardgraph_rgcn::{Config, Mode, Normaliser, Optimiser, Preset, Sums};
 
 use crate::exit::BadInput;
 
@@ -11,7 +11,7 @@ use crate::exit::BadInput;
 pub(crate) struct SettingsArgs {
     /// Published settings: aifb, mutag, am or paper [default: those of the graph that is nearest in size]
     #[arg(long, value_name = "NAME")]
-    preset: Option<Preset>,
+    pub(crate) preset: Option<Preset>,
     /// Passes over the training nodes; with --resume, to go to
     #[arg(long, value_name = "N")]
     pub(crate) epochs: Option<u32>,
@@ -21,6 +21,12 @@ pub(crate) struct SettingsArgs {
     /// Bases that the relations of a layer share; 0: each relation has weights of its own
     #[arg(long, value_name = "N")]
     bases: Option<usize>,
+    /// Runs of units that hear only each other: block-diagonal weights; 0: whole ones
+    #[arg(long, value_name = "N")]
+    blocks: Option<usize>,
+    /// Divide messages by the edges of their relation into a node, or by all edges into it [default: relation]
+    #[arg(long, value_name = "relation|node")]
+    normaliser: Option<Normaliser>,
     /// Learn a vector of this width for each node as input; 0: one-hot input
     #[arg(long, value_name = "WIDTH")]
     embedding: Option<usize>,
@@ -57,13 +63,26 @@ impl SettingsArgs {
     /// The preset's settings under the flags', checked.
     pub(crate) fn config(&self, n_nodes: u32) -> anyhow::Result<Config> {
         let preset = self.preset.unwrap_or_else(|| Preset::for_nodes(n_nodes));
-        let base = Config::preset(preset);
+        self.over(Config::preset(preset))
+    }
+
+    /// Settings under the flags', checked.
+    pub(crate) fn over(&self, base: Config) -> anyhow::Result<Config> {
         let config = Config {
             hidden: match &self.hidden {
                 None => base.hidden,
                 Some(text) => widths(text)?,
             },
-            bases: self.bases.unwrap_or(base.bases),
+            // One of the two rules out what the preset has of the other.
+            bases: match (self.bases, self.blocks) {
+                (None, Some(1..)) => 0,
+                (bases, _) => bases.unwrap_or(base.bases),
+            },
+            blocks: match (self.blocks, self.bases) {
+                (None, Some(1..)) => 0,
+                (blocks, _) => blocks.unwrap_or(base.blocks),
+            },
+            normaliser: self.normaliser.unwrap_or(base.normaliser),
             embedding: self.embedding.unwrap_or(base.embedding),
             self_loop: base.self_loop && !self.no_self_loop,
             bias: base.bias || self.bias,
@@ -85,6 +104,8 @@ impl SettingsArgs {
         self.preset.is_some()
             || self.hidden.is_some()
             || self.bases.is_some()
+            || self.blocks.is_some()
+            || self.normaliser.is_some()
             || self.embedding.is_some()
             || self.no_self_loop
             || self.bias

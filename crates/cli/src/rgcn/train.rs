@@ -10,12 +10,13 @@ use shardgraph_device::DeviceKind;
 use shardgraph_rgcn::import::{ImportReport, LabelledNodes};
 use shardgraph_rgcn::partition::Method;
 use shardgraph_rgcn::{
-    Config, DeviceMemory, EpochReport, Error, Evaluation, Labels, Outcome, RelationalGraph,
-    RunOptions, train, train_as_rank,
+    Config, DeviceMemory, EpochReport, Error, Evaluation, Labels, LinkOptions, Outcome,
+    RelationalGraph, RunOptions, train, train_as_rank,
 };
 
 use super::curve;
 use super::data::{Data, DataArgs};
+use super::links::{self, LinkArgs, LinkTraining, Task};
 use super::settings::SettingsArgs;
 use crate::exit::BadInput;
 use crate::peak_memory::peak_memory;
@@ -44,6 +45,8 @@ pub(crate) struct TrainArgs {
     data: DataArgs,
     #[command(flatten)]
     settings: SettingsArgs,
+    #[command(flatten)]
+    links: LinkArgs,
     /// Models to train, with one seed after the other
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["out", "resume"])]
     seeds: u32,
@@ -121,6 +124,9 @@ struct Answer<'a> {
 
 /// Loads the data, trains and prints the answer.
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
+    if args.links.task == Task::Links {
+        return train_links(args);
+    }
     let deadline = args.deadline.unwrap_or_default();
     args.world.device(DeviceKind::Host, false, &args.report)?; // NCCL has no part in this
     match args.world.open(args.world.ranks, deadline)? {
@@ -189,9 +195,43 @@ fn finish(args: &TrainArgs, inputs: &Inputs, outcomes: &[Outcome]) -> anyhow::Re
     args.report.answer(&answer(inputs, outcomes)?)
 }
 
+/// Trains a model that predicts links.
+fn train_links(args: &TrainArgs) -> anyhow::Result<()> {
+    let World::Threads(1) = args.world.open(args.world.ranks, Deadline::default())? else {
+        let text = "--task links trains on one rank, in one process";
+        return Err(BadInput(text.to_owned()).into());
+    };
+    check(args)?;
+    let useless = [
+        ("--seeds", args.seeds > 1),
+        ("--partition", args.partition != Method::Source),
+        ("--curve", args.curve.is_some()),
+        ("--deadline", args.deadline.is_some()),
+        ("--preset", args.settings.preset.is_some()),
+    ];
+    if let Some((flag, _)) = useless.iter().find(|(_, is_given)| *is_given) {
+        return Err(BadInput(format!("{flag} is not for --task links")).into());
+    }
+    let given = LinkTraining {
+        data: &args.data,
+        settings: &args.settings,
+        options: LinkOptions {
+            folder: args.resume.clone().or(args.out.clone()),
+            resume: args.resume.is_some(),
+            checkpoint_epochs: args.checkpoint_epochs,
+        },
+        report: &args.report,
+    };
+    links::train(&args.links, &given)
+}
+
 /// Refuses what cannot be right before anything is read.
 fn check(args: &TrainArgs) -> anyhow::Result<()> {
-    if args.resume.is_some() && args.settings.is_set() {
+    if args.links.task == Task::Classes && args.links.is_set() {
+        let text = "what scores and corrupts triples is for --task links";
+        return Err(BadInput(text.to_owned()).into());
+    }
+    if args.resume.is_some() && (args.settings.is_set() || args.links.is_set()) {
         let text = "--resume takes its settings from the checkpoint: of the model's flags give --epochs alone";
         return Err(BadInput(text.to_owned()).into());
     }

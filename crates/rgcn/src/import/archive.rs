@@ -36,8 +36,8 @@ pub(crate) fn choose(
     let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
     let listed = names.join(", ");
     let is_meant = |name: &str| match asked {
-        Some(asked) => name == asked || file_name(name) == asked,
-        None => names.len() == 1 || file_name(name).split('.').next() == Some("train"),
+        Some(asked) => name == asked || file_name(name) == asked || stem(name) == asked,
+        None => names.len() == 1 || stem(name) == "train",
     };
     let mut meant = (0..names.len()).filter(|&idx| is_meant(names[idx]));
     let reason = match (meant.next(), meant.next(), asked) {
@@ -52,6 +52,12 @@ pub(crate) fn choose(
         _ => format!("name one of the archive's files with the option member: {listed}"),
     };
     Err(refuse(archive, &reason))
+}
+
+/// The name without folders and endings.
+fn stem(name: &str) -> &str {
+    let name = file_name(name);
+    name.split('.').next().unwrap_or(name)
 }
 
 /// The regular files of an archive, in its order; what macOS adds beside each file (`._name`) is left out.

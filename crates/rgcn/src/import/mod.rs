@@ -58,7 +58,7 @@ pub enum Literals {
 pub struct ImportOptions {
     /// The form; `None` to go by the name, then by the first line.
     pub format: Option<TripleFormat>,
-    /// Which file of a tar archive is meant, by its name with or without folders; `None` for the only one, or the one called `train`.
+    /// Which file of a tar archive is meant, by its name with or without folders and endings; `None` for the only one, or the one called `train`.
     pub member: Option<String>,
     /// What becomes of literals.
     pub literals: Literals,
@@ -96,6 +96,22 @@ pub fn import_file(path: &Path, options: &ImportOptions) -> Result<Import, Error
     let mut importer = Importer::new(options.clone());
     importer.add(path)?;
     importer.finish()
+}
+
+/// The names of the files in an archive; none for a file that is no archive by its name.
+///
+/// # Errors
+/// [`ErrorKind::Io`]; [`ErrorKind::Graph`] for a damaged archive.
+/// # Complexity
+/// Unpacks the whole archive.
+pub fn archive_members(path: &Path) -> Result<Vec<String>, Error> {
+    let mut unpacked = Unpacked::open(path)?;
+    let name = unpacked.name().to_owned();
+    if !archive::is_archive(&name) {
+        return Ok(Vec::new());
+    }
+    let members = archive::members(&name, &mut unpacked)?;
+    Ok(members.into_iter().map(|member| member.name).collect())
 }
 
 /// Reads one or more files into one id space, such as the three splits of a benchmark of link prediction.
@@ -144,6 +160,17 @@ impl Importer {
     /// growing stream, for a file without a triple, and for numbers after names or names after numbers.
     pub fn add(&mut self, path: &Path) -> Result<(), Error> {
         self.add_unpacked(Unpacked::open(path)?)
+    }
+
+    /// The same for a file of an archive, by its name with or without folders and endings: another one than [`ImportOptions::member`].
+    ///
+    /// # Errors
+    /// As [`Importer::add`].
+    pub fn add_member(&mut self, path: &Path, member: &str) -> Result<(), Error> {
+        let standard = self.options.member.replace(member.to_owned());
+        let result = self.add(path);
+        self.options.member = standard;
+        result
     }
 
     /// The same for bytes in memory; `name` stands in messages and may say the format.

@@ -7,7 +7,7 @@ use shardgraph_collectives::Op;
 use super::coefficients::Coefficients;
 use super::input::{Keyed, backward_pairs};
 use super::kernel::{Pass, Updates, backward};
-use super::network::{Layer, Network, Peers};
+use super::network::{Network, Peers};
 use super::optimiser::Rule;
 use crate::Error;
 use crate::config::Sums;
@@ -74,7 +74,10 @@ impl Network<'_> {
                 let rows = std::mem::take(&mut self.input.rows);
                 let gradients = self.units_backward(0, all, (&rows, &mut partials), peers)?;
                 self.input.rows = rows;
-                self.input.step(&gradients, step);
+                match &mut self.collected {
+                    Some(collected) => collected.rows = gradients,
+                    None => self.input.step(&gradients, step),
+                }
             }
             _ => {
                 let units = std::mem::take(&mut self.made[layer - 1]);
@@ -226,23 +229,15 @@ impl Network<'_> {
         partials: &[f32],
     ) -> Result<(), Error> {
         let reduced_len = self.reduced_len(layer);
-        let decay = self.decay_of(layer);
-        let Layer {
-            coefficients,
-            bias,
-            bias_moments,
-            ..
-        } = &mut self.layers[layer];
-        let mut sum = vec![0.0; reduced_len + bias.len()];
+        let mut sum = vec![0.0; reduced_len + self.layers[layer].bias.len()];
         if sum.is_empty() {
             return Ok(());
         }
         peers.comm.exact_sum(partials, &mut sum, peers.deadline)?;
-        let (of_relations, of_bias) = sum.split_at(reduced_len);
-        if let Some(coefficients) = coefficients {
-            coefficients.step(rule, decay, of_relations);
+        match &mut self.collected {
+            Some(collected) => collected.shared[layer] = sum,
+            None => self.step_layer(layer, rule, &sum),
         }
-        rule.step(bias, of_bias, 0.0, bias_moments.of(0..of_bias.len()));
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 //! The parameters that a layer's relations have, and the table of rows that its passes read.
 
+use std::borrow::Cow;
+
 use shardgraph_graph::random::Stream;
 
 use super::optimiser::{Moments, Rule};
@@ -11,7 +13,7 @@ use crate::config::Config;
 pub(crate) enum Form {
     /// One-hot input with bases: a coefficient for each basis, the same for all units of a message.
     Coefficients,
-    /// Weights of the relation's own.
+    /// Weights of the relation's own, whole or block-diagonal by the shape.
     Whole,
     /// The sum of shared bases, times the relation's coefficients.
     Shared {
@@ -55,10 +57,14 @@ impl Coefficients {
         };
         let mut params = vec![0.0; n_params];
         let mut stream = Stream::new(config.seed, "rgcn relations", layer);
-        let sides = (shape.n_terms, shape.width);
+        let sides = (shape.n_terms, shape.width.div_ceil(shape.n_blocks));
         match form {
             Form::Coefficients => glorot(&mut stream, (n_relations, shape.n_terms), &mut params),
-            Form::Whole => glorot(&mut stream, sides, &mut params),
+            Form::Whole => {
+                glorot(&mut stream, sides, &mut params);
+                let rows = params.chunks_exact_mut(shape.len().max(1));
+                rows.for_each(|row| shape.clear_unused(row));
+            }
             Form::Shared { n_bases } => {
                 let (coefficients, bases) = params.split_at_mut(n_relations * n_bases);
                 glorot(&mut stream, (n_relations, n_bases), coefficients);
@@ -133,12 +139,15 @@ impl Coefficients {
     /// Takes a step along the sum of all reduced gradients.
     pub(crate) fn step(&mut self, rule: Rule, decay: f32, reduced: &[f32]) {
         let whole = 0..self.params.len();
+        let gradient = self.gradient(reduced);
+        rule.step(&mut self.params, &gradient, decay, self.moments.of(whole));
+    }
+
+    /// The gradient of the parameters from the reduced one.
+    pub(crate) fn gradient<'r>(&self, reduced: &'r [f32]) -> Cow<'r, [f32]> {
         match self.form {
-            Form::Shared { n_bases } => {
-                let gradient = self.shared_gradient(n_bases, reduced);
-                rule.step(&mut self.params, &gradient, decay, self.moments.of(whole));
-            }
-            _ => rule.step(&mut self.params, reduced, decay, self.moments.of(whole)),
+            Form::Shared { n_bases } => Cow::Owned(self.shared_gradient(n_bases, reduced)),
+            Form::Coefficients | Form::Whole => Cow::Borrowed(reduced),
         }
     }
 

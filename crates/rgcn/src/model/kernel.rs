@@ -17,7 +17,7 @@ use super::sums::Sums;
 pub(crate) enum Inputs<'a> {
     /// A row of parameters for each source, in the shape's layout.
     Rows(&'a [f32]),
-    /// Units of the layer before, `n_terms` for each source.
+    /// Units of the layer before, `n_units` for each source.
     Units(&'a [f32]),
 }
 
@@ -31,7 +31,7 @@ impl<'a> Inputs<'a> {
         match self {
             Inputs::Rows(rows) => &rows[source * shape.stride..][..shape.stride],
             Inputs::Units(units) => {
-                let units = &units[source * shape.n_terms..][..shape.n_terms];
+                let units = &units[source * shape.n_units..][..shape.n_units];
                 shape.spread(units, spread);
                 spread
             }
@@ -49,7 +49,7 @@ pub(crate) enum Updates<'a> {
         decay: f32,
         largest: Option<&'a mut f32>,
     },
-    /// The gradients of the units, `n_terms` for each source.
+    /// The gradients of the units, `n_units` for each source.
     Units {
         units: &'a [f32],
         gradients: &'a mut [f32],
@@ -180,7 +180,7 @@ fn backward_of<const W: usize, const T: usize>(
             let row = match &*updates {
                 Updates::Rows { rows, .. } => &rows[source * shape.stride..][..shape.stride],
                 Updates::Units { units, .. } => {
-                    let units = &units[source * shape.n_terms..][..shape.n_terms];
+                    let units = &units[source * shape.n_units..][..shape.n_units];
                     shape.spread(units, &mut spread);
                     &spread
                 }
@@ -330,7 +330,7 @@ pub(super) fn finish(shape: Shape, source: usize, gradient: &[f32], updates: &mu
             }
         }
         Updates::Units { gradients, .. } => {
-            let sums = &mut gradients[source * shape.n_terms..][..shape.n_terms];
+            let sums = &mut gradients[source * shape.n_units..][..shape.n_units];
             sums.fill(0.0);
             shape.gather(gradient, sums);
         }

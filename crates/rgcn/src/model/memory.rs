@@ -36,13 +36,17 @@ struct Extents {
 }
 
 impl Layout<'_> {
-    fn extents(&self, layer: usize, rank: usize) -> Extents {
+    /// `plan` saves a pass over the edges where it is there already.
+    fn extents(&self, layer: usize, rank: usize, plan: Option<&LayerPlan>) -> Extents {
         let (mut n_pairs, mut n_sends) = (0u64, 0u64);
         let places = self.places(layer, rank);
-        self.each_source(layer, places.clone(), &mut |_, messages| {
-            n_pairs += messages.chunk_by(|one, other| one.0 == other.0).count() as u64;
-            n_sends += messages.len() as u64;
-        });
+        match plan {
+            Some(plan) => (n_pairs, n_sends) = (plan.n_pairs() as u64, plan.sends.len() as u64),
+            None => self.each_source(layer, places.clone(), &mut |_, messages| {
+                n_pairs += messages.chunk_by(|one, other| one.0 == other.0).count() as u64;
+                n_sends += messages.len() as u64;
+            }),
+        }
         let n_read = places.len() as u64;
         Extents {
             n_read,
@@ -77,12 +81,12 @@ impl Footprint {
     /// That of a rank that sends the messages of its own sources.
     ///
     /// # Complexity
-    /// A pass over the edges for each layer that has a plan of its own; nothing of their size is held.
+    /// Without `plans` a pass over the edges for each layer that has one of its own; nothing of their size is held.
     pub(crate) fn of(
         config: &Config,
         layout: &Layout<'_>,
-        rank: usize,
-        n_classes: u32,
+        (rank, n_classes): (usize, u32),
+        plans: Option<&[Arc<LayerPlan>]>,
     ) -> Footprint {
         let forms = forms(config, n_classes);
         let ((row_len, by_pair), copies) = (rows_of(config, &forms), copies(config));
@@ -95,7 +99,7 @@ impl Footprint {
         for (layer, (form, shape)) in forms.iter().enumerate() {
             let extent = match twins[layer] < layer {
                 true => extents[twins[layer]],
-                false => layout.extents(layer, rank),
+                false => layout.extents(layer, rank, plans.map(|plans| &*plans[layer])),
             };
             extents.push(extent);
             if twins[layer] == layer {
@@ -171,9 +175,10 @@ pub(crate) fn predicted(
     config: &Config,
     layout: &Layout<'_>,
     (rank, n_classes): (usize, u32),
+    plans: Option<&[Arc<LayerPlan>]>,
 ) -> u64 {
     let Some(loads) = layout.loads.as_ref().filter(|_| layout.is_dealt_by_pair()) else {
-        return Footprint::of(config, layout, rank, n_classes).total();
+        return Footprint::of(config, layout, (rank, n_classes), plans).total();
     };
     let shape = ModelShape {
         config: config.clone(),
@@ -193,7 +198,7 @@ pub(crate) fn fit(
     plans: &[Arc<LayerPlan>],
     (rank, n_classes, budget): (usize, u32, u64),
 ) -> Result<Option<(Tiles, u64)>, Error> {
-    let footprint = Footprint::of(config, layout, rank, n_classes);
+    let footprint = Footprint::of(config, layout, (rank, n_classes), Some(plans));
     if footprint.total() <= budget && !layout.is_dealt_by_pair() {
         return Ok(None);
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::coefficients::Form;
 use super::input::Keyed;
 use super::network::Network;
+use crate::config::Normaliser;
 use crate::{Config, RelationalGraph};
 
 /// All parameters in f64, in the layout of a one-rank network in full mode; `values` has them one after the other.
@@ -88,18 +89,15 @@ impl<'a> Naive<'a> {
     /// Edges with their normaliser, self loops last.
     fn edges(&self) -> Vec<(u32, u32, u32, f64)> {
         let mut counts: BTreeMap<(u32, u32), f64> = BTreeMap::new();
+        let group = |e: &crate::Edge| match self.config.normaliser {
+            Normaliser::Relation => (e.target, e.relation),
+            Normaliser::Node => (e.target, 0),
+        };
         for edge in self.graph.edges() {
-            *counts.entry((edge.target, edge.relation)).or_default() += 1.0;
+            *counts.entry(group(&edge)).or_default() += 1.0;
         }
         let given = self.graph.edges();
-        let given = given.map(|e| {
-            (
-                e.source,
-                e.relation,
-                e.target,
-                1.0 / counts[&(e.target, e.relation)],
-            )
-        });
+        let given = given.map(|e| (e.source, e.relation, e.target, 1.0 / counts[&group(&e)]));
         let mut edges: Vec<_> = given.collect();
         if self.config.self_loop {
             let relation = self.graph.n_relations();
@@ -145,7 +143,9 @@ impl<'a> Naive<'a> {
     /// Takes a layer's parameters off the rest.
     fn take(&self, layer: usize, rest: &mut &[f64]) -> Taken {
         let (n_relations, n_bases) = (self.n_relations(), self.config.bases);
-        let (n_read, width) = (self.n_read(layer), self.widths[layer]);
+        let (n_units, width) = (self.n_read(layer), self.widths[layer]);
+        let n_blocks = self.config.blocks.max(1);
+        let n_read = n_units.div_ceil(n_blocks);
         let form = match (layer + self.config.embedding, n_bases) {
             (0, 0) => None,
             (0, _) => Some(Form::Coefficients),
@@ -172,6 +172,8 @@ impl<'a> Naive<'a> {
                 false => vec![0.0; width],
             },
             n_read,
+            n_units,
+            n_blocks,
             n_bases,
         }
     }
@@ -186,7 +188,11 @@ impl<'a> Naive<'a> {
         let loss = labels.iter().map(of_label).sum::<f64>() / labels.len() as f64;
         let n_weights = match (self.config.embedding, self.config.bases) {
             (0, n_bases) => self.n_relations() * n_bases,
-            (_, 0) => self.n_relations() * self.n_read(0) * self.widths[0],
+            (_, 0) => {
+                self.n_relations()
+                    * self.n_read(0).div_ceil(self.config.blocks.max(1))
+                    * self.widths[0]
+            }
             (_, n_bases) => n_bases * (self.n_relations() + self.n_read(0) * self.widths[0]),
         };
         let n_first = self.n_input * self.row_len() + n_weights;
@@ -201,7 +207,10 @@ struct Taken {
     coefficients: Vec<f64>,
     weights: Vec<f64>,
     bias: Vec<f64>,
+    /// Units that a block reads, at most, of all.
     n_read: usize,
+    n_units: usize,
+    n_blocks: usize,
     n_bases: usize,
 }
 
@@ -210,8 +219,13 @@ impl Taken {
     fn message(&self, r: usize, row: &[f64], (o, width): (usize, usize)) -> f64 {
         let a = |b: usize| self.coefficients[r * self.n_bases + b];
         let of_units = |weight: &dyn Fn(usize) -> f64| {
-            let terms = (0..self.n_read).map(|k| row[k] * weight(k));
-            terms.sum()
+            // The run of units that hears output o: the last one whose outputs begin at o or before.
+            let border = |block: usize, n: usize| block * n / self.n_blocks;
+            let blocks = (0..self.n_blocks).rev();
+            let block = blocks.into_iter().find(|&block| border(block, width) <= o);
+            let block = block.unwrap_or(0);
+            let units = border(block, self.n_units)..border(block + 1, self.n_units);
+            row[units].iter().zip(0..).map(|(x, k)| x * weight(k)).sum()
         };
         match self.form {
             None => row[o],

@@ -7,6 +7,7 @@ use shardgraph_collectives::{Comm, Deadline, Op, Reduction};
 use shardgraph_graph::random::Stream;
 
 use super::coefficients::{Coefficients, Form};
+use super::gradients::Gradients;
 use super::input::{InputRows, Keyed, forward_pairs};
 use super::kernel::{Inputs, Pass, forward, largest_magnitude};
 use super::memory::{fit, predicted};
@@ -53,6 +54,8 @@ pub(crate) struct Network<'a> {
     pub(crate) peak_bytes: u64,
     /// The most that it was predicted to hold.
     pub(crate) predicted_bytes: u64,
+    /// Where gradients go instead of into steps, where they are wanted.
+    pub(crate) collected: Option<Gradients>,
 }
 
 /// A rank's way to the others.
@@ -109,7 +112,10 @@ fn tiles_of(
     };
     Ok(match fitted {
         Some((tiles, bytes)) => (Some(tiles), bytes),
-        None => (None, predicted(config, layout, (rank, n_classes))),
+        None => (
+            None,
+            predicted(config, layout, (rank, n_classes), Some(plans)),
+        ),
     })
 }
 
@@ -122,11 +128,11 @@ pub(super) fn forms(config: &Config, n_classes: u32) -> Vec<(Form, Shape)> {
     };
     let first = match config.embedding {
         0 => (Form::Coefficients, Shape::new(config.bases, widths[0])),
-        width => (hidden, Shape::new(width, widths[0])),
+        width => (hidden, Shape::of_weights(config, width, widths[0])),
     };
     let others = widths
         .windows(2)
-        .map(|pair| (hidden, Shape::new(pair[0], pair[1])));
+        .map(|pair| (hidden, Shape::of_weights(config, pair[0], pair[1])));
     [first].into_iter().chain(others).collect()
 }
 
@@ -171,6 +177,7 @@ impl<'a> Network<'a> {
             tiles,
             peak_bytes: 0,
             predicted_bytes,
+            collected: None,
         })
     }
 
@@ -213,6 +220,7 @@ impl<'a> Network<'a> {
             tiles,
             peak_bytes: 0,
             predicted_bytes,
+            collected: None,
         })
     }
 

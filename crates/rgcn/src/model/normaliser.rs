@@ -1,21 +1,29 @@
-//! What an edge's message is divided by: the number of edges of its relation into its target, 1 / c_{v,r} of the whole graph.
+//! What an edge's message is divided by: the number of edges into its target, all or those of its relation, in the whole graph.
 
 use super::csr::Csr;
 use crate::RelationalGraph;
+use crate::config::Normaliser;
 
 /// 1 / c of each edge.
 ///
 /// # Complexity
 /// Two passes over the edges, 8 bytes an edge and 8 a node for as long as it runs.
 /// # Source
-/// Schlichtkrull et al., "Modeling relational data with graph convolutional networks", equation 2 with c = |N_i^r|.
-pub(crate) fn normalisers(graph: &RelationalGraph) -> Vec<f32> {
+/// Schlichtkrull et al., "Modeling relational data with graph convolutional networks", equation 2 with c = |N_i^r|; section 5.2 with their sum.
+pub(crate) fn normalisers(graph: &RelationalGraph, normaliser: Normaliser) -> Vec<f32> {
     let (_, relations, targets) = graph.columns();
     let by_target = Csr::group(graph.n_nodes() as usize, targets);
     let mut counts = vec![0u32; graph.n_relations() as usize];
     let mut normalisers = vec![0.0; graph.n_edges()];
     for node in 0..by_target.n_groups() {
         let edges = by_target.members(node);
+        if normaliser == Normaliser::Node {
+            let weight = 1.0 / edges.len() as f32;
+            edges
+                .iter()
+                .for_each(|&edge| normalisers[edge as usize] = weight);
+            continue;
+        }
         for &edge in edges {
             counts[relations[edge as usize] as usize] += 1;
         }
@@ -39,8 +47,12 @@ mod tests {
         let (sources, relations) = (vec![0, 1, 2, 2, 0], vec![0, 0, 0, 1, 0]);
         let graph = RelationalGraph::new(3, 2, sources, relations, vec![1, 1, 1, 1, 0]).unwrap();
         assert_eq!(
-            normalisers(&graph),
+            normalisers(&graph, Normaliser::Relation),
             [1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0, 1.0, 1.0]
+        );
+        assert_eq!(
+            normalisers(&graph, Normaliser::Node),
+            [0.25, 0.25, 0.25, 0.25, 1.0]
         );
     }
 }

@@ -10,6 +10,7 @@ use super::csr::Csr;
 use super::nodes::NodeSet;
 use super::normaliser::normalisers;
 use super::tiles::refill;
+use crate::config::Normaliser;
 use crate::{Error, ErrorKind, RelationalGraph};
 
 /// One message: to which row of the output, times what.
@@ -119,6 +120,7 @@ pub(crate) struct Extent {
     pub(crate) n_layers: usize,
     pub(crate) n_ranks: usize,
     pub(crate) max_blocks: u32,
+    pub(crate) normaliser: Normaliser,
     pub(crate) method: Method,
     pub(crate) model: CostModel,
 }
@@ -163,7 +165,7 @@ impl<'a> Layout<'a> {
             loads: None,
             budget: None,
             n_idle_ranks: 0,
-            normalisers: Arc::new(normalisers(graph)),
+            normalisers: Arc::new(normalisers(graph, extent.normaliser)),
             by_source: Arc::new(by_source),
         };
         layout.find_sets(outputs, extent.n_layers);

@@ -1,9 +1,14 @@
 //! How the numbers of a source and of a relation lie, so that their product is a sum over equal tiles.
 
+use std::ops::Range;
+
+use crate::Config;
+
 /// A message is w\[o\] = sum over k of x\[k, o\] * a\[k, o\], with x of the source and a of the relation.
 ///
 /// All layers have this form. One-hot input with bases: x is the source's row of the bases, a\[k, o\] the relation's coefficient of
-/// basis k. Hidden layers: x\[k, o\] is the source's unit k, a the relation's weights. Rows are k-major and padded with zeros to
+/// basis k. Hidden layers: x\[k, o\] is the source's unit k, a the relation's weights. Block-diagonal weights: units and outputs are cut into as
+/// many runs, and x\[k, o\] is unit k of the run that o belongs to, so that k goes only to the length of a run. Rows are k-major and padded with zeros to
 /// whole tiles; a tile is a whole number of k and of SIMD vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
@@ -13,6 +18,10 @@ pub(crate) struct Shape {
     pub(crate) width: usize,
     /// Numbers in a row, padding included.
     pub(crate) stride: usize,
+    /// Units of the source that are read.
+    pub(crate) n_units: usize,
+    /// Runs of units that hear only each other.
+    pub(crate) n_blocks: usize,
 }
 
 /// Tiles of the widths that have kernels of their own; 0 for others.
@@ -28,7 +37,19 @@ pub(crate) const fn tile_of(width: usize) -> usize {
 }
 
 impl Shape {
-    pub(crate) fn new(n_terms: usize, width: usize) -> Shape {
+    /// Of whole weights, from each unit to each.
+    pub(crate) fn new(n_units: usize, width: usize) -> Shape {
+        Shape::blocked(n_units, width, 1)
+    }
+
+    /// That of the relations' weights of a layer that reads units.
+    pub(crate) fn of_weights(config: &Config, n_units: usize, width: usize) -> Shape {
+        Shape::blocked(n_units, width, config.blocks.max(1))
+    }
+
+    /// Of block-diagonal weights; runs differ by one unit at most, and terms beyond a shorter one are zero.
+    fn blocked(n_units: usize, width: usize, n_blocks: usize) -> Shape {
+        let n_terms = n_units.div_ceil(n_blocks);
         let tile = match tile_of(width) {
             0 => width,
             tile => tile,
@@ -38,6 +59,24 @@ impl Shape {
             n_terms,
             width,
             stride,
+            n_units,
+            n_blocks,
+        }
+    }
+
+    /// The units and the outputs of a block.
+    pub(crate) fn block(self, block: usize) -> (Range<usize>, Range<usize>) {
+        let part = |n: usize| block * n / self.n_blocks..(block + 1) * n / self.n_blocks;
+        (part(self.n_units), part(self.width))
+    }
+
+    /// Sets what no unit is read by to zero.
+    pub(crate) fn clear_unused(self, row: &mut [f32]) {
+        for block in 0..self.n_blocks {
+            let (units, outputs) = self.block(block);
+            for k in units.len()..self.n_terms {
+                row[k * self.width..][outputs.clone()].fill(0.0);
+            }
         }
     }
 
@@ -48,6 +87,9 @@ impl Shape {
 
     /// Each of `values` (one for each k) for all o: what a unit or a coefficient is in a row.
     pub(crate) fn spread(self, values: &[f32], row: &mut [f32]) {
+        if self.n_blocks > 1 {
+            return self.spread_blocks(values, row);
+        }
         for (place, &value) in row.chunks_exact_mut(self.width).zip(values) {
             place.fill(value);
         }
@@ -55,8 +97,29 @@ impl Shape {
 
     /// The sum over o of each k, added to `sums`: the gradient of [`Shape::spread`].
     pub(crate) fn gather(self, row: &[f32], sums: &mut [f32]) {
+        if self.n_blocks > 1 {
+            return self.gather_blocks(row, sums);
+        }
         for (place, sum) in row.chunks_exact(self.width).zip(sums) {
             *sum += place.iter().sum::<f32>();
+        }
+    }
+
+    fn spread_blocks(self, values: &[f32], row: &mut [f32]) {
+        for block in 0..self.n_blocks {
+            let (units, outputs) = self.block(block);
+            for (k, &value) in values[units].iter().enumerate() {
+                row[k * self.width..][outputs.clone()].fill(value);
+            }
+        }
+    }
+
+    fn gather_blocks(self, row: &[f32], sums: &mut [f32]) {
+        for block in 0..self.n_blocks {
+            let (units, outputs) = self.block(block);
+            for (k, sum) in sums[units].iter_mut().enumerate() {
+                *sum += row[k * self.width..][outputs.clone()].iter().sum::<f32>();
+            }
         }
     }
 }
@@ -73,6 +136,31 @@ mod tests {
             let shape = Shape::new(7, width);
             assert!(shape.stride >= 7 * width && shape.stride < 7 * width + tile.max(width));
         }
+    }
+
+    /// Six units in four runs of one or two, five outputs in four of one or two.
+    #[test]
+    fn blocks_share_out_units_and_outputs() {
+        let shape = Shape::blocked(6, 5, 4);
+        assert_eq!((shape.n_terms, shape.stride), (2, 10));
+        let blocks = (0..4).map(|block| shape.block(block));
+        let expected = [(0..1, 0..1), (1..3, 1..2), (3..4, 2..3), (4..6, 3..5)];
+        assert!(blocks.eq(expected));
+        let mut row = vec![0.0; shape.stride];
+        shape.spread(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &mut row);
+        let expected = [1.0, 2.0, 4.0, 5.0, 5.0, 0.0, 3.0, 0.0, 6.0, 6.0];
+        assert!(
+            row.iter()
+                .zip(expected)
+                .all(|(a, b): (&f32, f32)| a.to_bits() == b.to_bits()),
+            "{row:?}"
+        );
+        let mut sums = [0.0; 6];
+        shape.gather(&row, &mut sums);
+        assert_eq!(sums.map(|sum| sum as i32), [1, 2, 3, 4, 10, 12]);
+        let mut full = vec![1.0; shape.stride];
+        shape.clear_unused(&mut full);
+        assert_eq!(full.iter().sum::<f32>() as i32, 8);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::loss::Targets;
 use super::naive::Naive;
 use super::network::{Network, Peers, max_blocks};
 use super::plan::{Extent, Layout};
-use crate::config::{Config, Mode, Optimiser, Sums};
+use crate::config::{Config, Mode, Normaliser, Optimiser, Sums};
 use crate::partition::{CostModel, Method};
 use crate::{Error, RelationalGraph};
 
@@ -50,6 +50,7 @@ fn extent(config: &Config, n_ranks: usize) -> Extent {
         n_layers: config.hidden.len() + 1,
         n_ranks,
         max_blocks: max_blocks(config, 3, 10),
+        normaliser: config.normaliser,
         method: Method::Source,
         model: CostModel::of(config),
     }
@@ -134,6 +135,15 @@ fn variants() -> Vec<Config> {
         with_decay(model(0, 6, &[5])),
         with_bias(with_decay(model(2, 3, &[8, 4]))),
         with_decay(model(7, 0, &[])),
+        Config {
+            blocks: 2,
+            normaliser: Normaliser::Node,
+            ..with_bias(with_decay(model(0, 7, &[6, 5])))
+        },
+        Config {
+            blocks: 3,
+            ..with_decay(model(0, 0, &[4, 10]))
+        },
         with_decay(model(0, 0, &[])),
         Config {
             sums: Sums::Float,
@@ -320,9 +330,10 @@ proptest! {
         let graph = awkward(seed, n_nodes, 3, n_edges);
         let outputs: Vec<u32> = (0..n_nodes).step_by(step).collect();
         let model = CostModel { n_bases: 3, self_loop: true };
-        let extent = Extent { n_layers: 2, n_ranks, max_blocks: 256, method: Method::Source, model };
+        let normaliser = Normaliser::Relation;
+        let extent = Extent { n_layers: 2, n_ranks, max_blocks: 256, normaliser, method: Method::Source, model };
         let layout = Layout::new(&graph, true, Some(&outputs), extent).unwrap();
-        let weights = super::normaliser::normalisers(&graph);
+        let weights = super::normaliser::normalisers(&graph, Normaliser::Relation);
         for layer in 0..2 {
             let (read, made) = (&layout.sets[layer], &layout.sets[layer + 1]);
             let mut expected: Vec<(u32, u32, u32, u32)> = graph.edges().zip(&weights)

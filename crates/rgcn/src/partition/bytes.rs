@@ -126,11 +126,11 @@ impl ModelShape {
                 table: relations * Shape::new(n_bases, widths[0]).stride as u64,
                 reduced: relations * bases,
             },
-            (embedding, _) => shared(Shape::new(embedding, widths[0])),
+            (embedding, _) => shared(Shape::of_weights(&self.config, embedding, widths[0])),
         };
         let others = widths
             .windows(2)
-            .map(|pair| shared(Shape::new(pair[0], pair[1])));
+            .map(|pair| shared(Shape::of_weights(&self.config, pair[0], pair[1])));
         [first].into_iter().chain(others).collect()
     }
 

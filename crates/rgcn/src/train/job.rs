@@ -29,9 +29,13 @@ pub(super) fn check_ranks(n_ranks: u32) -> Result<(), Error> {
     }
 }
 
-/// Refuses more classes than a layer may be wide.
-fn check_classes(labels: &Labels) -> Result<(), Error> {
+/// Refuses more classes than a layer may be wide, and fewer than the weights have blocks.
+fn check_classes(labels: &Labels, config: &Config) -> Result<(), Error> {
     let n_classes = labels.n_classes();
+    if (n_classes as usize) < config.blocks {
+        let expected = format!("at most {n_classes}, the classes");
+        return Err(Error::config("blocks", config.blocks, &expected));
+    }
     if n_classes as usize <= MAX_WIDTH {
         return Ok(());
     }
@@ -47,7 +51,7 @@ pub(super) fn check(
 ) -> Result<(), Error> {
     config.check()?;
     labels.check_nodes(graph)?;
-    check_classes(labels)
+    check_classes(labels, config)
 }
 
 /// What all ranks of a run share.
@@ -78,6 +82,7 @@ fn layout_of<'a>(
             n_classes,
             graph.n_relations() as usize + usize::from(config.self_loop),
         ),
+        normaliser: config.normaliser,
         method,
         model: CostModel::of(config),
     };

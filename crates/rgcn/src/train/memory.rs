@@ -107,7 +107,7 @@ pub(super) fn check(
     let mut needed = 0;
     for layout in layouts {
         for rank in ranks.clone() {
-            needed += predicted(config, layout, (rank, n_classes));
+            needed += predicted(config, layout, (rank, n_classes), None);
         }
         for rank in 0..options.n_ranks as usize {
             if let Some(budget) = options.budget_per_device {

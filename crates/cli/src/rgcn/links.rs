@@ -1,0 +1,262 @@
+//! `shardgraph rgcn train --task links`: a model that predicts links, and how well true links rank.
+
+use std::fmt;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use shardgraph_rgcn::import::ImportReport;
+use shardgraph_rgcn::{
+    Config, LinkConfig, LinkLoss, LinkOptions, LinkOutcome, LinkReport, LinkScores, SavedLinks,
+    train_links,
+};
+
+use super::data::{DataArgs, LinkFiles};
+use super::settings::SettingsArgs;
+use crate::exit::BadInput;
+use crate::peak_memory::peak_memory;
+use crate::progress::Progress;
+use crate::report::ReportArgs;
+
+/// What a model is trained for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Task {
+    /// Classes of nodes.
+    Classes,
+    /// Links between nodes.
+    Links,
+}
+
+/// The flags of `--task links`.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Links")]
+pub(crate) struct LinkArgs {
+    /// What to learn: the classes of nodes, or links: FILE has triples to learn from, --valid and --test have others
+    #[arg(long, value_name = "classes|links", default_value = "classes")]
+    pub(crate) task: Task,
+    /// Units of a node that the decoder reads [default: 200]
+    #[arg(long, value_name = "WIDTH")]
+    width: Option<usize>,
+    /// Triples of a step, along which its messages go; 0: all [default: 30000]
+    #[arg(long, value_name = "N")]
+    batch: Option<u32>,
+    /// Share of a step's triples along which no message goes [default: 0.5]
+    #[arg(long, value_name = "SHARE")]
+    edge_dropout: Option<f32>,
+    /// Corrupted triples for each true one, half of the tail and half of the head [default: 10]
+    #[arg(long, value_name = "N")]
+    negatives: Option<u32>,
+    /// So many triples in turn are corrupted by the same nodes [default: 1]
+    #[arg(long, value_name = "N")]
+    share: Option<u32>,
+    /// logistic or softmax [default: logistic]
+    #[arg(long, value_name = "LOSS")]
+    loss: Option<LinkLoss>,
+    /// Times the mean squares of nodes' units and relations' vectors, added to the loss [default: 0.01]
+    #[arg(long, value_name = "X")]
+    decoder_l2: Option<f32>,
+    /// Cut longer gradients to this length; 0: none [default: 1]
+    #[arg(long, value_name = "LENGTH")]
+    clip: Option<f32>,
+    /// Epochs between two rankings of the triples of --valid; 0: only at the end
+    #[arg(long, value_name = "N")]
+    valid_epochs: Option<u32>,
+}
+
+impl LinkArgs {
+    /// Whether a flag is given that only links have.
+    pub(crate) fn is_set(&self) -> bool {
+        self.width.is_some()
+            || self.batch.is_some()
+            || self.edge_dropout.is_some()
+            || self.negatives.is_some()
+            || self.share.is_some()
+            || self.loss.is_some()
+            || self.decoder_l2.is_some()
+            || self.clip.is_some()
+            || self.valid_epochs.is_some()
+    }
+
+    /// The settings under the flags', checked.
+    fn config(&self, settings: &SettingsArgs) -> anyhow::Result<LinkConfig> {
+        let base = LinkConfig::default();
+        let config = LinkConfig {
+            encoder: settings.over(base.encoder)?,
+            width: self.width.unwrap_or(base.width),
+            batch: self.batch.unwrap_or(base.batch),
+            edge_dropout: self.edge_dropout.unwrap_or(base.edge_dropout),
+            negatives: self.negatives.unwrap_or(base.negatives),
+            share: self.share.unwrap_or(base.share),
+            loss: self.loss.unwrap_or(base.loss),
+            decoder_l2: self.decoder_l2.unwrap_or(base.decoder_l2),
+            clip: self.clip.unwrap_or(base.clip),
+            valid_epochs: self.valid_epochs.unwrap_or(base.valid_epochs),
+        };
+        config.check()?;
+        Ok(config)
+    }
+}
+
+/// What is printed. The fields are the keys of the JSON object, in its order.
+#[derive(Serialize)]
+struct Answer<'a> {
+    task: &'static str,
+    graph: &'a str,
+    nodes: u32,
+    relations: u32,
+    train_triples: usize,
+    valid_triples: usize,
+    test_triples: usize,
+    mode: String,
+    settings: &'a LinkConfig,
+    /// Epochs that were done in all.
+    epochs: u32,
+    /// Filtered, of the test triples; without any, of the validation triples.
+    mrr: Option<f64>,
+    hits_at_10: Option<f64>,
+    valid: Option<LinkScores>,
+    test: Option<LinkScores>,
+    #[serde(flatten)]
+    training: Option<Training>,
+    peak_mib: Option<f64>,
+    load_seconds: f64,
+    import: &'a ImportReport,
+}
+
+/// What only training knows.
+#[derive(Serialize)]
+struct Training {
+    /// The best epoch.
+    epoch_ms: Option<f64>,
+    final_loss: Option<f64>,
+    bytes: u64,
+    params_hash: String,
+}
+
+/// What `rgcn train` gives to links besides the flags of their own.
+pub(crate) struct LinkTraining<'a> {
+    pub(crate) data: &'a DataArgs,
+    pub(crate) settings: &'a SettingsArgs,
+    pub(crate) options: LinkOptions,
+    pub(crate) report: &'a ReportArgs,
+}
+
+/// Loads the triples, trains, ranks and prints the answer.
+pub(crate) fn train(args: &LinkArgs, given: &LinkTraining<'_>) -> anyhow::Result<()> {
+    let config = args.config(given.settings)?;
+    let files = given.data.load_links()?;
+    let mut show = Progress::new(given.report, config.encoder.epochs.into());
+    let mut progress = |report: &LinkReport| {
+        let mrr = report
+            .valid
+            .map(|valid| format!(", MRR {:.4}", valid.filtered.mrr));
+        let mrr = mrr.unwrap_or_default();
+        show.update(report.step, || {
+            format!("epochs, loss {:.4}{mrr}", report.loss)
+        });
+    };
+    let outcome = train_links(&files.links, &config, &given.options, &mut progress)?;
+    let training = training(&outcome);
+    let scores = (outcome.valid, outcome.test);
+    let epochs = outcome.config.encoder.epochs;
+    let answer = answer(&files, (&outcome.config, epochs), scores, Some(training));
+    given.report.answer(&answer)
+}
+
+/// Loads triples and model, ranks and prints the answer.
+pub(crate) fn eval(
+    data: &DataArgs,
+    saved: &std::path::Path,
+    report: &ReportArgs,
+) -> anyhow::Result<()> {
+    let files = data.load_links()?;
+    let saved = SavedLinks::read(&files.links, saved)?;
+    let scores = saved.rank(&files.links)?;
+    if scores == (None, None) {
+        let text = "there is nothing to rank: name triples with --test or --valid";
+        return Err(BadInput(text.to_owned()).into());
+    }
+    let settings = (saved.config(), saved.epochs_done());
+    report.answer(&answer(&files, settings, scores, None))
+}
+
+fn training(outcome: &LinkOutcome) -> Training {
+    let epochs = outcome.reports.iter().map(|report| report.epoch_ms);
+    Training {
+        epoch_ms: epochs.reduce(f64::min),
+        final_loss: outcome.reports.last().map(|report| report.loss),
+        bytes: outcome.n_bytes,
+        params_hash: format!("{:016x}", outcome.params_hash),
+    }
+}
+
+fn answer<'a>(
+    files: &'a LinkFiles,
+    (settings, epochs): (&'a LinkConfig, u32),
+    (valid, test): (Option<LinkScores>, Option<LinkScores>),
+    training: Option<Training>,
+) -> Answer<'a> {
+    let shown = test.or(valid).map(|scores| scores.filtered);
+    let Config { mode, .. } = &settings.encoder;
+    Answer {
+        task: "links",
+        graph: &files.name,
+        nodes: files.links.n_nodes(),
+        relations: files.links.n_relations(),
+        train_triples: files.links.train().len(),
+        valid_triples: files.links.valid().len(),
+        test_triples: files.links.test().len(),
+        mode: mode.to_string(),
+        settings,
+        epochs,
+        mrr: shown.map(|scores| scores.mrr),
+        hits_at_10: shown.map(|scores| scores.hits_at_10),
+        valid,
+        test,
+        training,
+        peak_mib: peak_memory().map(|bytes| bytes as f64 / f64::from(1 << 20)),
+        load_seconds: files.load_seconds,
+        import: &files.report,
+    }
+}
+
+impl fmt::Display for Answer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "graph {}", self.graph)?;
+        for line in self.import.to_string().lines() {
+            writeln!(f, "  {line}")?;
+        }
+        writeln!(
+            f,
+            "triples {} to learn from, {} to choose by, {} to test on; {} nodes, {} relations",
+            self.train_triples, self.valid_triples, self.test_triples, self.nodes, self.relations
+        )?;
+        writeln!(f, "mode {}, {} epochs", self.mode, self.epochs)?;
+        for (set, scores) in [("valid", self.valid), ("test", self.test)] {
+            let Some(scores) = scores else { continue };
+            let rows = [
+                ("filtered", scores.filtered),
+                ("filtered, heads", scores.filtered_heads),
+                ("filtered, tails", scores.filtered_tails),
+                ("raw", scores.raw),
+            ];
+            for (kind, s) in rows {
+                writeln!(
+                    f,
+                    "{set}, {kind}: MRR {:.4}, hits at 1 {:.4}, at 3 {:.4}, at 10 {:.4}, mean rank {:.1} of {}",
+                    s.mrr, s.hits_at_1, s.hits_at_3, s.hits_at_10, s.mean_rank, s.n_ranks
+                )?;
+            }
+        }
+        let training = self.training.as_ref();
+        if let Some(epoch) = training.and_then(|training| training.epoch_ms) {
+            writeln!(f, "epoch ms {epoch:.1}, the least of all")?;
+        }
+        if let Some(loss) = training.and_then(|training| training.final_loss) {
+            writeln!(f, "final loss {loss:.6}")?;
+        }
+        match self.peak_mib {
+            Some(peak) => writeln!(f, "peak MiB {peak:.1}"),
+            None => Ok(()),
+        }
+    }
+}

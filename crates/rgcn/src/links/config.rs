@@ -1,0 +1,166 @@
+//! What a run that predicts links is asked for.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::{MAX_WIDTH, Mode, Normaliser, Sums, named};
+use crate::{Config, Error};
+
+/// What training makes small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkLoss {
+    /// The mean logistic loss of true and corrupted triples, each for itself: R-GCN's own.
+    Logistic,
+    /// The mean cross entropy of the true triple among those with its head corrupted, and among those with its tail corrupted.
+    Softmax,
+}
+named!(LinkLoss, "loss", "logistic" => Logistic, "softmax" => Softmax; "logistic or softmax");
+
+/// An encoder, a DistMult decoder over its units, and how they are trained.
+///
+/// ```
+/// use shardgraph_rgcn::LinkConfig;
+///
+/// let config = LinkConfig { negatives: 20, ..LinkConfig::default() };
+/// config.check()?;
+/// # Ok::<(), shardgraph_rgcn::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LinkConfig {
+    /// The encoder: an embedding or features, and layers. An epoch is a pass over the training triples.
+    pub encoder: Config,
+    /// Units of a node that the decoder reads.
+    pub width: usize,
+    /// Triples of a step; 0: all of them. The messages of a step go along its triples.
+    pub batch: u32,
+    /// The share of a step's triples along which no message goes, from 0 to below 1.
+    pub edge_dropout: f32,
+    /// Corrupted triples for each true one: half of them, the odd one among them, with another tail, the others with another head.
+    pub negatives: u32,
+    /// So many triples of a batch that follow one another have the same nodes for their corrupted ones.
+    pub share: u32,
+    /// What is made small.
+    pub loss: LinkLoss,
+    /// This times the mean square of the nodes' units and that of the relations' vectors is added to the loss.
+    pub decoder_l2: f32,
+    /// Longer gradients, of all parameters together, are cut to this length; 0: none is.
+    pub clip: f32,
+    /// Epochs between two rankings of the validation triples; 0: only at the end.
+    pub valid_epochs: u32,
+}
+
+impl Default for LinkConfig {
+    /// For graphs of the size of FB15k-237.
+    fn default() -> LinkConfig {
+        LinkConfig {
+            encoder: Config {
+                hidden: vec![200],
+                blocks: 40,
+                normaliser: Normaliser::Node,
+                embedding: 200,
+                dropout: 0.2,
+                epochs: 200,
+                mode: Mode::Full,
+                sums: Sums::Float,
+                ..Config::default()
+            },
+            width: 200,
+            batch: 30_000,
+            edge_dropout: 0.5,
+            negatives: 10,
+            share: 1,
+            loss: LinkLoss::Logistic,
+            decoder_l2: 0.01,
+            clip: 1.0,
+            valid_epochs: 0,
+        }
+    }
+}
+
+impl LinkConfig {
+    /// Refuses settings out of their range.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) with the field, its value and what would have been right.
+    pub fn check(&self) -> Result<(), Error> {
+        self.encoder.check()?;
+        self.check_encoder()?;
+        if !(1..=MAX_WIDTH).contains(&self.width) || self.width < self.encoder.blocks {
+            let expected = format!("{} to {MAX_WIDTH}", self.encoder.blocks.max(1));
+            return Err(Error::config("width", self.width, &expected));
+        }
+        if !(0.0..1.0).contains(&self.edge_dropout) {
+            let expected = "0 to below 1";
+            return Err(Error::config("edge_dropout", self.edge_dropout, expected));
+        }
+        for (field, value) in [("negatives", self.negatives), ("share", self.share)] {
+            if !(1..=MAX_NEGATIVES).contains(&value) {
+                return Err(Error::config(field, value, "1 to 65536"));
+            }
+        }
+        for (field, value) in [("decoder_l2", self.decoder_l2), ("clip", self.clip)] {
+            if !(value >= 0.0 && value.is_finite()) {
+                return Err(Error::config(field, value, "a number from 0 on"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the prediction of links asks of its encoder.
+    fn check_encoder(&self) -> Result<(), Error> {
+        let encoder = &self.encoder;
+        if encoder.embedding == 0 {
+            let expected = "1 or more: links are predicted from vectors of nodes";
+            return Err(Error::config("embedding", 0, expected));
+        }
+        if !encoder.self_loop {
+            let expected = "true: a step's messages do not reach all nodes";
+            return Err(Error::config("self_loop", false, expected));
+        }
+        if encoder.mode != Mode::Full {
+            let expected = "full: all nodes' units are scored";
+            return Err(Error::config("mode", encoder.mode, expected));
+        }
+        Ok(())
+    }
+}
+
+/// The most negatives of a triple, and the most triples that share them.
+const MAX_NEGATIVES: u32 = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_out_of_range_are_refused_by_name() {
+        let refused = |change: &dyn Fn(&mut LinkConfig)| {
+            let mut config = LinkConfig::default();
+            config.check().unwrap();
+            change(&mut config);
+            config.check().unwrap_err().to_string()
+        };
+        let starts = [
+            (refused(&|c| c.width = 0), "width = 0: expected 40 to"),
+            (refused(&|c| c.edge_dropout = 1.0), "edge_dropout = 1"),
+            (refused(&|c| c.negatives = 0), "negatives = 0"),
+            (refused(&|c| c.share = 0), "share = 0"),
+            (refused(&|c| c.clip = f32::NAN), "clip = NaN"),
+            (refused(&|c| c.decoder_l2 = -1.0), "decoder_l2 = -1"),
+            (refused(&|c| c.encoder.embedding = 0), "embedding = 0"),
+            (
+                refused(&|c| c.encoder.self_loop = false),
+                "self_loop = false",
+            ),
+            (refused(&|c| c.encoder.mode = Mode::Pruned), "mode = pruned"),
+            (refused(&|c| c.encoder.rate = 0.0), "rate = 0"),
+        ];
+        for (found, expected) in starts {
+            assert!(found.starts_with(expected), "{found} {expected}");
+        }
+    }
+}

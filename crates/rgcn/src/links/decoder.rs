@@ -1,0 +1,312 @@
+//! DistMult: a triple's score is the sum over units of head * relation * tail; the losses of true and corrupted triples, and their gradients.
+
+use pulp::Arch;
+use shardgraph_graph::random::Stream;
+
+use super::config::LinkLoss;
+use super::data::Side;
+use crate::Edge;
+use crate::config::Config;
+use crate::model::coefficients::glorot;
+use crate::model::optimiser::Moments;
+
+/// A vector for each relation.
+#[derive(Clone, Debug)]
+pub(crate) struct Decoder {
+    pub(crate) width: usize,
+    /// `width` numbers a relation.
+    pub(crate) relations: Vec<f32>,
+    pub(crate) moments: Moments,
+}
+
+/// Some true triples and the nodes that corrupt each of them: the first half their tails, the others their heads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chunk<'a> {
+    pub(crate) triples: &'a [Edge],
+    pub(crate) negatives: &'a [u32],
+}
+
+/// Gradients of nodes' units and of the relations' vectors.
+#[derive(Clone, Debug)]
+pub(crate) struct DecoderGradients {
+    pub(crate) units: Vec<f32>,
+    pub(crate) relations: Vec<f32>,
+}
+
+impl Decoder {
+    /// Before the first step: as a matrix of relations by units.
+    pub(crate) fn new(config: &Config, n_relations: u32, width: usize) -> Decoder {
+        let mut relations = vec![0.0; n_relations as usize * width];
+        let mut stream = Stream::new(config.seed, "rgcn links relations", 0);
+        glorot(&mut stream, (n_relations as usize, width), &mut relations);
+        Decoder {
+            width,
+            moments: Moments::new(config.optimiser, relations.len()),
+            relations,
+        }
+    }
+
+    /// The vector whose product with an end's units is the triple's score.
+    pub(crate) fn query(&self, units: &[f32], triple: Edge, side: Side, query: &mut [f32]) {
+        let relation = row(&self.relations, triple.relation, self.width);
+        let given = row(units, side.given(triple), self.width);
+        for ((query, x), r) in query.iter_mut().zip(given).zip(relation) {
+            *query = x * r;
+        }
+    }
+
+    /// The sum of the losses of a chunk's triples; adds `scale` times their gradients.
+    ///
+    /// # Complexity
+    /// 3 * triples * negatives * width multiplications; each corrupting node's units are read, and its gradient written, once a chunk.
+    pub(crate) fn chunk(
+        &self,
+        units: &[f32],
+        chunk: Chunk<'_>,
+        (loss, scale): (LinkLoss, f32),
+        gradients: &mut DecoderGradients,
+    ) -> f64 {
+        let width = self.width;
+        let mut gathered = Vec::with_capacity(chunk.negatives.len() * width);
+        for &node in chunk.negatives {
+            gathered.extend_from_slice(row(units, node, width));
+        }
+        let mut pass = ChunkPass {
+            decoder: self,
+            negatives: chunk.negatives,
+            n_tails: chunk.negatives.len().div_ceil(2),
+            gradient: vec![0.0; gathered.len()],
+            gathered,
+            scores: Vec::new(),
+            work: vec![0.0; 4 * width],
+        };
+        let arch = Arch::new();
+        let mut sum = 0.0;
+        for &triple in chunk.triples {
+            sum += arch.dispatch(
+                #[inline(always)]
+                || pass.triple(units, triple, (loss, scale), gradients),
+            );
+        }
+        let rows = pass.gradient.chunks_exact(width);
+        for (&node, gradient) in chunk.negatives.iter().zip(rows) {
+            add(1.0, gradient, row_mut(&mut gradients.units, node, width));
+        }
+        sum
+    }
+}
+
+/// A chunk under way.
+struct ChunkPass<'a> {
+    decoder: &'a Decoder,
+    negatives: &'a [u32],
+    /// So many of them corrupt tails.
+    n_tails: usize,
+    /// The units of the negatives, and their gradients.
+    gathered: Vec<f32>,
+    gradient: Vec<f32>,
+    /// Of the true triple, then of the corrupted ones; they become their slopes.
+    scores: Vec<f32>,
+    /// Queries for tails and heads, and the gradients of both.
+    work: Vec<f32>,
+}
+
+impl ChunkPass<'_> {
+    /// A triple's loss; adds its gradients.
+    #[inline(always)]
+    fn triple(
+        &mut self,
+        units: &[f32],
+        triple: Edge,
+        (loss, scale): (LinkLoss, f32),
+        gradients: &mut DecoderGradients,
+    ) -> f64 {
+        let width = self.decoder.width;
+        let (queries, of_queries) = self.work.split_at_mut(2 * width);
+        let (for_tails, for_heads) = queries.split_at_mut(width);
+        self.decoder.query(units, triple, Side::Tail, for_tails);
+        self.decoder.query(units, triple, Side::Head, for_heads);
+        let [head, tail] = [triple.source, triple.target].map(|node| row(units, node, width));
+        self.scores.clear();
+        self.scores.push(dot(for_tails, tail));
+        let rows = self.gathered.chunks_exact(width);
+        for (idx, (negative, &node)) in rows.zip(self.negatives).enumerate() {
+            let (query, own) = match idx < self.n_tails {
+                true => (&*for_tails, triple.target),
+                false => (&*for_heads, triple.source),
+            };
+            // What is no corruption but the triple itself counts for nothing.
+            let score = dot(query, negative);
+            self.scores.push(if node == own {
+                f32::NEG_INFINITY
+            } else {
+                score
+            });
+        }
+        let value = loss.slopes(&mut self.scores, self.n_tails);
+        self.scores.iter_mut().for_each(|slope| *slope *= scale);
+
+        of_queries.fill(0.0);
+        let (of_tails, of_heads) = of_queries.split_at_mut(width);
+        add(self.scores[0], tail, of_tails);
+        add(
+            self.scores[0],
+            for_tails,
+            row_mut(&mut gradients.units, triple.target, width),
+        );
+        let rows = self.gathered.chunks_exact(width);
+        let rows = rows.zip(self.gradient.chunks_exact_mut(width));
+        for (idx, ((negative, gradient), &slope)) in rows.zip(&self.scores[1..]).enumerate() {
+            let (query, of_query) = match idx < self.n_tails {
+                true => (&*for_tails, &mut *of_tails),
+                false => (&*for_heads, &mut *of_heads),
+            };
+            add_both(slope, (negative, of_query), (query, gradient));
+        }
+        let relation = row(&self.decoder.relations, triple.relation, width);
+        add_product(
+            of_tails,
+            relation,
+            row_mut(&mut gradients.units, triple.source, width),
+        );
+        add_product(
+            of_heads,
+            relation,
+            row_mut(&mut gradients.units, triple.target, width),
+        );
+        let of_relation = row_mut(&mut gradients.relations, triple.relation, width);
+        add_product(of_tails, head, of_relation);
+        add_product(of_heads, tail, of_relation);
+        value
+    }
+}
+
+impl LinkLoss {
+    /// The loss of a true triple's score among those of corrupted ones, `n_tails` of the tail and the rest of the head; scores become slopes.
+    pub(crate) fn slopes(self, scores: &mut [f32], n_tails: usize) -> f64 {
+        match self {
+            LinkLoss::Logistic => {
+                let (truth, corrupted) = scores.split_at_mut(1);
+                let share = 1.0 / (1 + corrupted.len()) as f32;
+                let mut loss = 0.0;
+                for (sign, scores) in [(-1.0, truth), (1.0, corrupted)] {
+                    for score in scores {
+                        let x = sign * *score;
+                        let exponential = libm::expf(-x.abs());
+                        loss += f64::from(x.max(0.0) + libm::log1pf(exponential));
+                        let p = if x > 0.0 { 1.0 } else { exponential } / (1.0 + exponential);
+                        *score = sign * p * share;
+                    }
+                }
+                loss * f64::from(share)
+            }
+            LinkLoss::Softmax => {
+                let (truth, corrupted) = scores.split_at_mut(1);
+                let (tails, heads) = corrupted.split_at_mut(n_tails);
+                let (of_tails, tail_slope) = cross_entropy(truth[0], tails);
+                let (of_heads, head_slope) = cross_entropy(truth[0], heads);
+                truth[0] = tail_slope + head_slope;
+                of_tails + of_heads
+            }
+        }
+    }
+}
+
+/// Half the cross entropy of a true score among corrupted ones, which become slopes, and the true one's slope.
+#[inline(always)]
+fn cross_entropy(truth: f32, corrupted: &mut [f32]) -> (f64, f32) {
+    let largest = corrupted.iter().copied().fold(truth, f32::max);
+    let mut sum = f64::from(libm::expf(truth - largest));
+    for score in corrupted.iter_mut() {
+        *score = libm::expf(*score - largest);
+        sum += f64::from(*score);
+    }
+    let factor = (0.5 / sum) as f32;
+    corrupted.iter_mut().for_each(|score| *score *= factor);
+    let entropy = libm::log(sum) + f64::from(largest) - f64::from(truth);
+    (0.5 * entropy, factor * libm::expf(truth - largest) - 0.5)
+}
+
+/// The `width` numbers of a node or a relation.
+#[inline(always)]
+pub(crate) fn row(values: &[f32], idx: u32, width: usize) -> &[f32] {
+    &values[idx as usize * width..][..width]
+}
+
+#[inline(always)]
+fn row_mut(values: &mut [f32], idx: u32, width: usize) -> &mut [f32] {
+    &mut values[idx as usize * width..][..width]
+}
+
+/// Numbers that are summed side by side: the same on every processor, so that the bits are too.
+const LANES: usize = 16;
+
+/// The product of two vectors.
+#[inline(always)]
+pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let [product] = dots([a], b);
+    product
+}
+
+/// The products of some vectors of one length with another, each with the bits of [`dot`]; `b` is loaded once.
+#[inline(always)]
+pub(crate) fn dots<const N: usize>(a: [&[f32]; N], b: &[f32]) -> [f32; N] {
+    let mut lanes = [[0.0; LANES]; N];
+    let a = a.map(|a| &a[..b.len()]);
+    let n_whole = b.len() / LANES * LANES;
+    for begin in (0..n_whole).step_by(LANES) {
+        let b = &b[begin..][..LANES];
+        for (lanes, a) in lanes.iter_mut().zip(a) {
+            let a = &a[begin..][..LANES];
+            for lane in 0..LANES {
+                lanes[lane] += a[lane] * b[lane];
+            }
+        }
+    }
+    for (lanes, a) in lanes.iter_mut().zip(a) {
+        for ((lane, a), b) in lanes.iter_mut().zip(&a[n_whole..]).zip(&b[n_whole..]) {
+            *lane += a * b;
+        }
+    }
+    lanes.map(|lanes| tree_sum(lanes))
+}
+
+/// The sum of the lanes, halves first.
+#[inline(always)]
+fn tree_sum(mut lanes: [f32; LANES]) -> f32 {
+    let mut half = LANES / 2;
+    while half > 0 {
+        for lane in 0..half {
+            lanes[lane] += lanes[lane + half];
+        }
+        half /= 2;
+    }
+    lanes[0]
+}
+
+/// sum += factor * values.
+#[inline(always)]
+fn add(factor: f32, values: &[f32], sum: &mut [f32]) {
+    for (sum, value) in sum.iter_mut().zip(values) {
+        *sum += factor * value;
+    }
+}
+
+/// Two sums at once: each += factor * its values.
+#[inline(always)]
+fn add_both(factor: f32, (a, sum_a): (&[f32], &mut [f32]), (b, sum_b): (&[f32], &mut [f32])) {
+    let first = sum_a.iter_mut().zip(a);
+    let second = sum_b.iter_mut().zip(b);
+    for ((sum_a, a), (sum_b, b)) in first.zip(second) {
+        *sum_a += factor * a;
+        *sum_b += factor * b;
+    }
+}
+
+/// sum += a * b, number by number.
+#[inline(always)]
+fn add_product(a: &[f32], b: &[f32], sum: &mut [f32]) {
+    for ((sum, a), b) in sum.iter_mut().zip(a).zip(b) {
+        *sum += a * b;
+    }
+}

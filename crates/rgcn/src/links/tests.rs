@@ -1,0 +1,207 @@
+//! The decoder, its gradients and the ranking against their definitions.
+
+use proptest::prelude::*;
+use shardgraph_graph::random::Stream;
+
+use super::config::LinkLoss;
+use super::data::{Known, LinkData, Side};
+use super::decoder::{Chunk, Decoder, DecoderGradients, dot, row};
+use super::naive::{self, Naive};
+use super::ranking::{LinkScores, RankScores, rank};
+use crate::{Config, Edge, RelationalGraph};
+
+fn numbers(stream: &mut Stream, n: usize) -> Vec<f32> {
+    (0..n).map(|_| 2.0 * stream.uniform_f32() - 1.0).collect()
+}
+
+fn edge(source: u32, relation: u32, target: u32) -> Edge {
+    Edge {
+        source,
+        relation,
+        target,
+    }
+}
+
+fn decoder(stream: &mut Stream, n_relations: u32, width: usize) -> Decoder {
+    let mut decoder = Decoder::new(&Config::default(), n_relations, width);
+    decoder.relations = numbers(stream, n_relations as usize * width);
+    decoder
+}
+
+/// The f64 sum of losses at units and relations in one list.
+fn naive_loss(
+    values: &[f64],
+    n_units: usize,
+    chunk: Chunk<'_>,
+    loss: LinkLoss,
+    width: usize,
+) -> f64 {
+    let (units, relations) = values.split_at(n_units);
+    let naive = Naive {
+        width,
+        units,
+        relations,
+    };
+    let triples = chunk.triples.iter();
+    triples
+        .map(|&triple| naive.loss(triple, chunk.negatives, loss))
+        .sum()
+}
+
+/// Losses to 1e-5, gradients to 1e-3 of f64 central differences; nodes come twice, triples corrupt to themselves, a loop is among them.
+#[test]
+fn losses_and_gradients_are_those_of_the_definition() {
+    let triples = [edge(0, 1, 3), edge(2, 0, 2), edge(3, 1, 0), edge(0, 1, 3)];
+    for width in [1, 5, 15, 16, 17, 33] {
+        for (negatives, loss) in [
+            (&[1, 3, 4, 4, 0][..], LinkLoss::Logistic),
+            (&[2], LinkLoss::Softmax),
+            (&[1, 3, 4, 4, 0, 2, 3], LinkLoss::Softmax),
+            (&[5, 5], LinkLoss::Logistic),
+        ] {
+            let mut stream = Stream::new(5, "decoder", width as u64);
+            let decoder = decoder(&mut stream, 2, width);
+            let units = numbers(&mut stream, 6 * width);
+            let mut gradients = DecoderGradients {
+                units: vec![0.0; units.len()],
+                relations: vec![0.0; decoder.relations.len()],
+            };
+            let chunk = Chunk {
+                triples: &triples,
+                negatives,
+            };
+            let found = decoder.chunk(&units, chunk, (loss, 0.5), &mut gradients);
+            let values = units.iter().chain(&decoder.relations);
+            let mut values: Vec<f64> = values.map(|&x| f64::from(x)).collect();
+            let at = |values: &[f64]| naive_loss(values, units.len(), chunk, loss, width);
+            let expected = at(&values);
+            assert!(
+                (found - expected).abs() < 1e-5 * expected.abs(),
+                "{found} {expected}"
+            );
+            let all = gradients.units.iter().chain(&gradients.relations);
+            for (idx, &gradient) in all.enumerate() {
+                let value = values[idx];
+                values[idx] = value + 1e-5;
+                let more = at(&values);
+                values[idx] = value - 1e-5;
+                let less = at(&values);
+                values[idx] = value;
+                let slope = 0.5 * (more - less) / 2e-5;
+                let error = (slope - f64::from(gradient)).abs();
+                assert!(
+                    error < 1e-4 * (1.0 + slope.abs()),
+                    "{loss} {width} {idx}: {slope} {gradient}"
+                );
+            }
+        }
+    }
+}
+
+/// Scores of 1000 do not overflow, and a triple without a corrupted one on a side has no loss there.
+#[test]
+fn losses_keep_their_range() {
+    for (scores, expected) in [
+        ([1000.0f32, -1000.0, 0.0], 0.0f64),
+        (
+            [-1000.0, 1000.0, -1000.0],
+            0.5 * 2000.0 + 0.5 * std::f64::consts::LN_2,
+        ),
+    ] {
+        let mut scores = scores;
+        let loss = LinkLoss::Softmax.slopes(&mut scores, 1);
+        assert!((loss - expected).abs() < 1e-3, "{loss} {expected}");
+        assert!(scores.iter().all(|slope| slope.is_finite()));
+    }
+    let mut alone = [3.0];
+    assert!(LinkLoss::Softmax.slopes(&mut alone, 0).abs() < 1e-9 && alone[0].abs() < 1e-6);
+    let mut scores = [1000.0, -1000.0];
+    assert!(LinkLoss::Logistic.slopes(&mut scores, 1).abs() < 1e-9);
+    let mut wrong = [f32::NAN, 0.0];
+    assert!(LinkLoss::Logistic.slopes(&mut wrong, 1).is_nan());
+    let mut wrong = [f32::NAN, 0.0];
+    assert!(LinkLoss::Softmax.slopes(&mut wrong, 1).is_nan());
+}
+
+fn data(triples: &[(u32, u32, u32)], n_nodes: u32) -> LinkData {
+    let column = |of: fn(&(u32, u32, u32)) -> u32| triples.iter().map(of).collect();
+    let n_relations = triples.iter().map(|t| t.1).max().unwrap_or(0) + 1;
+    let graph = RelationalGraph::new(
+        n_nodes,
+        n_relations,
+        column(|t| t.0),
+        column(|t| t.1),
+        column(|t| t.2),
+    );
+    let (n, cut) = (triples.len(), triples.len().div_ceil(2));
+    LinkData::new(&graph.unwrap(), 0..cut, cut..cut, cut..n).unwrap()
+}
+
+proptest! {
+    /// With few different units many nodes score the same; ranks must still be those of a node-by-node count.
+    #[test]
+    fn ranks_are_those_of_counting(
+        triples in proptest::collection::vec((0u32..9, 0u32..3, 0u32..9), 1..40),
+        width in 1usize..20,
+        seed in 0u64..1000,
+    ) {
+        let data = data(&triples, 9);
+        let mut stream = Stream::new(seed, "ranks", 0);
+        let mut decoder = decoder(&mut stream, data.n_relations(), width);
+        let mut units = numbers(&mut stream, 9 * width);
+        // Whole numbers, so that sums are exact and equal scores are equal.
+        let both = decoder.relations.iter_mut().chain(&mut units);
+        both.for_each(|x| *x = (2.0 * *x).round());
+        let known = Known::new(data.all());
+        let tested: Vec<Edge> = data.all().collect();
+        let found = rank(&decoder, &units, &tested, &known);
+        let expected = naive::rank(&data, &tested, |triple, side| {
+            let mut query = vec![0.0; width];
+            decoder.query(&units, triple, side, &mut query);
+            dot(&query, row(&units, side.of(triple), width))
+        });
+        let sets = |s: &LinkScores| [s.filtered, s.raw, s.filtered_heads, s.filtered_tails];
+        for (found, expected) in sets(&found).into_iter().zip(sets(&expected)) {
+            let values = |s: RankScores| [s.mrr, s.mean_rank, s.hits_at_1, s.hits_at_3, s.hits_at_10];
+            prop_assert_eq!(found.n_ranks, expected.n_ranks);
+            for (a, b) in values(found).into_iter().zip(values(expected)) {
+                prop_assert!((a - b).abs() < 1e-12, "{} {}", a, b);
+            }
+        }
+    }
+}
+
+#[test]
+fn known_ends_are_those_of_the_triples() {
+    let triples = [(0, 0, 1), (0, 0, 2), (0, 1, 3), (4, 0, 1), (0, 0, 1)];
+    let data = data(&triples, 5);
+    let known = Known::new(data.all());
+    let ends = |triple, side| known.ends(triple, side).collect::<Vec<u32>>();
+    assert_eq!(ends(edge(0, 0, 9), Side::Tail), [1, 2]);
+    assert_eq!(ends(edge(9, 0, 1), Side::Head), [0, 4]);
+    assert_eq!(ends(edge(0, 1, 9), Side::Tail), [3]);
+    assert_eq!(ends(edge(1, 0, 9), Side::Tail), [0; 0]);
+}
+
+/// A model of scores that are not numbers ranks last, not first.
+#[test]
+fn no_number_is_no_good_rank() {
+    let data = data(&[(0, 0, 1), (1, 0, 2)], 4);
+    let decoder = decoder(&mut Stream::new(1, "nan", 0), 1, 2);
+    let units = vec![f32::NAN; 8];
+    let tested: Vec<Edge> = data.all().collect();
+    let scores = rank(&decoder, &units, &tested, &Known::new(data.all()));
+    assert!(scores.raw.mean_rank >= 2.5, "{scores:?}");
+}
+
+#[test]
+fn ranges_beyond_the_edges_are_refused() {
+    let graph = RelationalGraph::new(2, 1, vec![0], vec![0], vec![1]).unwrap();
+    let refused = |train, test| {
+        LinkData::new(&graph, train, 0..0, test)
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(refused(0..1, 1..2).starts_with("edges 1..2: expected some of 1"));
+    assert!(refused(0..0, 0..1).starts_with("0 triples to learn from"));
+}

@@ -1,0 +1,272 @@
+//! Whole runs: that they learn, resume with equal bits, refuse what is not theirs, and take the gradients of their loss.
+
+use shardgraph_graph::random::Stream;
+
+use super::*;
+use crate::config::{Optimiser, Sums};
+use crate::links::config::LinkLoss;
+use crate::links::naive::Naive as NaiveDecoder;
+use crate::model::naive::Naive;
+use crate::{Config, RelationalGraph};
+
+/// Nodes of two kinds; relation 0 goes within a kind, relation 1 across: learnable, with a test set.
+fn two_kinds(n_nodes: u32) -> LinkData {
+    let mut stream = Stream::new(1, "two kinds", 0);
+    let (mut from, mut along, mut to) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..12 * n_nodes {
+        let (a, b) = (stream.below_u32(n_nodes), stream.below_u32(n_nodes));
+        from.push(a);
+        to.push(b);
+        along.push((a ^ b) & 1);
+    }
+    let n = from.len();
+    let graph = RelationalGraph::new(n_nodes, 2, from, along, to).unwrap();
+    LinkData::new(&graph, 0..n - 60, n - 60..n - 30, n - 30..n).unwrap()
+}
+
+fn small() -> LinkConfig {
+    let standard = LinkConfig::default();
+    LinkConfig {
+        encoder: Config {
+            hidden: vec![8],
+            embedding: 8,
+            blocks: 2,
+            epochs: 6,
+            ..standard.encoder
+        },
+        width: 8,
+        batch: 100,
+        negatives: 6,
+        share: 5,
+        valid_epochs: 2,
+        ..standard
+    }
+}
+
+fn run(data: &LinkData, config: &LinkConfig, options: &LinkOptions) -> LinkOutcome {
+    train_links(data, config, options, &mut |_| ()).unwrap()
+}
+
+#[test]
+fn a_model_learns_what_is_there_to_learn() {
+    let data = two_kinds(24);
+    for loss in [LinkLoss::Logistic, LinkLoss::Softmax] {
+        let mut config = LinkConfig {
+            loss,
+            clip: 0.0,
+            ..small()
+        };
+        config.encoder.epochs = 60;
+        config.encoder.rate = 0.03;
+        config.encoder.dropout = 0.0;
+        let outcome = run(&data, &config, &LinkOptions::default());
+        let (first, last) = (outcome.reports[0].loss, outcome.reports[59].loss);
+        assert!(last < 0.8 * first, "{loss}: {first} {last}");
+        // Half of the nodes are ruled out by their kind: at random a rank is 12.5 of 24, and a perfect model's about 6 of 12.
+        let rank = outcome.test.unwrap().raw.mean_rank;
+        assert!(rank < 8.5, "{loss}: {rank}");
+        assert!(outcome.reports[1].valid.is_some() && outcome.reports[2].valid.is_none());
+    }
+}
+
+#[test]
+fn a_resumed_run_has_the_bits_of_one_that_never_stopped() {
+    let data = two_kinds(20);
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let options = |folder: &tempfile::TempDir, resume| LinkOptions {
+        folder: Some(folder.path().into()),
+        resume,
+        checkpoint_epochs: 2,
+    };
+    let whole = run(&data, &small(), &options(&folders[0], false));
+    let mut shorter = small();
+    shorter.encoder.epochs = 4;
+    // Not the same as the first four of six: the last one ranks.
+    run(&data, &shorter, &options(&folders[1], false));
+    let resumed = run(&data, &small(), &options(&folders[1], true));
+    assert_eq!(resumed.params_hash, whole.params_hash);
+    assert_eq!(resumed.reports.len(), 2);
+    assert_eq!((resumed.valid, resumed.test), (whole.valid, whole.test));
+    let metrics =
+        |folder: &tempfile::TempDir| std::fs::read(folder.path().join("metrics.jsonl")).unwrap();
+    assert_eq!(metrics(&folders[0]), metrics(&folders[1]));
+    let saved = SavedLinks::read(&data, folders[1].path()).unwrap();
+    assert_eq!(saved.epochs_done(), 6);
+    assert_eq!(saved.rank(&data).unwrap(), (whole.valid, whole.test));
+    assert!(SavedLinks::is_in(folders[1].path()).unwrap());
+}
+
+#[test]
+fn other_triples_and_fewer_epochs_are_refused() {
+    let (data, other) = (two_kinds(20), two_kinds(21));
+    let folder = tempfile::tempdir().unwrap();
+    let options = |resume| LinkOptions {
+        folder: Some(folder.path().into()),
+        resume,
+        checkpoint_epochs: 0,
+    };
+    run(&data, &small(), &options(false));
+    let refused = |data: &LinkData, config: &LinkConfig, resume| {
+        let error = train_links(data, config, &options(resume), &mut |_| ()).unwrap_err();
+        error.to_string()
+    };
+    assert!(refused(&other, &small(), true).contains("a run on other triples"));
+    assert!(refused(&data, &small(), false).contains("has a run already"));
+    let mut fewer = small();
+    fewer.encoder.epochs = 5;
+    assert!(refused(&data, &fewer, true).contains("6 epochs are done"));
+    let read = SavedLinks::read(&other, folder.path()).unwrap_err();
+    assert!(read.to_string().contains("a run on other triples"));
+}
+
+#[test]
+fn a_rate_beyond_reason_is_said_to_diverge() {
+    let mut config = small();
+    config.encoder.rate = 1e30;
+    let error = train_links(
+        &two_kinds(20),
+        &config,
+        &LinkOptions::default(),
+        &mut |_| (),
+    )
+    .unwrap_err();
+    assert_eq!(error.kind(), crate::ErrorKind::Diverged);
+}
+
+/// The loss of a step as f64 of all parameters: encoder of the equations, decoder of the definitions, L2.
+fn naive_loss(naive: &Naive<'_>, params: &[f64], step: (&LinkConfig, &[Edge], u32)) -> f64 {
+    let (config, triples, n_nodes) = step;
+    let n_encoder = params.len() - 2 * config.width;
+    let units: Vec<f64> = naive
+        .logits(&params[..n_encoder])
+        .into_iter()
+        .flatten()
+        .collect();
+    let decoder = NaiveDecoder {
+        width: config.width,
+        units: &units,
+        relations: &params[n_encoder..],
+    };
+    let mut sum = 0.0;
+    for (idx, chunk) in triples.chunks(config.share as usize).enumerate() {
+        let drawn = sampling::negatives(config.encoder.seed, 0, idx, (config.negatives, n_nodes));
+        sum += chunk
+            .iter()
+            .map(|&t| decoder.loss(t, &drawn, config.loss))
+            .sum::<f64>();
+    }
+    let mean_square =
+        |values: &[f64]| values.iter().map(|x| x * x).sum::<f64>() / values.len() as f64;
+    let decay = mean_square(&units) + mean_square(&params[n_encoder..]);
+    sum / triples.len() as f64 + f64::from(config.decoder_l2) * decay
+}
+
+/// One step of SGD at rate 1 without dropout moves each parameter by its f64 central difference: through decoder, layers and embedding.
+#[test]
+fn a_step_goes_down_the_gradient_of_its_loss() {
+    let data = two_kinds(10);
+    let whole_and_blocks = [(0, 0), (0, 2), (3, 0)];
+    for ((bases, blocks), loss) in
+        whole_and_blocks
+            .into_iter()
+            .zip([LinkLoss::Softmax, LinkLoss::Logistic, LinkLoss::Softmax])
+    {
+        let mut config = small();
+        config.loss = loss;
+        config.clip = 0.0;
+        config.decoder_l2 = 0.5;
+        config.edge_dropout = 0.0;
+        config.batch = 0;
+        config.encoder = Config {
+            bases,
+            blocks,
+            dropout: 0.0,
+            bias: true,
+            optimiser: Optimiser::Sgd,
+            rate: 1.0,
+            sums: Sums::Exact,
+            hidden: vec![4],
+            embedding: 5,
+            ..config.encoder
+        };
+        config.width = 3;
+        config.check().unwrap();
+        let graph = data.messages(data.train()).unwrap();
+        let layout = layout_of(&graph, &config).unwrap();
+        let mut trainer = Trainer::new(&data, &config, &layout).unwrap();
+        let (naive, _) = Naive::of(&trainer.network);
+        let params = |trainer: &Trainer<'_>| -> Vec<f64> {
+            let decoder = trainer.decoder.relations.iter().map(|&x| f64::from(x));
+            Naive::params(&trainer.network)
+                .into_iter()
+                .chain(decoder)
+                .collect()
+        };
+        let before = params(&trainer);
+        let mut comm = Comm::solo();
+        let mut peers = Peers {
+            comm: &mut comm,
+            deadline: Deadline::default(),
+        };
+        trainer.step(0, data.train(), &mut peers).unwrap();
+        let after = params(&trainer);
+        let step = (&config, data.train(), data.n_nodes());
+        let mut moved = before.clone();
+        for idx in 0..before.len() {
+            moved[idx] = before[idx] + 1e-5;
+            let more = naive_loss(&naive, &moved, step);
+            moved[idx] = before[idx] - 1e-5;
+            let less = naive_loss(&naive, &moved, step);
+            moved[idx] = before[idx];
+            let (slope, found) = ((more - less) / 2e-5, before[idx] - after[idx]);
+            assert!(
+                (slope - found).abs() < 1e-4 * (1.0 + slope.abs()),
+                "{bases} {blocks} {idx}: {slope} {found}"
+            );
+        }
+    }
+}
+
+/// The same step with and without a bound: the direction stays, the length is the bound's.
+#[test]
+fn long_gradients_are_cut_to_the_bound() {
+    let data = two_kinds(12);
+    for bases in [0, 2] {
+        let step = |clip: f32| -> Vec<f64> {
+            let mut config = small();
+            config.clip = clip;
+            config.encoder.bases = bases;
+            config.encoder.blocks = if bases > 0 { 0 } else { 2 };
+            config.encoder.optimiser = Optimiser::Sgd;
+            config.encoder.rate = 1.0;
+            let graph = data.messages(data.train()).unwrap();
+            let layout = layout_of(&graph, &config).unwrap();
+            let mut trainer = Trainer::new(&data, &config, &layout).unwrap();
+            let params = |trainer: &Trainer<'_>| -> Vec<f64> {
+                let decoder = trainer.decoder.relations.iter().map(|&x| f64::from(x));
+                Naive::params(&trainer.network)
+                    .into_iter()
+                    .chain(decoder)
+                    .collect()
+            };
+            let before = params(&trainer);
+            let mut comm = Comm::solo();
+            let mut peers = Peers {
+                comm: &mut comm,
+                deadline: Deadline::default(),
+            };
+            trainer.step(0, data.train(), &mut peers).unwrap();
+            before
+                .iter()
+                .zip(params(&trainer))
+                .map(|(b, a)| b - a)
+                .collect()
+        };
+        let length = |v: &[f64]| v.iter().map(|x| x * x).sum::<f64>().sqrt();
+        let (free, cut) = (step(0.0), step(1e-3));
+        assert!(length(&free) > 2e-3, "{}", length(&free));
+        assert!((length(&cut) - 1e-3).abs() < 1e-5, "{}", length(&cut));
+        let product: f64 = free.iter().zip(&cut).map(|(a, b)| a * b).sum();
+        assert!(product > 0.99 * length(&free) * length(&cut));
+    }
+}
