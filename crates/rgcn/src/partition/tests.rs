@@ -31,11 +31,13 @@ fn graphs() -> impl Strategy<Value = RelationalGraph> {
     })
 }
 
+type PairSet = BTreeSet<(u32, u32)>;
+
 /// What a part owns, and what it works on of others.
 fn count_own(
     own: &std::ops::Range<u32>,
     part: usize,
-    (pairs, sources): (&[BTreeSet<(u32, u32)>], &[BTreeSet<u32>]),
+    (pairs, sources): (&[PairSet], &[BTreeSet<u32>]),
     load: &mut Load,
 ) {
     let all = pairs
