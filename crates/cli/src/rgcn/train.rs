@@ -170,7 +170,7 @@ fn load(args: &TrainArgs, n_ranks: u32) -> anyhow::Result<Inputs> {
         return Err(BadInput(text.to_owned()).into());
     };
     Ok(Inputs {
-        config: args.settings.config(data.graph.n_nodes())?,
+        config: args.settings.config(&data.graph)?,
         options: options(args, &labelled, n_ranks),
         data,
         labelled,

@@ -162,7 +162,9 @@ impl<'a> Network<'a> {
             &plans[0],
             self.layers[0].width,
         );
-        self.copy_rows(layout, &plans[0], &mut input, n_steps);
+        if !input.is_given {
+            self.copy_rows(layout, &plans[0], &mut input, n_steps);
+        }
         input.moments = Moments::default();
         input.largest = largest_magnitude(&input.rows);
         Network {
@@ -495,6 +497,7 @@ impl<'a> Network<'a> {
                 let gradients = self.units_backward(0, all, (&rows, &mut partials), peers)?;
                 self.input.rows = rows;
                 match &mut self.collected {
+                    Some(_) if self.input.is_given => {}
                     Some(collected) => collected.rows = gradients,
                     None => self.input.step(&gradients, step),
                 }

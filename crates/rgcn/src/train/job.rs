@@ -49,6 +49,7 @@ pub(super) fn check(
     config: &Config,
 ) -> Result<(), Error> {
     config.check()?;
+    config.check_features(graph)?;
     labels.check_nodes(graph)?;
     check_classes(labels, config)
 }
@@ -311,6 +312,7 @@ pub(super) fn predict(
         let message = format!("node {node}: expected a node below {n_nodes}");
         return Err(Error::new(ErrorKind::Graph, message));
     }
+    saved.config.check_features(graph)?;
     let mut wanted = nodes.to_vec();
     wanted.sort_unstable();
     wanted.dedup();
