@@ -126,6 +126,11 @@ impl DataArgs {
             .chain(others.map(PathBuf::as_path))
     }
 
+    /// Whether a file of features is named.
+    pub(crate) fn has_features(&self) -> bool {
+        self.features.is_some()
+    }
+
     /// Reads or makes the graph and its labels.
     pub(crate) fn load(&self) -> anyhow::Result<Data> {
         let timer = Timer::start(&Device::host());
