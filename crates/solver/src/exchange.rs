@@ -91,6 +91,11 @@ impl PaperModel {
         4 * self.n_states * self.embed_dim * (self.n_layers * self.n_nodes + 1)
     }
 
+    /// The same for a training step, with the gradient's `4 K^2 + 4 K` numbers (section 5.1, paragraph 3).
+    pub fn training_step_bytes(&self) -> u64 {
+        self.evaluation_bytes() + 16 * self.embed_dim * (self.embed_dim + 1)
+    }
+
     /// Bytes of a mini-batch's adjacency matrices on a rank in COO form: `20 rho N^2 B / P` (section 5.2).
     pub fn matrix_bytes(&self) -> u64 {
         20 * self.n_entries * self.n_states / u64::from(self.n_ranks)

@@ -117,6 +117,10 @@ pub struct TrainOutcome {
     pub reports: Vec<StepReport>,
     /// What ranks exchanged in the steps that this call took; absent where the model sums nothing over neighbours.
     pub exchange: Option<Exchange>,
+    /// The nodes and edges of the largest graph, by nodes, of the episodes that this call began.
+    pub largest_graph: (u32, u64),
+    /// Transitions in a batch, by the settings of the run.
+    pub batch_size: usize,
 }
 
 /// A problem that the caller brings; absent means the known one of the settings' name.
@@ -405,6 +409,8 @@ impl Begun {
         }
         Ok(TrainOutcome {
             policy: trainer.policy,
+            largest_graph: trainer.largest_graph,
+            batch_size: trainer.config.batch_size,
             reports,
             exchange,
         })

@@ -61,6 +61,8 @@ pub(super) struct Trainer {
     pub(super) device: Device,
     n_batch_ranks: u32,
     communication: Communication,
+    /// Nodes and edges of the largest graph of an episode so far, by nodes.
+    pub(super) largest_graph: (u32, u64),
     pub(super) path: Path,
 }
 
@@ -85,6 +87,7 @@ impl Trainer {
             device: Device::host(),
             n_batch_ranks: 1,
             communication: Communication::default(),
+            largest_graph: (0, 0),
             path,
             policy,
             config,
@@ -195,9 +198,11 @@ impl Trainer {
         let graph_id = self.dataset.draw(self.n_episodes, stage);
         self.n_episodes += 1;
         self.memory.begin_episode(environment, graph_id);
+        let graph = self.dataset.graph(graph_id)?;
+        self.largest_graph = self.largest_graph.max((graph.n_nodes(), graph.n_edges()));
         self.running[environment] = Running {
             graph_id,
-            episode: Some(self.problem.begin(self.dataset.graph(graph_id)?)),
+            episode: Some(self.problem.begin(graph)),
         };
         Ok(())
     }
