@@ -12,6 +12,7 @@ mod costgraph_spec;
 mod deadline;
 mod device_choice;
 mod embed;
+mod exchange_report;
 mod exit;
 mod generate;
 mod graph_argument;
