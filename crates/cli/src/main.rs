@@ -12,6 +12,7 @@ mod costgraph_spec;
 mod deadline;
 mod device_choice;
 mod embed;
+mod eval;
 mod exit;
 mod generate;
 mod graph_argument;
@@ -59,6 +60,7 @@ enum Command {
     Solve(Box<solve::SolveArgs>),
     Score(score::ScoreArgs),
     Train(train::TrainArgs),
+    Eval(Box<eval::EvalArgs>),
     Agent(Box<agent::AgentArgs>),
     Place(Box<place::PlaceArgs>),
     Embed(Box<embed::EmbedArgs>),
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         Command::Solve(args) => solve::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Train(args) => train::run(&args),
+        Command::Eval(args) => eval::run(&args),
         Command::Agent(args) => agent::run(&args),
         Command::Place(args) => place::run(&args),
         Command::Embed(args) => embed::run(&args),

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod agreement;
+mod complement;
 mod error;
 mod inference;
 mod on_device;
@@ -34,6 +35,7 @@ mod several_tests;
 #[cfg(test)]
 mod tests;
 
+pub use complement::cover_by_independent_set;
 pub use error::{Error, ErrorKind, Fault};
 pub use policy::{AdjacencyScale, PolicyConfig, TrainedPolicy};
 pub use reduced::{ReducedSolution, solve_reduced};
