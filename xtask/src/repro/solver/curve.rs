@@ -44,7 +44,10 @@ pub(super) fn rows(runner: &Runner<'_>, series: &Table) -> Result<Vec<Row>> {
             rows.push(Row {
                 series: format!("{name}, tested on {}", tested.spec),
                 x,
-                paper: of_paper(tested.table, x)?,
+                paper: match runner.options.test {
+                    true => None,
+                    false => of_paper(tested.table, x)?,
+                },
                 ours: Some(mean_ratio(runner, tested, &folder)?),
                 peer: None,
                 note: String::new(),

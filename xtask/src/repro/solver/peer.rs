@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::super::program;
 use super::super::regal::python;
-use super::{Row, Runner, of_paper};
+use super::{Row, Runner};
 use crate::definition::{number, string, strings};
 use crate::json::{self, Json};
 use crate::process;
@@ -43,7 +43,7 @@ pub(super) fn rows(runner: &Runner<'_>, series: &Table, before: &[Row]) -> Resul
         rows.push(Row {
             series: name.clone(),
             x,
-            paper: of_paper(series, x)?,
+            paper: None,
             ours,
             peer,
             note,
