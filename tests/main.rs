@@ -12,6 +12,7 @@
 mod agent_topology;
 mod agents;
 mod bad_input;
+mod communication;
 mod devices;
 mod drivers;
 mod embed;

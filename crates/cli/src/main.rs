@@ -13,6 +13,7 @@ mod deadline;
 mod device_choice;
 mod embed;
 mod eval;
+mod exchange_report;
 mod exit;
 mod generate;
 mod graph_argument;

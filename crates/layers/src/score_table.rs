@@ -2,7 +2,7 @@
 
 use shardgraph_autodiff::Params;
 
-use crate::Policy;
+use crate::{Embedding, Head, Policy};
 
 /// The node scores of a policy with L <= 2 on unweighted graphs.
 ///
@@ -26,7 +26,7 @@ struct Line {
 }
 
 impl ScoreTable {
-    /// The table of a policy, or `None` where it has no closed form (L > 2, or node features), or where its coefficients
+    /// The table of a policy, or `None` where it has no closed form (L > 2, node features, or other layers than structure2vec and Q), or where its coefficients
     /// leave the range of f32.
     ///
     /// # Complexity
@@ -35,9 +35,14 @@ impl ScoreTable {
         if policy.shape.n_layers > 2 || policy.shape.n_node_features > 0 {
             return None;
         }
+        let (Embedding::Structure2Vec(embedding), Head::Q(head)) =
+            (&policy.embedding, &policy.head)
+        else {
+            return None;
+        };
         let k = policy.shape.embed_dim;
-        let (theta2, theta3, theta4) = policy.embedding.theta2_to_4();
-        let (theta6, theta7) = policy.head.theta6_and_7();
+        let (theta2, theta3, theta4) = embedding.theta2_to_4();
+        let (theta6, theta7) = head.theta6_and_7();
         let wide = |id| -> Vec<f64> { params.values_of(id).iter().map(|&x| x.into()).collect() };
         let relu = |row: &[f64]| -> Vec<f64> { row.iter().map(|x| x.max(0.0)).collect() };
         let c = row_times(&relu(&wide(theta2)), &wide(theta3), k);

@@ -14,6 +14,7 @@
 mod agreement;
 mod complement;
 mod error;
+mod exchange;
 mod inference;
 mod on_device;
 mod policy;
@@ -27,6 +28,8 @@ mod solve_problem;
 pub mod train;
 
 #[cfg(test)]
+mod communication_tests;
+#[cfg(test)]
 mod inside_tests;
 #[cfg(test)]
 mod problem_tests;
@@ -37,10 +40,12 @@ mod tests;
 
 pub use complement::cover_by_independent_set;
 pub use error::{Error, ErrorKind, Fault};
+pub use exchange::{Exchange, PaperModel};
 pub use policy::{AdjacencyScale, PolicyConfig, TrainedPolicy};
 pub use reduced::{ReducedSolution, solve_reduced};
 pub use select::Select;
-pub use shardgraph_layers::Path as EmbeddingPath;
+pub use shardgraph_layers::{EmbeddingKind, HeadKind, Path as EmbeddingPath};
+pub use shardgraph_shard::Communication;
 pub use solve::{Scores, Solution, SolveOptions, check_cover, score_nodes, solve, solve_as_rank};
 pub use solve_problem::{
     Answer, solve_problem, solve_problem_as_rank, solve_problems, solve_problems_as_rank,
