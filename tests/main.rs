@@ -17,6 +17,7 @@ mod devices;
 mod drivers;
 mod embed;
 mod embed_data;
+mod eval;
 mod exit_codes;
 mod formats;
 mod generated_graphs;

@@ -149,6 +149,17 @@ impl GraphArgs {
         self.seed
     }
 
+    /// The GRAPH argument as it was given.
+    pub(crate) fn argument(&self) -> String {
+        self.graph.to_string_lossy().into_owned()
+    }
+
+    /// The seed of a graph that is generated; none decides what another graph is.
+    pub(crate) fn seed_of_generated(&self) -> Option<u64> {
+        let is_generated = matches!(self.source(), Ok(Source::Generator(_)));
+        is_generated.then_some(self.seed)
+    }
+
     /// Whether edge weights are wanted.
     pub(crate) fn is_weighted(&self) -> bool {
         self.weighted

@@ -12,6 +12,7 @@ mod costgraph_spec;
 mod deadline;
 mod device_choice;
 mod embed;
+mod eval;
 mod exchange_report;
 mod exit;
 mod generate;
@@ -60,6 +61,7 @@ enum Command {
     Solve(Box<solve::SolveArgs>),
     Score(score::ScoreArgs),
     Train(train::TrainArgs),
+    Eval(Box<eval::EvalArgs>),
     Agent(Box<agent::AgentArgs>),
     Place(Box<place::PlaceArgs>),
     Embed(Box<embed::EmbedArgs>),
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         Command::Solve(args) => solve::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Train(args) => train::run(&args),
+        Command::Eval(args) => eval::run(&args),
         Command::Agent(args) => agent::run(&args),
         Command::Place(args) => place::run(&args),
         Command::Embed(args) => embed::run(&args),

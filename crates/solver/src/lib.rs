@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod agreement;
+mod complement;
 mod error;
 mod exchange;
 mod inference;
@@ -37,6 +38,7 @@ mod several_tests;
 #[cfg(test)]
 mod tests;
 
+pub use complement::cover_by_independent_set;
 pub use error::{Error, ErrorKind, Fault};
 pub use exchange::{Exchange, PaperModel};
 pub use policy::{AdjacencyScale, PolicyConfig, TrainedPolicy};

@@ -5,7 +5,7 @@
 mod cp_sat;
 mod datasets;
 mod peers;
-mod python;
+pub(super) mod python;
 mod tables;
 mod tune;
 
