@@ -229,7 +229,9 @@ fn saturated_contexts_are_no_answer() {
         let cells = &mut work.second.as_mut().unwrap().cells;
         cells.as_host_mut().unwrap()[7] = context;
         pager.put_back(work);
-        pager.into_embedding()
+        let mut values = Vec::new();
+        let columns = config.dim;
+        pager.into_values((columns, 0), &mut values).map(|()| values)
     };
     assert!(filled(0x7bfe).is_ok());
     assert_eq!(filled(0xfbff).unwrap_err().kind(), ErrorKind::Diverged);
