@@ -73,3 +73,47 @@ fn ranks_without_work_are_named() {
         .stdout;
     assert!(text.contains("2 of 4 ranks have no work"), "{text}");
 }
+
+/// The paper's case of one device that does not hold the model.
+#[test]
+fn a_budget_is_kept_with_the_whole_result() {
+    let words = format!("{SMALL} --mode full");
+    let whole = run(&words, &[]).json();
+    let device = &whole["devices"][0];
+    assert_eq!(device["tiles"], 1);
+    let needed = device["peak_bytes"].as_u64().unwrap();
+    for n_ranks in [1, 2] {
+        let budget = needed / 2 / n_ranks;
+        let words = format!("{words} --ranks {n_ranks} --budget-per-device {budget}");
+        let tiled = run(&words, &[]).json();
+        for key in SAME {
+            assert_eq!(whole[key], tiled[key], "{key}");
+        }
+        for device in tiled["devices"].as_array().unwrap() {
+            assert!(device["tiles"].as_u64() > Some(1), "{device}");
+            assert!(device["moved_bytes"].as_u64() > Some(0), "{device}");
+            let (peak, predicted) = (&device["peak_bytes"], &device["predicted_bytes"]);
+            assert!(peak.as_u64() <= Some(budget), "{device} of {budget}");
+            let ratio = predicted.as_f64().unwrap() / peak.as_f64().unwrap();
+            assert!((0.95..1.05).contains(&ratio), "{device}");
+        }
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let out = scratch.path().join("run");
+    for (flags, expected) in [
+        (
+            "--budget-per-device 2KiB",
+            "which is the least budget for 1 ranks",
+        ),
+        (
+            "--ranks 2 --partition m1 --budget-per-device 2KiB",
+            "--partition source",
+        ),
+        ("--memory 2KiB", "--memory allows 2.00 KiB"),
+        ("--bases 4096 --hidden 4096 --memory 4GiB", "training needs"),
+    ] {
+        let message = run(&format!("{SMALL} {flags} --out {{}}"), &[&out]).error(2);
+        assert!(message.contains(expected), "{flags}: {message}");
+        assert!(!out.exists(), "{flags}");
+    }
+}

@@ -612,6 +612,11 @@ fn rgcn_plan() {
             ("n_self_loops", "count"),
             ("n_relations", "count"),
             ("n_own_nodes", "count"),
+            ("n_own_pairs", "count"),
+            ("n_own_sources", "count"),
+            ("n_own_reads", "count"),
+            ("n_foreign_sources", "count"),
+            ("n_foreign_pairs", "count"),
             ("cost", "count"),
             ("bytes", "object"),
             ("tiles", "count"),
@@ -623,13 +628,15 @@ fn rgcn_plan() {
     }
 }
 
-const RGCN_TRAIN: [(&str, &str); 23] = [
+const RGCN_TRAIN: [(&str, &str); 27] = [
     ("graph", "string"),
     ("nodes", "count"),
     ("edges", "count"),
     ("relations", "count"),
     ("mode", "string"),
     ("ranks", "count"),
+    ("partition", "string"),
+    ("idle_ranks", "count"),
     ("seeds", "list"),
     ("settings", "object"),
     ("accuracy_of", "string"),
@@ -642,6 +649,8 @@ const RGCN_TRAIN: [(&str, &str); 23] = [
     ("final_loss", "number"),
     ("peak_mib", "number"),
     ("bytes_per_rank", "list"),
+    ("budget_per_device", "null"),
+    ("devices", "list"),
     ("load_seconds", "number"),
     ("classes", "list"),
     ("evaluation", "object"),

@@ -11,6 +11,7 @@ mod labels;
 mod links;
 mod model;
 pub mod partition;
+mod size;
 mod train;
 
 pub use config::{Config, Mode, Normaliser, Optimiser, Preset, Sums};
@@ -22,6 +23,6 @@ pub use links::data::LinkData;
 pub use links::ranking::{LinkScores, RankScores};
 pub use train::links::{LinkOptions, LinkOutcome, LinkReport, SavedLinks, train_links};
 pub use train::{
-    EpochReport, Evaluation, MAX_RANKS, Outcome, RunOptions, SetScores, class_names, evaluate,
-    predict, train, train_as_rank,
+    DeviceMemory, EpochReport, Evaluation, MAX_RANKS, Outcome, RunOptions, SetScores, class_names,
+    evaluate, predict, train, train_as_rank,
 };

@@ -4,6 +4,7 @@
 //! [`shape`] and [`kernel`] do one layer's products, [`input`] and [`coefficients`] hold parameters, [`sums`] adds messages,
 //! [`network`] puts layers and ranks together, [`loss`] says how far off they are.
 
+mod backward;
 pub(crate) mod blocks;
 pub(crate) mod coefficients;
 pub(crate) mod csr;
@@ -12,7 +13,7 @@ pub(crate) mod gradients;
 pub(crate) mod input;
 pub(crate) mod kernel;
 pub(crate) mod loss;
-mod memory;
+pub(crate) mod memory;
 #[cfg(test)]
 pub(crate) mod naive;
 pub(crate) mod network;
@@ -25,4 +26,6 @@ mod split;
 pub(crate) mod sums;
 #[cfg(test)]
 mod tests;
+mod tiled;
+pub(crate) mod tiles;
 mod work;

@@ -4,12 +4,15 @@ mod evaluation;
 mod folder;
 mod job;
 pub(crate) mod links;
+mod memory;
 #[cfg(test)]
 mod partition_tests;
 mod processes;
 mod state;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tile_tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -19,12 +22,15 @@ use shardgraph_collectives::{Comm, Deadline, threads};
 
 pub use evaluation::{Evaluation, SetScores};
 pub use job::MAX_RANKS;
+pub use memory::DeviceMemory;
 pub use processes::train_as_rank;
 
 use crate::partition::Method;
 use crate::{Config, Error, ErrorKind, Labels, RelationalGraph};
 use folder::RunFolder;
 use job::Job;
+use memory::Here;
+use state::State;
 
 /// How and where a run is carried out; with exact sums nothing here changes a bit of what it computes.
 #[derive(Clone, Debug)]
@@ -33,6 +39,10 @@ pub struct RunOptions {
     pub n_ranks: u32,
     /// Which rank sends what.
     pub partition: Method,
+    /// The most bytes that a rank's device may hold, the graph not counted; what does not fit is taken in tiles. Absent: everything stays.
+    pub budget_per_device: Option<u64>,
+    /// The most bytes that this process' ranks may hold together; absent: what the machine has free.
+    pub memory: Option<u64>,
     /// Where checkpoints and metrics go; absent means nowhere.
     pub folder: Option<PathBuf>,
     /// Go on from the folder's newest checkpoint.
@@ -50,6 +60,8 @@ impl Default for RunOptions {
         RunOptions {
             n_ranks: 1,
             partition: Method::Source,
+            budget_per_device: None,
+            memory: None,
             folder: None,
             resume: false,
             checkpoint_epochs: 0,
@@ -97,6 +109,8 @@ pub struct Outcome {
     pub params_hash: u64,
     /// Bytes of parameters, plans, units and sums that each rank held.
     pub bytes_per_rank: Vec<u64>,
+    /// What each rank's device held.
+    pub devices: Vec<DeviceMemory>,
     /// Ranks with neither a message nor a node: the graph has too few blocks of nodes for them.
     pub n_idle_ranks: usize,
 }
@@ -136,9 +150,26 @@ pub fn train(
     progress: &mut (dyn FnMut(&EpochReport) + Send),
 ) -> Result<Outcome, Error> {
     job::check_ranks(options.n_ranks)?;
+    if !options.resume {
+        // Before there is a folder: what is refused leaves none behind.
+        job::check(graph, labels, config)?;
+        let job = Job::new(graph, labels, config, (options, Here::All))?;
+        let (_, folder, _) = folder::begin(graph, labels, config, options)?;
+        return run_threads(&job, (folder, None), options, progress);
+    }
     let (config, folder, state) = folder::begin(graph, labels, config, options)?;
     job::check(graph, labels, &config)?;
-    let job = Job::new(graph, labels, &config, options)?;
+    let job = Job::new(graph, labels, &config, (options, Here::All))?;
+    run_threads(&job, (folder, state), options, progress)
+}
+
+/// Runs a job on threads.
+fn run_threads(
+    job: &Job<'_>,
+    (folder, state): (Option<RunFolder>, Option<State>),
+    options: &RunOptions,
+    progress: &mut (dyn FnMut(&EpochReport) + Send),
+) -> Result<Outcome, Error> {
     let folder = Mutex::new(folder);
     let progress = Mutex::new(progress);
     let results = run_ranks(options.n_ranks, |comm| {

@@ -10,8 +10,8 @@ use shardgraph_device::DeviceKind;
 use shardgraph_rgcn::import::{ImportReport, LabelledNodes};
 use shardgraph_rgcn::partition::Method;
 use shardgraph_rgcn::{
-    Config, EpochReport, Error, Evaluation, Labels, LinkOptions, Outcome, RelationalGraph,
-    RunOptions, train, train_as_rank,
+    Config, DeviceMemory, EpochReport, Error, Evaluation, Labels, LinkOptions, Outcome,
+    RelationalGraph, RunOptions, train, train_as_rank,
 };
 
 use super::curve;
@@ -21,6 +21,7 @@ use super::settings::SettingsArgs;
 use crate::exit::BadInput;
 use crate::peak_memory::peak_memory;
 use crate::progress::Progress;
+use crate::quantity;
 use crate::report::ReportArgs;
 use crate::world::{World, WorldArgs, settle};
 use crate::{deadline, output_file};
@@ -55,6 +56,12 @@ pub(crate) struct TrainArgs {
     /// sources); with exact sums the result is the same
     #[arg(long, value_name = "METHOD", default_value = "source")]
     partition: Method,
+    /// The most that a rank's device may hold, such as 512MiB, the graph not counted; what does not fit is taken in tiles, with the same result
+    #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
+    budget_per_device: Option<u64>,
+    /// The most that training may hold in memory, the graph not counted [default: what the machine has free]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
+    memory: Option<u64>,
     /// The folder to write; it must have no run yet
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -102,6 +109,9 @@ struct Answer<'a> {
     final_loss: Option<f64>,
     peak_mib: Option<f64>,
     bytes_per_rank: Vec<u64>,
+    budget_per_device: Option<u64>,
+    /// Of the last seed.
+    devices: &'a [DeviceMemory],
     load_seconds: f64,
     classes: &'a [String],
     /// Of the last seed: rows are classes, columns what was predicted.
@@ -266,6 +276,8 @@ fn options(args: &TrainArgs, labelled: &LabelledNodes, n_ranks: u32) -> RunOptio
     RunOptions {
         n_ranks,
         partition: args.partition,
+        budget_per_device: args.budget_per_device,
+        memory: args.memory,
         folder: args.resume.clone().or(args.out.clone()),
         resume: args.resume.is_some(),
         checkpoint_epochs: args.checkpoint_epochs,
@@ -311,6 +323,8 @@ fn answer<'a>(inputs: &'a Inputs, outcomes: &'a [Outcome]) -> anyhow::Result<Ans
         final_loss: last.reports.last().map(|report| report.loss),
         peak_mib: peak_memory().map(|bytes| bytes as f64 / f64::from(1 << 20)),
         bytes_per_rank: last.bytes_per_rank.clone(),
+        budget_per_device: inputs.options.budget_per_device,
+        devices: &last.devices,
         load_seconds: data.load_seconds,
         classes: &labelled.classes,
         evaluation: &last.evaluation,
@@ -394,6 +408,24 @@ impl fmt::Display for Answer<'_> {
         }
         if let Some(peak) = self.peak_mib {
             writeln!(f, "peak MiB {peak:.1}")?;
+        }
+        for (rank, device) in self.devices.iter().enumerate() {
+            let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+            let (held, predicted) = (mib(device.peak_bytes), mib(device.predicted_bytes));
+            write!(
+                f,
+                "rank {rank} held MiB {held:.1} (predicted {predicted:.1})"
+            )?;
+            match device.tiles {
+                1 => writeln!(f)?,
+                n_tiles => writeln!(
+                    f,
+                    " in {n_tiles} tiles; an epoch moved MiB {:.1} in ms {:.1}, {:.0} % of them hidden",
+                    mib(device.moved_bytes),
+                    device.copy_ms,
+                    1e2 * device.hidden_share
+                )?,
+            }
         }
         write_evaluation(f, self.evaluation, self.classes)
     }

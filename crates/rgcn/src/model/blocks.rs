@@ -10,7 +10,7 @@ pub(crate) struct Blocks {
 }
 
 /// A block has about so many nodes, unless there would be too many blocks.
-const NODES_PER_BLOCK: u32 = 128;
+const NODES_PER_BLOCK: u32 = 64;
 /// The most blocks that are of use: enough to share the cost well between ranks.
 pub(crate) const MAX_BLOCKS: u32 = 256;
 

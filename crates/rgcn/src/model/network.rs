@@ -8,12 +8,14 @@ use shardgraph_graph::random::Stream;
 
 use super::coefficients::{Coefficients, Form};
 use super::gradients::Gradients;
-use super::input::{InputRows, Keyed, backward_pairs, forward_pairs};
-use super::kernel::{Inputs, Pass, Updates, backward, forward, largest_magnitude};
+use super::input::{InputRows, Keyed, forward_pairs};
+use super::kernel::{Inputs, Pass, forward, largest_magnitude};
+use super::memory::{fit, predicted};
 use super::optimiser::{Moments, Rule};
 use super::plan::{LayerPlan, Layout};
 use super::shape::Shape;
 use super::sums::{ExactSums, FloatSums, scale_for, to_floats};
+use super::tiles::Tiles;
 use super::work::Work;
 use crate::config::{Config, Sums};
 use crate::{Error, ErrorKind};
@@ -46,6 +48,12 @@ pub(crate) struct Network<'a> {
     pub(super) read: Vec<Vec<f32>>,
     pub(super) floats: Vec<f32>,
     pub(super) fixed: Vec<i64>,
+    /// Where a budget does not hold all sources at once.
+    pub(super) tiles: Option<Tiles>,
+    /// The most bytes that the device has held.
+    pub(crate) peak_bytes: u64,
+    /// The most that it was predicted to hold.
+    pub(crate) predicted_bytes: u64,
     /// Where gradients go instead of into steps, where they are wanted.
     pub(crate) collected: Option<Gradients>,
 }
@@ -62,7 +70,7 @@ impl Peers<'_> {
     }
 
     /// The greatest of a number over all ranks.
-    fn largest(&mut self, value: f32) -> Result<f32, Error> {
+    pub(crate) fn largest(&mut self, value: f32) -> Result<f32, Error> {
         let mut largest = [value];
         let op = Op::AllReduce {
             buf: (&mut largest).into(),
@@ -72,7 +80,7 @@ impl Peers<'_> {
         Ok(largest[0])
     }
 
-    fn are_alone(&self) -> bool {
+    pub(super) fn are_alone(&self) -> bool {
         self.comm.size() == 1
     }
 }
@@ -91,8 +99,28 @@ pub(crate) fn max_blocks(config: &Config, n_classes: u32, n_relations: usize) ->
     (GRADIENT_BYTES / (4 * largest)).clamp(1, 1 << 16) as u32
 }
 
+/// The tiles of a rank, and what its device will hold at most; where there is a budget that is not infinite.
+fn tiles_of(
+    config: &Config,
+    layout: &Layout<'_>,
+    plans: &[Arc<LayerPlan>],
+    (rank, n_classes): (usize, u32),
+) -> Result<(Option<Tiles>, u64), Error> {
+    let fitted = match layout.budget {
+        None => None,
+        Some(budget) => fit(config, layout, plans, (rank, n_classes, budget))?,
+    };
+    Ok(match fitted {
+        Some((tiles, bytes)) => (Some(tiles), bytes),
+        None => (
+            None,
+            predicted(config, layout, (rank, n_classes), Some(plans)),
+        ),
+    })
+}
+
 /// The form and the shape of each layer's relations.
-fn forms(config: &Config, n_classes: u32) -> Vec<(Form, Shape)> {
+pub(super) fn forms(config: &Config, n_classes: u32) -> Vec<(Form, Shape)> {
     let widths = config.widths(n_classes);
     let hidden = match config.bases {
         0 => Form::Whole,
@@ -115,8 +143,9 @@ impl<'a> Network<'a> {
         layout: &'a Layout<'a>,
         rank: usize,
         n_classes: u32,
-    ) -> Network<'a> {
+    ) -> Result<Network<'a>, Error> {
         let plans = layout.plans(rank);
+        let (tiles, predicted_bytes) = tiles_of(config, layout, &plans, (rank, n_classes))?;
         let layers = (0u64..)
             .zip(forms(config, n_classes))
             .map(|(layer, (form, shape))| {
@@ -132,7 +161,7 @@ impl<'a> Network<'a> {
                 }
             });
         let layers: Vec<Layer> = layers.collect();
-        Network {
+        Ok(Network {
             config,
             layout,
             rank,
@@ -145,16 +174,26 @@ impl<'a> Network<'a> {
             layers,
             floats: Vec::new(),
             fixed: Vec::new(),
+            tiles,
+            peak_bytes: 0,
+            predicted_bytes,
             collected: None,
-        }
+        })
     }
 
     /// The parameters of this network for other outputs; rows that training did not touch are made as it would have left them.
-    pub(crate) fn for_outputs<'b>(&self, layout: &'b Layout<'b>, n_steps: u32) -> Network<'b>
+    pub(crate) fn for_outputs<'b>(
+        &self,
+        layout: &'b Layout<'b>,
+        n_steps: u32,
+    ) -> Result<Network<'b>, Error>
     where
         'a: 'b,
     {
         let plans = layout.plans(self.rank);
+        let n_classes = self.layers.last().map_or(0, |layer| layer.width as u32);
+        let (tiles, predicted_bytes) =
+            tiles_of(self.config, layout, &plans, (self.rank, n_classes))?;
         let mut input = InputRows::new(
             self.config,
             layout,
@@ -165,7 +204,7 @@ impl<'a> Network<'a> {
         self.copy_rows(layout, &plans[0], &mut input, n_steps);
         input.moments = Moments::default();
         input.largest = largest_magnitude(&input.rows);
-        Network {
+        Ok(Network {
             config: self.config,
             layout,
             rank: self.rank,
@@ -178,8 +217,11 @@ impl<'a> Network<'a> {
             read: vec![Vec::new(); self.layers.len()],
             floats: Vec::new(),
             fixed: Vec::new(),
+            tiles,
+            peak_bytes: 0,
+            predicted_bytes,
             collected: None,
-        }
+        })
     }
 
     /// Fills the rows of `input` from those trained, and decays the others for as many steps as were taken.
@@ -247,7 +289,7 @@ impl<'a> Network<'a> {
     }
 
     /// Numbers of each rank's rows in what a layer makes.
-    fn counts(&self, layer: usize) -> Vec<usize> {
+    pub(super) fn counts(&self, layer: usize) -> Vec<usize> {
         let width = self.layers[layer].width;
         let ranks = 0..self.layout.n_ranks();
         ranks
@@ -302,8 +344,9 @@ impl<'a> Network<'a> {
         };
         let mut floats = std::mem::take(reused);
         floats.clear();
+        floats.reserve_exact(counts.iter().sum());
         floats.resize(counts.iter().sum(), 0.0);
-        self.messages(layer, &mut FloatSums(&mut floats));
+        self.messages(layer, &mut FloatSums(&mut floats), peers.deadline)?;
         if peers.are_alone() {
             *made = floats;
             return Ok(());
@@ -330,6 +373,7 @@ impl<'a> Network<'a> {
         let scale = scale_for(bound, self.layout.n_relations()).ok_or_else(diverged)?;
         let mut fixed = std::mem::take(&mut self.fixed);
         fixed.clear();
+        fixed.reserve_exact(counts.iter().sum());
         fixed.resize(counts.iter().sum(), 0);
         self.messages(
             layer,
@@ -337,7 +381,8 @@ impl<'a> Network<'a> {
                 sums: &mut fixed,
                 scale,
             },
-        );
+            peers.deadline,
+        )?;
         if peers.are_alone() {
             to_floats(&fixed, scale, made);
         } else {
@@ -352,7 +397,9 @@ impl<'a> Network<'a> {
             to_floats(&own, scale, made);
         }
         self.fixed = fixed;
-        Ok(())
+        let of_peers = if peers.are_alone() { 0 } else { 8 };
+        // `made` is out of its place.
+        self.note_held((4 + of_peers) * made.len() as u64)
     }
 
     /// No message of this rank's sources is larger, rounding included.
@@ -371,7 +418,15 @@ impl<'a> Network<'a> {
     }
 
     /// Sends the messages of all sources.
-    fn messages(&self, layer: usize, sums: &mut impl super::sums::Sums) {
+    fn messages(
+        &self,
+        layer: usize,
+        sums: &mut impl super::sums::Sums,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        if let Some(tiles) = &self.tiles {
+            return self.tiled_messages(layer, tiles, sums, deadline);
+        }
         let (plan, read, sources) = match (self.works.get(layer), layer) {
             (Some(work), _) => (&work.plan, &self.read[layer], 0..work.n_sources()),
             (None, 0) => (&*self.plans[0], &self.input.rows, self.sources(0)),
@@ -381,6 +436,17 @@ impl<'a> Network<'a> {
                 self.sources(layer),
             ),
         };
+        self.send_from(layer, (plan, read, sources), sums);
+        Ok(())
+    }
+
+    /// Sends the messages of some sources of a plan, which read these numbers.
+    pub(super) fn send_from(
+        &self,
+        layer: usize,
+        (plan, read, sources): (&LayerPlan, &[f32], Range<usize>),
+        sums: &mut impl super::sums::Sums,
+    ) {
         let Some(coefficients) = &self.layers[layer].coefficients else {
             forward_pairs(plan, self.layers[layer].width, read, sums);
             return;
@@ -435,224 +501,8 @@ impl<'a> Network<'a> {
     }
 
     /// What units that are not dropped are multiplied by, so that their expectation stays.
-    fn kept_scale(&self) -> f32 {
+    pub(super) fn kept_scale(&self) -> f32 {
         1.0 / (1.0 - self.config.dropout)
-    }
-
-    /// Takes step `step` along the gradient of the logits of this rank's nodes.
-    pub(crate) fn backward(
-        &mut self,
-        peers: &mut Peers<'_>,
-        logits: Vec<f32>,
-        step: u32,
-    ) -> Result<(), Error> {
-        let rule = Rule::new(self.config, step);
-        let mut gradient = logits;
-        for layer in (0..self.layers.len()).rev() {
-            let counts = self.counts(layer);
-            let mut gathered = std::mem::take(&mut self.floats);
-            let all = match peers.are_alone() {
-                true => &gradient,
-                false => {
-                    gathered.resize(counts.iter().sum(), 0.0);
-                    let op = Op::AllGatherV {
-                        send: (&gradient).into(),
-                        recv: (&mut gathered).into(),
-                        counts: &counts,
-                    };
-                    peers.run(op)?;
-                    &gathered
-                }
-            };
-            let (units, partials) = self.layer_backward(layer, rule, (&gradient, all), peers)?;
-            self.floats = gathered;
-            self.step_shared(layer, rule, peers, &partials)?;
-            gradient = units;
-            self.deactivate(layer, &mut gradient);
-        }
-        Ok(())
-    }
-
-    /// The gradients of the units that a layer read, and of its shared parameters, a run of numbers for each block: relations, then bias.
-    fn layer_backward(
-        &mut self,
-        layer: usize,
-        rule: Rule,
-        (own, all): (&[f32], &[f32]),
-        peers: &mut Peers<'_>,
-    ) -> Result<(Vec<f32>, Vec<f32>), Error> {
-        let mut partials = self.bias_partials(layer, own);
-        let step = (rule, self.decay_of(layer));
-        let mut gradients = Vec::new();
-        match (layer, self.input.keyed) {
-            (0, Keyed::ByPair) if self.works.is_empty() => {
-                backward_pairs(&self.plans[0], all, &mut self.input, step);
-            }
-            (0, Keyed::ByPair) => self.pairs_work_backward(all, step, peers)?,
-            (0, Keyed::ByNode) => self.rows_backward(all, step, &mut partials, peers)?,
-            (0, Keyed::Embedding) => {
-                let rows = std::mem::take(&mut self.input.rows);
-                let gradients = self.units_backward(0, all, (&rows, &mut partials), peers)?;
-                self.input.rows = rows;
-                match &mut self.collected {
-                    Some(collected) => collected.rows = gradients,
-                    None => self.input.step(&gradients, step),
-                }
-            }
-            _ => {
-                let units = std::mem::take(&mut self.made[layer - 1]);
-                gradients = self.units_backward(layer, all, (&units, &mut partials), peers)?;
-                self.made[layer - 1] = units;
-            }
-        }
-        Ok((gradients, partials))
-    }
-
-    /// The first layer's pass over rows of the bases, which take their steps in it.
-    fn rows_backward(
-        &mut self,
-        all: &[f32],
-        (rule, decay): (Rule, f32),
-        partials: &mut [f32],
-        peers: &mut Peers<'_>,
-    ) -> Result<(), Error> {
-        let mut rows = std::mem::take(&mut self.input.rows);
-        let mut moments = std::mem::take(&mut self.input.moments);
-        let mut largest = 0.0;
-        let mut updates = Updates::Rows {
-            rows: &mut rows,
-            moments: &mut moments,
-            rule,
-            decay,
-            largest: (self.config.sums == Sums::Exact).then_some(&mut largest),
-        };
-        self.blocks_backward(0, all, (&mut updates, partials), peers)?;
-        self.input.rows = rows;
-        self.input.moments = moments;
-        self.input.largest = largest;
-        Ok(())
-    }
-
-    /// A pass over units; their gradients.
-    fn units_backward(
-        &self,
-        layer: usize,
-        all: &[f32],
-        (units, partials): (&[f32], &mut [f32]),
-        peers: &mut Peers<'_>,
-    ) -> Result<Vec<f32>, Error> {
-        let mut gradients = vec![0.0; units.len()];
-        let mut updates = Updates::Units {
-            units,
-            gradients: &mut gradients,
-        };
-        self.blocks_backward(layer, all, (&mut updates, partials), peers)?;
-        Ok(gradients)
-    }
-
-    /// A pass, block by block; each block's gradient of the relations goes into its part of `partials`.
-    fn blocks_backward(
-        &self,
-        layer: usize,
-        all: &[f32],
-        (updates, partials): (&mut Updates<'_>, &mut [f32]),
-        peers: &mut Peers<'_>,
-    ) -> Result<(), Error> {
-        if !self.works.is_empty() {
-            return self.work_backward(layer, all, (updates, partials), peers);
-        }
-        let Some(coefficients) = &self.layers[layer].coefficients else {
-            return Ok(()); // One-hot input without bases has no relations' parameters.
-        };
-        let pass = Pass {
-            plan: &self.plans[layer],
-            shape: coefficients.shape,
-            table: &self.tables[layer],
-        };
-        let reduced_len = self.reduced_len(layer);
-        let partials = partials.chunks_exact_mut(self.n_shared(layer).max(1));
-        let blocks = self.layout.places_of_blocks(layer, self.rank);
-        let mut table = vec![0.0; self.tables[layer].len()];
-        for (sources, partial) in blocks.into_iter().zip(partials) {
-            let relations = pass.plan.relations_of(sources.clone());
-            backward(pass, sources, all, updates, &mut table);
-            coefficients.reduce(&mut table, &relations, &mut partial[..reduced_len]);
-        }
-        Ok(())
-    }
-
-    /// The gradients of the bias, block by block, with room for those of the relations before each.
-    fn bias_partials(&self, layer: usize, own: &[f32]) -> Vec<f32> {
-        let (n_shared, reduced_len) = (self.n_shared(layer), self.reduced_len(layer));
-        let blocks = self.layout.places_of_blocks(layer + 1, self.rank);
-        // Work that is not of own sources may be of any block.
-        let (n_blocks, first) = match self.works.is_empty() {
-            true => (blocks.len(), 0),
-            false => (
-                self.layout.blocks.count(),
-                self.layout.dealt[self.rank].start,
-            ),
-        };
-        let mut partials = vec![0.0; n_shared * n_blocks];
-        let width = self.layers[layer].width;
-        let own_partials = partials.chunks_exact_mut(n_shared.max(1)).skip(first);
-        for (places, partial) in blocks.into_iter().zip(own_partials) {
-            add_rows(own, width, places, &mut partial[reduced_len..]);
-        }
-        partials
-    }
-
-    /// What of a parameter is added to its gradient.
-    pub(super) fn decay_of(&self, layer: usize) -> f32 {
-        match layer {
-            0 => 2.0 * self.config.l2,
-            _ => 0.0,
-        }
-    }
-
-    /// Numbers in a block's gradient of the parameters that all nodes share.
-    pub(super) fn n_shared(&self, layer: usize) -> usize {
-        self.reduced_len(layer) + self.layers[layer].bias.len()
-    }
-
-    pub(super) fn reduced_len(&self, layer: usize) -> usize {
-        let coefficients = self.layers[layer].coefficients.as_ref();
-        coefficients.map_or(0, Coefficients::reduced_len)
-    }
-
-    /// Adds the blocks of all ranks and steps the parameters that all have alike.
-    fn step_shared(
-        &mut self,
-        layer: usize,
-        rule: Rule,
-        peers: &mut Peers<'_>,
-        partials: &[f32],
-    ) -> Result<(), Error> {
-        let reduced_len = self.reduced_len(layer);
-        let mut sum = vec![0.0; reduced_len + self.layers[layer].bias.len()];
-        if sum.is_empty() {
-            return Ok(());
-        }
-        peers.comm.exact_sum(partials, &mut sum, peers.deadline)?;
-        match &mut self.collected {
-            Some(collected) => collected.shared[layer] = sum,
-            None => self.step_layer(layer, rule, &sum),
-        }
-        Ok(())
-    }
-
-    /// From the gradient of the units that layer `layer` read to that of what the layer before summed.
-    fn deactivate(&self, layer: usize, gradient: &mut [f32]) {
-        if layer == 0 {
-            return;
-        }
-        let scale = match self.config.dropout > 0.0 {
-            true => self.kept_scale(),
-            false => 1.0,
-        };
-        for (gradient, &unit) in gradient.iter_mut().zip(&self.made[layer - 1]) {
-            *gradient = if unit > 0.0 { *gradient * scale } else { 0.0 };
-        }
     }
 
     /// The input's rows of each block of this rank.
@@ -667,18 +517,6 @@ impl<'a> Network<'a> {
             &self.input.rows[rows_before(sources.start) * len..rows_before(sources.end) * len]
         };
         blocks.into_iter().map(rows).collect()
-    }
-}
-
-/// Adds some rows to a sum of one row; nothing where the sum is empty.
-fn add_rows(rows: &[f32], width: usize, range: Range<usize>, sums: &mut [f32]) {
-    if sums.is_empty() {
-        return;
-    }
-    for row in rows[range.start * width..range.end * width].chunks_exact(width) {
-        for (sum, value) in sums.iter_mut().zip(row) {
-            *sum += value;
-        }
     }
 }
 

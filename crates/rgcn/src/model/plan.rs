@@ -3,12 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::partition::{CostModel, Load, Method, Pair, Pairs, Partition};
+use crate::partition::{CostModel, Load, Loads, Method, Pair, Pairs, Partition};
 
 use super::blocks::Blocks;
 use super::csr::Csr;
 use super::nodes::NodeSet;
 use super::normaliser::normalisers;
+use super::tiles::refill;
 use crate::config::Normaliser;
 use crate::{Error, ErrorKind, RelationalGraph};
 
@@ -49,6 +50,22 @@ impl LayerPlan {
         &self.sends[self.send_starts[pair] as usize..self.send_starts[pair + 1] as usize]
     }
 
+    /// Makes `other` the plan of some of the sources, counted from the first of them.
+    pub(crate) fn copy_to(&self, sources: Range<usize>, other: &mut LayerPlan) {
+        let pair_starts = &self.pair_starts[sources.start..=sources.end];
+        let pairs = pair_starts[0] as usize..pair_starts[sources.len()] as usize;
+        let send_starts = &self.send_starts[pairs.start..=pairs.end];
+        let sends = send_starts[0] as usize..send_starts[pairs.len()] as usize;
+        let counted_from = |starts: &[u32], from: &mut Vec<u32>| {
+            refill(from, starts);
+            from.iter_mut().for_each(|start| *start -= starts[0]);
+        };
+        counted_from(pair_starts, &mut other.pair_starts);
+        counted_from(send_starts, &mut other.send_starts);
+        refill(&mut other.relations, &self.relations[pairs]);
+        refill(&mut other.sends, &self.sends[sends]);
+    }
+
     /// The relations of some sources' pairs, each once.
     pub(crate) fn relations_of(&self, sources: Range<usize>) -> Vec<u32> {
         let pairs =
@@ -87,6 +104,10 @@ pub(crate) struct Layout<'a> {
     pub(crate) dealt: Vec<Range<usize>>,
     /// Which rank sends what; none for one rank.
     pub(super) partition: Option<Arc<Partition>>,
+    /// What each rank has to do in the first layer, where there are several.
+    pub(crate) loads: Option<Arc<Loads>>,
+    /// What a rank's device may hold; none: everything.
+    pub(crate) budget: Option<u64>,
     /// Ranks with neither a message nor a node.
     pub(crate) n_idle_ranks: usize,
     normalisers: Arc<Vec<f32>>,
@@ -141,6 +162,8 @@ impl<'a> Layout<'a> {
             blocks,
             dealt: Vec::new(),
             partition: None,
+            loads: None,
+            budget: None,
             n_idle_ranks: 0,
             normalisers: Arc::new(normalisers(graph, extent.normaliser)),
             by_source: Arc::new(by_source),
@@ -159,6 +182,8 @@ impl<'a> Layout<'a> {
             blocks: self.blocks,
             dealt: self.dealt.clone(),
             partition: self.partition.clone(),
+            loads: self.loads.clone(),
+            budget: self.budget,
             n_idle_ranks: self.n_idle_ranks,
             normalisers: Arc::clone(&self.normalisers),
             by_source: Arc::clone(&self.by_source),
@@ -234,6 +259,7 @@ impl<'a> Layout<'a> {
         let loads = partition.loads(&pairs);
         let is_idle = |load: &&Load| load.n_pairs + load.n_own_nodes == 0;
         self.n_idle_ranks = loads.as_slice().iter().filter(is_idle).count();
+        self.loads = Some(Arc::new(loads));
         self.dealt = dealt;
         self.partition = Some(Arc::new(partition));
         Ok(())

@@ -77,7 +77,7 @@ fn stepped(
         rate: 1.0,
         ..config.clone()
     };
-    let mut network = Network::new(&config, layout, 0, n_classes);
+    let mut network = Network::new(&config, layout, 0, n_classes).unwrap();
     let before = Naive::params(&network);
     let loss = alone(|peers| one_step(&mut network, labels, (n_classes, 1), peers));
     let after = Naive::params(&network);
@@ -158,7 +158,7 @@ fn logits_and_gradients_are_those_of_the_equations() {
         let graph = awkward(variant as u64, 14, 3, 40);
         let labels = labels(14, 3);
         let layout = Layout::new(&graph, config.self_loop, None, extent(&config, 1)).unwrap();
-        let mut network = Network::new(&config, &layout, 0, 3);
+        let mut network = Network::new(&config, &layout, 0, 3).unwrap();
         alone(|peers| network.forward(peers, None));
         let (naive, params) = Naive::of(&network);
         let expected: Vec<f64> = naive.logits(&params).into_iter().flatten().collect();
@@ -206,7 +206,7 @@ fn pruning_changes_neither_loss_nor_parameters_at_any_depth() {
                 "nothing was pruned"
             );
             let run = |layout| {
-                let mut network = Network::new(&config, layout, 0, 3);
+                let mut network = Network::new(&config, layout, 0, 3).unwrap();
                 let losses: Vec<f64> = (1..=3)
                     .map(|step| alone(|peers| one_step(&mut network, &labels, (3, step), peers)))
                     .collect();
@@ -218,7 +218,7 @@ fn pruning_changes_neither_loss_nor_parameters_at_any_depth() {
             // Widened to all nodes, the pruned network is the whole one, bit for bit.
             let everything: Vec<u32> = (0..60).collect();
             let wide = pruned.with_outputs(Some(&everything));
-            let widened = network.for_outputs(&wide, 3);
+            let widened = network.for_outputs(&wide, 3).unwrap();
             assert_eq!(Naive::params(&widened), Naive::params(&whole));
         }
     }
@@ -241,7 +241,7 @@ fn gradients_know_of_dropped_units() {
     };
     let layout = Layout::new(&graph, true, None, extent(&config, 1)).unwrap();
     let stepped = |unit: usize, by: f32| {
-        let mut network = Network::new(&config, &layout, 0, 3);
+        let mut network = Network::new(&config, &layout, 0, 3).unwrap();
         // Away from the kink at zero, where a slope is two.
         network.layers[0].bias.fill(1.0);
         network.layers[0].bias[unit] += by;
@@ -275,7 +275,7 @@ fn permuted_relations_and_edges_give_the_same_logits() {
     };
     let logits = |graph: &RelationalGraph, turn: usize| {
         let layout = Layout::new(graph, false, None, extent(&config, 1)).unwrap();
-        let mut network = Network::new(&config, &layout, 0, 3);
+        let mut network = Network::new(&config, &layout, 0, 3).unwrap();
         for layer in &mut network.layers {
             // Relation r + turn gets what r had.
             layer.coefficients.as_mut().unwrap().params[..5 * 3].rotate_right(turn * 3);
@@ -301,7 +301,7 @@ fn dropout_drops_its_share_and_keeps_the_mean() {
         ..Config::default()
     };
     let layout = Layout::new(&graph, true, None, extent(&config, 1)).unwrap();
-    let mut network = Network::new(&config, &layout, 0, 3);
+    let mut network = Network::new(&config, &layout, 0, 3).unwrap();
     alone(|peers| network.forward(peers, None));
     let whole = network.made[0].clone();
     let dropped = |network: &mut Network<'_>, epoch| {

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::{Bytes, CostModel, Load, Loads, MAX_PARTS, Method, ModelShape, Pairs, Partition};
 use crate::config::{Config, Mode, Sums};
+use crate::size::size;
 use crate::{Error, ErrorKind};
 
 /// What a plan is made for.
@@ -340,15 +341,6 @@ impl DevicePlan {
         let room = budget.saturating_sub(resident).max(2);
         self.tiles = streamed.div_ceil(room / 2);
         self.held_bytes = resident + 2 * streamed.div_ceil(self.tiles);
-    }
-}
-
-/// Bytes in the unit that reads best.
-fn size(bytes: u64) -> String {
-    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    match UNITS.iter().find(|(unit, _)| bytes >= *unit) {
-        Some((unit, name)) => format!("{:.2} {name}", bytes as f64 / *unit as f64),
-        None => format!("{bytes} B"),
     }
 }
 

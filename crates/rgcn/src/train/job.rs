@@ -8,6 +8,7 @@ use shardgraph_device::Timer;
 
 use super::evaluation::{held_out, labelled};
 use super::folder::{RunFolder, Saved};
+use super::memory::{self, DeviceMemory, Here};
 use super::state::{State, gather, params_hash};
 use super::{EpochReport, Evaluation, Outcome, RunOptions};
 use crate::config::{Config, MAX_WIDTH, Mode};
@@ -98,21 +99,21 @@ impl<'a> Job<'a> {
         graph: &'a RelationalGraph,
         labels: &'a Labels,
         config: &'a Config,
-        options: &RunOptions,
+        (options, here): (&RunOptions, Here),
     ) -> Result<Job<'a>, Error> {
         let mut train = labels.train().to_vec();
         train.sort_unstable();
         let nodes: Vec<u32> = train.iter().map(|&(node, _)| node).collect();
-        let layout = layout_of(
-            graph,
-            config,
-            (&nodes, labels.n_classes()),
-            (options.n_ranks, options.partition),
-        )?;
+        let n_classes = labels.n_classes();
+        let cut = (options.n_ranks, options.partition);
+        let mut layout = layout_of(graph, config, (&nodes, n_classes), cut)?;
+        layout.budget = options.budget_per_device;
         let evaluated = match config.mode {
             Mode::Full => None,
             Mode::Pruned => Some(layout.with_outputs(Some(&held_out(labels)))),
         };
+        let layouts: Vec<&Layout<'_>> = [&layout].into_iter().chain(&evaluated).collect();
+        memory::check(config, &layouts, (options, n_classes), here)?;
         Ok(Job {
             labels,
             config,
@@ -122,6 +123,10 @@ impl<'a> Job<'a> {
             deadline: options.deadline,
             checkpoint_epochs: options.checkpoint_epochs,
         })
+    }
+
+    pub(super) fn deadline(&self) -> Deadline {
+        self.deadline
     }
 
     /// One rank's run, from the beginning or a state.
@@ -138,7 +143,7 @@ impl<'a> Job<'a> {
             comm,
             deadline: self.deadline,
         };
-        let mut network = Network::new(self.config, &self.layout, rank, self.labels.n_classes());
+        let mut network = Network::new(self.config, &self.layout, rank, self.labels.n_classes())?;
         let begin = match state {
             None => 0,
             Some(state) => {
@@ -163,6 +168,8 @@ impl<'a> Job<'a> {
         network.check_finite(peers)?;
         let params_hash = params_hash(&mut network, peers)?;
         let bytes_per_rank = vec![network.n_bytes()];
+        let own = DeviceMemory::of(&network, reports.len());
+        let devices = own.gather(peers.comm, self.deadline)?;
         let evaluation = self.evaluate(network, peers)?;
         Ok(Outcome {
             config: self.config.clone(),
@@ -170,6 +177,7 @@ impl<'a> Job<'a> {
             evaluation,
             params_hash,
             bytes_per_rank,
+            devices,
             n_idle_ranks: self.layout.n_idle_ranks,
         })
     }
@@ -257,7 +265,7 @@ impl<'a> Job<'a> {
         };
         let learnt: Vec<u32> = self.train.iter().map(|&(node, _)| node).collect();
         let of_learnt = classes(&mut network, &learnt, peers)?;
-        let mut wider = network.for_outputs(layout, self.config.epochs);
+        let mut wider = network.for_outputs(layout, self.config.epochs)?;
         drop(network);
         let held_out = held_out(self.labels);
         let of_held_out = classes(&mut wider, &held_out, peers)?;
@@ -326,9 +334,9 @@ pub(super) fn predict(
         comm: &mut comm,
         deadline,
     };
-    let mut network = Network::new(&saved.config, &layout, 0, saved.n_classes());
+    let mut network = Network::new(&saved.config, &layout, 0, saved.n_classes())?;
     saved.state.load(&mut network, peers)?;
-    let mut network = network.for_outputs(&wider, saved.state.epochs_done);
+    let mut network = network.for_outputs(&wider, saved.state.epochs_done)?;
     let predicted = classes(&mut network, &wanted, peers)?;
     let of_node = |node: &u32| {
         wanted

@@ -114,7 +114,7 @@ pub fn train_links(
         comm: &mut comm,
         deadline: Deadline::default(),
     };
-    let mut trainer = Trainer::new(data, &config, &layout);
+    let mut trainer = Trainer::new(data, &config, &layout)?;
     let begin = match saved {
         None => 0,
         Some(saved) => trainer.load(saved, peers)?,
@@ -177,16 +177,20 @@ struct Trainer<'a> {
 }
 
 impl<'a> Trainer<'a> {
-    fn new(data: &'a LinkData, config: &'a LinkConfig, layout: &'a Layout<'a>) -> Trainer<'a> {
-        let network = Network::new(&config.encoder, layout, 0, config.width as u32);
-        Trainer {
+    fn new(
+        data: &'a LinkData,
+        config: &'a LinkConfig,
+        layout: &'a Layout<'a>,
+    ) -> Result<Trainer<'a>, Error> {
+        let network = Network::new(&config.encoder, layout, 0, config.width as u32)?;
+        Ok(Trainer {
             data,
             config,
             decoder: Decoder::new(&config.encoder, data.n_relations(), config.width),
             whole: network.plans.clone(),
             known: Known::new(data.all()),
             network,
-        }
+        })
     }
 
     /// Takes over a checkpoint's parameters; the epochs that it has done.

@@ -105,8 +105,8 @@ fn ranks_without_work_are_counted() {
     };
     let idle = |n_ranks| run((&graph, &labels), config, n_ranks, Method::Source).n_idle_ranks;
     assert_eq!((idle(1), idle(2)), (0, 0));
-    // 400 nodes are 3 blocks of 134.
-    assert_eq!(idle(6), 3);
+    // 400 nodes are 6 blocks of 67.
+    assert_eq!((idle(6), idle(9)), (0, 3));
 }
 
 #[test]

@@ -5,8 +5,10 @@ use shardgraph_collectives::{Comm, Deadline, Op};
 use shardgraph_runs::fnv1a64;
 
 use super::folder::{self, RunFolder};
+use super::job::{self, Job};
+use super::memory::{Here, agree};
 use super::state::State;
-use super::{EpochReport, Outcome, RunOptions, job};
+use super::{EpochReport, Outcome, RunOptions};
 use crate::{Config, Error, ErrorKind, Labels, RelationalGraph};
 
 /// What rank 0 read in the folder, without the numbers themselves.
@@ -54,8 +56,7 @@ pub fn train_as_rank(
         fingerprint((graph, labels), config, &options),
         options.deadline,
     )?;
-    let begun = begin(comm, (graph, labels), config, &options)?;
-    let result = run(comm, (graph, labels), begun, &options, progress);
+    let result = run(comm, (graph, labels), config, &options, progress);
     if let Err(error) = &result
         && error.kind() != ErrorKind::Rank
     {
@@ -64,17 +65,43 @@ pub fn train_as_rank(
     result
 }
 
-type Beginning = (Config, Option<RunFolder>, Option<State>);
-
 fn run(
     comm: &mut Comm,
-    (graph, labels): (&RelationalGraph, &Labels),
-    (config, mut folder, state): Beginning,
+    given: (&RelationalGraph, &Labels),
+    config: &Config,
     options: &RunOptions,
     progress: &mut dyn FnMut(&EpochReport),
 ) -> Result<Outcome, Error> {
-    job::check(graph, labels, &config)?;
-    let job = job::Job::new(graph, labels, &config, options)?;
+    if options.resume {
+        let (config, folder, state) = begin(comm, given, config, options)?;
+        let job = prepare(comm, given, &config, options)?;
+        return run_job(&job, comm, (folder, state), progress);
+    }
+    // Before there is a folder: what is refused leaves none behind.
+    let job = prepare(comm, given, config, options)?;
+    let (_, folder, state) = begin(comm, given, config, options)?;
+    run_job(&job, comm, (folder, state), progress)
+}
+
+/// The job, or an error on all ranks.
+fn prepare<'a>(
+    comm: &mut Comm,
+    (graph, labels): (&'a RelationalGraph, &'a Labels),
+    config: &'a Config,
+    options: &RunOptions,
+) -> Result<Job<'a>, Error> {
+    let here = Here::One(comm.rank() as usize);
+    let job = job::check(graph, labels, config)
+        .and_then(|()| Job::new(graph, labels, config, (options, here)));
+    agree(job, comm, options.deadline)
+}
+
+fn run_job(
+    job: &Job<'_>,
+    comm: &mut Comm,
+    (mut folder, state): (Option<RunFolder>, Option<State>),
+    progress: &mut dyn FnMut(&EpochReport),
+) -> Result<Outcome, Error> {
     let is_first = comm.rank() == 0;
     let mut outcome = job.run(comm, state, folder.as_mut(), &mut |report| {
         if is_first {
@@ -86,7 +113,7 @@ fn run(
         send: outcome.bytes_per_rank[..].into(),
         recv: (&mut bytes).into(),
     };
-    comm.run(op, options.deadline)?;
+    comm.run(op, job.deadline())?;
     outcome.bytes_per_rank = bytes;
     Ok(outcome)
 }
@@ -99,9 +126,10 @@ fn fingerprint(
 ) -> u64 {
     let sets = [labels.train(), labels.test(), labels.valid()];
     let text = format!(
-        "{} {config:?} {:?} {} {:?} {:x} {} {sets:?}",
+        "{} {config:?} {:?} {:?} {} {:?} {:x} {} {sets:?}",
         env!("CARGO_PKG_VERSION"),
         options.partition,
+        options.budget_per_device,
         options.resume,
         options.folder,
         folder::graph_hash(graph),
@@ -131,20 +159,35 @@ fn check_same(comm: &mut Comm, fingerprint: u64, deadline: Deadline) -> Result<(
     }
 }
 
-/// Opens the folder on rank 0, and tells the others what is in it.
+/// Opens the folder on rank 0, and tells the others what is in it; all end alike where it cannot.
 fn begin(
     comm: &mut Comm,
     (graph, labels): (&RelationalGraph, &Labels),
     config: &Config,
     options: &RunOptions,
-) -> Result<Beginning, Error> {
+) -> Result<(Config, Option<RunFolder>, Option<State>), Error> {
     let deadline = options.deadline;
-    if comm.rank() > 0 {
-        let (config, state) = receive(comm, deadline)?;
-        return Ok((config, None, state));
+    let opened = match comm.rank() {
+        0 => folder::begin(graph, labels, config, options).map(Some),
+        _ => Ok(None),
+    };
+    match agree(opened, comm, deadline)? {
+        None => {
+            let (config, state) = receive(comm, deadline)?;
+            Ok((config, None, state))
+        }
+        Some((config, folder, mut state)) => {
+            send(comm, (&config, &mut state), deadline)?;
+            Ok((config, folder, state))
+        }
     }
-    let begun = folder::begin(graph, labels, config, options);
-    let (config, folder, state) = begun.inspect_err(|error| comm.abort(&error.to_string()))?;
+}
+
+fn send(
+    comm: &mut Comm,
+    (config, state): (&Config, &mut Option<State>),
+    deadline: Deadline,
+) -> Result<(), Error> {
     let begun = Begun {
         config: config.clone(),
         epochs_done: state.as_ref().map(|state| state.epochs_done),
@@ -155,11 +198,10 @@ fn begin(
     let mut length = [text.len() as u64];
     broadcast(comm, (&mut length).into(), deadline)?;
     broadcast(comm, (&mut text).into(), deadline)?;
-    let mut state = state;
     for tensor in state.iter_mut().flat_map(State::values) {
         broadcast(comm, tensor.into(), deadline)?;
     }
-    Ok((config, folder, state))
+    Ok(())
 }
 
 fn receive(comm: &mut Comm, deadline: Deadline) -> Result<(Config, Option<State>), Error> {

@@ -106,7 +106,7 @@ impl SavedLinks {
             comm: &mut comm,
             deadline: Deadline::default(),
         };
-        let mut trainer = Trainer::new(data, &self.config, &layout);
+        let mut trainer = Trainer::new(data, &self.config, &layout)?;
         trainer.load(self.clone(), peers)?;
         body(&mut trainer, peers)
     }

@@ -193,7 +193,7 @@ fn a_step_goes_down_the_gradient_of_its_loss() {
         config.check().unwrap();
         let graph = data.messages(data.train()).unwrap();
         let layout = layout_of(&graph, &config).unwrap();
-        let mut trainer = Trainer::new(&data, &config, &layout);
+        let mut trainer = Trainer::new(&data, &config, &layout).unwrap();
         let (naive, _) = Naive::of(&trainer.network);
         let params = |trainer: &Trainer<'_>| -> Vec<f64> {
             let decoder = trainer.decoder.relations.iter().map(|&x| f64::from(x));
@@ -241,7 +241,7 @@ fn long_gradients_are_cut_to_the_bound() {
             config.encoder.rate = 1.0;
             let graph = data.messages(data.train()).unwrap();
             let layout = layout_of(&graph, &config).unwrap();
-            let mut trainer = Trainer::new(&data, &config, &layout);
+            let mut trainer = Trainer::new(&data, &config, &layout).unwrap();
             let params = |trainer: &Trainer<'_>| -> Vec<f64> {
                 let decoder = trainer.decoder.relations.iter().map(|&x| f64::from(x));
                 Naive::params(&trainer.network)

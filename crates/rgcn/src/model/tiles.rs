@@ -1,0 +1,393 @@
+//! A rank's sources in tiles, for a device that does not hold them all: rows and messages lie in the host's memory, and while one tile is
+//! worked on, another thread takes the one before it back and brings the next. Nothing of a tile is kept but its steps: messages are added to
+//! their sums at once, and made again for the gradients.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+
+use shardgraph_collectives::Deadline;
+use shardgraph_device::Timer;
+
+use super::optimiser::Moments;
+use super::plan::LayerPlan;
+use crate::{Error, ErrorKind};
+
+/// The tiles of a rank, and what was moved for them.
+#[derive(Debug, Default)]
+pub(crate) struct Tiles {
+    /// The sources of each tile, layer by layer.
+    pub(super) layers: Vec<Vec<Range<usize>>>,
+    buffers: RefCell<[Tile; 2]>,
+    pub(super) traffic: Cell<Traffic>,
+}
+
+/// What was moved between the host and the device.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Traffic {
+    /// Both ways.
+    pub(crate) n_bytes: u64,
+    /// Seconds that the loader copied.
+    pub(crate) copy_s: f64,
+    /// Seconds of those that the work waited for it.
+    pub(crate) wait_s: f64,
+    /// The most bytes that the two tiles of a pass held.
+    pub(crate) held_bytes: u64,
+}
+
+impl Traffic {
+    fn add(self, other: Traffic) -> Traffic {
+        Traffic {
+            n_bytes: self.n_bytes + other.n_bytes,
+            copy_s: self.copy_s + other.copy_s,
+            wait_s: self.wait_s + other.wait_s,
+            held_bytes: self.held_bytes.max(other.held_bytes),
+        }
+    }
+}
+
+/// Some sources on the device.
+#[derive(Debug, Default)]
+pub(super) struct Tile {
+    pub(super) sources: Range<usize>,
+    pub(super) rows: Vec<f32>,
+    pub(super) moments: Moments,
+    /// Room for a gradient of the rows, where one is wanted.
+    pub(super) gradients: Vec<f32>,
+    pub(super) plan: LayerPlan,
+    slot: usize,
+}
+
+impl Tile {
+    fn n_numbers(&self) -> usize {
+        self.rows.len() + self.moments.first.len() + self.moments.second.len()
+    }
+
+    fn n_bytes(&self) -> u64 {
+        4 * (self.n_numbers() + self.gradients.len()) as u64 + self.plan.n_bytes()
+    }
+}
+
+/// The rows of a pass.
+pub(super) enum Rows<'a> {
+    /// None: the units that are read stay on the device.
+    None,
+    /// They are read.
+    Read(&'a [f32]),
+    /// They take a step.
+    Step(&'a mut [f32], &'a mut Moments),
+}
+
+/// Where tiles come from.
+pub(super) struct Store<'a> {
+    pub(super) plan: &'a LayerPlan,
+    pub(super) rows: Rows<'a>,
+    /// Numbers in a row.
+    pub(super) row_len: usize,
+    /// Whether rows are those of pairs, and not of sources.
+    pub(super) by_pair: bool,
+    /// Whether the rows that take a step have a gradient beside them.
+    pub(super) has_gradients: bool,
+}
+
+/// Makes a buffer a copy that takes no more room than it needs: what a device holds is what is in its tiles.
+pub(super) fn refill<T: Copy>(buffer: &mut Vec<T>, values: &[T]) {
+    buffer.clear();
+    buffer.shrink_to(values.len());
+    buffer.reserve_exact(values.len());
+    buffer.extend_from_slice(values);
+}
+
+/// The numbers of the rows of some sources.
+fn numbers(
+    plan: &LayerPlan,
+    sources: &Range<usize>,
+    (row_len, by_pair): (usize, bool),
+) -> Range<usize> {
+    match by_pair {
+        true => {
+            let pair = |source: usize| plan.pair_starts[source] as usize;
+            pair(sources.start) * row_len..pair(sources.end) * row_len
+        }
+        false => sources.start * row_len..sources.end * row_len,
+    }
+}
+
+impl Store<'_> {
+    fn numbers(&self, sources: &Range<usize>) -> Range<usize> {
+        numbers(self.plan, sources, (self.row_len, self.by_pair))
+    }
+
+    /// Brings some sources.
+    fn load(&self, sources: Range<usize>, tile: &mut Tile) {
+        let numbers = self.numbers(&sources);
+        let (rows, moments) = match &self.rows {
+            Rows::None => (&[][..], None),
+            Rows::Read(rows) => (&rows[numbers.clone()], None),
+            Rows::Step(rows, moments) => (&rows[numbers.clone()], Some(&**moments)),
+        };
+        refill(&mut tile.rows, rows);
+        let has_gradients = self.has_gradients && moments.is_some();
+        let gradients = if has_gradients { rows } else { &[] };
+        refill(&mut tile.gradients, gradients);
+        tile.gradients.fill(0.0);
+        let (first, second) = match moments.filter(|moments| !moments.first.is_empty()) {
+            None => (&[][..], &[][..]),
+            Some(moments) => (&moments.first[numbers.clone()], &moments.second[numbers]),
+        };
+        refill(&mut tile.moments.first, first);
+        refill(&mut tile.moments.second, second);
+        self.plan.copy_to(sources.clone(), &mut tile.plan);
+        tile.sources = sources;
+    }
+
+    /// Takes the rows of a tile back, where they have taken a step.
+    fn take_back(&mut self, tile: &Tile) -> u64 {
+        let numbers = self.numbers(&tile.sources);
+        let Rows::Step(rows, moments) = &mut self.rows else {
+            return 0;
+        };
+        rows[numbers.clone()].copy_from_slice(&tile.rows);
+        if !tile.moments.first.is_empty() {
+            moments.first[numbers.clone()].copy_from_slice(&tile.moments.first);
+            moments.second[numbers].copy_from_slice(&tile.moments.second);
+        }
+        4 * tile.n_numbers() as u64
+    }
+}
+
+/// The bytes of some sources as a tile; `copies` counts the rows and what comes with them.
+pub(super) fn tile_bytes(
+    plan: &LayerPlan,
+    sources: &Range<usize>,
+    (row_len, by_pair): (usize, bool),
+    copies: usize,
+) -> u64 {
+    let pairs = plan.pair_starts[sources.start]..plan.pair_starts[sources.end];
+    let send = |pair: u32| plan.send_starts[pair as usize];
+    let n_sends = send(pairs.end) - send(pairs.start);
+    let n_numbers = copies * numbers(plan, sources, (row_len, by_pair)).len();
+    let n_words = sources.len() + 1 + 2 * pairs.len() + 1;
+    4 * (n_numbers + n_words) as u64 + 8 * u64::from(n_sends)
+}
+
+/// Ranges of sources, each of at most `capacity` bytes; one that is larger by itself is a tile of its own.
+pub(super) fn cut(
+    n_sources: usize,
+    capacity: u64,
+    bytes: impl Fn(&Range<usize>) -> u64,
+) -> Vec<Range<usize>> {
+    let mut tiles = Vec::new();
+    let mut start = 0;
+    for end in 1..=n_sources {
+        if end - start > 1 && bytes(&(start..end)) > capacity {
+            tiles.push(start..end - 1);
+            start = end - 1;
+        }
+    }
+    if start < n_sources {
+        tiles.push(start..n_sources);
+    }
+    tiles
+}
+
+fn lost(what: &str) -> Error {
+    Error::new(ErrorKind::Rank, format!("tiles: {what}"))
+}
+
+impl Tiles {
+    pub(super) fn new(layers: Vec<Vec<Range<usize>>>) -> Tiles {
+        let tiles = Tiles {
+            layers,
+            ..Tiles::default()
+        };
+        tiles.buffers.borrow_mut()[1].slot = 1;
+        tiles
+    }
+
+    /// Calls `work` for each tile of a layer, in the order of the sources.
+    ///
+    /// # Errors
+    /// Those of `work`, and where a tile does not come within the deadline.
+    pub(super) fn pass(
+        &self,
+        layer: usize,
+        store: Store<'_>,
+        deadline: Deadline,
+        work: &mut dyn FnMut(&mut Tile) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let tiles = &self.layers[layer];
+        let (to_loader, freed) = channel();
+        for tile in self.buffers.take() {
+            to_loader.send(tile).map_err(|_| lost("no loader"))?;
+        }
+        let (to_work, ready) = channel();
+        let (result, loaded) = thread::scope(|scope| {
+            let loader = scope.spawn(move || load_all(store, tiles, &freed, &to_work, deadline));
+            let result = work_all(tiles.len(), (&ready, to_loader), deadline, work);
+            (result, loader.join())
+        });
+        let (mut traffic, buffers) = loaded.map_err(|_| lost("the loader ended"))??;
+        traffic.wait_s = result?.min(traffic.copy_s);
+        self.buffers.replace(buffers);
+        self.traffic.set(self.traffic.get().add(traffic));
+        Ok(())
+    }
+}
+
+/// The work's half of a pass: seconds that it waited.
+fn work_all(
+    n_tiles: usize,
+    (ready, freed): (&Receiver<Tile>, Sender<Tile>),
+    deadline: Deadline,
+    work: &mut dyn FnMut(&mut Tile) -> Result<(), Error>,
+) -> Result<f64, Error> {
+    let mut waited = 0.0;
+    for _ in 0..n_tiles {
+        let timer = Timer::wall();
+        let tile = ready.recv_timeout(deadline.duration());
+        let mut tile = tile.map_err(|_| lost("the next one did not come"))?;
+        waited += timer.elapsed_s();
+        work(&mut tile)?;
+        freed.send(tile).map_err(|_| lost("the loader ended"))?;
+    }
+    Ok(waited)
+}
+
+/// The loader's half: brings each tile into a buffer that is free, and takes what was in it back before. Ends when the work does.
+fn load_all(
+    mut store: Store<'_>,
+    tiles: &[Range<usize>],
+    freed: &Receiver<Tile>,
+    ready: &Sender<Tile>,
+    deadline: Deadline,
+) -> Result<(Traffic, [Tile; 2]), Error> {
+    let mut traffic = Traffic::default();
+    let mut held = [0u64; 2];
+    let mut to_come = tiles.iter();
+    let mut at_rest = Vec::new();
+    while at_rest.len() < 2 {
+        let mut tile = match freed.recv_timeout(deadline.duration()) {
+            Ok(tile) => tile,
+            // The work has failed, and says so itself.
+            Err(RecvTimeoutError::Disconnected) => Tile::default(),
+            Err(RecvTimeoutError::Timeout) => return Err(lost("one was worked on for too long")),
+        };
+        let timer = Timer::wall();
+        if !tile.sources.is_empty() {
+            traffic.n_bytes += store.take_back(&tile);
+            tile.sources = 0..0;
+        }
+        let next = to_come.next();
+        if let Some(sources) = next {
+            store.load(sources.clone(), &mut tile);
+            held[tile.slot] = tile.n_bytes();
+            traffic.n_bytes += tile.n_bytes() - 4 * tile.gradients.len() as u64;
+            traffic.held_bytes = traffic.held_bytes.max(held.iter().sum());
+        }
+        traffic.copy_s += timer.elapsed_s();
+        match next {
+            // A work that has failed takes no more.
+            Some(_) => drop(ready.send(tile)),
+            None => at_rest.push(tile),
+        }
+    }
+    let [first, second]: [Tile; 2] = at_rest
+        .try_into()
+        .map_err(|_| lost("a buffer is missing"))?;
+    Ok((traffic, [first, second]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::plan::Send;
+
+    /// Source s has one pair with s + 1 messages.
+    fn plan(n_sources: u32) -> LayerPlan {
+        let mut plan = LayerPlan::begin();
+        for source in 0..n_sources {
+            let messages: Vec<_> = (0..=source).map(|target| (0, target, 1.0)).collect();
+            plan.add_source(&messages);
+        }
+        plan.end()
+    }
+
+    #[test]
+    fn tiles_cover_the_sources_within_their_capacity() {
+        let plan = plan(20);
+        let bytes = |sources: &Range<usize>| tile_bytes(&plan, sources, (4, false), 1);
+        for capacity in [0, 100, 250, 400, 10_000] {
+            let tiles = cut(20, capacity, bytes);
+            assert_eq!((tiles[0].start, tiles[tiles.len() - 1].end), (0, 20));
+            assert!(tiles.windows(2).all(|two| two[0].end == two[1].start));
+            let fits = |tile: &Range<usize>| tile.len() == 1 || bytes(tile) <= capacity;
+            assert!(tiles.iter().all(fits), "{capacity}: {tiles:?}");
+            let longer = |tile: &Range<usize>| {
+                tile.end == 20 || bytes(&(tile.start..tile.end + 1)) > capacity
+            };
+            assert!(tiles.iter().all(longer), "{capacity}: {tiles:?}");
+        }
+    }
+
+    #[test]
+    fn each_row_comes_once_with_its_messages_and_goes_back() {
+        let plan = plan(9);
+        let mut rows: Vec<f32> = (0..18).map(|x| x as f32).collect();
+        let mut moments = Moments::default();
+        let tiles = Tiles::new(vec![vec![0..4, 4..5, 5..9]]);
+        let mut seen = Vec::new();
+        let store = Store {
+            plan: &plan,
+            rows: Rows::Step(&mut rows, &mut moments),
+            row_len: 2,
+            by_pair: false,
+            has_gradients: false,
+        };
+        let work = &mut |tile: &mut Tile| {
+            for source in 0..tile.sources.len() {
+                let sends: Vec<Send> = tile
+                    .plan
+                    .pairs(source)
+                    .flat_map(|pair| tile.plan.sends(pair).to_vec())
+                    .collect();
+                seen.push((tile.rows[2 * source] as usize, sends.len()));
+            }
+            tile.rows.iter_mut().for_each(|x| *x += 100.0);
+            Ok(())
+        };
+        tiles.pass(0, store, Deadline::default(), work).unwrap();
+        let expected: Vec<(usize, usize)> = (0..9).map(|source| (2 * source, source + 1)).collect();
+        assert_eq!(seen, expected);
+        assert!(rows.iter().zip(100..).all(|(&x, y)| x as i32 == y));
+        let traffic = tiles.traffic.get();
+        // 18 numbers each way, and of the plan 9 * 2 + 3 * 2 words and 9 relations, and 45 messages.
+        assert_eq!(traffic.n_bytes, 2 * 72 + 4 * (9 * 3 + 6) + 8 * 45);
+        assert!(traffic.held_bytes > 0 && traffic.held_bytes < traffic.n_bytes);
+    }
+
+    #[test]
+    fn an_error_ends_the_pass() {
+        let plan = plan(6);
+        let tiles = Tiles::new(vec![vec![0..2, 2..4, 4..6]]);
+        let store = Store {
+            plan: &plan,
+            rows: Rows::None,
+            row_len: 0,
+            by_pair: false,
+            has_gradients: false,
+        };
+        let mut n_calls = 0;
+        let work = &mut |_: &mut Tile| {
+            n_calls += 1;
+            match n_calls {
+                2 => Err(lost("planted")),
+                _ => Ok(()),
+            }
+        };
+        let error = tiles.pass(0, store, Deadline::default(), work).unwrap_err();
+        assert!(error.to_string().contains("planted"), "{error}");
+        assert_eq!(n_calls, 2);
+    }
+}
