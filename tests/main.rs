@@ -35,6 +35,7 @@ mod program;
 mod ranks;
 mod real_graphs;
 mod rgcn_import;
+mod rgcn_links;
 mod rgcn_ranks;
 mod rgcn_train;
 mod schema;

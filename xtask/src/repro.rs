@@ -9,6 +9,8 @@ mod mvc_quality;
 mod program;
 mod ranks;
 mod regal;
+mod rgcn;
+mod rgcn_peers;
 mod rlgraph;
 mod run_folder;
 mod solver;
@@ -28,7 +30,7 @@ struct Repro {
     run: fn(&Options) -> Result<ExitCode>,
 }
 
-const REPROS: [Repro; 30] = [
+const REPROS: [Repro; 33] = [
     Repro {
         name: "train-default",
         what: "train the policy that is shipped and compare it byte for byte [--accept: ship what came out]",
@@ -179,6 +181,21 @@ const REPROS: [Repro; 30] = [
         what: "OpenGraphGym-MG's section 5.2: bytes of a rank, formula and measured",
         run: solver::run,
     },
+    Repro {
+        name: "rgcn-tables",
+        what: "relations over devices: forward and backward by setting [--data DIR: of bgs/ and am/] [--peer-python PYTHON: beside PyG and DGL]",
+        run: |options| rgcn::run("rgcn-tables", options),
+    },
+    Repro {
+        name: "rgcn-fig5",
+        what: "relations over devices, figure 5: epochs by ranks and by turns on one device [--data DIR]",
+        run: |options| rgcn::run("rgcn-fig5", options),
+    },
+    Repro {
+        name: "rgcn-partition",
+        what: "relations over devices: cost, bytes and copies of each method of cutting [--data DIR]",
+        run: |options| rgcn::run("rgcn-partition", options),
+    },
 ];
 
 /// What is redone, and what the flags say.
@@ -204,8 +221,13 @@ struct Options {
     no_learning: bool,
     /// A small run that leaves no record.
     test: bool,
+<<<<<<< HEAD
     /// No generated graphs of more nodes, where the definition has larger ones.
     nodes: Option<u32>,
+=======
+    /// A folder of data that the project does not have.
+    data: Option<String>,
+>>>>>>> e8a23ba10ee81461c7156caeab70abebb07847fa
     /// An interpreter with PyTorch, for a peer.
     peer_python: Option<String>,
 }
@@ -222,6 +244,7 @@ impl Options {
         flag("--accept", given(self.accept));
         flag("--test", given(self.test));
         flag("--set", self.set.clone());
+        flag("--data", self.data.as_ref().map(|_| "DIR".to_owned()));
         flag(
             "--peer-python",
             self.peer_python.as_ref().map(|_| "PYTHON".to_owned()),
@@ -256,6 +279,7 @@ pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
             Long("set") => options.set = Some(args.value()?.string()?),
             Long("no-learning") => options.no_learning = true,
             Long("test") => options.test = true,
+            Long("data") => options.data = Some(args.value()?.string()?),
             Long("peer-python") => options.peer_python = Some(args.value()?.string()?),
             Long("host") => options.host = Some(args.value()?.string()?),
             other => return Err(other.unexpected().into()),

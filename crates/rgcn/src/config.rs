@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use crate::{Error, Features, RelationalGraph};
 
 /// How a gradient becomes a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,6 +114,8 @@ pub struct Config {
     pub normaliser: Normaliser,
     /// The width of a vector that is learnt for each node and is the input; 0: one-hot input.
     pub embedding: usize,
+    /// Whether the input is the graph's features and not learnt; `embedding` is then their width.
+    pub features: bool,
     /// Whether each node also hears itself, as a relation of its own.
     pub self_loop: bool,
     /// Whether a layer adds a bias.
@@ -157,6 +159,7 @@ impl Default for Config {
             blocks: 0,
             normaliser: Normaliser::Relation,
             embedding: 0,
+            features: false,
             self_loop: true,
             bias: false,
             dropout: 0.0,
@@ -224,6 +227,10 @@ impl Config {
             return Err(Error::config("embedding", self.embedding, "0 to 4096"));
         }
         self.check_blocks()?;
+        if self.features && self.embedding == 0 {
+            let expected = "the width of the features";
+            return Err(Error::config("embedding", 0, expected));
+        }
         if self.epochs == 0 {
             return Err(Error::config("epochs", 0, "1 or more"));
         }
@@ -237,6 +244,18 @@ impl Config {
             return Err(Error::config("rate", self.rate, "a number above 0"));
         }
         Ok(())
+    }
+
+    /// Refuses a graph whose features are not the input that is asked for.
+    pub(crate) fn check_features(&self, graph: &RelationalGraph) -> Result<(), Error> {
+        let width = graph.features().map_or(0, Features::width);
+        match self.features && width != self.embedding {
+            false => Ok(()),
+            true => {
+                let expected = format!("{width}, the width of the graph's features");
+                Err(Error::config("embedding", self.embedding, &expected))
+            }
+        }
     }
 
     /// Refuses blocks beside bases, and more of them than a layer has units.

@@ -1,6 +1,8 @@
 //! A directed multigraph whose edges have a relation, as three columns.
 
-use crate::{Error, ErrorKind};
+use std::sync::Arc;
+
+use crate::{Error, ErrorKind, Features};
 
 /// The most nodes that a graph may have: ids are u32, and one id is kept free to mean none.
 pub const MAX_NODES: u32 = u32::MAX - 1;
@@ -19,13 +21,14 @@ pub const MAX_NODES: u32 = u32::MAX - 1;
 /// assert_eq!((turned.source, turned.relation, turned.target), (2, 3, 1));
 /// # Ok::<(), shardgraph_rgcn::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RelationalGraph {
     n_nodes: u32,
     n_relations: u32,
     sources: Vec<u32>,
     relations: Vec<u32>,
     targets: Vec<u32>,
+    features: Option<Arc<Features>>,
 }
 
 /// One edge: `source` sends to `target` along `relation`.
@@ -84,7 +87,28 @@ impl RelationalGraph {
             sources,
             relations,
             targets,
+            features: None,
         })
+    }
+
+    /// The graph with features of its nodes, which [`Config::features`](crate::Config::features) takes as input.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Graph`] where they do not have a row for each node.
+    pub fn with_features(mut self, features: Features) -> Result<RelationalGraph, Error> {
+        if features.n_rows() != self.n_nodes as usize {
+            let (found, expected) = (features.n_rows(), self.n_nodes);
+            let message = format!("features of {found} nodes: expected those of {expected}");
+            return Err(Error::new(ErrorKind::Graph, message));
+        }
+        self.features = Some(Arc::new(features));
+        Ok(self)
+    }
+
+    /// The features of its nodes, where it has them.
+    #[must_use]
+    pub fn features(&self) -> Option<&Features> {
+        self.features.as_deref()
     }
 
     /// The number of nodes.
@@ -152,6 +176,7 @@ impl RelationalGraph {
             sources: [&self.sources[..], &self.targets].concat(),
             relations: self.relations.iter().copied().chain(turned).collect(),
             targets: [&self.targets[..], &self.sources].concat(),
+            features: self.features.clone(),
         })
     }
 

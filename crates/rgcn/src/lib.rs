@@ -4,6 +4,7 @@
 
 mod config;
 mod error;
+mod features;
 pub mod generate;
 mod graph;
 pub mod import;
@@ -16,13 +17,14 @@ mod train;
 
 pub use config::{Config, Mode, Normaliser, Optimiser, Preset, Sums};
 pub use error::{Error, ErrorKind};
+pub use features::{Features, read_features};
 pub use graph::{Edge, MAX_NODES, RelationalGraph};
 pub use labels::Labels;
 pub use links::config::{LinkConfig, LinkLoss};
 pub use links::data::LinkData;
 pub use links::ranking::{LinkScores, RankScores};
-pub use train::links::{LinkOptions, LinkOutcome, LinkReport, SavedLinks, train_links};
+pub use train::links::{Completion, LinkOptions, LinkOutcome, LinkReport, SavedLinks, train_links};
 pub use train::{
     DeviceMemory, EpochReport, Evaluation, MAX_RANKS, Outcome, RunOptions, SetScores, class_names,
-    evaluate, predict, train, train_as_rank,
+    evaluate, predict, run_config, train, train_as_rank,
 };

@@ -217,6 +217,14 @@ pub fn class_names(folder: &Path) -> Result<Vec<String>, Error> {
     folder::class_names(folder)
 }
 
+/// The settings of a run's folder, with the epochs that are done.
+///
+/// # Errors
+/// When the folder has no whole checkpoint.
+pub fn run_config(folder: &Path) -> Result<Config, Error> {
+    folder::config(folder)
+}
+
 /// What a trained model of a run's folder says of labelled nodes.
 ///
 /// # Errors

@@ -11,7 +11,7 @@ use shardgraph_rgcn::import::{
     Import, ImportOptions, ImportReport, Importer, LabelColumns, LabelFiles, LabelledNodes,
     Literals, TripleFormat, archive_members, import_file, read_labels,
 };
-use shardgraph_rgcn::{LinkData, RelationalGraph};
+use shardgraph_rgcn::{LinkData, RelationalGraph, read_features};
 
 use crate::exit::BadInput;
 
@@ -36,6 +36,9 @@ pub(crate) struct DataArgs {
     /// How many nodes a file of numbers has [default: one more than its largest id]
     #[arg(long, value_name = "N")]
     nodes: Option<u32>,
+    /// How many relations a file of numbers has, those without an edge too [default: by the largest id, each with an edge]
+    #[arg(long, value_name = "N")]
+    relations: Option<u32>,
     /// Drop a relation, by its name; may be given again
     #[arg(long, value_name = "NAME")]
     drop_relation: Vec<String>,
@@ -60,6 +63,9 @@ pub(crate) struct DataArgs {
     /// Labels to choose settings by; of links, triples
     #[arg(long, value_name = "FILE")]
     valid: Option<PathBuf>,
+    /// Features of nodes as input: a .npy file with a row for each in the order of ids, or a table with a header that names nodes first
+    #[arg(long, value_name = "FILE")]
+    features: Option<PathBuf>,
     /// The column of nodes in files of labels [default: the first]
     #[arg(long, value_name = "NAME", requires = "train")]
     node_column: Option<String>,
@@ -114,8 +120,15 @@ impl DataArgs {
     /// The files that are read.
     pub(crate) fn inputs(&self) -> impl Iterator<Item = &Path> {
         let labels = [&self.train, &self.test, &self.valid];
-        let labels = labels.into_iter().flatten().map(PathBuf::as_path);
-        [self.file.as_path()].into_iter().chain(labels)
+        let others = labels.into_iter().chain([&self.features]).flatten();
+        [self.file.as_path()]
+            .into_iter()
+            .chain(others.map(PathBuf::as_path))
+    }
+
+    /// Whether a file of features is named.
+    pub(crate) fn has_features(&self) -> bool {
+        self.features.is_some()
     }
 
     /// Reads or makes the graph and its labels.
@@ -126,6 +139,11 @@ impl DataArgs {
             true => self.generate(name.parse()?)?,
             false => self.read()?,
         };
+        if let Some(features) = &self.features {
+            data.graph = data
+                .graph
+                .with_features(read_features(features, &data.nodes)?)?;
+        }
         if !self.no_inverses {
             data.graph = data.graph.with_inverses()?;
         }
@@ -142,9 +160,10 @@ impl DataArgs {
             || self.input_format.is_some()
             || self.literals != Literals::Keep
             || self.max_bad_lines > 0
-            || self.nodes.is_some();
+            || self.nodes.is_some()
+            || self.relations.is_some();
         if is_read {
-            let why = "a generated graph is not read: leave out --member, --input-format, --literals, --max-bad-lines and --nodes";
+            let why = "a generated graph is not read: leave out --member, --input-format, --literals, --max-bad-lines, --nodes and --relations";
             return Err(BadInput(format!("{spec}: {why}")).into());
         }
         let seed = self.graph_seed.unwrap_or(1);
@@ -244,6 +263,7 @@ impl DataArgs {
         }
         let useless = [
             ("--train", self.train.is_some()),
+            ("--features", self.features.is_some()),
             ("--node-column", self.node_column.is_some()),
             ("--class-column", self.class_column.is_some()),
             ("--hops", self.hops.is_some()),
@@ -268,6 +288,7 @@ impl DataArgs {
             literals: self.literals,
             max_bad_lines: self.max_bad_lines,
             n_nodes: self.nodes,
+            n_relations: self.relations,
             keep_duplicates: false,
         }
     }

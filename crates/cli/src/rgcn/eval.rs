@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use shardgraph_collectives::Deadline;
-use shardgraph_rgcn::{Evaluation, SavedLinks, class_names, evaluate};
+use shardgraph_rgcn::import::ImportReport;
+use shardgraph_rgcn::{Evaluation, SavedLinks, class_names, evaluate, run_config};
 
 use super::data::{Data, DataArgs};
 use super::links;
@@ -35,9 +36,14 @@ pub(crate) struct EvalArgs {
 #[derive(Serialize)]
 struct Answer<'a> {
     graph: &'a str,
+    /// How the model was trained; what it says of nodes is the same for either.
+    mode: String,
+    epochs: u32,
     classes: &'a [String],
     #[serde(flatten)]
     evaluation: Evaluation,
+    /// What reading the graph dropped; none for a generated one.
+    import: &'a Option<ImportReport>,
     #[serde(skip)]
     data: &'a Data,
 }
@@ -59,6 +65,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
         let text = format!("the labels' classes are {found}: expected those of the run, {known}");
         return Err(BadInput(text).into());
     }
+    let of_run = run_config(&args.run)?;
     let evaluation = evaluate(
         &data.graph,
         &args.run,
@@ -67,8 +74,11 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     )?;
     args.report.answer(&Answer {
         graph: &data.name,
+        mode: of_run.mode.to_string(),
+        epochs: of_run.epochs,
         classes: &labelled.classes,
         evaluation,
+        import: &data.report,
         data: &data,
     })
 }
@@ -76,6 +86,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
 impl fmt::Display for Answer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.data)?;
+        writeln!(f, "trained in mode {}, {} epochs", self.mode, self.epochs)?;
         write_evaluation(f, &self.evaluation, self.classes)
     }
 }

@@ -1,9 +1,11 @@
 //! `shardgraph rgcn train --task links`: a model that predicts links, and how well true links rank.
 
 use std::fmt;
+use std::path::Path;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use shardgraph_graph::Labels as Names;
 use shardgraph_rgcn::import::ImportReport;
 use shardgraph_rgcn::{
     Config, LinkConfig, LinkLoss, LinkOptions, LinkOutcome, LinkReport, LinkScores, SavedLinks,
@@ -163,11 +165,7 @@ pub(crate) fn train(args: &LinkArgs, given: &LinkTraining<'_>) -> anyhow::Result
 }
 
 /// Loads triples and model, ranks and prints the answer.
-pub(crate) fn eval(
-    data: &DataArgs,
-    saved: &std::path::Path,
-    report: &ReportArgs,
-) -> anyhow::Result<()> {
+pub(crate) fn eval(data: &DataArgs, saved: &Path, report: &ReportArgs) -> anyhow::Result<()> {
     let files = data.load_links()?;
     let saved = SavedLinks::read(&files.links, saved)?;
     let scores = saved.rank(&files.links)?;
@@ -177,6 +175,101 @@ pub(crate) fn eval(
     }
     let settings = (saved.config(), saved.epochs_done());
     report.answer(&answer(&files, settings, scores, None))
+}
+
+/// What a model that predicts links is asked.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Links")]
+pub(crate) struct QuestionArgs {
+    /// The head of the links whose tails are wanted, by its name
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "relation",
+        conflicts_with = "tail"
+    )]
+    head: Option<String>,
+    /// The tail of the links whose heads are wanted, by its name
+    #[arg(long, value_name = "NAME", requires = "relation")]
+    tail: Option<String>,
+    /// The relation of the links, by its name
+    #[arg(long, value_name = "NAME")]
+    relation: Option<String>,
+    /// So many ends, the likeliest first [default: 10]
+    #[arg(long, value_name = "N")]
+    top: Option<usize>,
+}
+
+impl QuestionArgs {
+    pub(crate) fn is_set(&self) -> bool {
+        self.head.is_some() || self.tail.is_some() || self.relation.is_some() || self.top.is_some()
+    }
+}
+
+/// What is printed of the ends of links. The fields are the keys of the JSON object, in its order.
+#[derive(Serialize)]
+struct Ends<'a> {
+    graph: &'a str,
+    mode: String,
+    ends: Vec<End>,
+    import: &'a ImportReport,
+}
+
+/// A node that may be at the end of a link.
+#[derive(Serialize)]
+struct End {
+    node: String,
+    score: f32,
+    /// Whether the link is in one of the files.
+    known: bool,
+}
+
+/// Loads triples and model and prints the likeliest ends.
+pub(crate) fn complete(
+    question: &QuestionArgs,
+    (data, run): (&DataArgs, &Path),
+    report: &ReportArgs,
+) -> anyhow::Result<()> {
+    let (given, is_head) = match (&question.head, &question.tail) {
+        (Some(head), _) => (head, false),
+        (None, Some(tail)) => (tail, true),
+        (None, None) => {
+            let text = "say which end is given: --head or --tail, with --relation";
+            return Err(BadInput(text.to_owned()).into());
+        }
+    };
+    let relation = question.relation.as_deref().unwrap_or_default();
+    let files = data.load_links()?;
+    let found = |names: &Names, name: &str, what: &str| {
+        let unknown = || BadInput(format!("{name}: the triples have no such {what}"));
+        names.find(name).ok_or_else(unknown)
+    };
+    let node = found(&files.nodes, given, "node")?;
+    let relation = found(&files.relations, relation, "relation")?;
+    let saved = SavedLinks::read(&files.links, run)?;
+    let asked = (node, relation, is_head);
+    let best = saved.complete(&files.links, asked, question.top.unwrap_or(10))?;
+    let ends = best.iter().map(|end| End {
+        node: files.nodes.get(end.node),
+        score: end.score,
+        known: end.is_known,
+    });
+    report.answer(&Ends {
+        graph: &files.name,
+        mode: saved.config().encoder.mode.to_string(),
+        ends: ends.collect(),
+        import: &files.report,
+    })
+}
+
+impl fmt::Display for Ends<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for End { node, score, known } in &self.ends {
+            let known = if *known { "\tknown" } else { "" };
+            writeln!(f, "{node}\t{score:.4}{known}")?;
+        }
+        Ok(())
+    }
 }
 
 fn training(outcome: &LinkOutcome) -> Training {

@@ -70,7 +70,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
         method: args.method,
         n_devices: args.devices,
         shape: ModelShape {
-            config: args.settings.config(data.graph.n_nodes())?,
+            config: args.settings.config(&data.graph)?,
             classes: classes.unwrap_or(16),
         },
         budget: args.budget_per_device,

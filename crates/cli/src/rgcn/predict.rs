@@ -6,17 +6,20 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use shardgraph_collectives::Deadline;
-use shardgraph_rgcn::{class_names, predict};
+use shardgraph_rgcn::import::ImportReport;
+use shardgraph_rgcn::{SavedLinks, class_names, predict, run_config};
 
 use super::data::DataArgs;
+use super::links::{self, QuestionArgs};
 use crate::exit::BadInput;
 use crate::report::ReportArgs;
 
 const EXAMPLE: &str = "\
-Example:
-  shardgraph rgcn predict triples.int.csv.gz --train training.int.csv --run my-run --node 17 --node 4242";
+Examples:
+  shardgraph rgcn predict triples.int.csv.gz --train training.int.csv --run my-run --node 17 --node 4242
+  shardgraph rgcn predict FB15k-237.tar.gz --run my-links --head /m/027rn --relation /location/country/form_of_government";
 
-/// Print the classes of nodes by a trained R-GCN
+/// Print the classes of nodes, or the likeliest ends of links, by a trained R-GCN
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct PredictArgs {
@@ -26,16 +29,23 @@ pub(crate) struct PredictArgs {
     #[arg(long, value_name = "DIR")]
     run: PathBuf,
     /// A node by its name; may be given again
-    #[arg(long, value_name = "NAME", required = true)]
+    #[arg(long, value_name = "NAME")]
     node: Vec<String>,
+    #[command(flatten)]
+    question: QuestionArgs,
     #[command(flatten)]
     report: ReportArgs,
 }
 
 /// What is printed. The fields are the keys of the JSON object, in its order.
 #[derive(Serialize)]
-struct Answer {
+struct Answer<'a> {
+    graph: &'a str,
+    /// How the model was trained.
+    mode: String,
     predictions: Vec<Prediction>,
+    /// What reading the graph dropped; none for a generated one.
+    import: &'a Option<ImportReport>,
 }
 
 /// A node and its likeliest class, as the labels of the run call it.
@@ -47,6 +57,17 @@ struct Prediction {
 
 /// Loads graph and model and prints the answer.
 pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<()> {
+    if SavedLinks::is_in(&args.run)? {
+        if !args.node.is_empty() {
+            let text = "a model that predicts links has no classes: ask with --relation and --head or --tail";
+            return Err(BadInput(text.to_owned()).into());
+        }
+        return links::complete(&args.question, (&args.data, &args.run), &args.report);
+    }
+    if args.node.is_empty() || args.question.is_set() {
+        let text = "a model of classes is asked with --node, one that predicts links with --relation and --head or --tail";
+        return Err(BadInput(text.to_owned()).into());
+    }
     let data = args.data.load()?;
     let found = args.node.iter().map(|name| {
         let unknown = || BadInput(format!("--node {name}: the graph has no such node"));
@@ -65,11 +86,14 @@ pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<()> {
         class: name(class),
     });
     args.report.answer(&Answer {
+        graph: &data.name,
+        mode: run_config(&args.run)?.mode.to_string(),
         predictions: predictions.collect(),
+        import: &data.report,
     })
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for Answer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for Prediction { node, class } in &self.predictions {
             writeln!(f, "{node}\t{class}")?;

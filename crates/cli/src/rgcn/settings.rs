@@ -1,7 +1,7 @@
 //! The flags of R-GCN's settings, over a preset.
 
 use clap::Args;
-use shardgraph_rgcn::{Config, Mode, Normaliser, Optimiser, Preset, Sums};
+use shardgraph_rgcn::{Config, Mode, Normaliser, Optimiser, Preset, RelationalGraph, Sums};
 
 use crate::exit::BadInput;
 
@@ -61,9 +61,21 @@ pub(crate) struct SettingsArgs {
 
 impl SettingsArgs {
     /// The preset's settings under the flags', checked.
-    pub(crate) fn config(&self, n_nodes: u32) -> anyhow::Result<Config> {
-        let preset = self.preset.unwrap_or_else(|| Preset::for_nodes(n_nodes));
-        self.over(Config::preset(preset))
+    pub(crate) fn config(&self, graph: &RelationalGraph) -> anyhow::Result<Config> {
+        let nearest = || Preset::for_nodes(graph.n_nodes());
+        let base = Config::preset(self.preset.unwrap_or_else(nearest));
+        let Some(features) = graph.features() else {
+            return self.over(base);
+        };
+        if self.embedding.is_some() {
+            let text = "the input is --features or a learnt --embedding: give one of them";
+            return Err(BadInput(text.to_owned()).into());
+        }
+        self.over(Config {
+            embedding: features.width(),
+            features: true,
+            ..base
+        })
     }
 
     /// Settings under the flags', checked.
@@ -84,6 +96,7 @@ impl SettingsArgs {
             },
             normaliser: self.normaliser.unwrap_or(base.normaliser),
             embedding: self.embedding.unwrap_or(base.embedding),
+            features: base.features,
             self_loop: base.self_loop && !self.no_self_loop,
             bias: base.bias || self.bias,
             dropout: self.dropout.unwrap_or(base.dropout),

@@ -180,7 +180,7 @@ fn load(args: &TrainArgs, n_ranks: u32) -> anyhow::Result<Inputs> {
         return Err(BadInput(text.to_owned()).into());
     };
     Ok(Inputs {
-        config: args.settings.config(data.graph.n_nodes())?,
+        config: args.settings.config(&data.graph)?,
         options: options(args, &labelled, n_ranks),
         data,
         labelled,
@@ -206,6 +206,8 @@ fn train_links(args: &TrainArgs) -> anyhow::Result<()> {
         ("--seeds", args.seeds > 1),
         ("--partition", args.partition != Method::Source),
         ("--curve", args.curve.is_some()),
+        ("--budget-per-device", args.budget_per_device.is_some()),
+        ("--memory", args.memory.is_some()),
         ("--deadline", args.deadline.is_some()),
         ("--preset", args.settings.preset.is_some()),
     ];
@@ -227,6 +229,10 @@ fn train_links(args: &TrainArgs) -> anyhow::Result<()> {
 
 /// Refuses what cannot be right before anything is read.
 fn check(args: &TrainArgs) -> anyhow::Result<()> {
+    if args.budget_per_device.is_some() && args.data.has_features() {
+        let text = "--features are not taken in tiles: leave --budget-per-device out";
+        return Err(BadInput(text.to_owned()).into());
+    }
     if args.links.task == Task::Classes && args.links.is_set() {
         let text = "what scores and corrupts triples is for --task links";
         return Err(BadInput(text.to_owned()).into());

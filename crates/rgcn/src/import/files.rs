@@ -73,6 +73,7 @@ fn check_options(importer: &Importer, file: &str, format: TripleFormat) -> Resul
     let useless = [
         ("literals", options.literals != Literals::Keep && !is_rdf),
         ("nodes", options.n_nodes.is_some() && !is_of_numbers),
+        ("relations", options.n_relations.is_some() && !is_of_numbers),
         (
             "max_bad_lines",
             options.max_bad_lines > 0 && format == TripleFormat::Turtle,

@@ -21,7 +21,7 @@ mod files;
 mod format;
 mod integers;
 mod label_files;
-mod lines;
+pub(crate) mod lines;
 mod ntriples;
 mod prune;
 mod report;
@@ -66,6 +66,8 @@ pub struct ImportOptions {
     pub max_bad_lines: u64,
     /// How many nodes a file of numbers has; `None` for one more than its largest id.
     pub n_nodes: Option<u32>,
+    /// How many relations a file of numbers has, those without an edge among them; `None` for one more than its largest id, each with an edge.
+    pub n_relations: Option<u32>,
     /// Whether a triple that a file has twice counts twice; by default it is one, as in a set of triples.
     pub keep_duplicates: bool,
 }
@@ -213,7 +215,8 @@ impl Importer {
                 self.check_numbers(n_nodes, n_relations)?;
                 let n_nodes = self.options.n_nodes.unwrap_or(n_nodes as u32);
                 let nodes = Names::offset(0, n_nodes);
-                (nodes, Names::offset(0, n_relations as u32))
+                let n_relations = self.options.n_relations.unwrap_or(n_relations as u32);
+                (nodes, Names::offset(0, n_relations))
             }
         };
         let graph = RelationalGraph::new(
@@ -346,6 +349,15 @@ impl Importer {
             );
             return Err(Error::new(ErrorKind::Graph, reason));
         }
+        if let Some(asked) = self.options.n_relations {
+            return match u64::from(asked) >= n_relations {
+                true => Ok(()),
+                false => {
+                    let expected = format!("at least {n_relations}, by the largest id");
+                    Err(Error::config("relations", asked, &expected))
+                }
+            };
+        }
         let mut used = self.relations.clone();
         used.sort_unstable();
         used.dedup();
@@ -357,7 +369,7 @@ impl Importer {
             None => Ok(()),
             Some((_, empty)) => {
                 let reason = format!(
-                    "relation {empty} has no edge: expected relations 0 to {} without a gap",
+                    "relation {empty} has no edge: expected relations 0 to {} without a gap, or their number (the option n_relations)",
                     n_relations - 1
                 );
                 Err(Error::new(ErrorKind::Graph, reason))

@@ -17,6 +17,8 @@ pub struct BadLine {
     pub file: String,
     /// The line, counted from 1.
     pub line: u64,
+    /// The byte in the line, counted from 1; 0 where none is meant.
+    pub column: u64,
     /// What is wrong with it.
     pub reason: String,
 }
@@ -84,6 +86,7 @@ impl ImportReport {
             self.bad.push(BadLine {
                 file: place.file.to_owned(),
                 line: place.line,
+                column: place.column as u64,
                 reason: reason.to_owned(),
             });
         }

@@ -117,6 +117,10 @@ impl LinkConfig {
             let expected = "1 or more: links are predicted from vectors of nodes";
             return Err(Error::config("embedding", 0, expected));
         }
+        if encoder.features {
+            let expected = "false: links are predicted from an embedding";
+            return Err(Error::config("features", true, expected));
+        }
         if !encoder.self_loop {
             let expected = "true: a step's messages do not reach all nodes";
             return Err(Error::config("self_loop", false, expected));

@@ -75,6 +75,7 @@ impl Network<'_> {
                 let gradients = self.units_backward(0, all, (&rows, &mut partials), peers)?;
                 self.input.rows = rows;
                 match &mut self.collected {
+                    Some(_) if self.input.is_given => {}
                     Some(collected) => collected.rows = gradients,
                     None => self.input.step(&gradients, step),
                 }

@@ -30,6 +30,8 @@ pub(crate) struct InputRows {
     pub(crate) moments: Moments,
     /// The greatest magnitude of all rows.
     pub(crate) largest: f32,
+    /// Whether rows are given, so that they take no steps.
+    pub(crate) is_given: bool,
 }
 
 impl InputRows {
@@ -57,6 +59,7 @@ impl InputRows {
             rows: Vec::new(),
             moments: Moments::default(),
             largest: 0.0,
+            is_given: config.features,
         };
         let n_rows = match keyed {
             Keyed::ByNode | Keyed::Embedding => places.len(),
@@ -76,12 +79,16 @@ impl InputRows {
             }
         }
         input.largest = largest_magnitude(&input.rows);
-        input.moments = Moments::new(config.optimiser, input.rows.len());
+        let n_learnt = if input.is_given { 0 } else { input.rows.len() };
+        input.moments = Moments::new(config.optimiser, n_learnt);
         input
     }
 
     /// Steps all rows along a gradient of their length.
     pub(crate) fn step(&mut self, gradient: &[f32], (rule, decay): (Rule, f32)) {
+        if self.is_given {
+            return;
+        }
         let whole = 0..self.rows.len();
         rule.step(&mut self.rows, gradient, decay, self.moments.of(whole));
         self.largest = largest_magnitude(&self.rows);
@@ -113,6 +120,10 @@ fn begin_row(
     (keyed, shape): (Keyed, Shape),
     row: &mut [f32],
 ) {
+    if let (true, Some(features)) = (config.features, layout.graph.features()) {
+        row.copy_from_slice(features.row(node));
+        return;
+    }
     let sides = match keyed {
         Keyed::Embedding => (shape.len(), shape.len()),
         _ => (layout.graph.n_nodes() as usize, shape.width),

@@ -201,7 +201,9 @@ impl<'a> Network<'a> {
             &plans[0],
             self.layers[0].width,
         );
-        self.copy_rows(layout, &plans[0], &mut input, n_steps);
+        if !input.is_given {
+            self.copy_rows(layout, &plans[0], &mut input, n_steps);
+        }
         input.moments = Moments::default();
         input.largest = largest_magnitude(&input.rows);
         Ok(Network {

@@ -360,3 +360,43 @@ proptest! {
         }
     }
 }
+
+/// Features are read like an embedding of their numbers; they take no step, and the layers' gradients are those of the equations.
+#[test]
+fn given_features_are_read_and_take_no_step() {
+    for (bases, blocks) in [(0, 0), (2, 0), (0, 2)] {
+        let mut stream = Stream::new(7, "features", 0);
+        let values: Vec<f32> = (0..14 * 5).map(|_| stream.uniform_f32() - 0.5).collect();
+        let features = crate::Features::new(5, values.clone()).unwrap();
+        let graph = awkward(3, 14, 3, 40).with_features(features).unwrap();
+        let config = Config {
+            embedding: 5,
+            features: true,
+            bases,
+            blocks,
+            mode: Mode::Full,
+            hidden: vec![4],
+            ..Config::default()
+        };
+        let layout = Layout::new(&graph, true, None, extent(&config, 1)).unwrap();
+        let network = Network::new(&config, &layout, 0, 3).unwrap();
+        assert_eq!(network.input.rows, values);
+        assert!(network.input.moments.first.is_empty());
+        let (naive, params) = Naive::of(&network);
+        let labels = labels(14, 3);
+        let (gradient, _) = stepped(&config, &layout, &labels, 3);
+        let n_given = values.len();
+        assert!(gradient[..n_given].iter().all(|g| g.abs() < 1e-12));
+        for (i, found) in gradient.iter().enumerate().skip(n_given) {
+            let mut moved = params.clone();
+            moved[i] += 1e-5;
+            let more = naive.loss(&moved, &labels);
+            moved[i] -= 2e-5;
+            let slope = (more - naive.loss(&moved, &labels)) / 2e-5;
+            assert!(
+                (slope - found).abs() < 2e-6,
+                "{bases} {blocks} {i}: {slope} {found}"
+            );
+        }
+    }
+}

@@ -136,6 +136,7 @@ impl Backward<'_, '_> {
             rows: std::mem::take(&mut tile.rows),
             moments: std::mem::take(&mut tile.moments),
             largest: 0.0,
+            is_given: false,
         };
         backward_pairs(&tile.plan, self.all, &mut input, self.step);
         self.largest = self.largest.max(input.largest);

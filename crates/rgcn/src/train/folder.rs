@@ -7,7 +7,7 @@ use shardgraph_runs::{Checkpoint, Folder, Metrics, fnv1a64, wall_time};
 
 use super::state::State;
 use super::{EpochReport, RunOptions};
-use crate::{Config, Error, ErrorKind, Labels, RelationalGraph};
+use crate::{Config, Error, ErrorKind, Features, Labels, RelationalGraph};
 
 /// The files of a checkpoint.
 const FILES: &[&str] = &["state.safetensors", "run.json"];
@@ -86,7 +86,9 @@ pub(super) fn graph_hash(graph: &RelationalGraph) -> u64 {
     let (sources, relations, targets) = graph.columns();
     let sizes = [graph.n_nodes(), graph.n_relations()];
     let words = sizes.iter().chain(sources).chain(relations).chain(targets);
-    fnv1a64(words.flat_map(|word| word.to_le_bytes()))
+    let features = graph.features().map_or(&[][..], Features::values);
+    let features = features.iter().map(|x| x.to_bits());
+    fnv1a64(words.copied().chain(features).flat_map(u32::to_le_bytes))
 }
 
 /// The hash of the training labels in the order of their nodes.
@@ -172,6 +174,15 @@ pub(super) fn saved(graph: &RelationalGraph, path: &Path) -> Result<Saved, Error
 pub(super) fn class_names(path: &Path) -> Result<Vec<String>, Error> {
     let (run, _) = read(&newest(path)?)?;
     Ok(run.class_names)
+}
+
+/// The settings of the newest model of a folder, with the epochs that are done.
+pub(super) fn config(path: &Path) -> Result<Config, Error> {
+    let (run, saved) = read(&newest(path)?)?;
+    Ok(Config {
+        epochs: saved.state.epochs_done,
+        ..run.config
+    })
 }
 
 /// The newest checkpoint of a folder.

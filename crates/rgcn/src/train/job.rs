@@ -50,6 +50,7 @@ pub(super) fn check(
     config: &Config,
 ) -> Result<(), Error> {
     config.check()?;
+    config.check_features(graph)?;
     labels.check_nodes(graph)?;
     check_classes(labels, config)
 }
@@ -107,6 +108,11 @@ impl<'a> Job<'a> {
         let n_classes = labels.n_classes();
         let cut = (options.n_ranks, options.partition);
         let mut layout = layout_of(graph, config, (&nodes, n_classes), cut)?;
+        if config.features && options.budget_per_device.is_some() {
+            let message =
+                "budget_per_device: features are not taken in tiles: leave the budget out";
+            return Err(Error::new(ErrorKind::Config, message));
+        }
         layout.budget = options.budget_per_device;
         let evaluated = match config.mode {
             Mode::Full => None,
@@ -319,6 +325,7 @@ pub(super) fn predict(
         let message = format!("node {node}: expected a node below {n_nodes}");
         return Err(Error::new(ErrorKind::Graph, message));
     }
+    saved.config.check_features(graph)?;
     let mut wanted = nodes.to_vec();
     wanted.sort_unstable();
     wanted.dedup();

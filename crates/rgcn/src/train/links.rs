@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_device::Timer;
 
-pub use folder::SavedLinks;
+pub use folder::{Completion, SavedLinks};
 
 use super::state::{State, params_hash};
 use crate::links::config::LinkConfig;

@@ -9,10 +9,10 @@ use shardgraph_runs::{Checkpoint, Folder, Metrics, Tensors, fnv1a64, wall_time};
 use super::super::state::gather;
 use super::{LinkOptions, LinkReport, Peers, State, Trainer, layout_of};
 use crate::links::config::LinkConfig;
-use crate::links::data::LinkData;
+use crate::links::data::{LinkData, Side};
 use crate::links::decoder::Decoder;
-use crate::links::ranking::LinkScores;
-use crate::{Error, ErrorKind};
+use crate::links::ranking::{LinkScores, score_block};
+use crate::{Edge, Error, ErrorKind};
 
 /// The files of a checkpoint.
 const FILES: &[&str] = &["state.safetensors", DECODER, RUN];
@@ -93,6 +93,56 @@ impl SavedLinks {
         })
     }
 
+    /// The nodes that score highest at the other end of a relation from `given`: the head of each candidate triple where `is_head` is set, else its
+    /// tail; the best first, equal ones in the order of their ids.
+    ///
+    /// # Errors
+    /// When the checkpoint does not fit its settings, or the node or the relation is not in the data.
+    /// # Complexity
+    /// One pass over all nodes' units after they are made from all training triples.
+    pub fn complete(
+        &self,
+        data: &LinkData,
+        (given, relation, is_head): (u32, u32, bool),
+        n_best: usize,
+    ) -> Result<Vec<Completion>, Error> {
+        if given >= data.n_nodes() || relation >= data.n_relations() {
+            let (n_nodes, n_relations) = (data.n_nodes(), data.n_relations());
+            let message = format!(
+                "node {given}, relation {relation}: expected ones below {n_nodes} and {n_relations}"
+            );
+            return Err(Error::new(ErrorKind::Graph, message));
+        }
+        let side = if is_head { Side::Head } else { Side::Tail };
+        let triple = Edge {
+            source: given,
+            relation,
+            target: given,
+        };
+        self.with_trainer(data, |trainer, peers| {
+            trainer.encode_whole(peers)?;
+            let mut scores = Vec::new();
+            score_block(
+                &trainer.decoder,
+                trainer.units(),
+                (&[triple], side),
+                &mut scores,
+            );
+            let known: Vec<u32> = trainer.known.ends(triple, side).collect();
+            let mut found: Vec<Completion> = (0..)
+                .zip(scores)
+                .map(|(node, score)| Completion {
+                    node,
+                    score,
+                    is_known: known.binary_search(&node).is_ok(),
+                })
+                .collect();
+            found.sort_by(|a, b| b.score.total_cmp(&a.score));
+            found.truncate(n_best);
+            Ok(found)
+        })
+    }
+
     /// Runs `body` with the model as it was when it was saved.
     pub(super) fn with_trainer<R>(
         &self,
@@ -130,6 +180,17 @@ impl SavedLinks {
         }
         Ok(())
     }
+}
+
+/// A node that may be at the other end of a relation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Completion {
+    /// The node.
+    pub node: u32,
+    /// The score of the triple; higher is likelier.
+    pub score: f32,
+    /// Whether the triple is among those to learn from, to choose by or to test on.
+    pub is_known: bool,
 }
 
 /// The folder of a run that takes steps.

@@ -94,6 +94,20 @@ fn a_resumed_run_has_the_bits_of_one_that_never_stopped() {
     assert_eq!(saved.epochs_done(), 6);
     assert_eq!(saved.rank(&data).unwrap(), (whole.valid, whole.test));
     assert!(SavedLinks::is_in(folders[1].path()).unwrap());
+    let query = data.train()[0];
+    for (given, end, is_head) in [
+        (query.source, query.target, false),
+        (query.target, query.source, true),
+    ] {
+        let asked = (given, query.relation, is_head);
+        let all = saved.complete(&data, asked, 20).unwrap();
+        assert!(all.len() == 20 && all.is_sorted_by(|a, b| a.score >= b.score));
+        assert!(all.iter().any(|found| found.node == end && found.is_known));
+        assert!(all.iter().any(|found| !found.is_known));
+        assert_eq!(saved.complete(&data, asked, 3).unwrap(), all[..3]);
+    }
+    assert!(saved.complete(&data, (20, 0, true), 3).is_err());
+    assert!(saved.complete(&data, (0, 2, true), 3).is_err());
 }
 
 #[test]

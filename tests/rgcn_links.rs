@@ -1,0 +1,234 @@
+//! `shardgraph rgcn train --task links`, `eval` and `predict` of such runs; features as input; block-diagonal weights.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::program::{listing, run};
+
+const SMALL: &str =
+    "--embedding 8 --hidden 8 --width 8 --blocks 2 --batch 60 --negatives 4 --format json";
+
+/// Three files of triples of a ring of `n` nodes, whose relations are steps of one and of two.
+fn ring(folder: &Path, n: usize) -> [PathBuf; 3] {
+    let mut sets = [String::new(), String::new(), String::new()];
+    for node in 0..n {
+        for (step, relation) in [(1, "next"), (2, "next_but_one")] {
+            let set = match (node * 2 + step) % 10 {
+                0 => 1,
+                5 => 2,
+                _ => 0,
+            };
+            let end = (node + step) % n;
+            writeln!(sets[set], "n{node}\t{relation}\tn{end}").unwrap();
+        }
+    }
+    let names = ["train.tsv", "valid.tsv", "test.tsv"];
+    let paths = names.map(|name| folder.join(name));
+    for (path, set) in paths.iter().zip(sets) {
+        fs::write(path, set).unwrap();
+    }
+    paths
+}
+
+fn paths(files: &[PathBuf; 3]) -> [&Path; 3] {
+    [&files[0], &files[1], &files[2]]
+}
+
+#[test]
+fn links_are_learnt_ranked_and_asked_for_again() {
+    let scratch = tempfile::tempdir().unwrap();
+    let files = ring(scratch.path(), 30);
+    let [train, valid, test] = paths(&files);
+    let (whole, parts) = (scratch.path().join("whole"), scratch.path().join("parts"));
+    let words = format!(
+        "rgcn train {{}} --task links --valid {{}} --test {{}} {SMALL} --checkpoint-epochs 2 --valid-epochs 2"
+    );
+    let expected = run(
+        &format!("{words} --epochs 4 --out {{}}"),
+        &[train, valid, test, &whole],
+    )
+    .json();
+    for (key, value) in [("task", "links"), ("mode", "full")] {
+        assert_eq!(expected[key], value);
+    }
+    assert_eq!(expected["train_triples"], 48);
+    assert_eq!(expected["test"]["filtered"]["n_ranks"], 12);
+    assert_eq!(expected["mrr"], expected["test"]["filtered"]["mrr"]);
+    run(
+        &format!("{words} --epochs 2 --out {{}}"),
+        &[train, valid, test, &parts],
+    )
+    .ok();
+    let resumed = "rgcn train {} --task links --valid {} --test {} --checkpoint-epochs 2 --resume {} --epochs 4 --format json";
+    let resumed = run(resumed, &[train, valid, test, &parts]).json();
+    for key in ["params_hash", "test", "valid", "final_loss"] {
+        assert_eq!(expected[key], resumed[key], "{key}");
+    }
+    let metrics = |folder: &Path| fs::read_to_string(folder.join("metrics.jsonl")).unwrap();
+    assert_eq!(metrics(&whole), metrics(&parts));
+    assert_eq!(metrics(&whole).lines().count(), 4);
+    let eval = "rgcn eval {} --valid {} --test {} --run {} --format json";
+    let eval = run(eval, &[train, valid, test, &whole]).json();
+    assert_eq!(
+        (&eval["test"], &eval["valid"]),
+        (&expected["test"], &expected["valid"])
+    );
+    let asked = "rgcn predict {} --valid {} --test {} --run {} --head n3 --relation next --top 5 --format json";
+    let ends = run(asked, &[train, valid, test, &whole]).json();
+    assert_eq!(ends["ends"].as_array().unwrap().len(), 5);
+}
+
+#[test]
+fn what_cannot_be_right_is_refused_and_leaves_nothing() {
+    let scratch = tempfile::tempdir().unwrap();
+    let files = ring(scratch.path(), 20);
+    let [train, valid, test] = paths(&files);
+    let out = scratch.path().join("run");
+    let before = listing(scratch.path());
+    for (words, reason) in [
+        ("--embedding 0 --blocks 2", "embedding = 0"),
+        ("--blocks 9", "blocks = 9"),
+        ("--bases 2 --blocks 2", "blocks = 2"),
+        ("--negatives 0", "negatives = 0"),
+        ("--seeds 2", "--seeds"),
+        ("--ranks 2", "one rank"),
+        ("--train x.tsv", "--train has no meaning for links"),
+        ("--hops 2", "--hops has no meaning for links"),
+        ("--preset am", "--preset"),
+        ("--mode pruned", "mode = pruned"),
+        ("--no-self-loop", "self_loop = false"),
+    ] {
+        let is_seeds = words.starts_with("--seeds");
+        let small = "--embedding 8 --hidden 8 --width 8 --blocks 2";
+        let small = match words.split(' ').next() {
+            Some("--embedding" | "--blocks" | "--bases") => "--hidden 8 --width 8",
+            _ => small,
+        };
+        let folder = if is_seeds { "" } else { "--out {}" };
+        let command = format!(
+            "rgcn train {{}} --task links --valid {{}} --test {{}} {small} {words} {folder}"
+        );
+        let given: &[&Path] = if is_seeds {
+            &[train, valid, test]
+        } else {
+            &[train, valid, test, &out]
+        };
+        let error = run(&command, given).error(2);
+        assert!(error.contains(reason), "{words}: {error}");
+        assert_eq!(listing(scratch.path()), before, "{words}");
+    }
+    let unasked = run("rgcn train {} --negatives 3", &[train]).error(2);
+    assert!(unasked.contains("--task links"), "{unasked}");
+    fs::write(&files[2], "n1\tnext\n").unwrap();
+    let bad = run("rgcn train {} --task links --test {}", &[train, test]).error(2);
+    assert!(bad.contains("test.tsv:1:1: the tail is empty"), "{bad}");
+}
+
+/// A run of links and one of classes are not taken for each other.
+#[test]
+fn runs_of_the_other_task_are_refused() {
+    let scratch = tempfile::tempdir().unwrap();
+    let files = ring(scratch.path(), 20);
+    let [train, _, test] = paths(&files);
+    let (links, classes) = (scratch.path().join("links"), scratch.path().join("classes"));
+    run(
+        &format!("rgcn train {{}} --task links --test {{}} {SMALL} --epochs 1 --out {{}}"),
+        &[train, test, &links],
+    )
+    .ok();
+    run("rgcn train ba-rel:200:2:3 --epochs 1 --out {}", &[&classes]).ok();
+    let error = run(
+        "rgcn predict {} --test {} --run {} --node n3",
+        &[train, test, &links],
+    )
+    .error(2);
+    assert!(error.contains("has no classes"), "{error}");
+    let error = run(
+        "rgcn predict ba-rel:200:2:3 --run {} --relation 1 --head 3",
+        &[&classes],
+    )
+    .error(2);
+    assert!(error.contains("is asked with --node"), "{error}");
+    let answer = run(
+        "rgcn eval ba-rel:200:2:3 --run {} --format json",
+        &[&classes],
+    )
+    .json();
+    assert_eq!(
+        (&answer["mode"], &answer["epochs"]),
+        (&"pruned".into(), &1.into())
+    );
+    let answer = run(
+        "rgcn predict ba-rel:200:2:3 --run {} --node 3 --format json",
+        &[&classes],
+    )
+    .json();
+    assert_eq!(answer["mode"], "pruned");
+}
+
+#[test]
+fn features_are_the_input_of_all_numbers_of_ranks() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (graph, labels) = (
+        scratch.path().join("g.csv"),
+        scratch.path().join("train.csv"),
+    );
+    let (mut triples, mut table) = (String::new(), String::from("node,x,y,z\n"));
+    let mut classes = String::new();
+    for node in 0..60 {
+        writeln!(triples, "{node},{},{}", node % 2, (node + 7) % 60).unwrap();
+        writeln!(table, "{node},{},{},0.5", node % 3, node % 5).unwrap();
+        writeln!(classes, "{node},{}", node % 3).unwrap();
+    }
+    let features = scratch.path().join("features.csv");
+    fs::write(&graph, triples).unwrap();
+    fs::write(&labels, classes).unwrap();
+    fs::write(&features, table).unwrap();
+    let out = scratch.path().join("run");
+    let words = "rgcn train {} --train {} --features {} --hidden 12 --epochs 60 --format json";
+    let whole = run(
+        &format!("{words} --out {{}}"),
+        &[&graph, &labels, &features, &out],
+    )
+    .json();
+    assert_eq!(
+        (
+            &whole["settings"]["embedding"],
+            &whole["settings"]["features"]
+        ),
+        (&3.into(), &true.into())
+    );
+    assert!(whole["accuracy_mean"].as_f64().unwrap() > 0.9, "{whole}");
+    for more in ["--ranks 3", "--mode full --ranks 2"] {
+        let parts = run(&format!("{words} {more}"), &[&graph, &labels, &features]).json();
+        if more.starts_with("--ranks") {
+            assert_eq!(parts["params_hash"], whole["params_hash"]);
+        }
+        assert_eq!(parts["evaluation"], whole["evaluation"], "{more}");
+    }
+    let eval = "rgcn eval {} --train {} --features {} --run {} --format json";
+    let eval = run(eval, &[&graph, &labels, &features, &out]).json();
+    assert_eq!(eval["train"], whole["evaluation"]["train"]);
+    fs::write(&features, "node,x\n0,1\n").unwrap();
+    let error = run(words, &[&graph, &labels, &features]).error(2);
+    assert!(error.contains("59 nodes have no row"), "{error}");
+    let error = run(
+        "rgcn train {} --train {} --features {} --embedding 4",
+        &[&graph, &labels, &features],
+    )
+    .error(2);
+    assert!(error.contains("59 nodes have no row"), "{error}");
+}
+
+/// Block-diagonal weights over ranks: the same bits.
+#[test]
+fn blocks_are_the_same_on_any_number_of_ranks() {
+    let words = "rgcn train ba-rel:1500:2.5:6 --embedding 12 --hidden 12 --blocks 4 --normaliser node --epochs 3 --format json";
+    let whole: Value = run(words, &[]).json();
+    let parts = run(&format!("{words} --ranks 3"), &[]).json();
+    assert_eq!(whole["params_hash"], parts["params_hash"]);
+    assert_eq!(whole["settings"]["bases"], 0);
+}
