@@ -38,19 +38,19 @@ pub(crate) struct LinkArgs {
     /// Units of a node that the decoder reads [default: 200]
     #[arg(long, value_name = "WIDTH")]
     width: Option<usize>,
-    /// Triples of a step, along which its messages go; 0: all [default: 30000]
+    /// Triples of a step, along which its messages go; 0: all [default: 10000]
     #[arg(long, value_name = "N")]
     batch: Option<u32>,
-    /// Share of a step's triples along which no message goes [default: 0.5]
+    /// Share of a step's triples along which no message goes [default: 0.3]
     #[arg(long, value_name = "SHARE")]
     edge_dropout: Option<f32>,
-    /// Corrupted triples for each true one, half of the tail and half of the head [default: 10]
+    /// Corrupted triples for each true one, half of the tail and half of the head [default: 256]
     #[arg(long, value_name = "N")]
     negatives: Option<u32>,
-    /// So many triples in turn are corrupted by the same nodes [default: 1]
+    /// So many triples in turn are corrupted by the same nodes [default: 32]
     #[arg(long, value_name = "N")]
     share: Option<u32>,
-    /// logistic or softmax [default: logistic]
+    /// softmax, or logistic as R-GCN's authors have it [default: softmax]
     #[arg(long, value_name = "LOSS")]
     loss: Option<LinkLoss>,
     /// Times the mean squares of nodes' units and relations' vectors, added to the loss [default: 0.01]

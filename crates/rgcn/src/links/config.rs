@@ -54,7 +54,7 @@ pub struct LinkConfig {
 }
 
 impl Default for LinkConfig {
-    /// For graphs of the size of FB15k-237.
+    /// For graphs of the size of FB15k-237. (R-GCN's authors have 500 units, 10 negatives of each triple's own and the logistic loss.)
     fn default() -> LinkConfig {
         LinkConfig {
             encoder: Config {
@@ -69,11 +69,11 @@ impl Default for LinkConfig {
                 ..Config::default()
             },
             width: 200,
-            batch: 30_000,
-            edge_dropout: 0.5,
-            negatives: 10,
-            share: 1,
-            loss: LinkLoss::Logistic,
+            batch: 10_000,
+            edge_dropout: 0.3,
+            negatives: 256,
+            share: 32,
+            loss: LinkLoss::Softmax,
             decoder_l2: 0.01,
             clip: 1.0,
             valid_epochs: 0,
