@@ -59,7 +59,7 @@ struct CommandLine {
 enum Command {
     Solve(Box<solve::SolveArgs>),
     Score(score::ScoreArgs),
-    Train(train::TrainArgs),
+    Train(Box<train::TrainArgs>),
     Agent(Box<agent::AgentArgs>),
     Place(Box<place::PlaceArgs>),
     Embed(Box<embed::EmbedArgs>),
