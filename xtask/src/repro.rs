@@ -221,13 +221,10 @@ struct Options {
     no_learning: bool,
     /// A small run that leaves no record.
     test: bool,
-<<<<<<< HEAD
     /// No generated graphs of more nodes, where the definition has larger ones.
     nodes: Option<u32>,
-=======
     /// A folder of data that the project does not have.
     data: Option<String>,
->>>>>>> e8a23ba10ee81461c7156caeab70abebb07847fa
     /// An interpreter with PyTorch, for a peer.
     peer_python: Option<String>,
 }

@@ -180,15 +180,7 @@ impl Propagation {
                 ));
             }
         }
-        let way = |shard: &RowShard| shard.wiring().map(|wiring| wiring.communication());
-        if shards.iter().any(|shard| way(shard) != way(&shards[0])) {
-            return wrong("propagation: the shards have different ways of sharing sums".to_string());
-        }
-        let is_mask = |keep: &f32| *keep == 0.0 || *keep == 1.0;
-        let is_wired = shards.first().is_some_and(|shard| way(shard).is_some());
-        if is_wired && !keep.iter().flatten().all(is_mask) {
-            return wrong("propagation: a mask is neither 0 nor 1".to_string());
-        }
+        check_blocks(&shards, &keep)?;
         Ok(Self {
             layout,
             shards,
@@ -379,6 +371,21 @@ impl Propagation {
             first_rows
         })
     }
+}
+
+/// Refuses shards that share sums in different ways, and masks that are none where rows are masked by their numbers.
+fn check_blocks(shards: &[RowShard], keep: &[Vec<f32>]) -> Result<(), Error> {
+    let wrong = |text: &str| Err(ErrorKind::Usage(format!("propagation: {text}")).into());
+    let way = |shard: &RowShard| shard.wiring().map(|wiring| wiring.communication());
+    if shards.iter().any(|shard| way(shard) != way(&shards[0])) {
+        return wrong("the shards have different ways of sharing sums");
+    }
+    let is_wired = shards.first().is_some_and(|shard| way(shard).is_some());
+    let is_mask = |keep: &f32| keep.abs() * (keep - 1.0).abs() <= 0.0;
+    if is_wired && !keep.iter().flatten().all(is_mask) {
+        return wrong("a mask is neither 0 nor 1");
+    }
+    Ok(())
 }
 
 /// A copy of `len` adjacent elements.

@@ -39,6 +39,19 @@ pub(crate) struct View {
     pub(crate) features: Vec<f32>,
 }
 
+/// A rank's part of a graph.
+fn shard(case: &Case, graph: &Graph, partition: &Partition, rank: u32) -> RowShard {
+    let own = partition.range(rank);
+    let whole = BitShard::from_graph(graph, 0..graph.n_nodes());
+    let block = |shard| RowShard::Block(Arc::new(shard));
+    match (case.communication, case.bits) {
+        (None, true) => RowShard::Bits(Arc::new(BitShard::from_graph(graph, own))),
+        (None, false) => RowShard::Csr(Arc::new(CsrShard::by_rows(graph, own))),
+        (Some(way), true) => block(BlockShard::from_bits(&whole, partition, rank, way)),
+        (Some(way), false) => block(BlockShard::from_graph(graph, partition, rank, way)),
+    }
+}
+
 pub(crate) fn view(case: &Case, rank: u32, n_ranks: u32) -> View {
     let partitions: Vec<Partition> = case
         .graphs
@@ -60,18 +73,7 @@ pub(crate) fn view(case: &Case, rank: u32, n_ranks: u32) -> View {
         let row = case.n_states[i] * case.width;
         features
             .extend_from_slice(&case.features[i][own.start as usize * row..own.end as usize * row]);
-        let whole = BitShard::from_graph(graph, 0..graph.n_nodes());
-        let cut = &partitions[i];
-        shards.push(match (case.communication, case.bits) {
-            (None, true) => RowShard::Bits(Arc::new(BitShard::from_graph(graph, own))),
-            (None, false) => RowShard::Csr(Arc::new(CsrShard::by_rows(graph, own))),
-            (Some(way), true) => {
-                RowShard::Block(Arc::new(BlockShard::from_bits(&whole, cut, rank, way)))
-            }
-            (Some(way), false) => {
-                RowShard::Block(Arc::new(BlockShard::from_graph(graph, cut, rank, way)))
-            }
-        });
+        shards.push(shard(case, graph, &partitions[i], rank));
     }
     let propagation = Propagation::new(
         Arc::clone(&layout),

@@ -113,16 +113,12 @@ pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
     let scores = score_nodes(&adjacency, &policy, &options)?;
     let mut out = args.out.iter();
     let written = out.try_for_each(|out| write_scores(out, &scores, &origin.labels));
-    let sizes = (adjacency.n_nodes(), adjacency.n_edges());
-    let paper = PaperModel::of_state(n_ranks, sizes, policy.config.shape());
-    let is_shared = n_ranks > 1 || args.communication.is_some();
-    let exchange = scores.exchange.as_ref().filter(|_| is_shared);
     args.report.answer(&Answer {
         nodes: adjacency.n_nodes(),
         edges: adjacency.n_edges(),
         ranks: n_ranks,
         path: format!("{}+{}", scores.path, storage_name(scores.storage)),
-        exchange: exchange.map(|exchange| ExchangeReport::of_evaluations(exchange, 1, &paper)),
+        exchange: exchange(args, &adjacency, &policy, &scores),
         policy: &policy.source,
         seconds: scores.seconds,
         load_seconds: origin.load_seconds,
@@ -132,6 +128,21 @@ pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
     // Printed although the scores could not be written.
     written?;
     Ok(())
+}
+
+/// Where ranks share sums.
+fn exchange(
+    args: &ScoreArgs,
+    adjacency: &Adjacency,
+    policy: &TrainedPolicy,
+    scores: &Scores,
+) -> Option<ExchangeReport> {
+    let n_ranks = args.ranks.unwrap_or(1);
+    let is_shared = n_ranks > 1 || args.communication.is_some();
+    let exchange = scores.exchange.as_ref().filter(|_| is_shared)?;
+    let sizes = (adjacency.n_nodes(), adjacency.n_edges());
+    let paper = PaperModel::of_state(n_ranks, sizes, policy.config.shape());
+    Some(ExchangeReport::of_evaluations(exchange, 1, &paper))
 }
 
 /// The best nodes, best first; the lower node where scores are equal.

@@ -181,7 +181,11 @@ fn case(max_layers: usize, special: bool) -> impl Strategy<Value = Case> {
 }
 
 /// With the layers of a shape.
-pub(crate) fn case_of(shape: PolicyShape, max_layers: usize, special: bool) -> impl Strategy<Value = Case> {
+pub(crate) fn case_of(
+    shape: PolicyShape,
+    max_layers: usize,
+    special: bool,
+) -> impl Strategy<Value = Case> {
     let sizes = prop_oneof![1u32..9, Just(20), Just(33), Just(66)];
     (
         sizes,
@@ -193,7 +197,6 @@ pub(crate) fn case_of(shape: PolicyShape, max_layers: usize, special: bool) -> i
     )
         .prop_flat_map(move |(n, n_states, k, n_layers, n_features, weighted)| {
             let n_node_features = if special { 0 } else { n_features };
-            let weighted = weighted && !special;
             let shape = PolicyShape {
                 embed_dim: k,
                 n_layers,
@@ -212,7 +215,7 @@ pub(crate) fn case_of(shape: PolicyShape, max_layers: usize, special: bool) -> i
                     for (u, v, w) in edges.into_iter().filter(|(u, v, _)| u != v) {
                         builder.edge(u, v, w as f32 / 4.0).unwrap();
                     }
-                    let (graph, _) = builder.finish(n, weighted).unwrap();
+                    let (graph, _) = builder.finish(n, weighted && !special).unwrap();
                     Case {
                         graph: Arc::new(graph),
                         removed,

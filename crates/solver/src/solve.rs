@@ -460,16 +460,21 @@ impl<'a> Job<'a> {
         Exchange::of_job(ranks, &model.device, self.communication(), counts).map(Some)
     }
 
+    fn check_scorer(&self, scorer: &Scorer<'_>) -> Result<(), Error> {
+        match matches!(scorer, Scorer::Table(_)) && !self.is_on_host() {
+            false => Ok(()),
+            true => Err(Error::input(
+                "scores in closed form are computed on the host: use --device host, or --path free-first-layer",
+            )),
+        }
+    }
+
     /// One rank's part of [`score_nodes`].
     fn score_rank(&self, comm: &mut Comm, shard: Option<&BitShard>) -> Result<Scores, Error> {
         let (rank, before) = (comm.rank(), comm.received_bytes());
         let cut = self.cut(rank, shard);
         let scorer = self.scorer(comm, shard)?;
-        if matches!(scorer, Scorer::Table(_)) && !self.is_on_host() {
-            return Err(Error::input(
-                "scores in closed form are computed on the host: use --device host, or --path free-first-layer",
-            ));
-        }
+        self.check_scorer(&scorer)?;
         let mut ranks = Ranks {
             comm,
             deadline: self.options.deadline,

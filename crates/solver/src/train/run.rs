@@ -424,11 +424,12 @@ fn take_steps(
     options: &RunOptions,
     progress: &mut dyn FnMut(&StepReport),
 ) -> Result<(Vec<StepReport>, Option<Exchange>), Error> {
-    let (before, communication) = (comm.received_bytes(), options.communication);
+    let before = comm.received_bytes();
+    let communication = options.communication.unwrap_or_default();
     trainer.compute_on(
         rank_device(&options.device, comm, options.deadline)?,
         options.n_batch_ranks,
-        communication.unwrap_or_default(),
+        communication,
     );
     let mut ranks = Ranks {
         comm,
@@ -451,13 +452,23 @@ fn take_steps(
             folder.checkpoint(trainer)?;
         }
     }
-    leave_group(trainer.device(), options.deadline)?;
-    let mut exchange = None;
-    if trainer.has_sums() {
-        let (communication, counts) = (communication.unwrap_or_default(), (before, trainer.shard_bytes()));
-        exchange = Some(Exchange::of_job(&mut ranks, trainer.device(), communication, counts)?);
-    }
+    let exchange = end_sums(trainer, &mut ranks, communication, before)?;
     Ok((reports, exchange))
+}
+
+/// Leaves the devices' group, and says what the model's sums cost, where it has any; `before` is what had been received when they began.
+fn end_sums(
+    trainer: &Trainer,
+    ranks: &mut Ranks<'_>,
+    communication: Communication,
+    before: u64,
+) -> Result<Option<Exchange>, Error> {
+    leave_group(trainer.device(), ranks.deadline)?;
+    if !trainer.has_sums() {
+        return Ok(None);
+    }
+    let counts = (before, trainer.shard_bytes());
+    Exchange::of_job(ranks, trainer.device(), communication, counts).map(Some)
 }
 
 fn check_parameters(comm: &mut Comm, trainer: &Trainer, deadline: Deadline) -> Result<(), Error> {
