@@ -39,7 +39,11 @@ fn solve_shares_sums_in_every_way() {
     let answer = run(words, &[]).ok();
     assert_eq!(answer.line("communication"), "halo");
     // L = 3, K = 32, N = 34: 4 (3 * 32 * 34 + 32).
-    assert!(answer.line("received bytes per step").ends_with("(the paper's messages: 13184)"));
+    assert!(
+        answer
+            .line("received bytes per step")
+            .ends_with("(the paper's messages: 13184)")
+    );
 }
 
 fn check_exchange(answer: &Value, way: &str, is_sent: bool) {
@@ -84,7 +88,10 @@ fn train_shares_sums_and_takes_other_layers() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("c.toml");
     fs::write(&config, "batch_size = 8\nembed_dim = 6\nlayers = 1\n").unwrap();
-    let wrong = run("train --config {} --out {}", &[&config, &folder.path().join("x")]);
+    let wrong = run(
+        "train --config {} --out {}",
+        &[&config, &folder.path().join("x")],
+    );
     assert_eq!(wrong.code, Some(2)); // the setting is called n_layers
     let text = "batch_size = 8\nembed_dim = 6\nembedding = \"sage\"\ncommunication = \"halo\"\n";
     fs::write(&config, text).unwrap();
@@ -105,16 +112,26 @@ fn train_shares_sums_and_takes_other_layers() {
     }
     assert_ne!(train("q", "").0, alone);
     let policy = folder.path().join("halo/policy.safetensors");
-    let (_, answer) = train("grid", "--head mlp --ranks 4 --communication grid --layers 3");
+    let (_, answer) = train(
+        "grid",
+        "--head mlp --ranks 4 --communication grid --layers 3",
+    );
     check_exchange(&answer, "grid", true);
     let solve = |flags: &str| {
         let out = folder.path().join("cover.txt");
-        run(&format!("solve er:80:0.1 --policy {{}} {flags} --out {{}}"), &[&policy, &out]).ok();
+        run(
+            &format!("solve er:80:0.1 --policy {{}} {flags} --out {{}}"),
+            &[&policy, &out],
+        )
+        .ok();
         fs::read_to_string(&out).unwrap()
     };
     let one = solve("");
     for n_ranks in 2..=6 {
-        assert_eq!(solve(&format!("--ranks {n_ranks} --communication halo")), one);
+        assert_eq!(
+            solve(&format!("--ranks {n_ranks} --communication halo")),
+            one
+        );
     }
     // The layers come from the checkpoint.
     let resume = "train --resume {} --steps 30 --format json";
@@ -128,14 +145,38 @@ fn what_cannot_be_shared_or_is_unknown_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     for (words, text) in [
-        ("solve karate --communication ring --out {}", "expected paper, gather, halo or grid, not `ring`"),
-        ("solve karate --ranks 2 --communication halo --out {}", "communication `halo`"),
-        ("score karate --communication grid --out {}", "communication `grid`"),
-        ("solve karate --problem mis --communication paper --out {}", "communication `paper`"),
-        ("train --steps 5 --communication halo --out {}", "communication `halo`"),
-        ("train --steps 5 --embedding gat --out {}", "expected s2v or sage"),
-        ("train --steps 5 --head dueling --out {}", "expected q or mlp"),
-        ("train --steps 5 --embedding sage --layers 0 --out {}", "layers"),
+        (
+            "solve karate --communication ring --out {}",
+            "expected paper, gather, halo or grid, not `ring`",
+        ),
+        (
+            "solve karate --ranks 2 --communication halo --out {}",
+            "communication `halo`",
+        ),
+        (
+            "score karate --communication grid --out {}",
+            "communication `grid`",
+        ),
+        (
+            "solve karate --problem mis --communication paper --out {}",
+            "communication `paper`",
+        ),
+        (
+            "train --steps 5 --communication halo --out {}",
+            "communication `halo`",
+        ),
+        (
+            "train --steps 5 --embedding gat --out {}",
+            "expected s2v or sage",
+        ),
+        (
+            "train --steps 5 --head dueling --out {}",
+            "expected q or mlp",
+        ),
+        (
+            "train --steps 5 --embedding sage --layers 0 --out {}",
+            "layers",
+        ),
     ] {
         let refused = run(words, &[&out]);
         assert_eq!(refused.code, Some(2), "{words}: {}", refused.stderr);

@@ -182,7 +182,9 @@ impl Propagation {
         }
         let way = |shard: &RowShard| shard.wiring().map(|wiring| wiring.communication());
         if shards.iter().any(|shard| way(shard) != way(&shards[0])) {
-            return wrong("propagation: the shards have different ways of sharing sums".to_string());
+            return wrong(
+                "propagation: the shards have different ways of sharing sums".to_string(),
+            );
         }
         let is_mask = |keep: &f32| *keep == 0.0 || *keep == 1.0;
         let is_wired = shards.first().is_some_and(|shard| way(shard).is_some());

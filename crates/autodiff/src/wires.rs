@@ -246,11 +246,7 @@ impl Batch<'_> {
     }
 
     /// Where each column's rows are, among own rows and then those that came.
-    fn columns(
-        &self,
-        device: &Device,
-        n_received: &[usize],
-    ) -> Result<Vec<ResidentIndex>, Error> {
+    fn columns(&self, device: &Device, n_received: &[usize]) -> Result<Vec<ResidentIndex>, Error> {
         let n_own = self.layout.n_rows();
         let n_rows = n_own + n_received.iter().sum::<usize>();
         let mut first = n_own;

@@ -42,9 +42,16 @@ impl fmt::Display for ExchangeReport {
         writeln!(f, "communication {}", self.communication)?;
         if let Some(bytes) = self.received_bytes_per_step {
             let paper = self.paper_bytes_per_step;
-            writeln!(f, "received bytes per step {bytes} (the paper's messages: {paper})")?;
+            writeln!(
+                f,
+                "received bytes per step {bytes} (the paper's messages: {paper})"
+            )?;
         }
         let paper = self.paper_matrix_bytes;
-        writeln!(f, "matrix bytes of a rank {} (the paper's: {paper})", self.matrix_bytes)
+        writeln!(
+            f,
+            "matrix bytes of a rank {} (the paper's: {paper})",
+            self.matrix_bytes
+        )
     }
 }

@@ -16,8 +16,8 @@ use shardgraph_shard::Adjacency;
 use shardgraph_solver::problem::{MINIMUM_VERTEX_COVER, PROBLEMS, Problem as _, problem_by_name};
 use shardgraph_solver::train::Preset;
 use shardgraph_solver::{
-    Communication, EmbeddingPath, ErrorKind, PaperModel, Select, Solution, SolveOptions, TrainedPolicy, solve, solve_as_rank,
-    solve_reduced,
+    Communication, EmbeddingPath, ErrorKind, PaperModel, Select, Solution, SolveOptions,
+    TrainedPolicy, solve, solve_as_rank, solve_reduced,
 };
 
 use crate::exchange_report::ExchangeReport;

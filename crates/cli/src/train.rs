@@ -7,10 +7,10 @@ use clap::Args;
 use serde::Serialize;
 use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_device::{Device, DeviceKind, Timer};
-use shardgraph_solver::{Communication, EmbeddingKind, HeadKind, PaperModel};
 use shardgraph_solver::train::{
     Preset, RunOptions, StepReport, TrainConfig, TrainOutcome, train, train_as_rank,
 };
+use shardgraph_solver::{Communication, EmbeddingKind, HeadKind, PaperModel};
 
 use crate::config_file::ConfigFile;
 use crate::deadline;

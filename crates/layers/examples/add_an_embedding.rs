@@ -47,7 +47,12 @@ impl Gcn {
         let graphs = batch.propagation.as_ref().ok_or_else(missing)?;
         let n_rows = batch.layout.n_rows();
         let degrees: Vec<f32> = batch.edge.chunks_exact(2).map(|sums| sums[0]).collect();
-        let inputs: Vec<f32> = batch.node.iter().zip(&degrees).flat_map(|(s, d)| [*s, *d]).collect();
+        let inputs: Vec<f32> = batch
+            .node
+            .iter()
+            .zip(&degrees)
+            .flat_map(|(s, d)| [*s, *d])
+            .collect();
         let mut embed = ctx.input(Shape::new(n_rows, 2), &inputs)?;
         let norm: Vec<f32> = degrees.iter().map(|d| 1.0 / (1.0 + d).sqrt()).collect();
         let norm = ctx.input(Shape::new(n_rows, 1), &norm)?;
@@ -93,12 +98,7 @@ impl LinearHead {
     }
 
     /// Replicated `[n_states, 1]`: one rank has the row, the others add zeros.
-    fn scores_of(
-        &self,
-        ctx: &mut dyn Ctx,
-        embed: Var,
-        own_rows: Arc<[u32]>,
-    ) -> Result<Var, Error> {
+    fn scores_of(&self, ctx: &mut dyn Ctx, embed: Var, own_rows: Arc<[u32]>) -> Result<Var, Error> {
         let picked = ctx.gather(embed, own_rows)?;
         let picked = ctx.all_reduce(picked)?;
         let weights = ctx.param(self.weights)?;

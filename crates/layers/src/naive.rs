@@ -92,7 +92,11 @@ pub(crate) fn graph_sage(
     for layer in theta[1..].chunks_exact(2) {
         let mut mean = product(adjacency, &embed, n, k);
         for (i, mean) in mean.iter_mut().enumerate() {
-            *mean = if total[i / k] > 0.0 { *mean / total[i / k] } else { 0.0 };
+            *mean = if total[i / k] > 0.0 {
+                *mean / total[i / k]
+            } else {
+                0.0
+            };
         }
         let own = product(&embed, &layer[0], k, k);
         let mean = product(&mean, &layer[1], k, k);

@@ -141,13 +141,22 @@ proptest! {
 #[test]
 fn names_are_read_and_others_refused() {
     for (embedding, head) in KINDS {
-        assert_eq!(embedding.to_string().parse::<EmbeddingKind>().unwrap(), embedding);
+        assert_eq!(
+            embedding.to_string().parse::<EmbeddingKind>().unwrap(),
+            embedding
+        );
         assert_eq!(head.to_string().parse::<HeadKind>().unwrap(), head);
     }
     let error = "gat".parse::<EmbeddingKind>().unwrap_err().to_string();
-    assert!(error.contains("`gat` is no embedding: expected s2v or sage"), "{error}");
+    assert!(
+        error.contains("`gat` is no embedding: expected s2v or sage"),
+        "{error}"
+    );
     let error = "duel".parse::<HeadKind>().unwrap_err().to_string();
-    assert!(error.contains("`duel` is no head: expected q or mlp"), "{error}");
+    assert!(
+        error.contains("`duel` is no head: expected q or mlp"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -181,7 +181,11 @@ fn case(max_layers: usize, special: bool) -> impl Strategy<Value = Case> {
 }
 
 /// With the layers of a shape.
-pub(crate) fn case_of(shape: PolicyShape, max_layers: usize, special: bool) -> impl Strategy<Value = Case> {
+pub(crate) fn case_of(
+    shape: PolicyShape,
+    max_layers: usize,
+    special: bool,
+) -> impl Strategy<Value = Case> {
     let sizes = prop_oneof![1u32..9, Just(20), Just(33), Just(66)];
     (
         sizes,

@@ -188,7 +188,11 @@ fn has_bit(row: &[u64], columns: &Range<u32>) -> bool {
     let (first, last) = (columns.start / 64, (columns.end - 1) / 64);
     (first..=last).any(|word| {
         let below = if word == first { columns.start % 64 } else { 0 };
-        let above = if word == last { 63 - (columns.end - 1) % 64 } else { 0 };
+        let above = if word == last {
+            63 - (columns.end - 1) % 64
+        } else {
+            0
+        };
         row[word as usize] & (u64::MAX << below) & (u64::MAX >> above) != 0
     })
 }
@@ -202,7 +206,11 @@ fn wire(
     communication: Communication,
     touches: &Touches<'_>,
 ) -> Wiring {
-    let (own, n_ranks, n_nodes) = (partition.range(rank), partition.n_ranks(), partition.n_rows());
+    let (own, n_ranks, n_nodes) = (
+        partition.range(rank),
+        partition.n_ranks(),
+        partition.n_rows(),
+    );
     let mut wiring = Wiring {
         communication,
         rows: own.clone(),
@@ -255,8 +263,8 @@ fn wire_grid(wiring: &mut Wiring, partition: &Partition, rank: u32) {
     let n_columns = n_ranks / grid_rows(n_ranks);
     let (row, column) = ((rank - first) / n_columns, (rank - first) % n_columns);
     wiring.beside = first + row * n_columns..first + (row + 1) * n_columns;
-    wiring.rows = partition.range(wiring.beside.start).start
-        ..partition.range(wiring.beside.end - 1).end;
+    wiring.rows =
+        partition.range(wiring.beside.start).start..partition.range(wiring.beside.end - 1).end;
     for other in (first + column..=last).step_by(n_columns as usize) {
         wiring.columns.extend(partition.range(other));
         if other != rank {

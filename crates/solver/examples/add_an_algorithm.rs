@@ -54,7 +54,10 @@ fn evolve(
     for child in 0..settings.n_children {
         let mut stream = Stream::new(1, "evolution", child);
         let parent = policy.params.flat().to_vec();
-        let moved: Vec<f32> = parent.iter().map(|x| x + step * stream.normal() as f32).collect();
+        let moved: Vec<f32> = parent
+            .iter()
+            .map(|x| x + step * stream.normal() as f32)
+            .collect();
         policy.params.set_flat(&moved)?;
         let of_child = cost(policy, graphs, settings.n_ranks)?;
         if of_child <= best {
@@ -70,7 +73,8 @@ fn evolve(
 // 3. That is all: the file has the model's layers and sizes, and every command takes it.
 
 fn train(settings: &Settings, file: Option<&Path>) -> Result<(usize, usize, u64), Error> {
-    let sizes = PolicyConfig::of_problem(&MINIMUM_VERTEX_COVER, 8, 2, AdjacencyScale::LargestDegree);
+    let sizes =
+        PolicyConfig::of_problem(&MINIMUM_VERTEX_COVER, 8, 2, AdjacencyScale::LargestDegree);
     let config = sizes.with_layers(EmbeddingKind::GraphSage, HeadKind::Mlp);
     let mut policy = TrainedPolicy::random(config, 1, 0.3)?;
     let mut graphs = Vec::new();
@@ -94,7 +98,10 @@ fn main() -> Result<(), Error> {
     };
     let file = std::env::temp_dir().join("evolved.safetensors");
     let (before, after, _) = train(&settings, Some(&file))?;
-    println!("{before} nodes for 8 graphs, then {after}: {}", file.display());
+    println!(
+        "{before} nodes for 8 graphs, then {after}: {}",
+        file.display()
+    );
     Ok(())
 }
 

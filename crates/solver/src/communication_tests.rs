@@ -36,7 +36,11 @@ fn with_weights(graph: &Graph) -> Graph {
     Graph::from_weighted_edges(graph.n_nodes(), &edges).unwrap()
 }
 
-fn policy(problem: &dyn Problem, n_layers: usize, layers: (EmbeddingKind, HeadKind)) -> TrainedPolicy {
+fn policy(
+    problem: &dyn Problem,
+    n_layers: usize,
+    layers: (EmbeddingKind, HeadKind),
+) -> TrainedPolicy {
     let config = PolicyConfig::of_problem(problem, 6, n_layers, AdjacencyScale::LargestDegree);
     TrainedPolicy::random(config.with_layers(layers.0, layers.1), 7, 0.4).unwrap()
 }
@@ -51,7 +55,9 @@ fn on(n_ranks: u32, communication: Communication) -> SolveOptions {
 
 /// Sparse, dense (a bit matrix), weighted, odd and tiny.
 fn graphs() -> Vec<Adjacency> {
-    let mut all = ["er:90:0.05", "er:70:0.3", "ba:33:3", "ws:42:4:0.1"].map(graph).to_vec();
+    let mut all = ["er:90:0.05", "er:70:0.3", "ba:33:3", "ws:42:4:0.1"]
+        .map(graph)
+        .to_vec();
     all.push(with_weights(&graph("er:65:0.1")));
     all.push(Graph::from_edges(7, &[(0, 6)]).unwrap());
     all.push(Graph::from_edges(1, &[]).unwrap());
@@ -67,8 +73,14 @@ fn gather_and_halo_have_the_bits_of_one_rank_and_the_others_their_rounding() {
     assert!(graphs.iter().any(|graph| graph.storage() == Storage::Bits));
     for graph in &graphs {
         let alone = score_nodes(graph, &policy, &SolveOptions::default()).unwrap();
-        let size = alone.values.iter().filter(|x| !x.is_nan()).fold(0.1f32, |m, x| m.max(x.abs()));
-        let cover = solve(graph, &policy, &SolveOptions::default(), &mut |_, _| ()).unwrap().cover;
+        let size = alone
+            .values
+            .iter()
+            .filter(|x| !x.is_nan())
+            .fold(0.1f32, |m, x| m.max(x.abs()));
+        let cover = solve(graph, &policy, &SolveOptions::default(), &mut |_, _| ())
+            .unwrap()
+            .cover;
         for communication in Communication::ALL {
             for n_ranks in 1..=6 {
                 let options = on(n_ranks, communication);
@@ -95,7 +107,10 @@ fn gather_and_halo_have_the_bits_of_one_rank_and_the_others_their_rounding() {
 #[test]
 fn all_ways_find_one_answer_where_nothing_is_tied() {
     for (problem, layers) in [
-        (&crate::problem::MINIMUM_VERTEX_COVER as &dyn Problem, LAYERS[0]),
+        (
+            &crate::problem::MINIMUM_VERTEX_COVER as &dyn Problem,
+            LAYERS[0],
+        ),
         (&MAXIMUM_CUT, LAYERS[3]),
         (&MAXIMUM_CUT, LAYERS[1]),
     ] {
@@ -104,13 +119,25 @@ fn all_ways_find_one_answer_where_nothing_is_tied() {
         let is_cover = problem.name() == "mvc";
         let adjacency = Adjacency::from_graph((*graph).clone());
         let nodes = |options: &SolveOptions| match is_cover {
-            true => solve(&adjacency, &policy, options, &mut |_, _| ()).unwrap().cover,
-            false => solve_problem(problem, &graph, &policy, options, &mut |_, _| ()).unwrap().nodes,
+            true => {
+                solve(&adjacency, &policy, options, &mut |_, _| ())
+                    .unwrap()
+                    .cover
+            }
+            false => {
+                solve_problem(problem, &graph, &policy, options, &mut |_, _| ())
+                    .unwrap()
+                    .nodes
+            }
         };
         let want = nodes(&SolveOptions::default());
         for communication in Communication::ALL {
             for n_ranks in 2..=6 {
-                assert_eq!(nodes(&on(n_ranks, communication)), want, "{communication}, {n_ranks}");
+                assert_eq!(
+                    nodes(&on(n_ranks, communication)),
+                    want,
+                    "{communication}, {n_ranks}"
+                );
             }
         }
     }
@@ -118,7 +145,10 @@ fn all_ways_find_one_answer_where_nothing_is_tied() {
 
 #[test]
 fn every_pair_of_layers_solves_alike_on_ranks() {
-    for problem in [&MAXIMUM_INDEPENDENT_SET as &dyn Problem, &MINIMUM_DOMINATING_SET] {
+    for problem in [
+        &MAXIMUM_INDEPENDENT_SET as &dyn Problem,
+        &MINIMUM_DOMINATING_SET,
+    ] {
         let graphs = ["er:66:0.1", "ba:40:2"].map(|spec| Arc::new(graph(spec)));
         for layers in LAYERS {
             let policy = policy(problem, 2, layers);
@@ -129,11 +159,18 @@ fn every_pair_of_layers_solves_alike_on_ranks() {
             };
             let answers = |options: &SolveOptions| {
                 let all = solve_problems(problem, &graphs, &policy, options, &mut |_, _| ());
-                all.unwrap().into_iter().map(|answer| answer.nodes).collect::<Vec<_>>()
+                all.unwrap()
+                    .into_iter()
+                    .map(|answer| answer.nodes)
+                    .collect::<Vec<_>>()
             };
             let want = answers(&options(1));
             for n_ranks in 2..=6 {
-                assert_eq!(answers(&options(n_ranks)), want, "{layers:?}, {n_ranks} ranks");
+                assert_eq!(
+                    answers(&options(n_ranks)),
+                    want,
+                    "{layers:?}, {n_ranks} ranks"
+                );
                 if layers.0 == EmbeddingKind::GraphSage {
                     let halo = SolveOptions {
                         communication: Some(Communication::Halo),
@@ -159,7 +196,10 @@ fn what_is_received_is_counted() {
             path: Some(EmbeddingPath::General),
             ..on(n_ranks, communication)
         };
-        let exchange = score_nodes(&path, &policy, &options).unwrap().exchange.unwrap();
+        let exchange = score_nodes(&path, &policy, &options)
+            .unwrap()
+            .exchange
+            .unwrap();
         (exchange.received_bytes.unwrap(), exchange.matrix_bytes)
     };
     let n = u64::from(n);
@@ -168,12 +208,21 @@ fn what_is_received_is_counted() {
     // What does not depend on the way: degrees and the like.
     let rest = gather - row_bytes * n * 3 / 4;
     assert!(rest < 8 * n, "{rest}");
-    assert_eq!(received(Communication::Paper, 4).0, rest + row_bytes * 2 * n * 3 / 4);
-    assert_eq!(received(Communication::Grid, 4).0, rest + row_bytes * 2 * n / 4);
+    assert_eq!(
+        received(Communication::Paper, 4).0,
+        rest + row_bytes * 2 * n * 3 / 4
+    );
+    assert_eq!(
+        received(Communication::Grid, 4).0,
+        rest + row_bytes * 2 * n / 4
+    );
     let (halo, halo_bytes) = received(Communication::Halo, 4);
     assert_eq!(halo, rest + row_bytes * 2);
     assert_eq!(gather_bytes, halo_bytes); // the same entries, by other numbers
-    assert_eq!(received(Communication::Gather, 1), (0, 8 * (n + 1) + 4 * 2 * (n - 1)));
+    assert_eq!(
+        received(Communication::Gather, 1),
+        (0, 8 * (n + 1) + 4 * 2 * (n - 1))
+    );
     let shape = policy.config.shape();
     let model = PaperModel::of_state(4, (256, 255), shape);
     assert_eq!(model.evaluation_bytes(), 4 * (3 * k * n + k));
@@ -184,15 +233,30 @@ fn what_is_received_is_counted() {
 fn a_way_without_use_is_refused() {
     let karate = Adjacency::from_graph(shardgraph_graph::builtin::by_name("karate").unwrap());
     let shipped = TrainedPolicy::shipped().unwrap();
-    let error = solve(&karate, &shipped, &on(2, Communication::Halo), &mut |_, _| ()).unwrap_err();
+    let error = solve(
+        &karate,
+        &shipped,
+        &on(2, Communication::Halo),
+        &mut |_, _| (),
+    )
+    .unwrap_err();
     assert_eq!(error.fault(), Fault::Input);
-    assert!(error.to_string().contains("communication `halo`"), "{error}");
+    assert!(
+        error.to_string().contains("communication `halo`"),
+        "{error}"
+    );
     let error = score_nodes(&karate, &shipped, &on(1, Communication::Gather)).unwrap_err();
     assert_eq!(error.fault(), Fault::Input);
     let mis = TrainedPolicy::shipped_for(&MAXIMUM_INDEPENDENT_SET).unwrap();
     let graph = Arc::new(graph("er:20:0.2"));
     let options = on(3, Communication::Grid);
-    let error = solve_problem(&MAXIMUM_INDEPENDENT_SET, &graph, &mis, &options, &mut |_, _| ());
+    let error = solve_problem(
+        &MAXIMUM_INDEPENDENT_SET,
+        &graph,
+        &mis,
+        &options,
+        &mut |_, _| (),
+    );
     assert_eq!(error.unwrap_err().fault(), Fault::Input);
 }
 
@@ -211,7 +275,10 @@ fn processes_share_sums_too() {
         for found in tcp::run(3, |mut comm| as_rank(&mut comm, communication)) {
             let found = found.unwrap().unwrap();
             assert_eq!(found.cover, want.cover);
-            assert_eq!(found.exchange.map(|e| e.matrix_bytes), want.exchange.map(|e| e.matrix_bytes));
+            assert_eq!(
+                found.exchange.map(|e| e.matrix_bytes),
+                want.exchange.map(|e| e.matrix_bytes)
+            );
         }
     }
     for error in tcp::run(2, |mut comm| {
@@ -219,7 +286,10 @@ fn processes_share_sums_too() {
         as_rank(&mut comm, communication).unwrap_err()
     }) {
         let error = error.unwrap().to_string();
-        assert!(error.contains("another set of options than rank 0"), "{error}");
+        assert!(
+            error.contains("another set of options than rank 0"),
+            "{error}"
+        );
     }
 }
 
@@ -236,15 +306,25 @@ fn layers_are_kept_in_the_file() {
         assert_eq!(read.params.flat(), policy.params.flat());
         let bytes = std::fs::read(&path).unwrap();
         let text = String::from_utf8_lossy(&bytes[..600.min(bytes.len())]).into_owned();
-        assert_eq!(text.contains("sage"), layers.0 == EmbeddingKind::GraphSage, "{text}");
+        assert_eq!(
+            text.contains("sage"),
+            layers.0 == EmbeddingKind::GraphSage,
+            "{text}"
+        );
         assert_eq!(text.contains("mlp"), layers.1 == HeadKind::Mlp, "{text}");
     }
     let mut bytes = std::fs::read(&path).unwrap();
-    let at = bytes.windows(6).position(|window| window == b"\"sage\\").unwrap();
+    let at = bytes
+        .windows(6)
+        .position(|window| window == b"\"sage\\")
+        .unwrap();
     bytes[at + 1..at + 5].copy_from_slice(b"gat2");
     std::fs::write(&path, &bytes).unwrap();
     let error = TrainedPolicy::read(&path).unwrap_err().to_string();
-    assert!(error.contains("unknown variant `gat2`, expected `s2v` or `sage`"), "{error}");
+    assert!(
+        error.contains("unknown variant `gat2`, expected `s2v` or `sage`"),
+        "{error}"
+    );
 }
 
 /// GraphSAGE has one path.

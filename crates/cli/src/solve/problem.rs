@@ -211,7 +211,9 @@ fn printed<'a>(
     let sizes = (graph.n_nodes(), graph.n_edges());
     let paper = PaperModel::of_state(n_ranks, sizes, inputs.policy.config.shape());
     // Of a batch the exchange is that of all graphs, which no one answer can give.
-    let exchange = answer.exchange.filter(|_| is_shared && inputs.graphs.len() == 1);
+    let exchange = answer
+        .exchange
+        .filter(|_| is_shared && inputs.graphs.len() == 1);
     Answer {
         graph: &origin.name,
         problem: problem.name(),

@@ -97,14 +97,29 @@ proptest! {
 #[test]
 fn a_grid_has_the_sides_that_its_documentation_says() {
     let graph = graph_of(64 * 6, &[(0, 383)], false);
-    for (n_ranks, rows, columns) in [(1, 1, 1), (2, 1, 2), (4, 2, 2), (6, 2, 3), (3, 1, 3), (12, 3, 4)] {
+    for (n_ranks, rows, columns) in [
+        (1, 1, 1),
+        (2, 1, 2),
+        (4, 2, 2),
+        (6, 2, 3),
+        (3, 1, 3),
+        (12, 3, 4),
+    ] {
         let partition = Partition::by_rows(384, n_ranks);
         for rank in 0..n_ranks {
             let block = BlockShard::from_graph(&graph, &partition, rank, Communication::Grid);
             let wiring = block.wiring();
-            let n_sent = (0..n_ranks).filter(|&other| !wiring.sent_to(other).is_empty()).count();
-            assert_eq!((wiring.shares_rows_with().len() as u32, n_sent as u32 + 1), (columns, rows));
-            assert!(wiring.rows().len().abs_diff(384 / rows as usize) <= 24, "{wiring:?}");
+            let n_sent = (0..n_ranks)
+                .filter(|&other| !wiring.sent_to(other).is_empty())
+                .count();
+            assert_eq!(
+                (wiring.shares_rows_with().len() as u32, n_sent as u32 + 1),
+                (columns, rows)
+            );
+            assert!(
+                wiring.rows().len().abs_diff(384 / rows as usize) <= 24,
+                "{wiring:?}"
+            );
         }
     }
 }
@@ -112,7 +127,10 @@ fn a_grid_has_the_sides_that_its_documentation_says() {
 #[test]
 fn names_are_read_and_others_refused() {
     for communication in Communication::ALL {
-        assert_eq!(communication.to_string().parse::<Communication>().unwrap(), communication);
+        assert_eq!(
+            communication.to_string().parse::<Communication>().unwrap(),
+            communication
+        );
     }
     let error = "ring".parse::<Communication>().unwrap_err().to_string();
     assert_eq!(error, "expected paper, gather, halo or grid, not `ring`");

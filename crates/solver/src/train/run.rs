@@ -454,8 +454,16 @@ fn take_steps(
     leave_group(trainer.device(), options.deadline)?;
     let mut exchange = None;
     if trainer.has_sums() {
-        let (communication, counts) = (communication.unwrap_or_default(), (before, trainer.shard_bytes()));
-        exchange = Some(Exchange::of_job(&mut ranks, trainer.device(), communication, counts)?);
+        let (communication, counts) = (
+            communication.unwrap_or_default(),
+            (before, trainer.shard_bytes()),
+        );
+        exchange = Some(Exchange::of_job(
+            &mut ranks,
+            trainer.device(),
+            communication,
+            counts,
+        )?);
     }
     Ok((reports, exchange))
 }

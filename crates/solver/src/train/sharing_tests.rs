@@ -14,7 +14,9 @@ use crate::residual::Ranks;
 /// Three layers over several graphs of different sizes, two environments; all picks are drawn, so that rounding decides none.
 fn three_layers() -> TrainConfig {
     TrainConfig {
-        graphs: ["er:20:0.2", "ba:33:2", "er:70:0.06"].map(String::from).to_vec(),
+        graphs: ["er:20:0.2", "ba:33:2", "er:70:0.06"]
+            .map(String::from)
+            .to_vec(),
         n_layers: 3,
         environments: 2,
         epsilon_start: 1.0,
@@ -42,11 +44,27 @@ fn ways_of_sharing_sums_train_alike() {
         let want = run(&config, &RunOptions::default());
         assert!(want.reports.iter().any(|report| report.loss.is_some()));
         assert!(want.exchange.is_some());
-        let start = Trainer::new(problem_by_name(&config.problem).unwrap(), config.clone()).unwrap();
-        let moved = start.policy.params.flat().iter().zip(want.policy.params.flat());
+        let start =
+            Trainer::new(problem_by_name(&config.problem).unwrap(), config.clone()).unwrap();
+        let moved = start
+            .policy
+            .params
+            .flat()
+            .iter()
+            .zip(want.policy.params.flat());
         let moved = moved.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         for communication in Communication::ALL {
-            for (n_ranks, n_rows) in [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (4, 2), (6, 2), (6, 3)] {
+            for (n_ranks, n_rows) in [
+                (1, 1),
+                (2, 1),
+                (3, 1),
+                (4, 1),
+                (5, 1),
+                (6, 1),
+                (4, 2),
+                (6, 2),
+                (6, 3),
+            ] {
                 let got = run(&config, &sharing(n_ranks, n_rows, communication));
                 let name = format!("{communication} on {n_ranks} ranks in {n_rows} rows");
                 if communication.is_exact() {
@@ -54,7 +72,12 @@ fn ways_of_sharing_sums_train_alike() {
                     continue;
                 }
                 // Rounding moves the parameters a hundredth of what learning does, and less.
-                let pairs = got.policy.params.flat().iter().zip(want.policy.params.flat());
+                let pairs = got
+                    .policy
+                    .params
+                    .flat()
+                    .iter()
+                    .zip(want.policy.params.flat());
                 let far = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
                 assert!(far <= 0.01 * moved, "{name}: {far} of {moved}");
             }
@@ -72,8 +95,15 @@ fn every_pair_of_layers_trains_the_same_bits_on_ranks() {
             ..small(24)
         };
         let want = run(&config, &RunOptions::default());
-        assert_eq!((want.policy.config.embedding, want.policy.config.head), (embedding, head));
-        let losses: Vec<f32> = want.reports.iter().filter_map(|report| report.loss).collect();
+        assert_eq!(
+            (want.policy.config.embedding, want.policy.config.head),
+            (embedding, head)
+        );
+        let losses: Vec<f32> = want
+            .reports
+            .iter()
+            .filter_map(|report| report.loss)
+            .collect();
         assert!(losses.iter().any(|loss| *loss != losses[0]), "it learns");
         for (n_ranks, n_batch_ranks) in [(2, 1), (3, 1), (4, 2), (5, 1), (6, 3)] {
             let options = RunOptions {
@@ -82,7 +112,11 @@ fn every_pair_of_layers_trains_the_same_bits_on_ranks() {
                 ..RunOptions::default()
             };
             let got = run(&config, &options);
-            assert_eq!(bits(&got), bits(&want), "{embedding} {head}, {n_ranks} ranks");
+            assert_eq!(
+                bits(&got),
+                bits(&want),
+                "{embedding} {head}, {n_ranks} ranks"
+            );
             assert_eq!(got.reports, want.reports);
         }
     }
@@ -93,7 +127,10 @@ fn a_way_without_use_is_refused() {
     let options = sharing(2, 1, Communication::Paper);
     let error = train(&small(4), &options, &mut |_| ()).unwrap_err();
     assert_eq!(error.fault(), Fault::Input);
-    assert!(error.to_string().contains("communication `paper`"), "{error}");
+    assert!(
+        error.to_string().contains("communication `paper`"),
+        "{error}"
+    );
 }
 
 /// The priorities after some steps, as the memory keeps them.
@@ -126,6 +163,9 @@ fn an_error_becomes_the_priority_of_its_own_transition() {
     };
     assert!(spread(&apart) > 0.1, "{apart:?}");
     for (a, b) in together.iter().zip(&apart) {
-        assert!((a - b).abs() <= 1e-4 * spread(&apart), "{together:?} {apart:?}");
+        assert!(
+            (a - b).abs() <= 1e-4 * spread(&apart),
+            "{together:?} {apart:?}"
+        );
     }
 }
