@@ -62,6 +62,7 @@ pub fn cover_by_independent_set(
         n_steps: set.n_steps,
         path: set.path,
         storage: Storage::Csr,
+        exchange: set.exchange,
         seconds: set.seconds,
     })
 }

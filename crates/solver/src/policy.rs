@@ -26,7 +26,7 @@ const MAX_NODE_FEATURES: usize = 1024;
 const MAX_FILE_BYTES: u64 = 512 << 20;
 
 /// The policies that come with the program; the first is the default.
-static SHIPPED: [(&str, &[u8]); 6] = [
+static SHIPPED: [(&str, &[u8]); 7] = [
     (
         "mvc-default",
         include_bytes!("../policies/mvc-default.safetensors"),
@@ -38,6 +38,10 @@ static SHIPPED: [(&str, &[u8]); 6] = [
     (
         "mis-default",
         include_bytes!("../policies/mis-default.safetensors"),
+    ),
+    (
+        "mis-four-layers",
+        include_bytes!("../policies/mis-four-layers.safetensors"),
     ),
     (
         "clique-default",
@@ -239,7 +243,7 @@ impl TrainedPolicy {
         }
     }
 
-    /// The names of the policies that come with the program, trained by it on 20-node graphs
+    /// The names of the policies that come with the program, trained by it on small graphs
     /// (`cargo xtask repro train-default`).
     pub fn shipped_names() -> impl Iterator<Item = &'static str> {
         SHIPPED.iter().map(|(name, _)| *name)

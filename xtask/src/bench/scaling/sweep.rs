@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use super::share::{Cut, Serial, Step};
-use super::{DEFINITION, SCALING, exchange, rows};
+use super::{DEFINITION, SCALING, rows};
 use crate::answer::{Answer, Metric};
 use crate::bench::{fresh_scratch, places};
 use crate::definition::{Substitutions, number, string, strings, substitute};
@@ -258,7 +258,7 @@ fn one_run(
         n_ranks,
         seconds: Some(seconds),
         efficiency: None,
-        bytes: Some(bytes(sweep, &answer, n_ranks)?),
+        bytes: bytes(sweep, &answer, n_ranks)?,
         memory: measured
             .peak_rss_bytes
             .map(|peak| peak as f64 / f64::from(n_ranks)),
@@ -266,23 +266,30 @@ fn one_run(
     }))
 }
 
-/// Bytes of a step that a rank exchanges: as the program counted them, or as its operations are known to be. One rank exchanges none.
-fn bytes(sweep: &Table, answer: &Answer, n_ranks: u32) -> Result<f64> {
+/// Bytes that a rank takes in for what one row times, as the program counted them, in a field of its answer or, behind a dot, of an object there;
+/// of a list the largest; nothing where the program counts none. One rank exchanges none.
+fn bytes(sweep: &Table, answer: &Answer, n_ranks: u32) -> Result<Option<f64>> {
+    let Ok(name) = string(sweep, "counted") else {
+        return Ok(Some(0.0));
+    };
     if n_ranks == 1 {
-        return Ok(0.0);
+        return Ok(Some(0.0));
     }
-    if let Ok(field) = string(sweep, "counted") {
-        let all = answer.field(&field).and_then(Json::as_array);
-        let all = all.with_context(|| format!("the answer has no list {field}"))?;
-        let most = all.iter().filter_map(Json::as_number).fold(0.0, f64::max);
-        return Ok(most / number(sweep, "counted_over").unwrap_or(1.0));
-    }
-    let mut sum = 0.0;
-    for op in strings(sweep, "ops")? {
-        let op = exchange(&op)?;
-        sum += (op.bytes + op.bytes_per_rank * u64::from(n_ranks)) as f64;
-    }
-    Ok(sum)
+    let (outer, inner) = name.split_once('.').unwrap_or((&name, ""));
+    let field = answer.field(outer);
+    let field = if inner.is_empty() {
+        field
+    } else {
+        field.and_then(|object| object.get(inner))
+    };
+    let most = match field {
+        None | Some(Json::Null) => return Ok(None),
+        Some(Json::Array(all)) => all.iter().filter_map(Json::as_number).fold(0.0, f64::max),
+        Some(other) => other
+            .as_number()
+            .with_context(|| format!("{name} is no number"))?,
+    };
+    Ok(Some(most / number(sweep, "counted_over").unwrap_or(1.0)))
 }
 
 /// Behind each row of more ranks than processors one for a processor a rank.
@@ -419,7 +426,8 @@ mod tests {
                 assert!(words.contains(&"{ranks}".to_owned()), "{name}");
             }
             assert!(number(sweep, "pieces").unwrap() >= 2.0, "{name}");
-            let is_counted = sweep.get("counted").is_some() || strings(sweep, "ops").is_ok();
+            let is_counted = sweep.get("counted").is_some()
+                || string(sweep, "why").unwrap().contains("nothing is sent");
             assert!(is_counted, "{name}: no bytes");
             let is_told = sweep.get("devices").is_some() || string(sweep, "no_devices").is_ok();
             assert!(is_told, "{name}: no word on other back ends");
