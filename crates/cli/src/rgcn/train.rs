@@ -302,9 +302,6 @@ fn answer<'a>(inputs: &'a Inputs, outcomes: &'a [Outcome]) -> anyhow::Result<Ans
         .map(|outcome| shown_accuracy(&outcome.evaluation));
     let (accuracy_mean, accuracy_std) = mean_and_std(&accuracies.collect::<Vec<_>>());
     let half_width = student_t(outcomes.len()) * accuracy_std / (outcomes.len() as f64).sqrt();
-    let hashes = outcomes
-        .iter()
-        .map(|outcome| format!("{:016x}", outcome.params_hash));
     Ok(Answer {
         graph: &data.name,
         nodes: data.graph.n_nodes(),
@@ -316,10 +313,7 @@ fn answer<'a>(inputs: &'a Inputs, outcomes: &'a [Outcome]) -> anyhow::Result<Ans
         idle_ranks: last.n_idle_ranks,
         seeds: outcomes.iter().map(|outcome| outcome.config.seed).collect(),
         settings: &last.config,
-        accuracy_of: match last.evaluation.test {
-            Some(_) => "test",
-            None => "train",
-        },
+        accuracy_of: accuracy_of(&last.evaluation),
         accuracy_mean,
         accuracy_std,
         accuracy_interval: (outcomes.len() > 1).then_some(half_width),
@@ -334,7 +328,7 @@ fn answer<'a>(inputs: &'a Inputs, outcomes: &'a [Outcome]) -> anyhow::Result<Ans
         load_seconds: data.load_seconds,
         classes: &labelled.classes,
         evaluation: &last.evaluation,
-        params_hash: hashes.collect(),
+        params_hash: outcomes.iter().map(params_hash).collect(),
         import: &data.report,
         data,
     })
@@ -344,6 +338,17 @@ fn answer<'a>(inputs: &'a Inputs, outcomes: &'a [Outcome]) -> anyhow::Result<Ans
 fn least(outcomes: &[Outcome], of: fn(&EpochReport) -> f64) -> Option<f64> {
     let reports = outcomes.iter().flat_map(|outcome| &outcome.reports);
     reports.map(of).reduce(f64::min)
+}
+
+fn params_hash(outcome: &Outcome) -> String {
+    format!("{:016x}", outcome.params_hash)
+}
+
+fn accuracy_of(evaluation: &Evaluation) -> &'static str {
+    match evaluation.test {
+        Some(_) => "test",
+        None => "train",
+    }
 }
 
 fn shown_accuracy(evaluation: &Evaluation) -> f64 {
@@ -370,6 +375,48 @@ fn student_t(n: usize) -> f64 {
         .get(n.saturating_sub(2))
         .copied()
         .unwrap_or(beyond)
+}
+
+impl Answer<'_> {
+    fn write_times(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let (Some(epoch), Some(forward), Some(backward)) =
+            (self.epoch_ms, self.forward_ms, self.backward_ms)
+        {
+            writeln!(
+                f,
+                "epoch ms {epoch:.3} (forward {forward:.3}, backward {backward:.3}), the least of all"
+            )?;
+        }
+        if let Some(loss) = self.final_loss {
+            writeln!(f, "final loss {loss:.6}")?;
+        }
+        if let Some(peak) = self.peak_mib {
+            writeln!(f, "peak MiB {peak:.1}")?;
+        }
+        Ok(())
+    }
+
+    fn write_devices(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (rank, device) in self.devices.iter().enumerate() {
+            let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+            let (held, predicted) = (mib(device.peak_bytes), mib(device.predicted_bytes));
+            write!(
+                f,
+                "rank {rank} held MiB {held:.1} (predicted {predicted:.1})"
+            )?;
+            match device.tiles {
+                1 => writeln!(f)?,
+                n_tiles => writeln!(
+                    f,
+                    " in {n_tiles} tiles; an epoch moved MiB {:.1} in ms {:.1}, {:.0} % of them hidden",
+                    mib(device.moved_bytes),
+                    device.copy_ms,
+                    1e2 * device.hidden_share
+                )?,
+            }
+        }
+        Ok(())
+    }
 }
 
 impl fmt::Display for Answer<'_> {
@@ -401,38 +448,8 @@ impl fmt::Display for Answer<'_> {
             )?,
             None => writeln!(f)?,
         }
-        if let (Some(epoch), Some(forward), Some(backward)) =
-            (self.epoch_ms, self.forward_ms, self.backward_ms)
-        {
-            writeln!(
-                f,
-                "epoch ms {epoch:.3} (forward {forward:.3}, backward {backward:.3}), the least of all"
-            )?;
-        }
-        if let Some(loss) = self.final_loss {
-            writeln!(f, "final loss {loss:.6}")?;
-        }
-        if let Some(peak) = self.peak_mib {
-            writeln!(f, "peak MiB {peak:.1}")?;
-        }
-        for (rank, device) in self.devices.iter().enumerate() {
-            let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-            let (held, predicted) = (mib(device.peak_bytes), mib(device.predicted_bytes));
-            write!(
-                f,
-                "rank {rank} held MiB {held:.1} (predicted {predicted:.1})"
-            )?;
-            match device.tiles {
-                1 => writeln!(f)?,
-                n_tiles => writeln!(
-                    f,
-                    " in {n_tiles} tiles; an epoch moved MiB {:.1} in ms {:.1}, {:.0} % of them hidden",
-                    mib(device.moved_bytes),
-                    device.copy_ms,
-                    1e2 * device.hidden_share
-                )?,
-            }
-        }
+        self.write_times(f)?;
+        self.write_devices(f)?;
         write_evaluation(f, self.evaluation, self.classes)
     }
 }

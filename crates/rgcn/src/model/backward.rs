@@ -86,20 +86,26 @@ impl Network<'_> {
                 self.made[layer - 1] = units;
             }
         }
+        let n_floats = own.len() + partials.len() + gradients.len();
+        self.note_backward(layer, n_floats, peers.are_alone())?;
+        Ok((gradients, partials))
+    }
+
+    /// Counts what is held at the end of a layer's pass, with so many gradients of units and blocks.
+    fn note_backward(
+        &mut self,
+        layer: usize,
+        n_floats: usize,
+        is_alone: bool,
+    ) -> Result<(), Error> {
         let embedding = match (layer, self.input.keyed, &self.tiles) {
             (0, Keyed::Embedding, None) => self.input.rows.len(),
             _ => 0,
         };
-        // It is out of its place.
-        let gathered = if peers.are_alone() {
-            0
-        } else {
-            self.widest_sum()
-        };
-        let n_floats = own.len() + gathered + partials.len() + self.tables[layer].len();
-        let n_floats = n_floats + self.n_work_gradients(layer);
-        self.note_held(4 * (n_floats + gradients.len() + embedding) as u64)?;
-        Ok((gradients, partials))
+        // What is gathered from others is out of its place.
+        let gathered = if is_alone { 0 } else { self.widest_sum() };
+        let of_relations = self.tables[layer].len() + self.n_work_gradients(layer);
+        self.note_held(4 * (n_floats + embedding + gathered + of_relations) as u64)
     }
 
     /// The first layer's pass over rows of the bases, which take their steps in it.

@@ -7,6 +7,7 @@ use super::coefficients::Form;
 use super::network::{Network, forms};
 use super::optimiser::Moments;
 use super::plan::{LayerPlan, Layout};
+use super::shape::Shape;
 use super::tiles::{Tiles, Traffic, cut, tile_bytes};
 use crate::config::{Config, Optimiser, Sums};
 use crate::partition::ModelShape;
@@ -60,12 +61,12 @@ impl Layout<'_> {
 }
 
 /// The input's rows of a model: their length, and whether they are those of pairs.
-fn rows_of(config: &Config, forms: &[(Form, super::shape::Shape)]) -> (usize, bool) {
+fn rows_of(config: &Config, forms: &[(Form, Shape)]) -> (usize, bool) {
     let shape = forms[0].1;
     match (config.embedding, config.bases) {
         (0, 0) => (shape.width, true),
         (0, _) => (shape.stride, false),
-        (width, _) => (super::shape::Shape::new(width, 1).stride, false),
+        (width, _) => (Shape::new(width, 1).stride, false),
     }
 }
 
@@ -75,6 +76,32 @@ fn copies(config: &Config) -> u64 {
         Optimiser::Sgd => 1,
         Optimiser::Adam => 3,
     }
+}
+
+/// Numbers of a layer's relations: parameters, the table of their rows, and a reduced gradient.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sizes {
+    params: u64,
+    table: u64,
+    reduced: u64,
+}
+
+impl Extents {
+    /// Numbers of the input's rows.
+    fn n_input(&self, config: &Config, forms: &[(Form, Shape)]) -> u64 {
+        let (row_len, by_pair) = rows_of(config, forms);
+        let n_rows = if by_pair { self.n_pairs } else { self.n_read };
+        n_rows * row_len as u64
+    }
+}
+
+/// Bytes of a sum over all nodes, and of a gradient of it where other ranks have a part in both.
+fn bytes_a_sum(config: &Config, is_alone: bool) -> u64 {
+    let fixed = match config.sums {
+        Sums::Exact => 8,
+        Sums::Float => 0,
+    };
+    fixed + if is_alone { 0 } else { 4 }
 }
 
 impl Footprint {
@@ -89,11 +116,8 @@ impl Footprint {
         plans: Option<&[Arc<LayerPlan>]>,
     ) -> Footprint {
         let forms = forms(config, n_classes);
-        let ((row_len, by_pair), copies) = (rows_of(config, &forms), copies(config));
-        let is_alone = layout.n_ranks() == 1;
         let mut footprint = Footprint::default();
-        let (mut sums, mut others) = (0, 0);
-        let (mut fullest, mut whole) = (0, 0);
+        let (mut sums, mut fullest, mut whole) = (0, 0, 0);
         let twins = layout.twins();
         let mut extents: Vec<Extents> = Vec::new();
         for (layer, (form, shape)) in forms.iter().enumerate() {
@@ -105,47 +129,50 @@ impl Footprint {
             if twins[layer] == layer {
                 footprint.streamed += extent.plan_bytes;
             }
-            let n_rows = match (layer, by_pair) {
-                (0, true) => extent.n_pairs,
-                (0, false) => extent.n_read,
-                _ => 0,
-            };
-            footprint.streamed += 4 * copies * n_rows * row_len as u64;
-            let has_table = layer > 0 || config.has_first_table();
-            let (params, table, reduced) = match has_table {
-                true => form.sizes(*shape, layout.n_relations()),
-                false => (0, 0, 0),
-            };
-            let width = shape.width as u64;
-            let n_bias = if config.bias { width } else { 0 };
-            let units = 4 * extent.n_made * width;
-            footprint.resident += 4 * (copies * (params + n_bias) + table) + units;
-            sums = sums.max(extent.n_all_made * width);
-            if !is_alone && config.sums == Sums::Exact {
-                fullest = fullest.max(2 * units); // what a rank gets of the sums
+            if layer == 0 {
+                footprint.streamed += 4 * copies(config) * extent.n_input(config, &forms);
             }
-            others = others.max(extent.n_all_made * width);
-            let embedding = match layer {
-                0 if config.embedding > 0 => extent.n_read * row_len as u64,
-                _ => 0,
+            let has_table = layer > 0 || config.has_first_table();
+            let sizes = match has_table {
+                true => form.sizes(*shape, layout.n_relations()),
+                false => Sizes::default(),
             };
-            let of_units = match layer {
+            let n_read = match layer {
                 0 => 0,
                 _ => extent.n_read * forms[layer - 1].1.width as u64,
             };
-            let partials = extent.n_blocks * (reduced + n_bias);
-            let moment = units + 4 * (partials + table + of_units);
+            let moment = footprint.add_layer(config, (*shape, sizes), (extent, n_read));
             fullest = fullest.max(moment);
+            sums = sums.max(extent.n_all_made * shape.width as u64);
+            let embedding = match layer {
+                0 if config.embedding > 0 => extent.n_input(config, &forms),
+                _ => 0,
+            };
             whole = whole.max(moment + 4 * embedding);
         }
-        footprint.resident += fullest;
-        footprint.whole = whole.max(fullest) - fullest;
-        footprint.resident += match config.sums {
-            Sums::Exact => 8 * sums,
-            Sums::Float => 0,
-        };
-        footprint.resident += if is_alone { 0 } else { 4 * others };
+        footprint.resident += fullest + sums * bytes_a_sum(config, layout.n_ranks() == 1);
+        footprint.whole = whole - fullest;
         footprint
+    }
+
+    /// Adds what stays of a layer; the gradients of its fullest moment.
+    fn add_layer(
+        &mut self,
+        config: &Config,
+        (shape, sizes): (Shape, Sizes),
+        (extent, n_read): (Extents, u64),
+    ) -> u64 {
+        let width = shape.width as u64;
+        let n_bias = if config.bias { width } else { 0 };
+        let units = extent.n_made * width;
+        self.resident += 4 * (copies(config) * (sizes.params + n_bias) + sizes.table + units);
+        let partials = extent.n_blocks * (sizes.reduced + n_bias);
+        let backward = 4 * (units + partials + sizes.table + n_read);
+        // Forward, a rank gets its part of the others' sums.
+        match config.sums {
+            Sums::Exact if extent.n_made < extent.n_all_made => backward.max(8 * units),
+            _ => backward,
+        }
     }
 
     pub(crate) fn total(self) -> u64 {
@@ -154,18 +181,19 @@ impl Footprint {
 }
 
 impl Form {
-    /// Parameters, numbers of the table, and of a reduced gradient.
-    fn sizes(self, shape: super::shape::Shape, n_relations: usize) -> (u64, u64, u64) {
+    fn sizes(self, shape: Shape, n_relations: usize) -> Sizes {
         let (n_relations, len) = (n_relations as u64, shape.len() as u64);
-        let table = n_relations * shape.stride as u64;
-        let n_terms = shape.n_terms as u64;
-        match self {
-            Form::Coefficients => (n_relations * n_terms, table, n_relations * n_terms),
-            Form::Whole => (n_relations * len, table, n_relations * len),
-            Form::Shared { n_bases } => {
-                let n_params = n_bases as u64 * (n_relations + len);
-                (n_params, table, n_relations * len)
-            }
+        let reduced = match self {
+            Form::Coefficients => n_relations * shape.n_terms as u64,
+            Form::Whole | Form::Shared { .. } => n_relations * len,
+        };
+        Sizes {
+            params: match self {
+                Form::Coefficients | Form::Whole => reduced,
+                Form::Shared { n_bases } => n_bases as u64 * (n_relations + len),
+            },
+            table: n_relations * shape.stride as u64,
+            reduced,
         }
     }
 }
@@ -209,23 +237,13 @@ pub(crate) fn fit(
             size(budget)
         ));
     }
-    let forms = forms(config, n_classes);
-    let rows = rows_of(config, &forms);
-    // Embeddings have a gradient beside them.
-    let n_copies = copies(config) as usize + usize::from(config.embedding > 0);
-    let bytes = |layer: usize, sources: &Range<usize>| match layer {
-        0 => tile_bytes(&plans[0], sources, rows, n_copies),
-        _ => tile_bytes(&plans[layer], sources, (0, false), 0),
+    let source = TileSource {
+        plans,
+        rows: rows_of(config, &forms(config, n_classes)),
+        // Embeddings have a gradient beside them.
+        n_copies: copies(config) as usize + usize::from(config.embedding > 0),
     };
-    let n_sources = |layer: usize| layout.places(layer, rank).len();
-    let of_layers = 0..plans.len();
-    let single = of_layers.clone().flat_map(|layer| {
-        let sources = 0..n_sources(layer);
-        sources.map(move |source| (layer, source))
-    });
-    let largest = single.map(|(layer, source)| bytes(layer, &(source..source + 1)));
-    let largest = largest.max().unwrap_or(0);
-    let least = footprint.resident + 2 * largest;
+    let least = footprint.resident + 2 * source.largest();
     if least > budget {
         return refuse(format!(
             "budget_per_device = {}: rank {rank} needs {} in one piece, and with the smallest tiles {} ({least} bytes), which is the least budget for {} ranks",
@@ -235,19 +253,58 @@ pub(crate) fn fit(
             layout.n_ranks()
         ));
     }
-    let capacity = (budget - footprint.resident) / 2;
-    let layers: Vec<_> = of_layers
-        .map(|layer| cut(n_sources(layer), capacity, |sources| bytes(layer, sources)))
-        .collect();
-    let held = layers.iter().enumerate().map(|(layer, tiles)| {
-        let of_two = |two: &[Range<usize>]| two.iter().map(|tile| bytes(layer, tile)).sum::<u64>();
-        match tiles.len() {
-            0 | 1 => of_two(tiles),
-            _ => tiles.windows(2).map(of_two).max().unwrap_or(0),
+    let (layers, held) = source.cut((budget - footprint.resident) / 2);
+    Ok(Some((Tiles::new(layers), footprint.resident + held)))
+}
+
+/// What tiles are cut from.
+struct TileSource<'a> {
+    plans: &'a [Arc<LayerPlan>],
+    rows: (usize, bool),
+    n_copies: usize,
+}
+
+impl TileSource<'_> {
+    fn bytes(&self, layer: usize, sources: &Range<usize>) -> u64 {
+        match layer {
+            0 => tile_bytes(&self.plans[0], sources, self.rows, self.n_copies),
+            _ => tile_bytes(&self.plans[layer], sources, (0, false), 0),
         }
-    });
-    let predicted = footprint.resident + held.max().unwrap_or(0);
-    Ok(Some((Tiles::new(layers), predicted)))
+    }
+
+    fn n_sources(&self, layer: usize) -> usize {
+        self.plans[layer].pair_starts.len() - 1
+    }
+
+    /// Bytes of the largest source.
+    fn largest(&self) -> u64 {
+        let layers = 0..self.plans.len();
+        let of_layer = |layer| {
+            let sources = 0..self.n_sources(layer);
+            sources.map(move |source| self.bytes(layer, &(source..source + 1)))
+        };
+        layers.flat_map(of_layer).max().unwrap_or(0)
+    }
+
+    /// The tiles of each layer, and the most bytes of two that are there at a time.
+    fn cut(&self, capacity: u64) -> (Vec<Vec<Range<usize>>>, u64) {
+        let cut_layer = |layer| {
+            let bytes = |sources: &Range<usize>| self.bytes(layer, sources);
+            cut(self.n_sources(layer), capacity, bytes)
+        };
+        let layers: Vec<Vec<_>> = (0..self.plans.len()).map(cut_layer).collect();
+        let held = layers.iter().enumerate().map(|(layer, tiles)| {
+            let of_two = |two: &[Range<usize>]| -> u64 {
+                two.iter().map(|tile| self.bytes(layer, tile)).sum()
+            };
+            match tiles.len() {
+                0 | 1 => of_two(tiles),
+                _ => tiles.windows(2).map(of_two).max().unwrap_or(0),
+            }
+        });
+        let held = held.max().unwrap_or(0);
+        (layers, held)
+    }
 }
 
 impl Network<'_> {

@@ -20,6 +20,9 @@ pub(crate) struct Send {
     pub(crate) weight: f32,
 }
 
+/// A message's relation, its target's place and its weight.
+pub(super) type Message = (u32, u32, f32);
+
 /// The messages of a range of sources in one layer.
 ///
 /// A pair is a source and a relation that occur together: all its messages carry the same vector.
@@ -241,7 +244,7 @@ impl<'a> Layout<'a> {
     fn deal(&mut self, extent: Extent) -> Result<(), Error> {
         let n_blocks = self.blocks.count();
         if extent.n_ranks == 1 {
-            self.dealt = vec![0..n_blocks];
+            self.dealt = std::iter::once(0..n_blocks).collect();
             return Ok(());
         }
         let (n_ranks, block) = (extent.n_ranks as u32, self.blocks.size());
@@ -361,7 +364,7 @@ impl<'a> Layout<'a> {
         plan.end()
     }
 
-    /// Calls for each source of some places of a layer, in their order, with its messages (relation, target's place, weight).
+    /// Calls for each source of some places of a layer, in their order, with its messages.
     ///
     /// # Complexity
     /// One pass over the sources' edges; those of a source are sorted by relation and target, so that their given order does not show.
@@ -369,12 +372,12 @@ impl<'a> Layout<'a> {
         &self,
         layer: usize,
         places: Range<usize>,
-        call: &mut dyn FnMut(usize, &[(u32, u32, f32)]),
+        call: &mut dyn FnMut(usize, &[Message]),
     ) {
         let (read, made) = (&self.sets[layer], &self.sets[layer + 1]);
         let place_of = made.table(self.graph.n_nodes());
         let loops = self.graph.n_relations();
-        let mut messages: Vec<(u32, u32, f32)> = Vec::new();
+        let mut messages: Vec<Message> = Vec::new();
         for source in places {
             let node = read.node(source);
             messages.clear();

@@ -111,13 +111,18 @@ impl Layout<'_> {
             }
         });
         work.plan = plan.end();
+        work.blocks = self.sources_of_blocks(layer, &places);
+        work
+    }
+
+    /// Which of some ascending places of a layer are in each block.
+    fn sources_of_blocks(&self, layer: usize, places: &[usize]) -> Vec<Range<usize>> {
         let first_from = |place: usize| places.partition_point(|&other| other < place);
         let nodes = (0..self.blocks.count()).map(|block| self.blocks.nodes(block));
-        let of_block = nodes.map(|nodes| self.sets[layer].places(&nodes));
-        work.blocks = of_block
+        let of_blocks = nodes.map(|nodes| self.sets[layer].places(&nodes));
+        of_blocks
             .map(|places| first_from(places.start)..first_from(places.end))
-            .collect();
-        work
+            .collect()
     }
 }
 

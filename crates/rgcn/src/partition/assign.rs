@@ -101,28 +101,7 @@ impl Work<'_> {
             .iter()
             .map(|costs| self.borders(balanced_cut(costs, n_ranges)))
             .collect();
-        let cut_row = |row: &Vec<Segment>| {
-            let mut segments = Vec::new();
-            for (idx, segment) in row.iter().enumerate() {
-                let end = row.get(idx + 1).map_or(u32::MAX, |next| next.start);
-                let cut = &cuts[segment.part as usize];
-                for range in 0..n_ranges {
-                    let start = segment.start.max(cut[range as usize]);
-                    let is_last = range + 1 == n_ranges;
-                    let range_end = if is_last {
-                        end
-                    } else {
-                        cut[range as usize + 1].min(end)
-                    };
-                    if start < range_end {
-                        let part = segment.part * n_ranges + range;
-                        segments.push(Segment { start, part });
-                    }
-                }
-            }
-            segments
-        };
-        groups.iter().map(cut_row).collect()
+        groups.iter().map(|row| cut_row(row, &cuts)).collect()
     }
 
     /// Borders of ranges of sources of nearly one cost, self loops counted.
@@ -239,6 +218,28 @@ pub(super) fn segments_of_cut(cut: &[u32]) -> Vec<Segment> {
         }
         is_same
     });
+    segments
+}
+
+/// A relation's segments, which are groups of parts, cut where each group's sources are.
+fn cut_row(row: &[Segment], cuts: &[Vec<u32>]) -> Vec<Segment> {
+    let mut segments = Vec::new();
+    for (idx, segment) in row.iter().enumerate() {
+        let end = row.get(idx + 1).map_or(u32::MAX, |next| next.start);
+        let cut = &cuts[segment.part as usize];
+        let n_ranges = cut.len() - 1;
+        for range in 0..n_ranges {
+            let start = segment.start.max(cut[range]);
+            let range_end = match range + 1 == n_ranges {
+                true => end,
+                false => cut[range + 1].min(end),
+            };
+            if start < range_end {
+                let part = segment.part * n_ranges as u32 + range as u32;
+                segments.push(Segment { start, part });
+            }
+        }
+    }
     segments
 }
 

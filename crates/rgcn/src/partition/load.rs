@@ -86,18 +86,8 @@ pub struct Loads {
 
 impl Loads {
     pub(super) fn of(partition: &Partition, pairs: &Pairs) -> Loads {
-        let n_parts = partition.n_parts();
         let has_self_loops = partition.has_self_loops();
-        let mut loads = vec![Load::default(); n_parts as usize];
-        for (load, part) in loads.iter_mut().zip(0..) {
-            load.n_own_nodes = partition.own_nodes(part).len() as u64;
-            if has_self_loops {
-                load.n_self_loops = pairs.n_made(partition.own_nodes(part));
-                load.n_sources = load.n_self_loops;
-                load.n_own_sources = load.n_self_loops;
-                load.n_own_reads = load.n_self_loops;
-            }
-        }
+        let mut loads = own_loads(partition, pairs);
         // Pairs come by source: a part has seen a source if it was the part's last one.
         let mut last_sources = vec![None; loads.len()];
         let mut last_source = None;
@@ -175,6 +165,21 @@ impl Loads {
     pub fn edges_max_over_mean(&self) -> f64 {
         max_over_mean(self.loads.iter().map(|load| load.n_edges))
     }
+}
+
+/// What parts have of their own nodes alone.
+fn own_loads(partition: &Partition, pairs: &Pairs) -> Vec<Load> {
+    let mut loads = vec![Load::default(); partition.n_parts() as usize];
+    for (load, part) in loads.iter_mut().zip(0..) {
+        load.n_own_nodes = partition.own_nodes(part).len() as u64;
+        if partition.has_self_loops() {
+            load.n_self_loops = pairs.n_made(partition.own_nodes(part));
+            load.n_sources = load.n_self_loops;
+            load.n_own_sources = load.n_self_loops;
+            load.n_own_reads = load.n_self_loops;
+        }
+    }
+    loads
 }
 
 /// Counts each part's relations; answers with how many of all have edges in more than one.

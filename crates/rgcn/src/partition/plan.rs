@@ -160,6 +160,15 @@ fn whole(partition: &Partition, pairs: &Pairs, loads: &Loads) -> Load {
     }
 }
 
+/// What those who work on messages of others' sources give back.
+const RETURNED: &str = "gradients of messages to their sources' owners";
+
+/// What the first layer reads, and what the others do.
+const INPUTS: [&str; 2] = [
+    "rows of the input to those that work on them",
+    "units to those that work on them",
+];
+
 impl PlanOptions {
     fn cost_model(&self) -> CostModel {
         CostModel::of(&self.shape.config)
@@ -211,58 +220,44 @@ impl PlanOptions {
 
     /// What devices exchange in a step, in its order; nothing where there is one.
     fn exchanges(&self, pairs: &Pairs, loads: &Loads) -> Vec<Exchange> {
-        if self.n_devices < 2 {
-            return Vec::new();
-        }
+        let widths = match self.n_devices {
+            1 => Vec::new(),
+            _ => self.shape.widths(),
+        };
         let n_nodes = u64::from(pairs.n_nodes());
-        let widths = self.shape.widths();
-        let n_bytes = match self.shape.config.sums {
-            Sums::Exact => 8,
-            Sums::Float => 4,
-        };
-        let mut exchanges = Vec::new();
-        let mut add = |layer: usize, what, bytes| {
-            if bytes > 0 {
-                exchanges.push(Exchange { layer, what, bytes });
-            }
-        };
-        let (n_sources, n_pairs) = match self.is_dealt_by_pair() {
-            true => (loads.n_foreign_sources(), loads.n_foreign_pairs()),
-            false => (0, 0),
-        };
-        for (layer, width) in widths.iter().enumerate() {
-            match layer {
-                0 => add(
-                    0,
-                    "rows of the input to those that work on them",
-                    self.replicated(loads),
-                ),
-                _ => add(
+        let (n_sources, n_pairs) = (loads.n_foreign_sources(), loads.n_foreign_pairs());
+        let is_exact = self.shape.config.sums == Sums::Exact;
+        let (n_bytes, largest) = if is_exact { (8, 4) } else { (4, 0) };
+        let forward = widths.iter().enumerate().flat_map(|(layer, width)| {
+            let units = |before: usize| 4 * n_sources * widths[before];
+            let read = layer.checked_sub(1).map(units);
+            [
+                (
                     layer,
-                    "units to those that work on them",
-                    4 * n_sources * widths[layer - 1],
+                    INPUTS[layer.min(1)],
+                    read.unwrap_or(self.replicated(loads)),
                 ),
-            }
-            if n_bytes == 8 {
-                add(layer, "largest message", 4);
-            }
-            add(
-                layer,
-                "sums of messages to their nodes",
-                n_bytes * n_nodes * width,
-            );
-        }
+                (layer, "largest message", largest),
+                (
+                    layer,
+                    "sums of messages to their nodes",
+                    n_bytes * n_nodes * width,
+                ),
+            ]
+        });
         let layers = self.shape.layers(pairs.n_relations());
-        for (layer, (width, size)) in widths.iter().zip(layers).enumerate().rev() {
-            add(layer, "gradients of all nodes", 4 * n_nodes * width);
-            add(
-                layer,
-                "gradients of messages to their sources' owners",
-                4 * n_pairs * width,
-            );
-            add(layer, "gradients of shared parameters", 4 * size.reduced);
-        }
+        let layers = widths.iter().zip(layers).enumerate().rev();
+        let backward = layers.flat_map(|(layer, (width, size))| {
+            [
+                (layer, "gradients of all nodes", 4 * n_nodes * width),
+                (layer, RETURNED, 4 * n_pairs * width),
+                (layer, "gradients of shared parameters", 4 * size.reduced),
+            ]
+        });
+        let exchanges = forward.chain(backward).filter(|(_, _, bytes)| *bytes > 0);
         exchanges
+            .map(|(layer, what, bytes)| Exchange { layer, what, bytes })
+            .collect()
     }
 
     /// Divides what does not fit into tiles, or says what would fit.

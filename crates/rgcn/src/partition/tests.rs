@@ -31,6 +31,39 @@ fn graphs() -> impl Strategy<Value = RelationalGraph> {
     })
 }
 
+type PairSet = BTreeSet<(u32, u32)>;
+
+/// What a part owns, and what it works on of others.
+fn count_own(
+    own: &std::ops::Range<u32>,
+    part: usize,
+    (pairs, sources): (&[PairSet], &[BTreeSet<u32>]),
+    load: &mut Load,
+) {
+    let all = pairs
+        .iter()
+        .flatten()
+        .filter(|(source, _)| own.contains(source));
+    load.n_own_pairs = all.count() as u64;
+    let all: BTreeSet<u32> = sources
+        .iter()
+        .flatten()
+        .copied()
+        .filter(|node| own.contains(node))
+        .collect();
+    load.n_own_sources = all.len() as u64;
+    let reads = sources
+        .iter()
+        .map(|read| read.iter().filter(|node| own.contains(node)).count() as u64);
+    load.n_own_reads = reads.sum();
+    let is_foreign = |source: &&u32| !own.contains(source);
+    load.n_foreign_sources = sources[part].iter().filter(is_foreign).count() as u64;
+    load.n_foreign_pairs = pairs[part]
+        .iter()
+        .filter(|(source, _)| !own.contains(source))
+        .count() as u64;
+}
+
 /// Loads by their meaning: sets of what each part's edges touch.
 fn naive_loads(graph: &RelationalGraph, partition: &Partition) -> Vec<Load> {
     let n_parts = partition.n_parts() as usize;
@@ -65,28 +98,7 @@ fn naive_loads(graph: &RelationalGraph, partition: &Partition) -> Vec<Load> {
         loads[part].n_sources = sources[part].len() as u64;
         loads[part].n_relations = relations[part].len() as u64;
         let own = partition.own_nodes(part as u32);
-        let all = pairs
-            .iter()
-            .flatten()
-            .filter(|(source, _)| own.contains(source));
-        loads[part].n_own_pairs = all.count() as u64;
-        let all: BTreeSet<u32> = sources
-            .iter()
-            .flatten()
-            .copied()
-            .filter(|node| own.contains(node))
-            .collect();
-        loads[part].n_own_sources = all.len() as u64;
-        let reads = sources
-            .iter()
-            .map(|read| read.iter().filter(|node| own.contains(node)).count() as u64);
-        loads[part].n_own_reads = reads.sum();
-        let is_foreign = |source: &&u32| !own.contains(source);
-        loads[part].n_foreign_sources = sources[part].iter().filter(is_foreign).count() as u64;
-        loads[part].n_foreign_pairs = pairs[part]
-            .iter()
-            .filter(|(source, _)| !own.contains(source))
-            .count() as u64;
+        count_own(&own, part, (&pairs, &sources), &mut loads[part]);
     }
     loads
 }
@@ -324,12 +336,8 @@ fn variants() -> Vec<Config> {
     ]
 }
 
-/// The trainer's own count, of its arrays after a step, against the plan's, which is made before any is there.
-#[test]
-fn planned_bytes_are_those_that_the_trainer_counts() {
-    let spec: RelationalSpec = "ba-rel:20000:2.5:20:zipf".parse().unwrap();
-    let graph = spec.graph(1).unwrap().with_inverses().unwrap();
-    let (labels, pairs) = (spec.labels(1).unwrap(), Pairs::of(&graph));
+/// Each variant on one device, on three by source and by another method, and on four by relations and sources.
+fn planned_cases() -> Vec<(usize, Config, (u32, Method))> {
     let cases = variants()
         .into_iter()
         .enumerate()
@@ -343,7 +351,16 @@ fn planned_bytes_are_those_that_the_trainer_counts() {
             ]
             .map(case)
         });
-    for (variant, config, (n_ranks, method)) in cases {
+    cases.collect()
+}
+
+/// The trainer's own count, of its arrays after a step, against the plan's, which is made before any is there.
+#[test]
+fn planned_bytes_are_those_that_the_trainer_counts() {
+    let spec: RelationalSpec = "ba-rel:20000:2.5:20:zipf".parse().unwrap();
+    let graph = spec.graph(1).unwrap().with_inverses().unwrap();
+    let (labels, pairs) = (spec.labels(1).unwrap(), Pairs::of(&graph));
+    for (variant, config, (n_ranks, method)) in planned_cases() {
         {
             let mut options = options(method, n_ranks);
             options.shape.config = config.clone();

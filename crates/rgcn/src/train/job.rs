@@ -152,11 +152,7 @@ impl<'a> Job<'a> {
         let mut network = Network::new(self.config, &self.layout, rank, self.labels.n_classes())?;
         let begin = match state {
             None => 0,
-            Some(state) => {
-                let state: &State = state.borrow();
-                state.load(&mut network, peers)?;
-                state.epochs_done
-            }
+            Some(state) => state.borrow().load(&mut network, peers)?,
         };
         let targets = self.targets(&self.layout, &self.train, rank);
         let mut reports = Vec::new();

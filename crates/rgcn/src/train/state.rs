@@ -149,7 +149,7 @@ impl State {
         self.tensors.iter_mut().map(|(_, values)| values)
     }
 
-    /// Puts a rank's part into its network.
+    /// Puts a rank's part into its network; how many epochs are in it.
     ///
     /// # Errors
     /// Where a tensor has not the length that the settings and the graph ask for.
@@ -157,7 +157,7 @@ impl State {
         &self,
         network: &mut Network<'_>,
         peers: &mut Peers<'_>,
-    ) -> Result<(), Error> {
+    ) -> Result<u32, Error> {
         let rank = peers.comm.rank() as usize;
         for (idx, (name, own)) in tensors(network).into_iter().enumerate() {
             let (begin, expected) = match idx < N_SHARED_OUT {
@@ -179,7 +179,7 @@ impl State {
             own.copy_from_slice(&values[begin..][..n_own]);
         }
         network.input.largest = largest_magnitude(&network.input.rows);
-        Ok(())
+        Ok(self.epochs_done)
     }
 
     /// Adds the tensors and the training nodes to a checkpoint.

@@ -5,6 +5,21 @@ use super::*;
 use crate::partition::Method;
 use crate::{Mode, Sums};
 
+fn run_by(
+    (graph, labels): Given<'_>,
+    config: &Config,
+    (n_ranks, partition): (u32, Method),
+    budget_per_device: Option<u64>,
+) -> Outcome {
+    let options = RunOptions {
+        n_ranks,
+        partition,
+        budget_per_device,
+        ..RunOptions::default()
+    };
+    train(graph, labels, config, &options, &mut |_| {}).unwrap()
+}
+
 type Given<'a> = (&'a RelationalGraph, &'a Labels);
 
 fn run(
@@ -101,15 +116,7 @@ fn predictions_are_within_five_percent_of_what_is_held() {
             };
             for (n_ranks, partition) in [(1, Method::Source), (3, Method::Source), (3, Method::Lpt)]
             {
-                let go = |budget_per_device| {
-                    let options = RunOptions {
-                        n_ranks,
-                        partition,
-                        budget_per_device,
-                        ..RunOptions::default()
-                    };
-                    train(&graph, &labels, &config, &options, &mut |_| {}).unwrap()
-                };
+                let go = |budget| run_by((&graph, &labels), &config, (n_ranks, partition), budget);
                 let whole = go(None);
                 let needed = whole
                     .devices
