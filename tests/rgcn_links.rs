@@ -81,6 +81,21 @@ fn links_are_learnt_ranked_and_asked_for_again() {
     assert_eq!(ends["ends"].as_array().unwrap().len(), 5);
 }
 
+/// Flags that cannot be right, and what is said of them.
+const REFUSED: [(&str, &str); 11] = [
+    ("--embedding 0 --blocks 2", "embedding = 0"),
+    ("--blocks 9", "blocks = 9"),
+    ("--bases 2 --blocks 2", "blocks = 2"),
+    ("--negatives 0", "negatives = 0"),
+    ("--seeds 2", "--seeds"),
+    ("--ranks 2", "one rank"),
+    ("--train x.tsv", "--train has no meaning for links"),
+    ("--hops 2", "--hops has no meaning for links"),
+    ("--preset am", "--preset"),
+    ("--mode pruned", "mode = pruned"),
+    ("--no-self-loop", "self_loop = false"),
+];
+
 #[test]
 fn what_cannot_be_right_is_refused_and_leaves_nothing() {
     let scratch = tempfile::tempdir().unwrap();
@@ -88,19 +103,8 @@ fn what_cannot_be_right_is_refused_and_leaves_nothing() {
     let [train, valid, test] = paths(&files);
     let out = scratch.path().join("run");
     let before = listing(scratch.path());
-    for (words, reason) in [
-        ("--embedding 0 --blocks 2", "embedding = 0"),
-        ("--blocks 9", "blocks = 9"),
-        ("--bases 2 --blocks 2", "blocks = 2"),
-        ("--negatives 0", "negatives = 0"),
-        ("--seeds 2", "--seeds"),
-        ("--ranks 2", "one rank"),
-        ("--train x.tsv", "--train has no meaning for links"),
-        ("--hops 2", "--hops has no meaning for links"),
-        ("--preset am", "--preset"),
-        ("--mode pruned", "mode = pruned"),
-        ("--no-self-loop", "self_loop = false"),
-    ] {
+    for (words, reason) in REFUSED {
+        // No folder goes with several seeds.
         let is_seeds = words.starts_with("--seeds");
         let small = "--embedding 8 --hidden 8 --width 8 --blocks 2";
         let small = match words.split(' ').next() {
@@ -169,24 +173,26 @@ fn runs_of_the_other_task_are_refused() {
     assert_eq!(answer["mode"], "pruned");
 }
 
-#[test]
-fn features_are_the_input_of_all_numbers_of_ranks() {
-    let scratch = tempfile::tempdir().unwrap();
-    let (graph, labels) = (
-        scratch.path().join("g.csv"),
-        scratch.path().join("train.csv"),
-    );
-    let (mut triples, mut table) = (String::new(), String::from("node,x,y,z\n"));
-    let mut classes = String::new();
+/// Triples, labels and features of 60 nodes, whose class is a feature.
+fn labelled_ring(folder: &Path) -> [PathBuf; 3] {
+    let (mut triples, mut classes, mut table) =
+        (String::new(), String::new(), String::from("node,x,y,z\n"));
     for node in 0..60 {
         writeln!(triples, "{node},{},{}", node % 2, (node + 7) % 60).unwrap();
         writeln!(table, "{node},{},{},0.5", node % 3, node % 5).unwrap();
         writeln!(classes, "{node},{}", node % 3).unwrap();
     }
-    let features = scratch.path().join("features.csv");
-    fs::write(&graph, triples).unwrap();
-    fs::write(&labels, classes).unwrap();
-    fs::write(&features, table).unwrap();
+    let paths = ["g.csv", "train.csv", "features.csv"].map(|name| folder.join(name));
+    for (path, text) in paths.iter().zip([triples, classes, table]) {
+        fs::write(path, text).unwrap();
+    }
+    paths
+}
+
+#[test]
+fn features_are_the_input_of_all_numbers_of_ranks() {
+    let scratch = tempfile::tempdir().unwrap();
+    let [graph, labels, features] = labelled_ring(scratch.path());
     let out = scratch.path().join("run");
     let words = "rgcn train {} --train {} --features {} --hidden 12 --epochs 60 --format json";
     let whole = run(

@@ -131,9 +131,8 @@ fn npy(bytes: &[u8]) -> Result<Features, String> {
             header.trim()
         )
     })?;
-    let n_bytes = n_rows.checked_mul(width).and_then(|n| n.checked_mul(size));
-    if n_bytes != Some(data.len()) {
-        let found = data.len();
+    let found = data.len();
+    if n_rows.checked_mul(width).and_then(|n| n.checked_mul(size)) != Some(found) {
         return Err(format!(
             "{found} bytes of data for shape ({n_rows}, {width}): cut short?"
         ));

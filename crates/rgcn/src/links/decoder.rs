@@ -121,14 +121,24 @@ impl ChunkPass<'_> {
         (loss, scale): (LinkLoss, f32),
         gradients: &mut DecoderGradients,
     ) -> f64 {
+        self.score(units, triple);
+        let value = loss.slopes(&mut self.scores, self.n_tails);
+        self.scores.iter_mut().for_each(|slope| *slope *= scale);
+        self.add_gradients(units, triple, gradients);
+        value
+    }
+
+    /// The queries of a triple, and all scores.
+    #[inline(always)]
+    fn score(&mut self, units: &[f32], triple: Edge) {
         let width = self.decoder.width;
-        let (queries, of_queries) = self.work.split_at_mut(2 * width);
-        let (for_tails, for_heads) = queries.split_at_mut(width);
+        let (for_tails, others) = self.work.split_at_mut(width);
+        let for_heads = &mut others[..width];
         self.decoder.query(units, triple, Side::Tail, for_tails);
         self.decoder.query(units, triple, Side::Head, for_heads);
-        let [head, tail] = [triple.source, triple.target].map(|node| row(units, node, width));
         self.scores.clear();
-        self.scores.push(dot(for_tails, tail));
+        self.scores
+            .push(dot(for_tails, row(units, triple.target, width)));
         let rows = self.gathered.chunks_exact(width);
         for (idx, (negative, &node)) in rows.zip(self.negatives).enumerate() {
             let (query, own) = match idx < self.n_tails {
@@ -137,47 +147,55 @@ impl ChunkPass<'_> {
             };
             // What is no corruption but the triple itself counts for nothing.
             let score = dot(query, negative);
-            self.scores.push(if node == own {
-                f32::NEG_INFINITY
-            } else {
-                score
-            });
+            let is_own = node == own;
+            self.scores
+                .push(if is_own { f32::NEG_INFINITY } else { score });
         }
-        let value = loss.slopes(&mut self.scores, self.n_tails);
-        self.scores.iter_mut().for_each(|slope| *slope *= scale);
+    }
 
+    /// Adds what the slopes make of a triple's units, of its negatives' and of its relation.
+    #[inline(always)]
+    fn add_gradients(&mut self, units: &[f32], triple: Edge, gradients: &mut DecoderGradients) {
+        let width = self.decoder.width;
+        let (queries, of_queries) = self.work.split_at_mut(2 * width);
+        let (for_tails, for_heads) = queries.split_at(width);
+        let Edge {
+            source,
+            relation,
+            target,
+        } = triple;
+        let [head, tail] = [source, target].map(|node| row(units, node, width));
         of_queries.fill(0.0);
         let (of_tails, of_heads) = of_queries.split_at_mut(width);
         add(self.scores[0], tail, of_tails);
         add(
             self.scores[0],
             for_tails,
-            row_mut(&mut gradients.units, triple.target, width),
+            row_mut(&mut gradients.units, target, width),
         );
         let rows = self.gathered.chunks_exact(width);
         let rows = rows.zip(self.gradient.chunks_exact_mut(width));
         for (idx, ((negative, gradient), &slope)) in rows.zip(&self.scores[1..]).enumerate() {
             let (query, of_query) = match idx < self.n_tails {
-                true => (&*for_tails, &mut *of_tails),
-                false => (&*for_heads, &mut *of_heads),
+                true => (for_tails, &mut *of_tails),
+                false => (for_heads, &mut *of_heads),
             };
             add_both(slope, (negative, of_query), (query, gradient));
         }
-        let relation = row(&self.decoder.relations, triple.relation, width);
+        let vector = row(&self.decoder.relations, relation, width);
         add_product(
             of_tails,
-            relation,
-            row_mut(&mut gradients.units, triple.source, width),
+            vector,
+            row_mut(&mut gradients.units, source, width),
         );
         add_product(
             of_heads,
-            relation,
-            row_mut(&mut gradients.units, triple.target, width),
+            vector,
+            row_mut(&mut gradients.units, target, width),
         );
-        let of_relation = row_mut(&mut gradients.relations, triple.relation, width);
+        let of_relation = row_mut(&mut gradients.relations, relation, width);
         add_product(of_tails, head, of_relation);
         add_product(of_heads, tail, of_relation);
-        value
     }
 }
 
@@ -268,7 +286,7 @@ pub(crate) fn dots<const N: usize>(a: [&[f32]; N], b: &[f32]) -> [f32; N] {
             *lane += a * b;
         }
     }
-    lanes.map(|lanes| tree_sum(lanes))
+    lanes.map(tree_sum)
 }
 
 /// The sum of the lanes, halves first.

@@ -1,5 +1,7 @@
 //! How high true links rank among all nodes that could be at their head or tail.
 
+use std::cmp::Ordering;
+
 use pulp::Arch;
 use serde::{Deserialize, Serialize};
 
@@ -169,11 +171,15 @@ struct Counts {
 impl Counts {
     /// What is not a number counts as higher: a model that makes such scores is not to rank well.
     fn kind(&self, score: f32) -> (u64, u64) {
-        let is_equal = score.to_bits() == self.score.to_bits() || score == self.score;
-        (
-            u64::from(!is_equal && !(score < self.score)),
-            u64::from(is_equal),
-        )
+        let order = match score.to_bits() == self.score.to_bits() {
+            true => Some(Ordering::Equal),
+            false => score.partial_cmp(&self.score),
+        };
+        match order {
+            Some(Ordering::Less) => (0, 0),
+            Some(Ordering::Equal) => (0, 1),
+            Some(Ordering::Greater) | None => (1, 0),
+        }
     }
 
     fn of_all(scores: &[f32], own: u32) -> Counts {

@@ -121,19 +121,11 @@ pub fn train_links(
     };
     let mut reports = Vec::new();
     for epoch in begin..config.encoder.epochs {
-        let mut report = trainer.epoch(epoch, peers)?;
-        let n_done = epoch + 1;
-        if trainer.is_ranked(n_done) {
-            report.valid = trainer.rank(data.valid(), peers)?;
-        }
+        let report = trainer.reported(epoch, peers)?;
         progress(&report);
         if let Some(folder) = &mut folder {
-            folder.append(&report)?;
             let every = options.checkpoint_epochs;
-            if n_done == config.encoder.epochs || (every > 0 && n_done.is_multiple_of(every)) {
-                trainer.network.check_finite(peers)?;
-                folder.checkpoint(&mut trainer, n_done, peers)?;
-            }
+            trainer.keep(&report, (folder, every), peers)?;
         }
         reports.push(report);
     }
@@ -204,6 +196,31 @@ impl<'a> Trainer<'a> {
     fn is_ranked(&self, n_done: u32) -> bool {
         let every = self.config.valid_epochs;
         n_done == self.config.encoder.epochs || (every > 0 && n_done.is_multiple_of(every))
+    }
+
+    /// An epoch, and the ranks of the validation triples where they are due.
+    fn reported(&mut self, epoch: u32, peers: &mut Peers<'_>) -> Result<LinkReport, Error> {
+        let mut report = self.epoch(epoch, peers)?;
+        if self.is_ranked(epoch + 1) {
+            report.valid = self.rank(self.data.valid(), peers)?;
+        }
+        Ok(report)
+    }
+
+    /// Appends an epoch to a folder's metrics, and writes a checkpoint every so many epochs and after the last.
+    fn keep(
+        &mut self,
+        report: &LinkReport,
+        (folder, every): (&mut folder::LinkFolder, u32),
+        peers: &mut Peers<'_>,
+    ) -> Result<(), Error> {
+        folder.append(report)?;
+        let n_done = report.step as u32;
+        if n_done == self.config.encoder.epochs || (every > 0 && n_done.is_multiple_of(every)) {
+            self.network.check_finite(peers)?;
+            folder.checkpoint(self, n_done, peers)?;
+        }
+        Ok(())
     }
 
     /// A pass over the training triples.
