@@ -291,15 +291,6 @@ fn graphs_without_work_and_graphs_of_one_shape() {
 #[test]
 fn bad_input_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let inputs = tempfile::tempdir().unwrap();
-    let torn = inputs.path().join("torn.safetensors");
-    fs::write(&torn, [9, 0, 0, 0, 0, 0, 0, 0, b'{']).unwrap();
-    let heavy = inputs.path().join("heavy.mtx");
-    fs::write(
-        &heavy,
-        "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2 nan\n",
-    )
-    .unwrap();
     let svg = folder.path().join("rows.svg");
     for (words, reason) in [
         (
@@ -330,6 +321,21 @@ fn bad_input_leaves_nothing() {
         assert!(message.contains(reason), "{words}: {message}");
         assert!(listing(folder.path()).is_empty(), "{words}");
     }
+}
+
+#[test]
+fn bad_files_leave_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let inputs = tempfile::tempdir().unwrap();
+    let torn = inputs.path().join("torn.safetensors");
+    fs::write(&torn, [9, 0, 0, 0, 0, 0, 0, 0, b'{']).unwrap();
+    let heavy = inputs.path().join("heavy.mtx");
+    fs::write(
+        &heavy,
+        "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2 nan\n",
+    )
+    .unwrap();
+    let svg = folder.path().join("rows.svg");
     let message = run("eval karate --policy {} --svg {}", &[&torn, &svg]).error(2);
     assert!(message.contains("torn.safetensors"), "{message}");
     let message = run("eval {} --problem cut --weighted --svg {}", &[&heavy, &svg]).error(2);

@@ -145,15 +145,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     if let Some(svg) = &args.svg {
         output_file::check(svg, args.graph.file())?;
     }
-    let loaded = load(args, &job)?;
-    let mut progress = Progress::new(&args.report, loaded.len() as u64);
-    let mut graphs = Vec::new();
-    for (i, of_graph) in loaded.into_iter().enumerate() {
-        let name = of_graph.origin.name.clone();
-        progress.update(i as u64, || format!("graphs done, at {name}"));
-        graphs.push(evaluate(&job, of_graph)?);
-    }
-    drop(progress);
+    let graphs = evaluate_all(args, &job)?;
     let answer = Answer {
         problem: problem.name(),
         sense: problem.sense(),
@@ -171,6 +163,19 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
         args.report.note(&format!("wrote {}", svg.display()));
     }
     args.report.answer(&answer)
+}
+
+/// The rows of every graph.
+fn evaluate_all(args: &EvalArgs, job: &Job) -> anyhow::Result<Vec<OfGraph>> {
+    let loaded = load(args, job)?;
+    let mut progress = Progress::new(&args.report, loaded.len() as u64);
+    let mut graphs = Vec::new();
+    for (i, of_graph) in loaded.into_iter().enumerate() {
+        let name = of_graph.origin.name.clone();
+        progress.update(i as u64, || format!("graphs done, at {name}"));
+        graphs.push(evaluate(job, of_graph)?);
+    }
+    Ok(graphs)
 }
 
 /// The policy, for the problem or, for covers, for independent sets.

@@ -159,45 +159,56 @@ fn columns(head: &str) -> Result<BTreeMap<&'static str, usize>, String> {
     Ok(found)
 }
 
+/// One line's values by the names of their columns.
+struct Values<'t> {
+    words: Vec<&'t str>,
+    columns: &'t BTreeMap<&'static str, usize>,
+}
+
+impl<'t> Values<'t> {
+    /// Nothing for a column that the table does not have.
+    fn word(&self, name: &str) -> Result<&'t str, String> {
+        let Some(&i) = self.columns.get(name) else {
+            return Ok("");
+        };
+        let n_words = self.words.len();
+        let word = self.words.get(i).copied();
+        word.ok_or_else(|| format!("expected {} values at least, found {n_words}", i + 1))
+    }
+
+    fn count(&self, name: &str) -> Result<Option<u64>, String> {
+        let text = self.word(name)?;
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let count = text.parse().map(Some);
+        count.map_err(|_| format!("{name}: expected a whole number, found `{text}`"))
+    }
+}
+
 impl Entry {
     fn parse(
         line: usize,
         text: &str,
         columns: &BTreeMap<&'static str, usize>,
     ) -> Result<Entry, String> {
-        let words: Vec<&str> = text.split(',').map(str::trim).collect();
-        let word = |name: &str| -> Result<&str, String> {
-            match columns.get(name) {
-                None => Ok(""),
-                Some(&i) => words.get(i).copied().ok_or_else(|| {
-                    format!("expected {} values at least, found {}", i + 1, words.len())
-                }),
-            }
+        let values = Values {
+            words: text.split(',').map(str::trim).collect(),
+            columns,
         };
-        let count = |name: &str| -> Result<Option<u64>, String> {
-            match word(name)? {
-                "" => Ok(None),
-                text => text
-                    .parse()
-                    .map(Some)
-                    .map_err(|_| format!("{name}: expected a whole number, found `{text}`")),
-            }
-        };
-        let value = word("optimum")?;
+        let value = values.word("optimum")?;
         let optimum = value.parse::<f64>().ok().filter(|value| value.is_finite());
+        let problem = values.word("problem")?;
         Ok(Entry {
             line,
-            graph: word("graph")?.to_owned(),
-            seed: count("seed")?,
-            problem: match word("problem")? {
-                "" => "mvc".to_owned(),
-                name => name.to_owned(),
-            },
-            n_nodes: count("nodes")?,
-            n_edges: count("edges")?,
+            graph: values.word("graph")?.to_owned(),
+            seed: values.count("seed")?,
+            problem: if problem.is_empty() { "mvc" } else { problem }.to_owned(),
+            n_nodes: values.count("nodes")?,
+            n_edges: values.count("edges")?,
             optimum: optimum
                 .ok_or_else(|| format!("optimum: expected a number, found `{value}`"))?,
-            proved: match word("proved")? {
+            proved: match values.word("proved")? {
                 "" | "yes" => true,
                 "no" => false,
                 other => return Err(format!("proved: expected yes or no, found `{other}`")),

@@ -36,24 +36,26 @@ pub(super) fn svg(answer: &Answer) -> String {
     );
     let _ = writeln!(svg, r#"<text x="10" y="24" font-size="14">{title}</text>"#);
     for ((i, total), value) in (0u32..).zip(&answer.totals).zip(values) {
-        let y = TOP + STEP * f64::from(i);
-        let colour = match total.kind {
-            Kind::Policy => "#2471a3",
-            Kind::Baseline => "#b0b0b0",
-        };
-        let (label, length) = (LEFT - 8.0, value * scale);
-        let _ = writeln!(
-            svg,
-            "<text x=\"{label}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\n<rect x=\"{LEFT}\" y=\"{y:.1}\" width=\"{length:.2}\" height=\"16\" fill=\"{colour}\"/>\n<text x=\"{:.1}\" y=\"{:.1}\">{:.2} %</text>",
-            y + 12.0,
-            total.name,
-            LEFT + length + 6.0,
-            y + 12.0,
-            100.0 * value,
-        );
+        bar(&mut svg, total, (TOP + STEP * f64::from(i), scale, value));
     }
     svg.push_str("</svg>\n");
     svg
+}
+
+/// A row's name, its bar and its distance in percent.
+fn bar(svg: &mut String, total: &Total, (y, scale, value): (f64, f64, f64)) {
+    let colour = match total.kind {
+        Kind::Policy => "#2471a3",
+        Kind::Baseline => "#b0b0b0",
+    };
+    let (label, length, middle) = (LEFT - 8.0, value * scale, y + 12.0);
+    let _ = writeln!(
+        svg,
+        "<text x=\"{label}\" y=\"{middle:.1}\" text-anchor=\"end\">{}</text>\n<rect x=\"{LEFT}\" y=\"{y:.1}\" width=\"{length:.2}\" height=\"16\" fill=\"{colour}\"/>\n<text x=\"{:.1}\" y=\"{middle:.1}\">{:.2} %</text>",
+        total.name,
+        LEFT + length + 6.0,
+        100.0 * value,
+    );
 }
 
 /// 0 for the reference, 0.01 for one percent worse; an answer better than the best known one has no bar.

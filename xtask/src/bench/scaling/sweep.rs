@@ -292,6 +292,22 @@ fn bytes(sweep: &Table, answer: &Answer, n_ranks: u32) -> Result<Option<f64>> {
     Ok(Some(most / number(sweep, "counted_over").unwrap_or(1.0)))
 }
 
+/// What a serial share is fitted to.
+fn steps(found: &[Row]) -> Vec<Step> {
+    let step = |row: &Row| {
+        Some(Step {
+            n_ranks: row.n_ranks,
+            seconds: row.seconds?,
+            exchanged: 0.0,
+        })
+    };
+    found
+        .iter()
+        .filter(|row| row.n_ranks > 1)
+        .filter_map(step)
+        .collect()
+}
+
 /// Behind each row of more ranks than processors one for a processor a rank.
 fn with_projections(sweep: &Table, found: Vec<Row>) -> Result<Vec<Row>> {
     let n_cores = std::thread::available_parallelism()?.get() as u32;
@@ -300,17 +316,7 @@ fn with_projections(sweep: &Table, found: Vec<Row>) -> Result<Vec<Row>> {
         return Ok(found);
     };
     let n_pieces = number(sweep, "pieces")? as u32;
-    let steps: Vec<Step> = found
-        .iter()
-        .filter(|row| row.n_ranks > 1)
-        .filter_map(|row| {
-            Some(Step {
-                n_ranks: row.n_ranks,
-                seconds: row.seconds?,
-                exchanged: 0.0,
-            })
-        })
-        .collect();
+    let steps = steps(&found);
     let here = Cut {
         n_pieces,
         n_at_once: n_cores,

@@ -65,6 +65,23 @@ pub(super) fn svg(axes: &Axes<'_>, rows: &[Row]) -> String {
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n"
     );
+    frame(&mut svg, axes, (&xs, &ys));
+    for (i, line) in lines.iter().enumerate() {
+        let place = |&(x, y): &(f64, f64)| {
+            (
+                LEFT + (RIGHT - LEFT) * xs.share(x),
+                BOTTOM - (BOTTOM - TOP) * ys.share(y),
+            )
+        };
+        let points: Vec<(f64, f64)> = line.points.iter().map(place).collect();
+        line.draw(&mut svg, &points, TOP + 18.0 * i as f64);
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
+/// The title, the axes, and the ends of both.
+fn frame(svg: &mut String, axes: &Axes<'_>, (xs, ys): (&Scale, &Scale)) {
     let _ = writeln!(
         svg,
         "<text x=\"{LEFT}\" y=\"24\" font-size=\"14\">{}</text>",
@@ -94,18 +111,6 @@ pub(super) fn svg(axes: &Axes<'_>, rows: &[Row]) -> String {
             "<text x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\">{text}</text>"
         );
     }
-    for (i, line) in lines.iter().enumerate() {
-        let place = |&(x, y): &(f64, f64)| {
-            (
-                LEFT + (RIGHT - LEFT) * xs.share(x),
-                BOTTOM - (BOTTOM - TOP) * ys.share(y),
-            )
-        };
-        let points: Vec<(f64, f64)> = line.points.iter().map(place).collect();
-        line.draw(&mut svg, &points, TOP + 18.0 * i as f64);
-    }
-    svg.push_str("</svg>\n");
-    svg
 }
 
 fn lines(rows: &[Row]) -> Vec<Line> {

@@ -9,12 +9,15 @@ use super::super::regal::python;
 use super::{Row, Runner};
 use crate::definition::{number, string, strings};
 use crate::json::{self, Json};
-use crate::process;
+use crate::process::{self, Ended};
 use crate::project;
 use crate::statistics::summary;
 use crate::toml::{Table, Value};
 
 const SCRIPT: &str = "xtask/peers/solver_torch.py";
+
+/// Longer than any request here takes.
+const LIMIT_S: f64 = 1800.0;
 
 /// In place of an interpreter: no peer.
 pub(super) const NONE: &str = "none";
@@ -74,7 +77,13 @@ fn seconds(
     let request = request(runner, series, x)?;
     let mut command = process::command(python);
     command.args([SCRIPT, &request.to_string()]);
-    let printed = process::stdout_of(&mut command)?;
+    let mut printed = String::new();
+    let ended = process::each_line_within(&mut command, LIMIT_S, |line| printed.push_str(line))?;
+    match ended {
+        Ended::InTime(status) if status.success() => (),
+        Ended::InTime(status) => bail!("{SCRIPT} ended with {status}"),
+        Ended::Killed => bail!("{SCRIPT} was killed after {LIMIT_S} s"),
+    }
     let answer = json::parse(&printed)?;
     let all = answer.get("seconds").and_then(Json::as_array);
     let all: Option<Vec<f64>> = all.map(|all| all.iter().filter_map(Json::as_number).collect());

@@ -28,27 +28,31 @@ fn the_definition_is_whole() {
                 "{name}: {title}"
             );
             of_paper(series, 1.0).unwrap();
-            match string(series, "kind").unwrap().as_str() {
-                "points" => {
-                    let words = strings(series, "command").unwrap();
-                    assert!(words.contains(&"json".to_owned()), "{name}: {title}");
-                    string(series, "metric").unwrap();
-                }
-                "curve" => {
-                    for key in ["train", "resume"] {
-                        let words = strings(series, key).unwrap();
-                        assert!(words.contains(&"{x}".to_owned()), "{name}: {title}");
-                    }
-                }
-                "peer" => {
-                    let against = string(series, "against").unwrap();
-                    assert!(known.contains(&against), "{name}: {title}");
-                    assert!(strings(series, "packages").unwrap()[0].starts_with("torch=="));
-                }
-                other => panic!("{name}: {other}"),
-            }
+            check_kind(series, &known);
             known.push(title);
         }
+    }
+}
+
+/// What each kind of series needs; `known` are those before it.
+fn check_kind(series: &Table, known: &[String]) {
+    match string(series, "kind").unwrap().as_str() {
+        "points" => {
+            let words = strings(series, "command").unwrap();
+            assert!(words.contains(&"json".to_owned()));
+            string(series, "metric").unwrap();
+        }
+        "curve" => {
+            for key in ["train", "resume"] {
+                let words = strings(series, key).unwrap();
+                assert!(words.contains(&"{x}".to_owned()), "{key}");
+            }
+        }
+        "peer" => {
+            assert!(known.contains(&string(series, "against").unwrap()));
+            assert!(strings(series, "packages").unwrap()[0].starts_with("torch=="));
+        }
+        other => panic!("{other}"),
     }
 }
 
@@ -63,14 +67,35 @@ fn the_papers_numbers_stand_at_their_points() {
 
 /// A program that answers with its seconds: 8 over the number behind `--ranks`.
 #[cfg(unix)]
-#[test]
-fn rows_come_from_the_programs_answers() {
+fn program(name: &str) -> (PathBuf, PathBuf) {
     use std::os::unix::fs::PermissionsExt as _;
-    let folder = fresh_scratch(&format!("solver-repro-test-{}", std::process::id())).unwrap();
+    let folder = format!("solver-repro-program-{name}-{}", std::process::id());
+    let folder = fresh_scratch(&folder).unwrap();
     let program = folder.join("program");
     let script = "#!/bin/sh\ncase \"$*\" in *broken*) echo 'error: no' >&2; exit 2;; esac\necho \"{\\\"seconds\\\": $(awk \"BEGIN {print 8 / $3}\"), \\\"steps\\\": 4}\"\n";
     fs::write(&program, script).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    (folder, program)
+}
+
+#[cfg(unix)]
+#[test]
+fn a_command_that_fails_is_an_error() {
+    let (folder, program) = program("broken");
+    let broken = toml::parse(
+        "[[series]]\nname = \"a\"\nkind = \"points\"\nxs = [1]\ncommand = [\"broken\"]\nmetric = \"seconds\"\n",
+    )
+    .unwrap();
+    let name = format!("solver-repro-broken-rows-{}", std::process::id());
+    let error = rows_of(&name, &broken, &program, &Options::default()).unwrap_err();
+    assert!(format!("{error:#}").contains("error: no"), "{error:#}");
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn rows_come_from_the_programs_answers() {
+    let (folder, program) = program("rows");
     let figure = toml::parse(
         "title = \"t\"\nx = \"ranks\"\ny = \"s\"\nunit = \"s\"\n\
          [[series]]\nname = \"a\"\nkind = \"points\"\nnodes = 100\nxs = [1, 2]\ntest_xs = [4]\n\
@@ -104,12 +129,50 @@ fn rows_come_from_the_programs_answers() {
     let few = rows(&options(Some(50), false));
     assert_eq!(few[0].ours, None);
     assert!(few[0].note.contains("not run"));
-    // A command that fails is an error, not an empty row.
-    let broken = toml::parse(
-        "[[series]]\nname = \"a\"\nkind = \"points\"\nxs = [1]\ncommand = [\"broken\"]\nmetric = \"seconds\"\n",
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// An interpreter that prints what the script would.
+#[cfg(unix)]
+#[test]
+fn the_peers_median_stands_beside_our_number() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let name = format!("solver-repro-peer-{}", std::process::id());
+    let folder = fresh_scratch(&name).unwrap();
+    let python = folder.join("python");
+    let figure = toml::parse(
+        "[[series]]\nname = \"b\"\nkind = \"peer\"\nagainst = \"a\"\nxs = [2]\ntest_xs = [4]\nnodes = 70\nrequest = { form = \"csr\" }\n",
     )
     .unwrap();
-    let error = rows_of(&name, &broken, &program, &options(None, false)).unwrap_err();
-    assert!(format!("{error:#}").contains("error: no"), "{error:#}");
+    let before = [Row {
+        series: "a".to_owned(),
+        x: 2.0,
+        ours: Some(0.5),
+        ..Row::default()
+    }];
+    let rows = |script: &str| {
+        fs::write(&python, script).unwrap();
+        fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+        let options = Options {
+            peer_python: Some(python.display().to_string()),
+            ..Options::default()
+        };
+        let runner = Runner {
+            program: Path::new("none"),
+            options: &options,
+            scratch: folder.clone(),
+        };
+        peer::rows(&runner, series(&figure).unwrap()[0], &before)
+    };
+    // The request has the sizes; without them the script fails.
+    let script = "#!/bin/sh\ncase \"$2\" in *'\"nodes\":70'*|*'\"nodes\": 70'*) ;; *) exit 9;; esac\necho '{\"seconds\": [3, 1, 2], \"version\": \"9\"}'\n";
+    let found = rows(script).unwrap();
+    assert_eq!((found[0].ours, found[0].peer), (Some(0.5), Some(2.0)));
+    assert_eq!(
+        (found[0].ratio(), found[0].note.as_str()),
+        (Some(4.0), "PyTorch 9")
+    );
+    let failed = rows("#!/bin/sh\nexit 3\n").unwrap_err();
+    assert!(failed.to_string().contains("ended with"), "{failed}");
     fs::remove_dir_all(&folder).unwrap();
 }
