@@ -136,6 +136,11 @@ const REPROS: [Repro; 22] = [
         what: "the hybrid LINE's figure 7: seconds by number of threads",
         run: |options| line::run("line-fig7", options),
     },
+    Repro {
+        name: "line-in-flight",
+        what: "the hybrid LINE's remark on accuracy: AUC by the number of samples that see the same rows",
+        run: |options| line::run("line-in-flight", options),
+    },
 ];
 
 /// What is redone, and what the flags say.

@@ -124,7 +124,8 @@ unsafe fn give_back(context: *mut u16, sample: &Sample<'_>, scratch: &Scratch) {
 #[inline(always)]
 fn has_f16c() -> bool {
     #[cfg(target_arch = "x86_64")]
-    return std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("f16c");
+    return std::arch::is_x86_feature_detected!("avx2")
+        && std::arch::is_x86_feature_detected!("f16c");
     #[cfg(not(target_arch = "x86_64"))]
     return false;
 }
@@ -301,12 +302,27 @@ mod tests {
     fn rows_are_rounded_as_by_the_portable_way() {
         let near = |bits: u32| (0..64).map(move |k| f32::from_bits(bits.wrapping_sub(32) + k));
         let borders = [
-            32, 0x0080_0000, 0x3300_0000, 0x3380_0000, 0x387f_ff00, 0x3880_0000, 0x3f80_0000, 0x477f_e000, 0x477f_f000,
-            0x4780_0000, 0x7f7f_ffd0, 0x7f80_0000,
+            32,
+            0x0080_0000,
+            0x3300_0000,
+            0x3380_0000,
+            0x387f_ff00,
+            0x3880_0000,
+            0x3f80_0000,
+            0x477f_e000,
+            0x477f_f000,
+            0x4780_0000,
+            0x7f7f_ffd0,
+            0x7f80_0000,
         ];
         let spread = (0..60_000u32).map(|k| f32::from_bits(mix(k)));
-        let usual = (0..60_000u32).map(|k| (f64::from(mix(k)) / f64::from(u32::MAX) - 0.5) as f32 * 0.3);
-        let numbers = borders.into_iter().flat_map(near).chain(spread).chain(usual);
+        let usual =
+            (0..60_000u32).map(|k| (f64::from(mix(k)) / f64::from(u32::MAX) - 0.5) as f32 * 0.3);
+        let numbers = borders
+            .into_iter()
+            .flat_map(near)
+            .chain(spread)
+            .chain(usual);
         let numbers: Vec<f32> = numbers.flat_map(|v| [v, -v]).collect();
         for (len, random) in [(128, 7), (31, u32::MAX - 3), (8, 99), (1, 5)] {
             for (at, row) in numbers.chunks(len).enumerate() {
