@@ -107,14 +107,14 @@ unsafe fn take_targets(context: *const u16, sample: &Sample<'_>, scratch: &mut S
 unsafe fn give_back(context: *mut u16, sample: &Sample<'_>, scratch: &Scratch) {
     let (dim, targets) = (scratch.source.len(), sample.targets);
     let end = if sample.is_last { targets.len() } else { 1 };
-    for slot in 0..end {
+    for (slot, &target) in targets.iter().enumerate().take(end) {
         if scratch.slots[slot] != slot {
             continue;
         }
         let word = word_of_slot(sample.random, slot);
         // SAFETY: the caller's promise.
         unsafe {
-            let row = context.add(targets[slot] as usize * dim);
+            let row = context.add(target as usize * dim);
             round_row(scratch.rows.as_ptr().add(slot * dim), row, dim, word);
         }
     }
@@ -136,9 +136,9 @@ fn has_f16c() -> bool {
 /// Both have `dim` columns.
 #[inline(always)]
 unsafe fn widen_row(from: *const u16, to: *mut f32, dim: usize) {
-    // SAFETY: the caller's promise, and the processor has the instructions.
     let done = match has_f16c() {
         #[cfg(target_arch = "x86_64")]
+        // SAFETY: the caller's promise, and the processor has the instructions.
         true => unsafe { f16c::widen_row(from, to, dim) },
         _ => 0,
     };
@@ -154,9 +154,9 @@ unsafe fn widen_row(from: *const u16, to: *mut f32, dim: usize) {
 /// Both have `dim` columns.
 #[inline(always)]
 unsafe fn round_row(from: *const f32, to: *mut u16, dim: usize, random: u32) {
-    // SAFETY: the caller's promise, and the processor has the instructions.
     let done = match has_f16c() {
         #[cfg(target_arch = "x86_64")]
+        // SAFETY: the caller's promise, and the processor has the instructions.
         true => unsafe { f16c::round_row(from, to, dim, random) },
         _ => 0,
     };
