@@ -30,7 +30,7 @@ struct Repro {
     run: fn(&Options) -> Result<ExitCode>,
 }
 
-const REPROS: [Repro; 33] = [
+const REPROS: [Repro; 34] = [
     Repro {
         name: "train-default",
         what: "train the policy that is shipped and compare it byte for byte [--accept: ship what came out]",
@@ -140,6 +140,11 @@ const REPROS: [Repro; 33] = [
         name: "line-fig7",
         what: "the hybrid LINE's figure 7: seconds by number of threads",
         run: |options| line::run("line-fig7", options),
+    },
+    Repro {
+        name: "line-in-flight",
+        what: "the hybrid LINE's remark on accuracy: AUC by the number of samples that see the same rows",
+        run: |options| line::run("line-in-flight", options),
     },
     Repro {
         name: "solver-fig6",

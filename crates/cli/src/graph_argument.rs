@@ -31,7 +31,7 @@ pub(crate) struct GraphArgs {
     /// Take edge weights into account; those of an edge list are its third column
     #[arg(long)]
     weighted: bool,
-    /// Seed of a generated graph
+    /// Seed of a generated graph, and of all that the command draws
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
 }

@@ -245,7 +245,7 @@ pub struct TrainedOnDisk {
 fn check(config: &Config, device: &Device) -> Result<(), Error> {
     config.check()?;
     if device.kind() == DeviceKind::Host {
-        return Ok(());
+        return check_host(config);
     }
     if let Some(most) = config
         .edges_in_flight
@@ -263,6 +263,20 @@ fn check(config: &Config, device: &Device) -> Result<(), Error> {
             Err(Error::config("mode", "atomic", expected))
         }
         _ => Ok(()),
+    }
+}
+
+/// Threads that share rows have no batches, and batches have no Adagrad.
+fn check_host(config: &Config) -> Result<(), Error> {
+    let Some(most) = config.edges_in_flight else {
+        return Ok(());
+    };
+    match (config.mode_on(DeviceKind::Host), config.optimiser) {
+        (Mode::Deterministic, Optimiser::Sgd) => Ok(()),
+        _ => {
+            let expected = "none on the host but in the deterministic mode with sgd";
+            Err(Error::config("edges_in_flight", most, expected))
+        }
     }
 }
 
@@ -438,7 +452,10 @@ impl<'r> Run<'r> {
         let mut settings = self.config.settings();
         settings.seed = planner.seed;
         settings.mode = match (self.config.mode_on(self.device.kind()), self.device.kind()) {
-            (Mode::Deterministic, DeviceKind::Host) => sgns::Mode::Hogwild, // alone with its rows
+            (Mode::Deterministic, DeviceKind::Host) => match self.config.edges_in_flight {
+                None => sgns::Mode::Hogwild, // alone with its rows
+                Some(batch) => sgns::Mode::Deterministic { batch },
+            },
             (Mode::Deterministic, _) => sgns::Mode::Deterministic { batch: BATCH },
             (Mode::Atomic, _) => sgns::Mode::Atomic,
             (Mode::Hogwild, _) => sgns::Mode::Hogwild,

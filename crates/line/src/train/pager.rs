@@ -474,17 +474,23 @@ impl<'p, T: Cell> Pager<'p, T> {
             let rows = rows.as_ref().expect("all parts are put back after a step");
             let pieces = values.chunks_mut(n_nodes * columns).enumerate();
             let pieces = pieces.map(|(at, piece)| (at * n_nodes, piece)).collect();
-            super::step::in_turn(pieces, n_threads, |(first_node, piece): (usize, &mut [f32])| {
-                let place = |node: u32, cells: &[T]| {
-                    let node = (node as usize).wrapping_sub(first_node);
-                    if node < piece.len() / columns {
-                        let to = &mut piece[node * columns + first..][..cells.len()];
-                        to.iter_mut().zip(cells).for_each(|(to, cell)| *to = cell.to_f32());
-                    }
-                    Ok(())
-                };
-                each_cells((self.store, self.device), part, rows, place)
-            })?;
+            super::step::in_turn(
+                pieces,
+                n_threads,
+                |(first_node, piece): (usize, &mut [f32])| {
+                    let place = |node: u32, cells: &[T]| {
+                        let node = (node as usize).wrapping_sub(first_node);
+                        if node < piece.len() / columns {
+                            let to = &mut piece[node * columns + first..][..cells.len()];
+                            to.iter_mut()
+                                .zip(cells)
+                                .for_each(|(to, cell)| *to = cell.to_f32());
+                        }
+                        Ok(())
+                    };
+                    each_cells((self.store, self.device), part, rows, place)
+                },
+            )?;
         }
         Ok(())
     }

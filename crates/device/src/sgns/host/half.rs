@@ -107,14 +107,14 @@ unsafe fn take_targets(context: *const u16, sample: &Sample<'_>, scratch: &mut S
 unsafe fn give_back(context: *mut u16, sample: &Sample<'_>, scratch: &Scratch) {
     let (dim, targets) = (scratch.source.len(), sample.targets);
     let end = if sample.is_last { targets.len() } else { 1 };
-    for slot in 0..end {
+    for (slot, &target) in targets.iter().enumerate().take(end) {
         if scratch.slots[slot] != slot {
             continue;
         }
         let word = word_of_slot(sample.random, slot);
         // SAFETY: the caller's promise.
         unsafe {
-            let row = context.add(targets[slot] as usize * dim);
+            let row = context.add(target as usize * dim);
             round_row(scratch.rows.as_ptr().add(slot * dim), row, dim, word);
         }
     }
@@ -124,7 +124,8 @@ unsafe fn give_back(context: *mut u16, sample: &Sample<'_>, scratch: &Scratch) {
 #[inline(always)]
 fn has_f16c() -> bool {
     #[cfg(target_arch = "x86_64")]
-    return std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("f16c");
+    return std::arch::is_x86_feature_detected!("avx2")
+        && std::arch::is_x86_feature_detected!("f16c");
     #[cfg(not(target_arch = "x86_64"))]
     return false;
 }
@@ -135,9 +136,9 @@ fn has_f16c() -> bool {
 /// Both have `dim` columns.
 #[inline(always)]
 unsafe fn widen_row(from: *const u16, to: *mut f32, dim: usize) {
-    // SAFETY: the caller's promise, and the processor has the instructions.
     let done = match has_f16c() {
         #[cfg(target_arch = "x86_64")]
+        // SAFETY: the caller's promise, and the processor has the instructions.
         true => unsafe { f16c::widen_row(from, to, dim) },
         _ => 0,
     };
@@ -153,9 +154,9 @@ unsafe fn widen_row(from: *const u16, to: *mut f32, dim: usize) {
 /// Both have `dim` columns.
 #[inline(always)]
 unsafe fn round_row(from: *const f32, to: *mut u16, dim: usize, random: u32) {
-    // SAFETY: the caller's promise, and the processor has the instructions.
     let done = match has_f16c() {
         #[cfg(target_arch = "x86_64")]
+        // SAFETY: the caller's promise, and the processor has the instructions.
         true => unsafe { f16c::round_row(from, to, dim, random) },
         _ => 0,
     };
@@ -301,12 +302,27 @@ mod tests {
     fn rows_are_rounded_as_by_the_portable_way() {
         let near = |bits: u32| (0..64).map(move |k| f32::from_bits(bits.wrapping_sub(32) + k));
         let borders = [
-            32, 0x0080_0000, 0x3300_0000, 0x3380_0000, 0x387f_ff00, 0x3880_0000, 0x3f80_0000, 0x477f_e000, 0x477f_f000,
-            0x4780_0000, 0x7f7f_ffd0, 0x7f80_0000,
+            32,
+            0x0080_0000,
+            0x3300_0000,
+            0x3380_0000,
+            0x387f_ff00,
+            0x3880_0000,
+            0x3f80_0000,
+            0x477f_e000,
+            0x477f_f000,
+            0x4780_0000,
+            0x7f7f_ffd0,
+            0x7f80_0000,
         ];
         let spread = (0..60_000u32).map(|k| f32::from_bits(mix(k)));
-        let usual = (0..60_000u32).map(|k| (f64::from(mix(k)) / f64::from(u32::MAX) - 0.5) as f32 * 0.3);
-        let numbers = borders.into_iter().flat_map(near).chain(spread).chain(usual);
+        let usual =
+            (0..60_000u32).map(|k| (f64::from(mix(k)) / f64::from(u32::MAX) - 0.5) as f32 * 0.3);
+        let numbers = borders
+            .into_iter()
+            .flat_map(near)
+            .chain(spread)
+            .chain(usual);
         let numbers: Vec<f32> = numbers.flat_map(|v| [v, -v]).collect();
         for (len, random) in [(128, 7), (31, u32::MAX - 3), (8, 99), (1, 5)] {
             for (at, row) in numbers.chunks(len).enumerate() {
