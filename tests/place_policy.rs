@@ -57,6 +57,13 @@ fn a_policy_is_trained_resumed_and_used() {
         policy.display()
     );
     assert_eq!(place(&fixture("g0018.pbtxt"), &flags)["method"], "regal");
+}
+
+#[test]
+fn a_comparison_has_the_learned_methods() {
+    let folder = tempfile::tempdir().unwrap();
+    train(folder.path(), "run", "--steps 1");
+    let policy = folder.path().join("run/policy.safetensors");
     let words = "place {} --compare --policy {} --evaluations 300 --quiet --format json";
     let table = run(words, &[&fixture("tiny.pbtxt"), &policy]).json();
     let rows = table["rows"].as_array().unwrap();

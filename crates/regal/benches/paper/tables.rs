@@ -48,10 +48,7 @@ pub(crate) fn run(request: &Request) -> Result<(), Failure> {
         return Ok(());
     };
     let loaded = clock();
-    let options = PlaceOptions {
-        objective: request.objective,
-        ..request.options.clone()
-    };
+    let options = of_objective(request);
     let job = Job {
         devices: &devices(request)?,
         options: &options,
@@ -82,6 +79,13 @@ pub(crate) fn run(request: &Request) -> Result<(), Failure> {
     });
     println!("{}", json!({ "summary": summary }));
     Ok(())
+}
+
+fn of_objective(request: &Request) -> PlaceOptions {
+    PlaceOptions {
+        objective: request.objective,
+        ..request.options.clone()
+    }
 }
 
 fn policy(name: &Path) -> Result<Policy, Failure> {

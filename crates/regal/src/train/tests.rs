@@ -165,37 +165,41 @@ fn rewards_that_are_all_equal_do_no_harm() {
     }
 }
 
+/// Makes settings wrong.
+type Change = fn(&mut TrainConfig);
+
+/// What makes settings wrong, and what the message then says.
+const WRONG: [(Change, &str); 13] = [
+    (|c| c.batch_graphs = 0, "batch_graphs = 0"),
+    (|c| c.batch_graphs = 1 << 32, "expected 1 to 4096"),
+    (|c| c.samples_per_graph = 0, "samples_per_graph = 0"),
+    (|c| c.entropy_coefficient = -1.0, "entropy_coefficient = -1"),
+    (
+        |c| c.policy.feature_evaluations = u64::MAX,
+        "feature_evaluations = 18",
+    ),
+    (
+        |c| c.policy.feature_search.elites = 50,
+        "feature_search: elites",
+    ),
+    (|c| c.denominator_seeds = 0, "denominator_seeds = 0"),
+    (|c| c.steps = 0, "steps = 0"),
+    (
+        |c| c.baseline_coefficient = f32::NAN,
+        "baseline_coefficient = NaN",
+    ),
+    (|c| c.genetic.elites = 20, "elites = 20"),
+    (|c| c.policy.n_devices = 0, "n_devices = 0"),
+    (|c| c.optimiser.learning_rate = 0.0, "learning_rate"),
+    (|c| c.bandwidth_gbs = Some(0.0), "bandwidth"),
+];
+
 #[test]
 fn settings_that_cannot_be_right_are_named_and_leave_no_folder() {
     let graphs = graphs(1);
     let folders = tempfile::tempdir().unwrap();
     let folder = folders.path().join("run");
-    type Change = fn(&mut TrainConfig);
-    let changes: [(Change, &str); 13] = [
-        (|c| c.batch_graphs = 0, "batch_graphs = 0"),
-        (|c| c.batch_graphs = 1 << 32, "expected 1 to 4096"),
-        (|c| c.samples_per_graph = 0, "samples_per_graph = 0"),
-        (|c| c.entropy_coefficient = -1.0, "entropy_coefficient = -1"),
-        (
-            |c| c.policy.feature_evaluations = u64::MAX,
-            "feature_evaluations = 18",
-        ),
-        (
-            |c| c.policy.feature_search.elites = 50,
-            "feature_search: elites",
-        ),
-        (|c| c.denominator_seeds = 0, "denominator_seeds = 0"),
-        (|c| c.steps = 0, "steps = 0"),
-        (
-            |c| c.baseline_coefficient = f32::NAN,
-            "baseline_coefficient = NaN",
-        ),
-        (|c| c.genetic.elites = 20, "elites = 20"),
-        (|c| c.policy.n_devices = 0, "n_devices = 0"),
-        (|c| c.optimiser.learning_rate = 0.0, "learning_rate"),
-        (|c| c.bandwidth_gbs = Some(0.0), "bandwidth"),
-    ];
-    for (change, expected) in changes {
+    for (change, expected) in WRONG {
         let mut config = config(1);
         change(&mut config);
         let error = train(

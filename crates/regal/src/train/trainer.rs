@@ -245,16 +245,8 @@ impl<'g> Trainer<'g> {
         let space = self.network.actions();
         let entropy = space.entropy(&logits) as f32;
         if self.n_steps < self.config.imitation_steps {
-            let of_graph = |&graph: &usize| {
-                let problem = self.instances.problem(graph);
-                space.by_hand(&CheapSchedule::of(problem, &mut || true))
-            };
-            let parts: Vec<Actions> = graphs.iter().map(of_graph).collect();
-            let heads = 0..space.heads().len();
-            let by_hand =
-                heads.map(|head| parts.iter().flat_map(|of| &of[head]).copied().collect());
             return Ok(Batch {
-                samples: vec![by_hand.collect()],
+                samples: vec![self.by_hand(&graphs)],
                 rewards: Vec::new(),
                 contexts,
                 entropy,
@@ -264,26 +256,50 @@ impl<'g> Trainer<'g> {
         let n_samples = self.config.samples_per_graph;
         let samples = (0..n_samples).map(|_| space.sample(&logits, &mut draw));
         let samples: Vec<Actions> = samples.collect::<Result<_, Error>>()?;
-        let mut draw = Stream::new(seed, "regal rewards", self.n_steps);
-        // The samples of a graph are searched with the same random numbers: what differs is what is proposed.
-        let seeds: Vec<u64> = graphs.iter().map(|_| draw.next_u64()).collect();
-        let (mut jobs, mut choices, mut seeds_of_jobs) = (Vec::new(), Vec::new(), Vec::new());
-        for actions in &samples {
-            for ((first, &graph), &seed) in contexts.starts().zip(&graphs).zip(&seeds) {
-                choices.push(space.choices(self.instances.problem(graph), actions, first));
-                jobs.push(graph);
-                seeds_of_jobs.push(seed);
-            }
-        }
-        let rewards = self
-            .instances
-            .rewards(&jobs, &self.tables, (&choices, &seeds_of_jobs))?;
+        let rewards = self.rewards(&graphs, &contexts, &samples)?;
         Ok(Batch {
             contexts,
             samples,
             rewards,
             entropy,
         })
+    }
+
+    /// What these graphs' ops are decided to imitate.
+    fn by_hand(&self, graphs: &[usize]) -> Actions {
+        let space = self.network.actions();
+        let of_graph = |&graph: &usize| {
+            let problem = self.instances.problem(graph);
+            space.by_hand(&CheapSchedule::of(problem, &mut || true))
+        };
+        let parts: Vec<Actions> = graphs.iter().map(of_graph).collect();
+        let heads = 0..space.heads().len();
+        let by_hand = heads.map(|head| parts.iter().flat_map(|of| &of[head]).copied().collect());
+        by_hand.collect()
+    }
+
+    /// Sample by sample, in each graph by graph. The samples of a graph are searched with the same random numbers: what differs is what
+    /// is proposed.
+    fn rewards(
+        &self,
+        graphs: &[usize],
+        contexts: &Contexts,
+        samples: &[Actions],
+    ) -> Result<Vec<f32>, Error> {
+        let mut draw = Stream::new(self.config.seed, "regal rewards", self.n_steps);
+        let seeds: Vec<u64> = graphs.iter().map(|_| draw.next_u64()).collect();
+        let (mut jobs, mut choices, mut seeds_of_jobs) = (Vec::new(), Vec::new(), Vec::new());
+        for actions in samples {
+            for ((first, &graph), &seed) in contexts.starts().zip(graphs).zip(&seeds) {
+                let problem = self.instances.problem(graph);
+                choices.push(self.network.actions().choices(problem, actions, first));
+                jobs.push(graph);
+                seeds_of_jobs.push(seed);
+            }
+        }
+        let tables = &self.tables;
+        self.instances
+            .rewards(&jobs, tables, (&choices, &seeds_of_jobs))
     }
 }
 
