@@ -30,7 +30,7 @@ struct Repro {
     run: fn(&Options) -> Result<ExitCode>,
 }
 
-const REPROS: [Repro; 34] = [
+const REPROS: [Repro; 35] = [
     Repro {
         name: "train-default",
         what: "train the policy that is shipped and compare it byte for byte [--accept: ship what came out]",
@@ -65,6 +65,11 @@ const REPROS: [Repro; 34] = [
         name: "table1",
         what: "REGAL's table 1 on our graphs [--no-learning] [--set NAME] [--graphs N] [--seconds S] [--threads N]",
         run: regal::table1,
+    },
+    Repro {
+        name: "regal-learned",
+        what: "REGAL's shipped policies at few evaluations, over slow links, on other sets and over the list decoder [--set NAME]",
+        run: regal::learned,
     },
     Repro {
         name: "table3",
