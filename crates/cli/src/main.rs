@@ -60,7 +60,7 @@ struct CommandLine {
 enum Command {
     Solve(Box<solve::SolveArgs>),
     Score(score::ScoreArgs),
-    Train(train::TrainArgs),
+    Train(Box<train::TrainArgs>),
     Eval(Box<eval::EvalArgs>),
     Agent(Box<agent::AgentArgs>),
     Place(Box<place::PlaceArgs>),
