@@ -78,7 +78,7 @@ fn small_graphs_have_their_optimum_and_every_row() {
         for row in rows.as_array().unwrap() {
             let size = row["objective"].as_u64().unwrap() as f64;
             assert!(size >= optimum);
-            assert_eq!(row["ratio"].as_f64().unwrap(), size / optimum);
+            assert_eq!(row["ratio"].as_f64(), Some(size / optimum));
         }
         assert_eq!(row(rows, "rl_reduce")["objective"].as_f64(), Some(optimum));
     }
@@ -133,7 +133,7 @@ fn a_policy_for_independent_sets_covers_by_what_is_left() {
     let own = run("eval er:60:0.15 --problem mis --format json", &[]).json();
     let cover = run("eval er:60:0.15 --format json", &[]).json();
     let optimum = |answer: &Value| answer["graphs"][0]["optimum"]["value"].as_f64().unwrap();
-    assert_eq!(optimum(&own) + optimum(&cover), 60.0);
+    assert!((optimum(&own) + optimum(&cover) - 60.0).abs() < 1e-9);
 }
 
 #[test]

@@ -51,10 +51,10 @@ mod tests {
         assert!((memory((21_000.0, 0.15), (1.0, 0.0), 6.0) * 6.0 - one).abs() < 1.0);
         // 50 000 tuples of N / P + 1 numbers of 8 bytes.
         let replay = memory((100.0, 0.0), (0.0, 50_000.0), 2.0);
-        assert_eq!(replay, 8.0 * 50_000.0 * 51.0);
+        assert!((replay - 8.0 * 50_000.0 * 51.0).abs() < 1.0);
         // "Close to 1.0 when P is much less than N".
         let six = efficiency(21_000.0, (0.15, 2.0), (1.0, 6.0));
         assert!((0.9995..1.0).contains(&six), "{six}");
-        assert!(efficiency(6.0, (0.0, 2.0), (1.0, 6.0)) == 0.5);
+        assert!((efficiency(6.0, (0.0, 2.0), (1.0, 6.0)) - 0.5).abs() < 1e-12);
     }
 }
