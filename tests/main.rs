@@ -12,10 +12,12 @@
 mod agent_topology;
 mod agents;
 mod bad_input;
+mod communication;
 mod devices;
 mod drivers;
 mod embed;
 mod embed_data;
+mod eval;
 mod exit_codes;
 mod formats;
 mod generated_graphs;

@@ -47,9 +47,23 @@ fn a_policy_is_trained_resumed_and_used() {
     let answer = place(&fixture("g0018.pbtxt"), &flags);
     assert_eq!(
         (&answer["method"], &answer["decoder"]),
-        (&"regal".into(), &"paper".into())
+        (&"seeded-regal".into(), &"paper".into())
     );
     assert_eq!(answer["evaluations"], 300);
+    let seconds = |key: &str| answer[key].as_f64().unwrap();
+    assert!((0.0..=seconds("seconds")).contains(&seconds("proposal_seconds")));
+    let flags = format!(
+        "--policy {} --method regal --evaluations 300",
+        policy.display()
+    );
+    assert_eq!(place(&fixture("g0018.pbtxt"), &flags)["method"], "regal");
+}
+
+#[test]
+fn a_comparison_has_the_learned_methods() {
+    let folder = tempfile::tempdir().unwrap();
+    train(folder.path(), "run", "--steps 1");
+    let policy = folder.path().join("run/policy.safetensors");
     let words = "place {} --compare --policy {} --evaluations 300 --quiet --format json";
     let table = run(words, &[&fixture("tiny.pbtxt"), &policy]).json();
     let rows = table["rows"].as_array().unwrap();
@@ -57,7 +71,7 @@ fn a_policy_is_trained_resumed_and_used() {
         .iter()
         .map(|row| row["method"].as_str().unwrap())
         .collect();
-    assert_eq!(names[names.len() - 2..], ["regal", "idrs"]);
+    assert_eq!(names[names.len() - 3..], ["seeded-regal", "regal", "idrs"]);
     assert!(names.contains(&"rank-brkga"));
 }
 
@@ -71,6 +85,7 @@ fn what_does_not_fit_is_refused_and_leaves_nothing() {
         ("--objective memory", "the features for the runtime"),
         ("--evaluations 60", "the policy's features take 60 of them"),
         ("--greedy-runs 3", "says nothing about --policy"),
+        ("--method brkga", "--method brkga was asked for"),
     ] {
         let plan = folder.path().join("plan.json");
         let words = format!("place costgraph:1 --policy {{}} {flags} --plan {{}}");
@@ -78,6 +93,8 @@ fn what_does_not_fit_is_refused_and_leaves_nothing() {
         assert!(error.contains(reason), "{error}");
         assert!(!plan.exists());
     }
+    let error = run("place costgraph:1 --method idrs", &[]).error(2);
+    assert!(error.contains("--method idrs needs --policy"), "{error}");
     let other = folder.path().join("other.safetensors");
     fs::write(&other, "no policy").unwrap();
     let error = run("place costgraph:1 --policy {}", &[&other]).error(2);
@@ -117,4 +134,30 @@ fn training_that_cannot_begin_leaves_nothing() {
     assert!(error.contains("the run is at step 1 already"), "{error}");
     let error = run("place train --out {} --steps 1", &[&run_before]).error(2);
     assert!(error.contains("has a run already"), "{error}");
+}
+
+/// The policies that come with the program, each for its objective and never worse than the cheap schedules.
+#[test]
+fn shipped_policies_are_used_by_name() {
+    for (name, cheap) in [("runtime", "heft"), ("memory", "greedy-memory")] {
+        let flags = format!("--objective {name} --policy {name} --evaluations 500");
+        let answer = place(&fixture("g0018.pbtxt"), &flags);
+        assert_eq!(
+            (&answer["method"], &answer["evaluations"]),
+            (&"seeded-regal".into(), &500.into())
+        );
+        let flags = format!("--objective {name} --method {cheap}");
+        let cheap = place(&fixture("g0018.pbtxt"), &flags);
+        let key = if name == "runtime" {
+            "runtime"
+        } else {
+            "peak_bytes"
+        };
+        assert!(answer[key].as_u64() <= cheap[key].as_u64());
+    }
+    let error = run("place costgraph:1 --policy memory", &[]).error(2);
+    assert!(
+        error.contains("memory: the policy reads the features for the memory"),
+        "{error}"
+    );
 }

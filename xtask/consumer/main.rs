@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let shape = PolicyShape {
         embed_dim: 4,
         n_layers: 2,
-        n_node_features: 0,
+        ..PolicyShape::default()
     };
     Policy::build(&mut params, shape, &mut || 0.5)?;
     println!(

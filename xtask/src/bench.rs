@@ -136,6 +136,10 @@ pub(crate) fn test_all(names: &[String]) -> Result<Report> {
             Ok(()) => println!("bench {SCALING}: ok"),
             Err(error) => report.failures.push(format!("{SCALING}: {error:#}")),
         }
+        match crate::repro::test_solver(&program) {
+            Ok(()) => println!("bench solver figures: ok"),
+            Err(error) => report.failures.push(format!("solver figures: {error:#}")),
+        }
     }
     Ok(report)
 }

@@ -55,7 +55,7 @@ pub(crate) const COMMANDS: [(&str, &str); 7] = [
          gpu [--results FOLDER]: the kernels on a GPU; \
          micro NAME...: criterion benches; \
          collectives [-b 8 -e 64M -f 2 -c 1 ...] [--tables]: operations between ranks; \
-         scaling [--predict]: seconds per step by ranks",
+         scaling [--predict]: seconds per step by ranks; scaling --job solver|line|rgcn|place|all [--ranks 1..6] [--backend threads|local|nccl] [--test]",
     ),
     (
         "mpi-shim",
@@ -68,7 +68,7 @@ pub(crate) const COMMANDS: [(&str, &str); 7] = [
     (
         "repro",
         "redo a figure, a table or a shipped file [NAME] [--list] [--accept] [--runs N] [--host LABEL] [--test]; \
-         tables of REGAL: [--no-learning] [--set NAME] [--graphs N] [--seconds S] [--threads N]",
+         figures of the solver: [--nodes N] [--peer-python PYTHON|none]; tables of REGAL: [--no-learning] [--set NAME] [--graphs N] [--seconds S] [--threads N]",
     ),
 ];
 

@@ -39,6 +39,8 @@ pub(crate) struct Record {
     pub(crate) report: String,
     /// The same for programs: goes into summary.json.
     pub(crate) details: Json,
+    /// Further files by name: pictures and their numbers.
+    pub(crate) files: Vec<(String, String)>,
 }
 
 impl Record {
@@ -57,6 +59,7 @@ impl Record {
             samples: Vec::new(),
             report: String::new(),
             details: Json::Null,
+            files: Vec::new(),
         })
     }
 
@@ -73,6 +76,9 @@ impl Record {
         fs::write(folder.join("README.md"), self.readme())?;
         fs::write(folder.join("raw.csv"), self.raw_csv())?;
         fs::write(folder.join("summary.json"), format!("{}\n", self.summary()))?;
+        for (name, content) in &self.files {
+            fs::write(folder.join(name), content).with_context(|| name.clone())?;
+        }
         Ok(folder)
     }
 

@@ -13,9 +13,12 @@ mod rgcn;
 mod rgcn_peers;
 mod rlgraph;
 mod run_folder;
+mod solver;
 mod train_default;
 
 use std::process::ExitCode;
+
+pub(crate) use solver::test as test_solver;
 
 use anyhow::{Context as _, Result, bail};
 use lexopt::prelude::*;
@@ -27,7 +30,7 @@ struct Repro {
     run: fn(&Options) -> Result<ExitCode>,
 }
 
-const REPROS: [Repro; 25] = [
+const REPROS: [Repro; 35] = [
     Repro {
         name: "train-default",
         what: "train the policy that is shipped and compare it byte for byte [--accept: ship what came out]",
@@ -62,6 +65,11 @@ const REPROS: [Repro; 25] = [
         name: "table1",
         what: "REGAL's table 1 on our graphs [--no-learning] [--set NAME] [--graphs N] [--seconds S] [--threads N]",
         run: regal::table1,
+    },
+    Repro {
+        name: "regal-learned",
+        what: "REGAL's shipped policies at few evaluations, over slow links, on other sets and over the list decoder [--set NAME]",
+        run: regal::learned,
     },
     Repro {
         name: "table3",
@@ -139,6 +147,51 @@ const REPROS: [Repro; 25] = [
         run: |options| line::run("line-fig7", options),
     },
     Repro {
+        name: "line-in-flight",
+        what: "the hybrid LINE's remark on accuracy: AUC by the number of samples that see the same rows",
+        run: |options| line::run("line-in-flight", options),
+    },
+    Repro {
+        name: "solver-fig6",
+        what: "OpenGraphGym-MG's figure 6: learning curves on ER and BA graphs",
+        run: solver::run,
+    },
+    Repro {
+        name: "solver-fig7",
+        what: "OpenGraphGym-MG's figure 7: one node a step against several: seconds and cover sizes [--nodes N: no larger graphs] [--peer-python PYTHON|none]",
+        run: solver::run,
+    },
+    Repro {
+        name: "solver-fig8",
+        what: "OpenGraphGym-MG's figure 8: learning by gradient iterations",
+        run: solver::run,
+    },
+    Repro {
+        name: "solver-fig9",
+        what: "OpenGraphGym-MG's figure 9: seconds of an inference step on random graphs by ranks, beside PyTorch",
+        run: solver::run,
+    },
+    Repro {
+        name: "solver-fig10",
+        what: "OpenGraphGym-MG's figure 10: seconds of an inference step on social networks by ranks",
+        run: solver::run,
+    },
+    Repro {
+        name: "solver-fig11",
+        what: "OpenGraphGym-MG's figure 11: seconds of a training step by ranks, beside PyTorch",
+        run: solver::run,
+    },
+    Repro {
+        name: "solver-efficiency",
+        what: "OpenGraphGym-MG's section 5.1: parallel efficiency, formula and measured",
+        run: solver::run,
+    },
+    Repro {
+        name: "solver-memory",
+        what: "OpenGraphGym-MG's section 5.2: bytes of a rank, formula and measured",
+        run: solver::run,
+    },
+    Repro {
         name: "rgcn-tables",
         what: "relations over devices: forward and backward by setting [--data DIR: of bgs/ and am/] [--peer-python PYTHON: beside PyG and DGL]",
         run: |options| rgcn::run("rgcn-tables", options),
@@ -178,6 +231,8 @@ struct Options {
     no_learning: bool,
     /// A small run that leaves no record.
     test: bool,
+    /// No generated graphs of more nodes, where the definition has larger ones.
+    nodes: Option<u32>,
     /// A folder of data that the project does not have.
     data: Option<String>,
     /// An interpreter with PyTorch, for a peer.
@@ -201,6 +256,8 @@ impl Options {
             "--peer-python",
             self.peer_python.as_ref().map(|_| "PYTHON".to_owned()),
         );
+        flag("--nodes", self.nodes.map(|n| n.to_string()));
+        flag("--runs", self.runs.map(|n| n.to_string()));
         flag("--graphs", self.graphs.map(|n| n.to_string()));
         flag("--seconds", self.seconds.map(|n| n.to_string()));
         flag("--threads", self.threads.map(|n| n.to_string()));
@@ -224,6 +281,7 @@ pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
             Long("runs") => options.runs = Some(args.value()?.parse()?),
             Long("graphs") => options.graphs = Some(args.value()?.parse()?),
             Long("seconds") => options.seconds = Some(args.value()?.parse()?),
+            Long("nodes") => options.nodes = Some(args.value()?.parse()?),
             Long("threads") => options.threads = Some(args.value()?.parse()?),
             Long("set") => options.set = Some(args.value()?.string()?),
             Long("no-learning") => options.no_learning = true,

@@ -97,6 +97,9 @@ fn state_sum(
 
 fn propagate(ranks: &mut Ranks<'_>, x: Operand<'_>, graphs: &Propagation) -> Result<Buffer, Error> {
     let width = x.shape.cols;
+    if let Some(sums) = graphs.apply_blocks(ranks, x.values, width)? {
+        return Ok(sums);
+    }
     if ranks.comm.size() == 1 {
         return graphs.apply(ranks.device, x.values, width);
     }

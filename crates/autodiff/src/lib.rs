@@ -51,6 +51,7 @@ mod rms_prop;
 mod shape_check;
 mod shape_rules;
 mod signature;
+mod wires;
 
 #[cfg(test)]
 mod adjoint_tests;

@@ -236,7 +236,9 @@ fn entry(shard: &RowShard, v: u32, u: u32) -> f32 {
             position.map_or(0.0, weight)
         }
         RowShard::Bits(shard) => f32::from(shard.contains(u, v)),
-        RowShard::Resident(_) => unreachable!("the reference reads shards of the host"),
+        RowShard::Block(_) | RowShard::Resident(_) => {
+            unreachable!("the reference reads whole rows on the host")
+        }
     }
 }
 

@@ -236,7 +236,7 @@ pub enum Op {
         /// Which rows this rank has.
         layout: Arc<BatchLayout>,
     },
-    /// The masked, scaled sum over neighbours of sharded rows; rows of other ranks come by an all-gather.
+    /// The masked, scaled sum over neighbours of sharded rows; rows of other ranks come by an all-gather, or as their blocks ask.
     Propagate {
         /// Sharded rows.
         x: Var,

@@ -5,8 +5,10 @@ use std::sync::{Arc, OnceLock};
 use shardgraph_device::{
     Adjacency, Buffer, Copy2d, Device, DeviceKind, MaskedProduct, ResidentAdjacency,
 };
-use shardgraph_shard::{BitShard, CsrShard};
+use shardgraph_shard::{BitShard, BlockEntries, BlockShard, CsrShard, Wiring};
 
+use crate::ranks::Ranks;
+use crate::wires::BatchWires;
 use crate::{BatchLayout, Error, ErrorKind};
 
 /// One rank's part of a symmetric adjacency matrix.
@@ -16,7 +18,9 @@ pub enum RowShard {
     Csr(Arc<CsrShard>),
     /// All rows restricted to own columns as bits, by symmetry the own rows.
     Bits(Arc<BitShard>),
-    /// Either of them in a device's memory, made by [`RowShard::resident`].
+    /// A block with columns of its own, for a way of sharing sums other than the all-gather.
+    Block(Arc<BlockShard>),
+    /// One of them in a device's memory, made by [`RowShard::resident`].
     Resident(Arc<ResidentShard>),
 }
 
@@ -25,6 +29,8 @@ pub enum RowShard {
 pub struct ResidentShard {
     own_rows: std::ops::Range<u32>,
     adjacency: ResidentAdjacency,
+    wiring: Option<Arc<Wiring>>,
+    bytes: u64,
 }
 
 impl RowShard {
@@ -39,13 +45,35 @@ impl RowShard {
         Ok(Self::Resident(Arc::new(ResidentShard {
             own_rows: self.own_rows(),
             adjacency: device.resident(self.adjacency())?,
+            wiring: self.wiring().cloned(),
+            bytes: self.bytes(),
         })))
+    }
+
+    /// The bytes of the entries' arrays.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Csr(shard) => shard.bytes(),
+            Self::Bits(shard) => shard.bytes(),
+            Self::Block(shard) => shard.bytes(),
+            Self::Resident(shard) => shard.bytes,
+        }
+    }
+
+    /// What a block exchanges; the others gather all rows.
+    fn wiring(&self) -> Option<&Arc<Wiring>> {
+        match self {
+            Self::Csr(_) | Self::Bits(_) => None,
+            Self::Block(shard) => Some(shard.wiring()),
+            Self::Resident(shard) => shard.wiring.as_ref(),
+        }
     }
 
     fn own_rows(&self) -> std::ops::Range<u32> {
         match self {
             Self::Csr(shard) => shard.rows(),
             Self::Bits(shard) => shard.columns_range(),
+            Self::Block(shard) => shard.wiring().own_rows(),
             Self::Resident(shard) => shard.own_rows.clone(),
         }
     }
@@ -60,6 +88,24 @@ impl RowShard {
             Self::Bits(shard) => Adjacency::Bits {
                 words: shard.words(),
                 words_per_row: shard.words_per_row(),
+            },
+            Self::Block(shard) => match shard.entries() {
+                BlockEntries::Lists {
+                    row_ptr,
+                    columns,
+                    values,
+                } => Adjacency::Csr {
+                    row_ptr,
+                    columns,
+                    values: values.as_deref(),
+                },
+                BlockEntries::Bits {
+                    words,
+                    words_per_row,
+                } => Adjacency::Bits {
+                    words,
+                    words_per_row: *words_per_row,
+                },
             },
             Self::Resident(shard) => Adjacency::Resident(&shard.adjacency),
         }
@@ -81,6 +127,9 @@ pub struct Propagation {
     scale: Vec<f32>,
     /// Masks and factors on the device that applied the operator first.
     on_device: Arc<OnceLock<Vec<Masks>>>,
+    /// What blocks exchange, on that device.
+    wires: Arc<OnceLock<BatchWires>>,
+    gathered_rows: OnceLock<Vec<Vec<usize>>>,
 }
 
 /// The masks and factors of one group.
@@ -96,7 +145,8 @@ impl Propagation {
     /// # Shapes
     /// One shard and one `keep [n_nodes, n_states]` (row-major, all nodes of the graph) a group; one scale a state.
     /// # Errors
-    /// When a count does not fit the layout, or a shard does not hold the rank's rows.
+    /// When a count does not fit the layout, a shard does not hold the rank's rows, ways of sharing differ, or a mask of blocks is neither 0
+    /// nor 1.
     pub fn new(
         layout: Arc<BatchLayout>,
         shards: Vec<RowShard>,
@@ -130,12 +180,15 @@ impl Propagation {
                 ));
             }
         }
+        check_blocks(&shards, &keep)?;
         Ok(Self {
             layout,
             shards,
             keep,
             scale,
             on_device: Arc::default(),
+            wires: Arc::default(),
+            gathered_rows: OnceLock::new(),
         })
     }
 
@@ -160,6 +213,49 @@ impl Propagation {
     #[cfg(test)]
     pub(crate) fn shards(&self) -> &[RowShard] {
         &self.shards
+    }
+
+    /// What the blocks exchange, one a group; none where all rows are gathered.
+    pub(crate) fn wirings(&self) -> Vec<&Wiring> {
+        let wirings = self.shards.iter().filter_map(RowShard::wiring);
+        wirings.map(AsRef::as_ref).collect()
+    }
+
+    /// A group's block.
+    pub(crate) fn adjacency(&self, group: usize) -> Adjacency<'_> {
+        self.shards[group].adjacency()
+    }
+
+    /// Whether a node is in the residual graph of a state of a group.
+    pub(crate) fn keeps(&self, group: usize, node: u32, state: usize) -> bool {
+        let n_states = self.layout.groups()[group].n_states;
+        self.keep[group][node as usize * n_states + state] != 0.0
+    }
+
+    /// What a node's sum is multiplied by in a state of a group.
+    pub(crate) fn factor(&self, group: usize, node: u32, state: usize) -> f32 {
+        let kept = f32::from(u8::from(self.keeps(group, node, state)));
+        kept * self.scale[self.layout.group_states(group).start + state]
+    }
+
+    /// Applies the operator where ranks have blocks; none where they have whole rows.
+    pub(crate) fn apply_blocks(
+        &self,
+        ranks: &mut Ranks<'_>,
+        x: &Arc<Buffer>,
+        width: usize,
+    ) -> Result<Option<Buffer>, Error> {
+        if self.shards.first().and_then(RowShard::wiring).is_none() {
+            return Ok(None);
+        }
+        let wires = match self.wires.get() {
+            Some(wires) => wires,
+            None => {
+                let made = BatchWires::new(ranks.device, self)?;
+                self.wires.get_or_init(|| made)
+            }
+        };
+        wires.apply(self, ranks, x, width).map(Some)
     }
 
     /// Applies the operator to the rows of all ranks (rank by rank, as an all-gather leaves them), giving own rows.
@@ -250,20 +346,46 @@ impl Propagation {
         let mut whole = device.zeros(n_nodes * groups[group].n_states * width)?;
         let rows_of =
             |i: usize, rank: u32| groups[i].partition.range(rank).len() * groups[i].n_states;
-        let (mut first, mut filled) = (0, 0);
+        let mut filled = 0;
         for rank in 0..groups[group].partition.n_ranks() {
-            let before: usize = (0..group).map(|i| rows_of(i, rank)).sum();
             let len = rows_of(group, rank) * width;
-            device.copy_2d(
-                run(len, (first + before) * width, filled),
-                gathered,
-                &mut whole,
-            )?;
+            let first = self.gathered_rows()[group][rank as usize] * width;
+            device.copy_2d(run(len, first, filled), gathered, &mut whole)?;
             filled += len;
-            first += (0..groups.len()).map(|i| rows_of(i, rank)).sum::<usize>();
         }
         Ok(whole)
     }
+
+    /// For each group where each rank's rows of it begin among the rows of all ranks; found once a batch.
+    fn gathered_rows(&self) -> &[Vec<usize>] {
+        self.gathered_rows.get_or_init(|| {
+            let groups = self.layout.groups();
+            let mut first_rows = vec![Vec::new(); groups.len()];
+            let mut first = 0;
+            for rank in 0..groups.first().map_or(0, |group| group.partition.n_ranks()) {
+                for (group, first_rows) in groups.iter().zip(&mut first_rows) {
+                    first_rows.push(first);
+                    first += group.partition.range(rank).len() * group.n_states;
+                }
+            }
+            first_rows
+        })
+    }
+}
+
+/// Refuses shards that share sums in different ways, and masks that are none where rows are masked by their numbers.
+fn check_blocks(shards: &[RowShard], keep: &[Vec<f32>]) -> Result<(), Error> {
+    let wrong = |text: &str| Err(ErrorKind::Usage(format!("propagation: {text}")).into());
+    let way = |shard: &RowShard| shard.wiring().map(|wiring| wiring.communication());
+    if shards.iter().any(|shard| way(shard) != way(&shards[0])) {
+        return wrong("the shards have different ways of sharing sums");
+    }
+    let is_wired = shards.first().is_some_and(|shard| way(shard).is_some());
+    let is_mask = |keep: &f32| keep.abs() * (keep - 1.0).abs() <= 0.0;
+    if is_wired && !keep.iter().flatten().all(is_mask) {
+        return wrong("a mask is neither 0 nor 1");
+    }
+    Ok(())
 }
 
 /// A copy of `len` adjacent elements.

@@ -124,6 +124,25 @@ impl Ranks<'_> {
         self.to_device(recv)
     }
 
+    /// Part i of `own` to rank i, and part r of every rank here, in rank order; through host memory on every device. The two lists have the
+    /// lengths of the parts that go and that come.
+    pub(crate) fn all_to_all(
+        &mut self,
+        own: &Buffer,
+        (send_counts, recv_counts): (&[usize], &[usize]),
+    ) -> Result<Buffer, Error> {
+        let mut recv = vec![0.0; recv_counts.iter().sum()];
+        let own = on_host(self.device, own)?;
+        let op = CommOp::AllToAllV {
+            send: own.as_ref().into(),
+            send_counts,
+            recv: (&mut recv[..]).into(),
+            recv_counts,
+        };
+        self.comm.run(op, self.deadline)?;
+        self.to_device(recv)
+    }
+
     /// Whether buffers need not pass through host memory.
     fn are_local(&self) -> bool {
         self.device.kind() != DeviceKind::Host && self.comm.shares_memory()

@@ -7,7 +7,7 @@ use shardgraph_collectives::{Comm, Deadline, threads};
 use shardgraph_device::nccl::Library;
 use shardgraph_device::{Device, DeviceKind, Loss};
 use shardgraph_graph::Graph;
-use shardgraph_shard::{BitShard, CsrShard, Partition};
+use shardgraph_shard::{BitShard, BlockShard, Communication, CsrShard, Partition};
 
 use crate::naive::Naive;
 use crate::{
@@ -26,6 +26,8 @@ pub(crate) struct Case {
     pub(crate) features: Vec<Vec<f32>>,
     pub(crate) width: usize,
     bits: bool,
+    /// How neighbour sums are shared, where ranks have blocks.
+    communication: Option<Communication>,
     pub(crate) params: Params,
     pub(crate) seeds: Vec<f32>,
 }
@@ -35,6 +37,19 @@ pub(crate) struct View {
     pub(crate) layout: Arc<BatchLayout>,
     pub(crate) propagation: Arc<Propagation>,
     pub(crate) features: Vec<f32>,
+}
+
+/// A rank's part of a graph.
+fn shard(case: &Case, graph: &Graph, partition: &Partition, rank: u32) -> RowShard {
+    let own = partition.range(rank);
+    let whole = BitShard::from_graph(graph, 0..graph.n_nodes());
+    let block = |shard| RowShard::Block(Arc::new(shard));
+    match (case.communication, case.bits) {
+        (None, true) => RowShard::Bits(Arc::new(BitShard::from_graph(graph, own))),
+        (None, false) => RowShard::Csr(Arc::new(CsrShard::by_rows(graph, own))),
+        (Some(way), true) => block(BlockShard::from_bits(&whole, partition, rank, way)),
+        (Some(way), false) => block(BlockShard::from_graph(graph, partition, rank, way)),
+    }
 }
 
 pub(crate) fn view(case: &Case, rank: u32, n_ranks: u32) -> View {
@@ -58,10 +73,7 @@ pub(crate) fn view(case: &Case, rank: u32, n_ranks: u32) -> View {
         let row = case.n_states[i] * case.width;
         features
             .extend_from_slice(&case.features[i][own.start as usize * row..own.end as usize * row]);
-        shards.push(match case.bits {
-            true => RowShard::Bits(Arc::new(BitShard::from_graph(graph, own))),
-            false => RowShard::Csr(Arc::new(CsrShard::by_rows(graph, own))),
-        });
+        shards.push(shard(case, graph, &partitions[i], rank));
     }
     let propagation = Propagation::new(
         Arc::clone(&layout),
@@ -270,6 +282,7 @@ pub(crate) fn case() -> impl Strategy<Value = Case> {
                         features: vec![features.0, features.1],
                         width,
                         bits,
+                        communication: None,
                         params,
                         seeds,
                     }
@@ -339,6 +352,53 @@ proptest! {
             prop_assert_eq!(loss.to_bits(), other_loss.to_bits());
             let bits = |grads: &[f32]| grads.iter().map(|g| g.to_bits()).collect::<Vec<_>>();
             prop_assert_eq!(bits(&grads), bits(&other_grads));
+        }
+    }
+
+    /// Every way of sharing neighbour sums, forward and backward: the bits of one rank where no float is added over ranks, else what their
+    /// rounding allows.
+    #[test]
+    fn ways_of_sharing_sums_agree(mut case in case(), n_ranks in 1u32..=6) {
+        let whole = view(&case, 0, 1);
+        let (loss, grads) = run_eager(&case, &mut Comm::solo());
+        let (want_loss, want) = (naive_loss(&case, &whole, None), naive_gradient(&case, &whole));
+        for communication in Communication::ALL {
+            case.communication = Some(communication);
+            let mut first: Option<(f32, Vec<f32>)> = None;
+            for result in threads::run(n_ranks, |mut comm| run_eager(&case, &mut comm)) {
+                let (other_loss, other_grads) = result.unwrap();
+                let bits = |grads: &[f32]| grads.iter().map(|g| g.to_bits()).collect::<Vec<_>>();
+                if communication.is_exact() {
+                    prop_assert_eq!(loss.to_bits(), other_loss.to_bits());
+                    prop_assert_eq!(bits(&grads), bits(&other_grads));
+                }
+                prop_assert!(close(&[other_loss], &[want_loss], 1e-4).is_ok());
+                let checked = close(&other_grads, &want, 1e-4);
+                prop_assert!(checked.is_ok(), "{}: {:?}", communication, checked);
+                // What is replicated has the same bits on all ranks, in every way.
+                let (first_loss, first_grads) = first.get_or_insert((other_loss, other_grads.clone()));
+                prop_assert_eq!(first_loss.to_bits(), other_loss.to_bits());
+                prop_assert_eq!(bits(first_grads), bits(&other_grads));
+            }
+        }
+    }
+
+    /// The same on devices, whose rows go through host memory.
+    #[test]
+    fn ways_of_sharing_sums_agree_on_devices(mut case in case(), n_ranks in 1u32..=4) {
+        let whole = view(&case, 0, 1);
+        let (loss, grads) = (naive_loss(&case, &whole, None), naive_gradient(&case, &whole));
+        for (device, communication) in gpus_together_and_apart().iter().zip(Communication::ALL.iter().cycle().skip(n_ranks as usize)) {
+            case.communication = Some(*communication);
+            let results = threads::run(n_ranks, |mut comm| {
+                on_rank_device(device, &mut comm, |device, comm| run_eager_on(&case, device, comm))
+            });
+            for result in results {
+                let (other_loss, other_grads) = result.unwrap();
+                prop_assert!(close(&[other_loss], &[loss], 1e-4).is_ok());
+                let checked = close(&other_grads, &grads, 1e-4);
+                prop_assert!(checked.is_ok(), "{}: {:?}", communication, checked);
+            }
         }
     }
 

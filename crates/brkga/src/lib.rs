@@ -33,7 +33,7 @@ mod naive;
 mod outcome;
 mod random;
 
-pub use beta::{Beta, BetaTables};
+pub use beta::{Beta, BetaCache, BetaTables};
 pub use config::Config;
 pub use engine::Brkga;
 pub use error::{Error, ErrorKind};

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use shardgraph_collectives::Deadline;
 use shardgraph_device::DeviceKind;
+use shardgraph_solver::Communication;
 use shardgraph_solver::train::{Preset, TrainConfig};
 
 use crate::deadline;
@@ -18,6 +19,8 @@ pub(crate) struct ConfigFile {
     pub(crate) ranks: Option<u32>,
     /// As `--batch-ranks`.
     pub(crate) batch_ranks: Option<u32>,
+    /// As `--communication`.
+    pub(crate) communication: Option<Communication>,
     /// As `--out`.
     pub(crate) out: Option<PathBuf>,
     /// As `--preset`.
@@ -58,6 +61,10 @@ impl ConfigFile {
         match key {
             "ranks" => self.ranks = Some(read(value)?),
             "batch_ranks" => self.batch_ranks = Some(read(value)?),
+            "communication" => {
+                let name: String = read(value)?;
+                self.communication = Some(name.parse().map_err(|e| format!("{e}"))?);
+            }
             "out" => self.out = Some(read(value)?),
             "preset" => self.preset = Some(read(value)?),
             "device" => {

@@ -31,7 +31,7 @@ pub(crate) struct GraphArgs {
     /// Take edge weights into account; those of an edge list are its third column
     #[arg(long)]
     weighted: bool,
-    /// Seed of a generated graph
+    /// Seed of a generated graph, and of all that the command draws
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
 }
@@ -147,6 +147,17 @@ impl GraphArgs {
     /// The one seed.
     pub(crate) fn seed(&self) -> u64 {
         self.seed
+    }
+
+    /// The GRAPH argument as it was given.
+    pub(crate) fn argument(&self) -> String {
+        self.graph.to_string_lossy().into_owned()
+    }
+
+    /// The seed of a graph that is generated; none decides what another graph is.
+    pub(crate) fn seed_of_generated(&self) -> Option<u64> {
+        let is_generated = matches!(self.source(), Ok(Source::Generator(_)));
+        is_generated.then_some(self.seed)
     }
 
     /// Whether edge weights are wanted.

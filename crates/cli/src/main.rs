@@ -12,6 +12,8 @@ mod costgraph_spec;
 mod deadline;
 mod device_choice;
 mod embed;
+mod eval;
+mod exchange_report;
 mod exit;
 mod generate;
 mod graph_argument;
@@ -58,7 +60,8 @@ struct CommandLine {
 enum Command {
     Solve(Box<solve::SolveArgs>),
     Score(score::ScoreArgs),
-    Train(train::TrainArgs),
+    Train(Box<train::TrainArgs>),
+    Eval(Box<eval::EvalArgs>),
     Agent(Box<agent::AgentArgs>),
     Place(Box<place::PlaceArgs>),
     Embed(Box<embed::EmbedArgs>),
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Solve(args) => solve::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Train(args) => train::run(&args),
+        Command::Eval(args) => eval::run(&args),
         Command::Agent(args) => agent::run(&args),
         Command::Place(args) => place::run(&args),
         Command::Embed(args) => embed::run(&args),

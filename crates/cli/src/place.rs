@@ -29,7 +29,8 @@ Examples:
   shardgraph place graphs.jsonl.gz --all --decoder paper --method brkga --format json
   shardgraph place net.pbtxt --compare
   shardgraph place train --preset synthetic --out my-policy
-  shardgraph place net.pbtxt --policy my-policy/policy.safetensors";
+  shardgraph place net.pbtxt --policy my-policy/policy.safetensors
+  shardgraph place costgraph:1 --policy runtime";
 
 /// Place a computation graph on devices and order its ops, for a short runtime or a small peak of memory
 #[derive(Debug, Args)]
@@ -94,12 +95,7 @@ fn place_all(args: &PlaceArgs) -> anyhow::Result<()> {
     args.files.check(args.graph.file(), args.graph.all)?;
     let devices = args.machine.devices()?;
     let options = args.search.options(&args.machine);
-    let policy = args
-        .search
-        .policy
-        .as_deref()
-        .map(Policy::read)
-        .transpose()?;
+    let policy = args.search.policy()?;
     let loaded = args.graph.load(args.search.seed, &args.report)?;
     let mut n_unfit = 0;
     let mut last_unfit = String::new();
@@ -167,7 +163,7 @@ impl Job<'_> {
         let mut verify_seconds = 0.0;
         // A policy that does not serve the problem is to be known before the rest takes its time.
         let mut learned = Vec::new();
-        for method in [Method::Regal, Method::Idrs] {
+        for method in Method::LEARNED {
             let options = PlaceOptions {
                 method,
                 ..self.options.clone()
@@ -207,10 +203,7 @@ impl Job<'_> {
 
     /// Searches with progress on standard error, until the end or the deadline.
     fn search(&self, options: &PlaceOptions, policy: Option<&Policy>) -> anyhow::Result<Placed> {
-        let method = match policy {
-            Some(_) if options.method != Method::Idrs => Method::Regal,
-            _ => options.method,
-        };
+        let method = options.method;
         let timer = Timer::start(&Device::host());
         let mut progress = Progress::new(&self.args.report, options.evaluations);
         let mut watch = Watch {

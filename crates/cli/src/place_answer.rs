@@ -130,6 +130,8 @@ pub(crate) struct Answer<'a> {
     subject: Subject<'a>,
     #[serde(flatten)]
     figures: Figures,
+    /// Of `seconds`, those in which a policy was asked.
+    proposal_seconds: Option<f64>,
     #[serde(flatten)]
     circumstances: Circumstances,
 }
@@ -153,6 +155,7 @@ impl<'a> Answer<'a> {
         Self {
             subject,
             figures,
+            proposal_seconds: plan.proposal_seconds,
             circumstances,
         }
     }
@@ -188,6 +191,10 @@ impl fmt::Display for Answer<'_> {
         writeln!(f, "evaluations {evaluations}")?;
         writeln!(f, "evaluations per second {:.0}", self.figures.evals_per_s)?;
         writeln!(f, "seconds {:.6}", self.figures.seconds)?;
+        if let Some(seconds) = self.proposal_seconds {
+            let share = 100.0 * seconds / self.figures.seconds.max(1e-9);
+            writeln!(f, "proposal seconds {seconds:.6} ({share:.1} % of them)")?;
+        }
         write!(f, "{}", self.circumstances)
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use shardgraph_costgraph::{DecoderKind, DeviceSet, Link, ModelOptions, Objective};
-use shardgraph_regal::{GeneticOptions, Method, PlaceOptions};
+use shardgraph_regal::{GeneticOptions, Method, PlaceOptions, Policy};
 
 use crate::exit::BadInput;
 use crate::quantity;
@@ -98,10 +98,12 @@ pub(crate) struct SearchArgs {
     /// too [default: seeded-brkga]
     #[arg(long, value_name = "METHOD")]
     method: Option<Method>,
-    /// The genetic algorithm with the proposals of a policy that `shardgraph place train` made, for as many devices and the same
-    /// objective; the first evaluations, 400 of them, are for its features
-    #[arg(long, value_name = "FILE", conflicts_with = "method")]
-    pub(crate) policy: Option<PathBuf>,
+    /// The genetic algorithm with the proposals of a policy: `runtime` or `memory`, which come with the program, or a file that
+    /// `shardgraph place train` made, for as many devices and the same objective; the first evaluations, 400 of them, are for its
+    /// features. --method: seeded-regal (with cheap schedules among the first chromosomes, the default), regal (the paper's, without)
+    /// or idrs (nothing is crossed)
+    #[arg(long, value_name = "POLICY")]
+    policy: Option<PathBuf>,
     /// How chromosomes become schedules: paper, flush, time-aware, time-aware-flush or list [default: list for the runtime, paper
     /// for memory; with --policy, what it was trained with]
     #[arg(long, value_name = "DECODER", value_parser = decoder)]
@@ -159,20 +161,48 @@ struct GeneticArgs {
 impl SearchArgs {
     /// Refuses flags that say nothing about the method that they stand beside, and numbers that the genetic algorithm refuses.
     pub(crate) fn check(&self, is_comparison: bool) -> Result<(), BadInput> {
-        match is_comparison {
-            true => self.check_comparison()?,
-            false if self.policy.is_some() => self.check_method(Method::Regal)?,
-            false => self.check_method(self.method.unwrap_or_default())?,
+        let method = self.method();
+        let is_learned = Method::LEARNED.contains(&method);
+        if is_comparison {
+            self.check_comparison()?;
+        } else if is_learned != self.policy.is_some() {
+            let learned = Method::LEARNED.map(Method::name).join(", ");
+            return Err(BadInput(match is_learned {
+                true => format!("--method {method} needs --policy"),
+                false => format!(
+                    "--policy has the methods {learned}, and --method {method} was asked for"
+                ),
+            }));
+        } else {
+            self.check_method(method)?;
         }
         self.genetic.check()
+    }
+
+    /// The method asked for, or what is usual.
+    fn method(&self) -> Method {
+        let usual = match self.policy {
+            Some(_) => Method::SeededRegal,
+            None => Method::default(),
+        };
+        self.method.unwrap_or(usual)
+    }
+
+    /// The policy, by the name of one that comes with the program, or from its file.
+    pub(crate) fn policy(&self) -> Result<Option<Policy>, shardgraph_regal::Error> {
+        let Some(path) = &self.policy else {
+            return Ok(None);
+        };
+        let shipped = path.to_str().and_then(Policy::shipped);
+        shipped.unwrap_or_else(|| Policy::read(path)).map(Some)
     }
 
     fn check_method(&self, method: Method) -> Result<(), BadInput> {
         let is_noisy = method == Method::NoisyGreedyMemory;
         let is_genetic = matches!(
             method,
-            Method::Brkga | Method::SeededBrkga | Method::RankBrkga | Method::Regal
-        );
+            Method::Brkga | Method::SeededBrkga | Method::RankBrkga
+        ) || Method::LEARNED.contains(&method);
         let has_threads = is_genetic || method == Method::TunedBrkga;
         let given = [
             ("--decoder", self.decoder.is_some(), method.decodes()),
@@ -194,7 +224,7 @@ impl SearchArgs {
         let mut flags = given.into_iter().chain(genetic);
         match flags.find(|(_, is_given, applies)| *is_given && !applies) {
             None => Ok(()),
-            Some((flag, ..)) if method == Method::Regal => Err(BadInput(format!(
+            Some((flag, ..)) if Method::LEARNED.contains(&method) => Err(BadInput(format!(
                 "{flag} says nothing about --policy: leave it out"
             ))),
             Some((flag, ..)) => Err(BadInput(format!(
@@ -222,7 +252,7 @@ impl SearchArgs {
                 ObjectiveChoice::Runtime => Objective::Runtime,
                 ObjectiveChoice::Memory => Objective::Memory,
             },
-            method: self.method.unwrap_or_default(),
+            method: self.method(),
             decoder: self.decoder,
             evaluations: self.evaluations.unwrap_or(usual.evaluations),
             seed: self.seed,

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use shardgraph_costgraph::{DecoderKind, Graph};
 use shardgraph_device::{Device, Timer};
 use shardgraph_regal::{
-    Preset, StepReport, TrainConfig, TrainOptions, TrainOutcome, config_of_run, train,
+    Policy, Preset, StepReport, TrainConfig, TrainOptions, TrainOutcome, config_of_run, train,
 };
 
 use crate::exit::BadInput;
@@ -68,6 +68,9 @@ pub(crate) struct TrainArgs {
     /// Threads that search; the policy does not depend on them [default: 1]
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
+    /// Begin with the weights of this policy: one that was trained with the same network for fewer evaluations, say
+    #[arg(long, value_name = "FILE")]
+    start: Option<PathBuf>,
     /// The folder to write; it must have no run yet
     #[arg(long, value_name = "DIR", required_unless_present = "resume")]
     out: Option<PathBuf>,
@@ -76,7 +79,7 @@ pub(crate) struct TrainArgs {
         long,
         value_name = "DIR",
         requires = "steps",
-        conflicts_with_all = ["out", "preset", "graphs", "graph_seed", "learning_rate", "decoder", "devices", "seed", "config"]
+        conflicts_with_all = ["out", "preset", "graphs", "graph_seed", "learning_rate", "decoder", "devices", "seed", "config", "start"]
     )]
     resume: Option<PathBuf>,
     #[command(flatten)]
@@ -116,13 +119,15 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         resume: args.resume.is_some(),
         stop_at: args.steps,
         threads: args.threads.map_or(1, usize::from),
+        start: args.start.as_deref().map(Policy::read).transpose()?,
     };
     let timer = Timer::start(&Device::host());
     let length = options.stop_at.unwrap_or(config.steps);
     let mut progress = Progress::new(&args.report, length);
     let outcome = train(&config, &graphs, &options, &mut |report: &StepReport| {
-        progress.update(report.step, || {
-            format!("steps, reward {:.4}", report.reward)
+        progress.update(report.step, || match report.reward {
+            Some(reward) => format!("steps, reward {reward:.4}"),
+            None => format!("steps, imitation, loss {:.4}", report.loss),
         });
     });
     drop(progress);
@@ -197,14 +202,16 @@ impl Answer {
     fn new(outcome: &TrainOutcome, options: &TrainOptions, n_graphs: usize, seconds: f64) -> Self {
         let reports = &outcome.reports;
         let last = &reports[reports.len().saturating_sub(LAST_STEPS)..];
-        let sum: f64 = last.iter().map(|report| f64::from(report.reward)).sum();
+        let rewards = last.iter().filter_map(|report| report.reward);
+        let rewards: Vec<f64> = rewards.map(f64::from).collect();
+        let sum: f64 = rewards.iter().sum();
         let folder = options.folder.clone().unwrap_or_default();
         Self {
             steps: outcome.n_steps,
             steps_taken: reports.len(),
             graphs: n_graphs,
-            reward: (!last.is_empty()).then(|| sum / last.len() as f64),
-            reward_steps: last.len(),
+            reward: (!rewards.is_empty()).then(|| sum / rewards.len() as f64),
+            reward_steps: rewards.len(),
             entropy: last.last().map(|report| report.entropy),
             seconds,
             seconds_per_step: seconds / reports.len().max(1) as f64,

@@ -8,8 +8,11 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use shardgraph_graph::{Labels, write_atomic};
 use shardgraph_shard::Adjacency;
-use shardgraph_solver::{ErrorKind, Scores, SolveOptions, TrainedPolicy, score_nodes};
+use shardgraph_solver::{
+    Communication, ErrorKind, PaperModel, Scores, SolveOptions, TrainedPolicy, score_nodes,
+};
 
+use crate::exchange_report::ExchangeReport;
 use crate::graph_argument::{GraphArgs, Origin, storage_name};
 use crate::output_file;
 use crate::report::ReportArgs;
@@ -36,6 +39,10 @@ pub(crate) struct ScoreArgs {
     /// How the policy is evaluated; auto takes the cheapest. They are equal but for rounding
     #[arg(long, value_enum, value_name = "PATH", default_value = "auto")]
     path: PathChoice,
+    /// How ranks share sums of embeddings over neighbours, which the closed form does not need: paper (all-reduce of partial sums), gather (all
+    /// rows to all ranks), halo (the rows that have neighbours there) or grid (2D blocks) [default: gather]
+    #[arg(long, value_name = "paper|gather|halo|grid")]
+    communication: Option<Communication>,
     /// How the graph is stored; auto takes the smaller form
     #[arg(long, value_enum, value_name = "FORM", default_value = "auto")]
     storage: StorageChoice,
@@ -63,6 +70,8 @@ struct Answer<'a> {
     edges: u64,
     ranks: u32,
     path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exchange: Option<ExchangeReport>,
     policy: &'a str,
     seconds: f64,
     load_seconds: f64,
@@ -98,6 +107,7 @@ pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
     let options = SolveOptions {
         n_ranks,
         path: args.path.path(),
+        communication: args.communication,
         ..SolveOptions::default()
     };
     let scores = score_nodes(&adjacency, &policy, &options)?;
@@ -108,6 +118,7 @@ pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
         edges: adjacency.n_edges(),
         ranks: n_ranks,
         path: format!("{}+{}", scores.path, storage_name(scores.storage)),
+        exchange: exchange(args, &adjacency, &policy, &scores),
         policy: &policy.source,
         seconds: scores.seconds,
         load_seconds: origin.load_seconds,
@@ -117,6 +128,21 @@ pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
     // Printed although the scores could not be written.
     written?;
     Ok(())
+}
+
+/// Where ranks share sums.
+fn exchange(
+    args: &ScoreArgs,
+    adjacency: &Adjacency,
+    policy: &TrainedPolicy,
+    scores: &Scores,
+) -> Option<ExchangeReport> {
+    let n_ranks = args.ranks.unwrap_or(1);
+    let is_shared = n_ranks > 1 || args.communication.is_some();
+    let exchange = scores.exchange.as_ref().filter(|_| is_shared)?;
+    let sizes = (adjacency.n_nodes(), adjacency.n_edges());
+    let paper = PaperModel::of_state(n_ranks, sizes, policy.config.shape());
+    Some(ExchangeReport::of_evaluations(exchange, 1, &paper))
 }
 
 /// The best nodes, best first; the lower node where scores are equal.
@@ -166,6 +192,9 @@ impl fmt::Display for Answer<'_> {
         writeln!(f, "edges {}", self.edges)?;
         writeln!(f, "ranks {}", self.ranks)?;
         writeln!(f, "path {}", self.path)?;
+        if let Some(exchange) = &self.exchange {
+            write!(f, "{exchange}")?;
+        }
         writeln!(f, "policy {}", self.policy)?;
         writeln!(f, "seconds {:.6}", self.seconds)?;
         writeln!(f, "load seconds {:.6}", self.load_seconds)?;

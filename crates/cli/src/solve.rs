@@ -16,10 +16,11 @@ use shardgraph_shard::Adjacency;
 use shardgraph_solver::problem::{MINIMUM_VERTEX_COVER, PROBLEMS, Problem as _, problem_by_name};
 use shardgraph_solver::train::Preset;
 use shardgraph_solver::{
-    EmbeddingPath, ErrorKind, Select, Solution, SolveOptions, TrainedPolicy, solve, solve_as_rank,
-    solve_reduced,
+    Communication, EmbeddingPath, ErrorKind, PaperModel, Select, Solution, SolveOptions,
+    TrainedPolicy, solve, solve_as_rank, solve_reduced,
 };
 
+use crate::exchange_report::ExchangeReport;
 use crate::exit::BadInput;
 use crate::graph_argument::{GraphArgs, Origin};
 use crate::progress::Progress;
@@ -63,6 +64,10 @@ pub(crate) struct SolveArgs {
     /// How the policy is evaluated; auto takes the cheapest. They are equal but for rounding, which can decide ties
     #[arg(long, value_enum, value_name = "PATH", default_value = "auto")]
     path: PathChoice,
+    /// How ranks share sums of embeddings over neighbours, which the closed form does not need: paper (all-reduce of partial sums), gather (all
+    /// rows to all ranks), halo (the rows that have neighbours there) or grid (2D blocks) [default: gather]
+    #[arg(long, value_name = "paper|gather|halo|grid")]
+    communication: Option<Communication>,
     /// paper: keep picks that earlier picks of the same step left without an edge
     #[arg(long, value_name = "default|paper", default_value = "default")]
     preset: Preset,
@@ -125,6 +130,8 @@ struct Answer<'a> {
     ranks: u32,
     device: String,
     path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exchange: Option<ExchangeReport>,
     policy: &'a str,
     stages: Vec<Stage>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -368,6 +375,7 @@ fn options(args: &SolveArgs, n_ranks: u32, device: &Device) -> SolveOptions {
         path: args.path.path(),
         keep_isolated: args.preset.keeps_isolated(),
         reduce_inside: false,
+        communication: args.communication,
         deadline: args.deadline.unwrap_or_default(),
         device: device.clone(),
     }
@@ -425,6 +433,10 @@ fn answer<'a>(
     let by_reductions = refined.reduction.as_ref().map(ReductionReport::lower_bound);
     let Inputs { device, policy, .. } = inputs;
     let Loaded { adjacency, origin } = graph;
+    let sizes = (adjacency.n_nodes(), adjacency.n_edges());
+    let paper = PaperModel::of_state(n_ranks, sizes, policy.config.shape());
+    let is_shared = n_ranks > 1 || args.communication.is_some();
+    let exchange = alone.exchange.as_ref().filter(|_| is_shared);
     Answer {
         graph: &origin.name,
         problem: &policy.config.problem,
@@ -441,6 +453,8 @@ fn answer<'a>(
         // What `auto` found, not what was asked for.
         device: device.kind().to_string(),
         path: alone.path_name(),
+        exchange: exchange
+            .map(|exchange| ExchangeReport::of_evaluations(exchange, alone.n_steps, &paper)),
         policy: &policy.source,
         stages: refined.stages,
         reduction: refined.reduction,
@@ -502,6 +516,9 @@ impl fmt::Display for Answer<'_> {
         writeln!(f, "ranks {}", self.ranks)?;
         writeln!(f, "device {}", self.device)?;
         writeln!(f, "path {}", self.path)?;
+        if let Some(exchange) = &self.exchange {
+            write!(f, "{exchange}")?;
+        }
         writeln!(f, "policy {}", self.policy)?;
         self.write_stages(f)?;
         match self.out {

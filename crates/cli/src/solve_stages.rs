@@ -43,7 +43,7 @@ pub(crate) struct StageArgs {
 }
 
 /// A time above 0 with its unit.
-fn polish_seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn polish_seconds(text: &str) -> Result<f64, String> {
     match quantity::nanoseconds(text)? {
         0 => Err("expected a time above 0".to_owned()),
         nanoseconds => Ok(nanoseconds as f64 * 1e-9),

@@ -10,9 +10,11 @@ use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_solver::train::{
     Preset, RunOptions, StepReport, TrainConfig, TrainOutcome, train, train_as_rank,
 };
+use shardgraph_solver::{Communication, EmbeddingKind, HeadKind, PaperModel};
 
 use crate::config_file::ConfigFile;
 use crate::deadline;
+use crate::exchange_report::ExchangeReport;
 use crate::exit::BadInput;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
@@ -50,6 +52,19 @@ pub(crate) struct TrainArgs {
     /// policy is the same [default: 1]
     #[arg(long, value_name = "N")]
     batch_ranks: Option<u32>,
+    /// How ranks share sums of embeddings over neighbours, which two layers do not need: paper (all-reduce of partial sums; the policy then
+    /// depends on the ranks, as with grid), gather (all rows to all ranks), halo (the rows that have neighbours there) or grid (2D blocks) [default: gather]
+    #[arg(long, value_name = "paper|gather|halo|grid")]
+    communication: Option<Communication>,
+    /// The embedding model: s2v (structure2vec, the paper's) or sage (GraphSAGE) [default: s2v]
+    #[arg(long, value_name = "s2v|sage")]
+    embedding: Option<EmbeddingKind>,
+    /// The model that makes scores of embeddings: q (the paper's) or mlp (a hidden layer over a node's embedding and the mean of all) [default: q]
+    #[arg(long, value_name = "q|mlp")]
+    head: Option<HeadKind>,
+    /// L, the rounds of sums over neighbours [default: 2]
+    #[arg(long, value_name = "L")]
+    layers: Option<usize>,
     /// The one seed of the run [default: 1]
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
@@ -63,6 +78,7 @@ pub(crate) struct TrainArgs {
         requires = "steps",
         conflicts_with_all = [
             "out", "config", "problem", "seed", "preset", "graphs", "weighted", "curriculum", "environments", "prioritized",
+            "embedding", "head", "layers",
         ]
     )]
     resume: Option<PathBuf>,
@@ -109,6 +125,8 @@ struct Answer<'a> {
     ranks: u32,
     batch_ranks: u32,
     device: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exchange: Option<ExchangeReport>,
     final_loss: Option<f32>,
     policy: String,
     /// The training hash: equal for every number of ranks and every back end.
@@ -199,6 +217,7 @@ fn load(
         options: RunOptions {
             n_ranks,
             n_batch_ranks: args.batch_ranks.or(file.batch_ranks).unwrap_or(1),
+            communication: args.communication.or(file.communication),
             folder: Some(folder(args, &file)?.to_owned()),
             resume: args.resume.is_some(),
             deadline,
@@ -223,6 +242,9 @@ fn config(args: &TrainArgs, file: &ConfigFile) -> Result<TrainConfig, BadInput> 
     if args.prioritized {
         config.prioritized.get_or_insert_default();
     }
+    config.embedding = args.embedding.unwrap_or(config.embedding);
+    config.head = args.head.unwrap_or(config.head);
+    config.n_layers = args.layers.unwrap_or(config.n_layers);
     config.weighted |= args.weighted;
     config.environments = args.environments.unwrap_or(config.environments);
     config.steps = args.steps.unwrap_or(config.steps);
@@ -297,11 +319,26 @@ fn finish(
         ranks: options.n_ranks,
         batch_ranks: options.n_batch_ranks,
         device: options.device.kind().to_string(),
+        exchange: exchange(inputs, outcome),
         final_loss: reports.iter().rev().find_map(|report| report.loss),
         policy: folder.join("policy.safetensors").display().to_string(),
         policy_hash: format!("{:016x}", policy.params_hash()),
         episodes: n_ended.sum(),
     })
+}
+
+/// Beside the paper's formulas for a batch of states of the largest graph.
+fn exchange(inputs: &Inputs, outcome: &TrainOutcome) -> Option<ExchangeReport> {
+    let shape = outcome.policy.config.shape();
+    let options = &inputs.options;
+    let is_shared = options.n_ranks > 1 || options.communication.is_some();
+    let exchange = outcome.exchange.as_ref().filter(|_| is_shared)?;
+    let paper = PaperModel {
+        n_states: outcome.batch_size as u64,
+        ..PaperModel::of_state(options.n_ranks, outcome.largest_graph, shape)
+    };
+    let (n_steps, per_step) = (outcome.reports.len() as u64, paper.training_step_bytes());
+    Some(ExchangeReport::new(exchange, n_steps, (&paper, per_step)))
 }
 
 impl fmt::Display for Answer<'_> {
@@ -323,6 +360,9 @@ impl fmt::Display for Answer<'_> {
             writeln!(f, "batch ranks {}", self.batch_ranks)?;
         }
         writeln!(f, "device {}", self.device)?;
+        if let Some(exchange) = &self.exchange {
+            write!(f, "{exchange}")?;
+        }
         writeln!(f, "policy {}", self.policy)?;
         writeln!(f, "policy hash {}", self.policy_hash)
     }

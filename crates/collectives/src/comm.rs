@@ -31,6 +31,7 @@ pub struct Comm {
     /// Where the first failure began and what it was.
     failed: Option<(Option<u32>, String)>,
     scratch: Scratch,
+    received_bytes: u64,
 }
 
 impl Comm {
@@ -46,6 +47,7 @@ impl Comm {
             recorder: Recorder::new(),
             failed: None,
             scratch: Scratch::default(),
+            received_bytes: 0,
         }
     }
 
@@ -79,9 +81,19 @@ impl Comm {
 
     /// Runs an operation whose arguments fit under the name that `call` gives it.
     fn run_as(&mut self, op: Op<'_>, call: Call, deadline: Deadline) -> Result<(), CommError> {
+        let n_bytes = op.received_bytes(self.rank(), self.size());
         self.begin(call)?;
         let result = self.backend.run(op, &call, deadline);
-        self.end(result)
+        self.end(result)?;
+        self.received_bytes += n_bytes;
+        Ok(())
+    }
+
+    /// The bytes that this rank had to take in from other ranks in all operations so far: what no way of doing them can do without. An
+    /// all-reduce of n bytes counts `2 (P - 1) / P * n`, as reduce-scatter and all-gather. Headers, and the objects of
+    /// [`Comm::exchange`], are not counted; neither are the operations of communicators made by [`Comm::split`].
+    pub fn received_bytes(&self) -> u64 {
+        self.received_bytes
     }
 
     /// Adds all blocks of all ranks element by element, so that `out` gets the same bits for every number of ranks, every cut of the

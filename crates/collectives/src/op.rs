@@ -250,6 +250,32 @@ pub enum Op<'a> {
     Barrier,
 }
 
+impl Op<'_> {
+    /// What [`Comm::received_bytes`](crate::Comm::received_bytes) counts for rank `rank` of `n_ranks`.
+    pub(crate) fn received_bytes(&self, rank: u32, n_ranks: u32) -> u64 {
+        let bytes = |buffer: &SliceMut<'_>| (buffer.len() * buffer.data_type().size()) as u64;
+        let (rank, n_ranks) = (rank as usize, u64::from(n_ranks));
+        match self {
+            Self::AllReduce { buf, .. } => 2 * bytes(buf) * (n_ranks - 1) / n_ranks,
+            Self::AllGather { recv, .. } => bytes(recv) * (n_ranks - 1) / n_ranks,
+            Self::AllGatherV { recv, counts, .. } => {
+                bytes(recv) - (counts[rank] * recv.data_type().size()) as u64
+            }
+            Self::ReduceScatter { recv, .. } | Self::ReduceScatterV { recv, .. } => {
+                bytes(recv) * (n_ranks - 1)
+            }
+            Self::Broadcast { buf, root } => match *root as usize == rank {
+                true => 0,
+                false => bytes(buf),
+            },
+            Self::AllToAllV {
+                recv, recv_counts, ..
+            } => bytes(recv) - (recv_counts[rank] * recv.data_type().size()) as u64,
+            Self::Barrier => 0,
+        }
+    }
+}
+
 /// The name of an operation, without its buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -73,22 +73,49 @@ impl Device {
     }
 }
 
+/// So many zeros in a vector, on huge pages where the system has them.
+///
+/// # Errors
+/// [`ErrorKind::OutOfMemory`] where the system does not give so much.
+pub fn zeros_vec_on_huge_pages(len: usize) -> Result<Vec<f32>, Error> {
+    let mut values: Vec<f32> = Vec::new();
+    values
+        .try_reserve_exact(len)
+        .map_err(|_| out_of_memory::<f32>(len))?;
+    let room = values.spare_capacity_mut();
+    let (bytes, start) = (size_of_val(room), room.as_mut_ptr().cast::<u8>());
+    let before = start.align_offset(SMALL_PAGES);
+    let whole = bytes.saturating_sub(before) / SMALL_PAGES * SMALL_PAGES;
+    if bytes >= HUGE_PAGE
+        && let Some(first) = NonNull::new(start.wrapping_add(before))
+    {
+        // Before they are touched: the first touch decides what a page is.
+        ask_for_huge_pages(first, whole);
+    }
+    values.resize(len, 0.0);
+    Ok(values)
+}
+
+fn out_of_memory<T>(len: usize) -> Error {
+    let wanted = (len as u64).saturating_mul(size_of::<T>() as u64);
+    let (device, free) = ("host".to_owned(), free_host_bytes().unwrap_or(0));
+    Error::from(ErrorKind::OutOfMemory {
+        device,
+        wanted,
+        free,
+    })
+}
+
 fn zeros<T: Scalar>(len: usize) -> Result<HostPart<T>, Error> {
-    let (layout, start) = allocate::<T>(len).ok_or_else(|| {
-        let wanted = (len as u64).saturating_mul(size_of::<T>() as u64);
-        let (device, free) = ("host".to_owned(), free_host_bytes().unwrap_or(0));
-        Error::from(ErrorKind::OutOfMemory {
-            device,
-            wanted,
-            free,
-        })
-    })?;
+    let (layout, start) = allocate::<T>(len).ok_or_else(|| out_of_memory::<T>(len))?;
     if layout.size() >= HUGE_PAGE {
         ask_for_huge_pages(start, layout.size());
     }
-    // SAFETY: the allocation has this size, and zeros are a value of every Scalar.
-    unsafe { start.as_ptr().write_bytes(0, layout.size()) };
-    // SAFETY: `len` elements, initialised above, which nobody else has.
+    if layout.size() < MAPPED {
+        // SAFETY: the allocation has this size. (Fresh pages of the system are zeros already.)
+        unsafe { start.as_ptr().write_bytes(0, layout.size()) };
+    }
+    // SAFETY: `len` elements of zeros, which are a value of every Scalar, and nobody else has them.
     Ok(unsafe { HostPart::owning(start.cast(), len, Pages { start, layout }) })
 }
 
@@ -256,6 +283,18 @@ mod tests {
     }
 
     #[test]
+    fn a_vector_of_zeros_has_its_length_and_holds_what_is_written() {
+        for len in [0, 1, 1000, (512 << 10) - 1, (512 << 10) + 3, (3 << 20) + 5] {
+            let mut values = zeros_vec_on_huge_pages(len).unwrap();
+            assert!(values.len() == len && values.iter().all(|&v| v.to_bits() == 0));
+            values.iter_mut().for_each(|v| *v = 2.5);
+            assert_eq!(values.iter().filter(|&&v| v > 2.0).count(), len);
+        }
+        let refused = zeros_vec_on_huge_pages(usize::MAX >> 4).unwrap_err();
+        assert!(matches!(refused.kind(), ErrorKind::OutOfMemory { .. }));
+    }
+
+    #[test]
     fn more_than_there_is_is_an_error_that_names_the_bytes() {
         let device = Device::host();
         for len in [usize::MAX >> 18, usize::MAX >> 4, usize::MAX] {
@@ -289,10 +328,14 @@ mod tests {
         let device = Device::host();
         let before = resident();
         let (n, len) = (64, 1 << 20);
-        let table = |len| device.zeros_on_huge_pages::<f32>(len).unwrap();
+        let table = |len| {
+            let mut table = device.zeros_on_huge_pages::<f32>(len).unwrap();
+            table.as_host_mut().unwrap().fill(1.0);
+            table
+        };
         let tables: Vec<_> = (0..n).map(|_| (table(len), table(500))).collect();
         let bytes = n * 4 * len as u64;
-        assert!(resident() > before + bytes / 2, "zeros are written");
+        assert!(resident() > before + bytes / 2, "pages that were touched");
         let small: Vec<_> = tables.into_iter().map(|(_, small)| small).collect();
         let (after, n_small) = (resident(), small.len());
         assert!(after < before + bytes / 4, "{before} {after} {n_small}");

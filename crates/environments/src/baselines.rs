@@ -2,6 +2,7 @@
 
 mod clique;
 mod cut;
+mod degree_one;
 mod domination;
 
 use std::cmp::Reverse;
@@ -11,6 +12,7 @@ use shardgraph_graph::Graph;
 
 pub use clique::max_degree_clique;
 pub use cut::{largest_gain_cut, one_flip_cut};
+pub use degree_one::degree_one_greedy;
 pub use domination::most_new_dominating_set;
 
 /// The cover of picking a node of largest residual degree until no edge is left; ties go to the lowest index.

@@ -22,7 +22,7 @@ fn bench(c: &mut Criterion) {
     let shape = PolicyShape {
         embed_dim: 32,
         n_layers: 2,
-        n_node_features: 0,
+        ..PolicyShape::default()
     };
     let mut init = || {
         angle += 1.0;

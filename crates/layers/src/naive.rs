@@ -8,7 +8,7 @@ pub(crate) struct Model {
 }
 
 /// `x [rows, inner] * w [inner, cols]`.
-fn product(x: &[f64], w: &[f64], inner: usize, cols: usize) -> Vec<f64> {
+pub(crate) fn product(x: &[f64], w: &[f64], inner: usize, cols: usize) -> Vec<f64> {
     let rows = x.len() / inner;
     let mut out = vec![0.0; rows * cols];
     for i in 0..rows {
@@ -19,7 +19,7 @@ fn product(x: &[f64], w: &[f64], inner: usize, cols: usize) -> Vec<f64> {
     out
 }
 
-fn relu(x: &[f64]) -> Vec<f64> {
+pub(crate) fn relu(x: &[f64]) -> Vec<f64> {
     x.iter().map(|&x| x.max(0.0)).collect()
 }
 
@@ -68,4 +68,53 @@ impl Model {
             })
             .collect()
     }
+}
+
+/// GraphSAGE in f64; `theta` is `input`, then `own` and `mean` of each layer.
+pub(crate) fn graph_sage(
+    theta: &[Vec<f64>],
+    k: usize,
+    (adjacency, features): (&[f64], &[f64]),
+    n: usize,
+) -> Vec<f64> {
+    let f = features.len() / n;
+    let mut inputs = Vec::new();
+    let mut total = Vec::new();
+    for v in 0..n {
+        let row = &adjacency[v * n..][..n];
+        let positive: f64 = row.iter().filter(|w| **w > 0.0).sum();
+        let negative: f64 = -row.iter().filter(|w| **w < 0.0).sum::<f64>();
+        inputs.extend_from_slice(&features[v * f..][..f]);
+        inputs.extend([positive, negative]);
+        total.push(positive + negative);
+    }
+    let mut embed = relu(&product(&inputs, &theta[0], f + 2, k));
+    for layer in theta[1..].chunks_exact(2) {
+        let mut mean = product(adjacency, &embed, n, k);
+        for (i, mean) in mean.iter_mut().enumerate() {
+            *mean = if total[i / k] > 0.0 {
+                *mean / total[i / k]
+            } else {
+                0.0
+            };
+        }
+        let own = product(&embed, &layer[0], k, k);
+        let mean = product(&mean, &layer[1], k, k);
+        let both: Vec<f64> = own.iter().zip(mean).map(|(a, b)| a + b).collect();
+        embed = relu(&both);
+    }
+    embed
+}
+
+/// The head with a hidden layer in f64; `theta` is `node`, `mean`, `bias`, `out`.
+pub(crate) fn mlp_scores(theta: &[Vec<f64>], k: usize, embed: &[f64], n: usize) -> Vec<f64> {
+    let mean: Vec<f64> = (0..k)
+        .map(|j| (0..n).map(|v| embed[v * k + j]).sum::<f64>() / n as f64)
+        .collect();
+    let of_state = product(&mean, &theta[1], k, k);
+    let mut hidden = product(embed, &theta[0], k, k);
+    for (i, hidden) in hidden.iter_mut().enumerate() {
+        *hidden += of_state[i % k] + theta[2][i % k];
+    }
+    product(&relu(&hidden), &theta[3], k, 1)
 }

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use crate::PolicyShape;
+use crate::{EmbeddingKind, PolicyShape};
 
-/// A way to compute structure2vec; all give the same embedding where they apply.
+/// A way to compute an embedding; all that a model has give the same where they apply. [`crate::GraphSage`] has the general one alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Path {
     /// Algorithm 2 as written: a neighbour sum in every layer, whatever the first embedding is.
@@ -32,9 +32,9 @@ impl fmt::Display for Path {
 /// Sparse products of width K for each evaluation of L layers: `General` L, `FreeFirstLayer` L - 1, `Collapsed`
 /// `max(L - 2, 0)` and one of width 1 (none where degrees are updated incrementally).
 pub fn choose_path(shape: PolicyShape, weighted: bool) -> Path {
-    if weighted || shape.n_node_features > 0 {
-        Path::FreeFirstLayer
-    } else {
-        Path::Collapsed
+    match shape.embedding {
+        EmbeddingKind::GraphSage => Path::General,
+        _ if weighted || shape.n_node_features > 0 => Path::FreeFirstLayer,
+        EmbeddingKind::Structure2Vec => Path::Collapsed,
     }
 }

@@ -2,9 +2,9 @@
 
 use shardgraph_autodiff::{Error, ErrorKind, Params};
 
-use crate::{QHead, Structure2Vec};
+use crate::{Embedding, EmbeddingKind, Head, HeadKind};
 
-/// The sizes of a policy.
+/// The layers of a policy and their sizes; by default structure2vec with K = 32, L = 2, and the Q head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PolicyShape {
     /// K: the width of an embedding.
@@ -13,31 +13,46 @@ pub struct PolicyShape {
     pub n_layers: usize,
     /// Features of a node beside its membership in the partial solution.
     pub n_node_features: usize,
+    /// The embedding model.
+    pub embedding: EmbeddingKind,
+    /// The action-evaluation model.
+    pub head: HeadKind,
 }
 
-impl PolicyShape {
-    /// Trained numbers in a policy of this shape: `4 K^2 + (4 + features) K`.
-    pub fn n_params(&self) -> usize {
-        let k = self.embed_dim;
-        4 * k * k + (4 + self.n_node_features) * k
+impl Default for PolicyShape {
+    fn default() -> Self {
+        Self {
+            embed_dim: 32,
+            n_layers: 2,
+            n_node_features: 0,
+            embedding: EmbeddingKind::default(),
+            head: HeadKind::default(),
+        }
     }
 }
 
-/// structure2vec and the Q head over one set of parameters.
+impl PolicyShape {
+    /// Trained numbers in a policy of this shape; with the default layers `4 K^2 + (4 + features) K`.
+    pub fn n_params(&self) -> usize {
+        self.embedding.n_params(*self) + self.head.n_params(self.embed_dim)
+    }
+}
+
+/// An embedding and a head over one set of parameters.
 ///
 /// An example is at the crate root.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Policy {
     /// The sizes.
     pub shape: PolicyShape,
     /// The embedding model (EM).
-    pub embedding: Structure2Vec,
+    pub embedding: Embedding,
     /// The action-evaluation model (Q).
-    pub head: QHead,
+    pub head: Head,
 }
 
 impl Policy {
-    /// Adds the parameters `theta1` to `theta7` and gives the model over them.
+    /// Adds the parameters (`theta1` to `theta7` with the default layers) and gives the model over them.
     ///
     /// # Errors
     /// When the width or the number of layers is 0.
@@ -55,8 +70,8 @@ impl Policy {
         }
         Ok(Self {
             shape,
-            embedding: Structure2Vec::build(params, shape, init),
-            head: QHead::build(params, shape.embed_dim, init),
+            embedding: Embedding::build(params, shape, init),
+            head: Head::build(params, shape.head, shape.embed_dim, init),
         })
     }
 }

@@ -28,6 +28,10 @@ impl QHead {
         }
     }
 
+    pub(crate) fn n_params(embed_dim: usize) -> usize {
+        2 * embed_dim * embed_dim + 2 * embed_dim
+    }
+
     pub(crate) fn theta6_and_7(&self) -> (ParamId, ParamId) {
         (self.theta6, self.theta7)
     }

@@ -2,7 +2,7 @@
 
 use shardgraph_autodiff::Params;
 
-use crate::Policy;
+use crate::{Embedding, Head, Policy, QHead, Structure2Vec};
 
 /// The node scores of a policy with L <= 2 on unweighted graphs.
 ///
@@ -26,18 +26,16 @@ struct Line {
 }
 
 impl ScoreTable {
-    /// The table of a policy, or `None` where it has no closed form (L > 2, or node features), or where its coefficients
+    /// The table of a policy, or `None` where it has no closed form (L > 2, node features, or other layers than structure2vec and Q), or where its coefficients
     /// leave the range of f32.
     ///
     /// # Complexity
     /// Time `O(K^3)`; at most `(K + 1)^2` pieces, in practice a few dozen.
     pub fn new(policy: &Policy, params: &Params) -> Option<Self> {
-        if policy.shape.n_layers > 2 || policy.shape.n_node_features > 0 {
-            return None;
-        }
+        let (embedding, head) = closed_form(policy)?;
         let k = policy.shape.embed_dim;
-        let (theta2, theta3, theta4) = policy.embedding.theta2_to_4();
-        let (theta6, theta7) = policy.head.theta6_and_7();
+        let (theta2, theta3, theta4) = embedding.theta2_to_4();
+        let (theta6, theta7) = head.theta6_and_7();
         let wide = |id| -> Vec<f64> { params.values_of(id).iter().map(|&x| x.into()).collect() };
         let relu = |row: &[f64]| -> Vec<f64> { row.iter().map(|x| x.max(0.0)).collect() };
         let c = row_times(&relu(&wide(theta2)), &wide(theta3), k);
@@ -128,6 +126,15 @@ impl ScoreTable {
         let size = |(alpha, beta): (&f32, &f32)| alpha.abs() + beta.abs() * ratio;
         let sizes = self.alpha.iter().zip(&self.beta).map(size);
         sizes.fold(0.0, f32::max)
+    }
+}
+
+/// The layers of a policy that has a closed form.
+fn closed_form(policy: &Policy) -> Option<(&Structure2Vec, &QHead)> {
+    let is_small = policy.shape.n_layers <= 2 && policy.shape.n_node_features == 0;
+    match (&policy.embedding, &policy.head) {
+        (Embedding::Structure2Vec(embedding), Head::Q(head)) if is_small => Some((embedding, head)),
+        _ => None,
     }
 }
 

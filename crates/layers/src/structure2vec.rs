@@ -38,6 +38,11 @@ impl Structure2Vec {
         }
     }
 
+    pub(crate) fn n_params(shape: PolicyShape) -> usize {
+        let k = shape.embed_dim;
+        2 * k * k + (2 + shape.n_node_features) * k
+    }
+
     pub(crate) fn theta2_to_4(&self) -> (ParamId, ParamId, ParamId) {
         (self.theta2, self.theta3, self.theta4)
     }

@@ -14,19 +14,19 @@ use crate::{Path, Policy, PolicyShape, ScoreTable, StateBatch, choose_path};
 
 /// One graph with some states, and a policy.
 #[derive(Debug, Clone)]
-struct Case {
+pub(crate) struct Case {
     graph: Arc<Graph>,
     /// For each state the nodes that have left the residual graph.
-    removed: Vec<Vec<bool>>,
+    pub(crate) removed: Vec<Vec<bool>>,
     /// `[n, n_node_features]`.
     features: Vec<f32>,
-    shape: PolicyShape,
-    flat: Vec<f32>,
+    pub(crate) shape: PolicyShape,
+    pub(crate) flat: Vec<f32>,
     normalised: bool,
 }
 
 impl Case {
-    fn n(&self) -> usize {
+    pub(crate) fn n(&self) -> usize {
         self.graph.n_nodes() as usize
     }
 
@@ -34,7 +34,7 @@ impl Case {
         self.graph.weights_of(v).map_or(1.0, |weights| weights[i])
     }
 
-    fn policy(&self) -> (Policy, Params) {
+    pub(crate) fn policy(&self) -> (Policy, Params) {
         let mut params = Params::new();
         let mut flat = self.flat.iter().copied().cycle();
         let policy = Policy::build(&mut params, self.shape, &mut || flat.next().unwrap()).unwrap();
@@ -125,6 +125,14 @@ impl Case {
             theta: theta.try_into().unwrap(),
         };
         let n = self.n();
+        let (adjacency, features) = self.dense(state);
+        let embed = model.embed(&adjacency, &features, n);
+        model.scores(&embed, n)
+    }
+
+    /// The residual matrix `[n, n]` of a state, and `[n, 1 + features]`.
+    pub(crate) fn dense(&self, state: usize) -> (Vec<f64>, Vec<f64>) {
+        let n = self.n();
         let mut adjacency = vec![0.0; n * n];
         let mut features = Vec::new();
         for v in 0..n {
@@ -135,13 +143,12 @@ impl Case {
             let f = self.shape.n_node_features;
             features.extend(self.features[v * f..][..f].iter().map(|&x| f64::from(x)));
         }
-        let embed = model.embed(&adjacency, &features, n);
-        model.scores(&embed, n)
+        (adjacency, features)
     }
 }
 
 /// The scores `[n_rows]` and the gradient of a loss on the states' first nodes.
-fn run(case: &Case, comm: &mut Comm, path: Path) -> (Vec<f32>, Vec<f32>) {
+pub(crate) fn run(case: &Case, comm: &mut Comm, path: Path) -> (Vec<f32>, Vec<f32>) {
     let (policy, params) = case.policy();
     let batch = case.batch(comm.rank(), comm.size());
     let device = Device::host();
@@ -170,6 +177,15 @@ fn values(n: usize, scale: f32) -> impl Strategy<Value = Vec<f32>> {
 }
 
 fn case(max_layers: usize, special: bool) -> impl Strategy<Value = Case> {
+    case_of(PolicyShape::default(), max_layers, special)
+}
+
+/// With the layers of a shape.
+pub(crate) fn case_of(
+    shape: PolicyShape,
+    max_layers: usize,
+    special: bool,
+) -> impl Strategy<Value = Case> {
     let sizes = prop_oneof![1u32..9, Just(20), Just(33), Just(66)];
     (
         sizes,
@@ -181,11 +197,11 @@ fn case(max_layers: usize, special: bool) -> impl Strategy<Value = Case> {
     )
         .prop_flat_map(move |(n, n_states, k, n_layers, n_features, weighted)| {
             let n_node_features = if special { 0 } else { n_features };
-            let weighted = weighted && !special;
             let shape = PolicyShape {
                 embed_dim: k,
                 n_layers,
                 n_node_features,
+                ..shape
             };
             (
                 prop::collection::vec((0..n, 0..n, -8i32..9), 0..4 * n as usize),
@@ -199,7 +215,7 @@ fn case(max_layers: usize, special: bool) -> impl Strategy<Value = Case> {
                     for (u, v, w) in edges.into_iter().filter(|(u, v, _)| u != v) {
                         builder.edge(u, v, w as f32 / 4.0).unwrap();
                     }
-                    let (graph, _) = builder.finish(n, weighted).unwrap();
+                    let (graph, _) = builder.finish(n, weighted && !special).unwrap();
                     Case {
                         graph: Arc::new(graph),
                         removed,
@@ -310,7 +326,7 @@ fn impossible_policies_are_refused() {
     let shape = PolicyShape {
         embed_dim: 0,
         n_layers: 2,
-        n_node_features: 0,
+        ..PolicyShape::default()
     };
     assert!(Policy::build(&mut Params::new(), shape, &mut || 0.0).is_err());
 }

@@ -11,12 +11,14 @@ use shardgraph_autodiff::{
     BatchLayout, Ctx, Eager, Error, Group, Params, Propagation, Recorder, RowShard, Shape, Var,
 };
 use shardgraph_graph::Graph;
-use shardgraph_layers::{Path, Policy, PolicyShape, StateBatch};
+use shardgraph_layers::{EmbeddingKind, HeadKind, Path, Policy, PolicyShape, StateBatch};
 
 const SHAPE: PolicyShape = PolicyShape {
     embed_dim: 5,
     n_layers: 3,
     n_node_features: 0,
+    embedding: EmbeddingKind::Structure2Vec,
+    head: HeadKind::Q,
 };
 
 /// A batch of states of one graph: which nodes have left each of them.

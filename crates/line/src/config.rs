@@ -189,7 +189,9 @@ pub struct Config {
     pub queues: usize,
     /// Buckets that wait in a queue at most; default 2.
     pub queue_length: usize,
-    /// Samples that a device works on at once, over all its queues, so at least one for each; default: as many as it can.
+    /// Samples that a device works on at once, over all its queues, so at least one for each; default: as many as it can. On the host,
+    /// in the deterministic mode alone: samples of a bucket (up to 8192) whose gradients are all taken from the rows before any of them
+    /// changes, the most that so many in flight can do to the answer; slow, and there to be measured. Default there: one.
     pub edges_in_flight: Option<u32>,
     /// The one seed; default 1.
     pub seed: u64,

@@ -23,7 +23,7 @@ use std::sync::OnceLock;
 use crate::deal::Deal;
 use crate::{Error, ErrorKind};
 
-pub(crate) use fingerprint::Fingerprint;
+pub(crate) use fingerprint::{Fingerprint, RowsFingerprint};
 pub(crate) use head::Head;
 pub use import::{
     Fed, ImportOptions, ImportProgress, ImportStage, Imported, import_file, import_scratch,

@@ -134,19 +134,17 @@ pub fn train(
         progress,
         done: 0,
     };
-    let mut embedding: Option<Embedding> = None;
-    for &order in config.order.each() {
-        let of_order = match config.precision {
-            Precision::Fp32 => run.order::<f32>(order)?,
-            Precision::Fp16 => run.order::<u16>(order)?,
-        };
-        embedding = Some(match embedding {
-            None => of_order,
-            Some(first) => first.join(&of_order)?,
-        });
+    let mut values = Vec::new();
+    for (at, &order) in config.order.each().iter().enumerate() {
+        let place = (config.columns(), at * config.dim);
+        match config.precision {
+            Precision::Fp32 => run.order::<f32>(order, place, &mut values)?,
+            Precision::Fp16 => run.order::<u16>(order, place, &mut values)?,
+        }
     }
+    let labels = store.labels()?.clone();
     Ok(Trained {
-        embedding: embedding.expect("each setting has an order"),
+        embedding: Embedding::new(config.columns(), values, labels)?,
         n_samples: run.done,
         seconds: timer.elapsed_s(),
         work: WorkTime::of(&clock),
@@ -247,7 +245,7 @@ pub struct TrainedOnDisk {
 fn check(config: &Config, device: &Device) -> Result<(), Error> {
     config.check()?;
     if device.kind() == DeviceKind::Host {
-        return Ok(());
+        return check_host(config);
     }
     if let Some(most) = config
         .edges_in_flight
@@ -265,6 +263,20 @@ fn check(config: &Config, device: &Device) -> Result<(), Error> {
             Err(Error::config("mode", "atomic", expected))
         }
         _ => Ok(()),
+    }
+}
+
+/// Threads that share rows have no batches, and batches have no Adagrad.
+fn check_host(config: &Config) -> Result<(), Error> {
+    let Some(most) = config.edges_in_flight else {
+        return Ok(());
+    };
+    match (config.mode_on(DeviceKind::Host), config.optimiser) {
+        (Mode::Deterministic, Optimiser::Sgd) => Ok(()),
+        _ => {
+            let expected = "none on the host but in the deterministic mode with sgd";
+            Err(Error::config("edges_in_flight", most, expected))
+        }
     }
 }
 
@@ -344,8 +356,13 @@ struct Run<'r> {
 }
 
 impl<'r> Run<'r> {
-    /// Trains one order in memory.
-    fn order<T: Cell>(&mut self, order: u32) -> Result<Embedding, Error> {
+    /// Trains one order in memory, and writes its columns to the rows of all orders.
+    fn order<T: Cell>(
+        &mut self,
+        order: u32,
+        place: (usize, usize),
+        values: &mut Vec<f32>,
+    ) -> Result<(), Error> {
         let planner = self.planner(order)?;
         let shared = self.shared(&planner)?;
         let mut pager = Pager::<T>::in_memory(self.store, self.device, self.config, order)?;
@@ -354,7 +371,7 @@ impl<'r> Run<'r> {
                 self.step(&shared, &mut pager, &step)?;
             }
         }
-        pager.into_embedding()
+        pager.into_values(place, values)
     }
 
     /// Trains one order, or what is left of it, with its rows on disk.
@@ -435,7 +452,10 @@ impl<'r> Run<'r> {
         let mut settings = self.config.settings();
         settings.seed = planner.seed;
         settings.mode = match (self.config.mode_on(self.device.kind()), self.device.kind()) {
-            (Mode::Deterministic, DeviceKind::Host) => sgns::Mode::Hogwild, // alone with its rows
+            (Mode::Deterministic, DeviceKind::Host) => match self.config.edges_in_flight {
+                None => sgns::Mode::Hogwild, // alone with its rows
+                Some(batch) => sgns::Mode::Deterministic { batch },
+            },
             (Mode::Deterministic, _) => sgns::Mode::Deterministic { batch: BATCH },
             (Mode::Atomic, _) => sgns::Mode::Atomic,
             (Mode::Hogwild, _) => sgns::Mode::Hogwild,

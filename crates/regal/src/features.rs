@@ -3,12 +3,13 @@
 
 use serde::{Deserialize, Serialize};
 use shardgraph_brkga::{Generation, Individual, Outcome};
-use shardgraph_components::environments::space::{GraphValue, Space, Value};
+use shardgraph_components::environments::space::{GraphValue, Value};
 use shardgraph_costgraph::{Decoder, Objective, Problem, Step};
 
 use crate::error::Error;
 use crate::options::{GeneticOptions, PlaceOptions};
 use crate::place::{Search, unwatched};
+use crate::proposals::CheapSchedule;
 use crate::search::search_on;
 
 /// Which features an op has.
@@ -78,12 +79,6 @@ impl FeatureSet {
         };
         N_MEMORY + of_times + n_devices + 1
     }
-
-    /// The graphs that a policy reads.
-    pub(crate) fn space(self, n_devices: usize) -> Result<Space, Error> {
-        let space = Space::graph(self.n_node_features(n_devices), N_EDGE_FEATURES);
-        Ok(space.map_err(shardgraph_components::Error::from)?)
-    }
 }
 
 /// A problem as a policy reads it, and what the short search found on the way.
@@ -99,6 +94,26 @@ pub struct Features {
     pub evaluations: u64,
     /// The best after each generation.
     pub history: Vec<Generation>,
+}
+
+impl Features {
+    /// With what a schedule says of each op behind its features.
+    pub(crate) fn with_schedule(mut self, schedule: &CheapSchedule, n_devices: usize) -> Features {
+        if let Value::Graph(graph) = &mut self.value {
+            let width = graph.node_features.len() / schedule.placement.len().max(1);
+            let old = graph.node_features.chunks_exact(width.max(1));
+            let ops = schedule.placement.iter().zip(&schedule.ranks);
+            let mut all = Vec::new();
+            for (own, (&placed, &rank)) in old.zip(ops) {
+                all.extend_from_slice(own);
+                let devices = 0..n_devices;
+                all.extend(devices.map(|device| f32::from(usize::from(placed) == device)));
+                all.push(rank);
+            }
+            graph.node_features = all;
+        }
+        self
+    }
 }
 
 /// Searches with uniform keys for so many evaluations, and makes the features of the problem for its objective.

@@ -4,18 +4,18 @@ use shardgraph_costgraph::{Decoder, DeviceSet, Graph, Problem};
 use shardgraph_graph::random::Stream;
 
 use crate::error::Error;
-use crate::features::features_on;
 use crate::method::Method;
 use crate::options::{GeneticOptions, PlaceOptions};
-use crate::place::{Draft, Plan, Search, Watch, planned};
+use crate::place::{Draft, Plan, Search, Watch, cheap_starts, genetic, planned};
 use crate::policy::Policy;
-use crate::search::search_on;
 
 /// Makes a plan as [`crate::place_watched`] does, by the genetic algorithm with a policy's proposals.
 ///
-/// The budget includes the short search that the policy's features come from; the better of the two searches' plans is taken. Where the
-/// options' method is [`Method::Idrs`], the second search is one generation of random chromosomes; no other method of theirs counts.
-/// Without a decoder of theirs the policy's is taken.
+/// The budget includes the short search that the policy's features come from, which has the policy's numbers, whatever the options say;
+/// the better of the two searches' plans is taken. The second search has the options' numbers and, but for [`Method::Regal`] and
+/// [`Method::Idrs`], the cheap schedules of [`Method::SeededBrkga`] among its first chromosomes: the plan is then no worse than they are.
+/// That of [`Method::Idrs`] crosses nothing: all its chromosomes but the best are drawn anew in each generation. Any other method of the
+/// options' counts as [`Method::SeededRegal`]. Without a decoder of theirs the policy's is taken.
 ///
 /// # Errors
 /// As [`crate::place`]; `Policy` for another number of devices or objective than the policy's, `Options` for evaluations that its
@@ -39,8 +39,8 @@ pub fn place_with_policy(
     }
     let options = PlaceOptions {
         method: match options.method {
-            Method::Idrs => Method::Idrs,
-            _ => Method::Regal,
+            method @ (Method::Idrs | Method::Regal) => method,
+            _ => Method::SeededRegal,
         },
         decoder: Some(options.decoder.unwrap_or(config.decoder)),
         ..options.clone()
@@ -54,9 +54,9 @@ pub fn place_with_policy(
 fn second(options: &PlaceOptions, evaluations: u64) -> PlaceOptions {
     let genetic = match options.method {
         Method::Idrs => GeneticOptions {
-            population: u32::try_from(evaluations).unwrap_or(u32::MAX).max(2),
+            population: 100,
             elites: 1,
-            mutants: 0,
+            mutants: 99,
             populations: 1,
             ..options.genetic
         },
@@ -79,31 +79,39 @@ fn draft(
 ) -> Result<Draft, Error> {
     policy.check(problem)?;
     let n_of_features = policy.config().feature_evaluations;
-    let features = features_on(problem, options, n_of_features, search)?;
-    let (mut best, mut history) = (features.best.clone(), features.history.clone());
-    let mut evaluations = features.evaluations;
+    let (features, short_seconds) = policy.config().features_on(problem, options, search)?;
+    let mut draft = Draft {
+        schedule: Decoder::new(problem, options.decoder()).schedule(&features.best.keys),
+        evaluations: features.evaluations,
+        history: features.history.clone(),
+        proposal_seconds: Some(search.seconds() - short_seconds),
+    };
     // Somebody who looks on may have ended the first search.
-    if evaluations == n_of_features && !search.is_ended() {
-        let proposals = policy.propose(problem, &features, options.seed)?;
-        let options = second(options, options.evaluations - evaluations);
-        search.n_before = evaluations;
-        let outcome = search_on(problem, &options, Vec::new(), Some(proposals), search)?;
-        let before = best.fitness;
-        history.extend(outcome.history.into_iter().map(|mut generation| {
-            generation.evaluations += evaluations;
+    if features.evaluations < n_of_features || search.is_ended() {
+        return Ok(draft);
+    }
+    let proposals = policy.propose(problem, &features, options.seed)?;
+    draft.proposal_seconds = Some(search.seconds() - short_seconds);
+    let options = second(options, options.evaluations - n_of_features);
+    let starts = match options.method {
+        Method::SeededRegal => cheap_starts(problem),
+        _ => &[],
+    };
+    search.n_before = n_of_features;
+    let (found, fitness) = genetic(problem, &options, (starts, Some(proposals)), search)?;
+    let before = features.best.fitness;
+    draft
+        .history
+        .extend(found.history.into_iter().map(|mut generation| {
+            generation.evaluations += n_of_features;
             generation.best = generation.best.min(before);
             generation
         }));
-        evaluations += outcome.evaluations;
-        if outcome.best.fitness < best.fitness {
-            best = outcome.best;
-        }
+    draft.evaluations += found.evaluations;
+    if fitness < before {
+        draft.schedule = found.schedule;
     }
-    Ok(Draft {
-        schedule: Decoder::new(problem, options.decoder()).schedule(&best.keys),
-        evaluations,
-        history,
-    })
+    Ok(draft)
 }
 
 #[cfg(test)]

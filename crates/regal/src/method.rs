@@ -31,6 +31,8 @@ pub enum Method {
     RankBrkga,
     /// The genetic algorithm with the proposals of a policy, as the paper's "REGAL"; [`crate::place_with_policy`] alone makes such plans.
     Regal,
+    /// The same with the cheap schedules of [`Method::SeededBrkga`] as warm starts of the search that has proposals.
+    SeededRegal,
     /// The best of random chromosomes with the proposals of a policy, as the paper's "instance-dependent random search".
     Idrs,
     /// The best of random chromosomes.
@@ -68,6 +70,9 @@ impl Method {
         Method::NoisyGreedyMemory,
     ];
 
+    /// The methods that need a policy.
+    pub const LEARNED: [Method; 3] = [Method::SeededRegal, Method::Regal, Method::Idrs];
+
     /// The name on the command line and in options.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -77,6 +82,7 @@ impl Method {
             Method::SeededBrkga => "seeded-brkga",
             Method::RankBrkga => "rank-brkga",
             Method::Regal => "regal",
+            Method::SeededRegal => "seeded-regal",
             Method::Idrs => "idrs",
             Method::Random => "random",
             Method::LocalSearch => "local-search",
@@ -111,6 +117,7 @@ impl Method {
                 | Method::SeededBrkga
                 | Method::RankBrkga
                 | Method::Regal
+                | Method::SeededRegal
                 | Method::Idrs
                 | Method::Random
         )
@@ -127,9 +134,11 @@ impl FromStr for Method {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Method, Error> {
-        let found = Method::ALL.into_iter().find(|method| method.name() == text);
+        let all = || Method::ALL.into_iter().chain(Method::LEARNED);
+        let found = all().find(|method| method.name() == text);
         found.ok_or_else(|| {
-            let names = Method::ALL.map(Method::name).join(", ");
+            let names: Vec<&str> = all().map(Method::name).collect();
+            let names = names.join(", ");
             Error::options(format!("`{text}` is no method: expected one of {names}"))
         })
     }
@@ -141,7 +150,7 @@ mod tests {
 
     #[test]
     fn every_name_is_the_one_of_its_json() {
-        for method in Method::ALL {
+        for method in Method::ALL.into_iter().chain(Method::LEARNED) {
             let json = serde_json::to_string(&method).unwrap();
             assert_eq!(json, format!("\"{method}\""));
             assert_eq!(method.name().parse::<Method>().unwrap(), method);

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::method::Method;
 use crate::options::PlaceOptions;
 use crate::proposals::by_rank;
-use crate::search::{check, search_on};
+use crate::search::{Proposals, check, search_on};
 
 /// Noise of the noisy greedy: by how much a pair's need may be overrated.
 const GREEDY_NOISE: f64 = 0.2;
@@ -37,6 +37,9 @@ pub struct Plan {
     pub history: Vec<Generation>,
     /// What the clock said about making it; its verification is no part of that.
     pub seconds: f64,
+    /// What it said about reading a policy's features, those of the short search aside, and drawing its proposals; none without a
+    /// policy.
+    pub proposal_seconds: Option<f64>,
 }
 
 impl Plan {
@@ -241,6 +244,7 @@ pub(crate) fn planned(
         evaluations: draft.evaluations,
         history: draft.history,
         seconds,
+        proposal_seconds: draft.proposal_seconds,
     })
 }
 
@@ -249,6 +253,8 @@ pub(crate) struct Draft {
     pub(crate) schedule: Schedule,
     pub(crate) evaluations: u64,
     pub(crate) history: Vec<Generation>,
+    /// As of [`Plan`].
+    pub(crate) proposal_seconds: Option<f64>,
 }
 
 fn draft(
@@ -261,11 +267,14 @@ fn draft(
     } = *options;
     let mut made = |start: Start| one(start.schedule(problem, seed, search), 1);
     match options.method {
-        Method::Brkga => genetic(problem, options, &[], search),
-        Method::TunedBrkga => genetic(problem, &tuned(options), &[], search),
-        Method::SeededBrkga => genetic(problem, options, cheap_starts(problem), search),
+        Method::Brkga => of_genetic(genetic(problem, options, (&[], None), search)),
+        Method::TunedBrkga => of_genetic(genetic(problem, &tuned(options), (&[], None), search)),
+        Method::SeededBrkga => {
+            let starts = cheap_starts(problem);
+            of_genetic(genetic(problem, options, (starts, None), search))
+        }
         Method::RankBrkga => by_rank(problem, options, search),
-        Method::Regal | Method::Idrs => Err(Error::options(format!(
+        Method::Regal | Method::SeededRegal | Method::Idrs => Err(Error::options(format!(
             "the method {} needs a policy: place_with_policy takes one",
             options.method
         ))),
@@ -308,6 +317,7 @@ fn one(schedule: Schedule, evaluations: u64) -> Result<Draft, Error> {
         schedule,
         evaluations,
         history: Vec::new(),
+        proposal_seconds: None,
     })
 }
 
@@ -319,9 +329,13 @@ fn tuned(options: &PlaceOptions) -> PlaceOptions {
     }
 }
 
+fn of_genetic(found: Result<(Draft, (u64, u64)), Error>) -> Result<Draft, Error> {
+    Ok(found?.0)
+}
+
 /// A schedule that is made without a search.
 #[derive(Clone, Copy)]
-enum Start {
+pub(crate) enum Start {
     UpwardRank,
     Partition(OpOrder),
     Greedy,
@@ -343,7 +357,7 @@ impl Start {
 }
 
 /// What a seeded search starts from, each made in about the time of an evaluation.
-fn cheap_starts(problem: &Problem<'_>) -> &'static [Start] {
+pub(crate) fn cheap_starts(problem: &Problem<'_>) -> &'static [Start] {
     const STARTS: [Start; 5] = [
         Start::UpwardRank,
         Start::Partition(OpOrder::List),
@@ -361,16 +375,16 @@ fn cheap_starts(problem: &Problem<'_>) -> &'static [Start] {
     }
 }
 
-/// The genetic algorithm from these starts; the best of what it finds and of them.
+/// The genetic algorithm from these starts, with these proposals; the best of what it finds and of them, with its fitness.
 ///
 /// Each start is evaluated for itself, because decoders other than the paper's need not give its schedule back, and is then a
 /// chromosome of the first generation as far as that has room for one that is not given.
-fn genetic(
+pub(crate) fn genetic(
     problem: &Problem<'_>,
     options: &PlaceOptions,
-    starts: &[Start],
+    (starts, proposals): (&[Start], Option<Proposals>),
     search: &mut Search<'_, '_>,
-) -> Result<Draft, Error> {
+) -> Result<(Draft, (u64, u64)), Error> {
     check(options)?;
     let mut schedules = evaluated(problem, options, starts, search)?;
     let n_made = schedules.len() as u64;
@@ -386,16 +400,17 @@ fn genetic(
         schedule: Schedule::default(),
         evaluations: n_made,
         history: Vec::new(),
+        proposal_seconds: None,
     };
     if !is_over {
         let given = given.map(|(_, schedule)| schedule.encode(problem));
         let given = given.collect::<Result<Vec<_>, _>>()?;
-        search.n_before = n_made;
+        search.n_before += n_made;
         let options = PlaceOptions {
             evaluations: left,
             ..options.clone()
         };
-        let outcome = search_on(problem, &options, given, None, search)?;
+        let outcome = search_on(problem, &options, given, proposals, search)?;
         let found = Decoder::new(problem, options.decoder()).schedule(&outcome.best.keys);
         // Before the starts: of equals the first is taken.
         schedules.insert(0, (outcome.best.fitness, found));
@@ -406,8 +421,9 @@ fn genetic(
         }
     }
     let best = schedules.into_iter().min_by_key(|(fitness, _)| *fitness);
-    draft.schedule = best.map(|(_, schedule)| schedule).unwrap_or_default();
-    Ok(draft)
+    let (fitness, schedule) = best.unwrap_or_default();
+    draft.schedule = schedule;
+    Ok((draft, fitness))
 }
 
 /// A schedule behind its fitness.

@@ -1,8 +1,8 @@
 //! Proposals made by hand, from upward ranks and the list schedule: what learned ones have to beat.
 
 use shardgraph_brkga::{Beta, BetaTables};
-use shardgraph_costgraph::baseline::{upward_rank, upward_rank_keys};
-use shardgraph_costgraph::{Decoder, Problem};
+use shardgraph_costgraph::baseline::{greedy_memory_watched, upward_rank, upward_rank_keys};
+use shardgraph_costgraph::{Decoder, Objective, Problem, Step};
 
 use crate::error::Error;
 use crate::options::PlaceOptions;
@@ -17,7 +17,7 @@ const AFFINITY_LEVELS: u32 = 2;
 
 /// Distributions around what list scheduling by upward rank does, with the shapes that a policy can propose too.
 ///
-/// An op's priority has the mean (m + 1) / 17 for the m-th sixteenth of the ops by rising rank and an eighth of the variance that this
+/// An op's priority has the mean (m + 1) / 17 for the m-th sixteenth of the ops by rising rank and 2/17 of the variance that this
 /// mean allows at most; its affinity has the mean 2/3 for the device of the list schedule, and 1/3 for the others.
 ///
 /// # Errors
@@ -30,19 +30,85 @@ pub fn rank_proposals(problem: &Problem<'_>) -> Result<Proposals, Error> {
     let shapes: Result<Vec<Beta>, _> = affinities.chain(priorities).collect();
     let tables = BetaTables::new(&shapes?)?;
     let mut choices = vec![BetaTables::UNIFORM; problem.n_keys()];
-    let placement = upward_rank(problem).placement;
+    let CheapSchedule { placement, ranks } = CheapSchedule::by_upward_rank(problem);
     for (affinities, &device) in choices.chunks_exact_mut(d).zip(&placement) {
         affinities.fill(1);
         affinities[usize::from(device)] = 2;
     }
-    // The keys are the ranks' positions, spread evenly over (0, 1).
-    let ranks = upward_rank_keys(problem);
-    let own = n_ops * d..n_ops * (d + 1);
-    for (choice, rank) in choices[own.clone()].iter_mut().zip(&ranks[own]) {
-        let level = (rank * PRIORITY_LEVELS as f32) as u16;
-        *choice = 1 + AFFINITY_LEVELS as u16 + level.min(PRIORITY_LEVELS as u16 - 1);
+    for (choice, rank) in choices[n_ops * d..].iter_mut().zip(&ranks) {
+        *choice = 1 + AFFINITY_LEVELS as u16 + level_of(*rank, PRIORITY_LEVELS) as u16;
     }
     Ok(Proposals { tables, choices })
+}
+
+/// What a schedule that is made without a search says of each op.
+pub(crate) struct CheapSchedule {
+    pub(crate) placement: Vec<u8>,
+    /// From the last op to the first, spread evenly over (0, 1).
+    pub(crate) ranks: Vec<f32>,
+}
+
+impl CheapSchedule {
+    /// The list schedule by upward rank.
+    fn by_upward_rank(problem: &Problem<'_>) -> CheapSchedule {
+        let (n_ops, d) = (problem.graph().n_ops(), problem.n_devices());
+        CheapSchedule {
+            placement: upward_rank(problem).placement,
+            ranks: upward_rank_keys(problem)[n_ops * d..n_ops * (d + 1)].to_vec(),
+        }
+    }
+
+    /// The greedy schedule for memory; `go_on` as of [`greedy_memory_watched`].
+    fn by_greedy_memory(problem: &Problem<'_>, go_on: &mut dyn FnMut() -> bool) -> CheapSchedule {
+        let n_ops = problem.graph().n_ops();
+        let schedule = greedy_memory_watched(problem, 0, 0.0, go_on);
+        let mut ranks = vec![0.0; n_ops];
+        let ops = schedule.steps.iter().filter_map(|step| match step {
+            Step::Op(op) => Some(*op),
+            Step::Transfer { .. } => None,
+        });
+        for (position, op) in ops.enumerate() {
+            ranks[op as usize] = 1.0 - (position + 1) as f32 / (n_ops + 1) as f32;
+        }
+        CheapSchedule {
+            placement: schedule.placement,
+            ranks,
+        }
+    }
+
+    /// That of the problem's objective.
+    pub(crate) fn of(problem: &Problem<'_>, go_on: &mut dyn FnMut() -> bool) -> CheapSchedule {
+        match problem.objective() {
+            Objective::Runtime => CheapSchedule::by_upward_rank(problem),
+            Objective::Memory => CheapSchedule::by_greedy_memory(problem, go_on),
+        }
+    }
+
+    /// The levels of mean and variance for each key of an op, key by key, that are as close to this schedule as so many levels of
+    /// affinities and of priorities have them; keys without levels are left out.
+    pub(crate) fn levels(
+        &self,
+        n_devices: usize,
+        (of_affinities, of_priorities): (Option<u32>, Option<u32>),
+    ) -> Vec<[Vec<u32>; 2]> {
+        let lowest = vec![0; self.placement.len()];
+        let mut levels = Vec::new();
+        if let Some(k) = of_affinities {
+            for device in 0..n_devices {
+                let mean = |&of: &u8| u32::from(usize::from(of) == device) * (k - 1);
+                levels.push([self.placement.iter().map(mean).collect(), lowest.clone()]);
+            }
+        }
+        if let Some(k) = of_priorities {
+            let means = self.ranks.iter().map(|&rank| level_of(rank, k));
+            levels.push([means.collect(), lowest]);
+        }
+        levels
+    }
+}
+
+fn level_of(rank: f32, k: u32) -> u32 {
+    ((rank * k as f32) as u32).min(k - 1)
 }
 
 /// The genetic algorithm with these proposals.
@@ -57,6 +123,7 @@ pub(crate) fn by_rank(
         schedule: Decoder::new(problem, options.decoder()).schedule(&outcome.best.keys),
         evaluations: outcome.evaluations,
         history: outcome.history,
+        proposal_seconds: None,
     })
 }
 

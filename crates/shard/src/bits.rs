@@ -276,7 +276,7 @@ pub(crate) fn count_ones(words: &[u64]) -> u64 {
 }
 
 /// Appends the bits `columns` of `row`, moved down so that the first of them is bit 0 of the first word.
-fn push_bits(out: &mut Vec<u64>, row: &[u64], columns: &Range<u32>) {
+pub(crate) fn push_bits(out: &mut Vec<u64>, row: &[u64], columns: &Range<u32>) {
     let (first_word, shift) = (columns.start as usize / 64, columns.start % 64);
     let n_words = columns.len().div_ceil(64);
     let word = |idx: usize| row.get(first_word + idx).copied().unwrap_or(0);

@@ -35,6 +35,13 @@ pub enum ErrorKind {
         /// How many nodes the graph was finished with.
         n_nodes: u32,
     },
+    /// A name that stands for nothing here.
+    Name {
+        /// The name.
+        given: String,
+        /// The names that there are.
+        expected: &'static str,
+    },
     /// The graph crate refused the edges.
     Graph(shardgraph_graph::Error),
 }
@@ -52,6 +59,11 @@ impl Error {
             reason,
         }
         .into()
+    }
+
+    pub(crate) fn name(given: &str, expected: &'static str) -> Error {
+        let given = given.to_owned();
+        ErrorKind::Name { given, expected }.into()
     }
 
     pub(crate) fn malformed(form: &'static str, reason: &'static str) -> Error {
@@ -90,6 +102,7 @@ impl fmt::Display for Error {
                 f,
                 "an edge names node {node}, but the graph has {n_nodes} nodes (0..{n_nodes}); finish with a larger node count"
             ),
+            ErrorKind::Name { given, expected } => write!(f, "expected {expected}, not `{given}`"),
             ErrorKind::Graph(source) => source.fmt(f),
         }
     }

@@ -3,7 +3,8 @@
 //! The way through this crate, in order: [`AdjacencyBuilder`] takes edges from a reader or a generator and keeps them in the
 //! form that is smaller ([`choose_storage`]); the finished [`Adjacency`] is a whole graph, as lists or as bits; a [`Partition`]
 //! cuts its rows into P contiguous ranges whose borders never depend on P (they fall on the borders of fixed blocks,
-//! [`block_rows`]); and each rank holds one [`CsrShard`] or [`BitShard`].
+//! [`block_rows`]); and each rank holds one [`CsrShard`] or [`BitShard`], or the [`BlockShard`] that a [`Communication`] other than the
+//! all-gather asks for.
 //!
 //! Bytes per stored entry: a list shard takes 4 (the column id) plus 8 per row, and 4 more when edges have weights; a bit
 //! matrix takes N/8 per row over all ranks, whatever the density. Triples of 64-bit row, 64-bit column and a 32-bit value
@@ -25,8 +26,10 @@
 
 mod adjacency;
 mod bits;
+mod block;
 mod builder;
 mod bytes;
+mod communication;
 mod csr;
 mod error;
 mod half_matrix;
@@ -40,7 +43,9 @@ mod tests;
 
 pub use adjacency::{Adjacency, Storage, choose_storage};
 pub use bits::BitShard;
+pub use block::{BlockEntries, BlockShard, Wiring};
 pub use builder::AdjacencyBuilder;
+pub use communication::Communication;
 pub use csr::CsrShard;
 pub use error::{Error, ErrorKind};
 pub use partition::{Partition, ROW_WORK, block_rows};

@@ -2,6 +2,7 @@
 
 mod adjacency;
 mod bits;
+mod block;
 mod builder;
 mod csr;
 mod partition;

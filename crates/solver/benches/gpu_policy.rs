@@ -85,7 +85,7 @@ impl Bench {
         let shape = PolicyShape {
             embed_dim: 32,
             n_layers: 2,
-            n_node_features: 0,
+            ..PolicyShape::default()
         };
         let policy = Policy::build(&mut params, shape, &mut init)?;
         let own = 0..graph.n_nodes();
@@ -99,11 +99,11 @@ impl Bench {
                 (Path::Collapsed, "closed form"),
             ] {
                 let series = format!("policy evaluation {GRAPH} L=2 K=32 {form} {name}");
-                self.evaluate(&series, policy, &params, &states, path)?;
+                self.evaluate(&series, &policy, &params, &states, path)?;
             }
             let states = self::states(&graph, &shard, BATCH)?;
             let series = format!("training step {GRAPH} L=2 K=32 states=8 {form}");
-            self.train(&series, policy, &mut params.clone(), &states)?;
+            self.train(&series, &policy, &mut params.clone(), &states)?;
         }
         self.solve(&graph)
     }
@@ -111,7 +111,7 @@ impl Bench {
     fn evaluate(
         &self,
         series: &str,
-        policy: Policy,
+        policy: &Policy,
         params: &Params,
         states: &StateBatch,
         path: Path,
@@ -129,7 +129,7 @@ impl Bench {
     fn train(
         &self,
         series: &str,
-        policy: Policy,
+        policy: &Policy,
         params: &mut Params,
         states: &StateBatch,
     ) -> Outcome<()> {

@@ -123,11 +123,12 @@ pub(crate) fn options_fingerprint(options: &SolveOptions) -> u64 {
         path,
         keep_isolated,
         reduce_inside,
+        communication,
         deadline: _,
         device,
     } = options;
     let text = format!(
-        "{n_ranks} {select} {path:?} {keep_isolated} {reduce_inside} {:?}",
+        "{n_ranks} {select} {path:?} {keep_isolated} {reduce_inside} {communication:?} {:?}",
         device.kind()
     );
     Fingerprint::new().text(&text).value()

@@ -9,6 +9,7 @@ use shardgraph_layers::{Path, ScoreTable, StateBatch};
 use shardgraph_shard::Partition;
 use shardgraph_vertex_cover::{Peeling, Watch};
 
+use crate::exchange::Exchange;
 use crate::residual::{Ranks, Residual};
 use crate::select::TopD;
 use crate::{Error, Select, TrainedPolicy};
@@ -41,6 +42,8 @@ pub(crate) struct Episode {
     pub(crate) cover: Vec<u32>,
     /// Policy evaluations.
     pub(crate) n_steps: u64,
+    /// What ranks exchanged for neighbour sums, where there were any.
+    pub(crate) exchange: Option<Exchange>,
 }
 
 /// How an episode is run.
@@ -150,7 +153,7 @@ impl ModelScorer<'_> {
         let batch = self.state(residual, scale, ranks.comm.rank())?;
         let mut ctx =
             Eager::new(&self.device, ranks.comm, &self.policy.params).with_deadline(ranks.deadline);
-        let model = self.policy.model;
+        let model = &self.policy.model;
         let embed = model.embedding.embed(&mut ctx, &batch, self.path)?;
         let scores = model.head.node_values(&mut ctx, embed, &batch.layout)?;
         debug_assert_eq!(ctx.shape(scores).rows, batch.layout.n_rows());

@@ -12,7 +12,9 @@
 #![forbid(unsafe_code)]
 
 mod agreement;
+mod complement;
 mod error;
+mod exchange;
 mod inference;
 mod on_device;
 mod policy;
@@ -26,6 +28,8 @@ mod solve_problem;
 pub mod train;
 
 #[cfg(test)]
+mod communication_tests;
+#[cfg(test)]
 mod inside_tests;
 #[cfg(test)]
 mod problem_tests;
@@ -34,11 +38,14 @@ mod several_tests;
 #[cfg(test)]
 mod tests;
 
+pub use complement::cover_by_independent_set;
 pub use error::{Error, ErrorKind, Fault};
+pub use exchange::{Exchange, PaperModel};
 pub use policy::{AdjacencyScale, PolicyConfig, TrainedPolicy};
 pub use reduced::{ReducedSolution, solve_reduced};
 pub use select::Select;
-pub use shardgraph_layers::Path as EmbeddingPath;
+pub use shardgraph_layers::{EmbeddingKind, HeadKind, Path as EmbeddingPath};
+pub use shardgraph_shard::Communication;
 pub use solve::{Scores, Solution, SolveOptions, check_cover, score_nodes, solve, solve_as_rank};
 pub use solve_problem::{
     Answer, solve_problem, solve_problem_as_rank, solve_problems, solve_problems_as_rank,

@@ -51,6 +51,7 @@ pub(crate) fn run_on_device(
             return Ok(Episode {
                 cover: episode.cover()?,
                 n_steps: progress.n_steps.into(),
+                exchange: None,
             });
         }
     }

@@ -8,7 +8,7 @@ use safetensors::tensor::{Dtype, TensorView};
 use serde::{Deserialize, Serialize};
 use shardgraph_graph::{random, write_atomic};
 use shardgraph_layers::autodiff::Params;
-use shardgraph_layers::{Policy, PolicyShape};
+use shardgraph_layers::{EmbeddingKind, HeadKind, Policy, PolicyShape};
 use shardgraph_runs::fnv1a64;
 
 use crate::Error;
@@ -26,7 +26,7 @@ const MAX_NODE_FEATURES: usize = 1024;
 const MAX_FILE_BYTES: u64 = 512 << 20;
 
 /// The policies that come with the program; the first is the default.
-static SHIPPED: [(&str, &[u8]); 6] = [
+static SHIPPED: [(&str, &[u8]); 7] = [
     (
         "mvc-default",
         include_bytes!("../policies/mvc-default.safetensors"),
@@ -38,6 +38,10 @@ static SHIPPED: [(&str, &[u8]); 6] = [
     (
         "mis-default",
         include_bytes!("../policies/mis-default.safetensors"),
+    ),
+    (
+        "mis-four-layers",
+        include_bytes!("../policies/mis-four-layers.safetensors"),
     ),
     (
         "clique-default",
@@ -91,9 +95,19 @@ pub struct PolicyConfig {
     /// Features of a node beside its membership in the answer; those of the problem.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub n_node_features: usize,
+    /// The embedding model.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub embedding: EmbeddingKind,
+    /// The action-evaluation model.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub head: HeadKind,
 }
 
-/// Files of problems without features are as they were before there were others.
+fn is_default<T: Default + PartialEq>(kind: &T) -> bool {
+    *kind == T::default()
+}
+
+/// Files of problems without features, and of the paper's model, are as they were before there were others.
 #[expect(
     clippy::trivially_copy_pass_by_ref,
     reason = "serde calls it with a reference"
@@ -122,6 +136,17 @@ impl PolicyConfig {
             n_layers,
             adjacency_scale,
             n_node_features: problem.n_node_features(),
+            embedding: EmbeddingKind::default(),
+            head: HeadKind::default(),
+        }
+    }
+
+    /// The same with other layers.
+    pub fn with_layers(self, embedding: EmbeddingKind, head: HeadKind) -> Self {
+        Self {
+            embedding,
+            head,
+            ..self
         }
     }
 
@@ -131,6 +156,8 @@ impl PolicyConfig {
             embed_dim: self.embed_dim,
             n_layers: self.n_layers,
             n_node_features: self.n_node_features,
+            embedding: self.embedding,
+            head: self.head,
         }
     }
 
@@ -172,7 +199,7 @@ pub struct TrainedPolicy {
     pub config: PolicyConfig,
     /// The model over its parameters.
     pub model: Policy,
-    /// The weights `theta1` to `theta7`.
+    /// The weights: `theta1` to `theta7` of the paper's model.
     pub params: Params,
     /// Where the policy comes from, for reports.
     pub source: String,
@@ -216,7 +243,7 @@ impl TrainedPolicy {
         }
     }
 
-    /// The names of the policies that come with the program, trained by it on 20-node graphs
+    /// The names of the policies that come with the program, trained by it on small graphs
     /// (`cargo xtask repro train-default`).
     pub fn shipped_names() -> impl Iterator<Item = &'static str> {
         SHIPPED.iter().map(|(name, _)| *name)
@@ -311,7 +338,7 @@ impl TrainedPolicy {
 
     /// A hash of the weights' bits: equal runs end with equal hashes, whatever their number of ranks and back end.
     ///
-    /// It is the 64-bit FNV-1a hash of the weights `theta1` to `theta7` as little-endian bytes, one after the other.
+    /// It is the 64-bit FNV-1a hash of the weights (`theta1` to `theta7` of the paper's model) as little-endian bytes, one after the other.
     pub fn params_hash(&self) -> u64 {
         let values = self.params.flat().iter();
         fnv1a64(values.flat_map(|x| x.to_le_bytes()))

@@ -1,14 +1,14 @@
 //! Solving one graph on P ranks: cut, run the episode, check the answer.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use shardgraph_collectives::{Comm, CommError, Deadline, Op, threads};
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_graph::Graph;
-use shardgraph_layers::autodiff::{RowShard, leave_group, rank_device};
+use shardgraph_layers::autodiff::{leave_group, rank_device};
 use shardgraph_layers::{Path, ScoreTable, choose_path};
-use shardgraph_shard::{Adjacency, BitShard, CsrShard, Partition, Storage};
+use shardgraph_shard::{Adjacency, BitShard, Communication, Partition, Storage};
 use shardgraph_vertex_cover::Peeling;
 
 use crate::agreement::{
@@ -16,6 +16,7 @@ use crate::agreement::{
     version_fact,
 };
 use crate::error::ErrorKind;
+use crate::exchange::{Exchange, check_wanted, cut_bits, cut_lists};
 use crate::inference::{Episode, ModelScorer, Rules, Scorer, check_finite, run_episode};
 use crate::on_device::run_on_device;
 use crate::problem::MINIMUM_VERTEX_COVER;
@@ -36,6 +37,9 @@ pub struct SolveOptions {
     /// Apply the exact rules that only remove nodes before the first step and after each ([`shardgraph_vertex_cover::Peeling`]). For
     /// vertex covers, on the host; every rank then has lists of the whole graph for them.
     pub reduce_inside: bool,
+    /// How ranks share the sums over neighbours; absent means by gathering all rows. Refused where there are none: the closed form has no
+    /// use for it.
+    pub communication: Option<Communication>,
     /// The longest wait for another rank.
     pub deadline: Deadline,
     /// Where to compute. The closed form runs wholly on a device that is not the host, on one rank; of other paths the
@@ -51,6 +55,7 @@ impl Default for SolveOptions {
             path: None,
             keep_isolated: false,
             reduce_inside: false,
+            communication: None,
             deadline: Deadline::default(),
             device: Device::host(),
         }
@@ -68,6 +73,8 @@ pub struct Solution {
     pub path: Path,
     /// The form of the adjacency that was used.
     pub storage: Storage,
+    /// What ranks exchanged; absent with the closed form, which sums nothing over neighbours.
+    pub exchange: Option<Exchange>,
     /// Seconds for cutting, the episode and the check.
     pub seconds: f64,
 }
@@ -94,7 +101,8 @@ impl Solution {
 /// bits read `|N(v)| N / 8` B; every evaluation costs a few operations a candidate. Other paths compute `L - 1` or `L`
 /// sparse products of width K for each evaluation.
 /// # Determinism
-/// The same cover for every number of ranks, and in the closed form on every device. The model's operations round in
+/// The same cover for every number of ranks (where floats are added over ranks, as [`Communication::Paper`] and
+/// [`Communication::Grid`] do, but for ties within rounding), and in the closed form on every device. The model's operations round in
 /// another order on another device, which can decide ties.
 /// # Source
 /// OpenGraphGym-MG, algorithm 4 and section 4.5.1.
@@ -138,6 +146,7 @@ pub fn solve(
         n_steps: episode.n_steps,
         path: job.path,
         storage: adjacency.storage(),
+        exchange: episode.exchange,
         seconds: timer.elapsed_s(),
     })
 }
@@ -210,6 +219,7 @@ pub fn solve_as_rank(
         n_steps: episode.n_steps,
         path: job.path,
         storage: adjacency.storage(),
+        exchange: episode.exchange,
         seconds: timer.elapsed_s(),
     })
 }
@@ -222,7 +232,7 @@ pub fn solve_as_rank(
 /// # Errors
 /// As [`solve`].
 /// # Determinism
-/// The same bits for every number of ranks on one path.
+/// The same bits for every number of ranks on one path, where [`Communication::is_exact`].
 ///
 /// ```
 /// use shardgraph_graph::builtin;
@@ -242,11 +252,13 @@ pub fn score_nodes(
     let job = Job::new(adjacency, policy, options)?;
     let parts = job.on_ranks(&|comm, shard| job.score_rank(comm, shard))?;
     let seconds = parts.iter().map(|part| part.seconds).fold(0.0, f64::max);
+    let exchange = parts.first().and_then(|part| part.exchange);
     let values: Vec<Vec<f32>> = parts.into_iter().map(|part| part.values).collect();
     Ok(Scores {
         values: values.concat(),
         path: job.path,
         storage: adjacency.storage(),
+        exchange,
         seconds,
     })
 }
@@ -260,6 +272,8 @@ pub struct Scores {
     pub path: Path,
     /// The form of the adjacency that was used.
     pub storage: Storage,
+    /// What ranks exchanged; absent with the closed form, which sums nothing over neighbours.
+    pub exchange: Option<Exchange>,
     /// Seconds of the slowest rank, from uncounted degrees to scores; cutting the graph comes before.
     pub seconds: f64,
 }
@@ -276,6 +290,9 @@ pub(crate) fn usable_path(
         Some(Path::Collapsed) if best != Path::Collapsed => Err(Error::input(
             "the collapsed path needs edges without weights and nodes without features: leave --path at auto",
         )),
+        Some(path) if best == Path::General && path != best => Err(Error::input(format!(
+            "the policy's embedding has the general path alone, not {path}: leave --path at auto"
+        ))),
         Some(path) => Ok(path),
     }
 }
@@ -357,6 +374,7 @@ impl<'a> Job<'a> {
             partition: partition(adjacency, options.n_ranks),
             inside: inside(adjacency, options)?,
         };
+        check_wanted(options.communication, job.table().is_none())?;
         if job.is_on_host() || options.n_ranks == 1 || job.table().is_none() {
             return Ok(job);
         }
@@ -424,16 +442,39 @@ impl<'a> Job<'a> {
         })
     }
 
+    fn communication(&self) -> Communication {
+        self.options.communication.unwrap_or_default()
+    }
+
+    /// What the job cost, where it makes sums; `before` is what the rank had received when it began.
+    fn exchange(
+        &self,
+        scorer: &Scorer<'_>,
+        ranks: &mut Ranks<'_>,
+        before: u64,
+    ) -> Result<Option<Exchange>, Error> {
+        let Scorer::Model(model) = scorer else {
+            return Ok(None);
+        };
+        let counts = (before, model.shard.bytes());
+        Exchange::of_job(ranks, &model.device, self.communication(), counts).map(Some)
+    }
+
+    fn check_scorer(&self, scorer: &Scorer<'_>) -> Result<(), Error> {
+        match matches!(scorer, Scorer::Table(_)) && !self.is_on_host() {
+            false => Ok(()),
+            true => Err(Error::input(
+                "scores in closed form are computed on the host: use --device host, or --path free-first-layer",
+            )),
+        }
+    }
+
     /// One rank's part of [`score_nodes`].
     fn score_rank(&self, comm: &mut Comm, shard: Option<&BitShard>) -> Result<Scores, Error> {
-        let rank = comm.rank();
+        let (rank, before) = (comm.rank(), comm.received_bytes());
         let cut = self.cut(rank, shard);
         let scorer = self.scorer(comm, shard)?;
-        if matches!(scorer, Scorer::Table(_)) && !self.is_on_host() {
-            return Err(Error::input(
-                "scores in closed form are computed on the host: use --device host, or --path free-first-layer",
-            ));
-        }
+        self.check_scorer(&scorer)?;
         let mut ranks = Ranks {
             comm,
             deadline: self.options.deadline,
@@ -444,7 +485,7 @@ impl<'a> Job<'a> {
         let scale = self.policy.config.adjacency_scale.of(residual.max_degree());
         let own = self.partition.range(rank);
         let mut values = vec![f32::NAN; own.len()];
-        match scorer {
+        match &scorer {
             Scorer::Table(table) => residual.for_each_own(&mut |node, degree, d2| {
                 let (x, y) = (degree as f32 * scale, d2 as f32 * (scale * scale));
                 values[(node - own.start) as usize] = table.score(x, y);
@@ -459,11 +500,13 @@ impl<'a> Job<'a> {
             }
         }
         check_finite(&*residual, &values, own.start)?;
+        let seconds = timer.elapsed_s();
         Ok(Scores {
             values,
             path: self.path,
             storage: self.adjacency.storage(),
-            seconds: timer.elapsed_s(),
+            exchange: self.exchange(&scorer, &mut ranks, before)?,
+            seconds,
         })
     }
 
@@ -474,7 +517,7 @@ impl<'a> Job<'a> {
         shard: Option<&BitShard>,
         progress: &mut dyn FnMut(u32, usize),
     ) -> Result<Episode, Error> {
-        let rank = comm.rank();
+        let (rank, before) = (comm.rank(), comm.received_bytes());
         let rules = Rules {
             select: self.options.select,
             keep_isolated: self.options.keep_isolated,
@@ -492,10 +535,11 @@ impl<'a> Job<'a> {
             deadline: self.options.deadline,
         };
         let mut residual = self.residual(self.cut(rank, shard), &mut ranks)?;
-        let episode = run_episode(&mut *residual, self.policy, &mut scorer, rules, &mut ranks)?;
+        let mut episode = run_episode(&mut *residual, self.policy, &mut scorer, rules, &mut ranks)?;
         if let Scorer::Model(model) = &scorer {
             leave_group(&model.device, ranks.deadline)?;
         }
+        episode.exchange = self.exchange(&scorer, &mut ranks, before)?;
         Ok(episode)
     }
 
@@ -504,12 +548,10 @@ impl<'a> Job<'a> {
         if let Some(table) = self.table() {
             return Ok(Scorer::Table(table));
         }
+        let (partition, communication) = (&self.partition, self.communication());
         let shard = match self.adjacency {
-            Adjacency::Csr(graph) => {
-                let own = self.partition.range(rank);
-                RowShard::Csr(Arc::new(CsrShard::by_rows(graph, own)))
-            }
-            Adjacency::Bits(bits) => RowShard::Bits(Arc::new(shard.unwrap_or(bits).clone())),
+            Adjacency::Csr(graph) => cut_lists(graph, partition, rank, communication),
+            Adjacency::Bits(bits) => cut_bits((bits, shard), partition, rank, communication),
         };
         let device = rank_device(&self.options.device, comm, self.options.deadline)?;
         Ok(Scorer::Model(ModelScorer {

@@ -9,13 +9,14 @@ use shardgraph_layers::autodiff::{
     BatchLayout, Eager, Group, Propagation, RowShard, leave_group, rank_device,
 };
 use shardgraph_layers::{Path, ScoreTable, StateBatch};
-use shardgraph_shard::{CsrShard, Partition};
+use shardgraph_shard::Partition;
 
 use crate::agreement::{
     Fingerprint, check_same, lists_fingerprint, options_fingerprint, or_tell, policy_fingerprint,
     version_fact,
 };
 use crate::error::ErrorKind;
+use crate::exchange::{Exchange, check_wanted, cut_lists};
 use crate::problem::{Episode, Objective, Problem, check_answer, check_graph};
 use crate::residual::Ranks;
 use crate::rows::{StateRows, without_rows};
@@ -34,6 +35,8 @@ pub struct Answer {
     pub n_steps: u64,
     /// The path of the embedding that was used.
     pub path: Path,
+    /// What ranks exchanged, for all graphs that were solved together; absent with the closed form, which sums nothing over neighbours.
+    pub exchange: Option<Exchange>,
     /// Seconds for cutting, the episode and the check; of all graphs that were solved together.
     pub seconds: f64,
 }
@@ -186,7 +189,7 @@ pub fn solve_problems_as_rank(
         }
     };
     let played = or_tell(comm, |comm| job.run_rank(comm, &mut report))?;
-    let answers = played.iter().map(|played| {
+    let answers = played.0.iter().map(|played| {
         let nodes = played.nodes.iter().map(|&node| u64::from(node));
         Fingerprint::new().words(nodes).value()
     });
@@ -206,6 +209,9 @@ fn only(answers: Vec<Answer>) -> Result<Answer, Error> {
 fn different_answers() -> Error {
     Error::internal("the ranks found different answers")
 }
+
+/// The finished episodes, and what ranks exchanged for them.
+type AllPlayed = (Vec<Played>, Option<Exchange>);
 
 /// A finished episode.
 #[derive(Debug, PartialEq, Eq)]
@@ -277,7 +283,8 @@ impl<'a> Job<'a> {
         })
     }
 
-    fn finish(&self, played: Vec<Played>, timer: &Timer) -> Result<Vec<Answer>, Error> {
+    fn finish(&self, played: AllPlayed, timer: &Timer) -> Result<Vec<Answer>, Error> {
+        let (played, exchange) = played;
         let mut objectives = Vec::with_capacity(played.len());
         for (given, played) in self.graphs.iter().zip(&played) {
             objectives.push(check_answer(self.problem, given.graph, &played.nodes)?);
@@ -289,6 +296,7 @@ impl<'a> Job<'a> {
             objective,
             n_steps: played.n_steps,
             path: given.path,
+            exchange,
             seconds,
         };
         Ok(answers.map(answer).collect())
@@ -298,13 +306,16 @@ impl<'a> Job<'a> {
         &self,
         comm: &mut Comm,
         progress: &mut dyn FnMut(u32, usize),
-    ) -> Result<Vec<Played>, Error> {
+    ) -> Result<AllPlayed, Error> {
+        let before = comm.received_bytes();
         let device = rank_device(&self.options.device, comm, self.options.deadline)?;
         let mut ranks = Ranks {
             comm,
             deadline: self.options.deadline,
         };
         let scorer = Scorer::new(self, device, ranks.comm.rank());
+        let has_sums = |given| scorer.table_of(given).is_none();
+        check_wanted(self.options.communication, self.graphs.iter().any(has_sums))?;
         let mut all = Vec::with_capacity(self.graphs.len());
         for given in &self.graphs {
             all.push(self.begin(given, &scorer)?);
@@ -324,22 +335,39 @@ impl<'a> Job<'a> {
             let n_picks = all.iter().map(|running| running.episode.picks().len());
             progress(n_candidates.sum(), n_picks.sum());
         }
-        if all.iter().any(|running| running.shard.is_some()) {
-            leave_group(&scorer.device, ranks.deadline)?;
-        }
+        let exchange = self.exchange(&scorer, &all, &mut ranks, before)?;
         let played = |running: &Running<'_>| Played {
             nodes: running.episode.answer(),
             n_steps: running.n_steps,
         };
-        Ok(all.iter().map(played).collect())
+        Ok((all.iter().map(played).collect(), exchange))
+    }
+
+    /// Ends the sums, where there were any, and says what they cost.
+    fn exchange(
+        &self,
+        scorer: &Scorer,
+        all: &[Running<'_>],
+        ranks: &mut Ranks<'_>,
+        before: u64,
+    ) -> Result<Option<Exchange>, Error> {
+        let shards = all.iter().filter_map(|running| running.shard.as_ref());
+        let bytes: Vec<u64> = shards.map(RowShard::bytes).collect();
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        leave_group(&scorer.device, ranks.deadline)?;
+        let communication = self.options.communication.unwrap_or_default();
+        let counts = (before, bytes.iter().sum());
+        Exchange::of_job(ranks, &scorer.device, communication, counts).map(Some)
     }
 
     fn begin<'j>(&'j self, given: &'j Given<'j>, scorer: &Scorer) -> Result<Running<'j>, Error> {
         let shard = match scorer.table_of(given) {
             Some(_) => None,
             None => {
-                let own = given.partition.range(scorer.rank);
-                let shard = RowShard::Csr(Arc::new(CsrShard::by_rows(given.graph, own)));
+                let communication = self.options.communication.unwrap_or_default();
+                let shard = cut_lists(given.graph, &given.partition, scorer.rank, communication);
                 Some(shard.resident(&scorer.device)?)
             }
         };
@@ -420,7 +448,7 @@ impl<'a> Job<'a> {
             let batch = state_batch(&chosen, running, rows, scorer.rank)?;
             let mut ctx = Eager::new(&scorer.device, ranks.comm, &self.policy.params)
                 .with_deadline(ranks.deadline);
-            let model = self.policy.model;
+            let model = &self.policy.model;
             let embed = model.embedding.embed(&mut ctx, &batch, path)?;
             let scores = model.head.node_values(&mut ctx, embed, &batch.layout)?;
             let scores = ctx.values(scores)?;

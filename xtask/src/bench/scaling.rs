@@ -1,4 +1,4 @@
-//! `cargo xtask bench scaling`: seconds per step of the jobs for 1 to 6 ranks on this machine, and with `--predict` what the cost model says for 1 to 1024.
+//! `cargo xtask bench scaling`: with `--job`, a sweep of every system by ranks (`sweep`); without, seconds per step of the jobs for 1 to 6 ranks on this machine, and with `--predict` what the cost model says for 1 to 1024.
 //!
 //! The jobs, the operations between ranks in one of their steps and the networks stand in `benches/repro/scaling.toml`. A prediction takes the
 //! measured step of one rank, leaves its serial share as it is, divides the rest by the ranks (by the processors where ranks share them, and never into
@@ -7,6 +7,7 @@
 
 mod model;
 mod share;
+mod sweep;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -15,6 +16,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use self::model::{Model, Network};
 use self::share::{Cut, Serial, Step};
+use self::sweep::{Backend, Wanted};
 use super::{fresh_scratch, places};
 use crate::answer::{Answer, Metric};
 use crate::definition::{Substitutions, number, string, strings, substitute};
@@ -60,18 +62,44 @@ struct Exchange {
 /// Runs the command.
 pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
     use lexopt::prelude::*;
-    let (mut predicts, mut host) = (false, None);
+    let (mut predicts, mut host, mut job) = (false, None, None);
+    let (mut ranks, mut backend, mut is_test) = (None, None, false);
     while let Some(arg) = args.next()? {
         match arg {
             Long("predict") => predicts = true,
             Long("host") => host = Some(args.value()?.string()?),
+            Long("job") => job = Some(args.value()?.string()?),
+            Long("ranks") => ranks = Some(sweep::parse_ranks(&args.value()?.string()?)?),
+            Long("backend") => backend = Some(Backend::parse(&args.value()?.string()?)?),
+            Long("test") => is_test = true,
             other => return Err(other.unexpected().into()),
         }
     }
+    if job.is_some() || ranks.is_some() || backend.is_some() || is_test {
+        ensure!(!predicts, "--predict is for the jobs without --job");
+        let wanted = Wanted {
+            job: job.unwrap_or_else(|| "all".to_owned()),
+            ranks: ranks.unwrap_or_else(|| {
+                if is_test {
+                    vec![1, 2]
+                } else {
+                    (1..=6).collect()
+                }
+            }),
+            backend: backend.unwrap_or(Backend::Threads),
+            test: is_test,
+        };
+        return sweep::run(&wanted, host.as_deref());
+    }
+    measure(predicts, host.as_deref())
+}
+
+/// Every job of `[[job]]`, measured and, where that is wanted, predicted.
+fn measure(predicts: bool, host: Option<&str>) -> Result<ExitCode> {
     let table = toml::read(&project::root().join(DEFINITION))?;
     let command = if predicts { " --predict" } else { "" };
     let command = format!("cargo xtask bench {SCALING}{command}");
-    let mut record = Record::new(host.as_deref(), command)?;
+    let mut record = Record::new(host, command)?;
     let shardgraph = process::build_shardgraph()?;
     let model = if predicts {
         Some(Model::new(&table)?)
@@ -250,7 +278,7 @@ pub(crate) fn test(shardgraph: &Path) -> Result<()> {
         let seconds = seconds_per_step(shardgraph, &job.test_command, 2)?;
         ensure!(seconds > 0.0, "{}: a step of {seconds} s", job.name);
     }
-    Ok(())
+    sweep::test(shardgraph)
 }
 
 #[cfg(test)]

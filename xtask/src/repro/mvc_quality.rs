@@ -48,10 +48,10 @@ struct GraphSet {
 
 /// One line of the table of optima.
 #[derive(Clone, Debug, PartialEq)]
-struct Optimum {
+pub(super) struct Optimum {
     n_nodes: usize,
     n_edges: usize,
-    size: usize,
+    pub(super) size: usize,
 }
 
 /// Cover sizes of one graph.
@@ -141,7 +141,7 @@ impl GraphSet {
 }
 
 /// Looks up the optimum of one graph in the table.
-fn optimum_of(csv: &str, spec: &str, seed: i64) -> Result<Optimum> {
+pub(super) fn optimum_of(csv: &str, spec: &str, seed: i64) -> Result<Optimum> {
     let mut lines = csv.lines().filter(|line| !line.starts_with('#'));
     let head = lines.next().unwrap_or_default();
     ensure!(

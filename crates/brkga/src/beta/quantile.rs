@@ -3,129 +3,263 @@
 //! In t = ln(x / (1-x)) the density is x^alpha (1-x)^beta up to a constant: smooth, log-concave, and exponential in both tails.
 //! The middle is integrated panel by panel, the tails are known, and the total gives the constant, so that no gamma function is
 //! needed; and an alpha or beta close to 0, whose mass lies at x = 10^-300 or 1 - 10^-300, needs no special treatment.
+//!
+//! Within a panel the exponent is a polynomial, its Taylor series: logarithms are taken once a panel, not once a node, and the nodes'
+//! exponentials together.
 
 use libm::{exp, log, log1p, sqrt};
 
 use super::Beta;
 
-/// Where the left tail begins: x = e^-88 is below the smallest normal f32, and 1-x is 1 up to rounding.
-const FIRST_T: f64 = -88.0;
-/// Where the right tail begins: 1-x = e^-40, and x is 1 up to rounding.
-const LAST_T: f64 = 40.0;
+/// Where the left tail begins: 1-x is 1 up to rounding.
+const FIRST_T: f64 = -37.0;
+/// Where the right tail begins: x is 1 up to rounding.
+const LAST_T: f64 = 37.0;
+/// Up to here, in both directions, panels are narrow.
+const BEND_T: f64 = 10.0;
+/// Exponents so far below the largest add nothing: all panels of them are below the rounding of the whole.
+const NEGLIGIBLE: f64 = -45.0;
 /// Shares of the first and the last border, half a unit of the 24 bits a key is made of.
 const TAIL_SHARE: f64 = 1.0 / (1u64 << 25) as f64;
-/// Newton steps for one border; two or three suffice.
+/// Halley's steps for one border; one or two suffice.
 const MAX_STEPS: usize = 60;
 
-/// Nodes and weights of the five-point Gauss-Legendre rule on [-1, 1], the positive half.
+/// Nodes and weights of the five-point Gauss-Legendre rule on [-1, 1], and its upper end without weight: the density there is wanted
+/// too.
 ///
 /// # Source
 /// Abramowitz and Stegun, "Handbook of mathematical functions", table 25.4.
-const GAUSS: [(f64, f64); 3] = [
-    (0.0, 0.568_888_888_888_888_9),
-    (0.538_469_310_105_683_1, 0.478_628_670_499_366_47),
-    (0.906_179_845_938_664, 0.236_926_885_056_189_08),
+const NODES: [f64; N_NODES] = [
+    -0.906_179_845_938_664,
+    -0.538_469_310_105_683_1,
+    0.0,
+    0.538_469_310_105_683_1,
+    0.906_179_845_938_664,
+    1.0,
 ];
+const WEIGHTS: [f64; N_NODES] = [
+    0.236_926_885_056_189_08,
+    0.478_628_670_499_366_47,
+    0.568_888_888_888_888_9,
+    0.478_628_670_499_366_47,
+    0.236_926_885_056_189_08,
+    0.0,
+];
+/// Five, and the upper end.
+const N_NODES: usize = 6;
 
-/// The density in t, up to a constant.
-struct Density {
-    shape: Beta,
-    /// The exponent at the mode, taken off so that nothing underflows.
-    largest: f64,
+/// The exponent of the density around the middle of a panel, as a series in the distance from there.
+struct Panel {
+    middle: f64,
+    /// Half the width.
+    half: f64,
+    /// The coefficients, from the constant on.
+    series: [f64; 7],
+    /// The integral over the panel.
+    mass: f64,
 }
 
-impl Density {
-    fn new(shape: Beta) -> Density {
-        let mode = log(shape.alpha / shape.beta);
-        Density {
-            shape,
-            largest: exponent(shape, mode),
-        }
-    }
-
-    fn at(&self, t: f64) -> f64 {
-        exp(exponent(self.shape, t) - self.largest)
-    }
-
-    /// The integral from `from` to `to`, a panel or less.
-    fn between(&self, from: f64, to: f64) -> f64 {
+impl Panel {
+    /// Without its mass where that is negligible.
+    fn new(shape: Beta, largest: f64, (from, to): (f64, f64)) -> Panel {
         let (middle, half) = ((from + to) / 2.0, (to - from) / 2.0);
-        let mut sum = GAUSS[0].1 * self.at(middle);
-        for (node, weight) in &GAUSS[1..] {
-            sum += weight * (self.at(middle - half * node) + self.at(middle + half * node));
+        let sum = shape.alpha + shape.beta;
+        // The derivatives of ln(1 + e^t) are polynomials of x and of v = x (1-x).
+        let small = exp(-middle.abs());
+        let x = if middle < 0.0 { small } else { 1.0 } / (1.0 + small);
+        let (v, odd) = (small / ((1.0 + small) * (1.0 + small)), 1.0 - 2.0 * x);
+        let ln_largest_part = log1p(small);
+        let constant = if middle < 0.0 {
+            shape.alpha * middle
+        } else {
+            -shape.beta * middle
+        };
+        let mut panel = Panel {
+            middle,
+            half,
+            series: [
+                constant - sum * ln_largest_part - largest,
+                shape.alpha - sum * x,
+                -sum * v / 2.0,
+                -sum * v * odd / 6.0,
+                -sum * v * (1.0 - 6.0 * v) / 24.0,
+                -sum * v * odd * (1.0 - 12.0 * v) / 120.0,
+                -sum * v * (1.0 - 30.0 * v + 120.0 * v * v) / 720.0,
+            ],
+            mass: 0.0,
+        };
+        let highest = panel.exponent(-half).max(panel.exponent(half));
+        let is_mode_inside = panel.series[1].abs() <= -2.0 * panel.series[2] * 2.0 * half;
+        if highest > NEGLIGIBLE || is_mode_inside {
+            panel.mass = panel.between(-half, half).0;
         }
-        sum * half
+        panel
     }
 
-    /// Where in the panel from `from` to `to` the integral reaches `part` of `whole`, its value over the panel.
-    fn solve(&self, from: f64, to: f64, part: f64, whole: f64) -> f64 {
-        let (mut low, mut high) = (from, to);
-        let mut t = from + (to - from) * (part / whole).clamp(0.0, 1.0);
-        for _ in 0..MAX_STEPS {
-            let excess = self.between(from, t) - part;
-            if excess > 0.0 {
-                high = t;
-            } else {
-                low = t;
+    /// At this distance from the middle.
+    fn exponent(&self, s: f64) -> f64 {
+        let terms = self.series.iter().rev();
+        terms.fold(0.0, |sum, coefficient| sum * s + coefficient)
+    }
+
+    /// The first derivative of the exponent, to the second order.
+    fn slope(&self, s: f64) -> f64 {
+        let [_, first, second, third, ..] = self.series;
+        first + s * (2.0 * second + s * 3.0 * third)
+    }
+
+    /// The integral between two distances, and the density at the second.
+    fn between(&self, from: f64, to: f64) -> (f64, f64) {
+        let (middle, half) = ((from + to) / 2.0, (to - from) / 2.0);
+        let mut at = NODES.map(|node| middle + half * node);
+        at[N_NODES - 1] = to;
+        let mut sums = [0.0; N_NODES];
+        for coefficient in self.series.iter().rev() {
+            for (sum, s) in sums.iter_mut().zip(&at) {
+                *sum = *sum * s + coefficient;
             }
-            // Newton's step, unless it leaves what is known.
-            let mut next = t - excess / self.at(t);
+        }
+        let densities = exps(sums);
+        let weighted = densities.iter().zip(&WEIGHTS).map(|(d, w)| d * w);
+        (weighted.sum::<f64>() * half, densities[N_NODES - 1])
+    }
+
+    /// Where the integral from the panel's start reaches `part` of its mass.
+    fn solve(&self, part: f64) -> f64 {
+        let (mut low, mut high) = (-self.half, self.half);
+        let mut s = self.guess(part);
+        for _ in 0..MAX_STEPS {
+            let (integral, density) = self.between(-self.half, s);
+            let excess = integral - part;
+            if excess > 0.0 {
+                high = s;
+            } else {
+                low = s;
+            }
+            // Halley's step, unless it leaves what is known: Newton's, corrected for the slope of the exponent.
+            let newton = excess / density;
+            let slope = self.slope(s);
+            let mut next = s - newton / (1.0 - newton * slope / 2.0);
             if !(low..=high).contains(&next) {
                 next = (low + high) / 2.0;
             }
-            let step = next - t;
-            t = next;
-            // Steps shrink quadratically: the one after this would be below the precision of f64.
-            if step.abs() < 1e-8 {
+            let step = (next - s).abs();
+            s = next;
+            // What is left is about the cube of the step, times squares of the slope and the bend.
+            let bend = 2.0 * self.series[2].abs();
+            if step * step * step * (1.0 + slope * slope + bend) < 1e-10 {
                 break;
             }
         }
-        t
+        self.middle + s
+    }
+
+    /// As if the density were e^(c s) over the panel.
+    fn guess(&self, part: f64) -> f64 {
+        let slope = (self.exponent(self.half) - self.exponent(-self.half)) / (2.0 * self.half);
+        let share = (part / self.mass).clamp(0.0, 1.0);
+        let whole = slope * 2.0 * self.half;
+        let s = if whole.abs() < 1e-6 {
+            share * 2.0 * self.half
+        } else {
+            log1p(share * (exp(whole) - 1.0)) / slope
+        };
+        (s - self.half).clamp(-self.half, self.half)
     }
 }
 
-/// ln(x^alpha (1-x)^beta) at x = 1 / (1 + e^-t).
-fn exponent(shape: Beta, t: f64) -> f64 {
-    // The larger of x and 1-x is 1 / (1 + e^-|t|), the smaller e^-|t| times that.
-    let ln_larger = -log1p(exp(-t.abs()));
-    (shape.alpha + shape.beta) * ln_larger
-        + if t < 0.0 {
-            shape.alpha * t
-        } else {
-            -shape.beta * t
+/// e^x for each x of [-700, 700], to a few units in the last place; 0 below. All at once and without branches, which several lanes of
+/// a processor share; on every machine the same.
+fn exps(xs: [f64; N_NODES]) -> [f64; N_NODES] {
+    /// 1.5 * 2^52: added and taken off, it rounds to a whole number, which its lowest bits then are.
+    const ROUND: f64 = 6_755_399_441_055_744.0;
+    /// ln 2 in two parts, the first of which has room for the product.
+    const LN_2: [f64; 2] = [0.693_147_180_369_123_8, 1.908_214_929_270_587_7e-10];
+    let mut results = [0.0; N_NODES];
+    for (result, x) in results.iter_mut().zip(xs) {
+        let shifted = x.max(-700.0) * std::f64::consts::LOG2_E + ROUND;
+        let n = shifted - ROUND;
+        let r = x.max(-700.0) - n * LN_2[0] - n * LN_2[1];
+        // |r| is at most ln 2 / 2: the next term is below 2^-53.
+        let mut sum = 1.0 / 479_001_600.0;
+        for inverse in FACTORIALS {
+            sum = sum * r + inverse;
         }
+        let power = f64::from_bits((shifted.to_bits() << 52).wrapping_add(1.0_f64.to_bits()));
+        *result = sum * power;
+    }
+    results
+}
+
+/// 1 / 11! to 1 / 0!.
+const FACTORIALS: [f64; 12] = [
+    1.0 / 39_916_800.0,
+    1.0 / 3_628_800.0,
+    1.0 / 362_880.0,
+    1.0 / 40_320.0,
+    1.0 / 5_040.0,
+    1.0 / 720.0,
+    1.0 / 120.0,
+    1.0 / 24.0,
+    1.0 / 6.0,
+    0.5,
+    1.0,
+    1.0,
+];
+
+/// ln(x^alpha (1-x)^beta) at its largest.
+fn largest_exponent(shape: Beta) -> f64 {
+    let sum = shape.alpha + shape.beta;
+    shape.alpha * log(shape.alpha / sum) + shape.beta * log(shape.beta / sum)
+}
+
+/// Where panels begin and end: of this width where x and 1-x change, four times as wide where one of them is nearly 1.
+fn ends(width: f64) -> Vec<f64> {
+    let bends = [FIRST_T, -BEND_T, BEND_T, LAST_T];
+    let mut ends = vec![FIRST_T];
+    for (part, width) in bends.windows(2).zip([4.0 * width, width, 4.0 * width]) {
+        let [from, to] = [part[0], part[1]];
+        let n_panels = ((to - from) / width) as usize + 1;
+        let end = |panel: usize| from + (to - from) * panel as f64 / n_panels as f64;
+        ends.extend((1..=n_panels).map(end));
+    }
+    ends
 }
 
 /// Quantiles of the shares i / `n_cells`, as f32 of [0, 1); the first and the last are those of [`TAIL_SHARE`] and its complement.
 pub(super) fn borders(shape: Beta, n_cells: usize) -> Vec<f32> {
-    let density = Density::new(shape);
+    let largest = largest_exponent(shape);
     // Fine enough that the exponent bends by little within a panel.
     let curvature = shape.alpha * shape.beta / (shape.alpha + shape.beta);
     let width = 0.25 / sqrt(curvature.max(1.0));
-    let n_panels = ((LAST_T - FIRST_T) / width) as usize + 1;
-    let start = |panel: usize| FIRST_T + (LAST_T - FIRST_T) * panel as f64 / n_panels as f64;
+    let ends = ends(width);
+    let panels = ends
+        .windows(2)
+        .map(|of| Panel::new(shape, largest, (of[0], of[1])));
+    let panels: Vec<Panel> = panels.collect();
     // Up to each panel's start: the tail left of it and the panels between.
-    let mut integral = vec![density.at(FIRST_T) / shape.alpha];
-    for panel in 0..n_panels {
-        let sum = integral[panel] + density.between(start(panel), start(panel + 1));
+    let mut integral = vec![exp(shape.alpha * FIRST_T - largest) / shape.alpha];
+    let mut sum = integral[0];
+    for panel in &panels {
+        sum += panel.mass;
         integral.push(sum);
     }
-    let total = integral[n_panels] + density.at(LAST_T) / shape.beta;
+    let total = sum + exp(-shape.beta * LAST_T - largest) / shape.beta;
 
     let quantile = |i: usize| {
         let share = (i as f64 / n_cells as f64).clamp(TAIL_SHARE, 1.0 - TAIL_SHARE) * total;
         let n_below = integral.partition_point(|sum| *sum <= share);
         if n_below == 0 {
-            return 0.0;
+            // The tail's integral is e^(alpha t) / alpha, x is e^t.
+            return rounded(exp((log(share * shape.alpha) + largest) / shape.alpha));
         }
-        if n_below > n_panels {
-            return LARGEST_KEY;
+        match panels.get(n_below - 1) {
+            None => LARGEST_KEY,
+            Some(panel) => {
+                let t = panel.solve(share - integral[n_below - 1]);
+                rounded(1.0 / (1.0 + exp(-t)))
+            }
         }
-        let panel = n_below - 1;
-        let part = share - integral[panel];
-        let whole = integral[panel + 1] - integral[panel];
-        let t = density.solve(start(panel), start(panel + 1), part, whole);
-        rounded(1.0 / (1.0 + exp(-t)))
     };
     (0..=n_cells).map(quantile).collect()
 }

@@ -70,11 +70,15 @@ struct DiskArgs {
     deadline: Option<Deadline>,
 }
 
+/// What the process holds besides tables, edges and buffers: its code, and its threads' stacks. A constant, since the layout of a run, and
+/// with it the result, must not depend on the machine; of a small limit, at most an eighth.
+const PROGRAM_BYTES: u64 = 6 << 20;
+
 impl DiskArgs {
     /// The options, checked.
     fn options(&self, memory: u64) -> anyhow::Result<DiskOptions> {
         let options = DiskOptions {
-            memory,
+            memory: memory - PROGRAM_BYTES.min(memory / 8),
             schedule: self.schedule,
             checkpoint_s: self.checkpoint_seconds,
             deadline: self.deadline.unwrap_or_default().duration(),

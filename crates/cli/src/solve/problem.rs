@@ -10,9 +10,10 @@ use shardgraph_device::Device;
 use shardgraph_graph::Graph;
 use shardgraph_solver::problem::{Objective, Problem, Sense, check_answer};
 use shardgraph_solver::train::Preset;
-use shardgraph_solver::{TrainedPolicy, solve_problems, solve_problems_as_rank};
+use shardgraph_solver::{PaperModel, TrainedPolicy, solve_problems, solve_problems_as_rank};
 
 use super::{SolveArgs, options, write_cover};
+use crate::exchange_report::ExchangeReport;
 use crate::exit::BadInput;
 use crate::graph_argument::Origin;
 use crate::output_file;
@@ -38,6 +39,8 @@ struct Answer<'a> {
     ranks: u32,
     device: String,
     path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exchange: Option<ExchangeReport>,
     policy: &'a str,
     #[serde(skip)]
     title: (&'static str, &'static str),
@@ -179,9 +182,10 @@ fn finish(
     let (mut all, mut failed) = (Vec::new(), Ok(()));
     // The batch has as many steps as its longest episode.
     let n_steps = answers.iter().map(|answer| answer.n_steps).max();
+    let is_shared = n_ranks > 1 || args.communication.is_some();
     for (i, answer) in answers.into_iter().enumerate() {
         let answer = (&answer, n_steps.unwrap_or(0));
-        let mut printed = printed(inputs, i, answer, n_ranks);
+        let mut printed = printed(inputs, i, answer, (n_ranks, is_shared));
         if let Some(out) = &args.out {
             match write_cover(out, &answer.0.nodes, &inputs.origins[i].labels) {
                 Ok(()) => {
@@ -201,9 +205,15 @@ fn printed<'a>(
     inputs: &'a Inputs,
     i: usize,
     (answer, n_steps): (&shardgraph_solver::Answer, u64),
-    n_ranks: u32,
+    (n_ranks, is_shared): (u32, bool),
 ) -> Answer<'a> {
     let (problem, graph, origin) = (inputs.problem, &inputs.graphs[i], &inputs.origins[i]);
+    let sizes = (graph.n_nodes(), graph.n_edges());
+    let paper = PaperModel::of_state(n_ranks, sizes, inputs.policy.config.shape());
+    // Of a batch the exchange is that of all graphs, which no one answer can give.
+    let exchange = answer
+        .exchange
+        .filter(|_| is_shared && inputs.graphs.len() == 1);
     Answer {
         graph: &origin.name,
         problem: problem.name(),
@@ -220,6 +230,8 @@ fn printed<'a>(
         ranks: n_ranks,
         device: inputs.device.kind().to_string(),
         path: format!("{}+csr", answer.path),
+        exchange: exchange
+            .map(|exchange| ExchangeReport::of_evaluations(&exchange, n_steps, &paper)),
         policy: &inputs.policy.source,
         title: (problem.title(), problem.objective_name()),
         origin,
@@ -267,6 +279,9 @@ impl fmt::Display for Answer<'_> {
         writeln!(f, "ranks {}", self.ranks)?;
         writeln!(f, "device {}", self.device)?;
         writeln!(f, "path {}", self.path)?;
+        if let Some(exchange) = &self.exchange {
+            write!(f, "{exchange}")?;
+        }
         writeln!(f, "policy {}", self.policy)?;
         match self.out {
             Some(path) => writeln!(f, "answer file {}", path.display()),

@@ -45,6 +45,9 @@ pub(super) fn philox_slots<const N: usize>(
 }
 
 /// The first two words for many counters and slots, side by side.
+///
+/// Words lie in the low halves of 64 bits, where the vector unit multiplies them without moving any; what stands in the high halves is
+/// of no importance.
 #[inline(always)]
 pub(super) fn philox_lanes<const N: usize>(
     seed: u64,
@@ -52,19 +55,29 @@ pub(super) fn philox_lanes<const N: usize>(
     slots: [u32; N],
     purpose: u32,
 ) -> [[u32; N]; 2] {
+    const LOW: u64 = 0xffff_ffff;
     let mut c = [
-        counters.map(|counter| counter as u32),
-        counters.map(|counter| (counter >> 32) as u32),
-        slots,
-        [purpose; N],
+        counters,
+        counters.map(|counter| counter >> 32),
+        slots.map(u64::from),
+        [u64::from(purpose); N],
     ];
     let mut key = [seed as u32, (seed >> 32) as u32];
     for _ in 0..10 {
-        c = philox_round(c, key);
+        let mut next = [[0; N]; 4];
+        for lane in 0..N {
+            let p0 = 0xD251_1F53 * (c[0][lane] & LOW);
+            let p1 = 0xCD9E_8D57 * (c[2][lane] & LOW);
+            next[0][lane] = (p1 >> 32) ^ c[1][lane] ^ u64::from(key[0]);
+            next[1][lane] = p1;
+            next[2][lane] = (p0 >> 32) ^ c[3][lane] ^ u64::from(key[1]);
+            next[3][lane] = p0;
+        }
+        c = next;
         key[0] = key[0].wrapping_add(0x9E37_79B9);
         key[1] = key[1].wrapping_add(0xBB67_AE85);
     }
-    [c[0], c[1]]
+    [c[0].map(|word| word as u32), c[1].map(|word| word as u32)]
 }
 
 #[inline(always)]
@@ -93,8 +106,19 @@ pub(super) fn mix(x: u32) -> u32 {
 #[inline(always)]
 pub(super) fn draw(pairs: &[u32], random: [u32; 4]) -> u32 {
     let n = (pairs.len() / 2) as u64;
-    let product = u64::from(random[0]) * n + ((u64::from(random[1]) * n) >> 32);
-    let (index, coin) = ((product >> 32) as u32, product as u32);
+    pick(pairs, spot(n, random[0], random[1]))
+}
+
+/// Where a draw from `n` pairs falls: the index in the high half, the coin in the low one.
+#[inline(always)]
+pub(super) fn spot(n: u64, first: u32, second: u32) -> u64 {
+    u64::from(first) * n + ((u64::from(second) * n) >> 32)
+}
+
+/// The index at a spot, or its alias.
+#[inline(always)]
+pub(super) fn pick(pairs: &[u32], spot: u64) -> u32 {
+    let (index, coin) = ((spot >> 32) as u32, spot as u32);
     let entry = &pairs[2 * index as usize..][..2];
     // Without a branch: no processor can guess a coin.
     select_unpredictable(coin < entry[0], index, entry[1])

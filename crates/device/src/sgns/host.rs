@@ -1,5 +1,6 @@
 //! The update on the processor: one sample after the other, or by threads that share the tables.
 
+mod half;
 mod kernel;
 mod queue;
 mod shared;
@@ -101,6 +102,13 @@ impl<'a> HostSamples<'a> {
         }
     }
 
+    /// Whether sample `i` is the first of those that share its negatives.
+    #[inline(always)]
+    fn begins_group(&self, i: u64) -> bool {
+        let group = u64::from(self.settings.group);
+        group == 1 || (self.first + i).is_multiple_of(group)
+    }
+
     /// The group of the first sample, which begins there.
     fn first_group(&self) -> u64 {
         self.first / u64::from(self.settings.group)
@@ -180,14 +188,6 @@ pub(super) fn dot_of<T: Element>(a: &[f32], b: &[T]) -> f32 {
     sums[0] + rest
 }
 
-/// `row += factor * addend`.
-#[inline(always)]
-fn add_scaled<T: Element>(row: &mut [T], factor: f32, addend: &[f32], random: u32) {
-    for (i, (to, &v)) in (0u32..).zip(row.iter_mut().zip(addend)) {
-        *to = to.plus(factor * v, mix(random.wrapping_add(i)));
-    }
-}
-
 /// Where the random bits of a target's row begin.
 #[inline(always)]
 fn word_of_slot(random: u32, slot: usize) -> u32 {
@@ -207,6 +207,8 @@ struct Scratch {
     gradient: Vec<f32>,
     /// The targets' rows, where they cannot be worked on in place.
     rows: Vec<f32>,
+    /// The slot whose copy is that of each target: its own, or an earlier one of the same row.
+    slots: [usize; MAX_SLOTS],
 }
 
 /// Added to a sum of squares before its root is divided by.
@@ -229,6 +231,7 @@ impl Scratch {
             source: vec![0.0; settings.dim],
             gradient: vec![0.0; settings.dim],
             rows: vec![0.0; n_copied * settings.dim],
+            slots: [0; MAX_SLOTS],
         }
     }
 
@@ -305,7 +308,7 @@ pub(super) fn sequential<T: Element>(
     Arch::new().dispatch(Descent {
         tables: Raw::new(tables)?,
         squares: squares.map(Raw::new).transpose()?,
-        queue: Queue::new(&drawn, samples.count),
+        queue: Queue::new(&drawn, samples.count, size_of::<T>()),
         scratch: Scratch::new(settings, size_of::<T>() == 4),
         losses,
         rate,
@@ -350,17 +353,26 @@ impl<T: Element> Descent<'_, T> {
         for i in 0..self.count {
             self.queue.advance(i, ahead);
             let (source, targets) = self.queue.sample(i);
-            let random = self.queue.drawn.rounding_word::<T>(i);
             let (tables, scratch) = ((self.tables, self.squares), &mut self.scratch);
             // SAFETY: the rows exist (see `sequential`), and `self.tables` came from exclusive borrows.
             unsafe {
-                kernel::sample::<T, S, R>(
-                    simd,
-                    (source, targets, random),
-                    self.rate,
-                    tables,
-                    scratch,
-                );
+                match size_of::<T>() {
+                    4 => {
+                        let sample = (source, targets);
+                        kernel::sample::<T, S, R>(simd, sample, self.rate, tables, scratch);
+                    }
+                    _ => {
+                        let random = self.queue.drawn.rounding_word::<T>(i);
+                        let sample = half::Sample {
+                            source,
+                            targets,
+                            random,
+                            is_first: self.queue.drawn.begins_group(i),
+                            is_last: i + 1 == self.count || self.queue.drawn.begins_group(i + 1),
+                        };
+                        half::sample::<T, S, R>(simd, &sample, self.rate, tables, scratch);
+                    }
+                }
             }
             if let Some(losses) = &mut self.losses {
                 losses[i as usize] = self.scratch.loss(targets.len());

@@ -5,8 +5,9 @@ use proptest::prelude::*;
 use super::cut::weighted_graphs;
 use super::{graphs, marks_of};
 use crate::baselines::{
-    largest_gain_cut, max_degree_clique, max_degree_greedy, max_degree_greedy_d2, min_degree_cover,
-    min_degree_independent_set, most_new_dominating_set, one_flip_cut,
+    degree_one_greedy, largest_gain_cut, max_degree_clique, max_degree_greedy,
+    max_degree_greedy_d2, min_degree_cover, min_degree_independent_set, most_new_dominating_set,
+    one_flip_cut,
 };
 use crate::{naive, verify};
 
@@ -28,6 +29,29 @@ proptest! {
     }
 
     #[test]
+    fn the_rule_for_degree_1_is_that_of_a_full_scan(graph in graphs(&SIZES)) {
+        let (mut taken, mut cover) = (vec![false; graph.n_nodes() as usize], Vec::new());
+        loop {
+            let degree = |v: u32| match taken[v as usize] {
+                true => 0,
+                false => naive::degree(&graph, &taken, v),
+            };
+            let leaf = (0..graph.n_nodes()).find(|&v| degree(v) == 1);
+            let stem = leaf.and_then(|leaf| {
+                let neighbors = graph.neighbors(leaf).iter();
+                neighbors.copied().find(|&u| !taken[u as usize])
+            });
+            let largest = (0..graph.n_nodes()).rev().max_by_key(|&v| degree(v));
+            let Some(v) = stem.or(largest.filter(|&v| degree(v) > 0)) else {
+                break;
+            };
+            cover.push(v);
+            taken[v as usize] = true;
+        }
+        prop_assert_eq!(degree_one_greedy(&graph), cover);
+    }
+
+    #[test]
     fn min_degree_is_that_of_a_full_scan(graph in graphs(&SIZES)) {
         prop_assert_eq!(min_degree_independent_set(&graph), naive::min_degree_independent_set(&graph));
     }
@@ -35,7 +59,13 @@ proptest! {
     #[test]
     fn every_baseline_covers_within_its_bounds(graph in graphs(&[0, 1, 2, 5, 9, 12])) {
         let smallest = naive::smallest_cover(&graph) as usize;
-        for cover in [max_degree_greedy(&graph), max_degree_greedy_d2(&graph), min_degree_cover(&graph)] {
+        let covers = [
+            max_degree_greedy(&graph),
+            max_degree_greedy_d2(&graph),
+            degree_one_greedy(&graph),
+            min_degree_cover(&graph),
+        ];
+        for cover in covers {
             prop_assert!(naive::is_cover(&graph, &cover));
             prop_assert!(cover.len() >= smallest);
         }

@@ -46,6 +46,7 @@ fn run(command: &str, request: &str) -> Result<(), Failure> {
         "time" => times::run(&parsed(request)?),
         "bytes" => times::bytes(&parsed(request)?),
         "quality" => quality::run(&parsed(request)?),
+        "in-flight" => quality::in_flight(&parsed(request)?),
         "time-to-auc" => quality::time_to_auc(&parsed(request)?),
         other => Err(format!("no command `{other}`").into()),
     }
@@ -68,6 +69,10 @@ fn small() -> Result<(), Failure> {
     run(
         "quality",
         r#"{"graphs": ["sbm:200:4:0.3:0.01"], "variants": ["faithful"], "epochs": [20], "runs": 1}"#,
+    )?;
+    run(
+        "in-flight",
+        r#"{"graphs": ["sbm:200:4:0.3:0.01"], "variants": ["faithful"], "edges_in_flight": [0, 64], "epochs": 20, "runs": 1}"#,
     )?;
     run(
         "time-to-auc",

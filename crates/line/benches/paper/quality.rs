@@ -19,6 +19,17 @@ pub(crate) struct Request {
     runs: u32,
 }
 
+/// Samples whose gradients are taken before any row changes.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct InFlight {
+    graphs: Vec<String>,
+    variants: Vec<String>,
+    edges_in_flight: Vec<u32>,
+    epochs: u32,
+    runs: u32,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Goal {
@@ -38,7 +49,7 @@ pub(crate) fn run(request: &Request) -> Result<(), Failure> {
         let mut scores = Vec::new();
         for variant in &request.variants {
             for &epochs in &request.epochs {
-                scores = of_variant(&graph, variant, epochs, request.runs)?;
+                scores = of_variant(&graph, (variant, None), epochs, request.runs)?;
                 let method = format!("ours, {variant}, {epochs} epochs");
                 let mut row = row(shown(name), &method, &scores, |score| score.embedding);
                 row["seconds"] = seconds(&scores);
@@ -52,11 +63,37 @@ pub(crate) fn run(request: &Request) -> Result<(), Failure> {
     Ok(())
 }
 
-fn of_variant(graph: &Graph, name: &str, epochs: u32, runs: u32) -> Result<Vec<RunScore>, Failure> {
+/// One row for each graph, variant and number of samples in flight; 0 stands for none but the one that is worked on.
+pub(crate) fn in_flight(request: &InFlight) -> Result<(), Failure> {
+    for name in &request.graphs {
+        let Some(graph) = load(name)? else { continue };
+        for variant in &request.variants {
+            for &n in &request.edges_in_flight {
+                let how = (variant.as_str(), (n > 0).then_some(n));
+                let scores = of_variant(&graph, how, request.epochs, request.runs)?;
+                let method = format!("ours, {variant}");
+                let mut row = row(shown(name), &method, &scores, |score| score.embedding);
+                row["edges_in_flight"] = json!(n);
+                row["epochs"] = json!(request.epochs);
+                row["seconds"] = seconds(&scores);
+                println!("{row}");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn of_variant(
+    graph: &Graph,
+    (name, edges_in_flight): (&str, Option<u32>),
+    epochs: u32,
+    runs: u32,
+) -> Result<Vec<RunScore>, Failure> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let config = Config {
         epochs,
         threads,
+        edges_in_flight,
         ..variant(name)?
     };
     let eval = EvalConfig {
@@ -92,7 +129,7 @@ pub(crate) fn time_to_auc(goal: &Goal) -> Result<(), Failure> {
     };
     for variant in &goal.variants {
         for &epochs in &goal.epochs {
-            let scores = of_variant(&graph, variant, epochs, goal.runs)?;
+            let scores = of_variant(&graph, (variant, None), epochs, goal.runs)?;
             let is_reached = scores.iter().all(|score| {
                 let Auc {
                     uniform,

@@ -32,9 +32,103 @@ impl Fingerprint {
     }
 }
 
+/// As [`Fingerprint`], for rows, which come and go while training wants the processor: four chains of 8 bytes at a time.
+///
+/// Fed in pieces of any lengths; how the bytes are cut makes no difference.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowsFingerprint {
+    chains: [u64; 4],
+    /// What is not yet a stripe of 32 bytes.
+    rest: [u8; 32],
+    n_rest: usize,
+    n_bytes: u64,
+}
+
+impl RowsFingerprint {
+    pub(crate) fn new() -> RowsFingerprint {
+        RowsFingerprint {
+            chains: [1, 2, 3, 4].map(|k: u64| k.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+            rest: [0; 32],
+            n_rest: 0,
+            n_bytes: 0,
+        }
+    }
+
+    pub(crate) fn update(&mut self, mut bytes: &[u8]) {
+        self.n_bytes += bytes.len() as u64;
+        if self.n_rest > 0 {
+            let (more, later) = bytes.split_at(bytes.len().min(32 - self.n_rest));
+            self.rest[self.n_rest..][..more.len()].copy_from_slice(more);
+            self.n_rest += more.len();
+            bytes = later;
+            if self.n_rest < 32 {
+                return;
+            }
+            mix_stripe(&mut self.chains, &self.rest);
+        }
+        let (stripes, rest) = bytes.as_chunks::<32>();
+        let mut chains = self.chains;
+        stripes
+            .iter()
+            .for_each(|stripe| mix_stripe(&mut chains, stripe));
+        self.chains = chains;
+        self.rest[..rest.len()].copy_from_slice(rest);
+        self.n_rest = rest.len();
+    }
+
+    pub(crate) fn finish(mut self) -> u64 {
+        self.rest[self.n_rest..].fill(0);
+        mix_stripe(&mut self.chains, &self.rest);
+        let all = self.chains.into_iter().chain([self.n_bytes]);
+        all.fold(0, |sum, chain| mixed(sum ^ chain))
+    }
+}
+
+fn mix_stripe(chains: &mut [u64; 4], stripe: &[u8; 32]) {
+    let (words, _) = stripe.as_chunks::<8>();
+    for (chain, word) in chains.iter_mut().zip(words) {
+        *chain = mixed(*chain ^ u64::from_le_bytes(*word));
+    }
+}
+
+/// One to one, so that no two words of a place have the same effect.
+fn mixed(x: u64) -> u64 {
+    let x = x.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    x ^ (x >> 32)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn of_rows(pieces: &[&[u8]]) -> u64 {
+        let mut fingerprint = RowsFingerprint::new();
+        pieces.iter().for_each(|piece| fingerprint.update(piece));
+        fingerprint.finish()
+    }
+
+    #[test]
+    fn of_rows_cuts_make_no_difference_and_changes_do() {
+        let bytes: Vec<u8> = (0..203).map(|k: u8| k.wrapping_mul(37)).collect();
+        let whole = of_rows(&[&bytes]);
+        for cut in 0..=203 {
+            let (first, rest) = bytes.split_at(cut);
+            let (second, third) = rest.split_at(rest.len() / 3);
+            assert_eq!(of_rows(&[first, second, third]), whole, "{cut}");
+            if cut < 203 {
+                assert_ne!(of_rows(&[first]), whole, "{cut} bytes");
+            }
+        }
+        for bit in 0..203 * 8 {
+            let mut changed = bytes.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert_ne!(of_rows(&[&changed]), whole, "bit {bit}");
+        }
+        let mut swapped = bytes.clone();
+        swapped[..32].rotate_left(8); // words change their places
+        assert_ne!(of_rows(&[&swapped]), whole);
+        assert_ne!(of_rows(&[&[0; 4]]), of_rows(&[&[0; 8]]));
+    }
 
     #[test]
     fn cuts_make_no_difference_and_changes_do() {

@@ -40,8 +40,8 @@ pub struct ImportOptions {
     pub parts: Option<u32>,
     /// What importing may hold in memory, in bytes.
     pub memory: u64,
-    /// Bytes of a row of the tables that will be trained: default 512, 128 columns of fp32. Where 8 of the default parts would not fit
-    /// in `memory`, there are more parts.
+    /// Bytes of a row of the tables that will be trained: default 512, 128 columns of fp32. Where 32 of the default parts would not
+    /// fit in `memory`, there are more parts.
     pub row_bytes: u64,
     /// Rows that the default parts have at least; default 256.
     pub least_rows: u32,
@@ -182,10 +182,10 @@ impl ImportOptions {
         (self.memory / 1024).clamp(1 << 10, 1 << 18) as usize
     }
 
-    /// The default parts, or so many that 8 of them fit in memory.
+    /// The default parts, or so many that 32 of them fit in memory: 8 groups of 4, which threads work on at once.
     pub(super) fn parts_for(&self, n_nodes: u32) -> u32 {
         let table = u64::from(n_nodes).saturating_mul(self.row_bytes);
-        let needed = table.saturating_mul(8).div_ceil(self.memory.max(1));
+        let needed = table.saturating_mul(32).div_ceil(self.memory.max(1));
         let needed = needed.clamp(1, 1024).next_power_of_two();
         // More parts than rows would be empty ones, and the buffers of buckets are to fit too.
         let rows = u64::from(n_nodes.max(1));

@@ -382,8 +382,8 @@ fn parts_grow_where_memory_is_small() {
         memory,
         ..ImportOptions::default()
     };
-    // 8 parts of 33.6 GB / p within 4 GiB.
-    assert_eq!(options(4 << 30).parts_for(65_608_366), 64);
+    // 32 parts of 33.6 GB / p within 4 GiB.
+    assert_eq!(options(4 << 30).parts_for(65_608_366), 256);
     assert_eq!(options(1 << 40).parts_for(65_608_366), 16);
     assert_eq!(options(4 << 30).parts_for(34), 1);
     assert_eq!(options(1000).parts_for(100), 1, "buffers are to fit");

@@ -8,8 +8,8 @@ pub(crate) trait Cell: Element {
     fn to_f32(self) -> f32;
     /// Whether it can be a result: finite, and not the largest, which stands for all beyond it where numbers saturate.
     fn is_sound(self) -> bool;
-    /// Little-endian bytes at the end of `out`.
-    fn put(self, out: &mut Vec<u8>);
+    /// Little-endian bytes, to as many as it is long.
+    fn put(self, to: &mut [u8]);
     /// From as many bytes as it is long.
     fn take(bytes: &[u8]) -> Self;
 }
@@ -27,8 +27,8 @@ impl Cell for f32 {
         self.is_finite()
     }
 
-    fn put(self, out: &mut Vec<u8>) {
-        out.extend(self.to_le_bytes());
+    fn put(self, to: &mut [u8]) {
+        to.copy_from_slice(&self.to_le_bytes());
     }
 
     fn take(bytes: &[u8]) -> f32 {
@@ -50,8 +50,8 @@ impl Cell for u16 {
         self & 0x7fff < LARGEST
     }
 
-    fn put(self, out: &mut Vec<u8>) {
-        out.extend(self.to_le_bytes());
+    fn put(self, to: &mut [u8]) {
+        to.copy_from_slice(&self.to_le_bytes());
     }
 
     fn take(bytes: &[u8]) -> u16 {

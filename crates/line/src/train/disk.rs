@@ -16,7 +16,7 @@ use super::journal::RowsFile;
 use super::rows::{Rows, Shape};
 use crate::direct::{Block, Reader, Writer};
 use crate::schedule::Key;
-use crate::store::Fingerprint;
+use crate::store::RowsFingerprint;
 use crate::{Error, ErrorKind};
 
 /// What the thread is asked for.
@@ -243,8 +243,8 @@ pub(crate) fn each_part<T: Cell>(
 }
 
 /// Begun with what the file is for, so that another group's file is not taken for it.
-fn fingerprint_of(file: &RowsFile) -> Fingerprint {
-    let mut fingerprint = Fingerprint::new();
+fn fingerprint_of(file: &RowsFile) -> RowsFingerprint {
+    let mut fingerprint = RowsFingerprint::new();
     let (order, table, group) = file.place;
     for word in [order, table, group, file.number as u32] {
         fingerprint.update(&word.to_le_bytes());

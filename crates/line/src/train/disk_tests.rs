@@ -313,39 +313,36 @@ fn options_that_make_no_sense_are_refused() {
 /// One table that fits is not cut, and groups are as many as move the fewest bytes.
 #[test]
 fn memory_is_cut_as_little_as_it_can_be() {
-    let store = two_communities(4096, 16);
-    let of = |order: Order, memory: u64| {
-        let config = Config {
-            dim: 64,
-            ..small(order)
-        };
+    let table = 4096 * 64 * 4;
+    let config = |order| Config {
+        dim: 64,
+        ..small(order)
+    };
+    let of = |n_parts: u32, order: Order, memory: u64| {
         let disk = DiskOptions {
             memory,
             ..DiskOptions::default()
         };
-        Layout::new(&store, &config, &disk).unwrap()
+        Layout::new(&two_communities(4096, n_parts), &config(order), &disk)
     };
-    let table = 4096 * 64 * 4;
-    let none = DiskOptions {
-        memory: 0,
-        ..DiskOptions::default()
+    let fixed = |n_parts: u32| {
+        let message = of(n_parts, Order::First, 0).unwrap_err().to_string();
+        let least = message.split("takes ").nth(1).unwrap();
+        let least: u64 = least.split(' ').next().unwrap().parse().unwrap();
+        least - 4 * table / u64::from(n_parts)
     };
-    let config = Config {
-        dim: 64,
-        ..small(Order::First)
-    };
-    let message = Layout::new(&store, &config, &none).unwrap_err().to_string();
-    let least = message.split("takes ").nth(1).unwrap();
-    let least: u64 = least.split(' ').next().unwrap().parse().unwrap();
-    let fixed = least - table / 4;
-    assert_eq!(of(Order::First, fixed + table), Layout::WHOLE);
-    assert_eq!(of(Order::Second, fixed + 2 * table), Layout::WHOLE);
-    let cut = of(Order::Second, fixed + table + table / 5);
+    let of = |n_parts, order, room: u64| of(n_parts, order, fixed(n_parts) + room).unwrap();
+    assert_eq!(of(64, Order::First, table), Layout::WHOLE);
+    assert_eq!(of(64, Order::Second, 2 * table), Layout::WHOLE);
+    let cut = of(64, Order::Second, table + table / 5);
     assert_eq!(
         (cut.n_groups, cut.capacity),
         (16, 17),
         "many small groups load less than few large"
     );
+    // Groups of four parts where that fits, so that threads have work; else the largest that fit.
+    assert_eq!(of(16, Order::Second, table + table / 5).n_groups, 4);
+    assert_eq!(of(16, Order::Second, table / 2).n_groups, 8);
     let visits = cut.schedule.visits(2, 16, 17);
     let wanted: Vec<_> = visits
         .into_iter()

@@ -97,10 +97,13 @@ impl Layout {
                 capacity,
             })
         });
-        let best = feasible
-            .take(CHOICES)
-            .min_by_key(|layout| layout.moved_bytes(config, table));
-        best.ok_or_else(|| {
+        let feasible: Vec<Layout> = feasible.collect();
+        // A step has as many jobs as a group has parts.
+        let has_jobs = |layout: &&Layout| layout.n_groups * JOBS <= store.n_parts();
+        let with_jobs = feasible.iter().filter(has_jobs).take(CHOICES);
+        let best = with_jobs.min_by_key(|layout| layout.moved_bytes(config, table));
+        // Else the fewest groups, for the most jobs.
+        best.or(feasible.first()).copied().ok_or_else(|| {
             let part = table.div_ceil(u64::from(store.n_parts()));
             let least = fixed + 4 * part + block_bytes(part);
             let message = format!(
@@ -127,6 +130,10 @@ impl Layout {
 
 /// Layouts that are compared: beyond, groups are so many that finding out would take longer than it saves.
 const CHOICES: usize = 4;
+
+/// Parts of a group at least, where there are so many: threads take the pairs of a step's parts in turn, and one pair would leave all of
+/// them but one without work. A constant, since the result must not depend on threads.
+const JOBS: u32 = 4;
 
 /// What is left for groups of such a size.
 fn room_for_groups(memory: u64, fixed: u64, group: u64) -> u64 {

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-use shardgraph_device::{Device, DeviceKind, Timer};
+use shardgraph_device::{Device, DeviceKind, Timer, zeros_vec_on_huge_pages};
 
 use super::cell::Cell;
 use super::disk::{Disk, Reply, Request, each_part};
@@ -17,7 +17,7 @@ use super::rows::{Rows, Shape};
 use super::step::{Work, locked, panicked};
 use crate::direct::Block;
 use crate::schedule::{GroupPair, Key, Swap, keys, swaps};
-use crate::{Config, Embedding, Error, ErrorKind, Store};
+use crate::{Config, Error, ErrorKind, Store};
 
 /// The parts of a table; those that a job works on, or that are on disk, are away.
 type Parts<T> = Vec<Option<Rows<T>>>;
@@ -182,12 +182,8 @@ impl<'p, T: Cell> Pager<'p, T> {
     fn first_group(&self, (table, group): Key) -> Result<Vec<Rows<T>>, Error> {
         let (job, device, order) = ((self.store, self.config), self.device, self.order);
         let first = |part| Rows::first(job, device, (order, table), part);
-        let n_threads = match self.device.kind() {
-            DeviceKind::Host => self.config.threads,
-            _ => 1, // one stream
-        };
         let parts: Vec<u32> = self.parts(group).collect();
-        side_by_side(&parts, n_threads, first)
+        side_by_side(&parts, self.n_threads(), first)
     }
 
     fn put_group(&mut self, (table, group): Key, parts: Vec<Rows<T>>) {
@@ -452,38 +448,72 @@ impl<'p, T: Cell> Pager<'p, T> {
         }
     }
 
-    /// The rows of the first table by node; all in memory.
+    /// Writes the rows of the first table, all in memory, to `values` by node: rows of so many columns, from one on.
     ///
     /// # Errors
     /// Of kind [`ErrorKind::Diverged`] for a number of any table that is not finite, or saturated; of kind [`ErrorKind::Memory`]
-    /// where there is no room for the rows.
-    pub(crate) fn into_embedding(self) -> Result<Embedding, Error> {
-        for rows in self.tables.iter().flatten().flatten() {
-            rows.check(self.device)?;
+    /// where there is no room for `values`, which the first order makes.
+    pub(crate) fn into_values(
+        self,
+        (columns, first): (usize, usize),
+        values: &mut Vec<f32>,
+    ) -> Result<(), Error> {
+        let (parts, n_threads) = (self.parts_of_all(), self.n_threads());
+        for table in &self.tables {
+            side_by_side(&parts, n_threads, |part| match &table[part as usize] {
+                Some(rows) => rows.check(self.device),
+                None => Ok(()),
+            })?;
         }
-        let dim = self.config.dim;
-        let mut values = no_values(self.store.n_nodes() as usize * dim)?;
+        let n_values = self.store.n_nodes() as usize * columns;
+        if values.len() < n_values {
+            *values = no_values(n_values)?;
+        }
+        let n_nodes = (self.store.n_nodes() as usize).div_ceil(n_threads).max(1);
         for (part, rows) in (0u32..).zip(self.tables.iter().take(1).flatten()) {
             let rows = rows.as_ref().expect("all parts are put back after a step");
-            let place = |node: u32, row: &[f32]| {
-                values[node as usize * dim..][..dim].copy_from_slice(row);
-                Ok(())
-            };
-            each_row((self.store, self.device), part, rows, place)?;
+            let pieces = values.chunks_mut(n_nodes * columns).enumerate();
+            let pieces = pieces.map(|(at, piece)| (at * n_nodes, piece)).collect();
+            super::step::in_turn(
+                pieces,
+                n_threads,
+                |(first_node, piece): (usize, &mut [f32])| {
+                    let place = |node: u32, cells: &[T]| {
+                        let node = (node as usize).wrapping_sub(first_node);
+                        if node < piece.len() / columns {
+                            let to = &mut piece[node * columns + first..][..cells.len()];
+                            to.iter_mut()
+                                .zip(cells)
+                                .for_each(|(to, cell)| *to = cell.to_f32());
+                        }
+                        Ok(())
+                    };
+                    each_cells((self.store, self.device), part, rows, place)
+                },
+            )?;
         }
-        Embedding::new(dim, values, self.store.labels()?.clone())
+        Ok(())
+    }
+
+    fn parts_of_all(&self) -> Vec<u32> {
+        (0..self.store.n_parts()).collect()
+    }
+
+    /// Threads that work on rows in host memory; a device has one stream.
+    fn n_threads(&self) -> usize {
+        match self.device.kind() {
+            DeviceKind::Host => self.config.threads,
+            _ => 1,
+        }
     }
 }
 
 /// Zeros, or an error where there is no room for them.
 fn no_values(n: usize) -> Result<Vec<f32>, Error> {
-    let mut values = Vec::new();
-    values.try_reserve_exact(n).map_err(|_| {
+    zeros_vec_on_huge_pages(n).map_err(|_| {
         let message = format!("no memory for an embedding of {} bytes", 4 * n as u64);
         Error::new(ErrorKind::Memory, message)
-    })?;
-    values.resize(n, 0.0);
-    Ok(values)
+    })
 }
 
 /// Takes a node's row.
@@ -519,10 +549,25 @@ pub(crate) fn finished_rows<T: Cell>(
 
 /// A part's rows as numbers, with their nodes.
 fn each_row<T: Cell>(
-    (store, device): (&Store, &Device),
+    job: (&Store, &Device),
     part: u32,
     rows: &Rows<T>,
     mut take: impl FnMut(u32, &[f32]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut values = Vec::new();
+    each_cells(job, part, rows, |node, cells| {
+        values.clear();
+        values.extend(cells.iter().map(|cell| cell.to_f32()));
+        take(node, &values)
+    })
+}
+
+/// A part's rows as they are, with their nodes.
+fn each_cells<T: Cell>(
+    (store, device): (&Store, &Device),
+    part: u32,
+    rows: &Rows<T>,
+    mut take: impl FnMut(u32, &[T]) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let copy; // where they are not in host memory
     let cells = match rows.cells.as_host() {
@@ -534,14 +579,9 @@ fn each_row<T: Cell>(
     };
     let n_rows = store.deal().n_rows(part);
     let dim = cells.len() / n_rows.max(1) as usize;
-    let mut values = vec![0.0; dim];
-    for (row, cells) in (0..n_rows).zip(cells.chunks_exact(dim.max(1))) {
-        for (value, cell) in values.iter_mut().zip(cells) {
-            *value = cell.to_f32();
-        }
-        take(store.node(part, row), &values)?;
-    }
-    Ok(())
+    (0..n_rows)
+        .zip(cells.chunks_exact(dim.max(1)))
+        .try_for_each(|(row, cells)| take(store.node(part, row), cells))
 }
 
 /// Does something for each part on so many threads; the results in the parts' order.

@@ -229,7 +229,11 @@ fn saturated_contexts_are_no_answer() {
         let cells = &mut work.second.as_mut().unwrap().cells;
         cells.as_host_mut().unwrap()[7] = context;
         pager.put_back(work);
-        pager.into_embedding()
+        let mut values = Vec::new();
+        let columns = config.dim;
+        pager
+            .into_values((columns, 0), &mut values)
+            .map(|()| values)
     };
     assert!(filled(0x7bfe).is_ok());
     assert_eq!(filled(0xfbff).unwrap_err().kind(), ErrorKind::Diverged);
@@ -249,6 +253,40 @@ fn tables_beyond_the_machines_memory_are_refused_before_the_work() {
     assert!(
         message.contains(&format!("take {wanted} bytes")),
         "{message}"
+    );
+}
+
+/// Batches of one are close to plain descent; larger ones see older rows; threads make no difference to either.
+#[test]
+fn samples_in_flight_on_the_host_see_the_rows_before_them() {
+    let store = two_communities(64, 2);
+    let rows = |edges_in_flight: Option<u32>, threads: usize| {
+        let config = Config {
+            edges_in_flight,
+            threads,
+            ..small(Order::Second)
+        };
+        let trained = train(&store, &config, &Device::host(), &mut |_| {}).unwrap();
+        trained.embedding.values().to_vec()
+    };
+    let distance = |a: &[f32], b: &[f32]| {
+        let differences = a.iter().zip(b).map(|(a, b)| (a - b).abs());
+        differences.fold(0.0f32, f32::max)
+    };
+    let (plain, one, many) = (rows(None, 1), rows(Some(1), 1), rows(Some(64), 1));
+    // A target that is drawn twice shows plain descent its own first addition.
+    let (near, far) = (distance(&plain, &one), distance(&plain, &many));
+    assert!(near < 3e-2 && far > 3.0 * near, "{near} {far}");
+    assert_eq!(many, rows(Some(64), 2));
+    let config = Config {
+        edges_in_flight: Some(4),
+        mode: Some(Mode::Hogwild),
+        ..small(Order::Second)
+    };
+    let refused = train(&store, &config, &Device::host(), &mut |_| {}).unwrap_err();
+    assert!(
+        refused.to_string().contains("edges_in_flight = 4"),
+        "{refused}"
     );
 }
 

@@ -77,6 +77,11 @@ fn small() -> Result<(), Failure> {
         );
         run("compare", &request)?;
     }
+    let request = format!(
+        r#"{{"source": {source}, "objective": "runtime", "options": {{"evaluations": 450}}, "policy": "runtime", "policy_decoder": "list",
+        "bandwidth_gbs": 12, "candidates": ["brkga/paper", "rank-brkga/paper"], "seconds": 600}}"#
+    );
+    run("compare", &request)?;
     let grid = r#"{"population": [20, 40], "elite_share": [0.2], "mutant_share": [0.1], "populations": [1], "alpha": [1.0], "beta": [1.0, 2.0]}"#;
     let request = format!(
         r#"{{"sources": [{source}], "objective": "runtime", "options": {options}, "grid": {grid}, "first_graphs": 1}}"#

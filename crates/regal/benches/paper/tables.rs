@@ -1,10 +1,10 @@
 //! Several methods on every graph of a set: a line for each graph, and one that says what was left out.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::json;
-use shardgraph_costgraph::{DecoderKind, DeviceSet, Graph, Objective};
+use shardgraph_costgraph::{DecoderKind, DeviceSet, Graph, Link, Objective};
 use shardgraph_regal::{
     Comparison, Method, PlaceOptions, Plan, Policy, Row, Watch, place_watched, place_with_policy,
     summary,
@@ -24,9 +24,15 @@ pub(crate) struct Request {
     options: PlaceOptions,
     /// `method/decoder`, or a method that has none.
     candidates: Vec<String>,
-    /// The file of a policy: two more methods, with its own decoder.
+    /// A policy that comes with the program, or the file of one: three more methods.
     #[serde(default)]
     policy: Option<PathBuf>,
+    /// The policy's decoder; absent: its own.
+    #[serde(default)]
+    policy_decoder: Option<DecoderKind>,
+    /// Between the devices; absent: transfers take no time.
+    #[serde(default)]
+    bandwidth_gbs: Option<f64>,
     /// The best of these candidates counts as one more method.
     #[serde(default)]
     best_of: Vec<String>,
@@ -36,21 +42,19 @@ pub(crate) struct Request {
 
 pub(crate) fn run(request: &Request) -> Result<(), Failure> {
     let (candidates, best_of) = (parsed(&request.candidates)?, parsed(&request.best_of)?);
-    let policy = request.policy.as_deref().map(Policy::read).transpose()?;
+    let policy = request.policy.as_deref().map(policy).transpose()?;
     let mut clock = clock();
     let Some(set) = request.source.load()? else {
         return Ok(());
     };
     let loaded = clock();
-    let options = PlaceOptions {
-        objective: request.objective,
-        ..request.options.clone()
-    };
+    let options = of_objective(request);
     let job = Job {
-        devices: &DeviceSet::uniform(2, request.memory_bytes)?,
+        devices: &devices(request)?,
         options: &options,
         candidates: &candidates,
         policy: policy.as_ref(),
+        policy_decoder: request.policy_decoder,
     };
     let mut comparisons = Vec::new();
     for graph in &set.graphs {
@@ -77,12 +81,33 @@ pub(crate) fn run(request: &Request) -> Result<(), Failure> {
     Ok(())
 }
 
+fn of_objective(request: &Request) -> PlaceOptions {
+    PlaceOptions {
+        objective: request.objective,
+        ..request.options.clone()
+    }
+}
+
+fn policy(name: &Path) -> Result<Policy, Failure> {
+    let shipped = name.to_str().and_then(Policy::shipped);
+    Ok(shipped.unwrap_or_else(|| Policy::read(name))?)
+}
+
+fn devices(request: &Request) -> Result<DeviceSet, Failure> {
+    let link = Link {
+        bandwidth_gbs: request.bandwidth_gbs.unwrap_or(f64::INFINITY),
+        latency_ns: 0,
+    };
+    Ok(DeviceSet::uniform(2, request.memory_bytes)?.with_link(link)?)
+}
+
 /// What every graph is placed with.
 struct Job<'a> {
     devices: &'a DeviceSet,
     options: &'a PlaceOptions,
     candidates: &'a [(Method, DecoderKind)],
     policy: Option<&'a Policy>,
+    policy_decoder: Option<DecoderKind>,
 }
 
 impl Job<'_> {
@@ -101,9 +126,10 @@ impl Job<'_> {
             };
             plans.push(place_watched(graph, self.devices, &options, watch)?);
         }
-        for method in [Method::Regal, Method::Idrs] {
+        for method in Method::LEARNED {
             let options = PlaceOptions {
                 method,
+                decoder: self.policy_decoder,
                 ..self.options.clone()
             };
             if let Some(policy) = self.policy {

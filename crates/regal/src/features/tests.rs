@@ -6,6 +6,7 @@ use shardgraph_costgraph::{
 };
 
 use super::*;
+use shardgraph_components::environments::space::Space;
 
 /// a (10 ns) makes x (40 bytes) for b and c, and y (20) for c; b (30 ns) makes z (60) for d; c (20 ns, 80 bytes of scratch) comes before
 /// d (0 ns) by a control dependency alone.
@@ -34,7 +35,8 @@ fn read(graph: &Graph, n_devices: usize, objective: Objective) -> (GraphValue, F
         ..PlaceOptions::default()
     };
     let features = features(&problem, &options, 400).unwrap();
-    let space = FeatureSet::of(objective).space(n_devices).unwrap();
+    let width = FeatureSet::of(objective).n_node_features(n_devices);
+    let space = Space::graph(width, N_EDGE_FEATURES).unwrap();
     space.contains(&features.value).unwrap();
     let Value::Graph(value) = features.value.clone() else {
         panic!("a graph");

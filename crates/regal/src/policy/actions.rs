@@ -1,6 +1,6 @@
 //! From logits to proposals: which categorical decisions an op has, how they are drawn, and which Beta distributions they stand for.
 
-use shardgraph_brkga::{Beta, BetaTables};
+use shardgraph_brkga::{Beta, BetaCache, BetaTables};
 use shardgraph_components::SoftmaxPolicy;
 use shardgraph_components::environments::space::Space;
 use shardgraph_costgraph::Problem;
@@ -8,6 +8,7 @@ use shardgraph_graph::random::Stream;
 
 use super::config::PolicyConfig;
 use crate::error::{Error, ErrorKind};
+use crate::proposals::CheapSchedule;
 use crate::search::Proposals;
 
 /// The decisions about one op: for each of its keys that a policy proposes a distribution for (its affinity to each device, then its
@@ -22,6 +23,8 @@ pub(crate) struct ActionSpace {
     placement: Option<u32>,
     scheduling: Option<u32>,
     heads: Vec<SoftmaxPolicy>,
+    /// Tables of all shapes, shared by clones.
+    cache: BetaCache,
 }
 
 /// Decisions about all ops of some graphs: for each head one a node.
@@ -50,6 +53,7 @@ impl ActionSpace {
             placement,
             scheduling,
             heads,
+            cache: BetaCache::new(shapes(placement, scheduling)?),
         })
     }
 
@@ -62,20 +66,15 @@ impl ActionSpace {
         self.heads.iter().map(SoftmaxPolicy::n_actions).sum()
     }
 
-    /// The shapes of all distributions: those of affinities, then those of priorities, each by level of the mean, then of the variance.
-    fn shapes(&self) -> Result<Vec<Beta>, Error> {
-        let mut shapes = Vec::new();
-        for k in self.placement.into_iter().chain(self.scheduling) {
-            for pair in 0..k * k {
-                shapes.push(Beta::quantised(pair / k, pair % k, k)?);
-            }
-        }
-        Ok(shapes)
+    /// The decisions that are closest to a schedule.
+    pub(crate) fn by_hand(&self, schedule: &CheapSchedule) -> Actions {
+        let levels = schedule.levels(self.n_devices, (self.placement, self.scheduling));
+        levels.into_iter().flatten().collect()
     }
 
     /// A table for each shape, for many searches.
     pub(crate) fn tables(&self) -> Result<BetaTables, Error> {
-        Ok(BetaTables::new(&self.shapes()?)?)
+        Ok(BetaTables::new(&shapes(self.placement, self.scheduling)?)?)
     }
 
     /// Draws decisions about nodes whose logits are these rows, head by head from one stream.
@@ -139,30 +138,47 @@ impl ActionSpace {
             }
         }
         if let Some(k) = self.scheduling {
-            let base = 1 + self.placement.map_or(0, |k| k * k);
+            let base = match self.placement {
+                // Equal levels have equal shapes.
+                Some(of_placement) if of_placement != k => 1 + of_placement * of_placement,
+                _ => 1,
+            };
             set(heads.next().unwrap_or(&[]), (base, k), &|op| n_ops * d + op);
         }
         choices
     }
 
     /// The proposals of these choices, with tables of the shapes that occur alone: for one search, where hundreds of tables would take
-    /// longer than the search.
+    /// as long as the search.
     pub(crate) fn proposals(&self, choices: &[u16]) -> Result<Proposals, Error> {
-        let all = self.shapes()?;
         let mut used = choices.to_vec();
         used.sort_unstable();
         used.dedup();
         used.retain(|&choice| choice != BetaTables::UNIFORM);
-        let shapes: Vec<Beta> = used.iter().map(|&i| all[usize::from(i) - 1]).collect();
+        let indices: Vec<usize> = used.iter().map(|&i| usize::from(i) - 1).collect();
         let place = |choice: &u16| match used.binary_search(choice) {
             Ok(at) => at as u16 + 1,
             Err(_) => BetaTables::UNIFORM,
         };
         Ok(Proposals {
-            tables: BetaTables::new(&shapes)?,
+            tables: self.cache.tables(&indices)?,
             choices: choices.iter().map(place).collect(),
         })
     }
+}
+
+/// The shapes of all distributions: those of affinities, then those of priorities if they have other levels, each by level of the mean,
+/// then of the variance.
+fn shapes(placement: Option<u32>, scheduling: Option<u32>) -> Result<Vec<Beta>, Error> {
+    let mut levels: Vec<u32> = placement.into_iter().chain(scheduling).collect();
+    levels.dedup();
+    let mut shapes = Vec::new();
+    for k in levels {
+        for pair in 0..k * k {
+            shapes.push(Beta::quantised(pair / k, pair % k, k)?);
+        }
+    }
+    Ok(shapes)
 }
 
 /// `-sum p log p` of a softmax.

@@ -3,14 +3,18 @@
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use shardgraph_components::environments::space::Space;
 use shardgraph_components::{Aggregation, EdgeMessagePassingShape, NodeUpdate};
-use shardgraph_costgraph::{DecoderKind, MAX_DEVICES};
+use shardgraph_costgraph::{DecoderKind, MAX_DEVICES, Problem};
 
 use crate::error::Error;
-use crate::features::FeatureSet;
+use crate::features::{FeatureSet, Features, N_EDGE_FEATURES, features_on};
+use crate::options::{GeneticOptions, PlaceOptions};
+use crate::place::{Search, unwatched};
+use crate::proposals::CheapSchedule;
 
 /// Of [`PolicyConfig`].
-const SCHEMA_VERSION: u32 = 1;
+const SCHEMA_VERSION: u32 = 2;
 /// Bounds on what a malformed file can make us allocate.
 const MAX_WIDTH: usize = 1024;
 const MAX_ROUNDS: usize = 256;
@@ -67,19 +71,25 @@ impl EncoderShape {
 }
 
 /// What a policy is; its file has this in the header.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyConfig {
-    /// Version of this record; 1.
+    /// Version of this record; 2.
     pub schema_version: u32,
     /// What it reads, which says what it is for.
     pub features: FeatureSet,
+    /// Whether an op's features go on with where a schedule that is made without a search has it: 1 for its device, and its rank from 0
+    /// for the last op to 1 for the first. That is list scheduling by upward rank for the runtime, the greedy schedule for memory. The
+    /// paper has no such features.
+    pub schedule_features: bool,
     /// d, the number of devices that it is for.
     pub n_devices: usize,
     /// How chromosomes become schedules, for the features and for the search.
     pub decoder: DecoderKind,
     /// Evaluations of the short search that features come from.
     pub feature_evaluations: u64,
+    /// The genetic algorithm's numbers in that search, whoever makes it: features of another search are other features.
+    pub feature_search: GeneticOptions,
     /// What it proposes.
     pub actions: ActionSet,
     /// k for affinities: levels of the mean and of the variance, as [`shardgraph_brkga::Beta::quantised`] has them.
@@ -150,9 +160,16 @@ impl PolicyConfig {
         PolicyConfig {
             schema_version: SCHEMA_VERSION,
             features,
+            schedule_features: false,
             n_devices: 2,
             decoder: DecoderKind::Paper,
             feature_evaluations: 400,
+            feature_search: GeneticOptions {
+                population: 50,
+                elites: 10,
+                mutants: 10,
+                ..GeneticOptions::default()
+            },
             actions: ActionSet::Both,
             placement_levels: 2,
             scheduling_levels,
@@ -191,10 +208,68 @@ impl PolicyConfig {
         if let Some((name, k)) = levels.into_iter().find(|(_, k)| !(2..=64).contains(k)) {
             return wrong(format!("{name} = {k}: expected 2 to 64"));
         }
-        if self.feature_evaluations == 0 {
-            return wrong("feature_evaluations = 0: expected at least 1".to_owned());
+        if !(1..=1 << 32).contains(&self.feature_evaluations) {
+            return wrong(format!(
+                "feature_evaluations = {}: expected 1 to 2^32",
+                self.feature_evaluations
+            ));
         }
+        let search = self.feature_search.config(self.feature_evaluations, 1);
+        let checked = search.check();
+        checked.map_err(|error| Error::policy(format!("feature_search: {error}")))?;
         self.check_network()
+    }
+
+    /// The features of a problem as this policy wants them, with the options' decoder, seed and threads.
+    ///
+    /// # Errors
+    /// As [`crate::features`].
+    pub fn features_of(
+        &self,
+        problem: &Problem<'_>,
+        options: &PlaceOptions,
+    ) -> Result<Features, Error> {
+        let found = unwatched(|watch| self.features_on(problem, options, &mut Search::new(watch)));
+        Ok(found?.0)
+    }
+
+    /// As [`PolicyConfig::features_of`], when the watch has begun; and when, in its seconds, the short search was over.
+    pub(crate) fn features_on(
+        &self,
+        problem: &Problem<'_>,
+        options: &PlaceOptions,
+        search: &mut Search<'_, '_>,
+    ) -> Result<(Features, f64), Error> {
+        let options = PlaceOptions {
+            genetic: self.feature_search,
+            ..options.clone()
+        };
+        let features = features_on(problem, &options, self.feature_evaluations, search)?;
+        let seconds = search.seconds();
+        let features = match self.schedule_features {
+            false => features,
+            true => {
+                let schedule = CheapSchedule::of(problem, &mut || !search.is_late());
+                features.with_schedule(&schedule, problem.n_devices())
+            }
+        };
+        Ok((features, seconds))
+    }
+
+    /// How many features an op has.
+    pub(crate) fn n_node_features(&self) -> usize {
+        let of_schedule = if self.schedule_features {
+            self.n_devices + 1
+        } else {
+            0
+        };
+        self.features.n_node_features(self.n_devices) + of_schedule
+    }
+
+    /// The graphs that it reads.
+    pub(crate) fn space(&self) -> Result<Space, Error> {
+        let space = Space::graph(self.n_node_features(), N_EDGE_FEATURES);
+        Ok(space.map_err(shardgraph_components::Error::from)?)
     }
 
     /// Columns of a representation.

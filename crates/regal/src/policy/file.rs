@@ -52,7 +52,7 @@ pub(super) fn read(path: &Path) -> Result<Policy, Error> {
     of_bytes(&bytes, &path.display().to_string())
 }
 
-fn of_bytes(bytes: &[u8], source: &str) -> Result<Policy, Error> {
+pub(super) fn of_bytes(bytes: &[u8], source: &str) -> Result<Policy, Error> {
     let wrong = |why: String| Error::policy(format!("{source}: {why}"));
     let (_, header) = SafeTensors::read_metadata(bytes)
         .map_err(|e| wrong(format!("this is no safetensors file: {e}")))?;

@@ -10,6 +10,7 @@ use std::path::Path;
 use shardgraph_components::Initialiser;
 use shardgraph_components::autodiff::Params;
 use shardgraph_components::autodiff::device::Device;
+use shardgraph_components::environments::space::Value;
 use shardgraph_costgraph::Problem;
 use shardgraph_graph::random::Stream;
 
@@ -20,6 +21,18 @@ use crate::search::Proposals;
 pub(crate) use actions::Actions;
 pub use config::{ActionSet, EncoderShape, PolicyConfig, Preset};
 pub(crate) use network::{BaselineNetwork, Contexts, PolicyNetwork};
+
+/// What [`Policy::shipped`] gives, by name.
+const SHIPPED: [(&str, &[u8]); 2] = [
+    (
+        "runtime",
+        include_bytes!("../../policies/runtime.safetensors"),
+    ),
+    (
+        "memory",
+        include_bytes!("../../policies/memory.safetensors"),
+    ),
+];
 
 /// A policy with its weights.
 ///
@@ -74,6 +87,16 @@ impl Policy {
         file::read(path)
     }
 
+    /// A policy that comes with the program: `runtime` or `memory`, for two devices and transfers that take no time; none for another
+    /// name. `docs/regal.md` has the commands that made them.
+    ///
+    /// # Errors
+    /// None that a test would not find.
+    pub fn shipped(name: &str) -> Option<Result<Policy, Error>> {
+        let (_, bytes) = SHIPPED.into_iter().find(|(of, _)| *of == name)?;
+        Some(file::of_bytes(bytes, name))
+    }
+
     /// Writes it as one safetensors file, atomically, with the config in the header.
     ///
     /// # Errors
@@ -124,13 +147,14 @@ impl Policy {
     /// Draws proposals for a problem from the features of a short search on it.
     ///
     /// # Errors
-    /// As [`Policy::check`]; `Diverged` where the network gives no finite numbers, `Network` where the features are not the problem's.
+    /// As [`Policy::check`]; `Policy` for features of another problem, `Diverged` where the network gives no finite numbers.
     ///
     /// # Determinism
     /// Equal seeds draw the same.
     ///
     /// # Complexity
-    /// A pass of the network over ops and uses, and a table for each distribution that is drawn, about half a millisecond each.
+    /// A pass of the network over ops and uses, and a table for each distribution that no earlier proposals of this policy
+    /// had, less than a tenth of a millisecond each.
     pub fn propose(
         &self,
         problem: &Problem<'_>,
@@ -150,7 +174,8 @@ impl Policy {
         seed: u64,
     ) -> Result<(Actions, Vec<f32>), Error> {
         self.check(problem)?;
-        let space = self.config.features.space(self.config.n_devices)?;
+        self.check_features(problem, features)?;
+        let space = self.config.space()?;
         let contexts = Contexts::new(&space, &[features])?;
         let logits = self
             .network
@@ -160,11 +185,44 @@ impl Policy {
         Ok((actions, logits))
     }
 
+    /// Refuses features of another problem.
+    fn check_features(&self, problem: &Problem<'_>, features: &Features) -> Result<(), Error> {
+        let graph = problem.graph();
+        let Value::Graph(value) = &features.value else {
+            return Err(Error::policy("the features are no graph"));
+        };
+        let (n_ops, n_uses) = (graph.n_ops(), graph.n_uses());
+        if value.n_nodes as usize != n_ops || value.edges.len() != n_uses {
+            return Err(Error::policy(format!(
+                "the features are those of {} ops and {} uses, and the problem has {n_ops} and {n_uses}: make them of this problem",
+                value.n_nodes,
+                value.edges.len()
+            )));
+        }
+        let n_expected = self.config.n_node_features();
+        if value.node_features.len() != n_ops * n_expected {
+            return Err(Error::policy(format!(
+                "{}: the policy reads {n_expected} features of an op: make them with its config's `features_of`",
+                self.source
+            )));
+        }
+        if features.order != graph.topological_order() {
+            let message = "the features have another order of the ops than the problem: make them of this problem";
+            return Err(Error::policy(message));
+        }
+        Ok(())
+    }
+
     /// The same network with these weights, which must be as many.
     pub(crate) fn with_weights(mut self, weights: &[f32], source: &str) -> Result<Policy, Error> {
         self.params.set_flat(weights)?;
         source.clone_into(&mut self.source);
         Ok(self)
+    }
+
+    /// Where it comes from, for messages.
+    pub(crate) fn source(&self) -> &str {
+        &self.source
     }
 
     pub(crate) fn params(&self) -> &Params {

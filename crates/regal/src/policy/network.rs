@@ -8,12 +8,17 @@ use shardgraph_components::autodiff::{Axis, Ctx, Eager, Params, Shape, Var};
 use shardgraph_components::environments::space::{Space, Value};
 use shardgraph_components::{
     EdgeBatch, EdgeMessagePassing, Error as NetworkError, Initialiser, Lstm, Mlp, Sequences,
+    SoftmaxPolicy,
 };
 
 use super::actions::{ActionSpace, Actions};
 use super::config::{EncoderShape, PolicyConfig};
 use crate::error::Error;
 use crate::features::Features;
+
+/// The scope of the layers that make logits, and that of the last of them.
+const HEAD: &str = "policy/actions";
+const LAST_LAYER: &str = "policy/actions/1/";
 
 /// Several problems side by side, as the networks read them.
 pub(crate) struct Contexts {
@@ -66,6 +71,14 @@ impl Contexts {
         })
     }
 
+    /// The graph of each node.
+    pub(crate) fn graph_of_nodes(&self) -> Vec<usize> {
+        let sizes = self.sizes.iter().enumerate();
+        sizes
+            .flat_map(|(graph, &size)| std::iter::repeat_n(graph, size))
+            .collect()
+    }
+
     /// The mean of each graph's rows: `[n_nodes, k]` to `[n_graphs, k]`.
     fn means(&self, ctx: &mut dyn Ctx, x: Var) -> Result<Var, NetworkError> {
         let sums = self.batch.graph_sums(ctx, x)?;
@@ -95,10 +108,10 @@ impl Encoder {
         initialiser: Initialiser,
     ) -> Result<Encoder, Error> {
         let scope = format!("{scope}/encoder");
-        let n_features = config.features.n_node_features(config.n_devices);
+        let n_features = config.n_node_features();
         Ok(match &config.encoder {
             EncoderShape::GraphNetwork(shape) => {
-                let space = config.features.space(config.n_devices)?;
+                let space = config.space()?;
                 let network =
                     EdgeMessagePassing::build(params, &scope, &space, shape, initialiser)?;
                 Encoder::Graph(network)
@@ -155,13 +168,7 @@ impl PolicyNetwork {
         let actions = ActionSpace::new(config)?;
         let encoder = Encoder::build(params, "policy", config, initialiser)?;
         let widths = [config.head_width, actions.n_logits()];
-        let head = Mlp::build(
-            params,
-            "policy/actions",
-            config.encoder_width(),
-            &widths,
-            initialiser,
-        )?;
+        let head = Mlp::build(params, HEAD, config.encoder_width(), &widths, initialiser)?;
         Ok(PolicyNetwork {
             encoder,
             head,
@@ -203,32 +210,90 @@ impl PolicyNetwork {
         logits: Var,
         (contexts, actions): (&Contexts, &Actions),
     ) -> Result<Var, NetworkError> {
-        let mut sum: Option<Var> = None;
-        let mut start = 0;
-        for (head, taken) in self.actions.heads().iter().zip(actions) {
+        let heads = self.actions.heads().iter().zip(actions);
+        let one_hot = heads.map(|(head, taken)| {
             let k = head.n_actions();
-            let own = ctx.slice(logits, Axis::Cols, start, k)?;
-            let log_probabilities = head.log_probabilities(ctx, own)?;
             let mut one_hot = vec![0.0; taken.len() * k];
             for (row, &action) in one_hot.chunks_exact_mut(k).zip(taken) {
                 row[action as usize] = 1.0;
             }
-            let one_hot = ctx.input(Shape::new(taken.len(), k), &one_hot)?;
-            let of_taken = head.of_actions(ctx, log_probabilities, one_hot)?;
+            one_hot
+        });
+        let one_hot: Vec<Vec<f32>> = one_hot.collect();
+        let sums = self.weighted(ctx, logits, &one_hot)?;
+        contexts.batch.graph_sums(ctx, sums)
+    }
+
+    /// The sum over heads and levels of the logarithms of probabilities times these weights, one matrix `[n_nodes, k]` a head:
+    /// `[n_nodes, 1]`.
+    pub(crate) fn weighted(
+        &self,
+        ctx: &mut dyn Ctx,
+        logits: Var,
+        weights: &[Vec<f32>],
+    ) -> Result<Var, NetworkError> {
+        let mut weights = weights.iter();
+        self.sum_over_heads(ctx, logits, &mut |ctx, head, log_probabilities| {
+            let shape = ctx.shape(log_probabilities);
+            let own = weights.next().map_or(&[][..], Vec::as_slice);
+            let own = ctx.input(shape, own)?;
+            head.of_actions(ctx, log_probabilities, own)
+        })
+    }
+
+    /// The entropy of the decisions about each op, in nats: `[n_nodes, 1]`.
+    pub(crate) fn entropies(&self, ctx: &mut dyn Ctx, logits: Var) -> Result<Var, NetworkError> {
+        self.sum_over_heads(ctx, logits, &mut |ctx, head, log_probabilities| {
+            head.entropy(ctx, log_probabilities)
+        })
+    }
+
+    /// The sum over heads of what `of_head` makes of the logarithms of their probabilities.
+    fn sum_over_heads(
+        &self,
+        ctx: &mut dyn Ctx,
+        logits: Var,
+        of_head: OfHead<'_>,
+    ) -> Result<Var, NetworkError> {
+        let mut sum: Option<Var> = None;
+        let mut start = 0;
+        for head in self.actions.heads() {
+            let k = head.n_actions();
+            let own = ctx.slice(logits, Axis::Cols, start, k)?;
+            let log_probabilities = head.log_probabilities(ctx, own)?;
+            let of_head = of_head(ctx, head, log_probabilities)?;
             sum = Some(match sum {
-                None => of_taken,
-                Some(sum) => ctx.add(sum, of_taken)?,
+                None => of_head,
+                Some(sum) => ctx.add(sum, of_head)?,
             });
             start += k;
         }
-        let none = Shape::new(contexts.n_nodes(), 1);
-        let sum = match sum {
-            Some(sum) => sum,
-            None => ctx.input(none, &vec![0.0; none.len()])?,
-        };
-        contexts.batch.graph_sums(ctx, sum)
+        match sum {
+            Some(sum) => Ok(sum),
+            None => {
+                let none = Shape::new(ctx.shape(logits).rows, 1);
+                Ok(ctx.input(none, &vec![0.0; none.len()])?)
+            }
+        }
+    }
+
+    /// Makes all levels equally likely: weights and biases of the last layer become 0.
+    pub(crate) fn level(params: &mut Params) -> Result<(), NetworkError> {
+        let mut values = params.flat().to_vec();
+        let mut at = 0;
+        for id in params.ids() {
+            let n = params.shape(id).len();
+            if params.name(id).starts_with(LAST_LAYER) {
+                values[at..at + n].fill(0.0);
+            }
+            at += n;
+        }
+        Ok(params.set_flat(&values)?)
     }
 }
+
+/// Makes a column of the logarithms of a head's probabilities.
+type OfHead<'f> = &'f mut dyn FnMut(&mut dyn Ctx, &SoftmaxPolicy, Var) -> Result<Var, NetworkError>;
 
 /// The baseline's network, apart from the policy's: what reward to expect on a graph.
 ///

@@ -11,7 +11,7 @@ use shardgraph_costgraph::{
 
 use super::actions::ActionSpace;
 use super::*;
-use crate::features::{FeatureSet, features};
+use crate::features::features;
 use crate::options::PlaceOptions;
 use crate::search::search;
 
@@ -70,7 +70,7 @@ fn config(encoder: EncoderShape) -> PolicyConfig {
 fn contexts(policy: &Policy, graphs: &[Graph]) -> (Contexts, Actions) {
     let read = |graph| features(&problem(graph, 2), &options(), 60).unwrap();
     let found: Vec<Features> = graphs.iter().map(read).collect();
-    let space = FeatureSet::Runtime.space(2).unwrap();
+    let space = PolicyConfig::preset(Preset::Synthetic).space().unwrap();
     let contexts = Contexts::new(&space, &found.iter().collect::<Vec<_>>()).unwrap();
     let params = &policy.params;
     let logits = policy.network.logits_of(&Device::host(), params, &contexts);
@@ -233,7 +233,7 @@ fn graphs_do_not_see_each_other() {
         let found: Vec<_> = [1, 2, 3]
             .map(|seed| features(&problem(&small(seed), 2), &options(), 60).unwrap())
             .into();
-        let space = FeatureSet::Runtime.space(2).unwrap();
+        let space = PolicyConfig::preset(Preset::Synthetic).space().unwrap();
         let logits = |of: &[&Features]| {
             let contexts = Contexts::new(&space, of).unwrap();
             let network = &policy.network;
@@ -315,4 +315,80 @@ fn problems_of_another_kind_are_refused_by_name() {
     );
     let message = policy.check(&problem(&graph, 2)).unwrap_err().to_string();
     assert!(message.contains("features for the memory"), "{message}");
+}
+
+#[test]
+fn features_of_another_problem_are_refused() {
+    let policy = Policy::untrained(config(encoders().remove(0)), 4).unwrap();
+    let (small_graph, large_graph) = (small(1), small(2));
+    let (small_problem, large) = (problem(&small_graph, 2), problem(&large_graph, 2));
+    assert_ne!(small_graph.n_ops(), large_graph.n_ops());
+    let of_small = features(&small_problem, &options(), 60).unwrap();
+    assert!(policy.propose(&small_problem, &of_small, 1).is_ok());
+    let refused = |problem: &Problem<'_>, features: &Features| {
+        let error = policy.propose(problem, features, 1).err().unwrap();
+        assert!(error.is_input());
+        error.to_string()
+    };
+    let message = refused(&large, &of_small);
+    assert!(message.contains("and the problem has"), "{message}");
+    let of_large = features(&large, &options(), 60).unwrap();
+    assert!(refused(&small_problem, &of_large).contains("and the problem has"));
+    let mut turned = of_small.clone();
+    turned.order.reverse();
+    assert!(refused(&small_problem, &turned).contains("another order"));
+    let mut config = config(encoders().remove(0));
+    config.schedule_features = true;
+    let with_schedule = config.features_of(&small_problem, &options()).unwrap();
+    assert!(refused(&small_problem, &with_schedule).contains("reads 11 features"));
+    let reader = Policy::untrained(config, 4).unwrap();
+    assert!(reader.propose(&small_problem, &with_schedule, 1).is_ok());
+}
+
+/// Each op's last three features are its device and its rank in the cheap schedule.
+#[test]
+fn schedule_features_are_those_of_the_schedule() {
+    let graph = pair();
+    for objective in [Objective::Runtime, Objective::Memory] {
+        let devices = DeviceSet::uniform(2, None).unwrap();
+        let problem = Problem::new(&graph, &devices, objective, ModelOptions::default()).unwrap();
+        let mut config = PolicyConfig::preset(match objective {
+            Objective::Runtime => Preset::Synthetic,
+            Objective::Memory => Preset::Memory,
+        });
+        let options = PlaceOptions {
+            objective,
+            ..options()
+        };
+        let own = config.features_of(&problem, &options).unwrap();
+        config.schedule_features = true;
+        let with_schedule = config.features_of(&problem, &options).unwrap();
+        let (Value::Graph(own), Value::Graph(all)) = (own.value, with_schedule.value) else {
+            panic!("graphs");
+        };
+        let n = config.features.n_node_features(2);
+        for op in 0..2 {
+            let row = &all.node_features[op * (n + 3)..(op + 1) * (n + 3)];
+            assert_eq!(row[..n], own.node_features[op * n..(op + 1) * n]);
+            let rank = [2.0 / 3.0, 1.0 / 3.0][op];
+            assert!((row[n + 2] - rank).abs() < 1e-6, "{row:?}");
+            assert!(matches!(row[n..n + 2], [1.0, 0.0] | [0.0, 1.0]));
+        }
+    }
+}
+
+#[test]
+fn equal_levels_share_their_tables() {
+    let config = PolicyConfig {
+        placement_levels: 3,
+        scheduling_levels: 3,
+        ..config(encoders().remove(0))
+    };
+    let space = ActionSpace::new(&config).unwrap();
+    assert_eq!(space.tables().unwrap().n_tables(), 1 + 9);
+    let graph = pair();
+    let taken = [[0, 1], [1, 0], [2, 2], [0, 1], [2, 0], [1, 2]];
+    let actions: Actions = taken.map(|of| of.to_vec()).into();
+    let choices = space.choices(&problem(&graph, 2), &actions, 0);
+    assert_eq!(choices, [2, 7, 4, 8, 8, 3, 0, 0]);
 }

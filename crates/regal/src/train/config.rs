@@ -30,6 +30,16 @@ pub struct TrainConfig {
     pub steps: u64,
     /// Graphs in a batch, drawn with equal probability.
     pub batch_graphs: usize,
+    /// Proposals that are drawn for each of them. 1: a reward is held against the baseline's network, as in the paper. More: against
+    /// the mean of the graph's other rewards, whose searches have the same random numbers; the baseline's network then rests.
+    pub samples_per_graph: usize,
+    /// With several samples: advantages are divided by their root mean square over the batch.
+    pub normalise_advantages: bool,
+    /// Steps at the beginning that learn proposals close to a schedule made without a search (by upward rank, for memory the greedy one)
+    /// instead of searching: a start from which rewards teach the rest. The paper has none.
+    pub imitation_steps: u64,
+    /// What the entropy of the decisions about an op counts; the paper has no such term.
+    pub entropy_coefficient: f32,
     /// Evaluations behind a reward, and behind what it is divided by.
     pub reward_evaluations: u64,
     /// Searches with uniform keys whose mean a reward is divided by.
@@ -38,7 +48,7 @@ pub struct TrainConfig {
     pub optimiser: OptimiserConfig,
     /// What the baseline's squared error counts.
     pub baseline_coefficient: f32,
-    /// The genetic algorithm's numbers, in all searches.
+    /// The genetic algorithm's numbers, in the searches behind rewards and denominators.
     pub genetic: GeneticOptions,
     /// Bandwidth between devices; absent: transfers take no time.
     pub bandwidth_gbs: Option<f64>,
@@ -64,6 +74,10 @@ impl TrainConfig {
             seed: 1,
             steps: 100_000,
             batch_graphs: 4,
+            samples_per_graph: 1,
+            normalise_advantages: false,
+            imitation_steps: 0,
+            entropy_coefficient: 0.0,
             reward_evaluations: 1000,
             denominator_seeds: 3,
             optimiser: OptimiserConfig {
@@ -109,25 +123,32 @@ impl TrainConfig {
     /// `Policy`, `Options`, `Genetic` or `Graph`, naming the first field that is out of its range.
     pub fn check(&self) -> Result<(), Error> {
         self.policy.check()?;
+        const LONG: u64 = 1 << 32;
         let numbers = [
-            ("steps", self.steps),
-            ("batch_graphs", self.batch_graphs as u64),
-            ("reward_evaluations", self.reward_evaluations),
-            ("denominator_seeds", self.denominator_seeds),
-            ("checkpoint_steps", self.checkpoint_steps),
+            ("steps", self.steps, LONG),
+            ("batch_graphs", self.batch_graphs as u64, 4096),
+            ("samples_per_graph", self.samples_per_graph as u64, 1024),
+            ("reward_evaluations", self.reward_evaluations, LONG),
+            ("denominator_seeds", self.denominator_seeds, 1000),
+            ("checkpoint_steps", self.checkpoint_steps, LONG),
         ];
         let wrong = numbers
             .into_iter()
-            .find(|(_, n)| !(1..=1 << 32).contains(n));
-        if let Some((name, n)) = wrong {
-            let message = format!("{name} = {n}: expected 1 to 2^32");
+            .find(|(_, n, most)| !(1..=*most).contains(n));
+        if let Some((name, n, most)) = wrong {
+            let message = format!("{name} = {n}: expected 1 to {most}");
             return Err(Error::options(message));
         }
-        if !(self.baseline_coefficient.is_finite() && self.baseline_coefficient >= 0.0) {
-            return Err(Error::options(format!(
-                "baseline_coefficient = {}: expected a number not below 0",
-                self.baseline_coefficient
-            )));
+        let coefficients = [
+            ("baseline_coefficient", self.baseline_coefficient),
+            ("entropy_coefficient", self.entropy_coefficient),
+        ];
+        let wrong = coefficients
+            .into_iter()
+            .find(|(_, x)| !(x.is_finite() && *x >= 0.0));
+        if let Some((name, x)) = wrong {
+            let message = format!("{name} = {x}: expected a number not below 0");
+            return Err(Error::options(message));
         }
         self.genetic.config(self.reward_evaluations, 1).check()?;
         self.devices()?;

@@ -9,8 +9,9 @@ use shardgraph_graph::random::Stream;
 
 use super::TrainConfig;
 use crate::error::Error;
-use crate::features::{Features, features};
+use crate::features::Features;
 use crate::options::PlaceOptions;
+use crate::policy::PolicyConfig;
 use crate::search::{Proposals, search};
 
 /// The reward where uniform keys reach 0 and proposals do not: there is nothing to compare with.
@@ -35,7 +36,7 @@ pub(crate) struct Known {
 pub(crate) struct Instances<'g> {
     instances: Vec<Instance<'g>>,
     options: PlaceOptions,
-    feature_evaluations: u64,
+    policy: PolicyConfig,
     reward_evaluations: u64,
     denominator_seeds: u64,
     seed: u64,
@@ -67,7 +68,7 @@ impl<'g> Instances<'g> {
         Ok(Instances {
             instances: graphs.iter().map(instance).collect::<Result<_, Error>>()?,
             options,
-            feature_evaluations: config.policy.feature_evaluations,
+            policy: config.policy.clone(),
             reward_evaluations: config.reward_evaluations,
             denominator_seeds: config.denominator_seeds,
             seed: config.seed,
@@ -110,7 +111,7 @@ impl<'g> Instances<'g> {
             seed: seeds.next_u64(),
             ..self.options.clone()
         };
-        let features = features(problem, &options, self.feature_evaluations)?;
+        let features = self.policy.features_of(problem, &options)?;
         let mut sum = 0.0;
         for _ in 0..self.denominator_seeds {
             let found = self.search(idx, seeds.next_u64(), None)?;

@@ -2,6 +2,7 @@
 
 mod config;
 mod instance;
+mod loss;
 mod run;
 mod trainer;
 

@@ -27,7 +27,7 @@ pub(super) struct RunFile {
     pub(super) graphs_hash: String,
 }
 
-/// Where a run is kept and how far it goes: nothing of this changes a bit of it.
+/// Where a run is kept and how far it goes; nothing of this but `start` changes a bit of it.
 #[derive(Clone, Debug)]
 pub struct TrainOptions {
     /// Its folder; without one, nothing is kept.
@@ -38,6 +38,9 @@ pub struct TrainOptions {
     pub stop_at: Option<u64>,
     /// Threads that search.
     pub threads: usize,
+    /// The policy to begin with, in place of one for which all levels are equally likely: this one does change the run. A resumed run
+    /// takes none.
+    pub start: Option<Policy>,
 }
 
 /// What came of a run.
@@ -129,17 +132,34 @@ fn begin<'g>(
         if options.resume {
             return Err(Error::options("name the folder of the run to go on with"));
         }
-        return Ok((Trainer::new(config, graphs, options.threads)?, None));
+        return Ok((new_trainer(config, graphs, options)?, None));
     };
     if options.resume {
+        if options.start.is_some() {
+            let message =
+                "a run that is resumed has a policy already: leave out the one to begin with";
+            return Err(Error::options(message));
+        }
         let (folder, checkpoint) = Folder::of_old_run(path, FILES)?;
         let trainer = Trainer::of_checkpoint(&checkpoint, graphs, options.threads)?;
         return Ok((trainer, Some(Kept::open(folder)?)));
     }
     // Settings that cannot be right leave no folder behind.
-    let trainer = Trainer::new(config, graphs, options.threads)?;
+    let trainer = new_trainer(config, graphs, options)?;
     let kept = Kept::open(Folder::of_new_run(path, FILES)?)?;
     Ok((trainer, Some(kept)))
+}
+
+fn new_trainer<'g>(
+    config: &TrainConfig,
+    graphs: &'g [Graph],
+    options: &TrainOptions,
+) -> Result<Trainer<'g>, Error> {
+    let mut trainer = Trainer::new(config, graphs, options.threads)?;
+    if let Some(policy) = &options.start {
+        trainer.begin_with(policy)?;
+    }
+    Ok(trainer)
 }
 
 /// The folder of a run that takes steps.
@@ -155,13 +175,13 @@ impl Kept {
     }
 
     fn append(&mut self, report: &StepReport) -> Result<(), Error> {
-        let scalars = [
-            ("charts/reward", report.reward),
+        let mut scalars = vec![
             ("losses/loss", report.loss),
             (tags::VALUE_LOSS, report.baseline_error),
             (tags::ENTROPY, report.entropy),
             ("losses/gradient_norm", report.gradient_norm),
         ];
+        scalars.extend(report.reward.map(|reward| ("charts/reward", reward)));
         Ok(self.metrics.append(wall_time(), report, &scalars)?)
     }
 

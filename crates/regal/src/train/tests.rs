@@ -1,5 +1,4 @@
 //! Training: the same bits for any number of threads and from any checkpoint, rewards that say nothing, and that it learns.
-#![expect(clippy::float_cmp, reason = "what is compared with == is exact")]
 
 use std::path::Path;
 
@@ -49,6 +48,7 @@ fn in_folder(folder: &Path, resume: bool, stop_at: Option<u64>) -> TrainOptions 
         resume,
         stop_at,
         threads: 2,
+        start: None,
     }
 }
 
@@ -150,7 +150,7 @@ fn rewards_that_are_all_equal_do_no_harm() {
         let mut trainer = Trainer::new(&config(3), &graphs, 2).unwrap();
         for _ in 0..3 {
             let report = trainer.step().unwrap();
-            assert_eq!(report.reward, -1.0);
+            assert_eq!(report.reward, Some(-1.0));
             assert!(report.loss.is_finite() && report.gradient_norm.is_finite());
         }
         assert!(
@@ -165,26 +165,41 @@ fn rewards_that_are_all_equal_do_no_harm() {
     }
 }
 
+/// Makes settings wrong.
+type Change = fn(&mut TrainConfig);
+
+/// What makes settings wrong, and what the message then says.
+const WRONG: [(Change, &str); 13] = [
+    (|c| c.batch_graphs = 0, "batch_graphs = 0"),
+    (|c| c.batch_graphs = 1 << 32, "expected 1 to 4096"),
+    (|c| c.samples_per_graph = 0, "samples_per_graph = 0"),
+    (|c| c.entropy_coefficient = -1.0, "entropy_coefficient = -1"),
+    (
+        |c| c.policy.feature_evaluations = u64::MAX,
+        "feature_evaluations = 18",
+    ),
+    (
+        |c| c.policy.feature_search.elites = 50,
+        "feature_search: elites",
+    ),
+    (|c| c.denominator_seeds = 0, "denominator_seeds = 0"),
+    (|c| c.steps = 0, "steps = 0"),
+    (
+        |c| c.baseline_coefficient = f32::NAN,
+        "baseline_coefficient = NaN",
+    ),
+    (|c| c.genetic.elites = 20, "elites = 20"),
+    (|c| c.policy.n_devices = 0, "n_devices = 0"),
+    (|c| c.optimiser.learning_rate = 0.0, "learning_rate"),
+    (|c| c.bandwidth_gbs = Some(0.0), "bandwidth"),
+];
+
 #[test]
 fn settings_that_cannot_be_right_are_named_and_leave_no_folder() {
     let graphs = graphs(1);
     let folders = tempfile::tempdir().unwrap();
     let folder = folders.path().join("run");
-    type Change = fn(&mut TrainConfig);
-    let changes: [(Change, &str); 8] = [
-        (|c| c.batch_graphs = 0, "batch_graphs = 0"),
-        (|c| c.denominator_seeds = 0, "denominator_seeds = 0"),
-        (|c| c.steps = 0, "steps = 0"),
-        (
-            |c| c.baseline_coefficient = f32::NAN,
-            "baseline_coefficient = NaN",
-        ),
-        (|c| c.genetic.elites = 20, "elites = 20"),
-        (|c| c.policy.n_devices = 0, "n_devices = 0"),
-        (|c| c.optimiser.learning_rate = 0.0, "learning_rate"),
-        (|c| c.bandwidth_gbs = Some(0.0), "bandwidth"),
-    ];
-    for (change, expected) in changes {
+    for (change, expected) in WRONG {
         let mut config = config(1);
         change(&mut config);
         let error = train(
@@ -216,7 +231,7 @@ fn it_learns_where_proposals_pay() {
     config.optimiser.learning_rate = 0.01;
     let mut trainer = Trainer::new(&config, &graphs, 2).unwrap();
     let mut mean = |n: u64| {
-        let rewards = (0..n).map(|_| trainer.step().unwrap().reward);
+        let rewards = (0..n).map(|_| trainer.step().unwrap().reward.unwrap());
         rewards.sum::<f32>() / n as f32
     };
     let before = mean(20);
@@ -227,4 +242,51 @@ fn it_learns_where_proposals_pay() {
         before < -0.85 && after > -0.75,
         "{before} before, {after} after"
     );
+}
+
+/// What `threads_change_no_bit` says holds for several samples of a graph, for imitation and for a run that begins with a policy.
+#[test]
+fn samples_imitation_and_a_start_change_no_bit_with_threads() {
+    let graphs = graphs(3);
+    let mut config = config(4);
+    config.policy.schedule_features = true;
+    (config.samples_per_graph, config.normalise_advantages) = (3, true);
+    (config.imitation_steps, config.entropy_coefficient) = (2, 0.01);
+    let start = Policy::untrained(config.policy.clone(), 9).unwrap();
+    let run = |threads| {
+        let mut trainer = Trainer::new(&config, &graphs, threads).unwrap();
+        trainer.begin_with(&start).unwrap();
+        let first = trainer.policy().unwrap().weights_hash();
+        let reports: Vec<StepReport> = (0..4).map(|_| trainer.step().unwrap()).collect();
+        (first, reports, trainer.to_checkpoint().unwrap().to_bytes())
+    };
+    let expected = run(1);
+    assert_eq!(expected.0, start.weights_hash());
+    let with_reward = expected.1.iter().map(|report| report.reward.is_some());
+    assert_eq!(with_reward.collect::<Vec<_>>(), [false, false, true, true]);
+    assert!(run(3) == expected);
+    let other = Policy::untrained(self::config(1).policy, 9).unwrap();
+    let mut trainer = Trainer::new(&config, &graphs, 1).unwrap();
+    let error = trainer.begin_with(&other).unwrap_err();
+    assert!(
+        error.is_input() && error.to_string().contains("another config"),
+        "{error}"
+    );
+}
+
+/// A policy that sees the schedule learns to propose it.
+#[test]
+fn it_learns_by_imitation_what_it_sees() {
+    let graphs = graphs(4);
+    let mut config = config(300);
+    config.imitation_steps = 300;
+    config.policy.schedule_features = true;
+    (config.denominator_seeds, config.optimiser.learning_rate) = (1, 0.01);
+    let mut trainer = Trainer::new(&config, &graphs, 2).unwrap();
+    let first = trainer.step().unwrap();
+    // Two levels for four decisions, four levels for two, all equally likely.
+    let uniform = 4.0 * 2f32.ln() + 2.0 * 4f32.ln();
+    assert!((first.loss - uniform).abs() < 1e-4, "{first:?}");
+    let last = (0..299).map(|_| trainer.step().unwrap()).last().unwrap();
+    assert!(last.loss < 0.25 * uniform, "{last:?}");
 }

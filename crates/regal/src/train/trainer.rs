@@ -3,28 +3,30 @@
 use serde::Serialize;
 use shardgraph_agents::policy_step;
 use shardgraph_brkga::BetaTables;
+use shardgraph_components::autodiff::Params;
 use shardgraph_components::autodiff::device::Device;
-use shardgraph_components::autodiff::{Ctx, Params, Shape, Var};
 use shardgraph_components::environments::space::Space;
-use shardgraph_components::{Error as NetworkError, Initialiser, Optimiser, PolicyLoss};
+use shardgraph_components::{Initialiser, Optimiser};
 use shardgraph_costgraph::Graph;
 use shardgraph_graph::random::Stream;
 use shardgraph_runs::{Checkpoint, Tensors, fnv1a64};
 
 use super::TrainConfig;
 use super::instance::Instances;
+use super::loss::{Batch, Learner};
 use super::run::{RUN, RunFile, STATE, VERSION};
 use crate::error::Error;
 use crate::features::Features;
 use crate::policy::{Actions, BaselineNetwork, Contexts, Policy, PolicyNetwork};
+use crate::proposals::CheapSchedule;
 
 /// What a step was like. Rewards are minus what proposals reached, divided by what uniform keys reach.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct StepReport {
     /// Steps taken, this one included.
     pub step: u64,
-    /// The mean reward of the batch: above -1 where proposals are worth something.
-    pub reward: f32,
+    /// The mean reward of the batch: above -1 where proposals are worth something. Absent where the step imitated and searched nothing.
+    pub reward: Option<f32>,
     /// The mean of what the baseline expected, squared errors.
     pub baseline_error: f32,
     /// What was descended.
@@ -53,7 +55,7 @@ pub struct StepReport {
 /// (config.reward_evaluations, config.policy.feature_evaluations) = (60, 60);
 /// let mut trainer = Trainer::new(&config, &graphs, 2)?;
 /// let report = trainer.step()?;
-/// assert!(report.step == 1 && report.reward < 0.0 && report.entropy > 0.0);
+/// assert!(report.step == 1 && report.reward < Some(0.0) && report.entropy > 0.0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Trainer<'g> {
@@ -70,14 +72,6 @@ pub struct Trainer<'g> {
     optimiser: Optimiser,
     device: Device,
     n_steps: u64,
-}
-
-/// What a step learns from.
-struct Batch {
-    contexts: Contexts,
-    actions: Actions,
-    rewards: Vec<f32>,
-    entropy: f32,
 }
 
 impl<'g> Trainer<'g> {
@@ -98,12 +92,13 @@ impl<'g> Trainer<'g> {
             ..Initialiser::default()
         };
         let network = PolicyNetwork::build(&mut params, policy, start)?;
+        PolicyNetwork::level(&mut params)?;
         let n_of_policy = params.flat().len();
         let baseline = BaselineNetwork::build(&mut params, policy, start)?;
         Ok(Trainer {
             instances: Instances::new(config, graphs, n_threads)?,
             graphs_hash: hash_of(graphs),
-            space: policy.features.space(policy.n_devices)?,
+            space: policy.space()?,
             tables: network.actions().tables()?,
             optimiser: Optimiser::new(config.optimiser, params.trained_len())?,
             network,
@@ -114,6 +109,22 @@ impl<'g> Trainer<'g> {
             n_steps: 0,
             config: config.clone(),
         })
+    }
+
+    /// Takes the weights of a policy to go on from: of one that was trained for fewer evaluations, say.
+    ///
+    /// # Errors
+    /// `Policy` where it is of another config than the settings'.
+    pub fn begin_with(&mut self, policy: &Policy) -> Result<(), Error> {
+        if *policy.config() != self.config.policy {
+            return Err(Error::policy(format!(
+                "{}: the policy to begin with has another config than the run: the same features, devices, levels and network are needed",
+                policy.source()
+            )));
+        }
+        let mut weights = self.params.flat().to_vec();
+        weights[..self.n_of_policy].copy_from_slice(policy.params().flat());
+        Ok(self.params.set_flat(&weights)?)
     }
 
     /// From a checkpoint, whose settings it has.
@@ -199,15 +210,19 @@ impl<'g> Trainer<'g> {
     /// `Diverged` or `Learning` where logits or gradients are no longer finite: the weights are then those before the step.
     pub fn step(&mut self) -> Result<StepReport, Error> {
         let batch = self.batch()?;
-        let (network, baseline) = (&self.network, &self.baseline);
-        let coefficient = self.config.baseline_coefficient;
+        let learner = Learner {
+            network: &self.network,
+            baseline: &self.baseline,
+            config: &self.config,
+        };
         let update = policy_step(&self.device, &mut self.params, &mut self.optimiser, |ctx| {
-            loss(ctx, (network, baseline), &batch, coefficient)
+            learner.loss(ctx, &batch)
         })?;
         self.n_steps += 1;
         Ok(StepReport {
             step: self.n_steps,
-            reward: batch.rewards.iter().sum::<f32>() / batch.rewards.len() as f32,
+            reward: (!batch.rewards.is_empty())
+                .then(|| batch.rewards.iter().sum::<f32>() / batch.rewards.len() as f32),
             baseline_error: update.baseline.unwrap_or(0.0),
             loss: update.loss,
             entropy: batch.entropy,
@@ -228,67 +243,64 @@ impl<'g> Trainer<'g> {
             .network
             .logits_of(&self.device, &self.params, &contexts)?;
         let space = self.network.actions();
+        let entropy = space.entropy(&logits) as f32;
+        if self.n_steps < self.config.imitation_steps {
+            return Ok(Batch {
+                samples: vec![self.by_hand(&graphs)],
+                rewards: Vec::new(),
+                contexts,
+                entropy,
+            });
+        }
         let mut draw = Stream::new(seed, "regal actions", self.n_steps);
-        let actions = space.sample(&logits, &mut draw)?;
-        let choices: Vec<Vec<u16>> = contexts
-            .starts()
-            .zip(&graphs)
-            .map(|(first, &graph)| space.choices(self.instances.problem(graph), &actions, first))
-            .collect();
-        let mut draw = Stream::new(seed, "regal rewards", self.n_steps);
-        let seeds: Vec<u64> = graphs.iter().map(|_| draw.next_u64()).collect();
-        let rewards = self
-            .instances
-            .rewards(&graphs, &self.tables, (&choices, &seeds))?;
+        let n_samples = self.config.samples_per_graph;
+        let samples = (0..n_samples).map(|_| space.sample(&logits, &mut draw));
+        let samples: Vec<Actions> = samples.collect::<Result<_, Error>>()?;
+        let rewards = self.rewards(&graphs, &contexts, &samples)?;
         Ok(Batch {
             contexts,
-            actions,
+            samples,
             rewards,
-            entropy: space.entropy(&logits) as f32,
+            entropy,
         })
     }
-}
 
-/// `-mean(log p (r - b)) + coefficient mean((r - b)^2)`, without a gradient through the advantage.
-///
-/// # Source
-/// Section 4.1 and A.14; there is no term for the entropy.
-fn loss(
-    ctx: &mut dyn Ctx,
-    (network, baseline): (&PolicyNetwork, &BaselineNetwork),
-    batch: &Batch,
-    coefficient: f32,
-) -> Result<PolicyLoss, NetworkError> {
-    let Batch {
-        contexts,
-        actions,
-        rewards,
-        entropy,
-    } = batch;
-    let logits = network.logits(ctx, contexts)?;
-    let log_probabilities = network.log_probabilities(ctx, logits, (contexts, actions))?;
-    let rewards = ctx.input(Shape::new(rewards.len(), 1), rewards)?;
-    let values = baseline.values(ctx, contexts)?;
-    let errors = ctx.sub(rewards, values)?;
-    let advantages = ctx.detach(errors)?;
-    let weighted = ctx.mul(log_probabilities, advantages)?;
-    let policy = mean(ctx, weighted)?;
-    let policy = ctx.scale(policy, -1.0)?;
-    let squares = ctx.mul(errors, errors)?;
-    let squares = mean(ctx, squares)?;
-    let counted = ctx.scale(squares, coefficient)?;
-    Ok(PolicyLoss {
-        loss: ctx.add(policy, counted)?,
-        policy,
-        baseline: Some(squares),
-        entropy: ctx.input(Shape::new(1, 1), &[*entropy])?,
-    })
-}
+    /// What these graphs' ops are decided to imitate.
+    fn by_hand(&self, graphs: &[usize]) -> Actions {
+        let space = self.network.actions();
+        let of_graph = |&graph: &usize| {
+            let problem = self.instances.problem(graph);
+            space.by_hand(&CheapSchedule::of(problem, &mut || true))
+        };
+        let parts: Vec<Actions> = graphs.iter().map(of_graph).collect();
+        let heads = 0..space.heads().len();
+        let by_hand = heads.map(|head| parts.iter().flat_map(|of| &of[head]).copied().collect());
+        by_hand.collect()
+    }
 
-fn mean(ctx: &mut dyn Ctx, x: Var) -> Result<Var, NetworkError> {
-    let n = ctx.shape(x).rows;
-    let sum = ctx.sum_rows(x)?;
-    Ok(ctx.scale(sum, 1.0 / n.max(1) as f32)?)
+    /// Sample by sample, in each graph by graph. The samples of a graph are searched with the same random numbers: what differs is what
+    /// is proposed.
+    fn rewards(
+        &self,
+        graphs: &[usize],
+        contexts: &Contexts,
+        samples: &[Actions],
+    ) -> Result<Vec<f32>, Error> {
+        let mut draw = Stream::new(self.config.seed, "regal rewards", self.n_steps);
+        let seeds: Vec<u64> = graphs.iter().map(|_| draw.next_u64()).collect();
+        let (mut jobs, mut choices, mut seeds_of_jobs) = (Vec::new(), Vec::new(), Vec::new());
+        for actions in samples {
+            for ((first, &graph), &seed) in contexts.starts().zip(graphs).zip(&seeds) {
+                let problem = self.instances.problem(graph);
+                choices.push(self.network.actions().choices(problem, actions, first));
+                jobs.push(graph);
+                seeds_of_jobs.push(seed);
+            }
+        }
+        let tables = &self.tables;
+        self.instances
+            .rewards(&jobs, tables, (&choices, &seeds_of_jobs))
+    }
 }
 
 /// What tells one list of graphs from another: sizes, costs and bytes, in order.

@@ -164,11 +164,7 @@ impl ModelShape {
         Bytes {
             weights,
             copies: F32 * copied,
-            optimiser: if self.config.features {
-                0
-            } else {
-                (copies - 1) * weights
-            },
+            optimiser: u64::from(!self.config.features) * (copies - 1) * weights,
             edges: 4 * (load.n_sources + 1 + 2 * n_pairs + 1) + 8 * n_sends + lists,
             units: F32 * load.n_own_nodes * n_units,
             sums: all * widest * self.bytes_a_sum(load.n_own_nodes == all),

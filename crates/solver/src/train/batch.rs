@@ -9,6 +9,8 @@ use shardgraph_graph::Graph;
 use shardgraph_layers::autodiff::{BatchLayout, Group, Propagation, RowShard};
 use shardgraph_layers::{Path, StateBatch};
 
+use shardgraph_shard::Partition;
+
 use super::grid::Grid;
 use crate::problem::Episode;
 use crate::rows::{StateRows, without_rows};
@@ -27,10 +29,15 @@ pub(super) struct BatchRules {
 impl BatchRules {
     /// Whether the path leaves neighbour sums to be made.
     pub(super) fn needs_sums(&self) -> bool {
-        match self.path {
-            Path::Collapsed => self.n_layers > 2,
-            _ => true,
-        }
+        needs_sums(self.path, self.n_layers)
+    }
+}
+
+/// Whether a path leaves neighbour sums to be made.
+pub(super) fn needs_sums(path: Path, n_layers: usize) -> bool {
+    match path {
+        Path::Collapsed => n_layers > 2,
+        _ => true,
     }
 }
 
@@ -40,6 +47,16 @@ pub(super) struct Plan {
     layout: Arc<BatchLayout>,
     /// For each given state its group and its number in the group.
     places: Vec<(usize, usize)>,
+}
+
+/// A graph of a batch, and how it is cut.
+pub(super) struct Cut<'p> {
+    pub(super) graph_id: u64,
+    pub(super) graph: &'p Graph,
+    pub(super) partition: &'p Partition,
+    pub(super) rank: u32,
+    /// Whether this rank's row of the grid has it. There the rank's part is the same in every batch.
+    pub(super) is_own: bool,
 }
 
 /// States of one graph.
@@ -96,12 +113,15 @@ impl Plan {
         own.flat_map(|group| group.states.iter().copied())
     }
 
-    /// For each group its graph and the rank's rows of it, as its shard has to have them.
-    pub(super) fn shards(&self) -> impl Iterator<Item = (u64, &Arc<Graph>, Range<u32>)> + '_ {
+    /// What is cut for each group.
+    pub(super) fn cuts(&self) -> impl Iterator<Item = Cut<'_>> + '_ {
         let groups = self.groups.iter().zip(self.layout.groups());
-        groups.map(|(group, laid_out)| {
-            let rows = laid_out.partition.range(self.layout.rank());
-            (group.graph_id, &group.graph, rows)
+        groups.map(|(group, laid_out)| Cut {
+            graph_id: group.graph_id,
+            graph: &group.graph,
+            partition: &laid_out.partition,
+            rank: self.layout.rank(),
+            is_own: group.is_own,
         })
     }
 
@@ -142,7 +162,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// `episodes` has those of [`Plan::own_states`]; `shards` are those that [`Plan::shards`] names, where the path makes neighbour
+    /// `episodes` has those of [`Plan::own_states`]; `shards` are those of [`Plan::cuts`], where the path makes neighbour
     /// sums.
     pub(super) fn new(
         plan: &Plan,

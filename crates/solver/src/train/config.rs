@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use shardgraph_components::{EpsilonSchedule, OptimiserConfig, OptimiserRule, TdLoss};
+use shardgraph_layers::{EmbeddingKind, HeadKind};
 
 use crate::problem::Problem;
 use crate::{AdjacencyScale, Error, PolicyConfig};
@@ -74,6 +75,10 @@ pub struct TrainConfig {
     pub embed_dim: usize,
     /// L, the rounds of neighbour sums.
     pub n_layers: usize,
+    /// The embedding model: s2v (structure2vec, the paper's) or sage (GraphSAGE).
+    pub embedding: EmbeddingKind,
+    /// The action-evaluation model: q (the paper's) or mlp (a hidden layer over a node's embedding and the mean of all).
+    pub head: HeadKind,
     /// What the edges of residual graphs weigh.
     pub adjacency_scale: AdjacencyScale,
     /// Standard deviation of the initial weights.
@@ -180,6 +185,8 @@ impl Default for TrainConfig {
             environments: 1,
             embed_dim: 32,
             n_layers: 2,
+            embedding: EmbeddingKind::default(),
+            head: HeadKind::default(),
             adjacency_scale: AdjacencyScale::LargestDegree,
             init_std_dev: 0.1,
             batch_size: 64,
@@ -225,6 +232,7 @@ impl TrainConfig {
     pub fn policy(&self, problem: &dyn Problem) -> PolicyConfig {
         let (embed_dim, n_layers) = (self.embed_dim, self.n_layers);
         PolicyConfig::of_problem(problem, embed_dim, n_layers, self.adjacency_scale)
+            .with_layers(self.embedding, self.head)
     }
 
     /// The probability of a random pick at a step, counted from 0.

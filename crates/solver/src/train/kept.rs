@@ -28,6 +28,11 @@ impl<T: Clone> Kept<T> {
         }
     }
 
+    /// Of all values.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     pub(super) fn get(&mut self, id: u64) -> Option<T> {
         self.n_uses += 1;
         let found = self.values.get_mut(&id)?;

@@ -194,7 +194,7 @@ impl Trainer {
     ) -> Result<(f32, Vec<f32>), Error> {
         let mut ctx =
             Eager::new(&self.device, ranks.comm, &self.policy.params).with_deadline(ranks.deadline);
-        let model = self.policy.model;
+        let model = &self.policy.model;
         let layout = &batch.states.layout;
         let embed = model.embedding.embed(&mut ctx, &batch.states, self.path)?;
         let rows = Arc::clone(&lesson.rows);

@@ -152,6 +152,14 @@ impl ReplayMemory {
         updated.map(|_| ()).map_err(refused)
     }
 
+    /// The priorities of all transitions, oldest first.
+    #[cfg(test)]
+    pub(super) fn priorities(&self) -> Vec<f32> {
+        let memory = &self.priorities.as_ref().unwrap().memory;
+        let ids = memory.n_inserted() - memory.len() as u64..memory.n_inserted();
+        ids.map(|id| memory.priority(ItemId(id)).unwrap()).collect()
+    }
+
     /// Whether draws have importance weights.
     pub(super) fn is_weighted(&self) -> bool {
         self.priorities.is_some()

@@ -20,6 +20,8 @@ mod trainer;
 #[cfg(test)]
 mod parallel_tests;
 #[cfg(test)]
+mod sharing_tests;
+#[cfg(test)]
 mod tests;
 
 pub use config::{Preset, PrioritizedConfig, TargetRule, TrainConfig};

@@ -8,6 +8,7 @@ use shardgraph_collectives::{Comm, Deadline, Op, threads};
 use shardgraph_device::Device;
 use shardgraph_layers::autodiff::{leave_group, rank_device};
 use shardgraph_runs::{Checkpoint, Folder};
+use shardgraph_shard::Communication;
 
 use super::checkpoint::{self, FILES};
 use super::folder::RunFolder;
@@ -16,12 +17,13 @@ use super::trainer::{Stepped, Trainer};
 use super::{Preset, TrainConfig};
 use crate::agreement::{Fingerprint, check_same, or_tell, version_fact};
 use crate::error::ErrorKind;
+use crate::exchange::{Exchange, check_wanted};
 use crate::problem::{MINIMUM_VERTEX_COVER, Problem, problem_by_name};
 use crate::residual::Ranks;
 use crate::solve::{check_ranks, collect_ranks};
 use crate::{Error, TrainedPolicy};
 
-/// How and where a run is carried out; nothing here but the kind of device changes a bit of what it computes.
+/// How and where a run is carried out; nothing here but the kind of device, and sums of floats over ranks, changes a bit of what it computes.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
     /// Ranks that share each batch; threads of this process.
@@ -29,6 +31,9 @@ pub struct RunOptions {
     /// Rows of the grid of ranks, a divisor of their number: the graphs of a batch are spread over the rows, and the nodes of each graph over
     /// the ranks of a row. With 1, every rank has nodes of every graph.
     pub n_batch_ranks: u32,
+    /// How ranks share the sums over neighbours; absent means by gathering all rows. Refused where the model has none. The bits do not depend
+    /// on the ranks where [`Communication::is_exact`].
+    pub communication: Option<Communication>,
     /// Where checkpoints, metrics and the policy go; absent means nowhere.
     pub folder: Option<PathBuf>,
     /// Go on from the folder's newest checkpoint.
@@ -45,6 +50,7 @@ impl Default for RunOptions {
         Self {
             n_ranks: 1,
             n_batch_ranks: 1,
+            communication: None,
             folder: None,
             resume: false,
             deadline: Deadline::default(),
@@ -109,6 +115,12 @@ pub struct TrainOutcome {
     pub policy: TrainedPolicy,
     /// The reports of the steps that this call took (after a resume: not those before).
     pub reports: Vec<StepReport>,
+    /// What ranks exchanged in the steps that this call took; absent where the model sums nothing over neighbours.
+    pub exchange: Option<Exchange>,
+    /// The nodes and edges of the largest graph, by nodes, of the episodes that this call began.
+    pub largest_graph: (u32, u64),
+    /// Transitions in a batch, by the settings of the run.
+    pub batch_size: usize,
 }
 
 /// A problem that the caller brings; absent means the known one of the settings' name.
@@ -271,10 +283,11 @@ fn run_process(
 }
 
 /// All that decides what a run computes and where it goes, the graph files excepted; ranks may differ in how long they wait.
-fn facts(config: &TrainConfig, options: &RunOptions) -> [(&'static str, u64); 5] {
+fn facts(config: &TrainConfig, options: &RunOptions) -> [(&'static str, u64); 6] {
     let RunOptions {
         n_ranks: _,
         n_batch_ranks,
+        communication,
         folder,
         resume,
         deadline: _,
@@ -285,6 +298,7 @@ fn facts(config: &TrainConfig, options: &RunOptions) -> [(&'static str, u64); 5]
         version_fact(),
         ("set of training settings", hash(format!("{config:?}"))),
         ("number of batch ranks", u64::from(*n_batch_ranks)),
+        ("way of communication", hash(format!("{communication:?}"))),
         ("device", hash(device.kind().family().to_string())),
         ("folder", hash(format!("{folder:?} {resume}"))),
     ]
@@ -313,6 +327,7 @@ fn begin(
     })?;
     check_graphs(comm, &trainer, options.deadline)?;
     trainer.check_grid(options.n_batch_ranks)?;
+    check_wanted(options.communication, trainer.has_sums())?;
     let folder = options.folder.as_deref().filter(|_| comm.rank() == 0);
     let folder = or_tell(comm, |_| match (held, folder) {
         (Some(held), _) => RunFolder::open(held).map(Some),
@@ -385,7 +400,7 @@ impl Begun {
             mut trainer,
             mut folder,
         } = self;
-        let reports = or_tell(comm, |comm| {
+        let (reports, exchange) = or_tell(comm, |comm| {
             take_steps(&mut trainer, folder.as_mut(), comm, options, progress)
         })?;
         check_parameters(comm, &trainer, options.deadline)?;
@@ -394,7 +409,10 @@ impl Begun {
         }
         Ok(TrainOutcome {
             policy: trainer.policy,
+            largest_graph: trainer.largest_graph,
+            batch_size: trainer.config.batch_size,
             reports,
+            exchange,
         })
     }
 }
@@ -405,10 +423,13 @@ fn take_steps(
     comm: &mut Comm,
     options: &RunOptions,
     progress: &mut dyn FnMut(&StepReport),
-) -> Result<Vec<StepReport>, Error> {
+) -> Result<(Vec<StepReport>, Option<Exchange>), Error> {
+    let before = comm.received_bytes();
+    let communication = options.communication.unwrap_or_default();
     trainer.compute_on(
         rank_device(&options.device, comm, options.deadline)?,
         options.n_batch_ranks,
+        communication,
     );
     let mut ranks = Ranks {
         comm,
@@ -431,8 +452,23 @@ fn take_steps(
             folder.checkpoint(trainer)?;
         }
     }
-    leave_group(trainer.device(), options.deadline)?;
-    Ok(reports)
+    let exchange = end_sums(trainer, &mut ranks, communication, before)?;
+    Ok((reports, exchange))
+}
+
+/// Leaves the devices' group, and says what the model's sums cost, where it has any; `before` is what had been received when they began.
+fn end_sums(
+    trainer: &Trainer,
+    ranks: &mut Ranks<'_>,
+    communication: Communication,
+    before: u64,
+) -> Result<Option<Exchange>, Error> {
+    leave_group(trainer.device(), ranks.deadline)?;
+    if !trainer.has_sums() {
+        return Ok(None);
+    }
+    let counts = (before, trainer.shard_bytes());
+    Exchange::of_job(ranks, trainer.device(), communication, counts).map(Some)
 }
 
 fn check_parameters(comm: &mut Comm, trainer: &Trainer, deadline: Deadline) -> Result<(), Error> {

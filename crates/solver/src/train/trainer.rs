@@ -1,23 +1,21 @@
 //! One rank's training program: act in every environment, remember, learn.
 
-use std::sync::Arc;
-
 use shardgraph_collectives::{Op, Reduction};
 use shardgraph_components::Optimiser;
 use shardgraph_device::Device;
-use shardgraph_graph::Graph;
 use shardgraph_graph::random::Stream;
 use shardgraph_layers::autodiff::{Eager, Params, RowShard};
 use shardgraph_layers::{Path, choose_path};
-use shardgraph_shard::CsrShard;
+use shardgraph_shard::Communication;
 
-use super::batch::{Batch, BatchRules, Plan};
+use super::batch::{Batch, BatchRules, Cut, Plan, needs_sums};
 use super::checkpoint::InputHash;
 use super::dataset::Dataset;
 use super::grid::Grid;
 use super::kept::Kept;
 use super::memory::ReplayMemory;
 use super::{TargetRule, TrainConfig};
+use crate::exchange::cut_lists;
 use crate::problem::{Episode, Objective, Problem, check_answer};
 use crate::residual::Ranks;
 use crate::select::{TopD, agree_each};
@@ -62,6 +60,9 @@ pub(super) struct Trainer {
     shards: Kept<RowShard>,
     pub(super) device: Device,
     n_batch_ranks: u32,
+    communication: Communication,
+    /// Nodes and edges of the largest graph of an episode so far, by nodes.
+    pub(super) largest_graph: (u32, u64),
     pub(super) path: Path,
 }
 
@@ -85,6 +86,8 @@ impl Trainer {
             shards: Kept::new(MAX_SHARD_BYTES),
             device: Device::host(),
             n_batch_ranks: 1,
+            communication: Communication::default(),
+            largest_graph: (0, 0),
             path,
             policy,
             config,
@@ -96,10 +99,26 @@ impl Trainer {
         &self.device
     }
 
-    /// Computes on another device than the host, in a grid with so many rows; before the first step.
-    pub(super) fn compute_on(&mut self, device: Device, n_batch_ranks: u32) {
+    /// Computes on another device than the host, in a grid with so many rows whose ranks share neighbour sums so; before the first step.
+    pub(super) fn compute_on(
+        &mut self,
+        device: Device,
+        n_batch_ranks: u32,
+        communication: Communication,
+    ) {
         self.device = device;
         self.n_batch_ranks = n_batch_ranks;
+        self.communication = communication;
+    }
+
+    /// Whether the model sums embeddings over neighbours.
+    pub(super) fn has_sums(&self) -> bool {
+        needs_sums(self.path, self.config.n_layers)
+    }
+
+    /// What this rank's parts of graphs that are kept now take.
+    pub(super) fn shard_bytes(&self) -> u64 {
+        self.shards.bytes()
     }
 
     /// Refuses a grid with rows that no batch can ever have something for.
@@ -179,9 +198,11 @@ impl Trainer {
         let graph_id = self.dataset.draw(self.n_episodes, stage);
         self.n_episodes += 1;
         self.memory.begin_episode(environment, graph_id);
+        let graph = self.dataset.graph(graph_id)?;
+        self.largest_graph = self.largest_graph.max((graph.n_nodes(), graph.n_edges()));
         self.running[environment] = Running {
             graph_id,
-            episode: Some(self.problem.begin(self.dataset.graph(graph_id)?)),
+            episode: Some(self.problem.begin(graph)),
         };
         Ok(())
     }
@@ -247,7 +268,7 @@ impl Trainer {
         let (plan, batch) = self.present_states(episodes, chosen, ranks)?;
         let mut ctx =
             Eager::new(&self.device, ranks.comm, &self.policy.params).with_deadline(ranks.deadline);
-        let model = self.policy.model;
+        let model = &self.policy.model;
         let layout = &batch.states.layout;
         let embed = model.embedding.embed(&mut ctx, &batch.states, self.path)?;
         let scores = model.head.node_values(&mut ctx, embed, layout)?;
@@ -314,30 +335,26 @@ impl Trainer {
         let mut shards = None;
         if rules.needs_sums() {
             let mut all = Vec::new();
-            for (graph_id, graph, rows) in plan.shards() {
-                all.push(self.shard(graph_id, graph, rows)?);
+            for cut in plan.cuts() {
+                all.push(self.shard(&cut)?);
             }
             shards = Some(all);
         }
         Batch::new(plan, episodes, shards, rules)
     }
 
-    /// Rows of a graph in the device's memory; cut once and kept. On every row of the grid the rank has the same rows, or none.
-    fn shard(
-        &mut self,
-        graph_id: u64,
-        graph: &Graph,
-        rows: std::ops::Range<u32>,
-    ) -> Result<RowShard, Error> {
-        let is_empty = rows.is_empty();
-        if let Some(shard) = self.shards.get(graph_id).filter(|_| !is_empty) {
+    /// This rank's part of a graph in the device's memory; cut once and kept where its row of the grid has the graph.
+    fn shard(&mut self, cut: &Cut<'_>) -> Result<RowShard, Error> {
+        if cut.is_own
+            && let Some(shard) = self.shards.get(cut.graph_id)
+        {
             return Ok(shard);
         }
-        let shard = CsrShard::by_rows(graph, rows);
+        let shard = cut_lists(cut.graph, cut.partition, cut.rank, self.communication);
         let bytes = shard.bytes();
-        let shard = RowShard::Csr(Arc::new(shard)).resident(&self.device)?;
-        if !is_empty {
-            self.shards.put(graph_id, shard.clone(), bytes);
+        let shard = shard.resident(&self.device)?;
+        if cut.is_own {
+            self.shards.put(cut.graph_id, shard.clone(), bytes);
         }
         Ok(shard)
     }
@@ -390,7 +407,7 @@ impl Trainer {
         ranks: &mut Ranks<'_>,
     ) -> Result<Vec<f32>, Error> {
         let mut ctx = Eager::new(&self.device, ranks.comm, params).with_deadline(ranks.deadline);
-        let model = self.policy.model;
+        let model = &self.policy.model;
         let layout = &batch.states.layout;
         let embed = model.embedding.embed(&mut ctx, &batch.states, self.path)?;
         let scores = model.head.scores(&mut ctx, embed, layout)?;

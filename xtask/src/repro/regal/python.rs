@@ -10,10 +10,10 @@ use crate::process;
 use crate::project;
 
 /// The environment's interpreter, or why there is none.
-pub(super) type Environment = Result<PathBuf, String>;
+pub(in crate::repro) type Environment = Result<PathBuf, String>;
 
 /// The environment `name` with these pinned packages, made below `target/` once; other packages take another name.
-pub(super) fn environment(name: &str, packages: &[String]) -> Result<Environment> {
+pub(in crate::repro) fn environment(name: &str, packages: &[String]) -> Result<Environment> {
     let folder = project::target().join("python");
     let _lock = kernels::lock(&folder)?;
     let versions: Vec<&str> = packages

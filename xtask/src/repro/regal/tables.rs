@@ -1,8 +1,8 @@
-//! `cargo xtask repro table1 --no-learning` and `table3`: all methods on every set, the paper's numbers below ours.
+//! `cargo xtask repro table1`, `table3` and `regal-learned`: all methods on every set, the paper's numbers below ours where it has some.
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 
 use super::super::Options;
 use super::{
@@ -18,12 +18,15 @@ use crate::toml::{Table, Value};
 
 /// Runs `table1`.
 pub(crate) fn table1(options: &Options) -> Result<ExitCode> {
-    ensure!(
-        options.no_learning,
-        "there is no learned policy yet: give --no-learning"
-    );
     let paper = Paper::build()?;
     let report = run_all(&paper, "table1", options)?;
+    report.finish(options)
+}
+
+/// Runs `regal-learned`: what the shipped policies add where the paper did not look.
+pub(crate) fn learned(options: &Options) -> Result<ExitCode> {
+    let paper = Paper::build()?;
+    let report = run_all(&paper, "regal-learned", options)?;
     report.finish(options)
 }
 
@@ -77,7 +80,10 @@ fn run_all(paper: &Paper, name: &'static str, options: &Options) -> Result<Repor
         if options.set.as_ref().is_some_and(|wanted| *wanted != set) {
             continue;
         }
-        let title = format!("{set}, {objective}");
+        let title = match row.get("title").and_then(Value::as_str) {
+            Some(title) => format!("{set}, {objective}, {title}"),
+            None => format!("{set}, {objective}"),
+        };
         let request = request(paper, row, options)?;
         let lines = paper.run("compare", &request, |line| progress(&title, line))?;
         report.skips.extend(lines.skips.iter().cloned());
@@ -85,9 +91,10 @@ fn run_all(paper: &Paper, name: &'static str, options: &Options) -> Result<Repor
             continue;
         };
         report.record.report.push_str(&section);
-        let papers = paper_section(paper, &string(row, "paper")?)?;
-        report.record.report.push_str(&papers);
-        let series = format!("{name} {set} {objective}");
+        if let Some(table) = row.get("paper").and_then(Value::as_str) {
+            report.record.report.push_str(&paper_section(paper, table)?);
+        }
+        let series = format!("{name} {title}").replace(',', "");
         report.record.samples.extend(samples(&series, &lines));
         details.push(detail(request, &lines));
     }
@@ -113,8 +120,12 @@ fn settings(paper: &Paper) -> Result<String> {
 fn request(paper: &Paper, row: &Table, options: &Options) -> Result<Json> {
     let tuned = paper.table("tuned")?.get(&string(row, "tuned")?);
     let tuned = tuned.and_then(Value::as_table).context("no such [tuned]")?;
+    let of_row = match row.get("evaluations").and_then(Value::as_number) {
+        Some(number) if !options.test => number,
+        _ => evaluations(paper, options)?,
+    };
     let settings = Json::object([
-        ("evaluations", Json::Number(evaluations(paper, options)?)),
+        ("evaluations", Json::Number(of_row)),
         (
             "threads",
             Json::Number(f64::from(options.threads.unwrap_or(1))),
@@ -131,7 +142,16 @@ fn request(paper: &Paper, row: &Table, options: &Options) -> Result<Json> {
             Json::Number(seconds(options, number(row, "seconds")?)),
         ),
     ]);
-    for key in ["objective", "candidates", "memory_bytes", "best_of"] {
+    let keys = [
+        "objective",
+        "candidates",
+        "memory_bytes",
+        "best_of",
+        "bandwidth_gbs",
+    ];
+    let learned = ["policy", "policy_decoder"];
+    let learned = learned.iter().filter(|_| !options.no_learning);
+    for &key in keys.iter().chain(learned) {
         if let Some(value) = row.get(key) {
             request.insert(key.to_owned(), to_json(value));
         }

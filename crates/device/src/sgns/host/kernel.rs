@@ -4,121 +4,66 @@
 
 use pulp::Simd;
 
-use super::super::Element;
-use super::{MAX_SLOTS, Raw, Scratch, adagrad_step, add_scaled, word_of_slot};
+use super::{MAX_SLOTS, Raw, Scratch, adagrad_step};
 
 /// Columns that are worked on together: a vector register of the widest.
 pub(super) const WIDTH: usize = 16;
 /// Rows that are worked on together: with 5 negatives, all; their sums stay in 12 of AVX2's 16 registers.
 const TILE: usize = 6;
 
-/// One update: all dot products, then the targets' rows, then the source's.
+/// One update of an f32 table: all dot products, then the targets' rows, then the source's.
 ///
 /// # Safety
-/// The source is a row of `tables.vertex`, the targets are rows of `tables.context`, at most [`MAX_SLOTS`] of them, and
+/// T is f32. The source is a row of `tables.vertex`, the targets are rows of `tables.context`, at most [`MAX_SLOTS`] of them, and
 /// nothing else reads or writes the tables meanwhile; likewise the squares, of one column.
 #[inline(always)]
-pub(super) unsafe fn sample<T: Element, S: Simd, const R: usize>(
+pub(super) unsafe fn sample<T, S: Simd, const R: usize>(
     simd: S,
-    (source, targets, random): (u32, &[u32], u32),
+    (source, targets): (u32, &[u32]),
     rate: f32,
     (tables, squares): (Raw<T>, Option<Raw<f32>>),
     scratch: &mut Scratch,
 ) {
-    let (dim, n_slots) = (scratch.source.len(), targets.len());
-    // SAFETY: rows of the tables (the caller's promise); `scratch.rows` has room for all targets of a half-precision table.
+    debug_assert_eq!(size_of::<T>(), size_of::<f32>());
+    let (dim, mut rows) = (scratch.source.len(), [std::ptr::null_mut(); MAX_SLOTS]);
+    // SAFETY: rows of the tables, the caller's promise.
     unsafe {
-        let vertex = tables.vertex.add(source as usize * dim);
-        copy_row(vertex, &mut scratch.source);
-        let rows = rows_of(targets, tables, scratch);
-        let rows = &rows[..n_slots];
+        let vertex: *mut f32 = tables.vertex.add(source as usize * dim).cast();
+        let as_found = std::slice::from_raw_parts(vertex, dim);
+        scratch.source.copy_from_slice(as_found);
+        for (slot, &target) in targets.iter().enumerate() {
+            rows[slot] = tables.context.add(target as usize * dim).cast();
+        }
+        let rows = &rows[..targets.len()];
+        let scale = descend::<S, R>(simd, ((source, targets), rows), rate, squares, scratch);
+        add_row::<S>(simd, vertex, scale, &scratch.gradient);
+    }
+}
+
+/// Updates the targets' rows; leaves the gradient of the source's row in `scratch.gradient`, and gives what it is to be multiplied by.
+///
+/// # Safety
+/// `rows` are those of the targets, of as many columns as `scratch.source`, and may be one another; the ids are indices of the squares.
+#[inline(always)]
+pub(super) unsafe fn descend<S: Simd, const R: usize>(
+    simd: S,
+    ((source, targets), rows): ((u32, &[u32]), &[*mut f32]),
+    rate: f32,
+    squares: Option<Raw<f32>>,
+    scratch: &mut Scratch,
+) -> f32 {
+    // SAFETY: the caller's promise.
+    unsafe {
         dots::<S, R>(simd, &scratch.source, rows, &mut scratch.dots);
         prepare::<S, R>(simd, targets, rate, squares, scratch);
-        match size_of::<T>() {
-            4 => update::<S, true>(simd, rows, scratch),
-            _ => {
-                update::<S, false>(simd, rows, scratch);
-                add_steps((targets, random), tables, scratch);
-            }
-        }
-        let scale = match squares {
+        update::<S, true>(simd, rows, scratch);
+        match squares {
             None => 1.0,
             Some(squares) => {
                 let mean = mean_square::<S, R>(simd, &scratch.gradient);
                 adagrad_step(rate, &mut *squares.vertex.add(source as usize), mean)
             }
-        };
-        match size_of::<T>() {
-            4 => add_row::<S>(simd, vertex.cast(), scale, &scratch.gradient),
-            _ => {
-                let row = std::slice::from_raw_parts_mut(vertex, dim);
-                add_scaled(row, scale, &scratch.gradient, random);
-            }
         }
-    }
-}
-
-/// The targets' rows where they can be worked on: in the table, or in copies.
-///
-/// # Safety
-/// As [`sample`]; `scratch.rows` has room for all targets of a half-precision table.
-#[inline(always)]
-unsafe fn rows_of<T: Element>(
-    targets: &[u32],
-    tables: Raw<T>,
-    scratch: &mut Scratch,
-) -> [*mut f32; MAX_SLOTS] {
-    let (dim, copies) = (scratch.source.len(), scratch.rows.as_mut_ptr());
-    let mut rows = [std::ptr::null_mut::<f32>(); MAX_SLOTS];
-    for (slot, &target) in targets.iter().enumerate() {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let row = tables.context.add(target as usize * dim);
-            rows[slot] = match size_of::<T>() {
-                4 => row.cast(), // T is f32
-                _ => {
-                    let copy = copies.add(slot * dim);
-                    copy_row(row, std::slice::from_raw_parts_mut(copy, dim));
-                    copy
-                }
-            };
-        }
-    }
-    rows
-}
-
-/// Adds the steps to the targets' rows of a half-precision table.
-///
-/// # Safety
-/// As [`sample`].
-#[inline(always)]
-unsafe fn add_steps<T: Element>(
-    (targets, random): (&[u32], u32),
-    tables: Raw<T>,
-    scratch: &Scratch,
-) {
-    let dim = scratch.source.len();
-    for (slot, &target) in targets.iter().enumerate() {
-        // SAFETY: the caller's promise.
-        let row = unsafe {
-            let row = tables.context.add(target as usize * dim);
-            std::slice::from_raw_parts_mut(row, dim)
-        };
-        let word = word_of_slot(random, slot);
-        add_scaled(row, scratch.steps[slot], &scratch.source, word);
-    }
-}
-
-/// As numbers.
-///
-/// # Safety
-/// `row` points to as many elements as `to` has.
-#[inline(always)]
-unsafe fn copy_row<T: Element>(row: *const T, to: &mut [f32]) {
-    // SAFETY: the caller's promise.
-    let row = unsafe { std::slice::from_raw_parts(row, to.len()) };
-    for (to, from) in to.iter_mut().zip(row) {
-        *to = from.get();
     }
 }
 
@@ -310,7 +255,7 @@ fn splat<S: Simd, const K: usize>(simd: S, values: &[f32; K]) -> [S::f32s; K] {
 /// # Safety
 /// The row has as many columns as the addend.
 #[inline(always)]
-unsafe fn add_row<S: Simd>(simd: S, row: *mut f32, scale: f32, addend: &[f32]) {
+pub(super) unsafe fn add_row<S: Simd>(simd: S, row: *mut f32, scale: f32, addend: &[f32]) {
     let whole = addend.len() / WIDTH * WIDTH;
     let wide_scale = simd.splat_f32s(scale);
     for at in (0..whole).step_by(S::F32_LANES) {

@@ -1,16 +1,21 @@
 //! The draws of the samples to come, made many at a time, and their rows on the way to the cache.
 
-use super::super::draws::{Purpose, draw, philox_lanes};
+use super::super::draws::{Purpose, philox_lanes, pick, spot};
 use super::HostSamples;
 
 /// Samples that are drawn together.
 const BLOCK: u64 = 32;
 /// Draws in a ring: those of this block, and of the next.
 const RING: u64 = 2 * BLOCK;
-/// Samples whose rows are on their way to the cache while one is worked on.
-const AHEAD: u64 = 8;
-/// Random numbers that are made side by side.
-const LANES: usize = 16;
+/// Bytes of rows that are on their way to the cache at a time: enough to hide memory's latency, and so few that they do not push one
+/// another out of a first-level cache of 32 KiB.
+const BYTES_AHEAD: usize = 12 << 10;
+/// Samples whose rows are on their way, at least and at most.
+const AHEAD: (u64, u64) = (2, 16);
+/// Random numbers that are made side by side: their state stays in the registers of AVX2.
+const LANES: usize = 8;
+/// A cache line.
+const LINE: usize = 64;
 
 /// The samples of a call, in order.
 pub(super) struct Queue<'a> {
@@ -24,8 +29,11 @@ pub(super) struct Queue<'a> {
     sources: [u32; RING as usize],
     /// `n_slots` for each: the edge's own, then the negatives.
     targets: Vec<u32>,
-    /// The negatives of each group of a block.
+    /// The negatives of each group of a block: where the draws fall, and what is drawn.
+    spots: Vec<u64>,
     negatives: Vec<u32>,
+    /// Samples whose rows are on their way to the cache while one is worked on.
+    ahead: u64,
 }
 
 /// Where the rows are.
@@ -43,9 +51,14 @@ impl<T> Clone for Ahead<T> {
 impl<T> Copy for Ahead<T> {}
 
 impl<'a> Queue<'a> {
-    pub(super) fn new(drawn: &'a HostSamples<'a>, count: u64) -> Queue<'a> {
+    /// `cell` is the length of a number of the tables.
+    pub(super) fn new(drawn: &'a HostSamples<'a>, count: u64, cell: usize) -> Queue<'a> {
         let n_slots = drawn.settings.n_negatives as usize + 1;
         let n_groups = BLOCK as usize + 1;
+        let n_draws = (n_groups * (n_slots - 1)).next_multiple_of(LANES);
+        // A sample's own two rows, and its share of the negatives'.
+        let n_rows = 2.0 + (n_slots - 1) as f64 / f64::from(drawn.settings.group);
+        let bytes = n_rows * (drawn.settings.dim * cell) as f64;
         Queue {
             drawn,
             n_slots,
@@ -54,7 +67,9 @@ impl<'a> Queue<'a> {
             next_edge: drawn.first_edge,
             sources: [0; RING as usize],
             targets: vec![0; RING as usize * n_slots],
-            negatives: vec![0; (n_groups * (n_slots - 1)).next_multiple_of(LANES)],
+            spots: vec![0; n_draws],
+            negatives: vec![0; n_draws],
+            ahead: ((BYTES_AHEAD as f64 / bytes) as u64).clamp(AHEAD.0, AHEAD.1),
         }
     }
 
@@ -74,8 +89,8 @@ impl<'a> Queue<'a> {
                 self.draw_block();
             }
         }
-        let first = if i == 0 { 0 } else { i + AHEAD };
-        for later in first..self.count.min(i + AHEAD + 1) {
+        let first = if i == 0 { 0 } else { i + self.ahead };
+        for later in first..self.count.min(i + self.ahead + 1) {
             self.prefetch(later, ahead);
         }
     }
@@ -123,10 +138,11 @@ impl<'a> Queue<'a> {
     #[inline(always)]
     fn draw_negatives(&mut self, first_group: u64, n_groups: u64) {
         let n_negatives = self.n_slots - 1;
-        let n = n_groups as usize * n_negatives;
-        let seed = self.drawn.settings.seed;
+        let n = (n_groups as usize * n_negatives).next_multiple_of(LANES);
+        let (seed, pairs) = (self.drawn.settings.seed, self.drawn.negatives);
+        let n_pairs = (pairs.len() / 2) as u64;
         let (mut group, mut slot) = (self.drawn.first_group() + first_group, 0);
-        for targets in self.negatives[..n.next_multiple_of(LANES)].chunks_exact_mut(LANES) {
+        for spots in self.spots[..n].chunks_exact_mut(LANES) {
             let (mut counters, mut slots) = ([0; LANES], [0; LANES]);
             for lane in 0..LANES {
                 (counters[lane], slots[lane]) = (group, slot);
@@ -137,9 +153,15 @@ impl<'a> Queue<'a> {
             }
             let words = philox_lanes(seed, counters, slots, Purpose::Negative as u32);
             for lane in 0..LANES {
-                let words = [words[0][lane], words[1][lane], 0, 0];
-                targets[lane] = draw(self.drawn.negatives, words);
+                spots[lane] = spot(n_pairs, words[0][lane], words[1][lane]);
             }
+            // The table of a large part is larger than the nearer caches.
+            for spot in spots {
+                prefetch_line(pairs.as_ptr().wrapping_add(2 * (*spot >> 32) as usize));
+            }
+        }
+        for (negative, &spot) in self.negatives[..n].iter_mut().zip(&self.spots[..n]) {
+            *negative = pick(pairs, spot);
         }
     }
 
@@ -161,21 +183,33 @@ impl<'a> Queue<'a> {
     }
 }
 
-/// Asks for a row's cache lines; does nothing where there is no instruction for it.
+/// Asks for a row's cache lines.
 #[inline(always)]
 fn prefetch_row<T>(table: *const T, row: u32, dim: usize) {
+    let start = table.wrapping_add(row as usize * dim).cast::<u8>();
+    let n_lines = (dim * size_of::<T>()).div_ceil(LINE);
+    let whole = n_lines / 4 * 4;
+    for line in (0..whole).step_by(4) {
+        let start = start.wrapping_add(line * LINE);
+        prefetch_line(start);
+        prefetch_line(start.wrapping_add(LINE));
+        prefetch_line(start.wrapping_add(2 * LINE));
+        prefetch_line(start.wrapping_add(3 * LINE));
+    }
+    for line in whole..n_lines {
+        prefetch_line(start.wrapping_add(line * LINE));
+    }
+}
+
+/// Asks for a cache line; does nothing where there is no instruction for it.
+#[inline(always)]
+fn prefetch_line<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        const LINE: usize = 64;
-        let start = table.wrapping_add(row as usize * dim).cast::<i8>();
-        let mut at = 0;
-        while at < dim * size_of::<T>() {
-            // SAFETY: a prefetch reads nothing and cannot fault, whatever the address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(at)) };
-            at += LINE;
-        }
+        // SAFETY: a prefetch reads nothing and cannot fault, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (table, row, dim);
+    let _ = at;
 }

@@ -402,6 +402,7 @@ fn half_tables_follow_full_tables() {
     for (dim, group, mode) in [
         (128, 1, Mode::Hogwild),
         (128, 4, Mode::Hogwild),
+        (128, 16, Mode::Hogwild), // the last group is not whole
         (200, 1, Mode::Hogwild),
         (200, 4, Mode::Hogwild),
         (67, 1, Mode::Hogwild),

@@ -60,7 +60,7 @@ fn headers_that_do_not_fit_are_refused_by_name() {
             "placement_levels = 1: expected 2 to 64",
         ),
         (r#"\"runtime"#, r#"\"costgrp"#, "variant `costgrp`"),
-        (r#"_version\":1"#, r#"_version\":7"#, "policy version 7"),
+        (r#"_version\":2"#, r#"_version\":7"#, "policy version 7"),
         (
             "shardgraph.regal",
             "shardgraph.agent",

@@ -1,0 +1,317 @@
+//! `shardgraph eval`: what a policy is worth on some graphs, beside everything that does without one.
+
+mod optima;
+mod picture;
+mod rows;
+mod score;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use shardgraph_graph::Graph;
+use shardgraph_solver::problem::{
+    MAXIMUM_INDEPENDENT_SET, MINIMUM_VERTEX_COVER, Problem as _, Sense, problem_by_name,
+};
+use shardgraph_solver::{Select, SolveOptions, TrainedPolicy};
+
+use self::optima::{Optima, Optimum};
+use self::rows::{Job, Row, Search};
+use self::score::Total;
+use crate::exit::BadInput;
+use crate::graph_argument::{GraphArgs, Origin};
+use crate::output_file;
+use crate::progress::Progress;
+use crate::report::ReportArgs;
+use crate::solve::problem_names;
+use crate::solve_stages::polish_seconds;
+use crate::world::refuse_processes;
+
+const EXAMPLE: &str = "\
+Examples:
+  shardgraph eval karate petersen
+  shardgraph eval er:250:0.15 --seed 1000 --policy mis-default --optima benches/data/mvc-optima.csv
+  shardgraph eval first.mtx.gz second.mtx.gz --polish 10s --format json --svg rows.svg
+  shardgraph eval brock200_4.clq --problem clique
+
+A vertex cover has three rows of the policy: alone (rl), in turn with exact reductions (rl_reduce) and, with --polish,
+improved by local search on what the reductions leave (rl_polish). Beside them stand the same reductions and the same
+local search without the policy. A policy for independent sets (mis) covers by what its set leaves.
+
+A table of optima has a line of column names, then a line a graph: graph (as on the command line, or its file name) and
+optimum; of further columns seed, n (or nodes), m (or edges), problem and proved (yes or no) are read, others are not.";
+
+/// Measure a policy beside greedy algorithms, reductions, local search and the optimum
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct EvalArgs {
+    #[command(flatten)]
+    graph: GraphArgs,
+    /// Further graphs
+    #[arg(value_name = "GRAPH")]
+    more: Vec<OsString>,
+    #[arg(long, value_name = "PROBLEM", default_value = "mvc", help = format!("What is looked for: {}", problem_names()))]
+    problem: String,
+    /// A policy that `shardgraph train` wrote, or the name of one that comes with the program [default: PROBLEM-default]
+    #[arg(long, value_name = "FILE|NAME")]
+    policy: Option<PathBuf>,
+    /// Ranks that share a graph, as threads
+    #[arg(long, value_name = "P", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: u32,
+    /// Nodes that a step picks; adaptive: 8, 4, 2, 1 as candidates get fewer
+    #[arg(long, value_name = "adaptive|N", default_value = "1")]
+    select: Select,
+    /// Also improve covers by local search for so long, such as 10s: the policy's, a greedy one, and one from nothing
+    #[arg(long, value_name = "TIME", value_parser = polish_seconds)]
+    polish: Option<f64>,
+    /// Or for so many steps, which give the same covers on every machine
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..u64::MAX))]
+    polish_steps: Option<u64>,
+    /// Seed of the local search
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    polish_seed: u64,
+    /// Known optima
+    #[arg(long, value_name = "CSV")]
+    optima: Option<PathBuf>,
+    /// Look for an optimum that no table has for so long; 0s: not at all [default: graphs of up to 200 nodes, 20000 branches]
+    #[arg(long, value_name = "TIME", value_parser = exact_seconds)]
+    exact: Option<f64>,
+    /// Draw the rows, by how much each is from the optimum
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
+/// A time with its unit, which may be 0.
+fn exact_seconds(text: &str) -> Result<f64, String> {
+    crate::quantity::nanoseconds(text).map(|nanoseconds| nanoseconds as f64 * 1e-9)
+}
+
+/// What is printed. The fields are the keys of the JSON object, in its order.
+#[derive(Serialize)]
+struct Answer {
+    problem: &'static str,
+    sense: Sense,
+    policy: String,
+    policy_problem: String,
+    select: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    polish_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    polish_steps: Option<u64>,
+    verified: bool,
+    graphs: Vec<OfGraph>,
+    totals: Vec<Total>,
+}
+
+/// All rows of one graph.
+#[derive(Serialize)]
+struct OfGraph {
+    graph: String,
+    nodes: u32,
+    edges: u64,
+    load_seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    optimum: Option<Optimum>,
+    rows: Vec<Row>,
+}
+
+/// One graph, read.
+struct Loaded {
+    graph: Graph,
+    origin: Origin,
+    optimum: Option<Optimum>,
+}
+
+/// Reads everything, makes every row, checks each, and prints them.
+pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
+    refuse_processes("eval", "--ranks")?;
+    let problem =
+        problem_by_name(&args.problem).map_err(|e| BadInput(format!("--problem: {e}")))?;
+    let job = Job {
+        problem,
+        policy: policy(args, problem)?,
+        options: SolveOptions {
+            n_ranks: args.ranks,
+            select: args.select,
+            ..SolveOptions::default()
+        },
+        search: search(args)?,
+        exact: args.exact,
+    };
+    if let Some(svg) = &args.svg {
+        output_file::check(svg, args.graph.file())?;
+    }
+    let graphs = evaluate_all(args, &job)?;
+    let answer = Answer {
+        problem: problem.name(),
+        sense: problem.sense(),
+        policy: job.policy.source.clone(),
+        policy_problem: job.policy.config.problem.clone(),
+        select: args.select.to_string(),
+        polish_seconds: args.polish,
+        polish_steps: args.polish_steps,
+        verified: true,
+        totals: score::totals(&graphs),
+        graphs,
+    };
+    if let Some(svg) = &args.svg {
+        output_file::write_all(&[(svg, picture::svg(&answer))])?;
+        args.report.note(&format!("wrote {}", svg.display()));
+    }
+    args.report.answer(&answer)
+}
+
+/// The rows of every graph.
+fn evaluate_all(args: &EvalArgs, job: &Job) -> anyhow::Result<Vec<OfGraph>> {
+    let loaded = load(args, job)?;
+    let mut progress = Progress::new(&args.report, loaded.len() as u64);
+    let mut graphs = Vec::new();
+    for (i, of_graph) in loaded.into_iter().enumerate() {
+        let name = of_graph.origin.name.clone();
+        progress.update(i as u64, || format!("graphs done, at {name}"));
+        graphs.push(evaluate(job, of_graph)?);
+    }
+    Ok(graphs)
+}
+
+/// The policy, for the problem or, for covers, for independent sets.
+fn policy(
+    args: &EvalArgs,
+    problem: &dyn shardgraph_solver::problem::Problem,
+) -> anyhow::Result<TrainedPolicy> {
+    let policy = match &args.policy {
+        Some(path) => TrainedPolicy::read(path)?,
+        None => TrainedPolicy::shipped_for(problem)?,
+    };
+    let is_cover = problem.name() == MINIMUM_VERTEX_COVER.name();
+    match is_cover && policy.config.problem == MAXIMUM_INDEPENDENT_SET.name() {
+        true => policy.check_problem(&MAXIMUM_INDEPENDENT_SET)?,
+        false => policy.check_problem(problem)?,
+    }
+    Ok(policy)
+}
+
+/// The budget of the local search, if there is to be one.
+fn search(args: &EvalArgs) -> Result<Option<Search>, BadInput> {
+    if args.polish.is_none() && args.polish_steps.is_none() {
+        return Ok(None);
+    }
+    if args.problem != MINIMUM_VERTEX_COVER.name() {
+        let why = format!(
+            "--polish is for vertex covers (mvc), not for `{}`",
+            args.problem
+        );
+        return Err(BadInput(why));
+    }
+    Ok(Some(Search {
+        seconds: args.polish,
+        steps: args.polish_steps,
+        seed: args.polish_seed,
+    }))
+}
+
+/// Every graph and its optimum where the table has it, before the first row: a wrong file costs no time.
+fn load(args: &EvalArgs, job: &Job) -> anyhow::Result<Vec<Loaded>> {
+    let optima = args.optima.as_deref().map(Optima::read).transpose()?;
+    let more = args.more.iter().map(|graph| args.graph.of(graph));
+    let mut all = Vec::new();
+    for of_graph in std::iter::once(args.graph.clone()).chain(more) {
+        let (graph, origin) = read(&of_graph, job, &args.report)?;
+        if job.search.is_some() && graph.n_edges() >= 1 << 31 {
+            let (name, edges) = (&origin.name, graph.n_edges());
+            let why = "local search takes graphs of less than 2^31 edges";
+            return Err(BadInput(format!("{name}: --polish: {why}, not {edges}")).into());
+        }
+        let optimum = match &optima {
+            Some(optima) => optima.of(&of_graph, &graph, job.problem.name())?,
+            None => None,
+        };
+        all.push(Loaded {
+            graph,
+            origin,
+            optimum,
+        });
+    }
+    Ok(all)
+}
+
+fn read(graph: &GraphArgs, job: &Job, report: &ReportArgs) -> anyhow::Result<(Graph, Origin)> {
+    if job.problem.reads_weights() {
+        return graph.whole_graph();
+    }
+    let (adjacency, origin) = graph.adjacency(report)?;
+    Ok((adjacency.into_graph()?, origin))
+}
+
+fn evaluate(job: &Job, loaded: Loaded) -> anyhow::Result<OfGraph> {
+    let Loaded {
+        graph,
+        origin,
+        optimum,
+    } = loaded;
+    let (nodes, edges) = (graph.n_nodes(), graph.n_edges());
+    let made = job.rows(graph)?;
+    let optimum = optimum.or(made.exact);
+    let mut rows = made.rows;
+    score::judge(job.problem.sense(), optimum.as_ref(), &mut rows)
+        .map_err(|why| BadInput(format!("{}: {why}", origin.name)))?;
+    Ok(OfGraph {
+        graph: origin.name,
+        nodes,
+        edges,
+        load_seconds: origin.load_seconds,
+        optimum,
+        rows,
+    })
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "problem {}", self.problem)?;
+        writeln!(f, "policy {} ({})", self.policy, self.policy_problem)?;
+        writeln!(f, "nodes a step {}", self.select)?;
+        writeln!(f, "verified {}", if self.verified { "yes" } else { "no" })?;
+        for of_graph in &self.graphs {
+            write!(f, "\n{of_graph}")?;
+        }
+        if self.graphs.len() > 1 {
+            writeln!(f, "\nall {} graphs", self.graphs.len())?;
+            writeln!(
+                f,
+                "  {:<28} {:>12} {:>9} {:>10}",
+                "", "sum", "ratio", "gap closed"
+            )?;
+            for total in &self.totals {
+                writeln!(f, "  {total}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for OfGraph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "graph {}, {} nodes, {} edges",
+            self.graph, self.nodes, self.edges
+        )?;
+        match &self.optimum {
+            Some(optimum) => writeln!(f, "  {optimum}")?,
+            None => writeln!(f, "  optimum unknown")?,
+        }
+        writeln!(
+            f,
+            "  {:<28} {:>12} {:>9} {:>10} {:>12}",
+            "", "objective", "ratio", "gap closed", "seconds"
+        )?;
+        for row in &self.rows {
+            writeln!(f, "  {row}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,197 @@
+//! Rows against the optimum: ratios, the share of a gap that is closed, and sums over graphs.
+
+use std::fmt;
+
+use serde::Serialize;
+use shardgraph_solver::problem::Sense;
+
+use super::OfGraph;
+use super::optima::Optimum;
+use super::rows::{Kind, Row};
+
+/// Whose distance from the optimum is the gap, where there is such a row: greedy with the tie-break, which two layers can learn.
+const GAP_FROM: &str = "max_degree_d2";
+
+/// One kind of row over all graphs.
+#[derive(Serialize)]
+pub(super) struct Total {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    pub(super) sum: f64,
+    /// Mean over the graphs, where the optimum of each is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) mean_ratio: Option<f64>,
+    /// Of the sums.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gap_closed: Option<f64>,
+}
+
+/// Writes ratios and gaps into the rows of one graph; an error where an answer is better than a proved optimum.
+pub(super) fn judge(
+    sense: Sense,
+    optimum: Option<&Optimum>,
+    rows: &mut [Row],
+) -> Result<(), String> {
+    let Some(optimum) = optimum else {
+        return Ok(());
+    };
+    let base = base(rows);
+    for row in rows {
+        let found = row.objective.value();
+        let is_better = match sense {
+            Sense::Minimise => found < optimum.value,
+            Sense::Maximise => found > optimum.value,
+        };
+        if is_better && optimum.proved {
+            return Err(format!(
+                "{} found {found}, which was checked, so the optimum is not {}: the table is wrong",
+                row.name, optimum.value
+            ));
+        }
+        row.ratio = ratio(found, optimum.value);
+        row.gap_closed = gap_closed(base, found, optimum.value);
+    }
+    Ok(())
+}
+
+fn base(rows: &[Row]) -> Option<f64> {
+    let first = rows.iter().find(|row| row.kind == Kind::Baseline);
+    let row = rows.iter().find(|row| row.name == GAP_FROM).or(first)?;
+    Some(row.objective.value())
+}
+
+/// The share of the way from the base to the optimum; nothing where the base is optimal.
+fn gap_closed(base: Option<f64>, found: f64, optimum: f64) -> Option<f64> {
+    let gap = base? - optimum;
+    (gap != 0.0).then(|| (base.unwrap_or(found) - found) / gap)
+}
+
+fn ratio(found: f64, optimum: f64) -> Option<f64> {
+    match optimum == 0.0 {
+        true => (found == 0.0).then_some(1.0),
+        false => Some(found / optimum),
+    }
+}
+
+/// Sums over the graphs, of rows that every graph has.
+pub(super) fn totals(graphs: &[OfGraph]) -> Vec<Total> {
+    let Some(first) = graphs.first() else {
+        return Vec::new();
+    };
+    let sum = |name: &str| -> Option<f64> {
+        let values = graphs.iter().map(|of_graph| {
+            let row = of_graph.rows.iter().find(|row| row.name == name)?;
+            Some(row.objective.value())
+        });
+        values.sum()
+    };
+    let optima = graphs
+        .iter()
+        .map(|of_graph| Some(of_graph.optimum.as_ref()?.value));
+    let optimum: Option<f64> = optima.sum();
+    let base = base(&first.rows).and_then(|_| {
+        let named = first.rows.iter().find(|row| row.name == GAP_FROM);
+        let other = first.rows.iter().find(|row| row.kind == Kind::Baseline);
+        sum(named.or(other)?.name)
+    });
+    let total = |row: &Row| -> Option<Total> {
+        let sum = sum(row.name)?;
+        let ratios = graphs.iter().map(|of_graph| {
+            let row = of_graph.rows.iter().find(|other| other.name == row.name)?;
+            row.ratio
+        });
+        let ratios: Option<f64> = ratios.sum();
+        Some(Total {
+            name: row.name,
+            kind: row.kind,
+            sum,
+            mean_ratio: ratios.map(|sum| sum / graphs.len() as f64),
+            gap_closed: optimum.and_then(|optimum| gap_closed(base, sum, optimum)),
+        })
+    };
+    first.rows.iter().filter_map(total).collect()
+}
+
+/// A number, or nothing, in a column.
+pub(super) fn cell(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |value| format!("{value:.4}"))
+}
+
+impl fmt::Display for Total {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (ratio, gap) = (cell(self.mean_ratio), cell(self.gap_closed));
+        write!(f, "{:<28} {:>12} {ratio:>9} {gap:>10}", self.name, self.sum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shardgraph_solver::problem::Objective;
+
+    fn row(name: &'static str, kind: Kind, size: u64) -> Row {
+        Row::new(name, kind, Objective::Count(size), 0.0)
+    }
+
+    fn optimum(value: f64, proved: bool) -> Optimum {
+        Optimum {
+            value,
+            proved,
+            source: "table",
+        }
+    }
+
+    fn rows() -> Vec<Row> {
+        vec![
+            row("rl", Kind::Policy, 12),
+            row("max_degree", Kind::Baseline, 20),
+            row("max_degree_d2", Kind::Baseline, 14),
+        ]
+    }
+
+    #[test]
+    fn the_gap_is_that_of_the_tie_break() {
+        let mut rows = rows();
+        judge(Sense::Minimise, Some(&optimum(10.0, true)), &mut rows).unwrap();
+        assert_eq!(rows[0].ratio, Some(1.2));
+        assert_eq!(rows[0].gap_closed, Some(0.5));
+        assert_eq!(rows[2].gap_closed, Some(0.0));
+        assert_eq!(rows[1].gap_closed, Some(-1.5));
+    }
+
+    #[test]
+    fn nothing_is_better_than_a_proved_optimum() {
+        let error = judge(Sense::Minimise, Some(&optimum(13.0, true)), &mut rows());
+        assert!(error.unwrap_err().contains("rl found 12"));
+        assert!(judge(Sense::Minimise, Some(&optimum(13.0, false)), &mut rows()).is_ok());
+        assert!(judge(Sense::Maximise, Some(&optimum(13.0, true)), &mut rows()).is_err());
+        assert!(judge(Sense::Maximise, Some(&optimum(20.0, true)), &mut rows()).is_ok());
+    }
+
+    #[test]
+    fn totals_are_sums_and_mean_ratios() {
+        let of_graph = |value: f64| {
+            let mut rows = rows();
+            judge(Sense::Minimise, Some(&optimum(value, true)), &mut rows).unwrap();
+            OfGraph {
+                graph: String::new(),
+                nodes: 1,
+                edges: 0,
+                load_seconds: 0.0,
+                optimum: Some(optimum(value, true)),
+                rows,
+            }
+        };
+        let totals = totals(&[of_graph(10.0), of_graph(12.0)]);
+        assert_eq!((totals[0].sum, totals[0].mean_ratio), (24.0, Some(1.1)));
+        // 28 - 24 of 28 - 22.
+        assert_eq!(totals[0].gap_closed, Some(4.0 / 6.0));
+    }
+
+    #[test]
+    fn an_optimum_of_nothing_has_a_ratio_where_it_is_met() {
+        assert_eq!(ratio(0.0, 0.0), Some(1.0));
+        assert_eq!(ratio(1.0, 0.0), None);
+        assert_eq!(gap_closed(Some(5.0), 5.0, 5.0), None);
+    }
+}

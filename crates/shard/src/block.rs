@@ -1,0 +1,309 @@
+//! One rank's block of an adjacency matrix under a [`Communication`] with columns of its own, and who exchanges rows with whom.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use shardgraph_graph::Graph;
+
+use crate::bits::push_bits;
+use crate::{BitShard, Communication, Partition};
+
+/// The rows `rows` of a symmetric adjacency matrix, restricted to some columns, which are numbered from 0 in it.
+///
+/// ```
+/// use shardgraph_graph::Graph;
+/// use shardgraph_shard::{BlockShard, Communication, Partition};
+///
+/// let path = Graph::from_edges(6, &[(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)])?;
+/// let thirds = Partition::by_rows(6, 3);
+/// let middle = BlockShard::from_graph(&path, &thirds, 1, Communication::Halo);
+/// assert_eq!(middle.wiring().columns(), [1, 2, 3, 4]); // its own nodes 2 and 3 and their neighbours
+/// assert_eq!(middle.wiring().sent_to(0), [2]);
+/// # Ok::<(), shardgraph_graph::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct BlockShard {
+    wiring: Arc<Wiring>,
+    entries: BlockEntries,
+}
+
+/// The entries of a block.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BlockEntries {
+    /// A list of columns for each row, ascending, with the weights of weighted graphs.
+    Lists {
+        /// One offset a row, and one more.
+        row_ptr: Vec<u64>,
+        /// Columns as the block numbers them.
+        columns: Vec<u32>,
+        /// One weight an entry.
+        values: Option<Vec<f32>>,
+    },
+    /// For each column of the block its rows as bits.
+    Bits {
+        /// `words_per_row` words a column.
+        words: Vec<u64>,
+        /// The words that hold a bit for each row.
+        words_per_row: usize,
+    },
+}
+
+/// Which rows of the operand a rank reads, and of which rows it makes sums.
+///
+/// With [`Communication::Halo`] the sums are whole. With the others they are parts, to be added over all ranks (`Paper`) or over those of
+/// [`Wiring::shares_rows_with`] (`Grid`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wiring {
+    communication: Communication,
+    own: Range<u32>,
+    rows: Range<u32>,
+    columns: Vec<u32>,
+    sent: Vec<Vec<u32>>,
+    beside: Range<u32>,
+}
+
+impl Wiring {
+    /// The way of sharing.
+    pub fn communication(&self) -> Communication {
+        self.communication
+    }
+
+    /// The rank's own rows.
+    pub fn own_rows(&self) -> Range<u32> {
+        self.own.clone()
+    }
+
+    /// The rows of the block.
+    pub fn rows(&self) -> Range<u32> {
+        self.rows.clone()
+    }
+
+    /// The node of each column of the block, ascending.
+    pub fn columns(&self) -> &[u32] {
+        &self.columns
+    }
+
+    /// The own nodes, ascending, whose rows another rank has among its columns; empty for the rank itself.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    pub fn sent_to(&self, rank: u32) -> &[u32] {
+        &self.sent[rank as usize]
+    }
+
+    /// The ranks, this one among them, between which the rows of the block are divided.
+    pub fn shares_rows_with(&self) -> Range<u32> {
+        self.beside.clone()
+    }
+}
+
+impl BlockShard {
+    /// The block of `rank`, as lists.
+    ///
+    /// # Panics
+    /// When the partition is of another number of nodes or has no such rank.
+    ///
+    /// # Complexity
+    /// O(N log d) to find the columns, one pass over the entries of the rows, and 4 N bytes while it runs.
+    pub fn from_graph(
+        graph: &Graph,
+        partition: &Partition,
+        rank: u32,
+        communication: Communication,
+    ) -> BlockShard {
+        assert_eq!(graph.n_nodes(), partition.n_rows(), "nodes of the graph");
+        let touches = |node: u32, range: &Range<u32>| {
+            let neighbors = graph.neighbors(node);
+            let first = neighbors.partition_point(|&u| u < range.start);
+            neighbors.get(first).is_some_and(|&u| u < range.end)
+        };
+        let wiring = wire(partition, rank, communication, &touches);
+        let entries = lists(graph, &wiring);
+        let wiring = Arc::new(wiring);
+        BlockShard { wiring, entries }
+    }
+
+    /// The block of `rank` of a whole bit matrix, as bits.
+    ///
+    /// # Panics
+    /// When `matrix` is not whole, or the partition is of another number of nodes or has no such rank.
+    ///
+    /// # Complexity
+    /// One pass over the words of the columns.
+    pub fn from_bits(
+        matrix: &BitShard,
+        partition: &Partition,
+        rank: u32,
+        communication: Communication,
+    ) -> BlockShard {
+        assert!(matrix.is_whole(), "only a whole matrix can be cut");
+        assert_eq!(matrix.n_rows(), partition.n_rows(), "nodes of the matrix");
+        let touches = |node: u32, range: &Range<u32>| has_bit(matrix.row(node), range);
+        let wiring = wire(partition, rank, communication, &touches);
+        let words_per_row = wiring.rows.len().div_ceil(64);
+        let mut words = Vec::with_capacity(words_per_row * wiring.columns.len());
+        for &column in &wiring.columns {
+            push_bits(&mut words, matrix.row(column), &wiring.rows);
+        }
+        BlockShard {
+            wiring: Arc::new(wiring),
+            entries: BlockEntries::Bits {
+                words,
+                words_per_row,
+            },
+        }
+    }
+
+    /// What is exchanged for the block.
+    pub fn wiring(&self) -> &Arc<Wiring> {
+        &self.wiring
+    }
+
+    /// The entries.
+    pub fn entries(&self) -> &BlockEntries {
+        &self.entries
+    }
+
+    /// The bytes of the entries' arrays.
+    pub fn bytes(&self) -> u64 {
+        match &self.entries {
+            BlockEntries::Lists {
+                row_ptr,
+                columns,
+                values,
+            } => {
+                let per_entry = if values.is_some() { 8 } else { 4 };
+                8 * row_ptr.len() as u64 + per_entry * columns.len() as u64
+            }
+            BlockEntries::Bits { words, .. } => 8 * words.len() as u64,
+        }
+    }
+}
+
+/// Whether a row has a bit in a range of columns.
+fn has_bit(row: &[u64], columns: &Range<u32>) -> bool {
+    if columns.is_empty() {
+        return false;
+    }
+    let (first, last) = (columns.start / 64, (columns.end - 1) / 64);
+    (first..=last).any(|word| {
+        let below = if word == first { columns.start % 64 } else { 0 };
+        let above = if word == last {
+            63 - (columns.end - 1) % 64
+        } else {
+            0
+        };
+        row[word as usize] & (u64::MAX << below) & (u64::MAX >> above) != 0
+    })
+}
+
+/// Whether a node has a neighbour in a range of nodes.
+type Touches<'t> = dyn Fn(u32, &Range<u32>) -> bool + 't;
+
+fn wire(
+    partition: &Partition,
+    rank: u32,
+    communication: Communication,
+    touches: &Touches<'_>,
+) -> Wiring {
+    let (own, n_ranks, n_nodes) = (
+        partition.range(rank),
+        partition.n_ranks(),
+        partition.n_rows(),
+    );
+    let mut wiring = Wiring {
+        communication,
+        rows: own.clone(),
+        columns: (0..n_nodes).collect(),
+        sent: vec![Vec::new(); n_ranks as usize],
+        beside: rank..rank + 1,
+        own: own.clone(),
+    };
+    let others = (0..n_ranks).filter(|&other| other != rank);
+    match communication {
+        Communication::Gather => {
+            for other in others {
+                wiring.sent[other as usize].extend(own.clone());
+            }
+        }
+        Communication::Paper => {
+            wiring.rows = 0..n_nodes;
+            wiring.columns = own.collect();
+            wiring.beside = 0..n_ranks;
+        }
+        Communication::Halo => {
+            wiring
+                .columns
+                .retain(|&node| own.contains(&node) || touches(node, &own));
+            for other in others {
+                let theirs = partition.range(other);
+                let read = own.clone().filter(|&node| touches(node, &theirs));
+                wiring.sent[other as usize].extend(read);
+            }
+        }
+        Communication::Grid => wire_grid(&mut wiring, partition, rank),
+    }
+    wiring
+}
+
+/// The ranks that have rows, as `pr x pc` ranks row by row; see [`Communication::Grid`].
+fn wire_grid(wiring: &mut Wiring, partition: &Partition, rank: u32) {
+    let has_rows = |&rank: &u32| !partition.range(rank).is_empty();
+    let mut with_rows = (0..partition.n_ranks()).filter(has_rows);
+    let first = with_rows.next();
+    let last = with_rows.next_back().or(first);
+    wiring.columns.clear();
+    let (Some(first), Some(last)) = (first, last) else {
+        return;
+    };
+    if !(first..=last).contains(&rank) {
+        return; // other ranks have this graph
+    }
+    let n_ranks = last + 1 - first;
+    let n_columns = n_ranks / grid_rows(n_ranks);
+    let (row, column) = ((rank - first) / n_columns, (rank - first) % n_columns);
+    wiring.beside = first + row * n_columns..first + (row + 1) * n_columns;
+    wiring.rows =
+        partition.range(wiring.beside.start).start..partition.range(wiring.beside.end - 1).end;
+    for other in (first + column..=last).step_by(n_columns as usize) {
+        wiring.columns.extend(partition.range(other));
+        if other != rank {
+            wiring.sent[other as usize].extend(wiring.own.clone());
+        }
+    }
+}
+
+/// The largest divisor that is not above the root.
+fn grid_rows(n_ranks: u32) -> u32 {
+    let divides = |&rows: &u32| n_ranks.is_multiple_of(rows) && rows * rows <= n_ranks;
+    (1..=n_ranks).rfind(divides).unwrap_or(1)
+}
+
+fn lists(graph: &Graph, wiring: &Wiring) -> BlockEntries {
+    let mut number = vec![u32::MAX; graph.n_nodes() as usize];
+    for (i, &node) in (0..).zip(&wiring.columns) {
+        number[node as usize] = i;
+    }
+    let (mut row_ptr, mut columns) = (vec![0], Vec::new());
+    let mut values = graph.weights().map(|_| Vec::new());
+    for row in wiring.rows() {
+        let weights = graph.weights_of(row).unwrap_or(&[]);
+        for (i, &node) in graph.neighbors(row).iter().enumerate() {
+            let column = number[node as usize];
+            if column == u32::MAX {
+                continue;
+            }
+            columns.push(column);
+            if let Some(values) = &mut values {
+                values.push(weights[i]);
+            }
+        }
+        row_ptr.push(columns.len() as u64);
+    }
+    columns.shrink_to_fit();
+    BlockEntries::Lists {
+        row_ptr,
+        columns,
+        values,
+    }
+}
