@@ -367,17 +367,28 @@ const CIRCUMSTANCES: [(&str, &str); 4] = [
 
 #[test]
 fn place() {
-    for (flags, decoder, memory) in [
-        ("--evaluations 20", "string", "null"),
+    for (flags, decoder, memory, proposals) in [
+        ("--evaluations 20", "string", "null", "null"),
         (
             "--objective memory --memory 1GiB --threads 2 --evaluations 20",
             "string",
             "count",
+            "null",
         ),
-        ("--method heft", "null", "null"),
+        ("--method heft", "null", "null", "null"),
+        (
+            "--policy runtime --evaluations 420",
+            "string",
+            "null",
+            "number",
+        ),
     ] {
         let answer = run(&format!("place costgraph:1 {flags} --format json"), &[]).json();
-        let own = [("decoder", decoder), ("memory_bytes", memory)];
+        let own = [
+            ("decoder", decoder),
+            ("memory_bytes", memory),
+            ("proposal_seconds", proposals),
+        ];
         assert_schema(
             &answer,
             &[&SUBJECT[..], &own, &FIGURES, &CIRCUMSTANCES].concat(),

@@ -86,6 +86,9 @@ fn write_head(head: &mut Head, labels: &LabelSpool, file: &File) -> io::Result<(
     start.flush()
 }
 
+/// Bytes of an edge: two rows and a weight.
+const LARGEST_RECORD: usize = 12;
+
 /// One buffer a bucket, and where its next records go.
 struct Buckets<'f> {
     file: &'f File,
@@ -98,9 +101,16 @@ struct Buckets<'f> {
 impl<'f> Buckets<'f> {
     fn new(head: &Head, file: &'f File, buffer: usize) -> Buckets<'f> {
         let n_buckets = head.counts.len();
+        // Most of many buckets are small: none has room for more than its edges.
+        let room = |bucket: usize| {
+            let edges = usize::try_from(head.counts[bucket]).unwrap_or(usize::MAX);
+            edges.saturating_mul(LARGEST_RECORD).min(buffer)
+        };
         Buckets {
             file,
-            pending: (0..n_buckets).map(|_| Vec::with_capacity(buffer)).collect(),
+            pending: (0..n_buckets)
+                .map(|b| Vec::with_capacity(room(b)))
+                .collect(),
             offsets: (0..n_buckets)
                 .map(|b| head.bytes() + head.offset(b))
                 .collect(),
@@ -116,7 +126,7 @@ impl<'f> Buckets<'f> {
         if let Some(weight) = weight {
             pending.extend(weight.to_le_bytes());
         }
-        match pending.len() + 12 > self.buffer {
+        match pending.len() + LARGEST_RECORD > self.buffer {
             true => self.flush(bucket),
             false => Ok(()),
         }
