@@ -245,8 +245,13 @@ fn wrong_tables_are_refused_with_their_line() {
     }
     // An answer was checked, so a table that says less than it is wrong.
     let csv = table(folder.path(), "graph,optimum\nkarate,40\n");
-    let message = run("eval karate --optima {}", &[&csv]).error(2);
-    assert!(message.contains("the table is wrong"), "{message}");
+    let svg = folder.path().join("rows.svg");
+    let wrong = run("eval karate petersen --optima {} --svg {}", &[&csv, &svg]);
+    // The rows are not lost, but nothing is drawn from a wrong table.
+    assert!(wrong.stdout.contains("all 2 graphs"), "{}", wrong.stdout);
+    assert_eq!(wrong.code, Some(2), "{wrong:?}");
+    assert!(wrong.stderr.contains("the table is wrong"), "{wrong:?}");
+    assert_eq!(listing(folder.path()), ["optima.csv"]);
     let csv = table(folder.path(), "graph,optimum,proved\nkarate,40,no\n");
     run("eval karate --optima {}", &[&csv]).ok();
 }
@@ -347,4 +352,34 @@ fn bad_files_leave_nothing() {
     .error(2);
     assert!(message.contains("folder does not exist"), "{message}");
     assert!(listing(folder.path()).is_empty());
+}
+
+#[test]
+fn no_picture_takes_the_place_of_an_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("a.el"), "1 2\n").unwrap();
+    fs::write(path("b.el"), "1 2\n2 3\n").unwrap();
+    fs::write(path("optima.csv"), "graph,optimum\nb.el,1\n").unwrap();
+    fs::copy(
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../solver/policies/mvc-default.safetensors"),
+        path("own.safetensors"),
+    )
+    .unwrap();
+    for input in ["a.el", "b.el", "optima.csv", "own.safetensors"] {
+        let before = fs::read(path(input)).unwrap();
+        let message = run(
+            "eval {} {} --optima {} --policy {} --svg {}",
+            &[
+                &path("a.el"),
+                &path("b.el"),
+                &path("optima.csv"),
+                &path("own.safetensors"),
+                &path(input),
+            ],
+        )
+        .error(2);
+        assert!(message.contains("this is the input"), "{input}: {message}");
+        assert_eq!(fs::read(path(input)).unwrap(), before, "{input}");
+    }
 }
