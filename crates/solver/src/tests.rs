@@ -406,7 +406,10 @@ fn a_policy_file_is_not_given_more_memory_than_it_has_weights() {
     let path = folder.path().join("policy.safetensors");
     std::fs::write(&path, bytes).unwrap();
     let error = TrainedPolicy::read(&path).unwrap_err().to_string();
-    assert!(error.contains("weights of 4 bytes, and the file has"), "{error}");
+    assert!(
+        error.contains("weights of 4 bytes, and the file has"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -215,11 +215,15 @@ mod tests {
     #[test]
     fn weights_are_compared_within_rounding_and_rows_are_judged_to_the_end() {
         let row = |weight: f64| {
-            Row::new("largest_gain", Kind::Baseline, Objective::Weight(weight), 0.0)
+            Row::new(
+                "largest_gain",
+                Kind::Baseline,
+                Objective::Weight(weight),
+                0.0,
+            )
         };
-        let judged = |weight: f64, sense| {
-            judge(sense, Some(&optimum(0.1, true)), &mut [row(weight)])
-        };
+        let judged =
+            |weight: f64, sense| judge(sense, Some(&optimum(0.1, true)), &mut [row(weight)]);
         assert!(judged(f64::from(0.1f32), Sense::Maximise).is_ok());
         assert!(judged(0.2 - f64::from(0.1f32), Sense::Minimise).is_ok());
         assert!(judged(0.1001, Sense::Maximise).is_err());

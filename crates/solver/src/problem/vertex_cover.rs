@@ -50,10 +50,7 @@ impl Problem for VertexCover {
         vec![
             ("max_degree", baselines::max_degree_greedy),
             ("max_degree_d2", baselines::max_degree_greedy_d2),
-            (
-                "min_degree_independent_set",
-                baselines::min_degree_cover,
-            ),
+            ("min_degree_independent_set", baselines::min_degree_cover),
         ]
     }
 }

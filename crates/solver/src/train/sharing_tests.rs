@@ -161,7 +161,13 @@ fn a_way_without_use_is_refused() {
 /// Floats that are added over ranks are added in the same way after a resume, or not at all.
 #[test]
 fn a_run_goes_on_only_as_its_ranks_added_floats() {
-    let (whole, half) = (three_layers(), TrainConfig { steps: 9, ..three_layers() });
+    let (whole, half) = (
+        three_layers(),
+        TrainConfig {
+            steps: 9,
+            ..three_layers()
+        },
+    );
     let in_way = |folder: &Path, resume, (n_ranks, n_batch_ranks), communication| RunOptions {
         n_batch_ranks,
         communication,
@@ -179,20 +185,35 @@ fn a_run_goes_on_only_as_its_ranks_added_floats() {
         ((4, 2), paper),
         ((4, 1), Some(Communication::Grid)),
     ] {
-        let error = train(&whole, &in_way(path, true, grid, communication), &mut |_| ());
+        let error = train(
+            &whole,
+            &in_way(path, true, grid, communication),
+            &mut |_| (),
+        );
         let error = error.unwrap_err();
         assert_eq!(error.fault(), Fault::Input);
         let text = error.to_string();
-        assert!(text.contains("communication paper on 4 ranks in 1 rows"), "{text}");
+        assert!(
+            text.contains("communication paper on 4 ranks in 1 rows"),
+            "{text}"
+        );
     }
     let resumed = run(&whole, &in_way(path, true, (4, 1), paper));
-    assert_eq!(bits(&resumed), bits(&run(&whole, &sharing(4, 1, Communication::Paper))));
+    assert_eq!(
+        bits(&resumed),
+        bits(&run(&whole, &sharing(4, 1, Communication::Paper)))
+    );
     // Where no float is added over ranks, they may be others.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     run(&half, &in_way(path, false, (4, 2), halo));
     let error = train(&whole, &in_way(path, true, (4, 1), paper), &mut |_| ());
-    assert!(error.unwrap_err().to_string().contains("depend on no ranks"));
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .contains("depend on no ranks")
+    );
     let resumed = run(&whole, &in_way(path, true, (3, 1), None));
     assert_eq!(bits(&resumed), bits(&run(&whole, &RunOptions::default())));
 }
