@@ -129,6 +129,25 @@ fn a_policy_for_independent_sets_covers_by_what_is_left() {
         150
     );
     assert_eq!(answer["policy_problem"], "mis");
+    // `solve` has the same covers, on any number of ranks.
+    for n_ranks in [1, 3] {
+        let words = format!(
+            "solve er:150:0.15 --policy mis-default --reduce --ranks {n_ranks} --format json"
+        );
+        let solved = run(&words, &[]).json();
+        assert_eq!(
+            (&solved["problem"], &solved["verified"]),
+            (&"mvc".into(), &true.into())
+        );
+        let stages = &solved["stages"];
+        assert_eq!(&row(stages, "rl")["objective"], cover);
+        let reduced = &row(&answer["graphs"][0]["rows"], "rl_reduce")["objective"];
+        assert_eq!(&row(stages, "reduce")["objective"], reduced);
+    }
+    for flag in ["--reduce-inside", "--preset paper"] {
+        let message = run(&format!("solve karate --policy mis-default {flag}"), &[]).error(2);
+        assert!(message.contains(&format!("without {flag}")), "{message}");
+    }
     // The set's own rows, with the optimum that is left of the smallest cover.
     let own = run("eval er:60:0.15 --problem mis --format json", &[]).json();
     let cover = run("eval er:60:0.15 --format json", &[]).json();
@@ -362,7 +381,10 @@ fn no_picture_takes_the_place_of_an_input() {
     fs::write(path("b.el"), "1 2\n2 3\n").unwrap();
     fs::write(path("optima.csv"), "graph,optimum\nb.el,1\n").unwrap();
     fs::copy(
-        concat!(env!("CARGO_MANIFEST_DIR"), "/../solver/policies/mvc-default.safetensors"),
+        concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../solver/policies/mvc-default.safetensors"
+        ),
         path("own.safetensors"),
     )
     .unwrap();

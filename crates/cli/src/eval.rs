@@ -12,9 +12,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 use shardgraph_graph::Graph;
-use shardgraph_solver::problem::{
-    MAXIMUM_INDEPENDENT_SET, MINIMUM_VERTEX_COVER, Problem as _, Sense, problem_by_name,
-};
+use shardgraph_solver::problem::{MINIMUM_VERTEX_COVER, Problem as _, Sense, problem_by_name};
 use shardgraph_solver::{ErrorKind, Select, SolveOptions, TrainedPolicy};
 
 use self::optima::{Optima, Optimum};
@@ -25,7 +23,7 @@ use crate::graph_argument::{GraphArgs, Origin};
 use crate::output_file;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
-use crate::solve::problem_names;
+use crate::solve::{check_covers, problem_names};
 use crate::solve_stages::polish_seconds;
 use crate::world::refuse_processes;
 
@@ -183,10 +181,7 @@ fn check_svg(args: &EvalArgs, svg: &Path) -> Result<(), BadInput> {
 }
 
 /// The rows of every graph; and an error where a row is better than an optimum that is called proved.
-fn evaluate_all(
-    args: &EvalArgs,
-    job: &Job,
-) -> anyhow::Result<(Vec<OfGraph>, anyhow::Result<()>)> {
+fn evaluate_all(args: &EvalArgs, job: &Job) -> anyhow::Result<(Vec<OfGraph>, anyhow::Result<()>)> {
     let loaded = load(args, job)?;
     let mut progress = Progress::new(&args.report, loaded.len() as u64);
     let (mut graphs, mut contradicted) = (Vec::new(), Ok(()));
@@ -210,8 +205,8 @@ fn policy(
         None => TrainedPolicy::shipped_for(problem)?,
     };
     let is_cover = problem.name() == MINIMUM_VERTEX_COVER.name();
-    match is_cover && policy.config.problem == MAXIMUM_INDEPENDENT_SET.name() {
-        true => policy.check_problem(&MAXIMUM_INDEPENDENT_SET)?,
+    match is_cover {
+        true => check_covers(&policy)?,
         false => policy.check_problem(problem)?,
     }
     Ok(policy)
@@ -280,7 +275,9 @@ fn evaluate(job: &Job, loaded: Loaded) -> anyhow::Result<(OfGraph, anyhow::Resul
     let optimum = optimum.or(made.exact);
     let mut rows = made.rows;
     let judged = score::judge(job.problem.sense(), optimum.as_ref(), &mut rows);
-    let is_given = optimum.as_ref().is_some_and(|known| known.source != "exact");
+    let is_given = optimum
+        .as_ref()
+        .is_some_and(|known| known.source != "exact");
     let judged = judged.map_err(|why| contradiction(&origin.name, &why, is_given));
     let of_graph = OfGraph {
         graph: origin.name,
