@@ -129,6 +129,25 @@ fn a_policy_for_independent_sets_covers_by_what_is_left() {
         150
     );
     assert_eq!(answer["policy_problem"], "mis");
+    // `solve` has the same covers, on any number of ranks.
+    for n_ranks in [1, 3] {
+        let words = format!(
+            "solve er:150:0.15 --policy mis-default --reduce --ranks {n_ranks} --format json"
+        );
+        let solved = run(&words, &[]).json();
+        assert_eq!(
+            (&solved["problem"], &solved["verified"]),
+            (&"mvc".into(), &true.into())
+        );
+        let stages = &solved["stages"];
+        assert_eq!(&row(stages, "rl")["objective"], cover);
+        let reduced = &row(&answer["graphs"][0]["rows"], "rl_reduce")["objective"];
+        assert_eq!(&row(stages, "reduce")["objective"], reduced);
+    }
+    for flag in ["--reduce-inside", "--preset paper"] {
+        let message = run(&format!("solve karate --policy mis-default {flag}"), &[]).error(2);
+        assert!(message.contains(&format!("without {flag}")), "{message}");
+    }
     // The set's own rows, with the optimum that is left of the smallest cover.
     let own = run("eval er:60:0.15 --problem mis --format json", &[]).json();
     let cover = run("eval er:60:0.15 --format json", &[]).json();
@@ -245,8 +264,13 @@ fn wrong_tables_are_refused_with_their_line() {
     }
     // An answer was checked, so a table that says less than it is wrong.
     let csv = table(folder.path(), "graph,optimum\nkarate,40\n");
-    let message = run("eval karate --optima {}", &[&csv]).error(2);
-    assert!(message.contains("the table is wrong"), "{message}");
+    let svg = folder.path().join("rows.svg");
+    let wrong = run("eval karate petersen --optima {} --svg {}", &[&csv, &svg]);
+    // The rows are not lost, but nothing is drawn from a wrong table.
+    assert!(wrong.stdout.contains("all 2 graphs"), "{}", wrong.stdout);
+    assert_eq!(wrong.code, Some(2), "{wrong:?}");
+    assert!(wrong.stderr.contains("the table is wrong"), "{wrong:?}");
+    assert_eq!(listing(folder.path()), ["optima.csv"]);
     let csv = table(folder.path(), "graph,optimum,proved\nkarate,40,no\n");
     run("eval karate --optima {}", &[&csv]).ok();
 }
@@ -347,4 +371,37 @@ fn bad_files_leave_nothing() {
     .error(2);
     assert!(message.contains("folder does not exist"), "{message}");
     assert!(listing(folder.path()).is_empty());
+}
+
+#[test]
+fn no_picture_takes_the_place_of_an_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("a.el"), "1 2\n").unwrap();
+    fs::write(path("b.el"), "1 2\n2 3\n").unwrap();
+    fs::write(path("optima.csv"), "graph,optimum\nb.el,1\n").unwrap();
+    fs::copy(
+        concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../solver/policies/mvc-default.safetensors"
+        ),
+        path("own.safetensors"),
+    )
+    .unwrap();
+    for input in ["a.el", "b.el", "optima.csv", "own.safetensors"] {
+        let before = fs::read(path(input)).unwrap();
+        let message = run(
+            "eval {} {} --optima {} --policy {} --svg {}",
+            &[
+                &path("a.el"),
+                &path("b.el"),
+                &path("optima.csv"),
+                &path("own.safetensors"),
+                &path(input),
+            ],
+        )
+        .error(2);
+        assert!(message.contains("this is the input"), "{input}: {message}");
+        assert_eq!(fs::read(path(input)).unwrap(), before, "{input}");
+    }
 }

@@ -2,7 +2,7 @@
 
 structure2vec with L layers of width K and the Q head, on ER(n, p) or a graph file, in three forms:
   coo        algorithms 2 and 3 to the letter on a COO tensor, from which a picked node's entries are selected away
-  csr        the same products on a CSR tensor that nobody edits, under masks
+  csr        the same layers on a CSR tensor that nobody edits, under masks, with the term of the edges from degrees
   collapsed  the closed form of two layers: two products with one column
 Takes a request in JSON, {"command": "step" | "train" | "solve", "form": ..., "nodes": ..., ...}, and prints a line of JSON with the seconds of
 each run. Exit code 3 without PyTorch.
@@ -63,10 +63,11 @@ class Policy(torch.nn.Module):
         shapes = [(1, k), (1, k), (k, k), (k, k), (k, k), (k, k), (2 * k, 1)]
         self.theta = torch.nn.ParameterList(torch.nn.Parameter(0.1 * torch.randn(s)) for s in shapes)
 
-    def literal(self, product, solution):
-        """Algorithms 2 and 3: the term of the edges and every layer are products of width K."""
+    def literal(self, product, solution, degree=None):
+        """Algorithms 2 and 3: every layer is a product of width K, and so is the term of the edges unless degrees are given."""
         t1, t2, t3, t4, t5, t6, t7 = self.theta
-        edges = torch.relu(product(t2.expand(solution.shape[0], self.k)))
+        ones = t2.expand(solution.shape[0], self.k)
+        edges = torch.relu(product(ones) if degree is None else degree * t2)
         base = solution @ t1 + edges @ t3
         embed = torch.zeros(solution.shape[0], self.k)
         for _ in range(self.layers):
@@ -115,7 +116,8 @@ def step(request, ends, nodes):
         matrix = csr(ends, nodes)
 
         def run():
-            scores = policy.literal(lambda x: keep * (matrix @ (keep * x)), solution)
+            degree = keep * (matrix @ keep)
+            scores = policy.literal(lambda x: keep * (matrix @ (keep * x)), solution, degree)
             int(scores.argmax())
 
     else:
@@ -162,10 +164,12 @@ def train(request, ends, nodes):
             flat = torch.relu(torch.cat([whole, embed @ t6], 1)) @ t7
             return flat.view(batch, nodes).T
         if request["form"] == "csr":
-            columns = [
-                policy.literal(lambda x, b=b: keep[:, b : b + 1] * (matrix @ (keep[:, b : b + 1] * x)), solution[:, b : b + 1])
-                for b in range(batch)
-            ]
+            degree = keep * (matrix @ keep)
+            columns = []
+            for b in range(batch):
+                own = keep[:, b : b + 1]
+                product = lambda x, own=own: own * (matrix @ (own * x))
+                columns.append(policy.literal(product, solution[:, b : b + 1], degree[:, b : b + 1]))
             return torch.cat(columns, 1)
         degree = keep * (matrix @ keep)
         return policy.collapsed(degree, keep * (matrix @ degree), solution)
@@ -194,7 +198,7 @@ def solve(request, ends, nodes):
                 product = coo(left, nodes)
                 scores = policy.literal(lambda x: torch.sparse.mm(product, x), solution)
             elif request["form"] == "csr":
-                scores = policy.literal(lambda x: keep * (matrix @ (keep * x)), solution)
+                scores = policy.literal(lambda x: keep * (matrix @ (keep * x)), solution, degree)
             else:
                 scores = policy.collapsed(degree, keep * (matrix @ degree), solution)
             scores[degree == 0] = -float("inf")

@@ -7,15 +7,13 @@ mod score;
 
 use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
 use shardgraph_graph::Graph;
-use shardgraph_solver::problem::{
-    MAXIMUM_INDEPENDENT_SET, MINIMUM_VERTEX_COVER, Problem as _, Sense, problem_by_name,
-};
-use shardgraph_solver::{Select, SolveOptions, TrainedPolicy};
+use shardgraph_solver::problem::{MINIMUM_VERTEX_COVER, Problem as _, Sense, problem_by_name};
+use shardgraph_solver::{ErrorKind, Select, SolveOptions, TrainedPolicy};
 
 use self::optima::{Optima, Optimum};
 use self::rows::{Job, Row, Search};
@@ -25,7 +23,7 @@ use crate::graph_argument::{GraphArgs, Origin};
 use crate::output_file;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
-use crate::solve::problem_names;
+use crate::solve::{check_covers, problem_names};
 use crate::solve_stages::polish_seconds;
 use crate::world::refuse_processes;
 
@@ -143,9 +141,9 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
         exact: args.exact,
     };
     if let Some(svg) = &args.svg {
-        output_file::check(svg, args.graph.file())?;
+        check_svg(args, svg)?;
     }
-    let graphs = evaluate_all(args, &job)?;
+    let (graphs, contradicted) = evaluate_all(args, &job)?;
     let answer = Answer {
         problem: problem.name(),
         sense: problem.sense(),
@@ -155,9 +153,14 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
         polish_seconds: args.polish,
         polish_steps: args.polish_steps,
         verified: true,
-        totals: score::totals(&graphs),
+        totals: score::totals(problem.sense(), &graphs),
         graphs,
     };
+    // The rows may have taken hours and were all checked: they are printed although an optimum is wrong.
+    if contradicted.is_err() {
+        args.report.answer(&answer)?;
+        return contradicted;
+    }
     if let Some(svg) = &args.svg {
         output_file::write_all(&[(svg, picture::svg(&answer))])?;
         args.report.note(&format!("wrote {}", svg.display()));
@@ -165,17 +168,31 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     args.report.answer(&answer)
 }
 
-/// The rows of every graph.
-fn evaluate_all(args: &EvalArgs, job: &Job) -> anyhow::Result<Vec<OfGraph>> {
+/// Refuses a picture in place of anything that is read.
+fn check_svg(args: &EvalArgs, svg: &Path) -> Result<(), BadInput> {
+    output_file::check(svg, args.graph.file())?;
+    let more: Vec<GraphArgs> = args.more.iter().map(|graph| args.graph.of(graph)).collect();
+    let tables = [args.optima.as_deref(), args.policy.as_deref()];
+    let inputs = more.iter().map(GraphArgs::file).chain(tables);
+    for input in inputs.flatten() {
+        output_file::check(svg, Some(input))?;
+    }
+    Ok(())
+}
+
+/// The rows of every graph; and an error where a row is better than an optimum that is called proved.
+fn evaluate_all(args: &EvalArgs, job: &Job) -> anyhow::Result<(Vec<OfGraph>, anyhow::Result<()>)> {
     let loaded = load(args, job)?;
     let mut progress = Progress::new(&args.report, loaded.len() as u64);
-    let mut graphs = Vec::new();
+    let (mut graphs, mut contradicted) = (Vec::new(), Ok(()));
     for (i, of_graph) in loaded.into_iter().enumerate() {
         let name = of_graph.origin.name.clone();
         progress.update(i as u64, || format!("graphs done, at {name}"));
-        graphs.push(evaluate(job, of_graph)?);
+        let (of_graph, judged) = evaluate(job, of_graph)?;
+        graphs.push(of_graph);
+        contradicted = contradicted.and(judged);
     }
-    Ok(graphs)
+    Ok((graphs, contradicted))
 }
 
 /// The policy, for the problem or, for covers, for independent sets.
@@ -188,8 +205,8 @@ fn policy(
         None => TrainedPolicy::shipped_for(problem)?,
     };
     let is_cover = problem.name() == MINIMUM_VERTEX_COVER.name();
-    match is_cover && policy.config.problem == MAXIMUM_INDEPENDENT_SET.name() {
-        true => policy.check_problem(&MAXIMUM_INDEPENDENT_SET)?,
+    match is_cover {
+        true => check_covers(&policy)?,
         false => policy.check_problem(problem)?,
     }
     Ok(policy)
@@ -247,7 +264,7 @@ fn read(graph: &GraphArgs, job: &Job, report: &ReportArgs) -> anyhow::Result<(Gr
     Ok((adjacency.into_graph()?, origin))
 }
 
-fn evaluate(job: &Job, loaded: Loaded) -> anyhow::Result<OfGraph> {
+fn evaluate(job: &Job, loaded: Loaded) -> anyhow::Result<(OfGraph, anyhow::Result<()>)> {
     let Loaded {
         graph,
         origin,
@@ -257,16 +274,31 @@ fn evaluate(job: &Job, loaded: Loaded) -> anyhow::Result<OfGraph> {
     let made = job.rows(graph)?;
     let optimum = optimum.or(made.exact);
     let mut rows = made.rows;
-    score::judge(job.problem.sense(), optimum.as_ref(), &mut rows)
-        .map_err(|why| BadInput(format!("{}: {why}", origin.name)))?;
-    Ok(OfGraph {
+    let judged = score::judge(job.problem.sense(), optimum.as_ref(), &mut rows);
+    let is_given = optimum
+        .as_ref()
+        .is_some_and(|known| known.source != "exact");
+    let judged = judged.map_err(|why| contradiction(&origin.name, &why, is_given));
+    let of_graph = OfGraph {
         graph: origin.name,
         nodes,
         edges,
         load_seconds: origin.load_seconds,
         optimum,
         rows,
-    })
+    };
+    Ok((of_graph, judged))
+}
+
+/// An optimum that a checked answer beats: the user's table is wrong, or our own search is.
+fn contradiction(graph: &str, why: &str, is_given: bool) -> anyhow::Error {
+    match is_given {
+        true => BadInput(format!("{graph}: {why}: the table is wrong")).into(),
+        false => {
+            let why = format!("{graph}: {why}: branch and bound is wrong, please report it");
+            shardgraph_solver::Error::from(ErrorKind::Verification(why)).into()
+        }
+    }
 }
 
 impl fmt::Display for Answer {

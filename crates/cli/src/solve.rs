@@ -13,11 +13,13 @@ use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_device::{Device, DeviceKind};
 use shardgraph_graph::{Labels, write_atomic};
 use shardgraph_shard::Adjacency;
-use shardgraph_solver::problem::{MINIMUM_VERTEX_COVER, PROBLEMS, Problem as _, problem_by_name};
+use shardgraph_solver::problem::{
+    MAXIMUM_INDEPENDENT_SET, MINIMUM_VERTEX_COVER, PROBLEMS, Problem as _, problem_by_name,
+};
 use shardgraph_solver::train::Preset;
 use shardgraph_solver::{
     Communication, EmbeddingPath, ErrorKind, PaperModel, Select, Solution, SolveOptions,
-    TrainedPolicy, solve, solve_as_rank, solve_reduced,
+    TrainedPolicy, cover_by_independent_set, solve, solve_as_rank, solve_reduced,
 };
 
 use crate::exchange_report::ExchangeReport;
@@ -40,7 +42,7 @@ Examples:
 
 Problems: mvc (minimum vertex cover), mis (maximum independent set), clique (maximum clique), cut
 (maximum cut; of declared edge weights, or those of an edge list with --weighted) and dominating-set
-(minimum dominating set). A policy is for one of them.";
+(minimum dominating set). A policy is for one of them; one for mis also covers (mvc) by what its set leaves.";
 
 /// Find a small vertex cover with a trained policy, or the answer to another problem, and check it
 #[derive(Debug, Args)]
@@ -216,7 +218,11 @@ pub(crate) fn run(args: &SolveArgs) -> anyhow::Result<()> {
             let mut solve_one = |adjacency: &Adjacency, options: &SolveOptions| {
                 let mut show = Show::new(&args.report, adjacency);
                 let step = &mut |n_candidates, n_cover| show.step(n_candidates, n_cover);
-                solve(adjacency, &inputs.policy, options, step)
+                let way = match is_of_sets(&inputs.policy) {
+                    true => cover_by_independent_set,
+                    false => solve,
+                };
+                way(adjacency, &inputs.policy, options, step)
             };
             let (found, failed) = find_all(args, &inputs, &options, &mut solve_one);
             let finished = finish(args, &inputs, &found, (n_ranks, None));
@@ -247,6 +253,37 @@ fn run_as_rank(args: &SolveArgs, comm: &mut Comm, deadline: Deadline) -> anyhow:
     // Where the policy failed, all ranks know it.
     failed?;
     settle(comm, finished, deadline)
+}
+
+/// Whether a policy is for independent sets, which cover by what they leave.
+pub(crate) fn is_of_sets(policy: &TrainedPolicy) -> bool {
+    policy.config.problem == MAXIMUM_INDEPENDENT_SET.name()
+}
+
+/// Refuses a policy that finds no covers.
+pub(crate) fn check_covers(policy: &TrainedPolicy) -> Result<(), shardgraph_solver::Error> {
+    match is_of_sets(policy) {
+        true => policy.check_problem(&MAXIMUM_INDEPENDENT_SET),
+        false => policy.check_problem(&MINIMUM_VERTEX_COVER),
+    }
+}
+
+/// Refuses what a policy for independent sets does not do for covers.
+fn check_of_sets(
+    args: &SolveArgs,
+    policy: &TrainedPolicy,
+    is_process: bool,
+) -> Result<(), BadInput> {
+    let why = match is_process {
+        true => "in one process: take --ranks there, or --problem mis",
+        false if args.stages.is_reduced_inside() => "without --reduce-inside",
+        false if args.preset.keeps_isolated() => "without --preset paper",
+        false => return Ok(()),
+    };
+    let source = &policy.source;
+    Err(BadInput(format!(
+        "{source}: a policy for independent sets (mis) finds covers {why}"
+    )))
 }
 
 /// Runs the policy on a graph.
@@ -314,11 +351,14 @@ fn load(args: &SolveArgs, report: &ReportArgs, process: Option<u32>) -> anyhow::
         Some(path) => TrainedPolicy::read(path)?,
         None => TrainedPolicy::shipped()?,
     };
-    policy.check_problem(&MINIMUM_VERTEX_COVER)?;
+    check_covers(&policy)?;
+    if is_of_sets(&policy) {
+        check_of_sets(args, &policy, process.is_some())?;
+    }
     let waiting = process.map(|_| args.deadline.unwrap_or_default());
     let n_graphs = 1 + args.more.len();
     args.stages
-        .check(&policy.config.problem, (waiting, n_graphs))?;
+        .check(MINIMUM_VERTEX_COVER.name(), (waiting, n_graphs))?;
     args.stages.check_inside(args.preset, device.kind())?;
     let mut graphs = Vec::new();
     for graph in args.graphs() {
@@ -439,7 +479,7 @@ fn answer<'a>(
     let exchange = alone.exchange.as_ref().filter(|_| is_shared);
     Answer {
         graph: &origin.name,
-        problem: &policy.config.problem,
+        problem: MINIMUM_VERTEX_COVER.name(),
         nodes: adjacency.n_nodes(),
         edges: adjacency.n_edges(),
         objective: refined.cover.len(),

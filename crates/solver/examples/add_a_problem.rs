@@ -9,7 +9,7 @@ use std::sync::Arc;
 use shardgraph_environments::ResidualGraph;
 use shardgraph_graph::Graph;
 use shardgraph_graph::generate::GeneratorSpec;
-use shardgraph_solver::problem::{Episode, Objective, Problem, Sense, check_answer};
+use shardgraph_solver::problem::{Baseline, Episode, Objective, Problem, Sense, check_answer};
 use shardgraph_solver::train::{RunOptions, TrainConfig, train_problem};
 use shardgraph_solver::{Error, SolveOptions, solve_problem};
 
@@ -67,8 +67,8 @@ impl Problem for TwoPacking {
         Ok(Objective::Count(size))
     }
 
-    fn baselines(&self, graph: &Graph) -> Vec<(&'static str, Vec<u32>)> {
-        vec![("min_degree", min_degree_packing(graph))]
+    fn baselines(&self) -> Vec<Baseline> {
+        vec![("min_degree", min_degree_packing)]
     }
 }
 

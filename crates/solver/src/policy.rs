@@ -314,6 +314,14 @@ impl TrainedPolicy {
         let config: PolicyConfig = serde_json::from_str(config)
             .map_err(|e| wrong(format!("the policy's configuration: {e}")))?;
         config.check().map_err(|e| wrong(e.to_string()))?;
+        // Before any memory is taken for the weights: a small header may ask for gigabytes.
+        let n_params = config.shape().n_params();
+        if n_params > bytes.len() / size_of::<f32>() {
+            return Err(wrong(format!(
+                "its configuration needs {n_params} weights of 4 bytes, and the file has {} bytes",
+                bytes.len()
+            )));
+        }
         let tensors = SafeTensors::deserialize(bytes).map_err(|e| wrong(e.to_string()))?;
         let mut policy = Self::build(config, &mut || 0.0, source.to_string())?;
         let flat = read_params(&tensors, &policy.params).map_err(wrong)?;

@@ -65,6 +65,9 @@ impl fmt::Display for Objective {
     }
 }
 
+/// A name, and what finds an answer on a graph without a policy.
+pub type Baseline = (&'static str, fn(&Graph) -> Vec<u32>);
+
 /// A problem whose answers are sets of nodes of one graph, found one node after the other.
 pub trait Problem: fmt::Debug + Sync {
     /// The short name: of the flag `--problem`, and in policy files.
@@ -99,8 +102,8 @@ pub trait Problem: fmt::Debug + Sync {
     /// Why it is no answer.
     fn check(&self, graph: &Graph, marks: &[bool]) -> Result<Objective, String>;
 
-    /// Answers of greedy algorithms, by name, to stand beside the policy's. They are checked as it is.
-    fn baselines(&self, graph: &Graph) -> Vec<(&'static str, Vec<u32>)>;
+    /// Greedy algorithms, by name, to stand beside the policy. Their answers are checked as its are.
+    fn baselines(&self) -> Vec<Baseline>;
 }
 
 /// A state of a problem, with what the network reads of it.

@@ -287,12 +287,12 @@ pub(crate) fn usable_path(
     let best = choose_path(policy.config.shape(), is_weighted);
     match wanted {
         None => Ok(best),
-        Some(Path::Collapsed) if best != Path::Collapsed => Err(Error::input(
-            "the collapsed path needs edges without weights and nodes without features: leave --path at auto",
-        )),
         Some(path) if best == Path::General && path != best => Err(Error::input(format!(
             "the policy's embedding has the general path alone, not {path}: leave --path at auto"
         ))),
+        Some(Path::Collapsed) if best != Path::Collapsed => Err(Error::input(
+            "the collapsed path needs edges without weights and nodes without features: leave --path at auto",
+        )),
         Some(path) => Ok(path),
     }
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use shardgraph_environments::{replay_prefix, verify};
 use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_graph::{EdgeSink, Graph, GraphBuilder, builtin};
-use shardgraph_layers::Path;
+use shardgraph_layers::{EmbeddingKind, HeadKind, Path};
 use shardgraph_shard::{Adjacency, BitShard, Storage};
 
 use crate::{
@@ -390,6 +390,25 @@ fn policy_files_round_trip_and_malformed_ones_say_why() {
     assert!(other("embed_dim\\\":8", "embed_dim\\\":9").contains("expected F32 [1, 9]"));
     assert!(
         other("schema_version\\\":1", "schema_version\\\":7").contains("version 7 is not known")
+    );
+}
+
+/// Such a file has a kilobyte and asks for 8.6 GB.
+#[test]
+fn a_policy_file_is_not_given_more_memory_than_it_has_weights() {
+    let config = PolicyConfig::new(4096, 64, AdjacencyScale::One)
+        .with_layers(EmbeddingKind::GraphSage, HeadKind::default());
+    let text = serde_json::to_string(&config).unwrap();
+    let header = [("shardgraph.policy".to_string(), text)].into();
+    let bytes = crate::policy::write_tensors(&[], header).unwrap();
+    assert!(bytes.len() < 1000);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("policy.safetensors");
+    std::fs::write(&path, bytes).unwrap();
+    let error = TrainedPolicy::read(&path).unwrap_err().to_string();
+    assert!(
+        error.contains("weights of 4 bytes, and the file has"),
+        "{error}"
     );
 }
 

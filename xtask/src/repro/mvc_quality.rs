@@ -49,8 +49,8 @@ struct GraphSet {
 /// One line of the table of optima.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Optimum {
-    n_nodes: usize,
-    n_edges: usize,
+    pub(super) n_nodes: usize,
+    pub(super) n_edges: usize,
     pub(super) size: usize,
 }
 

@@ -49,6 +49,8 @@ struct Row {
     paper: Option<f64>,
     ours: Option<f64>,
     peer: Option<f64>,
+    /// Whether `ours` is the number of another series, to stand beside the peer's.
+    is_peer: bool,
     /// Why something is missing, or what to keep in mind.
     note: String,
 }
@@ -228,6 +230,11 @@ impl Row {
         )
     }
 
+    /// What this series measured of ours.
+    fn own(&self) -> Option<f64> {
+        self.ours.filter(|_| !self.is_peer)
+    }
+
     /// PyTorch's number over ours.
     fn ratio(&self) -> Option<f64> {
         let ratio = self.peer? / self.ours?;
@@ -275,7 +282,7 @@ fn samples(name: &str, figure: &Table, rows: &[Row]) -> Result<Vec<Sample>> {
     let unit = string(figure, "unit")?;
     let mut samples = Vec::new();
     for row in rows {
-        for (who, value) in [("ours", row.ours), ("pytorch", row.peer)] {
+        for (who, value) in [("ours", row.own()), ("pytorch", row.peer)] {
             let Some(value) = value else { continue };
             samples.push(Sample {
                 series: format!("{name} {} {}", row.series.replace(',', ""), shown(row.x)),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use shardgraph_environments::{MaximumClique, baselines, verify};
 use shardgraph_graph::Graph;
 
-use super::{Episode, Objective, OnResidual, Problem, Sense, size};
+use super::{Baseline, Episode, Objective, OnResidual, Problem, Sense, size};
 
 /// The most nodes of which every two are joined.
 pub static MAXIMUM_CLIQUE: Clique = Clique;
@@ -47,7 +47,7 @@ impl Problem for Clique {
         }
     }
 
-    fn baselines(&self, graph: &Graph) -> Vec<(&'static str, Vec<u32>)> {
-        vec![("max_degree", baselines::max_degree_clique(graph))]
+    fn baselines(&self) -> Vec<Baseline> {
+        vec![("max_degree", baselines::max_degree_clique)]
     }
 }

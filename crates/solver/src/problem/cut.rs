@@ -5,7 +5,7 @@ use std::sync::Arc;
 use shardgraph_environments::{Environment, MaximumCut, baselines, verify};
 use shardgraph_graph::Graph;
 
-use super::{Episode, Objective, Problem, Sense};
+use super::{Baseline, Episode, Objective, Problem, Sense};
 use crate::{AdjacencyScale, Error};
 
 /// The two sides between which the edges weigh most; the answer is the second side.
@@ -61,10 +61,10 @@ impl Problem for CutProblem {
         })
     }
 
-    fn baselines(&self, graph: &Graph) -> Vec<(&'static str, Vec<u32>)> {
+    fn baselines(&self) -> Vec<Baseline> {
         vec![
-            ("largest_gain", baselines::largest_gain_cut(graph)),
-            ("one_flip", baselines::one_flip_cut(graph)),
+            ("largest_gain", baselines::largest_gain_cut),
+            ("one_flip", baselines::one_flip_cut),
         ]
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use shardgraph_environments::{Environment, MinimumDominatingSet, baselines, verify};
 use shardgraph_graph::Graph;
 
-use super::{Episode, Objective, Problem, Sense, size};
+use super::{Baseline, Episode, Objective, Problem, Sense, size};
 use crate::Error;
 
 /// The fewest nodes such that every other node has one of them as neighbour.
@@ -51,8 +51,8 @@ impl Problem for DominatingSet {
         }
     }
 
-    fn baselines(&self, graph: &Graph) -> Vec<(&'static str, Vec<u32>)> {
-        vec![("most_new", baselines::most_new_dominating_set(graph))]
+    fn baselines(&self) -> Vec<Baseline> {
+        vec![("most_new", baselines::most_new_dominating_set)]
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use shardgraph_environments::{MaximumIndependentSet, baselines, verify};
 use shardgraph_graph::Graph;
 
-use super::{Episode, Objective, OnResidual, Problem, Sense, size};
+use super::{Baseline, Episode, Objective, OnResidual, Problem, Sense, size};
 
 /// The most nodes of which no two are joined.
 pub static MAXIMUM_INDEPENDENT_SET: IndependentSet = IndependentSet;
@@ -46,20 +46,17 @@ impl Problem for IndependentSet {
         }
     }
 
-    fn baselines(&self, graph: &Graph) -> Vec<(&'static str, Vec<u32>)> {
-        let rest_of = |cover: Vec<u32>| {
-            let mut outside = vec![true; graph.n_nodes() as usize];
-            cover.iter().for_each(|&v| outside[v as usize] = false);
-            (0..graph.n_nodes())
-                .filter(|&v| outside[v as usize])
-                .collect()
-        };
+    fn baselines(&self) -> Vec<Baseline> {
         vec![
-            ("min_degree", baselines::min_degree_independent_set(graph)),
-            (
-                "max_degree_cover",
-                rest_of(baselines::max_degree_greedy(graph)),
-            ),
+            ("min_degree", baselines::min_degree_independent_set),
+            ("max_degree_cover", |graph| {
+                let mut outside = vec![true; graph.n_nodes() as usize];
+                for v in baselines::max_degree_greedy(graph) {
+                    outside[v as usize] = false;
+                }
+                let nodes = 0..graph.n_nodes();
+                nodes.filter(|&v| outside[v as usize]).collect()
+            }),
         ]
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use shardgraph_environments::{MinimumVertexCover, baselines, verify};
 use shardgraph_graph::Graph;
 
-use super::{Episode, Objective, OnResidual, Problem, Sense, size};
+use super::{Baseline, Episode, Objective, OnResidual, Problem, Sense, size};
 
 /// The fewest nodes that touch every edge.
 pub static MINIMUM_VERTEX_COVER: VertexCover = VertexCover;
@@ -46,14 +46,11 @@ impl Problem for VertexCover {
         }
     }
 
-    fn baselines(&self, graph: &Graph) -> Vec<(&'static str, Vec<u32>)> {
+    fn baselines(&self) -> Vec<Baseline> {
         vec![
-            ("max_degree", baselines::max_degree_greedy(graph)),
-            ("max_degree_d2", baselines::max_degree_greedy_d2(graph)),
-            (
-                "min_degree_independent_set",
-                baselines::min_degree_cover(graph),
-            ),
+            ("max_degree", baselines::max_degree_greedy),
+            ("max_degree_d2", baselines::max_degree_greedy_d2),
+            ("min_degree_independent_set", baselines::min_degree_cover),
         ]
     }
 }

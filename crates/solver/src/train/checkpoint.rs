@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use shardgraph_device::Device;
 use shardgraph_graph::Graph;
 use shardgraph_runs::{Checkpoint, Tensors, fnv1a64};
+use shardgraph_shard::Communication;
 
 use super::TrainConfig;
 use super::run::{Given, problem_of};
@@ -36,6 +37,44 @@ struct Run {
     /// The kind of device that the run computes on; before there were others, the host.
     #[serde(default = "host")]
     device: String,
+    /// How floats are added over ranks; absent where none are, so that the bits depend on no rank.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sums: Option<SumsOverRanks>,
+}
+
+/// What decides the bits of a run whose ranks add floats: it goes on in the same way only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SumsOverRanks {
+    communication: String,
+    ranks: u32,
+    batch_ranks: u32,
+}
+
+impl SumsOverRanks {
+    /// Those of a run on so many ranks in so many rows; none without sums, on one rank, and where no float is added over ranks.
+    pub(super) fn of(
+        has_sums: bool,
+        communication: Communication,
+        (ranks, batch_ranks): (u32, u32),
+    ) -> Option<SumsOverRanks> {
+        let is_exact = !has_sums || ranks == 1 || communication.is_exact();
+        (!is_exact).then(|| SumsOverRanks {
+            communication: communication.to_string(),
+            ranks,
+            batch_ranks,
+        })
+    }
+
+    fn shown(sums: Option<&SumsOverRanks>) -> String {
+        match sums {
+            None => "with sums that depend on no ranks (communication gather or halo)".to_owned(),
+            Some(sums) => format!(
+                "with communication {} on {} ranks in {} rows",
+                sums.communication, sums.ranks, sums.batch_ranks
+            ),
+        }
+    }
 }
 
 fn host() -> String {
@@ -83,6 +122,7 @@ pub(super) fn of_trainer(trainer: &Trainer) -> Result<Checkpoint, Error> {
         config: trainer.config.clone(),
         inputs: trainer.inputs().to_vec(),
         device: trainer.device().kind().family().to_string(),
+        sums: trainer.sums.clone(),
         step: trainer.step,
         n_episodes: trainer.n_episodes,
         adam_steps: trainer.optimiser.n_steps(),
@@ -146,6 +186,7 @@ pub(super) fn trainer(
             changed.source
         )));
     }
+    trainer.sums = run.sums;
     trainer.step = run.step;
     trainer.n_episodes = run.n_episodes;
     restore_tensors(&mut trainer, checkpoint, run.adam_steps)?;
@@ -161,6 +202,19 @@ pub(super) fn trainer(
         trainer.restore_episode(environment, episode.graph_id, &episode.picks)?;
     }
     Ok(trainer)
+}
+
+/// Refuses to go on where the ranks would add floats in another way than the run did.
+pub(super) fn check_sums(trainer: &Trainer, wanted: Option<&SumsOverRanks>) -> Result<(), Error> {
+    let kept = trainer.sums.as_ref();
+    match kept == wanted {
+        true => Ok(()),
+        false => Err(Error::input(format!(
+            "the run was trained {}, and would go on {}, which rounds otherwise: resume it with the same --communication, --ranks and --batch-ranks",
+            SumsOverRanks::shown(kept),
+            SumsOverRanks::shown(wanted)
+        ))),
+    }
 }
 
 fn restore_tensors(

@@ -10,7 +10,7 @@ use shardgraph_layers::autodiff::{leave_group, rank_device};
 use shardgraph_runs::{Checkpoint, Folder};
 use shardgraph_shard::Communication;
 
-use super::checkpoint::{self, FILES};
+use super::checkpoint::{self, FILES, SumsOverRanks};
 use super::folder::RunFolder;
 use super::grid::Grid;
 use super::trainer::{Stepped, Trainer};
@@ -117,7 +117,7 @@ pub struct TrainOutcome {
     pub reports: Vec<StepReport>,
     /// What ranks exchanged in the steps that this call took; absent where the model sums nothing over neighbours.
     pub exchange: Option<Exchange>,
-    /// The nodes and edges of the largest graph, by nodes, of the episodes that this call began.
+    /// The nodes and edges of the largest graph, by nodes, of the episodes that this call began or went on with.
     pub largest_graph: (u32, u64),
     /// Transitions in a batch, by the settings of the run.
     pub batch_size: usize,
@@ -150,7 +150,8 @@ pub(super) fn problem_of(given: Given, name: &str) -> Result<&'static dyn Proble
 /// When a setting cannot be right, the folder has another run, a file cannot be written, or a rank is lost.
 /// # Determinism
 /// The same reports and the same policy, bit for bit, for every number and grid of ranks, and whether or not the run was stopped
-/// and resumed at a checkpoint.
+/// and resumed at a checkpoint. Where ranks add floats (not [`Communication::is_exact`]) the bits depend on the ranks, and a run is resumed
+/// on the same ranks in the same way alone.
 /// # Source
 /// OpenGraphGym-MG, algorithm 5.
 ///
@@ -267,6 +268,10 @@ fn run_process(
     options: &RunOptions,
     progress: &mut dyn FnMut(&StepReport),
 ) -> Result<TrainOutcome, Error> {
+    let options = &RunOptions {
+        n_ranks: comm.size(),
+        ..options.clone()
+    };
     check_same(comm, &facts(config, options), options.deadline)?;
     Grid::new(comm.size(), options.n_batch_ranks, comm.rank())?;
     config.check()?;
@@ -318,7 +323,7 @@ fn begin(
     config: &TrainConfig,
     options: &RunOptions,
 ) -> Result<Begun, Error> {
-    let (trainer, held) = or_tell(comm, |comm| match options.resume {
+    let (mut trainer, held) = or_tell(comm, |comm| match options.resume {
         true => resumed(problem, comm, config, options),
         false => {
             let problem = problem_of(problem, &config.problem)?;
@@ -328,6 +333,15 @@ fn begin(
     check_graphs(comm, &trainer, options.deadline)?;
     trainer.check_grid(options.n_batch_ranks)?;
     check_wanted(options.communication, trainer.has_sums())?;
+    let sums = SumsOverRanks::of(
+        trainer.has_sums(),
+        options.communication.unwrap_or_default(),
+        (options.n_ranks, options.n_batch_ranks),
+    );
+    if options.resume {
+        checkpoint::check_sums(&trainer, sums.as_ref())?;
+    }
+    trainer.sums = sums;
     let folder = options.folder.as_deref().filter(|_| comm.rank() == 0);
     let folder = or_tell(comm, |_| match (held, folder) {
         (Some(held), _) => RunFolder::open(held).map(Some),

@@ -1,9 +1,12 @@
 //! Training in every way of sharing neighbour sums and with every pair of layers, and whose error becomes whose priority.
 
+use std::path::Path;
+
 use shardgraph_collectives::Comm;
+use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_shard::Communication;
 
-use super::tests::{bits, run, small};
+use super::tests::{bits, in_folder, run, small};
 use super::trainer::Trainer;
 use super::{PrioritizedConfig, RunOptions, TrainConfig, train};
 use crate::Fault;
@@ -52,10 +55,30 @@ fn sharing(n_ranks: u32, n_batch_ranks: u32, communication: Communication) -> Ru
     }
 }
 
+/// Edge lists with weights of both signs, in a folder.
+fn weighted_files(folder: &Path) -> Vec<String> {
+    let write = |(i, spec): (usize, &str)| {
+        let spec: GeneratorSpec = spec.parse().unwrap();
+        let graph = spec.graph(i as u64).unwrap();
+        let line = |(u, v): (u32, u32)| {
+            let weight = f64::from((3 * u + 5 * v) % 11) - 2.5;
+            format!("{u} {v} {weight}\n")
+        };
+        let path = folder.join(format!("{i}.el"));
+        std::fs::write(&path, graph.edges().map(line).collect::<String>()).unwrap();
+        path.display().to_string()
+    };
+    let specs = ["er:20:0.2", "ba:33:2", "er:70:0.06"];
+    specs.into_iter().enumerate().map(write).collect()
+}
+
 #[test]
 fn ways_of_sharing_sums_train_alike() {
+    let folder = tempfile::tempdir().unwrap();
     let weighted_cut = TrainConfig {
         problem: "cut".to_string(),
+        graphs: weighted_files(folder.path()),
+        weighted: true,
         ..three_layers()
     };
     for config in [three_layers(), weighted_cut] {
@@ -133,6 +156,82 @@ fn a_way_without_use_is_refused() {
         error.to_string().contains("communication `paper`"),
         "{error}"
     );
+}
+
+/// Floats that are added over ranks are added in the same way after a resume, or not at all.
+#[test]
+fn a_run_goes_on_only_as_its_ranks_added_floats() {
+    let (whole, half) = (
+        three_layers(),
+        TrainConfig {
+            steps: 9,
+            ..three_layers()
+        },
+    );
+    let in_way = |folder: &Path, resume, (n_ranks, n_batch_ranks), communication| RunOptions {
+        n_batch_ranks,
+        communication,
+        ..in_folder(folder, resume, n_ranks)
+    };
+    let (paper, halo) = (Some(Communication::Paper), Some(Communication::Halo));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    run(&half, &in_way(path, false, (4, 1), paper));
+    for (grid, communication) in [
+        ((1, 1), None),
+        ((4, 1), None),
+        ((4, 1), halo),
+        ((2, 1), paper),
+        ((4, 2), paper),
+        ((4, 1), Some(Communication::Grid)),
+    ] {
+        let error = train(
+            &whole,
+            &in_way(path, true, grid, communication),
+            &mut |_| (),
+        );
+        let error = error.unwrap_err();
+        assert_eq!(error.fault(), Fault::Input);
+        let text = error.to_string();
+        assert!(
+            text.contains("communication paper on 4 ranks in 1 rows"),
+            "{text}"
+        );
+    }
+    let resumed = run(&whole, &in_way(path, true, (4, 1), paper));
+    assert_eq!(
+        bits(&resumed),
+        bits(&run(&whole, &sharing(4, 1, Communication::Paper)))
+    );
+    // Where no float is added over ranks, they may be others.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    run(&half, &in_way(path, false, (4, 2), halo));
+    let error = train(&whole, &in_way(path, true, (4, 1), paper), &mut |_| ());
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .contains("depend on no ranks")
+    );
+    let resumed = run(&whole, &in_way(path, true, (3, 1), None));
+    assert_eq!(bits(&resumed), bits(&run(&whole, &RunOptions::default())));
+}
+
+/// A resumed call that begins no episode still has the graph of the running one.
+#[test]
+fn a_resumed_call_knows_its_largest_graph() {
+    let config = |steps| TrainConfig {
+        graphs: vec!["er:70:0.3".to_string()],
+        environments: 1,
+        steps,
+        ..three_layers()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let first = run(&config(9), &in_folder(folder.path(), false, 1));
+    assert_eq!(first.largest_graph.0, 70);
+    let second = run(&config(11), &in_folder(folder.path(), true, 1));
+    assert_eq!(second.largest_graph, first.largest_graph);
 }
 
 /// The priorities after some steps, as the memory keeps them.

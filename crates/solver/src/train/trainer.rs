@@ -3,13 +3,14 @@
 use shardgraph_collectives::{Op, Reduction};
 use shardgraph_components::Optimiser;
 use shardgraph_device::Device;
+use shardgraph_graph::Graph;
 use shardgraph_graph::random::Stream;
 use shardgraph_layers::autodiff::{Eager, Params, RowShard};
 use shardgraph_layers::{Path, choose_path};
 use shardgraph_shard::Communication;
 
 use super::batch::{Batch, BatchRules, Cut, Plan, needs_sums};
-use super::checkpoint::InputHash;
+use super::checkpoint::{InputHash, SumsOverRanks};
 use super::dataset::Dataset;
 use super::grid::Grid;
 use super::kept::Kept;
@@ -61,6 +62,8 @@ pub(super) struct Trainer {
     pub(super) device: Device,
     n_batch_ranks: u32,
     communication: Communication,
+    /// For the checkpoints.
+    pub(super) sums: Option<SumsOverRanks>,
     /// Nodes and edges of the largest graph of an episode so far, by nodes.
     pub(super) largest_graph: (u32, u64),
     pub(super) path: Path,
@@ -87,6 +90,7 @@ impl Trainer {
             device: Device::host(),
             n_batch_ranks: 1,
             communication: Communication::default(),
+            sums: None,
             largest_graph: (0, 0),
             path,
             policy,
@@ -150,7 +154,9 @@ impl Trainer {
         graph_id: u64,
         picks: &[u32],
     ) -> Result<(), Error> {
-        let mut episode = self.problem.begin(self.dataset.graph(graph_id)?);
+        let graph = self.dataset.graph(graph_id)?;
+        self.see(&graph);
+        let mut episode = self.problem.begin(graph);
         for &pick in picks {
             episode.pick(pick)?;
         }
@@ -199,12 +205,16 @@ impl Trainer {
         self.n_episodes += 1;
         self.memory.begin_episode(environment, graph_id);
         let graph = self.dataset.graph(graph_id)?;
-        self.largest_graph = self.largest_graph.max((graph.n_nodes(), graph.n_edges()));
+        self.see(&graph);
         self.running[environment] = Running {
             graph_id,
             episode: Some(self.problem.begin(graph)),
         };
         Ok(())
+    }
+
+    fn see(&mut self, graph: &Graph) {
+        self.largest_graph = self.largest_graph.max((graph.n_nodes(), graph.n_edges()));
     }
 
     fn take_episodes(&mut self) -> Result<Vec<Box<dyn Episode>>, Error> {

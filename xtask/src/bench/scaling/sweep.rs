@@ -1,4 +1,4 @@
-//! `cargo xtask bench scaling --job JOB`: one job of each system by ranks: seconds, efficiency, bytes between ranks, memory of a rank.
+//! `cargo xtask bench scaling --job JOB`: one job of each system by ranks: seconds, efficiency, bytes that a rank receives, memory of the process over its ranks.
 //!
 //! The jobs stand in `benches/repro/scaling.toml` as `[[sweep]]`. Rows of more ranks than processors are measured too and say that their ranks share
 //! them; beside each stands a projection for a processor a rank, which says that it is one.
@@ -60,6 +60,8 @@ struct Row {
     efficiency: Option<f64>,
     bytes: Option<f64>,
     memory: Option<f64>,
+    /// Whether its ranks share processors.
+    is_shared: bool,
     note: String,
 }
 
@@ -191,19 +193,22 @@ fn measured(wanted: &Wanted, sweep: &Table, program: &Path) -> Result<Vec<Row>> 
                 break;
             }
         };
-        let alone = found.iter().chain([&row]).find(|row| row.n_ranks == 1);
-        let alone = alone.and_then(|row| row.seconds);
-        let shares = wanted.backend == Backend::Threads && n_ranks as usize > n_cores;
+        let is_shared = wanted.backend == Backend::Threads && n_ranks as usize > n_cores;
         found.push(Row {
-            efficiency: alone
-                .zip(row.seconds)
-                .map(|(one, all)| one / (f64::from(n_ranks) * all)),
-            note: match shares {
+            is_shared,
+            note: match is_shared {
                 true => format!("measured; {n_ranks} ranks share {n_cores} processors"),
                 false => "measured".to_owned(),
             },
             ..row
         });
+    }
+    let alone = found.iter().find(|row| row.n_ranks == 1);
+    if let Some(alone) = alone.and_then(|row| row.seconds) {
+        for row in &mut found {
+            let efficiency = |seconds| alone / (f64::from(row.n_ranks) * seconds);
+            row.efficiency = row.seconds.map(efficiency);
+        }
     }
     Ok(found)
 }
@@ -262,6 +267,7 @@ fn one_run(
         memory: measured
             .peak_rss_bytes
             .map(|peak| peak as f64 / f64::from(n_ranks)),
+        is_shared: false,
         note: String::new(),
     }))
 }
@@ -329,7 +335,7 @@ fn with_projections(sweep: &Table, found: Vec<Row>) -> Result<Vec<Row>> {
     let mut all = Vec::new();
     for row in found {
         let (n_ranks, bytes) = (row.n_ranks, row.bytes);
-        let is_shared = row.note.contains("share");
+        let is_shared = row.is_shared;
         all.push(row);
         if is_shared {
             let seconds = serial.seconds(alone, apart, n_ranks);
@@ -339,6 +345,7 @@ fn with_projections(sweep: &Table, found: Vec<Row>) -> Result<Vec<Row>> {
                 efficiency: Some(alone / (f64::from(n_ranks) * seconds)),
                 bytes,
                 memory: None,
+                is_shared: false,
                 note: PROJECTION.to_owned(),
             });
         }
@@ -356,11 +363,17 @@ fn section(wanted: &Wanted, sweep: &Table, all: &[Row]) -> Result<String> {
         },
     )?;
     let mut text = format!(
-        "## {}: {}, back end {}\n\n{}.\n\n```\nshardgraph {} {}\n```\n\n| ranks | {} | efficiency | bytes between ranks | bytes of memory, a rank | |\n|---|---|---|---|---|---|\n",
+        "## {}: {}, back end {}\n\n{}.\n\n```\nshardgraph {} {}\n```\n\n| ranks | {} | efficiency | bytes that a rank receives, by its operations | peak bytes of the process / ranks | |\n|---|---|---|---|---|---|\n",
         string(sweep, "job")?,
         string(sweep, "name")?,
         wanted.backend.name(),
-        string(sweep, "why")?,
+        match wanted.test {
+            true => format!(
+                "{}; here in the small size of the test",
+                string(sweep, "why")?
+            ),
+            false => string(sweep, "why")?,
+        },
         words.join(" "),
         wanted.backend.flags().join(" "),
         string(sweep, "unit")?,
@@ -389,6 +402,7 @@ impl Row {
             efficiency: None,
             bytes: None,
             memory: None,
+            is_shared: false,
             note: format!("not run: {why}"),
         }
     }
@@ -399,8 +413,8 @@ impl Row {
         let numbers = [
             ("seconds", self.seconds, "s"),
             ("efficiency", self.efficiency, "1"),
-            ("exchanged_bytes", self.bytes, "B"),
-            ("memory_bytes", self.memory, "B"),
+            ("received_bytes_by_operation", self.bytes, "B"),
+            ("process_bytes_per_rank", self.memory, "B"),
         ];
         let sample = |(metric, value, unit): (&str, Option<f64>, &str)| {
             Some(Sample {
@@ -458,6 +472,7 @@ mod tests {
             efficiency: None,
             bytes: Some(8.0),
             memory: Some(1.0),
+            is_shared: note.contains("share"),
             note: note.to_owned(),
         };
         let sweep = toml::parse("pieces = 1000").unwrap();
@@ -519,6 +534,14 @@ mod tests {
             (Some(4.0), Some(1.0), Some(10.0)),
         ];
         assert_eq!(numbers, expected);
+        // In whatever order.
+        let upwards = wanted(Backend::Threads);
+        let downwards = Wanted {
+            ranks: vec![2, 1],
+            ..upwards
+        };
+        let found = measured(&downwards, &sweep("solve"), &program).unwrap();
+        assert_eq!(found[0].efficiency, Some(1.0));
         let absent = measured(&wanted(Backend::Nccl), &sweep("solve"), &program).unwrap();
         assert_eq!(absent.len(), 1);
         assert_eq!(absent[0].note, "not run: error: no GPU here");

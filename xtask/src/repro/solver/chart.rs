@@ -120,7 +120,7 @@ fn lines(rows: &[Row]) -> Vec<Line> {
         let n_known = order.len();
         let at = *order.entry(&row.series).or_insert(n_known);
         for (who, dashes, value) in [
-            ("ours", "", row.ours),
+            ("ours", "", row.own()),
             ("paper", "6 4", row.paper),
             ("PyTorch", "2 3", row.peer),
         ] {

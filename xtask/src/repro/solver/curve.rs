@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use super::super::mvc_quality::optimum_of;
+use super::super::mvc_quality::{Optimum, optimum_of};
 use super::{Row, Runner, of_paper};
 use crate::bench::places;
 use crate::definition::{Substitutions, string, strings, substitute};
@@ -19,7 +19,7 @@ struct Tested<'t> {
     table: &'t Table,
     spec: String,
     files: Vec<String>,
-    optima: Vec<f64>,
+    optima: Vec<Optimum>,
 }
 
 /// A row for each point and each kind of test graphs.
@@ -50,6 +50,7 @@ pub(super) fn rows(runner: &Runner<'_>, series: &Table) -> Result<Vec<Row>> {
                 },
                 ours: Some(mean_ratio(runner, tested, &folder)?),
                 peer: None,
+                is_peer: false,
                 note: String::new(),
             });
         }
@@ -76,7 +77,7 @@ fn tests<'t>(runner: &Runner<'_>, series: &'t Table) -> Result<Vec<Tested<'t>>> 
             let words = ["generate", &spec, "--seed", &seed_word, "--out", &file];
             stdout(runner, &words.map(str::to_owned))?;
             files.push(file);
-            optima.push(optimum_of(&csv, &spec, seed)?.size as f64);
+            optima.push(optimum_of(&csv, &spec, seed)?);
         }
         tests.push(Tested {
             table,
@@ -104,15 +105,26 @@ fn mean_ratio(runner: &Runner<'_>, tested: &Tested<'_>, folder: &std::path::Path
     );
     let mut sum = 0.0;
     for (answer, optimum) in answers.iter().zip(&tested.optima) {
-        let size = answer.get("objective").and_then(Json::as_number);
-        let size = size.context("an answer without an objective")?;
-        ensure!(
-            size >= *optimum,
-            "a cover of {size} below the optimum {optimum}"
-        );
-        sum += size / optimum;
+        sum += ratio(answer, optimum).with_context(|| tested.spec.clone())?;
     }
     Ok(sum / answers.len() as f64)
+}
+
+/// The cover of an answer over the optimum, which has to be of the same graph.
+fn ratio(answer: &Json, optimum: &Optimum) -> Result<f64> {
+    let count = |key: &str| -> Result<f64> {
+        let number = answer.get(key).and_then(Json::as_number);
+        number.with_context(|| format!("an answer without {key}"))
+    };
+    let sizes = (count("nodes")? as usize, count("edges")? as usize);
+    let known = (optimum.n_nodes, optimum.n_edges);
+    ensure!(
+        sizes == known,
+        "a graph of {sizes:?} nodes and edges, and an optimum of one of {known:?}"
+    );
+    let (size, best) = (count("objective")?, optimum.size as f64);
+    ensure!(size >= best, "a cover of {size} below the optimum {best}");
+    Ok(size / best)
 }
 
 fn stdout(runner: &Runner<'_>, words: &[String]) -> Result<String> {
@@ -122,4 +134,22 @@ fn stdout(runner: &Runner<'_>, words: &[String]) -> Result<String> {
         bail!("`shardgraph {}`: {last}", words.join(" "));
     }
     Ok(measured.stdout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_optimum_is_of_its_graph() {
+        let answer = json::parse("{\"nodes\": 9, \"edges\": 14, \"objective\": 9}").unwrap();
+        let optimum = |n_edges, size| Optimum {
+            n_nodes: 9,
+            n_edges,
+            size,
+        };
+        assert!((ratio(&answer, &optimum(14, 6)).unwrap() - 1.5).abs() < 1e-12);
+        assert!(ratio(&answer, &optimum(15, 6)).is_err());
+        assert!(ratio(&answer, &optimum(14, 10)).is_err());
+    }
 }

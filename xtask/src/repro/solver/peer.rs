@@ -16,6 +16,9 @@ use crate::toml::{Table, Value};
 
 const SCRIPT: &str = "xtask/peers/solver_torch.py";
 
+/// The script's exit code without PyTorch.
+const NO_PYTORCH: i32 = 3;
+
 /// Longer than any request here takes.
 const LIMIT_S: f64 = 1800.0;
 
@@ -37,10 +40,11 @@ pub(super) fn rows(runner: &Runner<'_>, series: &Table, before: &[Row]) -> Resul
         let ours = before.iter().find(is_it).and_then(|row| row.ours);
         let (peer, note) = match (&python, runner.too_large(series, x)) {
             (_, Some(reason)) => (None, reason),
-            (Ok(python), None) => {
-                let (seconds, version) = seconds(runner, series, (python, x))?;
-                (Some(seconds), format!("PyTorch {version}"))
-            }
+            // The rows of ours are worth their hours without the peer's.
+            (Ok(python), None) => match seconds(runner, series, (python, x)) {
+                Ok((seconds, version)) => (Some(seconds), format!("PyTorch {version}")),
+                Err(error) => (None, format!("not run: {error:#}")),
+            },
             (Err(reason), None) => (None, reason.clone()),
         };
         rows.push(Row {
@@ -49,6 +53,7 @@ pub(super) fn rows(runner: &Runner<'_>, series: &Table, before: &[Row]) -> Resul
             paper: None,
             ours,
             peer,
+            is_peer: true,
             note,
         });
     }
@@ -81,6 +86,9 @@ fn seconds(
     let ended = process::each_line_within(&mut command, LIMIT_S, |line| printed.push_str(line))?;
     match ended {
         Ended::InTime(status) if status.success() => (),
+        Ended::InTime(status) if status.code() == Some(NO_PYTORCH) => {
+            bail!("{} has no PyTorch", python.display())
+        }
         Ended::InTime(status) => bail!("{SCRIPT} ended with {status}"),
         Ended::Killed => bail!("{SCRIPT} was killed after {LIMIT_S} s"),
     }

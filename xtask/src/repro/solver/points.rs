@@ -32,6 +32,7 @@ pub(super) fn rows(runner: &Runner<'_>, series: &Table) -> Result<Vec<Row>> {
             },
             ours,
             peer: None,
+            is_peer: false,
             note: missing.unwrap_or_default(),
         });
     }

@@ -172,7 +172,50 @@ fn the_peers_median_stands_beside_our_number() {
         (found[0].ratio(), found[0].note.as_str()),
         (Some(4.0), "PyTorch 9")
     );
-    let failed = rows("#!/bin/sh\nexit 3\n").unwrap_err();
-    assert!(failed.to_string().contains("ended with"), "{failed}");
+    let failed = rows("#!/bin/sh\nexit 9\n").unwrap();
+    let note = &failed[0].note;
+    assert!(
+        note.starts_with("not run: ") && note.contains("ended with"),
+        "{note}"
+    );
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// An interpreter without PyTorch, and none: rows say so, and ours stay.
+#[cfg(unix)]
+#[test]
+fn a_peer_that_cannot_run_is_a_row_that_says_so() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (folder, program) = program("no-peer");
+    let figure = toml::parse(
+        "title = \"t\"\nx = \"ranks\"\ny = \"s\"\nunit = \"s\"\n\
+         [[series]]\nname = \"a\"\nkind = \"points\"\nxs = [1]\ncommand = [\"solve\", \"--ranks\", \"{x}\"]\nmetric = \"seconds\"\n\
+         [[series]]\nname = \"b\"\nkind = \"peer\"\nagainst = \"a\"\nxs = [1]\nrequest = { command = \"step\" }\n",
+    )
+    .unwrap();
+    let python = folder.join("python");
+    fs::write(&python, "#!/bin/sh\nexit 3\n").unwrap();
+    fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+    for (python, why) in [
+        (python.clone(), "has no PyTorch"),
+        (folder.join("absent"), "cannot start"),
+    ] {
+        let options = Options {
+            peer_python: Some(python.display().to_string()),
+            ..Options::default()
+        };
+        let name = format!("solver-repro-no-peer-{}", std::process::id());
+        let rows = rows_of(&name, &figure, &program, &options).unwrap();
+        assert_eq!((rows[0].ours, rows[1].peer), (Some(8.0), None));
+        let note = &rows[1].note;
+        assert!(
+            note.starts_with("not run: ") && note.contains(why),
+            "{note}"
+        );
+        // Ours is recorded and drawn once.
+        assert_eq!(samples("f", &figure, &rows).unwrap().len(), 1);
+        let svg = &files("f", &figure, &rows).unwrap()[1].1;
+        assert_eq!(svg.matches("<polyline").count(), 1);
+    }
     fs::remove_dir_all(&folder).unwrap();
 }
