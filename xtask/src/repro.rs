@@ -30,7 +30,7 @@ struct Repro {
     run: fn(&Options) -> Result<ExitCode>,
 }
 
-const REPROS: [Repro; 35] = [
+const REPROS: [Repro; 36] = [
     Repro {
         name: "train-default",
         what: "train the policy that is shipped and compare it byte for byte [--accept: ship what came out]",
@@ -70,6 +70,11 @@ const REPROS: [Repro; 35] = [
         name: "regal-learned",
         what: "REGAL's shipped policies at few evaluations, over slow links, on other sets and over the list decoder [--set NAME]",
         run: regal::learned,
+    },
+    Repro {
+        name: "regal-policies",
+        what: "train REGAL's shipped policies and compare them byte for byte [--accept: ship what came out]",
+        run: train_default::regal,
     },
     Repro {
         name: "table3",

@@ -1,6 +1,6 @@
-//! `cargo xtask repro train-default`: trains the shipped policies again and compares the files.
+//! `cargo xtask repro train-default` and `regal-policies`: train the shipped policies again and compare the files.
 //!
-//! The commands and the pairs of files stand in `benches/repro/train-default.toml`.
+//! The commands and the pairs of files stand in `benches/repro/train-default.toml` and `regal-policies.toml`.
 
 use std::fs;
 use std::path::Path;
@@ -15,34 +15,44 @@ use crate::process;
 use crate::project;
 use crate::toml::{self, Table, Value};
 
-const DEFINITION: &str = "benches/repro/train-default.toml";
-
-/// A training command, the file that it makes and the one that the project ships.
+/// Training commands in the order of their running, the file that they make and the one that the project ships.
 struct Pair {
-    command: Vec<String>,
+    commands: Vec<Vec<String>>,
     made: String,
     shipped: String,
 }
 
-/// Runs the command.
+/// Runs `train-default`: the policies of the solver.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let table = toml::read(&project::root().join(DEFINITION))?;
-    let pairs = pairs(&table)?;
+    remake("train-default", options)
+}
+
+/// Runs `regal-policies`: those of `place`.
+pub(crate) fn regal(options: &Options) -> Result<ExitCode> {
+    remake("regal-policies", options)
+}
+
+fn definition(name: &str) -> Result<Vec<Pair>> {
+    let path = project::root().join(format!("benches/repro/{name}.toml"));
+    pairs(&toml::read(&path)?)
+}
+
+fn remake(name: &str, options: &Options) -> Result<ExitCode> {
+    let pairs = definition(name)?;
     let program = process::build_shardgraph()?;
     let mut n_different = 0;
     for pair in &pairs {
-        let scratch = fresh_scratch("train-default")?;
-        let words = substitute(&pair.command, &places(&scratch, &Substitutions::new()))?;
-        let mut train = process::command(&program);
-        println!("$ {}", process::shown(train.args(&words)));
-        process::check(&mut train)?;
+        let scratch = fresh_scratch(name)?;
+        let places = places(&scratch, &Substitutions::new());
+        for command in &pair.commands {
+            let mut train = process::command(&program);
+            train.args(substitute(command, &places)?);
+            println!("$ {}", process::shown(&train));
+            process::check(&mut train)?;
+        }
         n_different += u32::from(!settle(pair, &scratch, &project::root(), options.accept)?);
     }
-    println!(
-        "train-default: {} of {} files differ",
-        n_different,
-        pairs.len()
-    );
+    println!("{name}: {n_different} of {} files differ", pairs.len());
     Ok(if n_different == 0 {
         ExitCode::SUCCESS
     } else {
@@ -59,8 +69,10 @@ fn pairs(table: &Table) -> Result<Vec<Pair>> {
         let row = row
             .as_table()
             .context("`policy` is to be an array of tables")?;
+        let start = row.get("start").map(|_| strings(row, "start"));
+        let commands = start.into_iter().chain([strings(row, "command")]);
         Ok(Pair {
-            command: strings(row, "command")?,
+            commands: commands.collect::<Result<_>>()?,
             made: string(row, "made")?,
             shipped: string(row, "shipped")?,
         })
@@ -91,13 +103,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_definition_reads() {
-        let table = toml::read(&project::root().join(DEFINITION)).unwrap();
-        let pairs = pairs(&table).unwrap();
-        assert!(!pairs.is_empty());
-        for Pair { command, .. } in pairs {
-            assert_eq!(command[0], "train");
-            assert!(command.iter().any(|word| word.contains("{scratch}")));
+    fn the_definitions_read() {
+        for (name, first_words, n_commands) in [
+            ("train-default", vec!["train"], vec![1; 7]),
+            ("regal-policies", vec!["place", "train"], vec![2, 1]),
+        ] {
+            let pairs = definition(name).unwrap();
+            let lengths: Vec<usize> = pairs.iter().map(|pair| pair.commands.len()).collect();
+            assert_eq!(lengths, n_commands);
+            for Pair {
+                commands, shipped, ..
+            } in pairs
+            {
+                assert!(project::root().join(shipped).exists());
+                for command in commands {
+                    assert_eq!(command[..first_words.len()], first_words);
+                    assert!(command.iter().any(|word| word.contains("{scratch}")));
+                }
+            }
         }
     }
 
@@ -107,7 +130,7 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("made"), "new").unwrap();
         let pair = Pair {
-            command: Vec::new(),
+            commands: Vec::new(),
             made: "made".into(),
             shipped: "policies/shipped".into(),
         };

@@ -12,6 +12,7 @@
 
 mod datasets;
 mod learning;
+mod overlaps;
 mod problems;
 mod sets;
 mod tables;
@@ -49,6 +50,7 @@ fn run(command: &str, request: &str) -> Result<(), Failure> {
     match command {
         "datasets" => datasets::run(&parsed(request)?),
         "compare" => tables::run(&parsed(request)?),
+        "overlaps" => overlaps::run(&parsed(request)?),
         "tune" => tuning::run(&parsed(request)?),
         "learning" => learning::run(&parsed(request)?),
         "timings" => timings::run(&parsed(request)?),
@@ -82,6 +84,11 @@ fn small() -> Result<(), Failure> {
         "bandwidth_gbs": 12, "candidates": ["brkga/paper", "rank-brkga/paper"], "seconds": 600}}"#
     );
     run("compare", &request)?;
+    let synthetic = r#""policy": "-", "n_synthetic": 2, "seed": 1"#;
+    run(
+        "overlaps",
+        &format!(r#"{{{synthetic}, "trained_on": [], "reported": [{source}]}}"#),
+    )?;
     let grid = r#"{"population": [20, 40], "elite_share": [0.2], "mutant_share": [0.1], "populations": [1], "alpha": [1.0], "beta": [1.0, 2.0]}"#;
     let request = format!(
         r#"{{"sources": [{source}], "objective": "runtime", "options": {options}, "grid": {grid}, "first_graphs": 1}}"#

@@ -97,6 +97,14 @@ impl Source {
         }))
     }
 
+    /// What this source leaves to tuning, or the other way round.
+    pub(crate) fn complement(&self) -> Source {
+        Source {
+            held_out: !self.held_out,
+            ..self.clone()
+        }
+    }
+
     fn read(&self) -> Result<Option<Vec<Graph>>, Failure> {
         let folder = self.data.join("costgraphs");
         let (file, mode) = match self.set {

@@ -8,6 +8,7 @@ use anyhow::Result;
 use super::super::Options;
 use super::{Paper, max_graphs, number_at, percent, text_at};
 use crate::answer::Metric;
+use crate::definition::{number, string, strings};
 use crate::json::Json;
 use crate::record::{Record, Sample};
 use crate::statistics::shown;
@@ -43,10 +44,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
             details.push(line);
         }
     }
+    let overlaps = overlaps(&paper, options, &mut details)?;
     let report = format!(
         "Edges are (tensor, consumer) pairs, diameters leave directions aside. The sets are the whole ones, without those graphs \
          (one in forty) that are kept back for tuning.\n\n{rows}\n## The generator (A.1.4, Table 2)\n\n| model | parameters | candidates | kept | \
-         kept % | mean gain % | mean gain of kept % |\n|---|---|---|---|---|---|---|\n{models}\n{PAPER}"
+         kept % | mean gain % | mean gain of kept % |\n|---|---|---|---|---|---|---|\n{models}\n{overlaps}\n{PAPER}"
     );
     println!("{report}");
     record.report = report;
@@ -56,6 +58,41 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         println!("datasets: written to {}", record.write()?.display());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reported graphs with the topology of one that a shipped policy was trained on.
+fn overlaps(paper: &Paper, options: &Options, details: &mut Vec<Json>) -> Result<String> {
+    let mut text = String::from(
+        "## Topologies that a shipped policy was trained on (in-degree sequences)\n\n| policy | its topologies | set | graphs | of \
+         them trained on |\n|---|---|---|---|---|\n",
+    );
+    for row in paper.rows("overlaps")? {
+        let sources = |key: &str| -> Result<Json> {
+            let sets = strings(row, key)?.into_iter();
+            let max_graphs = max_graphs(options).filter(|_| key == "reported");
+            let sources = sets.map(|set| paper.source(&set, max_graphs).map(Json::Object));
+            Ok(Json::Array(sources.collect::<Result<_>>()?))
+        };
+        let request = Json::object([
+            ("policy", Json::text(&string(row, "policy")?)),
+            ("trained_on", sources("trained_on")?),
+            ("n_synthetic", Json::Number(number(row, "n_synthetic")?)),
+            ("seed", Json::Number(number(row, "seed")?)),
+            ("reported", sources("reported")?),
+        ]);
+        for line in paper.run("overlaps", &request, |_| ())?.objects {
+            text.push_str(&format!(
+                "| {} | {} | {} | {} | {} |\n",
+                text_at(&line, "policy"),
+                number_at(&line, &["n_trained_on"]),
+                text_at(&line, "set"),
+                number_at(&line, &["n_graphs"]),
+                number_at(&line, &["n_overlaps"]),
+            ));
+            details.push(line);
+        }
+    }
+    Ok(text)
 }
 
 fn section(line: &Json) -> String {
