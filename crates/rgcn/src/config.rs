@@ -108,7 +108,8 @@ pub struct Config {
     pub hidden: Vec<usize>,
     /// Bases that the relations of a layer share; 0: each relation has weights of its own.
     pub bases: usize,
-    /// Runs of units that hear only each other: each relation has block-diagonal weights of its own; 0 or 1: whole ones.
+    /// Runs of units that hear only each other: each relation, the self loop too, has block-diagonal weights of its
+    /// own; 0 or 1: whole ones. One-hot input has rows of its own instead, and blocks begin at the second layer.
     pub blocks: usize,
     /// What a message is divided by.
     pub normaliser: Normaliser,
@@ -264,6 +265,10 @@ impl Config {
             let expected = "0 where relations share bases: weights are of one kind";
             return Err(Error::config("blocks", self.blocks, expected));
         }
+        if self.blocks > 1 && self.embedding == 0 && self.hidden.is_empty() {
+            let expected = "0 for a single layer with one-hot input, which has rows of its own: blocks cut weights between units";
+            return Err(Error::config("blocks", self.blocks, expected));
+        }
         let embedding = (self.embedding > 0).then_some(self.embedding);
         let narrowest = self.hidden.iter().copied().chain(embedding).min();
         match narrowest.filter(|&width| width < self.blocks) {
@@ -330,6 +335,13 @@ mod tests {
             .starts_with("rate = 0")
         );
         assert!(with(&[]).check().is_ok());
+        let blocks = |hidden: &[usize]| Config {
+            bases: 0,
+            blocks: 4,
+            ..with(hidden)
+        };
+        assert!(refused(blocks(&[])).starts_with("blocks = 4: expected 0 for a single layer"));
+        assert!(blocks(&[8]).check().is_ok());
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub use features::{Features, read_features};
 pub use graph::{Edge, MAX_NODES, RelationalGraph};
 pub use labels::Labels;
 pub use links::config::{LinkConfig, LinkLoss};
-pub use links::data::LinkData;
+pub use links::data::{LinkData, Overlap};
 pub use links::ranking::{LinkScores, RankScores};
 pub use train::links::{Completion, LinkOptions, LinkOutcome, LinkReport, SavedLinks, train_links};
 pub use train::{

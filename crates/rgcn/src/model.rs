@@ -8,7 +8,7 @@ mod backward;
 pub(crate) mod blocks;
 pub(crate) mod coefficients;
 pub(crate) mod csr;
-mod exchange;
+pub(crate) mod exchange;
 pub(crate) mod gradients;
 pub(crate) mod input;
 pub(crate) mod kernel;

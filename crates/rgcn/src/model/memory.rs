@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::coefficients::Form;
+use super::exchange::{N_PIECES, PIECE};
 use super::network::{Network, forms};
 use super::optimiser::Moments;
 use super::plan::{LayerPlan, Layout};
@@ -350,13 +351,14 @@ impl Network<'_> {
         Some((tiles.layers[0].len(), tiles.traffic.get()))
     }
 
-    /// Numbers of the gradients of messages that are handed back to the sources' owners.
+    /// Numbers of the gradients of messages that are handed back to the sources' owners, and of the pieces in which they are.
     pub(super) fn n_work_gradients(&self, layer: usize) -> usize {
         let Some(work) = self.works.get(layer) else {
             return 0;
         };
-        let n_messages = work.plan.n_pairs() + 2 * work.workers.len();
-        n_messages * self.layers[layer].width
+        let width = self.layers[layer].width;
+        let pieces = N_PIECES * PIECE.min(work.plan.n_pairs() * width);
+        (work.plan.n_pairs() + work.workers.len()) * width + pieces
     }
 
     /// Counts what the device holds at this moment, gradients of `extra` bytes among it.

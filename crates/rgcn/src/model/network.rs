@@ -80,6 +80,17 @@ impl Peers<'_> {
         Ok(largest[0])
     }
 
+    /// The greatest of a count over all ranks.
+    pub(super) fn most(&mut self, count: u64) -> Result<u64, Error> {
+        let mut most = [count];
+        let op = Op::AllReduce {
+            buf: (&mut most).into(),
+            reduction: Reduction::Max,
+        };
+        self.run(op)?;
+        Ok(most[0])
+    }
+
     pub(super) fn are_alone(&self) -> bool {
         self.comm.size() == 1
     }
@@ -320,7 +331,8 @@ impl<'a> Network<'a> {
             let len = self.counts(layer)[self.rank];
             made.resize(len, 0.0);
             if let Some(work) = self.works.get(layer) {
-                self.read[layer] = self.read_inputs(layer, work, peers)?;
+                let read = std::mem::take(&mut self.read[layer]);
+                self.read[layer] = self.read_inputs(layer, (work, read), peers)?;
             }
             match self.config.sums {
                 Sums::Float => self.send_floats(layer, peers, &mut made)?,

@@ -260,8 +260,11 @@ impl<'a> Layout<'a> {
             last.end = n_blocks;
         }
         let loads = partition.loads(&pairs);
-        let is_idle = |load: &&Load| load.n_pairs + load.n_own_nodes == 0;
-        self.n_idle_ranks = loads.as_slice().iter().filter(is_idle).count();
+        // Of a rank's nodes those count that the layer makes: with pruning a rank may own others alone.
+        let is_idle = |(load, rank): &(&Load, u32)| {
+            load.n_pairs == 0 && pairs.n_made(partition.own_nodes(*rank)) == 0
+        };
+        self.n_idle_ranks = loads.as_slice().iter().zip(0..).filter(is_idle).count();
         self.loads = Some(Arc::new(loads));
         self.dealt = dealt;
         self.partition = Some(Arc::new(partition));

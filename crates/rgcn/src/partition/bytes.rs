@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::Load;
 use crate::config::{Config, Optimiser, Sums};
 use crate::model::blocks::Blocks;
+use crate::model::exchange::{N_PIECES, PIECE};
 use crate::model::network::max_blocks;
 use crate::model::shape::Shape;
 
@@ -34,7 +35,7 @@ pub struct Bytes {
     pub sums: u64,
     /// The other parameters, Adam's numbers for them, and their tables by relation.
     pub parameters: u64,
-    /// Gradients that live for a part of a step.
+    /// Gradients that live for a part of a step, and the pieces in which ranks hand rows and gradients around.
     pub gradients: u64,
 }
 
@@ -159,7 +160,8 @@ impl ModelShape {
             lists = 4 * (load.n_own_sources + 1 + n_own_pairs) // the pairs of its own sources,
                 + 4 * load.n_own_reads // who reads them,
                 + 2 * n_own_pairs; // and who works on them
-            messages = widest * (n_pairs + 2 * n_own_pairs);
+            let sent = (load.n_own_reads * self.row_len().max(widest)).max(n_pairs * widest);
+            messages = widest * (n_pairs + n_own_pairs) + N_PIECES as u64 * sent.min(PIECE as u64);
         }
         Bytes {
             weights,

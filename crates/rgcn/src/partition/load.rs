@@ -11,7 +11,7 @@ use crate::Config;
 /// a row of its own. A self loop is an edge and a pair of a relation of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostModel {
-    /// Rows that make a pair's row: the bases of one-hot input, the units of a learnt one; 0 where each pair has a row of its own.
+    /// Rows that make a pair's row: the bases of one-hot input, the units of a learnt one that an output hears; 0 where each pair has a row of its own.
     pub n_bases: u32,
     /// Whether each node has a self loop.
     pub self_loop: bool,
@@ -23,7 +23,8 @@ impl CostModel {
     pub fn of(config: &Config) -> CostModel {
         let n_bases = match config.embedding {
             0 => config.bases,
-            width => width,
+            // Of block-diagonal weights an output hears one block's units.
+            width => width.div_ceil(config.blocks.max(1)),
         };
         CostModel {
             n_bases: n_bases as u32,

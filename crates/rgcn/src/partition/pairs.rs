@@ -43,7 +43,7 @@ impl Pairs {
     }
 
     /// How many nodes of a range are made.
-    pub(super) fn n_made(&self, nodes: std::ops::Range<u32>) -> u64 {
+    pub(crate) fn n_made(&self, nodes: std::ops::Range<u32>) -> u64 {
         match &self.is_made {
             None => nodes.len() as u64,
             Some(_) => nodes.filter(|&node| self.makes(node)).count() as u64,

@@ -126,12 +126,14 @@ fn fingerprint(
 ) -> u64 {
     let sets = [labels.train(), labels.test(), labels.valid()];
     let text = format!(
-        "{} {config:?} {:?} {:?} {} {:?} {:x} {} {sets:?}",
+        "{} {config:?} {:?} {:?} {} {:?} {} {:?} {:x} {} {sets:?}",
         env!("CARGO_PKG_VERSION"),
         options.partition,
         options.budget_per_device,
         options.resume,
         options.folder,
+        options.checkpoint_epochs,
+        options.class_names,
         folder::graph_hash(graph),
         labels.n_classes()
     );

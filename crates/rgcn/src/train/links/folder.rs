@@ -26,6 +26,9 @@ struct Run {
     config: LinkConfig,
     /// [`data_hash`] of what the run learns from.
     data_hash: u64,
+    /// [`known_hash`] of what its ranks were filtered by; none in older checkpoints.
+    #[serde(default)]
+    known_hash: Option<u64>,
 }
 
 /// The names of the decoder's tensors.
@@ -38,6 +41,7 @@ pub struct SavedLinks {
     pub(super) state: State,
     /// The relations' vectors and their two means.
     decoder: Vec<Vec<f32>>,
+    known_hash: Option<u64>,
 }
 
 impl SavedLinks {
@@ -74,6 +78,12 @@ impl SavedLinks {
     #[must_use]
     pub fn config(&self) -> &LinkConfig {
         &self.config
+    }
+
+    /// Whether filtered ranks leave out the same triples as those of the run; none where its checkpoint does not say.
+    #[must_use]
+    pub fn has_filter_of_run(&self, data: &LinkData) -> Option<bool> {
+        self.known_hash.map(|hash| hash == known_hash(data))
     }
 
     /// The epochs that it was trained for.
@@ -198,6 +208,7 @@ pub(super) struct LinkFolder {
     folder: Folder,
     metrics: Metrics,
     data_hash: u64,
+    known_hash: u64,
 }
 
 impl LinkFolder {
@@ -234,6 +245,7 @@ impl LinkFolder {
         let run = Run {
             config: trainer.config.clone(),
             data_hash: self.data_hash,
+            known_hash: Some(self.known_hash),
         };
         checkpoint.add_json(RUN, SCHEMA_VERSION, &run)?;
         Ok(self.folder.write_checkpoint(&checkpoint, &self.metrics)?)
@@ -246,6 +258,12 @@ fn data_hash(data: &LinkData) -> u64 {
     let words = triples.flat_map(|triple| [triple.source, triple.relation, triple.target]);
     let sizes = [data.n_nodes(), data.n_relations()];
     fnv1a64(sizes.into_iter().chain(words).flat_map(u32::to_le_bytes))
+}
+
+/// The hash of all triples that are known, in whichever set and order.
+fn known_hash(data: &LinkData) -> u64 {
+    let words = data.known().into_iter().flatten();
+    fnv1a64(words.flat_map(u32::to_le_bytes))
 }
 
 /// The settings that hold, the folder if one is wanted, and the model to go on from.
@@ -265,6 +283,7 @@ pub(super) fn begin(
             metrics: folder.open_metrics(wall_time())?,
             folder,
             data_hash: data_hash(data),
+            known_hash: known_hash(data),
         })
     };
     if !options.resume {
@@ -308,6 +327,7 @@ fn read(checkpoint: &Checkpoint) -> Result<(Run, SavedLinks), Error> {
         config: run.config.clone(),
         state,
         decoder,
+        known_hash: run.known_hash,
     };
     Ok((run, saved))
 }
