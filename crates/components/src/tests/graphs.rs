@@ -46,6 +46,7 @@ fn structure2vec_and_its_head_pass_the_check() {
         embed_dim: 4,
         n_layers: 2,
         n_node_features: 1,
+        ..PolicyShape::default()
     };
     let mut weights = Stream::new(4, "weights", 0);
     let policy = Policy::build(&mut params, shape, &mut || 0.5 * weights.normal() as f32).unwrap();

@@ -139,8 +139,7 @@ impl ModelShape {
     #[must_use]
     pub fn bytes(&self, load: &Load, (n_nodes, n_relations): (u32, u32), by_pair: bool) -> Bytes {
         let widths = self.widths();
-        let (n_units, widest) = (widths.iter().sum::<u64>(), widths.iter().max().copied());
-        let widest = widest.unwrap_or(0);
+        let (n_units, widest) = widths.iter().fold((0, 0), |(n, w), &x| (n + x, x.max(w)));
         let all = u64::from(n_nodes);
         let is_adam = self.config.optimiser == Optimiser::Adam;
         let copies = if is_adam { 3 } else { 1 };
