@@ -158,6 +158,20 @@ fn a_way_without_use_is_refused() {
     );
 }
 
+/// A run's options in a folder, on so many ranks in so many rows, with a way of sharing sums.
+fn in_way(
+    folder: &Path,
+    resume: bool,
+    (n_ranks, n_batch_ranks): (u32, u32),
+    communication: Option<Communication>,
+) -> RunOptions {
+    RunOptions {
+        n_batch_ranks,
+        communication,
+        ..in_folder(folder, resume, n_ranks)
+    }
+}
+
 /// Floats that are added over ranks are added in the same way after a resume, or not at all.
 #[test]
 fn a_run_goes_on_only_as_its_ranks_added_floats() {
@@ -168,11 +182,6 @@ fn a_run_goes_on_only_as_its_ranks_added_floats() {
             ..three_layers()
         },
     );
-    let in_way = |folder: &Path, resume, (n_ranks, n_batch_ranks), communication| RunOptions {
-        n_batch_ranks,
-        communication,
-        ..in_folder(folder, resume, n_ranks)
-    };
     let (paper, halo) = (Some(Communication::Paper), Some(Communication::Halo));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
@@ -203,7 +212,18 @@ fn a_run_goes_on_only_as_its_ranks_added_floats() {
         bits(&resumed),
         bits(&run(&whole, &sharing(4, 1, Communication::Paper)))
     );
-    // Where no float is added over ranks, they may be others.
+}
+
+#[test]
+fn a_run_without_such_sums_goes_on_with_any_ranks() {
+    let (whole, half) = (
+        three_layers(),
+        TrainConfig {
+            steps: 9,
+            ..three_layers()
+        },
+    );
+    let (paper, halo) = (Some(Communication::Paper), Some(Communication::Halo));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     run(&half, &in_way(path, false, (4, 2), halo));
