@@ -65,6 +65,9 @@ fn parsed<T: DeserializeOwned>(request: &str) -> Result<T, Failure> {
     serde_json::from_str(request).map_err(|error| format!("the request: {error}").into())
 }
 
+const SMALL_OVERLAPS: &str = r#"{"policy": "-", "n_synthetic": 2, "seed": 1, "trained_on": [],
+    "reported": [{"set": "synthetic", "data": "", "max_graphs": 2, "min_gain": 0.0}]}"#;
+
 /// Every command on the smallest input that means something.
 fn small() -> Result<(), Failure> {
     sets::check_split()?;
@@ -84,11 +87,7 @@ fn small() -> Result<(), Failure> {
         "bandwidth_gbs": 12, "candidates": ["brkga/paper", "rank-brkga/paper"], "seconds": 600}}"#
     );
     run("compare", &request)?;
-    let synthetic = r#""policy": "-", "n_synthetic": 2, "seed": 1"#;
-    run(
-        "overlaps",
-        &format!(r#"{{{synthetic}, "trained_on": [], "reported": [{source}]}}"#),
-    )?;
+    run("overlaps", SMALL_OVERLAPS)?;
     let grid = r#"{"population": [20, 40], "elite_share": [0.2], "mutant_share": [0.1], "populations": [1], "alpha": [1.0], "beta": [1.0, 2.0]}"#;
     let request = format!(
         r#"{{"sources": [{source}], "objective": "runtime", "options": {options}, "grid": {grid}, "first_graphs": 1}}"#
