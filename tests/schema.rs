@@ -394,6 +394,10 @@ fn place() {
             &[&SUBJECT[..], &own, &FIGURES, &CIRCUMSTANCES].concat(),
         );
     }
+}
+
+#[test]
+fn place_compares() {
     let words = "place costgraph:1 --compare --evaluations 20 --format json";
     let table = run(words, &[]).json();
     let own = [

@@ -335,10 +335,16 @@ mod tests {
             .starts_with("rate = 0")
         );
         assert!(with(&[]).check().is_ok());
+    }
+
+    #[test]
+    fn blocks_need_a_layer_that_reads_units() {
+        let refused = |config: Config| config.check().unwrap_err().to_string();
         let blocks = |hidden: &[usize]| Config {
             bases: 0,
             blocks: 4,
-            ..with(hidden)
+            hidden: hidden.into(),
+            ..Config::default()
         };
         assert!(refused(blocks(&[])).starts_with("blocks = 4: expected 0 for a single layer"));
         assert!(blocks(&[8]).check().is_ok());
