@@ -278,12 +278,12 @@ fn answers_say_what_ranks_are_measured_with() {
     let files = ring(scratch.path(), 20);
     let [train, valid, test] = paths(&files);
     let mut lines = fs::read_to_string(test).unwrap();
-    lines.push_str("n2\tnext\tn3\nn2\tnext\tstranger\nn2\tbefore\tn4\n");
+    lines.push_str("n3\tnext\tn4\nn2\tnext\tstranger\nn2\tbefore\tn4\n");
     fs::write(test, lines).unwrap();
     assert!(
         fs::read_to_string(train)
             .unwrap()
-            .contains("n2\tnext\tn3\n")
+            .contains("n3\tnext\tn4\n")
     );
     let out = scratch.path().join("run");
     let words = format!(
