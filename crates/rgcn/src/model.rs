@@ -10,6 +10,7 @@ pub(crate) mod coefficients;
 pub(crate) mod csr;
 pub(crate) mod exchange;
 pub(crate) mod gradients;
+mod incoming;
 pub(crate) mod input;
 pub(crate) mod kernel;
 pub(crate) mod loss;

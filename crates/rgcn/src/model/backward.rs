@@ -5,6 +5,7 @@ use std::ops::Range;
 use shardgraph_collectives::Op;
 
 use super::coefficients::Coefficients;
+use super::incoming::Incoming;
 use super::input::{Keyed, backward_pairs};
 use super::kernel::{Pass, Updates, backward};
 use super::network::{Network, Peers};
@@ -40,7 +41,8 @@ impl Network<'_> {
                     &gathered
                 }
             };
-            let (units, partials) = self.layer_backward(layer, rule, (&gradient, all), peers)?;
+            let all = Incoming::new(all, self.layers[layer].width);
+            let (units, partials) = self.layer_backward(layer, rule, (&gradient, &all), peers)?;
             self.floats = gathered;
             self.step_shared(layer, rule, peers, &partials)?;
             gradient = units;
@@ -54,7 +56,7 @@ impl Network<'_> {
         &mut self,
         layer: usize,
         rule: Rule,
-        (own, all): (&[f32], &[f32]),
+        (own, all): (&[f32], &Incoming<'_>),
         peers: &mut Peers<'_>,
     ) -> Result<(Vec<f32>, Vec<f32>), Error> {
         let mut partials = self.bias_partials(layer, own);
@@ -111,7 +113,7 @@ impl Network<'_> {
     /// The first layer's pass over rows of the bases, which take their steps in it.
     fn rows_backward(
         &mut self,
-        all: &[f32],
+        all: &Incoming<'_>,
         (rule, decay): (Rule, f32),
         partials: &mut [f32],
         peers: &mut Peers<'_>,
@@ -144,7 +146,7 @@ impl Network<'_> {
     fn units_backward(
         &self,
         layer: usize,
-        all: &[f32],
+        all: &Incoming<'_>,
         (units, partials): (&[f32], &mut [f32]),
         peers: &mut Peers<'_>,
     ) -> Result<Vec<f32>, Error> {
@@ -161,7 +163,7 @@ impl Network<'_> {
     fn blocks_backward(
         &self,
         layer: usize,
-        all: &[f32],
+        all: &Incoming<'_>,
         (updates, partials): (&mut Updates<'_>, &mut [f32]),
         peers: &mut Peers<'_>,
     ) -> Result<(), Error> {

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use pulp::Arch;
 
+use super::incoming::Incoming;
 use super::optimiser::{Moments, Rule};
 use super::plan::LayerPlan;
 use super::shape::Shape;
@@ -56,6 +57,28 @@ pub(crate) enum Updates<'a> {
     },
 }
 
+impl Updates<'_> {
+    /// Uses up the gradient of a source that has none; `gradient` has room for one.
+    #[inline(always)]
+    pub(super) fn pass_over(&mut self, shape: Shape, source: usize, gradient: &mut [f32]) {
+        match self {
+            Updates::Rows { rule, decay, .. } if !rule.keeps(*decay) => {
+                gradient.fill(0.0);
+                finish(shape, source, gradient, self);
+            }
+            Updates::Rows { rows, largest, .. } => {
+                if let Some(largest) = largest {
+                    let row = &rows[source * shape.stride..][..shape.stride];
+                    **largest = largest.max(largest_magnitude(row));
+                }
+            }
+            Updates::Units { gradients, .. } => {
+                gradients[source * shape.n_units..][..shape.n_units].fill(0.0);
+            }
+        }
+    }
+}
+
 /// What a pass goes through: some sources of a plan, and a row of the table for each relation.
 #[derive(Clone, Copy)]
 pub(crate) struct Pass<'a> {
@@ -99,11 +122,12 @@ pub(crate) fn forward<S: Sums>(
 /// Takes the gradients `made` of the output's rows back to some sources, and adds those of the table to `table`.
 ///
 /// # Complexity
-/// Twice [`forward`]'s; each source's row is read and written once.
+/// Twice [`forward`]'s; each source's row is read and written once. Pairs that send to rows without a gradient cost no more than their messages,
+/// and a source that has no other is left alone where the rule leaves it as it is.
 pub(crate) fn backward(
     pass: Pass<'_>,
     sources: Range<usize>,
-    made: &[f32],
+    made: &Incoming<'_>,
     updates: &mut Updates<'_>,
     table: &mut [f32],
 ) {
@@ -163,7 +187,7 @@ fn forward_of<const W: usize, const T: usize>(
 fn backward_of<const W: usize, const T: usize>(
     pass: Pass<'_>,
     sources: Range<usize>,
-    made: &[f32],
+    made: &Incoming<'_>,
     updates: &mut Updates<'_>,
     table_gradient: &mut [f32],
 ) {
@@ -171,12 +195,18 @@ fn backward_of<const W: usize, const T: usize>(
     let (width, tile) = sizes::<W, T>(shape);
     let mut spread = vec![0.0; shape.stride];
     let mut message = vec![0.0; tile];
-    let mut messages = Vec::new();
+    let mut collected = Collected::default();
     let mut gradient = vec![0.0; shape.stride];
     for group in groups(sources) {
-        gather::<W>(plan, group.clone(), made, width, &mut messages);
-        let mut collected = messages.chunks_exact(width);
+        gather::<W>(plan, group.clone(), made, &mut collected);
+        let first = plan.pairs(group.start).start;
         for source in group {
+            let pairs = plan.pairs(source);
+            let is_live = &collected.is_live[pairs.start - first..pairs.end - first];
+            if !is_live.contains(&true) {
+                updates.pass_over(shape, source, &mut gradient);
+                continue;
+            }
             let row = match &*updates {
                 Updates::Rows { rows, .. } => &rows[source * shape.stride..][..shape.stride],
                 Updates::Units { units, .. } => {
@@ -186,8 +216,8 @@ fn backward_of<const W: usize, const T: usize>(
                 }
             };
             gradient.fill(0.0);
-            for (pair, collected) in plan.pairs(source).zip(&mut collected) {
-                message[..width].copy_from_slice(collected);
+            for (pair, _) in pairs.zip(is_live).filter(|(_, is_live)| **is_live) {
+                message[..width].copy_from_slice(collected.message(pair - first, width));
                 repeat(&mut message, width);
                 let place = plan.relations[pair] as usize * shape.stride;
                 let weights = &table[place..][..shape.stride];
@@ -251,23 +281,45 @@ pub(super) fn repeat(message: &mut [f32], width: usize) {
     }
 }
 
+/// The gradients of the messages of a group's pairs.
+#[derive(Default)]
+pub(super) struct Collected {
+    /// A row for each pair.
+    pub(super) messages: Vec<f32>,
+    /// Whether some row that a pair's message went to has a gradient; else the pair's is zero.
+    pub(super) is_live: Vec<bool>,
+}
+
+impl Collected {
+    /// That of a pair, counted from the group's first.
+    #[inline(always)]
+    pub(super) fn message(&self, pair: usize, width: usize) -> &[f32] {
+        &self.messages[pair * width..][..width]
+    }
+}
+
 /// The gradients of a group's messages: each the weighted sum of those of the rows that it went to.
 #[inline(always)]
 pub(super) fn gather<const W: usize>(
     plan: &LayerPlan,
     group: Range<usize>,
-    made: &[f32],
-    width: usize,
-    messages: &mut Vec<f32>,
+    made: &Incoming<'_>,
+    collected: &mut Collected,
 ) {
     let pairs = plan.pairs(group.start).start..plan.pairs(group.end - 1).end;
+    let Collected { messages, is_live } = collected;
     messages.clear();
-    messages.resize(pairs.len() * width, 0.0);
-    for (pair, message) in pairs.zip(messages.chunks_exact_mut(width)) {
+    messages.resize(pairs.len() * made.width(), 0.0);
+    is_live.clear();
+    for (pair, message) in pairs.zip(messages.chunks_exact_mut(made.width())) {
+        let mut is_any = false;
         for send in plan.sends(pair) {
-            let row = &made[send.target as usize * width..][..width];
-            add_scaled::<W>(message, send.weight, row);
+            if let Some(row) = made.row(send.target) {
+                add_scaled::<W>(message, send.weight, row);
+                is_any = true;
+            }
         }
+        is_live.push(is_any);
     }
 }
 
@@ -440,6 +492,7 @@ mod tests {
                 shape,
                 table: &table,
             };
+            let made = Incoming::new(&made, width);
             backward(pass, 0..2, &made, &mut updates, &mut of_table);
             let pairs = [
                 (dot(&of_units, &units), product(&units)),

@@ -7,6 +7,7 @@ use crate::partition::{CostModel, Load, Loads, Method, Pair, Pairs, Partition};
 
 use super::blocks::Blocks;
 use super::csr::Csr;
+use super::incoming::Incoming;
 use super::nodes::NodeSet;
 use super::normaliser::normalisers;
 use super::tiles::refill;
@@ -80,10 +81,11 @@ impl LayerPlan {
     }
 
     /// Adds the gradients of the rows that a pair's message went to, times their weights, to the message's.
-    pub(crate) fn gather_pair(&self, pair: usize, made: &[f32], gradient: &mut [f32]) {
-        let width = gradient.len();
+    pub(crate) fn gather_pair(&self, pair: usize, made: &Incoming<'_>, gradient: &mut [f32]) {
         for send in self.sends(pair) {
-            let made = &made[send.target as usize * width..][..width];
+            let Some(made) = made.row(send.target) else {
+                continue;
+            };
             for (sum, value) in gradient.iter_mut().zip(made) {
                 *sum += send.weight * value;
             }
