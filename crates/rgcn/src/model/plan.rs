@@ -74,10 +74,14 @@ impl LayerPlan {
     pub(crate) fn relations_of(&self, sources: Range<usize>) -> Vec<u32> {
         let pairs =
             self.pair_starts[sources.start] as usize..self.pair_starts[sources.end] as usize;
-        let mut relations = self.relations[pairs].to_vec();
-        relations.sort_unstable();
-        relations.dedup();
-        relations
+        let relations = &self.relations[pairs];
+        let n_relations = relations.iter().max().map_or(0, |&last| last as usize + 1);
+        let mut occurs = vec![false; n_relations];
+        for &relation in relations {
+            occurs[relation as usize] = true;
+        }
+        let relations = (0u32..).zip(occurs).filter(|(_, occurs)| *occurs);
+        relations.map(|(relation, _)| relation).collect()
     }
 
     /// Adds the gradients of the rows that a pair's message went to, times their weights, to the message's.
