@@ -173,11 +173,7 @@ impl Network<'_> {
         let Some(coefficients) = &self.layers[layer].coefficients else {
             return Ok(()); // One-hot input without bases has no relations' parameters.
         };
-        let pass = Pass {
-            plan: &self.plans[layer],
-            shape: coefficients.shape,
-            table: &self.tables[layer],
-        };
+        let pass = Pass::new(&self.plans[layer], coefficients, &self.tables[layer]);
         let reduced_len = self.reduced_len(layer);
         let partials = partials.chunks_exact_mut(self.n_shared(layer).max(1));
         let blocks = self.layout.places_of_blocks(layer, self.rank);

@@ -184,11 +184,7 @@ impl Network<'_> {
         let Some(coefficients) = &self.layers[layer].coefficients else {
             return Ok(());
         };
-        let pass = |plan| Pass {
-            plan,
-            shape: coefficients.shape,
-            table: &self.tables[layer],
-        };
+        let pass = |plan| Pass::new(plan, coefficients, &self.tables[layer]);
         let inputs = match updates {
             Updates::Rows { .. } => Inputs::Rows(&self.read[layer]),
             Updates::Units { .. } => Inputs::Units(&self.read[layer]),

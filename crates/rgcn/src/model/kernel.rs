@@ -7,10 +7,11 @@ use std::ops::Range;
 
 use pulp::Arch;
 
+use super::coefficients::{Coefficients, Form};
 use super::incoming::Incoming;
 use super::optimiser::{Moments, Rule};
 use super::plan::LayerPlan;
-use super::shape::Shape;
+use super::shape::{Shape, tile_of};
 use super::sums::Sums;
 
 /// What the sources bring.
@@ -85,7 +86,34 @@ pub(crate) struct Pass<'a> {
     pub(crate) plan: &'a LayerPlan,
     pub(crate) shape: Shape,
     pub(crate) table: &'a [f32],
+    /// The table in short, where a relation has one number for all outputs of a k and these are whole vectors: `n_terms` for each relation,
+    /// which all fit in the first-level cache.
+    short: Option<&'a [f32]>,
 }
+
+impl<'a> Pass<'a> {
+    /// Through a plan, with the rows that a layer's relations have.
+    pub(crate) fn new(
+        plan: &'a LayerPlan,
+        coefficients: &'a Coefficients,
+        table: &'a [f32],
+    ) -> Pass<'a> {
+        let shape = coefficients.shape;
+        let is_whole = shape.stride == shape.len() && tile_of(shape.width) > 0;
+        let is_short = coefficients.form == Form::Coefficients
+            && is_whole
+            && shape.width.is_multiple_of(VECTOR);
+        Pass {
+            plan,
+            shape,
+            table,
+            short: is_short.then_some(&coefficients.params),
+        }
+    }
+}
+
+/// Numbers in a SIMD vector of AVX2.
+const VECTOR: usize = 8;
 
 /// Calls a pass for the widths that have kernels of their own, and else the general one.
 macro_rules! by_width {
@@ -156,7 +184,12 @@ fn forward_of<const W: usize, const T: usize>(
     inputs: Inputs<'_>,
     sums: &mut impl Sums,
 ) {
-    let Pass { plan, shape, table } = pass;
+    let Pass {
+        plan,
+        shape,
+        table,
+        short,
+    } = pass;
     let (width, tile) = sizes::<W, T>(shape);
     let mut spread = vec![0.0; shape.stride];
     let mut message = vec![0.0; tile];
@@ -169,8 +202,16 @@ fn forward_of<const W: usize, const T: usize>(
             let row = inputs.row(shape, source, &mut spread);
             for (pair, place) in plan.pairs(source).zip(&mut places) {
                 let relation = plan.relations[pair] as usize;
-                let weights = &table[relation * shape.stride..][..shape.stride];
-                contract::<T>(row, weights, &mut message);
+                match short {
+                    Some(short) if W > 0 && T > 0 => {
+                        let weights = &short[relation * shape.n_terms..][..shape.n_terms];
+                        contract_short::<W, T>(row, weights, &mut message);
+                    }
+                    _ => {
+                        let weights = &table[relation * shape.stride..][..shape.stride];
+                        contract::<T>(row, weights, &mut message);
+                    }
+                }
                 fold(&mut message, width);
                 place.copy_from_slice(&message[..width]);
             }
@@ -191,7 +232,12 @@ fn backward_of<const W: usize, const T: usize>(
     updates: &mut Updates<'_>,
     table_gradient: &mut [f32],
 ) {
-    let Pass { plan, shape, table } = pass;
+    let Pass {
+        plan,
+        shape,
+        table,
+        short,
+    } = pass;
     let (width, tile) = sizes::<W, T>(shape);
     let mut spread = vec![0.0; shape.stride];
     let mut message = vec![0.0; tile];
@@ -219,11 +265,20 @@ fn backward_of<const W: usize, const T: usize>(
             for (pair, _) in pairs.zip(is_live).filter(|(_, is_live)| **is_live) {
                 message[..width].copy_from_slice(collected.message(pair - first, width));
                 repeat(&mut message, width);
-                let place = plan.relations[pair] as usize * shape.stride;
-                let weights = &table[place..][..shape.stride];
+                let relation = plan.relations[pair] as usize;
+                let place = relation * shape.stride;
                 let weights_gradient = &mut table_gradient[place..][..shape.stride];
                 let written = (&mut gradient[..], weights_gradient);
-                expand::<T>(&message, (row, weights), written);
+                match short {
+                    Some(short) if W > 0 && T > 0 => {
+                        let weights = &short[relation * shape.n_terms..][..shape.n_terms];
+                        expand_short::<W, T>(&message, (row, weights), written);
+                    }
+                    _ => {
+                        let weights = &table[place..][..shape.stride];
+                        expand::<T>(&message, (row, weights), written);
+                    }
+                }
             }
             finish(shape, source, &gradient, updates);
         }
@@ -256,6 +311,24 @@ fn contract<const T: usize>(row: &[f32], weights: &[f32], message: &mut [f32]) {
     for (x, a) in row.chunks_exact(T).zip(weights.chunks_exact(T)) {
         for t in 0..T {
             sums[t] += x[t] * a[t];
+        }
+    }
+    message.copy_from_slice(&sums);
+}
+
+/// [`contract`] with one weight for all outputs of a k: the same products in the same order.
+#[inline(always)]
+fn contract_short<const W: usize, const T: usize>(
+    row: &[f32],
+    weights: &[f32],
+    message: &mut [f32],
+) {
+    let mut sums = [0.0; T];
+    for (x, a) in row.chunks_exact(T).zip(weights.chunks_exact(T / W)) {
+        for (k, a) in a.iter().enumerate() {
+            for o in k * W..(k + 1) * W {
+                sums[o] += x[o] * a;
+            }
         }
     }
     message.copy_from_slice(&sums);
@@ -363,6 +436,30 @@ fn expand<const T: usize>(
     }
 }
 
+/// [`expand`] with one weight for all outputs of a k: the same products in the same order.
+#[inline(always)]
+fn expand_short<const W: usize, const T: usize>(
+    message: &[f32],
+    (row, weights): (&[f32], &[f32]),
+    (gradient, weights_gradient): (&mut [f32], &mut [f32]),
+) {
+    let read = row.chunks_exact(T).zip(weights.chunks_exact(T / W));
+    let written = gradient
+        .chunks_exact_mut(T)
+        .zip(weights_gradient.chunks_exact_mut(T));
+    let message = &message[..T];
+    for ((x, a), (dx, da)) in read.zip(written) {
+        let mut repeated = [0.0; T];
+        for (place, a) in repeated.chunks_exact_mut(W).zip(a) {
+            place.fill(*a);
+        }
+        for t in 0..T {
+            dx[t] += repeated[t] * message[t];
+            da[t] += x[t] * message[t];
+        }
+    }
+}
+
 /// Uses up a source's gradient.
 #[inline(always)]
 pub(super) fn finish(shape: Shape, source: usize, gradient: &[f32], updates: &mut Updates<'_>) {
@@ -438,6 +535,7 @@ mod tests {
             plan: &plan,
             shape,
             table,
+            short: None,
         };
         forward(pass, 0..2, inputs, &mut FloatSums(&mut out));
         out
@@ -491,6 +589,7 @@ mod tests {
                 plan: &plan,
                 shape,
                 table: &table,
+                short: None,
             };
             let made = Incoming::new(&made, width);
             backward(pass, 0..2, &made, &mut updates, &mut of_table);

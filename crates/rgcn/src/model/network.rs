@@ -469,11 +469,7 @@ impl<'a> Network<'a> {
             (0, Keyed::ByNode) => Inputs::Rows(read),
             _ => Inputs::Units(read),
         };
-        let pass = Pass {
-            plan,
-            shape: coefficients.shape,
-            table: &self.tables[layer],
-        };
+        let pass = Pass::new(plan, coefficients, &self.tables[layer]);
         forward(pass, sources, inputs, sums);
     }
 
@@ -491,9 +487,9 @@ impl<'a> Network<'a> {
             return;
         }
         // Not `max`, which would hide what is not a number.
-        made.iter_mut()
-            .filter(|unit| **unit < 0.0)
-            .for_each(|unit| *unit = 0.0);
+        for unit in made.iter_mut() {
+            *unit = if *unit < 0.0 { 0.0 } else { *unit };
+        }
         let dropout = self.config.dropout;
         if let Some(epoch) = epoch.filter(|_| dropout > 0.0) {
             let purpose = format!("rgcn dropout {layer}");

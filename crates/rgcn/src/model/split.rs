@@ -85,7 +85,9 @@ fn backward_sources_of<const W: usize, const T: usize>(
     messages: &[f32],
     updates: &mut Updates<'_>,
 ) {
-    let Pass { plan, shape, table } = pass;
+    let Pass {
+        plan, shape, table, ..
+    } = pass;
     let (width, tile) = sizes::<W, T>(shape);
     let mut message = vec![0.0; tile];
     let mut gradient = vec![0.0; shape.stride];

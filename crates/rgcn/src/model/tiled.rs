@@ -192,11 +192,7 @@ impl Backward<'_, '_> {
         let Some(coefficients) = &network.layers[layer].coefficients else {
             return;
         };
-        let pass = Pass {
-            plan,
-            shape: coefficients.shape,
-            table: &network.tables[layer],
-        };
+        let pass = Pass::new(plan, coefficients, &network.tables[layer]);
         let (n_shared, reduced_len) = (network.n_shared(layer), network.reduced_len(layer));
         let first = self
             .blocks
