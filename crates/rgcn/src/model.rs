@@ -6,6 +6,7 @@
 
 mod backward;
 pub(crate) mod blocks;
+pub(crate) mod built;
 pub(crate) mod coefficients;
 pub(crate) mod csr;
 pub(crate) mod exchange;

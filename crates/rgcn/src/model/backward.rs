@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use shardgraph_collectives::Op;
 
+use super::built::backward_built;
 use super::coefficients::Coefficients;
 use super::incoming::Incoming;
 use super::input::{Keyed, backward_pairs};
@@ -107,7 +108,8 @@ impl Network<'_> {
         // What is gathered from others is out of its place.
         let gathered = if is_alone { 0 } else { self.widest_sum() };
         let of_relations = self.tables[layer].len() + self.n_work_gradients(layer);
-        self.note_held(4 * (n_floats + embedding + gathered + of_relations) as u64)
+        let built = if layer == 0 { self.built.len() } else { 0 };
+        self.note_held(4 * (n_floats + embedding + gathered + of_relations + built) as u64)
     }
 
     /// The first layer's pass over rows of the bases, which take their steps in it.
@@ -178,9 +180,13 @@ impl Network<'_> {
         let partials = partials.chunks_exact_mut(self.n_shared(layer).max(1));
         let blocks = self.layout.places_of_blocks(layer, self.rank);
         let mut table = vec![0.0; self.tables[layer].len()];
+        let built = self.built_gradient(layer, pass, all);
         for (sources, partial) in blocks.into_iter().zip(partials) {
             let relations = pass.plan.relations_of(sources.clone());
-            backward(pass, sources, all, updates, &mut table);
+            match &built {
+                None => backward(pass, sources, all, updates, &mut table),
+                Some(built) => backward_built(pass, sources, built, updates, &mut table),
+            }
             coefficients.reduce(&mut table, &relations, &mut partial[..reduced_len]);
         }
         Ok(())

@@ -296,7 +296,7 @@ pub(super) fn sizes<const W: usize, const T: usize>(shape: Shape) -> (usize, usi
 
 /// message = the sum over tiles of row * weights.
 #[inline(always)]
-fn contract<const T: usize>(row: &[f32], weights: &[f32], message: &mut [f32]) {
+pub(super) fn contract<const T: usize>(row: &[f32], weights: &[f32], message: &mut [f32]) {
     if T == 0 {
         message.fill(0.0);
         let tile = message.len();
@@ -336,7 +336,7 @@ fn contract_short<const W: usize, const T: usize>(
 
 /// The sum over a tile's terms, left in its first one.
 #[inline(always)]
-fn fold(message: &mut [f32], width: usize) {
+pub(super) fn fold(message: &mut [f32], width: usize) {
     let (first, others) = message.split_at_mut(width);
     for other in others.chunks_exact(width) {
         for (sum, value) in first.iter_mut().zip(other) {
@@ -417,7 +417,7 @@ pub(crate) fn add_scaled<const W: usize>(sum: &mut [f32], weight: f32, row: &[f3
 
 /// gradient += weights * message and weights_gradient += row * message, tile by tile.
 #[inline(always)]
-fn expand<const T: usize>(
+pub(super) fn expand<const T: usize>(
     message: &[f32],
     (row, weights): (&[f32], &[f32]),
     (gradient, weights_gradient): (&mut [f32], &mut [f32]),

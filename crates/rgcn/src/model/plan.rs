@@ -117,6 +117,8 @@ pub(crate) struct Layout<'a> {
     pub(crate) loads: Option<Arc<Loads>>,
     /// What a rank's device may hold; none: everything.
     pub(crate) budget: Option<u64>,
+    /// Whether W_r of the first layer is built for all relations and nodes.
+    pub(crate) builds_weights: bool,
     /// Ranks with neither a message nor a node.
     pub(crate) n_idle_ranks: usize,
     normalisers: Arc<Vec<f32>>,
@@ -173,6 +175,7 @@ impl<'a> Layout<'a> {
             partition: None,
             loads: None,
             budget: None,
+            builds_weights: false,
             n_idle_ranks: 0,
             normalisers: Arc::new(normalisers(graph, extent.normaliser)),
             by_source: Arc::new(by_source),
@@ -193,6 +196,7 @@ impl<'a> Layout<'a> {
             partition: self.partition.clone(),
             loads: self.loads.clone(),
             budget: self.budget,
+            builds_weights: self.builds_weights,
             n_idle_ranks: self.n_idle_ranks,
             normalisers: Arc::clone(&self.normalisers),
             by_source: Arc::clone(&self.by_source),
