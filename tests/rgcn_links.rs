@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::processes::run_all;
 use crate::program::{listing, run};
+use crate::schema::assert_schema;
 
 const SMALL: &str =
     "--embedding 8 --hidden 8 --width 8 --blocks 2 --batch 60 --negatives 4 --format json";
@@ -237,4 +239,141 @@ fn blocks_are_the_same_on_any_number_of_ranks() {
     let parts = run(&format!("{words} --ranks 3"), &[]).json();
     assert_eq!(whole["params_hash"], parts["params_hash"]);
     assert_eq!(whole["settings"]["bases"], 0);
+}
+
+const KEYS: [(&str, &str); 27] = [
+    ("task", "string"),
+    ("graph", "string"),
+    ("nodes", "count"),
+    ("relations", "count"),
+    ("train_triples", "count"),
+    ("valid_triples", "count"),
+    ("test_triples", "count"),
+    ("valid_learnt", "count"),
+    ("test_learnt", "count"),
+    ("valid_unseen", "count"),
+    ("test_unseen", "count"),
+    ("filter_triples", "count"),
+    ("filter_is_of_run", "boolean"),
+    ("mode", "string"),
+    ("settings", "object"),
+    ("epochs", "count"),
+    ("mrr", "number"),
+    ("hits_at_10", "number"),
+    ("valid", "object"),
+    ("test", "object"),
+    ("epoch_ms", "number"),
+    ("final_loss", "number"),
+    ("bytes", "count"),
+    ("params_hash", "string"),
+    ("peak_mib", "number"),
+    ("load_seconds", "number"),
+    ("import", "object"),
+];
+
+/// The answers' keys, and what is said of triples that ranks should not be measured with.
+#[test]
+fn answers_say_what_ranks_are_measured_with() {
+    let scratch = tempfile::tempdir().unwrap();
+    let files = ring(scratch.path(), 20);
+    let [train, valid, test] = paths(&files);
+    let mut lines = fs::read_to_string(test).unwrap();
+    lines.push_str("n3\tnext\tn4\nn2\tnext\tstranger\nn2\tbefore\tn4\n");
+    fs::write(test, lines).unwrap();
+    assert!(
+        fs::read_to_string(train)
+            .unwrap()
+            .contains("n3\tnext\tn4\n")
+    );
+    let out = scratch.path().join("run");
+    let words = format!(
+        "rgcn train {{}} --task links --valid {{}} --test {{}} {SMALL} --epochs 1 --out {{}}"
+    );
+    let answer = run(&words, &[train, valid, test, &out]).json();
+    assert_schema(&answer, &KEYS);
+    let of = |key: &str| answer[key].as_u64().unwrap();
+    assert_eq!((of("test_learnt"), of("test_unseen")), (1, 2));
+    assert_eq!((of("valid_learnt"), of("valid_unseen")), (0, 0));
+    let n_lines = of("train_triples") + of("valid_triples") + of("test_triples");
+    assert_eq!(of("filter_triples"), n_lines - 1);
+    let words = "rgcn eval {} --valid {} --test {} --run {} --format json";
+    let same = run(words, &[train, valid, test, &out]).json();
+    let only = ["epoch_ms", "final_loss", "bytes", "params_hash"];
+    let keys: Vec<_> = KEYS
+        .into_iter()
+        .filter(|(key, _)| !only.contains(key))
+        .collect();
+    assert_schema(&same, &keys);
+    assert_eq!(same["filter_is_of_run"], true);
+    let text = fs::read_to_string(valid).unwrap();
+    let less = text.split_once('\n').unwrap().1;
+    fs::write(valid, less).unwrap();
+    let other = run(words, &[train, valid, test, &out]).json();
+    assert_eq!(other["filter_is_of_run"], false);
+    let text = run(
+        "rgcn eval {} --valid {} --test {} --run {}",
+        &[train, valid, test, &out],
+    );
+    let text = text.ok().stdout;
+    assert!(text.contains("not comparable to the run's own"), "{text}");
+    assert!(
+        text.contains("test: 1 triples are also learnt from, 2 have"),
+        "{text}"
+    );
+}
+
+/// Adds a file to a tar archive.
+fn add_member(archive: &mut Vec<u8>, name: &str, content: &[u8]) {
+    let mut header = [0u8; 512];
+    header[..name.len()].copy_from_slice(name.as_bytes());
+    header[124..135].copy_from_slice(format!("{:011o}", content.len()).as_bytes());
+    header[148..156].fill(b' ');
+    header[156] = b'0';
+    header[257..263].copy_from_slice(b"ustar\0");
+    let sum: u32 = header.iter().map(|&byte| u32::from(byte)).sum();
+    header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+    archive.extend(header);
+    archive.extend(content);
+    archive.resize(archive.len().next_multiple_of(512), 0);
+}
+
+/// What no flag names is taken from the archive.
+#[test]
+fn an_archive_keeps_the_sets_that_no_flag_names() {
+    let scratch = tempfile::tempdir().unwrap();
+    let files = ring(scratch.path(), 20);
+    let [_, valid, _] = paths(&files);
+    let archive = scratch.path().join("sets.tar");
+    let mut bytes = Vec::new();
+    for file in &files {
+        let name = file.file_name().unwrap().to_str().unwrap();
+        add_member(&mut bytes, name, &fs::read(file).unwrap());
+    }
+    bytes.resize(bytes.len() + 1024, 0);
+    fs::write(&archive, bytes).unwrap();
+    let own = scratch.path().join("own.tsv");
+    let text = fs::read_to_string(valid).unwrap();
+    fs::write(&own, text.lines().next().unwrap().to_owned() + "\n").unwrap();
+    let words = format!("rgcn train {{}} --task links {SMALL} --epochs 1");
+    let whole = run(&words, &[&archive]).json();
+    assert_eq!(whole["valid_triples"], text.lines().count());
+    let mixed = run(&format!("{words} --valid {{}}"), &[&archive, &own]).json();
+    assert_eq!(mixed["valid_triples"], 1);
+    assert_eq!(mixed["test_triples"], whole["test_triples"]);
+    assert!(whole["test_triples"].as_u64() > Some(0));
+}
+
+/// A launcher's only process is one rank; NCCL has no part in links.
+#[test]
+fn links_take_a_launch_of_one_process() {
+    let scratch = tempfile::tempdir().unwrap();
+    let files = ring(scratch.path(), 20);
+    let [train, valid, _] = paths(&files);
+    let words = format!("rgcn train {{}} --task links --valid {{}} {SMALL} --epochs 1");
+    let expected = run(&words, &[train, valid]).json();
+    for run in run_all(1, &words, &[train, valid]) {
+        assert_eq!(run.json()["params_hash"], expected["params_hash"]);
+    }
+    let refused = run(&format!("{words} --comm nccl"), &[train, valid]).error(2);
+    assert!(refused.contains("nccl"), "{refused}");
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::processes::run_all;
+use crate::processes::{World, finish_all, run_all};
 use crate::program::{Run, run};
 
 const SMALL: &str = "rgcn train ba-rel:1500:2.5:6:zipf --preset paper --epochs 4 --format json";
@@ -72,6 +72,56 @@ fn ranks_without_work_are_named() {
         .ok()
         .stdout;
     assert!(text.contains("3 of 4 ranks have no work"), "{text}");
+}
+
+/// Rows and gradients are handed around in pieces, so that the predicted bytes are what the process holds: beside them the graph and the program.
+#[test]
+fn predicted_bytes_are_what_a_process_holds() {
+    let words = "rgcn train ba-rel:20000:2.5:20 --preset paper --mode full --sums float --epochs 2 --ranks 4 --format json";
+    let held = |partition: &str| {
+        let answer = run(&format!("{words} --partition {partition}"), &[]).json();
+        let devices = answer["devices"].as_array().unwrap().iter();
+        let predicted: u64 = devices
+            .map(|device| device["predicted_bytes"].as_u64().unwrap())
+            .sum();
+        let predicted = predicted as f64 / f64::from(1 << 20);
+        (predicted, answer["peak_mib"].as_f64().unwrap())
+    };
+    for partition in ["source", "lpt"] {
+        let (predicted, peak) = held(partition);
+        println!("{partition}: predicted {predicted:.1} MiB, held {peak:.1}");
+        assert!(
+            peak < 1.1 * predicted + 30.0,
+            "{partition}: {peak} MiB held, {predicted} predicted"
+        );
+        assert!(
+            peak > 0.8 * predicted,
+            "{partition}: {peak} MiB held, {predicted} predicted"
+        );
+    }
+}
+
+/// Ranks that were given other settings than rank 0 are told so, before anything begins.
+#[test]
+fn ranks_with_other_settings_are_refused() {
+    let scratch = tempfile::tempdir().unwrap();
+    let out = scratch.path().join("run");
+    for flags in ["--checkpoint-epochs 2 --out {}", "--seeds 2"] {
+        let paths: &[&std::path::Path] = if flags.ends_with("{}") { &[&out] } else { &[] };
+        let same = flags
+            .replace("--checkpoint-epochs 2", "")
+            .replace("--seeds 2", "");
+        let world = World::new(2);
+        let begun = vec![
+            world.rank(0, &format!("{SMALL} {flags}"), paths),
+            world.rank(1, &format!("{SMALL} {same}"), paths),
+        ];
+        for run in finish_all(begun) {
+            let error = run.error(2);
+            assert!(error.contains("rank 1 was given"), "{flags}: {error}");
+        }
+        assert!(!out.exists(), "{flags}");
+    }
 }
 
 /// The paper's case of one device that does not hold the model.

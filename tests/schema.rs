@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::program::run;
 
 /// Checks an object's keys and types. Numbers: `count` has no fraction, `number` is written with one.
-fn assert_schema(object: &Value, expected: &[(&str, &str)]) {
+pub(crate) fn assert_schema(object: &Value, expected: &[(&str, &str)]) {
     let object = object.as_object().unwrap();
     let mut found: Vec<(&str, &str)> = Vec::new();
     for (key, value) in object {

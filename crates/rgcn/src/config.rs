@@ -61,6 +61,30 @@ pub enum Preset {
     Paper,
 }
 
+/// How the first layer is carried out; its result has the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Execution {
+    /// Source by source: no W_r is built, and what has no gradient is passed over.
+    #[default]
+    Grouped,
+    /// W_r of all relations and nodes is built, and its gradient: the baseline of the paper on relations over devices, on one rank.
+    Paper,
+}
+
+impl Execution {
+    /// Refuses what has no W_r to build, and what the baseline does not do.
+    pub(crate) fn check(self, config: &Config, is_whole: bool) -> Result<(), Error> {
+        let is_one_hot = config.bases > 0 && config.embedding == 0;
+        if self == Execution::Grouped || (is_one_hot && is_whole) {
+            return Ok(());
+        }
+        let expected =
+            "one-hot input with --bases, one rank and no budget, for which the baseline is there";
+        Err(Error::config("execution", self, expected))
+    }
+}
+
 /// Gives an enum whose names are lower-case words its text form, both ways.
 macro_rules! named {
     ($type:ident, $field:literal, $($name:literal => $value:ident),+; $expected:literal) => {
@@ -88,6 +112,7 @@ pub(crate) use named;
 named!(Optimiser, "optimiser", "sgd" => Sgd, "adam" => Adam; "sgd or adam");
 named!(Mode, "mode", "full" => Full, "pruned" => Pruned; "full or pruned");
 named!(Sums, "sums", "exact" => Exact, "float" => Float; "exact or float");
+named!(Execution, "execution", "grouped" => Grouped, "paper" => Paper; "grouped or paper");
 named!(Normaliser, "normaliser", "relation" => Relation, "node" => Node; "relation or node");
 named!(Preset, "preset", "aifb" => Aifb, "mutag" => Mutag, "am" => Am, "paper" => Paper; "aifb, mutag, am or paper");
 

@@ -15,7 +15,7 @@ pub mod partition;
 mod size;
 mod train;
 
-pub use config::{Config, Mode, Normaliser, Optimiser, Preset, Sums};
+pub use config::{Config, Execution, Mode, Normaliser, Optimiser, Preset, Sums};
 pub use error::{Error, ErrorKind};
 pub use features::{Features, read_features};
 pub use graph::{Edge, MAX_NODES, RelationalGraph};

@@ -6,10 +6,12 @@
 
 mod backward;
 pub(crate) mod blocks;
+pub(crate) mod built;
 pub(crate) mod coefficients;
 pub(crate) mod csr;
 pub(crate) mod exchange;
 pub(crate) mod gradients;
+mod incoming;
 pub(crate) mod input;
 pub(crate) mod kernel;
 pub(crate) mod loss;

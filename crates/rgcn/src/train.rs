@@ -26,7 +26,7 @@ pub use memory::DeviceMemory;
 pub use processes::train_as_rank;
 
 use crate::partition::Method;
-use crate::{Config, Error, ErrorKind, Labels, RelationalGraph};
+use crate::{Config, Error, ErrorKind, Execution, Labels, RelationalGraph};
 use folder::RunFolder;
 use job::Job;
 use memory::Here;
@@ -39,6 +39,8 @@ pub struct RunOptions {
     pub n_ranks: u32,
     /// Which rank sends what.
     pub partition: Method,
+    /// How the first layer is carried out.
+    pub execution: Execution,
     /// The most bytes that a rank's device may hold, the graph not counted; what does not fit is taken in tiles. Absent: everything stays.
     pub budget_per_device: Option<u64>,
     /// The most bytes that this process' ranks may hold together; absent: what the machine has free.
@@ -60,6 +62,7 @@ impl Default for RunOptions {
         RunOptions {
             n_ranks: 1,
             partition: Method::Source,
+            execution: Execution::Grouped,
             budget_per_device: None,
             memory: None,
             folder: None,

@@ -219,14 +219,15 @@ impl DataArgs {
         })
     }
 
-    /// Reads triples to learn from, to choose by and to test on; of an archive without other files, its own three.
+    /// Reads triples to learn from, to choose by and to test on; what no flag names is the archive's own.
     pub(crate) fn load_links(&self) -> anyhow::Result<LinkFiles> {
         let timer = Timer::start(&Device::host());
         self.check_links()?;
         let mut importer = Importer::new(self.import_options());
         importer.add(&self.file)?;
-        let members = match (&self.valid, &self.test, &self.member) {
-            (None, None, None) => archive_members(&self.file)?,
+        let has_both = self.valid.is_some() && self.test.is_some();
+        let members = match &self.member {
+            None if !has_both => archive_members(&self.file)?,
             _ => Vec::new(),
         };
         let mut sets = vec!["train"];

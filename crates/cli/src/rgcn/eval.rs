@@ -16,10 +16,11 @@ use crate::exit::BadInput;
 use crate::report::ReportArgs;
 
 const EXAMPLE: &str = "\
-Example:
-  shardgraph rgcn eval triples.int.csv.gz --train training.int.csv --test testing.int.csv --run my-run";
+Examples:
+  shardgraph rgcn eval triples.int.csv.gz --train training.int.csv --test testing.int.csv --run my-run
+  shardgraph rgcn eval FB15k-237.tar.gz --run links";
 
-/// Measure how well a trained R-GCN classifies labelled nodes
+/// Measure how well a trained R-GCN classifies labelled nodes, or how high it ranks links
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct EvalArgs {

@@ -108,6 +108,14 @@ struct Answer<'a> {
     train_triples: usize,
     valid_triples: usize,
     test_triples: usize,
+    /// Of those the ones to learn from too, and those with a node or a relation that none to learn from has.
+    valid_learnt: usize,
+    test_learnt: usize,
+    valid_unseen: usize,
+    test_unseen: usize,
+    /// Distinct triples that filtered ranks leave out; whether they are those that the run knew, where that is known.
+    filter_triples: usize,
+    filter_is_of_run: Option<bool>,
     mode: String,
     settings: &'a LinkConfig,
     /// Epochs that were done in all.
@@ -160,7 +168,8 @@ pub(crate) fn train(args: &LinkArgs, given: &LinkTraining<'_>) -> anyhow::Result
     let training = training(&outcome);
     let scores = (outcome.valid, outcome.test);
     let epochs = outcome.config.encoder.epochs;
-    let answer = answer(&files, (&outcome.config, epochs), scores, Some(training));
+    let settings = (&outcome.config, epochs);
+    let answer = answer(&files, settings, scores, Ok(training));
     given.report.answer(&answer)
 }
 
@@ -174,7 +183,8 @@ pub(crate) fn eval(data: &DataArgs, saved: &Path, report: &ReportArgs) -> anyhow
         return Err(BadInput(text.to_owned()).into());
     }
     let settings = (saved.config(), saved.epochs_done());
-    report.answer(&answer(&files, settings, scores, None))
+    let filter = saved.has_filter_of_run(&files.links);
+    report.answer(&answer(&files, settings, scores, Err(filter)))
 }
 
 /// What a model that predicts links is asked.
@@ -282,14 +292,21 @@ fn training(outcome: &LinkOutcome) -> Training {
     }
 }
 
+/// `training`, or of an evaluation whether it filters as the run did.
 fn answer<'a>(
     files: &'a LinkFiles,
     (settings, epochs): (&'a LinkConfig, u32),
     (valid, test): (Option<LinkScores>, Option<LinkScores>),
-    training: Option<Training>,
+    training: Result<Training, Option<bool>>,
 ) -> Answer<'a> {
     let shown = test.or(valid).map(|scores| scores.filtered);
     let Config { mode, .. } = &settings.encoder;
+    let overlap = |triples| files.links.overlap(triples);
+    let (of_valid, of_test) = (overlap(files.links.valid()), overlap(files.links.test()));
+    let (training, filter_is_of_run) = match training {
+        Ok(training) => (Some(training), Some(true)),
+        Err(filter) => (None, filter),
+    };
     Answer {
         task: "links",
         graph: &files.name,
@@ -298,6 +315,12 @@ fn answer<'a>(
         train_triples: files.links.train().len(),
         valid_triples: files.links.valid().len(),
         test_triples: files.links.test().len(),
+        valid_learnt: of_valid.n_learnt,
+        test_learnt: of_test.n_learnt,
+        valid_unseen: of_valid.n_unseen,
+        test_unseen: of_test.n_unseen,
+        filter_triples: files.links.n_known(),
+        filter_is_of_run,
         mode: mode.to_string(),
         settings,
         epochs,
@@ -320,9 +343,28 @@ impl fmt::Display for Answer<'_> {
         }
         writeln!(
             f,
-            "triples {} to learn from, {} to choose by, {} to test on; {} nodes, {} relations",
+            "triples {} to learn from, {} to validate, {} to test on; {} nodes, {} relations",
             self.train_triples, self.valid_triples, self.test_triples, self.nodes, self.relations
         )?;
+        let sets = [
+            ("valid", self.valid_learnt, self.valid_unseen),
+            ("test", self.test_learnt, self.test_unseen),
+        ];
+        for (set, n_learnt, n_unseen) in sets {
+            if n_learnt + n_unseen > 0 {
+                writeln!(
+                    f,
+                    "{set}: {n_learnt} triples are also learnt from, {n_unseen} have a node or relation that is not"
+                )?;
+            }
+        }
+        if self.filter_is_of_run == Some(false) {
+            let why = "so filtered ranks are not comparable to the run's own";
+            writeln!(
+                f,
+                "the files have other known triples than those of the run, {why}"
+            )?;
+        }
         writeln!(f, "mode {}, {} epochs", self.mode, self.epochs)?;
         for (set, scores) in [("valid", self.valid), ("test", self.test)] {
             let Some(scores) = scores else { continue };

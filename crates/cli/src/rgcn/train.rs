@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_collectives::{Comm, Deadline, Op};
 use shardgraph_device::DeviceKind;
 use shardgraph_rgcn::import::{ImportReport, LabelledNodes};
 use shardgraph_rgcn::partition::Method;
@@ -31,13 +31,14 @@ Examples:
   shardgraph rgcn train aifb_stripped.nt.gz --train trainingSet.tsv --test testSet.tsv --node-column person --class-column label_affiliation --seeds 10
   shardgraph rgcn train triples.int.csv.gz --train training.int.csv --test testing.int.csv --out my-run --ranks 2
   shardgraph rgcn train triples.int.csv.gz --train training.int.csv --test testing.int.csv --resume my-run --epochs 80
+  shardgraph rgcn train FB15k-237.tar.gz --task links --valid-epochs 10 --out links
   shardgraph rgcn train ba-rel:20000:2.5:20 --preset paper --hidden 10 --mode full --epochs 5
 
 The folder gets metrics.jsonl with one line an epoch, the same as events.out.tfevents.* for TensorBoard, and checkpoints, for
 `rgcn eval`, `rgcn predict` and --resume. Ranks share the nodes and messages; with exact sums their number changes no bit. Under
 mpirun, srun or torchrun each process is a rank, and the first alone prints and writes.";
 
-/// Train an R-GCN that classifies nodes
+/// Train an R-GCN that classifies nodes, or with --task links one that predicts links
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct TrainArgs {
@@ -146,6 +147,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
 fn run_as_rank(args: &TrainArgs, comm: &mut Comm, deadline: Deadline) -> anyhow::Result<()> {
     let inputs = load(args, comm.size());
     let inputs = settle(comm, inputs, deadline)?;
+    check_seeds(comm, inputs.n_seeds, deadline)?;
     let report = args.report.of_rank(comm.rank());
     let outcomes = train_all(&inputs, &report, &mut |config, progress| {
         train_as_rank(comm, inputs.given(), config, &inputs.options, progress)
@@ -155,6 +157,24 @@ fn run_as_rank(args: &TrainArgs, comm: &mut Comm, deadline: Deadline) -> anyhow:
         _ => Ok(()),
     };
     settle(comm, finished, deadline)
+}
+
+/// Refuses, on all ranks, other numbers of models than rank 0 trains.
+fn check_seeds(comm: &mut Comm, n_seeds: u32, deadline: Deadline) -> anyhow::Result<()> {
+    let (own, mut all) = ([n_seeds], vec![0u32; comm.size() as usize]);
+    let op = Op::AllGather {
+        send: (&own).into(),
+        recv: (&mut all).into(),
+    };
+    comm.run(op, deadline)?;
+    match all.iter().position(|&other| other != all[0]) {
+        None => Ok(()),
+        Some(rank) => {
+            let text =
+                format!("rank {rank} was given other --seeds than rank 0: expected the same");
+            Err(BadInput(text).into())
+        }
+    }
 }
 
 /// What a run starts from; every process reads it for itself.
@@ -197,10 +217,15 @@ fn finish(args: &TrainArgs, inputs: &Inputs, outcomes: &[Outcome]) -> anyhow::Re
 
 /// Trains a model that predicts links.
 fn train_links(args: &TrainArgs) -> anyhow::Result<()> {
-    let World::Threads(1) = args.world.open(args.world.ranks, Deadline::default())? else {
+    args.world.device(DeviceKind::Host, false, &args.report)?; // NCCL has no part in this
+    let is_alone = match args.world.open(args.world.ranks, Deadline::default())? {
+        World::Threads(n_ranks) => n_ranks == 1,
+        World::Process(comm) => comm.size() == 1,
+    };
+    if !is_alone {
         let text = "--task links trains on one rank, in one process";
         return Err(BadInput(text.to_owned()).into());
-    };
+    }
     check(args)?;
     let useless = [
         ("--seeds", args.seeds > 1),
@@ -436,7 +461,7 @@ impl fmt::Display for Answer<'_> {
             let (idle, ranks) = (self.idle_ranks, self.ranks);
             writeln!(
                 f,
-                "{idle} of {ranks} ranks have no work: the graph has too few blocks of nodes"
+                "{idle} of {ranks} ranks have no work: they share out blocks of nodes, which are few where the graph is small or relations have many weights"
             )?;
         }
         write!(f, "{} accuracy {:.4}", self.accuracy_of, self.accuracy_mean)?;

@@ -4,7 +4,9 @@ use std::ops::Range;
 
 use shardgraph_collectives::Op;
 
+use super::built::backward_built;
 use super::coefficients::Coefficients;
+use super::incoming::Incoming;
 use super::input::{Keyed, backward_pairs};
 use super::kernel::{Pass, Updates, backward};
 use super::network::{Network, Peers};
@@ -40,7 +42,8 @@ impl Network<'_> {
                     &gathered
                 }
             };
-            let (units, partials) = self.layer_backward(layer, rule, (&gradient, all), peers)?;
+            let all = Incoming::new(all, self.layers[layer].width);
+            let (units, partials) = self.layer_backward(layer, rule, (&gradient, &all), peers)?;
             self.floats = gathered;
             self.step_shared(layer, rule, peers, &partials)?;
             gradient = units;
@@ -54,7 +57,7 @@ impl Network<'_> {
         &mut self,
         layer: usize,
         rule: Rule,
-        (own, all): (&[f32], &[f32]),
+        (own, all): (&[f32], &Incoming<'_>),
         peers: &mut Peers<'_>,
     ) -> Result<(Vec<f32>, Vec<f32>), Error> {
         let mut partials = self.bias_partials(layer, own);
@@ -105,13 +108,14 @@ impl Network<'_> {
         // What is gathered from others is out of its place.
         let gathered = if is_alone { 0 } else { self.widest_sum() };
         let of_relations = self.tables[layer].len() + self.n_work_gradients(layer);
-        self.note_held(4 * (n_floats + embedding + gathered + of_relations) as u64)
+        let built = if layer == 0 { self.built.len() } else { 0 };
+        self.note_held(4 * (n_floats + embedding + gathered + of_relations + built) as u64)
     }
 
     /// The first layer's pass over rows of the bases, which take their steps in it.
     fn rows_backward(
         &mut self,
-        all: &[f32],
+        all: &Incoming<'_>,
         (rule, decay): (Rule, f32),
         partials: &mut [f32],
         peers: &mut Peers<'_>,
@@ -144,7 +148,7 @@ impl Network<'_> {
     fn units_backward(
         &self,
         layer: usize,
-        all: &[f32],
+        all: &Incoming<'_>,
         (units, partials): (&[f32], &mut [f32]),
         peers: &mut Peers<'_>,
     ) -> Result<Vec<f32>, Error> {
@@ -161,7 +165,7 @@ impl Network<'_> {
     fn blocks_backward(
         &self,
         layer: usize,
-        all: &[f32],
+        all: &Incoming<'_>,
         (updates, partials): (&mut Updates<'_>, &mut [f32]),
         peers: &mut Peers<'_>,
     ) -> Result<(), Error> {
@@ -171,18 +175,18 @@ impl Network<'_> {
         let Some(coefficients) = &self.layers[layer].coefficients else {
             return Ok(()); // One-hot input without bases has no relations' parameters.
         };
-        let pass = Pass {
-            plan: &self.plans[layer],
-            shape: coefficients.shape,
-            table: &self.tables[layer],
-        };
+        let pass = Pass::new(&self.plans[layer], coefficients, &self.tables[layer]);
         let reduced_len = self.reduced_len(layer);
         let partials = partials.chunks_exact_mut(self.n_shared(layer).max(1));
         let blocks = self.layout.places_of_blocks(layer, self.rank);
         let mut table = vec![0.0; self.tables[layer].len()];
+        let built = self.built_gradient(layer, pass, all);
         for (sources, partial) in blocks.into_iter().zip(partials) {
             let relations = pass.plan.relations_of(sources.clone());
-            backward(pass, sources, all, updates, &mut table);
+            match &built {
+                None => backward(pass, sources, all, updates, &mut table),
+                Some(built) => backward_built(pass, sources, built, updates, &mut table),
+            }
             coefficients.reduce(&mut table, &relations, &mut partial[..reduced_len]);
         }
         Ok(())

@@ -11,13 +11,19 @@ pub(crate) struct Blocks {
 
 /// A block has about so many nodes, unless there would be too many blocks.
 const NODES_PER_BLOCK: u32 = 64;
-/// The most blocks that are of use: enough to share the cost well between ranks.
+/// Blocks that share out the cost well between up to eight ranks: more only where they are large.
+const ENOUGH_BLOCKS: u32 = 128;
+/// Nodes of a block whose work is far more than what its own gradients of shared parameters cost.
+const NODES_OF_A_LARGE_BLOCK: u32 = 2048;
+/// The most blocks that are of use.
 pub(crate) const MAX_BLOCKS: u32 = 256;
 
 impl Blocks {
     /// At most `max_blocks`: each has gradients of its own for the parameters that all nodes share.
     pub(crate) fn new(n_nodes: u32, max_blocks: u32) -> Blocks {
-        let n_blocks = (n_nodes / NODES_PER_BLOCK).clamp(1, max_blocks.clamp(1, MAX_BLOCKS));
+        let few = (n_nodes / NODES_PER_BLOCK).min(ENOUGH_BLOCKS);
+        let n_blocks = few.max(n_nodes / NODES_OF_A_LARGE_BLOCK);
+        let n_blocks = n_blocks.clamp(1, max_blocks.clamp(1, MAX_BLOCKS));
         let size = n_nodes.div_ceil(n_blocks).max(1);
         Blocks { n_nodes, size }
     }
@@ -68,5 +74,12 @@ mod tests {
             assert_eq!(end, n_nodes);
             assert!(blocks.count() <= 257);
         }
+    }
+
+    #[test]
+    fn small_graphs_have_few_blocks() {
+        let sizes = [63, 8_285, 23_644, 800_000, 1_080_876];
+        let counts = sizes.map(|n_nodes| Blocks::new(n_nodes, MAX_BLOCKS).count());
+        assert_eq!(counts, [1, 128, 128, 256, 256]);
     }
 }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use shardgraph_collectives::Op;
 
+use super::incoming::Incoming;
 use super::input::Keyed;
 use super::kernel::{Inputs, Pass, Updates};
 use super::network::{Network, Peers};
@@ -175,7 +176,7 @@ impl Network<'_> {
     pub(super) fn work_backward(
         &self,
         layer: usize,
-        all: &[f32],
+        all: &Incoming<'_>,
         (updates, partials): (&mut Updates<'_>, &mut [f32]),
         peers: &mut Peers<'_>,
     ) -> Result<(), Error> {
@@ -183,11 +184,7 @@ impl Network<'_> {
         let Some(coefficients) = &self.layers[layer].coefficients else {
             return Ok(());
         };
-        let pass = |plan| Pass {
-            plan,
-            shape: coefficients.shape,
-            table: &self.tables[layer],
-        };
+        let pass = |plan| Pass::new(plan, coefficients, &self.tables[layer]);
         let inputs = match updates {
             Updates::Rows { .. } => Inputs::Rows(&self.read[layer]),
             Updates::Units { .. } => Inputs::Units(&self.read[layer]),
@@ -211,7 +208,7 @@ impl Network<'_> {
     /// Steps the rows of own pairs along the gradients that come back from those that sent them.
     pub(super) fn pairs_work_backward(
         &mut self,
-        all: &[f32],
+        all: &Incoming<'_>,
         step: (Rule, f32),
         peers: &mut Peers<'_>,
     ) -> Result<(), Error> {
@@ -224,7 +221,7 @@ impl Network<'_> {
 }
 
 /// The gradients of the messages of all pairs.
-fn message_gradients(plan: &LayerPlan, all: &[f32], width: usize) -> Vec<f32> {
+fn message_gradients(plan: &LayerPlan, all: &Incoming<'_>, width: usize) -> Vec<f32> {
     let mut messages = vec![0.0; plan.n_pairs() * width];
     for (pair, message) in messages.chunks_exact_mut(width).enumerate() {
         plan.gather_pair(pair, all, message);

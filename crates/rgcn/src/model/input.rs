@@ -3,6 +3,7 @@
 use shardgraph_graph::random::Stream;
 
 use super::coefficients::glorot;
+use super::incoming::Incoming;
 use super::kernel::largest_magnitude;
 use super::optimiser::{Moments, Rule};
 use super::plan::{LayerPlan, Layout};
@@ -149,7 +150,7 @@ pub(crate) fn forward_pairs(plan: &LayerPlan, width: usize, rows: &[f32], sums: 
 /// Steps each pair's own row along the gradients of the rows that it went to.
 pub(crate) fn backward_pairs(
     plan: &LayerPlan,
-    made: &[f32],
+    made: &Incoming<'_>,
     input: &mut InputRows,
     (rule, decay): (Rule, f32),
 ) {

@@ -7,9 +7,11 @@ use std::ops::Range;
 
 use pulp::Arch;
 
+use super::coefficients::{Coefficients, Form};
+use super::incoming::Incoming;
 use super::optimiser::{Moments, Rule};
 use super::plan::LayerPlan;
-use super::shape::Shape;
+use super::shape::{Shape, tile_of};
 use super::sums::Sums;
 
 /// What the sources bring.
@@ -56,13 +58,62 @@ pub(crate) enum Updates<'a> {
     },
 }
 
+impl Updates<'_> {
+    /// Uses up the gradient of a source that has none; `gradient` has room for one.
+    #[inline(always)]
+    pub(super) fn pass_over(&mut self, shape: Shape, source: usize, gradient: &mut [f32]) {
+        match self {
+            Updates::Rows { rule, decay, .. } if !rule.keeps(*decay) => {
+                gradient.fill(0.0);
+                finish(shape, source, gradient, self);
+            }
+            Updates::Rows { rows, largest, .. } => {
+                if let Some(largest) = largest {
+                    let row = &rows[source * shape.stride..][..shape.stride];
+                    **largest = largest.max(largest_magnitude(row));
+                }
+            }
+            Updates::Units { gradients, .. } => {
+                gradients[source * shape.n_units..][..shape.n_units].fill(0.0);
+            }
+        }
+    }
+}
+
 /// What a pass goes through: some sources of a plan, and a row of the table for each relation.
 #[derive(Clone, Copy)]
 pub(crate) struct Pass<'a> {
     pub(crate) plan: &'a LayerPlan,
     pub(crate) shape: Shape,
     pub(crate) table: &'a [f32],
+    /// The table in short, where a relation has one number for all outputs of a k and these are whole vectors: `n_terms` for each relation,
+    /// which all fit in the first-level cache.
+    short: Option<&'a [f32]>,
 }
+
+impl<'a> Pass<'a> {
+    /// Through a plan, with the rows that a layer's relations have.
+    pub(crate) fn new(
+        plan: &'a LayerPlan,
+        coefficients: &'a Coefficients,
+        table: &'a [f32],
+    ) -> Pass<'a> {
+        let shape = coefficients.shape;
+        let is_whole = shape.stride == shape.len() && tile_of(shape.width) > 0;
+        let is_short = coefficients.form == Form::Coefficients
+            && is_whole
+            && shape.width.is_multiple_of(VECTOR);
+        Pass {
+            plan,
+            shape,
+            table,
+            short: is_short.then_some(&coefficients.params),
+        }
+    }
+}
+
+/// Numbers in a SIMD vector of AVX2.
+const VECTOR: usize = 8;
 
 /// Calls a pass for the widths that have kernels of their own, and else the general one.
 macro_rules! by_width {
@@ -99,11 +150,12 @@ pub(crate) fn forward<S: Sums>(
 /// Takes the gradients `made` of the output's rows back to some sources, and adds those of the table to `table`.
 ///
 /// # Complexity
-/// Twice [`forward`]'s; each source's row is read and written once.
+/// Twice [`forward`]'s; each source's row is read and written once. Pairs that send to rows without a gradient cost no more than their messages,
+/// and a source that has no other is left alone where the rule leaves it as it is.
 pub(crate) fn backward(
     pass: Pass<'_>,
     sources: Range<usize>,
-    made: &[f32],
+    made: &Incoming<'_>,
     updates: &mut Updates<'_>,
     table: &mut [f32],
 ) {
@@ -132,7 +184,12 @@ fn forward_of<const W: usize, const T: usize>(
     inputs: Inputs<'_>,
     sums: &mut impl Sums,
 ) {
-    let Pass { plan, shape, table } = pass;
+    let Pass {
+        plan,
+        shape,
+        table,
+        short,
+    } = pass;
     let (width, tile) = sizes::<W, T>(shape);
     let mut spread = vec![0.0; shape.stride];
     let mut message = vec![0.0; tile];
@@ -145,8 +202,16 @@ fn forward_of<const W: usize, const T: usize>(
             let row = inputs.row(shape, source, &mut spread);
             for (pair, place) in plan.pairs(source).zip(&mut places) {
                 let relation = plan.relations[pair] as usize;
-                let weights = &table[relation * shape.stride..][..shape.stride];
-                contract::<T>(row, weights, &mut message);
+                match short {
+                    Some(short) if W > 0 && T > 0 => {
+                        let weights = &short[relation * shape.n_terms..][..shape.n_terms];
+                        contract_short::<W, T>(row, weights, &mut message);
+                    }
+                    _ => {
+                        let weights = &table[relation * shape.stride..][..shape.stride];
+                        contract::<T>(row, weights, &mut message);
+                    }
+                }
                 fold(&mut message, width);
                 place.copy_from_slice(&message[..width]);
             }
@@ -163,20 +228,31 @@ fn forward_of<const W: usize, const T: usize>(
 fn backward_of<const W: usize, const T: usize>(
     pass: Pass<'_>,
     sources: Range<usize>,
-    made: &[f32],
+    made: &Incoming<'_>,
     updates: &mut Updates<'_>,
     table_gradient: &mut [f32],
 ) {
-    let Pass { plan, shape, table } = pass;
+    let Pass {
+        plan,
+        shape,
+        table,
+        short,
+    } = pass;
     let (width, tile) = sizes::<W, T>(shape);
     let mut spread = vec![0.0; shape.stride];
     let mut message = vec![0.0; tile];
-    let mut messages = Vec::new();
+    let mut collected = Collected::default();
     let mut gradient = vec![0.0; shape.stride];
     for group in groups(sources) {
-        gather::<W>(plan, group.clone(), made, width, &mut messages);
-        let mut collected = messages.chunks_exact(width);
+        gather::<W>(plan, group.clone(), made, &mut collected);
+        let first = plan.pairs(group.start).start;
         for source in group {
+            let pairs = plan.pairs(source);
+            let is_live = &collected.is_live[pairs.start - first..pairs.end - first];
+            if !is_live.contains(&true) {
+                updates.pass_over(shape, source, &mut gradient);
+                continue;
+            }
             let row = match &*updates {
                 Updates::Rows { rows, .. } => &rows[source * shape.stride..][..shape.stride],
                 Updates::Units { units, .. } => {
@@ -186,14 +262,23 @@ fn backward_of<const W: usize, const T: usize>(
                 }
             };
             gradient.fill(0.0);
-            for (pair, collected) in plan.pairs(source).zip(&mut collected) {
-                message[..width].copy_from_slice(collected);
+            for (pair, _) in pairs.zip(is_live).filter(|(_, is_live)| **is_live) {
+                message[..width].copy_from_slice(collected.message(pair - first, width));
                 repeat(&mut message, width);
-                let place = plan.relations[pair] as usize * shape.stride;
-                let weights = &table[place..][..shape.stride];
+                let relation = plan.relations[pair] as usize;
+                let place = relation * shape.stride;
                 let weights_gradient = &mut table_gradient[place..][..shape.stride];
                 let written = (&mut gradient[..], weights_gradient);
-                expand::<T>(&message, (row, weights), written);
+                match short {
+                    Some(short) if W > 0 && T > 0 => {
+                        let weights = &short[relation * shape.n_terms..][..shape.n_terms];
+                        expand_short::<W, T>(&message, (row, weights), written);
+                    }
+                    _ => {
+                        let weights = &table[place..][..shape.stride];
+                        expand::<T>(&message, (row, weights), written);
+                    }
+                }
             }
             finish(shape, source, &gradient, updates);
         }
@@ -211,7 +296,7 @@ pub(super) fn sizes<const W: usize, const T: usize>(shape: Shape) -> (usize, usi
 
 /// message = the sum over tiles of row * weights.
 #[inline(always)]
-fn contract<const T: usize>(row: &[f32], weights: &[f32], message: &mut [f32]) {
+pub(super) fn contract<const T: usize>(row: &[f32], weights: &[f32], message: &mut [f32]) {
     if T == 0 {
         message.fill(0.0);
         let tile = message.len();
@@ -231,9 +316,27 @@ fn contract<const T: usize>(row: &[f32], weights: &[f32], message: &mut [f32]) {
     message.copy_from_slice(&sums);
 }
 
+/// [`contract`] with one weight for all outputs of a k: the same products in the same order.
+#[inline(always)]
+fn contract_short<const W: usize, const T: usize>(
+    row: &[f32],
+    weights: &[f32],
+    message: &mut [f32],
+) {
+    let mut sums = [0.0; T];
+    for (x, a) in row.chunks_exact(T).zip(weights.chunks_exact(T / W)) {
+        for (k, a) in a.iter().enumerate() {
+            for o in k * W..(k + 1) * W {
+                sums[o] += x[o] * a;
+            }
+        }
+    }
+    message.copy_from_slice(&sums);
+}
+
 /// The sum over a tile's terms, left in its first one.
 #[inline(always)]
-fn fold(message: &mut [f32], width: usize) {
+pub(super) fn fold(message: &mut [f32], width: usize) {
     let (first, others) = message.split_at_mut(width);
     for other in others.chunks_exact(width) {
         for (sum, value) in first.iter_mut().zip(other) {
@@ -251,23 +354,45 @@ pub(super) fn repeat(message: &mut [f32], width: usize) {
     }
 }
 
+/// The gradients of the messages of a group's pairs.
+#[derive(Default)]
+pub(super) struct Collected {
+    /// A row for each pair.
+    pub(super) messages: Vec<f32>,
+    /// Whether some row that a pair's message went to has a gradient; else the pair's is zero.
+    pub(super) is_live: Vec<bool>,
+}
+
+impl Collected {
+    /// That of a pair, counted from the group's first.
+    #[inline(always)]
+    pub(super) fn message(&self, pair: usize, width: usize) -> &[f32] {
+        &self.messages[pair * width..][..width]
+    }
+}
+
 /// The gradients of a group's messages: each the weighted sum of those of the rows that it went to.
 #[inline(always)]
 pub(super) fn gather<const W: usize>(
     plan: &LayerPlan,
     group: Range<usize>,
-    made: &[f32],
-    width: usize,
-    messages: &mut Vec<f32>,
+    made: &Incoming<'_>,
+    collected: &mut Collected,
 ) {
     let pairs = plan.pairs(group.start).start..plan.pairs(group.end - 1).end;
+    let Collected { messages, is_live } = collected;
     messages.clear();
-    messages.resize(pairs.len() * width, 0.0);
-    for (pair, message) in pairs.zip(messages.chunks_exact_mut(width)) {
+    messages.resize(pairs.len() * made.width(), 0.0);
+    is_live.clear();
+    for (pair, message) in pairs.zip(messages.chunks_exact_mut(made.width())) {
+        let mut is_any = false;
         for send in plan.sends(pair) {
-            let row = &made[send.target as usize * width..][..width];
-            add_scaled::<W>(message, send.weight, row);
+            if let Some(row) = made.row(send.target) {
+                add_scaled::<W>(message, send.weight, row);
+                is_any = true;
+            }
         }
+        is_live.push(is_any);
     }
 }
 
@@ -292,7 +417,7 @@ pub(crate) fn add_scaled<const W: usize>(sum: &mut [f32], weight: f32, row: &[f3
 
 /// gradient += weights * message and weights_gradient += row * message, tile by tile.
 #[inline(always)]
-fn expand<const T: usize>(
+pub(super) fn expand<const T: usize>(
     message: &[f32],
     (row, weights): (&[f32], &[f32]),
     (gradient, weights_gradient): (&mut [f32], &mut [f32]),
@@ -306,6 +431,30 @@ fn expand<const T: usize>(
     for ((x, a), (dx, da)) in read.zip(written) {
         for t in 0..tile {
             dx[t] += a[t] * message[t];
+            da[t] += x[t] * message[t];
+        }
+    }
+}
+
+/// [`expand`] with one weight for all outputs of a k: the same products in the same order.
+#[inline(always)]
+fn expand_short<const W: usize, const T: usize>(
+    message: &[f32],
+    (row, weights): (&[f32], &[f32]),
+    (gradient, weights_gradient): (&mut [f32], &mut [f32]),
+) {
+    let read = row.chunks_exact(T).zip(weights.chunks_exact(T / W));
+    let written = gradient
+        .chunks_exact_mut(T)
+        .zip(weights_gradient.chunks_exact_mut(T));
+    let message = &message[..T];
+    for ((x, a), (dx, da)) in read.zip(written) {
+        let mut repeated = [0.0; T];
+        for (place, a) in repeated.chunks_exact_mut(W).zip(a) {
+            place.fill(*a);
+        }
+        for t in 0..T {
+            dx[t] += repeated[t] * message[t];
             da[t] += x[t] * message[t];
         }
     }
@@ -386,6 +535,7 @@ mod tests {
             plan: &plan,
             shape,
             table,
+            short: None,
         };
         forward(pass, 0..2, inputs, &mut FloatSums(&mut out));
         out
@@ -439,7 +589,9 @@ mod tests {
                 plan: &plan,
                 shape,
                 table: &table,
+                short: None,
             };
+            let made = Incoming::new(&made, width);
             backward(pass, 0..2, &made, &mut updates, &mut of_table);
             let pairs = [
                 (dot(&of_units, &units), product(&units)),

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::built::n_built;
 use super::coefficients::Form;
 use super::exchange::{N_PIECES, PIECE};
 use super::network::{Network, forms};
@@ -207,7 +208,11 @@ pub(crate) fn predicted(
     plans: Option<&[Arc<LayerPlan>]>,
 ) -> u64 {
     let Some(loads) = layout.loads.as_ref().filter(|_| layout.is_dealt_by_pair()) else {
-        return Footprint::of(config, layout, (rank, n_classes), plans).total();
+        let built = match layout.builds_weights {
+            true => 2 * 4 * n_built(config, layout, rank, n_classes), // and the gradient
+            false => 0,
+        };
+        return Footprint::of(config, layout, (rank, n_classes), plans).total() + built;
     };
     let shape = ModelShape {
         config: config.clone(),
@@ -341,7 +346,7 @@ impl Network<'_> {
             n_floats += shared.map_or(0, |shared| shared.params.len() + moments(&shared.moments));
         }
         let kept = self.made.iter().chain(&self.tables).chain(&self.read);
-        n_floats += kept.map(Vec::len).sum::<usize>();
+        n_floats += kept.map(Vec::len).sum::<usize>() + self.built.len();
         4 * n_floats as u64 + 8 * self.fixed.capacity() as u64
     }
 

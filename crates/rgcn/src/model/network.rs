@@ -46,6 +46,8 @@ pub(crate) struct Network<'a> {
     pub(super) works: Vec<Arc<Work>>,
     /// What that work read in the last pass forward.
     pub(super) read: Vec<Vec<f32>>,
+    /// W_r of all relations and nodes in the first layer, where it is built; else empty.
+    pub(super) built: Vec<f32>,
     pub(super) floats: Vec<f32>,
     pub(super) fixed: Vec<i64>,
     /// Where a budget does not hold all sources at once.
@@ -183,6 +185,7 @@ impl<'a> Network<'a> {
             works: layout.works(rank),
             read: vec![Vec::new(); layers.len()],
             layers,
+            built: Vec::new(),
             floats: Vec::new(),
             fixed: Vec::new(),
             tiles,
@@ -228,6 +231,7 @@ impl<'a> Network<'a> {
             tables: vec![Vec::new(); self.layers.len()],
             works: layout.works(self.rank),
             read: vec![Vec::new(); self.layers.len()],
+            built: Vec::new(),
             floats: Vec::new(),
             fixed: Vec::new(),
             tiles,
@@ -327,6 +331,9 @@ impl<'a> Network<'a> {
                 .as_ref()
                 .map(Coefficients::table)
                 .unwrap_or_default();
+            if self.is_built(layer) {
+                self.build_weights();
+            }
             let mut made = std::mem::take(&mut self.made[layer]);
             let len = self.counts(layer)[self.rank];
             made.resize(len, 0.0);
@@ -469,11 +476,11 @@ impl<'a> Network<'a> {
             (0, Keyed::ByNode) => Inputs::Rows(read),
             _ => Inputs::Units(read),
         };
-        let pass = Pass {
-            plan,
-            shape: coefficients.shape,
-            table: &self.tables[layer],
-        };
+        let pass = Pass::new(plan, coefficients, &self.tables[layer]);
+        if self.is_built(layer) {
+            self.send_built(pass, sums);
+            return;
+        }
         forward(pass, sources, inputs, sums);
     }
 
@@ -491,9 +498,9 @@ impl<'a> Network<'a> {
             return;
         }
         // Not `max`, which would hide what is not a number.
-        made.iter_mut()
-            .filter(|unit| **unit < 0.0)
-            .for_each(|unit| *unit = 0.0);
+        for unit in made.iter_mut() {
+            *unit = if *unit < 0.0 { 0.0 } else { *unit };
+        }
         let dropout = self.config.dropout;
         if let Some(epoch) = epoch.filter(|_| dropout > 0.0) {
             let purpose = format!("rgcn dropout {layer}");

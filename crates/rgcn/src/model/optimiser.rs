@@ -82,6 +82,11 @@ impl Rule {
         }
     }
 
+    /// Whether parameters without a gradient stay as they are.
+    pub(crate) fn keeps(self, decay: f32) -> bool {
+        decay.to_bits() == 0 && self.optimiser == Optimiser::Sgd
+    }
+
     /// Moves parameters against their gradient, to which `decay` times the parameters is added.
     #[inline(always)]
     pub(crate) fn step(

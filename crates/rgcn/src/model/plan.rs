@@ -7,6 +7,7 @@ use crate::partition::{CostModel, Load, Loads, Method, Pair, Pairs, Partition};
 
 use super::blocks::Blocks;
 use super::csr::Csr;
+use super::incoming::Incoming;
 use super::nodes::NodeSet;
 use super::normaliser::normalisers;
 use super::tiles::refill;
@@ -73,17 +74,22 @@ impl LayerPlan {
     pub(crate) fn relations_of(&self, sources: Range<usize>) -> Vec<u32> {
         let pairs =
             self.pair_starts[sources.start] as usize..self.pair_starts[sources.end] as usize;
-        let mut relations = self.relations[pairs].to_vec();
-        relations.sort_unstable();
-        relations.dedup();
-        relations
+        let relations = &self.relations[pairs];
+        let n_relations = relations.iter().max().map_or(0, |&last| last as usize + 1);
+        let mut occurs = vec![false; n_relations];
+        for &relation in relations {
+            occurs[relation as usize] = true;
+        }
+        let relations = (0u32..).zip(occurs).filter(|(_, occurs)| *occurs);
+        relations.map(|(relation, _)| relation).collect()
     }
 
     /// Adds the gradients of the rows that a pair's message went to, times their weights, to the message's.
-    pub(crate) fn gather_pair(&self, pair: usize, made: &[f32], gradient: &mut [f32]) {
-        let width = gradient.len();
+    pub(crate) fn gather_pair(&self, pair: usize, made: &Incoming<'_>, gradient: &mut [f32]) {
         for send in self.sends(pair) {
-            let made = &made[send.target as usize * width..][..width];
+            let Some(made) = made.row(send.target) else {
+                continue;
+            };
             for (sum, value) in gradient.iter_mut().zip(made) {
                 *sum += send.weight * value;
             }
@@ -111,6 +117,8 @@ pub(crate) struct Layout<'a> {
     pub(crate) loads: Option<Arc<Loads>>,
     /// What a rank's device may hold; none: everything.
     pub(crate) budget: Option<u64>,
+    /// Whether W_r of the first layer is built for all relations and nodes.
+    pub(crate) builds_weights: bool,
     /// Ranks with neither a message nor a node.
     pub(crate) n_idle_ranks: usize,
     normalisers: Arc<Vec<f32>>,
@@ -167,6 +175,7 @@ impl<'a> Layout<'a> {
             partition: None,
             loads: None,
             budget: None,
+            builds_weights: false,
             n_idle_ranks: 0,
             normalisers: Arc::new(normalisers(graph, extent.normaliser)),
             by_source: Arc::new(by_source),
@@ -187,6 +196,7 @@ impl<'a> Layout<'a> {
             partition: self.partition.clone(),
             loads: self.loads.clone(),
             budget: self.budget,
+            builds_weights: self.builds_weights,
             n_idle_ranks: self.n_idle_ranks,
             normalisers: Arc::clone(&self.normalisers),
             by_source: Arc::clone(&self.by_source),

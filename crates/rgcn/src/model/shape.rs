@@ -101,7 +101,7 @@ impl Shape {
             return self.gather_blocks(row, sums);
         }
         for (place, sum) in row.chunks_exact(self.width).zip(sums) {
-            *sum += place.iter().sum::<f32>();
+            *sum += sum_of(place);
         }
     }
 
@@ -118,10 +118,24 @@ impl Shape {
         for block in 0..self.n_blocks {
             let (units, outputs) = self.block(block);
             for (k, sum) in sums[units].iter_mut().enumerate() {
-                *sum += row[k * self.width..][outputs.clone()].iter().sum::<f32>();
+                *sum += sum_of(&row[k * self.width..][outputs.clone()]);
             }
         }
     }
+}
+
+/// The sum of some numbers, every eighth one first: additions that need not wait for each other.
+#[inline(always)]
+fn sum_of(values: &[f32]) -> f32 {
+    let (runs, rest) = values.as_chunks::<8>();
+    let mut sums = [0.0; 8];
+    for run in runs {
+        for (sum, value) in sums.iter_mut().zip(run) {
+            *sum += value;
+        }
+    }
+    let [a, b, c, d, e, f, g, h] = sums;
+    ((a + b) + (c + d)) + ((e + f) + (g + h)) + rest.iter().sum::<f32>()
 }
 
 #[cfg(test)]

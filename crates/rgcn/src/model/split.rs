@@ -5,7 +5,10 @@ use std::ops::Range;
 
 use pulp::Arch;
 
-use super::kernel::{Inputs, Pass, Updates, by_width, finish, gather, groups, repeat, sizes};
+use super::incoming::{Incoming, is_live};
+use super::kernel::{
+    Collected, Inputs, Pass, Updates, by_width, finish, gather, groups, repeat, sizes,
+};
 
 /// The gradients of the messages of some sources, pair after pair into `messages`, and those of the table added to `table`.
 ///
@@ -14,7 +17,7 @@ use super::kernel::{Inputs, Pass, Updates, by_width, finish, gather, groups, rep
 pub(super) fn backward_table(
     pass: Pass<'_>,
     sources: Range<usize>,
-    made: &[f32],
+    made: &Incoming<'_>,
     inputs: Inputs<'_>,
     (table, messages): (&mut [f32], &mut Vec<f32>),
 ) {
@@ -44,7 +47,7 @@ pub(super) fn backward_sources(
 fn backward_table_of<const W: usize, const T: usize>(
     pass: Pass<'_>,
     sources: Range<usize>,
-    made: &[f32],
+    made: &Incoming<'_>,
     inputs: Inputs<'_>,
     table: &mut [f32],
     messages: &mut Vec<f32>,
@@ -53,20 +56,25 @@ fn backward_table_of<const W: usize, const T: usize>(
     let (width, tile) = sizes::<W, T>(shape);
     let mut spread = vec![0.0; shape.stride];
     let mut message = vec![0.0; tile];
-    let mut group_messages = Vec::new();
+    let mut collected = Collected::default();
     for group in groups(sources) {
-        gather::<W>(plan, group.clone(), made, width, &mut group_messages);
-        let mut collected = group_messages.chunks_exact(width);
+        gather::<W>(plan, group.clone(), made, &mut collected);
+        let first = plan.pairs(group.start).start;
         for source in group {
+            let pairs = plan.pairs(source);
+            let is_live = &collected.is_live[pairs.start - first..pairs.end - first];
+            if !is_live.contains(&true) {
+                continue;
+            }
             let row = inputs.row(shape, source, &mut spread);
-            for (pair, collected) in plan.pairs(source).zip(&mut collected) {
-                message[..width].copy_from_slice(collected);
+            for (pair, _) in pairs.zip(is_live).filter(|(_, is_live)| **is_live) {
+                message[..width].copy_from_slice(collected.message(pair - first, width));
                 repeat(&mut message, width);
                 let place = plan.relations[pair] as usize * shape.stride;
                 add_products(&message, row, &mut table[place..][..shape.stride]);
             }
         }
-        messages.extend_from_slice(&group_messages);
+        messages.extend_from_slice(&collected.messages);
     }
 }
 
@@ -77,13 +85,20 @@ fn backward_sources_of<const W: usize, const T: usize>(
     messages: &[f32],
     updates: &mut Updates<'_>,
 ) {
-    let Pass { plan, shape, table } = pass;
+    let Pass {
+        plan, shape, table, ..
+    } = pass;
     let (width, tile) = sizes::<W, T>(shape);
     let mut message = vec![0.0; tile];
     let mut gradient = vec![0.0; shape.stride];
     for source in sources {
+        let pairs = plan.pairs(source);
+        if !is_live(&messages[pairs.start * width..pairs.end * width]) {
+            updates.pass_over(shape, source, &mut gradient);
+            continue;
+        }
         gradient.fill(0.0);
-        for pair in plan.pairs(source) {
+        for pair in pairs {
             message[..width].copy_from_slice(&messages[pair * width..][..width]);
             repeat(&mut message, width);
             let place = plan.relations[pair] as usize * shape.stride;

@@ -1,7 +1,7 @@
 //! The network against the equations: units, gradients, depth, and what permutations must not change.
 
 use proptest::prelude::*;
-use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_collectives::{Comm, Deadline, threads};
 use shardgraph_graph::random::Stream;
 
 use super::loss::Targets;
@@ -397,6 +397,60 @@ fn given_features_are_read_and_take_no_step() {
                 (slope - found).abs() < 2e-6,
                 "{bases} {blocks} {i}: {slope} {found}"
             );
+        }
+    }
+}
+
+/// What each layer makes, node by node, with float sums on so many ranks.
+fn made_in_parts(
+    graph: &RelationalGraph,
+    config: &Config,
+    (method, n_ranks): (Method, u32),
+) -> Vec<Vec<f32>> {
+    let extent = Extent {
+        method,
+        ..extent(config, n_ranks as usize)
+    };
+    let layout = Layout::new(graph, config.self_loop, None, extent).unwrap();
+    let ranks = threads::run(n_ranks, |mut comm| {
+        let rank = comm.rank() as usize;
+        let mut peers = Peers {
+            comm: &mut comm,
+            deadline: Deadline::default(),
+        };
+        let mut network = Network::new(config, &layout, rank, 3).unwrap();
+        network.forward(&mut peers, Some(0)).unwrap();
+        network.made
+    });
+    let ranks: Vec<Vec<Vec<f32>>> = ranks.into_iter().map(Result::unwrap).collect();
+    let of_layer = |layer: usize| ranks.iter().flat_map(|made| made[layer].clone()).collect();
+    (0..layout.n_layers()).map(of_layer).collect()
+}
+
+/// The outputs of each layer, not the loss alone: their difference from the whole's is at most 1e-5 of the largest.
+#[test]
+fn every_layer_in_parts_is_the_whole_to_1e_5() {
+    let graph = awkward(11, 900, 6, 9000);
+    for (variant, config) in variants().into_iter().enumerate() {
+        let config = Config {
+            sums: Sums::Float,
+            ..config
+        };
+        let whole = made_in_parts(&graph, &config, (Method::Source, 1));
+        for method in Method::ALL {
+            for n_ranks in [2, 5] {
+                let parts = made_in_parts(&graph, &config, (method, n_ranks));
+                assert_eq!(whole.len(), parts.len());
+                for (layer, (whole, parts)) in whole.iter().zip(&parts).enumerate() {
+                    assert_eq!(whole.len(), parts.len());
+                    let largest = whole.iter().fold(0f32, |max, x| max.max(x.abs()));
+                    assert!(largest > 0.0);
+                    let differences = whole.iter().zip(parts).map(|(a, b)| (a - b).abs());
+                    let most = differences.fold(0f32, f32::max) / largest;
+                    let case = format!("variant {variant}, layer {layer}, {n_ranks} by {method}");
+                    assert!(most <= 1e-5, "{case}: {most}");
+                }
+            }
         }
     }
 }

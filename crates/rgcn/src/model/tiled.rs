@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use shardgraph_collectives::Deadline;
 
+use super::incoming::Incoming;
 use super::input::{InputRows, Keyed, backward_pairs};
 use super::kernel::{Pass, Updates, backward, largest_magnitude};
 use super::network::Network;
@@ -60,7 +61,7 @@ impl Network<'_> {
     pub(super) fn tiled_backward(
         &mut self,
         layer: usize,
-        all: &[f32],
+        all: &Incoming<'_>,
         step: (Rule, f32),
         (partials, deadline): (&mut [f32], Deadline),
     ) -> Result<Vec<f32>, Error> {
@@ -108,7 +109,7 @@ impl Network<'_> {
 struct Backward<'n, 'a> {
     network: &'n Network<'a>,
     layer: usize,
-    all: &'n [f32],
+    all: &'n Incoming<'n>,
     step: (Rule, f32),
     /// Gradients of the units that the layer reads.
     units: Vec<f32>,
@@ -191,11 +192,7 @@ impl Backward<'_, '_> {
         let Some(coefficients) = &network.layers[layer].coefficients else {
             return;
         };
-        let pass = Pass {
-            plan,
-            shape: coefficients.shape,
-            table: &network.tables[layer],
-        };
+        let pass = Pass::new(plan, coefficients, &network.tables[layer]);
         let (n_shared, reduced_len) = (network.n_shared(layer), network.reduced_len(layer));
         let first = self
             .blocks

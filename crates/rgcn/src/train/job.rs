@@ -11,7 +11,7 @@ use super::folder::{RunFolder, Saved};
 use super::memory::{self, DeviceMemory, Here};
 use super::state::{State, gather, params_hash};
 use super::{EpochReport, Evaluation, Outcome, RunOptions};
-use crate::config::{Config, MAX_WIDTH, Mode};
+use crate::config::{Config, Execution, MAX_WIDTH, Mode};
 use crate::model::loss::Targets;
 use crate::model::network::{Network, Peers, diverged, max_blocks};
 use crate::model::plan::{Extent, Layout};
@@ -114,6 +114,9 @@ impl<'a> Job<'a> {
             return Err(Error::new(ErrorKind::Config, message));
         }
         layout.budget = options.budget_per_device;
+        let is_whole = options.n_ranks == 1 && options.budget_per_device.is_none();
+        options.execution.check(config, is_whole)?;
+        layout.builds_weights = options.execution == Execution::Paper;
         let evaluated = match config.mode {
             Mode::Full => None,
             Mode::Pruned => Some(layout.with_outputs(Some(&held_out(labels)))),

@@ -5,6 +5,7 @@ use shardgraph_collectives::{Comm, Deadline, Op};
 use shardgraph_device::free_host_bytes;
 
 use super::RunOptions;
+use crate::model::built::n_built;
 use crate::model::memory::{fit, predicted};
 use crate::model::network::Network;
 use crate::model::plan::Layout;
@@ -127,8 +128,15 @@ pub(super) fn check(
     match there_is.filter(|&bytes| bytes < needed) {
         None => Ok(()),
         Some(bytes) => {
+            let of_built = match layouts.first().filter(|layout| layout.builds_weights) {
+                Some(layout) => {
+                    let n_built = n_built(config, layout, 0, n_classes);
+                    format!(", {} of it W_r and its gradient", size(8 * n_built))
+                }
+                None => String::new(),
+            };
             let message = format!(
-                "training needs {} beside the graph, {whose} {}: choose fewer --bases, narrower layers or --optimiser sgd, or spread the ranks over machines",
+                "training needs {} beside the graph{of_built}, {whose} {}: choose fewer --bases, narrower layers or --optimiser sgd, or spread the ranks over machines",
                 size(needed),
                 size(bytes)
             );

@@ -96,6 +96,61 @@ proptest! {
     }
 }
 
+/// The baseline that builds all W_r, in both modes and with both sums: the same bits, and its bytes are counted and refused.
+#[test]
+fn building_all_weights_changes_no_bit() {
+    let (graph, labels) = sorted_graph(4, 700);
+    let options = |execution| RunOptions {
+        execution,
+        ..RunOptions::default()
+    };
+    let run = |config: &Config, execution| {
+        train(&graph, &labels, config, &options(execution), &mut |_| {})
+    };
+    for (width, mode, sums) in [
+        (5, Mode::Full, Sums::Float),
+        (10, Mode::Pruned, Sums::Exact),
+        (16, Mode::Full, Sums::Exact),
+    ] {
+        let config = Config {
+            bases: 4,
+            hidden: vec![width],
+            epochs: 4,
+            mode,
+            sums,
+            ..Config::default()
+        };
+        let whole = run(&config, Execution::Grouped).unwrap();
+        let built = run(&config, Execution::Paper).unwrap();
+        assert_eq!(losses(&whole), losses(&built), "width {width}");
+        assert_eq!(whole.params_hash, built.params_hash, "width {width}");
+        assert_eq!(whole.evaluation, built.evaluation, "width {width}");
+        let more = built.bytes_per_rank[0] - whole.bytes_per_rank[0];
+        let n_relations = u64::from(graph.n_relations()) + 1;
+        let of_node = 4 * n_relations * width as u64;
+        assert_eq!(more % of_node, 0);
+        assert!(mode == Mode::Pruned || more == of_node * 700, "{more}");
+        let least = RunOptions {
+            memory: Some(built.devices[0].predicted_bytes - more),
+            ..options(Execution::Paper)
+        };
+        let error = train(&graph, &labels, &config, &least, &mut |_| {}).unwrap_err();
+        assert!(error.to_string().contains("of it W_r"), "{error}");
+        let parts = RunOptions {
+            n_ranks: 2,
+            ..options(Execution::Paper)
+        };
+        let error = train(&graph, &labels, &config, &parts, &mut |_| {}).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+    }
+    let config = Config {
+        bases: 0,
+        ..Config::default()
+    };
+    let error = run(&config, Execution::Paper).unwrap_err();
+    assert!(error.to_string().contains("execution"), "{error}");
+}
+
 #[test]
 fn ranks_without_work_are_counted() {
     let (graph, labels) = sorted_graph(3, 400);

@@ -126,9 +126,10 @@ fn fingerprint(
 ) -> u64 {
     let sets = [labels.train(), labels.test(), labels.valid()];
     let text = format!(
-        "{} {config:?} {:?} {:?} {} {:?} {} {:?} {:x} {} {sets:?}",
+        "{} {config:?} {:?} {:?} {:?} {} {:?} {} {:?} {:x} {} {sets:?}",
         env!("CARGO_PKG_VERSION"),
         options.partition,
+        options.execution,
         options.budget_per_device,
         options.resume,
         options.folder,
