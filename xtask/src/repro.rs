@@ -63,7 +63,7 @@ const REPROS: [Repro; 36] = [
     },
     Repro {
         name: "table1",
-        what: "REGAL's table 1 on our graphs [--no-learning] [--set NAME] [--graphs N] [--seconds S] [--threads N]",
+        what: "REGAL's table 1 on our graphs [--no-learning] [--set NAME] [--objective NAME] [--graphs N] [--seconds S] [--threads N] [--quality: no time limit, no seconds]",
         run: regal::table1,
     },
     Repro {
@@ -232,6 +232,10 @@ struct Options {
     threads: Option<u32>,
     /// This set only.
     set: Option<String>,
+    /// This objective only.
+    objective: Option<String>,
+    /// Without a time limit and without seconds in the record: what is left depends on seeds and evaluations, not on the load.
+    quality: bool,
     /// Without the learned policy.
     no_learning: bool,
     /// A small run that leaves no record.
@@ -255,7 +259,9 @@ impl Options {
         flag("--no-learning", given(self.no_learning));
         flag("--accept", given(self.accept));
         flag("--test", given(self.test));
+        flag("--quality", given(self.quality));
         flag("--set", self.set.clone());
+        flag("--objective", self.objective.clone());
         flag("--data", self.data.as_ref().map(|_| "DIR".to_owned()));
         flag(
             "--peer-python",
@@ -289,6 +295,8 @@ pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
             Long("nodes") => options.nodes = Some(args.value()?.parse()?),
             Long("threads") => options.threads = Some(args.value()?.parse()?),
             Long("set") => options.set = Some(args.value()?.string()?),
+            Long("objective") => options.objective = Some(args.value()?.string()?),
+            Long("quality") => options.quality = true,
             Long("no-learning") => options.no_learning = true,
             Long("test") => options.test = true,
             Long("data") => options.data = Some(args.value()?.string()?),
