@@ -25,13 +25,13 @@ pub(super) struct Learner<'a> {
 }
 
 impl Learner<'_> {
-    /// The loss of a batch.
+    /// The loss of a batch whose logits are these.
     pub(super) fn loss(
         &self,
         ctx: &mut dyn Ctx,
+        logits: Var,
         batch: &Batch,
     ) -> Result<PolicyLoss, NetworkError> {
-        let logits = self.network.logits(ctx, &batch.contexts)?;
         let (policy, squares) = match batch.samples.as_slice() {
             [actions] if batch.rewards.is_empty() => {
                 (self.imitation(ctx, logits, (batch, actions))?, None)

@@ -1,10 +1,11 @@
 //! REINFORCE with a baseline: one step after the other, each decided by the settings, the graphs, and the weights before it.
 
 use serde::Serialize;
-use shardgraph_agents::policy_step;
+use shardgraph_agents::policy_gradient;
 use shardgraph_brkga::BetaTables;
-use shardgraph_components::autodiff::Params;
+use shardgraph_components::autodiff::collectives::Comm;
 use shardgraph_components::autodiff::device::Device;
+use shardgraph_components::autodiff::{Eager, Params};
 use shardgraph_components::environments::space::Space;
 use shardgraph_components::{Initialiser, Optimiser};
 use shardgraph_costgraph::Graph;
@@ -209,15 +210,21 @@ impl<'g> Trainer<'g> {
     /// # Errors
     /// `Diverged` or `Learning` where logits or gradients are no longer finite: the weights are then those before the step.
     pub fn step(&mut self) -> Result<StepReport, Error> {
-        let batch = self.batch()?;
         let learner = Learner {
             network: &self.network,
             baseline: &self.baseline,
             config: &self.config,
         };
-        let update = policy_step(&self.device, &mut self.params, &mut self.optimiser, |ctx| {
-            learner.loss(ctx, &batch)
-        })?;
+        let (graphs, contexts) = self.draw()?;
+        let mut comm = Comm::solo();
+        // The logits that are sampled are those that the loss differentiates: one pass.
+        let mut ctx = Eager::new(&self.device, &mut comm, &self.params);
+        let logits = self.network.logits(&mut ctx, &contexts)?;
+        let batch = self.batch(&graphs, contexts, &ctx.values(logits)?)?;
+        let parts = learner.loss(&mut ctx, logits, &batch)?;
+        let (update, mut gradient) = policy_gradient(&mut ctx, &parts)?;
+        let (device, params) = (&self.device, &mut self.params);
+        let gradient_norm = self.optimiser.step(device, params, &mut gradient)?;
         self.n_steps += 1;
         Ok(StepReport {
             step: self.n_steps,
@@ -226,37 +233,39 @@ impl<'g> Trainer<'g> {
             baseline_error: update.baseline.unwrap_or(0.0),
             loss: update.loss,
             entropy: batch.entropy,
-            gradient_norm: update.gradient_norm,
+            gradient_norm,
         })
     }
 
-    /// What the next step learns from, by the seed and the number of the step.
-    fn batch(&self) -> Result<Batch, Error> {
-        let (seed, n) = (self.config.seed, self.instances.len() as u64);
-        let mut draw = Stream::new(seed, "regal graphs", self.n_steps);
+    /// The graphs of the next step and what the networks read of them, by the seed and the number of the step.
+    fn draw(&self) -> Result<(Vec<usize>, Contexts), Error> {
+        let n = self.instances.len() as u64;
+        let mut draw = Stream::new(self.config.seed, "regal graphs", self.n_steps);
         let graphs = (0..self.config.batch_graphs).map(|_| draw.below(n) as usize);
         let graphs: Vec<usize> = graphs.collect();
         let known = self.instances.known(&graphs)?;
         let features: Vec<&Features> = known.iter().map(|known| &known.features).collect();
         let contexts = Contexts::new(&self.space, &features)?;
-        let logits = self
-            .network
-            .logits_of(&self.device, &self.params, &contexts)?;
+        Ok((graphs, contexts))
+    }
+
+    /// What the next step learns from, by the seed, the number of the step and the logits of these graphs.
+    fn batch(&self, graphs: &[usize], contexts: Contexts, logits: &[f32]) -> Result<Batch, Error> {
         let space = self.network.actions();
-        let entropy = space.entropy(&logits) as f32;
+        let entropy = space.entropy(logits) as f32;
         if self.n_steps < self.config.imitation_steps {
             return Ok(Batch {
-                samples: vec![self.by_hand(&graphs)],
+                samples: vec![self.by_hand(graphs)],
                 rewards: Vec::new(),
                 contexts,
                 entropy,
             });
         }
-        let mut draw = Stream::new(seed, "regal actions", self.n_steps);
+        let mut draw = Stream::new(self.config.seed, "regal actions", self.n_steps);
         let n_samples = self.config.samples_per_graph;
-        let samples = (0..n_samples).map(|_| space.sample(&logits, &mut draw));
+        let samples = (0..n_samples).map(|_| space.sample(logits, &mut draw));
         let samples: Vec<Actions> = samples.collect::<Result<_, Error>>()?;
-        let rewards = self.rewards(&graphs, &contexts, &samples)?;
+        let rewards = self.rewards(graphs, &contexts, &samples)?;
         Ok(Batch {
             contexts,
             samples,
