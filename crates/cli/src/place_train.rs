@@ -164,30 +164,7 @@ fn over(base: TrainConfig, path: &Path) -> Result<TrainConfig, BadInput> {
         true => serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?,
         false => toml::from_str(&text).map_err(|e| wrong(e.to_string()))?,
     };
-    let mut merged = serde_json::to_value(base).map_err(|e| wrong(e.to_string()))?;
-    merge(&mut merged, Value::Object(given));
-    serde_json::from_value(merged).map_err(|e| wrong(e.to_string()))
-}
-
-/// Tables are merged, everything else is replaced; so is a kind (a table of one key) by another kind, whose fields are its own.
-fn merge(into: &mut Value, from: Value) {
-    match (into, from) {
-        (Value::Object(into), Value::Object(from)) if !is_another_kind(into, &from) => {
-            for (key, value) in from {
-                match into.get_mut(&key) {
-                    Some(slot) => merge(slot, value),
-                    None => {
-                        into.insert(key, value);
-                    }
-                }
-            }
-        }
-        (into, from) => *into = from,
-    }
-}
-
-fn is_another_kind(old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
-    old.len() == 1 && new.len() == 1 && old.keys().ne(new.keys())
+    base.with_settings(given).map_err(|e| wrong(e.to_string()))
 }
 
 fn graphs(config: &TrainConfig, report: &ReportArgs) -> anyhow::Result<Vec<Graph>> {

@@ -166,6 +166,36 @@ impl Policy {
         space.proposals(&space.choices(problem, &actions, 0))
     }
 
+    /// What [`Policy::propose`] decides with this seed, as levels, before it is made into distributions: to see what a policy does.
+    ///
+    /// # Errors
+    /// As [`Policy::propose`].
+    pub fn decisions(
+        &self,
+        problem: &Problem<'_>,
+        features: &Features,
+        seed: u64,
+    ) -> Result<Decisions, Error> {
+        let (actions, logits) = self.decide(problem, features, seed)?;
+        let space = self.network.actions();
+        let key = |heads: &[Vec<u32>]| -> Vec<[u32; 2]> {
+            let [means, variances] = heads else {
+                return Vec::new();
+            };
+            means.iter().zip(variances).map(|(&m, &v)| [m, v]).collect()
+        };
+        let mut keys: Vec<Vec<[u32; 2]>> = actions.chunks_exact(2).map(key).collect();
+        let priorities = match self.config.actions.has_scheduling() {
+            true => keys.pop(),
+            false => None,
+        };
+        Ok(Decisions {
+            affinities: keys,
+            priorities,
+            entropy: space.entropy(&logits),
+        })
+    }
+
     /// The decisions about a problem's ops, and the logits that they were drawn from.
     pub(crate) fn decide(
         &self,
@@ -228,6 +258,17 @@ impl Policy {
     pub(crate) fn params(&self) -> &Params {
         &self.params
     }
+}
+
+/// Levels of the mean and of the variance, as [`shardgraph_brkga::Beta::quantised`] has them, for each op's keys.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decisions {
+    /// For each device those of every op's affinity to it; none where affinities are not proposed for.
+    pub affinities: Vec<Vec<[u32; 2]>>,
+    /// Those of every op's priority, where priorities are proposed for.
+    pub priorities: Option<Vec<[u32; 2]>>,
+    /// The entropy of the distributions that the decisions about an op were drawn from, in nats: their sum, averaged over ops.
+    pub entropy: f64,
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ mod config;
 mod instance;
 mod loss;
 mod run;
+mod settings;
 mod trainer;
 
 #[cfg(test)]
