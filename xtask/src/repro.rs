@@ -30,7 +30,7 @@ struct Repro {
     run: fn(&Options) -> Result<ExitCode>,
 }
 
-const REPROS: [Repro; 36] = [
+const REPROS: [Repro; 45] = [
     Repro {
         name: "train-default",
         what: "train the policy that is shipped and compare it byte for byte [--accept: ship what came out]",
@@ -70,6 +70,51 @@ const REPROS: [Repro; 36] = [
         name: "regal-learned",
         what: "REGAL's shipped policies at few evaluations, over slow links, on other sets and over the list decoder [--set NAME]",
         run: regal::learned,
+    },
+    Repro {
+        name: "regal-fig2",
+        what: "REGAL's figure 2: graphs by what the shipped policies improve [--graphs N] [--threads N]",
+        run: regal::experiment,
+    },
+    Repro {
+        name: "regal-fig3",
+        what: "REGAL's figure 3: improvement by evaluations, 1000 to 50000 [--graphs N] [--threads N]",
+        run: regal::experiment,
+    },
+    Repro {
+        name: "regal-fig4",
+        what: "REGAL's figure 4: entropies of placement actions, and the reward by rounds of messages [--graphs N] [--threads N]",
+        run: regal::experiment,
+    },
+    Repro {
+        name: "regal-fig8",
+        what: "REGAL's figure 8: rewards while training [--graphs N] [--threads N]",
+        run: regal::experiment,
+    },
+    Repro {
+        name: "regal-fig11",
+        what: "REGAL's figure 11: which actions ops take, and the bytes of those ops [--graphs N] [--threads N]",
+        run: regal::experiment,
+    },
+    Repro {
+        name: "regal-fig12",
+        what: "REGAL's figure 12: rewards by topology, over noisy copies [--graphs N] [--threads N]",
+        run: regal::experiment,
+    },
+    Repro {
+        name: "regal-table4",
+        what: "REGAL's table 4: placement actions, scheduling actions, both [--graphs N] [--threads N]",
+        run: regal::experiment,
+    },
+    Repro {
+        name: "regal-few",
+        what: "policies without a long search behind their features, at 50 to 1000 evaluations [--graphs N] [--threads N]",
+        run: regal::experiment,
+    },
+    Repro {
+        name: "regal-generalise",
+        what: "a policy trained on synthetic and torch graphs, on TensorFlow's and MSR's [--graphs N] [--threads N]",
+        run: regal::experiment,
     },
     Repro {
         name: "regal-policies",

@@ -4,6 +4,7 @@
 
 mod cp_sat;
 mod datasets;
+mod experiments;
 mod peers;
 pub(super) mod python;
 mod tables;
@@ -22,8 +23,8 @@ use crate::project;
 use crate::toml::{self, Table, Value};
 
 pub(super) use {
-    cp_sat::run as cp_sat, datasets::run as datasets, tables::learned, tables::table1,
-    tables::table3, tune::run as tune,
+    cp_sat::run as cp_sat, datasets::run as datasets, experiments::run as experiment,
+    tables::learned, tables::table1, tables::table3, tune::run as tune,
 };
 
 const DEFINITION: &str = "benches/repro/regal.toml";
