@@ -163,6 +163,7 @@ impl ActionSpace {
         Ok(Proposals {
             tables: self.cache.tables(&indices)?,
             choices: choices.iter().map(place).collect(),
+            rho: None,
         })
     }
 }

@@ -2,6 +2,7 @@
 
 mod actions;
 mod config;
+mod crossover;
 mod file;
 mod network;
 
@@ -20,7 +21,7 @@ use crate::search::Proposals;
 
 pub(crate) use actions::Actions;
 pub use config::{ActionSet, EncoderShape, PolicyConfig, Preset};
-pub(crate) use network::{BaselineNetwork, Contexts, PolicyNetwork};
+pub(crate) use network::{BaselineNetwork, Contexts, Logits, PolicyNetwork};
 
 /// What [`Policy::shipped`] gives, by name.
 const SHIPPED: [(&str, &[u8]); 2] = [
@@ -161,9 +162,11 @@ impl Policy {
         features: &Features,
         seed: u64,
     ) -> Result<Proposals, Error> {
-        let (actions, _) = self.decide(problem, features, seed)?;
+        let decided = self.decide(problem, features, seed)?;
         let space = self.network.actions();
-        space.proposals(&space.choices(problem, &actions, 0))
+        let mut proposals = space.proposals(&space.choices(problem, &decided.actions, 0))?;
+        proposals.rho = decided.rho;
+        Ok(proposals)
     }
 
     /// What [`Policy::propose`] decides with this seed, as levels, before it is made into distributions: to see what a policy does.
@@ -176,7 +179,11 @@ impl Policy {
         features: &Features,
         seed: u64,
     ) -> Result<Decisions, Error> {
-        let (actions, logits) = self.decide(problem, features, seed)?;
+        let Decided {
+            actions,
+            rho,
+            logits,
+        } = self.decide(problem, features, seed)?;
         let space = self.network.actions();
         let key = |heads: &[Vec<u32>]| -> Vec<[u32; 2]> {
             let [means, variances] = heads else {
@@ -193,26 +200,38 @@ impl Policy {
             affinities: keys,
             priorities,
             entropy: space.entropy(&logits),
+            rho,
         })
     }
 
-    /// The decisions about a problem's ops, and the logits that they were drawn from.
-    pub(crate) fn decide(
+    /// The decisions about a problem, and the logits that those about its ops were drawn from.
+    fn decide(
         &self,
         problem: &Problem<'_>,
         features: &Features,
         seed: u64,
-    ) -> Result<(Actions, Vec<f32>), Error> {
+    ) -> Result<Decided, Error> {
         self.check(problem)?;
         self.check_features(problem, features)?;
         let space = self.config.space()?;
         let contexts = Contexts::new(&space, &[features])?;
-        let logits = self
-            .network
-            .logits_of(&Device::host(), &self.params, &contexts)?;
+        let (logits, of_graph) =
+            self.network
+                .logits_of(&Device::host(), &self.params, &contexts)?;
         let mut stream = Stream::new(seed, "regal proposals", 0);
         let actions = self.network.actions().sample(&logits, &mut stream)?;
-        Ok((actions, logits))
+        let rho = match self.network.crossover() {
+            None => None,
+            Some(crossover) => {
+                let levels = crossover.sample(&of_graph, &mut stream)?;
+                levels.first().map(|&level| crossover.rho(level))
+            }
+        };
+        Ok(Decided {
+            actions,
+            rho,
+            logits,
+        })
     }
 
     /// Refuses features of another problem.
@@ -269,6 +288,16 @@ pub struct Decisions {
     pub priorities: Option<Vec<[u32; 2]>>,
     /// The entropy of the distributions that the decisions about an op were drawn from, in nats: their sum, averaged over ops.
     pub entropy: f64,
+    /// The probability that a child takes a key from its elite parent, where that is proposed.
+    pub rho: Option<f64>,
+}
+
+/// The decisions about a problem.
+struct Decided {
+    actions: Actions,
+    rho: Option<f64>,
+    /// Those of ops.
+    logits: Vec<f32>,
 }
 
 #[cfg(test)]

@@ -290,3 +290,68 @@ fn it_learns_by_imitation_what_it_sees() {
     let last = (0..299).map(|_| trainer.step().unwrap()).last().unwrap();
     assert!(last.loss < 0.25 * uniform, "{last:?}");
 }
+
+/// With two samples of one graph and levels that are equally likely, the derivatives by the last biases are those worked out by hand.
+#[test]
+fn levels_of_crossover_that_earn_more_become_likelier() {
+    let graphs = graphs(1);
+    let mut config = config(1);
+    config.policy.crossover_levels = Some(4);
+    config.samples_per_graph = 2;
+    let trainer = Trainer::new(&config, &graphs, 1).unwrap();
+    for (rewards, levels, expected) in [
+        (
+            vec![-0.5, -1.5],
+            vec![vec![0], vec![3]],
+            [-0.5, 0.0, 0.0, 0.5],
+        ),
+        // Advantages 0: nothing to learn.
+        (vec![-0.5, -0.5], vec![vec![0], vec![3]], [0.0; 4]),
+        // One sample earns 2 more than the baseline's network expects: minus 2 times (1 or 0 less 1/4).
+        (vec![f32::NAN], vec![vec![1]], [0.5, -1.5, 0.5, 0.5]),
+    ] {
+        let biases = trainer.crossover_derivatives(rewards, levels);
+        for (found, expected) in biases.iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-5, "{biases:?}, {expected}");
+        }
+    }
+}
+
+#[test]
+fn crossover_is_decided_and_changes_no_bit_by_threads() {
+    let graphs = graphs(3);
+    let mut config = config(3);
+    config.policy.crossover_levels = Some(4);
+    let run = |threads| {
+        let mut trainer = Trainer::new(&config, &graphs, threads).unwrap();
+        let reports: Vec<StepReport> = (0..3).map(|_| trainer.step().unwrap()).collect();
+        (reports, trainer.policy().unwrap().weights_hash())
+    };
+    assert!(run(1) == run(2));
+    let mut without = config.clone();
+    without.policy.crossover_levels = None;
+    let mut trainer = Trainer::new(&without, &graphs, 1).unwrap();
+    assert_ne!(trainer.step().unwrap(), run(1).0[0]);
+}
+
+#[test]
+fn a_limit_of_memory_is_part_of_what_is_learned_on() {
+    let graphs = graphs(2);
+    let reward = |memory_bytes| {
+        let config = TrainConfig {
+            memory_bytes,
+            ..config(1)
+        };
+        let mut trainer = Trainer::new(&config, &graphs, 1).unwrap();
+        trainer.step().unwrap().reward.unwrap()
+    };
+    let free = reward(None);
+    assert_eq!(free.to_bits(), reward(Some(u64::MAX / 2)).to_bits());
+    // One byte: nothing fits, and what is beyond by less counts less; rewards stay finite.
+    let none_fits = reward(Some(1));
+    assert!(none_fits.is_finite() && none_fits != free, "{none_fits}");
+    let mut memory = TrainConfig::preset(Preset::Memory);
+    memory.memory_bytes = Some(1);
+    let error = memory.check().unwrap_err().to_string();
+    assert!(error.contains("a limit changes nothing"), "{error}");
+}

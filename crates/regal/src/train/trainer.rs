@@ -13,7 +13,7 @@ use shardgraph_graph::random::Stream;
 use shardgraph_runs::{Checkpoint, Tensors, fnv1a64};
 
 use super::TrainConfig;
-use super::instance::Instances;
+use super::instance::{Instances, RewardJob};
 use super::loss::{Batch, Learner};
 use super::run::{RUN, RunFile, STATE, VERSION};
 use crate::error::Error;
@@ -220,7 +220,9 @@ impl<'g> Trainer<'g> {
         // The logits that are sampled are those that the loss differentiates: one pass.
         let mut ctx = Eager::new(&self.device, &mut comm, &self.params);
         let logits = self.network.logits(&mut ctx, &contexts)?;
-        let batch = self.batch(&graphs, contexts, &ctx.values(logits)?)?;
+        let of_graphs = logits.graphs.map(|var| ctx.values(var)).transpose()?;
+        let values = (ctx.values(logits.ops)?, of_graphs.unwrap_or_default());
+        let batch = self.batch(&graphs, contexts, &values)?;
         let parts = learner.loss(&mut ctx, logits, &batch)?;
         let (update, mut gradient) = policy_gradient(&mut ctx, &parts)?;
         let (device, params) = (&self.device, &mut self.params);
@@ -250,12 +252,18 @@ impl<'g> Trainer<'g> {
     }
 
     /// What the next step learns from, by the seed, the number of the step and the logits of these graphs.
-    fn batch(&self, graphs: &[usize], contexts: Contexts, logits: &[f32]) -> Result<Batch, Error> {
+    fn batch(
+        &self,
+        graphs: &[usize],
+        contexts: Contexts,
+        (logits, of_graphs): &(Vec<f32>, Vec<f32>),
+    ) -> Result<Batch, Error> {
         let space = self.network.actions();
         let entropy = space.entropy(logits) as f32;
         if self.n_steps < self.config.imitation_steps {
             return Ok(Batch {
                 samples: vec![self.by_hand(graphs)],
+                crossovers: Vec::new(),
                 rewards: Vec::new(),
                 contexts,
                 entropy,
@@ -265,10 +273,18 @@ impl<'g> Trainer<'g> {
         let n_samples = self.config.samples_per_graph;
         let samples = (0..n_samples).map(|_| space.sample(logits, &mut draw));
         let samples: Vec<Actions> = samples.collect::<Result<_, Error>>()?;
-        let rewards = self.rewards(graphs, &contexts, &samples)?;
+        let crossovers = match self.network.crossover() {
+            None => Vec::new(),
+            Some(crossover) => {
+                let levels = (0..n_samples).map(|_| crossover.sample(of_graphs, &mut draw));
+                levels.collect::<Result<_, Error>>()?
+            }
+        };
+        let rewards = self.rewards(graphs, &contexts, (&samples, &crossovers))?;
         Ok(Batch {
             contexts,
             samples,
+            crossovers,
             rewards,
             entropy,
         })
@@ -293,22 +309,75 @@ impl<'g> Trainer<'g> {
         &self,
         graphs: &[usize],
         contexts: &Contexts,
-        samples: &[Actions],
+        (samples, crossovers): (&[Actions], &[Vec<u32>]),
     ) -> Result<Vec<f32>, Error> {
         let mut draw = Stream::new(self.config.seed, "regal rewards", self.n_steps);
         let seeds: Vec<u64> = graphs.iter().map(|_| draw.next_u64()).collect();
-        let (mut jobs, mut choices, mut seeds_of_jobs) = (Vec::new(), Vec::new(), Vec::new());
-        for actions in samples {
-            for ((first, &graph), &seed) in contexts.starts().zip(graphs).zip(&seeds) {
-                let problem = self.instances.problem(graph);
-                choices.push(self.network.actions().choices(problem, actions, first));
-                jobs.push(graph);
-                seeds_of_jobs.push(seed);
+        let (mut problems, mut jobs) = (Vec::new(), Vec::new());
+        for (sample, actions) in samples.iter().enumerate() {
+            for (at, first) in contexts.starts().enumerate() {
+                let problem = self.instances.problem(graphs[at]);
+                let level = crossovers.get(sample).and_then(|levels| levels.get(at));
+                let crossover = self.network.crossover();
+                problems.push(graphs[at]);
+                jobs.push(RewardJob {
+                    choices: self.network.actions().choices(problem, actions, first),
+                    rho: crossover.zip(level).map(|(of, &level)| of.rho(level)),
+                    seed: seeds[at],
+                });
             }
         }
-        let tables = &self.tables;
-        self.instances
-            .rewards(&jobs, tables, (&choices, &seeds_of_jobs))
+        self.instances.rewards(&problems, &self.tables, &jobs)
+    }
+}
+
+#[cfg(test)]
+impl Trainer<'_> {
+    /// The derivatives of the loss by the biases of the logits of crossover on the first graph, ops deciding what they like; a NaN stands
+    /// for 2 more than the baseline's network expects.
+    pub(super) fn crossover_derivatives(
+        &self,
+        mut rewards: Vec<f32>,
+        crossovers: Vec<Vec<u32>>,
+    ) -> Vec<f32> {
+        let known = self.instances.known(&[0]).unwrap();
+        let contexts = Contexts::new(&self.space, &[&known[0].features]).unwrap();
+        let mut comm = Comm::solo();
+        let mut ctx = Eager::new(&self.device, &mut comm, &self.params);
+        let logits = self.network.logits(&mut ctx, &contexts).unwrap();
+        let values = ctx.values(logits.ops).unwrap();
+        let mut draw = Stream::new(1, "test", 0);
+        let space = self.network.actions();
+        let sample = |_: &f32| space.sample(&values, &mut draw).unwrap();
+        let samples = rewards.iter().map(sample).collect();
+        let expected = self.baseline.values(&mut ctx, &contexts).unwrap();
+        let expected = ctx.values(expected).unwrap()[0];
+        for reward in rewards.iter_mut().filter(|reward| reward.is_nan()) {
+            *reward = expected + 2.0;
+        }
+        let batch = Batch {
+            contexts,
+            samples,
+            crossovers,
+            rewards,
+            entropy: 0.0,
+        };
+        let learner = Learner {
+            network: &self.network,
+            baseline: &self.baseline,
+            config: &self.config,
+        };
+        let parts = learner.loss(&mut ctx, logits, &batch).unwrap();
+        let (_, gradient) = policy_gradient(&mut ctx, &parts).unwrap();
+        let mut at = 0;
+        for id in self.params.ids() {
+            let n = self.params.shape(id).len();
+            if self.params.name(id) == "policy/crossover/1/b" {
+                return gradient[at..at + n].to_vec();
+            }
+            at += n;
+        }
+        panic!("no such parameter");
     }
 }
 
