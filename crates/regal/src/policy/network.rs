@@ -180,11 +180,13 @@ impl PolicyNetwork {
         let encoder = Encoder::build(params, "policy", config, initialiser)?;
         let widths = [config.head_width, actions.n_logits()];
         let head = Mlp::build(params, HEAD, config.encoder_width(), &widths, initialiser)?;
+        let crossover = Crossover::build(params, config, initialiser)?;
+        super::file::check_size(params.flat().len())?;
         Ok(PolicyNetwork {
             encoder,
             head,
             actions,
-            crossover: Crossover::build(params, config, initialiser)?,
+            crossover,
         })
     }
 

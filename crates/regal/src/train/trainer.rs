@@ -381,11 +381,13 @@ impl Trainer<'_> {
     }
 }
 
-/// What tells one list of graphs from another: sizes, costs and bytes, in order.
+/// What tells one list of graphs from another: names, sizes, costs and bytes, in order, each list behind its length.
 fn hash_of(graphs: &[Graph]) -> u64 {
     let mut words: Vec<u64> = vec![graphs.len() as u64];
     for graph in graphs {
         words.extend([graph.n_ops() as u64, graph.n_tensors() as u64]);
+        words.extend([graph.n_cost_classes() as u64, graph.name().len() as u64]);
+        words.extend(graph.name().bytes().map(u64::from));
         for op in 0..graph.n_ops() as u32 {
             let costs = (0..graph.n_cost_classes()).map(|class| graph.cost_ns(class, op));
             words.extend(costs);
@@ -396,6 +398,7 @@ fn hash_of(graphs: &[Graph]) -> u64 {
             let alias = graph.alias_of(tensor).map_or(u64::MAX, u64::from);
             words.extend([graph.tensor_bytes(tensor), is_control, alias]);
             words.push(u64::from(graph.producer(tensor)));
+            words.push(graph.consumers(tensor).len() as u64);
             words.extend(graph.consumers(tensor).iter().map(|&op| u64::from(op)));
         }
     }

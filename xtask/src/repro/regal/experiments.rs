@@ -315,11 +315,11 @@ fn numbers(row: &Table, key: &str) -> Vec<f64> {
 fn progress(title: &str, line: &Json) {
     let number = |key: &str| number_at(line, &[key]);
     if line.get("step").is_some() {
-        println!(
-            "{title}: step {}, reward {:.4}",
-            number("step"),
-            number("reward")
-        );
+        let reward = number("reward");
+        match reward.is_nan() {
+            true => println!("{title}: step {}, imitation", number("step")),
+            false => println!("{title}: step {}, reward {reward:.4}", number("step")),
+        }
     } else if line.get("graph").is_some() {
         let value = if line.get("ratio").is_some() {
             "ratio"

@@ -16,6 +16,10 @@ use crate::record::{Record, Sample};
 use crate::statistics::shown;
 use crate::toml::{Table, Value};
 
+/// The sets that nobody outside has.
+const XLA: &str = "XLA test sets: data absent (graphs of a production compiler team, nowhere to be had). Reported by the paper for REGAL: 0.58 % over BRKGA 5K in \
+    the runtime of 94 graphs, 3.74 % in the peak memory of 32.\n\n";
+
 /// Runs `table1`.
 pub(crate) fn table1(options: &Options) -> Result<ExitCode> {
     let paper = Paper::build()?;
@@ -101,6 +105,14 @@ fn run_all(paper: &Paper, name: &'static str, options: &Options) -> Result<Repor
         samples.retain(|sample| !options.quality || sample.metric.name != "seconds");
         report.record.samples.extend(samples);
         details.push(detail(request, &lines));
+    }
+    if paper
+        .rows(name)?
+        .iter()
+        .any(|row| row.contains_key("paper"))
+    {
+        report.record.report.push_str(XLA);
+        println!("{}", XLA.trim_end());
     }
     report.record.details = Json::Array(details);
     Ok(report)
