@@ -30,7 +30,7 @@ struct Repro {
     run: fn(&Options) -> Result<ExitCode>,
 }
 
-const REPROS: [Repro; 45] = [
+const REPROS: [Repro; 46] = [
     Repro {
         name: "train-default",
         what: "train the policy that is shipped and compare it byte for byte [--accept: ship what came out]",
@@ -114,6 +114,11 @@ const REPROS: [Repro; 45] = [
     Repro {
         name: "regal-generalise",
         what: "a policy trained on synthetic and torch graphs, on TensorFlow's and MSR's [--graphs N] [--threads N]",
+        run: regal::experiment,
+    },
+    Repro {
+        name: "regal-direct",
+        what: "plans predicted directly, without a genetic algorithm at the end, on small graphs",
         run: regal::experiment,
     },
     Repro {

@@ -11,6 +11,7 @@
 )]
 
 mod datasets;
+mod direct;
 mod experiment;
 mod learning;
 mod overlaps;
@@ -51,6 +52,7 @@ fn run(command: &str, request: &str) -> Result<(), Failure> {
     match command {
         "datasets" => datasets::run(&parsed(request)?),
         "compare" => tables::run(&parsed(request)?),
+        "direct" => direct::run(&parsed(request)?),
         "experiment" => experiment::run(&parsed(request)?),
         "overlaps" => overlaps::run(&parsed(request)?),
         "tune" => tuning::run(&parsed(request)?),
@@ -91,6 +93,13 @@ fn small_experiments() -> Result<(), Failure> {
     for measure in all {
         let request = format!(r#"{{"measure": "{measure}", {SMALL_EXPERIMENT}}}"#);
         run("experiment", &request)?;
+    }
+    for kind in ["supervised", "reinforced"] {
+        let request = format!(
+            r#"{{"kind": "{kind}", "series": "small", "evaluations": 100, "nodes": [3, 5], "n_train": 2, "n_test": 2, "steps": 2,
+            "genetic": {{"population": 20, "elites": 4, "mutants": 4}}}}"#
+        );
+        run("direct", &request)?;
     }
     Ok(())
 }

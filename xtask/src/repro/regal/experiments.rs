@@ -128,7 +128,8 @@ impl Work<'_> {
                 request.insert("method".to_owned(), Json::text(method));
                 request.insert("x".to_owned(), Json::Number(x));
                 let paper = papers.get(x_idx).copied().filter(|_| method == &methods[0]);
-                self.points(&request, paper)?;
+                let command = string(row, "command").unwrap_or_else(|_| "experiment".to_owned());
+                self.points(&command, &request, paper)?;
                 share_policy(&mut request, row);
             }
         }
@@ -144,7 +145,12 @@ impl Work<'_> {
                 Json::Number(f64::from(self.options.threads.unwrap_or(1))),
             ),
         ]);
-        const COPIED: [&str; 12] = [
+        const COPIED: [&str; 17] = [
+            "kind",
+            "nodes",
+            "n_train",
+            "n_test",
+            "steps",
             "measure",
             "objective",
             "decoder",
@@ -181,9 +187,16 @@ impl Work<'_> {
             request.insert("policy".to_owned(), Json::text(&self.kept(&name)));
         }
         if self.options.test {
-            for key in ["evaluations", "reference_evaluations"] {
+            let small = [
+                ("evaluations", TEST_EVALUATIONS),
+                ("reference_evaluations", TEST_EVALUATIONS),
+                ("n_train", f64::from(TEST_GRAPHS)),
+                ("n_test", f64::from(TEST_GRAPHS)),
+                ("steps", TEST_STEPS),
+            ];
+            for (key, small) in small {
                 if let Some(number) = request.get_mut(key) {
-                    *number = Json::Number(TEST_EVALUATIONS);
+                    *number = Json::Number(small);
                 }
             }
         }
@@ -220,7 +233,7 @@ impl Work<'_> {
     }
 
     /// Asks for one request's points.
-    fn points(&mut self, request: &Request, paper: Option<f64>) -> Result<()> {
+    fn points(&mut self, command: &str, request: &Request, paper: Option<f64>) -> Result<()> {
         let title = request
             .get("series")
             .and_then(Json::as_str)
@@ -229,7 +242,7 @@ impl Work<'_> {
         let json = Json::Object(request.clone());
         let lines = self
             .paper
-            .run("experiment", &json, |line| progress(&title, line))?;
+            .run(command, &json, |line| progress(&title, line))?;
         self.skips.extend(lines.skips.iter().cloned());
         let found = lines.objects.iter().filter_map(|line| line.get("point"));
         let points: Vec<&Json> = found.collect();
@@ -251,7 +264,8 @@ impl Work<'_> {
             note: text_at(point, "note").to_owned(),
             ..Row::default()
         }));
-        let trained = lines.objects.iter().filter_map(|line| line.get("trained"));
+        let said = |line: &Json| line.get("trained").is_some() || line.get("timed").is_some();
+        let trained = lines.objects.iter().filter(|line| said(line));
         self.details.extend(trained.cloned());
         let ratios = lines
             .objects
@@ -388,6 +402,9 @@ mod tests {
             assert!(report(figure, &[]).unwrap().contains("| paper | ours"));
             let mut kept = Vec::new();
             for row in rows_of(figure).unwrap() {
+                if row.contains_key("command") {
+                    continue;
+                }
                 if row.contains_key("absent") {
                     assert!(row.contains_key("paper"), "{name}");
                     continue;
