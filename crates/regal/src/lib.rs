@@ -51,6 +51,7 @@ pub use proposals::rank_proposals;
 pub use search::{Proposals, search, search_watched};
 pub use train::{
     StepReport, TrainConfig, TrainOptions, TrainOutcome, Trainer, config_of_run, train,
+    train_on_ranks,
 };
 pub use tune::{Grid, Tuned, tune, tune_settings};
 

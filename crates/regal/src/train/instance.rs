@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use shardgraph_agents::rewards;
 use shardgraph_brkga::{BetaTables, Outcome};
+use shardgraph_components::autodiff::collectives::{Comm, Deadline, Op, Reduction};
 use shardgraph_costgraph::{Graph, Objective, Problem};
 use shardgraph_graph::random::Stream;
 
@@ -154,9 +155,14 @@ impl<'g> Instances<'g> {
         batch: &[usize],
         tables: &BetaTables,
         jobs: &[RewardJob],
+        ranks: &mut Comm,
     ) -> Result<Vec<f32>, Error> {
         let known = self.known(batch)?;
-        rewards(batch.len(), self.n_threads, &|job| {
+        // Every P-th job is this rank's; its threads share those as a queue.
+        let (rank, n_ranks) = (ranks.rank() as usize, ranks.size() as usize);
+        let own: Vec<usize> = (rank..batch.len()).step_by(n_ranks).collect();
+        let found = rewards(own.len(), self.n_threads, &|at| {
+            let job = own[at];
             let proposals = Proposals {
                 tables: tables.clone(),
                 choices: jobs[job].choices.clone(),
@@ -164,8 +170,19 @@ impl<'g> Instances<'g> {
             };
             let found = self.search(batch[job], jobs[job].seed, Some(proposals))?;
             let value = self.value_of(self.problem(batch[job]), &found);
-            Ok(reward(value, known[job].denominator))
-        })
+            Ok::<f32, Error>(reward(value, known[job].denominator))
+        })?;
+        let mut bits = vec![0u32; batch.len()];
+        for (&job, reward) in own.iter().zip(found) {
+            bits[job] = reward.to_bits();
+        }
+        // One rank has each reward's bits and the others zero: the sum is those bits.
+        let op = Op::AllReduce {
+            buf: bits.as_mut_slice().into(),
+            reduction: Reduction::Sum,
+        };
+        ranks.run(op, Deadline::default())?;
+        Ok(bits.into_iter().map(f32::from_bits).collect())
     }
 }
 

@@ -11,5 +11,5 @@ mod trainer;
 mod tests;
 
 pub use config::TrainConfig;
-pub use run::{TrainOptions, TrainOutcome, config_of_run, train};
+pub use run::{TrainOptions, TrainOutcome, config_of_run, train, train_on_ranks};
 pub use trainer::{StepReport, Trainer};

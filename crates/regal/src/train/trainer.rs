@@ -72,6 +72,7 @@ pub struct Trainer<'g> {
     n_of_policy: usize,
     optimiser: Optimiser,
     device: Device,
+    comm: Comm,
     n_steps: u64,
 }
 
@@ -107,6 +108,7 @@ impl<'g> Trainer<'g> {
             params,
             n_of_policy,
             device: Device::host(),
+            comm: Comm::solo(),
             n_steps: 0,
             config: config.clone(),
         })
@@ -126,6 +128,17 @@ impl<'g> Trainer<'g> {
         let mut weights = self.params.flat().to_vec();
         weights[..self.n_of_policy].copy_from_slice(policy.params().flat());
         Ok(self.params.set_flat(&weights)?)
+    }
+
+    /// As one rank of several, each of which has the same settings and graphs, takes the same steps, and searches for its part of the
+    /// rewards. A wait for another rank ends after the default deadline.
+    ///
+    /// # Determinism
+    /// The same bits for any number of ranks: a reward is made by one of them and handed to the others as it is.
+    #[must_use]
+    pub fn with_comm(mut self, comm: Comm) -> Trainer<'g> {
+        self.comm = comm;
+        self
     }
 
     /// From a checkpoint, whose settings it has.
@@ -161,6 +174,11 @@ impl<'g> Trainer<'g> {
         restored.map_err(|error| wrong(&error.to_string()))?;
         trainer.n_steps = file.step;
         Ok(trainer)
+    }
+
+    /// A hash of everything that decides how the run goes on.
+    pub(super) fn fingerprint(&self) -> Result<u64, Error> {
+        Ok(fnv1a64(self.to_checkpoint()?.to_bytes()))
     }
 
     /// Everything that decides how the run goes on.
@@ -210,6 +228,17 @@ impl<'g> Trainer<'g> {
     /// # Errors
     /// `Diverged` or `Learning` where logits or gradients are no longer finite: the weights are then those before the step.
     pub fn step(&mut self) -> Result<StepReport, Error> {
+        let mut ranks = std::mem::replace(&mut self.comm, Comm::solo());
+        let report = self.step_as(&mut ranks);
+        if let Err(error) = &report {
+            // The others need not wait for the deadline.
+            ranks.abort(&error.to_string());
+        }
+        self.comm = ranks;
+        report
+    }
+
+    fn step_as(&mut self, ranks: &mut Comm) -> Result<StepReport, Error> {
         let learner = Learner {
             network: &self.network,
             baseline: &self.baseline,
@@ -222,7 +251,7 @@ impl<'g> Trainer<'g> {
         let logits = self.network.logits(&mut ctx, &contexts)?;
         let of_graphs = logits.graphs.map(|var| ctx.values(var)).transpose()?;
         let values = (ctx.values(logits.ops)?, of_graphs.unwrap_or_default());
-        let batch = self.batch(&graphs, contexts, &values)?;
+        let batch = self.batch(&graphs, contexts, &values, ranks)?;
         let parts = learner.loss(&mut ctx, logits, &batch)?;
         let (update, mut gradient) = policy_gradient(&mut ctx, &parts)?;
         let (device, params) = (&self.device, &mut self.params);
@@ -257,6 +286,7 @@ impl<'g> Trainer<'g> {
         graphs: &[usize],
         contexts: Contexts,
         (logits, of_graphs): &(Vec<f32>, Vec<f32>),
+        ranks: &mut Comm,
     ) -> Result<Batch, Error> {
         let space = self.network.actions();
         let entropy = space.entropy(logits) as f32;
@@ -280,7 +310,7 @@ impl<'g> Trainer<'g> {
                 levels.collect::<Result<_, Error>>()?
             }
         };
-        let rewards = self.rewards(graphs, &contexts, (&samples, &crossovers))?;
+        let rewards = self.rewards(graphs, &contexts, (&samples, &crossovers), ranks)?;
         Ok(Batch {
             contexts,
             samples,
@@ -310,6 +340,7 @@ impl<'g> Trainer<'g> {
         graphs: &[usize],
         contexts: &Contexts,
         (samples, crossovers): (&[Actions], &[Vec<u32>]),
+        ranks: &mut Comm,
     ) -> Result<Vec<f32>, Error> {
         let mut draw = Stream::new(self.config.seed, "regal rewards", self.n_steps);
         let seeds: Vec<u64> = graphs.iter().map(|_| draw.next_u64()).collect();
@@ -327,7 +358,8 @@ impl<'g> Trainer<'g> {
                 });
             }
         }
-        self.instances.rewards(&problems, &self.tables, &jobs)
+        let tables = &self.tables;
+        self.instances.rewards(&problems, tables, &jobs, ranks)
     }
 }
 
