@@ -388,6 +388,7 @@ fn place() {
             ("decoder", decoder),
             ("memory_bytes", memory),
             ("proposal_seconds", proposals),
+            ("proposal_share", proposals),
         ];
         assert_schema(
             &answer,

@@ -30,7 +30,7 @@ struct Repro {
     run: fn(&Options) -> Result<ExitCode>,
 }
 
-const REPROS: [Repro; 36] = [
+const REPROS: [Repro; 46] = [
     Repro {
         name: "train-default",
         what: "train the policy that is shipped and compare it byte for byte [--accept: ship what came out]",
@@ -63,13 +63,63 @@ const REPROS: [Repro; 36] = [
     },
     Repro {
         name: "table1",
-        what: "REGAL's table 1 on our graphs [--no-learning] [--set NAME] [--graphs N] [--seconds S] [--threads N]",
+        what: "REGAL's table 1 on our graphs [--no-learning] [--set NAME] [--objective NAME] [--graphs N] [--seconds S] [--threads N] [--quality: no time limit, no seconds]",
         run: regal::table1,
     },
     Repro {
         name: "regal-learned",
         what: "REGAL's shipped policies at few evaluations, over slow links, on other sets and over the list decoder [--set NAME]",
         run: regal::learned,
+    },
+    Repro {
+        name: "regal-fig2",
+        what: "REGAL's figure 2: graphs by what the shipped policies improve [--graphs N] [--threads N]",
+        run: regal::experiment,
+    },
+    Repro {
+        name: "regal-fig3",
+        what: "REGAL's figure 3: improvement by evaluations, 1000 to 50000 [--graphs N] [--threads N]",
+        run: regal::experiment,
+    },
+    Repro {
+        name: "regal-fig4",
+        what: "REGAL's figure 4: entropies of placement actions, and the reward by rounds of messages [--graphs N] [--threads N]",
+        run: regal::experiment,
+    },
+    Repro {
+        name: "regal-fig8",
+        what: "REGAL's figure 8: rewards while training [--graphs N] [--threads N]",
+        run: regal::experiment,
+    },
+    Repro {
+        name: "regal-fig11",
+        what: "REGAL's figure 11: which actions ops take, and the bytes of those ops [--graphs N] [--threads N]",
+        run: regal::experiment,
+    },
+    Repro {
+        name: "regal-fig12",
+        what: "REGAL's figure 12: rewards by topology, over noisy copies [--graphs N] [--threads N]",
+        run: regal::experiment,
+    },
+    Repro {
+        name: "regal-table4",
+        what: "REGAL's table 4: placement actions, scheduling actions, both [--graphs N] [--threads N]",
+        run: regal::experiment,
+    },
+    Repro {
+        name: "regal-few",
+        what: "policies without a long search behind their features, at 50 to 1000 evaluations [--graphs N] [--threads N]",
+        run: regal::experiment,
+    },
+    Repro {
+        name: "regal-generalise",
+        what: "a policy trained on synthetic and torch graphs, on TensorFlow's and MSR's [--graphs N] [--threads N]",
+        run: regal::experiment,
+    },
+    Repro {
+        name: "regal-direct",
+        what: "plans predicted directly, without a genetic algorithm at the end, on small graphs",
+        run: regal::experiment,
     },
     Repro {
         name: "regal-policies",
@@ -232,6 +282,10 @@ struct Options {
     threads: Option<u32>,
     /// This set only.
     set: Option<String>,
+    /// This objective only.
+    objective: Option<String>,
+    /// Without a time limit and without seconds in the record: what is left depends on seeds and evaluations, not on the load.
+    quality: bool,
     /// Without the learned policy.
     no_learning: bool,
     /// A small run that leaves no record.
@@ -255,7 +309,9 @@ impl Options {
         flag("--no-learning", given(self.no_learning));
         flag("--accept", given(self.accept));
         flag("--test", given(self.test));
+        flag("--quality", given(self.quality));
         flag("--set", self.set.clone());
+        flag("--objective", self.objective.clone());
         flag("--data", self.data.as_ref().map(|_| "DIR".to_owned()));
         flag(
             "--peer-python",
@@ -289,6 +345,8 @@ pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
             Long("nodes") => options.nodes = Some(args.value()?.parse()?),
             Long("threads") => options.threads = Some(args.value()?.parse()?),
             Long("set") => options.set = Some(args.value()?.string()?),
+            Long("objective") => options.objective = Some(args.value()?.string()?),
+            Long("quality") => options.quality = true,
             Long("no-learning") => options.no_learning = true,
             Long("test") => options.test = true,
             Long("data") => options.data = Some(args.value()?.string()?),

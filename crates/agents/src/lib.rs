@@ -66,7 +66,7 @@ pub use error::{Error, ErrorKind};
 pub use evaluation::Evaluation;
 pub use impala::ImpalaConfig;
 pub use policy_agent::PolicyAgent;
-pub use reinforce::{PolicyUpdate, ReinforceConfig, policy_step, rewards};
+pub use reinforce::{PolicyUpdate, ReinforceConfig, policy_gradient, policy_step, rewards};
 pub use run::{RunOptions, Start, TrainOutcome, TrainProgress, train, train_as_rank};
 pub use topology::{PolicyLag, TopologyOutcome};
 pub use train_topology::{check_processes, train_topology, train_topology_as_process};

@@ -132,6 +132,8 @@ pub(crate) struct Answer<'a> {
     figures: Figures,
     /// Of `seconds`, those in which a policy was asked.
     proposal_seconds: Option<f64>,
+    /// The same as a fraction of the other seconds, those of the searches.
+    proposal_share: Option<f64>,
     #[serde(flatten)]
     circumstances: Circumstances,
 }
@@ -156,6 +158,9 @@ impl<'a> Answer<'a> {
             subject,
             figures,
             proposal_seconds: plan.proposal_seconds,
+            proposal_share: plan
+                .proposal_seconds
+                .map(|seconds| seconds / (plan.seconds - seconds).max(1e-9)),
             circumstances,
         }
     }
@@ -191,9 +196,12 @@ impl fmt::Display for Answer<'_> {
         writeln!(f, "evaluations {evaluations}")?;
         writeln!(f, "evaluations per second {:.0}", self.figures.evals_per_s)?;
         writeln!(f, "seconds {:.6}", self.figures.seconds)?;
-        if let Some(seconds) = self.proposal_seconds {
-            let share = 100.0 * seconds / self.figures.seconds.max(1e-9);
-            writeln!(f, "proposal seconds {seconds:.6} ({share:.1} % of them)")?;
+        if let (Some(seconds), Some(share)) = (self.proposal_seconds, self.proposal_share) {
+            let percent = 100.0 * share;
+            writeln!(
+                f,
+                "proposal seconds {seconds:.6} ({percent:.1} % of the searches' seconds)"
+            )?;
         }
         write!(f, "{}", self.circumstances)
     }

@@ -16,6 +16,7 @@ use crate::exit::BadInput;
 use crate::place_graph::load_all;
 use crate::place_options::decoder;
 use crate::progress::Progress;
+use crate::quantity;
 use crate::report::ReportArgs;
 use crate::world;
 
@@ -65,7 +66,11 @@ pub(crate) struct TrainArgs {
     /// Settings as TOML or JSON
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Threads that search; the policy does not depend on them [default: 1]
+    /// The memory of each device, for the runtime: plans beyond it count for more than twice their time [default: no limit]
+    #[arg(long, visible_alias = "memory-limit", value_name = "BYTES", value_parser = quantity::bytes)]
+    memory: Option<u64>,
+    /// Threads that search; the policy does not depend on them. A step has a search for each graph and sample of its batch, 4 unless
+    /// --config says otherwise: more threads than that have nothing to do [default: 1]
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Begin with the weights of this policy: one that was trained with the same network for fewer evaluations, say
@@ -79,7 +84,7 @@ pub(crate) struct TrainArgs {
         long,
         value_name = "DIR",
         requires = "steps",
-        conflicts_with_all = ["out", "preset", "graphs", "graph_seed", "learning_rate", "decoder", "devices", "seed", "config", "start"]
+        conflicts_with_all = ["out", "preset", "graphs", "graph_seed", "learning_rate", "decoder", "devices", "seed", "config", "start", "memory"]
     )]
     resume: Option<PathBuf>,
     #[command(flatten)]
@@ -149,6 +154,7 @@ fn config(args: &TrainArgs) -> Result<TrainConfig, BadInput> {
     config.seed = args.seed.unwrap_or(config.seed);
     let rate = &mut config.optimiser.learning_rate;
     *rate = args.learning_rate.unwrap_or(*rate);
+    config.memory_bytes = args.memory.or(config.memory_bytes);
     let policy = &mut config.policy;
     policy.decoder = args.decoder.unwrap_or(policy.decoder);
     policy.n_devices = args.devices.unwrap_or(policy.n_devices);
@@ -164,30 +170,7 @@ fn over(base: TrainConfig, path: &Path) -> Result<TrainConfig, BadInput> {
         true => serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?,
         false => toml::from_str(&text).map_err(|e| wrong(e.to_string()))?,
     };
-    let mut merged = serde_json::to_value(base).map_err(|e| wrong(e.to_string()))?;
-    merge(&mut merged, Value::Object(given));
-    serde_json::from_value(merged).map_err(|e| wrong(e.to_string()))
-}
-
-/// Tables are merged, everything else is replaced; so is a kind (a table of one key) by another kind, whose fields are its own.
-fn merge(into: &mut Value, from: Value) {
-    match (into, from) {
-        (Value::Object(into), Value::Object(from)) if !is_another_kind(into, &from) => {
-            for (key, value) in from {
-                match into.get_mut(&key) {
-                    Some(slot) => merge(slot, value),
-                    None => {
-                        into.insert(key, value);
-                    }
-                }
-            }
-        }
-        (into, from) => *into = from,
-    }
-}
-
-fn is_another_kind(old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
-    old.len() == 1 && new.len() == 1 && old.keys().ne(new.keys())
+    base.with_settings(given).map_err(|e| wrong(e.to_string()))
 }
 
 fn graphs(config: &TrainConfig, report: &ReportArgs) -> anyhow::Result<Vec<Graph>> {

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use shardgraph_components::autodiff::collectives::CommError;
+
 /// An error of this crate; [`Error::kind`] says which.
 #[derive(Debug)]
 pub struct Error {
@@ -35,6 +37,8 @@ pub enum ErrorKind {
     Network(shardgraph_components::Error),
     /// A step of the policy gradient: [`shardgraph_agents`] reports it.
     Learning(shardgraph_agents::Error),
+    /// Other ranks of a training run: [`shardgraph_components::autodiff::collectives`] reports it.
+    Ranks(CommError),
     /// The folder of a training run: [`shardgraph_runs`] reports it.
     Run(shardgraph_runs::Error),
 }
@@ -52,7 +56,7 @@ impl Error {
     pub fn is_input(&self) -> bool {
         match &self.kind {
             ErrorKind::Options(_) | ErrorKind::Policy(_) | ErrorKind::Io { .. } => true,
-            ErrorKind::Diverged(_) | ErrorKind::Network(_) => false,
+            ErrorKind::Diverged(_) | ErrorKind::Network(_) | ErrorKind::Ranks(_) => false,
             ErrorKind::Graph(error) => error.kind() != shardgraph_costgraph::ErrorKind::Schedule,
             ErrorKind::Genetic(error) => {
                 !matches!(error.kind(), shardgraph_brkga::ErrorKind::Threads { .. })
@@ -115,6 +119,12 @@ impl From<shardgraph_agents::Error> for Error {
     }
 }
 
+impl From<CommError> for Error {
+    fn from(error: CommError) -> Error {
+        ErrorKind::Ranks(error).into()
+    }
+}
+
 impl From<shardgraph_runs::Error> for Error {
     fn from(error: shardgraph_runs::Error) -> Error {
         ErrorKind::Run(error).into()
@@ -132,6 +142,7 @@ impl fmt::Display for Error {
             ErrorKind::Genetic(error) => error.fmt(f),
             ErrorKind::Network(error) => error.fmt(f),
             ErrorKind::Learning(error) => error.fmt(f),
+            ErrorKind::Ranks(error) => error.fmt(f),
             ErrorKind::Run(error) => error.fmt(f),
         }
     }

@@ -16,7 +16,7 @@ use crate::search::search_on;
 ///
 /// On d devices, in this order: the bytes of its inputs, of its outputs and of its scratch, and 1 for the op with the most of them
 /// together; for [`FeatureSet::Runtime`] also the time of its direct predecessors, of its direct successors and its own, and 1 for the op
-/// with the largest; then on which share of the elites' schedules it runs on each of the d devices, and its mean place in their
+/// with the largest on the first device, where it is pinned; then on which share of the elites' schedules it runs on each of the d devices, and its mean place in their
 /// orders, from 0 for the first op to 1 for the last. That is 9 + d, or 5 + d without times.
 ///
 /// Bytes are divided by the largest number of bytes of the graph, times by the largest time of an op; where that is 0 they are 0.
@@ -354,7 +354,8 @@ impl Times {
         };
         Times {
             of_ops: (0..graph.n_ops() as u32).map(of_op).collect(),
-            largest_op: largest_op(costs.iter().copied()),
+            // The op that is pinned to the first device (A.2): the largest there.
+            largest_op: largest_op((0..graph.n_ops() as u32).map(|op| problem.cost_ns(op, 0))),
             largest: costs.iter().copied().max().unwrap_or(0),
         }
     }

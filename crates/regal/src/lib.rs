@@ -46,11 +46,12 @@ pub use learned::place_with_policy;
 pub use method::Method;
 pub use options::{GeneticOptions, PlaceOptions};
 pub use place::{Plan, Watch, place, place_watched};
-pub use policy::{ActionSet, EncoderShape, Policy, PolicyConfig, Preset};
+pub use policy::{ActionSet, Decisions, EncoderShape, Policy, PolicyConfig, Preset};
 pub use proposals::rank_proposals;
 pub use search::{Proposals, search, search_watched};
 pub use train::{
     StepReport, TrainConfig, TrainOptions, TrainOutcome, Trainer, config_of_run, train,
+    train_on_ranks,
 };
 pub use tune::{Grid, Tuned, tune, tune_settings};
 

@@ -38,7 +38,11 @@ pub fn rank_proposals(problem: &Problem<'_>) -> Result<Proposals, Error> {
     for (choice, rank) in choices[n_ops * d..].iter_mut().zip(&ranks) {
         *choice = 1 + AFFINITY_LEVELS as u16 + level_of(*rank, PRIORITY_LEVELS) as u16;
     }
-    Ok(Proposals { tables, choices })
+    Ok(Proposals {
+        tables,
+        choices,
+        rho: None,
+    })
 }
 
 /// What a schedule that is made without a search says of each op.
@@ -147,7 +151,9 @@ mod tests {
         let devices = DeviceSet::uniform(2, None).unwrap();
         let model = ModelOptions::default();
         let problem = Problem::new(&graph, &devices, Objective::Runtime, model).unwrap();
-        let Proposals { tables, choices } = rank_proposals(&problem).unwrap();
+        let Proposals {
+            tables, choices, ..
+        } = rank_proposals(&problem).unwrap();
         assert_eq!((tables.n_tables(), choices.len()), (19, problem.n_keys()));
         let placement = upward_rank(&problem).placement;
         for (op, &device) in placement.iter().enumerate() {

@@ -13,6 +13,8 @@ pub struct Proposals {
     pub tables: BetaTables,
     /// One of them for each key.
     pub choices: Vec<u16>,
+    /// The probability that a child takes a key from its elite parent, in place of the options' one.
+    pub rho: Option<f64>,
 }
 
 /// Runs the genetic algorithm on a problem with the options' decoder, budget, seed, threads and numbers.
@@ -71,11 +73,16 @@ pub(crate) fn search_on(
     watch: &mut Search<'_, '_>,
 ) -> Result<Outcome, Error> {
     check(options)?;
-    let config = options.genetic.config(options.evaluations, options.seed);
+    let mut config = options.genetic.config(options.evaluations, options.seed);
+    let proposed = proposals.as_ref().and_then(|proposals| proposals.rho);
+    config.rho = proposed.unwrap_or(config.rho);
     check_memory(problem.n_keys(), &config, options.threads)?;
     let mut search = Brkga::new(problem.n_keys(), &config)?.with_starts(starts)?;
     let shape = Beta::new(options.genetic.alpha, options.genetic.beta)?;
-    if let Some(Proposals { tables, choices }) = proposals {
+    if let Some(Proposals {
+        tables, choices, ..
+    }) = proposals
+    {
         search = search.with_proposals(&tables, choices)?;
     } else if shape != Beta::UNIFORM {
         search = search.with_proposals(&BetaTables::new(&[shape])?, op_choices(problem))?;

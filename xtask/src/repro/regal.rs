@@ -4,6 +4,7 @@
 
 mod cp_sat;
 mod datasets;
+mod experiments;
 mod peers;
 pub(super) mod python;
 mod tables;
@@ -22,8 +23,8 @@ use crate::project;
 use crate::toml::{self, Table, Value};
 
 pub(super) use {
-    cp_sat::run as cp_sat, datasets::run as datasets, tables::learned, tables::table1,
-    tables::table3, tune::run as tune,
+    cp_sat::run as cp_sat, datasets::run as datasets, experiments::run as experiment,
+    tables::learned, tables::table1, tables::table3, tune::run as tune,
 };
 
 const DEFINITION: &str = "benches/repro/regal.toml";
@@ -36,6 +37,8 @@ const DATA: &str = "../shared/data";
 const TEST_EVALUATIONS: f64 = 450.0;
 const TEST_GRAPHS: u32 = 2;
 const TEST_SECONDS: f64 = 2.0;
+/// Seconds after which nobody waits.
+const NO_LIMIT: f64 = 1e9;
 
 /// The program and its definition.
 struct Paper {
@@ -109,7 +112,8 @@ fn max_graphs(options: &Options) -> Option<f64> {
 
 fn seconds(options: &Options, defined: f64) -> f64 {
     let of_test = options.test.then_some(TEST_SECONDS);
-    options.seconds.or(of_test).unwrap_or(defined)
+    let without = options.quality.then_some(NO_LIMIT);
+    options.seconds.or(of_test).or(without).unwrap_or(defined)
 }
 
 fn evaluations(paper: &Paper, options: &Options) -> Result<f64> {

@@ -43,16 +43,16 @@ pub(super) const FIGURES: [&str; 8] = [
 
 /// One point of one line of a figure.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Row {
-    series: String,
-    x: f64,
-    paper: Option<f64>,
-    ours: Option<f64>,
-    peer: Option<f64>,
+pub(super) struct Row {
+    pub(super) series: String,
+    pub(super) x: f64,
+    pub(super) paper: Option<f64>,
+    pub(super) ours: Option<f64>,
+    pub(super) peer: Option<f64>,
     /// Whether `ours` is the number of another series, to stand beside the peer's.
-    is_peer: bool,
+    pub(super) is_peer: bool,
     /// Why something is missing, or what to keep in mind.
-    note: String,
+    pub(super) note: String,
 }
 
 /// What runs the parts of a figure.
@@ -295,7 +295,7 @@ fn samples(name: &str, figure: &Table, rows: &[Row]) -> Result<Vec<Sample>> {
 }
 
 /// The figure's numbers as CSV and as a picture.
-fn files(name: &str, figure: &Table, rows: &[Row]) -> Result<Vec<(String, String)>> {
+pub(super) fn files(name: &str, figure: &Table, rows: &[Row]) -> Result<Vec<(String, String)>> {
     let svg = chart::svg(
         &chart::Axes {
             title: &string(figure, "title")?,

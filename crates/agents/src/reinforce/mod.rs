@@ -12,5 +12,5 @@ mod tests;
 
 pub use config::ReinforceConfig;
 pub use rewards::rewards;
-pub use step::{PolicyUpdate, policy_step};
+pub use step::{PolicyUpdate, policy_gradient, policy_step};
 pub(crate) use trainer::ReinforceTrainer;

@@ -75,15 +75,27 @@ pub fn policy_step(
     let mut comm = Comm::solo();
     let mut ctx = Eager::new(device, &mut comm, params);
     let parts = loss(&mut ctx)?;
+    let (mut update, mut gradient) = policy_gradient(&mut ctx, &parts)?;
+    update.gradient_norm = optimiser.step(device, params, &mut gradient)?;
+    Ok(update)
+}
+
+/// The numbers of a loss that was made, and the derivatives by the parameters, for an optimiser's step: of callers who read values, the
+/// logits that actions are drawn from say, between the network and the loss. The gradient's norm is not known yet and 0.
+///
+/// # Errors
+/// Where a value or the gradient cannot be had.
+pub fn policy_gradient(
+    ctx: &mut Eager<'_>,
+    parts: &PolicyLoss,
+) -> Result<(PolicyUpdate, Vec<f32>), Error> {
     let scalar = |var: Var| Ok::<f32, Error>(ctx.values(var)?[0]);
-    let mut update = PolicyUpdate {
+    let update = PolicyUpdate {
         loss: scalar(parts.loss)?,
         policy: scalar(parts.policy)?,
         baseline: parts.baseline.map(scalar).transpose()?,
         entropy: scalar(parts.entropy)?,
         gradient_norm: 0.0,
     };
-    let mut gradient = ctx.param_gradient(parts.loss)?;
-    update.gradient_norm = optimiser.step(device, params, &mut gradient)?;
-    Ok(update)
+    Ok((update, ctx.param_gradient(parts.loss)?))
 }

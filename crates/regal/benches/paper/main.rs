@@ -11,6 +11,8 @@
 )]
 
 mod datasets;
+mod direct;
+mod experiment;
 mod learning;
 mod overlaps;
 mod problems;
@@ -50,6 +52,8 @@ fn run(command: &str, request: &str) -> Result<(), Failure> {
     match command {
         "datasets" => datasets::run(&parsed(request)?),
         "compare" => tables::run(&parsed(request)?),
+        "direct" => direct::run(&parsed(request)?),
+        "experiment" => experiment::run(&parsed(request)?),
         "overlaps" => overlaps::run(&parsed(request)?),
         "tune" => tuning::run(&parsed(request)?),
         "learning" => learning::run(&parsed(request)?),
@@ -67,6 +71,38 @@ fn parsed<T: DeserializeOwned>(request: &str) -> Result<T, Failure> {
 
 const SMALL_OVERLAPS: &str = r#"{"policy": "-", "n_synthetic": 2, "seed": 1, "trained_on": [],
     "reported": [{"set": "synthetic", "data": "", "max_graphs": 2, "min_gain": 0.0}]}"#;
+
+/// What an experiment takes, but for what is measured.
+const SMALL_EXPERIMENT: &str = r#""series": "small", "objective": "memory", "evaluations": 80, "n_each": 2, "threads": 2,
+    "genetic": {"population": 20, "elites": 4, "mutants": 4},
+    "source": {"set": "synthetic", "data": "", "max_graphs": 2, "min_gain": 0.0},
+    "train": {"preset": "memory", "n_synthetic": 2, "seed": 3, "settings": {"steps": 3, "reward_evaluations": 60, "denominator_seeds": 1,
+    "policy": {"feature_evaluations": 60, "encoder": {"graph-network": {"n_rounds": 1}}}}}"#;
+
+/// Every measure once.
+fn small_experiments() -> Result<(), Failure> {
+    let all = [
+        "improvement",
+        "histogram",
+        "reward",
+        "topologies",
+        "entropies",
+        "actions",
+        "curve",
+    ];
+    for measure in all {
+        let request = format!(r#"{{"measure": "{measure}", {SMALL_EXPERIMENT}}}"#);
+        run("experiment", &request)?;
+    }
+    for kind in ["supervised", "reinforced"] {
+        let request = format!(
+            r#"{{"kind": "{kind}", "series": "small", "evaluations": 100, "nodes": [3, 5], "n_train": 2, "n_test": 2, "steps": 2,
+            "genetic": {{"population": 20, "elites": 4, "mutants": 4}}}}"#
+        );
+        run("direct", &request)?;
+    }
+    Ok(())
+}
 
 /// Every command on the smallest input that means something.
 fn small() -> Result<(), Failure> {
@@ -87,6 +123,7 @@ fn small() -> Result<(), Failure> {
         "bandwidth_gbs": 12, "candidates": ["brkga/paper", "rank-brkga/paper"], "seconds": 600}}"#
     );
     run("compare", &request)?;
+    small_experiments()?;
     run("overlaps", SMALL_OVERLAPS)?;
     let grid = r#"{"population": [20, 40], "elite_share": [0.2], "mutant_share": [0.1], "populations": [1], "alpha": [1.0], "beta": [1.0, 2.0]}"#;
     let request = format!(

@@ -88,7 +88,7 @@ fn of_objective(request: &Request) -> PlaceOptions {
     }
 }
 
-fn policy(name: &Path) -> Result<Policy, Failure> {
+pub(crate) fn policy(name: &Path) -> Result<Policy, Failure> {
     let shipped = name.to_str().and_then(Policy::shipped);
     Ok(shipped.unwrap_or_else(|| Policy::read(name))?)
 }

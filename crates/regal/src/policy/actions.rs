@@ -163,6 +163,7 @@ impl ActionSpace {
         Ok(Proposals {
             tables: self.cache.tables(&indices)?,
             choices: choices.iter().map(place).collect(),
+            rho: None,
         })
     }
 }
@@ -181,16 +182,16 @@ fn shapes(placement: Option<u32>, scheduling: Option<u32>) -> Result<Vec<Beta>, 
     Ok(shapes)
 }
 
-/// `-sum p log p` of a softmax.
+/// `-sum p log p` of a softmax, computed in software: the same bits on every machine.
 fn entropy_of(logits: &[f32]) -> f64 {
     let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let weights = logits
         .iter()
-        .map(|&logit| (f64::from(logit) - f64::from(largest)).exp());
+        .map(|&logit| libm::exp(f64::from(logit) - f64::from(largest)));
     let weights: Vec<f64> = weights.collect();
     let sum: f64 = weights.iter().sum();
     let terms = weights.iter().filter(|weight| **weight > 0.0);
     -terms
-        .map(|weight| weight / sum * (weight / sum).ln())
+        .map(|weight| weight / sum * libm::log(weight / sum))
         .sum::<f64>()
 }

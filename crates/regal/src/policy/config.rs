@@ -96,6 +96,10 @@ pub struct PolicyConfig {
     pub placement_levels: u32,
     /// k for priorities.
     pub scheduling_levels: u32,
+    /// k for the probability that a child takes a key from its elite parent, one decision a graph among `0.5 (1 + (c + 1) / (k + 1))`;
+    /// absent: the search's own number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crossover_levels: Option<u32>,
     /// What makes representations of ops.
     pub encoder: EncoderShape,
     /// Width of the hidden layer between a representation and the logits.
@@ -173,6 +177,7 @@ impl PolicyConfig {
             actions: ActionSet::Both,
             placement_levels: 2,
             scheduling_levels,
+            crossover_levels: None,
             encoder: EncoderShape::GraphNetwork(EdgeMessagePassingShape {
                 n_rounds,
                 aggregation,
@@ -205,7 +210,9 @@ impl PolicyConfig {
             ("placement_levels", self.placement_levels),
             ("scheduling_levels", self.scheduling_levels),
         ];
-        if let Some((name, k)) = levels.into_iter().find(|(_, k)| !(2..=64).contains(k)) {
+        let of_crossover = self.crossover_levels.map(|k| ("crossover_levels", k));
+        let mut levels = levels.into_iter().chain(of_crossover);
+        if let Some((name, k)) = levels.find(|(_, k)| !(2..=64).contains(k)) {
             return wrong(format!("{name} = {k}: expected 2 to 64"));
         }
         if !(1..=1 << 32).contains(&self.feature_evaluations) {

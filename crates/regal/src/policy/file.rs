@@ -16,6 +16,20 @@ const HEADER_KEY: &str = "shardgraph.regal";
 /// A bound on what a malformed file can make us read.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
+/// What the header may take of it.
+const MAX_HEADER_BYTES: u64 = 1 << 20;
+
+/// Refuses networks whose file [`read`] would refuse.
+pub(super) fn check_size(n_weights: usize) -> Result<(), Error> {
+    let most = (MAX_FILE_BYTES - MAX_HEADER_BYTES) / 4;
+    match n_weights as u64 <= most {
+        true => Ok(()),
+        false => Err(Error::policy(format!(
+            "the network has {n_weights} weights: expected at most {most}, the most that a policy's file may hold; make it narrower"
+        ))),
+    }
+}
+
 pub(super) fn write(policy: &Policy, path: &Path) -> Result<(), Error> {
     let refused = |why: String| Error::policy(format!("{}: {why}", path.display()));
     let config = serde_json::to_string(&policy.config).map_err(|e| refused(e.to_string()))?;

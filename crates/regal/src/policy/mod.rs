@@ -2,6 +2,7 @@
 
 mod actions;
 mod config;
+mod crossover;
 mod file;
 mod network;
 
@@ -20,7 +21,7 @@ use crate::search::Proposals;
 
 pub(crate) use actions::Actions;
 pub use config::{ActionSet, EncoderShape, PolicyConfig, Preset};
-pub(crate) use network::{BaselineNetwork, Contexts, PolicyNetwork};
+pub(crate) use network::{BaselineNetwork, Contexts, Logits, PolicyNetwork};
 
 /// What [`Policy::shipped`] gives, by name.
 const SHIPPED: [(&str, &[u8]); 2] = [
@@ -161,28 +162,76 @@ impl Policy {
         features: &Features,
         seed: u64,
     ) -> Result<Proposals, Error> {
-        let (actions, _) = self.decide(problem, features, seed)?;
+        let decided = self.decide(problem, features, seed)?;
         let space = self.network.actions();
-        space.proposals(&space.choices(problem, &actions, 0))
+        let mut proposals = space.proposals(&space.choices(problem, &decided.actions, 0))?;
+        proposals.rho = decided.rho;
+        Ok(proposals)
     }
 
-    /// The decisions about a problem's ops, and the logits that they were drawn from.
-    pub(crate) fn decide(
+    /// What [`Policy::propose`] decides with this seed, as levels, before it is made into distributions: to see what a policy does.
+    ///
+    /// # Errors
+    /// As [`Policy::propose`].
+    pub fn decisions(
         &self,
         problem: &Problem<'_>,
         features: &Features,
         seed: u64,
-    ) -> Result<(Actions, Vec<f32>), Error> {
+    ) -> Result<Decisions, Error> {
+        let Decided {
+            actions,
+            rho,
+            logits,
+        } = self.decide(problem, features, seed)?;
+        let space = self.network.actions();
+        let key = |heads: &[Vec<u32>]| -> Vec<[u32; 2]> {
+            let [means, variances] = heads else {
+                return Vec::new();
+            };
+            means.iter().zip(variances).map(|(&m, &v)| [m, v]).collect()
+        };
+        let mut keys: Vec<Vec<[u32; 2]>> = actions.chunks_exact(2).map(key).collect();
+        let priorities = match self.config.actions.has_scheduling() {
+            true => keys.pop(),
+            false => None,
+        };
+        Ok(Decisions {
+            affinities: keys,
+            priorities,
+            entropy: space.entropy(&logits),
+            rho,
+        })
+    }
+
+    /// The decisions about a problem, and the logits that those about its ops were drawn from.
+    fn decide(
+        &self,
+        problem: &Problem<'_>,
+        features: &Features,
+        seed: u64,
+    ) -> Result<Decided, Error> {
         self.check(problem)?;
         self.check_features(problem, features)?;
         let space = self.config.space()?;
         let contexts = Contexts::new(&space, &[features])?;
-        let logits = self
-            .network
-            .logits_of(&Device::host(), &self.params, &contexts)?;
+        let (logits, of_graph) =
+            self.network
+                .logits_of(&Device::host(), &self.params, &contexts)?;
         let mut stream = Stream::new(seed, "regal proposals", 0);
         let actions = self.network.actions().sample(&logits, &mut stream)?;
-        Ok((actions, logits))
+        let rho = match self.network.crossover() {
+            None => None,
+            Some(crossover) => {
+                let levels = crossover.sample(&of_graph, &mut stream)?;
+                levels.first().map(|&level| crossover.rho(level))
+            }
+        };
+        Ok(Decided {
+            actions,
+            rho,
+            logits,
+        })
     }
 
     /// Refuses features of another problem.
@@ -228,6 +277,27 @@ impl Policy {
     pub(crate) fn params(&self) -> &Params {
         &self.params
     }
+}
+
+/// Levels of the mean and of the variance, as [`shardgraph_brkga::Beta::quantised`] has them, for each op's keys.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decisions {
+    /// For each device those of every op's affinity to it; none where affinities are not proposed for.
+    pub affinities: Vec<Vec<[u32; 2]>>,
+    /// Those of every op's priority, where priorities are proposed for.
+    pub priorities: Option<Vec<[u32; 2]>>,
+    /// The entropy of the distributions that the decisions about an op were drawn from, in nats: their sum, averaged over ops.
+    pub entropy: f64,
+    /// The probability that a child takes a key from its elite parent, where that is proposed.
+    pub rho: Option<f64>,
+}
+
+/// The decisions about a problem.
+struct Decided {
+    actions: Actions,
+    rho: Option<f64>,
+    /// Those of ops.
+    logits: Vec<f32>,
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use shardgraph_components::{
 
 use super::actions::{ActionSpace, Actions};
 use super::config::{EncoderShape, PolicyConfig};
+use super::crossover::{self, Crossover};
 use crate::error::Error;
 use crate::features::Features;
 
@@ -156,6 +157,16 @@ pub(crate) struct PolicyNetwork {
     encoder: Encoder,
     head: Mlp,
     actions: ActionSpace,
+    crossover: Option<Crossover>,
+}
+
+/// What decisions are drawn from.
+#[derive(Clone, Copy)]
+pub(crate) struct Logits {
+    /// `[n_nodes, n_logits]`.
+    pub(crate) ops: Var,
+    /// `[n_graphs, k]`, where crossover is decided.
+    pub(crate) graphs: Option<Var>,
 }
 
 impl PolicyNetwork {
@@ -169,10 +180,13 @@ impl PolicyNetwork {
         let encoder = Encoder::build(params, "policy", config, initialiser)?;
         let widths = [config.head_width, actions.n_logits()];
         let head = Mlp::build(params, HEAD, config.encoder_width(), &widths, initialiser)?;
+        let crossover = Crossover::build(params, config, initialiser)?;
+        super::file::check_size(params.flat().len())?;
         Ok(PolicyNetwork {
             encoder,
             head,
             actions,
+            crossover,
         })
     }
 
@@ -180,27 +194,40 @@ impl PolicyNetwork {
         &self.actions
     }
 
-    /// `[n_nodes, n_logits]`.
+    pub(crate) fn crossover(&self) -> Option<&Crossover> {
+        self.crossover.as_ref()
+    }
+
+    /// Of all decisions, in one pass.
     pub(crate) fn logits(
         &self,
         ctx: &mut dyn Ctx,
         contexts: &Contexts,
-    ) -> Result<Var, NetworkError> {
+    ) -> Result<Logits, NetworkError> {
         let h = self.encoder.apply(ctx, contexts)?;
-        self.head.apply(ctx, h)
+        let ops = self.head.apply(ctx, h)?;
+        let graphs = match &self.crossover {
+            None => None,
+            Some(crossover) => {
+                let means = contexts.means(ctx, h)?;
+                Some(crossover.logits(ctx, means)?)
+            }
+        };
+        Ok(Logits { ops, graphs })
     }
 
-    /// The values of the logits, row-major.
+    /// The values of the logits of ops and of graphs, row-major.
     pub(crate) fn logits_of(
         &self,
         device: &Device,
         params: &Params,
         contexts: &Contexts,
-    ) -> Result<Vec<f32>, Error> {
+    ) -> Result<(Vec<f32>, Vec<f32>), Error> {
         let mut comm = Comm::solo();
         let mut ctx = Eager::new(device, &mut comm, params);
         let logits = self.logits(&mut ctx, contexts)?;
-        Ok(ctx.values(logits)?)
+        let of_graphs = logits.graphs.map(|var| ctx.values(var)).transpose()?;
+        Ok((ctx.values(logits.ops)?, of_graphs.unwrap_or_default()))
     }
 
     /// The logarithm of the probability of each graph's decisions: the sum over its ops and heads, `[n_graphs, 1]`.
@@ -283,7 +310,8 @@ impl PolicyNetwork {
         let mut at = 0;
         for id in params.ids() {
             let n = params.shape(id).len();
-            if params.name(id).starts_with(LAST_LAYER) {
+            let name = params.name(id);
+            if name.starts_with(LAST_LAYER) || name.starts_with(crossover::LAST_LAYER) {
                 values[at..at + n].fill(0.0);
             }
             at += n;

@@ -78,7 +78,7 @@ fn contexts(policy: &Policy, graphs: &[Graph]) -> (Contexts, Actions) {
     let actions = policy
         .network
         .actions()
-        .sample(&logits.unwrap(), &mut stream);
+        .sample(&logits.unwrap().0, &mut stream);
     (contexts, actions.unwrap())
 }
 
@@ -139,12 +139,13 @@ fn few_tables_draw_what_all_of_them_draw() {
     let problem = problem(&graph, 2);
     let policy = Policy::untrained(PolicyConfig::preset(Preset::Synthetic), 2).unwrap();
     let features = features(&problem, &options(), 60).unwrap();
-    let (actions, _) = policy.decide(&problem, &features, 5).unwrap();
+    let actions = policy.decide(&problem, &features, 5).unwrap().actions;
     let space = policy.network.actions();
     let choices = space.choices(&problem, &actions, 0);
     let all = Proposals {
         tables: space.tables().unwrap(),
         choices: choices.clone(),
+        rho: None,
     };
     let few = policy.propose(&problem, &features, 5).unwrap();
     assert!(few.tables.n_tables() < all.tables.n_tables());
@@ -160,7 +161,7 @@ fn probabilities_are_the_softmaxes_of_plain_loops() {
         let (device, mut comm) = (Device::host(), Comm::solo());
         let mut ctx = Eager::new(&device, &mut comm, &policy.params);
         let network = &policy.network;
-        let var = network.logits(&mut ctx, &contexts).unwrap();
+        let var = network.logits(&mut ctx, &contexts).unwrap().ops;
         let logits = ctx.values(var).unwrap();
         let found = network.log_probabilities(&mut ctx, var, (&contexts, &actions));
         let found = ctx.values(found.unwrap()).unwrap();
@@ -197,7 +198,7 @@ fn the_networks_pass_the_check() {
         let network = &policy.network;
         // A few rows: rounding hides small derivatives of large sums.
         let checked = check("policy", &policy.params, &[], 3, |ctx, _| {
-            let logits = network.logits(ctx, &contexts)?;
+            let logits = network.logits(ctx, &contexts)?.ops;
             Ok(vec![ctx.slice(logits, Axis::Rows, 1, 3)?])
         });
         let checked = checked.unwrap();
@@ -240,6 +241,7 @@ fn graphs_do_not_see_each_other() {
             network
                 .logits_of(&Device::host(), &policy.params, &contexts)
                 .unwrap()
+                .0
         };
         let alone: Vec<f32> = found.iter().flat_map(|of| logits(&[of])).collect();
         let together = logits(&[&found[0], &found[1], &found[2]]);
@@ -391,4 +393,72 @@ fn equal_levels_share_their_tables() {
     let actions: Actions = taken.map(|of| of.to_vec()).into();
     let choices = space.choices(&problem(&graph, 2), &actions, 0);
     assert_eq!(choices, [2, 7, 4, 8, 8, 3, 0, 0]);
+}
+
+#[test]
+fn crossover_is_one_decision_a_graph_within_its_range() {
+    let graph = small(3);
+    let problem = problem(&graph, 2);
+    let found = features(&problem, &options(), 60).unwrap();
+    for encoder in encoders() {
+        let mut config = config(encoder);
+        let without = Policy::untrained(config.clone(), 6).unwrap();
+        assert_eq!(without.propose(&problem, &found, 1).unwrap().rho, None);
+        config.crossover_levels = Some(4);
+        let policy = Policy::untrained(config, 6).unwrap();
+        let mut seen = Vec::new();
+        for seed in 0..40 {
+            let proposals = policy.propose(&problem, &found, seed).unwrap();
+            // What ops are proposed does not change.
+            let plain = without.propose(&problem, &found, seed).unwrap();
+            assert_eq!(proposals.choices, plain.choices);
+            seen.extend(proposals.rho);
+        }
+        seen.sort_by(f64::total_cmp);
+        seen.dedup();
+        assert!(
+            seen.len() > 1 && seen.iter().all(|rho| [0.6, 0.7, 0.8, 0.9].contains(rho)),
+            "{seen:?}"
+        );
+        // The file has it.
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("policy.safetensors");
+        policy.write(&path).unwrap();
+        let read = Policy::read(&path).unwrap();
+        assert_eq!(read.config().crossover_levels, Some(4));
+        assert_eq!(
+            read.decisions(&problem, &found, 7).unwrap(),
+            policy.decisions(&problem, &found, 7).unwrap()
+        );
+    }
+}
+
+#[test]
+fn a_proposed_crossover_takes_the_place_of_the_options_one() {
+    let graph = small(2);
+    let problem = problem(&graph, 2);
+    let policy = Policy::untrained(config(encoders().remove(0)), 2).unwrap();
+    let features = features(&problem, &options(), 60).unwrap();
+    let found = |rho_of_options: f64, rho| {
+        let mut options = options();
+        options.genetic.rho = rho_of_options;
+        let mut proposals = policy.propose(&problem, &features, 5).unwrap();
+        proposals.rho = rho;
+        search(&problem, &options, Vec::new(), Some(proposals)).unwrap()
+    };
+    assert_eq!(found(0.7, Some(0.9)), found(0.9, None));
+    assert_ne!(found(0.7, None), found(0.9, None));
+    let error = config(encoders().remove(0));
+    let error = PolicyConfig {
+        crossover_levels: Some(1),
+        ..error
+    }
+    .check()
+    .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("crossover_levels = 1: expected 2 to 64"),
+        "{error}"
+    );
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use shardgraph_components::{OptimiserConfig, OptimiserRule};
-use shardgraph_costgraph::{DeviceSet, Link};
+use shardgraph_costgraph::{DeviceSet, Link, Objective};
 
 use crate::error::Error;
 use crate::options::{GeneticOptions, PlaceOptions};
@@ -54,6 +54,9 @@ pub struct TrainConfig {
     pub bandwidth_gbs: Option<f64>,
     /// What a transfer takes besides, in ns.
     pub latency_ns: u64,
+    /// The memory of each device, for the runtime; absent: no limit. A policy does not see it: it learns what this limit asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
     /// Steps between checkpoints.
     pub checkpoint_steps: u64,
 }
@@ -94,17 +97,18 @@ impl TrainConfig {
             },
             bandwidth_gbs: None,
             latency_ns: 0,
+            memory_bytes: None,
             checkpoint_steps: 500,
         }
     }
 
-    /// The devices that problems are on: all alike, without limits on memory.
+    /// The devices that problems are on: all alike.
     pub(crate) fn devices(&self) -> Result<DeviceSet, Error> {
         let link = Link {
             bandwidth_gbs: self.bandwidth_gbs.unwrap_or(f64::INFINITY),
             latency_ns: self.latency_ns,
         };
-        Ok(DeviceSet::uniform(self.policy.n_devices, None)?.with_link(link)?)
+        Ok(DeviceSet::uniform(self.policy.n_devices, self.memory_bytes)?.with_link(link)?)
     }
 
     /// What searches are made with; each has a budget and a seed of its own, and one thread.
@@ -148,6 +152,10 @@ impl TrainConfig {
             .find(|(_, x)| !(x.is_finite() && *x >= 0.0));
         if let Some((name, x)) = wrong {
             let message = format!("{name} = {x}: expected a number not below 0");
+            return Err(Error::options(message));
+        }
+        if self.memory_bytes.is_some() && self.policy.features.objective() == Objective::Memory {
+            let message = "memory_bytes: where the peak of memory is minimised, a limit changes nothing: leave it out";
             return Err(Error::options(message));
         }
         self.genetic.config(self.reward_evaluations, 1).check()?;

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use shardgraph_agents::rewards;
 use shardgraph_brkga::{BetaTables, Outcome};
+use shardgraph_components::autodiff::collectives::{Comm, Deadline, Op, Reduction};
 use shardgraph_costgraph::{Graph, Objective, Problem};
 use shardgraph_graph::random::Stream;
 
@@ -32,6 +33,13 @@ pub(crate) struct Known {
     pub(crate) denominator: f64,
 }
 
+/// Proposals to search with, and the seed of that search.
+pub(crate) struct RewardJob {
+    pub(crate) choices: Vec<u16>,
+    pub(crate) rho: Option<f64>,
+    pub(crate) seed: u64,
+}
+
 /// All problems, and how they are searched.
 pub(crate) struct Instances<'g> {
     instances: Vec<Instance<'g>>,
@@ -39,6 +47,7 @@ pub(crate) struct Instances<'g> {
     policy: PolicyConfig,
     reward_evaluations: u64,
     denominator_seeds: u64,
+    memory_bytes: Option<u64>,
     seed: u64,
     n_threads: usize,
 }
@@ -71,6 +80,7 @@ impl<'g> Instances<'g> {
             policy: config.policy.clone(),
             reward_evaluations: config.reward_evaluations,
             denominator_seeds: config.denominator_seeds,
+            memory_bytes: config.memory_bytes,
             seed: config.seed,
             n_threads,
         })
@@ -115,12 +125,16 @@ impl<'g> Instances<'g> {
         let mut sum = 0.0;
         for _ in 0..self.denominator_seeds {
             let found = self.search(idx, seeds.next_u64(), None)?;
-            sum += value_of(problem, &found) as f64;
+            sum += self.value_of(problem, &found);
         }
         Ok(Known {
             features,
             denominator: sum / self.denominator_seeds as f64,
         })
+    }
+
+    fn value_of(&self, problem: &Problem<'_>, found: &Outcome) -> f64 {
+        counted(problem.objective(), found.best.fitness, self.memory_bytes)
     }
 
     fn search(&self, idx: usize, seed: u64, by: Option<Proposals>) -> Result<Outcome, Error> {
@@ -140,18 +154,35 @@ impl<'g> Instances<'g> {
         &self,
         batch: &[usize],
         tables: &BetaTables,
-        (choices, seeds): (&[Vec<u16>], &[u64]),
+        jobs: &[RewardJob],
+        ranks: &mut Comm,
     ) -> Result<Vec<f32>, Error> {
         let known = self.known(batch)?;
-        rewards(batch.len(), self.n_threads, &|job| {
+        // Every P-th job is this rank's; its threads share those as a queue.
+        let (rank, n_ranks) = (ranks.rank() as usize, ranks.size() as usize);
+        let own: Vec<usize> = (rank..batch.len()).step_by(n_ranks).collect();
+        let found = rewards(own.len(), self.n_threads, &|at| {
+            let job = own[at];
             let proposals = Proposals {
                 tables: tables.clone(),
-                choices: choices[job].clone(),
+                choices: jobs[job].choices.clone(),
+                rho: jobs[job].rho,
             };
-            let found = self.search(batch[job], seeds[job], Some(proposals))?;
-            let value = value_of(self.problem(batch[job]), &found) as f64;
-            Ok(reward(value, known[job].denominator))
-        })
+            let found = self.search(batch[job], jobs[job].seed, Some(proposals))?;
+            let value = self.value_of(self.problem(batch[job]), &found);
+            Ok::<f32, Error>(reward(value, known[job].denominator))
+        })?;
+        let mut bits = vec![0u32; batch.len()];
+        for (&job, reward) in own.iter().zip(found) {
+            bits[job] = reward.to_bits();
+        }
+        // One rank has each reward's bits and the others zero: the sum is those bits.
+        let op = Op::AllReduce {
+            buf: bits.as_mut_slice().into(),
+            reduction: Reduction::Sum,
+        };
+        ranks.run(op, Deadline::default())?;
+        Ok(bits.into_iter().map(f32::from_bits).collect())
     }
 }
 
@@ -164,10 +195,15 @@ fn reward(value: f64, denominator: f64) -> f32 {
     }
 }
 
-fn value_of(problem: &Problem<'_>, found: &Outcome) -> u64 {
-    match problem.objective() {
-        Objective::Runtime => found.best.fitness.1,
-        Objective::Memory => found.best.fitness.0,
+/// What a plan counts in rewards: its runtime or its peak. One that is beyond the limit of memory counts as if it took as many times as long
+/// as 2 and the part of the limit that it is beyond: more than any that fits is likely to, and less where it is beyond by less.
+fn counted(objective: Objective, fitness: (u64, u64), limit: Option<u64>) -> f64 {
+    match (objective, limit) {
+        (Objective::Memory, _) => fitness.0 as f64,
+        (Objective::Runtime, Some(limit)) if fitness.0 > 0 => {
+            fitness.1 as f64 * (2.0 + fitness.0 as f64 / limit.max(1) as f64)
+        }
+        (Objective::Runtime, _) => fitness.1 as f64,
     }
 }
 
@@ -182,5 +218,15 @@ mod tests {
         assert_eq!(reward(0.0, 0.0), -1.0);
         assert_eq!(reward(5.0, 0.0), WORSE_THAN_NOTHING);
         assert_eq!(reward(0.0, 5.0), -0.0);
+    }
+
+    #[test]
+    #[expect(clippy::float_cmp, reason = "exact by definition")]
+    fn a_plan_beyond_its_memory_counts_for_more_than_twice_its_runtime() {
+        let counted = |fitness, limit| counted(Objective::Runtime, fitness, limit);
+        assert_eq!(counted((0, 40), Some(100)), 40.0);
+        assert_eq!(counted((50, 40), Some(100)), 100.0);
+        assert_eq!(counted((50, 40), None), 40.0);
+        assert_eq!(super::counted(Objective::Memory, (50, 40), Some(100)), 50.0);
     }
 }

@@ -4,13 +4,15 @@ use shardgraph_components::autodiff::{Ctx, Shape, Var};
 use shardgraph_components::{Error as NetworkError, PolicyLoss};
 
 use super::TrainConfig;
-use crate::policy::{Actions, BaselineNetwork, Contexts, PolicyNetwork};
+use crate::policy::{Actions, BaselineNetwork, Contexts, Logits, PolicyNetwork};
 
 /// What a step learns from.
 pub(super) struct Batch {
     pub(super) contexts: Contexts,
     /// Decisions about all graphs, once or several times.
     pub(super) samples: Vec<Actions>,
+    /// Of each sample the level of crossover for each graph; nothing where that is not decided, or is not imitated.
+    pub(super) crossovers: Vec<Vec<u32>>,
     /// Sample by sample, in each graph by graph; none where the sample is to be imitated.
     pub(super) rewards: Vec<f32>,
     /// Of the decisions about an op, in nats.
@@ -25,16 +27,17 @@ pub(super) struct Learner<'a> {
 }
 
 impl Learner<'_> {
-    /// The loss of a batch.
+    /// The loss of a batch whose logits are these.
     pub(super) fn loss(
         &self,
         ctx: &mut dyn Ctx,
+        logits: Logits,
         batch: &Batch,
     ) -> Result<PolicyLoss, NetworkError> {
-        let logits = self.network.logits(ctx, &batch.contexts)?;
+        let ops = logits.ops;
         let (policy, squares) = match batch.samples.as_slice() {
             [actions] if batch.rewards.is_empty() => {
-                (self.imitation(ctx, logits, (batch, actions))?, None)
+                (self.imitation(ctx, ops, (batch, actions))?, None)
             }
             [actions] => {
                 let (policy, squares) = self.against_baseline(ctx, logits, (batch, actions))?;
@@ -48,7 +51,7 @@ impl Learner<'_> {
             loss = ctx.add(loss, counted)?;
         }
         if self.config.entropy_coefficient > 0.0 {
-            let entropies = self.network.entropies(ctx, logits)?;
+            let entropies = self.network.entropies(ctx, ops)?;
             let entropy = mean(ctx, entropies)?;
             let counted = ctx.scale(entropy, -self.config.entropy_coefficient)?;
             loss = ctx.add(loss, counted)?;
@@ -83,13 +86,17 @@ impl Learner<'_> {
     fn against_baseline(
         &self,
         ctx: &mut dyn Ctx,
-        logits: Var,
+        logits: Logits,
         (batch, actions): (&Batch, &Actions),
     ) -> Result<(Var, Var), NetworkError> {
         let contexts = &batch.contexts;
-        let log_probabilities = self
-            .network
-            .log_probabilities(ctx, logits, (contexts, actions))?;
+        let mut log_probabilities =
+            self.network
+                .log_probabilities(ctx, logits.ops, (contexts, actions))?;
+        let ones = vec![1.0; contexts.n_graphs()];
+        if let Some(of_graphs) = self.of_crossovers(ctx, logits, (batch, &ones))? {
+            log_probabilities = ctx.add(log_probabilities, of_graphs)?;
+        }
         let rewards = ctx.input(Shape::new(batch.rewards.len(), 1), &batch.rewards)?;
         let values = self.baseline.values(ctx, contexts)?;
         let errors = ctx.sub(rewards, values)?;
@@ -107,7 +114,7 @@ impl Learner<'_> {
     fn against_each_other(
         &self,
         ctx: &mut dyn Ctx,
-        logits: Var,
+        logits: Logits,
         batch: &Batch,
     ) -> Result<Var, NetworkError> {
         let contexts = &batch.contexts;
@@ -127,9 +134,36 @@ impl Learner<'_> {
             weights
         });
         let weights: Vec<Vec<f32>> = weights.collect();
-        let of_nodes = self.network.weighted(ctx, logits, &weights)?;
-        let sum = ctx.sum_rows(of_nodes)?;
+        let of_nodes = self.network.weighted(ctx, logits.ops, &weights)?;
+        let mut sum = ctx.sum_rows(of_nodes)?;
+        if let Some(of_graphs) = self.of_crossovers(ctx, logits, (batch, &advantages))? {
+            let of_graphs = ctx.sum_rows(of_graphs)?;
+            sum = ctx.add(sum, of_graphs)?;
+        }
         Ok(ctx.scale(sum, -1.0 / batch.rewards.len() as f32)?)
+    }
+
+    /// The logarithms of the probabilities of the levels of crossover that were taken, times these weights, sample by sample and summed over
+    /// samples: `[n_graphs, 1]`. None where there is no such decision.
+    fn of_crossovers(
+        &self,
+        ctx: &mut dyn Ctx,
+        logits: Logits,
+        (batch, weights): (&Batch, &[f32]),
+    ) -> Result<Option<Var>, NetworkError> {
+        let (Some(crossover), Some(graphs)) = (self.network.crossover(), logits.graphs) else {
+            return Ok(None);
+        };
+        let mut sum: Option<Var> = None;
+        let weights = weights.chunks(batch.contexts.n_graphs());
+        for (levels, weights) in batch.crossovers.iter().zip(weights) {
+            let own = crossover.weighted(ctx, graphs, (levels, weights))?;
+            sum = Some(match sum {
+                None => own,
+                Some(sum) => ctx.add(sum, own)?,
+            });
+        }
+        Ok(sum)
     }
 }
 

@@ -4,11 +4,12 @@ mod config;
 mod instance;
 mod loss;
 mod run;
+mod settings;
 mod trainer;
 
 #[cfg(test)]
 mod tests;
 
 pub use config::TrainConfig;
-pub use run::{TrainOptions, TrainOutcome, config_of_run, train};
+pub use run::{TrainOptions, TrainOutcome, config_of_run, train, train_on_ranks};
 pub use trainer::{StepReport, Trainer};

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use shardgraph_components::autodiff::collectives::{Comm, Deadline, Op};
 use shardgraph_costgraph::Graph;
 use shardgraph_runs::{Checkpoint, Folder, Metrics, tags, wall_time};
 
@@ -59,15 +60,16 @@ pub struct TrainOutcome {
 /// # Errors
 /// `Run` or `Options` where it holds no whole checkpoint of such a run.
 pub fn config_of_run(folder: &Path) -> Result<TrainConfig, Error> {
-    let none = || {
-        let folder = folder.display();
-        Error::options(format!(
-            "{folder}: there is no complete checkpoint to resume from"
-        ))
-    };
-    let checkpoint = Checkpoint::newest(folder, FILES)?.ok_or_else(none)?;
+    let checkpoint = Checkpoint::newest(folder, FILES)?.ok_or_else(|| none_in(folder))?;
     let file: RunFile = checkpoint.json(RUN, VERSION)?;
     Ok(file.config)
+}
+
+fn none_in(folder: &Path) -> Error {
+    let folder = folder.display();
+    Error::options(format!(
+        "{folder}: there is no complete checkpoint to resume from"
+    ))
 }
 
 /// Trains a policy on these graphs, in a folder where one is named; `on_step` sees each step.
@@ -86,7 +88,62 @@ pub fn train(
     options: &TrainOptions,
     on_step: &mut dyn FnMut(&StepReport),
 ) -> Result<TrainOutcome, Error> {
-    let (mut trainer, mut kept) = begin(config, graphs, options)?;
+    train_on_ranks(config, graphs, options, Comm::solo(), on_step)
+}
+
+/// As [`train`], as one rank of several: each calls this with the same settings, graphs and options. The ranks share the searches behind
+/// rewards; the networks run on every rank. Rank 0 alone writes the folder, the others read its checkpoint where a run is resumed.
+///
+/// # Errors
+/// As [`train`]; `Ranks` where another rank is gone, and `Options` where the ranks are not of one mind about settings, graphs and step.
+///
+/// # Determinism
+/// That of [`Trainer::with_comm`]: the same bits for any number of ranks.
+pub fn train_on_ranks(
+    config: &TrainConfig,
+    graphs: &[Graph],
+    options: &TrainOptions,
+    mut comm: Comm,
+    on_step: &mut dyn FnMut(&StepReport),
+) -> Result<TrainOutcome, Error> {
+    let begun = begin(config, graphs, options, comm.rank() == 0).and_then(|(trainer, kept)| {
+        agree(&trainer, &mut comm)?;
+        Ok((trainer, kept))
+    });
+    match begun {
+        Err(error) => {
+            comm.abort(&error.to_string());
+            Err(error)
+        }
+        Ok((trainer, kept)) => go_on(trainer.with_comm(comm), kept, options, on_step),
+    }
+}
+
+/// Refuses ranks that would not do the same.
+fn agree(trainer: &Trainer<'_>, comm: &mut Comm) -> Result<(), Error> {
+    let own = [trainer.fingerprint()?];
+    let mut all = vec![0u64; comm.size() as usize];
+    let op = Op::AllGather {
+        send: (&own).into(),
+        recv: all.as_mut_slice().into(),
+    };
+    comm.run(op, Deadline::default())?;
+    match all.iter().position(|of| *of != own[0]) {
+        None => Ok(()),
+        Some(rank) => Err(Error::options(format!(
+            "ranks {} and {rank} have other settings, graphs or checkpoints: give all ranks the same",
+            comm.rank()
+        ))),
+    }
+}
+
+/// Steps to the last, and the policy.
+fn go_on(
+    mut trainer: Trainer<'_>,
+    mut kept: Option<Kept>,
+    options: &TrainOptions,
+    on_step: &mut dyn FnMut(&StepReport),
+) -> Result<TrainOutcome, Error> {
     let stop_at = options.stop_at.unwrap_or(trainer.config().steps);
     let n_steps = trainer.n_steps();
     if stop_at < n_steps.max(1) {
@@ -127,6 +184,7 @@ fn begin<'g>(
     config: &TrainConfig,
     graphs: &'g [Graph],
     options: &TrainOptions,
+    writes: bool,
 ) -> Result<(Trainer<'g>, Option<Kept>), Error> {
     let Some(path) = &options.folder else {
         if options.resume {
@@ -140,12 +198,20 @@ fn begin<'g>(
                 "a run that is resumed has a policy already: leave out the one to begin with";
             return Err(Error::options(message));
         }
+        if !writes {
+            let checkpoint = Checkpoint::newest(path, FILES)?.ok_or_else(|| none_in(path))?;
+            let trainer = Trainer::of_checkpoint(&checkpoint, graphs, options.threads)?;
+            return Ok((trainer, None));
+        }
         let (folder, checkpoint) = Folder::of_old_run(path, FILES)?;
         let trainer = Trainer::of_checkpoint(&checkpoint, graphs, options.threads)?;
         return Ok((trainer, Some(Kept::open(folder)?)));
     }
     // Settings that cannot be right leave no folder behind.
     let trainer = new_trainer(config, graphs, options)?;
+    if !writes {
+        return Ok((trainer, None));
+    }
     let kept = Kept::open(Folder::of_new_run(path, FILES)?)?;
     Ok((trainer, Some(kept)))
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use shardgraph_components::EdgeMessagePassingShape;
+use shardgraph_components::autodiff::collectives::threads;
 use shardgraph_costgraph::generate::{Synthetic, synthetic};
 use shardgraph_costgraph::{Graph, GraphBuilder, OpSpec};
 
@@ -289,4 +290,137 @@ fn it_learns_by_imitation_what_it_sees() {
     assert!((first.loss - uniform).abs() < 1e-4, "{first:?}");
     let last = (0..299).map(|_| trainer.step().unwrap()).last().unwrap();
     assert!(last.loss < 0.25 * uniform, "{last:?}");
+}
+
+/// With two samples of one graph and levels that are equally likely, the derivatives by the last biases are those worked out by hand.
+#[test]
+fn levels_of_crossover_that_earn_more_become_likelier() {
+    let graphs = graphs(1);
+    let mut config = config(1);
+    config.policy.crossover_levels = Some(4);
+    config.samples_per_graph = 2;
+    let trainer = Trainer::new(&config, &graphs, 1).unwrap();
+    for (rewards, levels, expected) in [
+        (
+            vec![-0.5, -1.5],
+            vec![vec![0], vec![3]],
+            [-0.5, 0.0, 0.0, 0.5],
+        ),
+        // Advantages 0: nothing to learn.
+        (vec![-0.5, -0.5], vec![vec![0], vec![3]], [0.0; 4]),
+        // One sample earns 2 more than the baseline's network expects: minus 2 times (1 or 0 less 1/4).
+        (vec![f32::NAN], vec![vec![1]], [0.5, -1.5, 0.5, 0.5]),
+    ] {
+        let biases = trainer.crossover_derivatives(rewards, levels);
+        for (found, expected) in biases.iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-5, "{biases:?}, {expected}");
+        }
+    }
+}
+
+#[test]
+fn crossover_is_decided_and_changes_no_bit_by_threads() {
+    let graphs = graphs(3);
+    let mut config = config(3);
+    config.policy.crossover_levels = Some(4);
+    let run = |threads| {
+        let mut trainer = Trainer::new(&config, &graphs, threads).unwrap();
+        let reports: Vec<StepReport> = (0..3).map(|_| trainer.step().unwrap()).collect();
+        (reports, trainer.policy().unwrap().weights_hash())
+    };
+    assert!(run(1) == run(2));
+    let mut without = config.clone();
+    without.policy.crossover_levels = None;
+    let mut trainer = Trainer::new(&without, &graphs, 1).unwrap();
+    assert_ne!(trainer.step().unwrap(), run(1).0[0]);
+}
+
+#[test]
+fn a_limit_of_memory_is_part_of_what_is_learned_on() {
+    let graphs = graphs(2);
+    let reward = |memory_bytes| {
+        let config = TrainConfig {
+            memory_bytes,
+            ..config(1)
+        };
+        let mut trainer = Trainer::new(&config, &graphs, 1).unwrap();
+        trainer.step().unwrap().reward.unwrap()
+    };
+    let free = reward(None);
+    assert_eq!(free.to_bits(), reward(Some(u64::MAX / 2)).to_bits());
+    // One byte: nothing fits, and what is beyond by less counts less; rewards stay finite.
+    let none_fits = reward(Some(1));
+    assert!(none_fits.is_finite() && none_fits != free, "{none_fits}");
+    let mut memory = TrainConfig::preset(Preset::Memory);
+    memory.memory_bytes = Some(1);
+    let error = memory.check().unwrap_err().to_string();
+    assert!(error.contains("a limit changes nothing"), "{error}");
+}
+
+/// One run by so many ranks, which are threads: what rank 0 reports, and the weights of each.
+fn by_ranks(
+    n_ranks: u32,
+    config: &TrainConfig,
+    options: &TrainOptions,
+) -> (Vec<StepReport>, Vec<u64>) {
+    let graphs = graphs(3);
+    let outcomes = threads::run(n_ranks, |comm| {
+        let outcome = train_on_ranks(config, &graphs, options, comm, &mut |_| ()).unwrap();
+        (outcome.reports, outcome.policy.weights_hash())
+    });
+    let outcomes: Vec<_> = outcomes.into_iter().map(Result::unwrap).collect();
+    let hashes = outcomes.iter().map(|(_, hash)| *hash).collect();
+    (outcomes.into_iter().next().unwrap().0, hashes)
+}
+
+#[test]
+fn ranks_change_no_bit_and_one_of_them_keeps_the_run() {
+    let folders = tempfile::tempdir().unwrap();
+    let options = |name: &str, resume, stop_at| TrainOptions {
+        threads: 1,
+        ..in_folder(&folders.path().join(name), resume, stop_at)
+    };
+    let mut config = config(4);
+    config.samples_per_graph = 2;
+    let (expected, hashes) = by_ranks(1, &config, &options("1", false, None));
+    for n_ranks in [2, 3, 5] {
+        let name = n_ranks.to_string();
+        let (first, _) = by_ranks(n_ranks, &config, &options(&name, false, Some(2)));
+        let (second, found) = by_ranks(n_ranks, &config, &options(&name, true, None));
+        assert!([first, second].concat() == expected, "{n_ranks} ranks");
+        assert_eq!(found, vec![hashes[0]; n_ranks as usize]);
+        let read = |of: &str| std::fs::read(folders.path().join(of).join("policy.safetensors"));
+        assert!(read(&name).unwrap() == read("1").unwrap());
+    }
+}
+
+#[test]
+fn ranks_of_different_minds_and_those_that_fail_end_all() {
+    let graphs = graphs(2);
+    let options = TrainOptions {
+        folder: None,
+        resume: false,
+        stop_at: None,
+        threads: 1,
+        start: None,
+    };
+    let outcomes = threads::run(2, |comm| {
+        let mut config = config(2);
+        config.seed += u64::from(comm.rank());
+        let outcome = train_on_ranks(&config, &graphs, &options, comm, &mut |_| ());
+        outcome.unwrap_err().to_string()
+    });
+    for outcome in outcomes {
+        let message = outcome.unwrap();
+        assert!(message.contains("have other settings"), "{message}");
+    }
+    // A folder that is taken is the first rank's reason, and the other one's.
+    let taken = tempfile::tempdir().unwrap();
+    std::fs::write(taken.path().join("metrics.jsonl"), "{}\n").unwrap();
+    let options = in_folder(taken.path(), true, None);
+    let outcomes = threads::run(2, |comm| {
+        let outcome = train_on_ranks(&config(2), &graphs, &options, comm, &mut |_| ());
+        outcome.is_err()
+    });
+    assert!(outcomes.into_iter().all(Result::unwrap));
 }

@@ -1,10 +1,11 @@
 //! REINFORCE with a baseline: one step after the other, each decided by the settings, the graphs, and the weights before it.
 
 use serde::Serialize;
-use shardgraph_agents::policy_step;
+use shardgraph_agents::policy_gradient;
 use shardgraph_brkga::BetaTables;
-use shardgraph_components::autodiff::Params;
+use shardgraph_components::autodiff::collectives::Comm;
 use shardgraph_components::autodiff::device::Device;
+use shardgraph_components::autodiff::{Eager, Params};
 use shardgraph_components::environments::space::Space;
 use shardgraph_components::{Initialiser, Optimiser};
 use shardgraph_costgraph::Graph;
@@ -12,7 +13,7 @@ use shardgraph_graph::random::Stream;
 use shardgraph_runs::{Checkpoint, Tensors, fnv1a64};
 
 use super::TrainConfig;
-use super::instance::Instances;
+use super::instance::{Instances, RewardJob};
 use super::loss::{Batch, Learner};
 use super::run::{RUN, RunFile, STATE, VERSION};
 use crate::error::Error;
@@ -71,6 +72,7 @@ pub struct Trainer<'g> {
     n_of_policy: usize,
     optimiser: Optimiser,
     device: Device,
+    comm: Comm,
     n_steps: u64,
 }
 
@@ -106,6 +108,7 @@ impl<'g> Trainer<'g> {
             params,
             n_of_policy,
             device: Device::host(),
+            comm: Comm::solo(),
             n_steps: 0,
             config: config.clone(),
         })
@@ -125,6 +128,17 @@ impl<'g> Trainer<'g> {
         let mut weights = self.params.flat().to_vec();
         weights[..self.n_of_policy].copy_from_slice(policy.params().flat());
         Ok(self.params.set_flat(&weights)?)
+    }
+
+    /// As one rank of several, each of which has the same settings and graphs, takes the same steps, and searches for its part of the
+    /// rewards. A wait for another rank ends after the default deadline.
+    ///
+    /// # Determinism
+    /// The same bits for any number of ranks: a reward is made by one of them and handed to the others as it is.
+    #[must_use]
+    pub fn with_comm(mut self, comm: Comm) -> Trainer<'g> {
+        self.comm = comm;
+        self
     }
 
     /// From a checkpoint, whose settings it has.
@@ -160,6 +174,11 @@ impl<'g> Trainer<'g> {
         restored.map_err(|error| wrong(&error.to_string()))?;
         trainer.n_steps = file.step;
         Ok(trainer)
+    }
+
+    /// A hash of everything that decides how the run goes on.
+    pub(super) fn fingerprint(&self) -> Result<u64, Error> {
+        Ok(fnv1a64(self.to_checkpoint()?.to_bytes()))
     }
 
     /// Everything that decides how the run goes on.
@@ -209,15 +228,34 @@ impl<'g> Trainer<'g> {
     /// # Errors
     /// `Diverged` or `Learning` where logits or gradients are no longer finite: the weights are then those before the step.
     pub fn step(&mut self) -> Result<StepReport, Error> {
-        let batch = self.batch()?;
+        let mut ranks = std::mem::replace(&mut self.comm, Comm::solo());
+        let report = self.step_as(&mut ranks);
+        if let Err(error) = &report {
+            // The others need not wait for the deadline.
+            ranks.abort(&error.to_string());
+        }
+        self.comm = ranks;
+        report
+    }
+
+    fn step_as(&mut self, ranks: &mut Comm) -> Result<StepReport, Error> {
         let learner = Learner {
             network: &self.network,
             baseline: &self.baseline,
             config: &self.config,
         };
-        let update = policy_step(&self.device, &mut self.params, &mut self.optimiser, |ctx| {
-            learner.loss(ctx, &batch)
-        })?;
+        let (graphs, contexts) = self.draw()?;
+        let mut comm = Comm::solo();
+        // The logits that are sampled are those that the loss differentiates: one pass.
+        let mut ctx = Eager::new(&self.device, &mut comm, &self.params);
+        let logits = self.network.logits(&mut ctx, &contexts)?;
+        let of_graphs = logits.graphs.map(|var| ctx.values(var)).transpose()?;
+        let values = (ctx.values(logits.ops)?, of_graphs.unwrap_or_default());
+        let batch = self.batch(&graphs, contexts, &values, ranks)?;
+        let parts = learner.loss(&mut ctx, logits, &batch)?;
+        let (update, mut gradient) = policy_gradient(&mut ctx, &parts)?;
+        let (device, params) = (&self.device, &mut self.params);
+        let gradient_norm = self.optimiser.step(device, params, &mut gradient)?;
         self.n_steps += 1;
         Ok(StepReport {
             step: self.n_steps,
@@ -226,40 +264,57 @@ impl<'g> Trainer<'g> {
             baseline_error: update.baseline.unwrap_or(0.0),
             loss: update.loss,
             entropy: batch.entropy,
-            gradient_norm: update.gradient_norm,
+            gradient_norm,
         })
     }
 
-    /// What the next step learns from, by the seed and the number of the step.
-    fn batch(&self) -> Result<Batch, Error> {
-        let (seed, n) = (self.config.seed, self.instances.len() as u64);
-        let mut draw = Stream::new(seed, "regal graphs", self.n_steps);
+    /// The graphs of the next step and what the networks read of them, by the seed and the number of the step.
+    fn draw(&self) -> Result<(Vec<usize>, Contexts), Error> {
+        let n = self.instances.len() as u64;
+        let mut draw = Stream::new(self.config.seed, "regal graphs", self.n_steps);
         let graphs = (0..self.config.batch_graphs).map(|_| draw.below(n) as usize);
         let graphs: Vec<usize> = graphs.collect();
         let known = self.instances.known(&graphs)?;
         let features: Vec<&Features> = known.iter().map(|known| &known.features).collect();
         let contexts = Contexts::new(&self.space, &features)?;
-        let logits = self
-            .network
-            .logits_of(&self.device, &self.params, &contexts)?;
+        Ok((graphs, contexts))
+    }
+
+    /// What the next step learns from, by the seed, the number of the step and the logits of these graphs.
+    fn batch(
+        &self,
+        graphs: &[usize],
+        contexts: Contexts,
+        (logits, of_graphs): &(Vec<f32>, Vec<f32>),
+        ranks: &mut Comm,
+    ) -> Result<Batch, Error> {
         let space = self.network.actions();
-        let entropy = space.entropy(&logits) as f32;
+        let entropy = space.entropy(logits) as f32;
         if self.n_steps < self.config.imitation_steps {
             return Ok(Batch {
-                samples: vec![self.by_hand(&graphs)],
+                samples: vec![self.by_hand(graphs)],
+                crossovers: Vec::new(),
                 rewards: Vec::new(),
                 contexts,
                 entropy,
             });
         }
-        let mut draw = Stream::new(seed, "regal actions", self.n_steps);
+        let mut draw = Stream::new(self.config.seed, "regal actions", self.n_steps);
         let n_samples = self.config.samples_per_graph;
-        let samples = (0..n_samples).map(|_| space.sample(&logits, &mut draw));
+        let samples = (0..n_samples).map(|_| space.sample(logits, &mut draw));
         let samples: Vec<Actions> = samples.collect::<Result<_, Error>>()?;
-        let rewards = self.rewards(&graphs, &contexts, &samples)?;
+        let crossovers = match self.network.crossover() {
+            None => Vec::new(),
+            Some(crossover) => {
+                let levels = (0..n_samples).map(|_| crossover.sample(of_graphs, &mut draw));
+                levels.collect::<Result<_, Error>>()?
+            }
+        };
+        let rewards = self.rewards(graphs, &contexts, (&samples, &crossovers), ranks)?;
         Ok(Batch {
             contexts,
             samples,
+            crossovers,
             rewards,
             entropy,
         })
@@ -284,30 +339,87 @@ impl<'g> Trainer<'g> {
         &self,
         graphs: &[usize],
         contexts: &Contexts,
-        samples: &[Actions],
+        (samples, crossovers): (&[Actions], &[Vec<u32>]),
+        ranks: &mut Comm,
     ) -> Result<Vec<f32>, Error> {
         let mut draw = Stream::new(self.config.seed, "regal rewards", self.n_steps);
         let seeds: Vec<u64> = graphs.iter().map(|_| draw.next_u64()).collect();
-        let (mut jobs, mut choices, mut seeds_of_jobs) = (Vec::new(), Vec::new(), Vec::new());
-        for actions in samples {
-            for ((first, &graph), &seed) in contexts.starts().zip(graphs).zip(&seeds) {
-                let problem = self.instances.problem(graph);
-                choices.push(self.network.actions().choices(problem, actions, first));
-                jobs.push(graph);
-                seeds_of_jobs.push(seed);
+        let (mut problems, mut jobs) = (Vec::new(), Vec::new());
+        for (sample, actions) in samples.iter().enumerate() {
+            for (at, first) in contexts.starts().enumerate() {
+                let problem = self.instances.problem(graphs[at]);
+                let level = crossovers.get(sample).and_then(|levels| levels.get(at));
+                let crossover = self.network.crossover();
+                problems.push(graphs[at]);
+                jobs.push(RewardJob {
+                    choices: self.network.actions().choices(problem, actions, first),
+                    rho: crossover.zip(level).map(|(of, &level)| of.rho(level)),
+                    seed: seeds[at],
+                });
             }
         }
         let tables = &self.tables;
-        self.instances
-            .rewards(&jobs, tables, (&choices, &seeds_of_jobs))
+        self.instances.rewards(&problems, tables, &jobs, ranks)
     }
 }
 
-/// What tells one list of graphs from another: sizes, costs and bytes, in order.
+#[cfg(test)]
+impl Trainer<'_> {
+    /// The derivatives of the loss by the biases of the logits of crossover on the first graph, ops deciding what they like; a NaN stands
+    /// for 2 more than the baseline's network expects.
+    pub(super) fn crossover_derivatives(
+        &self,
+        mut rewards: Vec<f32>,
+        crossovers: Vec<Vec<u32>>,
+    ) -> Vec<f32> {
+        let known = self.instances.known(&[0]).unwrap();
+        let contexts = Contexts::new(&self.space, &[&known[0].features]).unwrap();
+        let mut comm = Comm::solo();
+        let mut ctx = Eager::new(&self.device, &mut comm, &self.params);
+        let logits = self.network.logits(&mut ctx, &contexts).unwrap();
+        let values = ctx.values(logits.ops).unwrap();
+        let mut draw = Stream::new(1, "test", 0);
+        let space = self.network.actions();
+        let sample = |_: &f32| space.sample(&values, &mut draw).unwrap();
+        let samples = rewards.iter().map(sample).collect();
+        let expected = self.baseline.values(&mut ctx, &contexts).unwrap();
+        let expected = ctx.values(expected).unwrap()[0];
+        for reward in rewards.iter_mut().filter(|reward| reward.is_nan()) {
+            *reward = expected + 2.0;
+        }
+        let batch = Batch {
+            contexts,
+            samples,
+            crossovers,
+            rewards,
+            entropy: 0.0,
+        };
+        let learner = Learner {
+            network: &self.network,
+            baseline: &self.baseline,
+            config: &self.config,
+        };
+        let parts = learner.loss(&mut ctx, logits, &batch).unwrap();
+        let (_, gradient) = policy_gradient(&mut ctx, &parts).unwrap();
+        let mut at = 0;
+        for id in self.params.ids() {
+            let n = self.params.shape(id).len();
+            if self.params.name(id) == "policy/crossover/1/b" {
+                return gradient[at..at + n].to_vec();
+            }
+            at += n;
+        }
+        panic!("no such parameter");
+    }
+}
+
+/// What tells one list of graphs from another: names, sizes, costs and bytes, in order, each list behind its length.
 fn hash_of(graphs: &[Graph]) -> u64 {
     let mut words: Vec<u64> = vec![graphs.len() as u64];
     for graph in graphs {
         words.extend([graph.n_ops() as u64, graph.n_tensors() as u64]);
+        words.extend([graph.n_cost_classes() as u64, graph.name().len() as u64]);
+        words.extend(graph.name().bytes().map(u64::from));
         for op in 0..graph.n_ops() as u32 {
             let costs = (0..graph.n_cost_classes()).map(|class| graph.cost_ns(class, op));
             words.extend(costs);
@@ -318,6 +430,7 @@ fn hash_of(graphs: &[Graph]) -> u64 {
             let alias = graph.alias_of(tensor).map_or(u64::MAX, u64::from);
             words.extend([graph.tensor_bytes(tensor), is_control, alias]);
             words.push(u64::from(graph.producer(tensor)));
+            words.push(graph.consumers(tensor).len() as u64);
             words.extend(graph.consumers(tensor).iter().map(|&op| u64::from(op)));
         }
     }

@@ -102,3 +102,12 @@ fn damaged_files_are_refused() {
         "{message}"
     );
 }
+
+#[test]
+fn a_network_that_no_file_holds_is_refused_before_it_is_trained() {
+    let error = super::check_size(MAX_FILE_BYTES as usize / 4).unwrap_err();
+    assert!(error.to_string().contains("make it narrower"), "{error}");
+    // What is let through is what can be read, its header included.
+    let most = ((MAX_FILE_BYTES - MAX_HEADER_BYTES) / 4) as usize;
+    assert!(super::check_size(most).is_ok() && super::check_size(most + 1).is_err());
+}

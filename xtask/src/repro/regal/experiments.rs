@@ -1,0 +1,458 @@
+//! `cargo xtask repro regal-fig2` to `regal-direct`: figures and tables of the paper about learning, each by rows of `benches/repro/regal-experiments.toml`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, bail};
+
+use super::super::Options;
+use super::super::solver::{Row, files};
+use super::{Paper, TEST_EVALUATIONS, TEST_GRAPHS, number_at, text_at, to_json};
+use crate::answer::Metric;
+use crate::bench::fresh_scratch;
+use crate::definition::{string, strings};
+use crate::json::Json;
+use crate::project;
+use crate::record::{Record, Sample};
+use crate::statistics::shown;
+use crate::toml::{self, Table, Value};
+
+const DEFINITION: &str = "benches/repro/regal-experiments.toml";
+/// Steps of training in a `--test` run.
+const TEST_STEPS: f64 = 3.0;
+
+type Request = BTreeMap<String, Json>;
+
+/// Redoes the figure or table of the options' name.
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let name = options.name;
+    let definition = toml::read(&project::root().join(DEFINITION))?;
+    let figure = definition.get(name).and_then(Value::as_table);
+    let figure = figure.with_context(|| format!("{DEFINITION} lacks `{name}`"))?;
+    let paper = Paper::build()?;
+    let mut record = Record::new(options.host.as_deref(), options.shown(name))?;
+    let mut work = Work {
+        paper: &paper,
+        options,
+        scratch: fresh_scratch(name)?,
+        rows: Vec::new(),
+        details: Vec::new(),
+        skips: Vec::new(),
+    };
+    for row in rows_of(figure)? {
+        work.row(row)
+            .with_context(|| string(row, "series").unwrap_or_default())?;
+    }
+    let Work {
+        rows,
+        details,
+        skips,
+        ..
+    } = work;
+    record.report = report(figure, &rows)?;
+    for skip in &skips {
+        record.report.push_str(&format!("- {skip}\n"));
+    }
+    record.samples = samples(name, figure, &rows)?;
+    record.details = Json::Array(details);
+    record.files = files(name, figure, &rows)?;
+    println!("{}", record.report);
+    println!("{name}: {} skipped", skips.len());
+    match options.test {
+        true => {
+            let folder = fresh_scratch(&format!("{name}-test"))?;
+            for (file, content) in &record.files {
+                fs::write(folder.join(file), content)?;
+            }
+        }
+        false => println!("{name}: written to {}", record.write()?.display()),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn rows_of(figure: &Table) -> Result<Vec<&Table>> {
+    let rows = figure.get("row").and_then(Value::as_array);
+    let rows = rows.context("a figure has an array of tables `row`")?;
+    let tables: Option<Vec<&Table>> = rows.iter().map(Value::as_table).collect();
+    tables.context("`row` holds tables")
+}
+
+/// A figure in the making.
+struct Work<'a> {
+    paper: &'a Paper,
+    options: &'a Options,
+    /// For policies that several rows use.
+    scratch: PathBuf,
+    rows: Vec<Row>,
+    details: Vec<Json>,
+    skips: Vec<String>,
+}
+
+impl Work<'_> {
+    /// All points of one row of the definition: its methods, and the values of what it varies.
+    fn row(&mut self, row: &Table) -> Result<()> {
+        let series = string(row, "series")?;
+        let papers = numbers(row, "paper");
+        let mut xs = numbers(row, "xs");
+        if let Some(why) = row.get("absent").and_then(Value::as_str) {
+            let note = format!("data absent: {why}");
+            println!("{series}: {note}");
+            let absent = Row {
+                series,
+                paper: papers.first().copied(),
+                note,
+                ..Row::default()
+            };
+            self.rows.push(absent);
+            return Ok(());
+        }
+        if xs.is_empty() {
+            xs.push(row.get("x").and_then(Value::as_number).unwrap_or(0.0));
+        }
+        let methods = match row.contains_key("methods") {
+            true => strings(row, "methods")?,
+            false => vec!["regal".to_owned()],
+        };
+        let mut request = self.request(row)?;
+        let n_xs = if self.options.test { 2 } else { xs.len() };
+        for (x_idx, &x) in xs.iter().enumerate().take(n_xs) {
+            vary(&mut request, row, x, self.options.test)?;
+            for method in &methods {
+                let series = match methods.len() {
+                    1 => series.clone(),
+                    _ => format!("{series}, {method}"),
+                };
+                request.insert("series".to_owned(), Json::text(&series));
+                request.insert("method".to_owned(), Json::text(method));
+                request.insert("x".to_owned(), Json::Number(x));
+                let paper = papers.get(x_idx).copied().filter(|_| method == &methods[0]);
+                let command = string(row, "command").unwrap_or_else(|_| "experiment".to_owned());
+                self.points(&command, &request, paper)?;
+                share_policy(&mut request, row);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the program is asked, but for what varies.
+    fn request(&self, row: &Table) -> Result<Request> {
+        let mut request = Request::from([
+            ("genetic".to_owned(), self.paper.genetic()?),
+            (
+                "threads".to_owned(),
+                Json::Number(f64::from(self.options.threads.unwrap_or(1))),
+            ),
+        ]);
+        const COPIED: [&str; 17] = [
+            "kind",
+            "nodes",
+            "n_train",
+            "n_test",
+            "steps",
+            "measure",
+            "objective",
+            "decoder",
+            "evaluations",
+            "reference_evaluations",
+            "memory_bytes",
+            "bandwidth_gbs",
+            "policy",
+            "max_ops",
+            "n_each",
+            "bar",
+            "train",
+        ];
+        for key in COPIED {
+            if let Some(value) = row.get(key) {
+                request.insert(key.to_owned(), to_json(value));
+            }
+        }
+        let own = row.get("graphs").and_then(Value::as_number);
+        let of_test = self.options.test.then_some(TEST_GRAPHS);
+        let wanted = self.options.graphs.or(of_test).map(f64::from);
+        if let Ok(set) = string(row, "set") {
+            let source = self.paper.source(&set, wanted.or(own))?;
+            request.insert("source".to_owned(), Json::Object(source));
+        }
+        if let Some(Json::Object(mut train)) = request.remove("train") {
+            self.complete(&mut train, row)?;
+            request.insert("train".to_owned(), Json::Object(train));
+        }
+        if let Ok(name) = string(row, "keep") {
+            request.insert("keep".to_owned(), Json::text(&self.kept(&name)));
+        }
+        if let Ok(name) = string(row, "policy_of") {
+            request.insert("policy".to_owned(), Json::text(&self.kept(&name)));
+        }
+        if self.options.test {
+            let small = [
+                ("evaluations", TEST_EVALUATIONS),
+                ("reference_evaluations", TEST_EVALUATIONS),
+                ("n_train", f64::from(TEST_GRAPHS)),
+                ("n_test", f64::from(TEST_GRAPHS)),
+                ("steps", TEST_STEPS),
+            ];
+            for (key, small) in small {
+                if let Some(number) = request.get_mut(key) {
+                    *number = Json::Number(small);
+                }
+            }
+        }
+        Ok(request)
+    }
+
+    fn kept(&self, name: &str) -> String {
+        let path = self.scratch.join(format!("{name}.safetensors"));
+        path.display().to_string()
+    }
+
+    /// The training's sources of graphs, and a test's few steps.
+    fn complete(&self, train: &mut Request, row: &Table) -> Result<()> {
+        let sets = match row.contains_key("train_sets") {
+            true => strings(row, "train_sets")?,
+            false => Vec::new(),
+        };
+        let most = self.options.test.then_some(f64::from(TEST_GRAPHS));
+        let own = row.get("train_graphs").and_then(Value::as_number);
+        let sources = sets.iter().map(|set| self.paper.source(set, most.or(own)));
+        let sources: Result<Vec<_>> = sources.map(|source| source.map(Json::Object)).collect();
+        train.insert("sources".to_owned(), Json::Array(sources?));
+        if let (true, Some(Json::Object(settings))) = (self.options.test, train.get_mut("settings"))
+        {
+            settings.insert("steps".to_owned(), Json::Number(TEST_STEPS));
+            settings.insert("imitation_steps".to_owned(), Json::Number(0.0));
+            settings.insert("reward_evaluations".to_owned(), Json::Number(60.0));
+            train.insert(
+                "n_synthetic".to_owned(),
+                Json::Number(f64::from(TEST_GRAPHS)),
+            );
+        }
+        Ok(())
+    }
+
+    /// Asks for one request's points.
+    fn points(&mut self, command: &str, request: &Request, paper: Option<f64>) -> Result<()> {
+        let title = request
+            .get("series")
+            .and_then(Json::as_str)
+            .unwrap_or("-")
+            .to_owned();
+        let json = Json::Object(request.clone());
+        let lines = self
+            .paper
+            .run(command, &json, |line| progress(&title, line))?;
+        self.skips.extend(lines.skips.iter().cloned());
+        let found = lines.objects.iter().filter_map(|line| line.get("point"));
+        let points: Vec<&Json> = found.collect();
+        if points.is_empty() {
+            let note = "not measured: the data is absent".to_owned();
+            self.rows.push(Row {
+                series: title,
+                paper,
+                note,
+                ..Row::default()
+            });
+        }
+        let is_single = points.len() == 1;
+        self.rows.extend(points.iter().map(|point| Row {
+            series: text_at(point, "series").to_owned(),
+            x: number_at(point, &["x"]),
+            paper: paper.filter(|_| is_single),
+            ours: Some(number_at(point, &["y"])),
+            note: text_at(point, "note").to_owned(),
+            ..Row::default()
+        }));
+        let said = |line: &Json| line.get("trained").is_some() || line.get("timed").is_some();
+        let trained = lines.objects.iter().filter(|line| said(line));
+        self.details.extend(trained.cloned());
+        let ratios = lines
+            .objects
+            .iter()
+            .filter(|line| line.get("graph").is_some());
+        let ratios: Vec<Json> = ratios.cloned().collect();
+        self.details.push(Json::object([
+            ("request", json),
+            ("graphs", Json::Array(ratios)),
+        ]));
+        Ok(())
+    }
+}
+
+/// Sets what the row varies to this value.
+fn vary(request: &mut Request, row: &Table, x: f64, is_test: bool) -> Result<()> {
+    let Ok(over) = string(row, "over") else {
+        return Ok(());
+    };
+    match over.as_str() {
+        "evaluations" if is_test => {}
+        "evaluations" => {
+            request.insert(over, Json::Number(x));
+        }
+        "n_rounds" => {
+            let rounds = Json::object([("n_rounds", Json::Number(x))]);
+            let encoder = Json::object([("graph-network", rounds)]);
+            let Some(Json::Object(train)) = request.get_mut("train") else {
+                bail!("rounds are varied of a policy that is trained");
+            };
+            let Some(Json::Object(settings)) = train.get_mut("settings") else {
+                bail!("`train` has no settings");
+            };
+            let policy = settings
+                .entry("policy".to_owned())
+                .or_insert_with(|| Json::object([]));
+            if let Json::Object(policy) = policy {
+                policy.insert("encoder".to_owned(), encoder);
+            }
+        }
+        other => bail!("`over = {other:?}`: expected evaluations or n_rounds"),
+    }
+    Ok(())
+}
+
+/// The policy that a row trained serves its other points, unless it is what varies.
+fn share_policy(request: &mut Request, row: &Table) {
+    let is_new_each_time = string(row, "over").is_ok_and(|over| over == "n_rounds");
+    if let (Some(path), false) = (request.get("keep").cloned(), is_new_each_time) {
+        request.remove("keep");
+        request.remove("train");
+        request.insert("policy".to_owned(), path);
+    }
+}
+
+fn numbers(row: &Table, key: &str) -> Vec<f64> {
+    let of = row.get(key).and_then(Value::as_array).unwrap_or_default();
+    of.iter().filter_map(Value::as_number).collect()
+}
+
+fn progress(title: &str, line: &Json) {
+    let number = |key: &str| number_at(line, &[key]);
+    if line.get("step").is_some() {
+        let reward = number("reward");
+        match reward.is_nan() {
+            true => println!("{title}: step {}, imitation", number("step")),
+            false => println!("{title}: step {}, reward {reward:.4}", number("step")),
+        }
+    } else if line.get("graph").is_some() {
+        let value = if line.get("ratio").is_some() {
+            "ratio"
+        } else {
+            "entropy"
+        };
+        println!(
+            "{title}: {} {value} {:.4}",
+            text_at(line, "graph"),
+            number(value)
+        );
+    }
+}
+
+fn report(figure: &Table, rows: &[Row]) -> Result<String> {
+    let mut text = format!(
+        "## {}\n\n{}\n\n| series | {} | paper | ours: {} | note |\n|---|---|---|---|---|\n",
+        string(figure, "title")?,
+        string(figure, "here")?,
+        string(figure, "x")?,
+        string(figure, "y")?
+    );
+    for row in rows {
+        let cell = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
+        text.push_str(&format!(
+            "| {} | {} | {} | {} | {} |\n",
+            row.series,
+            shown(row.x),
+            cell(row.paper),
+            cell(row.ours),
+            row.note
+        ));
+    }
+    text.push('\n');
+    Ok(text)
+}
+
+fn samples(name: &str, figure: &Table, rows: &[Row]) -> Result<Vec<Sample>> {
+    let unit = string(figure, "unit")?;
+    let ours = rows.iter().filter_map(|row| Some((row, row.ours?)));
+    let sample = |(row, value): (&Row, f64)| Sample {
+        series: format!("{name} {} {}", row.series.replace(',', ""), row.x),
+        run_idx: 0,
+        metric: Metric::new("ours", value, &unit),
+    };
+    Ok(ours.map(sample).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json;
+
+    fn definition() -> Table {
+        toml::read(&project::root().join(DEFINITION)).unwrap()
+    }
+
+    #[test]
+    fn every_figure_is_a_command_and_has_rows_that_say_what_they_measure() {
+        let definition = definition();
+        let names = super::super::super::names();
+        assert!(definition.len() >= 9);
+        for (name, figure) in &definition {
+            assert!(names.contains(&name.as_str()), "{name}");
+            let figure = figure.as_table().unwrap();
+            assert!(report(figure, &[]).unwrap().contains("| paper | ours"));
+            let mut kept = Vec::new();
+            for row in rows_of(figure).unwrap() {
+                if row.contains_key("command") {
+                    continue;
+                }
+                if row.contains_key("absent") {
+                    assert!(row.contains_key("paper"), "{name}");
+                    continue;
+                }
+                let sources = ["policy", "policy_of", "train"];
+                let n_sources = sources.iter().filter(|key| row.contains_key(**key)).count();
+                assert_eq!(n_sources, 1, "{name}: one policy a row");
+                kept.extend(string(row, "keep"));
+                if let Ok(of) = string(row, "policy_of") {
+                    assert!(kept.contains(&of), "{name}: {of}");
+                }
+                let is_curve = string(row, "measure").unwrap() == "curve";
+                assert_eq!(row.contains_key("set"), !is_curve, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_row_varies_is_set_and_nothing_else() {
+        let row = |over: &str| Table::from([("over".to_owned(), Value::String(over.to_owned()))]);
+        let text =
+            r#"{"evaluations": 5, "train": {"settings": {"policy": {"placement_levels": 8}}}}"#;
+        let Json::Object(mut request) = json::parse(text).unwrap() else {
+            panic!("an object");
+        };
+        vary(&mut request, &Table::new(), 7.0, false).unwrap();
+        assert_eq!(Json::Object(request.clone()), json::parse(text).unwrap());
+        vary(&mut request, &row("evaluations"), 7.0, false).unwrap();
+        vary(&mut request, &row("n_rounds"), 3.0, false).unwrap();
+        let expected = r#"{"evaluations": 7, "train": {"settings": {"policy": {"placement_levels": 8,
+            "encoder": {"graph-network": {"n_rounds": 3}}}}}}"#;
+        assert_eq!(
+            Json::Object(request.clone()),
+            json::parse(expected).unwrap()
+        );
+        assert!(vary(&mut request, &row("seeds"), 3.0, false).is_err());
+    }
+
+    #[test]
+    fn a_policy_that_was_trained_serves_the_other_points() {
+        let Json::Object(mut request) = json::parse(r#"{"train": {}, "keep": "a"}"#).unwrap()
+        else {
+            panic!("an object");
+        };
+        share_policy(&mut request, &Table::new());
+        assert_eq!(
+            Json::Object(request),
+            json::parse(r#"{"policy": "a"}"#).unwrap()
+        );
+    }
+}
