@@ -50,7 +50,7 @@ mod timer;
 mod tests;
 
 pub use arena::{Arena, Places};
-pub use buffer::{Buffer, Scalar};
+pub use buffer::{Buffer, Scalar, bytes_of, bytes_of_mut};
 pub use device::{Device, DeviceKind, EMULATOR_FILE};
 pub use error::{Error, ErrorKind};
 pub use gpu::{Arg, Launch, nccl};

@@ -102,6 +102,7 @@ struct Answer<'a> {
     columns: usize,
     samples: u64,
     seconds: f64,
+    training_seconds: f64,
     samples_per_s: f64,
     device: String,
     preparation_seconds: f64,
@@ -179,7 +180,8 @@ fn answer<'a>(
         columns: config.columns(),
         samples: took.samples,
         seconds: took.seconds,
-        samples_per_s: took.samples as f64 / took.seconds.max(1e-9),
+        training_seconds: took.work.training_s,
+        samples_per_s: took.samples as f64 / took.work.training_s.max(1e-9),
         device: device.kind().to_string(),
         preparation_seconds: took.work.preparation_s,
         update_seconds: took.work.update_s,
@@ -316,6 +318,7 @@ impl fmt::Display for Answer<'_> {
         writeln!(f, "learning rate {}", self.first_rate)?;
         writeln!(f, "samples {}", self.samples)?;
         writeln!(f, "seconds {:.6}", self.seconds)?;
+        writeln!(f, "training seconds {:.6}", self.training_seconds)?;
         writeln!(f, "samples per second {:.0}", self.samples_per_s)?;
         writeln!(f, "load seconds {:.6}", self.load_seconds)?;
         writeln!(f, "device {}", self.device)?;

@@ -49,13 +49,19 @@ pub(crate) struct Shared<'s> {
 pub(crate) struct Clock {
     preparation_ns: AtomicU64,
     update_ns: AtomicU64,
+    /// On the wall, of all passes.
+    training_ns: AtomicU64,
 }
 
 impl Clock {
-    /// Seconds of preparation, and of updates.
-    pub(crate) fn seconds(&self) -> (f64, f64) {
-        let seconds = |ns: &AtomicU64| ns.load(Ordering::Relaxed) as f64 / 1e9;
-        (seconds(&self.preparation_ns), seconds(&self.update_ns))
+    /// Seconds of preparation, of updates, and of the passes on the wall.
+    pub(crate) fn seconds(&self) -> [f64; 3] {
+        let each = [&self.preparation_ns, &self.update_ns, &self.training_ns];
+        each.map(|ns| ns.load(Ordering::Relaxed) as f64 / 1e9)
+    }
+
+    pub(super) fn passes<R>(&self, work: impl FnOnce() -> R) -> R {
+        Clock::timed(&self.training_ns, work)
     }
 
     pub(super) fn add_update_ms(&self, ms: f64) {
@@ -71,11 +77,11 @@ impl Clock {
     }
 }
 
-/// A job with the rows that it works on: its pair's first part, and its second one where that is another.
+/// A job with the rows that it works on.
 #[derive(Debug)]
 pub(crate) struct Work<'j, T: Cell> {
     pub(crate) job: &'j Job,
-    pub(crate) first: Rows<T>,
+    pub(crate) firsts: Vec<Rows<T>>,
     pub(crate) second: Option<Rows<T>>,
 }
 
@@ -121,11 +127,11 @@ impl Shared<'_> {
         edges: &EdgeList,
         work: &mut Work<'_, T>,
     ) -> Result<(), Error> {
-        let is_first = leg.vertex == work.job.pair.0;
-        let (vertex, mut context) = match &mut work.second {
-            None => (&mut work.first, None),
-            Some(second) if is_first => (&mut work.first, Some(second)),
-            Some(second) => (second, Some(&mut work.first)),
+        let at = work.job.firsts.iter().position(|&part| part == leg.vertex);
+        let (vertex, mut context) = match (at, &mut work.second) {
+            (Some(at), second) => (&mut work.firsts[at], second.as_mut()),
+            (None, Some(second)) => (second, work.firsts.first_mut()),
+            (None, None) => return Err(panicked()), // no plan has such a leg
         };
         self.chunks(
             lane,

@@ -221,7 +221,8 @@ fn saturated_contexts_are_no_answer() {
         let step = Step {
             groups: (0, 0),
             jobs: vec![plan::Job {
-                pair: (0, 1),
+                firsts: vec![0],
+                second: Some(1),
                 legs: Vec::new(),
             }],
         };
