@@ -14,6 +14,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 mod together;
+mod turns;
 
 use std::path::Path;
 
@@ -28,7 +29,7 @@ use journal::{Journal, Position};
 use options::Layout;
 use pager::{Pager, finished_rows};
 use plan::{Planner, Step};
-use step::{Clock, Lane, Shared};
+use step::{Clock, Lane, Shared, Work};
 
 pub use journal::check_work_folder;
 pub use options::DiskOptions;
@@ -218,7 +219,8 @@ pub fn train_on_disk(
     }
     let (n_samples, seconds) = (run.done - resumed_samples, timer.elapsed_s());
     let job = (store, config, device);
-    export(job, layout, &journal, npy, disk.memory)?;
+    let memory = disk.memory.saturating_sub(disk.program_bytes);
+    export(job, layout, &journal, npy, memory)?;
     journal.finish()?;
     Ok(TrainedOnDisk {
         n_samples,
@@ -445,11 +447,19 @@ impl<'r> Run<'r> {
         pager: &mut Pager<T>,
         step: &Step,
     ) -> Result<(), Error> {
-        let jobs = step.jobs.iter().map(|job| pager.take(job)).collect();
-        for work in shared.run(jobs, self.config.threads)? {
-            pager.put_back(work);
+        if shared.has_turns() {
+            let home = pager.take_home(step);
+            let job = |work: &mut Work<'_, T>| shared.job(work);
+            pager.put_home(turns::run(step, home, self.config.threads, job)?);
+        } else {
+            for round in &step.rounds {
+                let jobs = round.iter().map(|job| pager.take(job)).collect();
+                for work in shared.round(jobs, self.config.threads)? {
+                    pager.put_back(work);
+                }
+            }
         }
-        self.done += step.jobs.iter().map(plan::Job::n_samples).sum::<u64>();
+        self.done += step.jobs().map(plan::Job::n_samples).sum::<u64>();
         let n_orders = self.config.order.each().len() as u64;
         (self.progress)(Progress {
             samples: self.done,

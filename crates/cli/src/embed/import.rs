@@ -14,6 +14,7 @@ use crate::exit::BadInput;
 use crate::graph_argument::GraphArgs;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
+use crate::peak_memory::program_bytes;
 use crate::{output_file, quantity};
 
 const EXAMPLE: &str = "\
@@ -103,7 +104,8 @@ impl ImportFlags {
             directed: self.directed,
             weighted: graph.is_weighted(),
             parts,
-            memory: self.memory,
+            // What is left beside the program, but an eighth at least: nodes that do not fit are refused by it.
+            memory: self.memory.saturating_sub(program_bytes()).max(self.memory / 8),
             source: graph.source_key(),
             ..ImportOptions::default()
         }

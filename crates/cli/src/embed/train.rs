@@ -16,7 +16,7 @@ use super::import::{ImportFlags, opened};
 use super::settings::SettingsArgs;
 use crate::exit::BadInput;
 use crate::graph_argument::GraphArgs;
-use crate::peak_memory::peak_memory;
+use crate::peak_memory::{peak_memory, program_bytes};
 use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::{deadline, output_file};
@@ -57,7 +57,7 @@ struct DiskArgs {
         requires = "work"
     )]
     schedule: Schedule,
-    /// Seconds between two states to go on from; 0: after every step
+    /// Seconds between two states to go on from, at least ten times what the last took; 0: after every step
     #[arg(
         long,
         value_name = "SECONDS",
@@ -70,15 +70,12 @@ struct DiskArgs {
     deadline: Option<Deadline>,
 }
 
-/// What the process holds besides tables, edges and buffers: its code, and its threads' stacks. A constant, since the layout of a run, and
-/// with it the result, must not depend on the machine; of a small limit, at most an eighth.
-const PROGRAM_BYTES: u64 = 6 << 20;
-
 impl DiskArgs {
     /// The options, checked.
     fn options(&self, memory: u64) -> anyhow::Result<DiskOptions> {
         let options = DiskOptions {
-            memory: memory - PROGRAM_BYTES.min(memory / 8),
+            memory,
+            program_bytes: program_bytes(),
             schedule: self.schedule,
             checkpoint_s: self.checkpoint_seconds,
             deadline: self.deadline.unwrap_or_default().duration(),

@@ -11,8 +11,10 @@ use crate::{Config, Error, ErrorKind, Store};
 /// How a run with its tables on disk goes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiskOptions {
-    /// What the run may hold in memory, in bytes.
+    /// What the process may hold in memory, in bytes.
     pub memory: u64,
+    /// What of it the process holds besides the run: its code, its stacks, what its allocator keeps.
+    pub program_bytes: u64,
     /// In which order groups of parts are visited.
     pub schedule: Schedule,
     /// Seconds between two states that a killed run can go on from, and at least ten times what the last one took; 0: after every step.
@@ -22,10 +24,11 @@ pub struct DiskOptions {
 }
 
 impl Default for DiskOptions {
-    /// 4 GiB, the schedules with few loads, a state a minute, ten minutes.
+    /// 4 GiB and nothing besides the run, the schedules with few loads, a state a minute, ten minutes.
     fn default() -> DiskOptions {
         DiskOptions {
             memory: 4 << 30,
+            program_bytes: 0,
             schedule: Schedule::Auto,
             checkpoint_s: 60.0,
             deadline: Duration::from_secs(600),
@@ -87,7 +90,7 @@ impl Layout {
         options: &DiskOptions,
     ) -> Result<Layout, Error> {
         let table = u64::from(store.n_nodes()) * config.row_bytes();
-        let fixed = |n_groups: u32| fixed_bytes(store, n_groups);
+        let fixed = |n_groups: u32| options.program_bytes + fixed_bytes(store, n_groups);
         let room = |n_groups| options.memory.saturating_sub(fixed(n_groups));
         let schedule = options.schedule;
         let most_tables = config.order.each().iter().max().copied().unwrap_or(1);

@@ -15,6 +15,7 @@ use super::options::Layout;
 use super::plan::{Job, Step};
 use super::rows::{Rows, Shape};
 use super::step::{Work, locked, panicked};
+use super::turns::{Home, Part, parts_of};
 use crate::direct::Bounce;
 use crate::schedule::{GroupPair, Key, Swap, keys, swaps};
 use crate::{Config, Error, ErrorKind, Store};
@@ -430,6 +431,24 @@ impl<'p, T: Cell> Pager<'p, T> {
         }
         while !self.next_reply()? {}
         Ok(())
+    }
+
+    /// Hands out the rows of all parts of a step, and the number of the last table.
+    pub(crate) fn take_home(&mut self, step: &Step) -> (Home<T>, usize) {
+        let last = self.tables.len() - 1;
+        let parts: BTreeSet<Part> = step.jobs().flat_map(|job| parts_of(job, last)).collect();
+        let take = |(table, part): Part| {
+            let rows = self.tables[table][part as usize].take();
+            ((table, part), rows.expect("parts are put back after a step"))
+        };
+        (parts.into_iter().map(take).collect(), last)
+    }
+
+    /// Takes them back.
+    pub(crate) fn put_home(&mut self, home: Home<T>) {
+        for ((table, part), rows) in home {
+            self.tables[table][part as usize] = Some(rows);
+        }
     }
 
     /// Hands out the rows of a job's parts.

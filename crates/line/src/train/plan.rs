@@ -56,12 +56,22 @@ impl Job {
     }
 }
 
-/// Jobs on different parts, all of the two groups.
+/// Rounds of jobs, all on parts of the two groups. The jobs of a round have different parts; a part goes through the rounds in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) groups: GroupPair,
-    pub(crate) jobs: Vec<Job>,
+    pub(crate) rounds: Vec<Vec<Job>>,
 }
+
+impl Step {
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = &Job> {
+        self.rounds.iter().flatten()
+    }
+}
+
+/// Rounds of a step, where a visit has so many: threads meet at the end of a step only. Few enough that a run can say how far it is, and
+/// leave a state to go on from.
+const ROUNDS: usize = 4;
 
 /// The plan of each pass of one order.
 #[derive(Clone, Copy, Debug)]
@@ -223,20 +233,25 @@ impl Iterator for Pass<'_> {
         if self.rounds.is_empty() {
             self.rounds = self.planner.rounds(groups, &mut self.stream).into();
         }
-        let round = self.rounds.pop_front().unwrap_or_default();
+        let n_rounds = self.rounds.len().min(ROUNDS);
+        let rounds: Vec<Round> = self.rounds.drain(..n_rounds).collect();
         if self.rounds.is_empty() {
             self.visits.pop_front();
         }
-        let jobs = round.into_iter().map(|(firsts, second)| {
-            let legs = self.legs(&firsts, second);
-            Job {
-                firsts,
-                second,
-                legs,
-            }
-        });
-        let jobs = jobs.filter(|job| job.n_samples() > 0).collect();
-        Some(Step { groups, jobs })
+        let mut jobs = |round: Round| -> Vec<Job> {
+            let job = |(firsts, second): (Vec<u32>, Option<u32>)| {
+                let legs = self.legs(&firsts, second);
+                Job {
+                    firsts,
+                    second,
+                    legs,
+                }
+            };
+            let jobs = round.into_iter().map(job);
+            jobs.filter(|job| job.n_samples() > 0).collect()
+        };
+        let rounds = rounds.into_iter().map(&mut jobs).collect();
+        Some(Step { groups, rounds })
     }
 }
 
@@ -302,8 +317,8 @@ mod tests {
         };
         let mut sums = [0u64; 4];
         for pass in 0..1000 {
-            let legs = planner.pass(pass).flat_map(|step| step.jobs);
-            let legs: Vec<Leg> = legs.flat_map(|job| job.legs).collect();
+            let jobs = planner.pass(pass).flat_map(|step| step.rounds.concat());
+            let legs: Vec<Leg> = jobs.flat_map(|job| job.legs).collect();
             assert_eq!(legs.iter().map(|leg| leg.n_samples).sum::<u64>(), 60);
             for leg in legs {
                 let (i, j) = leg.bucket();
@@ -354,17 +369,19 @@ mod tests {
         let mut buckets = BTreeSet::new();
         let mut next = u64::from(pass) * n_edges;
         for step in planner.pass(pass) {
-            let mut parts = BTreeSet::new();
-            for job in &step.jobs {
-                let firsts = job.firsts.iter().map(|&part| (0, part));
-                let second = job.second.map(|part| (planner.order - 1, part));
-                for part in firsts.chain(second) {
-                    assert!(parts.insert(part), "a part is in two jobs of a step");
-                }
-                for leg in &job.legs {
-                    assert!(buckets.insert(leg.bucket()));
-                    assert_eq!(leg.first_sample, next);
-                    next += leg.n_samples;
+            for round in &step.rounds {
+                let mut parts = BTreeSet::new();
+                for job in round {
+                    let firsts = job.firsts.iter().map(|&part| (0, part));
+                    let second = job.second.map(|part| (planner.order - 1, part));
+                    for part in firsts.chain(second) {
+                        assert!(parts.insert(part), "a part is in two jobs of a round");
+                    }
+                    for leg in &job.legs {
+                        assert!(buckets.insert(leg.bucket()));
+                        assert_eq!(leg.first_sample, next);
+                        next += leg.n_samples;
+                    }
                 }
             }
         }

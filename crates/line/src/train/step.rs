@@ -1,5 +1,5 @@
-//! One step: jobs on different parts, each on one thread, with the rows of its parts to itself (see `together` for threads that
-//! share rows, and `pipeline` for devices).
+//! What all jobs share, and one job: on one thread, with the rows of its parts to itself (see `turns` for how jobs follow one another,
+//! `together` for threads that share rows, and `pipeline` for devices).
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -86,31 +86,29 @@ pub(crate) struct Work<'j, T: Cell> {
 }
 
 impl Shared<'_> {
-    /// Does all jobs and gives the rows back, in no particular order.
-    pub(crate) fn run<'j, T: Cell>(
+    /// Does the jobs of a round and gives the rows back, in no particular order: for threads that share rows, and for devices.
+    pub(crate) fn round<'j, T: Cell>(
         &self,
         mut jobs: Vec<Work<'j, T>>,
         n_threads: usize,
     ) -> Result<Vec<Work<'j, T>>, Error> {
-        // The longest first, so that no thread is left alone with it at the end.
-        jobs.sort_by_key(|work| work.job.n_samples());
         if self.device.kind() != DeviceKind::Host {
+            // The longest first, so that no stream is left alone with it at the end.
+            jobs.sort_by_key(|work| work.job.n_samples());
             return super::pipeline::run(self, jobs);
         }
-        if self.config.mode_on(DeviceKind::Host) != Mode::Deterministic {
-            super::together::run(self, &mut jobs, n_threads)?;
-            return Ok(jobs);
-        }
-        let done = Mutex::new(Vec::new());
-        in_turn(jobs, n_threads, |mut work| {
-            self.job(&mut work)?;
-            locked(&done).push(work);
-            Ok(())
-        })?;
-        Ok(done.into_inner().unwrap_or_else(|held| held.into_inner()))
+        super::together::run(self, &mut jobs, n_threads)?;
+        Ok(jobs)
     }
 
-    fn job<T: Cell>(&self, work: &mut Work<'_, T>) -> Result<(), Error> {
+    /// Whether threads have rows to themselves.
+    pub(crate) fn has_turns(&self) -> bool {
+        self.device.kind() == DeviceKind::Host
+            && self.config.mode_on(DeviceKind::Host) == Mode::Deterministic
+    }
+
+    /// Trains on the buckets of a job.
+    pub(crate) fn job<T: Cell>(&self, work: &mut Work<'_, T>) -> Result<(), Error> {
         for &leg in &work.job.legs {
             let edges = self.upload(&self.lanes[0], self.bucket(leg)?)?;
             let clock = &self.clock.update_ns;
