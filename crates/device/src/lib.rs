@@ -56,7 +56,7 @@ pub use error::{Error, ErrorKind};
 pub use gpu::{Arg, Launch, nccl};
 pub use memory::Event;
 pub use ops::{Adam, Adjacency, Binary, Copy2d, Loss, MatMul, Rows, SparseProduct, Unary};
-pub use pages::{free_host_bytes, zeros_vec_on_huge_pages};
+pub use pages::{free_host_bytes, prefetch, zeros_vec_on_huge_pages};
 pub use peers::{MAX_PEER_BLOCKS, Published};
 pub use resident::{BitPath, ResidentAdjacency, ResidentIndex};
 pub use sparse::MaskedProduct;

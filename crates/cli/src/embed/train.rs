@@ -12,7 +12,7 @@ use shardgraph_line::{
     Config, DiskOptions, Schedule, Store, WorkTime, check_work_folder, train, train_on_disk,
 };
 
-use super::import::{ImportFlags, opened};
+use super::import::{ImportFlags, KeptStore, kept, opened};
 use super::settings::SettingsArgs;
 use crate::exit::BadInput;
 use crate::graph_argument::GraphArgs;
@@ -149,12 +149,16 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         check_work_folder(work, &config)?; // before hours of reading
     }
     let timer = Timer::start(&Device::host());
-    let store = &loaded(args, &config, form)?;
+    let (store, kept) = loaded(args, &config, form)?;
+    let store = &store;
     let load_seconds = timer.elapsed_s();
     let took = match &args.disk.work {
         Some(work) => on_disk(args, (store, &config, &device), work, &options)?,
         None => in_memory(args, (store, &config, &device), form)?,
     };
+    if let Some(kept) = kept {
+        kept.remove()?;
+    }
     args.report.note(&format!("wrote {}", args.out.display()));
     let run = (store, &config, &device);
     args.report.answer(&answer(args, run, took, load_seconds))
@@ -192,11 +196,21 @@ fn answer<'a>(
     }
 }
 
-/// The graph in buckets, once it is sure that the answer can hold its labels.
-fn loaded(args: &TrainArgs, config: &Config, form: FileFormat) -> anyhow::Result<Store> {
-    let near = scratch(args)?;
+/// The graph in buckets, once it is sure that the answer can hold its labels; and what of it is to go when the run is over.
+fn loaded(
+    args: &TrainArgs,
+    config: &Config,
+    form: FileFormat,
+) -> anyhow::Result<(Store, Option<KeptStore>)> {
     let cut = (args.settings.parts, config);
-    let store = opened(&args.graph, &args.import, cut, &near, &args.report)?;
+    let (graph, flags, report) = (&args.graph, &args.import, &args.report);
+    let (store, of_run) = match &args.disk.work {
+        None => (opened(graph, flags, cut, &args.out, report)?, None),
+        Some(work) => {
+            make(work)?;
+            kept(graph, flags, cut, work, report)?
+        }
+    };
     if args.disk.work.is_none() {
         formats::check_labels(&args.out, store.labels()?, Some(form))?;
     }
@@ -211,7 +225,7 @@ fn loaded(args: &TrainArgs, config: &Config, form: FileFormat) -> anyhow::Result
         args.report
             .note("order 1 takes directed edges in both directions");
     }
-    Ok(store)
+    Ok((store, of_run))
 }
 
 /// The form of the answer, once all files that it takes can be written.
@@ -229,15 +243,11 @@ fn checked_form(args: &TrainArgs) -> Result<FileFormat, BadInput> {
     Ok(form)
 }
 
-/// Beside which file a graph that is no store yet is imported: in the folder of the run, or beside the answer.
-fn scratch(args: &TrainArgs) -> anyhow::Result<PathBuf> {
-    let Some(work) = &args.disk.work else {
-        return Ok(args.out.clone());
-    };
+/// Makes the folder of a run.
+fn make(work: &Path) -> Result<(), BadInput> {
     let wrong =
         |e: std::io::Error| BadInput(format!("{}: cannot make this folder: {e}", work.display()));
-    std::fs::create_dir_all(work).map_err(wrong)?;
-    Ok(work.join("edges"))
+    std::fs::create_dir_all(work).map_err(wrong)
 }
 
 fn in_memory(
