@@ -103,6 +103,13 @@ fn samples_of_state(work: &Path) -> u64 {
     state["samples"].as_u64().unwrap_or(0)
 }
 
+/// What a run says that it takes at least, with less.
+fn least_memory(words: &str, files: &[&Path]) -> u64 {
+    let message = run(words, files).error(2);
+    let least = message.split("takes ").nth(1).unwrap();
+    least.split(' ').next().unwrap().parse().unwrap()
+}
+
 /// kill -9 in the middle, again and again: the run ends with the bytes of one that nobody touched.
 #[test]
 fn a_killed_run_with_tables_on_disk_goes_on_to_the_same_bits() {
@@ -110,7 +117,9 @@ fn a_killed_run_with_tables_on_disk_goes_on_to_the_same_bits() {
     let path = |name: &str| folder.path().join(name);
     let (store, calm, killed) = (path("ba.store"), path("calm.npy"), path("killed.npy"));
     run("embed import ba:4000:8 --parts 8 --out {}", &[&store]).ok();
-    let words = "embed {} --epochs 4 --dim 32 --memory 800KB --checkpoint-seconds 0 --work {} --out {} --format json";
+    let words = "embed {} --epochs 4 --dim 32 --memory 1KB --checkpoint-seconds 0 --work {} --out {} --format json";
+    let memory = least_memory(words, &[&store, &path("calm"), &calm]) + 300_000;
+    let words = &words.replace("1KB", &memory.to_string());
     let answer = run(words, &[&store, &path("calm"), &calm]).json();
     assert!(answer["disk"]["groups"].as_u64().unwrap() > 1, "{answer}");
     let whole = answer["samples"].as_u64().unwrap();
@@ -139,6 +148,29 @@ fn a_killed_run_with_tables_on_disk_goes_on_to_the_same_bits() {
     assert!(fs::read(&calm).unwrap() == fs::read(&killed).unwrap());
 }
 
+/// A run on a text that is broken off has its graph in buckets still when it goes on, and leaves nothing behind.
+#[test]
+fn a_killed_run_on_a_text_does_not_read_it_again() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    let edge = |k: u32| format!("n{} n{}\n", k % 700, (k * 7 + 1) % 701);
+    fs::write(path("g.txt"), (0..4000).map(edge).collect::<String>()).unwrap();
+    let words = "embed {} --epochs 40 --dim 32 --checkpoint-seconds 0 --work {} --out {} --verbose";
+    let (text, work, out) = (path("g.txt"), path("work"), path("e.npy"));
+    let files: [&Path; 3] = [&text, &work, &out];
+    let mut child = command(words, &files).spawn().unwrap();
+    while samples_of_state(&work) == 0 && child.try_wait().unwrap().is_none() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let _ = child.kill();
+    assert!(!wait(&mut child).success(), "it ended before it was killed");
+    assert!(work.join("graph-of-run.store").exists());
+    let ended = run(words, &files).ok();
+    assert!(ended.stderr.contains("was read by a run that was broken off"), "{}", ended.stderr);
+    assert!(out.exists());
+    assert_eq!(fs::read_dir(&work).unwrap().count(), 0, "the folder is empty again");
+}
+
 /// The limit is one of the process, and not of the tables alone.
 #[test]
 fn a_run_keeps_to_its_memory() {
@@ -160,7 +192,9 @@ fn a_run_keeps_to_its_memory() {
         let answer = run(&words, &[&store, &path("work"), &path("e.npy")]).json();
         let peak = answer["peak_memory_bytes"].as_u64().unwrap();
         assert!(answer["disk"]["groups"].as_u64().unwrap() > 1, "{answer}");
-        assert!(peak < program + 28_000_000 * 11 / 10, "{peak}, {program}");
+        // A program with more code than a release's holds more.
+        let more = program.saturating_sub(12 << 20);
+        assert!(peak < 28_000_000 * 11 / 10 + more, "{peak}, {program}");
     }
 }
 

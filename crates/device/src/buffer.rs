@@ -102,14 +102,16 @@ impl<T: Scalar> From<Vec<T>> for Buffer<T> {
     }
 }
 
-/// The bytes of a run of scalars.
-pub(crate) fn bytes_of<T: Scalar>(values: &[T]) -> &[u8] {
+/// The bytes of a run of scalars, as they lie in memory.
+#[must_use]
+pub fn bytes_of<T: Scalar>(values: &[T]) -> &[u8] {
     // SAFETY: a Scalar is a primitive number without padding; the length is the slice's own, and u8 needs no alignment.
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
 }
 
 /// The bytes of a run of scalars, for writing.
-pub(crate) fn bytes_of_mut<T: Scalar>(values: &mut [T]) -> &mut [u8] {
+#[must_use]
+pub fn bytes_of_mut<T: Scalar>(values: &mut [T]) -> &mut [u8] {
     // SAFETY: as in `bytes_of`, and every pattern of bytes is a value of a Scalar.
     unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values)) }
 }

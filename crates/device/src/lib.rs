@@ -50,13 +50,13 @@ mod timer;
 mod tests;
 
 pub use arena::{Arena, Places};
-pub use buffer::{Buffer, Scalar};
+pub use buffer::{Buffer, Scalar, bytes_of, bytes_of_mut};
 pub use device::{Device, DeviceKind, EMULATOR_FILE};
 pub use error::{Error, ErrorKind};
 pub use gpu::{Arg, Launch, nccl};
 pub use memory::Event;
 pub use ops::{Adam, Adjacency, Binary, Copy2d, Loss, MatMul, Rows, SparseProduct, Unary};
-pub use pages::{free_host_bytes, zeros_vec_on_huge_pages};
+pub use pages::{free_host_bytes, prefetch, zeros_vec_on_huge_pages};
 pub use peers::{MAX_PEER_BLOCKS, Published};
 pub use resident::{BitPath, ResidentAdjacency, ResidentIndex};
 pub use sparse::MaskedProduct;

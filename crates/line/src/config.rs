@@ -174,7 +174,7 @@ pub struct Config {
     /// [`Config::share_in`].
     pub share: u32,
     /// The learning rate at the start; it falls in a line to a ten-thousandth of that. Default: 1.5 / epochs, within 0.025 to
-    /// 0.3, and 0.1 for Adagrad.
+    /// 0.3, and 0.05 for Adagrad.
     pub rate: Option<f32>,
     /// How a gradient becomes a step; default sgd.
     pub optimiser: Optimiser,
@@ -239,7 +239,7 @@ impl Config {
     pub fn first_rate(&self) -> f32 {
         let fitted = match self.optimiser {
             Optimiser::Sgd => (1.5 / self.epochs.max(1) as f32).clamp(0.025, 0.3),
-            Optimiser::Adagrad => 0.1,
+            Optimiser::Adagrad => 0.05,
         };
         self.rate.unwrap_or(fitted)
     }

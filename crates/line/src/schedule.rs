@@ -3,6 +3,7 @@
 //! Order 2 has vertex groups and context groups: some context groups stay pinned while the vertex groups stream by, there and
 //! back. Order 1 has one table: the order of swaps is BETA's. Both need far fewer loads than row by row.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::str::FromStr;
 
@@ -116,7 +117,15 @@ pub(crate) struct Swap {
     pub(crate) load: Vec<Key>,
 }
 
-/// The swaps before each visit: what is wanted last goes first.
+impl Swap {
+    /// Whether nothing is left to do.
+    pub(crate) fn is_over(&self) -> bool {
+        self.put_away.is_empty() && self.load.is_empty()
+    }
+}
+
+/// The swaps before each visit: what is wanted last goes first, and of several that nobody wants any more, what was idle longest: it can
+/// go while the visits before are at work.
 ///
 /// # Complexity
 /// O(visits log groups) time, and capacity for each swap.
@@ -125,6 +134,7 @@ pub(crate) struct Swap {
 /// Belady, "A study of replacement algorithms for a virtual-storage computer" (1966): no other choice loads less.
 pub(crate) fn swaps(visits: &[Vec<Key>], capacity: usize, resident: &mut Vec<Key>) -> Vec<Swap> {
     let mut uses = Uses::of(visits);
+    let mut last_use: BTreeMap<Key, usize> = BTreeMap::new();
     let mut swaps = Vec::new();
     for (at, wanted) in visits.iter().enumerate() {
         let mut swap = Swap::default();
@@ -132,13 +142,15 @@ pub(crate) fn swaps(visits: &[Vec<Key>], capacity: usize, resident: &mut Vec<Key
         swap.load.extend(missing);
         while !swap.load.is_empty() && resident.len() + swap.load.len() > capacity {
             let next = resident.iter().enumerate();
-            let next = next.map(|(i, &key)| (uses.next(key, at), key, i));
+            let idle_since = |key| Reverse(last_use.get(key).map_or(0, |use_at| use_at + 1));
+            let next = next.map(|(i, key)| (uses.next(*key, at), idle_since(key), *key, i));
             match next.max().filter(|&(next, ..)| next > at) {
                 Some((.., last)) => swap.put_away.push(resident.swap_remove(last)),
                 None => break, // all are wanted by this visit
             }
         }
         resident.extend(&swap.load);
+        last_use.extend(wanted.iter().map(|&key| (key, at)));
         swaps.push(swap);
     }
     swaps

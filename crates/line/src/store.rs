@@ -226,9 +226,10 @@ impl Store {
         self.head.hash
     }
 
-    /// The number of parts for so many nodes: a power of two; 16 where each part then has 256 rows or more.
+    /// The number of parts for so many nodes: a power of two; 16 where each part then has 256 rows or more, and up to 128 where parts would
+    /// have more than 12288.
     ///
-    /// Fewer than some hundred rows give too small a choice of negatives.
+    /// Fewer than some hundred rows give too small a choice of negatives; some thousands of 512 bytes stay in the processor's cache.
     #[must_use]
     pub fn default_parts(n_nodes: u32) -> u32 {
         Store::parts_of_rows(n_nodes, 256)
@@ -238,7 +239,8 @@ impl Store {
     #[must_use]
     pub fn parts_of_rows(n_nodes: u32, least_rows: u32) -> u32 {
         let most = (n_nodes / least_rows.max(1)).clamp(1, 16);
-        1 << most.ilog2()
+        let needed = n_nodes.div_ceil(12288).next_power_of_two().min(128);
+        needed.max(1 << most.ilog2())
     }
 
     pub(crate) fn deal(&self) -> Deal {

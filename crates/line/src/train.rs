@@ -14,13 +14,14 @@ mod step;
 #[cfg(test)]
 mod tests;
 mod together;
+mod turns;
 
 use std::path::Path;
 
 use shardgraph_device::sgns::{self, AliasTable};
 use shardgraph_device::{Device, DeviceKind, Timer, free_host_bytes};
 
-use crate::direct::{BLOCK, Block};
+use crate::direct::Bounce;
 use crate::formats;
 use crate::{Config, Embedding, Error, ErrorKind, Mode, Optimiser, Precision, Store};
 use cell::Cell;
@@ -28,7 +29,7 @@ use journal::{Journal, Position};
 use options::Layout;
 use pager::{Pager, finished_rows};
 use plan::{Planner, Step};
-use step::{Clock, Lane, Shared};
+use step::{Clock, Lane, Shared, Work};
 
 pub use journal::check_work_folder;
 pub use options::DiskOptions;
@@ -52,13 +53,14 @@ pub struct Trained {
     pub embedding: Embedding,
     /// Samples of all orders.
     pub n_samples: u64,
-    /// Seconds of training, without reading the graph.
+    /// Seconds of all, without reading the graph.
     pub seconds: f64,
     /// Where they went.
     pub work: WorkTime,
 }
 
-/// Where the seconds of training went, summed over threads or streams: with two threads, they may be twice those on the wall.
+/// Where the seconds of training went. The first two are summed over threads or streams: with two threads, they may be twice those on the
+/// wall.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct WorkTime {
@@ -66,23 +68,26 @@ pub struct WorkTime {
     pub preparation_s: f64,
     /// Updating rows; on a device, from its own events.
     pub update_s: f64,
+    /// The passes on the wall: all but making tables and gathering the answer (with tables on disk, making them is among them).
+    pub training_s: f64,
 }
 
 impl WorkTime {
     fn of(clock: &Clock) -> WorkTime {
-        let (preparation_s, update_s) = clock.seconds();
+        let [preparation_s, update_s, training_s] = clock.seconds();
         WorkTime {
             preparation_s,
             update_s,
+            training_s,
         }
     }
 }
 
 impl Trained {
-    /// Samples a second.
+    /// Samples for each second of the passes.
     #[must_use]
     pub fn samples_per_s(&self) -> f64 {
-        self.n_samples as f64 / self.seconds.max(1e-9)
+        self.n_samples as f64 / self.work.training_s.max(1e-9)
     }
 }
 
@@ -214,7 +219,8 @@ pub fn train_on_disk(
     }
     let (n_samples, seconds) = (run.done - resumed_samples, timer.elapsed_s());
     let job = (store, config, device);
-    export(job, layout, &journal, npy, disk.memory)?;
+    let memory = disk.memory.saturating_sub(disk.program_bytes);
+    export(job, layout, &journal, npy, memory)?;
     journal.finish()?;
     Ok(TrainedOnDisk {
         n_samples,
@@ -312,7 +318,7 @@ fn export(
 ) -> Result<(), Error> {
     let columns = config.columns();
     let n_rows = rows_of_a_piece(store, config, memory);
-    let mut block = Block::default();
+    let mut bounce = Bounce::default();
     let fill = |nodes: std::ops::Range<u32>, values: &mut [f32]| -> Result<(), Error> {
         for (at, &order) in config.order.each().iter().enumerate() {
             let mut take = |node: u32, row: &[f32]| {
@@ -323,7 +329,7 @@ fn export(
                 Ok(())
             };
             let all = (store, device, config);
-            let place = (layout, &mut block);
+            let place = (layout, &mut bounce);
             match config.precision {
                 Precision::Fp32 => finished_rows::<f32>(all, order, place, journal, &mut take)?,
                 Precision::Fp16 => finished_rows::<u16>(all, order, place, journal, &mut take)?,
@@ -334,11 +340,11 @@ fn export(
     formats::write_npy_rows(npy, store, (columns, n_rows), fill)
 }
 
-/// Rows of the embedding that fit in memory beside the store's head, a block and a part of a table; at least what a 16th of the
+/// Rows of the embedding that fit in memory beside the store's head, what transfers go through and a part of a table; at least what a 16th of the
 /// memory holds.
 fn rows_of_a_piece(store: &Store, config: &Config, memory: u64) -> u32 {
     let part = u64::from(store.n_nodes()).div_ceil(u64::from(store.n_parts())) * config.row_bytes();
-    let held = store.head.held_bytes() + part + BLOCK as u64;
+    let held = store.head.held_bytes() + part + Bounce::LEN as u64;
     let left = memory.saturating_sub(held).max(memory / 16);
     (left / (4 * config.columns() as u64)).clamp(1, u64::from(u32::MAX)) as u32
 }
@@ -366,11 +372,15 @@ impl<'r> Run<'r> {
         let planner = self.planner(order)?;
         let shared = self.shared(&planner)?;
         let mut pager = Pager::<T>::in_memory(self.store, self.device, self.config, order)?;
-        for pass in 0..self.config.epochs {
-            for step in planner.pass(pass) {
-                self.step(&shared, &mut pager, &step)?;
+        let clock = self.clock;
+        clock.passes(|| -> Result<(), Error> {
+            for pass in 0..self.config.epochs {
+                for step in planner.pass(pass) {
+                    self.step(&shared, &mut pager, &step)?;
+                }
             }
-        }
+            Ok(())
+        })?;
         pager.into_values(place, values)
     }
 
@@ -388,24 +398,8 @@ impl<'r> Run<'r> {
         let job = (self.store, self.device, self.config);
         let state = (&mut *journal, used);
         let mut pager = Pager::<T>::on_disk(job, order, self.layout, state, disk.deadline)?;
-        let mut timer = Timer::wall();
-        for pass in start.pass..self.config.epochs {
-            let mut steps = planner.pass(pass);
-            let first = if pass == start.pass { start.step } else { 0 };
-            steps.by_ref().take(first).for_each(drop);
-            pager.begin_pass(steps.visits());
-            for (step, todo) in (first + 1..).zip(steps) {
-                pager.enter(&todo)?;
-                self.step(&shared, &mut pager, &todo)?;
-                if timer.elapsed_s() >= disk.checkpoint_s {
-                    let orders = at;
-                    pager.checkpoint(Position { orders, pass, step }, self.done)?;
-                    timer = Timer::wall();
-                }
-            }
-        }
-        let (orders, pass, step) = (at, self.config.epochs, 0);
-        pager.checkpoint(Position { orders, pass, step }, self.done)?;
+        let clock = self.clock;
+        clock.passes(|| self.passes_on_disk((&planner, &shared, at), &mut pager, start, disk))?;
         drop(pager);
         journal.forget(order, 1);
         let orders = at + 1;
@@ -418,17 +412,54 @@ impl<'r> Run<'r> {
         )
     }
 
+    /// All passes of an order from a position on, with states to go on from between steps and at the end.
+    fn passes_on_disk<T: Cell>(
+        &mut self,
+        (planner, shared, orders): (&Planner<'_>, &Shared<'_>, usize),
+        pager: &mut Pager<'_, T>,
+        start: Position,
+        disk: &DiskOptions,
+    ) -> Result<(), Error> {
+        let (mut timer, mut pause) = (Timer::wall(), disk.checkpoint_s);
+        for pass in start.pass..self.config.epochs {
+            let mut steps = planner.pass(pass);
+            let first = if pass == start.pass { start.step } else { 0 };
+            steps.by_ref().take(first).for_each(drop);
+            pager.begin_pass(steps.visits());
+            for (step, todo) in (first + 1..).zip(steps) {
+                pager.enter(&todo)?;
+                self.step(shared, pager, &todo)?;
+                if timer.elapsed_s() >= pause {
+                    let took = Timer::wall();
+                    pager.checkpoint(Position { orders, pass, step }, self.done)?;
+                    pause = disk.pause_after(took.elapsed_s());
+                    timer = Timer::wall();
+                }
+            }
+        }
+        let (pass, step) = (self.config.epochs, 0);
+        pager.checkpoint(Position { orders, pass, step }, self.done)
+    }
+
     fn step<T: Cell>(
         &mut self,
         shared: &Shared<'_>,
         pager: &mut Pager<T>,
         step: &Step,
     ) -> Result<(), Error> {
-        let jobs = step.jobs.iter().map(|job| pager.take(job)).collect();
-        for work in shared.run(jobs, self.config.threads)? {
-            pager.put_back(work);
+        if shared.has_turns() {
+            let home = pager.take_home(step);
+            let job = |work: &mut Work<'_, T>| shared.job(work);
+            pager.put_home(turns::run(step, home, self.config.threads, job)?);
+        } else {
+            for round in &step.rounds {
+                let jobs = round.iter().map(|job| pager.take(job)).collect();
+                for work in shared.round(jobs, self.config.threads)? {
+                    pager.put_back(work);
+                }
+            }
         }
-        self.done += step.jobs.iter().map(plan::Job::n_samples).sum::<u64>();
+        self.done += step.jobs().map(plan::Job::n_samples).sum::<u64>();
         let n_orders = self.config.order.each().len() as u64;
         (self.progress)(Progress {
             samples: self.done,
@@ -443,6 +474,8 @@ impl<'r> Run<'r> {
             order,
             seed: seed_of(self.config, order),
             layout: self.layout,
+            has_small_jobs: self.device.kind() != DeviceKind::Host
+                || self.config.mode_on(DeviceKind::Host) != Mode::Deterministic,
         };
         planner.check(self.config.epochs)?;
         Ok(planner)

@@ -3,17 +3,20 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
 use shardgraph_device::{Device, Timer};
 use shardgraph_line::{
-    Config, ImportOptions, ImportProgress, ImportStage, Store, import_scratch, import_stream,
+    Config, ImportOptions, ImportProgress, ImportStage, Imported, Store, import_scratch,
+    import_stream,
 };
 
 use crate::exit::BadInput;
 use crate::graph_argument::GraphArgs;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
+use crate::peak_memory::program_bytes;
 use crate::{output_file, quantity};
 
 const EXAMPLE: &str = "\
@@ -103,9 +106,32 @@ impl ImportFlags {
             directed: self.directed,
             weighted: graph.is_weighted(),
             parts,
-            memory: self.memory,
+            memory: self.beside_program(),
             source: graph.source_key(),
             ..ImportOptions::default()
+        }
+    }
+}
+
+impl ImportFlags {
+    /// What importing may hold: less the program itself, where that leaves half and more.
+    fn beside_program(&self) -> u64 {
+        let left = self.memory.checked_sub(program_bytes());
+        let left = left.filter(|&left| left >= self.memory / 2);
+        left.unwrap_or(self.memory)
+    }
+
+    /// For a run of these settings.
+    fn training_options(
+        &self,
+        graph: &GraphArgs,
+        parts: Option<u32>,
+        config: &Config,
+    ) -> ImportOptions {
+        ImportOptions {
+            row_bytes: config.row_bytes(),
+            least_rows: config.least_rows(),
+            ..self.options(graph, parts)
         }
     }
 }
@@ -147,23 +173,98 @@ pub(crate) fn opened(
         }
         return Ok(Store::open(path)?);
     }
-    let options = ImportOptions {
-        row_bytes: config.row_bytes(),
-        least_rows: config.least_rows(),
-        ..flags.options(graph, parts)
-    };
+    let options = flags.training_options(graph, parts, config);
     let feed = graph.feed(options.id_bytes(), options.directed)?;
     let mut show = Show::new(report);
     let imported = import_scratch(near, &options, &mut |progress| show.step(progress), feed);
     drop(show);
     let (store, imported) = imported?;
+    note(report, &imported);
+    Ok(store)
+}
+
+fn note(report: &ReportArgs, imported: &Imported) {
     let (loops, zeros) = (imported.self_loops_dropped, imported.zero_weights);
     if loops + zeros > 0 {
         report.note(&format!(
             "dropped {loops} self-loops; {zeros} edges have weight 0"
         ));
     }
-    Ok(store)
+}
+
+/// A graph in buckets that stays in the folder of a run until the run is over: one that goes on does not read its text again.
+pub(crate) struct KeptStore {
+    store: PathBuf,
+    /// Says of which file, taken in how. Written before the store is.
+    origin: PathBuf,
+}
+
+impl KeptStore {
+    fn of(work: &Path) -> KeptStore {
+        KeptStore {
+            store: work.join("graph-of-run.store"),
+            origin: work.join("graph-of-run.txt"),
+        }
+    }
+
+    /// Whether it is there, of this graph taken in like this. If not, it is so once it is imported.
+    fn is_of(&self, source: &str, options: &ImportOptions) -> anyhow::Result<bool> {
+        let how = (options.directed, options.weighted, options.parts);
+        let sizes = (options.memory, options.row_bytes, options.least_rows);
+        let origin = format!("{source}\n{how:?} {sizes:?}\n");
+        let found = std::fs::read_to_string(&self.origin).ok();
+        let is_there = self.store.exists();
+        if found.is_none() && is_there {
+            let path = self.store.display();
+            return Err(BadInput(format!("{path}: not of a run here: take another folder")).into());
+        }
+        if found.as_ref() == Some(&origin) {
+            return Ok(is_there);
+        }
+        if is_there {
+            std::fs::remove_file(&self.store)?;
+        }
+        std::fs::write(&self.origin, origin)
+            .with_context(|| format!("cannot write {}", self.origin.display()))?;
+        Ok(false)
+    }
+
+    /// Removes it, once the run is over.
+    pub(crate) fn remove(self) -> anyhow::Result<()> {
+        for path in [&self.store, &self.origin] {
+            std::fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+        Ok(())
+    }
+}
+
+/// As [`opened`]; the import of a file is kept in the folder `work`, or found there.
+pub(crate) fn kept(
+    graph: &GraphArgs,
+    flags: &ImportFlags,
+    cut: (Option<u32>, &Config),
+    work: &Path,
+    report: &ReportArgs,
+) -> anyhow::Result<(Store, Option<KeptStore>)> {
+    let options = flags.training_options(graph, cut.0, cut.1);
+    let is_store = graph.file().is_some_and(Store::is_store);
+    let Some(source) = options.source.as_ref().filter(|_| !is_store) else {
+        return Ok((opened(graph, flags, cut, &work.join("edges"), report)?, None));
+    };
+    let kept = KeptStore::of(work);
+    if kept.is_of(source, &options)? {
+        report.note("the graph was read by a run that was broken off");
+        return Ok((Store::open(&kept.store)?, Some(kept)));
+    }
+    let feed = graph.feed(options.id_bytes(), options.directed)?;
+    let mut show = Show::new(report);
+    let imported = import_stream(&kept.store, &options, &mut |progress| show.step(progress), feed);
+    drop(show);
+    if imported.is_err() {
+        let _ = std::fs::remove_file(&kept.origin); // the error is what matters
+    }
+    note(report, &imported?);
+    Ok((Store::open(&kept.store)?, Some(kept)))
 }
 
 impl fmt::Display for Answer<'_> {

@@ -12,11 +12,11 @@ use shardgraph_line::{
     Config, DiskOptions, Schedule, Store, WorkTime, check_work_folder, train, train_on_disk,
 };
 
-use super::import::{ImportFlags, opened};
+use super::import::{ImportFlags, KeptStore, kept, opened};
 use super::settings::SettingsArgs;
 use crate::exit::BadInput;
 use crate::graph_argument::GraphArgs;
-use crate::peak_memory::peak_memory;
+use crate::peak_memory::{peak_memory, program_bytes};
 use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::{deadline, output_file};
@@ -57,7 +57,7 @@ struct DiskArgs {
         requires = "work"
     )]
     schedule: Schedule,
-    /// Seconds between two states to go on from; 0: after every step
+    /// Seconds between two states to go on from, at least ten times what the last took; 0: after every step
     #[arg(
         long,
         value_name = "SECONDS",
@@ -70,15 +70,12 @@ struct DiskArgs {
     deadline: Option<Deadline>,
 }
 
-/// What the process holds besides tables, edges and buffers: its code, and its threads' stacks. A constant, since the layout of a run, and
-/// with it the result, must not depend on the machine; of a small limit, at most an eighth.
-const PROGRAM_BYTES: u64 = 6 << 20;
-
 impl DiskArgs {
     /// The options, checked.
     fn options(&self, memory: u64) -> anyhow::Result<DiskOptions> {
         let options = DiskOptions {
-            memory: memory - PROGRAM_BYTES.min(memory / 8),
+            memory,
+            program_bytes: program_bytes(),
             schedule: self.schedule,
             checkpoint_s: self.checkpoint_seconds,
             deadline: self.deadline.unwrap_or_default().duration(),
@@ -102,6 +99,7 @@ struct Answer<'a> {
     columns: usize,
     samples: u64,
     seconds: f64,
+    training_seconds: f64,
     samples_per_s: f64,
     device: String,
     preparation_seconds: f64,
@@ -151,12 +149,16 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         check_work_folder(work, &config)?; // before hours of reading
     }
     let timer = Timer::start(&Device::host());
-    let store = &loaded(args, &config, form)?;
+    let (store, kept) = loaded(args, &config, form)?;
+    let store = &store;
     let load_seconds = timer.elapsed_s();
     let took = match &args.disk.work {
         Some(work) => on_disk(args, (store, &config, &device), work, &options)?,
         None => in_memory(args, (store, &config, &device), form)?,
     };
+    if let Some(kept) = kept {
+        kept.remove()?;
+    }
     args.report.note(&format!("wrote {}", args.out.display()));
     let run = (store, &config, &device);
     args.report.answer(&answer(args, run, took, load_seconds))
@@ -179,7 +181,8 @@ fn answer<'a>(
         columns: config.columns(),
         samples: took.samples,
         seconds: took.seconds,
-        samples_per_s: took.samples as f64 / took.seconds.max(1e-9),
+        training_seconds: took.work.training_s,
+        samples_per_s: took.samples as f64 / took.work.training_s.max(1e-9),
         device: device.kind().to_string(),
         preparation_seconds: took.work.preparation_s,
         update_seconds: took.work.update_s,
@@ -193,11 +196,21 @@ fn answer<'a>(
     }
 }
 
-/// The graph in buckets, once it is sure that the answer can hold its labels.
-fn loaded(args: &TrainArgs, config: &Config, form: FileFormat) -> anyhow::Result<Store> {
-    let near = scratch(args)?;
+/// The graph in buckets, once it is sure that the answer can hold its labels; and what of it is to go when the run is over.
+fn loaded(
+    args: &TrainArgs,
+    config: &Config,
+    form: FileFormat,
+) -> anyhow::Result<(Store, Option<KeptStore>)> {
     let cut = (args.settings.parts, config);
-    let store = opened(&args.graph, &args.import, cut, &near, &args.report)?;
+    let (graph, flags, report) = (&args.graph, &args.import, &args.report);
+    let (store, of_run) = match &args.disk.work {
+        None => (opened(graph, flags, cut, &args.out, report)?, None),
+        Some(work) => {
+            make(work)?;
+            kept(graph, flags, cut, work, report)?
+        }
+    };
     if args.disk.work.is_none() {
         formats::check_labels(&args.out, store.labels()?, Some(form))?;
     }
@@ -212,7 +225,7 @@ fn loaded(args: &TrainArgs, config: &Config, form: FileFormat) -> anyhow::Result
         args.report
             .note("order 1 takes directed edges in both directions");
     }
-    Ok(store)
+    Ok((store, of_run))
 }
 
 /// The form of the answer, once all files that it takes can be written.
@@ -230,15 +243,11 @@ fn checked_form(args: &TrainArgs) -> Result<FileFormat, BadInput> {
     Ok(form)
 }
 
-/// Beside which file a graph that is no store yet is imported: in the folder of the run, or beside the answer.
-fn scratch(args: &TrainArgs) -> anyhow::Result<PathBuf> {
-    let Some(work) = &args.disk.work else {
-        return Ok(args.out.clone());
-    };
+/// Makes the folder of a run.
+fn make(work: &Path) -> Result<(), BadInput> {
     let wrong =
         |e: std::io::Error| BadInput(format!("{}: cannot make this folder: {e}", work.display()));
-    std::fs::create_dir_all(work).map_err(wrong)?;
-    Ok(work.join("edges"))
+    std::fs::create_dir_all(work).map_err(wrong)
 }
 
 fn in_memory(
@@ -316,6 +325,7 @@ impl fmt::Display for Answer<'_> {
         writeln!(f, "learning rate {}", self.first_rate)?;
         writeln!(f, "samples {}", self.samples)?;
         writeln!(f, "seconds {:.6}", self.seconds)?;
+        writeln!(f, "training seconds {:.6}", self.training_seconds)?;
         writeln!(f, "samples per second {:.0}", self.samples_per_s)?;
         writeln!(f, "load seconds {:.6}", self.load_seconds)?;
         writeln!(f, "device {}", self.device)?;

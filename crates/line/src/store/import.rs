@@ -191,7 +191,8 @@ impl ImportOptions {
         let rows = u64::from(n_nodes.max(1));
         let buffers = (self.memory / 4800).isqrt().max(1);
         let most = 1 << rows.min(buffers).ilog2();
-        Store::parts_of_rows(n_nodes, self.least_rows).max(needed.min(most) as u32)
+        let usual = Store::parts_of_rows(n_nodes, self.least_rows);
+        usual.min(most.max(16) as u32).max(needed.min(most) as u32)
     }
 
     /// A buffer for each bucket, in bytes.

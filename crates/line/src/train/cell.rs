@@ -8,10 +8,6 @@ pub(crate) trait Cell: Element {
     fn to_f32(self) -> f32;
     /// Whether it can be a result: finite, and not the largest, which stands for all beyond it where numbers saturate.
     fn is_sound(self) -> bool;
-    /// Little-endian bytes, to as many as it is long.
-    fn put(self, to: &mut [u8]);
-    /// From as many bytes as it is long.
-    fn take(bytes: &[u8]) -> Self;
 }
 
 impl Cell for f32 {
@@ -25,14 +21,6 @@ impl Cell for f32 {
 
     fn is_sound(self) -> bool {
         self.is_finite()
-    }
-
-    fn put(self, to: &mut [u8]) {
-        to.copy_from_slice(&self.to_le_bytes());
-    }
-
-    fn take(bytes: &[u8]) -> f32 {
-        f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
     }
 }
 
@@ -48,13 +36,5 @@ impl Cell for u16 {
     fn is_sound(self) -> bool {
         const LARGEST: u16 = 0x7bff; // 65504, to which updates saturate
         self & 0x7fff < LARGEST
-    }
-
-    fn put(self, to: &mut [u8]) {
-        to.copy_from_slice(&self.to_le_bytes());
-    }
-
-    fn take(bytes: &[u8]) -> u16 {
-        u16::from_le_bytes([bytes[0], bytes[1]])
     }
 }

@@ -1,8 +1,8 @@
 //! One thread that writes and reads groups of rows, in the order in which it is asked: a read sees the write before it.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -14,7 +14,7 @@ use shardgraph_device::{Device, Timer};
 use super::cell::Cell;
 use super::journal::RowsFile;
 use super::rows::{Rows, Shape};
-use crate::direct::{Block, Reader, Writer};
+use crate::direct::{Bounce, Reader, Writer};
 use crate::schedule::Key;
 use crate::store::RowsFingerprint;
 use crate::{Error, ErrorKind};
@@ -22,10 +22,12 @@ use crate::{Error, ErrorKind};
 /// What the thread is asked for.
 #[derive(Debug)]
 pub(crate) enum Request<T: Cell> {
-    /// Writes the rows of a group's parts to a new file; gives them back if they stay in memory, drops them if not.
+    /// Writes the rows of a group's parts to a file: a new one, or what was one that nobody needs any more. Gives the rows back if they
+    /// stay in memory; their memory is for the next read if not.
     Write {
         key: Key,
         file: RowsFile,
+        instead_of: Option<PathBuf>,
         parts: Vec<Rows<T>>,
         stays: bool,
     },
@@ -35,8 +37,8 @@ pub(crate) enum Request<T: Cell> {
         file: RowsFile,
         shapes: Vec<Shape>,
     },
-    /// Removes a file that nothing needs any more.
-    Remove(PathBuf),
+    /// Lets go of the memory that is for the next read.
+    Forget,
     /// Makes a file outlast a power cut.
     Sync(PathBuf),
     /// Answers when all before it is done.
@@ -51,6 +53,7 @@ pub(crate) enum Reply<T: Cell> {
     Written(Key, Option<Vec<Rows<T>>>),
     /// A file; each has an answer, so that a slow disk is not taken for one that hangs.
     Synced,
+    Forgotten,
     Settled,
     Failed(Error),
 }
@@ -71,10 +74,15 @@ impl<T: Cell> Disk<T> {
         let busy_ns = Arc::new(AtomicU64::new(0));
         let (device, busy, room) = (device.clone(), Arc::clone(&busy_ns), Room::of_thread());
         let work = move || {
-            let mut block = Block::default();
+            let mut desk = Desk {
+                device,
+                bounce: Bounce::default(),
+                room,
+                spare: Vec::new(),
+            };
             for request in asked {
                 let timer = Timer::wall();
-                let reply = serve((&device, &mut block, &room), request);
+                let reply = desk.serve(request);
                 let took = timer.elapsed().as_nanos() as u64;
                 busy.fetch_add(took, Ordering::Relaxed);
                 if let Some(reply) = reply
@@ -115,6 +123,16 @@ impl<T: Cell> Disk<T> {
         self.busy_ns.load(Ordering::Relaxed) as f64 / 1e9
     }
 
+    /// The next answer, if it is there.
+    pub(crate) fn poll(&self) -> Result<Option<Reply<T>>, Error> {
+        match self.replies.try_recv() {
+            Ok(Reply::Failed(error)) => Err(error),
+            Ok(reply) => Ok(Some(reply)),
+            // Where the thread is gone, the next wait says so.
+            Err(_) => Ok(None),
+        }
+    }
+
     /// The next answer.
     pub(crate) fn wait(&self) -> Result<Reply<T>, Error> {
         match self.replies.recv_timeout(self.deadline) {
@@ -147,98 +165,174 @@ impl<T: Cell> Drop for Disk<T> {
     }
 }
 
-fn serve<T: Cell>(
-    (device, block, room): (&Device, &mut Block, &Room),
-    request: Request<T>,
-) -> Option<Reply<T>> {
-    let done = match request {
-        Request::Write {
-            key,
-            file,
-            parts,
-            stays,
-        } => write_rows((device, block, room), &file, &parts)
-            .map(|()| Some(Reply::Written(key, stays.then_some(parts)))),
-        Request::Read { key, file, shapes } => {
-            read_rows(device, block, &file, &shapes).map(|parts| Some(Reply::Read(key, parts)))
-        }
-        Request::Remove(path) => fs::remove_file(&path)
-            .map_err(|e| Error::io("remove", &path, &e))
-            .map(|()| None),
-        Request::Sync(path) => File::open(&path)
-            .and_then(|file| file.sync_all())
-            .map_err(|e| Error::io("sync", &path, &e))
-            .map(|()| Some(Reply::Synced)),
-        Request::Settle => Ok(Some(Reply::Settled)),
-    };
-    done.unwrap_or_else(|error| Some(Reply::Failed(error)))
+/// What the thread works with.
+struct Desk<T: Cell> {
+    device: Device,
+    bounce: Bounce,
+    room: Room,
+    /// Rows of the group that was put away last: memory for the next that is read.
+    spare: Vec<Rows<T>>,
 }
 
-/// Writes parts one after the other, and their fingerprint behind them.
-fn write_rows<T: Cell>(
-    (device, block, room): (&Device, &mut Block, &Room),
-    file: &RowsFile,
-    parts: &[Rows<T>],
-) -> Result<(), Error> {
-    let path = file.path.as_path();
-    let at = |e: io::Error| Error::io("write", path, &e);
-    let len = parts.iter().map(Rows::bytes).sum::<u64>() + 8;
-    let mut out = room.limit(Writer::create(path, len, block).map_err(at)?);
-    let mut fingerprint = fingerprint_of(file);
-    for part in parts {
-        part.write(device, (path, &mut out), &mut fingerprint)?;
+impl<T: Cell> Desk<T> {
+    fn serve(&mut self, request: Request<T>) -> Option<Reply<T>> {
+        let done = match request {
+            Request::Write {
+                key,
+                file,
+                instead_of,
+                parts,
+                stays,
+            } => self.write(&file, instead_of, &parts).map(|()| {
+                let parts = match stays {
+                    true => Some(parts),
+                    false => {
+                        self.spare = parts;
+                        None
+                    }
+                };
+                Some(Reply::Written(key, parts))
+            }),
+            Request::Read { key, file, shapes } => self
+                .read(&file, &shapes)
+                .map(|parts| Some(Reply::Read(key, parts))),
+            Request::Forget => {
+                self.spare.clear();
+                Ok(Some(Reply::Forgotten))
+            }
+            Request::Sync(path) => File::open(&path)
+                .and_then(|file| file.sync_all())
+                .map_err(|e| Error::io("sync", &path, &e))
+                .map(|()| Some(Reply::Synced)),
+            Request::Settle => Ok(Some(Reply::Settled)),
+        };
+        done.unwrap_or_else(|error| Some(Reply::Failed(error)))
     }
-    out.write_all(&fingerprint.finish().to_le_bytes())
-        .map_err(at)?;
-    out.file.finish().map_err(at)
-}
 
-/// Reads what [`write_rows`] wrote.
-fn read_rows<T: Cell>(
-    device: &Device,
-    block: &mut Block,
-    file: &RowsFile,
-    shapes: &[Shape],
-) -> Result<Vec<Rows<T>>, Error> {
-    let mut parts = Vec::new();
-    each_part(device, block, file, shapes, &mut |rows| {
-        parts.push(rows);
-        Ok(())
-    })?;
-    Ok(parts)
+    /// Writes parts one after the other, and their fingerprint behind them.
+    fn write(
+        &mut self,
+        file: &RowsFile,
+        instead_of: Option<PathBuf>,
+        parts: &[Rows<T>],
+    ) -> Result<(), Error> {
+        let path = file.path.as_path();
+        let at = |e: io::Error| Error::io("write", path, &e);
+        if let Some(old) = instead_of {
+            fs::rename(&old, path).map_err(at)?;
+        }
+        let len = parts.iter().map(Rows::bytes).sum::<u64>() + 8;
+        let mut out = Output {
+            path,
+            file: Writer::create(path, len, &mut self.bounce).map_err(at)?,
+            fingerprint: fingerprint_of(file),
+            room: self.room.clone(),
+        };
+        for part in parts {
+            part.write(&self.device, &mut out)?;
+        }
+        let seal = out.fingerprint.finish().to_le_bytes();
+        out.write(&seal)?;
+        out.file.finish().map_err(at)
+    }
+
+    /// Reads what [`Desk::write`] wrote.
+    fn read(&mut self, file: &RowsFile, shapes: &[Shape]) -> Result<Vec<Rows<T>>, Error> {
+        // What fits none of the parts goes before there are others.
+        let mut spare: Vec<Option<Rows<T>>> = shapes
+            .iter()
+            .map(|&shape| {
+                let at = self.spare.iter().position(|rows| rows.shape_is(shape));
+                at.map(|at| self.spare.swap_remove(at))
+            })
+            .rev()
+            .collect();
+        self.spare.clear();
+        let mut parts = Vec::new();
+        let mut next = |_| spare.pop().flatten();
+        each_part(
+            (&self.device, &mut self.bounce),
+            file,
+            shapes,
+            (&mut next, &mut |rows| {
+                parts.push(rows);
+                Ok(())
+            }),
+        )?;
+        Ok(parts)
+    }
 }
 
 /// Takes the rows of a part.
 pub(crate) type TakePart<'t, T> = dyn FnMut(Rows<T>) -> Result<(), Error> + 't;
 
-/// Reads what [`write_rows`] wrote, a part after the other; only at the end it is known whether the file is damaged.
+/// Gives rows whose memory is free.
+pub(crate) type GiveSpare<'g, T> = dyn FnMut(Shape) -> Option<Rows<T>> + 'g;
+
+/// Reads the file of a group, a part after the other; only at the end it is known whether the file is damaged.
 pub(crate) fn each_part<T: Cell>(
-    device: &Device,
-    block: &mut Block,
+    (device, bounce): (&Device, &mut Bounce),
     file: &RowsFile,
     shapes: &[Shape],
-    take: &mut TakePart<'_, T>,
+    (spare, take): (&mut GiveSpare<'_, T>, &mut TakePart<'_, T>),
 ) -> Result<(), Error> {
     let path = file.path.as_path();
-    let at = |e: io::Error| Error::io("read", path, &e);
-    let mut input = Reader::open(path, block).map_err(at)?;
-    let mut fingerprint = fingerprint_of(file);
+    let mut input = Input {
+        path,
+        file: Reader::open(path, bounce).map_err(|e| Error::io("read", path, &e))?,
+        fingerprint: fingerprint_of(file),
+    };
     for &shape in shapes {
-        take(Rows::read(
-            device,
-            shape,
-            (path, &mut input),
-            &mut fingerprint,
-        )?)?;
+        take(Rows::read(device, shape, &mut input, spare(shape))?)?;
     }
-    let mut stored = [0; 8];
-    input.read_exact(&mut stored).map_err(at)?;
-    match u64::from_le_bytes(stored) == fingerprint.finish() {
+    let (found, mut stored) = (input.fingerprint.finish(), [0; 8]);
+    input.read(&mut stored)?;
+    match u64::from_le_bytes(stored) == found {
         true => Ok(()),
         false => Err(Error::file(
             path,
             "damaged: start the run again in an empty folder",
         )),
+    }
+}
+
+/// A file of rows that is written.
+pub(crate) struct Output<'f> {
+    path: &'f Path,
+    file: Writer<'f>,
+    fingerprint: RowsFingerprint,
+    room: Room,
+}
+
+impl Output<'_> {
+    pub(crate) fn piece(&self) -> usize {
+        self.file.piece()
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.fingerprint.update(bytes);
+        let written = self.room.take(bytes.len()).and_then(|()| self.file.write(bytes));
+        written.map_err(|e| Error::io("write", self.path, &e))
+    }
+}
+
+/// A file of rows that is read.
+pub(crate) struct Input<'f> {
+    path: &'f Path,
+    file: Reader<'f>,
+    fingerprint: RowsFingerprint,
+}
+
+impl Input<'_> {
+    pub(crate) fn piece(&self) -> usize {
+        self.file.piece()
+    }
+
+    pub(crate) fn read(&mut self, bytes: &mut [u8]) -> Result<(), Error> {
+        let read = self.file.read(bytes);
+        read.map_err(|e| Error::io("read", self.path, &e))?;
+        self.fingerprint.update(bytes);
+        Ok(())
     }
 }
 
@@ -273,37 +367,15 @@ impl Room {
         }
     }
 
-    fn limit<'b>(&self, file: Writer<'b>) -> Limited<'b> {
-        Limited {
-            file,
-            #[cfg(test)]
-            room: self.clone(),
-        }
-    }
-}
-
-/// A file on a disk that may be full.
-struct Limited<'b> {
-    file: Writer<'b>,
-    #[cfg(test)]
-    room: Room,
-}
-
-impl Write for Limited<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    /// Takes so many bytes of it.
+    fn take(&self, _n_bytes: usize) -> io::Result<()> {
         #[cfg(test)]
-        if let Some(left) = &self.room.left {
-            let taken = left.load(Ordering::Relaxed).min(bytes.len() as u64);
-            if taken == 0 {
-                return Err(io::Error::from(io::ErrorKind::StorageFull));
-            }
-            left.fetch_sub(taken, Ordering::Relaxed);
-            return self.file.write(&bytes[..taken as usize]);
+        if let Some(left) = &self.left {
+            let enough = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(_n_bytes as u64)
+            });
+            return enough.map(drop).map_err(|_| io::ErrorKind::StorageFull.into());
         }
-        self.file.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! The state of a run on disk: which files hold which groups, and how far the run is.
 //!
-//! Groups are never written over: each write makes a new file, and MANIFEST, replaced as a whole, names the files of one moment
-//! between two steps. A run that is killed finds that moment again; all later files are thrown away. The folder may hold other
+//! What MANIFEST names is never written over: each write has a number of its own, and MANIFEST, replaced as a whole, names the files of
+//! one moment between two steps. (A file that was written since then may become the next of its group.) A run that is killed finds that moment again; all later files are thrown away. The folder may hold other
 //! files too: only names of eight digits and `.rows` are the run's, and they are left alone where there is no MANIFEST.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use super::options::Layout;
 use crate::store::Fingerprint;
 use crate::{Config, Error, ErrorKind, Store};
 
-const SCHEMA_VERSION: u32 = 4;
+const SCHEMA_VERSION: u32 = 5;
 const MANIFEST: &str = "MANIFEST.json";
 
 /// A point between two steps.
@@ -170,7 +170,7 @@ impl Journal {
             .collect()
     }
 
-    /// A new file for a group, and the one that it replaces, unless a resumed run would need that.
+    /// A new file for a group, and the one that nobody needs any more for that, unless a resumed run would.
     pub(crate) fn new_file(&mut self, place: Place) -> (RowsFile, Option<PathBuf>) {
         let number = self.next_file;
         self.next_file += 1;

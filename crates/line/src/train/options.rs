@@ -4,28 +4,31 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::direct::BLOCK;
+use crate::direct::Bounce;
 use crate::schedule::{Key, Schedule, keys, swaps};
 use crate::{Config, Error, ErrorKind, Store};
 
 /// How a run with its tables on disk goes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiskOptions {
-    /// What the run may hold in memory, in bytes.
+    /// What the process may hold in memory, in bytes.
     pub memory: u64,
+    /// What of it the process holds besides the run: its code, its stacks, what its allocator keeps.
+    pub program_bytes: u64,
     /// In which order groups of parts are visited.
     pub schedule: Schedule,
-    /// Seconds between two states that a killed run can go on from; 0: after every step.
+    /// Seconds between two states that a killed run can go on from, and at least ten times what the last one took; 0: after every step.
     pub checkpoint_s: f64,
     /// The longest wait for the disk.
     pub deadline: Duration,
 }
 
 impl Default for DiskOptions {
-    /// 4 GiB, the schedules with few loads, a state a minute, ten minutes.
+    /// 4 GiB and nothing besides the run, the schedules with few loads, a state a minute, ten minutes.
     fn default() -> DiskOptions {
         DiskOptions {
             memory: 4 << 30,
+            program_bytes: 0,
             schedule: Schedule::Auto,
             checkpoint_s: 60.0,
             deadline: Duration::from_secs(600),
@@ -51,6 +54,16 @@ impl DiskOptions {
     }
 }
 
+impl DiskOptions {
+    /// Seconds until the next state, where the last one took so many: a run is not to spend more than a tenth of its time on them.
+    pub(super) fn pause_after(&self, took_s: f64) -> f64 {
+        match self.checkpoint_s > 0.0 {
+            true => self.checkpoint_s.max(10.0 * took_s),
+            false => 0.0,
+        }
+    }
+}
+
 /// How tables are cut for memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -58,7 +71,7 @@ pub(crate) struct Layout {
     pub(crate) schedule: Schedule,
     /// Groups of each table.
     pub(crate) n_groups: u32,
-    /// Groups in memory that are worked on or wait for it; one more is on its way in, and one on its way out.
+    /// Groups in memory that are worked on or wait for it; one more is on its way in or out.
     pub(crate) capacity: u32,
 }
 
@@ -77,10 +90,11 @@ impl Layout {
         options: &DiskOptions,
     ) -> Result<Layout, Error> {
         let table = u64::from(store.n_nodes()) * config.row_bytes();
-        let fixed = fixed_bytes(store);
+        let fixed = |n_groups: u32| options.program_bytes + fixed_bytes(store, n_groups);
+        let room = |n_groups| options.memory.saturating_sub(fixed(n_groups));
         let schedule = options.schedule;
         let most_tables = config.order.each().iter().max().copied().unwrap_or(1);
-        if u64::from(most_tables) * table <= room_for_groups(options.memory, fixed, table) {
+        if u64::from(most_tables) * table <= room(1) {
             return Ok(Layout {
                 schedule,
                 ..Layout::WHOLE
@@ -89,9 +103,9 @@ impl Layout {
         let choices = (1..=store.n_parts().ilog2()).map(|log| 1 << log);
         let feasible = choices.filter_map(|n_groups| {
             let group = table.div_ceil(u64::from(n_groups)).max(1);
-            let n_places = room_for_groups(options.memory, fixed, group) / group;
-            let capacity = n_places.saturating_sub(2).min(2 * u64::from(n_groups)) as u32;
-            (n_places >= 4).then_some(Layout {
+            let n_places = room(n_groups) / group;
+            let capacity = n_places.saturating_sub(1).min(2 * u64::from(n_groups)) as u32;
+            (n_places >= 3).then_some(Layout {
                 schedule,
                 n_groups,
                 capacity,
@@ -105,7 +119,7 @@ impl Layout {
         // Else the fewest groups, for the most jobs.
         best.or(feasible.first()).copied().ok_or_else(|| {
             let part = table.div_ceil(u64::from(store.n_parts()));
-            let least = fixed + 4 * part + block_bytes(part);
+            let least = fixed(store.n_parts()) + 3 * part;
             let message = format!(
                 "memory = {}: this graph in {} parts takes {least} bytes: raise the limit, or import it in more parts",
                 options.memory,
@@ -135,22 +149,13 @@ const CHOICES: usize = 4;
 /// them but one without work. A constant, since the result must not depend on threads.
 const JOBS: u32 = 4;
 
-/// What is left for groups of such a size.
-fn room_for_groups(memory: u64, fixed: u64, group: u64) -> u64 {
-    memory.saturating_sub(fixed + block_bytes(group))
-}
-
-/// The disk's thread holds a block of a large file.
-fn block_bytes(file: u64) -> u64 {
-    let block = BLOCK as u64;
-    if file >= block { block } else { 0 }
-}
-
-/// What a run holds besides rows: the store's head, the tables of negatives, and a bucket for each part in the three forms that it
-/// goes through. (For each part and not for each thread: the layout, and with it the result, must not depend on threads.)
-fn fixed_bytes(store: &Store) -> u64 {
+/// What a run holds besides rows: the store's head, the tables of negatives, what the disk's thread transfers through, and a bucket for
+/// each job of a step in the three forms that it goes through. (For each job and not for each thread: the layout, and with it the result,
+/// must not depend on threads.)
+pub(super) fn fixed_bytes(store: &Store, n_groups: u32) -> u64 {
     let largest = store.head.counts.iter().max().copied().unwrap_or(0);
     let bytes_per_edge = if store.is_weighted() { 48 } else { 24 };
     let negatives = 8 * u64::from(store.n_nodes());
-    store.head.held_bytes() + negatives + u64::from(store.n_parts()) * largest * bytes_per_edge
+    let n_jobs = u64::from(store.n_parts().div_ceil(n_groups));
+    store.head.held_bytes() + negatives + Bounce::LEN as u64 + n_jobs * largest * bytes_per_edge
 }

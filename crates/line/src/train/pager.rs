@@ -15,7 +15,8 @@ use super::options::Layout;
 use super::plan::{Job, Step};
 use super::rows::{Rows, Shape};
 use super::step::{Work, locked, panicked};
-use crate::direct::Block;
+use super::turns::{Home, Part, parts_of};
+use crate::direct::Bounce;
 use crate::schedule::{GroupPair, Key, Swap, keys, swaps};
 use crate::{Config, Error, ErrorKind, Store};
 
@@ -80,8 +81,10 @@ struct Paging<'p, T: Cell> {
     expected: BTreeSet<Key>,
     /// Groups that changed since they were written.
     changed: BTreeSet<Key>,
-    /// Writes that were asked for and are not done: their rows are still in memory.
-    n_writes: usize,
+    /// Groups that have a place in memory: those that are there, and those on their way in.
+    n_held: u64,
+    /// Whether memory that is free for the next read was asked to be let go of, and is not yet.
+    is_forgetting: bool,
     /// Seconds at work of the disk threads of earlier orders.
     busy_before_s: f64,
 }
@@ -94,23 +97,58 @@ struct Visit {
 }
 
 impl<T: Cell> Paging<'_, T> {
-    /// Asks for a group to be written; gives the file that this makes needless.
-    fn write(
-        &mut self,
-        (order, key): (u32, Key),
-        parts: Vec<Rows<T>>,
-        stays: bool,
-    ) -> Option<PathBuf> {
-        let (file, replaced) = self.journal.new_file((order, key.0, key.1));
-        self.n_writes += 1;
+    /// Asks for a group to be written.
+    fn write(&mut self, (order, key): (u32, Key), parts: Vec<Rows<T>>, stays: bool) {
+        let (file, instead_of) = self.journal.new_file((order, key.0, key.1));
         self.disk.ask(Request::Write {
             key,
             file,
+            instead_of,
             parts,
             stays,
         });
-        replaced
     }
+
+    /// Whether a group can go before visit `at` of those to come: it is here, and no visit until then wants it.
+    fn is_free(&self, order: u32, key: Key, at: usize) -> bool {
+        let between = self.visits.iter().take(at).map(|visit| visit.groups);
+        let mut wanting = self.current.into_iter().chain(between);
+        !self.expected.contains(&key) && !wanting.any(|groups| keys(order, groups).contains(&key))
+    }
+
+    /// What can be done now of the swaps of visits to come, in their order.
+    fn next_move(&mut self, order: u32) -> Option<Move> {
+        let at = self.visits.iter().position(|visit| !visit.swap.is_over())?;
+        let Swap { put_away, load } = &self.visits[at].swap;
+        let (away, next) = (put_away.first().copied(), load.first().copied());
+        let chosen = match (away, next) {
+            // Places are free.
+            (_, Some(key)) if put_away.len() < load.len() => Move::Load(key),
+            (Some(key), _) if self.is_free(order, key, at) => Move::PutAway(key),
+            // One group has a place before the other has left its own.
+            (Some(_), Some(key)) if put_away.len() == load.len() => Move::Load(key),
+            _ => return None,
+        };
+        // A group that was never written is made by the threads that train, when they get there.
+        if let Move::Load(key) = chosen
+            && self.journal.file((order, key.0, key.1)).is_none()
+        {
+            return None;
+        }
+        let swap = &mut self.visits[at].swap;
+        match chosen {
+            Move::Load(_) => swap.load.remove(0),
+            Move::PutAway(_) => swap.put_away.remove(0),
+        };
+        Some(chosen)
+    }
+}
+
+/// A step of a swap.
+#[derive(Clone, Copy, Debug)]
+enum Move {
+    PutAway(Key),
+    Load(Key),
 }
 
 impl<'p, T: Cell> Pager<'p, T> {
@@ -147,7 +185,8 @@ impl<'p, T: Cell> Pager<'p, T> {
             resident: Vec::new(),
             expected: BTreeSet::new(),
             changed: BTreeSet::new(),
-            n_writes: 0,
+            n_held: 0,
+            is_forgetting: false,
             busy_before_s: used.busy_s,
             used,
         });
@@ -218,83 +257,68 @@ impl<'p, T: Cell> Pager<'p, T> {
         paging.current = None;
     }
 
-    /// Brings in what a step needs, and asks for what the next visit will.
+    /// Brings in what a step needs, and begins what the next visits will.
     pub(crate) fn enter(&mut self, step: &Step) -> Result<(), Error> {
         let wanted = keys(self.order, step.groups);
         let Some(paging) = &mut self.paging else {
             return Ok(());
         };
         if paging.current != Some(step.groups) {
-            paging.current = Some(step.groups);
+            paging.current = None;
             let visit = paging.visits.pop_front();
             let visit = visit.expect("the pass was planned from these steps");
             debug_assert_eq!(visit.groups, step.groups);
-            self.swap(&visit.swap, &[])?;
+            for &key in &visit.swap.put_away {
+                self.wait_for(&[key])?; // it may be on its way in still
+                self.put_away(key);
+            }
+            for &key in &visit.swap.load {
+                self.load(key)?;
+            }
             self.wait_for(&wanted)?;
-            self.prefetch(&wanted)?;
         }
         if let Some(paging) = &mut self.paging {
+            paging.current = Some(step.groups);
             // At every step, since a checkpoint may have come between two.
             paging.changed.extend(wanted);
         }
-        Ok(())
+        self.look_ahead()
     }
 
-    /// Begins the swap of the next visit, as far as groups in use allow.
-    fn prefetch(&mut self, in_use: &[Key]) -> Result<(), Error> {
-        let next = self
-            .paging
-            .as_mut()
-            .and_then(|paging| paging.visits.front_mut());
-        let Some(swap) = next.map(|visit| std::mem::take(&mut visit.swap)) else {
-            return Ok(());
-        };
-        let later = self.swap(&swap, in_use)?;
-        if let Some(next) = self
-            .paging
-            .as_mut()
-            .and_then(|paging| paging.visits.front_mut())
-        {
-            next.swap = later;
+    /// Begins the swaps of the visits to come, as far as memory and groups in use allow; waits for nothing.
+    fn look_ahead(&mut self) -> Result<(), Error> {
+        while let Some(reply) = self.ready()? {
+            self.take_reply(reply);
         }
-        Ok(())
-    }
-
-    /// Sends groups to the disk and asks for others; gives back what cannot go yet because it is in use.
-    fn swap(&mut self, swap: &Swap, in_use: &[Key]) -> Result<Swap, Error> {
-        let mut later = Swap::default();
-        for &key in &swap.put_away {
-            match in_use.contains(&key) {
-                true => later.put_away.push(key),
-                false => {
-                    self.wait_for(&[key])?; // it may be on its way in still
-                    self.put_away(key)?;
-                }
+        let order = self.order;
+        while let Some(next) = self.paging.as_mut().and_then(|paging| paging.next_move(order)) {
+            match next {
+                Move::PutAway(key) => self.put_away(key),
+                Move::Load(key) => self.load(key)?,
             }
         }
-        for &key in &swap.load {
-            self.load(key)?;
-        }
-        Ok(later)
+        Ok(())
     }
 
-    /// Lets go of a group. Waits until the one before it is written: one is on its way out at a time.
-    fn put_away(&mut self, key: Key) -> Result<(), Error> {
-        self.wait_until(|paging| paging.n_writes == 0)?;
+    fn ready(&self) -> Result<Option<Reply<T>>, Error> {
+        match &self.paging {
+            Some(paging) => paging.disk.poll(),
+            None => Ok(None),
+        }
+    }
+
+    /// Lets go of a group. What is read next is read behind its writing, and to its memory.
+    fn put_away(&mut self, key: Key) {
         let parts = self.take_group(key);
         let bytes = self.group_bytes(key.1);
         let Some(paging) = &mut self.paging else {
-            return Ok(());
+            return;
         };
-        if !paging.changed.remove(&key) {
-            return Ok(()); // as it is on disk
+        paging.n_held -= 1;
+        if paging.changed.remove(&key) {
+            paging.write((self.order, key), parts, false);
+            paging.used.written_bytes += bytes;
         }
-        let replaced = paging.write((self.order, key), parts, false);
-        paging.used.written_bytes += bytes;
-        if let Some(replaced) = replaced {
-            paging.disk.ask(Request::Remove(replaced));
-        }
-        Ok(())
     }
 
     fn take_group(&mut self, (table, group): Key) -> Vec<Rows<T>> {
@@ -305,43 +329,26 @@ impl<'p, T: Cell> Pager<'p, T> {
 
     fn load(&mut self, key: Key) -> Result<(), Error> {
         let place = (self.order, key.0, key.1);
-        let file = self
-            .paging
-            .as_ref()
-            .and_then(|paging| paging.journal.file(place));
         let (shapes, bytes) = (self.shapes(key.1), self.group_bytes(key.1));
-        if let Some(paging) = &mut self.paging {
-            paging.used.loads += 1;
+        let Some(paging) = &mut self.paging else {
+            return Ok(());
+        };
+        paging.used.loads += 1;
+        paging.n_held += 1;
+        paging.used.peak_bytes = paging.used.peak_bytes.max(paging.n_held * bytes);
+        if let Some(file) = paging.journal.file(place) {
+            paging.used.read_bytes += bytes;
+            paging.expected.insert(key);
+            paging.disk.ask(Request::Read { key, file, shapes });
+            return Ok(());
         }
-        match (file, &mut self.paging) {
-            (Some(file), Some(paging)) => {
-                paging.used.read_bytes += bytes;
-                paging.expected.insert(key);
-                paging.disk.ask(Request::Read { key, file, shapes });
-            }
-            _ => {
-                let rows = self.first_group(key)?;
-                self.put_group(key, rows);
-            }
-        }
-        self.count_peak();
+        // Made here and now, so what was put away must be gone, and its memory too.
+        paging.is_forgetting = true;
+        paging.disk.ask(Request::Forget);
+        self.wait_until(|paging| !paging.is_forgetting)?;
+        let rows = self.first_group(key)?;
+        self.put_group(key, rows);
         Ok(())
-    }
-
-    /// Counts the groups that are in memory, on their way in, or on their way out.
-    fn count_peak(&mut self) {
-        let is_here =
-            |table: &Parts<T>, group: u32| table[self.parts(group).start as usize].is_some();
-        let groups =
-            (0..self.layout.n_groups).flat_map(|g| self.tables.iter().map(move |t| (t, g)));
-        let n_here = groups
-            .filter(|&(table, group)| is_here(table, group))
-            .count();
-        let group = self.group_bytes(0);
-        if let Some(paging) = &mut self.paging {
-            let n_groups = (n_here + paging.expected.len() + paging.n_writes) as u64;
-            paging.used.peak_bytes = paging.used.peak_bytes.max(n_groups * group);
-        }
     }
 
     /// Waits until groups are in memory.
@@ -353,7 +360,7 @@ impl<'p, T: Cell> Pager<'p, T> {
     fn wait_until(&mut self, is_so: impl Fn(&Paging<'p, T>) -> bool) -> Result<(), Error> {
         let timer = Timer::wall();
         while self.paging.as_ref().is_some_and(|paging| !is_so(paging)) {
-            self.take_reply()?;
+            self.next_reply()?;
         }
         if let Some(paging) = &mut self.paging {
             paging.used.stall_s += timer.elapsed_s();
@@ -361,28 +368,32 @@ impl<'p, T: Cell> Pager<'p, T> {
         Ok(())
     }
 
-    /// Takes one answer of the disk; true if all that was asked is done.
-    fn take_reply(&mut self) -> Result<bool, Error> {
+    /// Waits for an answer of the disk and takes it; true if all that was asked is done.
+    fn next_reply(&mut self) -> Result<bool, Error> {
         let Some(paging) = &mut self.paging else {
             return Ok(true);
         };
-        match paging.disk.wait()? {
+        let reply = paging.disk.wait()?;
+        Ok(self.take_reply(reply))
+    }
+
+    /// Takes an answer of the disk; true if all that was asked is done.
+    fn take_reply(&mut self, reply: Reply<T>) -> bool {
+        let Some(paging) = &mut self.paging else {
+            return true;
+        };
+        match reply {
             Reply::Read(key, parts) => {
                 paging.expected.remove(&key);
                 self.put_group(key, parts);
-                Ok(false)
             }
-            Reply::Written(key, parts) => {
-                paging.n_writes -= 1;
-                if let Some(parts) = parts {
-                    self.put_group(key, parts);
-                }
-                Ok(false)
-            }
-            Reply::Synced => Ok(false),
-            Reply::Settled => Ok(true),
-            Reply::Failed(error) => Err(error),
+            Reply::Written(key, Some(parts)) => self.put_group(key, parts),
+            Reply::Forgotten => paging.is_forgetting = false,
+            Reply::Settled => return true,
+            // [`Disk`] gives failures as errors.
+            Reply::Written(_, None) | Reply::Synced | Reply::Failed(_) => {}
         }
+        false
     }
 
     /// Writes all that changed, and makes this moment the one that a resumed run begins with. Training waits meanwhile.
@@ -397,11 +408,8 @@ impl<'p, T: Cell> Pager<'p, T> {
             let parts = self.take_group(key);
             let bytes = self.group_bytes(key.1);
             if let Some(paging) = &mut self.paging {
-                let replaced = paging.write((self.order, key), parts, true);
+                paging.write((self.order, key), parts, true);
                 paging.used.written_bytes += bytes;
-                if let Some(replaced) = replaced {
-                    paging.disk.ask(Request::Remove(replaced));
-                }
             }
         }
         let files = self.paging.as_ref().map(|paging| paging.journal.paths());
@@ -421,30 +429,52 @@ impl<'p, T: Cell> Pager<'p, T> {
             syncs.for_each(|request| paging.disk.ask(request));
             paging.disk.ask(Request::Settle);
         }
-        while !self.take_reply()? {}
+        while !self.next_reply()? {}
         Ok(())
+    }
+
+    /// Hands out the rows of all parts of a step, and the number of the last table.
+    pub(crate) fn take_home(&mut self, step: &Step) -> (Home<T>, usize) {
+        let last = self.tables.len() - 1;
+        let parts: BTreeSet<Part> = step.jobs().flat_map(|job| parts_of(job, last)).collect();
+        let take = |(table, part): Part| {
+            let rows = self.tables[table][part as usize].take();
+            ((table, part), rows.expect("parts are put back after a step"))
+        };
+        (parts.into_iter().map(take).collect(), last)
+    }
+
+    /// Takes them back.
+    pub(crate) fn put_home(&mut self, home: Home<T>) {
+        for ((table, part), rows) in home {
+            self.tables[table][part as usize] = Some(rows);
+        }
     }
 
     /// Hands out the rows of a job's parts.
     pub(crate) fn take<'j>(&mut self, job: &'j Job) -> Work<'j, T> {
         const AT_HOME: &str = "a part is in one job of a step, and was put back after the last";
-        let (a, b) = (job.pair.0 as usize, job.pair.1 as usize);
-        let first = self.tables[0][a].take().expect(AT_HOME);
-        let second = match self.tables.len() {
-            1 if a == b => None,
-            1 => Some(self.tables[0][b].take().expect(AT_HOME)),
-            _ => Some(self.tables[1][b].take().expect(AT_HOME)),
+        let last = self.tables.len() - 1;
+        let mut rows = |table: usize, part: u32| {
+            let rows = self.tables[table][part as usize].take();
+            rows.expect(AT_HOME)
         };
-        Work { job, first, second }
+        let firsts = job.firsts.iter().map(|&part| rows(0, part)).collect();
+                Work {
+            job,
+            firsts,
+            second: job.second.map(|part| rows(last, part)),
+        }
     }
 
     /// Takes rows back.
     pub(crate) fn put_back(&mut self, work: Work<'_, T>) {
-        let (a, b) = (work.job.pair.0 as usize, work.job.pair.1 as usize);
-        self.tables[0][a] = Some(work.first);
-        if work.second.is_some() {
+        for (&part, rows) in work.job.firsts.iter().zip(work.firsts) {
+            self.tables[0][part as usize] = Some(rows);
+        }
+        if let Some(part) = work.job.second {
             let table = self.tables.len() - 1;
-            self.tables[table][b] = work.second;
+            self.tables[table][part as usize] = work.second;
         }
     }
 
@@ -523,7 +553,7 @@ pub(crate) type TakeRow<'t> = dyn FnMut(u32, &[f32]) -> Result<(), Error> + 't;
 pub(crate) fn finished_rows<T: Cell>(
     (store, device, config): (&Store, &Device, &Config),
     order: u32,
-    (layout, block): (Layout, &mut Block),
+    (layout, bounce): (Layout, &mut Bounce),
     journal: &Journal,
     take: &mut TakeRow<'_>,
 ) -> Result<(), Error> {
@@ -535,7 +565,11 @@ pub(crate) fn finished_rows<T: Cell>(
             None => Ok(()),
         };
         match journal.file((order, 0, group)) {
-            Some(file) => each_part(device, block, &file, &pager.shapes(group), &mut take_part)?,
+            Some(file) => {
+                let (place, mut none) = ((device, &mut *bounce), |_| None);
+                let shapes = pager.shapes(group);
+                each_part(place, &file, &shapes, (&mut none, &mut take_part))?;
+            }
             None => {
                 let first = |part| Rows::first((store, config), device, (order, 0), part);
                 pager

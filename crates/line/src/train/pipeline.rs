@@ -140,11 +140,8 @@ fn next(queue: &Receiver<Prepared>) -> Prepared {
 
 /// Makes a job's rows those of a stream.
 fn each_rows<T: Cell>(work: &mut Work<'_, T>, stream: &Device) -> Result<(), Error> {
-    adopt(&mut work.first, stream)?;
-    match &mut work.second {
-        Some(second) => adopt(second, stream),
-        None => Ok(()),
-    }
+    let mut rows = work.firsts.iter_mut().chain(&mut work.second);
+    rows.try_for_each(|rows| adopt(rows, stream))
 }
 
 fn adopt<T: Cell>(rows: &mut Rows<T>, stream: &Device) -> Result<(), Error> {

@@ -33,12 +33,22 @@ impl Leg {
     }
 }
 
-/// What one thread does with a pair of parts.
+/// What one thread does, with parts that no other job of its step has.
+///
+/// Order 2 takes several vertex parts, one after the other, with one context part: six of the seven rows of a sample are contexts, and stay
+/// in the processor's cache meanwhile. Order 1 takes two parts of its one table, or one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Job {
-    pub(crate) pair: Pair,
+    /// Parts of the first table.
+    pub(crate) firsts: Vec<u32>,
+    /// A part of the last table, other than those.
+    pub(crate) second: Option<u32>,
     pub(crate) legs: Vec<Leg>,
 }
+
+/// Jobs of order 2 that can be done side by side, where there are parts for more: the fewer, the more samples has a job for each row of its
+/// contexts. A constant, since the result must not depend on threads.
+const SIDE_BY_SIDE: usize = 8;
 
 impl Job {
     pub(crate) fn n_samples(&self) -> u64 {
@@ -46,12 +56,22 @@ impl Job {
     }
 }
 
-/// Jobs on different parts, all of the two groups.
+/// Rounds of jobs, all on parts of the two groups. The jobs of a round have different parts; a part goes through the rounds in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) groups: GroupPair,
-    pub(crate) jobs: Vec<Job>,
+    pub(crate) rounds: Vec<Vec<Job>>,
 }
+
+impl Step {
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = &Job> {
+        self.rounds.iter().flatten()
+    }
+}
+
+/// Rounds of a step, where a visit has so many: threads meet at the end of a step only. Few enough that a run can say how far it is, and
+/// leave a state to go on from.
+const ROUNDS: usize = 4;
 
 /// The plan of each pass of one order.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +81,8 @@ pub(crate) struct Planner<'s> {
     pub(crate) order: u32,
     pub(crate) seed: u64,
     pub(crate) layout: Layout,
+    /// Whether jobs are to be of two parts at most: where threads, or a device's samples, share rows.
+    pub(crate) has_small_jobs: bool,
 }
 
 impl Planner<'_> {
@@ -94,13 +116,18 @@ impl Planner<'_> {
             capacity,
         } = self.layout;
         let phase = Stream::new(self.seed, "line shares", u64::from(pass)).uniform_f64();
+        // There and back, so that a pass begins with what is in memory.
+        let mut visits = schedule.visits(self.order, n_groups, capacity);
+        if pass % 2 == 1 {
+            visits.reverse();
+        }
         Pass {
             planner: self,
             pass,
             is_reversed: pass % 2 == 1 && (self.order == 1 || !self.store.is_directed()),
             samples: self.store.samples(phase),
             stream: Stream::new(self.seed, "line walk", u64::from(pass)),
-            visits: schedule.visits(self.order, n_groups, capacity).into(),
+            visits: visits.into(),
             rounds: VecDeque::new(),
             done: u64::from(pass) * self.samples_of_a_pass(),
         }
@@ -117,13 +144,33 @@ impl Planner<'_> {
         (group * size..(group + 1) * size).collect()
     }
 
-    fn rounds(&self, (a, b): GroupPair, stream: &mut Stream) -> Vec<Vec<Pair>> {
-        match self.order == 1 && a == b {
-            true => tournament_rounds(&self.parts(a), stream),
-            false => latin_rounds(&self.parts(a), &self.parts(b), stream),
+    fn rounds(&self, (a, b): GroupPair, stream: &mut Stream) -> Vec<Round> {
+        if self.order == 1 {
+            let rounds = match a == b {
+                true => tournament_rounds(&self.parts(a), stream),
+                false => latin_rounds(&self.parts(a), &self.parts(b), stream),
+            };
+            let parts = |(a, b)| (vec![a], (a != b).then_some(b));
+            let round = |pairs: Vec<Pair>| pairs.into_iter().map(parts).collect();
+            return rounds.into_iter().map(round).collect();
         }
+        let mut vertex = self.parts(a);
+        stream.shuffle(&mut vertex);
+        let n_of_each = match self.has_small_jobs {
+            true => 1,
+            false => vertex.len().div_ceil(SIDE_BY_SIDE),
+        };
+        let firsts: Vec<&[u32]> = vertex.chunks(n_of_each).collect();
+        let places: Vec<u32> = (0..firsts.len() as u32).collect();
+        let parts = |(at, context): Pair| (firsts[at as usize].to_vec(), Some(context));
+        let round = |pairs: Vec<Pair>| pairs.into_iter().map(parts).collect();
+        let rounds = latin_rounds(&places, &self.parts(b), stream);
+        rounds.into_iter().map(round).collect()
     }
 }
+
+/// The parts of jobs that can be done side by side: of the first table, and of the last.
+type Round = Vec<(Vec<u32>, Option<u32>)>;
 
 /// What is left of a pass.
 #[derive(Debug)]
@@ -135,7 +182,7 @@ pub(crate) struct Pass<'p> {
     stream: Stream,
     /// The first is the present one, where it has rounds left.
     visits: VecDeque<GroupPair>,
-    rounds: VecDeque<Vec<Pair>>,
+    rounds: VecDeque<Round>,
     /// Samples before the next step.
     done: u64,
 }
@@ -146,7 +193,7 @@ impl Pass<'_> {
         self.visits.iter().copied()
     }
 
-    fn legs(&mut self, (a, b): Pair) -> Vec<Leg> {
+    fn legs(&mut self, firsts: &[u32], second: Option<u32>) -> Vec<Leg> {
         let n_parts = u64::from(self.planner.store.n_parts());
         let mut leg = |vertex: u32, context: u32| {
             let (i, j) = if self.is_reversed {
@@ -167,10 +214,14 @@ impl Pass<'_> {
                 n_samples,
             }
         };
-        match self.planner.order == 1 && a != b {
-            true => vec![leg(a, b), leg(b, a)],
-            false => vec![leg(a, b)],
+        let mut legs = Vec::new();
+        for &first in firsts {
+            legs.push(leg(first, second.unwrap_or(first)));
+            if let Some(second) = second.filter(|_| self.planner.order == 1) {
+                legs.push(leg(second, first));
+            }
         }
+        legs
     }
 }
 
@@ -182,16 +233,25 @@ impl Iterator for Pass<'_> {
         if self.rounds.is_empty() {
             self.rounds = self.planner.rounds(groups, &mut self.stream).into();
         }
-        let round = self.rounds.pop_front().unwrap_or_default();
+        let n_rounds = self.rounds.len().min(ROUNDS);
+        let rounds: Vec<Round> = self.rounds.drain(..n_rounds).collect();
         if self.rounds.is_empty() {
             self.visits.pop_front();
         }
-        let jobs = round.into_iter().map(|pair| {
-            let legs = self.legs(pair);
-            Job { pair, legs }
-        });
-        let jobs = jobs.filter(|job| job.n_samples() > 0).collect();
-        Some(Step { groups, jobs })
+        let mut jobs = |round: Round| -> Vec<Job> {
+            let job = |(firsts, second): (Vec<u32>, Option<u32>)| {
+                let legs = self.legs(&firsts, second);
+                Job {
+                    firsts,
+                    second,
+                    legs,
+                }
+            };
+            let jobs = round.into_iter().map(job);
+            jobs.filter(|job| job.n_samples() > 0).collect()
+        };
+        let rounds = rounds.into_iter().map(&mut jobs).collect();
+        Some(Step { groups, rounds })
     }
 }
 
@@ -221,6 +281,7 @@ mod tests {
                             n_groups,
                             capacity,
                         },
+                        has_small_jobs: false,
                     };
                     for pass in [0, 1] {
                         check_pass(&planner, pass, edges.len() as u64);
@@ -252,11 +313,12 @@ mod tests {
             order: 2,
             seed: 1,
             layout,
+            has_small_jobs: false,
         };
         let mut sums = [0u64; 4];
         for pass in 0..1000 {
-            let legs = planner.pass(pass).flat_map(|step| step.jobs);
-            let legs: Vec<Leg> = legs.flat_map(|job| job.legs).collect();
+            let jobs = planner.pass(pass).flat_map(|step| step.rounds.concat());
+            let legs: Vec<Leg> = jobs.flat_map(|job| job.legs).collect();
             assert_eq!(legs.iter().map(|leg| leg.n_samples).sum::<u64>(), 60);
             for leg in legs {
                 let (i, j) = leg.bucket();
@@ -289,6 +351,7 @@ mod tests {
                 order,
                 seed: 1,
                 layout,
+                has_small_jobs: false,
             };
             let steps: Vec<Step> = planner.pass(1).collect();
             for first in 0..=steps.len() {
@@ -306,16 +369,19 @@ mod tests {
         let mut buckets = BTreeSet::new();
         let mut next = u64::from(pass) * n_edges;
         for step in planner.pass(pass) {
-            let mut parts = BTreeSet::new();
-            for job in &step.jobs {
-                let (a, b) = job.pair;
-                let is_free = parts.insert((0, a))
-                    && ((planner.order == 1 && a == b) || parts.insert((planner.order - 1, b)));
-                assert!(is_free, "a part is in two jobs of a step");
-                for leg in &job.legs {
-                    assert!(buckets.insert(leg.bucket()));
-                    assert_eq!(leg.first_sample, next);
-                    next += leg.n_samples;
+            for round in &step.rounds {
+                let mut parts = BTreeSet::new();
+                for job in round {
+                    let firsts = job.firsts.iter().map(|&part| (0, part));
+                    let second = job.second.map(|part| (planner.order - 1, part));
+                    for part in firsts.chain(second) {
+                        assert!(parts.insert(part), "a part is in two jobs of a round");
+                    }
+                    for leg in &job.legs {
+                        assert!(buckets.insert(leg.bucket()));
+                        assert_eq!(leg.first_sample, next);
+                        next += leg.n_samples;
+                    }
                 }
             }
         }

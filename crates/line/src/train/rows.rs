@@ -1,13 +1,10 @@
 //! The rows of a part: where they begin, and how they lie in a file.
 
-use std::io::{Read, Write};
-use std::path::Path;
-
-use shardgraph_device::{Buffer, Device, DeviceKind};
+use shardgraph_device::{Buffer, Device, DeviceKind, bytes_of, bytes_of_mut};
 use shardgraph_graph::random::Stream;
 
 use super::cell::Cell;
-use crate::store::RowsFingerprint;
+use super::disk::{Input, Output};
 use crate::{Config, Error, ErrorKind, Optimiser, Store};
 
 /// The rows of a part of a table, and with Adagrad the sum of squares of each.
@@ -16,6 +13,9 @@ pub(crate) struct Rows<T: Cell> {
     pub(crate) cells: Buffer<T>,
     pub(crate) squares: Option<Buffer>,
 }
+
+/// Bytes of the smallest pages of memory.
+const SMALL_PAGE: usize = 4096;
 
 /// How many rows of how many columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,10 +63,15 @@ impl<T: Cell> Rows<T> {
         let scale = 1.0 / config.dim as f32;
         let shape = Shape::of(store, config, part);
         let cells = filled(device, shape.n_cells(), |cells: &mut [T]| {
-            if table == 0 {
-                cells
+            match table {
+                0 => cells
                     .iter_mut()
-                    .for_each(|cell| *cell = T::from_f32((stream.uniform_f32() - 0.5) * scale));
+                    .for_each(|cell| *cell = T::from_f32((stream.uniform_f32() - 0.5) * scale)),
+                // They are zeros; but the first touch of a page is dear, and belongs here rather than to training.
+                _ => cells
+                    .iter_mut()
+                    .step_by(SMALL_PAGE / size_of::<T>())
+                    .for_each(|cell| *cell = T::default()),
             }
             Ok(())
         })?;
@@ -100,38 +105,37 @@ impl<T: Cell> Rows<T> {
     ///
     /// # Errors
     /// What the system refuses; [`ErrorKind::Diverged`] for a number that is not finite, or saturated.
-    pub(crate) fn write(
-        &self,
-        device: &Device,
-        (path, out): (&Path, &mut dyn Write),
-        fingerprint: &mut RowsFingerprint,
-    ) -> Result<(), Error> {
-        write_cells(device, &self.cells, (path, out), fingerprint)?;
+    pub(crate) fn write(&self, device: &Device, out: &mut Output<'_>) -> Result<(), Error> {
+        write_cells(device, &self.cells, out)?;
         match &self.squares {
-            Some(squares) => write_cells(device, squares, (path, out), fingerprint),
+            Some(squares) => write_cells(device, squares, out),
             None => Ok(()),
         }
     }
 
-    /// Reads what [`Rows::write`] wrote.
+    /// Reads what [`Rows::write`] wrote, to `spare` where it has this shape.
     pub(crate) fn read(
         device: &Device,
         shape: Shape,
-        (path, input): (&Path, &mut dyn Read),
-        fingerprint: &mut RowsFingerprint,
+        input: &mut Input<'_>,
+        spare: Option<Rows<T>>,
     ) -> Result<Rows<T>, Error> {
-        let cells = filled(device, shape.n_cells(), |cells| {
-            read_cells((path, input), cells, fingerprint)
-        })?;
-        let squares = shape.n_squares().map(|n| {
-            filled(device, n, |squares| {
-                read_cells((path, input), squares, fingerprint)
-            })
-        });
+        let spare = spare.filter(|spare| spare.shape_is(shape));
+        let (cells, squares) = spare.map_or((None, None), |spare| (Some(spare.cells), spare.squares));
+        let cells = read_cells((device, shape.n_cells()), input, cells)?;
+        let squares = shape.n_squares().map(|n| read_cells((device, n), input, squares));
         Ok(Rows {
             cells,
             squares: squares.transpose()?,
         })
+    }
+
+    /// Whether rows of this shape can be read to where these are: they are in host memory, and as many.
+    pub(crate) fn shape_is(&self, shape: Shape) -> bool {
+        let n_squares = self.squares.as_ref().map(Buffer::len);
+        self.cells.as_host().is_some()
+            && self.cells.len() == shape.n_cells()
+            && n_squares == shape.n_squares()
     }
 }
 
@@ -165,14 +169,13 @@ fn filled<T: Cell>(
     Ok(device.upload(&cells)?)
 }
 
-/// Numbers that become bytes at a time.
-const BLOCK: usize = 1 << 16;
+// Rows are written as they lie in memory, and files have the least byte first.
+const _: () = assert!(cfg!(target_endian = "little"));
 
 fn write_cells<T: Cell>(
     device: &Device,
     cells: &Buffer<T>,
-    (path, out): (&Path, &mut dyn Write),
-    fingerprint: &mut RowsFingerprint,
+    out: &mut Output<'_>,
 ) -> Result<(), Error> {
     let copy; // where they are not in host memory
     let cells = match cells.as_host() {
@@ -182,34 +185,30 @@ fn write_cells<T: Cell>(
             &copy
         }
     };
-    let mut bytes = vec![0; BLOCK.min(cells.len()) * size_of::<T>()];
-    for cells in cells.chunks(BLOCK) {
+    for cells in cells.chunks(out.piece() / size_of::<T>()) {
         check_sound(cells)?;
-        let bytes = &mut bytes[..size_of_val(cells)];
-        for (to, cell) in bytes.chunks_exact_mut(size_of::<T>()).zip(cells) {
-            cell.put(to);
-        }
-        fingerprint.update(bytes);
-        let written = out.write_all(bytes);
-        written.map_err(|e| Error::io("write", path, &e))?;
+        out.write(bytes_of(cells))?;
     }
     Ok(())
 }
 
+/// Reads so many numbers, to a buffer of host memory that is at hand or a new one.
 fn read_cells<T: Cell>(
-    (path, input): (&Path, &mut dyn Read),
-    cells: &mut [T],
-    fingerprint: &mut RowsFingerprint,
-) -> Result<(), Error> {
-    let mut bytes = vec![0; cells.len().min(BLOCK) * size_of::<T>()];
-    for cells in cells.chunks_mut(BLOCK) {
-        let bytes = &mut bytes[..size_of_val(cells)];
-        let read = input.read_exact(bytes);
-        read.map_err(|e| Error::io("read", path, &e))?;
-        fingerprint.update(bytes);
-        for (cell, bytes) in cells.iter_mut().zip(bytes.chunks_exact(size_of::<T>())) {
-            *cell = T::take(bytes);
-        }
+    (device, len): (&Device, usize),
+    input: &mut Input<'_>,
+    spare: Option<Buffer<T>>,
+) -> Result<Buffer<T>, Error> {
+    let mut fill = |cells: &mut [T]| {
+        let piece = input.piece() / size_of::<T>();
+        cells
+            .chunks_mut(piece)
+            .try_for_each(|cells| input.read(bytes_of_mut(cells)))
+    };
+    if let Some(mut buffer) = spare
+        && let Some(cells) = buffer.as_host_mut()
+    {
+        fill(cells)?;
+        return Ok(buffer);
     }
-    Ok(())
+    filled(device, len, fill)
 }

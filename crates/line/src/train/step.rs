@@ -1,5 +1,5 @@
-//! One step: jobs on different parts, each on one thread, with the rows of its parts to itself (see `together` for threads that
-//! share rows, and `pipeline` for devices).
+//! What all jobs share, and one job: on one thread, with the rows of its parts to itself (see `turns` for how jobs follow one another,
+//! `together` for threads that share rows, and `pipeline` for devices).
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -49,13 +49,19 @@ pub(crate) struct Shared<'s> {
 pub(crate) struct Clock {
     preparation_ns: AtomicU64,
     update_ns: AtomicU64,
+    /// On the wall, of all passes.
+    training_ns: AtomicU64,
 }
 
 impl Clock {
-    /// Seconds of preparation, and of updates.
-    pub(crate) fn seconds(&self) -> (f64, f64) {
-        let seconds = |ns: &AtomicU64| ns.load(Ordering::Relaxed) as f64 / 1e9;
-        (seconds(&self.preparation_ns), seconds(&self.update_ns))
+    /// Seconds of preparation, of updates, and of the passes on the wall.
+    pub(crate) fn seconds(&self) -> [f64; 3] {
+        let each = [&self.preparation_ns, &self.update_ns, &self.training_ns];
+        each.map(|ns| ns.load(Ordering::Relaxed) as f64 / 1e9)
+    }
+
+    pub(super) fn passes<R>(&self, work: impl FnOnce() -> R) -> R {
+        Clock::timed(&self.training_ns, work)
     }
 
     pub(super) fn add_update_ms(&self, ms: f64) {
@@ -71,40 +77,38 @@ impl Clock {
     }
 }
 
-/// A job with the rows that it works on: its pair's first part, and its second one where that is another.
+/// A job with the rows that it works on.
 #[derive(Debug)]
 pub(crate) struct Work<'j, T: Cell> {
     pub(crate) job: &'j Job,
-    pub(crate) first: Rows<T>,
+    pub(crate) firsts: Vec<Rows<T>>,
     pub(crate) second: Option<Rows<T>>,
 }
 
 impl Shared<'_> {
-    /// Does all jobs and gives the rows back, in no particular order.
-    pub(crate) fn run<'j, T: Cell>(
+    /// Does the jobs of a round and gives the rows back, in no particular order: for threads that share rows, and for devices.
+    pub(crate) fn round<'j, T: Cell>(
         &self,
         mut jobs: Vec<Work<'j, T>>,
         n_threads: usize,
     ) -> Result<Vec<Work<'j, T>>, Error> {
-        // The longest first, so that no thread is left alone with it at the end.
-        jobs.sort_by_key(|work| work.job.n_samples());
         if self.device.kind() != DeviceKind::Host {
+            // The longest first, so that no stream is left alone with it at the end.
+            jobs.sort_by_key(|work| work.job.n_samples());
             return super::pipeline::run(self, jobs);
         }
-        if self.config.mode_on(DeviceKind::Host) != Mode::Deterministic {
-            super::together::run(self, &mut jobs, n_threads)?;
-            return Ok(jobs);
-        }
-        let done = Mutex::new(Vec::new());
-        in_turn(jobs, n_threads, |mut work| {
-            self.job(&mut work)?;
-            locked(&done).push(work);
-            Ok(())
-        })?;
-        Ok(done.into_inner().unwrap_or_else(|held| held.into_inner()))
+        super::together::run(self, &mut jobs, n_threads)?;
+        Ok(jobs)
     }
 
-    fn job<T: Cell>(&self, work: &mut Work<'_, T>) -> Result<(), Error> {
+    /// Whether threads have rows to themselves.
+    pub(crate) fn has_turns(&self) -> bool {
+        self.device.kind() == DeviceKind::Host
+            && self.config.mode_on(DeviceKind::Host) == Mode::Deterministic
+    }
+
+    /// Trains on the buckets of a job.
+    pub(crate) fn job<T: Cell>(&self, work: &mut Work<'_, T>) -> Result<(), Error> {
         for &leg in &work.job.legs {
             let edges = self.upload(&self.lanes[0], self.bucket(leg)?)?;
             let clock = &self.clock.update_ns;
@@ -121,11 +125,11 @@ impl Shared<'_> {
         edges: &EdgeList,
         work: &mut Work<'_, T>,
     ) -> Result<(), Error> {
-        let is_first = leg.vertex == work.job.pair.0;
-        let (vertex, mut context) = match &mut work.second {
-            None => (&mut work.first, None),
-            Some(second) if is_first => (&mut work.first, Some(second)),
-            Some(second) => (second, Some(&mut work.first)),
+        let at = work.job.firsts.iter().position(|&part| part == leg.vertex);
+        let (vertex, mut context) = match (at, &mut work.second) {
+            (Some(at), second) => (&mut work.firsts[at], second.as_mut()),
+            (None, Some(second)) => (second, work.firsts.first_mut()),
+            (None, None) => return Err(panicked()), // no plan has such a leg
         };
         self.chunks(
             lane,

@@ -220,12 +220,13 @@ fn saturated_contexts_are_no_answer() {
         let mut pager = Pager::<u16>::in_memory(&store, &device, &config, 2).unwrap();
         let step = Step {
             groups: (0, 0),
-            jobs: vec![plan::Job {
-                pair: (0, 1),
+            rounds: vec![vec![plan::Job {
+                firsts: vec![0],
+                second: Some(1),
                 legs: Vec::new(),
-            }],
+            }]],
         };
-        let mut work = pager.take(&step.jobs[0]);
+        let mut work = pager.take(&step.rounds[0][0]);
         let cells = &mut work.second.as_mut().unwrap().cells;
         cells.as_host_mut().unwrap()[7] = context;
         pager.put_back(work);

@@ -7,7 +7,7 @@ use shardgraph_device::sgns::{EdgeList, SharedTables};
 
 use super::cell::Cell;
 use super::plan::Leg;
-use super::step::{Shared, Work, in_turn, locked};
+use super::step::{Shared, Work, in_turn, locked, panicked};
 use crate::Error;
 
 /// Samples of a piece: few enough that a single bucket keeps all threads busy. A multiple of all groups of shared negatives.
@@ -43,22 +43,25 @@ fn cut<'w, T: Cell>(
     pieces: &mut Vec<Piece<'w, T>>,
 ) -> Result<(), Error> {
     let job = work.job;
+    let [first] = work.firsts.as_mut_slice() else {
+        return Err(panicked()); // jobs are small in these modes
+    };
     let (tables, squares) = match &mut work.second {
         None => (
-            SharedTables::order1(&mut work.first.cells)?,
-            work.first.squares.as_mut().map(SharedTables::order1),
+            SharedTables::order1(&mut first.cells)?,
+            first.squares.as_mut().map(SharedTables::order1),
         ),
         Some(second) => {
-            let squares = work.first.squares.as_mut().zip(second.squares.as_mut());
+            let squares = first.squares.as_mut().zip(second.squares.as_mut());
             (
-                SharedTables::order2(&mut work.first.cells, &mut second.cells)?,
+                SharedTables::order2(&mut first.cells, &mut second.cells)?,
                 squares.map(|(first, second)| SharedTables::order2(first, second)),
             )
         }
     };
     let squares = squares.transpose()?;
     for &leg in &job.legs {
-        let is_first = leg.vertex == job.pair.0;
+        let is_first = job.firsts.contains(&leg.vertex);
         let edges = Arc::new(Mutex::new(None));
         for first in (0..leg.n_samples).step_by(PIECE as usize) {
             pieces.push(Piece {

@@ -1,6 +1,7 @@
 //! The draws of the samples to come, made many at a time, and their rows on the way to the cache.
 
 use super::super::draws::{Purpose, philox_lanes, pick, spot};
+use crate::pages::prefetch_line;
 use super::HostSamples;
 
 /// Samples that are drawn together.
@@ -199,17 +200,4 @@ fn prefetch_row<T>(table: *const T, row: u32, dim: usize) {
     for line in whole..n_lines {
         prefetch_line(start.wrapping_add(line * LINE));
     }
-}
-
-/// Asks for a cache line; does nothing where there is no instruction for it.
-#[inline(always)]
-fn prefetch_line<T>(at: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing and cannot fault, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
 }
