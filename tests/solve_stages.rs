@@ -219,7 +219,13 @@ fn rules_inside_the_episode_have_a_row() {
     let (all, _) = solve("--reduce --polish-steps 500");
     assert_eq!(
         names(&all["stages"]),
-        ["rl", "reduce_inside", "reduce", "polish", "polish_from_empty"]
+        [
+            "rl",
+            "reduce_inside",
+            "reduce",
+            "polish",
+            "polish_from_empty"
+        ]
     );
     for (flags, reason) in [
         ("--problem mis", "are for vertex covers"),

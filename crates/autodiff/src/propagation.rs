@@ -2,9 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use shardgraph_device::{
-    Adjacency, Buffer, Copy2d, Device, MaskedProduct, ResidentAdjacency,
-};
+use shardgraph_device::{Adjacency, Buffer, Copy2d, Device, MaskedProduct, ResidentAdjacency};
 use shardgraph_shard::{BitShard, BlockEntries, BlockShard, CsrShard, Wiring};
 
 use crate::ranks::Ranks;
@@ -43,7 +41,9 @@ impl RowShard {
         if matches!(self, Self::Resident(_)) {
             return Ok(self);
         }
-        let rows = self.wiring().map_or(self.own_rows(), |wiring| wiring.rows());
+        let rows = self
+            .wiring()
+            .map_or(self.own_rows(), |wiring| wiring.rows());
         match device.resident_for_products(self.adjacency(), rows.len())? {
             None => Ok(self),
             Some(adjacency) => Ok(Self::Resident(Arc::new(ResidentShard {

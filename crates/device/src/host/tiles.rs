@@ -64,14 +64,16 @@ impl Tiles {
         let n_columns = words.len().checked_div(words_per_row).unwrap_or(0);
         let tile = |rows: Range<usize>, in_tile: Range<usize>, runs: &mut Runs| {
             for (number, column) in in_tile.enumerate() {
-                let of_column = &words[column * words_per_row..][..words_per_row];
-                for w in rows.start / 64..rows.end.div_ceil(64) {
-                    let mut word = of_column[w];
+                // A block begins at a word.
+                let of_rows = rows.start / 64..rows.end.div_ceil(64);
+                let of_column = &words[column * words_per_row..][of_rows];
+                for (w, &word) in of_column.iter().enumerate() {
+                    let mut word = word;
                     while word != 0 {
                         let row = w * 64 + word.trailing_zeros() as usize;
                         word &= word - 1;
-                        if row < rows.end {
-                            runs[row - rows.start].push(number as u8);
+                        if row < rows.len() {
+                            runs[row].push(number as u8);
                         }
                     }
                 }
@@ -92,7 +94,7 @@ impl Tiles {
             counts: Vec::new(),
             pairs: Vec::new(),
         };
-        let mut runs = vec![Vec::with_capacity(COLUMNS); BLOCK];
+        let mut runs = vec![Vec::new(); BLOCK];
         for first_row in (0..n_rows).step_by(BLOCK) {
             let rows = first_row..n_rows.min(first_row + BLOCK);
             for first in (0..n_columns).step_by(COLUMNS) {
@@ -204,10 +206,7 @@ impl Strip {
 
     #[inline(always)]
     fn load<const W: usize>(self, x: &[f32], tile: &mut Tile<W>) {
-        for (row, x) in tile.0[..COLUMNS]
-            .iter_mut()
-            .zip(x.chunks_exact(self.width))
-        {
+        for (row, x) in tile.0[..COLUMNS].iter_mut().zip(x.chunks_exact(self.width)) {
             row[..self.len].copy_from_slice(&x[self.first..][..self.len]);
         }
     }

@@ -51,7 +51,11 @@ fn operand(n: usize, seed: u64) -> Vec<f32> {
     x
 }
 
-fn product(adjacency: Adjacency<'_>, (n_rows, n_columns): (usize, usize), width: usize) -> SparseProduct<'_> {
+fn product(
+    adjacency: Adjacency<'_>,
+    (n_rows, n_columns): (usize, usize),
+    width: usize,
+) -> SparseProduct<'_> {
     SparseProduct {
         adjacency,
         n_rows,

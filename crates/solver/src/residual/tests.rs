@@ -44,12 +44,7 @@ fn watch(
 }
 
 fn watch_all(graph: &Graph, form: Form, groups: &[Vec<u32>], n_ranks: u32) -> (Seen, Vec<u32>) {
-    watch_counts(
-        graph,
-        (form, Counts::WithNeighborDegrees),
-        groups,
-        n_ranks,
-    )
+    watch_counts(graph, (form, Counts::WithNeighborDegrees), groups, n_ranks)
 }
 
 fn watch_counts(
@@ -73,12 +68,14 @@ fn watch_counts(
         match form {
             Form::Lists => {
                 let lists = NeighborLists::cut(graph, &partition, rank);
-                let mut residual = ListsResidual::new(lists, &partition, counts, &mut ranks).unwrap();
+                let mut residual =
+                    ListsResidual::new(lists, &partition, counts, &mut ranks).unwrap();
                 watch(&mut residual, groups, &mut ranks)
             }
             Form::Bits => {
                 let shard = &shards[rank as usize];
-                let mut residual = BitsResidual::new(shard, &partition, counts, &mut ranks).unwrap();
+                let mut residual =
+                    BitsResidual::new(shard, &partition, counts, &mut ranks).unwrap();
                 watch(&mut residual, groups, &mut ranks)
             }
         }
