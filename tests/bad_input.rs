@@ -198,7 +198,14 @@ fn the_input_is_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let graph = folder.path().join("g.el");
     fs::write(&graph, "1 2\n2 3\n").unwrap();
-    for words in ["solve {} --out {}", "score {} --out {}", "convert {} {}"] {
+    for words in [
+        "solve {} --out {}",
+        "score {} --out {}",
+        "convert {} {}",
+        "solve karate --policy {} --out {}",
+        "solve karate --problem mis --policy {} --out {}",
+        "score karate --policy {} --out {}",
+    ] {
         let message = run(words, &[&graph, &graph]).error(2);
         assert!(message.contains("this is the input"), "{words}: {message}");
     }

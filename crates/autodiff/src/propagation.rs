@@ -2,9 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use shardgraph_device::{
-    Adjacency, Buffer, Copy2d, Device, DeviceKind, MaskedProduct, ResidentAdjacency,
-};
+use shardgraph_device::{Adjacency, Buffer, Copy2d, Device, MaskedProduct, ResidentAdjacency};
 use shardgraph_shard::{BitShard, BlockEntries, BlockShard, CsrShard, Wiring};
 
 use crate::ranks::Ranks;
@@ -34,20 +32,27 @@ pub struct ResidentShard {
 }
 
 impl RowShard {
-    /// The same shard in the device's memory, so that products need not upload it; on the host it stays as it is.
+    /// The same shard in the device's memory and in the form that it multiplies fastest
+    /// ([`Device::resident_for_products`]); on the host a sparse shard stays as it is.
     ///
     /// # Errors
     /// What the upload fails with.
     pub fn resident(self, device: &Device) -> Result<Self, Error> {
-        if device.kind() == DeviceKind::Host || matches!(self, Self::Resident(_)) {
+        if matches!(self, Self::Resident(_)) {
             return Ok(self);
         }
-        Ok(Self::Resident(Arc::new(ResidentShard {
-            own_rows: self.own_rows(),
-            adjacency: device.resident(self.adjacency())?,
-            wiring: self.wiring().cloned(),
-            bytes: self.bytes(),
-        })))
+        let rows = self
+            .wiring()
+            .map_or(self.own_rows(), |wiring| wiring.rows());
+        match device.resident_for_products(self.adjacency(), rows.len())? {
+            None => Ok(self),
+            Some(adjacency) => Ok(Self::Resident(Arc::new(ResidentShard {
+                own_rows: self.own_rows(),
+                wiring: self.wiring().cloned(),
+                bytes: adjacency.host_bytes().unwrap_or(self.bytes()),
+                adjacency,
+            }))),
+        }
     }
 
     /// The bytes of the entries' arrays.

@@ -170,14 +170,14 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
 
 /// Refuses a picture in place of anything that is read.
 fn check_svg(args: &EvalArgs, svg: &Path) -> Result<(), BadInput> {
-    output_file::check(svg, args.graph.file())?;
     let more: Vec<GraphArgs> = args.more.iter().map(|graph| args.graph.of(graph)).collect();
-    let tables = [args.optima.as_deref(), args.policy.as_deref()];
-    let inputs = more.iter().map(GraphArgs::file).chain(tables);
-    for input in inputs.flatten() {
-        output_file::check(svg, Some(input))?;
-    }
-    Ok(())
+    let rest = [
+        args.graph.file(),
+        args.optima.as_deref(),
+        args.policy.as_deref(),
+    ];
+    let inputs = more.iter().map(GraphArgs::file).chain(rest);
+    output_file::check(svg, inputs.flatten())
 }
 
 /// The rows of every graph; and an error where a row is better than an optimum that is called proved.

@@ -8,13 +8,18 @@ use shardgraph_graph::{StagedFile, check_writable};
 
 use crate::exit::BadInput;
 
-/// Refuses a path that no file can be written to, and the file that is read.
-pub(crate) fn check(path: &Path, input: Option<&Path>) -> Result<(), BadInput> {
+/// Refuses a path that no file can be written to, and the files that are read: one rule for all commands. `inputs` names every file that the
+/// command reads; a name of something built in is no file.
+pub(crate) fn check<'p>(
+    path: &Path,
+    inputs: impl IntoIterator<Item = &'p Path>,
+) -> Result<(), BadInput> {
     let wrong = |what: &str| Err(BadInput(format!("{}: {what}", path.display())));
     if path.is_dir() {
         return wrong("this is a folder: name a file to write");
     }
-    if input.is_some_and(|input| is_same(input, path)) {
+    let is_read = |input: &Path| input.is_file() && is_same(input, path);
+    if inputs.into_iter().any(is_read) {
         return wrong("this is the input, which would be lost: name another file");
     }
     if !folder_of(path).is_dir() {
@@ -91,12 +96,14 @@ mod tests {
         assert!(check(Path::new("in-the-working-folder.txt"), None).is_ok());
         let input = folder.path().join("input.txt");
         std::fs::write(&input, "1 2").unwrap();
-        assert!(check(&folder.path().join("other.txt"), Some(&input)).is_ok());
-        let message = check(&folder.path().join("./input.txt"), Some(&input)).unwrap_err();
+        assert!(check(&folder.path().join("other.txt"), [input.as_path()]).is_ok());
+        let inputs = [Path::new("mvc-default"), &input];
+        let message = check(&folder.path().join("./input.txt"), inputs).unwrap_err();
         assert!(
             message.to_string().contains("this is the input"),
             "{message}"
         );
+        assert!(check(Path::new("mvc-default"), inputs).is_ok());
         for (path, reason) in [
             (folder.path().join("missing/new.txt"), "does not exist"),
             (folder.path().to_owned(), "is a folder"),

@@ -1,6 +1,7 @@
 //! `shardgraph place`: a checked schedule of a computation graph on several devices.
 
 use std::fmt::Display;
+use std::path::Path;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -92,7 +93,9 @@ pub(crate) fn run(args: &PlaceArgs) -> anyhow::Result<()> {
 fn place_all(args: &PlaceArgs) -> anyhow::Result<()> {
     world::refuse_processes("place", "--threads")?;
     args.search.check(args.compare)?;
-    args.files.check(args.graph.file(), args.graph.all)?;
+    let inputs = [args.graph.file(), args.search.policy_file()];
+    let inputs: Vec<&Path> = inputs.into_iter().flatten().collect();
+    args.files.check(&inputs, args.graph.all)?;
     let devices = args.machine.devices()?;
     let options = args.search.options(&args.machine);
     let policy = args.search.policy()?;

@@ -33,15 +33,15 @@ impl FileArgs {
         paths.into_iter().flatten().map(PathBuf::as_path)
     }
 
-    /// Refuses paths that cannot be written, the input, one path for two files, and files of many plans.
-    pub(crate) fn check(&self, input: Option<&Path>, is_many: bool) -> Result<(), BadInput> {
+    /// Refuses paths that cannot be written, an input, one path for two files, and files of many plans.
+    pub(crate) fn check(&self, inputs: &[&Path], is_many: bool) -> Result<(), BadInput> {
         let paths: Vec<&Path> = self.paths().collect();
         if is_many && !paths.is_empty() {
             let message = "--trace, --svg and --plan show one plan: choose its graph with --index instead of --all";
             return Err(BadInput(message.into()));
         }
         for (i, path) in paths.iter().enumerate() {
-            output_file::check(path, input)?;
+            output_file::check(path, inputs.iter().copied())?;
             if let Some(other) = paths[..i].iter().find(|p| output_file::is_same(p, path)) {
                 let (other, path) = (other.display(), path.display());
                 return Err(BadInput(format!(

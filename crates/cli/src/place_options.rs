@@ -1,6 +1,6 @@
 //! The flags of `shardgraph place` that say on what machine and how a plan is made.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use shardgraph_costgraph::{DecoderKind, DeviceSet, Link, ModelOptions, Objective};
@@ -186,6 +186,11 @@ impl SearchArgs {
             None => Method::default(),
         };
         self.method.unwrap_or(usual)
+    }
+
+    /// What `--policy` names: a file, or a policy that comes with the program.
+    pub(crate) fn policy_file(&self) -> Option<&Path> {
+        self.policy.as_deref()
     }
 
     /// The policy, by the name of one that comes with the program, or from its file.

@@ -94,7 +94,8 @@ pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
     }
     let n_ranks = args.ranks.unwrap_or(1);
     if let Some(out) = &args.out {
-        output_file::check(out, args.graph.file())?;
+        let inputs = [args.graph.file(), args.policy.as_deref()];
+        output_file::check(out, inputs.into_iter().flatten())?;
     }
     let policy = match &args.policy {
         Some(path) => TrainedPolicy::read(path)?,

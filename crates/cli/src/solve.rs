@@ -182,6 +182,13 @@ impl SolveArgs {
         std::iter::once(self.graph.clone()).chain(more).collect()
     }
 
+    /// Refuses a file for the answer in place of one that is read.
+    fn check_inputs_stay(&self, out: &Path) -> Result<(), BadInput> {
+        let graphs = self.graphs();
+        let files = graphs.iter().filter_map(GraphArgs::file);
+        output_file::check(out, files.chain(self.policy.as_deref()))
+    }
+
     /// Refuses an answer file for several answers.
     fn check_out(&self) -> anyhow::Result<()> {
         match self.out.is_some() && !self.more.is_empty() {
@@ -345,7 +352,7 @@ fn load(args: &SolveArgs, report: &ReportArgs, process: Option<u32>) -> anyhow::
     let device = args.world.device(args.device, process.is_some(), report)?;
     let is_writer = process.unwrap_or(0) == 0;
     if let Some(out) = args.out.as_ref().filter(|_| is_writer) {
-        output_file::check(out, args.graph.file())?;
+        args.check_inputs_stay(out)?;
     }
     let policy = match &args.policy {
         Some(path) => TrainedPolicy::read(path)?,

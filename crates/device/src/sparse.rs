@@ -187,7 +187,7 @@ impl Device {
         match &resident.form {
             Form::Lists(lists) => gpu.lists_product(lists, fused, x, out),
             Form::Bits(bits) => gpu.bits_product(bits, fused, x, out),
-            Form::HostLists { .. } | Form::HostBits { .. } => {
+            Form::HostLists { .. } | Form::HostBits { .. } | Form::HostTiles(_) => {
                 Err(other_device(SPARSE, self.kind()))
             }
         }
@@ -201,7 +201,13 @@ fn host_product(
     out: &mut [f32],
 ) -> Result<(), Error> {
     let adjacency = match product.adjacency {
-        Adjacency::Resident(resident) => resident.on_host()?,
+        Adjacency::Resident(resident) => match &resident.form {
+            Form::HostTiles(tiles) => {
+                host.tiles_product(tiles, product.width, x, out);
+                return Ok(());
+            }
+            _ => resident.on_host()?,
+        },
         slices => slices,
     };
     let product = SparseProduct {

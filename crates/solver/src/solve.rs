@@ -20,7 +20,7 @@ use crate::exchange::{Exchange, check_wanted, cut_bits, cut_lists};
 use crate::inference::{Episode, ModelScorer, Rules, Scorer, check_finite, run_episode};
 use crate::on_device::run_on_device;
 use crate::problem::MINIMUM_VERTEX_COVER;
-use crate::residual::{BitsResidual, ListsResidual, NeighborLists, Ranks, Residual};
+use crate::residual::{BitsResidual, Counts, ListsResidual, NeighborLists, Ranks, Residual};
 use crate::{Error, Select, TrainedPolicy};
 
 /// How a graph is solved.
@@ -436,9 +436,10 @@ impl<'a> Job<'a> {
         cut: Cut<'b>,
         ranks: &mut Ranks<'_>,
     ) -> Result<Box<dyn Residual + 'b>, Error> {
+        let (partition, counts) = (&self.partition, Counts::of(self.path));
         Ok(match cut {
-            Cut::Lists(lists) => Box::new(ListsResidual::new(lists, &self.partition, ranks)?),
-            Cut::Bits(shard) => Box::new(BitsResidual::new(shard, &self.partition, ranks)?),
+            Cut::Lists(lists) => Box::new(ListsResidual::new(lists, partition, counts, ranks)?),
+            Cut::Bits(shard) => Box::new(BitsResidual::new(shard, partition, counts, ranks)?),
         })
     }
 

@@ -156,7 +156,7 @@ proptest! {
 /// The relative difference of two nodes' scores after some picks, by the general path.
 fn score_gap(graph: &Graph, policy: &TrainedPolicy, picks: &[u32], nodes: [u32; 2]) -> f32 {
     use crate::inference::ModelScorer;
-    use crate::residual::{ListsResidual, NeighborLists, Ranks, Residual};
+    use crate::residual::{Counts, ListsResidual, NeighborLists, Ranks, Residual};
     use shardgraph_collectives::{Comm, Deadline};
     use shardgraph_layers::autodiff::RowShard;
     use shardgraph_shard::{CsrShard, Partition};
@@ -167,7 +167,7 @@ fn score_gap(graph: &Graph, policy: &TrainedPolicy, picks: &[u32], nodes: [u32; 
         deadline: Deadline::default(),
     };
     let lists = NeighborLists::cut(graph, &partition, 0);
-    let mut residual = ListsResidual::new(lists, &partition, &mut ranks).unwrap();
+    let mut residual = ListsResidual::new(lists, &partition, Counts::Degrees, &mut ranks).unwrap();
     let mut removed = vec![false; graph.n_nodes() as usize];
     for &pick in picks {
         residual

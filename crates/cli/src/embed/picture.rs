@@ -66,7 +66,8 @@ pub(crate) fn run(args: &PictureArgs) -> anyhow::Result<()> {
     if args.points == 0 {
         return Err(BadInput("points = 0: expected 1 or more".to_owned()).into());
     }
-    output_file::check(&args.out, Some(&args.embedding))?;
+    let inputs = [Some(args.embedding.as_path()), args.classes.as_deref()];
+    output_file::check(&args.out, inputs.into_iter().flatten())?;
     let embedding = formats::read(&args.embedding, args.embedding_format)?;
     let read = |path: &PathBuf| Classes::read(path, embedding.labels());
     let classes = args.classes.as_ref().map(read).transpose()?;

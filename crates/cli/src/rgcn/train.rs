@@ -267,9 +267,7 @@ fn check(args: &TrainArgs) -> anyhow::Result<()> {
         return Err(BadInput(text.to_owned()).into());
     }
     if let Some(curve) = &args.curve {
-        for input in args.data.inputs() {
-            output_file::check(curve, Some(input))?;
-        }
+        output_file::check(curve, args.data.inputs())?;
     }
     Ok(())
 }

@@ -16,7 +16,6 @@ use super::{SolveArgs, options, write_cover};
 use crate::exchange_report::ExchangeReport;
 use crate::exit::BadInput;
 use crate::graph_argument::Origin;
-use crate::output_file;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::world::{World, settle};
@@ -133,7 +132,7 @@ fn load(
     let device = args.world.device(args.device, process.is_some(), report)?;
     let is_writer = process.unwrap_or(0) == 0;
     if let Some(out) = args.out.as_ref().filter(|_| is_writer) {
-        output_file::check(out, args.graph.file())?;
+        args.check_inputs_stay(out)?;
     }
     let policy = match &args.policy {
         Some(path) => TrainedPolicy::read(path)?,

@@ -5,8 +5,11 @@ mod functions;
 mod neural;
 mod sparse;
 mod strips;
+mod tiles;
 
 use pulp::Arch;
+
+pub(crate) use tiles::Tiles;
 
 use crate::{Adam, Binary, Copy2d, Loss};
 

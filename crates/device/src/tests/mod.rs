@@ -5,6 +5,7 @@ mod ops;
 mod resident;
 mod seam;
 mod sparse;
+mod tiles;
 
 use std::sync::Once;
 

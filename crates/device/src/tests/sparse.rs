@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::{close, devices, gpus};
 use crate::device::BackEnd;
+use crate::host::Tiles;
 use crate::resident::Form;
 use crate::{
     Adjacency, BitPath, Device, DeviceKind, MaskedProduct, ResidentAdjacency, SparseProduct,
@@ -86,7 +87,21 @@ impl Matrix {
         if self.weights.is_none() {
             forms.extend(self.bit_forms(device));
         }
+        if self.weights.is_none() && device.kind() == DeviceKind::Host {
+            forms.extend(self.tiles());
+        }
         forms
+    }
+
+    /// Tiles of this matrix however sparse it is, made of lists and of bits.
+    fn tiles(&self) -> [ResidentAdjacency; 2] {
+        let (words, words_per_row) = self.words();
+        let of_lists = Tiles::of_lists(&self.row_ptr(), &self.columns());
+        let of_bits = Tiles::of_bits(&words, words_per_row, self.n_rows);
+        [of_lists, of_bits].map(|tiles| ResidentAdjacency {
+            n_columns: tiles.n_columns(),
+            form: Form::HostTiles(tiles),
+        })
     }
 
     fn bit_forms(&self, device: &Device) -> Vec<ResidentAdjacency> {

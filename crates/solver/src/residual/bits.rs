@@ -10,7 +10,7 @@ use shardgraph_shard::{BitShard, Partition};
 
 use super::degrees::Degrees;
 use super::lists::gather_degrees;
-use super::{Ranks, Residual, offer_while};
+use super::{Counts, Ranks, Residual, offer_while};
 use crate::Error;
 use crate::select::TopD;
 
@@ -32,6 +32,8 @@ pub(crate) struct BitsResidual<'a> {
     rank_rows: Vec<Range<usize>>,
     rank: usize,
     degrees: Degrees,
+    counts: Counts,
+    /// Zeros where it is not counted.
     d2: Vec<u64>,
     scratch: ColumnSumScratch,
     sums: Vec<u32>,
@@ -42,6 +44,7 @@ impl<'a> BitsResidual<'a> {
     pub(crate) fn new(
         shard: &'a BitShard,
         partition: &Partition,
+        counts: Counts,
         ranks: &mut Ranks<'_>,
     ) -> Result<Self, Error> {
         let n_nodes = partition.n_rows();
@@ -59,6 +62,7 @@ impl<'a> BitsResidual<'a> {
             rank_rows: (0..partition.n_ranks()).map(rows_of).collect(),
             rank: ranks.comm.rank() as usize,
             degrees: Degrees::new(Vec::new()),
+            counts,
             d2: vec![0; n_own],
             scratch: ColumnSumScratch::default(),
             sums: vec![0; 64 * words_per_row],
@@ -68,7 +72,9 @@ impl<'a> BitsResidual<'a> {
         residual.sum_columns(&all);
         let degrees = gather_degrees(residual.sums[..n_own].to_vec(), partition, ranks)?;
         residual.degrees = Degrees::new(degrees);
-        residual.count_neighbor_degrees();
+        if counts == Counts::WithNeighborDegrees {
+            residual.count_neighbor_degrees();
+        }
         Ok(residual)
     }
 
@@ -159,8 +165,18 @@ impl<'a> BitsResidual<'a> {
     }
 
     fn remove_one(&mut self, row: usize) {
+        if self.counts == Counts::WithNeighborDegrees {
+            self.lower_neighbor_degrees(u64::from(self.degrees.get(row)));
+        }
+        self.degrees.clear(row);
+        for &u in &self.selected {
+            self.degrees.decrement(u as usize);
+        }
+    }
+
+    /// What the removal of a node with this degree and the selected neighbours takes from the sums.
+    fn lower_neighbor_degrees(&mut self, degree: u64) {
         let own = self.own_rows();
-        let degree = u64::from(self.degrees.get(row));
         column_sums(
             &self.words,
             self.words_per_row,
@@ -171,9 +187,7 @@ impl<'a> BitsResidual<'a> {
         for (d2, &common) in self.d2.iter_mut().zip(&self.sums) {
             *d2 = d2.wrapping_sub(u64::from(common));
         }
-        self.degrees.clear(row);
         for &u in &self.selected {
-            self.degrees.decrement(u as usize);
             if own.contains(&(u as usize)) {
                 let d2 = &mut self.d2[u as usize - own.start];
                 *d2 = d2.wrapping_sub(degree);

@@ -9,7 +9,7 @@ use shardgraph_shard::{CsrShard, Partition};
 
 use super::degree_order::DegreeOrder;
 use super::degrees::Degrees;
-use super::{Ranks, Residual, offer_while};
+use super::{Counts, Ranks, Residual, offer_while};
 use crate::Error;
 use crate::select::TopD;
 
@@ -17,15 +17,24 @@ use crate::select::TopD;
 pub(crate) enum NeighborLists<'a> {
     /// A world of one rank owns every node: the graph's own lists.
     Whole(&'a Graph),
-    /// All rows restricted to own columns ([`CsrShard::by_columns`]).
-    Columns(CsrShard),
+    /// All rows restricted to own columns ([`CsrShard::by_columns`]), and the own nodes' degrees.
+    Columns(CsrShard, Vec<u32>),
 }
 
 impl<'a> NeighborLists<'a> {
     pub(crate) fn cut(graph: &'a Graph, partition: &Partition, rank: u32) -> Self {
-        match partition.n_ranks() {
-            1 => Self::Whole(graph),
-            _ => Self::Columns(CsrShard::by_columns(graph, partition.range(rank))),
+        if partition.n_ranks() == 1 {
+            return Self::Whole(graph);
+        }
+        let own = partition.range(rank);
+        let degrees = own.clone().map(|u| graph.degree(u)).collect();
+        Self::Columns(CsrShard::by_columns(graph, own), degrees)
+    }
+
+    fn own_degrees(&self) -> Vec<u32> {
+        match self {
+            Self::Whole(graph) => (0..graph.n_nodes()).map(|u| graph.degree(u)).collect(),
+            Self::Columns(_, degrees) => degrees.clone(),
         }
     }
 
@@ -33,7 +42,7 @@ impl<'a> NeighborLists<'a> {
     fn of(&self, node: u32) -> &[u32] {
         match self {
             Self::Whole(graph) => graph.neighbors(node),
-            Self::Columns(shard) => shard.row(node),
+            Self::Columns(shard, _) => shard.row(node),
         }
     }
 }
@@ -43,7 +52,7 @@ pub(crate) struct ListsResidual<'a> {
     lists: NeighborLists<'a>,
     own: Range<u32>,
     degrees: Degrees,
-    /// By own node; meaningless (and wrapping) for nodes without a residual edge.
+    /// By own node; meaningless (and wrapping) for nodes without a residual edge. Empty where it is not counted.
     d2: Vec<u64>,
     order: DegreeOrder,
     neighbors: Vec<u32>,
@@ -53,21 +62,18 @@ impl<'a> ListsResidual<'a> {
     pub(crate) fn new(
         lists: NeighborLists<'a>,
         partition: &Partition,
+        counts: Counts,
         ranks: &mut Ranks<'_>,
     ) -> Result<Self, Error> {
         let own = partition.range(ranks.comm.rank());
-        let n_nodes = partition.n_rows();
-        let mut own_degrees = vec![0u32; own.len()];
-        for u in 0..n_nodes {
-            for &w in lists.of(u) {
-                own_degrees[(w - own.start) as usize] += 1;
-            }
-        }
-        let degrees = gather_degrees(own_degrees, partition, ranks)?;
-        let mut d2 = vec![0u64; own.len()];
-        for u in 0..n_nodes {
-            for &w in lists.of(u) {
-                d2[(w - own.start) as usize] += u64::from(degrees[u as usize]);
+        let degrees = gather_degrees(lists.own_degrees(), partition, ranks)?;
+        let mut d2 = Vec::new();
+        if counts == Counts::WithNeighborDegrees {
+            d2.resize(own.len(), 0);
+            for (u, &degree) in (0..).zip(&degrees) {
+                for &w in lists.of(u) {
+                    d2[(w - own.start) as usize] += u64::from(degree);
+                }
             }
         }
         Ok(Self {
@@ -101,17 +107,22 @@ impl<'a> ListsResidual<'a> {
                 .rev()
                 .for_each(|degree| self.order.fall(local, degree));
         }
+        let counts_d2 = !self.d2.is_empty();
         for &u in &self.neighbors {
             if self.own.contains(&u) {
                 let local = u - self.own.start;
                 self.order.fall(local, self.degrees.get(u as usize));
-                let d2 = &mut self.d2[local as usize];
-                *d2 = d2.wrapping_sub(u64::from(pick_degree));
+                if counts_d2 {
+                    let d2 = &mut self.d2[local as usize];
+                    *d2 = d2.wrapping_sub(u64::from(pick_degree));
+                }
             }
             self.degrees.decrement(u as usize);
-            for &w in self.lists.of(u) {
-                let d2 = &mut self.d2[(w - self.own.start) as usize];
-                *d2 = d2.wrapping_sub(1);
+            if counts_d2 {
+                for &w in self.lists.of(u) {
+                    let d2 = &mut self.d2[(w - self.own.start) as usize];
+                    *d2 = d2.wrapping_sub(1);
+                }
             }
         }
     }
@@ -175,10 +186,10 @@ impl Residual for ListsResidual<'_> {
     }
 
     fn for_each_own(&self, f: &mut dyn FnMut(u32, u32, u64)) {
-        for (node, &d2) in self.own.clone().zip(&self.d2) {
+        for (i, node) in self.own.clone().enumerate() {
             let degree = self.degrees.get(node as usize);
             if degree > 0 {
-                f(node, degree, d2);
+                f(node, degree, self.d2.get(i).copied().unwrap_or(0));
             }
         }
     }

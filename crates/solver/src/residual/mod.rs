@@ -13,7 +13,7 @@ mod lists;
 mod tests;
 
 use shardgraph_collectives::{Comm, Deadline};
-use shardgraph_layers::ScoreTable;
+use shardgraph_layers::{Path, ScoreTable};
 
 use crate::Error;
 use crate::select::TopD;
@@ -25,6 +25,24 @@ pub(crate) use lists::{ListsResidual, NeighborLists};
 pub(crate) struct Ranks<'a> {
     pub(crate) comm: &'a mut Comm,
     pub(crate) deadline: Deadline,
+}
+
+/// What is counted of each node. The general path reads degrees alone, and a pick then costs its own list instead of its neighbours'.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counts {
+    /// Degrees; every `d2` is given as 0.
+    Degrees,
+    /// Degrees and neighbour degrees, as the closed form needs them.
+    WithNeighborDegrees,
+}
+
+impl Counts {
+    pub(crate) fn of(path: Path) -> Self {
+        match path {
+            Path::Collapsed => Self::WithNeighborDegrees,
+            Path::General | Path::FreeFirstLayer => Self::Degrees,
+        }
+    }
 }
 
 /// What inference needs of a residual graph; implemented over adjacency lists and over a bit matrix.

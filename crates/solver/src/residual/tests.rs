@@ -8,7 +8,7 @@ use shardgraph_environments::replay_prefix;
 use shardgraph_graph::Graph;
 use shardgraph_shard::{BitShard, Partition};
 
-use super::{BitsResidual, ListsResidual, NeighborLists, Ranks, Residual};
+use super::{BitsResidual, Counts, ListsResidual, NeighborLists, Ranks, Residual};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Form {
@@ -44,6 +44,15 @@ fn watch(
 }
 
 fn watch_all(graph: &Graph, form: Form, groups: &[Vec<u32>], n_ranks: u32) -> (Seen, Vec<u32>) {
+    watch_counts(graph, (form, Counts::WithNeighborDegrees), groups, n_ranks)
+}
+
+fn watch_counts(
+    graph: &Graph,
+    (form, counts): (Form, Counts),
+    groups: &[Vec<u32>],
+    n_ranks: u32,
+) -> (Seen, Vec<u32>) {
     let partition = match form {
         Form::Lists => Partition::by_nonzeros(graph, n_ranks),
         Form::Bits => Partition::by_rows(graph.n_nodes(), n_ranks),
@@ -59,12 +68,14 @@ fn watch_all(graph: &Graph, form: Form, groups: &[Vec<u32>], n_ranks: u32) -> (S
         match form {
             Form::Lists => {
                 let lists = NeighborLists::cut(graph, &partition, rank);
-                let mut residual = ListsResidual::new(lists, &partition, &mut ranks).unwrap();
+                let mut residual =
+                    ListsResidual::new(lists, &partition, counts, &mut ranks).unwrap();
                 watch(&mut residual, groups, &mut ranks)
             }
             Form::Bits => {
                 let shard = &shards[rank as usize];
-                let mut residual = BitsResidual::new(shard, &partition, &mut ranks).unwrap();
+                let mut residual =
+                    BitsResidual::new(shard, &partition, counts, &mut ranks).unwrap();
                 watch(&mut residual, groups, &mut ranks)
             }
         }
@@ -136,6 +147,14 @@ proptest! {
         for form in [Form::Lists, Form::Bits] {
             let got = watch_all(&graph, form, &groups, n_ranks);
             prop_assert_eq!(&got, &want, "{:?}", form);
+        }
+        let mut degrees_alone = want;
+        for (candidates, _, _) in &mut degrees_alone.0 {
+            candidates.iter_mut().for_each(|(_, _, d2)| *d2 = 0);
+        }
+        for form in [Form::Lists, Form::Bits] {
+            let got = watch_counts(&graph, (form, Counts::Degrees), &groups, n_ranks);
+            prop_assert_eq!(&got, &degrees_alone, "{:?}", form);
         }
     }
 

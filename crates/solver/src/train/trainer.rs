@@ -361,10 +361,9 @@ impl Trainer {
             return Ok(shard);
         }
         let shard = cut_lists(cut.graph, cut.partition, cut.rank, self.communication);
-        let bytes = shard.bytes();
         let shard = shard.resident(&self.device)?;
         if cut.is_own {
-            self.shards.put(cut.graph_id, shard.clone(), bytes);
+            self.shards.put(cut.graph_id, shard.clone(), shard.bytes());
         }
         Ok(shard)
     }
