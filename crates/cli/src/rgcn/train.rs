@@ -332,10 +332,9 @@ fn answer<'a>(inputs: &'a Inputs, outcomes: &'a [Outcome]) -> anyhow::Result<Ans
     let Some(last) = outcomes.last() else {
         return Err(BadInput("seeds = 0: expected 1 or more".to_owned()).into());
     };
-    let accuracies = outcomes
-        .iter()
-        .map(|outcome| shown_accuracy(&outcome.evaluation));
-    let (accuracy_mean, accuracy_std) = mean_and_std(&accuracies.collect::<Vec<_>>());
+    let shown = |outcome: &Outcome| shown_accuracy(&outcome.evaluation);
+    let accuracies: Vec<f64> = outcomes.iter().map(shown).collect();
+    let (accuracy_mean, accuracy_std) = mean_and_std(&accuracies);
     let half_width = student_t(outcomes.len()) * accuracy_std / (outcomes.len() as f64).sqrt();
     Ok(Answer {
         graph: &data.name,
