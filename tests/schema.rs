@@ -644,7 +644,7 @@ fn rgcn_plan() {
     }
 }
 
-const RGCN_TRAIN: [(&str, &str); 27] = [
+const RGCN_TRAIN: [(&str, &str); 29] = [
     ("graph", "string"),
     ("nodes", "count"),
     ("edges", "count"),
@@ -652,6 +652,8 @@ const RGCN_TRAIN: [(&str, &str); 27] = [
     ("mode", "string"),
     ("ranks", "count"),
     ("partition", "string"),
+    ("execution", "string"),
+    ("weight_bytes", "null"),
     ("idle_ranks", "count"),
     ("seeds", "list"),
     ("settings", "object"),
