@@ -47,6 +47,9 @@ pub(crate) struct Source {
     /// Of the filter's searches.
     #[serde(default)]
     pub(crate) genetic: GeneticOptions,
+    /// A folder where which synthetic candidates pass the filter is kept from one call to the next of a series: minutes each time.
+    #[serde(default)]
+    kept: Option<PathBuf>,
 }
 
 /// Graphs with how they came about.
@@ -131,6 +134,22 @@ impl Source {
         let n_graphs = self.max_graphs.unwrap_or(N_SYNTHETIC);
         let min_gain = self.min_gain.unwrap_or(MIN_GAIN);
         let seed = SEEDS[usize::from(self.held_out)];
+        let kept = self.kept.as_ref().map(|folder| {
+            let n = self.genetic.population;
+            folder.join(format!("kept-{n_graphs}-{min_gain}-{seed}-{n}.json"))
+        });
+        if let Some(indices) = kept.as_ref().and_then(|path| fs::read(path).ok()) {
+            let indices: Vec<u64> = serde_json::from_slice(&indices)?;
+            let graphs = indices
+                .iter()
+                .map(|&index| synthetic(&Synthetic::default(), seed, index));
+            return Ok(Set {
+                graphs: graphs.collect::<Result<_, _>>()?,
+                n_available: n_graphs,
+                candidates: Vec::new(),
+            });
+        }
+        let mut passed: Vec<u64> = Vec::new();
         let mut set = Set {
             graphs: Vec::new(),
             n_available: n_graphs,
@@ -160,8 +179,12 @@ impl Source {
                 is_kept: gain >= min_gain,
             });
             if gain >= min_gain {
+                passed.push(index);
                 set.graphs.push(graph);
             }
+        }
+        if let Some(path) = kept {
+            fs::write(path, serde_json::to_vec(&passed)?)?;
         }
         match set.graphs.len() < n_graphs {
             true => Err(format!("the filter leaves fewer than {n_graphs} graphs").into()),
