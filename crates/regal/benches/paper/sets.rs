@@ -129,25 +129,21 @@ impl Source {
         lines_of(&path, mode).map(Some)
     }
 
+    /// Where it stands which candidates pass.
+    fn kept_file(&self, n_graphs: usize, min_gain: f64) -> Option<PathBuf> {
+        let (seed, n) = (SEEDS[usize::from(self.held_out)], self.genetic.population);
+        let name = format!("kept-{n_graphs}-{min_gain}-{seed}-{n}.json");
+        self.kept.as_ref().map(|folder| folder.join(name))
+    }
+
     /// The first synthetic candidates of a new topology that pass the filter.
     fn generated(&self) -> Result<Set, Failure> {
         let n_graphs = self.max_graphs.unwrap_or(N_SYNTHETIC);
         let min_gain = self.min_gain.unwrap_or(MIN_GAIN);
         let seed = SEEDS[usize::from(self.held_out)];
-        let kept = self.kept.as_ref().map(|folder| {
-            let n = self.genetic.population;
-            folder.join(format!("kept-{n_graphs}-{min_gain}-{seed}-{n}.json"))
-        });
-        if let Some(indices) = kept.as_ref().and_then(|path| fs::read(path).ok()) {
-            let indices: Vec<u64> = serde_json::from_slice(&indices)?;
-            let graphs = indices
-                .iter()
-                .map(|&index| synthetic(&Synthetic::default(), seed, index));
-            return Ok(Set {
-                graphs: graphs.collect::<Result<_, _>>()?,
-                n_available: n_graphs,
-                candidates: Vec::new(),
-            });
+        let kept = self.kept_file(n_graphs, min_gain);
+        if let Some(known) = known(kept.as_deref(), seed)? {
+            return Ok(known);
         }
         let mut passed: Vec<u64> = Vec::new();
         let mut set = Set {
@@ -191,6 +187,22 @@ impl Source {
             false => Ok(set),
         }
     }
+}
+
+/// The synthetic graphs that an earlier call found to pass.
+fn known(kept: Option<&Path>, seed: u64) -> Result<Option<Set>, Failure> {
+    let Some(indices) = kept.and_then(|path| fs::read(path).ok()) else {
+        return Ok(None);
+    };
+    let indices: Vec<u64> = serde_json::from_slice(&indices)?;
+    let graphs = indices
+        .iter()
+        .map(|&index| synthetic(&Synthetic::default(), seed, index));
+    Ok(Some(Set {
+        n_available: indices.len(),
+        graphs: graphs.collect::<Result<_, _>>()?,
+        candidates: Vec::new(),
+    }))
 }
 
 /// By how much the genetic algorithm gains from ten times the evaluations. The seed is the topology's, so that no later search
