@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::place::{fixture, place};
+use crate::processes::run_all;
 use crate::program::run;
 
 /// Small networks and searches.
@@ -159,5 +160,47 @@ fn shipped_policies_are_used_by_name() {
     assert!(
         error.contains("memory: the policy reads the features for the memory"),
         "{error}"
+    );
+}
+
+#[test]
+fn processes_share_the_rewards_and_change_no_bit() {
+    let folder = tempfile::tempdir().unwrap();
+    let expected = train(folder.path(), "whole", "--steps 4");
+    let (settings, parts) = (
+        folder.path().join("settings.toml"),
+        folder.path().join("parts"),
+    );
+    let begin = "place train --config {} --out {} --steps 2 --quiet --format json";
+    let mut first = run_all(2, begin, &[&settings, &parts]).into_iter();
+    assert_eq!(first.next().unwrap().json()["ranks"], 2);
+    // The others print nothing.
+    assert!(first.all(|other| other.ok().stdout.is_empty()));
+    let resume = "place train --resume {} --steps 4 --quiet --format json";
+    let resumed = run_all(3, resume, &[&parts]).into_iter().next().unwrap();
+    assert_eq!(resumed.json()["policy_hash"], expected);
+    let read = |run: &str| fs::read(folder.path().join(run).join("policy.safetensors"));
+    assert!(read("whole").unwrap() == read("parts").unwrap());
+    // A folder that is taken is the first rank's reason, and all end with it.
+    for refused in run_all(2, begin, &[&settings, &parts]) {
+        assert!(!refused.error(2).is_empty());
+    }
+    let threads = "place train --config {} --out {} --ranks 2 --quiet";
+    let message = run(threads, &[&settings, &folder.path().join("other")]).error(2);
+    assert!(message.contains("give --threads 2"), "{message}");
+}
+
+#[test]
+fn training_within_a_limit_of_memory_is_another_run_and_for_the_runtime_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let free = train(folder.path(), "free", "--steps 1");
+    let limited = train(folder.path(), "limited", "--steps 1 --memory 300");
+    assert_ne!(free, limited);
+    let out = folder.path().join("memory");
+    let words = "place train --preset memory --memory-limit 1GiB --out {} --quiet";
+    let message = run(words, &[&out]).error(2);
+    assert!(
+        message.contains("a limit changes nothing") && !out.exists(),
+        "{message}"
     );
 }

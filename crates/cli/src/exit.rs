@@ -3,6 +3,7 @@
 use std::fmt;
 
 use shardgraph_collectives::CommError;
+use shardgraph_regal::ErrorKind;
 use shardgraph_solver::Fault;
 
 use crate::world::{self, FailedElsewhere};
@@ -108,9 +109,11 @@ fn of_relational(error: &shardgraph_rgcn::Error) -> u8 {
 }
 
 fn of_placement(error: &shardgraph_regal::Error) -> u8 {
-    match error.is_input() {
-        true => BAD_INPUT,
-        false => NO_ANSWER,
+    match error.kind() {
+        ErrorKind::Ranks(error) => of_comm(error),
+        ErrorKind::LostRank(_) => LOST_RANK,
+        _ if error.is_input() => BAD_INPUT,
+        _ => NO_ANSWER,
     }
 }
 

@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_costgraph::{DecoderKind, Graph};
-use shardgraph_device::{Device, Timer};
+use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_regal::{
-    Policy, Preset, StepReport, TrainConfig, TrainOptions, TrainOutcome, config_of_run, train,
+    Policy, Preset, StepReport, TrainConfig, TrainOptions, TrainOutcome, config_of_run,
+    train_on_ranks,
 };
 
 use crate::exit::BadInput;
@@ -18,7 +20,7 @@ use crate::place_options::decoder;
 use crate::progress::Progress;
 use crate::quantity;
 use crate::report::ReportArgs;
-use crate::world;
+use crate::world::{World, WorldArgs, settle};
 
 /// Steps whose rewards the answer averages.
 const LAST_STEPS: usize = 200;
@@ -88,6 +90,8 @@ pub(crate) struct TrainArgs {
     )]
     resume: Option<PathBuf>,
     #[command(flatten)]
+    world: WorldArgs,
+    #[command(flatten)]
     report: ReportArgs,
 }
 
@@ -104,14 +108,46 @@ struct Answer {
     seconds: f64,
     seconds_per_step: f64,
     threads: usize,
+    /// Processes that share the searches.
+    ranks: u32,
     policy: String,
     /// Equal for every number of threads.
     policy_hash: String,
 }
 
-/// Trains and prints the answer.
+/// Trains and prints the answer. Of several processes all end with the same exit code, and the first alone prints.
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
-    world::refuse_processes("place train", "--threads")?;
+    let deadline = Deadline::default();
+    args.world.device(DeviceKind::Host, false, &args.report)?; // NCCL has no part in this
+    let mut comm = match args.world.open(args.world.ranks, deadline)? {
+        World::Threads(1) => Comm::solo(),
+        World::Threads(n) => {
+            return Err(BadInput(format!(
+                "--ranks {n}: ranks are processes here, started by mpirun, srun or torchrun; for threads of one process give --threads {n}"
+            ))
+            .into());
+        }
+        World::Process(comm) => comm,
+    };
+    let inputs = inputs(args);
+    let inputs = settle(&mut comm, inputs, deadline)?;
+    let trained = train_as(args, &inputs, &mut comm);
+    let answer = settle(&mut comm, trained, deadline)?;
+    let printed = match comm.rank() {
+        0 => args.report.answer(&answer),
+        _ => Ok(()),
+    };
+    settle(&mut comm, printed, deadline)
+}
+
+/// What a run starts from; every process reads it for itself.
+struct Inputs {
+    config: TrainConfig,
+    graphs: Vec<Graph>,
+    options: TrainOptions,
+}
+
+fn inputs(args: &TrainArgs) -> anyhow::Result<Inputs> {
     let config = match &args.resume {
         Some(folder) => config_of_run(folder)?,
         None => config(args)?,
@@ -126,18 +162,34 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         threads: args.threads.map_or(1, usize::from),
         start: args.start.as_deref().map(Policy::read).transpose()?,
     };
+    Ok(Inputs {
+        config,
+        graphs,
+        options,
+    })
+}
+
+fn train_as(args: &TrainArgs, inputs: &Inputs, comm: &mut Comm) -> anyhow::Result<Answer> {
+    let Inputs {
+        config,
+        graphs,
+        options,
+    } = inputs;
+    let report = args.report.of_rank(comm.rank());
     let timer = Timer::start(&Device::host());
     let length = options.stop_at.unwrap_or(config.steps);
-    let mut progress = Progress::new(&args.report, length);
-    let outcome = train(&config, &graphs, &options, &mut |report: &StepReport| {
+    let mut progress = Progress::new(&report, length);
+    let outcome = train_on_ranks(config, graphs, options, comm, &mut |report: &StepReport| {
         progress.update(report.step, || match report.reward {
             Some(reward) => format!("steps, reward {reward:.4}"),
             None => format!("steps, imitation, loss {:.4}", report.loss),
         });
     });
     drop(progress);
-    let answer = Answer::new(&outcome?, &options, graphs.len(), timer.elapsed_s());
-    args.report.answer(&answer)
+    let (outcome, seconds) = (outcome?, timer.elapsed_s());
+    let mut answer = Answer::new(&outcome, options, graphs.len(), seconds);
+    answer.ranks = comm.size();
+    Ok(answer)
 }
 
 /// The preset's settings, then the file's, then the flags'.
@@ -199,6 +251,7 @@ impl Answer {
             seconds,
             seconds_per_step: seconds / reports.len().max(1) as f64,
             threads: options.threads,
+            ranks: 1,
             policy: folder.join("policy.safetensors").display().to_string(),
             policy_hash: format!("{:016x}", outcome.policy.weights_hash()),
         }
@@ -220,6 +273,7 @@ impl fmt::Display for Answer {
         writeln!(f, "seconds {:.6}", self.seconds)?;
         writeln!(f, "seconds per step {:.9}", self.seconds_per_step)?;
         writeln!(f, "threads {}", self.threads)?;
+        writeln!(f, "ranks {}", self.ranks)?;
         writeln!(f, "policy {}", self.policy)?;
         writeln!(f, "policy hash {}", self.policy_hash)
     }

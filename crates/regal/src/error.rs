@@ -39,6 +39,8 @@ pub enum ErrorKind {
     Learning(shardgraph_agents::Error),
     /// Other ranks of a training run: [`shardgraph_components::autodiff::collectives`] reports it.
     Ranks(CommError),
+    /// This rank could not begin, for a reason that it tells itself.
+    LostRank(u32),
     /// The folder of a training run: [`shardgraph_runs`] reports it.
     Run(shardgraph_runs::Error),
 }
@@ -56,7 +58,10 @@ impl Error {
     pub fn is_input(&self) -> bool {
         match &self.kind {
             ErrorKind::Options(_) | ErrorKind::Policy(_) | ErrorKind::Io { .. } => true,
-            ErrorKind::Diverged(_) | ErrorKind::Network(_) | ErrorKind::Ranks(_) => false,
+            ErrorKind::Diverged(_)
+            | ErrorKind::Network(_)
+            | ErrorKind::Ranks(_)
+            | ErrorKind::LostRank(_) => false,
             ErrorKind::Graph(error) => error.kind() != shardgraph_costgraph::ErrorKind::Schedule,
             ErrorKind::Genetic(error) => {
                 !matches!(error.kind(), shardgraph_brkga::ErrorKind::Threads { .. })
@@ -143,6 +148,12 @@ impl fmt::Display for Error {
             ErrorKind::Network(error) => error.fmt(f),
             ErrorKind::Learning(error) => error.fmt(f),
             ErrorKind::Ranks(error) => error.fmt(f),
+            ErrorKind::LostRank(rank) => {
+                write!(
+                    f,
+                    "rank {rank} could not begin; it says why in its own output"
+                )
+            }
             ErrorKind::Run(error) => error.fmt(f),
         }
     }

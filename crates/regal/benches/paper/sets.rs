@@ -47,6 +47,9 @@ pub(crate) struct Source {
     /// Of the filter's searches.
     #[serde(default)]
     pub(crate) genetic: GeneticOptions,
+    /// A folder where which synthetic candidates pass the filter is kept from one call to the next of a series: minutes each time.
+    #[serde(default)]
+    kept: Option<PathBuf>,
 }
 
 /// Graphs with how they came about.
@@ -126,11 +129,23 @@ impl Source {
         lines_of(&path, mode).map(Some)
     }
 
+    /// Where it stands which candidates pass.
+    fn kept_file(&self, n_graphs: usize, min_gain: f64) -> Option<PathBuf> {
+        let (seed, n) = (SEEDS[usize::from(self.held_out)], self.genetic.population);
+        let name = format!("kept-{n_graphs}-{min_gain}-{seed}-{n}.json");
+        self.kept.as_ref().map(|folder| folder.join(name))
+    }
+
     /// The first synthetic candidates of a new topology that pass the filter.
     fn generated(&self) -> Result<Set, Failure> {
         let n_graphs = self.max_graphs.unwrap_or(N_SYNTHETIC);
         let min_gain = self.min_gain.unwrap_or(MIN_GAIN);
         let seed = SEEDS[usize::from(self.held_out)];
+        let kept = self.kept_file(n_graphs, min_gain);
+        if let Some(known) = known(kept.as_deref(), seed)? {
+            return Ok(known);
+        }
+        let mut passed: Vec<u64> = Vec::new();
         let mut set = Set {
             graphs: Vec::new(),
             n_available: n_graphs,
@@ -160,14 +175,34 @@ impl Source {
                 is_kept: gain >= min_gain,
             });
             if gain >= min_gain {
+                passed.push(index);
                 set.graphs.push(graph);
             }
+        }
+        if let Some(path) = kept {
+            fs::write(path, serde_json::to_vec(&passed)?)?;
         }
         match set.graphs.len() < n_graphs {
             true => Err(format!("the filter leaves fewer than {n_graphs} graphs").into()),
             false => Ok(set),
         }
     }
+}
+
+/// The synthetic graphs that an earlier call found to pass.
+fn known(kept: Option<&Path>, seed: u64) -> Result<Option<Set>, Failure> {
+    let Some(indices) = kept.and_then(|path| fs::read(path).ok()) else {
+        return Ok(None);
+    };
+    let indices: Vec<u64> = serde_json::from_slice(&indices)?;
+    let graphs = indices
+        .iter()
+        .map(|&index| synthetic(&Synthetic::default(), seed, index));
+    Ok(Some(Set {
+        n_available: indices.len(),
+        graphs: graphs.collect::<Result<_, _>>()?,
+        candidates: Vec::new(),
+    }))
 }
 
 /// By how much the genetic algorithm gains from ten times the evaluations. The seed is the topology's, so that no later search

@@ -8,7 +8,7 @@ use shardgraph_costgraph::Graph;
 use shardgraph_runs::{Checkpoint, Folder, Metrics, tags, wall_time};
 
 use super::{StepReport, TrainConfig, Trainer};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::policy::Policy;
 
 /// The files of a checkpoint.
@@ -88,7 +88,7 @@ pub fn train(
     options: &TrainOptions,
     on_step: &mut dyn FnMut(&StepReport),
 ) -> Result<TrainOutcome, Error> {
-    train_on_ranks(config, graphs, options, Comm::solo(), on_step)
+    train_on_ranks(config, graphs, options, &mut Comm::solo(), on_step)
 }
 
 /// As [`train`], as one rank of several: each calls this with the same settings, graphs and options. The ranks share the searches behind
@@ -103,43 +103,65 @@ pub fn train_on_ranks(
     config: &TrainConfig,
     graphs: &[Graph],
     options: &TrainOptions,
-    mut comm: Comm,
+    comm: &mut Comm,
     on_step: &mut dyn FnMut(&StepReport),
 ) -> Result<TrainOutcome, Error> {
-    let begun = begin(config, graphs, options, comm.rank() == 0).and_then(|(trainer, kept)| {
-        agree(&trainer, &mut comm)?;
-        Ok((trainer, kept))
-    });
-    match begun {
-        Err(error) => {
-            comm.abort(&error.to_string());
-            Err(error)
-        }
-        Ok((trainer, kept)) => go_on(trainer.with_comm(comm), kept, options, on_step),
+    let begun = begin(config, graphs, options, comm.rank() == 0);
+    let (trainer, kept) = agreed(begun, comm)?;
+    let own = std::mem::replace(comm, Comm::solo());
+    let mut trainer = trainer.with_comm(own);
+    let outcome = go_on(&mut trainer, kept, options, on_step);
+    *comm = trainer.into_comm();
+    if let Err(error) = &outcome {
+        // The others need not wait for the deadline.
+        comm.abort(&error.to_string());
     }
+    outcome
 }
 
-/// Refuses ranks that would not do the same.
-fn agree(trainer: &Trainer<'_>, comm: &mut Comm) -> Result<(), Error> {
-    let own = [trainer.fingerprint()?];
-    let mut all = vec![0u64; comm.size() as usize];
+/// What a rank says of how it begins.
+const BEGUN: u64 = 0;
+const REFUSED: u64 = 1;
+const FAILED: u64 = 2;
+
+/// Lets no rank go on where another one could not begin, or would not do the same.
+fn agreed<'g>(
+    begun: Result<(Trainer<'g>, Option<Kept>), Error>,
+    comm: &mut Comm,
+) -> Result<(Trainer<'g>, Option<Kept>), Error> {
+    let begun = begun.and_then(|(trainer, kept)| Ok((trainer.fingerprint()?, trainer, kept)));
+    let own = match &begun {
+        Ok((fingerprint, ..)) => [BEGUN, *fingerprint],
+        Err(error) if error.is_input() => [REFUSED, 0],
+        Err(_) => [FAILED, 0],
+    };
+    let mut all = vec![0u64; 2 * comm.size() as usize];
     let op = Op::AllGather {
         send: (&own).into(),
         recv: all.as_mut_slice().into(),
     };
-    comm.run(op, Deadline::default())?;
-    match all.iter().position(|of| *of != own[0]) {
-        None => Ok(()),
-        Some(rank) => Err(Error::options(format!(
+    let met = comm.run(op, Deadline::default());
+    // What went wrong here explains more than that the others are gone.
+    let (_, trainer, kept) = begun?;
+    met?;
+    let (said, _) = all.as_chunks::<2>();
+    let odd = (0u32..).zip(said).find(|(_, of)| **of != own);
+    match odd {
+        None => Ok((trainer, kept)),
+        Some((rank, [BEGUN, _])) => Err(Error::options(format!(
             "ranks {} and {rank} have other settings, graphs or checkpoints: give all ranks the same",
             comm.rank()
         ))),
+        Some((rank, [REFUSED, _])) => Err(Error::options(format!(
+            "rank {rank} was refused what it was given; it says why in its own output"
+        ))),
+        Some((rank, _)) => Err(ErrorKind::LostRank(rank).into()),
     }
 }
 
 /// Steps to the last, and the policy.
 fn go_on(
-    mut trainer: Trainer<'_>,
+    trainer: &mut Trainer<'_>,
     mut kept: Option<Kept>,
     options: &TrainOptions,
     on_step: &mut dyn FnMut(&StepReport),
@@ -161,7 +183,7 @@ fn go_on(
                 .step
                 .is_multiple_of(trainer.config().checkpoint_steps);
             if is_due || report.step == stop_at {
-                kept.checkpoint(&trainer)?;
+                kept.checkpoint(trainer)?;
                 trainer.policy()?.write(&kept.folder.path().join(POLICY))?;
             }
         }

@@ -364,8 +364,8 @@ fn by_ranks(
     options: &TrainOptions,
 ) -> (Vec<StepReport>, Vec<u64>) {
     let graphs = graphs(3);
-    let outcomes = threads::run(n_ranks, |comm| {
-        let outcome = train_on_ranks(config, &graphs, options, comm, &mut |_| ()).unwrap();
+    let outcomes = threads::run(n_ranks, |mut comm| {
+        let outcome = train_on_ranks(config, &graphs, options, &mut comm, &mut |_| ()).unwrap();
         (outcome.reports, outcome.policy.weights_hash())
     });
     let outcomes: Vec<_> = outcomes.into_iter().map(Result::unwrap).collect();
@@ -404,10 +404,10 @@ fn ranks_of_different_minds_and_those_that_fail_end_all() {
         threads: 1,
         start: None,
     };
-    let outcomes = threads::run(2, |comm| {
+    let outcomes = threads::run(2, |mut comm| {
         let mut config = config(2);
         config.seed += u64::from(comm.rank());
-        let outcome = train_on_ranks(&config, &graphs, &options, comm, &mut |_| ());
+        let outcome = train_on_ranks(&config, &graphs, &options, &mut comm, &mut |_| ());
         outcome.unwrap_err().to_string()
     });
     for outcome in outcomes {
@@ -418,8 +418,8 @@ fn ranks_of_different_minds_and_those_that_fail_end_all() {
     let taken = tempfile::tempdir().unwrap();
     std::fs::write(taken.path().join("metrics.jsonl"), "{}\n").unwrap();
     let options = in_folder(taken.path(), true, None);
-    let outcomes = threads::run(2, |comm| {
-        let outcome = train_on_ranks(&config(2), &graphs, &options, comm, &mut |_| ());
+    let outcomes = threads::run(2, |mut comm| {
+        let outcome = train_on_ranks(&config(2), &graphs, &options, &mut comm, &mut |_| ());
         outcome.is_err()
     });
     assert!(outcomes.into_iter().all(Result::unwrap));

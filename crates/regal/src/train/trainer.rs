@@ -141,6 +141,10 @@ impl<'g> Trainer<'g> {
         self
     }
 
+    pub(super) fn into_comm(self) -> Comm {
+        self.comm
+    }
+
     /// From a checkpoint, whose settings it has.
     ///
     /// # Errors
@@ -230,10 +234,6 @@ impl<'g> Trainer<'g> {
     pub fn step(&mut self) -> Result<StepReport, Error> {
         let mut ranks = std::mem::replace(&mut self.comm, Comm::solo());
         let report = self.step_as(&mut ranks);
-        if let Err(error) = &report {
-            // The others need not wait for the deadline.
-            ranks.abort(&error.to_string());
-        }
         self.comm = ranks;
         report
     }

@@ -173,7 +173,9 @@ impl Work<'_> {
         let of_test = self.options.test.then_some(TEST_GRAPHS);
         let wanted = self.options.graphs.or(of_test).map(f64::from);
         if let Ok(set) = string(row, "set") {
-            let source = self.paper.source(&set, wanted.or(own))?;
+            let mut source = self.paper.source(&set, wanted.or(own))?;
+            let scratch = self.scratch.display().to_string();
+            source.insert("kept".to_owned(), Json::text(&scratch));
             request.insert("source".to_owned(), Json::Object(source));
         }
         if let Some(Json::Object(mut train)) = request.remove("train") {
