@@ -29,7 +29,8 @@ use journal::{Journal, Position};
 use options::Layout;
 use pager::{Pager, finished_rows};
 use plan::{Planner, Step};
-use step::{Clock, Lane, Shared, Work};
+use step::{Clock, Lane, Shared};
+use turns::Turns;
 
 pub use journal::check_work_folder;
 pub use options::DiskOptions;
@@ -349,6 +350,9 @@ fn rows_of_a_piece(store: &Store, config: &Config, memory: u64) -> u32 {
     (left / (4 * config.columns() as u64)).clamp(1, u64::from(u32::MAX)) as u32
 }
 
+/// What all jobs share, and the threads that do them.
+type Workers<'w, T> = (&'w Shared<'w>, &'w Turns<'w, T>);
+
 /// A run in progress.
 struct Run<'r> {
     store: &'r Store,
@@ -373,13 +377,16 @@ impl<'r> Run<'r> {
         let shared = self.shared(&planner)?;
         let mut pager = Pager::<T>::in_memory(self.store, self.device, self.config, order)?;
         let clock = self.clock;
-        clock.passes(|| -> Result<(), Error> {
-            for pass in 0..self.config.epochs {
-                for step in planner.pass(pass) {
-                    self.step(&shared, &mut pager, &step)?;
+        let threads = (shared.n_own_threads(), order as usize - 1);
+        turns::with_threads(threads, &|work| shared.job(work), |turns| {
+            clock.passes(|| -> Result<(), Error> {
+                for pass in 0..self.config.epochs {
+                    for step in planner.pass(pass) {
+                        self.step((&shared, turns), &mut pager, &step)?;
+                    }
                 }
-            }
-            Ok(())
+                Ok(())
+            })
         })?;
         pager.into_values(place, values)
     }
@@ -399,7 +406,11 @@ impl<'r> Run<'r> {
         let state = (&mut *journal, used);
         let mut pager = Pager::<T>::on_disk(job, order, self.layout, state, disk.deadline)?;
         let clock = self.clock;
-        clock.passes(|| self.passes_on_disk((&planner, &shared, at), &mut pager, start, disk))?;
+        let threads = (shared.n_own_threads(), order as usize - 1);
+        turns::with_threads(threads, &|work| shared.job(work), |turns| {
+            let job = (&planner, (&shared, turns), at);
+            clock.passes(|| self.passes_on_disk(job, &mut pager, start, disk))
+        })?;
         drop(pager);
         journal.forget(order, 1);
         let orders = at + 1;
@@ -415,7 +426,7 @@ impl<'r> Run<'r> {
     /// All passes of an order from a position on, with states to go on from between steps and at the end.
     fn passes_on_disk<T: Cell>(
         &mut self,
-        (planner, shared, orders): (&Planner<'_>, &Shared<'_>, usize),
+        (planner, workers, orders): (&Planner<'_>, Workers<'_, T>, usize),
         pager: &mut Pager<'_, T>,
         start: Position,
         disk: &DiskOptions,
@@ -428,7 +439,7 @@ impl<'r> Run<'r> {
             pager.begin_pass(steps.visits());
             for (step, todo) in (first + 1..).zip(steps) {
                 pager.enter(&todo)?;
-                self.step(shared, pager, &todo)?;
+                self.step(workers, pager, &todo)?;
                 if timer.elapsed_s() >= pause {
                     let took = Timer::wall();
                     pager.checkpoint(Position { orders, pass, step }, self.done)?;
@@ -443,14 +454,13 @@ impl<'r> Run<'r> {
 
     fn step<T: Cell>(
         &mut self,
-        shared: &Shared<'_>,
+        (shared, turns): Workers<'_, T>,
         pager: &mut Pager<T>,
         step: &Step,
     ) -> Result<(), Error> {
         if shared.has_turns() {
             let home = pager.take_home(step);
-            let job = |work: &mut Work<'_, T>| shared.job(work);
-            pager.put_home(turns::run(step, home, self.config.threads, job)?);
+            pager.put_home(turns.step(step, home)?);
         } else {
             for round in &step.rounds {
                 let jobs = round.iter().map(|job| pager.take(job)).collect();

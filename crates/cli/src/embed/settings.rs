@@ -29,7 +29,7 @@ pub(crate) struct SettingsArgs {
     /// Consecutive samples that share their negatives, a power of two [default: 1]
     #[arg(long, value_name = "N")]
     share: Option<u32>,
-    /// Learning rate at the start; it falls in a line [default: 1.5 / epochs, within 0.025 to 0.3; 0.1 for adagrad]
+    /// Learning rate at the start; it falls in a line [default: 1.5 / epochs, within 0.025 to 0.3; 0.05 for adagrad]
     #[arg(long, value_name = "RATE")]
     rate: Option<f32>,
     /// How a gradient becomes a step; adagrad: each row has a rate of its own [default: sgd]

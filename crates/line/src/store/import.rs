@@ -189,7 +189,8 @@ impl ImportOptions {
         let needed = needed.clamp(1, 1024).next_power_of_two();
         // More parts than rows would be empty ones, and the buffers of buckets are to fit too.
         let rows = u64::from(n_nodes.max(1));
-        let buffers = (self.memory / 4800).isqrt().max(1);
+        let left = self.memory.saturating_sub(per_node(n_nodes));
+        let buffers = (left / LEAST_ROOM).isqrt().max(1);
         let most = 1 << rows.min(buffers).ilog2();
         let usual = Store::parts_of_rows(n_nodes, self.least_rows);
         usual.min(most.max(16) as u32).max(needed.min(most) as u32)
@@ -211,6 +212,9 @@ impl ImportOptions {
         Err(Error::new(ErrorKind::Memory, message))
     }
 }
+
+/// Bytes for the buffer of a bucket, where the number of buckets is a matter of choice; it works with less.
+const LEAST_ROOM: u64 = 1600;
 
 /// Degrees (f64), the order by them, ranks, and the two as the head has them.
 fn per_node(n_nodes: u32) -> u64 {

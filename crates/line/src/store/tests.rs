@@ -387,7 +387,7 @@ fn parts_grow_where_memory_is_small() {
     assert_eq!(options(1 << 40).parts_for(65_608_366), 128);
     assert_eq!(options(4 << 30).parts_for(34), 1);
     assert_eq!(options(1000).parts_for(100), 1, "buffers are to fit");
-    assert_eq!(options(50_000).parts_for(100), 2);
+    assert_eq!(options(50_000).parts_for(100), 4);
 }
 
 #[test]

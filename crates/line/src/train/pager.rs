@@ -291,7 +291,11 @@ impl<'p, T: Cell> Pager<'p, T> {
             self.take_reply(reply);
         }
         let order = self.order;
-        while let Some(next) = self.paging.as_mut().and_then(|paging| paging.next_move(order)) {
+        while let Some(next) = self
+            .paging
+            .as_mut()
+            .and_then(|paging| paging.next_move(order))
+        {
             match next {
                 Move::PutAway(key) => self.put_away(key),
                 Move::Load(key) => self.load(key)?,
@@ -433,15 +437,18 @@ impl<'p, T: Cell> Pager<'p, T> {
         Ok(())
     }
 
-    /// Hands out the rows of all parts of a step, and the number of the last table.
-    pub(crate) fn take_home(&mut self, step: &Step) -> (Home<T>, usize) {
+    /// Hands out the rows of all parts of a step.
+    pub(crate) fn take_home(&mut self, step: &Step) -> Home<T> {
         let last = self.tables.len() - 1;
         let parts: BTreeSet<Part> = step.jobs().flat_map(|job| parts_of(job, last)).collect();
         let take = |(table, part): Part| {
             let rows = self.tables[table][part as usize].take();
-            ((table, part), rows.expect("parts are put back after a step"))
+            (
+                (table, part),
+                rows.expect("parts are put back after a step"),
+            )
         };
-        (parts.into_iter().map(take).collect(), last)
+        parts.into_iter().map(take).collect()
     }
 
     /// Takes them back.
@@ -452,7 +459,7 @@ impl<'p, T: Cell> Pager<'p, T> {
     }
 
     /// Hands out the rows of a job's parts.
-    pub(crate) fn take<'j>(&mut self, job: &'j Job) -> Work<'j, T> {
+    pub(crate) fn take(&mut self, job: &Job) -> Work<T> {
         const AT_HOME: &str = "a part is in one job of a step, and was put back after the last";
         let last = self.tables.len() - 1;
         let mut rows = |table: usize, part: u32| {
@@ -460,15 +467,15 @@ impl<'p, T: Cell> Pager<'p, T> {
             rows.expect(AT_HOME)
         };
         let firsts = job.firsts.iter().map(|&part| rows(0, part)).collect();
-                Work {
-            job,
+        Work {
+            job: job.clone(),
             firsts,
             second: job.second.map(|part| rows(last, part)),
         }
     }
 
     /// Takes rows back.
-    pub(crate) fn put_back(&mut self, work: Work<'_, T>) {
+    pub(crate) fn put_back(&mut self, work: Work<T>) {
         for (&part, rows) in work.job.firsts.iter().zip(work.firsts) {
             self.tables[0][part as usize] = Some(rows);
         }

@@ -29,12 +29,9 @@ const DEADLINE: Duration = Duration::from_secs(600);
 type Prepared = Result<Bucket, Error>;
 
 /// Does all jobs and gives the rows back, in no particular order.
-pub(super) fn run<'j, T: Cell>(
-    shared: &Shared<'_>,
-    jobs: Vec<Work<'j, T>>,
-) -> Result<Vec<Work<'j, T>>, Error> {
+pub(super) fn run<T: Cell>(shared: &Shared<'_>, jobs: Vec<Work<T>>) -> Result<Vec<Work<T>>, Error> {
     let n_queues = shared.lanes.len();
-    let mut queues: Vec<Vec<Work<'j, T>>> = (0..n_queues).map(|_| Vec::new()).collect();
+    let mut queues: Vec<Vec<Work<T>>> = (0..n_queues).map(|_| Vec::new()).collect();
     for (at, job) in jobs.into_iter().rev().enumerate() {
         queues[at % n_queues].push(job);
     }
@@ -85,17 +82,17 @@ fn prepare(shared: &Shared<'_>, legs: &[Leg], queue: &SyncSender<Prepared>) {
 }
 
 /// Trains on the buckets of a queue, in the order of the jobs.
-fn device_queue<'j, T: Cell>(
+fn device_queue<T: Cell>(
     shared: &Shared<'_>,
     lane: &Lane,
-    mut jobs: Vec<Work<'j, T>>,
+    mut jobs: Vec<Work<T>>,
     small: &[Receiver<Prepared>],
-) -> Result<Vec<Work<'j, T>>, Error> {
+) -> Result<Vec<Work<T>>, Error> {
     let mut marks = VecDeque::new();
     let mut n_taken = 0;
     for work in &mut jobs {
         each_rows(work, &lane.device)?;
-        for &leg in &work.job.legs {
+        for leg in work.job.legs.clone() {
             let bucket = next(&small[n_taken % small.len()])?;
             n_taken += 1;
             if leg.n_samples == 0 {
@@ -139,7 +136,7 @@ fn next(queue: &Receiver<Prepared>) -> Prepared {
 }
 
 /// Makes a job's rows those of a stream.
-fn each_rows<T: Cell>(work: &mut Work<'_, T>, stream: &Device) -> Result<(), Error> {
+fn each_rows<T: Cell>(work: &mut Work<T>, stream: &Device) -> Result<(), Error> {
     let mut rows = work.firsts.iter_mut().chain(&mut work.second);
     rows.try_for_each(|rows| adopt(rows, stream))
 }

@@ -79,19 +79,19 @@ impl Clock {
 
 /// A job with the rows that it works on.
 #[derive(Debug)]
-pub(crate) struct Work<'j, T: Cell> {
-    pub(crate) job: &'j Job,
+pub(crate) struct Work<T: Cell> {
+    pub(crate) job: Job,
     pub(crate) firsts: Vec<Rows<T>>,
     pub(crate) second: Option<Rows<T>>,
 }
 
 impl Shared<'_> {
     /// Does the jobs of a round and gives the rows back, in no particular order: for threads that share rows, and for devices.
-    pub(crate) fn round<'j, T: Cell>(
+    pub(crate) fn round<T: Cell>(
         &self,
-        mut jobs: Vec<Work<'j, T>>,
+        mut jobs: Vec<Work<T>>,
         n_threads: usize,
-    ) -> Result<Vec<Work<'j, T>>, Error> {
+    ) -> Result<Vec<Work<T>>, Error> {
         if self.device.kind() != DeviceKind::Host {
             // The longest first, so that no stream is left alone with it at the end.
             jobs.sort_by_key(|work| work.job.n_samples());
@@ -101,6 +101,14 @@ impl Shared<'_> {
         Ok(jobs)
     }
 
+    /// Threads that have rows to themselves: all, or the one that asks for steps.
+    pub(crate) fn n_own_threads(&self) -> usize {
+        match self.has_turns() {
+            true => self.config.threads.min(self.store.n_parts() as usize),
+            false => 1,
+        }
+    }
+
     /// Whether threads have rows to themselves.
     pub(crate) fn has_turns(&self) -> bool {
         self.device.kind() == DeviceKind::Host
@@ -108,8 +116,8 @@ impl Shared<'_> {
     }
 
     /// Trains on the buckets of a job.
-    pub(crate) fn job<T: Cell>(&self, work: &mut Work<'_, T>) -> Result<(), Error> {
-        for &leg in &work.job.legs {
+    pub(crate) fn job<T: Cell>(&self, work: &mut Work<T>) -> Result<(), Error> {
+        for leg in work.job.legs.clone() {
             let edges = self.upload(&self.lanes[0], self.bucket(leg)?)?;
             let clock = &self.clock.update_ns;
             Clock::timed(clock, || self.leg(&self.lanes[0], leg, &edges, work))?;
@@ -123,7 +131,7 @@ impl Shared<'_> {
         lane: &Lane,
         leg: Leg,
         edges: &EdgeList,
-        work: &mut Work<'_, T>,
+        work: &mut Work<T>,
     ) -> Result<(), Error> {
         let at = work.job.firsts.iter().position(|&part| part == leg.vertex);
         let (vertex, mut context) = match (at, &mut work.second) {

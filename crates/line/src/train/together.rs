@@ -26,7 +26,7 @@ struct Piece<'w, T: Cell> {
 /// Does all jobs.
 pub(super) fn run<T: Cell>(
     shared: &Shared<'_>,
-    jobs: &mut [Work<'_, T>],
+    jobs: &mut [Work<T>],
     n_threads: usize,
 ) -> Result<(), Error> {
     let mut pieces = Vec::new();
@@ -38,15 +38,16 @@ pub(super) fn run<T: Cell>(
 }
 
 /// Cuts the samples of a job into pieces.
-fn cut<'w, T: Cell>(
-    work: &'w mut Work<'_, T>,
-    pieces: &mut Vec<Piece<'w, T>>,
-) -> Result<(), Error> {
-    let job = work.job;
-    let [first] = work.firsts.as_mut_slice() else {
+fn cut<'w, T: Cell>(work: &'w mut Work<T>, pieces: &mut Vec<Piece<'w, T>>) -> Result<(), Error> {
+    let Work {
+        job,
+        firsts,
+        second,
+    } = work;
+    let [first] = firsts.as_mut_slice() else {
         return Err(panicked()); // jobs are small in these modes
     };
-    let (tables, squares) = match &mut work.second {
+    let (tables, squares) = match second {
         None => (
             SharedTables::order1(&mut first.cells)?,
             first.squares.as_mut().map(SharedTables::order1),

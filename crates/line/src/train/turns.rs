@@ -1,6 +1,7 @@
 //! The rounds of a step without waiting between them: a job begins once its parts have gone through the jobs before it.
 //!
-//! Each part has its jobs in the order of the rounds whatever the threads do, so the bits are those of one thread.
+//! Each part has its jobs in the order of the rounds whatever the threads do, so the bits are those of one thread. Threads stay from step to
+//! step: a step may be shorter than it takes to start one.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -18,122 +19,173 @@ pub(super) type Part = (usize, u32);
 /// Rows of parts that no job is at work on.
 pub(super) type Home<T> = BTreeMap<Part, Rows<T>>;
 
+/// Does a job.
+type DoJob<'w, T> = dyn Fn(&mut Work<T>) -> Result<(), Error> + Sync + 'w;
+
 /// The parts of a job, in the order of its rows; `last` is the table of its second.
 pub(super) fn parts_of(job: &Job, last: usize) -> impl Iterator<Item = Part> {
     let firsts = job.firsts.iter().map(|&part| (0, part));
     firsts.chain(job.second.map(|part| (last, part)))
 }
 
-/// What the threads of a step share.
-struct Turns<'s, T: Cell> {
+/// The threads of an order, and what they share.
+pub(super) struct Turns<'w, T: Cell> {
     last: usize,
-    state: Mutex<State<'s, T>>,
-    /// A job is done, or all is over.
+    work: &'w DoJob<'w, T>,
+    state: Mutex<State<T>>,
+    /// There is a step, a job is done, or all is over.
     changed: Condvar,
 }
 
-struct State<'s, T: Cell> {
+struct State<T: Cell> {
     /// Jobs that did not begin, by their numbers.
-    waiting: BTreeMap<usize, &'s Job>,
+    waiting: BTreeMap<usize, Job>,
     home: Home<T>,
     /// The jobs that each part has before it.
     ahead: BTreeMap<Part, VecDeque<usize>>,
+    n_at_work: usize,
     failure: Option<Error>,
+    is_over: bool,
 }
 
-/// Does all jobs of a step on so many threads, and gives the rows back.
-pub(super) fn run<T: Cell>(
-    step: &Step,
-    (home, last): (Home<T>, usize),
-    n_threads: usize,
-    work: impl Fn(&mut Work<'_, T>) -> Result<(), Error> + Sync,
-) -> Result<Home<T>, Error> {
-    let waiting: BTreeMap<usize, &Job> = step.jobs().enumerate().collect();
-    let mut ahead: BTreeMap<Part, VecDeque<usize>> = BTreeMap::new();
-    for (&number, job) in &waiting {
-        parts_of(job, last).for_each(|part| ahead.entry(part).or_default().push_back(number));
-    }
-    let widest = step.rounds.iter().map(Vec::len).max().unwrap_or(0);
+/// Has so many threads, this one among them, for the steps of `body`; `last` is the last table.
+pub(super) fn with_threads<T: Cell, R>(
+    (n_threads, last): (usize, usize),
+    work: &DoJob<'_, T>,
+    body: impl FnOnce(&Turns<'_, T>) -> R,
+) -> R {
+    let state = State {
+        waiting: BTreeMap::new(),
+        home: BTreeMap::new(),
+        ahead: BTreeMap::new(),
+        n_at_work: 0,
+        failure: None,
+        is_over: false,
+    };
     let turns = Turns {
         last,
-        state: Mutex::new(State {
-            waiting,
-            home,
-            ahead,
-            failure: None,
-        }),
+        work,
+        state: Mutex::new(state),
         changed: Condvar::new(),
     };
     thread::scope(|scope| {
-        let others = (1..n_threads.min(widest)).map(|_| scope.spawn(|| turns.work(&work)));
+        let others = (1..n_threads).map(|_| scope.spawn(|| turns.work_as(Role::Helper)));
         let others: Vec<_> = others.collect();
-        turns.work(&work);
+        let over = Over(&turns);
+        let result = body(&turns);
+        drop(over);
         // One that panicked has said so.
         others.into_iter().for_each(|other| drop(other.join()));
-    });
-    let state = turns.state.into_inner().unwrap_or_else(|held| held.into_inner());
-    match state.failure {
-        None => Ok(state.home),
-        Some(error) => Err(error),
-    }
+        result
+    })
 }
 
-impl<'s, T: Cell> Turns<'s, T> {
-    /// Does jobs until there are none.
-    fn work(&self, work: &(impl Fn(&mut Work<'_, T>) -> Result<(), Error> + Sync)) {
-        while let Some((number, mut taken)) = self.next() {
+/// Whose thread it is: that which asks for steps, or one that waits for them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Asking,
+    Helper,
+}
+
+impl<T: Cell> Turns<'_, T> {
+    /// Does all jobs of a step, and gives the rows back.
+    pub(super) fn step(&self, step: &Step, home: Home<T>) -> Result<Home<T>, Error> {
+        let mut state = locked(&self.state);
+        for (number, job) in step.jobs().enumerate() {
+            for part in parts_of(job, self.last) {
+                state.ahead.entry(part).or_default().push_back(number);
+            }
+            state.waiting.insert(number, job.clone());
+        }
+        state.home = home;
+        drop(state);
+        self.changed.notify_all();
+        self.work_as(Role::Asking);
+        let mut state = locked(&self.state);
+        // A helper that is at work says so when it is done, fails or panics.
+        while state.n_at_work > 0 {
+            state = self.wait(state);
+        }
+        state.ahead.clear();
+        match state.failure.take() {
+            None => Ok(std::mem::take(&mut state.home)),
+            Some(error) => {
+                state.waiting.clear();
+                Err(error)
+            }
+        }
+    }
+
+    fn wait<'g>(&self, state: MutexGuard<'g, State<T>>) -> MutexGuard<'g, State<T>> {
+        let woken = self.changed.wait(state);
+        woken.unwrap_or_else(|held| held.into_inner())
+    }
+
+    fn work_as(&self, role: Role) {
+        while let Some((number, mut taken)) = self.next(role) {
             let unfinished = Unfinished(self);
-            let done = work(&mut taken);
+            let done = (self.work)(&mut taken);
             std::mem::forget(unfinished);
             self.put_back(number, taken, done.err());
         }
     }
 
-    /// The first job that can begin, with its rows; waits for one. None when all have begun, or one has failed.
-    fn next(&self) -> Option<(usize, Work<'s, T>)> {
+    /// The first job that can begin, with its rows; waits for one. None where there is nothing left to do.
+    fn next(&self, role: Role) -> Option<(usize, Work<T>)> {
         let mut state = locked(&self.state);
         loop {
-            if state.failure.is_some() || state.waiting.is_empty() {
+            let is_idle = state.failure.is_some() || state.waiting.is_empty();
+            if state.is_over || (is_idle && role == Role::Asking) {
                 return None;
             }
-            if let Some(number) = self.ready(&state) {
+            if let Some(number) = self.ready(&state).filter(|_| !is_idle) {
                 let job = state.waiting.remove(&number)?;
                 let firsts = job.firsts.iter().map(|&part| state.home.remove(&(0, part)));
                 let firsts = firsts.collect::<Option<Vec<_>>>()?;
-                let second = job.second.and_then(|part| state.home.remove(&(self.last, part)));
-                return Some((
-                    number,
-                    Work {
-                        job,
-                        firsts,
-                        second,
-                    },
-                ));
+                let second = job.second;
+                let second = second.and_then(|part| state.home.remove(&(self.last, part)));
+                state.n_at_work += 1;
+                let work = Work {
+                    job,
+                    firsts,
+                    second,
+                };
+                return Some((number, work));
             }
-            // Some job is at work, and says so when it is done, fails or panics.
-            state = self.changed.wait(state).unwrap_or_else(|held| held.into_inner());
+            state = self.wait(state);
         }
     }
 
     /// A job that is the next of all its parts.
-    fn ready(&self, state: &MutexGuard<'_, State<'s, T>>) -> Option<usize> {
+    fn ready(&self, state: &State<T>) -> Option<usize> {
         let is_next = |number: usize, part: Part| {
             let next = state.ahead.get(&part).and_then(VecDeque::front);
             next == Some(&number) && state.home.contains_key(&part)
         };
         let mut waiting = state.waiting.iter();
-        let found = waiting.find(|&(&n, job)| parts_of(job, self.last).all(|part| is_next(n, part)));
+        let found =
+            waiting.find(|&(&n, job)| parts_of(job, self.last).all(|part| is_next(n, part)));
         found.map(|(&number, _)| number)
     }
 
-    fn put_back(&self, number: usize, work: Work<'_, T>, failure: Option<Error>) {
+    fn put_back(&self, number: usize, work: Work<T>, failure: Option<Error>) {
+        let Work {
+            job,
+            firsts,
+            second,
+        } = work;
         let mut state = locked(&self.state);
-        for part in parts_of(work.job, self.last) {
+        for part in parts_of(&job, self.last) {
             let passed = state.ahead.get_mut(&part).and_then(VecDeque::pop_front);
             debug_assert_eq!(passed, Some(number));
         }
-        let rows = work.firsts.into_iter().chain(work.second);
-        state.home.extend(parts_of(work.job, self.last).zip(rows));
+        let rows = firsts.into_iter().chain(second);
+        state.home.extend(parts_of(&job, self.last).zip(rows));
+        self.end_of_job(state, failure);
+    }
+
+    fn end_of_job(&self, mut state: MutexGuard<'_, State<T>>, failure: Option<Error>) {
+        state.n_at_work -= 1;
         state.failure = state.failure.take().or(failure);
         drop(state);
         self.changed.notify_all();
@@ -141,11 +193,117 @@ impl<'s, T: Cell> Turns<'s, T> {
 }
 
 /// Ends the waiting of the others where a job panics.
-struct Unfinished<'t, 's, T: Cell>(&'t Turns<'s, T>);
+struct Unfinished<'t, 'w, T: Cell>(&'t Turns<'w, T>);
 
 impl<T: Cell> Drop for Unfinished<'_, '_, T> {
     fn drop(&mut self) {
-        locked(&self.0.state).failure = Some(panicked());
+        let state = locked(&self.0.state);
+        self.0.end_of_job(state, Some(panicked()));
+    }
+}
+
+/// Lets the threads go, also where the thread that asks panics.
+struct Over<'t, 'w, T: Cell>(&'t Turns<'w, T>);
+
+impl<T: Cell> Drop for Over<'_, '_, T> {
+    fn drop(&mut self) {
+        locked(&self.0.state).is_over = true;
         self.0.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    fn no_rows() -> Rows<f32> {
+        let cells = shardgraph_device::Device::host().zeros(0).unwrap();
+        Rows {
+            cells,
+            squares: None,
+        }
+    }
+
+    /// Rounds of two jobs: parts 0 and 1 with contexts 0 and 1, then crossed.
+    fn step() -> (Step, Home<f32>) {
+        let job = |first, second| Job {
+            firsts: vec![first],
+            second: Some(second),
+            legs: Vec::new(),
+        };
+        let rounds = vec![
+            vec![job(0, 0), job(1, 1)],
+            vec![job(0, 1), job(1, 0)],
+            vec![job(0, 0), job(1, 1)],
+        ];
+        let home = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|part| (part, no_rows()));
+        let groups = (0, 0);
+        (Step { groups, rounds }, home.into())
+    }
+
+    #[test]
+    fn a_part_has_its_jobs_in_order_whatever_the_threads_do() {
+        for n_threads in [1, 2, 5] {
+            let seen: Mutex<BTreeMap<Part, Vec<(u32, Option<u32>)>>> = Mutex::default();
+            let work = |work: &mut Work<f32>| {
+                if work.job.firsts == [0] {
+                    thread::sleep(std::time::Duration::from_millis(3)); // the other thread could run ahead
+                }
+                for part in parts_of(&work.job, 1) {
+                    let pair = (work.job.firsts[0], work.job.second);
+                    locked(&seen).entry(part).or_default().push(pair);
+                }
+                Ok(())
+            };
+            with_threads((n_threads, 1), &work, |turns| {
+                for _ in 0..3 {
+                    let (step, home) = step();
+                    assert_eq!(turns.step(&step, home).unwrap().len(), 4);
+                }
+            });
+            let seen = seen.into_inner().unwrap();
+            let three = |pairs: [(u32, Option<u32>); 3]| pairs.repeat(3);
+            assert_eq!(
+                seen[&(0, 0)],
+                three([(0, Some(0)), (0, Some(1)), (0, Some(0))])
+            );
+            assert_eq!(
+                seen[&(1, 0)],
+                three([(0, Some(0)), (1, Some(0)), (0, Some(0))])
+            );
+            assert_eq!(
+                seen[&(1, 1)],
+                three([(1, Some(1)), (0, Some(1)), (1, Some(1))])
+            );
+        }
+    }
+
+    #[test]
+    fn a_job_that_fails_or_panics_ends_the_step_and_nobody_waits() {
+        let fails = |_: &mut Work<f32>| Err(Error::new(ErrorKind::Graph, "no"));
+        let error = with_threads((3, 1), &fails, |turns| {
+            let (step, home) = step();
+            turns.step(&step, home).unwrap_err()
+        });
+        assert_eq!(error.kind(), ErrorKind::Graph);
+        let asking = thread::current().id();
+        let panics = |_: &mut Work<f32>| {
+            assert!(thread::current().id() == asking, "planted");
+            // So that a helper gets a job.
+            thread::sleep(std::time::Duration::from_millis(20));
+            Ok(())
+        };
+        let error = with_threads((2, 1), &panics, |turns| {
+            let (step, home) = step();
+            turns.step(&step, home).unwrap_err()
+        });
+        assert_eq!(error.kind(), ErrorKind::Device);
+        let calm = |_: &mut Work<f32>| Ok(());
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            with_threads((3, 1), &calm, |_| panic!("the one who asks"));
+        }));
+        assert!(ended.is_err());
     }
 }
