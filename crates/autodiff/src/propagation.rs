@@ -300,8 +300,8 @@ impl Propagation {
         let own = partition.range(self.layout.rank());
         let masks = &self.masks(device)?[group];
         let whole;
-        let x = match self.shards.len() == 1 && partition.n_ranks() == 1 {
-            true => gathered, // in node order already
+        let x = match self.shards.len() == 1 {
+            true => gathered, // rank by rank is in node order
             false => {
                 whole = self.collect_group(device, gathered, width, group)?;
                 &whole

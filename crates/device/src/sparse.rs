@@ -4,7 +4,7 @@
 use crate::ErrorKind;
 use crate::device::{BackEnd, check, elements, length};
 use crate::gpu::{FusedProduct, Gpu};
-use crate::host::Host;
+use crate::host::{Host, Operand};
 use crate::memory::{on_host, on_host_mut, other_device};
 use crate::resident::{Form, check_lists, check_words};
 use crate::{Adjacency, Buffer, Device, Error, SparseProduct};
@@ -203,7 +203,7 @@ fn host_product(
     let adjacency = match product.adjacency {
         Adjacency::Resident(resident) => match &resident.form {
             Form::HostTiles(tiles) => {
-                host.tiles_product(tiles, product.width, x, out);
+                host.tiles_product(tiles, Operand::plain(product.width, x), out);
                 return Ok(());
             }
             _ => resident.on_host()?,
@@ -226,19 +226,32 @@ fn host_masked_product(
     out: &mut Buffer,
 ) -> Result<(), Error> {
     let (n_states, width) = (product.n_states, product.width);
-    let mut x = on_host(MASKED, x)?.to_vec();
+    let x = on_host(MASKED, x)?;
     let out = on_host_mut(MASKED, out)?;
     let keep = product.keep.map(|keep| on_host(MASKED, keep)).transpose()?;
-    if let Some(keep) = keep {
-        apply_mask(keep, width, &mut x);
+    if let Adjacency::Resident(resident) = product.adjacency
+        && let Form::HostTiles(tiles) = &resident.form
+    {
+        let operand = Operand {
+            x,
+            keep,
+            n_states,
+            width,
+        };
+        host.tiles_product(tiles, operand, out);
+    } else {
+        let mut x = x.to_vec();
+        if let Some(keep) = keep {
+            apply_mask(keep, width, &mut x);
+        }
+        let plain = SparseProduct {
+            adjacency: product.adjacency,
+            n_rows: product.n_rows,
+            n_columns: product.n_columns,
+            width: n_states * width,
+        };
+        host_product(host, plain, &x, out)?;
     }
-    let plain = SparseProduct {
-        adjacency: product.adjacency,
-        n_rows: product.n_rows,
-        n_columns: product.n_columns,
-        width: n_states * width,
-    };
-    host_product(host, plain, &x, out)?;
     let scale = product.scale.map(|scale| on_host(MASKED, scale));
     let scale = scale.transpose()?;
     let factor = |i: usize| {

@@ -9,7 +9,7 @@ mod tiles;
 
 use pulp::Arch;
 
-pub(crate) use tiles::Tiles;
+pub(crate) use tiles::{Operand, Tiles};
 
 use crate::{Adam, Binary, Copy2d, Loss};
 

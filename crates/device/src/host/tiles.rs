@@ -148,15 +148,42 @@ struct Tile<const W: usize>([[f32; W]; COLUMNS + 1]);
 #[repr(align(64))]
 struct Sums<const W: usize>([[f32; W]; 2]);
 
+/// The dense factor: rows of `n_states` states, each of `width` elements.
+#[derive(Clone, Copy)]
+pub(crate) struct Operand<'a> {
+    pub(crate) x: &'a [f32],
+    /// A factor for each row and state; what it makes zero is not read.
+    pub(crate) keep: Option<&'a [f32]>,
+    pub(crate) n_states: usize,
+    pub(crate) width: usize,
+}
+
+impl<'a> Operand<'a> {
+    pub(crate) fn plain(width: usize, x: &'a [f32]) -> Self {
+        Self {
+            x,
+            keep: None,
+            n_states: 1,
+            width,
+        }
+    }
+
+    fn row_width(&self) -> usize {
+        self.n_states * self.width
+    }
+}
+
 impl Host {
-    /// `out = tiles * x`, with rows of `width` elements.
-    pub(crate) fn tiles_product(&self, tiles: &Tiles, width: usize, x: &[f32], out: &mut [f32]) {
+    /// `out = tiles * (keep * x)`.
+    pub(crate) fn tiles_product(&self, tiles: &Tiles, operand: Operand<'_>, out: &mut [f32]) {
+        let row_width = operand.row_width();
         let mut first = 0;
-        while first < width {
+        while first < row_width {
+            let len = (row_width - first).min(32);
             let strip = Strip {
-                width,
+                operand,
                 first,
-                len: (width - first).min(32),
+                len,
             };
             let moved = (&mut *out, strip);
             // The closure gives away what it captured: see `bits::column_sums`.
@@ -165,37 +192,37 @@ impl Host {
                 || {
                     let (out, strip) = moved;
                     match strip.len {
-                        0..=8 => strip.product::<8>(tiles, x, out),
-                        9..=16 => strip.product::<16>(tiles, x, out),
-                        _ => strip.product::<32>(tiles, x, out),
+                        0..=8 => strip.product::<8>(tiles, out),
+                        9..=16 => strip.product::<16>(tiles, out),
+                        _ => strip.product::<32>(tiles, out),
                     }
                 },
             );
-            first += strip.len;
+            first += len;
         }
     }
 }
 
-/// Some adjacent elements of each row of `x` and of the sums.
+/// Some adjacent elements of each row of the operand and of the sums.
 #[derive(Clone, Copy)]
-struct Strip {
-    width: usize,
+struct Strip<'a> {
+    operand: Operand<'a>,
     first: usize,
     len: usize,
 }
 
-impl Strip {
+impl Strip<'_> {
     #[inline(always)]
-    fn product<const W: usize>(self, tiles: &Tiles, x: &[f32], out: &mut [f32]) {
+    fn product<const W: usize>(self, tiles: &Tiles, out: &mut [f32]) {
         let mut tile = Tile([[0.0; W]; COLUMNS + 1]);
         let mut sums = vec![Sums([[0.0; W]; 2]); tiles.n_rows.min(BLOCK).div_ceil(2)];
         let (mut counts, mut pairs) = (&tiles.counts[..], &tiles.pairs[..]);
-        let x = &x[..tiles.n_columns * self.width];
-        for out in out.chunks_mut(BLOCK * self.width) {
-            let sums = &mut sums[..(out.len() / self.width).div_ceil(2)];
+        let row_width = self.operand.row_width();
+        for out in out.chunks_mut(BLOCK * row_width) {
+            let sums = &mut sums[..(out.len() / row_width).div_ceil(2)];
             sums.fill(Sums([[0.0; W]; 2]));
-            for x in x.chunks(COLUMNS * self.width) {
-                self.load(x, &mut tile);
+            for first in (0..tiles.n_columns).step_by(COLUMNS) {
+                self.load(first..tiles.n_columns.min(first + COLUMNS), &mut tile);
                 let (own, rest) = counts.split_at(sums.len());
                 counts = rest;
                 pairs = add_tile(&tile, own, pairs, sums);
@@ -205,16 +232,42 @@ impl Strip {
     }
 
     #[inline(always)]
-    fn load<const W: usize>(self, x: &[f32], tile: &mut Tile<W>) {
-        for (row, x) in tile.0[..COLUMNS].iter_mut().zip(x.chunks_exact(self.width)) {
+    fn load<const W: usize>(self, columns: Range<usize>, tile: &mut Tile<W>) {
+        let row_width = self.operand.row_width();
+        let x = self.operand.x[columns.start * row_width..].chunks_exact(row_width);
+        let n_columns = columns.len();
+        for (row, x) in tile.0[..n_columns].iter_mut().zip(x) {
             row[..self.len].copy_from_slice(&x[self.first..][..self.len]);
+        }
+        if let Some(keep) = self.operand.keep {
+            let keep =
+                keep[columns.start * self.operand.n_states..].chunks_exact(self.operand.n_states);
+            for (row, keep) in tile.0[..n_columns].iter_mut().zip(keep) {
+                self.mask(keep, row);
+            }
+        }
+    }
+
+    /// Multiplies the parts of a row by their states' factors; what is masked becomes zero, whatever it was.
+    #[inline(always)]
+    fn mask(self, keep: &[f32], row: &mut [f32]) {
+        let mut from = 0;
+        while from < self.len {
+            let state = (self.first + from) / self.operand.width;
+            let to = self.len.min((state + 1) * self.operand.width - self.first);
+            match keep[state] {
+                0.0 => row[from..to].fill(0.0),
+                1.0 => {}
+                keep => row[from..to].iter_mut().for_each(|x| *x *= keep),
+            }
+            from = to;
         }
     }
 
     #[inline(always)]
     fn store<const W: usize>(self, sums: &[Sums<W>], out: &mut [f32]) {
         let sums = sums.iter().flat_map(|sums| &sums.0);
-        for (out, sum) in out.chunks_exact_mut(self.width).zip(sums) {
+        for (out, sum) in out.chunks_exact_mut(self.operand.row_width()).zip(sums) {
             out[self.first..][..self.len].copy_from_slice(&sum[..self.len]);
         }
     }
