@@ -47,7 +47,7 @@ pub(crate) struct ImportArgs {
     graph: GraphArgs,
     #[command(flatten)]
     import: ImportFlags,
-    /// Parts of each table, a power of two [default: 16, fewer for less than 4096 nodes, more for tables beyond --memory]
+    /// Parts of each table, a power of two [default: 16, fewer for less than 4096 nodes, up to 128 for more than 196608, more for tables beyond --memory]
     #[arg(long, value_name = "N")]
     parts: Option<u32>,
     /// The file to write

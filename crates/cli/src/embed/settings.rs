@@ -60,7 +60,7 @@ pub(crate) struct SettingsArgs {
     /// paper: the learning rate of LINE's authors, 0.025 [default: default]
     #[arg(long, value_name = "default|paper", default_value = "default")]
     preset: Preset,
-    /// Parts of each table, a power of two [default: 16, fewer for less than 4096 nodes]
+    /// Parts of each table, a power of two [default: 16, fewer for less than 4096 nodes, up to 128 for more than 196608]
     #[arg(long, value_name = "N")]
     pub(crate) parts: Option<u32>,
     /// Settings as TOML or JSON, by the names of the flags of this group but device, preset and parts
