@@ -462,7 +462,7 @@ fn instances<'g>(graphs: &'g [Graph], request: &Request) -> Result<Vec<Instance<
 }
 
 fn test(request: &Request, network: &Network, to_test: &[Instance<'_>]) -> Result<(), Failure> {
-    let (mut improvements, mut n_right, mut n_picks, mut n_passes) = (Vec::new(), 0, 0, 0);
+    let (mut improvements, mut n_passes) = (Vec::new(), 0);
     let mut clock = clock();
     let start = clock();
     for of in to_test {
@@ -475,12 +475,7 @@ fn test(request: &Request, network: &Network, to_test: &[Instance<'_>]) -> Resul
         improvements.push(100.0 * (1.0 - played.best[0] / of.runtime));
     }
     let seconds = (clock() - start) / to_test.len().max(1) as f64;
-    for of in to_test {
-        let (states, picks) = prefixes(of);
-        let found = network.picks(of, &states, None)?;
-        n_right += found.iter().zip(&picks).filter(|(a, b)| a == b).count();
-        n_picks += picks.len();
-    }
+    let right = share_right(network, to_test)?;
     let n = improvements.len().max(1) as f64;
     let at_least = improvements.iter().filter(|x| **x >= 0.0).count();
     let note = format!(
@@ -492,7 +487,7 @@ fn test(request: &Request, network: &Network, to_test: &[Instance<'_>]) -> Resul
             .iter()
             .copied()
             .fold(f64::NEG_INFINITY, f64::max),
-        100.0 * f64::from(n_right as u32) / n_picks.max(1) as f64,
+        100.0 * right,
         n_passes as f64 / n,
     );
     let mean = improvements.iter().sum::<f64>() / n;
@@ -505,4 +500,16 @@ fn test(request: &Request, network: &Network, to_test: &[Instance<'_>]) -> Resul
         json!({ "point": { "series": request.series, "x": request.x, "y": mean, "note": note } })
     );
     Ok(())
+}
+
+/// How often the likeliest pick is that of the genetic algorithm's plan, in the states on the way to it.
+fn share_right(network: &Network, to_test: &[Instance<'_>]) -> Result<f64, Failure> {
+    let (mut n_right, mut n_picks) = (0, 0);
+    for of in to_test {
+        let (states, picks) = prefixes(of);
+        let found = network.picks(of, &states, None)?;
+        n_right += found.iter().zip(&picks).filter(|(a, b)| a == b).count();
+        n_picks += picks.len();
+    }
+    Ok(n_right as f64 / n_picks.max(1) as f64)
 }
