@@ -189,9 +189,7 @@ impl State {
         let mut features = Vec::with_capacity(n * (N_STATIC + N_STATE));
         for (op, own) in of.value.node_features.chunks_exact(N_STATIC).enumerate() {
             features.extend_from_slice(own);
-            let can = mask[op * N_DEVICES..(op + 1) * N_DEVICES]
-                .iter()
-                .any(|x| *x == 0.0);
+            let can = mask[op * N_DEVICES..(op + 1) * N_DEVICES].contains(&0.0);
             features.extend([f32::from(places[op].is_some()), f32::from(can)]);
             features.push(places[op].map_or(0.0, |place| (place + 1) as f32 / n as f32));
             let device = places[op].map(|place| self.plan[place].1);
