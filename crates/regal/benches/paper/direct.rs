@@ -474,11 +474,7 @@ fn test(request: &Request, network: &Network, to_test: &[Instance<'_>]) -> Resul
     }
     let seconds = (clock() - start) / to_test.len().max(1) as f64;
     let right = share_right(network, to_test)?;
-    // What perfect picks would give: transfers go as soon as they can, which is not where the genetic algorithm had them.
-    let again = to_test
-        .iter()
-        .map(|of| of.runtime_of(&of.plan) / of.runtime);
-    let again = 100.0 * (1.0 - again.sum::<f64>() / to_test.len().max(1) as f64);
+    let again = replayed(to_test);
     let n = improvements.len().max(1) as f64;
     let at_least = improvements.iter().filter(|x| **x >= 0.0).count();
     let note = format!(
@@ -515,4 +511,12 @@ fn share_right(network: &Network, to_test: &[Instance<'_>]) -> Result<f64, Failu
         n_picks += picks.len();
     }
     Ok(n_right as f64 / n_picks.max(1) as f64)
+}
+
+/// What perfect picks would improve: transfers go as soon as they can, which is not where the genetic algorithm had them.
+fn replayed(to_test: &[Instance<'_>]) -> f64 {
+    let ratios = to_test
+        .iter()
+        .map(|of| of.runtime_of(&of.plan) / of.runtime);
+    100.0 * (1.0 - ratios.sum::<f64>() / to_test.len().max(1) as f64)
 }
