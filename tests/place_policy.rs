@@ -194,7 +194,7 @@ fn processes_share_the_rewards_and_change_no_bit() {
 fn training_within_a_limit_of_memory_is_another_run_and_for_the_runtime_alone() {
     let folder = tempfile::tempdir().unwrap();
     let free = train(folder.path(), "free", "--steps 1");
-    let limited = train(folder.path(), "limited", "--steps 1 --memory 300");
+    let limited = train(folder.path(), "limited", "--steps 1 --memory 1");
     assert_ne!(free, limited);
     let out = folder.path().join("memory");
     let words = "place train --preset memory --memory-limit 1GiB --out {} --quiet";

@@ -420,11 +420,17 @@ impl Job<'_> {
                 *cell = (cell.0 + 1, cell.1 + bytes / largest);
             }
         }
+        self.show_actions(&cells, graphs.len());
+        Ok(())
+    }
+
+    /// Points of shares and of weights, cell by cell.
+    fn show_actions(&self, cells: &[[(u64, f64); 2]; 3], n_graphs: usize) {
         let n: u64 = cells.iter().flatten().map(|cell| cell.0).sum();
         let names = ["device 1", "device 2", "neither"];
-        for ((x, name), row) in names.iter().enumerate().zip(&cells) {
+        for ((x, name), row) in names.iter().enumerate().zip(cells) {
             for (priority, &(count, weight)) in ["high", "low"].iter().zip(row) {
-                let note = format!("{name}, {n} ops of {} graphs", graphs.len());
+                let note = format!("{name}, {n} ops of {n_graphs} graphs");
                 let share = 100.0 * count as f64 / n.max(1) as f64;
                 let series = &self.request.series;
                 point(
@@ -442,7 +448,6 @@ impl Job<'_> {
                 );
             }
         }
-        Ok(())
     }
 }
 

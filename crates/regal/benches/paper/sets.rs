@@ -161,20 +161,10 @@ impl Source {
             if !seen.insert(topology) {
                 continue;
             }
-            let gain = if min_gain > 0.0 {
-                gain(&graph, &self.genetic, topology)?
-            } else {
-                0.0
-            };
-            let model = graph
-                .name()
-                .trim_end_matches(|c: char| c == '-' || c.is_ascii_digit());
-            set.candidates.push(Candidate {
-                model: model.to_owned(),
-                gain,
-                is_kept: gain >= min_gain,
-            });
-            if gain >= min_gain {
+            let candidate = self.candidate(&graph, topology, min_gain)?;
+            let is_kept = candidate.is_kept;
+            set.candidates.push(candidate);
+            if is_kept {
                 passed.push(index);
                 set.graphs.push(graph);
             }
@@ -186,6 +176,21 @@ impl Source {
             true => Err(format!("the filter leaves fewer than {n_graphs} graphs").into()),
             false => Ok(set),
         }
+    }
+
+    fn candidate(&self, graph: &Graph, topology: u64, min_gain: f64) -> Result<Candidate, Failure> {
+        let gain = match min_gain > 0.0 {
+            true => gain(graph, &self.genetic, topology)?,
+            false => 0.0,
+        };
+        let model = graph
+            .name()
+            .trim_end_matches(|c: char| c == '-' || c.is_ascii_digit());
+        Ok(Candidate {
+            model: model.to_owned(),
+            gain,
+            is_kept: gain >= min_gain,
+        })
     }
 }
 

@@ -23,6 +23,27 @@ const DEFINITION: &str = "benches/repro/regal-experiments.toml";
 /// Steps of training in a `--test` run.
 const TEST_STEPS: f64 = 3.0;
 
+/// The keys of a row that the program takes as they are.
+const COPIED: [&str; 17] = [
+    "kind",
+    "nodes",
+    "n_train",
+    "n_test",
+    "steps",
+    "measure",
+    "objective",
+    "decoder",
+    "evaluations",
+    "reference_evaluations",
+    "memory_bytes",
+    "bandwidth_gbs",
+    "policy",
+    "max_ops",
+    "n_each",
+    "bar",
+    "train",
+];
+
 type Request = BTreeMap<String, Json>;
 
 /// Redoes the figure or table of the options' name.
@@ -60,6 +81,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     record.files = files(name, figure, &rows)?;
     println!("{}", record.report);
     println!("{name}: {} skipped", skips.len());
+    finish(name, &record, options)
+}
+
+/// Writes the record, of a test its pictures alone.
+fn finish(name: &str, record: &Record, options: &Options) -> Result<ExitCode> {
     match options.test {
         true => {
             let folder = fresh_scratch(&format!("{name}-test"))?;
@@ -97,15 +123,11 @@ impl Work<'_> {
         let papers = numbers(row, "paper");
         let mut xs = numbers(row, "xs");
         if let Some(why) = row.get("absent").and_then(Value::as_str) {
-            let note = format!("data absent: {why}");
-            println!("{series}: {note}");
-            let absent = Row {
-                series,
-                paper: papers.first().copied(),
-                note,
-                ..Row::default()
-            };
-            self.rows.push(absent);
+            self.without(
+                &series,
+                papers.first().copied(),
+                &format!("data absent: {why}"),
+            );
             return Ok(());
         }
         if xs.is_empty() {
@@ -136,6 +158,17 @@ impl Work<'_> {
         Ok(())
     }
 
+    /// A row without a number of ours.
+    fn without(&mut self, series: &str, paper: Option<f64>, note: &str) {
+        println!("{series}: {note}");
+        self.rows.push(Row {
+            series: series.to_owned(),
+            paper,
+            note: note.to_owned(),
+            ..Row::default()
+        });
+    }
+
     /// What the program is asked, but for what varies.
     fn request(&self, row: &Table) -> Result<Request> {
         let mut request = Request::from([
@@ -145,25 +178,6 @@ impl Work<'_> {
                 Json::Number(f64::from(self.options.threads.unwrap_or(1))),
             ),
         ]);
-        const COPIED: [&str; 17] = [
-            "kind",
-            "nodes",
-            "n_train",
-            "n_test",
-            "steps",
-            "measure",
-            "objective",
-            "decoder",
-            "evaluations",
-            "reference_evaluations",
-            "memory_bytes",
-            "bandwidth_gbs",
-            "policy",
-            "max_ops",
-            "n_each",
-            "bar",
-            "train",
-        ];
         for key in COPIED {
             if let Some(value) = row.get(key) {
                 request.insert(key.to_owned(), to_json(value));
@@ -189,18 +203,7 @@ impl Work<'_> {
             request.insert("policy".to_owned(), Json::text(&self.kept(&name)));
         }
         if self.options.test {
-            let small = [
-                ("evaluations", TEST_EVALUATIONS),
-                ("reference_evaluations", TEST_EVALUATIONS),
-                ("n_train", f64::from(TEST_GRAPHS)),
-                ("n_test", f64::from(TEST_GRAPHS)),
-                ("steps", TEST_STEPS),
-            ];
-            for (key, small) in small {
-                if let Some(number) = request.get_mut(key) {
-                    *number = Json::Number(small);
-                }
-            }
+            shrink(&mut request);
         }
         Ok(request)
     }
@@ -249,13 +252,7 @@ impl Work<'_> {
         let found = lines.objects.iter().filter_map(|line| line.get("point"));
         let points: Vec<&Json> = found.collect();
         if points.is_empty() {
-            let note = "not measured: the data is absent".to_owned();
-            self.rows.push(Row {
-                series: title,
-                paper,
-                note,
-                ..Row::default()
-            });
+            self.without(&title, paper, "not measured: the data is absent");
         }
         let is_single = points.len() == 1;
         self.rows.extend(points.iter().map(|point| Row {
@@ -279,6 +276,22 @@ impl Work<'_> {
             ("graphs", Json::Array(ratios)),
         ]));
         Ok(())
+    }
+}
+
+/// What a `--test` run takes in place of a row's numbers.
+fn shrink(request: &mut Request) {
+    let small = [
+        ("evaluations", TEST_EVALUATIONS),
+        ("reference_evaluations", TEST_EVALUATIONS),
+        ("n_train", f64::from(TEST_GRAPHS)),
+        ("n_test", f64::from(TEST_GRAPHS)),
+        ("steps", TEST_STEPS),
+    ];
+    for (key, small) in small {
+        if let Some(number) = request.get_mut(key) {
+            *number = Json::Number(small);
+        }
     }
 }
 

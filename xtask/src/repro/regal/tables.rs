@@ -80,15 +80,8 @@ fn run_all(paper: &Paper, name: &'static str, options: &Options) -> Result<Repor
     );
     let mut details = Vec::new();
     for row in paper.rows(name)? {
-        let (set, objective) = (string(row, "set")?, string(row, "objective")?);
-        let is_other =
-            |wanted: &Option<String>, own: &str| wanted.as_ref().is_some_and(|name| name != own);
-        if is_other(&options.set, &set) || is_other(&options.objective, &objective) {
+        let Some(title) = title(row, options)? else {
             continue;
-        }
-        let title = match row.get("title").and_then(Value::as_str) {
-            Some(title) => format!("{set}, {objective}, {title}"),
-            None => format!("{set}, {objective}"),
         };
         let request = request(paper, row, options)?;
         let lines = paper.run("compare", &request, |line| progress(&title, line))?;
@@ -106,16 +99,27 @@ fn run_all(paper: &Paper, name: &'static str, options: &Options) -> Result<Repor
         report.record.samples.extend(samples);
         details.push(detail(request, &lines));
     }
-    if paper
-        .rows(name)?
-        .iter()
-        .any(|row| row.contains_key("paper"))
-    {
+    let has_paper = |row: &&Table| row.contains_key("paper");
+    if paper.rows(name)?.iter().any(has_paper) {
         report.record.report.push_str(XLA);
         println!("{}", XLA.trim_end());
     }
     report.record.details = Json::Array(details);
     Ok(report)
+}
+
+/// What a row is called; none of one that was not asked for.
+fn title(row: &Table, options: &Options) -> Result<Option<String>> {
+    let (set, objective) = (string(row, "set")?, string(row, "objective")?);
+    let is_other =
+        |wanted: &Option<String>, own: &str| wanted.as_ref().is_some_and(|name| name != own);
+    if is_other(&options.set, &set) || is_other(&options.objective, &objective) {
+        return Ok(None);
+    }
+    Ok(Some(match row.get("title").and_then(Value::as_str) {
+        Some(title) => format!("{set}, {objective}, {title}"),
+        None => format!("{set}, {objective}"),
+    }))
 }
 
 /// The genetic algorithm's numbers, plain and tuned.
@@ -193,11 +197,9 @@ fn section(title: &str, lines: &Lines, has_seconds: bool) -> Option<String> {
     let graphs: Vec<f64> = compared(lines)
         .map(|line| number_at(line, &["n_ops"]))
         .collect();
+    let seconds = shown(count("seconds").round());
     let times = match has_seconds {
-        true => format!(
-            ", {} s. Seconds by the clock on the wall, without the replay",
-            shown(count("seconds").round())
-        ),
+        true => format!(", {seconds} s. Seconds by the clock on the wall, without the replay"),
         false => String::new(),
     };
     let mut columns = COLUMNS.to_vec();
