@@ -201,10 +201,8 @@ pub(crate) fn refine(
     let mut stages = vec![Stage::new("rl", &alone.cover, alone.seconds)];
     let mut best = alone.cover.clone();
     let is_needed = args.is_polished() || args.compare;
-    let whole = match is_needed {
-        true => Some(adjacency.clone().into_graph()?),
-        false => None,
-    };
+    let whole = is_needed.then(|| adjacency.clone().into_graph());
+    let whole = whole.transpose()?;
     let ground = Ground {
         args,
         adjacency,
@@ -228,15 +226,12 @@ pub(crate) fn refine(
         let nothing = edge_greedy(ground.graph()?);
         stages.push(ground.polished("polish_from_empty", &nothing, &mut best)?);
     }
-    let compare = match args.compare {
-        true => Some(ground.without_policy()?),
-        false => None,
-    };
+    let compare = args.compare.then(|| ground.without_policy());
     Ok(Refined {
         cover: best,
         stages,
         reduction: reduced.map(ReductionReport::new),
-        compare,
+        compare: compare.transpose()?,
     })
 }
 

@@ -80,9 +80,13 @@ fn watch_counts(
             }
         }
     });
+    together(parts.into_iter().map(Result::unwrap))
+}
+
+/// What all ranks saw: each rank's own nodes one after the other, and what all must agree on.
+fn together(parts: impl Iterator<Item = (Seen, Vec<u32>)>) -> (Seen, Vec<u32>) {
     let mut all: Option<(Seen, Vec<u32>)> = None;
-    for part in parts {
-        let (seen, cover) = part.unwrap();
+    for (seen, cover) in parts {
         all = Some(match all {
             None => (seen, cover),
             Some((mut sum, first_cover)) => {
