@@ -165,7 +165,8 @@ fn a_killed_run_on_a_text_does_not_read_it_again() {
     let _ = child.kill();
     assert!(!wait(&mut child).success(), "it ended before it was killed");
     assert!(work.join("graph-of-run.store").exists());
-    let ended = run(words, &files).ok();
+    let ended = run(words, &files);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(
         ended
             .stderr

@@ -474,6 +474,7 @@ fn embed_keys(disk: &'static str) -> Vec<(&'static str, &'static str)> {
         ("columns", "count"),
         ("samples", "count"),
         ("seconds", "number"),
+        ("training_seconds", "number"),
         ("samples_per_s", "number"),
         ("mode", "string"),
         ("device", "string"),
