@@ -166,9 +166,19 @@ fn a_killed_run_on_a_text_does_not_read_it_again() {
     assert!(!wait(&mut child).success(), "it ended before it was killed");
     assert!(work.join("graph-of-run.store").exists());
     let ended = run(words, &files).ok();
-    assert!(ended.stderr.contains("was read by a run that was broken off"), "{}", ended.stderr);
+    assert!(
+        ended
+            .stderr
+            .contains("was read by a run that was broken off"),
+        "{}",
+        ended.stderr
+    );
     assert!(out.exists());
-    assert_eq!(fs::read_dir(&work).unwrap().count(), 0, "the folder is empty again");
+    assert_eq!(
+        fs::read_dir(&work).unwrap().count(),
+        0,
+        "the folder is empty again"
+    );
 }
 
 /// The limit is one of the process, and not of the tables alone.

@@ -10,6 +10,7 @@ use shardgraph_graph::{Format, WriteOptions, write_graph};
 use crate::graph_argument::{GraphArgs, Origin};
 use crate::output_file;
 use crate::report::ReportArgs;
+use crate::world;
 
 const EXAMPLE: &str = "\
 Edge lists keep node labels; edge lists, Matrix Market and METIS keep edge weights. What is lost is said.
@@ -47,10 +48,12 @@ struct Answer<'a> {
 
 /// Reads, writes and prints the answer.
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<()> {
+    world::refuse_processes("convert", None)?;
     output_file::check(&args.out, args.graph.file())?;
+    let format = output_file::graph_format(&args.out, args.output_format)?;
     let (graph, origin) = args.graph.whole_graph()?;
     let options = WriteOptions {
-        format: args.output_format,
+        format: Some(format),
         ..WriteOptions::default()
     };
     let labels = origin.import.as_ref().map(|_| &origin.labels); // graphs made here have none to lose

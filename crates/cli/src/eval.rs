@@ -126,7 +126,7 @@ struct Loaded {
 
 /// Reads everything, makes every row, checks each, and prints them.
 pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
-    refuse_processes("eval", "--ranks")?;
+    refuse_processes("eval", Some("--ranks"))?;
     let problem =
         problem_by_name(&args.problem).map_err(|e| BadInput(format!("--problem: {e}")))?;
     let job = Job {
@@ -156,16 +156,14 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
         totals: score::totals(problem.sense(), &graphs),
         graphs,
     };
-    // The rows may have taken hours and were all checked: they are printed although an optimum is wrong.
-    if contradicted.is_err() {
-        args.report.answer(&answer)?;
-        return contradicted;
-    }
+    // The rows may have taken hours and were all checked: they are printed although an optimum is wrong, or the picture cannot be written.
+    args.report.answer(&answer)?;
+    contradicted?;
     if let Some(svg) = &args.svg {
         output_file::write_all(&[(svg, picture::svg(&answer))])?;
         args.report.note(&format!("wrote {}", svg.display()));
     }
-    args.report.answer(&answer)
+    Ok(())
 }
 
 /// Refuses a picture in place of anything that is read.

@@ -25,6 +25,9 @@ pub(crate) struct GraphArgs {
     /// Read the file as matrix-market, edge-list, dimacs, metis or pace [default: by extension, then content]
     #[arg(long, value_name = "FORMAT")]
     input_format: Option<Format>,
+    /// Nodes that a file may have, however few its edges are [default: some for each edge]
+    #[arg(long, value_name = "N")]
+    max_nodes: Option<u32>,
     /// Take the complement: the edges that the graph lacks
     #[arg(long)]
     complement: bool,
@@ -231,6 +234,7 @@ impl GraphArgs {
                 true => WeightPolicy::ThirdColumn,
                 false => weights,
             },
+            max_nodes: self.max_nodes,
             ..ReadOptions::default()
         }
     }
@@ -365,6 +369,7 @@ mod tests {
         GraphArgs {
             graph: graph.into(),
             input_format: None,
+            max_nodes: None,
             complement: false,
             weighted: false,
             seed: 1,

@@ -8,6 +8,7 @@ use shardgraph_shard::Adjacency;
 
 use crate::graph_argument::{GraphArgs, Origin, storage_name};
 use crate::report::ReportArgs;
+use crate::world;
 
 const EXAMPLE: &str = "\
 Example:
@@ -44,6 +45,7 @@ struct Answer<'a> {
 
 /// Loads the graph as `solve` would, and prints the answer.
 pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<()> {
+    world::refuse_processes("info", None)?;
     let (adjacency, origin) = args.graph.adjacency(&args.report)?;
     args.report.answer(&answer(&adjacency, &origin))
 }

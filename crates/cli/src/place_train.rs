@@ -111,7 +111,7 @@ struct Answer {
 
 /// Trains and prints the answer.
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
-    world::refuse_processes("place train", "--threads")?;
+    world::refuse_processes("place train", Some("--threads"))?;
     let config = match &args.resume {
         Some(folder) => config_of_run(folder)?,
         None => config(args)?,

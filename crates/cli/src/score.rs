@@ -90,7 +90,7 @@ struct Scored {
 /// Loads, scores, writes and prints.
 pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
     if args.ranks.is_none() {
-        world::refuse_processes("score", "--ranks")?;
+        world::refuse_processes("score", Some("--ranks"))?;
     }
     let n_ranks = args.ranks.unwrap_or(1);
     if let Some(out) = &args.out {

@@ -157,15 +157,6 @@ pub(crate) fn prefetch_line<T>(at: *const T) {
     let _ = at;
 }
 
-/// The bytes of host memory that processes could still take, where the system says so: Linux' `MemAvailable`.
-pub fn free_host_bytes() -> Option<u64> {
-    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let mut lines = info.lines();
-    let line = lines.find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(1024 * kib)
-}
-
 /// Whole pages for a layout; none if the system has no more.
 fn map(layout: Layout) -> Option<NonNull<u8>> {
     let len = layout.size().checked_next_multiple_of(SMALL_PAGES)?;

@@ -158,7 +158,8 @@ impl Writer<'_> {
         self.end = self.place.at + bytes.len() as u64;
         let (whole, rest) = bytes.split_at(self.place.in_place(bytes));
         if !whole.is_empty() {
-            self.place.transfer(|file, at| file.write_all_at(whole, at))?;
+            self.place
+                .transfer(|file, at| file.write_all_at(whole, at))?;
             self.place.at += whole.len() as u64;
         }
         for rest in rest.chunks(Bounce::LEN) {
@@ -166,7 +167,8 @@ impl Writer<'_> {
             let (bytes, padding) = padded.split_at_mut(rest.len());
             bytes.copy_from_slice(rest);
             padding.fill(0);
-            self.place.transfer(|file, at| file.write_all_at(padded, at))?;
+            self.place
+                .transfer(|file, at| file.write_all_at(padded, at))?;
             self.place.at += padded.len() as u64;
         }
         self.place.at = self.place.at.next_multiple_of(ALIGN as u64);
@@ -202,13 +204,15 @@ impl Reader<'_> {
     pub(crate) fn read(&mut self, bytes: &mut [u8]) -> io::Result<()> {
         let (whole, rest) = bytes.split_at_mut(self.place.in_place(bytes));
         if !whole.is_empty() {
-            self.place.transfer(|file, at| file.read_exact_at(whole, at))?;
+            self.place
+                .transfer(|file, at| file.read_exact_at(whole, at))?;
             self.place.at += whole.len() as u64;
         }
         for rest in rest.chunks_mut(Bounce::LEN) {
             let padded = self.bounce.take(rest.len().next_multiple_of(ALIGN));
             let wanted = rest.len();
-            self.place.transfer(|file, at| read_some_at(file, padded, wanted, at))?;
+            self.place
+                .transfer(|file, at| read_some_at(file, padded, wanted, at))?;
             rest.copy_from_slice(&padded[..wanted]);
             self.place.at += padded.len() as u64;
         }
@@ -275,7 +279,9 @@ mod tests {
             let mut run = table(len);
             let mut stream = Stream::new(len as u64, "test", number);
             let words = run.as_host_mut().unwrap();
-            words.iter_mut().for_each(|word| *word = stream.next_u64() as u32);
+            words
+                .iter_mut()
+                .for_each(|word| *word = stream.next_u64() as u32);
             for piece in bytes_of(&words[skip..][..len]).chunks(out.piece()) {
                 out.write(piece).unwrap();
             }

@@ -14,9 +14,9 @@ use shardgraph_line::{
 
 use crate::exit::BadInput;
 use crate::graph_argument::GraphArgs;
+use crate::peak_memory::program_bytes;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
-use crate::peak_memory::program_bytes;
 use crate::{output_file, quantity};
 
 const EXAMPLE: &str = "\
@@ -232,7 +232,8 @@ impl KeptStore {
     /// Removes it, once the run is over.
     pub(crate) fn remove(self) -> anyhow::Result<()> {
         for path in [&self.store, &self.origin] {
-            std::fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?;
+            std::fs::remove_file(path)
+                .with_context(|| format!("cannot remove {}", path.display()))?;
         }
         Ok(())
     }
@@ -249,7 +250,10 @@ pub(crate) fn kept(
     let options = flags.training_options(graph, cut.0, cut.1);
     let is_store = graph.file().is_some_and(Store::is_store);
     let Some(source) = options.source.as_ref().filter(|_| !is_store) else {
-        return Ok((opened(graph, flags, cut, &work.join("edges"), report)?, None));
+        return Ok((
+            opened(graph, flags, cut, &work.join("edges"), report)?,
+            None,
+        ));
     };
     let kept = KeptStore::of(work);
     if kept.is_of(source, &options)? {
@@ -258,7 +262,12 @@ pub(crate) fn kept(
     }
     let feed = graph.feed(options.id_bytes(), options.directed)?;
     let mut show = Show::new(report);
-    let imported = import_stream(&kept.store, &options, &mut |progress| show.step(progress), feed);
+    let imported = import_stream(
+        &kept.store,
+        &options,
+        &mut |progress| show.step(progress),
+        feed,
+    );
     drop(show);
     if imported.is_err() {
         let _ = std::fs::remove_file(&kept.origin); // the error is what matters

@@ -236,9 +236,11 @@ fn checked_form(args: &TrainArgs) -> Result<FileFormat, BadInput> {
         let message = "with --work the rows go straight to the file: name a .npy file as --out";
         return Err(BadInput(message.to_owned()));
     }
-    output_file::check(&args.out, args.graph.file())?;
+    let inputs = [args.graph.file(), args.settings.file()];
+    let inputs = || inputs.into_iter().flatten();
+    output_file::check(&args.out, inputs())?;
     if form == FileFormat::Npy {
-        output_file::check(&formats::labels_path(&args.out), args.graph.file())?;
+        output_file::check(&formats::labels_path(&args.out), inputs())?;
     }
     Ok(form)
 }

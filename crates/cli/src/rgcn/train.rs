@@ -209,10 +209,12 @@ fn load(args: &TrainArgs, n_ranks: u32) -> anyhow::Result<Inputs> {
 }
 
 fn finish(args: &TrainArgs, inputs: &Inputs, outcomes: &[Outcome]) -> anyhow::Result<()> {
-    if let Some(curve) = &args.curve {
-        output_file::write_all(&[(curve, curve::svg(outcomes))])?;
+    // Training may have taken hours: the answer is printed although the curve cannot be written.
+    args.report.answer(&answer(inputs, outcomes)?)?;
+    match &args.curve {
+        Some(curve) => Ok(output_file::write_all(&[(curve, curve::svg(outcomes))])?),
+        None => Ok(()),
     }
-    args.report.answer(&answer(inputs, outcomes)?)
 }
 
 /// Trains a model that predicts links.

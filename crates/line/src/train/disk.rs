@@ -311,7 +311,10 @@ impl Output<'_> {
 
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.fingerprint.update(bytes);
-        let written = self.room.take(bytes.len()).and_then(|()| self.file.write(bytes));
+        let written = self
+            .room
+            .take(bytes.len())
+            .and_then(|()| self.file.write(bytes));
         written.map_err(|e| Error::io("write", self.path, &e))
     }
 }
@@ -374,7 +377,9 @@ impl Room {
             let enough = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
                 left.checked_sub(_n_bytes as u64)
             });
-            return enough.map(drop).map_err(|_| io::ErrorKind::StorageFull.into());
+            return enough
+                .map(drop)
+                .map_err(|_| io::ErrorKind::StorageFull.into());
         }
         Ok(())
     }

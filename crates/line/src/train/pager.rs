@@ -291,7 +291,11 @@ impl<'p, T: Cell> Pager<'p, T> {
             self.take_reply(reply);
         }
         let order = self.order;
-        while let Some(next) = self.paging.as_mut().and_then(|paging| paging.next_move(order)) {
+        while let Some(next) = self
+            .paging
+            .as_mut()
+            .and_then(|paging| paging.next_move(order))
+        {
             match next {
                 Move::PutAway(key) => self.put_away(key),
                 Move::Load(key) => self.load(key)?,
@@ -439,7 +443,10 @@ impl<'p, T: Cell> Pager<'p, T> {
         let parts: BTreeSet<Part> = step.jobs().flat_map(|job| parts_of(job, last)).collect();
         let take = |(table, part): Part| {
             let rows = self.tables[table][part as usize].take();
-            ((table, part), rows.expect("parts are put back after a step"))
+            (
+                (table, part),
+                rows.expect("parts are put back after a step"),
+            )
         };
         (parts.into_iter().map(take).collect(), last)
     }
@@ -460,7 +467,7 @@ impl<'p, T: Cell> Pager<'p, T> {
             rows.expect(AT_HOME)
         };
         let firsts = job.firsts.iter().map(|&part| rows(0, part)).collect();
-                Work {
+        Work {
             job,
             firsts,
             second: job.second.map(|part| rows(last, part)),

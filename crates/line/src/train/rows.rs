@@ -121,9 +121,12 @@ impl<T: Cell> Rows<T> {
         spare: Option<Rows<T>>,
     ) -> Result<Rows<T>, Error> {
         let spare = spare.filter(|spare| spare.shape_is(shape));
-        let (cells, squares) = spare.map_or((None, None), |spare| (Some(spare.cells), spare.squares));
+        let (cells, squares) =
+            spare.map_or((None, None), |spare| (Some(spare.cells), spare.squares));
         let cells = read_cells((device, shape.n_cells()), input, cells)?;
-        let squares = shape.n_squares().map(|n| read_cells((device, n), input, squares));
+        let squares = shape
+            .n_squares()
+            .map(|n| read_cells((device, n), input, squares));
         Ok(Rows {
             cells,
             squares: squares.transpose()?,

@@ -71,7 +71,10 @@ pub(super) fn run<T: Cell>(
         // One that panicked has said so.
         others.into_iter().for_each(|other| drop(other.join()));
     });
-    let state = turns.state.into_inner().unwrap_or_else(|held| held.into_inner());
+    let state = turns
+        .state
+        .into_inner()
+        .unwrap_or_else(|held| held.into_inner());
     match state.failure {
         None => Ok(state.home),
         Some(error) => Err(error),
@@ -100,7 +103,9 @@ impl<'s, T: Cell> Turns<'s, T> {
                 let job = state.waiting.remove(&number)?;
                 let firsts = job.firsts.iter().map(|&part| state.home.remove(&(0, part)));
                 let firsts = firsts.collect::<Option<Vec<_>>>()?;
-                let second = job.second.and_then(|part| state.home.remove(&(self.last, part)));
+                let second = job
+                    .second
+                    .and_then(|part| state.home.remove(&(self.last, part)));
                 return Some((
                     number,
                     Work {
@@ -111,7 +116,10 @@ impl<'s, T: Cell> Turns<'s, T> {
                 ));
             }
             // Some job is at work, and says so when it is done, fails or panics.
-            state = self.changed.wait(state).unwrap_or_else(|held| held.into_inner());
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(|held| held.into_inner());
         }
     }
 
@@ -122,7 +130,8 @@ impl<'s, T: Cell> Turns<'s, T> {
             next == Some(&number) && state.home.contains_key(&part)
         };
         let mut waiting = state.waiting.iter();
-        let found = waiting.find(|&(&n, job)| parts_of(job, self.last).all(|part| is_next(n, part)));
+        let found =
+            waiting.find(|&(&n, job)| parts_of(job, self.last).all(|part| is_next(n, part)));
         found.map(|(&number, _)| number)
     }
 

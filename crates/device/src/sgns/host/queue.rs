@@ -1,8 +1,8 @@
 //! The draws of the samples to come, made many at a time, and their rows on the way to the cache.
 
 use super::super::draws::{Purpose, philox_lanes, pick, spot};
-use crate::pages::prefetch_line;
 use super::HostSamples;
+use crate::pages::prefetch_line;
 
 /// Samples that are drawn together.
 const BLOCK: u64 = 32;
