@@ -353,6 +353,7 @@ pub(crate) fn storage_name(storage: Storage) -> &'static str {
 fn no_graph(text: &str, spec_error: &shardgraph_graph::Error) -> BadInput {
     let file = match Path::new(text).is_dir() {
         true => "this is a folder, not a file",
+        false if text == "-" => "standard input is /dev/stdin",
         false => "there is no such file",
     };
     let names = builtin::names().join(", ");

@@ -8,6 +8,9 @@ use shardgraph_graph::{Compression, Format, StagedFile, check_writable};
 
 use crate::exit::BadInput;
 
+/// Names of standard output, where the answer and a file would mix.
+const STANDARD_OUTPUT: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+
 /// Refuses a path that no file can be written to, and the files that are read: one rule for all commands. `inputs` names every file that the
 /// command reads; a name of something built in is no file.
 pub(crate) fn check<'p>(
@@ -17,6 +20,9 @@ pub(crate) fn check<'p>(
     let wrong = |what: &str| Err(BadInput(format!("{}: {what}", path.display())));
     if path.is_dir() {
         return wrong("this is a folder: name a file to write");
+    }
+    if STANDARD_OUTPUT.iter().any(|name| path == Path::new(name)) {
+        return wrong("the answer is printed there: name a file to write");
     }
     let is_read = |input: &Path| input.is_file() && is_same(input, path);
     if inputs.into_iter().any(is_read) {
@@ -127,6 +133,7 @@ mod tests {
         for (path, reason) in [
             (folder.path().join("missing/new.txt"), "does not exist"),
             (folder.path().to_owned(), "is a folder"),
+            (PathBuf::from("/dev/stdout"), "the answer is printed there"),
         ] {
             let message = check(&path, None).unwrap_err().to_string();
             assert!(message.contains(reason), "{message}");

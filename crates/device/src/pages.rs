@@ -10,6 +10,7 @@ use std::ptr::NonNull;
 use crate::arena::HostPart;
 use crate::buffer::Store;
 use crate::device::BackEnd;
+use crate::host_memory::free_host_bytes;
 use crate::{Buffer, Device, Error, ErrorKind, Scalar};
 
 /// A cache line.

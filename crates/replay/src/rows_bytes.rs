@@ -9,7 +9,6 @@ use crate::layout::ColumnLayout;
 use crate::prioritized_memory::{PrioritizedMemory, new_tree};
 use crate::ring::Ring;
 use crate::rows::{Elements, Rows};
-use crate::sum_tree::SumTree;
 use crate::uniform_memory::UniformMemory;
 
 const ROWS: [u8; 8] = *b"SGROW\0\0\x01";

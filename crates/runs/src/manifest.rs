@@ -171,6 +171,11 @@ fn read(folder: &Path, step: u64, (files, part): (&[&str], Part)) -> Result<Chec
     let manifest = fs::read(&path).map_err(Error::io(&path))?;
     let mut checkpoint = Checkpoint::new(step);
     checkpoint.set_origin(folder);
+    if manifest.is_empty() && !files.is_empty() {
+        let reason =
+            "the file is empty: put it back from a copy, or start a new run in another folder";
+        return Err(Error::damaged(path.display(), reason));
+    }
     for line in manifest.split_inclusive(|&byte| byte == b'\n') {
         let entry: Entry = serde_json::from_slice(line)
             .map_err(|e| Error::damaged(path.display(), format!("a damaged line: {e}")))?;

@@ -88,6 +88,7 @@ impl DiskArgs {
 /// What is printed. The fields are the keys of the JSON object, in its order.
 #[derive(Serialize)]
 struct Answer<'a> {
+    graph: String,
     nodes: u32,
     edges: u64,
     directed: bool,
@@ -172,6 +173,7 @@ fn answer<'a>(
 ) -> Answer<'a> {
     let bytes_per_sample = config.sharing_in(store).bytes_per_sample();
     Answer {
+        graph: args.graph.argument(),
         nodes: store.n_nodes(),
         edges: store.n_edges(),
         directed: store.is_directed(),
