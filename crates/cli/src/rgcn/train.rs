@@ -216,12 +216,18 @@ impl Inputs {
 fn load(args: &TrainArgs, n_ranks: u32) -> anyhow::Result<Inputs> {
     check(args)?;
     let mut data = args.data.load()?;
+    let config = args.settings.config(&data.graph)?;
+    let (seed, n_seeds) = (config.seed, args.seeds);
+    if seed.checked_add(u64::from(n_seeds)).is_none() {
+        let text = format!("--seed {seed}: there are no {n_seeds} seeds from there on");
+        return Err(BadInput(text).into());
+    }
     let Some(labelled) = data.labels.take() else {
         let text = "training needs labels: name their file with --train";
         return Err(BadInput(text.to_owned()).into());
     };
     Ok(Inputs {
-        config: args.settings.config(&data.graph)?,
+        config,
         options: options(args, &labelled, n_ranks),
         data,
         labelled,
