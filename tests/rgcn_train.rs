@@ -34,8 +34,14 @@ fn checkpoints_without_a_folder_are_refused() {
     for (words, reason) in [
         ("--checkpoint-epochs 1", "checkpoints need a folder"),
         ("--checkpoint-seconds 1", "checkpoints need a folder"),
-        ("--checkpoint-seconds=-1 --out x", "expected a number from 0"),
-        ("--seed 18446744073709551615 --seeds 3", "there are no 3 seeds"),
+        (
+            "--checkpoint-seconds=-1 --out x",
+            "expected a number from 0",
+        ),
+        (
+            "--seed 18446744073709551615 --seeds 3",
+            "there are no 3 seeds",
+        ),
     ] {
         let words = format!("rgcn train ba-rel:60:2:2 --epochs 1 {words}");
         let message = run(&words, &[]).error(2);

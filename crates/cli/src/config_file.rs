@@ -37,7 +37,13 @@ impl ConfigFile {
     /// Reads a file: JSON if it is called so, else TOML.
     pub(crate) fn read(path: &Path) -> Result<Self, BadInput> {
         let wrong = |what: &str| BadInput(format!("{}: {}", path.display(), what.trim_end()));
-        let text = std::fs::read_to_string(path).map_err(|e| wrong(&e.to_string()))?;
+        if path.is_dir() {
+            return Err(wrong("this is a folder: expected a file of settings"));
+        }
+        let text = std::fs::read_to_string(path).map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => wrong("there is no such file"),
+            _ => wrong(&e.to_string()),
+        })?;
         let is_json = path
             .extension()
             .is_some_and(|extension| extension == "json");

@@ -67,6 +67,10 @@ pub(crate) fn write(folder: &Path, checkpoint: &Checkpoint) -> Result<(), Error>
 
 /// Makes a folder and those above it that are missing, for good: each one's entry is on disk.
 pub(crate) fn make_folder(folder: &Path) -> Result<(), Error> {
+    if fs::metadata(folder).is_ok_and(|found| !found.is_dir()) {
+        let reason = "this is a file: expected the name of a folder";
+        return Err(Error::folder(folder, reason));
+    }
     let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
     let missing: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
     fs::create_dir_all(folder).map_err(Error::io(folder))?;

@@ -218,7 +218,10 @@ fn load(args: &TrainArgs, n_ranks: u32) -> anyhow::Result<Inputs> {
     let mut data = args.data.load()?;
     let config = args.settings.config(&data.graph)?;
     let (seed, n_seeds) = (config.seed, args.seeds);
-    if seed.checked_add(u64::from(n_seeds)).is_none() {
+    if seed
+        .checked_add(u64::from(n_seeds.saturating_sub(1)))
+        .is_none()
+    {
         let text = format!("--seed {seed}: there are no {n_seeds} seeds from there on");
         return Err(BadInput(text).into());
     }

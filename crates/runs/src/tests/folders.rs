@@ -76,6 +76,16 @@ fn a_new_run_overwrites_no_result() {
 }
 
 #[test]
+fn a_file_is_no_folder() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("file");
+    fs::write(&file, "mine").unwrap();
+    let message = Folder::of_new_run(&file, FILES, &[]).unwrap_err();
+    assert!(message.to_string().contains("this is a file"), "{message}");
+    assert_eq!(fs::read(&file).unwrap(), b"mine");
+}
+
+#[test]
 fn the_newest_checkpoints_stay_and_what_is_not_ours() {
     let scratch = tempfile::tempdir().unwrap();
     for name in [
