@@ -305,16 +305,22 @@ fn answers_say_what_ranks_are_measured_with() {
         .collect();
     assert_schema(&same, &keys);
     assert_eq!(same["filter_is_of_run"], true);
+    other_triples_are_said([train, valid, test, &out]);
+}
+
+/// With other validation triples ranks are filtered by others than the run's own.
+fn other_triples_are_said([train, valid, test, out]: [&Path; 4]) {
     let text = fs::read_to_string(valid).unwrap();
     let less = text.split_once('\n').unwrap().1;
     fs::write(valid, less).unwrap();
-    let other = run(words, &[train, valid, test, &out]).json();
+    let words = "rgcn eval {} --valid {} --test {} --run {}";
+    let other = run(
+        &format!("{words} --format json"),
+        &[train, valid, test, out],
+    )
+    .json();
     assert_eq!(other["filter_is_of_run"], false);
-    let text = run(
-        "rgcn eval {} --valid {} --test {} --run {}",
-        &[train, valid, test, &out],
-    );
-    let text = text.ok().stdout;
+    let text = run(words, &[train, valid, test, out]).ok().stdout;
     assert!(text.contains("not comparable to the run's own"), "{text}");
     assert!(
         text.contains("test: 1 triples are also learnt from, 2 have"),

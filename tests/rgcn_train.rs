@@ -68,6 +68,68 @@ fn ranks_and_modes_change_nothing() {
     assert_ne!(other["params_hash"], whole["params_hash"]);
 }
 
+/// A file's settings lie over the preset's and under the flags'; what is none is refused, with its file and key.
+#[test]
+fn settings_come_from_a_file() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = |name: &str| scratch.path().join(name);
+    let (toml, json) = (path("c.toml"), path("c.json"));
+    fs::write(
+        &toml,
+        "preset = 'paper'\nhidden = [5]\nrate = 0.5\nsums = 'float'\n",
+    )
+    .unwrap();
+    let text = r#"{"preset": "paper", "hidden": [5], "rate": 0.5, "sums": "float"}"#;
+    fs::write(&json, text).unwrap();
+    let words = "rgcn train ba-rel:300:2.5:5 --epochs 2 --format json";
+    let flags = format!("{words} --preset paper --hidden 5 --rate 0.25 --sums float");
+    let expected = run(&flags, &[]).json();
+    for file in [&toml, &json] {
+        let found = run(&format!("{words} --config {{}} --rate 0.25"), &[file]).json();
+        assert_eq!(found["settings"], expected["settings"]);
+        assert_eq!(found["params_hash"], expected["params_hash"]);
+    }
+    for (text, key) in [
+        ("hiden = [5]\n", "hiden"),
+        ("rate = 'fast'\n", "rate"),
+        ("rate = nan\n", "rate"),
+        ("features = true\n", "features"),
+        ("preset = 'none'\n", "preset"),
+        ("rate = -1\n", "rate"),
+    ] {
+        fs::write(&toml, text).unwrap();
+        let message = run(&format!("{words} --config {{}}"), &[&toml]).error(2);
+        assert!(message.contains(key), "{text}: {message}");
+    }
+    let message = run(&format!("{words} --config {{}}"), &[&path("none")]).error(2);
+    assert!(message.contains("none"), "{message}");
+}
+
+/// The baseline of the paper builds W_r of all relations and nodes: the same model, its bytes said, and a run that cannot be is refused.
+#[test]
+fn the_baseline_builds_all_weights_for_the_same_model() {
+    let words = "rgcn train ba-rel:300:2.5:5 --preset paper --mode full --epochs 3 --format json";
+    let whole = run(words, &[]).json();
+    let built = run(&format!("{words} --execution paper"), &[]).json();
+    for key in ["final_loss", "params_hash", "evaluation", "weight_bytes"] {
+        assert_eq!(whole[key], built[key], "{key}");
+    }
+    // Five relations, their inverses and the self loop, 300 nodes, 16 units of 4 bytes.
+    let n_bytes = 11 * 300 * 16 * 4;
+    assert_eq!(built["weight_bytes"], n_bytes);
+    let held = |answer: &Value| answer["bytes_per_rank"][0].as_u64().unwrap();
+    assert_eq!(held(&built) - held(&whole), n_bytes);
+    for (flags, expected) in [
+        ("--ranks 2", "execution = paper"),
+        ("--bases 0", "execution = paper"),
+        ("--budget-per-device 1MiB", "execution = paper"),
+        ("--memory 1MiB", "of it W_r and its gradient"),
+    ] {
+        let message = run(&format!("{words} --execution paper {flags}"), &[]).error(2);
+        assert!(message.contains(expected), "{flags}: {message}");
+    }
+}
+
 #[test]
 fn a_run_goes_on_and_its_model_is_read_again() {
     let scratch = tempfile::tempdir().unwrap();

@@ -664,7 +664,7 @@ fn rgcn_plan() {
     }
 }
 
-const RGCN_TRAIN: [(&str, &str); 28] = [
+const RGCN_TRAIN: [(&str, &str); 30] = [
     ("graph", "string"),
     ("nodes", "count"),
     ("edges", "count"),
@@ -672,6 +672,8 @@ const RGCN_TRAIN: [(&str, &str); 28] = [
     ("mode", "string"),
     ("ranks", "count"),
     ("partition", "string"),
+    ("execution", "string"),
+    ("weight_bytes", "null"),
     ("idle_ranks", "count"),
     ("seeds", "list"),
     ("settings", "object"),

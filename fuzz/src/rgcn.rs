@@ -72,7 +72,7 @@ fn every_cut(graph: &RelationalGraph) {
         self_loop: true,
     };
     for method in Method::ALL {
-        let partition = Partition::new(&pairs, method, 3, model).expect("three parts");
+        let partition = Partition::new(&pairs, method, 3, model, 1).expect("three parts");
         let loads = partition.loads(&pairs);
         let sum: u64 = loads.as_slice().iter().map(|load| load.n_edges).sum();
         assert_eq!(sum, graph.n_edges() as u64);

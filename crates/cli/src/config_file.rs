@@ -36,29 +36,10 @@ pub(crate) struct ConfigFile {
 impl ConfigFile {
     /// Reads a file: JSON if it is called so, else TOML.
     pub(crate) fn read(path: &Path) -> Result<Self, BadInput> {
-        let wrong = |what: &str| BadInput(format!("{}: {}", path.display(), what.trim_end()));
-        if path.is_dir() {
-            return Err(wrong("this is a folder: expected a file of settings"));
-        }
-        let text = std::fs::read_to_string(path).map_err(|e| match e.kind() {
-            std::io::ErrorKind::NotFound => wrong("there is no such file"),
-            _ => wrong(&e.to_string()),
-        })?;
-        let is_json = path
-            .extension()
-            .is_some_and(|extension| extension == "json");
-        let keys: Map<String, Value> = match is_json {
-            true => serde_json::from_str(&text).map_err(|e| wrong(&e.to_string()))?,
-            false => toml::from_str(&text).map_err(|e| wrong(&e.to_string()))?,
-        };
         let mut file = Self::default();
-        for (key, value) in keys {
-            if !is_json && value.is_null() {
-                // TOML has no null; nan and inf have no other place in JSON, where null would mean an absent setting.
-                return Err(wrong(&format!("`{key}`: expected a finite number")));
-            }
+        for (key, value) in keys(path)? {
             file.take(&key, value)
-                .map_err(|why| wrong(&format!("`{key}`: {why}")))?;
+                .map_err(|why| BadInput(format!("{}: `{key}`: {why}", path.display())))?;
         }
         Ok(file)
     }
@@ -103,7 +84,31 @@ impl ConfigFile {
     }
 }
 
-fn read<T: for<'de> Deserialize<'de>>(value: Value) -> Result<T, String> {
+/// The keys of a file and their values: JSON if it is called so, else TOML.
+pub(crate) fn keys(path: &Path) -> Result<Map<String, Value>, BadInput> {
+    let wrong = |what: &str| BadInput(format!("{}: {}", path.display(), what.trim_end()));
+    if path.is_dir() {
+        return Err(wrong("this is a folder: expected a file of settings"));
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => wrong("there is no such file"),
+        _ => wrong(&e.to_string()),
+    })?;
+    let is_json = path
+        .extension()
+        .is_some_and(|extension| extension == "json");
+    let keys: Map<String, Value> = match is_json {
+        true => serde_json::from_str(&text).map_err(|e| wrong(&e.to_string()))?,
+        false => toml::from_str(&text).map_err(|e| wrong(&e.to_string()))?,
+    };
+    // TOML has no null; nan and inf have no other place in JSON, where null would mean an absent setting.
+    match keys.iter().find(|(_, value)| !is_json && value.is_null()) {
+        Some((key, _)) => Err(wrong(&format!("`{key}`: expected a finite number"))),
+        None => Ok(keys),
+    }
+}
+
+pub(crate) fn read<T: for<'de> Deserialize<'de>>(value: Value) -> Result<T, String> {
     serde_json::from_value(value).map_err(|e| e.to_string())
 }
 

@@ -162,7 +162,10 @@ impl<'a> Repro<'a> {
         words.extend(graph.labels.iter().cloned());
         words.extend(strings(&self.definition, "common")?);
         words.extend(["--hidden".to_owned(), graph.hidden.to_string()]);
-        words.extend(["--epochs".to_owned(), self.epochs_a_run()?.to_string()]);
+        // A slow setting has fewer of its own.
+        let own = setting.get("epochs").and_then(Value::as_number);
+        let epochs = own.unwrap_or(f64::INFINITY).min(self.epochs_a_run()?);
+        words.extend(["--epochs".to_owned(), epochs.to_string()]);
         words.extend(strings(setting, "words")?);
         let name = string(setting, "name")?;
         if let Some(share) = setting.get("budget_share").and_then(Value::as_number) {

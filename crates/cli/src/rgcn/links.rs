@@ -346,6 +346,26 @@ impl fmt::Display for Answer<'_> {
             "triples {} to learn from, {} to validate, {} to test on; {} nodes, {} relations",
             self.train_triples, self.valid_triples, self.test_triples, self.nodes, self.relations
         )?;
+        self.write_overlap(f)?;
+        writeln!(f, "mode {}, {} epochs", self.mode, self.epochs)?;
+        self.write_scores(f)?;
+        let training = self.training.as_ref();
+        if let Some(epoch) = training.and_then(|training| training.epoch_ms) {
+            writeln!(f, "epoch ms {epoch:.1}, the least of all")?;
+        }
+        if let Some(loss) = training.and_then(|training| training.final_loss) {
+            writeln!(f, "final loss {loss:.6}")?;
+        }
+        match self.peak_mib {
+            Some(peak) => writeln!(f, "peak MiB {peak:.1}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Answer<'_> {
+    /// What of the sets is no fair question, and what is left out of ranks.
+    fn write_overlap(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sets = [
             ("valid", self.valid_learnt, self.valid_unseen),
             ("test", self.test_learnt, self.test_unseen),
@@ -365,7 +385,10 @@ impl fmt::Display for Answer<'_> {
                 "the files have other known triples than those of the run, {why}"
             )?;
         }
-        writeln!(f, "mode {}, {} epochs", self.mode, self.epochs)?;
+        Ok(())
+    }
+
+    fn write_scores(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (set, scores) in [("valid", self.valid), ("test", self.test)] {
             let Some(scores) = scores else { continue };
             let rows = [
@@ -382,16 +405,6 @@ impl fmt::Display for Answer<'_> {
                 )?;
             }
         }
-        let training = self.training.as_ref();
-        if let Some(epoch) = training.and_then(|training| training.epoch_ms) {
-            writeln!(f, "epoch ms {epoch:.1}, the least of all")?;
-        }
-        if let Some(loss) = training.and_then(|training| training.final_loss) {
-            writeln!(f, "final loss {loss:.6}")?;
-        }
-        match self.peak_mib {
-            Some(peak) => writeln!(f, "peak MiB {peak:.1}"),
-            None => Ok(()),
-        }
+        Ok(())
     }
 }

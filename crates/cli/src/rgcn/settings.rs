@@ -1,8 +1,12 @@
-//! The flags of R-GCN's settings, over a preset.
+//! The flags of R-GCN's settings, over a file's, over a preset.
+
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde_json::{Map, Value};
 use shardgraph_rgcn::{Config, Mode, Normaliser, Optimiser, Preset, RelationalGraph, Sums};
 
+use crate::config_file;
 use crate::exit::BadInput;
 
 /// The model and how it is trained; what is left out is the preset's.
@@ -12,6 +16,9 @@ pub(crate) struct SettingsArgs {
     /// Published settings: aifb, mutag, am or paper [default: those of the graph that is nearest in size]
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<Preset>,
+    /// A TOML or JSON file of settings, with the names that the answer has under `settings`, and `preset`; flags win
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Passes over the training nodes; with --resume, to go to
     #[arg(long, value_name = "N")]
     pub(crate) epochs: Option<u32>,
@@ -60,10 +67,20 @@ pub(crate) struct SettingsArgs {
 }
 
 impl SettingsArgs {
+    /// The file that is read, if any.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+
     /// The preset's settings under the flags', checked.
     pub(crate) fn config(&self, graph: &RelationalGraph) -> anyhow::Result<Config> {
+        let file = self.config.as_deref().map(config_file::keys);
+        let preset = match file.transpose()?.and_then(|mut keys| keys.remove("preset")) {
+            Some(named) => Some(preset_of(named)?),
+            None => None,
+        };
         let nearest = || Preset::for_nodes(graph.n_nodes());
-        let base = Config::preset(self.preset.unwrap_or_else(nearest));
+        let base = Config::preset(self.preset.or(preset).unwrap_or_else(nearest));
         let Some(features) = graph.features() else {
             return self.over(base);
         };
@@ -80,6 +97,10 @@ impl SettingsArgs {
 
     /// Settings under the flags', checked.
     pub(crate) fn over(&self, base: Config) -> anyhow::Result<Config> {
+        let base = match &self.config {
+            None => base,
+            Some(path) => over_file(path, base)?,
+        };
         let config = Config {
             hidden: match &self.hidden {
                 None => base.hidden,
@@ -115,6 +136,7 @@ impl SettingsArgs {
     /// Whether something but the epochs is asked for: a run that goes on has the rest from its checkpoint.
     pub(crate) fn is_set(&self) -> bool {
         self.preset.is_some()
+            || self.config.is_some()
             || self.hidden.is_some()
             || self.bases.is_some()
             || self.blocks.is_some()
@@ -130,6 +152,30 @@ impl SettingsArgs {
             || self.sums.is_some()
             || self.seed.is_some()
     }
+}
+
+fn preset_of(named: Value) -> Result<Preset, BadInput> {
+    let name: String = config_file::read(named).map_err(BadInput)?;
+    name.parse().map_err(|why| BadInput(format!("{why}")))
+}
+
+/// Settings with a file's over them.
+fn over_file(path: &Path, base: Config) -> Result<Config, BadInput> {
+    let wrong = |key: &str, why: String| BadInput(format!("{}: `{key}`: {why}", path.display()));
+    let of_base = |why: serde_json::Error| wrong("settings", why.to_string());
+    let mut merged = serde_json::to_value(base).map_err(of_base)?;
+    for (key, value) in config_file::keys(path)? {
+        match key.as_str() {
+            "preset" => continue,
+            "features" => return Err(wrong(&key, "expected the flag --features FILE".to_owned())),
+            _ => {}
+        }
+        // Alone, so that the message is about this key.
+        let alone = Map::from_iter([(key.clone(), value.clone())]);
+        config_file::read::<Config>(Value::Object(alone)).map_err(|why| wrong(&key, why))?;
+        merged[key] = value;
+    }
+    serde_json::from_value(merged).map_err(of_base)
 }
 
 /// `none`, or numbers with commas between them.

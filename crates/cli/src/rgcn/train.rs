@@ -10,7 +10,7 @@ use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_rgcn::import::{ImportReport, LabelledNodes};
 use shardgraph_rgcn::partition::Method;
 use shardgraph_rgcn::{
-    Config, DeviceMemory, EpochReport, Error, Evaluation, Labels, LinkOptions, Outcome,
+    Config, DeviceMemory, EpochReport, Error, Evaluation, Execution, Labels, LinkOptions, Outcome,
     RelationalGraph, RunOptions, train, train_as_rank,
 };
 
@@ -57,6 +57,10 @@ pub(crate) struct TrainArgs {
     /// sources); with exact sums the result is the same
     #[arg(long, value_name = "METHOD", default_value = "source")]
     partition: Method,
+    /// How the first layer is carried out: grouped (by source, no W_r is built) or paper (W_r of all relations and nodes is built, and its gradient: a
+    /// baseline, on one rank); the result is the same
+    #[arg(long, value_name = "HOW", default_value = "grouped")]
+    execution: Execution,
     /// The most that a rank's device may hold, such as 512MiB, the graph not counted; what does not fit is taken in tiles, with the same result
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
     budget_per_device: Option<u64>,
@@ -95,6 +99,10 @@ struct Answer<'a> {
     mode: String,
     ranks: u32,
     partition: Method,
+    execution: Execution,
+    /// What W_r of all relations, the self loop among them, and all nodes takes: built with one execution, never with the other. None where
+    /// there is no basis.
+    weight_bytes: Option<u64>,
     /// Ranks with neither a message nor a node.
     idle_ranks: usize,
     seeds: Vec<u64>,
@@ -271,6 +279,7 @@ fn train_links(args: &TrainArgs) -> anyhow::Result<()> {
     let useless = [
         ("--seeds", args.seeds > 1),
         ("--partition", args.partition != Method::Source),
+        ("--execution", args.execution != Execution::Grouped),
         ("--curve", args.curve.is_some()),
         ("--budget-per-device", args.budget_per_device.is_some()),
         ("--memory", args.memory.is_some()),
@@ -323,7 +332,7 @@ fn check(args: &TrainArgs) -> anyhow::Result<()> {
         }
     }
     if let Some(curve) = &args.curve {
-        output_file::check(curve, args.data.inputs())?;
+        output_file::check(curve, args.data.inputs().chain(args.settings.file()))?;
     }
     Ok(())
 }
@@ -361,6 +370,7 @@ fn options(args: &TrainArgs, labelled: &LabelledNodes, n_ranks: u32) -> RunOptio
     RunOptions {
         n_ranks,
         partition: args.partition,
+        execution: args.execution,
         budget_per_device: args.budget_per_device,
         memory: args.memory,
         folder: args.resume.clone().or(args.out.clone()),
@@ -381,10 +391,9 @@ fn answer<'a>(
     let Some(last) = outcomes.last() else {
         return Err(BadInput("seeds = 0: expected 1 or more".to_owned()).into());
     };
-    let accuracies = outcomes
-        .iter()
-        .map(|outcome| shown_accuracy(&outcome.evaluation));
-    let (accuracy_mean, accuracy_std) = mean_and_std(&accuracies.collect::<Vec<_>>());
+    let shown = |outcome: &Outcome| shown_accuracy(&outcome.evaluation);
+    let accuracies: Vec<f64> = outcomes.iter().map(shown).collect();
+    let (accuracy_mean, accuracy_std) = mean_and_std(&accuracies);
     let half_width = student_t(outcomes.len()) * accuracy_std / (outcomes.len() as f64).sqrt();
     Ok(Answer {
         graph: &data.name,
@@ -394,6 +403,8 @@ fn answer<'a>(
         mode: last.config.mode.to_string(),
         ranks: inputs.options.n_ranks,
         partition: inputs.options.partition,
+        execution: inputs.options.execution,
+        weight_bytes: weight_bytes(data, last),
         idle_ranks: last.n_idle_ranks,
         seeds: outcomes.iter().map(|outcome| outcome.config.seed).collect(),
         settings: &last.config,
@@ -425,6 +436,16 @@ fn answer<'a>(
 fn least(outcomes: &[Outcome], of: fn(&EpochReport) -> f64) -> Option<f64> {
     let reports = outcomes.iter().flat_map(|outcome| &outcome.reports);
     reports.map(of).reduce(f64::min)
+}
+
+/// Bytes of W_r of the first layer, for all relations and nodes.
+fn weight_bytes(data: &Data, outcome: &Outcome) -> Option<u64> {
+    let config = &outcome.config;
+    let n_relations = u64::from(data.graph.n_relations()) + u64::from(config.self_loop);
+    let width = config.hidden.first().copied();
+    let width = width.unwrap_or(outcome.evaluation.confusion.len()) as u64;
+    let is_one_hot = config.bases > 0 && config.embedding == 0;
+    is_one_hot.then(|| 4 * n_relations * u64::from(data.graph.n_nodes()) * width)
 }
 
 fn params_hash(outcome: &Outcome) -> String {

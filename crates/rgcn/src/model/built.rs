@@ -1,5 +1,5 @@
 //! The layer with one-hot input as the literature's baseline has it: W_r = sum over b of a_rb V_b is built for every relation and every node, its
-//! gradient too, and V's gradient is made from all of that. Nothing is passed over. It is there to be compared with: what is computed is the same,
+//! gradient too, and V's gradient is made from all of that, row by row. It is there to be compared with: what is computed is the same,
 //! in the same order, so the bits are those of the pass that builds none of it.
 
 use std::ops::Range;

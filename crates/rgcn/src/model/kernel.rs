@@ -233,10 +233,7 @@ fn backward_of<const W: usize, const T: usize>(
     table_gradient: &mut [f32],
 ) {
     let Pass {
-        plan,
-        shape,
-        table,
-        short,
+        plan, shape, table, ..
     } = pass;
     let (width, tile) = sizes::<W, T>(shape);
     let mut spread = vec![0.0; shape.stride];
@@ -265,20 +262,11 @@ fn backward_of<const W: usize, const T: usize>(
             for (pair, _) in pairs.zip(is_live).filter(|(_, is_live)| **is_live) {
                 message[..width].copy_from_slice(collected.message(pair - first, width));
                 repeat(&mut message, width);
-                let relation = plan.relations[pair] as usize;
-                let place = relation * shape.stride;
+                let place = plan.relations[pair] as usize * shape.stride;
+                let weights = &table[place..][..shape.stride];
                 let weights_gradient = &mut table_gradient[place..][..shape.stride];
                 let written = (&mut gradient[..], weights_gradient);
-                match short {
-                    Some(short) if W > 0 && T > 0 => {
-                        let weights = &short[relation * shape.n_terms..][..shape.n_terms];
-                        expand_short::<W, T>(&message, (row, weights), written);
-                    }
-                    _ => {
-                        let weights = &table[place..][..shape.stride];
-                        expand::<T>(&message, (row, weights), written);
-                    }
-                }
+                expand::<T>(&message, (row, weights), written);
             }
             finish(shape, source, &gradient, updates);
         }
@@ -431,30 +419,6 @@ pub(super) fn expand<const T: usize>(
     for ((x, a), (dx, da)) in read.zip(written) {
         for t in 0..tile {
             dx[t] += a[t] * message[t];
-            da[t] += x[t] * message[t];
-        }
-    }
-}
-
-/// [`expand`] with one weight for all outputs of a k: the same products in the same order.
-#[inline(always)]
-fn expand_short<const W: usize, const T: usize>(
-    message: &[f32],
-    (row, weights): (&[f32], &[f32]),
-    (gradient, weights_gradient): (&mut [f32], &mut [f32]),
-) {
-    let read = row.chunks_exact(T).zip(weights.chunks_exact(T / W));
-    let written = gradient
-        .chunks_exact_mut(T)
-        .zip(weights_gradient.chunks_exact_mut(T));
-    let message = &message[..T];
-    for ((x, a), (dx, da)) in read.zip(written) {
-        let mut repeated = [0.0; T];
-        for (place, a) in repeated.chunks_exact_mut(W).zip(a) {
-            place.fill(*a);
-        }
-        for t in 0..T {
-            dx[t] += repeated[t] * message[t];
             da[t] += x[t] * message[t];
         }
     }

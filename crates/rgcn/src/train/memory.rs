@@ -128,13 +128,7 @@ pub(super) fn check(
     match there_is.filter(|&bytes| bytes < needed) {
         None => Ok(()),
         Some(bytes) => {
-            let of_built = match layouts.first().filter(|layout| layout.builds_weights) {
-                Some(layout) => {
-                    let n_built = n_built(config, layout, 0, n_classes);
-                    format!(", {} of it W_r and its gradient", size(8 * n_built))
-                }
-                None => String::new(),
-            };
+            let of_built = of_built(config, layouts, n_classes);
             let message = format!(
                 "training needs {} beside the graph{of_built}, {whose} {}: choose fewer --bases, narrower layers or --optimiser sgd, or spread the ranks over machines",
                 size(needed),
@@ -142,6 +136,17 @@ pub(super) fn check(
             );
             Err(Error::new(ErrorKind::Memory, message))
         }
+    }
+}
+
+/// How much of what is needed is W_r, where it is built.
+fn of_built(config: &Config, layouts: &[&Layout<'_>], n_classes: u32) -> String {
+    match layouts.iter().find(|layout| layout.builds_weights) {
+        Some(layout) => {
+            let n_bytes = 8 * n_built(config, layout, 0, n_classes);
+            format!(", {} of it W_r and its gradient", size(n_bytes))
+        }
+        None => String::new(),
     }
 }
 

@@ -130,25 +130,37 @@ fn building_all_weights_changes_no_bit() {
         let of_node = 4 * n_relations * width as u64;
         assert_eq!(more % of_node, 0);
         assert!(mode == Mode::Pruned || more == of_node * 700, "{more}");
-        let least = RunOptions {
-            memory: Some(built.devices[0].predicted_bytes - more),
-            ..options(Execution::Paper)
-        };
-        let error = train(&graph, &labels, &config, &least, &mut |_| {}).unwrap_err();
-        assert!(error.to_string().contains("of it W_r"), "{error}");
-        let parts = RunOptions {
-            n_ranks: 2,
-            ..options(Execution::Paper)
-        };
-        let error = train(&graph, &labels, &config, &parts, &mut |_| {}).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Config);
     }
+}
+
+#[test]
+fn what_cannot_build_its_weights_is_refused() {
+    let (graph, labels) = sorted_graph(4, 700);
+    let error = |config: &Config, options: RunOptions| {
+        let options = RunOptions {
+            execution: Execution::Paper,
+            ..options
+        };
+        train(&graph, &labels, config, &options, &mut |_| {}).unwrap_err()
+    };
     let config = Config {
-        bases: 0,
+        bases: 4,
         ..Config::default()
     };
-    let error = run(&config, Execution::Paper).unwrap_err();
-    assert!(error.to_string().contains("execution"), "{error}");
+    let least = RunOptions {
+        memory: Some(1000),
+        ..RunOptions::default()
+    };
+    let error_of_memory = error(&config, least).to_string();
+    assert!(error_of_memory.contains("of it W_r"), "{error_of_memory}");
+    let parts = RunOptions {
+        n_ranks: 2,
+        ..RunOptions::default()
+    };
+    assert_eq!(error(&config, parts).kind(), ErrorKind::Config);
+    let config = Config { bases: 0, ..config };
+    let error = error(&config, RunOptions::default()).to_string();
+    assert!(error.contains("execution"), "{error}");
 }
 
 #[test]
