@@ -118,8 +118,8 @@ fn commands_without_ranks_refuse_to_be_started_twice() {
     for words in [
         "embed karate --dim 4 --epochs 1 --out {}",
         "embed import karate --out {}",
-        "generate er:10:0.5 --output-format el --out {}",
-        "convert karate --output-format el {}",
+        "generate er:10:0.5 --output-format edges --out {}",
+        "convert karate --output-format edges {}",
         "rgcn info ba-rel:60:2:2",
         "rgcn plan ba-rel:60:2:2",
         "info karate",
