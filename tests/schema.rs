@@ -344,7 +344,10 @@ fn generate_and_convert() {
     assert_eq!(answer["format"], "pace");
     let answer = run("info {} --format json", &[&converted]).json();
     let what = ["format", "packing", "listed_edges"].map(|key| answer[key].clone());
-    assert_eq!(serde_json::json!(what), serde_json::json!(["pace", "plain", 56]));
+    assert_eq!(
+        serde_json::json!(what),
+        serde_json::json!(["pace", "plain", 56])
+    );
 }
 
 /// What `place` says of every graph.

@@ -61,7 +61,9 @@ fn replay_bytes(config: &AgentConfig, parts: Parts) -> Result<(u64, usize), Erro
         true => PrioritizedMemory::priority_bytes(capacity),
         false => 0,
     };
-    let n_rows = (capacity as u64).saturating_mul(n_shards).min(config.steps);
+    // A step in every environment may be more than the run's steps.
+    let n_steps = config.steps.max(config.environment.n_environments() as u64);
+    let n_rows = (capacity as u64).saturating_mul(n_shards).min(n_steps);
     let rows = n_rows.saturating_mul(transition_layout(N_FEATURES)?.row_bytes() as u64);
     Ok((
         n_shards.saturating_mul(priorities).saturating_add(rows),
@@ -82,12 +84,12 @@ fn environment_bytes(config: &AgentConfig, parts: Parts) -> u64 {
         Parts::Apart => 1,
     };
     let row = 4 * N_FEATURES as u64;
-    // A window: the observation, the action and the reward, in a list that grows by doubling from 4.
+    // A window: the observation, the action and the reward, in a list of its own that grows by doubling from 4.
     let windows = match n_step {
         0 => 0,
         n => {
             let n_open = u64::from(n).next_power_of_two().max(4);
-            n_open * (row + 8) + size_of::<NStepFolder<[f32; N_FEATURES]>>() as u64
+            16 + n_open * (row + 8) + size_of::<NStepFolder<[f32; N_FEATURES]>>() as u64
         }
     };
     let each = 3 * row + windows;
