@@ -99,6 +99,32 @@ fn output_that_cannot_be_written_fails_before_the_work() {
     assert!(listing(folder.path()).is_empty());
 }
 
+/// Else the file would be an edge list under another name.
+#[test]
+fn a_name_that_says_no_format_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a.mtx.bz2", "a.xyz", "a.pbtxt"] {
+        let path = folder.path().join(name);
+        for words in ["convert karate {}", "generate er:10:0.5 --out {}"] {
+            let message = run(words, &[&path]).error(2);
+            assert!(message.contains("says no format of graphs"), "{message}");
+        }
+        assert!(!path.exists());
+        run("convert karate {} --output-format mtx", &[&path]).ok();
+    }
+}
+
+#[test]
+fn nodes_that_a_header_promises_alone_are_taken_when_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("huge.gr");
+    fs::write(&file, "p td 9000000 1\n1 2\n").unwrap();
+    let message = run("info {}", &[&file]).error(2);
+    assert!(message.contains("--max-nodes"), "{message}");
+    let answer = run("info {} --max-nodes 9000000", &[&file]).ok();
+    assert_eq!(answer.line("nodes"), "9000000");
+}
+
 #[test]
 fn what_is_no_graph_is_told_the_three_forms() {
     for graph in [
@@ -138,7 +164,13 @@ fn a_file_that_is_no_policy_is_refused() {
         assert!(message.contains("p.safetensors"), "{message}");
         assert!(!cover.exists());
     }
-    run("solve karate --policy {}", &[&path("missing")]).error(2);
+    for words in ["solve karate --policy {}", "place costgraph:1 --policy {}"] {
+        for (name, why) in [("missing", "there is no such file"), ("run", "a folder")] {
+            let message = run(words, &[&path(name)]).error(2);
+            assert!(message.contains(why), "{message}");
+            assert!(message.contains("a policy file, or one of "), "{message}");
+        }
+    }
 }
 
 #[test]

@@ -281,6 +281,37 @@ fn an_embedding_is_judged_and_drawn() {
     assert!(fs::read(&png).unwrap().starts_with(b"\x89PNG\r\n\x1a\n"));
 }
 
+/// Answers of such rows would look like answers.
+#[test]
+fn rows_that_are_no_embedding_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = folder.path().join("rows.txt");
+    for (text, reason) in [
+        (
+            "2 2\na 1 0\nb nan 1\n",
+            "row 1 (`b`): expected finite numbers",
+        ),
+        (
+            "2 2\na 1 0\nb 0 inf\n",
+            "row 1 (`b`): expected finite numbers",
+        ),
+        ("3 1\na 1\nb 2\na 3\n", "rows 0 and 2 are both called `a`"),
+    ] {
+        fs::write(&rows, text).unwrap();
+        let message = run("embed near a --embedding {}", &[&rows]).error(2);
+        assert!(message.contains(reason), "{message}");
+        assert!(message.contains("rows.txt"), "{message}");
+    }
+    let edges = folder.path().join("z.el");
+    fs::write(&edges, "0 1 0\n1 2 0\n").unwrap();
+    let words = "embed {} --weighted --epochs 1 --dim 4 --out {}";
+    let message = run(words, &[&edges, &folder.path().join("z.npy")]).error(2);
+    assert!(
+        message.contains("all edges of the graph have weight 0"),
+        "{message}"
+    );
+}
+
 #[test]
 fn bad_classes_and_pictures_are_named() {
     let folder = tempfile::tempdir().unwrap();

@@ -69,6 +69,12 @@ fn an_answer_is_printed_although_its_file_cannot_be_written() {
         ("solve karate --ranks 2 --out {}", "\nverified yes\n"),
         ("score karate --top 1 --out {}", "\nload seconds "),
         ("score karate --format json --out {}", "\"top\": ["),
+        ("eval karate --svg {}", "karate"),
+        ("eval karate --format json --svg {}", "\"graphs\": ["),
+        (
+            "rgcn train ba-rel:60:2:2 --epochs 1 --curve {}",
+            "\ntest accuracy ",
+        ),
     ] {
         let run = run(words, &[full]);
         assert_eq!(run.code, Some(2), "{run:?}");

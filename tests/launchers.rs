@@ -110,6 +110,39 @@ fn a_slurm_script_outside_of_a_step_is_alone() {
     assert_eq!(answer.line("ranks"), "1");
 }
 
+/// Else every process would do all of the work and write the same files.
+#[test]
+fn commands_without_ranks_refuse_to_be_started_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out.npy");
+    for words in [
+        "embed karate --dim 4 --epochs 1 --out {}",
+        "embed import karate --out {}",
+        "generate er:10:0.5 --output-format edges --out {}",
+        "convert karate --output-format edges {}",
+        "rgcn info ba-rel:60:2:2",
+        "rgcn plan ba-rel:60:2:2",
+        "info karate",
+        "eval karate",
+        "score karate",
+        "place costgraph:1",
+        "agent eval cartpole-dqn --weights x",
+    ] {
+        let paths: &[&std::path::Path] = match words.contains("{}") {
+            true => &[&out],
+            false => &[],
+        };
+        let mut second = command(words, paths);
+        second.envs(torchrun("127.0.0.1", 9, 2, 1));
+        let message = crate::program::finish(&mut second).error(2);
+        assert!(
+            message.contains("started 2 processes"),
+            "{words}: {message}"
+        );
+        assert!(!out.exists(), "{words}");
+    }
+}
+
 #[test]
 fn processes_of_torchrun_are_ranks() {
     for size in [2, 3] {

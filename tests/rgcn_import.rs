@@ -378,3 +378,20 @@ fn options_that_cannot_be_right_are_refused() {
         assert!(message.contains(reason), "{message}");
     }
 }
+
+/// Memory goes with the number of relations, whether they have edges or not.
+#[test]
+fn a_number_of_relations_is_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = folder.path().join("t.csv");
+    fs::write(&graph, "0,0,1\n1,1,2\n").unwrap();
+    for (relations, reason) in [
+        ("4294967295", "expected at most 16777216"),
+        ("16777217", "expected at most 16777216"),
+        ("1", "expected at least 2"),
+    ] {
+        let words = format!("rgcn info {{}} --relations {relations}");
+        let message = run(&words, &[&graph]).error(2);
+        assert!(message.contains(reason), "{message}");
+    }
+}

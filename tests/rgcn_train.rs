@@ -28,6 +28,27 @@ fn number(answer: &Value, key: &str) -> f64 {
     value.unwrap_or_else(|| panic!("no number {key} in {answer}"))
 }
 
+/// What would do nothing is refused.
+#[test]
+fn checkpoints_without_a_folder_are_refused() {
+    for (words, reason) in [
+        ("--checkpoint-epochs 1", "checkpoints need a folder"),
+        ("--checkpoint-seconds 1", "checkpoints need a folder"),
+        (
+            "--checkpoint-seconds=-1 --out x",
+            "expected a number from 0",
+        ),
+        (
+            "--seed 18446744073709551615 --seeds 3",
+            "there are no 3 seeds",
+        ),
+    ] {
+        let words = format!("rgcn train ba-rel:60:2:2 --epochs 1 {words}");
+        let message = run(&words, &[]).error(2);
+        assert!(message.contains(reason), "{message}");
+    }
+}
+
 #[test]
 fn ranks_and_modes_change_nothing() {
     let whole = run(SMALL, &[]).json();

@@ -127,6 +127,8 @@ fn solve_in_stages() {
 fn score() {
     let answer = run("score karate --top 3 --format json", &[]).json();
     let keys = [
+        ("graph", "string"),
+        ("problem", "string"),
         ("nodes", "count"),
         ("edges", "count"),
         ("ranks", "count"),
@@ -144,6 +146,10 @@ fn score() {
     }
     let empty = run("score er:0:0.5 --format json", &[]).json();
     assert_schema(&empty, &keys);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("scores.txt");
+    let written = run("score karate --top 3 --format json --out {}", &[&out]).json();
+    assert_schema(&written, &[&keys[..], &[("out", "string")]].concat());
 }
 
 #[test]
@@ -280,6 +286,10 @@ fn info() {
         assert_schema(
             &answer,
             &[
+                ("graph", "string"),
+                ("format", "null"),
+                ("packing", "null"),
+                ("listed_edges", "null"),
                 ("nodes", "count"),
                 ("edges", "count"),
                 ("density", "number"),
@@ -322,14 +332,22 @@ fn generate_and_convert() {
     assert_schema(
         &answer,
         &[
+            ("graph", "string"),
             ("nodes", "count"),
             ("edges", "count"),
+            ("seconds", "number"),
             ("load_seconds", "number"),
             ("format", "string"),
             ("out", "string"),
         ],
     );
     assert_eq!(answer["format"], "pace");
+    let answer = run("info {} --format json", &[&converted]).json();
+    let what = ["format", "packing", "listed_edges"].map(|key| answer[key].clone());
+    assert_eq!(
+        serde_json::json!(what),
+        serde_json::json!(["pace", "plain", 56])
+    );
 }
 
 /// What `place` says of every graph.
@@ -466,6 +484,7 @@ const EMBED_SETTINGS: [(&str, &str); 14] = [
 /// The keys of a training, but for its settings; tables on disk have an object of their own.
 fn embed_keys(disk: &'static str) -> Vec<(&'static str, &'static str)> {
     vec![
+        ("graph", "string"),
         ("nodes", "count"),
         ("edges", "count"),
         ("directed", "boolean"),
@@ -529,6 +548,7 @@ fn embed() {
 fn embed_eval_and_import() {
     let answer = run("embed eval karate --dim 4 --format json", &[]).json();
     let own = [
+        ("graph", "string"),
         ("nodes", "count"),
         ("edges", "count"),
         ("auc_uniform", "number"),
@@ -555,6 +575,7 @@ fn embed_eval_and_import() {
     let out = folder.path().join("k.store");
     let imported = run("embed import karate --out {} --format json", &[&out]).json();
     let keys = [
+        ("graph", "string"),
         ("nodes", "count"),
         ("edges", "count"),
         ("parts", "count"),
@@ -593,7 +614,7 @@ fn rgcn_info() {
     assert_schema(&answer, &expected);
 }
 
-const RGCN_PLAN: [(&str, &str); 20] = [
+const RGCN_PLAN: [(&str, &str); 21] = [
     ("graph", "string"),
     ("nodes", "count"),
     ("edges", "count"),
@@ -612,6 +633,7 @@ const RGCN_PLAN: [(&str, &str); 20] = [
     ("exchanges", "list"),
     ("budget_per_device", "null"),
     ("devices", "list"),
+    ("seconds", "number"),
     ("load_seconds", "number"),
     ("import", "null"),
 ];
@@ -645,7 +667,7 @@ fn rgcn_plan() {
     }
 }
 
-const RGCN_TRAIN: [(&str, &str); 29] = [
+const RGCN_TRAIN: [(&str, &str); 30] = [
     ("graph", "string"),
     ("nodes", "count"),
     ("edges", "count"),
@@ -670,6 +692,7 @@ const RGCN_TRAIN: [(&str, &str); 29] = [
     ("bytes_per_rank", "list"),
     ("budget_per_device", "null"),
     ("devices", "list"),
+    ("seconds", "number"),
     ("load_seconds", "number"),
     ("classes", "list"),
     ("evaluation", "object"),
@@ -682,6 +705,12 @@ fn rgcn_train() {
     let words = "rgcn train ba-rel:400:2:3 --epochs 2 --seeds 2 --format json";
     let answer = run(words, &[]).json();
     assert_schema(&answer, &RGCN_TRAIN);
+    let folder = tempfile::tempdir().unwrap();
+    let (curve, out) = (folder.path().join("c.svg"), folder.path().join("run"));
+    let one = "rgcn train ba-rel:400:2:3 --epochs 1 --curve {} --out {} --format json";
+    let written = run(one, &[&curve, &out]).json();
+    assert_eq!(written["curve"].as_str(), curve.to_str());
+    assert_eq!(written["out"].as_str(), out.to_str());
     let found = &answer["evaluation"];
     let expected = [
         ("train", "object"),

@@ -161,6 +161,8 @@ fn a_finished_run_can_be_prolonged() {
     run("train --steps 75 --out {} --ranks 2", &[&parts]).ok();
     let answer = run("train --resume {} --steps 90 --format json", &[&parts]).json();
     assert_eq!(answer["steps"], 15);
+    let again = run("train --resume {} --steps 90", &[&parts]).ok();
+    assert_eq!(again.line("steps"), "90 (0 of them now)");
     assert!(policy(&parts) == policy(&whole));
 }
 

@@ -169,7 +169,7 @@ fn space() -> Result<Space, Box<dyn Error>> {
 /// A MANIFEST, a checkpoint for another rank, tensors, and both files of the metrics.
 fn run_files(checkpoints: &Path, metrics: &Path) -> Result<(), Box<dyn Error>> {
     let scratch = tempfile::tempdir()?;
-    let run = Folder::of_new_run(scratch.path(), &[])?;
+    let run = Folder::of_new_run(scratch.path(), &[], &[])?;
     let mut written = run.open_metrics(1e9)?;
     for step in 1..=4 {
         let line = BTreeMap::from([("step", step)]);

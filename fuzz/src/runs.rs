@@ -45,7 +45,7 @@ pub fn checkpoint(data: &[u8]) {
 pub fn metrics(data: &[u8]) {
     let folder = scratch("metrics");
     let _ = fs::remove_dir_all(&folder); // of the input before
-    let run = Folder::of_new_run(&folder, &[]).expect("a new folder");
+    let run = Folder::of_new_run(&folder, &[], &[]).expect("a new folder");
     let metrics = run.open_metrics(1e9).expect("room for files");
     run.write_checkpoint(&Checkpoint::new(3), &metrics)
         .expect("room for a checkpoint");

@@ -31,6 +31,7 @@ mod evaluation;
 mod experience;
 mod impala;
 mod local;
+mod memory;
 mod named;
 mod observations;
 mod policy_agent;

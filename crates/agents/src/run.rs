@@ -81,7 +81,7 @@ impl Start {
                 let made = new(config)?;
                 let folder = folder
                     .as_deref()
-                    .map(|path| Folder::of_new_run(path, FILES));
+                    .map(|path| Folder::of_new_run(path, FILES, &[WEIGHTS]));
                 Ok((made, folder.transpose()?))
             }
             Start::Resumed { folder } => {
@@ -260,7 +260,7 @@ fn begin(
             check_ranks(config, comm.size())?;
             comm.run(Op::Barrier, options.deadline)?; // no folder before all know that they can train
             let folder = folder.as_deref().filter(|_| is_first);
-            let folder = folder.map(|path| Folder::of_new_run(path, FILES));
+            let folder = folder.map(|path| Folder::of_new_run(path, FILES, &[WEIGHTS]));
             (trainer, folder.transpose()?)
         }
         Start::Resumed { folder } => {

@@ -7,6 +7,7 @@ use crate::config::{AgentConfig, Algorithm};
 use crate::error::Error;
 use crate::impala::{self, lock_step::ImpalaLockStep};
 use crate::local::train_locally;
+use crate::memory::{Parts, check_room};
 use crate::reinforce::ReinforceTrainer;
 use crate::run::{RunOptions, Start, TrainProgress};
 use crate::topology::TopologyOutcome;
@@ -42,6 +43,7 @@ pub fn train_topology(
 ) -> Result<TopologyOutcome, Error> {
     let config = start.config()?;
     config.check()?;
+    check_room(&config, Parts::Together)?;
     if options.n_ranks != 1 {
         return Err(Error::input(format!(
             "ranks: expected 1, given {}: the settings say how many actors and shards there are",
@@ -111,6 +113,7 @@ pub fn train_topology_as_process(
 ) -> Result<Option<TopologyOutcome>, Error> {
     let config = start.config()?;
     check_processes(&config, mailbox.size())?;
+    check_room(&config, Parts::Apart)?;
     match &config.algorithm {
         Algorithm::Apex(apex) => {
             apex::ranks::train_as_process(mailbox, (&config, apex), start, options, progress)

@@ -63,7 +63,7 @@ struct Answer {
 
 /// Evaluates and prints the answer.
 pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
-    refuse_processes("agent eval", "no --ranks")?;
+    refuse_processes("agent eval", None)?;
     let config = settings(&args.config)?;
     let device = open_device(args.device, &args.report)?;
     let mut agent = config.agent(&device)?;

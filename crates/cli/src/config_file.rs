@@ -87,7 +87,13 @@ impl ConfigFile {
 /// The keys of a file and their values: JSON if it is called so, else TOML.
 pub(crate) fn keys(path: &Path) -> Result<Map<String, Value>, BadInput> {
     let wrong = |what: &str| BadInput(format!("{}: {}", path.display(), what.trim_end()));
-    let text = std::fs::read_to_string(path).map_err(|e| wrong(&e.to_string()))?;
+    if path.is_dir() {
+        return Err(wrong("this is a folder: expected a file of settings"));
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => wrong("there is no such file"),
+        _ => wrong(&e.to_string()),
+    })?;
     let is_json = path
         .extension()
         .is_some_and(|extension| extension == "json");

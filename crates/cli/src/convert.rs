@@ -5,11 +5,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
+use shardgraph_device::{Device, Timer};
 use shardgraph_graph::{Format, WriteOptions, write_graph};
 
 use crate::graph_argument::{GraphArgs, Origin};
 use crate::output_file;
 use crate::report::ReportArgs;
+use crate::world;
 
 const EXAMPLE: &str = "\
 Edge lists keep node labels; edge lists, Matrix Market and METIS keep edge weights. What is lost is said.
@@ -36,8 +38,10 @@ pub(crate) struct ConvertArgs {
 /// What is printed. The fields are the keys of the JSON object.
 #[derive(Serialize)]
 struct Answer<'a> {
+    graph: &'a str,
     nodes: u32,
     edges: u64,
+    seconds: f64,
     load_seconds: f64,
     format: &'static str,
     out: String,
@@ -47,18 +51,23 @@ struct Answer<'a> {
 
 /// Reads, writes and prints the answer.
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<()> {
+    world::refuse_processes("convert", None)?;
     output_file::check(&args.out, args.graph.file())?;
+    let format = output_file::graph_format(&args.out, args.output_format)?;
     let (graph, origin) = args.graph.whole_graph()?;
     let options = WriteOptions {
-        format: args.output_format,
+        format: Some(format),
         ..WriteOptions::default()
     };
+    let timer = Timer::start(&Device::host());
     let labels = origin.import.as_ref().map(|_| &origin.labels); // graphs made here have none to lose
     let written = write_graph(&args.out, &graph, labels, options)?;
     args.report.warning(&written.to_string());
     args.report.answer(&Answer {
+        graph: &origin.name,
         nodes: graph.n_nodes(),
         edges: graph.n_edges(),
+        seconds: timer.elapsed_s(),
         load_seconds: origin.load_seconds,
         format: written.format.name(),
         out: args.out.display().to_string(),
@@ -71,6 +80,7 @@ impl fmt::Display for Answer<'_> {
         write!(f, "{}", self.origin)?;
         writeln!(f, "nodes {}", self.nodes)?;
         writeln!(f, "edges {}", self.edges)?;
+        writeln!(f, "seconds {:.6}", self.seconds)?;
         writeln!(f, "load seconds {:.6}", self.load_seconds)?;
         writeln!(f, "file {} ({})", self.out, self.format)
     }

@@ -10,6 +10,8 @@ mod train;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 
+use crate::world;
+
 const EXAMPLE: &str = "\
 Examples:
   shardgraph embed karate --epochs 200 --out karate.npy
@@ -77,6 +79,7 @@ impl FromArgMatches for EmbedArgs {
 
 /// Runs the subcommand, or trains.
 pub(crate) fn run(args: &EmbedArgs) -> anyhow::Result<()> {
+    world::refuse_processes("embed", Some("--threads"))?;
     let command = match args {
         EmbedArgs::Train(args) => return train::run(args),
         EmbedArgs::Other(command) => &**command,

@@ -103,6 +103,9 @@ struct Answer {
     verified: bool,
     graphs: Vec<OfGraph>,
     totals: Vec<Total>,
+    /// The picture, where one was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    svg: Option<PathBuf>,
 }
 
 /// All rows of one graph.
@@ -126,7 +129,7 @@ struct Loaded {
 
 /// Reads everything, makes every row, checks each, and prints them.
 pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
-    refuse_processes("eval", "--ranks")?;
+    refuse_processes("eval", Some("--ranks"))?;
     let problem =
         problem_by_name(&args.problem).map_err(|e| BadInput(format!("--problem: {e}")))?;
     let job = Job {
@@ -144,7 +147,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
         check_svg(args, svg)?;
     }
     let (graphs, contradicted) = evaluate_all(args, &job)?;
-    let answer = Answer {
+    let mut answer = Answer {
         problem: problem.name(),
         sense: problem.sense(),
         policy: job.policy.source.clone(),
@@ -154,18 +157,18 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
         polish_steps: args.polish_steps,
         verified: true,
         totals: score::totals(problem.sense(), &graphs),
+        svg: None,
         graphs,
     };
-    // The rows may have taken hours and were all checked: they are printed although an optimum is wrong.
-    if contradicted.is_err() {
-        args.report.answer(&answer)?;
-        return contradicted;
+    let mut written = Ok(());
+    if let Some(svg) = args.svg.as_ref().filter(|_| contradicted.is_ok()) {
+        written = output_file::write_all(&[(svg, picture::svg(&answer))]);
+        answer.svg = written.is_ok().then(|| svg.clone());
     }
-    if let Some(svg) = &args.svg {
-        output_file::write_all(&[(svg, picture::svg(&answer))])?;
-        args.report.note(&format!("wrote {}", svg.display()));
-    }
-    args.report.answer(&answer)
+    // The rows may have taken hours and were all checked: they are printed although an optimum is wrong, or the picture cannot be written.
+    args.report.answer(&answer)?;
+    contradicted?;
+    Ok(written?)
 }
 
 /// Refuses a picture in place of anything that is read.

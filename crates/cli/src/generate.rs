@@ -17,6 +17,7 @@ use crate::costgraph_spec::{self, CostGraphSpec};
 use crate::exit::BadInput;
 use crate::output_file;
 use crate::report::ReportArgs;
+use crate::world;
 
 const EXAMPLE: &str = "\
 Models: er:n:p  ba:n:m  ws:n:k:p  sbm:n:blocks:p_in:p_out  rb:cliques:size:p:r
@@ -80,6 +81,7 @@ struct Answer {
 
 /// Generates, writes and prints the answer.
 pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
+    world::refuse_processes("generate", None)?;
     output_file::check(&args.out, None)?;
     match &args.spec {
         Spec::Graph(spec) => generate_graph(args, spec),
@@ -88,10 +90,11 @@ pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
 }
 
 fn generate_graph(args: &GenerateArgs, spec: &GeneratorSpec) -> anyhow::Result<()> {
+    let format = output_file::graph_format(&args.out, args.output_format)?;
     let timer = Timer::start(&Device::host());
     let graph = spec.graph(args.seed)?;
     let options = WriteOptions {
-        format: args.output_format,
+        format: Some(format),
         ..WriteOptions::default()
     };
     let written: WriteReport = write_graph(&args.out, &graph, None, options)?;

@@ -25,6 +25,9 @@ pub(crate) struct GraphArgs {
     /// Read the file as matrix-market, edge-list, dimacs, metis or pace [default: by extension, then content]
     #[arg(long, value_name = "FORMAT")]
     input_format: Option<Format>,
+    /// Nodes that a file may have, however few its edges are [default: some for each edge]
+    #[arg(long, value_name = "N")]
+    max_nodes: Option<u32>,
     /// Take the complement: the edges that the graph lacks
     #[arg(long)]
     complement: bool,
@@ -231,6 +234,7 @@ impl GraphArgs {
                 true => WeightPolicy::ThirdColumn,
                 false => weights,
             },
+            max_nodes: self.max_nodes,
             ..ReadOptions::default()
         }
     }
@@ -349,6 +353,7 @@ pub(crate) fn storage_name(storage: Storage) -> &'static str {
 fn no_graph(text: &str, spec_error: &shardgraph_graph::Error) -> BadInput {
     let file = match Path::new(text).is_dir() {
         true => "this is a folder, not a file",
+        false if text == "-" => "standard input is /dev/stdin",
         false => "there is no such file",
     };
     let names = builtin::names().join(", ");
@@ -365,6 +370,7 @@ mod tests {
         GraphArgs {
             graph: graph.into(),
             input_format: None,
+            max_nodes: None,
             complement: false,
             weighted: false,
             seed: 1,

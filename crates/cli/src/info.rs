@@ -4,10 +4,12 @@ use std::fmt;
 
 use clap::Args;
 use serde::Serialize;
+use shardgraph_graph::ImportReport;
 use shardgraph_shard::Adjacency;
 
 use crate::graph_argument::{GraphArgs, Origin, storage_name};
 use crate::report::ReportArgs;
+use crate::world;
 
 const EXAMPLE: &str = "\
 Example:
@@ -26,6 +28,11 @@ pub(crate) struct InfoArgs {
 /// What is printed. The fields are the keys of the JSON object.
 #[derive(Serialize)]
 struct Answer<'a> {
+    graph: &'a str,
+    /// Of a file: its format, how it is packed, and the edges that it lists.
+    format: Option<&'static str>,
+    packing: Option<String>,
+    listed_edges: Option<u64>,
     nodes: u32,
     edges: u64,
     density: f64,
@@ -44,6 +51,7 @@ struct Answer<'a> {
 
 /// Loads the graph as `solve` would, and prints the answer.
 pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<()> {
+    world::refuse_processes("info", None)?;
     let (adjacency, origin) = args.graph.adjacency(&args.report)?;
     args.report.answer(&answer(&adjacency, &origin))
 }
@@ -53,9 +61,13 @@ fn answer<'a>(adjacency: &Adjacency, origin: &'a Origin) -> Answer<'a> {
     let (n_nodes, n_edges) = (adjacency.n_nodes(), adjacency.n_edges());
     let per = |entries: f64, places: f64| if places > 0.0 { entries / places } else { 0.0 };
     let (n, n_entries) = (f64::from(n_nodes), 2.0 * n_edges as f64);
-    let count =
-        |count: fn(&shardgraph_graph::ImportReport) -> u64| origin.import.as_ref().map_or(0, count);
+    let count = |count: fn(&ImportReport) -> u64| origin.import.as_ref().map_or(0, count);
+    let import = origin.import.as_ref();
     Answer {
+        graph: &origin.name,
+        format: import.map(|import| import.format.name()),
+        packing: import.map(|import| import.compression.to_string()),
+        listed_edges: import.map(|import| import.listed_edges),
         nodes: n_nodes,
         edges: n_edges,
         density: per(n_entries, n * (n - 1.0)),

@@ -4,9 +4,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use shardgraph_graph::{StagedFile, check_writable};
+use shardgraph_graph::{Compression, Format, StagedFile, check_writable};
 
 use crate::exit::BadInput;
+
+/// Names of standard output, where the answer and a file would mix.
+const STANDARD_OUTPUT: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
 /// Refuses a path that no file can be written to, and the files that are read: one rule for all commands. `inputs` names every file that the
 /// command reads; a name of something built in is no file.
@@ -18,6 +21,9 @@ pub(crate) fn check<'p>(
     if path.is_dir() {
         return wrong("this is a folder: name a file to write");
     }
+    if STANDARD_OUTPUT.iter().any(|name| path == Path::new(name)) {
+        return wrong("the answer is printed there: name a file to write");
+    }
     let is_read = |input: &Path| input.is_file() && is_same(input, path);
     if inputs.into_iter().any(is_read) {
         return wrong("this is the input, which would be lost: name another file");
@@ -26,6 +32,26 @@ pub(crate) fn check<'p>(
         return wrong("its folder does not exist: make it, or name another file");
     }
     check_writable(path).map_err(|error| cannot_write(path, &error))
+}
+
+/// The format of a graph file to write: the one that was asked for, else by its name, which must say one.
+pub(crate) fn graph_format(path: &Path, asked: Option<Format>) -> Result<Format, BadInput> {
+    if let Some(format) = asked.or_else(|| Format::from_path(path)) {
+        return Ok(format);
+    }
+    let inner = match Compression::from_path(path) {
+        Compression::None => path.as_os_str(),
+        _ => path.file_stem().unwrap_or_default(),
+    };
+    match Path::new(inner).extension() {
+        None => Ok(Format::EdgeList),
+        Some(extension) if extension.eq_ignore_ascii_case("txt") => Ok(Format::EdgeList),
+        Some(extension) => Err(BadInput(format!(
+            "{}: `.{}` says no format of graphs: expected .mtx, .txt, .el, .csv, .clq, .graph or .gr, with .gz or .zst after it to pack, or --output-format",
+            path.display(),
+            extension.display()
+        ))),
+    }
 }
 
 /// Whether two paths are of one file, which need not exist.
@@ -107,9 +133,33 @@ mod tests {
         for (path, reason) in [
             (folder.path().join("missing/new.txt"), "does not exist"),
             (folder.path().to_owned(), "is a folder"),
+            (PathBuf::from("/dev/stdout"), "the answer is printed there"),
         ] {
             let message = check(&path, None).unwrap_err().to_string();
             assert!(message.contains(reason), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_says_no_format_is_refused() {
+        for (name, format) in [
+            ("a.mtx", Some(Format::MatrixMarket)),
+            ("a.gr.zst", Some(Format::Pace)),
+            ("a", Some(Format::EdgeList)),
+            ("a.gz", Some(Format::EdgeList)),
+            ("a.txt", Some(Format::EdgeList)),
+            ("a.TXT.gz", Some(Format::EdgeList)),
+            ("a.mtx.bz2", None),
+            ("a.xyz", None),
+            ("a.pbtxt.gz", None),
+        ] {
+            let found = graph_format(Path::new(name), None);
+            match format {
+                Some(format) => assert_eq!(found.unwrap(), format, "{name}"),
+                None => assert!(found.unwrap_err().to_string().contains("--output-format")),
+            }
+            let asked = graph_format(Path::new(name), Some(Format::Metis));
+            assert_eq!(asked.unwrap(), Format::Metis);
         }
     }
 

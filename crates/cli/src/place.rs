@@ -91,7 +91,7 @@ pub(crate) fn run(args: &PlaceArgs) -> anyhow::Result<()> {
 }
 
 fn place_all(args: &PlaceArgs) -> anyhow::Result<()> {
-    world::refuse_processes("place", "--threads")?;
+    world::refuse_processes("place", Some("--threads"))?;
     args.search.check(args.compare)?;
     let inputs = [args.graph.file(), args.search.policy_file()];
     let inputs: Vec<&Path> = inputs.into_iter().flatten().collect();

@@ -12,6 +12,8 @@ mod train;
 
 use clap::{Args, Subcommand};
 
+use crate::world;
+
 const EXAMPLE: &str = "\
 Examples:
   shardgraph rgcn train aifb_stripped.nt.gz --train trainingSet.tsv --test testSet.tsv --seeds 10
@@ -38,6 +40,9 @@ enum RgcnCommand {
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &RgcnArgs) -> anyhow::Result<()> {
+    if !matches!(args.command, RgcnCommand::Train(_)) {
+        world::refuse_processes("rgcn", None)?; // its training alone has ranks
+    }
     match &args.command {
         RgcnCommand::Train(args) => train::run(args),
         RgcnCommand::Eval(args) => eval::run(args),

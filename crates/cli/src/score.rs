@@ -66,6 +66,8 @@ enum StorageChoice {
 /// What is printed. The fields are the keys of the JSON object, in its order.
 #[derive(Serialize)]
 struct Answer<'a> {
+    graph: &'a str,
+    problem: &'a str,
     nodes: u32,
     edges: u64,
     ranks: u32,
@@ -76,6 +78,9 @@ struct Answer<'a> {
     seconds: f64,
     load_seconds: f64,
     top: Vec<Scored>,
+    /// The file of all scores, where one was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    out: Option<&'a Path>,
     #[serde(skip)]
     origin: &'a Origin,
 }
@@ -90,7 +95,7 @@ struct Scored {
 /// Loads, scores, writes and prints.
 pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
     if args.ranks.is_none() {
-        world::refuse_processes("score", "--ranks")?;
+        world::refuse_processes("score", Some("--ranks"))?;
     }
     let n_ranks = args.ranks.unwrap_or(1);
     if let Some(out) = &args.out {
@@ -115,6 +120,8 @@ pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
     let mut out = args.out.iter();
     let written = out.try_for_each(|out| write_scores(out, &scores, &origin.labels));
     args.report.answer(&Answer {
+        graph: &origin.name,
+        problem: &policy.config.problem,
         nodes: adjacency.n_nodes(),
         edges: adjacency.n_edges(),
         ranks: n_ranks,
@@ -124,6 +131,7 @@ pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
         seconds: scores.seconds,
         load_seconds: origin.load_seconds,
         top: best(&scores, args.top, &origin.labels),
+        out: args.out.as_deref().filter(|_| written.is_ok()),
         origin: &origin,
     })?;
     // Printed although the scores could not be written.

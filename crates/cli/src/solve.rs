@@ -142,7 +142,7 @@ struct Answer<'a> {
     compare: Option<Vec<Stage>>,
     #[serde(skip)]
     origin: &'a Origin,
-    #[serde(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     out: Option<&'a Path>,
 }
 

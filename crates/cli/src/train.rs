@@ -118,6 +118,9 @@ pub(crate) struct TrainArgs {
 struct Answer<'a> {
     problem: &'a str,
     steps: usize,
+    /// Those of earlier calls too.
+    #[serde(skip)]
+    steps_of_run: u64,
     seconds: f64,
     seconds_per_step: f64,
     /// The median over the steps that learnt; null without one.
@@ -306,13 +309,14 @@ fn finish(
     outcome: &TrainOutcome,
     (seconds, learning_step_seconds): (f64, Option<f64>),
 ) -> anyhow::Result<()> {
-    let Inputs { config: _, options } = inputs;
+    let Inputs { config, options } = inputs;
     let (reports, policy) = (&outcome.reports, &outcome.policy);
     let folder = options.folder.clone().unwrap_or_default();
     let n_ended = reports.iter().map(|report| report.n_ended() as usize);
     args.report.answer(&Answer {
         problem: &policy.config.problem,
         steps: reports.len(),
+        steps_of_run: config.steps,
         seconds,
         seconds_per_step: seconds / reports.len().max(1) as f64,
         learning_step_seconds,
@@ -344,7 +348,14 @@ fn exchange(inputs: &Inputs, outcome: &TrainOutcome) -> Option<ExchangeReport> {
 impl fmt::Display for Answer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "problem {}", self.problem)?;
-        writeln!(f, "steps {}", self.steps)?;
+        match self.steps_of_run == self.steps as u64 {
+            true => writeln!(f, "steps {}", self.steps)?,
+            false => writeln!(
+                f,
+                "steps {} ({} of them now)",
+                self.steps_of_run, self.steps
+            )?,
+        }
         writeln!(f, "episodes {}", self.episodes)?;
         match self.final_loss {
             Some(loss) => writeln!(f, "final loss {loss}")?,

@@ -227,14 +227,20 @@ pub(crate) fn tcp_config(launch: Launch, deadline: Deadline) -> Result<tcp::TcpC
     })
 }
 
-/// Refuses a launcher's several processes where a command knows ranks as threads only: each would do all of the work.
-pub(crate) fn refuse_processes(command: &str, threads: &str) -> anyhow::Result<()> {
+/// Refuses a launcher's several processes where a command knows ranks as threads only, by the flag `threads`, or none: each would do all of the
+/// work, and all would write the same files.
+pub(crate) fn refuse_processes(command: &str, threads: Option<&str>) -> anyhow::Result<()> {
     match Launch::from_env()? {
-        Some(launch) if launch.size > 1 => Err(BadInput(format!(
-            "{} started {} processes, but `{command}` runs in one: start it alone, with {threads} for threads",
-            launch.launcher, launch.size
-        ))
-        .into()),
+        Some(launch) if launch.size > 1 => {
+            let instead = threads.map(|flag| format!(", with {flag} for threads"));
+            Err(BadInput(format!(
+                "{} started {} processes, but `{command}` runs in one: start it alone{}",
+                launch.launcher,
+                launch.size,
+                instead.unwrap_or_default()
+            ))
+            .into())
+        }
         _ => Ok(()),
     }
 }

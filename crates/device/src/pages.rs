@@ -10,6 +10,7 @@ use std::ptr::NonNull;
 use crate::arena::HostPart;
 use crate::buffer::Store;
 use crate::device::BackEnd;
+use crate::host_memory::free_host_bytes;
 use crate::{Buffer, Device, Error, ErrorKind, Scalar};
 
 /// A cache line.
@@ -155,15 +156,6 @@ pub(crate) fn prefetch_line<T>(at: *const T) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = at;
-}
-
-/// The bytes of host memory that processes could still take, where the system says so: Linux' `MemAvailable`.
-pub fn free_host_bytes() -> Option<u64> {
-    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let mut lines = info.lines();
-    let line = lines.find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(1024 * kib)
 }
 
 /// Whole pages for a layout; none if the system has no more.

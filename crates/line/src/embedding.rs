@@ -34,28 +34,31 @@ impl Embedding {
     /// Rows of `dim` numbers, one for each label.
     ///
     /// # Errors
-    /// [`ErrorKind::File`] where lengths do not fit.
+    /// [`ErrorKind::File`] where lengths do not fit, or a number is infinite or none.
     pub fn new(dim: usize, values: Vec<f32>, labels: NodeLabels) -> Result<Embedding, Error> {
         let fits = dim.checked_mul(labels.len()) == Some(values.len());
         if dim == 0 {
             let message = "rows of 0 numbers: expected 1 or more";
             return Err(Error::new(ErrorKind::File, message));
         }
-        match fits {
-            true => Ok(Embedding {
-                dim,
-                values,
-                labels,
-            }),
-            false => Err(Error::new(
-                ErrorKind::File,
-                format!(
-                    "{} numbers are no {} rows of {dim}: expected a row for each label",
-                    values.len(),
-                    labels.len()
-                ),
-            )),
+        if !fits {
+            let (n_values, n_labels) = (values.len(), labels.len());
+            let message = format!(
+                "{n_values} numbers are no {n_labels} rows of {dim}: expected a row for each label"
+            );
+            return Err(Error::new(ErrorKind::File, message));
         }
+        if let Some(at) = values.iter().position(|value| !value.is_finite()) {
+            let (row, value) = (at / dim, values[at]);
+            let label = labels.get(row);
+            let message = format!("row {row} (`{label}`): expected finite numbers, found {value}");
+            return Err(Error::new(ErrorKind::File, message));
+        }
+        Ok(Embedding {
+            dim,
+            values,
+            labels,
+        })
     }
 
     /// Columns.

@@ -246,7 +246,13 @@ fn floats(bytes: &[u8]) -> impl Iterator<Item = f32> + '_ {
     words.map(|word| f32::from_le_bytes([word[0], word[1], word[2], word[3]]))
 }
 
-/// An embedding, or why the lengths do not fit.
+/// An embedding, or why it is none: lengths that do not fit, numbers that are not finite, two rows of one label.
 fn embedding(dim: usize, values: Vec<f32>, labels: NodeLabels) -> Result<Embedding, String> {
+    if let Some((one, other)) = labels.twins() {
+        let label = labels.get(one);
+        return Err(format!(
+            "rows {one} and {other} are both called `{label}`: expected labels that differ"
+        ));
+    }
     Embedding::new(dim, values, labels).map_err(|e| e.to_string())
 }

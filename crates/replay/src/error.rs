@@ -53,6 +53,13 @@ pub enum ErrorKind {
         /// One more than the number of the newest row.
         newest: u64,
     },
+    /// A memory that is larger than what the system gives.
+    NoRoom {
+        /// Type and method.
+        method: &'static str,
+        /// The bytes that its priorities take.
+        n_bytes: u64,
+    },
     /// Bytes that do not decode to rows or a memory.
     Malformed {
         /// The first broken rule, as a clause.
@@ -111,6 +118,10 @@ impl fmt::Display for Error {
                 f,
                 "{method}: row {id} is not in the memory, which holds rows {oldest}..{newest}; use a batch before the rows \
                  that it names are overwritten"
+            ),
+            ErrorKind::NoRoom { method, n_bytes } => write!(
+                f,
+                "{method}: the system has no room for priorities of {n_bytes} bytes: choose a smaller capacity"
             ),
             ErrorKind::Malformed { reason } => write!(
                 f,

@@ -83,7 +83,8 @@ impl PrioritizedMemory {
     /// An empty memory for `capacity` rows.
     ///
     /// # Errors
-    /// When `capacity` is 0 or does not fit 32 bits, alpha is outside 0..=1, or epsilon is not a normal number above 0.
+    /// When `capacity` is 0 or does not fit 32 bits, alpha is outside 0..=1, or epsilon is not a normal number above 0; and
+    /// [`ErrorKind::NoRoom`] where the system refuses the priorities' memory.
     pub fn new(
         layout: ColumnLayout,
         capacity: usize,
@@ -101,13 +102,23 @@ impl PrioritizedMemory {
         }
         Ok(PrioritizedMemory {
             ring: Ring::new("PrioritizedMemory::new", layout, capacity)?,
-            tree: SumTree::new(capacity),
+            tree: new_tree("PrioritizedMemory::new", capacity)?,
             prioritization,
             largest: 1.0,
             pending: 0,
             n_stale_updates: 0,
             changed: Vec::new(),
         })
+    }
+
+    /// The bytes that the priorities of `capacity` rows take from the start; rows are taken as they come.
+    ///
+    /// ```
+    /// assert_eq!(shardgraph_replay::PrioritizedMemory::priority_bytes(1 << 20) >> 20, 4 + 1); // 4 bytes a row, and the sums
+    /// ```
+    #[must_use]
+    pub fn priority_bytes(capacity: usize) -> u64 {
+        SumTree::bytes(capacity)
     }
 
     /// Puts a row in the place of the oldest, with the largest priority that there ever was.
@@ -343,4 +354,12 @@ fn check_lengths(method: &'static str, n_rows: usize, td_errors: &[f32]) -> Resu
 /// The same bits on every machine, which the platform's own function does not promise.
 fn power(base: f32, exponent: f32) -> f32 {
     libm::exp2(f64::from(exponent) * libm::log2(f64::from(base))) as f32
+}
+
+/// A tree without rows.
+pub(crate) fn new_tree(method: &'static str, capacity: usize) -> Result<SumTree, Error> {
+    SumTree::new(capacity).ok_or_else(|| {
+        let n_bytes = SumTree::bytes(capacity);
+        ErrorKind::NoRoom { method, n_bytes }.into()
+    })
 }

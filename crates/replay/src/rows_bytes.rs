@@ -6,10 +6,9 @@ use crate::ElementKind;
 use crate::bytes::Reader;
 use crate::error::{Error, ErrorKind};
 use crate::layout::ColumnLayout;
-use crate::prioritized_memory::PrioritizedMemory;
+use crate::prioritized_memory::{PrioritizedMemory, new_tree};
 use crate::ring::Ring;
 use crate::rows::{Elements, Rows};
-use crate::sum_tree::SumTree;
 use crate::uniform_memory::UniformMemory;
 
 const ROWS: [u8; 8] = *b"SGROW\0\0\x01";
@@ -98,7 +97,7 @@ impl PrioritizedMemory {
         let ring = read_ring(method, &mut reader, &self.ring)?;
         let n_stale_updates = reader.u64()?;
         let largest = reader.f32()?;
-        let mut tree = SumTree::new(ring.capacity);
+        let mut tree = new_tree(method, ring.capacity)?;
         for slot in 0..ring.len() as u32 {
             let leaf = reader.f32()?;
             if !(leaf > 0.0 && leaf <= largest) {

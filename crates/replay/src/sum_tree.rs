@@ -67,6 +67,23 @@ fn pairwise<const N: usize>(numbers: &[f64; N]) -> f64 {
     sums[0]
 }
 
+fn n_lines(n_slots: usize) -> usize {
+    n_slots.div_ceil(N_LEAVES).max(1)
+}
+
+/// Nodes of each level above the leaves, the lowest first.
+fn level_widths(n_slots: usize) -> impl Iterator<Item = usize> {
+    let lowest = n_lines(n_slots).div_ceil(FAN);
+    std::iter::successors(Some(lowest), |&n| (n > 1).then(|| n.div_ceil(FAN)))
+}
+
+fn filled<T: Clone>(value: T, len: usize) -> Option<Vec<T>> {
+    let mut list = Vec::new();
+    list.try_reserve_exact(len).ok()?;
+    list.resize(len, value);
+    Some(list)
+}
+
 /// A leaf for each slot; a leaf of 0 is never drawn.
 #[derive(Clone, Debug)]
 pub(crate) struct SumTree {
@@ -79,27 +96,28 @@ pub(crate) struct SumTree {
 }
 
 impl SumTree {
-    /// `n_slots` leaves of 0.
-    pub(crate) fn new(n_slots: usize) -> SumTree {
-        let n_lines = n_slots.div_ceil(N_LEAVES).max(1);
+    /// `n_slots` leaves of 0; nothing where the system has no room for them.
+    pub(crate) fn new(n_slots: usize) -> Option<SumTree> {
         let mut levels = Vec::new();
-        let mut n_nodes = n_lines;
-        loop {
-            n_nodes = n_nodes.div_ceil(FAN);
+        for n_nodes in level_widths(n_slots) {
             levels.push(Level {
-                sums: vec![Sums([0.0; FAN]); n_nodes],
-                smallest: vec![Smallest([f32::INFINITY; FAN]); n_nodes],
+                sums: filled(Sums([0.0; FAN]), n_nodes)?,
+                smallest: filled(Smallest([f32::INFINITY; FAN]), n_nodes)?,
             });
-            if n_nodes == 1 {
-                break;
-            }
         }
-        SumTree {
-            leaves: vec![Leaves([0.0; N_LEAVES]); n_lines],
+        Some(SumTree {
+            leaves: filled(Leaves([0.0; N_LEAVES]), n_lines(n_slots))?,
             levels,
             masses: Vec::new(),
             nodes: Vec::new(),
-        }
+        })
+    }
+
+    /// The bytes of a tree of so many leaves.
+    pub(crate) fn bytes(n_slots: usize) -> u64 {
+        let n_nodes: u64 = level_widths(n_slots).map(|n| n as u64).sum();
+        let node = (size_of::<Sums>() + size_of::<Smallest>()) as u64;
+        n_lines(n_slots) as u64 * size_of::<Leaves>() as u64 + n_nodes * node
     }
 
     pub(crate) fn leaf(&self, slot: u32) -> f32 {

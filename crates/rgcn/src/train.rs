@@ -1,5 +1,6 @@
 //! Training on P ranks, evaluation of what was learnt, and the classes of nodes.
 
+mod due;
 mod evaluation;
 mod folder;
 mod job;
@@ -49,8 +50,10 @@ pub struct RunOptions {
     pub folder: Option<PathBuf>,
     /// Go on from the folder's newest checkpoint.
     pub resume: bool,
-    /// Epochs between two checkpoints; 0: only at the end.
+    /// Epochs between two checkpoints; 0: none but those of `checkpoint_s`, and the last.
     pub checkpoint_epochs: u32,
+    /// Seconds between two checkpoints, at least ten times what the last one took; absent: epochs decide alone.
+    pub checkpoint_s: Option<f64>,
     /// The longest wait for another rank.
     pub deadline: Deadline,
     /// What the classes are called, for who reads the folder later; may be empty.
@@ -68,6 +71,7 @@ impl Default for RunOptions {
             folder: None,
             resume: false,
             checkpoint_epochs: 0,
+            checkpoint_s: None,
             deadline: Deadline::default(),
             class_names: Vec::new(),
         }

@@ -34,7 +34,7 @@ pub struct Scalar {
 ///
 /// ```
 /// # let scratch = tempfile::tempdir().unwrap();
-/// # let folder = shardgraph_runs::Folder::of_new_run(scratch.path(), &[])?;
+/// # let folder = shardgraph_runs::Folder::of_new_run(scratch.path(), &[], &[])?;
 /// # let mut metrics = folder.open_metrics(1e9)?;
 /// #[derive(serde::Serialize)]
 /// struct Report { step: u64 }

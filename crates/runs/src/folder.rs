@@ -18,8 +18,8 @@ use crate::{Checkpoint, Error, Metrics, manifest};
 ///
 /// # let scratch = tempfile::tempdir().unwrap();
 /// # let path = scratch.path().join("run");
-/// let files = &["run.json"]; // what each checkpoint has
-/// let folder = Folder::of_new_run(&path, files)?;
+/// let files = &["run.json"]; // what each checkpoint has; beside them, what the run leaves at its end
+/// let folder = Folder::of_new_run(&path, files, &["policy.safetensors"])?;
 /// let mut metrics = folder.open_metrics(1e9)?;
 /// for step in 1..=3 {
 ///     metrics.append(1e9 + step as f64, &Report { step, loss: 0.5 }, &[("losses/loss", 0.5)])?;
@@ -51,20 +51,29 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Makes the folder of a new run, whose checkpoints will have the files named.
+    /// Makes the folder of a new run, whose checkpoints will have the files `files`, and which itself will have `results` at the end.
+    ///
+    /// Metrics alone are those of a run that was killed before its first checkpoint; a new run begins them again.
     ///
     /// # Errors
-    /// Where the folder has a run already, another process holds it, or it cannot be made.
-    pub fn of_new_run(path: &Path, files: &[&str]) -> Result<Folder, Error> {
+    /// Where the folder has a run already, or a result of one, or metrics that no run wrote; where another process holds it, or it cannot be
+    /// made.
+    pub fn of_new_run(path: &Path, files: &[&str], results: &[&str]) -> Result<Folder, Error> {
         manifest::make_folder(path)?;
         let folder = Folder::hold(path, files)?;
-        match Checkpoint::newest(path, files)? {
-            None => Ok(folder),
-            Some(_) => Err(Error::folder(
-                path,
-                "the folder has a run already: resume it, or choose another folder",
-            )),
+        if Checkpoint::newest(path, files)?.is_some() {
+            let reason = "the folder has a run already: resume it, or choose another folder";
+            return Err(Error::folder(path, reason));
         }
+        let is_there = |name: &&&str| fs::symlink_metadata(path.join(name)).is_ok();
+        if let Some(name) = results.iter().find(is_there) {
+            let reason = format!(
+                "the folder has a {name}, which a new run would overwrite: choose another folder, or move the file away"
+            );
+            return Err(Error::folder(path, reason));
+        }
+        Metrics::check_new(path)?;
+        Ok(folder)
     }
 
     /// Takes the folder of a run that goes on, and reads its newest whole checkpoint.

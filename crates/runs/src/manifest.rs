@@ -67,6 +67,10 @@ pub(crate) fn write(folder: &Path, checkpoint: &Checkpoint) -> Result<(), Error>
 
 /// Makes a folder and those above it that are missing, for good: each one's entry is on disk.
 pub(crate) fn make_folder(folder: &Path) -> Result<(), Error> {
+    if fs::metadata(folder).is_ok_and(|found| !found.is_dir()) {
+        let reason = "this is a file: expected the name of a folder";
+        return Err(Error::folder(folder, reason));
+    }
     let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
     let missing: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
     fs::create_dir_all(folder).map_err(Error::io(folder))?;
@@ -171,6 +175,11 @@ fn read(folder: &Path, step: u64, (files, part): (&[&str], Part)) -> Result<Chec
     let manifest = fs::read(&path).map_err(Error::io(&path))?;
     let mut checkpoint = Checkpoint::new(step);
     checkpoint.set_origin(folder);
+    if manifest.is_empty() && !files.is_empty() {
+        let reason =
+            "the file is empty: put it back from a copy, or start a new run in another folder";
+        return Err(Error::damaged(path.display(), reason));
+    }
     for line in manifest.split_inclusive(|&byte| byte == b'\n') {
         let entry: Entry = serde_json::from_slice(line)
             .map_err(|e| Error::damaged(path.display(), format!("a damaged line: {e}")))?;

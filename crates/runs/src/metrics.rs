@@ -30,6 +30,23 @@ struct Line {
 }
 
 impl Metrics {
+    /// Refuses lines that no run has written, which a new run would lose: those without a step, but for the last, which a kill may cut.
+    pub(crate) fn check_new(folder: &Path) -> Result<(), Error> {
+        let path = folder.join(LINES);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(Error::io(&path)(error)),
+        };
+        let first = bytes.split(|&byte| byte == b'\n').next().unwrap_or(&[]);
+        let is_cut = first.len() == bytes.len() && (first.is_empty() || first[0] == b'{');
+        if is_cut || serde_json::from_slice::<Line>(first).is_ok() {
+            return Ok(());
+        }
+        let reason = "no run of this program wrote these lines, which a new run would overwrite: choose another folder, or move the file away";
+        Err(Error::damaged(path.display(), reason))
+    }
+
     /// Cuts the files of a folder back to the step, to nothing where there is none, and opens them.
     pub(crate) fn open(folder: &Path, step: Option<u64>, wall_time: f64) -> Result<Metrics, Error> {
         let lines = folder.join(LINES);

@@ -60,7 +60,7 @@ fn take_steps(folder: &Folder, steps: std::ops::RangeInclusive<u64>) {
 
 /// A new run of so many steps.
 fn run(path: &Path, n_steps: u64) {
-    take_steps(&Folder::of_new_run(path, FILES).unwrap(), 1..=n_steps);
+    take_steps(&Folder::of_new_run(path, FILES, &[]).unwrap(), 1..=n_steps);
 }
 
 /// The step of the newest whole checkpoint.

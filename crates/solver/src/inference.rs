@@ -235,7 +235,7 @@ pub(crate) fn check_finite(
     match all_finite {
         true => Ok(()),
         false => Err(Error::no_answer(
-            "the scores leave the range of numbers: the weights of this policy are too large",
+            "the scores leave the range of numbers: the weights of this policy, or of the edges, are too large",
         )),
     }
 }

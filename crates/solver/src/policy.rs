@@ -260,7 +260,13 @@ impl TrainedPolicy {
         {
             return Self::from_bytes(bytes, name);
         }
-        let metadata = std::fs::metadata(path).map_err(Error::io(path))?;
+        let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => no_policy(path, "there is no such file"),
+            _ => Error::io(path)(error),
+        })?;
+        if metadata.is_dir() {
+            return Err(no_policy(path, "this is a folder"));
+        }
         if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
             return Err(Error::input(format!(
                 "{}: expected a policy file of at most {} MiB",
@@ -431,4 +437,14 @@ pub(crate) fn read_params_under(
         }
     }
     Ok(flat)
+}
+
+/// A name that is neither a file's nor a shipped policy's.
+fn no_policy(path: &Path, why: &str) -> Error {
+    let names: Vec<&str> = TrainedPolicy::shipped_names().collect();
+    Error::input(format!(
+        "{}: {why}, and no policy of that name: expected a policy file, or one of {}",
+        path.display(),
+        names.join(", ")
+    ))
 }

@@ -13,6 +13,7 @@ use crate::config::{AgentConfig, EnvironmentConfig, N_FEATURES};
 use crate::episodes::{Episode, EpisodeStatistics};
 use crate::error::Error;
 use crate::experience::Experience;
+use crate::memory::{Parts, check_room};
 
 /// What one step of all environments gave; used again by the next.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -73,6 +74,7 @@ impl DqnTrainer {
     /// When a setting cannot be right, or the agent does not fit the environment or the device.
     pub fn new(config: &AgentConfig, device: &Device) -> Result<DqnTrainer, Error> {
         config.check()?;
+        check_room(config, Parts::Together)?;
         let EnvironmentConfig::CartPole { n_environments } = config.environment;
         let dqn = config.algorithm.dqn()?;
         let returns = (dqn.n_step, dqn.gamma);

@@ -57,6 +57,7 @@ pub(crate) struct EvalArgs {
 /// What is printed: means over the runs. The fields are the keys of the JSON object, in its order.
 #[derive(Serialize)]
 struct Answer<'a> {
+    graph: &'a str,
     nodes: u32,
     edges: u64,
     auc_uniform: f64,
@@ -166,6 +167,7 @@ fn answer<'a>(
     let samples: u64 = runs.iter().map(|run| run.n_samples).sum();
     let embedding = both(&|run| run.embedding);
     Answer {
+        graph: &origin.name,
         nodes,
         edges,
         auc_uniform: embedding.uniform,

@@ -60,6 +60,7 @@ pub(crate) struct ImportArgs {
 /// What is printed. The fields are the keys of the JSON object, in its order.
 #[derive(Serialize)]
 struct Answer<'a> {
+    graph: String,
     nodes: u32,
     edges: u64,
     parts: u32,
@@ -87,6 +88,7 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     )?;
     drop(show);
     args.report.answer(&Answer {
+        graph: args.graph.argument(),
         nodes: imported.n_nodes,
         edges: imported.n_edges,
         parts: imported.n_parts,

@@ -69,6 +69,11 @@ pub(crate) struct SettingsArgs {
 }
 
 impl SettingsArgs {
+    /// The file that is read, if any.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+
     /// The settings, checked.
     pub(crate) fn config(&self, seed: u64, device: &Device) -> anyhow::Result<Config> {
         self.check_device(device.kind())?;

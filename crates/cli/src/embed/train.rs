@@ -88,6 +88,7 @@ impl DiskArgs {
 /// What is printed. The fields are the keys of the JSON object, in its order.
 #[derive(Serialize)]
 struct Answer<'a> {
+    graph: String,
     nodes: u32,
     edges: u64,
     directed: bool,
@@ -172,6 +173,7 @@ fn answer<'a>(
 ) -> Answer<'a> {
     let bytes_per_sample = config.sharing_in(store).bytes_per_sample();
     Answer {
+        graph: args.graph.argument(),
         nodes: store.n_nodes(),
         edges: store.n_edges(),
         directed: store.is_directed(),
@@ -236,9 +238,11 @@ fn checked_form(args: &TrainArgs) -> Result<FileFormat, BadInput> {
         let message = "with --work the rows go straight to the file: name a .npy file as --out";
         return Err(BadInput(message.to_owned()));
     }
-    output_file::check(&args.out, args.graph.file())?;
+    let inputs = [args.graph.file(), args.settings.file()];
+    let inputs = || inputs.into_iter().flatten();
+    output_file::check(&args.out, inputs())?;
     if form == FileFormat::Npy {
-        output_file::check(&formats::labels_path(&args.out), args.graph.file())?;
+        output_file::check(&formats::labels_path(&args.out), inputs())?;
     }
     Ok(form)
 }

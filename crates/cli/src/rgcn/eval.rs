@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use shardgraph_collectives::Deadline;
+use shardgraph_device::{Device, Timer};
 use shardgraph_rgcn::import::ImportReport;
 use shardgraph_rgcn::{Evaluation, SavedLinks, class_names, evaluate, run_config};
 
@@ -44,6 +45,8 @@ struct Answer<'a> {
     #[serde(flatten)]
     evaluation: Evaluation,
     /// What reading the graph dropped; none for a generated one.
+    seconds: f64,
+    load_seconds: f64,
     import: &'a Option<ImportReport>,
     #[serde(skip)]
     data: &'a Data,
@@ -66,6 +69,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
         let text = format!("the labels' classes are {found}: expected those of the run, {known}");
         return Err(BadInput(text).into());
     }
+    let timer = Timer::start(&Device::host());
     let of_run = run_config(&args.run)?;
     let evaluation = evaluate(
         &data.graph,
@@ -79,6 +83,8 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
         epochs: of_run.epochs,
         classes: &labelled.classes,
         evaluation,
+        seconds: timer.elapsed_s(),
+        load_seconds: data.load_seconds,
         import: &data.report,
         data: &data,
     })

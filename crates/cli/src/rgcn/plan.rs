@@ -4,6 +4,7 @@ use std::fmt;
 
 use clap::Args;
 use serde::Serialize;
+use shardgraph_device::{Device, Timer};
 use shardgraph_rgcn::import::ImportReport;
 use shardgraph_rgcn::partition::{Method, ModelShape, Pairs, Plan, PlanOptions};
 
@@ -52,6 +53,7 @@ struct Answer<'a> {
     graph: &'a str,
     #[serde(flatten)]
     plan: Plan,
+    seconds: f64,
     load_seconds: f64,
     import: &'a Option<ImportReport>,
     #[serde(skip)]
@@ -76,10 +78,12 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
         budget: args.budget_per_device,
         may_tile: args.tile,
     };
+    let timer = Timer::start(&Device::host());
     let (_, plan) = Plan::new(&Pairs::of(&data.graph), &options)?;
     args.report.answer(&Answer {
         graph: &data.name,
         plan,
+        seconds: timer.elapsed_s(),
         load_seconds: data.load_seconds,
         import: &data.report,
         data: &data,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use shardgraph_collectives::Deadline;
+use shardgraph_device::{Device, Timer};
 use shardgraph_rgcn::import::ImportReport;
 use shardgraph_rgcn::{SavedLinks, class_names, predict, run_config};
 
@@ -45,6 +46,8 @@ struct Answer<'a> {
     mode: String,
     predictions: Vec<Prediction>,
     /// What reading the graph dropped; none for a generated one.
+    seconds: f64,
+    load_seconds: f64,
     import: &'a Option<ImportReport>,
 }
 
@@ -69,6 +72,7 @@ pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<()> {
         return Err(BadInput(text.to_owned()).into());
     }
     let data = args.data.load()?;
+    let timer = Timer::start(&Device::host());
     let found = args.node.iter().map(|name| {
         let unknown = || BadInput(format!("--node {name}: the graph has no such node"));
         data.nodes.find(name).ok_or_else(unknown)
@@ -89,6 +93,8 @@ pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<()> {
         graph: &data.name,
         mode: run_config(&args.run)?.mode.to_string(),
         predictions: predictions.collect(),
+        seconds: timer.elapsed_s(),
+        load_seconds: data.load_seconds,
         import: &data.report,
     })
 }

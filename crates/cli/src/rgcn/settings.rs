@@ -67,6 +67,11 @@ pub(crate) struct SettingsArgs {
 }
 
 impl SettingsArgs {
+    /// The file that is read, if any.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+
     /// The preset's settings under the flags', checked.
     pub(crate) fn config(&self, graph: &RelationalGraph) -> anyhow::Result<Config> {
         let file = self.config.as_deref().map(config_file::keys);

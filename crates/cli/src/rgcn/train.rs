@@ -1,12 +1,12 @@
 //! `shardgraph rgcn train`: a model for each seed, and how well they do.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
 use shardgraph_collectives::{Comm, Deadline, Op};
-use shardgraph_device::DeviceKind;
+use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_rgcn::import::{ImportReport, LabelledNodes};
 use shardgraph_rgcn::partition::Method;
 use shardgraph_rgcn::{
@@ -73,9 +73,12 @@ pub(crate) struct TrainArgs {
     /// Go on from the newest checkpoint of a folder, with its settings
     #[arg(long, value_name = "DIR", conflicts_with = "out", requires = "epochs")]
     resume: Option<PathBuf>,
-    /// Epochs between two checkpoints; 0: only at the end
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    checkpoint_epochs: u32,
+    /// Epochs between two checkpoints, instead of seconds; 0: only at the end
+    #[arg(long, value_name = "N", conflicts_with = "checkpoint_seconds")]
+    checkpoint_epochs: Option<u32>,
+    /// Seconds between two checkpoints, at least ten times what the last one took [default: 60]
+    #[arg(long, value_name = "SECONDS")]
+    checkpoint_seconds: Option<f64>,
     /// Draw the loss and the training accuracy of each epoch
     #[arg(long, value_name = "FILE.svg")]
     curve: Option<PathBuf>,
@@ -121,14 +124,30 @@ struct Answer<'a> {
     budget_per_device: Option<u64>,
     /// Of the last seed.
     devices: &'a [DeviceMemory],
+    seconds: f64,
     load_seconds: f64,
     classes: &'a [String],
     /// Of the last seed: rows are classes, columns what was predicted.
     evaluation: &'a Evaluation,
     params_hash: Vec<String>,
     import: &'a Option<ImportReport>,
+    /// The picture and the run's folder, where they were written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    curve: Option<&'a PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    out: Option<&'a Path>,
     #[serde(skip)]
     data: &'a Data,
+}
+
+impl TrainArgs {
+    /// Seconds between two checkpoints, where epochs do not decide.
+    fn checkpoint_s(&self) -> Option<f64> {
+        match self.checkpoint_epochs {
+            Some(_) => None,
+            None => Some(self.checkpoint_seconds.unwrap_or(60.0)),
+        }
+    }
 }
 
 /// Loads the data, trains and prints the answer.
@@ -141,11 +160,12 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     match args.world.open(args.world.ranks, deadline)? {
         World::Threads(n_ranks) => {
             let inputs = load(args, n_ranks)?;
+            let timer = Timer::start(&Device::host());
             let outcomes = train_all(&inputs, &args.report, &mut |config, progress| {
                 let (graph, labels) = inputs.given();
                 train(graph, labels, config, &inputs.options, progress)
             })?;
-            finish(args, &inputs, &outcomes)
+            finish(args, &inputs, &outcomes, timer.elapsed_s())
         }
         World::Process(mut comm) => run_as_rank(args, &mut comm, deadline),
     }
@@ -157,11 +177,12 @@ fn run_as_rank(args: &TrainArgs, comm: &mut Comm, deadline: Deadline) -> anyhow:
     let inputs = settle(comm, inputs, deadline)?;
     check_seeds(comm, inputs.n_seeds, deadline)?;
     let report = args.report.of_rank(comm.rank());
+    let timer = Timer::start(&Device::host());
     let outcomes = train_all(&inputs, &report, &mut |config, progress| {
         train_as_rank(comm, inputs.given(), config, &inputs.options, progress)
     })?;
     let finished = match comm.rank() {
-        0 => finish(args, &inputs, &outcomes),
+        0 => finish(args, &inputs, &outcomes, timer.elapsed_s()),
         _ => Ok(()),
     };
     settle(comm, finished, deadline)
@@ -203,12 +224,21 @@ impl Inputs {
 fn load(args: &TrainArgs, n_ranks: u32) -> anyhow::Result<Inputs> {
     check(args)?;
     let mut data = args.data.load()?;
+    let config = args.settings.config(&data.graph)?;
+    let (seed, n_seeds) = (config.seed, args.seeds);
+    if seed
+        .checked_add(u64::from(n_seeds.saturating_sub(1)))
+        .is_none()
+    {
+        let text = format!("--seed {seed}: there are no {n_seeds} seeds from there on");
+        return Err(BadInput(text).into());
+    }
     let Some(labelled) = data.labels.take() else {
         let text = "training needs labels: name their file with --train";
         return Err(BadInput(text.to_owned()).into());
     };
     Ok(Inputs {
-        config: args.settings.config(&data.graph)?,
+        config,
         options: options(args, &labelled, n_ranks),
         data,
         labelled,
@@ -216,11 +246,22 @@ fn load(args: &TrainArgs, n_ranks: u32) -> anyhow::Result<Inputs> {
     })
 }
 
-fn finish(args: &TrainArgs, inputs: &Inputs, outcomes: &[Outcome]) -> anyhow::Result<()> {
+fn finish(
+    args: &TrainArgs,
+    inputs: &Inputs,
+    outcomes: &[Outcome],
+    seconds: f64,
+) -> anyhow::Result<()> {
+    let mut answer = answer(inputs, outcomes, seconds)?;
+    let mut written = Ok(());
     if let Some(curve) = &args.curve {
-        output_file::write_all(&[(curve, curve::svg(outcomes))])?;
+        written = output_file::write_all(&[(curve, curve::svg(outcomes))]);
+        answer.curve = written.is_ok().then_some(curve);
     }
-    args.report.answer(&answer(inputs, outcomes)?)
+    answer.out = inputs.options.folder.as_deref();
+    // Training may have taken hours: the answer is printed although the curve cannot be written.
+    args.report.answer(&answer)?;
+    Ok(written?)
 }
 
 /// Trains a model that predicts links.
@@ -254,7 +295,8 @@ fn train_links(args: &TrainArgs) -> anyhow::Result<()> {
         options: LinkOptions {
             folder: args.resume.clone().or(args.out.clone()),
             resume: args.resume.is_some(),
-            checkpoint_epochs: args.checkpoint_epochs,
+            checkpoint_epochs: args.checkpoint_epochs.unwrap_or(0),
+            checkpoint_s: args.checkpoint_s(),
         },
         report: &args.report,
     };
@@ -275,8 +317,22 @@ fn check(args: &TrainArgs) -> anyhow::Result<()> {
         let text = "--resume takes its settings from the checkpoint: of the model's flags give --epochs alone";
         return Err(BadInput(text.to_owned()).into());
     }
+    let times = [
+        args.checkpoint_epochs.map(f64::from),
+        args.checkpoint_seconds,
+    ];
+    if let Some(time) = times.into_iter().flatten().next() {
+        if args.out.is_none() && args.resume.is_none() {
+            let text = "checkpoints need a folder: name one with --out or --resume";
+            return Err(BadInput(text.to_owned()).into());
+        }
+        if !(time.is_finite() && time >= 0.0) {
+            let text = format!("--checkpoint-seconds {time}: expected a number from 0");
+            return Err(BadInput(text).into());
+        }
+    }
     if let Some(curve) = &args.curve {
-        output_file::check(curve, args.data.inputs())?;
+        output_file::check(curve, args.data.inputs().chain(args.settings.file()))?;
     }
     Ok(())
 }
@@ -319,13 +375,18 @@ fn options(args: &TrainArgs, labelled: &LabelledNodes, n_ranks: u32) -> RunOptio
         memory: args.memory,
         folder: args.resume.clone().or(args.out.clone()),
         resume: args.resume.is_some(),
-        checkpoint_epochs: args.checkpoint_epochs,
+        checkpoint_epochs: args.checkpoint_epochs.unwrap_or(0),
+        checkpoint_s: args.checkpoint_s(),
         deadline: args.deadline.unwrap_or_default(),
         class_names: labelled.classes.clone(),
     }
 }
 
-fn answer<'a>(inputs: &'a Inputs, outcomes: &'a [Outcome]) -> anyhow::Result<Answer<'a>> {
+fn answer<'a>(
+    inputs: &'a Inputs,
+    outcomes: &'a [Outcome],
+    seconds: f64,
+) -> anyhow::Result<Answer<'a>> {
     let (data, labelled) = (&inputs.data, &inputs.labelled);
     let Some(last) = outcomes.last() else {
         return Err(BadInput("seeds = 0: expected 1 or more".to_owned()).into());
@@ -359,11 +420,14 @@ fn answer<'a>(inputs: &'a Inputs, outcomes: &'a [Outcome]) -> anyhow::Result<Ans
         bytes_per_rank: last.bytes_per_rank.clone(),
         budget_per_device: inputs.options.budget_per_device,
         devices: &last.devices,
+        seconds,
         load_seconds: data.load_seconds,
         classes: &labelled.classes,
         evaluation: &last.evaluation,
         params_hash: outcomes.iter().map(params_hash).collect(),
         import: &data.report,
+        curve: None,
+        out: None,
         data,
     })
 }

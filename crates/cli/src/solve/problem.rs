@@ -45,7 +45,7 @@ struct Answer<'a> {
     title: (&'static str, &'static str),
     #[serde(skip)]
     origin: &'a Origin,
-    #[serde(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     out: Option<&'a Path>,
 }
 

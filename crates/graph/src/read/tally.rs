@@ -95,7 +95,7 @@ impl<'a> Tally<'a> {
             return Ok(());
         }
         let message = format!(
-            "the header promises {n} nodes, but only {n_edges} edges follow: set the largest node count to accept if that is right"
+            "the header promises {n} nodes, but only {n_edges} edges follow: if that is right, allow so many (`max_nodes`; --max-nodes of the program)"
         );
         Err(Error::new(ErrorKind::TooLarge, message).or_at(file, line, 1))
     }

@@ -97,6 +97,17 @@ impl NodeLabels {
             .map(|v| v as u32)
     }
 
+    /// Two nodes of one label, the first of them in the order of labels.
+    ///
+    /// # Complexity
+    /// O(n log n) comparisons of labels.
+    pub(crate) fn twins(&self) -> Option<(usize, usize)> {
+        let mut order: Vec<usize> = (0..self.len()).collect();
+        order.sort_by(|&one, &other| self.get(one).cmp(self.get(other)));
+        let mut pairs = order.windows(2).map(|pair| (pair[0], pair[1]));
+        pairs.find(|&(one, other)| self.get(one) == self.get(other))
+    }
+
     /// The bytes of [`NodeLabels::write`].
     pub(crate) fn bytes(&self) -> u64 {
         8 * self.ends.len() as u64 + self.text.len() as u64

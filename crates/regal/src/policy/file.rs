@@ -54,7 +54,20 @@ pub(super) fn write(policy: &Policy, path: &Path) -> Result<(), Error> {
 }
 
 pub(super) fn read(path: &Path) -> Result<Policy, Error> {
-    let metadata = std::fs::metadata(path).map_err(Error::io(path))?;
+    let no_policy = |why: &str| {
+        let names = super::SHIPPED.map(|(name, _)| name).join(", ");
+        Error::policy(format!(
+            "{}: {why}, and no policy of that name: expected a policy file, or one of {names}",
+            path.display()
+        ))
+    };
+    let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => no_policy("there is no such file"),
+        _ => Error::io(path)(error),
+    })?;
+    if metadata.is_dir() {
+        return Err(no_policy("this is a folder"));
+    }
     if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
         return Err(Error::policy(format!(
             "{}: expected a policy file of at most {} MiB",

@@ -234,7 +234,7 @@ fn begin<'g>(
     if !writes {
         return Ok((trainer, None));
     }
-    let kept = Kept::open(Folder::of_new_run(path, FILES)?)?;
+    let kept = Kept::open(Folder::of_new_run(path, FILES, &[POLICY])?)?;
     Ok((trainer, Some(kept)))
 }
 

@@ -49,7 +49,9 @@ pub(crate) fn choose(
         (_, _, Some(asked)) => {
             format!("expected one file called `{asked}` in the archive, which holds {listed}")
         }
-        _ => format!("name one of the archive's files with the option member: {listed}"),
+        _ => {
+            format!("name one of the archive's files (`member`; --member of the program): {listed}")
+        }
     };
     Err(refuse(archive, &reason))
 }

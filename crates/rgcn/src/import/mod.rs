@@ -344,19 +344,20 @@ impl Importer {
         let most = (4 << 20) + 64 * n_edges;
         if n_nodes > most && self.options.n_nodes.is_none() {
             let reason = format!(
-                "node ids up to {} for {n_edges} edges are not plausible: say how many nodes there are (the option n_nodes)",
+                "node ids up to {} for {n_edges} edges are not plausible: say how many nodes there are (`n_nodes`; --nodes of the program)",
                 n_nodes - 1
             );
             return Err(Error::new(ErrorKind::Graph, reason));
         }
         if let Some(asked) = self.options.n_relations {
-            return match u64::from(asked) >= n_relations {
-                true => Ok(()),
-                false => {
-                    let expected = format!("at least {n_relations}, by the largest id");
-                    Err(Error::config("relations", asked, &expected))
+            let expected = match u64::from(asked) {
+                asked if asked < n_relations => {
+                    format!("at least {n_relations}, by the largest id")
                 }
+                asked if asked > MOST_RELATIONS => format!("at most {MOST_RELATIONS}"),
+                _ => return Ok(()),
             };
+            return Err(Error::config("relations", asked, &expected));
         }
         let mut used = self.relations.clone();
         used.sort_unstable();
@@ -369,7 +370,7 @@ impl Importer {
             None => Ok(()),
             Some((_, empty)) => {
                 let reason = format!(
-                    "relation {empty} has no edge: expected relations 0 to {} without a gap, or their number (the option n_relations)",
+                    "relation {empty} has no edge: expected relations 0 to {} without a gap, or their number (`n_relations`; --relations of the program)",
                     n_relations - 1
                 );
                 Err(Error::new(ErrorKind::Graph, reason))
@@ -380,6 +381,9 @@ impl Importer {
 
 /// So many nodes are believed without an edge where the user says how many there are; 64 more for each edge.
 const MOST_ASKED: u64 = 1 << 28;
+
+/// So many relations are believed without an edge: what `ba-rel` makes too. Each costs memory, whether it has edges or not.
+const MOST_RELATIONS: u64 = 1 << 24;
 
 /// Where in a file something was read.
 #[derive(Clone, Copy, Debug)]

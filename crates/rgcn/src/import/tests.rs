@@ -433,7 +433,7 @@ fn an_archive_gives_the_file_that_is_meant() {
     let several = tar(&[("a.nt", b""), ("b.nt", b"")]);
     let message = refused("x.tar", several);
     assert!(
-        message.contains("with the option member: a.nt, b.nt"),
+        message.contains("(`member`; --member of the program): a.nt, b.nt"),
         "{message}"
     );
     assert!(refused("x.tar", tar(&[])).contains("holds no file"));

@@ -131,7 +131,7 @@ pub(super) fn begin(
         })
     };
     if !options.resume {
-        let folder = opened(Folder::of_new_run(path, FILES)?)?;
+        let folder = opened(Folder::of_new_run(path, FILES, &[])?)?;
         return Ok((config.clone(), Some(folder), None));
     }
     let (folder, checkpoint) = Folder::of_old_run(path, FILES)?;

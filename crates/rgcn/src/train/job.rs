@@ -6,6 +6,7 @@ use std::ops::Range;
 use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_device::Timer;
 
+use super::due::Due;
 use super::evaluation::{held_out, labelled};
 use super::folder::{RunFolder, Saved};
 use super::memory::{self, DeviceMemory, Here};
@@ -66,6 +67,7 @@ pub(super) struct Job<'a> {
     train: Vec<(u32, u32)>,
     deadline: Deadline,
     checkpoint_epochs: u32,
+    checkpoint_s: Option<f64>,
 }
 
 /// The layout of a run that learns from `train`.
@@ -131,6 +133,7 @@ impl<'a> Job<'a> {
             train,
             deadline: options.deadline,
             checkpoint_epochs: options.checkpoint_epochs,
+            checkpoint_s: options.checkpoint_s,
         })
     }
 
@@ -143,7 +146,7 @@ impl<'a> Job<'a> {
         &self,
         comm: &mut Comm,
         state: Option<impl Borrow<State>>,
-        mut folder: Option<&mut RunFolder>,
+        folder: Option<&mut RunFolder>,
         progress: &mut dyn FnMut(&EpochReport),
     ) -> Result<Outcome, Error> {
         let rank = comm.rank() as usize;
@@ -157,19 +160,7 @@ impl<'a> Job<'a> {
             None => 0,
             Some(state) => state.borrow().load(&mut network, peers)?,
         };
-        let targets = self.targets(&self.layout, &self.train, rank);
-        let mut reports = Vec::new();
-        for epoch in begin..self.config.epochs {
-            let report = self.epoch(&mut network, &targets, epoch, peers)?;
-            if let Some(folder) = &mut folder {
-                folder.append(&report)?;
-            }
-            progress(&report);
-            reports.push(report);
-            if is_kept && self.is_due(epoch + 1) {
-                self.keep(&mut network, folder.as_deref_mut(), epoch + 1, peers)?;
-            }
-        }
+        let reports = self.epochs(&mut network, (begin, is_kept), folder, peers, progress)?;
         network.check_finite(peers)?;
         let params_hash = params_hash(&mut network, peers)?;
         let bytes_per_rank = vec![network.n_bytes()];
@@ -187,6 +178,35 @@ impl<'a> Job<'a> {
         })
     }
 
+    /// The epochs from `begin` on, with what goes to the folder of a run that is kept.
+    fn epochs(
+        &self,
+        network: &mut Network<'_>,
+        (begin, is_kept): (u32, bool),
+        mut folder: Option<&mut RunFolder>,
+        peers: &mut Peers<'_>,
+        progress: &mut dyn FnMut(&EpochReport),
+    ) -> Result<Vec<EpochReport>, Error> {
+        let rank = peers.comm.rank() as usize;
+        let targets = self.targets(&self.layout, &self.train, rank);
+        let n_epochs = self.config.epochs;
+        let mut due = Due::new(n_epochs, self.checkpoint_epochs, self.checkpoint_s);
+        let mut reports = Vec::new();
+        for epoch in begin..n_epochs {
+            let report = self.epoch(network, &targets, epoch, peers)?;
+            if let Some(folder) = &mut folder {
+                folder.append(&report)?;
+            }
+            progress(&report);
+            reports.push(report);
+            let n_done = epoch + 1;
+            if is_kept && due.is_now(n_done, peers)? {
+                due.keep(|| self.keep(network, folder.as_deref_mut(), n_done, peers))?;
+            }
+        }
+        Ok(reports)
+    }
+
     /// Writes a checkpoint after so many epochs, where there is a folder: rank 0 has it, and all give their part.
     fn keep(
         &self,
@@ -201,12 +221,6 @@ impl<'a> Job<'a> {
             (Some(folder), Some(state)) => folder.checkpoint(&state, self.config, self.labels),
             _ => Ok(()),
         }
-    }
-
-    /// Whether a checkpoint follows so many epochs.
-    fn is_due(&self, n_done: u32) -> bool {
-        let every = self.checkpoint_epochs;
-        n_done == self.config.epochs || (every > 0 && n_done.is_multiple_of(every))
     }
 
     /// Whether there is a folder, which rank 0 alone has.

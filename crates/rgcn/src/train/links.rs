@@ -13,6 +13,7 @@ use shardgraph_device::Timer;
 
 pub use folder::{Completion, SavedLinks};
 
+use super::due::Due;
 use super::state::{State, params_hash};
 use crate::links::config::LinkConfig;
 use crate::links::data::{Known, LinkData};
@@ -33,8 +34,10 @@ pub struct LinkOptions {
     pub folder: Option<PathBuf>,
     /// Go on from the folder's newest checkpoint.
     pub resume: bool,
-    /// Epochs between two checkpoints; 0: only at the end.
+    /// Epochs between two checkpoints; 0: none but those of `checkpoint_s`, and the last.
     pub checkpoint_epochs: u32,
+    /// Seconds between two checkpoints, at least ten times what the last one took; absent: epochs decide alone.
+    pub checkpoint_s: Option<f64>,
 }
 
 /// What an epoch did; without its time, one line of `metrics.jsonl`.
@@ -119,13 +122,14 @@ pub fn train_links(
         None => 0,
         Some(saved) => trainer.load(saved, peers)?,
     };
+    let n_epochs = config.encoder.epochs;
+    let mut due = Due::new(n_epochs, options.checkpoint_epochs, options.checkpoint_s);
     let mut reports = Vec::new();
-    for epoch in begin..config.encoder.epochs {
+    for epoch in begin..n_epochs {
         let report = trainer.reported(epoch, peers)?;
         progress(&report);
         if let Some(folder) = &mut folder {
-            let every = options.checkpoint_epochs;
-            trainer.keep(&report, (folder, every), peers)?;
+            trainer.keep(&report, (folder, &mut due), peers)?;
         }
         reports.push(report);
     }
@@ -207,20 +211,22 @@ impl<'a> Trainer<'a> {
         Ok(report)
     }
 
-    /// Appends an epoch to a folder's metrics, and writes a checkpoint every so many epochs and after the last.
+    /// Appends an epoch to a folder's metrics, and writes a checkpoint where one is due.
     fn keep(
         &mut self,
         report: &LinkReport,
-        (folder, every): (&mut folder::LinkFolder, u32),
+        (folder, due): (&mut folder::LinkFolder, &mut Due),
         peers: &mut Peers<'_>,
     ) -> Result<(), Error> {
         folder.append(report)?;
         let n_done = report.step as u32;
-        if n_done == self.config.encoder.epochs || (every > 0 && n_done.is_multiple_of(every)) {
-            self.network.check_finite(peers)?;
-            folder.checkpoint(self, n_done, peers)?;
+        match due.is_now(n_done, peers)? {
+            false => Ok(()),
+            true => due.keep(|| {
+                self.network.check_finite(peers)?;
+                folder.checkpoint(self, n_done, peers)
+            }),
         }
-        Ok(())
     }
 
     /// A pass over the training triples.

@@ -126,7 +126,7 @@ fn fingerprint(
 ) -> u64 {
     let sets = [labels.train(), labels.test(), labels.valid()];
     let text = format!(
-        "{} {config:?} {:?} {:?} {:?} {} {:?} {} {:?} {:x} {} {sets:?}",
+        "{} {config:?} {:?} {:?} {:?} {} {:?} {} {:?} {:?} {:x} {} {sets:?}",
         env!("CARGO_PKG_VERSION"),
         options.partition,
         options.execution,
@@ -134,6 +134,7 @@ fn fingerprint(
         options.resume,
         options.folder,
         options.checkpoint_epochs,
+        options.checkpoint_s,
         options.class_names,
         folder::graph_hash(graph),
         labels.n_classes()

@@ -201,6 +201,36 @@ fn full_and_pruned_runs_agree() {
     }
 }
 
+/// A run that is killed loses little, without a word about checkpoints; and a damaged one is named for what it is.
+#[test]
+fn checkpoints_come_by_time() {
+    let (graph, labels) = sorted_graph(5, 400);
+    for (checkpoint_s, n_kept) in [(None, 1), (Some(1e9), 1), (Some(0.0), 2)] {
+        let folder = tempfile::tempdir().unwrap();
+        let config = Config {
+            epochs: 4,
+            ..variants().swap_remove(0)
+        };
+        let options = RunOptions {
+            n_ranks: 2,
+            folder: Some(folder.path().to_owned()),
+            checkpoint_s,
+            ..RunOptions::default()
+        };
+        train(&graph, &labels, &config, &options, &mut |_| {}).unwrap();
+        let checkpoint = |epoch: u32| folder.path().join(format!("checkpoint-{epoch:010}"));
+        let found = (1..=4).filter(|&epoch| checkpoint(epoch).is_dir());
+        assert_eq!(found.count(), n_kept, "{checkpoint_s:?}");
+        assert!(checkpoint(4).is_dir());
+        for epoch in (1..=4).filter(|&epoch| checkpoint(epoch).is_dir()) {
+            std::fs::write(checkpoint(epoch).join("state.safetensors"), "cut").unwrap();
+        }
+        assert!(!crate::SavedLinks::is_in(folder.path()).unwrap());
+        let error = evaluate(&graph, folder.path(), &labels, Deadline::default()).unwrap_err();
+        assert!(error.to_string().contains("the file is damaged"), "{error}");
+    }
+}
+
 #[test]
 fn a_resumed_run_is_one_that_never_stopped() {
     let (graph, labels) = sorted_graph(5, 2000);

@@ -80,7 +80,7 @@ fn fields_that_are_not_known_are_passed_over() {
 #[test]
 fn damage_is_named_with_its_place() {
     let scratch = tempfile::tempdir().unwrap();
-    let folder = Folder::of_new_run(scratch.path(), &[]).unwrap();
+    let folder = Folder::of_new_run(scratch.path(), &[], &[]).unwrap();
     let mut metrics = folder.open_metrics(0.0).unwrap();
     metrics.append(0.0, &report(1), &[("a", 1.0)]).unwrap();
     let path = metrics.events_path();

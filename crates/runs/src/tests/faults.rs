@@ -149,7 +149,7 @@ fn a_damaged_byte_is_named() {
                 "{message}"
             );
             assert!(matches!(error.kind(), ErrorKind::Damaged { .. }));
-            assert!(Folder::of_new_run(scratch.path(), FILES).is_err());
+            assert!(Folder::of_new_run(scratch.path(), FILES, &[]).is_err());
         }
         fs::write(&path, &bytes).unwrap();
     }

@@ -25,7 +25,7 @@ fn a_folder_is_of_one_run_and_one_process() {
     let no_checkpoint = why(Folder::of_old_run(&path, FILES).unwrap_err());
     assert!(no_checkpoint.contains("start a new run"), "{no_checkpoint}");
     run(&path, 3);
-    let old = why(Folder::of_new_run(&path, FILES).unwrap_err());
+    let old = why(Folder::of_new_run(&path, FILES, &[]).unwrap_err());
     assert!(old.contains("has a run already: resume it"), "{old}");
 
     let (held, found) = Folder::of_old_run(&path, FILES).unwrap();
@@ -33,7 +33,7 @@ fn a_folder_is_of_one_run_and_one_process() {
     if cfg!(unix) {
         for taken in [
             Folder::of_old_run(&path, FILES).map(|(folder, _)| folder),
-            Folder::of_new_run(&path, FILES),
+            Folder::of_new_run(&path, FILES, &[]),
         ] {
             let message = why(taken.unwrap_err());
             let want = "another process trains in this folder: wait for it";
@@ -42,6 +42,47 @@ fn a_folder_is_of_one_run_and_one_process() {
     }
     drop(held);
     Folder::of_old_run(&path, FILES).unwrap();
+}
+
+/// What a finished run leaves stays, also when its checkpoints are gone; metrics alone are of a run that was killed early.
+#[test]
+fn a_new_run_overwrites_no_result() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path();
+    let results = &["policy.safetensors", "policy.json"];
+    run(path, 2);
+    Folder::of_new_run(path, FILES, results).unwrap();
+    for name in results {
+        fs::write(path.join(name), "learned").unwrap();
+        let message = Folder::of_new_run(path, FILES, results).unwrap_err();
+        let want = format!("has a {name}, which a new run would overwrite");
+        assert!(message.to_string().contains(&want), "{message}");
+        assert_eq!(fs::read(path.join(name)).unwrap(), b"learned");
+        fs::remove_file(path.join(name)).unwrap();
+    }
+    let lines = path.join("metrics.jsonl");
+    for (text, is_ours) in [
+        ("", true),
+        ("{\"step\": 1}\n{\"st", true),
+        ("{\"st", true),
+        ("hi\n", false),
+        ("{\"loss\": 1}\n", false),
+    ] {
+        fs::write(&lines, text).unwrap();
+        let taken = Folder::of_new_run(path, FILES, results);
+        assert_eq!(taken.is_ok(), is_ours, "{text}");
+        assert_eq!(fs::read_to_string(&lines).unwrap(), text);
+    }
+}
+
+#[test]
+fn a_file_is_no_folder() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("file");
+    fs::write(&file, "mine").unwrap();
+    let message = Folder::of_new_run(&file, FILES, &[]).unwrap_err();
+    assert!(message.to_string().contains("this is a file"), "{message}");
+    assert_eq!(fs::read(&file).unwrap(), b"mine");
 }
 
 #[test]
@@ -110,7 +151,7 @@ fn a_file_of_the_newest_checkpoint_is_read_alone() {
 #[test]
 fn steps_of_more_than_ten_digits_are_found_in_order() {
     let scratch = tempfile::tempdir().unwrap();
-    let folder = Folder::of_new_run(scratch.path(), FILES).unwrap();
+    let folder = Folder::of_new_run(scratch.path(), FILES, &[]).unwrap();
     let metrics = folder.open_metrics(0.0).unwrap();
     for step in [0, 9_999_999_999, 10_000_000_000, u64::MAX] {
         folder
@@ -123,7 +164,7 @@ fn steps_of_more_than_ten_digits_are_found_in_order() {
 #[test]
 fn a_checkpoint_without_one_of_the_files_is_refused() {
     let scratch = tempfile::tempdir().unwrap();
-    let folder = Folder::of_new_run(scratch.path(), FILES).unwrap();
+    let folder = Folder::of_new_run(scratch.path(), FILES, &[]).unwrap();
     let metrics = folder.open_metrics(0.0).unwrap();
     let mut half = Checkpoint::new(1);
     half.add("run.json", Vec::new()).unwrap();
@@ -177,7 +218,7 @@ fn a_damaged_checkpoint_in_between_costs_no_good_one() {
 #[test]
 fn steps_go_up_and_metrics_open_once() {
     let scratch = tempfile::tempdir().unwrap();
-    let folder = Folder::of_new_run(scratch.path(), FILES).unwrap();
+    let folder = Folder::of_new_run(scratch.path(), FILES, &[]).unwrap();
     let metrics = folder.open_metrics(0.0).unwrap();
     let error = folder.open_metrics(0.0).unwrap_err().to_string();
     assert!(error.contains("open already"), "{error}");

@@ -71,10 +71,10 @@ fn a_torn_end_is_cut_off() {
 fn a_new_run_begins_with_nothing() {
     let (whole, parts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let begin = |path: &Path, n_steps: u64| {
-        let folder = Folder::of_new_run(path, FILES).unwrap();
+        let folder = Folder::of_new_run(path, FILES, &[]).unwrap();
         take_steps(&folder, 0..=n_steps); // of 0 too
     };
-    let folder = Folder::of_new_run(parts.path(), FILES).unwrap();
+    let folder = Folder::of_new_run(parts.path(), FILES, &[]).unwrap();
     let mut metrics = folder.open_metrics(1e9).unwrap();
     metrics.append(1e9, &report(0), &[("x", 0.0)]).unwrap();
     metrics.append(1e9, &report(1), &[("x", 0.0)]).unwrap();
@@ -138,7 +138,7 @@ fn a_record_needs_a_step() {
         step: i32,
     }
     let scratch = tempfile::tempdir().unwrap();
-    let folder = Folder::of_new_run(scratch.path(), FILES).unwrap();
+    let folder = Folder::of_new_run(scratch.path(), FILES, &[]).unwrap();
     let mut metrics = folder.open_metrics(0.0).unwrap();
     for error in [
         metrics.append(0.0, &Negative { step: -1 }, &[]),

@@ -8,6 +8,11 @@ use super::trainer::Trainer;
 use super::{StepReport, TrainConfig, checkpoint};
 use crate::Error;
 
+/// What the folder of a finished run has beside its checkpoints and metrics.
+pub(super) const RESULTS: &[&str] = &[POLICY, SETTINGS];
+const POLICY: &str = "policy.safetensors";
+const SETTINGS: &str = "policy.json";
+
 /// What `policy.json` says of the run that made a policy.
 #[derive(Serialize)]
 struct Provenance<'a> {
@@ -48,7 +53,7 @@ impl RunFolder {
     /// Writes the policy and where it comes from.
     pub(super) fn finish(&self, trainer: &Trainer) -> Result<(), Error> {
         let folder = self.folder.path();
-        trainer.policy.write(&folder.join("policy.safetensors"))?;
+        trainer.policy.write(&folder.join(POLICY))?;
         let provenance = Provenance {
             policy: &trainer.policy.config,
             train: &trainer.config,
@@ -56,7 +61,7 @@ impl RunFolder {
         };
         let text = serde_json::to_string_pretty(&provenance)
             .map_err(|e| Error::internal(format!("settings without JSON form: {e}")))?;
-        let path = folder.join("policy.json");
+        let path = folder.join(SETTINGS);
         write_atomic(&path, |out| writeln!(out, "{text}")).map_err(Error::io(&path))
     }
 }

@@ -11,7 +11,7 @@ use shardgraph_runs::{Checkpoint, Folder};
 use shardgraph_shard::Communication;
 
 use super::checkpoint::{self, FILES, SumsOverRanks};
-use super::folder::RunFolder;
+use super::folder::{RESULTS, RunFolder};
 use super::grid::Grid;
 use super::trainer::{Stepped, Trainer};
 use super::{Preset, TrainConfig};
@@ -345,7 +345,9 @@ fn begin(
     let folder = options.folder.as_deref().filter(|_| comm.rank() == 0);
     let folder = or_tell(comm, |_| match (held, folder) {
         (Some(held), _) => RunFolder::open(held).map(Some),
-        (None, Some(folder)) => RunFolder::open(Folder::of_new_run(folder, &FILES)?).map(Some),
+        (None, Some(folder)) => {
+            RunFolder::open(Folder::of_new_run(folder, &FILES, RESULTS)?).map(Some)
+        }
         (None, None) => Ok(None),
     })?;
     Ok(Begun { trainer, folder })

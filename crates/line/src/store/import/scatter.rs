@@ -40,7 +40,7 @@ pub(super) fn scatter(
         },
     )?;
     head.sum_up();
-    check_weights(head, out)?;
+    check_weights(head)?;
     let partial = beside(taken.sink.stem, "partial");
     let at = |e: io::Error| Error::io("write", &partial, &e);
     let (file, scratch) = create(&partial).map_err(at)?;
@@ -64,15 +64,12 @@ pub(super) fn scatter(
 }
 
 /// Edges that all have weight 0 would never be drawn.
-fn check_weights(head: &Head, out: &Path) -> Result<(), Error> {
+fn check_weights(head: &Head) -> Result<(), Error> {
     if head.n_edges() == 0 || head.weights.iter().any(|&weight| weight > 0.0) {
         return Ok(());
     }
-    let what = "expected an edge with a weight above 0, found none";
-    Err(Error::new(
-        ErrorKind::Graph,
-        format!("{}: {what}", out.display()),
-    ))
+    let what = "all edges of the graph have weight 0: expected one above 0";
+    Err(Error::new(ErrorKind::Graph, what))
 }
 
 fn create(path: &Path) -> io::Result<(File, Scratch)> {

@@ -17,6 +17,8 @@ use crate::{Edge, Error, ErrorKind};
 /// The files of a checkpoint.
 const FILES: &[&str] = &["state.safetensors", DECODER, RUN];
 const RUN: &str = "links.json";
+/// Of a run that predicts classes.
+const CLASS_RUN: &str = "run.json";
 const DECODER: &str = "decoder.safetensors";
 const SCHEMA_VERSION: u32 = 1;
 
@@ -67,7 +69,8 @@ impl SavedLinks {
     pub fn is_in(path: &Path) -> Result<bool, Error> {
         match Checkpoint::newest_files(path, &[RUN]) {
             Ok(newest) => Ok(newest.is_some()),
-            Err(error) => match Checkpoint::newest(path, &[]) {
+            // The file of another kind of run, whatever became of its other files.
+            Err(error) => match Checkpoint::newest_files(path, &[CLASS_RUN]) {
                 Ok(_) => Ok(false),
                 Err(_) => Err(error.into()),
             },
@@ -287,7 +290,7 @@ pub(super) fn begin(
         })
     };
     if !options.resume {
-        let folder = opened(Folder::of_new_run(path, FILES)?)?;
+        let folder = opened(Folder::of_new_run(path, FILES, &[])?)?;
         return Ok((config.clone(), Some(folder), None));
     }
     let (folder, checkpoint) = Folder::of_old_run(path, FILES)?;

@@ -77,6 +77,7 @@ fn a_resumed_run_has_the_bits_of_one_that_never_stopped() {
         folder: Some(folder.path().into()),
         resume,
         checkpoint_epochs: 2,
+        checkpoint_s: None,
     };
     let whole = run(&data, &small(), &options(&folders[0], false));
     let mut shorter = small();
@@ -110,6 +111,26 @@ fn a_resumed_run_has_the_bits_of_one_that_never_stopped() {
     assert!(saved.complete(&data, (0, 2, true), 3).is_err());
 }
 
+/// The folder has the last two; of a kind, and damaged, it is still of that kind.
+#[test]
+fn checkpoints_come_by_time_and_say_their_kind() {
+    let data = two_kinds(20);
+    let folder = tempfile::tempdir().unwrap();
+    let options = LinkOptions {
+        folder: Some(folder.path().into()),
+        checkpoint_s: Some(0.0),
+        ..LinkOptions::default()
+    };
+    run(&data, &small(), &options);
+    let checkpoint = |epoch: u32| folder.path().join(format!("checkpoint-{epoch:010}"));
+    assert!(checkpoint(5).is_dir() && checkpoint(6).is_dir());
+    assert!(SavedLinks::is_in(folder.path()).unwrap());
+    for epoch in [5, 6] {
+        std::fs::write(checkpoint(epoch).join("state.safetensors"), "cut").unwrap();
+    }
+    assert!(SavedLinks::is_in(folder.path()).unwrap());
+}
+
 #[test]
 fn other_triples_and_fewer_epochs_are_refused() {
     let (data, other) = (two_kinds(20), two_kinds(21));
@@ -118,6 +139,7 @@ fn other_triples_and_fewer_epochs_are_refused() {
         folder: Some(folder.path().into()),
         resume,
         checkpoint_epochs: 0,
+        checkpoint_s: None,
     };
     run(&data, &small(), &options(false));
     let refused = |data: &LinkData, config: &LinkConfig, resume| {
