@@ -27,9 +27,6 @@ fn no_output_takes_the_place_of_an_input() {
     fs::copy(path("placing").join("policy.safetensors"), &placing).unwrap();
     fs::write(&settings, "dim = 4\nepochs = 1\n").unwrap();
     fs::write(&labels, "dim = 4\nepochs = 1\n").unwrap();
-    let (rows, classes) = (path("k.npy"), path("c.svg"));
-    run("embed karate --dim 4 --epochs 1 --out {}", &[&rows]).ok();
-    fs::write(&classes, "0 a\n1 b\n").unwrap();
     let place = "place costgraph:1 --evaluations 50 --policy {}";
     for (words, paths) in [
         (
@@ -58,6 +55,15 @@ fn no_output_takes_the_place_of_an_input() {
         assert!(is_told, "{words}: {message}");
         assert!(fs::read(paths[0]).unwrap() == before, "{words}");
     }
+}
+
+#[test]
+fn no_picture_takes_the_place_of_its_classes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (rows, classes) = (path("k.npy"), path("c.svg"));
+    run("embed karate --dim 4 --epochs 1 --out {}", &[&rows]).ok();
+    fs::write(&classes, "0 a\n1 b\n").unwrap();
     let words = "embed picture --embedding {} --classes {} --out {}";
     let message = run(words, &[&rows, &classes, &classes]).error(2);
     assert!(message.contains("this is the input"), "{message}");

@@ -38,6 +38,7 @@ mod real_graphs;
 mod rgcn_import;
 mod rgcn_links;
 mod rgcn_ranks;
+mod rgcn_schema;
 mod rgcn_train;
 mod schema;
 mod second_opinion;

@@ -98,10 +98,7 @@ pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
         world::refuse_processes("score", Some("--ranks"))?;
     }
     let n_ranks = args.ranks.unwrap_or(1);
-    if let Some(out) = &args.out {
-        let inputs = [args.graph.file(), args.policy.as_deref()];
-        output_file::check(out, inputs.into_iter().flatten())?;
-    }
+    check_out(args)?;
     let policy = match &args.policy {
         Some(path) => TrainedPolicy::read(path)?,
         None => TrainedPolicy::shipped()?,
@@ -137,6 +134,14 @@ pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
     // Printed although the scores could not be written.
     written?;
     Ok(())
+}
+
+fn check_out(args: &ScoreArgs) -> anyhow::Result<()> {
+    let inputs = [args.graph.file(), args.policy.as_deref()];
+    match &args.out {
+        Some(out) => Ok(output_file::check(out, inputs.into_iter().flatten())?),
+        None => Ok(()),
+    }
 }
 
 /// Where ranks share sums.

@@ -391,10 +391,7 @@ fn answer<'a>(
     let Some(last) = outcomes.last() else {
         return Err(BadInput("seeds = 0: expected 1 or more".to_owned()).into());
     };
-    let shown = |outcome: &Outcome| shown_accuracy(&outcome.evaluation);
-    let accuracies: Vec<f64> = outcomes.iter().map(shown).collect();
-    let (accuracy_mean, accuracy_std) = mean_and_std(&accuracies);
-    let half_width = student_t(outcomes.len()) * accuracy_std / (outcomes.len() as f64).sqrt();
+    let (accuracy_mean, accuracy_std, accuracy_interval) = accuracy(outcomes);
     Ok(Answer {
         graph: &data.name,
         nodes: data.graph.n_nodes(),
@@ -411,7 +408,7 @@ fn answer<'a>(
         accuracy_of: accuracy_of(&last.evaluation),
         accuracy_mean,
         accuracy_std,
-        accuracy_interval: (outcomes.len() > 1).then_some(half_width),
+        accuracy_interval,
         epoch_ms: least(outcomes, EpochReport::epoch_ms),
         forward_ms: least(outcomes, |report| report.forward_ms),
         backward_ms: least(outcomes, |report| report.backward_ms),
@@ -430,6 +427,15 @@ fn answer<'a>(
         out: None,
         data,
     })
+}
+
+/// Mean and standard deviation over the seeds, and half of the mean's 95 % interval where there are several.
+fn accuracy(outcomes: &[Outcome]) -> (f64, f64, Option<f64>) {
+    let shown = |outcome: &Outcome| shown_accuracy(&outcome.evaluation);
+    let accuracies: Vec<f64> = outcomes.iter().map(shown).collect();
+    let (mean, std) = mean_and_std(&accuracies);
+    let half_width = student_t(outcomes.len()) * std / (outcomes.len() as f64).sqrt();
+    (mean, std, (outcomes.len() > 1).then_some(half_width))
 }
 
 /// The least of a time over all epochs of all seeds; none where no epoch ran.

@@ -243,10 +243,13 @@ mod tests {
         (Step { groups, rounds }, home.into())
     }
 
+    /// First and second parts of a job.
+    type Visit = (u32, Option<u32>);
+
     #[test]
     fn a_part_has_its_jobs_in_order_whatever_the_threads_do() {
         for n_threads in [1, 2, 5] {
-            let seen: Mutex<BTreeMap<Part, Vec<(u32, Option<u32>)>>> = Mutex::default();
+            let seen: Mutex<BTreeMap<Part, Vec<Visit>>> = Mutex::default();
             let work = |work: &mut Work<f32>| {
                 if work.job.firsts == [0] {
                     thread::sleep(std::time::Duration::from_millis(3)); // the other thread could run ahead

@@ -359,6 +359,11 @@ impl Importer {
             };
             return Err(Error::config("relations", asked, &expected));
         }
+        self.check_relations(n_relations)
+    }
+
+    /// Every relation has an edge: a gap is more likely a slip than meant.
+    fn check_relations(&self, n_relations: u64) -> Result<(), Error> {
         let mut used = self.relations.clone();
         used.sort_unstable();
         used.dedup();
