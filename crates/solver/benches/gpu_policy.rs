@@ -1,6 +1,6 @@
 //! The policy on a GPU: one evaluation, one training step, one whole solve of a 21000-node graph.
 //!
-//! `benches/peers/policy_torch.py` measures the same work in PyTorch. Prints `METRIC:<series>/<metric>:<value>:<unit>` once for
+//! `xtask/peers/policy_torch.py` measures the same work in PyTorch. Prints `METRIC:<series>/<metric>:<value>:<unit>` once for
 //! each sample; without a GPU it ends with exit code 3. With `--test` it runs once, small, on the emulated kernels.
 #![expect(
     clippy::print_stdout,

@@ -35,7 +35,7 @@ pub(crate) const GPU_BENCH_TARGETS: [&str; 8] = [
 ];
 
 /// The same work in PyTorch; skipped, with a line, where there is none.
-pub(crate) const PEER: &str = "benches/peers/policy_torch.py";
+pub(crate) const PEER: &str = "xtask/peers/policy_torch.py";
 
 /// The limit of each program and of the peer. With the build before them (90 s on 16 cores) the command stays under 8
 /// minutes.

@@ -18,7 +18,7 @@ use crate::record::Record;
 use crate::toml::{self, Table, Value};
 
 const DEFINITION: &str = "benches/repro/line.toml";
-const PEER: &str = "benches/peers/line_torch.py";
+const PEER: &str = "xtask/peers/line_torch.py";
 
 /// Redoes one figure.
 pub(super) fn run(name: &str, options: &Options) -> Result<ExitCode> {

@@ -7,7 +7,7 @@ use super::rgcn::Graph;
 use crate::json::{self, Json};
 use crate::process;
 
-const SCRIPT: &str = "benches/peers/rgcn_layers.py";
+const SCRIPT: &str = "xtask/peers/rgcn_layers.py";
 
 /// What the peers gave.
 #[derive(Default)]

@@ -10,7 +10,7 @@ use crate::bench::fresh_scratch;
 use crate::process;
 use crate::project;
 
-const SOURCE: &str = "benches/peers/all_reduce_smpi.c";
+const SOURCE: &str = "xtask/peers/all_reduce_smpi.c";
 
 /// 10 Gbit/s and 25 us from each machine to the switch.
 const BYTES_PER_SECOND: f64 = 1.25e9;

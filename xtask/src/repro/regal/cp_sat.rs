@@ -18,7 +18,7 @@ use crate::project;
 use crate::record::{Record, Sample};
 use crate::statistics::shown;
 
-const SCRIPT: &str = "benches/peers/cp_sat.py";
+const SCRIPT: &str = "xtask/peers/cp_sat.py";
 const FIXTURES: &str = "crates/costgraph/tests/corpus/cp_sat.jsonl";
 
 /// Runs the command.

@@ -16,8 +16,8 @@ use crate::record::{Record, Sample, summaries};
 use crate::statistics::shown;
 use crate::toml::Value;
 
-const SCHEDULES: &str = "benches/peers/brkga_schedules.py";
-const SCRIPT: &str = "benches/peers/brkga_engines.py";
+const SCHEDULES: &str = "xtask/peers/brkga_schedules.py";
+const SCRIPT: &str = "xtask/peers/brkga_engines.py";
 
 /// Others' numbers, which no package registry lets one measure in the same run.
 const ELSEWHERE: &str = "Measured elsewhere, on another machine (2 cores, often loaded): brkga_mp_ipr in C++ 3.1.1 with a decoder of the same logic, \
