@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::place::{fixture, place};
-use crate::processes::run_all;
+use crate::processes::{World, finish_all, run_all};
 use crate::program::run;
 
 /// Small networks and searches.
@@ -185,8 +185,20 @@ fn processes_share_the_rewards_and_change_no_bit() {
     for refused in run_all(2, begin, &[&settings, &parts]) {
         assert!(!refused.error(2).is_empty());
     }
+    let (other, world) = (folder.path().join("other"), World::new(2));
+    let seeds = [0, 1].map(|rank| {
+        let words = format!("place train --config {{}} --out {{}} --steps 2 --seed {rank} --quiet");
+        world.rank(rank, &words, &[&settings, &other])
+    });
+    for refused in finish_all(seeds.into()) {
+        let error = refused.error(2);
+        assert!(
+            error.contains("other settings") && !other.exists(),
+            "{error}"
+        );
+    }
     let threads = "place train --config {} --out {} --ranks 2 --quiet";
-    let message = run(threads, &[&settings, &folder.path().join("other")]).error(2);
+    let message = run(threads, &[&settings, &other]).error(2);
     assert!(message.contains("give --threads 2"), "{message}");
 }
 

@@ -104,7 +104,12 @@ fn what_cannot_be_right_is_refused_and_leaves_nothing() {
     let files = ring(scratch.path(), 20);
     let [train, valid, test] = paths(&files);
     let out = scratch.path().join("run");
+    let settings = scratch.path().join("c.toml");
+    fs::write(&settings, "preset = 'am'\n").unwrap();
     let before = listing(scratch.path());
+    let command = "rgcn train {} --task links --valid {} --test {} --config {} --out {}";
+    let error = run(command, &[train, valid, test, &settings, &out]).error(2);
+    assert!(error.contains("c.toml: `preset` is not for"), "{error}");
     for (words, reason) in REFUSED {
         // No folder goes with several seeds.
         let is_seeds = words.starts_with("--seeds");

@@ -236,6 +236,12 @@ fn a_curve_has_a_line_for_each_seed() {
     let words = "rgcn train {} --train {} --epochs 3 --curve {}";
     let lost = run(words, &[&graph, &labels, &labels]).error(2);
     assert!(lost.contains("would be lost"), "{lost}");
+    let settings = scratch.path().join("c.toml");
+    fs::write(&settings, "rate = 0.5\n").unwrap();
+    let words = "rgcn train {} --train {} --epochs 3 --config {} --curve {}";
+    let lost = run(words, &[&graph, &labels, &settings, &settings]).error(2);
+    assert!(lost.contains("would be lost"), "{lost}");
+    assert_eq!(fs::read(&settings).unwrap(), b"rate = 0.5\n");
     let out = scratch.path().join("out");
     let trained = "rgcn train {} --train {} --epochs 30 --out {} --format json";
     let answer = run(trained, &[&graph, &labels, &out]).json();

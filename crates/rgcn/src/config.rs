@@ -68,7 +68,8 @@ pub enum Execution {
     /// Source by source: no W_r is built, and what has no gradient is passed over.
     #[default]
     Grouped,
-    /// W_r of all relations and nodes is built, and its gradient: the baseline of the paper on relations over devices, on one rank.
+    /// W_r of all relations and of all nodes that the mode reads is built, and its gradient: the baseline of the paper on relations over
+    /// devices, on one rank. The paper prunes nothing: it is [`Mode::Full`] that reads every node.
     Paper,
 }
 

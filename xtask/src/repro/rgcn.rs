@@ -41,6 +41,13 @@ pub(super) fn run(name: &str, options: &Options) -> Result<ExitCode> {
             break; // In a test all graphs are the same.
         }
     }
+    if name != "rgcn-partition" {
+        let line = "Milliseconds are the least of all epochs of a run, of which a row that has its own number says it; bytes of a device are the most at any moment of a step, gradients among them.";
+        record.report.push_str(&format!(
+            "- {} epochs a run. {line}\n",
+            repro.epochs_a_run()?
+        ));
+    }
     for line in strings(&repro.definition, "published")? {
         record.report.push_str(&format!("- {line}\n"));
     }
@@ -167,7 +174,10 @@ impl<'a> Repro<'a> {
         let epochs = own.unwrap_or(f64::INFINITY).min(self.epochs_a_run()?);
         words.extend(["--epochs".to_owned(), epochs.to_string()]);
         words.extend(strings(setting, "words")?);
-        let name = string(setting, "name")?;
+        let name = match own {
+            Some(_) => format!("{}, {epochs} epochs", string(setting, "name")?),
+            None => string(setting, "name")?,
+        };
         if let Some(share) = setting.get("budget_share").and_then(Value::as_number) {
             let Some(whole) = whole else {
                 let answer =
@@ -293,11 +303,19 @@ impl Row {
         }
     }
 
-    /// The most bytes that a device holds.
-    fn bytes(&self) -> Option<f64> {
+    /// The most bytes that a device holds between steps.
+    fn kept_bytes(&self) -> Option<f64> {
         let answer = self.answer.as_ref().ok()?;
         let bytes = answer.get("bytes_per_rank").and_then(Json::as_array)?;
         bytes.iter().filter_map(Json::as_number).reduce(f64::max)
+    }
+
+    /// The most bytes that a device has held, gradients among them.
+    fn peak_bytes(&self) -> Option<f64> {
+        let answer = self.answer.as_ref().ok()?;
+        let devices = answer.get("devices").and_then(Json::as_array)?;
+        let peaks = devices.iter().filter_map(|device| device.get("peak_bytes"));
+        peaks.filter_map(Json::as_number).reduce(f64::max)
     }
 
     fn samples(&self, repro: &str, graph: &str) -> Vec<Sample> {
@@ -337,7 +355,7 @@ struct Rows(Vec<Row>);
 impl Rows {
     /// What the first row, which is one device, holds.
     fn whole_bytes(&self) -> Option<f64> {
-        self.0.first().and_then(Row::bytes)
+        self.0.first().and_then(Row::kept_bytes)
     }
 
     fn section(&self, name: &str, graph: &Graph) -> String {
@@ -366,8 +384,9 @@ impl Rows {
             (Some(relations), Some(nodes)) => {
                 let bytes = 4.0 * (relations + 1.0) * nodes * graph.hidden;
                 format!(
-                    "{nodes} nodes, {relations} relations with inverses; all W_r would take {:.1} MiB.\n\n",
-                    mib(bytes)
+                    "{nodes} nodes, {relations} relations with inverses; all W_r would take {:.1} MiB, with their gradient {:.1} MiB.\n\n",
+                    mib(bytes),
+                    mib(2.0 * bytes)
                 )
             }
             _ => String::new(),
@@ -394,7 +413,7 @@ fn table_row(row: &Row) -> String {
         number("forward_ms"),
         number("backward_ms"),
         number("epoch_ms"),
-        mib(row.bytes().unwrap_or(f64::NAN)),
+        mib(row.peak_bytes().unwrap_or(f64::NAN)),
         number("peak_mib"),
         number("final_loss"),
     )
@@ -425,7 +444,7 @@ mod tests {
     fn rows_say_what_they_are() {
         let answer = |epoch_ms: f64| {
             let text = format!(
-                "{{\"epoch_ms\":{epoch_ms},\"forward_ms\":1,\"backward_ms\":2,\"bytes_per_rank\":[1048576,2097152],\"nodes\":10,\"relations\":4,\"final_loss\":0.5,\"peak_mib\":3}}"
+                "{{\"epoch_ms\":{epoch_ms},\"forward_ms\":1,\"backward_ms\":2,\"bytes_per_rank\":[1048576,2097152],\"devices\":[{{\"peak_bytes\":3145728}},{{\"peak_bytes\":4194304}}],\"nodes\":10,\"relations\":4,\"final_loss\":0.5,\"peak_mib\":3}}"
             );
             Ok(json::parse(&text).unwrap())
         };
@@ -448,7 +467,7 @@ mod tests {
         assert!(figure.contains("| 2 ranks | 5.00 | 1.60 |"), "{figure}");
         let table = rows.section("rgcn-tables", &graph);
         assert!(
-            table.contains("| 2 ranks | 1.00 | 2.00 | 5.00 | 2.0 | 3.0 | 0.500000 |"),
+            table.contains("| 2 ranks | 1.00 | 2.00 | 5.00 | 4.0 | 3.0 | 0.500000 |"),
             "{table}"
         );
         assert!(table.contains("| paper | not run: needs more |"), "{table}");

@@ -82,7 +82,7 @@ impl LinkArgs {
     fn config(&self, settings: &SettingsArgs) -> anyhow::Result<LinkConfig> {
         let base = LinkConfig::default();
         let config = LinkConfig {
-            encoder: settings.over(base.encoder)?,
+            encoder: settings.without_preset(base.encoder)?,
             width: self.width.unwrap_or(base.width),
             batch: self.batch.unwrap_or(base.batch),
             edge_dropout: self.edge_dropout.unwrap_or(base.edge_dropout),

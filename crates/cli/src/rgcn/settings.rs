@@ -95,8 +95,24 @@ impl SettingsArgs {
         })
     }
 
+    /// The file of settings, where one is named.
+    pub(crate) fn config_file(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+
+    /// Settings under the flags', checked, for a task that has no presets.
+    pub(crate) fn without_preset(&self, base: Config) -> anyhow::Result<Config> {
+        if let Some(path) = &self.config
+            && config_file::keys(path)?.contains_key("preset")
+        {
+            let text = format!("{}: `preset` is not for --task links", path.display());
+            return Err(BadInput(text).into());
+        }
+        self.over(base)
+    }
+
     /// Settings under the flags', checked.
-    pub(crate) fn over(&self, base: Config) -> anyhow::Result<Config> {
+    fn over(&self, base: Config) -> anyhow::Result<Config> {
         let base = match &self.config {
             None => base,
             Some(path) => over_file(path, base)?,

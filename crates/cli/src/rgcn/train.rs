@@ -57,8 +57,8 @@ pub(crate) struct TrainArgs {
     /// sources); with exact sums the result is the same
     #[arg(long, value_name = "METHOD", default_value = "source")]
     partition: Method,
-    /// How the first layer is carried out: grouped (by source, no W_r is built) or paper (W_r of all relations and nodes is built, and its gradient: a
-    /// baseline, on one rank); the result is the same
+    /// How the first layer is carried out: grouped (by source, no W_r is built) or paper (W_r of all relations and of the nodes that --mode reads is
+    /// built, and its gradient: a baseline, on one rank); the result is the same
     #[arg(long, value_name = "HOW", default_value = "grouped")]
     execution: Execution,
     /// The most that a rank's device may hold, such as 512MiB, the graph not counted; what does not fit is taken in tiles, with the same result
@@ -100,8 +100,8 @@ struct Answer<'a> {
     ranks: u32,
     partition: Method,
     execution: Execution,
-    /// What W_r of all relations, the self loop among them, and all nodes takes: built with one execution, never with the other. None where
-    /// there is no basis.
+    /// What W_r of all relations, the self loop among them, and all nodes takes: built with one execution (pruned, of the nodes that are read
+    /// alone), never with the other. None where there is no basis.
     weight_bytes: Option<u64>,
     /// Ranks with neither a message nor a node.
     idle_ranks: usize,

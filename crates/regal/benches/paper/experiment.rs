@@ -12,7 +12,8 @@ use shardgraph_regal::{
     TrainOptions, Watch, place_watched, place_with_policy, train,
 };
 
-use crate::sets::Source;
+use crate::sets::{Set, SetName, Source};
+use crate::statistics::{self, Gains, Scale};
 use crate::{Failure, clock};
 
 /// What is measured.
@@ -132,23 +133,59 @@ pub(crate) fn run(request: &Request) -> Result<(), Failure> {
     let Some(source) = &request.source else {
         return Err("no graphs to measure on".into());
     };
-    let Some(mut set) = source.load()? else {
+    let Some(set) = source.load()? else {
         return Ok(());
     };
-    set.graphs
-        .retain(|graph| graph.n_ops() <= request.max_ops.unwrap_or(usize::MAX));
+    let chosen = Chosen::of(set, source.set, request.max_ops);
+    if chosen.graphs.is_empty() {
+        nothing(&request.series, &format!("0 {}", chosen.scope));
+        return Ok(());
+    }
     let job = Job {
         request,
+        scope: &chosen.scope,
         policy: policy.as_ref(),
         devices: devices(request)?,
     };
     match request.measure {
-        Measure::Improvement | Measure::Histogram | Measure::Reward => job.ratios(&set.graphs),
-        Measure::Topologies => job.topologies(&set.graphs),
-        Measure::Entropies => job.entropies(&set.graphs),
-        Measure::Actions => job.actions(&set.graphs),
+        Measure::Improvement | Measure::Histogram | Measure::Reward => job.ratios(&chosen.graphs),
+        Measure::Topologies => job.topologies(&chosen.graphs),
+        Measure::Entropies => job.entropies(&chosen.graphs),
+        Measure::Actions => job.actions(&chosen.graphs),
         Measure::Curve => Ok(()),
     }
+}
+
+/// The graphs of a row.
+struct Chosen {
+    graphs: Vec<Graph>,
+    /// Out of what, behind a number of graphs: what was left out counts, and that the smallest were taken is said.
+    scope: String,
+}
+
+impl Chosen {
+    fn of(set: Set, name: SetName, max_ops: Option<usize>) -> Chosen {
+        let mut graphs = set.graphs;
+        let n_asked = graphs.len();
+        graphs.retain(|graph| graph.n_ops() <= max_ops.unwrap_or(usize::MAX));
+        let mut scope = format!("of {n_asked} graphs");
+        // Of this set alone the smaller ones come first.
+        if name == SetName::Tensorflow && n_asked < set.n_available {
+            scope.push_str(&format!(", the smallest of {}", set.n_available));
+        }
+        if let (Some(max_ops), n_too_large @ 1..) = (max_ops, n_asked - graphs.len()) {
+            scope.push_str(&format!(", {n_too_large} above {max_ops} ops left out"));
+        }
+        Chosen { graphs, scope }
+    }
+}
+
+/// Says that a row has no number, and why: no 0 stands in for it.
+fn nothing(series: &str, note: &str) {
+    println!(
+        "{}",
+        json!({ "unmeasured": { "series": series, "note": note } })
+    );
 }
 
 fn devices(request: &Request) -> Result<DeviceSet, Failure> {
@@ -182,6 +219,7 @@ fn trained_on(
         };
         graphs.extend(set.graphs);
     }
+    let n_asked = graphs.len();
     graphs.retain(|graph| graph.n_ops() <= training.max_ops.unwrap_or(usize::MAX));
     let options = TrainOptions {
         folder: None,
@@ -204,7 +242,7 @@ fn trained_on(
     println!(
         "{}",
         json!({ "trained": {
-            "series": request.series, "n_graphs": graphs.len(), "n_steps": outcome.n_steps,
+            "series": request.series, "n_graphs": graphs.len(), "n_too_large": n_asked - graphs.len(), "n_steps": outcome.n_steps,
             "policy_hash": format!("{:016x}", outcome.policy.weights_hash()),
         } })
     );
@@ -218,21 +256,21 @@ fn curve(request: &Request, reports: &[StepReport]) -> Result<(), Failure> {
             .filter_map(|r| r.reward)
             .map(f64::from)
             .collect();
-        if let (Some(last), false) = (reports.last(), rewards.is_empty()) {
+        if let (Some(last), Some(mean)) = (reports.last(), statistics::mean(&rewards)) {
             let note = format!("entropy {:.3} nats an op", last.entropy);
-            point(&request.series, last.step as f64, mean(&rewards), &note);
+            point(&request.series, last.step as f64, mean, &note);
         }
     }
+    if reports.iter().all(|report| report.reward.is_none()) {
+        nothing(&request.series, "no step had a reward");
+    }
     Ok(())
-}
-
-fn mean(of: &[f64]) -> f64 {
-    of.iter().sum::<f64>() / of.len().max(1) as f64
 }
 
 /// What graphs are placed with.
 struct Job<'a> {
     request: &'a Request,
+    scope: &'a str,
     policy: Option<&'a Policy>,
     devices: DeviceSet,
 }
@@ -281,7 +319,6 @@ impl Job<'_> {
     }
 
     fn ratios(&self, graphs: &[Graph]) -> Result<(), Failure> {
-        let request = self.request;
         let mut ratios = Vec::new();
         for graph in graphs {
             ratios.extend(self.ratio(graph)?);
@@ -290,32 +327,44 @@ impl Job<'_> {
                 json!({ "graph": graph.name(), "ratio": ratios.last() })
             );
         }
-        let n = ratios.len();
-        let improvements: Vec<f64> = ratios.iter().map(|ratio| 100.0 * (1.0 - ratio)).collect();
-        let at_least = ratios.iter().filter(|ratio| **ratio <= 1.0).count();
-        let note = format!(
-            "+- {:.2}, {n} of {} graphs, matched or beaten on {:.1} %, worst {:.2}, best {:.2}",
-            standard_error(&improvements),
-            graphs.len(),
-            100.0 * at_least as f64 / n.max(1) as f64,
-            improvements.iter().copied().fold(f64::INFINITY, f64::min),
-            improvements
-                .iter()
-                .copied()
-                .fold(f64::NEG_INFINITY, f64::max),
-        );
-        match request.measure {
-            Measure::Reward => {
-                let rewards: Vec<f64> = ratios.iter().map(|ratio| -ratio).collect();
-                point(&request.series, request.x, mean(&rewards), &note);
-            }
-            Measure::Histogram => {
-                let untied: Vec<f64> = improvements.iter().copied().filter(|x| *x != 0.0).collect();
-                bars(request, &untied, n, &note);
-            }
-            _ => point(&request.series, request.x, mean(&improvements), &note),
-        }
+        self.show_ratios(&ratios, graphs.len());
         Ok(())
+    }
+
+    /// The points of all ratios, if there are some.
+    fn show_ratios(&self, ratios: &[f64], n_graphs: usize) {
+        let request = self.request;
+        let mut counted = format!("{} {}", ratios.len(), self.scope);
+        if let n_unfit @ 1.. = n_graphs - ratios.len() {
+            counted.push_str(&format!(", {n_unfit} without two plans that fit"));
+        }
+        let scale = match request.measure {
+            Measure::Reward => Scale::Reward,
+            _ => Scale::Percent,
+        };
+        let gains = Gains::new(scale, ratios);
+        let Some(mean) = gains.mean() else {
+            nothing(&request.series, &counted);
+            return;
+        };
+        if request.measure == Measure::Histogram {
+            let note = format!("{}; {counted}", gains.note_with_mean());
+            self.bars(&gains.untied(), ratios.len(), &note);
+        } else {
+            let note = format!("{}; {counted}", gains.note());
+            point(&request.series, request.x, mean, &note);
+        }
+    }
+
+    /// % of `n` things by value, the middles of bars that have some.
+    fn bars(&self, values: &[f64], n: usize, note: &str) {
+        let bars = statistics::bars(values, self.request.bar, n);
+        for (middle, height) in &bars {
+            point(&self.request.series, *middle, *height, note);
+        }
+        if bars.is_empty() {
+            nothing(&self.request.series, &format!("all are ties; {note}"));
+        }
     }
 
     fn topologies(&self, graphs: &[Graph]) -> Result<(), Failure> {
@@ -325,19 +374,22 @@ impl Job<'_> {
                 let copy = noisy_copy(graph, 1, copy as u64)?;
                 rewards.extend(self.ratio(&copy)?.map(|ratio| -ratio));
             }
-            rewards.sort_by(f64::total_cmp);
-            let last = rewards.len().saturating_sub(1);
+            let note = format!("{}, {} copies", graph.name(), rewards.len());
+            let Some(quartiles) = statistics::quartiles(rewards) else {
+                nothing(
+                    &self.request.series,
+                    &format!("{note} with two plans that fit"),
+                );
+                continue;
+            };
             let names = ["smallest", "25 %", "median", "75 %", "largest"];
-            for (name, part) in names.iter().zip([0.0, 0.25, 0.5, 0.75, 1.0]) {
-                let Some(&reward) = rewards.get((part * last as f64).round() as usize) else {
-                    continue;
-                };
+            for (name, reward) in names.iter().zip(quartiles) {
                 let series = format!("{}, {name}", self.request.series);
                 point(
                     &series,
                     at as f64,
                     reward,
-                    &format!("{}, {} copies", graph.name(), rewards.len()),
+                    &format!("{note}; {} {}", graphs.len(), self.scope),
                 );
             }
         }
@@ -376,19 +428,17 @@ impl Job<'_> {
                 let action = affinities.iter().map(|of_device| of_device[op]).collect();
                 *counts.entry(action).or_default() += 1;
             }
-            let parts = counts.values().map(|&n| n as f64 / graph.n_ops() as f64);
-            entropies.push(-parts.map(|p| p * p.ln()).sum::<f64>());
+            let counts: Vec<u64> = counts.into_values().collect();
+            entropies.push(statistics::entropy(&counts));
             println!(
                 "{}",
                 json!({ "graph": graph.name(), "entropy": entropies.last() })
             );
         }
-        let note = format!(
-            "mean {:.3} nats over {} graphs",
-            mean(&entropies),
-            graphs.len()
-        );
-        bars(self.request, &entropies, entropies.len(), &note);
+        if let Some(mean) = statistics::mean(&entropies) {
+            let note = format!("mean {mean:.3} nats; {} {}", graphs.len(), self.scope);
+            self.bars(&entropies, entropies.len(), &note);
+        }
         Ok(())
     }
 
@@ -406,17 +456,11 @@ impl Job<'_> {
                 .collect();
             let largest = bytes.iter().copied().fold(0.0, f64::max).max(1.0);
             for (op, bytes) in bytes.iter().enumerate() {
-                let mean_of = |device: usize| decisions.affinities.get(device).map(|of| of[op][0]);
-                let placement = match mean_of(0).cmp(&mean_of(1)) {
-                    std::cmp::Ordering::Greater => 0,
-                    std::cmp::Ordering::Less => 1,
-                    std::cmp::Ordering::Equal => 2,
-                };
-                let is_high = decisions
-                    .priorities
-                    .as_ref()
-                    .map(|of| 2 * of[op][0] >= levels);
-                let cell = &mut cells[placement][usize::from(is_high != Some(true))];
+                let mean_of =
+                    |device: usize| decisions.affinities.get(device).map_or(0, |of| of[op][0]);
+                let priority = decisions.priorities.as_ref().map(|of| of[op][0]);
+                let (placement, row) = statistics::cell([mean_of(0), mean_of(1)], priority, levels);
+                let cell = &mut cells[placement][row];
                 *cell = (cell.0 + 1, cell.1 + bytes / largest);
             }
         }
@@ -424,28 +468,28 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Points of shares and of weights, cell by cell.
+    /// Points of shares and of weights, cell by cell; a cell without an op has no weight.
     fn show_actions(&self, cells: &[[(u64, f64); 2]; 3], n_graphs: usize) {
         let n: u64 = cells.iter().flatten().map(|cell| cell.0).sum();
         let names = ["device 1", "device 2", "neither"];
         for ((x, name), row) in names.iter().enumerate().zip(cells) {
             for (priority, &(count, weight)) in ["high", "low"].iter().zip(row) {
-                let note = format!("{name}, {n} ops of {n_graphs} graphs");
-                let share = 100.0 * count as f64 / n.max(1) as f64;
-                let series = &self.request.series;
-                point(
-                    &format!("{series}, {priority} priority, % of ops"),
-                    x as f64,
-                    share,
-                    &note,
-                );
-                let weight = 100.0 * weight / count.max(1) as f64;
-                point(
-                    &format!("{series}, {priority} priority, mean % of the largest op's bytes"),
-                    x as f64,
-                    weight,
-                    &note,
-                );
+                let note = format!("{name}, {count} of {n} ops; {n_graphs} {}", self.scope);
+                let series = format!("{}, {priority} priority", self.request.series);
+                let shown = [
+                    ("% of ops", statistics::part(count as f64, n as f64)),
+                    (
+                        "mean % of the largest op's bytes",
+                        statistics::part(weight, count as f64),
+                    ),
+                ];
+                for (what, value) in shown {
+                    let series = format!("{series}, {what}");
+                    match value {
+                        Some(value) => point(&series, x as f64, value, &note),
+                        None => nothing(&series, &note),
+                    }
+                }
             }
         }
     }
@@ -456,31 +500,4 @@ fn bytes_of(graph: &Graph, op: u32) -> f64 {
     let inputs = graph.inputs(op).iter().copied();
     let all = inputs.chain(graph.outputs(op));
     all.map(|tensor| graph.tensor_bytes(tensor) as f64).sum()
-}
-
-/// % of `n` things by value, the middles of bars that have some.
-fn bars(request: &Request, values: &[f64], n: usize, note: &str) {
-    let mut counts: BTreeMap<i64, u64> = BTreeMap::new();
-    for value in values {
-        *counts
-            .entry((value / request.bar).floor() as i64)
-            .or_default() += 1;
-    }
-    for (at, count) in counts {
-        let middle = (at as f64 + 0.5) * request.bar;
-        point(
-            &request.series,
-            middle,
-            100.0 * count as f64 / n.max(1) as f64,
-            note,
-        );
-    }
-}
-
-/// Of a mean of these numbers.
-fn standard_error(of: &[f64]) -> f64 {
-    let n = of.len() as f64;
-    let middle = mean(of);
-    let squares: f64 = of.iter().map(|x| (x - middle) * (x - middle)).sum();
-    (squares / (n - 1.0).max(1.0) / n.max(1.0)).sqrt()
 }

@@ -17,6 +17,7 @@ mod learning;
 mod overlaps;
 mod problems;
 mod sets;
+mod statistics;
 mod tables;
 mod timings;
 mod tuning;
@@ -107,6 +108,7 @@ fn small_experiments() -> Result<(), Failure> {
 /// Every command on the smallest input that means something.
 fn small() -> Result<(), Failure> {
     sets::check_split()?;
+    statistics::check()?;
     let options =
         r#"{"evaluations": 100, "genetic": {"population": 20, "elites": 4, "mutants": 4}}"#;
     let source = r#"{"set": "synthetic", "data": "", "max_graphs": 2, "min_gain": 0.0}"#;

@@ -15,8 +15,10 @@ use crate::policy::Policy;
 const FILES: &[&str] = &[STATE, RUN];
 pub(super) const STATE: &str = "state.safetensors";
 pub(super) const RUN: &str = "run.json";
-/// Of `run.json` and of the tensors' names.
-pub(super) const VERSION: u32 = 1;
+/// Of `run.json`, of what its hash of the graphs is made of, and of the tensors' names.
+///
+/// Version 1 had no names, cost classes and numbers of consumers in that hash.
+pub(super) const VERSION: u32 = 2;
 /// The policy's file in the folder of a run.
 const POLICY: &str = "policy.safetensors";
 
@@ -107,7 +109,11 @@ pub fn train_on_ranks(
     on_step: &mut dyn FnMut(&StepReport),
 ) -> Result<TrainOutcome, Error> {
     let begun = begin(config, graphs, options, comm.rank() == 0);
-    let (trainer, kept) = agreed(begun, comm)?;
+    let fingerprint = |(trainer, _): &(Trainer<'_>, _)| trainer.fingerprint();
+    let (trainer, place) = agreed(begun, fingerprint, comm)?;
+    // Only now, so that ranks which are not of one mind leave no folder behind.
+    let kept = place.map(Place::open).transpose();
+    let kept = agreed(kept, |_| Ok(0), comm)?;
     let own = std::mem::replace(comm, Comm::solo());
     let mut trainer = trainer.with_comm(own);
     let outcome = go_on(&mut trainer, kept, options, on_step);
@@ -124,14 +130,15 @@ const BEGUN: u64 = 0;
 const REFUSED: u64 = 1;
 const FAILED: u64 = 2;
 
-/// Lets no rank go on where another one could not begin, or would not do the same.
-fn agreed<'g>(
-    begun: Result<(Trainer<'g>, Option<Kept>), Error>,
+/// Lets no rank go on where another one could not begin, or has another fingerprint of what it would do.
+fn agreed<T>(
+    begun: Result<T, Error>,
+    fingerprint: impl FnOnce(&T) -> Result<u64, Error>,
     comm: &mut Comm,
-) -> Result<(Trainer<'g>, Option<Kept>), Error> {
-    let begun = begun.and_then(|(trainer, kept)| Ok((trainer.fingerprint()?, trainer, kept)));
+) -> Result<T, Error> {
+    let begun = begun.and_then(|begun| Ok((fingerprint(&begun)?, begun)));
     let own = match &begun {
-        Ok((fingerprint, ..)) => [BEGUN, *fingerprint],
+        Ok((fingerprint, _)) => [BEGUN, *fingerprint],
         Err(error) if error.is_input() => [REFUSED, 0],
         Err(_) => [FAILED, 0],
     };
@@ -142,12 +149,12 @@ fn agreed<'g>(
     };
     let met = comm.run(op, Deadline::default());
     // What went wrong here explains more than that the others are gone.
-    let (_, trainer, kept) = begun?;
+    let (_, begun) = begun?;
     met?;
     let (said, _) = all.as_chunks::<2>();
     let odd = (0u32..).zip(said).find(|(_, of)| **of != own);
     match odd {
-        None => Ok((trainer, kept)),
+        None => Ok(begun),
         Some((rank, [BEGUN, _])) => Err(Error::options(format!(
             "ranks {} and {rank} have other settings, graphs or checkpoints: give all ranks the same",
             comm.rank()
@@ -201,13 +208,32 @@ fn go_on(
     })
 }
 
-/// A trainer, and the folder that it is kept in.
+/// The folder that a run is to be kept in.
+enum Place {
+    /// That of a run that goes on.
+    Old(Folder),
+    /// Where a new run's is to be made.
+    New(PathBuf),
+}
+
+impl Place {
+    fn open(self) -> Result<Kept, Error> {
+        let folder = match self {
+            Place::Old(folder) => folder,
+            Place::New(path) => Folder::of_new_run(&path, FILES, &[POLICY])?,
+        };
+        let metrics = folder.open_metrics(wall_time())?;
+        Ok(Kept { folder, metrics })
+    }
+}
+
+/// A trainer, and where it is to be kept; nothing is made yet.
 fn begin<'g>(
     config: &TrainConfig,
     graphs: &'g [Graph],
     options: &TrainOptions,
     writes: bool,
-) -> Result<(Trainer<'g>, Option<Kept>), Error> {
+) -> Result<(Trainer<'g>, Option<Place>), Error> {
     let Some(path) = &options.folder else {
         if options.resume {
             return Err(Error::options("name the folder of the run to go on with"));
@@ -227,15 +253,11 @@ fn begin<'g>(
         }
         let (folder, checkpoint) = Folder::of_old_run(path, FILES)?;
         let trainer = Trainer::of_checkpoint(&checkpoint, graphs, options.threads)?;
-        return Ok((trainer, Some(Kept::open(folder)?)));
+        return Ok((trainer, Some(Place::Old(folder))));
     }
     // Settings that cannot be right leave no folder behind.
     let trainer = new_trainer(config, graphs, options)?;
-    if !writes {
-        return Ok((trainer, None));
-    }
-    let kept = Kept::open(Folder::of_new_run(path, FILES, &[POLICY])?)?;
-    Ok((trainer, Some(kept)))
+    Ok((trainer, writes.then(|| Place::New(path.clone()))))
 }
 
 fn new_trainer<'g>(
@@ -257,11 +279,6 @@ struct Kept {
 }
 
 impl Kept {
-    fn open(folder: Folder) -> Result<Kept, Error> {
-        let metrics = folder.open_metrics(wall_time())?;
-        Ok(Kept { folder, metrics })
-    }
-
     fn append(&mut self, report: &StepReport) -> Result<(), Error> {
         let mut scalars = vec![
             ("losses/loss", report.loss),

@@ -400,13 +400,9 @@ fn ranks_change_no_bit_and_one_of_them_keeps_the_run() {
 #[test]
 fn ranks_of_different_minds_and_those_that_fail_end_all() {
     let graphs = graphs(2);
-    let options = TrainOptions {
-        folder: None,
-        resume: false,
-        stop_at: None,
-        threads: 1,
-        start: None,
-    };
+    let folder = tempfile::tempdir().unwrap();
+    let new = folder.path().join("new");
+    let options = in_folder(&new, false, None);
     let outcomes = threads::run(2, |mut comm| {
         let mut config = config(2);
         config.seed += u64::from(comm.rank());
@@ -417,6 +413,7 @@ fn ranks_of_different_minds_and_those_that_fail_end_all() {
         let message = outcome.unwrap();
         assert!(message.contains("have other settings"), "{message}");
     }
+    assert!(!new.exists(), "a refused run leaves nothing");
     // A folder that is taken is the first rank's reason, and the other one's.
     let taken = tempfile::tempdir().unwrap();
     std::fs::write(taken.path().join("metrics.jsonl"), "{}\n").unwrap();
@@ -426,4 +423,17 @@ fn ranks_of_different_minds_and_those_that_fail_end_all() {
         outcome.is_err()
     });
     assert!(outcomes.into_iter().all(Result::unwrap));
+}
+
+/// Its hash of the graphs would be another one, which is not the graphs' fault.
+#[test]
+fn a_run_of_the_first_version_is_refused_by_its_version() {
+    let graphs = graphs(1);
+    let new = Trainer::new(&config(1), &graphs, 1).unwrap();
+    let mut old = shardgraph_runs::Checkpoint::new(0);
+    let file: serde_json::Value = new.to_checkpoint().unwrap().json("run.json", 2).unwrap();
+    old.add_json("run.json", 1, &file).unwrap();
+    let error = Trainer::of_checkpoint(&old, &graphs, 1).err();
+    let message = error.unwrap().to_string();
+    assert!(message.contains("version 1 is not known"), "{message}");
 }

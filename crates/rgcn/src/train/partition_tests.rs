@@ -130,6 +130,12 @@ fn building_all_weights_changes_no_bit() {
         let of_node = 4 * n_relations * width as u64;
         assert_eq!(more % of_node, 0);
         assert!(mode == Mode::Pruned || more == of_node * 700, "{more}");
+        let [device] = built.devices[..] else {
+            panic!("one device");
+        };
+        // At the fullest moment of a step there is the gradient too.
+        assert!(device.peak_bytes >= 2 * more, "{device:?}");
+        assert!(device.predicted_bytes >= device.peak_bytes, "{device:?}");
     }
 }
 

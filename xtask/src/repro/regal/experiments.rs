@@ -251,10 +251,17 @@ impl Work<'_> {
         self.skips.extend(lines.skips.iter().cloned());
         let found = lines.objects.iter().filter_map(|line| line.get("point"));
         let points: Vec<&Json> = found.collect();
-        if points.is_empty() {
-            self.without(&title, paper, "not measured: the data is absent");
+        let unmeasured = lines
+            .objects
+            .iter()
+            .filter_map(|line| line.get("unmeasured"));
+        let unmeasured: Vec<&Json> = unmeasured.collect();
+        if points.is_empty() && unmeasured.is_empty() {
+            let why = why_nothing(&lines.skips)?;
+            self.without(&title, paper, &format!("not measured: {why}"));
         }
         let is_single = points.len() == 1;
+        let paper_of_none = paper.filter(|_| points.is_empty());
         self.rows.extend(points.iter().map(|point| Row {
             series: text_at(point, "series").to_owned(),
             x: number_at(point, &["x"]),
@@ -263,6 +270,10 @@ impl Work<'_> {
             note: text_at(point, "note").to_owned(),
             ..Row::default()
         }));
+        for line in unmeasured {
+            let note = format!("not measured: {}", text_at(line, "note"));
+            self.without(text_at(line, "series"), paper_of_none, &note);
+        }
         let said = |line: &Json| line.get("trained").is_some() || line.get("timed").is_some();
         let trained = lines.objects.iter().filter(|line| said(line));
         self.details.extend(trained.cloned());
@@ -277,6 +288,14 @@ impl Work<'_> {
         ]));
         Ok(())
     }
+}
+
+/// Why a request has neither a point nor a word about it: what the program skipped.
+fn why_nothing(skips: &[String]) -> Result<&str> {
+    let skip = skips
+        .last()
+        .map(|skip| skip.trim_start_matches("SKIPPED:").trim());
+    skip.context("the program gave no point, and no reason")
 }
 
 /// What a `--test` run takes in place of a row's numbers.
@@ -372,13 +391,15 @@ fn report(figure: &Table, rows: &[Row]) -> Result<String> {
         string(figure, "y")?
     );
     for row in rows {
-        let cell = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
+        let cell = |value: Option<f64>, none: &str| {
+            value.map_or(none.to_owned(), |value| format!("{value:.3}"))
+        };
         text.push_str(&format!(
             "| {} | {} | {} | {} | {} |\n",
             row.series,
             shown(row.x),
-            cell(row.paper),
-            cell(row.ours),
+            cell(row.paper, "-"),
+            cell(row.ours, "none"),
             row.note
         ));
     }
@@ -435,6 +456,38 @@ mod tests {
                 assert_eq!(row.contains_key("set"), !is_curve, "{name}");
             }
         }
+    }
+
+    #[test]
+    fn what_was_not_measured_has_no_number() {
+        let figure =
+            toml::parse("title = \"T\"\nhere = \"\"\nx = \"x\"\ny = \"y\"\nunit = \"1\"").unwrap();
+        let rows = [
+            Row {
+                series: "a".to_owned(),
+                note: "not measured: 0 of 3 graphs".to_owned(),
+                paper: Some(0.5),
+                ..Row::default()
+            },
+            Row {
+                series: "b".to_owned(),
+                ours: Some(0.0),
+                ..Row::default()
+            },
+        ];
+        let text = report(&figure, &rows).unwrap();
+        assert!(
+            text.contains("| 0.500 | none | not measured: 0 of 3 graphs |"),
+            "{text}"
+        );
+        assert!(text.contains("| - | 0.000 |"), "{text}");
+        let samples = samples("f", &figure, &rows).unwrap();
+        assert_eq!(samples.len(), 1, "only what was measured");
+        assert_eq!(
+            why_nothing(&["SKIPPED: no file".to_owned()]).unwrap(),
+            "no file"
+        );
+        assert!(why_nothing(&[]).is_err());
     }
 
     #[test]
