@@ -231,6 +231,9 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    /// A vertex part and a context part.
+    type Pair = (u32, Option<u32>);
+
     fn no_rows() -> Rows<f32> {
         let cells = shardgraph_device::Device::host().zeros(0).unwrap();
         Rows {
@@ -259,7 +262,7 @@ mod tests {
     #[test]
     fn a_part_has_its_jobs_in_order_whatever_the_threads_do() {
         for n_threads in [1, 2, 5] {
-            let seen: Mutex<BTreeMap<Part, Vec<(u32, Option<u32>)>>> = Mutex::default();
+            let seen: Mutex<BTreeMap<Part, Vec<Pair>>> = Mutex::default();
             let work = |work: &mut Work<f32>| {
                 if work.job.firsts == [0] {
                     thread::sleep(std::time::Duration::from_millis(3)); // the other thread could run ahead
@@ -279,7 +282,7 @@ mod tests {
             })
             .unwrap();
             let seen = seen.into_inner().unwrap();
-            let three = |pairs: [(u32, Option<u32>); 3]| pairs.repeat(3);
+            let three = |pairs: [Pair; 3]| pairs.repeat(3);
             assert_eq!(
                 seen[&(0, 0)],
                 three([(0, Some(0)), (0, Some(1)), (0, Some(0))])
