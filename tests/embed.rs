@@ -148,6 +148,45 @@ fn a_killed_run_with_tables_on_disk_goes_on_to_the_same_bits() {
     assert!(fs::read(&calm).unwrap() == fs::read(&killed).unwrap());
 }
 
+/// Another graph or limit in the folder of a run that was broken off is refused, and what that run stands on is as it was.
+#[test]
+fn a_wrong_command_leaves_the_graph_of_a_killed_run() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    let edge = |k: u32| format!("n{} n{}\n", k % 700, (k * 7 + 1) % 701);
+    let graph = |n_edges| (0..n_edges).map(edge).collect::<String>();
+    fs::write(path("g.txt"), graph(4000)).unwrap();
+    fs::write(path("other.txt"), graph(3000)).unwrap();
+    let words = "embed {} --epochs 40 --dim 32 --checkpoint-seconds 0 --work {} --out {} --verbose";
+    let (text, other, work, out) = (path("g.txt"), path("other.txt"), path("w"), path("e.npy"));
+    let mut child = command(words, &[&text, &work, &out]).spawn().unwrap();
+    while samples_of_state(&work) == 0 && child.try_wait().unwrap().is_none() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let _ = child.kill();
+    assert!(!wait(&mut child).success(), "it ended before it was killed");
+    let kept =
+        || ["graph-of-run.store", "graph-of-run.txt"].map(|n| fs::read(work.join(n)).unwrap());
+    let before = kept();
+    let less = format!("{words} --memory 3GiB");
+    for (words, graph) in [(words, &other), (less.as_str(), &text)] {
+        let message = run(words, &[graph, &work, &out]).error(2);
+        assert!(
+            message.contains("broken off here on another graph"),
+            "{message}"
+        );
+        assert!(kept() == before && !out.exists());
+    }
+    let ended = run(words, &[&text, &work, &out]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("was read by a run"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(fs::read_dir(&work).unwrap().count(), 0);
+}
+
 /// A run on a text that is broken off has its graph in buckets still when it goes on, and leaves nothing behind.
 #[test]
 fn a_killed_run_on_a_text_does_not_read_it_again() {

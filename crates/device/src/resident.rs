@@ -261,7 +261,7 @@ impl Device {
 
     /// Keeps a block in the form that the device multiplies fastest, for products alone; none where the given slices are that form already.
     ///
-    /// On the host that are tiles of 255 columns, for lists that ascend and have no weights and for bit matrices, where a row has six entries or more
+    /// On the host that are tiles of 255 columns, for lists that ascend, name no column of a row twice and have no weights, and for bit matrices, where a row has six entries or more
     /// in a mean tile. Products by them have the bits of those by the slices. On a GPU it is [`Device::resident`].
     ///
     /// # Shapes

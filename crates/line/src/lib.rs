@@ -41,8 +41,8 @@ pub use store::{
     import_scratch, import_stream,
 };
 pub use train::{
-    DiskOptions, DiskUse, Progress, Trained, TrainedOnDisk, WorkTime, check_work_folder, train,
-    train_on_disk,
+    DiskOptions, DiskUse, Progress, Trained, TrainedOnDisk, WorkFolderLock, WorkTime,
+    check_work_folder, has_unfinished_run, lock_work_folder, train, train_on_disk,
 };
 
 #[cfg(doctest)]

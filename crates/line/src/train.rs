@@ -4,6 +4,8 @@ mod cell;
 mod disk;
 #[cfg(test)]
 mod disk_tests;
+#[cfg(test)]
+mod job_tests;
 mod journal;
 mod options;
 mod pager;
@@ -32,7 +34,7 @@ use plan::{Planner, Step};
 use step::{Clock, Lane, Shared};
 use turns::Turns;
 
-pub use journal::check_work_folder;
+pub use journal::{WorkFolderLock, check_work_folder, has_unfinished_run, lock_work_folder};
 pub use options::DiskOptions;
 pub use pager::DiskUse;
 

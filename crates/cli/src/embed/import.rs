@@ -7,9 +7,10 @@ use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
 use shardgraph_device::{Device, Timer};
+use shardgraph_graph::write_atomic;
 use shardgraph_line::{
-    Config, ImportOptions, ImportProgress, ImportStage, Imported, Store, import_scratch,
-    import_stream,
+    Config, ImportOptions, ImportProgress, ImportStage, Imported, Store, has_unfinished_run,
+    import_scratch, import_stream, lock_work_folder,
 };
 
 use crate::exit::BadInput;
@@ -209,36 +210,67 @@ impl KeptStore {
         }
     }
 
-    /// Whether it is there, of this graph taken in like this. If not, it is so once it is imported.
-    fn is_of(&self, source: &str, options: &ImportOptions) -> anyhow::Result<bool> {
-        let how = (options.directed, options.weighted, options.parts);
-        let sizes = (options.memory, options.row_bytes, options.least_rows);
-        let origin = format!("{source}\n{how:?} {sizes:?}\n");
-        let found = std::fs::read_to_string(&self.origin).ok();
-        let is_there = self.store.exists();
-        if found.is_none() && is_there {
-            let path = self.store.display();
-            return Err(BadInput(format!("{path}: not of a run here: take another folder")).into());
+    /// Whether it is there, of the graph that `origin` describes. Nothing is changed; what a run that was broken off stands on is not replaced.
+    fn is_of(&self, work: &Path, origin: &str) -> Result<bool, BadInput> {
+        let (path, is_there) = (self.origin.display(), self.store.exists());
+        let Ok(found) = std::fs::read_to_string(&self.origin) else {
+            let store = self.store.display();
+            return match is_there {
+                true => Err(BadInput(format!(
+                    "{store}: not of a run here: take another folder"
+                ))),
+                false => Ok(false),
+            };
+        };
+        if !found.starts_with(ORIGIN) {
+            return Err(BadInput(format!(
+                "{path}: not of a run here: take another folder"
+            )));
         }
-        if found.as_ref() == Some(&origin) {
+        if found == origin {
             return Ok(is_there);
         }
-        if is_there {
-            std::fs::remove_file(&self.store)?;
+        if has_unfinished_run(work) {
+            let what = "a run was broken off here on another graph, on this file before it changed, or with other --memory, --parts or directions";
+            let then =
+                "take another folder, or remove graph-of-run.* to read this graph for that run";
+            return Err(BadInput(format!("{path}: {what}: {then}")));
         }
-        std::fs::write(&self.origin, origin)
-            .with_context(|| format!("cannot write {}", self.origin.display()))?;
         Ok(false)
+    }
+
+    /// Says of which graph the store will be, and makes way for it.
+    fn begin(&self, origin: &str) -> anyhow::Result<()> {
+        gone(&self.store)?;
+        write_atomic(&self.origin, |out| out.write_all(origin.as_bytes()))
+            .with_context(|| format!("cannot write {}", self.origin.display()))
     }
 
     /// Removes it, once the run is over.
     pub(crate) fn remove(self) -> anyhow::Result<()> {
-        for path in [&self.store, &self.origin] {
-            std::fs::remove_file(path)
-                .with_context(|| format!("cannot remove {}", path.display()))?;
-        }
-        Ok(())
+        gone(&self.store)?;
+        gone(&self.origin)
     }
+}
+
+/// Removes a file, if it is there.
+fn gone(path: &Path) -> anyhow::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(e).with_context(|| format!("cannot remove {}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The first words of a file that says of which graph a kept store is.
+const ORIGIN: &str = "The graph of a run of shardgraph embed:";
+
+/// Of which file, taken in how.
+fn origin(source: &str, options: &ImportOptions) -> String {
+    let how = (options.directed, options.weighted, options.parts);
+    let sizes = (options.memory, options.row_bytes, options.least_rows);
+    format!("{ORIGIN} {source}\n{how:?} {sizes:?}\n")
 }
 
 /// As [`opened`]; the import of a file is kept in the folder `work`, or found there.
@@ -257,12 +289,15 @@ pub(crate) fn kept(
             None,
         ));
     };
-    let kept = KeptStore::of(work);
-    if kept.is_of(source, &options)? {
+    // Not two processes at once, for as long as the import takes; training locks the folder itself.
+    let _lock = lock_work_folder(work)?;
+    let (kept, origin) = (KeptStore::of(work), origin(source, &options));
+    if kept.is_of(work, &origin)? {
         report.note("the graph was read by a run that was broken off");
         return Ok((Store::open(&kept.store)?, Some(kept)));
     }
     let feed = graph.feed(options.id_bytes(), options.directed)?;
+    kept.begin(&origin)?;
     let mut show = Show::new(report);
     let imported = import_stream(
         &kept.store,

@@ -95,11 +95,6 @@ impl SettingsArgs {
         })
     }
 
-    /// The file of settings, where one is named.
-    pub(crate) fn config_file(&self) -> Option<&Path> {
-        self.config.as_deref()
-    }
-
     /// Settings under the flags', checked, for a task that has no presets.
     pub(crate) fn without_preset(&self, base: Config) -> anyhow::Result<Config> {
         if let Some(path) = &self.config

@@ -30,10 +30,13 @@ pub(crate) struct Tiles {
 }
 
 impl Tiles {
-    /// Whether lists are dense enough for tiles, and ascend.
+    /// Whether lists are dense enough for tiles, and ascend without an entry twice: a row then has 255 entries of a tile at most.
     pub(crate) fn suit_lists(row_ptr: &[u64], columns: &[u32]) -> bool {
         let n_columns = columns.iter().max().map_or(0, |&last| last as usize + 1);
-        let row = |bounds: &[u64]| columns[bounds[0] as usize..bounds[1] as usize].is_sorted();
+        let row = |bounds: &[u64]| {
+            let row = &columns[bounds[0] as usize..bounds[1] as usize];
+            row.is_sorted_by(|a, b| a < b)
+        };
         are_dense(row_ptr.len() - 1, n_columns, columns.len()) && row_ptr.windows(2).all(row)
     }
 
@@ -44,7 +47,7 @@ impl Tiles {
         are_dense(n_rows, n_columns, n_entries) && n_entries <= MOST_GROWTH * 8 * words.len()
     }
 
-    /// Lists whose rows ascend.
+    /// Lists whose rows ascend, without an entry twice.
     pub(crate) fn of_lists(row_ptr: &[u64], columns: &[u32]) -> Tiles {
         let n_columns = columns.iter().max().map_or(0, |&last| last as usize + 1);
         let mut next: Vec<usize> = row_ptr.iter().map(|&first| first as usize).collect();
@@ -112,8 +115,9 @@ impl Tiles {
 
     fn push_pair(&mut self, a: &[u8], b: &[u8]) {
         let len = a.len().max(b.len());
+        let count = u8::try_from(len).expect("columns of a tile differ, and it has 255");
         let column = |run: &[u8], i: usize| run.get(i).copied().unwrap_or(NO_COLUMN);
-        self.counts.push(len as u8);
+        self.counts.push(count);
         self.pairs
             .extend((0..len).map(|i| [column(a, i), column(b, i)]));
     }

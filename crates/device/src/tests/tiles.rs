@@ -112,6 +112,10 @@ fn sparse_unsorted_and_weighted_blocks_keep_their_form() {
     assert!(tiles(lists(&row_ptr, &columns, Some(&[1.0; 12])), 2).is_none());
     let descending = [0, 1, 2, 3, 5, 4, 0, 1, 2, 3, 4, 5];
     assert!(tiles(lists(&row_ptr, &descending, None), 2).is_none());
+    // A column that a row names twice counts twice; a tile has no room for more than 255 entries of a row.
+    let twice = [0, 1, 2, 3, 4, 5, 0, 1, 2, 2, 3, 4];
+    assert!(tiles(lists(&row_ptr, &twice, None), 2).is_none());
+    assert!(tiles(lists(&[0, 300], &[0; 300], None), 1).is_none());
     assert!(tiles(lists(&[0, 5, 11], &columns[..11], None), 2).is_none());
     assert!(tiles(lists(&[0], &[], None), 0).is_none());
     assert!(tiles(bits(&[u64::MAX; 64], 1), 64).is_none()); // as bytes eight times as large

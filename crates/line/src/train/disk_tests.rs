@@ -80,11 +80,20 @@ fn room_for(n_groups: u64, store: &Store, config: &Config) -> DiskOptions {
 
 #[test]
 fn with_room_for_all_the_bits_are_those_of_memory() {
-    let store = two_communities(130, 4);
-    for precision in [Precision::Fp32, Precision::Fp16] {
+    for (n_parts, precision) in [
+        (4, Precision::Fp32),
+        (4, Precision::Fp16),
+        (32, Precision::Fp32),
+    ] {
+        let store = two_communities(130, n_parts);
         let config = Config {
             precision,
+            threads: n_parts as usize / 8 + 1, // and one in memory
             ..small(Order::Both)
+        };
+        let one_thread = Config {
+            threads: 1,
+            ..config.clone()
         };
         let place = Place::new();
         let disk = DiskOptions {
@@ -92,7 +101,7 @@ fn with_room_for_all_the_bits_are_those_of_memory() {
             ..DiskOptions::default()
         };
         let trained = place.train((&store, &config, &disk), &mut |_| {}).unwrap();
-        assert!(place.answer() == run(&store, &config), "{config:?}");
+        assert!(place.answer() == run(&store, &one_thread), "{config:?}");
         assert_eq!(trained.disk.read_bytes, 0);
         assert_eq!(
             fs::read_dir(place.work()).unwrap().count(),
@@ -171,24 +180,29 @@ fn a_run_that_is_broken_off_anywhere_goes_on_to_the_same_bits() {
             optimiser,
             ..small(Order::Both)
         };
-        breaks_off_anywhere(&config);
+        let store = two_communities(64, 4);
+        let disk = room_for(4, &store, &config);
+        assert!(Layout::new(&store, &config, &disk).unwrap().n_groups > 1);
+        breaks_off_anywhere(&store, &config, disk);
+        // Jobs of four vertex parts, in one group.
+        let (store, disk) = (two_communities(64, 32), DiskOptions::default());
+        assert_eq!(Layout::new(&store, &config, &disk).unwrap(), Layout::WHOLE);
+        breaks_off_anywhere(&store, &config, disk);
     }
 }
 
-fn breaks_off_anywhere(config: &Config) {
-    let store = two_communities(64, 4);
+fn breaks_off_anywhere(store: &Store, config: &Config, disk: DiskOptions) {
     let disk = DiskOptions {
         checkpoint_s: 0.0,
-        ..room_for(4, &store, config)
+        ..disk
     };
-    assert!(Layout::new(&store, config, &disk).unwrap().n_groups > 1);
     let whole = Place::new();
     let mut n_steps = 0;
     whole
-        .train((&store, config, &disk), &mut |_| n_steps += 1)
+        .train((store, config, &disk), &mut |_| n_steps += 1)
         .unwrap();
     let expected = whole.answer();
-    assert!(n_steps > 40);
+    assert!(n_steps > 30);
     for checkpoint_s in [0.0, 1e9] {
         for broken_at in (1..n_steps).step_by(11) {
             let disk = DiskOptions {
@@ -198,13 +212,13 @@ fn breaks_off_anywhere(config: &Config) {
             let place = Place::new();
             let mut steps = 0;
             let broken = catch_unwind(AssertUnwindSafe(|| {
-                place.train((&store, config, &disk), &mut |_| {
+                place.train((store, config, &disk), &mut |_| {
                     steps += 1;
                     assert!(steps < broken_at, "broken off");
                 })
             }));
             assert!(broken.is_err());
-            let trained = place.train((&store, config, &disk), &mut |_| {}).unwrap();
+            let trained = place.train((store, config, &disk), &mut |_| {}).unwrap();
             assert!(place.answer() == expected, "broken off at step {broken_at}");
             if checkpoint_s <= 0.0 && broken_at > 2 {
                 assert!(trained.resumed_samples > 0);
@@ -278,6 +292,11 @@ fn files_that_are_not_the_runs_stay_and_only_one_run_has_a_folder() {
     assert!(refused().contains("another process trains"));
     let early = check_work_folder(&place.work(), &config).unwrap_err();
     assert!(early.to_string().contains("another process trains"));
+    let locked = lock_work_folder(&place.work()).unwrap_err();
+    assert!(locked.to_string().contains("another process trains"));
+    drop(held);
+    let held = lock_work_folder(&place.work()).unwrap();
+    assert!(refused().contains("another process trains"));
     drop(held);
     place.train((&store, &config, &disk), &mut |_| {}).unwrap();
 }

@@ -2,7 +2,7 @@
 //!
 //! What MANIFEST names is never written over: each write has a number of its own, and MANIFEST, replaced as a whole, names the files of
 //! one moment between two steps. (A file that was written since then may become the next of its group.) A run that is killed finds that moment again; all later files are thrown away. The folder may hold other
-//! files too: only names of eight digits and `.rows` are the run's, and they are left alone where there is no MANIFEST.
+//! files too: here only names of eight digits and `.rows` are the run's, and they are left alone where there is no MANIFEST.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -325,6 +325,27 @@ fn wrong(folder: &Path, what: &str) -> Error {
         folder.join(MANIFEST).display()
     );
     Error::new(ErrorKind::Checkpoint, message)
+}
+
+/// A folder that no other process can train in.
+#[derive(Debug)]
+pub struct WorkFolderLock {
+    _file: File,
+}
+
+/// Keeps other processes, and [`crate::train_on_disk`] of this one, out of a folder until what it gives is dropped: while files are made
+/// there that a run is to have.
+///
+/// # Errors
+/// [`ErrorKind::Checkpoint`] where another process trains there, [`ErrorKind::Io`] where there is no such folder.
+pub fn lock_work_folder(folder: &Path) -> Result<WorkFolderLock, Error> {
+    lock(folder).map(|file| WorkFolderLock { _file: file })
+}
+
+/// Whether a run was begun in a folder that did not end.
+#[must_use]
+pub fn has_unfinished_run(folder: &Path) -> bool {
+    folder.join(MANIFEST).exists()
 }
 
 /// Refuses a folder that a run with these settings cannot have, as far as that can be told before the graph is at hand: another

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::thread;
+use std::thread::{self, Builder};
 use std::time::Duration;
 
 use shardgraph_device::{Device, DeviceKind, Timer, zeros_vec_on_huge_pages};
@@ -643,8 +643,9 @@ fn side_by_side<R: Send>(
     };
     thread::scope(|scope| {
         let worker = &worker;
-        let threads = (0..n_threads).map(|first| scope.spawn(move || worker(first)));
-        let threads: Vec<_> = threads.collect();
+        let start = |first| super::step::started(Builder::new(), scope, move || worker(first));
+        let threads = (0..n_threads).map(start);
+        let threads = threads.collect::<Result<Vec<_>, Error>>()?;
         let ends = threads
             .into_iter()
             .map(|t| t.join().unwrap_or_else(|_| Err(panicked())));

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread::{self, Scope};
+use std::thread::{self, Builder, Scope};
 use std::time::Duration;
 
 use shardgraph_device::{Device, Event};
@@ -16,7 +16,7 @@ use shardgraph_device::{Device, Event};
 use super::cell::Cell;
 use super::plan::Leg;
 use super::rows::Rows;
-use super::step::{Lane, Shared, Work, panicked};
+use super::step::{Lane, Shared, Work, panicked, started};
 use crate::store::Bucket;
 use crate::{Error, ErrorKind};
 
@@ -41,10 +41,11 @@ pub(super) fn run<T: Cell>(shared: &Shared<'_>, jobs: Vec<Work<T>>) -> Result<Ve
         let queues: Vec<_> = queues
             .map(|(jobs, lane)| {
                 let legs: Vec<Leg> = jobs.iter().flat_map(|work| work.job.legs.clone()).collect();
-                let small = sampling_threads(scope, shared, &legs, n_small);
-                scope.spawn(move || device_queue(shared, lane, jobs, &small))
+                let small = sampling_threads(scope, shared, &legs, n_small)?;
+                let queue = move || device_queue(shared, lane, jobs, &small);
+                started(Builder::new(), scope, queue)
             })
-            .collect();
+            .collect::<Result<_, Error>>()?;
         let mut done = Vec::new();
         let mut result = Ok(());
         for queue in queues {
@@ -63,12 +64,12 @@ fn sampling_threads<'scope>(
     shared: &'scope Shared<'_>,
     legs: &[Leg],
     n_small: usize,
-) -> Vec<Receiver<Prepared>> {
+) -> Result<Vec<Receiver<Prepared>>, Error> {
     let start = |first: usize| {
         let (queue, prepared) = sync_channel(shared.config.queue_length);
         let legs: Vec<Leg> = legs.iter().skip(first).step_by(n_small).copied().collect();
-        scope.spawn(move || prepare(shared, &legs, &queue));
-        prepared
+        let sampling = move || prepare(shared, &legs, &queue);
+        started(Builder::new(), scope, sampling).map(|_| prepared)
     };
     (0..n_small).map(start).collect()
 }

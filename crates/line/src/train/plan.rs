@@ -268,23 +268,31 @@ mod tests {
             .map(|k| (k % 40, (k * 7 + 1) % 40))
             .filter(|(u, v)| u != v)
             .collect();
-        let store = Store::from_edges(40, &edges, 8, NodeLabels::numbers(40)).unwrap();
-        for order in [1, 2] {
-            for (n_groups, capacity) in [(1, 2), (2, 2), (4, 2), (8, 3), (8, 4)] {
-                for schedule in [Schedule::Auto, Schedule::RowMajor] {
-                    let planner = Planner {
-                        store: &store,
-                        order,
-                        seed: 1,
-                        layout: Layout {
-                            schedule,
-                            n_groups,
-                            capacity,
-                        },
-                        has_small_jobs: false,
-                    };
-                    for pass in [0, 1] {
-                        check_pass(&planner, pass, edges.len() as u64);
+        for (n_parts, has_small_jobs) in [(8, false), (32, false), (32, true)] {
+            let store = Store::from_edges(40, &edges, n_parts, NodeLabels::numbers(40)).unwrap();
+            for order in [1, 2] {
+                for (n_groups, capacity) in [(1, 2), (2, 2), (4, 2), (8, 3), (8, 4)] {
+                    for schedule in [Schedule::Auto, Schedule::RowMajor] {
+                        let planner = Planner {
+                            store: &store,
+                            order,
+                            seed: 1,
+                            layout: Layout {
+                                schedule,
+                                n_groups,
+                                capacity,
+                            },
+                            has_small_jobs,
+                        };
+                        // Eight jobs side by side at most, where a group has the parts.
+                        let most = match order == 2 && !has_small_jobs {
+                            true => (n_parts / n_groups).div_ceil(8) as usize,
+                            false => 1,
+                        };
+                        for pass in [0, 1] {
+                            let n_firsts = check_pass(&planner, pass, edges.len() as u64);
+                            assert_eq!(n_firsts, most, "{planner:?}");
+                        }
                     }
                 }
             }
@@ -365,13 +373,16 @@ mod tests {
         }
     }
 
-    fn check_pass(planner: &Planner<'_>, pass: u32, n_edges: u64) {
+    /// The most parts of the first table that a job has.
+    fn check_pass(planner: &Planner<'_>, pass: u32, n_edges: u64) -> usize {
+        let mut most = 0;
         let mut buckets = BTreeSet::new();
         let mut next = u64::from(pass) * n_edges;
         for step in planner.pass(pass) {
             for round in &step.rounds {
                 let mut parts = BTreeSet::new();
                 for job in round {
+                    most = most.max(job.firsts.len());
                     let firsts = job.firsts.iter().map(|&part| (0, part));
                     let second = job.second.map(|part| (planner.order - 1, part));
                     for part in firsts.chain(second) {
@@ -386,5 +397,6 @@ mod tests {
             }
         }
         assert_eq!(next, (u64::from(pass) + 1) * n_edges, "{planner:?}");
+        most
     }
 }

@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
+use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 
 use shardgraph_device::sgns::{
     AliasTable, EdgeList, EdgeOrder, Samples, Settings, Tables, Trainer,
@@ -117,7 +117,10 @@ impl Shared<'_> {
 
     /// Trains on the buckets of a job.
     pub(crate) fn job<T: Cell>(&self, work: &mut Work<T>) -> Result<(), Error> {
-        for leg in work.job.legs.clone() {
+        // A bucket without samples may have no weight either, and weights whose sum is 0 are refused.
+        let mut legs = work.job.legs.clone();
+        legs.retain(|leg| leg.n_samples > 0);
+        for leg in legs {
             let edges = self.upload(&self.lanes[0], self.bucket(leg)?)?;
             let clock = &self.clock.update_ns;
             Clock::timed(clock, || self.leg(&self.lanes[0], leg, &edges, work))?;
@@ -278,7 +281,8 @@ pub(super) fn in_turn<I: Send>(
         return worker();
     }
     thread::scope(|scope| {
-        let others: Vec<_> = (1..n_threads).map(|_| scope.spawn(worker)).collect();
+        let others = (1..n_threads).map(|_| started(Builder::new(), scope, worker));
+        let others = others.collect::<Result<Vec<_>, Error>>()?;
         let mut result = worker();
         for other in others {
             let ended = other.join().unwrap_or_else(|_| Err(panicked()));
@@ -291,6 +295,18 @@ pub(super) fn in_turn<I: Send>(
 /// A lock whose holder cannot panic between two states that belong together: a push or a pop is whole.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|held| held.into_inner())
+}
+
+/// Starts a thread, or says that the system has none left.
+pub(super) fn started<'scope, R: Send + 'scope>(
+    builder: Builder,
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> R + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, R>, Error> {
+    builder.spawn_scoped(scope, work).map_err(|e| {
+        let message = format!("cannot start a training thread: {e}: take fewer (`--threads`)");
+        Error::new(ErrorKind::Device, message)
+    })
 }
 
 pub(super) fn panicked() -> Error {

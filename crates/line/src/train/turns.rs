@@ -5,12 +5,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard};
-use std::thread;
+use std::thread::{self, Builder};
 
 use super::cell::Cell;
 use super::plan::{Job, Step};
 use super::rows::Rows;
-use super::step::{Work, locked, panicked};
+use super::step::{Work, locked, panicked, started};
 use crate::Error;
 
 /// A part of a table.
@@ -48,12 +48,22 @@ struct State<T: Cell> {
     is_over: bool,
 }
 
-/// Has so many threads, this one among them, for the steps of `body`; `last` is the last table.
+/// Has so many threads, this one among them, for the steps of `body`; `last` is the last table. An error where one cannot be started.
 pub(super) fn with_threads<T: Cell, R>(
     (n_threads, last): (usize, usize),
     work: &DoJob<'_, T>,
-    body: impl FnOnce(&Turns<'_, T>) -> R,
-) -> R {
+    body: impl FnOnce(&Turns<'_, T>) -> Result<R, Error>,
+) -> Result<R, Error> {
+    let builders = (1..n_threads).map(|_| Builder::new()).collect();
+    with_helpers((builders, last), work, body)
+}
+
+/// Has a thread of each builder besides this one.
+fn with_helpers<T: Cell, R>(
+    (builders, last): (Vec<Builder>, usize),
+    work: &DoJob<'_, T>,
+    body: impl FnOnce(&Turns<'_, T>) -> Result<R, Error>,
+) -> Result<R, Error> {
     let state = State {
         waiting: BTreeMap::new(),
         home: BTreeMap::new(),
@@ -69,9 +79,11 @@ pub(super) fn with_threads<T: Cell, R>(
         changed: Condvar::new(),
     };
     thread::scope(|scope| {
-        let others = (1..n_threads).map(|_| scope.spawn(|| turns.work_as(Role::Helper)));
-        let others: Vec<_> = others.collect();
+        // Before the first thread: where the second cannot be started, the first is not to wait for ever.
         let over = Over(&turns);
+        let help = || turns.work_as(Role::Helper);
+        let others = builders.into_iter().map(|b| started(b, scope, help));
+        let others = others.collect::<Result<Vec<_>, Error>>()?;
         let result = body(&turns);
         drop(over);
         // One that panicked has said so.
@@ -125,8 +137,8 @@ impl<T: Cell> Turns<'_, T> {
         while let Some((number, mut taken)) = self.next(role) {
             let unfinished = Unfinished(self);
             let done = (self.work)(&mut taken);
-            std::mem::forget(unfinished);
             self.put_back(number, taken, done.err());
+            std::mem::forget(unfinished);
         }
     }
 
@@ -217,6 +229,10 @@ mod tests {
     use super::*;
     use crate::ErrorKind;
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// A vertex part and a context part.
+    type Pair = (u32, Option<u32>);
 
     fn no_rows() -> Rows<f32> {
         let cells = shardgraph_device::Device::host().zeros(0).unwrap();
@@ -243,13 +259,10 @@ mod tests {
         (Step { groups, rounds }, home.into())
     }
 
-    /// First and second parts of a job.
-    type Visit = (u32, Option<u32>);
-
     #[test]
     fn a_part_has_its_jobs_in_order_whatever_the_threads_do() {
         for n_threads in [1, 2, 5] {
-            let seen: Mutex<BTreeMap<Part, Vec<Visit>>> = Mutex::default();
+            let seen: Mutex<BTreeMap<Part, Vec<Pair>>> = Mutex::default();
             let work = |work: &mut Work<f32>| {
                 if work.job.firsts == [0] {
                     thread::sleep(std::time::Duration::from_millis(3)); // the other thread could run ahead
@@ -263,11 +276,13 @@ mod tests {
             with_threads((n_threads, 1), &work, |turns| {
                 for _ in 0..3 {
                     let (step, home) = step();
-                    assert_eq!(turns.step(&step, home).unwrap().len(), 4);
+                    assert_eq!(turns.step(&step, home)?.len(), 4);
                 }
-            });
+                Ok(())
+            })
+            .unwrap();
             let seen = seen.into_inner().unwrap();
-            let three = |pairs: [(u32, Option<u32>); 3]| pairs.repeat(3);
+            let three = |pairs: [Pair; 3]| pairs.repeat(3);
             assert_eq!(
                 seen[&(0, 0)],
                 three([(0, Some(0)), (0, Some(1)), (0, Some(0))])
@@ -286,27 +301,52 @@ mod tests {
     #[test]
     fn a_job_that_fails_or_panics_ends_the_step_and_nobody_waits() {
         let fails = |_: &mut Work<f32>| Err(Error::new(ErrorKind::Graph, "no"));
-        let error = with_threads((3, 1), &fails, |turns| {
+        let one_step = |turns: &Turns<'_, f32>| {
             let (step, home) = step();
-            turns.step(&step, home).unwrap_err()
-        });
-        assert_eq!(error.kind(), ErrorKind::Graph);
-        let asking = thread::current().id();
-        let panics = |_: &mut Work<f32>| {
-            assert!(thread::current().id() == asking, "planted");
-            // So that a helper gets a job.
-            thread::sleep(std::time::Duration::from_millis(20));
-            Ok(())
+            turns.step(&step, home).map(drop)
         };
-        let error = with_threads((2, 1), &panics, |turns| {
-            let (step, home) = step();
-            turns.step(&step, home).unwrap_err()
-        });
+        let error = with_threads((3, 1), &fails, one_step).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Graph);
+        let (asking, has_helped) = (thread::current().id(), AtomicBool::new(false));
+        let panics = |_: &mut Work<f32>| {
+            let is_helper = thread::current().id() != asking;
+            has_helped.fetch_or(is_helper, Ordering::Relaxed);
+            assert!(!is_helper, "planted");
+            // A helper is to get a job, however long the system lets it wait.
+            for _ in 0..60_000 {
+                if has_helped.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+                thread::sleep(std::time::Duration::from_millis(1));
+            }
+            panic!("no helper took a job in a minute")
+        };
+        let error = with_threads((2, 1), &panics, one_step).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Device);
         let calm = |_: &mut Work<f32>| Ok(());
         let ended = catch_unwind(AssertUnwindSafe(|| {
-            with_threads((3, 1), &calm, |_| panic!("the one who asks"));
+            with_threads((3, 1), &calm, |_| -> Result<(), Error> {
+                panic!("the one who asks")
+            })
         }));
         assert!(ended.is_err());
+    }
+
+    /// The system has no such stack: that thread is not started, and those before it are let go.
+    #[test]
+    fn a_thread_that_cannot_be_started_is_an_error_and_nobody_waits() {
+        let calm = |_: &mut Work<f32>| Ok(());
+        for n_before in [0, 1, 3] {
+            let mut builders: Vec<Builder> = (0..n_before).map(|_| Builder::new()).collect();
+            builders.push(Builder::new().stack_size(1 << 50));
+            let body = |_: &Turns<'_, f32>| -> Result<(), Error> { panic!("not reached") };
+            let error = with_helpers((builders, 1), &calm, body).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Device);
+            let message = error.to_string();
+            assert!(
+                message.starts_with("cannot start a training thread"),
+                "{message}"
+            );
+        }
     }
 }

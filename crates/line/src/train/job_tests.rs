@@ -1,0 +1,109 @@
+//! Jobs of several vertex parts, and buckets without samples in them: what no store of few parts has.
+
+use super::tests::{run, small, two_communities};
+use super::*;
+use crate::{ImportOptions, Order, import_file};
+use plan::{Job, Leg};
+
+#[test]
+fn many_parts_give_the_same_bits_with_any_number_of_threads() {
+    let store = two_communities(130, 32);
+    for (order, precision) in [
+        (Order::First, Precision::Fp32),
+        (Order::Second, Precision::Fp32),
+        (Order::Second, Precision::Fp16),
+        (Order::Both, Precision::Fp32),
+    ] {
+        let one = Config {
+            precision,
+            ..small(order)
+        };
+        let expected = run(&store, &one);
+        for threads in [2, 3, 5, 8] {
+            let many = Config {
+                threads,
+                ..one.clone()
+            };
+            assert!(run(&store, &many) == expected, "{many:?}");
+        }
+    }
+}
+
+/// Each leg trains the rows that it names: a job has the bits of its legs, each as a job of two parts.
+#[test]
+fn a_job_of_many_parts_is_its_legs_one_after_the_other() {
+    let store = two_communities(130, 32);
+    let (config, clock, device) = (small(Order::Second), Clock::default(), Device::host());
+    let run = Run {
+        store: &store,
+        config: &config,
+        device: &device,
+        layout: Layout::WHOLE,
+        clock: &clock,
+        progress: &mut |_| {},
+        done: 0,
+    };
+    let planner = run.planner(2).unwrap();
+    let shared = run.shared(&planner).unwrap();
+    let alone = |leg: &Leg| Job {
+        firsts: vec![leg.vertex],
+        second: Some(leg.context),
+        legs: vec![*leg],
+    };
+    let trained = |cut: &dyn Fn(&Job) -> Vec<Job>| {
+        let mut pager = Pager::<f32>::in_memory(&store, &device, &config, 2).unwrap();
+        let steps = (0..2).flat_map(|pass| planner.pass(pass));
+        for job in steps.flat_map(|step| step.rounds.concat()) {
+            assert_eq!(job.firsts.len(), 4);
+            for job in cut(&job) {
+                let mut work = pager.take(&job);
+                shared.job(&mut work).unwrap();
+                pager.put_back(work);
+            }
+        }
+        let mut values = Vec::new();
+        pager.into_values((config.dim, 0), &mut values).unwrap();
+        values
+    };
+    let whole = trained(&|job| vec![job.clone()]);
+    let cut = trained(&|job| job.legs.iter().map(alone).collect());
+    assert!(whole == cut);
+}
+
+/// Fewer edges than buckets, and buckets whose edges all have weight 0: they have no samples, and are no error.
+#[test]
+fn weighted_graphs_with_empty_buckets_are_trained_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("g.txt");
+    let edge = |k: u32| {
+        (
+            k * 7 % 61,
+            k * 11 % 59 + 61,
+            [0.0, 0.5, 2.0][k as usize % 3],
+        )
+    };
+    let lines = (0..150).map(edge).map(|(u, v, w)| format!("{u} {v} {w}\n"));
+    std::fs::write(&text, lines.collect::<String>()).unwrap();
+    for n_parts in [2, 16, 64] {
+        let path = folder.path().join(format!("{n_parts}.store"));
+        let options = ImportOptions {
+            weighted: true,
+            parts: Some(n_parts),
+            ..ImportOptions::default()
+        };
+        import_file(&text, &path, &options).unwrap();
+        let store = Store::open(&path).unwrap();
+        for order in [Order::First, Order::Second, Order::Both] {
+            for mode in [Mode::Deterministic, Mode::Hogwild] {
+                let one = Config {
+                    mode: Some(mode),
+                    ..small(order)
+                };
+                let expected = run(&store, &one);
+                let three = Config { threads: 3, ..one };
+                let many = run(&store, &three);
+                assert!(mode == Mode::Hogwild || many == expected, "{three:?}");
+            }
+        }
+    }
+}
