@@ -239,23 +239,15 @@ impl Work<'_> {
 
     /// Asks for one request's points.
     fn points(&mut self, command: &str, request: &Request, paper: Option<f64>) -> Result<()> {
-        let title = request
-            .get("series")
-            .and_then(Json::as_str)
-            .unwrap_or("-")
-            .to_owned();
+        let title = request.get("series").and_then(Json::as_str);
+        let title = title.unwrap_or("-").to_owned();
         let json = Json::Object(request.clone());
         let lines = self
             .paper
             .run(command, &json, |line| progress(&title, line))?;
         self.skips.extend(lines.skips.iter().cloned());
-        let found = lines.objects.iter().filter_map(|line| line.get("point"));
-        let points: Vec<&Json> = found.collect();
-        let unmeasured = lines
-            .objects
-            .iter()
-            .filter_map(|line| line.get("unmeasured"));
-        let unmeasured: Vec<&Json> = unmeasured.collect();
+        let points = of_key(&lines.objects, "point");
+        let unmeasured = of_key(&lines.objects, "unmeasured");
         if points.is_empty() && unmeasured.is_empty() {
             let why = why_nothing(&lines.skips)?;
             self.without(&title, paper, &format!("not measured: {why}"));
@@ -288,6 +280,10 @@ impl Work<'_> {
         ]));
         Ok(())
     }
+}
+
+fn of_key<'l>(lines: &'l [Json], key: &str) -> Vec<&'l Json> {
+    lines.iter().filter_map(|line| line.get(key)).collect()
 }
 
 /// Why a request has neither a point nor a word about it: what the program skipped.
