@@ -205,7 +205,7 @@ fn label<'l>(line: Line<'_>, field: Field<'l>) -> Result<&'l str, Error> {
 /// The weight, where the third column is one; otherwise further columns are counted and left alone.
 fn third_column(line: Line<'_>, at: usize, tally: &mut Tally<'_>) -> Result<f32, Error> {
     let wants_weight = tally.options.weights == WeightPolicy::ThirdColumn;
-    let expected = format_args!("a number of at most 3.4e38 as weight in the third column");
+    let expected = format_args!("a finite number of at most 3.4e38 as weight in the third column");
     let (field, rest) = next_field(line, at)?;
     match field {
         None if wants_weight => Err(line.expected(line.bytes.len() as u64 + 1, expected, None)),

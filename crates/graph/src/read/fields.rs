@@ -125,7 +125,7 @@ impl<'a> Fields<'a> {
 
     /// The next field as a finite f32; Fortran's `D` exponents are read as `E`.
     pub(crate) fn weight(&mut self) -> Result<f32, Error> {
-        let expected = format_args!("a number of at most 3.4e38 as weight");
+        let expected = format_args!("a finite number of at most 3.4e38 as weight");
         let field = self.require(expected)?;
         finite(field.bytes).ok_or_else(|| {
             let error = self

@@ -63,7 +63,7 @@ fn edge_list_weights() {
         (
             "1 2 3\n2 3 NaN\n",
             5,
-            "a number of at most 3.4e38 as weight in the third column, found `NaN`",
+            "a finite number of at most 3.4e38 as weight in the third column, found `NaN`",
         ),
         ("1 2 3\n2 3 1e39\n", 5, "found `1e39`"),
         ("1,2,3\n2,3,\n", 5, "found the end of the line"),

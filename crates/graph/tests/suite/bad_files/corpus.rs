@@ -38,8 +38,8 @@ pub(crate) const MATRIX_MARKET: &[Case] = &[
     (b"%%MatrixMarket matrix coordinate pattern general\n3 3 1\n1 2 1.0\n", MatrixMarket, 3, 5, "the end of the line after the column, found `1.0`"),
     (b"%%MatrixMarket matrix coordinate pattern general\n3 3 1\n1 2\0\n", MatrixMarket, 3, 3, "found `2\\x00`"),
     (b"%%MatrixMarket matrix coordinate pattern general\n3 3 1\n1 2.0\n", MatrixMarket, 3, 3, "found `2.0`"),
-    (b"%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2\n", MatrixMarket, 3, 4, "a number of at most 3.4e38 as weight, found the end of the line"),
-    (b"%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2 nan\n", MatrixMarket, 3, 5, "a number of at most 3.4e38 as weight, found `nan`"),
+    (b"%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2\n", MatrixMarket, 3, 4, "a finite number of at most 3.4e38 as weight, found the end of the line"),
+    (b"%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2 nan\n", MatrixMarket, 3, 5, "a finite number of at most 3.4e38 as weight, found `nan`"),
     (b"%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2 -inf\n", MatrixMarket, 3, 5, "found `-inf`"),
     (b"%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2 1e999\n", MatrixMarket, 3, 5, "found `1e999`"),
     (b"%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2 1 junk\n", MatrixMarket, 3, 7, "after the value, found `junk`"),
@@ -87,7 +87,7 @@ pub(crate) const DIMACS: &[Case] = &[
     (b"p edge 4 3\ne 1 2\n", Dimacs, 3, 1, "3 edges in all (or half or twice as many), 1 came"),
     (b"p edge 4 1\ne 1 2\ne 2 3\ne 3 4\n", Dimacs, 4, 1, "no more edges (the header counts 1)"),
     (b"p edge 4 1\nn 5 1\ne 1 2\n", Dimacs, 2, 3, "a node id from 1 to 4, found `5`"),
-    (b"p edge 4 1\nn 1 x\ne 1 2\n", Dimacs, 2, 5, "a number of at most 3.4e38 as weight, found `x`"),
+    (b"p edge 4 1\nn 1 x\ne 1 2\n", Dimacs, 2, 5, "a finite number of at most 3.4e38 as weight, found `x`"),
     (b"p edge 4 1\ne 1 2\0\n", Dimacs, 2, 5, "found `2\\x00`"),
 ];
 
@@ -110,7 +110,7 @@ pub(crate) const METIS: &[Case] = &[
     (b"2 1\n0\n1\n", Metis, 2, 1, "a node id from 1 to 2, found `0`"),
     (b"2 1\n2 x\n1\n", Metis, 2, 3, "a node id from 1 to 2, found `x`"),
     (b"2 2\n2\n1\n", Metis, 1, 3, "expected 1 edges as the rows have (each counted once), found `2`"),
-    (b"2 1 1\n2\n1 1\n", Metis, 2, 2, "a number of at most 3.4e38 as weight, found the end of the line"),
+    (b"2 1 1\n2\n1 1\n", Metis, 2, 2, "a finite number of at most 3.4e38 as weight, found the end of the line"),
     (b"2 1 1\n2 nan\n1 1\n", Metis, 2, 3, "found `nan`"),
     // An edge in one of its rows only; with a comment, so that lines are not rows.
     (b"3 2\n%\n2\n1 3\n\n", Metis, 5, 1, "expected neighbour 2 in the row of node 3 (line 4 lists the edge"),
