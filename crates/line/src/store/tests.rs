@@ -522,7 +522,7 @@ fn weights_that_make_no_sense_leave_no_file() {
     };
     for (text, reason) in [
         ("0 1 -1\n", "1: expected a weight of 0 or more, found -1"),
-        ("0 1 nan\n", "finite number as weight"),
+        ("0 1 nan\n", "finite number of at most 3.4e38 as weight"),
         ("0 1\n", "weight in the third column"),
         (
             "0 1 3e38\n0 2 3e38\n",

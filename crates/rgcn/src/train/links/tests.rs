@@ -123,9 +123,13 @@ fn checkpoints_come_by_time_and_say_their_kind() {
     };
     run(&data, &small(), &options);
     let checkpoint = |epoch: u32| folder.path().join(format!("checkpoint-{epoch:010}"));
-    assert!(checkpoint(5).is_dir() && checkpoint(6).is_dir());
+    // The last, and the one before, which comes when writing is at most a tenth of the time.
+    let kept: Vec<u32> = (1..=6)
+        .filter(|&epoch| checkpoint(epoch).is_dir())
+        .collect();
+    assert!(kept.len() == 2 && kept[1] == 6, "{kept:?}");
     assert!(SavedLinks::is_in(folder.path()).unwrap());
-    for epoch in [5, 6] {
+    for epoch in kept {
         std::fs::write(checkpoint(epoch).join("state.safetensors"), "cut").unwrap();
     }
     assert!(SavedLinks::is_in(folder.path()).unwrap());
