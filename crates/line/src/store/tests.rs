@@ -532,7 +532,7 @@ fn weights_that_make_no_sense_leave_no_file() {
             "a b 3e38\na c 3e38\n",
             "edge 2 of the list: expected weights whose sum",
         ),
-        ("a b 0\nb c 0\n", "a weight above 0"),
+        ("a b 0\nb c 0\n", "have weight 0: expected one above 0"),
     ] {
         assert_refused(text, &weighted, reason);
     }
