@@ -1,5 +1,7 @@
 //! How much memory this process has needed, for answers that say so, and what it needs whatever it does.
 
+use shardgraph_device::DeviceKind;
+
 /// The most that this process has held in memory, where the system says so.
 pub(crate) fn peak_memory() -> Option<u64> {
     status_bytes("VmHWM:")
@@ -8,12 +10,15 @@ pub(crate) fn peak_memory() -> Option<u64> {
 /// What a small run of this program holds: its code, its threads' stacks, what its allocator keeps. Measured: 12.1 MB after a run on 34 nodes.
 const PROGRAM: u64 = 12 << 20;
 
-/// What the process holds besides its work. A constant where that is true, since the layout of a run, and with it the result, must not depend
-/// on the machine; in steps of 16 MiB where the process holds more before it has begun.
-pub(crate) fn program_bytes() -> u64 {
-    match status_bytes("VmRSS:") {
-        Some(held) if held > PROGRAM => held.next_multiple_of(16 << 20),
-        _ => PROGRAM,
+/// What it holds besides with the context of a GPU: room for one, not a measurement.
+const CONTEXT: u64 = 500 << 20;
+
+/// What the process holds besides its work on a device of this kind. Constants: the layout of a run, and with it the result and whether a run
+/// that was broken off can go on, must not depend on the machine or the moment.
+pub(crate) fn program_bytes(device: DeviceKind) -> u64 {
+    match device {
+        DeviceKind::Host | DeviceKind::Emulated => PROGRAM,
+        _ => PROGRAM + CONTEXT,
     }
 }
 

@@ -3,8 +3,11 @@
 //! the share of the machine's memory that training uses.
 
 use std::thread;
+use std::time::Duration;
 
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{
+    BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main,
+};
 use shardgraph_device::{Buffer, Device, prefetch};
 use shardgraph_graph::random::Stream;
 
@@ -13,7 +16,7 @@ const DIM: usize = 128;
 /// Rows of a sample: a vertex, its edge's context and five negatives.
 const ROWS: u64 = 7;
 /// Samples of a run.
-const SAMPLES: u64 = 1 << 18;
+const SAMPLES: u64 = 1 << 17;
 /// Rows that are on their way to the cache.
 const AHEAD: usize = 16;
 /// Rows of both tables of 1138499 nodes.
@@ -53,7 +56,12 @@ fn update(share: &mut Share) {
 
 fn random_rows(c: &mut Criterion) {
     let mut group = c.benchmark_group("random_rows");
-    group.sample_size(10);
+    // Of these seconds most go into making the tables: a gigabyte, twice.
+    group
+        .sample_size(10)
+        .sampling_mode(SamplingMode::Flat)
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(2));
     group.throughput(Throughput::Elements(SAMPLES));
     for n_threads in [1, 2] {
         let mut shares: Vec<Share> = (0..n_threads).map(|k| share(k, n_threads)).collect();

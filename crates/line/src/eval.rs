@@ -78,6 +78,8 @@ pub struct RunScore {
     pub n_samples: u64,
     /// Seconds of the training.
     pub seconds: f64,
+    /// Of these, the passes: what samples are counted by.
+    pub training_s: f64,
     /// Nodes that have no edge among those trained on; their rows are as they began.
     pub unseen_nodes: u32,
 }
@@ -177,6 +179,7 @@ fn one_run(
         adamic_adar,
         n_samples: trained.n_samples,
         seconds: trained.seconds,
+        training_s: trained.work.training_s,
         unseen_nodes: (0..n_nodes).filter(|&v| known.degree(v) == 0).count() as u32,
     })
 }

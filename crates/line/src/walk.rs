@@ -23,6 +23,31 @@ pub(crate) fn latin_rounds(vertex: &[u32], context: &[u32], stream: &mut Stream)
     (0..n_rounds).map(round).collect()
 }
 
+/// As [`latin_rounds`], with at most so many contexts at a time: a context meets all of the vertex side before another takes its place, so
+/// that it stays in the cache. Contexts go over the vertex side as far from one another as there is room for: a thread that is a little
+/// ahead has not to wait for the one before it.
+pub(crate) fn staying_rounds(
+    vertex: &[u32],
+    context: &[u32],
+    at_a_time: usize,
+    stream: &mut Stream,
+) -> Vec<Vec<Pair>> {
+    let (mut vertex, mut context) = (vertex.to_vec(), context.to_vec());
+    stream.shuffle(&mut vertex);
+    stream.shuffle(&mut context);
+    let at_a_time = at_a_time.clamp(1, vertex.len().max(1));
+    let distance = vertex.len() / at_a_time;
+    let round = |present: &[u32], r: usize| {
+        let place = |k: usize| vertex[(r + k * distance) % vertex.len()];
+        let pairs = present.iter().enumerate();
+        pairs.map(|(k, &context)| (place(k), context)).collect()
+    };
+    let stays = context.chunks(at_a_time);
+    stays
+        .flat_map(|present| (0..vertex.len()).map(move |r| round(present, r)))
+        .collect()
+}
+
 /// Every part meets every other once, and itself once; an even number of parts, or one.
 ///
 /// # Source
@@ -63,6 +88,27 @@ mod tests {
             for round in rounds {
                 let (left, right): (BTreeSet<u32>, BTreeSet<u32>) = round.iter().copied().unzip();
                 assert_eq!((left.len(), right.len()), (n as usize, n as usize));
+            }
+        }
+    }
+
+    #[test]
+    fn contexts_stay_until_they_have_met_all() {
+        for (n_vertex, n_context, at_a_time) in [(1u32, 1u32, 8), (4, 4, 8), (8, 16, 8), (16, 128, 8), (6, 5, 4)] {
+            let (vertex, context): (Vec<u32>, Vec<u32>) =
+                ((0..n_vertex).collect(), (100..100 + n_context).collect());
+            let rounds = staying_rounds(&vertex, &context, at_a_time, &mut stream());
+            let all: BTreeSet<Pair> = rounds.concat().into_iter().collect();
+            assert_eq!(rounds.concat().len(), all.len());
+            assert_eq!(all.len(), (n_vertex * n_context) as usize);
+            for rounds in rounds.chunks(vertex.len()) {
+                let present: BTreeSet<u32> = rounds.concat().iter().map(|pair| pair.1).collect();
+                assert!(present.len() <= at_a_time);
+                for round in rounds {
+                    let (left, right): (BTreeSet<u32>, BTreeSet<u32>) =
+                        round.iter().copied().unzip();
+                    assert_eq!((left.len(), right.len()), (round.len(), present.len()));
+                }
             }
         }
     }

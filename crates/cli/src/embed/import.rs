@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
-use shardgraph_device::{Device, Timer};
+use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_graph::write_atomic;
 use shardgraph_line::{
     Config, ImportOptions, ImportProgress, ImportStage, Imported, Store, has_unfinished_run,
@@ -119,7 +119,7 @@ impl ImportFlags {
 impl ImportFlags {
     /// What importing may hold: less the program itself, where that leaves half and more.
     fn beside_program(&self) -> u64 {
-        let left = self.memory.checked_sub(program_bytes());
+        let left = self.memory.checked_sub(program_bytes(DeviceKind::Host));
         let left = left.filter(|&left| left >= self.memory / 2);
         left.unwrap_or(self.memory)
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 use shardgraph_collectives::Deadline;
-use shardgraph_device::{Device, Timer};
+use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_line::formats::{self, FileFormat};
 use shardgraph_line::{
     Config, DiskOptions, Schedule, Store, WorkTime, check_work_folder, train, train_on_disk,
@@ -72,10 +72,10 @@ struct DiskArgs {
 
 impl DiskArgs {
     /// The options, checked.
-    fn options(&self, memory: u64) -> anyhow::Result<DiskOptions> {
+    fn options(&self, memory: u64, device: DeviceKind) -> anyhow::Result<DiskOptions> {
         let options = DiskOptions {
             memory,
-            program_bytes: program_bytes(),
+            program_bytes: program_bytes(device),
             schedule: self.schedule,
             checkpoint_s: self.checkpoint_seconds,
             deadline: self.deadline.unwrap_or_default().duration(),
@@ -122,6 +122,9 @@ struct OnDisk {
     written_bytes: u64,
     peak_row_bytes: u64,
     stall_seconds: f64,
+    reading_stall_seconds: f64,
+    writing_stall_seconds: f64,
+    making_seconds: f64,
     checkpoint_seconds: f64,
     disk_seconds: f64,
     overlap_seconds: f64,
@@ -141,7 +144,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let device = args.settings.device()?;
     let config = args.settings.config(args.graph.seed(), &device)?;
     let form = checked_form(args)?;
-    let options = args.disk.options(args.import.memory)?;
+    let options = args.disk.options(args.import.memory, device.kind())?;
     let config = Config {
         mode: Some(config.mode_on(device.kind())),
         ..config
@@ -157,10 +160,11 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         Some(work) => on_disk(args, (store, &config, &device), work, &options)?,
         None => in_memory(args, (store, &config, &device), form)?,
     };
-    if let Some(kept) = kept {
-        kept.remove()?;
-    }
     args.report.note(&format!("wrote {}", args.out.display()));
+    // The answer is there: a file that cannot be removed is no reason not to say so.
+    if let Some(Err(error)) = kept.map(KeptStore::remove) {
+        args.report.note(&format!("{error:#}"));
+    }
     let run = (store, &config, &device);
     args.report.answer(&answer(args, run, took, load_seconds))
 }
@@ -293,6 +297,9 @@ fn on_disk(
             written_bytes: trained.disk.written_bytes,
             peak_row_bytes: trained.disk.peak_bytes,
             stall_seconds: trained.disk.stall_s,
+            reading_stall_seconds: trained.disk.reading_s,
+            writing_stall_seconds: trained.disk.writing_s,
+            making_seconds: trained.disk.making_s,
             checkpoint_seconds: trained.disk.checkpoint_s,
             disk_seconds: trained.disk.busy_s,
             overlap_seconds: trained.disk.overlap_s(),
@@ -346,6 +353,9 @@ impl fmt::Display for Answer<'_> {
             writeln!(f, "bytes written {}", disk.written_bytes)?;
             writeln!(f, "bytes of rows in memory {}", disk.peak_row_bytes)?;
             writeln!(f, "seconds waited for rows {:.6}", disk.stall_seconds)?;
+            writeln!(f, "  for reading {:.6}", disk.reading_stall_seconds)?;
+            writeln!(f, "  for writing {:.6}", disk.writing_stall_seconds)?;
+            writeln!(f, "  for making them {:.6}", disk.making_seconds)?;
             writeln!(f, "seconds in checkpoints {:.6}", disk.checkpoint_seconds)?;
             writeln!(f, "seconds of the disk {:.6}", disk.disk_seconds)?;
             writeln!(f, "seconds of overlap {:.6}", disk.overlap_seconds)?;

@@ -1,5 +1,6 @@
 //! The update on the processor: one sample after the other, or by threads that share the tables.
 
+mod block;
 mod half;
 mod kernel;
 mod queue;
@@ -11,6 +12,7 @@ use super::draws::{Purpose, draw, mix, philox, philox_slots};
 use super::{DOT_CLAMP, EdgeOrder, Element, MAX_NEGATIVES, OP, Samples, Settings, Tables};
 use crate::memory::{on_host, on_host_mut};
 use crate::{Buffer, Error};
+use block::Block;
 use queue::{Ahead, Queue};
 
 pub use shared::SharedTables;
@@ -305,11 +307,18 @@ pub(super) fn sequential<T: Element>(
         Some(losses) => Some(on_host_mut(OP, losses)?),
         None => None,
     };
+    let in_place = size_of::<T>() == 4;
+    let block = match settings.group > 1 && squares.is_none() {
+        true => Some(Block::new(settings.dim, settings.n_negatives as usize, in_place)),
+        false => None,
+    };
+    let of_block = block.as_ref().map_or(1, |_| block::BLOCK as u64);
     Arch::new().dispatch(Descent {
         tables: Raw::new(tables)?,
         squares: squares.map(Raw::new).transpose()?,
-        queue: Queue::new(&drawn, samples.count, size_of::<T>()),
-        scratch: Scratch::new(settings, size_of::<T>() == 4),
+        queue: Queue::new(&drawn, samples.count, (size_of::<T>(), of_block)),
+        scratch: Scratch::new(settings, in_place),
+        block,
         losses,
         rate,
         count: samples.count,
@@ -323,6 +332,8 @@ struct Descent<'a, T> {
     squares: Option<Raw<f32>>,
     queue: Queue<'a>,
     scratch: Scratch,
+    /// Where samples share negatives, at a rate that all rows have.
+    block: Option<Block>,
     losses: Option<&'a mut [f32]>,
     rate: f32,
     count: u64,
@@ -345,7 +356,48 @@ impl<T: Element> WithSimd for Descent<'_, T> {
 impl<T: Element> Descent<'_, T> {
     /// `R` registers hold [`kernel::WIDTH`] numbers.
     #[inline(always)]
-    fn run<S: Simd, const R: usize>(mut self, simd: S) {
+    fn run<S: Simd, const R: usize>(self, simd: S) {
+        match self.block.as_ref().map(Block::is_usual) {
+            Some(true) => self.run_blocks::<S, R, true>(simd),
+            Some(false) => self.run_blocks::<S, R, false>(simd),
+            None => self.run_each::<S, R>(simd),
+        }
+    }
+
+    /// Samples that share negatives, a block at a time.
+    #[inline(always)]
+    fn run_blocks<S: Simd, const R: usize, const IS_USUAL: bool>(mut self, simd: S) {
+        let Some(block) = &mut self.block else {
+            return;
+        };
+        let call = block::Call {
+            tables: self.tables,
+            rate: self.rate,
+        };
+        let ahead = Ahead {
+            vertex: self.tables.vertex,
+            context: self.tables.context,
+        };
+        let group = u64::from(self.queue.drawn.settings.group);
+        let mut i = 0;
+        while i < self.count {
+            self.queue.advance_block(i, ahead);
+            let (in_group, most) = (i % group, block::BLOCK as u64);
+            let left = (group - in_group).min(most - in_group % most);
+            let n = left.min(self.count - i) as usize;
+            let losses = self.losses.as_mut();
+            let losses = losses.map(|losses| &mut losses[i as usize..][..n]);
+            // SAFETY: the rows exist (see `sequential`), and `self.tables` came from exclusive borrows.
+            unsafe {
+                block::samples::<T, S, R, IS_USUAL>(simd, &self.queue, (i, n), &call, block, losses);
+            }
+            i += n as u64;
+        }
+    }
+
+    /// One sample after the other.
+    #[inline(always)]
+    fn run_each<S: Simd, const R: usize>(mut self, simd: S) {
         let ahead = Ahead {
             vertex: self.tables.vertex,
             context: self.tables.context,

@@ -1,6 +1,6 @@
 //! Jobs of several vertex parts, and buckets without samples in them: what no store of few parts has.
 
-use super::tests::{run, small, two_communities};
+use super::tests::{run, small, two_communities, with_run};
 use super::*;
 use crate::{ImportOptions, Order, import_file};
 use plan::{Job, Leg};
@@ -32,42 +32,35 @@ fn many_parts_give_the_same_bits_with_any_number_of_threads() {
 /// Each leg trains the rows that it names: a job has the bits of its legs, each as a job of two parts.
 #[test]
 fn a_job_of_many_parts_is_its_legs_one_after_the_other() {
-    let store = two_communities(130, 32);
-    let (config, clock, device) = (small(Order::Second), Clock::default(), Device::host());
-    let run = Run {
-        store: &store,
-        config: &config,
-        device: &device,
-        layout: Layout::WHOLE,
-        clock: &clock,
-        progress: &mut |_| {},
-        done: 0,
-    };
-    let planner = run.planner(2).unwrap();
-    let shared = run.shared(&planner).unwrap();
-    let alone = |leg: &Leg| Job {
-        firsts: vec![leg.vertex],
-        second: Some(leg.context),
-        legs: vec![*leg],
-    };
-    let trained = |cut: &dyn Fn(&Job) -> Vec<Job>| {
-        let mut pager = Pager::<f32>::in_memory(&store, &device, &config, 2).unwrap();
-        let steps = (0..2).flat_map(|pass| planner.pass(pass));
-        for job in steps.flat_map(|step| step.rounds.concat()) {
-            assert_eq!(job.firsts.len(), 4);
-            for job in cut(&job) {
-                let mut work = pager.take(&job);
-                shared.job(&mut work).unwrap();
-                pager.put_back(work);
+    let store = two_communities(130, 64);
+    let config = small(Order::Second);
+    with_run(&store, &config, |run| {
+        let planner = run.planner(2).unwrap();
+        let shared = run.shared(&planner).unwrap();
+        let alone = |leg: &Leg| Job {
+            firsts: vec![leg.vertex],
+            second: Some(leg.context),
+            legs: vec![*leg],
+        };
+        let trained = |cut: &dyn Fn(&Job) -> Vec<Job>| {
+            let mut pager = Pager::<f32>::in_memory(&store, run.device, &config, 2).unwrap();
+            let steps = (0..2).flat_map(|pass| planner.pass(pass));
+            for job in steps.flat_map(|step| step.rounds.concat()) {
+                assert_eq!(job.firsts.len(), 4);
+                for job in cut(&job) {
+                    let mut work = pager.take(&job);
+                    shared.job(&mut work).unwrap();
+                    pager.put_back(work);
+                }
             }
-        }
-        let mut values = Vec::new();
-        pager.into_values((config.dim, 0), &mut values).unwrap();
-        values
-    };
-    let whole = trained(&|job| vec![job.clone()]);
-    let cut = trained(&|job| job.legs.iter().map(alone).collect());
-    assert!(whole == cut);
+            let mut values = Vec::new();
+            pager.into_values((config.dim, 0), &mut values).unwrap();
+            values
+        };
+        let whole = trained(&|job| vec![job.clone()]);
+        let cut = trained(&|job| job.legs.iter().map(alone).collect());
+        assert!(whole == cut);
+    });
 }
 
 /// Fewer edges than buckets, and buckets whose edges all have weight 0: they have no samples, and are no error.

@@ -159,3 +159,25 @@ pub(super) fn fixed_bytes(store: &Store, n_groups: u32) -> u64 {
     let n_jobs = u64::from(store.n_parts().div_ceil(n_groups));
     store.head.held_bytes() + negatives + Bounce::LEN as u64 + n_jobs * largest * bytes_per_edge
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_take_a_tenth_of_the_time_at_most() {
+        let options = |checkpoint_s| DiskOptions {
+            checkpoint_s,
+            ..DiskOptions::default()
+        };
+        for (asked, took, pause) in [
+            (60.0, 0.5, 60.0),
+            (60.0, 6.0, 60.0),
+            (60.0, 90.0, 900.0),
+            (0.5, 1.0, 10.0),
+            (0.0, 90.0, 0.0), // after every step, whatever it costs
+        ] {
+            assert_eq!(options(asked).pause_after(took), pause, "{asked} {took}");
+        }
+    }
+}

@@ -1,5 +1,8 @@
 //! The tables of an order, a buffer a part: where rows begin, which of them are in memory, and how jobs get theirs.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -37,8 +40,14 @@ pub struct DiskUse {
     pub read_bytes: u64,
     /// Bytes of rows that were written, those of checkpoints too.
     pub written_bytes: u64,
-    /// Seconds that training waited for rows.
+    /// Seconds that training waited for rows: the sum of the next three.
     pub stall_s: f64,
+    /// Seconds that it waited for groups to be read.
+    pub reading_s: f64,
+    /// Seconds that it waited for groups to be written, whose memory a new one was to have.
+    pub writing_s: f64,
+    /// Seconds in which groups were made that had never been written.
+    pub making_s: f64,
     /// Seconds that the disk was at work for it, checkpoints included.
     pub busy_s: f64,
     /// Seconds that training waited for checkpoints.
@@ -49,7 +58,7 @@ impl DiskUse {
     /// Seconds that the disk worked while training went on.
     #[must_use]
     pub fn overlap_s(&self) -> f64 {
-        (self.busy_s - self.stall_s - self.checkpoint_s).max(0.0)
+        (self.busy_s - self.reading_s - self.writing_s - self.checkpoint_s).max(0.0)
     }
 }
 
@@ -145,7 +154,7 @@ impl<T: Cell> Paging<'_, T> {
 }
 
 /// A step of a swap.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Move {
     PutAway(Key),
     Load(Key),
@@ -349,27 +358,37 @@ impl<'p, T: Cell> Pager<'p, T> {
         // Made here and now, so what was put away must be gone, and its memory too.
         paging.is_forgetting = true;
         paging.disk.ask(Request::Forget);
-        self.wait_until(|paging| !paging.is_forgetting)?;
+        let waited_s = self.wait_until(|paging| !paging.is_forgetting)?;
+        let timer = Timer::wall();
         let rows = self.first_group(key)?;
         self.put_group(key, rows);
+        if let Some(paging) = &mut self.paging {
+            let making_s = timer.elapsed_s();
+            paging.used.writing_s += waited_s;
+            paging.used.making_s += making_s;
+            paging.used.stall_s += waited_s + making_s;
+        }
         Ok(())
     }
 
     /// Waits until groups are in memory.
     fn wait_for(&mut self, wanted: &[Key]) -> Result<(), Error> {
-        self.wait_until(|paging| !wanted.iter().any(|key| paging.expected.contains(key)))
+        let is_so = |paging: &Paging<'p, T>| !wanted.iter().any(|key| paging.expected.contains(key));
+        let waited_s = self.wait_until(is_so)?;
+        if let Some(paging) = &mut self.paging {
+            paging.used.reading_s += waited_s;
+            paging.used.stall_s += waited_s;
+        }
+        Ok(())
     }
 
-    /// Takes the disk's answers until all is as it should be; a stall.
-    fn wait_until(&mut self, is_so: impl Fn(&Paging<'p, T>) -> bool) -> Result<(), Error> {
+    /// Takes the disk's answers until all is as it should be; gives the seconds that it took.
+    fn wait_until(&mut self, is_so: impl Fn(&Paging<'p, T>) -> bool) -> Result<f64, Error> {
         let timer = Timer::wall();
         while self.paging.as_ref().is_some_and(|paging| !is_so(paging)) {
             self.next_reply()?;
         }
-        if let Some(paging) = &mut self.paging {
-            paging.used.stall_s += timer.elapsed_s();
-        }
-        Ok(())
+        Ok(timer.elapsed_s())
     }
 
     /// Waits for an answer of the disk and takes it; true if all that was asked is done.

@@ -7,7 +7,7 @@ use shardgraph_graph::random::Stream;
 use super::options::Layout;
 use crate::schedule::GroupPair;
 use crate::store::PassSamples;
-use crate::walk::{Pair, latin_rounds, tournament_rounds};
+use crate::walk::{Pair, latin_rounds, staying_rounds, tournament_rounds};
 use crate::{Error, ErrorKind, Store};
 
 /// The samples of one bucket, with `vertex` in the role of sources.
@@ -46,9 +46,16 @@ pub(crate) struct Job {
     pub(crate) legs: Vec<Leg>,
 }
 
-/// Jobs of order 2 that can be done side by side, where there are parts for more: the fewer, the more samples has a job for each row of its
-/// contexts. A constant, since the result must not depend on threads.
+/// Contexts of order 2 that are worked on side by side, where there are so many: the fewer, the better they fit the processor's cache. A
+/// constant, since the result must not depend on threads.
 const SIDE_BY_SIDE: usize = 8;
+
+/// Blocks of vertex parts that a context goes through, for each context beside it: more than one, so that a thread that is a little ahead
+/// finds its next block free.
+const BLOCKS: usize = 2 * SIDE_BY_SIDE;
+
+/// Parts of a block at least, where there are parts for as many blocks as contexts.
+const PARTS_OF_BLOCK: usize = 2;
 
 impl Job {
     pub(crate) fn n_samples(&self) -> u64 {
@@ -69,8 +76,8 @@ impl Step {
     }
 }
 
-/// Rounds of a step, where a visit has so many: threads meet at the end of a step only. Few enough that a run can say how far it is, and
-/// leave a state to go on from.
+/// Rounds of a step, where a visit has so many and contexts do not stay for longer: threads meet at the end of a step only. Few enough that
+/// a run can say how far it is, and leave a state to go on from.
 const ROUNDS: usize = 4;
 
 /// The plan of each pass of one order.
@@ -156,16 +163,33 @@ impl Planner<'_> {
         }
         let mut vertex = self.parts(a);
         stream.shuffle(&mut vertex);
-        let n_of_each = match self.has_small_jobs {
-            true => 1,
-            false => vertex.len().div_ceil(SIDE_BY_SIDE),
-        };
-        let firsts: Vec<&[u32]> = vertex.chunks(n_of_each).collect();
+        let firsts: Vec<&[u32]> = vertex.chunks(self.parts_of_block(vertex.len())).collect();
         let places: Vec<u32> = (0..firsts.len() as u32).collect();
         let parts = |(at, context): Pair| (firsts[at as usize].to_vec(), Some(context));
         let round = |pairs: Vec<Pair>| pairs.into_iter().map(parts).collect();
-        let rounds = latin_rounds(&places, &self.parts(b), stream);
+        let rounds = match self.has_small_jobs {
+            true => latin_rounds(&places, &self.parts(b), stream),
+            false => staying_rounds(&places, &self.parts(b), SIDE_BY_SIDE, stream),
+        };
         rounds.into_iter().map(round).collect()
+    }
+
+    /// Vertex parts of a job of order 2.
+    fn parts_of_block(&self, n_parts: usize) -> usize {
+        let n_blocks = (n_parts / PARTS_OF_BLOCK).clamp(SIDE_BY_SIDE, BLOCKS);
+        match self.has_small_jobs {
+            true => 1,
+            false => n_parts.div_ceil(n_blocks),
+        }
+    }
+
+    /// Rounds of a step: where contexts stay, for as long as they do.
+    fn rounds_of_step(&self) -> usize {
+        let n_vertex = self.store.n_parts().div_ceil(self.layout.n_groups) as usize;
+        match self.order == 2 && !self.has_small_jobs {
+            true => n_vertex.div_ceil(self.parts_of_block(n_vertex)),
+            false => ROUNDS,
+        }
     }
 }
 
@@ -233,7 +257,7 @@ impl Iterator for Pass<'_> {
         if self.rounds.is_empty() {
             self.rounds = self.planner.rounds(groups, &mut self.stream).into();
         }
-        let n_rounds = self.rounds.len().min(ROUNDS);
+        let n_rounds = self.rounds.len().min(self.planner.rounds_of_step());
         let rounds: Vec<Round> = self.rounds.drain(..n_rounds).collect();
         if self.rounds.is_empty() {
             self.visits.pop_front();
@@ -284,9 +308,10 @@ mod tests {
                             },
                             has_small_jobs,
                         };
-                        // Eight jobs side by side at most, where a group has the parts.
-                        let most = match order == 2 && !has_small_jobs {
-                            true => (n_parts / n_groups).div_ceil(8) as usize,
+                        // Blocks of two parts from 16 parts on.
+                        let has_blocks = order == 2 && !has_small_jobs;
+                        let most = match has_blocks && n_parts / n_groups >= 16 {
+                            true => 2,
                             false => 1,
                         };
                         for pass in [0, 1] {

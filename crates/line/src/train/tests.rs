@@ -298,22 +298,28 @@ fn the_rate_falls_in_a_line() {
         rate: Some(0.2),
         ..small(Order::First)
     };
+    with_run(&store, &config, |run| {
+        let shared = run.shared(&run.planner(1).unwrap()).unwrap();
+        assert_eq!(shared.n_samples, 4 * store.n_edges());
+        for (share, expected) in [(0.0, 0.2), (0.5, 0.1), (0.75, 0.05), (1.0, 0.2e-4)] {
+            let rate = shared.rate((share * shared.n_samples as f64) as u64);
+            assert!((rate - expected).abs() < 1e-3 * expected, "{share}: {rate}");
+        }
+    });
+}
+
+/// A run in memory on the host that has not begun.
+pub(super) fn with_run(store: &Store, config: &Config, body: impl FnOnce(&Run<'_>)) {
     let (clock, device) = (Clock::default(), Device::host());
-    let run = Run {
-        store: &store,
-        config: &config,
+    body(&Run {
+        store,
+        config,
         device: &device,
         layout: Layout::WHOLE,
         clock: &clock,
         progress: &mut |_| {},
         done: 0,
-    };
-    let shared = run.shared(&run.planner(1).unwrap()).unwrap();
-    assert_eq!(shared.n_samples, 4 * store.n_edges());
-    for (share, expected) in [(0.0, 0.2), (0.5, 0.1), (0.75, 0.05), (1.0, 0.2e-4)] {
-        let rate = shared.rate((share * shared.n_samples as f64) as u64);
-        assert!((rate - expected).abs() < 1e-3 * expected, "{share}: {rate}");
-    }
+    });
 }
 
 /// The noise is that of the rows of each part, by degree^0.75.
@@ -321,27 +327,19 @@ fn the_rate_falls_in_a_line() {
 fn negatives_are_as_frequent_as_their_degrees_say() {
     let edges: Vec<(u32, u32)> = (1..82).map(|v| (0, v % 41 + 1)).chain([(50, 51)]).collect();
     let store = Store::from_edges(60, &edges, 2, NodeLabels::numbers(60)).unwrap();
-    let (config, clock, device) = (small(Order::Second), Clock::default(), Device::host());
-    let run = Run {
-        store: &store,
-        config: &config,
-        device: &device,
-        layout: Layout::WHOLE,
-        clock: &clock,
-        progress: &mut |_| {},
-        done: 0,
-    };
-    for part in 0..2 {
-        let table = run.negatives(&device, part).unwrap().unwrap();
-        let degrees = store.degrees_of(part);
-        let weights: Vec<f64> = degrees.iter().map(|&d| f64::from(d).powf(0.75)).collect();
-        let found = table.probabilities().unwrap();
-        let total: f64 = weights.iter().sum();
-        assert_eq!(found.len(), weights.len());
-        for (found, weight) in found.iter().zip(&weights) {
-            assert!((found - weight / total).abs() < 1e-6, "{found} {weight}");
+    with_run(&store, &small(Order::Second), |run| {
+        for part in 0..2 {
+            let table = run.negatives(run.device, part).unwrap().unwrap();
+            let degrees = store.degrees_of(part);
+            let weights: Vec<f64> = degrees.iter().map(|&d| f64::from(d).powf(0.75)).collect();
+            let found = table.probabilities().unwrap();
+            let total: f64 = weights.iter().sum();
+            assert_eq!(found.len(), weights.len());
+            for (found, weight) in found.iter().zip(&weights) {
+                assert!((found - weight / total).abs() < 1e-6, "{found} {weight}");
+            }
         }
-    }
+    });
 }
 
 /// Directed edges of order 2 keep their direction in all passes: rows of nodes that only receive stay where they began.

@@ -134,7 +134,9 @@ impl<T: Cell> Turns<'_, T> {
     }
 
     fn work_as(&self, role: Role) {
-        while let Some((number, mut taken)) = self.next(role) {
+        let mut second = None;
+        while let Some((number, mut taken)) = self.next(role, second) {
+            second = taken.job.second;
             let unfinished = Unfinished(self);
             let done = (self.work)(&mut taken);
             self.put_back(number, taken, done.err());
@@ -142,15 +144,16 @@ impl<T: Cell> Turns<'_, T> {
         }
     }
 
-    /// The first job that can begin, with its rows; waits for one. None where there is nothing left to do.
-    fn next(&self, role: Role) -> Option<(usize, Work<T>)> {
+    /// A job that can begin, with its rows: one with the thread's last second part, which its cache holds, or the first. Waits for one; none
+    /// where there is nothing left to do.
+    fn next(&self, role: Role, second: Option<u32>) -> Option<(usize, Work<T>)> {
         let mut state = locked(&self.state);
         loop {
             let is_idle = state.failure.is_some() || state.waiting.is_empty();
             if state.is_over || (is_idle && role == Role::Asking) {
                 return None;
             }
-            if let Some(number) = self.ready(&state).filter(|_| !is_idle) {
+            if let Some(number) = self.ready(&state, second).filter(|_| !is_idle) {
                 let job = state.waiting.remove(&number)?;
                 let firsts = job.firsts.iter().map(|&part| state.home.remove(&(0, part)));
                 let firsts = firsts.collect::<Option<Vec<_>>>()?;
@@ -168,16 +171,22 @@ impl<T: Cell> Turns<'_, T> {
         }
     }
 
-    /// A job that is the next of all its parts.
-    fn ready(&self, state: &State<T>) -> Option<usize> {
+    /// A job that is the next of all its parts: one with this second part before all others.
+    fn ready(&self, state: &State<T>, second: Option<u32>) -> Option<usize> {
         let is_next = |number: usize, part: Part| {
             let next = state.ahead.get(&part).and_then(VecDeque::front);
             next == Some(&number) && state.home.contains_key(&part)
         };
+        let is_ready =
+            |number: usize, job: &Job| parts_of(job, self.last).all(|part| is_next(number, part));
+        let kept = second.and_then(|part| {
+            let number = *state.ahead.get(&(self.last, part))?.front()?;
+            let job = state.waiting.get(&number)?;
+            is_ready(number, job).then_some(number)
+        });
         let mut waiting = state.waiting.iter();
-        let found =
-            waiting.find(|&(&n, job)| parts_of(job, self.last).all(|part| is_next(n, part)));
-        found.map(|(&number, _)| number)
+        let mut first = || waiting.find(|&(&number, job)| is_ready(number, job));
+        kept.or_else(|| first().map(|(&number, _)| number))
     }
 
     fn put_back(&self, number: usize, work: Work<T>, failure: Option<Error>) {

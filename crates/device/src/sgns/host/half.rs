@@ -135,7 +135,7 @@ fn has_f16c() -> bool {
 /// # Safety
 /// Both have `dim` columns.
 #[inline(always)]
-unsafe fn widen_row(from: *const u16, to: *mut f32, dim: usize) {
+pub(super) unsafe fn widen_row(from: *const u16, to: *mut f32, dim: usize) {
     let done = match has_f16c() {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the caller's promise, and the processor has the instructions.
@@ -153,7 +153,7 @@ unsafe fn widen_row(from: *const u16, to: *mut f32, dim: usize) {
 /// # Safety
 /// Both have `dim` columns.
 #[inline(always)]
-unsafe fn round_row(from: *const f32, to: *mut u16, dim: usize, random: u32) {
+pub(super) unsafe fn round_row(from: *const f32, to: *mut u16, dim: usize, random: u32) {
     let done = match has_f16c() {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the caller's promise, and the processor has the instructions.
@@ -173,10 +173,19 @@ unsafe fn round_columns(
     random: u32,
 ) {
     for column in columns {
-        let word = mix(random.wrapping_add(column as u32));
         // SAFETY: the caller's promise.
-        unsafe { *to.add(column) = round_at_random(*from.add(column), word) };
+        unsafe {
+            let value = *from.add(column);
+            *to.add(column) = round_at_random(value, word_of_column(random, column));
+        }
     }
+}
+
+/// The random bits of a column: of every 16, the first eight and the others have the two halves of eight words.
+#[inline(always)]
+fn word_of_column(random: u32, column: usize) -> u32 {
+    let word = mix(random.wrapping_add((column / 16 * 8 + column % 8) as u32));
+    word >> (column % 16 / 8 * 16)
 }
 
 /// Eight numbers at a time.
@@ -217,27 +226,57 @@ mod f16c {
         dim: usize,
         random: u32,
     ) -> usize {
-        let whole = dim / N * N;
+        let whole = dim / (2 * N) * (2 * N);
         let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-        for at in (0..whole).step_by(N) {
-            let first = random.wrapping_add(at as u32);
+        for at in (0..whole).step_by(2 * N) {
+            let first = random.wrapping_add((at / 2) as u32);
             let words = _mm256_add_epi32(_mm256_set1_epi32(first.cast_signed()), lanes);
-            // SAFETY: `at + N <= dim`.
+            let low = mix(words);
+            // SAFETY: `at + 2 N <= dim`.
             unsafe {
-                let bits = _mm256_castps_si256(_mm256_loadu_ps(from.add(at)));
-                match rounded(bits, mix(words)) {
-                    Some(half) => _mm_storeu_si128(to.add(at).cast(), half),
-                    None => round_columns(from, to, at..at + N, random), // not finite
-                }
+                round(from, to, at, (low, random));
+                round(from, to, at + N, (_mm256_srli_epi32::<16>(low), random));
             }
         }
         whole
     }
 
+    /// Rounds the numbers from `at` on by the last bits of these words, which are those of `random` there.
+    ///
+    /// # Safety
+    /// There are N of them, and the processor has these instructions.
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn round(from: *const f32, to: *mut u16, at: usize, (words, random): (__m256i, u32)) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let bits = _mm256_castps_si256(_mm256_loadu_ps(from.add(at)));
+            let coin = _mm256_and_si256(words, _mm256_set1_epi32(0x1fff));
+            let magnitude = _mm256_and_si256(bits, _mm256_set1_epi32(i32::MAX));
+            // From 2^-14 to below the largest, as nearly all: what lies below wraps around to more.
+            let least = _mm256_set1_epi32(0x3880_0000);
+            let above = _mm256_sub_epi32(magnitude, least);
+            let most = _mm256_set1_epi32(0x477f_dfff - 0x3880_0000);
+            let is_usual = _mm256_cmpeq_epi32(_mm256_min_epu32(above, most), above);
+            let half = match _mm256_movemask_epi8(is_usual) {
+                -1 => {
+                    // The sign is kept by the sum, which is no larger than the largest.
+                    let sum = _mm256_castsi256_ps(_mm256_add_epi32(bits, coin));
+                    Some(_mm256_cvtps_ph::<_MM_FROUND_TO_ZERO>(sum))
+                }
+                _ => rounded(bits, coin),
+            };
+            match half {
+                Some(half) => _mm_storeu_si128(to.add(at).cast(), half),
+                None => round_columns(from, to, at..at + N, random), // not finite
+            }
+        }
+    }
+
     /// As `round_at_random`, which says why; none where a number is not finite.
     #[inline]
     #[target_feature(enable = "avx2,f16c")]
-    fn rounded(bits: __m256i, random: __m256i) -> Option<__m128i> {
+    fn rounded(bits: __m256i, coin: __m256i) -> Option<__m128i> {
         let sign_bit = _mm256_set1_epi32(i32::MIN);
         let sign = _mm256_and_si256(bits, sign_bit);
         let magnitude = _mm256_andnot_si256(sign_bit, bits);
@@ -247,7 +286,6 @@ mod f16c {
         }
         // The largest, to which the conversion, towards zero, takes all that is not less.
         let magnitude = _mm256_min_epi32(magnitude, _mm256_set1_epi32(0x477f_e000));
-        let coin = _mm256_and_si256(random, _mm256_set1_epi32(0x1fff));
         let normal = _mm256_add_epi32(magnitude, coin);
         // Below 2^-14 the steps are 2^-24 everywhere: the coin is a share of one, added as a number.
         let share = _mm256_mul_ps(_mm256_cvtepi32_ps(coin), _mm256_set1_ps(2f32.powi(-37)));

@@ -274,7 +274,7 @@ pub(super) unsafe fn add_row<S: Simd>(simd: S, row: *mut f32, scale: f32, addend
 /// # Safety
 /// There is a register's worth of numbers.
 #[inline(always)]
-unsafe fn load<S: Simd>(from: *const f32) -> S::f32s {
+pub(super) unsafe fn load<S: Simd>(from: *const f32) -> S::f32s {
     // SAFETY: the caller's promise; every pattern of bits is a value.
     unsafe { from.cast::<S::f32s>().read_unaligned() }
 }
@@ -282,7 +282,7 @@ unsafe fn load<S: Simd>(from: *const f32) -> S::f32s {
 /// # Safety
 /// There is room for a register's worth of numbers.
 #[inline(always)]
-unsafe fn store<S: Simd>(to: *mut f32, value: S::f32s) {
+pub(super) unsafe fn store<S: Simd>(to: *mut f32, value: S::f32s) {
     // SAFETY: the caller's promise.
     unsafe { to.cast::<S::f32s>().write_unaligned(value) };
 }

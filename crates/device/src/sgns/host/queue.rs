@@ -52,8 +52,12 @@ impl<T> Clone for Ahead<T> {
 impl<T> Copy for Ahead<T> {}
 
 impl<'a> Queue<'a> {
-    /// `cell` is the length of a number of the tables.
-    pub(super) fn new(drawn: &'a HostSamples<'a>, count: u64, cell: usize) -> Queue<'a> {
+    /// `cell` is the length of a number of the tables; `block` the samples that are worked on together.
+    pub(super) fn new(
+        drawn: &'a HostSamples<'a>,
+        count: u64,
+        (cell, block): (usize, u64),
+    ) -> Queue<'a> {
         let n_slots = drawn.settings.n_negatives as usize + 1;
         let n_groups = BLOCK as usize + 1;
         let n_draws = (n_groups * (n_slots - 1)).next_multiple_of(LANES);
@@ -70,7 +74,7 @@ impl<'a> Queue<'a> {
             targets: vec![0; RING as usize * n_slots],
             spots: vec![0; n_draws],
             negatives: vec![0; n_draws],
-            ahead: ((BYTES_AHEAD as f64 / bytes) as u64).clamp(AHEAD.0, AHEAD.1),
+            ahead: ((BYTES_AHEAD as f64 / bytes) as u64).clamp(AHEAD.0.max(block), AHEAD.1),
         }
     }
 
@@ -85,14 +89,48 @@ impl<'a> Queue<'a> {
     /// Draws what is wanted from sample `i` on, and asks for the rows of a later one (of the first few, at the beginning).
     #[inline(always)]
     pub(super) fn advance<T>(&mut self, i: u64, ahead: Ahead<T>) {
-        if i.is_multiple_of(BLOCK) {
-            while self.n_drawn < self.count.min(i + RING) {
-                self.draw_block();
-            }
-        }
+        self.draw_from(i);
         let first = if i == 0 { 0 } else { i + self.ahead };
         for later in first..self.count.min(i + self.ahead + 1) {
             self.prefetch(later, ahead);
+        }
+    }
+
+    /// Draws what is wanted from sample `i` on: no more than the ring holds.
+    #[inline(always)]
+    fn draw_from(&mut self, i: u64) {
+        while self.n_drawn < self.count.min(i + BLOCK) {
+            self.draw_block();
+        }
+    }
+
+    /// As [`Queue::advance`], for samples that are worked on in blocks of so many: their rows are asked for by [`Queue::ask_source`] and
+    /// [`Queue::ask_targets`], between the work on the block before, but for those of the first block.
+    #[inline(always)]
+    pub(super) fn advance_block<T>(&mut self, i: u64, ahead: Ahead<T>) {
+        self.draw_from(i);
+        if i == 0 {
+            for later in 0..self.count.min(self.ahead) {
+                self.prefetch(later, ahead);
+            }
+        }
+    }
+
+    /// Asks for the source's row of a later sample than `i`.
+    #[inline(always)]
+    pub(super) fn ask_source<T>(&self, i: u64, ahead: Ahead<T>) {
+        let later = i + self.ahead;
+        if later < self.count {
+            prefetch_row(ahead.vertex, self.sample(later).0, self.drawn.settings.dim);
+        }
+    }
+
+    /// Asks for the targets' rows of a later sample than `i`; negatives that are shared, once.
+    #[inline(always)]
+    pub(super) fn ask_targets<T>(&self, i: u64, ahead: Ahead<T>) {
+        let later = i + self.ahead;
+        if later < self.count {
+            self.prefetch_targets(later, ahead);
         }
     }
 
@@ -169,17 +207,21 @@ impl<'a> Queue<'a> {
     /// Asks for the rows of a sample; negatives that are shared, once.
     #[inline(always)]
     fn prefetch<T>(&self, i: u64, ahead: Ahead<T>) {
-        let dim = self.drawn.settings.dim;
-        let (source, targets) = self.sample(i);
-        prefetch_row(ahead.vertex, source, dim);
-        let group = u64::from(self.drawn.settings.group);
-        let n_new = if group == 1 || i.is_multiple_of(group) {
-            targets.len()
-        } else {
-            1
+        prefetch_row(ahead.vertex, self.sample(i).0, self.drawn.settings.dim);
+        self.prefetch_targets(i, ahead);
+    }
+
+    #[inline(always)]
+    fn prefetch_targets<T>(&self, i: u64, ahead: Ahead<T>) {
+        let (_, targets) = self.sample(i);
+        // Where samples share negatives, the first tells whether these are the last one's: a division would cost more than all of this.
+        let is_shared = self.drawn.settings.group > 1 && targets.len() > 1;
+        let n_new = match is_shared && i > 0 && self.sample(i - 1).1[1] == targets[1] {
+            true => 1,
+            false => targets.len(),
         };
         for &target in &targets[..n_new] {
-            prefetch_row(ahead.context, target, dim);
+            prefetch_row(ahead.context, target, self.drawn.settings.dim);
         }
     }
 }

@@ -81,7 +81,7 @@ pub(in super::super) fn together<T: Element>(
     Arch::new().dispatch(Together {
         tables,
         squares,
-        queue: Queue::new(&drawn, samples.count, size_of::<T>()),
+        queue: Queue::new(&drawn, samples.count, (size_of::<T>(), 1)),
         scratch: Scratch::new(settings, false),
         rate,
         is_atomic: settings.mode == Mode::Atomic,

@@ -67,7 +67,7 @@ pub(super) fn naive(
     [vertex, context, losses]
 }
 
-/// How the kernels treat the negatives of a group: they stand still where they are kept in shared memory.
+/// How long the negatives of a group stand still: on the host for the group, on a GPU where they are kept in shared memory.
 fn frozen_samples(case: &Case, device: &Device) -> usize {
     let Settings {
         dim,
@@ -76,10 +76,11 @@ fn frozen_samples(case: &Case, device: &Device) -> usize {
         mode,
         ..
     } = case.settings;
-    let on_gpu = device.kind() != crate::DeviceKind::Host && mode == Mode::Hogwild;
+    let on_host = device.kind() == crate::DeviceKind::Host;
+    let is_at_once = mode == Mode::Hogwild;
     let rows = 2 * n_negatives as usize * 4 * dim.next_multiple_of(128); // for one warp
     let in_shared = n_negatives > 0 && dim.is_multiple_of(4) && dim <= 256 && rows <= 48 << 10;
-    if on_gpu && in_shared {
+    if is_at_once && (on_host || in_shared) {
         group as usize
     } else {
         1
@@ -215,6 +216,29 @@ proptest! {
             let errors = [worst(&vertex, &want[0]), worst(&context, &want[1]), worst(&losses, &want[2])];
             prop_assert!(errors.iter().all(|e| *e < 2e-5), "{} {:?}", device.kind(), errors);
         }
+    }
+}
+
+/// The columns and negatives that kernels are compiled for, in whole groups and a rest, with rows that come twice in a group.
+#[test]
+fn groups_of_the_usual_shape_are_descent_on_standing_negatives() {
+    for (dim, n_negatives, group) in [(128, 5, 16), (128, 5, 4), (128, 6, 16), (112, 5, 16)] {
+        let mut case = case(dim, n_negatives, 41);
+        (case.settings.group, case.rate, case.n_sources) = (group, 0.002, 9);
+        let device = Device::host();
+        let want = naive_order2(&case, &device);
+        let [vertex, context, losses] = case.order2(&device, ALL);
+        let errors = [
+            worst(&vertex, &want[0]),
+            worst(&context, &want[1]),
+            worst(&losses, &want[2]),
+        ];
+        assert!(errors.iter().all(|e| *e < LIMIT), "{dim} {errors:?}");
+        let want = naive_order1(&case, &device);
+        let mut table = device.upload(&case.vertex()).unwrap();
+        case.step(&device, ALL, Tables::Order1(&mut table), None);
+        let error = worst(&device.download(&table).unwrap(), &want);
+        assert!(error < LIMIT, "{dim} {error}");
     }
 }
 

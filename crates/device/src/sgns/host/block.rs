@@ -1,0 +1,458 @@
+//! The update of samples that share their negatives, up to [`BLOCK`] of them at a time.
+//!
+//! The negatives' rows are read once for a block and stand still in it; what its samples add to them is summed up beside and added at its
+//! end, as a small product of matrices. The edges' own rows are updated sample by sample: where a row would come twice, what is before it
+//! is finished first. Sums go over the columns in the same lanes, and over the samples in the same order, whatever the registers hold.
+
+use pulp::Simd;
+
+use super::super::element::Element;
+use super::half::{round_row, widen_row};
+use super::kernel::{WIDTH, dots, load, store};
+use super::queue::{Ahead, Queue};
+use super::{MAX_SLOTS, Raw, loss_of, mix, sigmoid_of_less, word_of_slot};
+
+/// Samples of a block, where so many share their negatives.
+pub(super) const BLOCK: usize = 16;
+/// Negatives that are worked on together: their sums and a sample's row fill AVX2's registers.
+const TILE: usize = 5;
+
+/// Takes the words of a block's samples apart: 2^32 over the golden ratio, odd.
+const SPREAD: u32 = 0x9E37_79B9;
+
+/// A number for each sample of a block.
+type Lanes = [f32; BLOCK];
+
+/// Working memory of a block.
+pub(super) struct Block {
+    dim: usize,
+    sources: [u32; BLOCK],
+    targets: [u32; BLOCK],
+    /// By target, the edge's own first.
+    dots: Vec<Lanes>,
+    /// `rate * (label - sigmoid(dots))`.
+    weights: Vec<Lanes>,
+    /// The negatives' rows as the block found them.
+    negatives: Vec<f32>,
+    /// What is to be added to each of them.
+    sums: Vec<f32>,
+    /// fp16: the sources' rows in f32, then the targets'.
+    copies: Vec<f32>,
+    /// The rows of the edges' ends: those of the table, or the copies.
+    ends: [(*mut f32, *mut f32); BLOCK],
+}
+
+impl Block {
+    pub(super) fn new(dim: usize, n_negatives: usize, in_place: bool) -> Block {
+        let n_copies = if in_place { 1 } else { 2 * BLOCK };
+        Block {
+            dim,
+            sources: [0; BLOCK],
+            targets: [0; BLOCK],
+            dots: vec![[0.0; BLOCK]; n_negatives + 1],
+            weights: vec![[0.0; BLOCK]; n_negatives + 1],
+            negatives: vec![0.0; n_negatives * dim],
+            sums: vec![0.0; n_negatives * dim],
+            copies: vec![0.0; n_copies * dim],
+            ends: [(std::ptr::null_mut(), std::ptr::null_mut()); BLOCK],
+        }
+    }
+
+    /// The first sample from `first` on, before `end`, with a row of one from `first` on.
+    #[inline(always)]
+    fn end_of_run(&self, first: usize, end: usize, has_one_table: bool) -> usize {
+        for sample in first + 1..end {
+            let (source, target) = (self.sources[sample], self.targets[sample]);
+            let mut same = same_as(&self.sources, source) | same_as(&self.targets, target);
+            if has_one_table {
+                same |= same_as(&self.sources, target) | same_as(&self.targets, source);
+            }
+            let before = (1u32 << sample) - (1u32 << first);
+            if same & before != 0 {
+                return sample;
+            }
+        }
+        end
+    }
+
+    /// From dot products to weights.
+    #[inline(always)]
+    fn weigh(&mut self, rate: f32) {
+        let mut sign = 1.0; // of the edge's own target
+        for (weights, dots) in self.weights.iter_mut().zip(&self.dots) {
+            for lane in 0..BLOCK {
+                weights[lane] = sign * sigmoid_of_less(sign * dots[lane], rate);
+            }
+            sign = -1.0;
+        }
+    }
+
+    fn loss(&self, sample: usize) -> f32 {
+        let of_slot = |(slot, dots): (usize, &Lanes)| loss_of(dots[sample], slot == 0);
+        self.dots.iter().enumerate().map(of_slot).sum()
+    }
+}
+
+/// What the kernels are compiled for besides any columns and negatives: LINE's own.
+pub(super) const USUAL: (usize, usize) = (128, 5);
+
+impl Block {
+    /// Columns and negatives; where `IS_USUAL`, constants.
+    #[inline(always)]
+    fn shape<const IS_USUAL: bool>(&self) -> (usize, usize) {
+        match IS_USUAL {
+            true => USUAL,
+            false => (self.dim, self.weights.len() - 1),
+        }
+    }
+
+    /// Whether these are [`USUAL`].
+    pub(super) fn is_usual(&self) -> bool {
+        self.shape::<false>() == USUAL
+    }
+}
+
+/// A bit for each id that is this one.
+#[inline(always)]
+fn same_as(ids: &[u32; BLOCK], id: u32) -> u32 {
+    let mut same = 0;
+    for (lane, &other) in ids.iter().enumerate() {
+        same |= u32::from(other == id) << lane;
+    }
+    same
+}
+
+/// The tables of a call, and its rate.
+pub(super) struct Call<T> {
+    pub(super) tables: Raw<T>,
+    pub(super) rate: f32,
+}
+
+/// Updates `n` samples from `first` on, which share their negatives, at most [`BLOCK`]; gives their losses where there is room.
+///
+/// # Safety
+/// The rows of all samples exist in the tables, and nothing else reads or writes these meanwhile. `block` is for their columns and
+/// negatives, with copies unless T is f32; these are [`USUAL`] where `IS_USUAL`.
+#[inline(always)]
+pub(super) unsafe fn samples<T: Element, S: Simd, const R: usize, const IS_USUAL: bool>(
+    simd: S,
+    queue: &Queue<'_>,
+    (first, n): (u64, usize),
+    call: &Call<T>,
+    block: &mut Block,
+    losses: Option<&mut [f32]>,
+) {
+    let (vertex, context) = (call.tables.vertex, call.tables.context);
+    let ahead = Ahead { vertex, context };
+    let (dim, n_negatives) = block.shape::<IS_USUAL>();
+    let negatives = &queue.sample(first).1[1..][..n_negatives];
+    for (at, &negative) in negatives.iter().enumerate() {
+        // SAFETY: a row of the table, and one of the copies.
+        unsafe {
+            let row = context.add(negative as usize * dim);
+            take_row(row, block.negatives.as_mut_ptr().add(at * dim), dim);
+        }
+    }
+    for sum in &mut block.sums {
+        *sum = 0.0;
+    }
+    for sample in 0..n {
+        let (source, targets) = queue.sample(first + sample as u64);
+        (block.sources[sample], block.targets[sample]) = (source, targets[0]);
+    }
+    let random = queue.drawn.rounding_word::<T>(first);
+    let (mut from, mut losses) = (0, losses);
+    while from < n {
+        let end = block.end_of_run(from, n, std::ptr::eq(vertex, context));
+        // SAFETY: the caller's promise; the rows of the run's edges are different but for the two ends of an edge.
+        unsafe {
+            for sample in from..end {
+                queue.ask_source(first + sample as u64, ahead);
+                begin::<T, S, R, IS_USUAL>(simd, sample, call, block);
+            }
+            block.weigh(call.rate);
+            add_up::<S, R, IS_USUAL>(simd, from..end, block);
+            for sample in from..end {
+                queue.ask_targets(first + sample as u64, ahead);
+                let random = mix(random.wrapping_add((sample as u32 + 1).wrapping_mul(SPREAD)));
+                finish::<T, S, IS_USUAL>(simd, (sample, random), call, block);
+            }
+        }
+        if let Some(losses) = &mut losses {
+            for sample in from..end {
+                losses[sample] = block.loss(sample);
+            }
+        }
+        from = end;
+    }
+    for (at, &negative) in negatives.iter().enumerate() {
+        let word = word_of_slot(random, at + 1);
+        // SAFETY: a row of the table, and one of the sums; the copy of the negative is not needed any more.
+        unsafe {
+            let row = context.add(negative as usize * dim);
+            let copy = block.negatives.as_mut_ptr().add(at * dim);
+            take_row(row, copy, dim);
+            let sum = &block.sums[at * dim..][..dim];
+            let copy_of_row = std::slice::from_raw_parts_mut(copy, dim);
+            for column in 0..dim {
+                copy_of_row[column] += sum[column];
+            }
+            give_row(copy, row, dim, word);
+        }
+    }
+}
+
+/// A row as f32.
+///
+/// # Safety
+/// Both have `dim` columns and are not one another.
+#[inline(always)]
+unsafe fn take_row<T>(from: *const T, to: *mut f32, dim: usize) {
+    // SAFETY: the caller's promise; T is f32, or the bits of fp16.
+    unsafe {
+        match size_of::<T>() {
+            4 => {
+                let from = from.cast::<f32>();
+                for column in 0..dim {
+                    *to.add(column) = *from.add(column);
+                }
+            }
+            _ => widen_row(from.cast(), to, dim),
+        }
+    }
+}
+
+/// Back to the table.
+///
+/// # Safety
+/// As [`take_row`].
+#[inline(always)]
+unsafe fn give_row<T>(from: *const f32, to: *mut T, dim: usize, random: u32) {
+    // SAFETY: the caller's promise; T is f32, or the bits of fp16.
+    unsafe {
+        match size_of::<T>() {
+            4 => {
+                let to = to.cast::<f32>();
+                for column in 0..dim {
+                    *to.add(column) = *from.add(column);
+                }
+            }
+            _ => round_row(from, to.cast(), dim, random),
+        }
+    }
+}
+
+/// Finds the rows of a sample's edge and takes its dot products.
+///
+/// # Safety
+/// As [`samples`].
+#[inline(always)]
+unsafe fn begin<T, S: Simd, const R: usize, const IS_USUAL: bool>(
+    simd: S,
+    sample: usize,
+    call: &Call<T>,
+    block: &mut Block,
+) {
+    let (dim, n_negatives) = block.shape::<IS_USUAL>();
+    // SAFETY: the caller's promise.
+    unsafe {
+        let source = call.tables.vertex.add(block.sources[sample] as usize * dim);
+        let target = call.tables.context.add(block.targets[sample] as usize * dim);
+        let ends: (*mut f32, *mut f32) = match size_of::<T>() {
+            4 => (source.cast(), target.cast()),
+            _ => {
+                let copies = block.copies.as_mut_ptr();
+                let of_source = copies.add(sample * dim);
+                take_row(source, of_source, dim);
+                // Where both ends are one row, it has one copy.
+                let of_target = match std::ptr::eq(source, target) {
+                    true => of_source,
+                    false => copies.add((BLOCK + sample) * dim),
+                };
+                if of_target != of_source {
+                    take_row(target, of_target, dim);
+                }
+                (of_source, of_target)
+            }
+        };
+        block.ends[sample] = ends;
+        let mut rows = [ends.1; MAX_SLOTS];
+        let n_slots = n_negatives + 1;
+        for slot in 1..n_slots {
+            rows[slot] = block.negatives.as_mut_ptr().add((slot - 1) * dim);
+        }
+        let mut out = [0.0; MAX_SLOTS];
+        let source = std::slice::from_raw_parts(ends.0, dim);
+        dots::<S, R>(simd, source, &rows[..n_slots], &mut out);
+        for (dots, dot) in block.dots.iter_mut().zip(&out[..n_slots]) {
+            dots[sample] = *dot;
+        }
+    }
+}
+
+/// `sums[k] += sum of weights[k] * source` over the samples of a run.
+///
+/// # Safety
+/// As [`samples`]; the rows are as the dot products found them.
+#[inline(always)]
+unsafe fn add_up<S: Simd, const R: usize, const IS_USUAL: bool>(
+    simd: S,
+    run: std::ops::Range<usize>,
+    block: &mut Block,
+) {
+    let (dim, n_negatives) = block.shape::<IS_USUAL>();
+    let whole = n_negatives / TILE * TILE;
+    // SAFETY: the caller's promise.
+    unsafe {
+        for first in (0..whole).step_by(TILE) {
+            add_up_tile::<S, R, TILE>(simd, run.clone(), (first, dim), block);
+        }
+        for first in whole..n_negatives {
+            add_up_tile::<S, R, 1>(simd, run.clone(), (first, dim), block);
+        }
+    }
+}
+
+/// # Safety
+/// As [`add_up`]; there are K negatives from `first` on.
+#[inline(always)]
+unsafe fn add_up_tile<S: Simd, const R: usize, const K: usize>(
+    simd: S,
+    run: std::ops::Range<usize>,
+    (first, dim): (usize, usize),
+    block: &mut Block,
+) {
+    let whole = dim / WIDTH * WIDTH;
+    let sums = block.sums[first * dim..].as_mut_ptr();
+    let weights = &block.weights[first + 1..][..K];
+    for at in (0..whole).step_by(WIDTH) {
+        let mut wide = [[simd.splat_f32s(0.0); R]; K];
+        // SAFETY: columns of the sums and of the sources' rows.
+        unsafe {
+            for k in 0..K {
+                for register in 0..R {
+                    wide[k][register] = load::<S>(sums.add(k * dim + at + register * S::F32_LANES));
+                }
+            }
+            for sample in run.clone() {
+                let source = block.ends[sample].0.add(at);
+                let mut of_source = [simd.splat_f32s(0.0); R];
+                for register in 0..R {
+                    of_source[register] = load::<S>(source.add(register * S::F32_LANES));
+                }
+                for k in 0..K {
+                    let weight = simd.splat_f32s(weights[k][sample]);
+                    for register in 0..R {
+                        let sum = wide[k][register];
+                        wide[k][register] = simd.mul_add_e_f32s(weight, of_source[register], sum);
+                    }
+                }
+            }
+            for k in 0..K {
+                for register in 0..R {
+                    store::<S>(sums.add(k * dim + at + register * S::F32_LANES), wide[k][register]);
+                }
+            }
+        }
+    }
+    for column in whole..dim {
+        for k in 0..K {
+            for sample in run.clone() {
+                // SAFETY: a column of the sums and of a source's row.
+                unsafe {
+                    *sums.add(k * dim + column) +=
+                        weights[k][sample] * *block.ends[sample].0.add(column);
+                }
+            }
+        }
+    }
+}
+
+/// Updates the rows of a sample's edge.
+///
+/// # Safety
+/// As [`samples`].
+#[inline(always)]
+unsafe fn finish<T, S: Simd, const IS_USUAL: bool>(
+    simd: S,
+    (sample, random): (usize, u32),
+    call: &Call<T>,
+    block: &mut Block,
+) {
+    let (dim, n_negatives) = block.shape::<IS_USUAL>();
+    let whole = n_negatives / TILE * TILE;
+    // SAFETY: the caller's promise.
+    unsafe {
+        match whole {
+            0 => update_ends::<S, 0, true>(simd, (sample, 0, dim), block),
+            _ => update_ends::<S, TILE, true>(simd, (sample, 0, dim), block),
+        }
+        for first in (TILE..whole).step_by(TILE) {
+            update_ends::<S, TILE, false>(simd, (sample, first, dim), block);
+        }
+        for first in whole..n_negatives {
+            update_ends::<S, 1, false>(simd, (sample, first, dim), block);
+        }
+        if size_of::<T>() == 4 {
+            return;
+        }
+        let ends = block.ends[sample];
+        let source = call.tables.vertex.add(block.sources[sample] as usize * dim);
+        give_row(ends.0, source, dim, random);
+        if ends.0 != ends.1 {
+            let target = call.tables.context.add(block.targets[sample] as usize * dim);
+            give_row(ends.1, target, dim, word_of_slot(random, 0));
+        }
+    }
+}
+
+/// Adds K negatives' rows to the source's; before these, where `OWN`, the edge's own rows to one another.
+///
+/// # Safety
+/// As [`samples`]; there are K negatives from `first` on.
+#[inline(always)]
+unsafe fn update_ends<S: Simd, const K: usize, const OWN: bool>(
+    simd: S,
+    (sample, first, dim): (usize, usize, usize),
+    block: &mut Block,
+) {
+    let (source, target) = block.ends[sample];
+    let negatives = block.negatives[first * dim..].as_ptr();
+    let own = block.weights[0][sample];
+    let wide_own = simd.splat_f32s(own);
+    let (mut weights, mut wide) = ([0.0; K], [simd.splat_f32s(0.0); K]);
+    for k in 0..K {
+        weights[k] = block.weights[first + k + 1][sample];
+        wide[k] = simd.splat_f32s(weights[k]);
+    }
+    let whole = dim / WIDTH * WIDTH;
+    for at in (0..whole).step_by(S::F32_LANES) {
+        // SAFETY: columns of the rows.
+        unsafe {
+            let mut sum = load::<S>(source.add(at));
+            if OWN {
+                let of_target = load::<S>(target.add(at));
+                store::<S>(target.add(at), simd.mul_add_e_f32s(wide_own, sum, of_target));
+                // Again: it may be the target's.
+                sum = simd.mul_add_e_f32s(wide_own, of_target, load::<S>(source.add(at)));
+            }
+            for k in 0..K {
+                sum = simd.mul_add_e_f32s(wide[k], load::<S>(negatives.add(k * dim + at)), sum);
+            }
+            store::<S>(source.add(at), sum);
+        }
+    }
+    for at in whole..dim {
+        // SAFETY: columns of the rows.
+        unsafe {
+            if OWN {
+                let (of_source, of_target) = (*source.add(at), *target.add(at));
+                *target.add(at) = of_target + own * of_source;
+                *source.add(at) += own * of_target;
+            }
+            for k in 0..K {
+                *source.add(at) += weights[k] * *negatives.add(k * dim + at);
+            }
+        }
+    }
+}
