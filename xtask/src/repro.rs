@@ -207,6 +207,11 @@ const REPROS: [Repro; 46] = [
         run: |options| line::run("line-in-flight", options),
     },
     Repro {
+        name: "line-quality",
+        what: "LINE: AUC by variant of training (parts, precision, shared negatives, modes, optimisers)",
+        run: |options| line::run("line-quality", options),
+    },
+    Repro {
         name: "solver-fig6",
         what: "OpenGraphGym-MG's figure 6: learning curves on ER and BA graphs",
         run: solver::run,

@@ -94,7 +94,13 @@ mod tests {
 
     #[test]
     fn contexts_stay_until_they_have_met_all() {
-        for (n_vertex, n_context, at_a_time) in [(1u32, 1u32, 8), (4, 4, 8), (8, 16, 8), (16, 128, 8), (6, 5, 4)] {
+        for (n_vertex, n_context, at_a_time) in [
+            (1u32, 1u32, 8),
+            (4, 4, 8),
+            (8, 16, 8),
+            (16, 128, 8),
+            (6, 5, 4),
+        ] {
             let (vertex, context): (Vec<u32>, Vec<u32>) =
                 ((0..n_vertex).collect(), (100..100 + n_context).collect());
             let rounds = staying_rounds(&vertex, &context, at_a_time, &mut stream());

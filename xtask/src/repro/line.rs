@@ -1,4 +1,4 @@
-//! `cargo xtask repro line-fig3` to `line-fig7`, and `line-in-flight`: the figures of the paper on LINE by a hybrid system.
+//! `cargo xtask repro line-fig3` to `line-fig7`, `line-in-flight` and `line-quality`: the figures of the paper on LINE by a hybrid system.
 //!
 //! The program is the bench target `paper` of the crate line. What it runs, and what the paper says, stands in `benches/repro/line.toml`. A peer in
 //! PyTorch runs where `--peer-python` names an interpreter that has it.
@@ -100,13 +100,14 @@ mod tests {
     use super::*;
     use crate::definition::strings;
 
-    const FIGURES: [&str; 6] = [
+    const FIGURES: [&str; 7] = [
         "line-fig3",
         "line-fig4",
         "line-fig5",
         "line-fig6",
         "line-fig7",
         "line-in-flight",
+        "line-quality",
     ];
 
     #[test]

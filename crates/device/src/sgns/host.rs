@@ -309,7 +309,11 @@ pub(super) fn sequential<T: Element>(
     };
     let in_place = size_of::<T>() == 4;
     let block = match settings.group > 1 && squares.is_none() {
-        true => Some(Block::new(settings.dim, settings.n_negatives as usize, in_place)),
+        true => Some(Block::new(
+            settings.dim,
+            settings.n_negatives as usize,
+            in_place,
+        )),
         false => None,
     };
     let of_block = block.as_ref().map_or(1, |_| block::BLOCK as u64);
@@ -389,7 +393,14 @@ impl<T: Element> Descent<'_, T> {
             let losses = losses.map(|losses| &mut losses[i as usize..][..n]);
             // SAFETY: the rows exist (see `sequential`), and `self.tables` came from exclusive borrows.
             unsafe {
-                block::samples::<T, S, R, IS_USUAL>(simd, &self.queue, (i, n), &call, block, losses);
+                block::samples::<T, S, R, IS_USUAL>(
+                    simd,
+                    &self.queue,
+                    (i, n),
+                    &call,
+                    block,
+                    losses,
+                );
             }
             i += n as u64;
         }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_graph::{Graph, ReadOptions, read_graph};
-use shardgraph_line::{Config, Precision};
+use shardgraph_line::{Config, Mode, Optimiser, Precision};
 
 use crate::Failure;
 
@@ -26,18 +26,32 @@ pub(crate) fn shown(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-/// LINE's own way, and those that move fewer bytes.
-pub(crate) fn variant(name: &str) -> Result<Config, Failure> {
-    let (share, precision) = match name {
-        "faithful" => (1, Precision::Fp32),
-        "fp16" => (1, Precision::Fp16),
-        "share 16" => (16, Precision::Fp32),
-        "share 16 fp16" => (16, Precision::Fp16),
-        other => return Err(format!("no variant `{other}`").into()),
+/// Settings, and the number of parts where it is not the usual one.
+pub(crate) struct Variant {
+    pub(crate) config: Config,
+    pub(crate) parts: Option<u32>,
+}
+
+/// LINE's own way, `faithful`, or what differs from it, one after the other: `fp16`, `share N`, `parts N`, `hogwild`, `adagrad`.
+pub(crate) fn variant(name: &str) -> Result<Variant, Failure> {
+    let mut variant = Variant {
+        config: Config::default(),
+        parts: None,
     };
-    Ok(Config {
-        share,
-        precision,
-        ..Config::default()
-    })
+    let wrong = || Failure::from(format!("no variant `{name}`"));
+    let mut words = name.split(' ');
+    while let Some(word) = words.next() {
+        let mut number = || words.next().and_then(|word| word.parse().ok());
+        let config = &mut variant.config;
+        match word {
+            "faithful" => {}
+            "fp16" => config.precision = Precision::Fp16,
+            "share" => config.share = number().ok_or_else(wrong)?,
+            "parts" => variant.parts = Some(number().ok_or_else(wrong)?),
+            "hogwild" => config.mode = Some(Mode::Hogwild),
+            "adagrad" => config.optimiser = Optimiser::Adagrad,
+            _ => return Err(wrong()),
+        }
+    }
+    Ok(variant)
 }

@@ -68,7 +68,7 @@ fn small() -> Result<(), Failure> {
     )?;
     run(
         "quality",
-        r#"{"graphs": ["sbm:200:4:0.3:0.01"], "variants": ["faithful"], "epochs": [20], "runs": 1}"#,
+        r#"{"graphs": ["sbm:200:4:0.3:0.01"], "variants": ["faithful", "parts 2 share 2 fp16 hogwild", "adagrad"], "epochs": [20], "runs": 1}"#,
     )?;
     run(
         "in-flight",

@@ -8,7 +8,7 @@ use shardgraph_line::Config;
 use shardgraph_line::eval::{Auc, EvalConfig, RunScore, evaluate};
 
 use crate::Failure;
-use crate::graphs::{load, shown, variant};
+use crate::graphs::{Variant, load, shown, variant};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -90,14 +90,16 @@ fn of_variant(
     runs: u32,
 ) -> Result<Vec<RunScore>, Failure> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let Variant { config, parts } = variant(name)?;
     let config = Config {
         epochs,
         threads,
         edges_in_flight,
-        ..variant(name)?
+        ..config
     };
     let eval = EvalConfig {
         runs,
+        parts,
         ..EvalConfig::default()
     };
     Ok(evaluate(

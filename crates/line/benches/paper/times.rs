@@ -7,7 +7,7 @@ use shardgraph_graph::Graph;
 use shardgraph_line::{Config, NodeLabels, Store, train};
 
 use crate::Failure;
-use crate::graphs::{load, shown, variant};
+use crate::graphs::{Variant, load, shown, variant};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -26,14 +26,15 @@ pub(crate) fn run(request: &Request) -> Result<(), Failure> {
     for name in &request.graphs {
         let Some(graph) = load(name)? else { continue };
         for variant_name in &request.variants {
-            let store = store(&graph, variant(variant_name)?.least_rows())?;
+            let Variant { config: own, parts } = variant(variant_name)?;
+            let store = store(&graph, parts, own.least_rows())?;
             for &dim in &request.dims {
                 for &threads in &request.threads {
                     let config = Config {
                         dim,
                         threads,
                         epochs: request.epochs,
-                        ..variant(variant_name)?
+                        ..own.clone()
                     };
                     let labels = (shown(name), variant_name.as_str());
                     println!("{}", row(labels, &store, &config, request.runs)?);
@@ -44,13 +45,13 @@ pub(crate) fn run(request: &Request) -> Result<(), Failure> {
     Ok(())
 }
 
-fn store(graph: &Graph, least_rows: u32) -> Result<Store, Failure> {
+fn store(graph: &Graph, parts: Option<u32>, least_rows: u32) -> Result<Store, Failure> {
     let n_nodes = graph.n_nodes();
     let later = |u: u32| graph.neighbors(u).iter().filter(move |&&v| u < v);
     let edges: Vec<(u32, u32)> = (0..n_nodes)
         .flat_map(|u| later(u).map(move |&v| (u, v)))
         .collect();
-    let parts = Store::parts_of_rows(n_nodes, least_rows);
+    let parts = parts.unwrap_or_else(|| Store::parts_of_rows(n_nodes, least_rows));
     Ok(Store::from_edges(
         n_nodes,
         &edges,
@@ -102,7 +103,7 @@ pub(crate) struct Claim {
 /// What a claim would move, and what the card could: arithmetic, not measured.
 pub(crate) fn bytes(claim: &Claim) -> Result<(), Failure> {
     for name in ["faithful", "fp16", "share 16", "share 16 fp16"] {
-        let config = variant(name)?;
+        let config = variant(name)?.config;
         let samples = (claim.edges * claim.epochs) as f64;
         let bytes = samples * config.bytes_per_sample();
         println!(

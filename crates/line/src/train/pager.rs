@@ -373,7 +373,8 @@ impl<'p, T: Cell> Pager<'p, T> {
 
     /// Waits until groups are in memory.
     fn wait_for(&mut self, wanted: &[Key]) -> Result<(), Error> {
-        let is_so = |paging: &Paging<'p, T>| !wanted.iter().any(|key| paging.expected.contains(key));
+        let is_so =
+            |paging: &Paging<'p, T>| !wanted.iter().any(|key| paging.expected.contains(key));
         let waited_s = self.wait_until(is_so)?;
         if let Some(paging) = &mut self.paging {
             paging.used.reading_s += waited_s;

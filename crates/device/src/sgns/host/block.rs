@@ -4,6 +4,8 @@
 //! end, as a small product of matrices. The edges' own rows are updated sample by sample: where a row would come twice, what is before it
 //! is finished first. Sums go over the columns in the same lanes, and over the samples in the same order, whatever the registers hold.
 
+use std::ops::Range;
+
 use pulp::Simd;
 
 use super::super::element::Element;
@@ -87,6 +89,16 @@ impl Block {
         }
     }
 
+    /// The losses of a run, where they are wanted.
+    #[inline(always)]
+    fn give_losses(&self, run: Range<usize>, losses: &mut Option<&mut [f32]>) {
+        if let Some(losses) = losses {
+            for sample in run {
+                losses[sample] = self.loss(sample);
+            }
+        }
+    }
+
     fn loss(&self, sample: usize) -> f32 {
         let of_slot = |(slot, dots): (usize, &Lanes)| loss_of(dots[sample], slot == 0);
         self.dots.iter().enumerate().map(of_slot).sum()
@@ -140,28 +152,19 @@ pub(super) unsafe fn samples<T: Element, S: Simd, const R: usize, const IS_USUAL
     (first, n): (u64, usize),
     call: &Call<T>,
     block: &mut Block,
-    losses: Option<&mut [f32]>,
+    mut losses: Option<&mut [f32]>,
 ) {
     let (vertex, context) = (call.tables.vertex, call.tables.context);
     let ahead = Ahead { vertex, context };
-    let (dim, n_negatives) = block.shape::<IS_USUAL>();
-    let negatives = &queue.sample(first).1[1..][..n_negatives];
-    for (at, &negative) in negatives.iter().enumerate() {
-        // SAFETY: a row of the table, and one of the copies.
-        unsafe {
-            let row = context.add(negative as usize * dim);
-            take_row(row, block.negatives.as_mut_ptr().add(at * dim), dim);
-        }
-    }
-    for sum in &mut block.sums {
-        *sum = 0.0;
-    }
+    let random = queue.drawn.rounding_word::<T>(first);
+    let negatives = &queue.sample(first).1[1..];
+    // SAFETY: rows of the table.
+    unsafe { take_negatives::<T, IS_USUAL>(negatives, call, block) };
     for sample in 0..n {
         let (source, targets) = queue.sample(first + sample as u64);
         (block.sources[sample], block.targets[sample]) = (source, targets[0]);
     }
-    let random = queue.drawn.rounding_word::<T>(first);
-    let (mut from, mut losses) = (0, losses);
+    let mut from = 0;
     while from < n {
         let end = block.end_of_run(from, n, std::ptr::eq(vertex, context));
         // SAFETY: the caller's promise; the rows of the run's edges are different but for the two ends of an edge.
@@ -178,18 +181,51 @@ pub(super) unsafe fn samples<T: Element, S: Simd, const R: usize, const IS_USUAL
                 finish::<T, S, IS_USUAL>(simd, (sample, random), call, block);
             }
         }
-        if let Some(losses) = &mut losses {
-            for sample in from..end {
-                losses[sample] = block.loss(sample);
-            }
-        }
+        block.give_losses(from..end, &mut losses);
         from = end;
     }
-    for (at, &negative) in negatives.iter().enumerate() {
-        let word = word_of_slot(random, at + 1);
-        // SAFETY: a row of the table, and one of the sums; the copy of the negative is not needed any more.
+    // SAFETY: as above.
+    unsafe { give_negatives::<T, IS_USUAL>((negatives, random), call, block) };
+}
+
+/// The negatives' rows as they are, with nothing to be added yet.
+///
+/// # Safety
+/// They are rows of the table, as many as the block is for.
+#[inline(always)]
+unsafe fn take_negatives<T, const IS_USUAL: bool>(
+    negatives: &[u32],
+    call: &Call<T>,
+    block: &mut Block,
+) {
+    let (dim, n_negatives) = block.shape::<IS_USUAL>();
+    for (at, &negative) in negatives[..n_negatives].iter().enumerate() {
+        // SAFETY: a row of the table, and one of the copies.
         unsafe {
-            let row = context.add(negative as usize * dim);
+            let row = call.tables.context.add(negative as usize * dim);
+            take_row(row, block.negatives.as_mut_ptr().add(at * dim), dim);
+        }
+    }
+    for sum in &mut block.sums {
+        *sum = 0.0;
+    }
+}
+
+/// Adds to the negatives' rows what is to be added; `random` decides how these are rounded.
+///
+/// # Safety
+/// As [`take_negatives`].
+#[inline(always)]
+unsafe fn give_negatives<T, const IS_USUAL: bool>(
+    (negatives, random): (&[u32], u32),
+    call: &Call<T>,
+    block: &mut Block,
+) {
+    let (dim, n_negatives) = block.shape::<IS_USUAL>();
+    for (at, &negative) in negatives[..n_negatives].iter().enumerate() {
+        // SAFETY: a row of the table, and one of the copies, which is not needed any more.
+        unsafe {
+            let row = call.tables.context.add(negative as usize * dim);
             let copy = block.negatives.as_mut_ptr().add(at * dim);
             take_row(row, copy, dim);
             let sum = &block.sums[at * dim..][..dim];
@@ -197,7 +233,7 @@ pub(super) unsafe fn samples<T: Element, S: Simd, const R: usize, const IS_USUAL
             for column in 0..dim {
                 copy_of_row[column] += sum[column];
             }
-            give_row(copy, row, dim, word);
+            give_row(copy, row, dim, word_of_slot(random, at + 1));
         }
     }
 }
@@ -242,6 +278,40 @@ unsafe fn give_row<T>(from: *const f32, to: *mut T, dim: usize, random: u32) {
     }
 }
 
+/// The rows of a sample's edge: those of the table, or their copies.
+///
+/// # Safety
+/// As [`samples`].
+#[inline(always)]
+unsafe fn find_ends<T>(
+    sample: usize,
+    dim: usize,
+    call: &Call<T>,
+    block: &mut Block,
+) -> (*mut f32, *mut f32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let source = call.tables.vertex.add(block.sources[sample] as usize * dim);
+        let target = call
+            .tables
+            .context
+            .add(block.targets[sample] as usize * dim);
+        if size_of::<T>() == 4 {
+            return (source.cast(), target.cast());
+        }
+        let copies = block.copies.as_mut_ptr();
+        let of_source = copies.add(sample * dim);
+        take_row(source, of_source, dim);
+        // Where both ends are one row, it has one copy.
+        if std::ptr::eq(source, target) {
+            return (of_source, of_source);
+        }
+        let of_target = copies.add((BLOCK + sample) * dim);
+        take_row(target, of_target, dim);
+        (of_source, of_target)
+    }
+}
+
 /// Finds the rows of a sample's edge and takes its dot products.
 ///
 /// # Safety
@@ -256,25 +326,7 @@ unsafe fn begin<T, S: Simd, const R: usize, const IS_USUAL: bool>(
     let (dim, n_negatives) = block.shape::<IS_USUAL>();
     // SAFETY: the caller's promise.
     unsafe {
-        let source = call.tables.vertex.add(block.sources[sample] as usize * dim);
-        let target = call.tables.context.add(block.targets[sample] as usize * dim);
-        let ends: (*mut f32, *mut f32) = match size_of::<T>() {
-            4 => (source.cast(), target.cast()),
-            _ => {
-                let copies = block.copies.as_mut_ptr();
-                let of_source = copies.add(sample * dim);
-                take_row(source, of_source, dim);
-                // Where both ends are one row, it has one copy.
-                let of_target = match std::ptr::eq(source, target) {
-                    true => of_source,
-                    false => copies.add((BLOCK + sample) * dim),
-                };
-                if of_target != of_source {
-                    take_row(target, of_target, dim);
-                }
-                (of_source, of_target)
-            }
-        };
+        let ends = find_ends(sample, dim, call, block);
         block.ends[sample] = ends;
         let mut rows = [ends.1; MAX_SLOTS];
         let n_slots = n_negatives + 1;
@@ -297,7 +349,7 @@ unsafe fn begin<T, S: Simd, const R: usize, const IS_USUAL: bool>(
 #[inline(always)]
 unsafe fn add_up<S: Simd, const R: usize, const IS_USUAL: bool>(
     simd: S,
-    run: std::ops::Range<usize>,
+    run: Range<usize>,
     block: &mut Block,
 ) {
     let (dim, n_negatives) = block.shape::<IS_USUAL>();
@@ -318,13 +370,12 @@ unsafe fn add_up<S: Simd, const R: usize, const IS_USUAL: bool>(
 #[inline(always)]
 unsafe fn add_up_tile<S: Simd, const R: usize, const K: usize>(
     simd: S,
-    run: std::ops::Range<usize>,
+    run: Range<usize>,
     (first, dim): (usize, usize),
     block: &mut Block,
 ) {
     let whole = dim / WIDTH * WIDTH;
     let sums = block.sums[first * dim..].as_mut_ptr();
-    let weights = &block.weights[first + 1..][..K];
     for at in (0..whole).step_by(WIDTH) {
         let mut wide = [[simd.splat_f32s(0.0); R]; K];
         // SAFETY: columns of the sums and of the sources' rows.
@@ -334,35 +385,70 @@ unsafe fn add_up_tile<S: Simd, const R: usize, const K: usize>(
                     wide[k][register] = load::<S>(sums.add(k * dim + at + register * S::F32_LANES));
                 }
             }
-            for sample in run.clone() {
-                let source = block.ends[sample].0.add(at);
-                let mut of_source = [simd.splat_f32s(0.0); R];
-                for register in 0..R {
-                    of_source[register] = load::<S>(source.add(register * S::F32_LANES));
-                }
-                for k in 0..K {
-                    let weight = simd.splat_f32s(weights[k][sample]);
-                    for register in 0..R {
-                        let sum = wide[k][register];
-                        wide[k][register] = simd.mul_add_e_f32s(weight, of_source[register], sum);
-                    }
-                }
-            }
+            add_samples::<S, R, K>(simd, run.clone(), (first, at), &mut wide, block);
             for k in 0..K {
                 for register in 0..R {
-                    store::<S>(sums.add(k * dim + at + register * S::F32_LANES), wide[k][register]);
+                    store::<S>(
+                        sums.add(k * dim + at + register * S::F32_LANES),
+                        wide[k][register],
+                    );
                 }
             }
         }
     }
-    for column in whole..dim {
+    // SAFETY: the caller's promise.
+    unsafe { add_up_columns(run, (first, K), whole..dim, block) };
+}
+
+/// Adds the samples of a run to the sums of K negatives, for the columns of R registers from `at` on.
+///
+/// # Safety
+/// As [`add_up_tile`].
+#[inline(always)]
+unsafe fn add_samples<S: Simd, const R: usize, const K: usize>(
+    simd: S,
+    run: Range<usize>,
+    (first, at): (usize, usize),
+    wide: &mut [[S::f32s; R]; K],
+    block: &Block,
+) {
+    let weights = &block.weights[first + 1..][..K];
+    for sample in run {
+        let mut of_source = [simd.splat_f32s(0.0); R];
+        for register in 0..R {
+            // SAFETY: columns of the source's row.
+            of_source[register] =
+                unsafe { load::<S>(block.ends[sample].0.add(at + register * S::F32_LANES)) };
+        }
         for k in 0..K {
+            let weight = simd.splat_f32s(weights[k][sample]);
+            for register in 0..R {
+                let sum = wide[k][register];
+                wide[k][register] = simd.mul_add_e_f32s(weight, of_source[register], sum);
+            }
+        }
+    }
+}
+
+/// As [`add_up_tile`], for the columns behind the last whole register.
+///
+/// # Safety
+/// As [`add_up_tile`].
+#[inline(always)]
+unsafe fn add_up_columns(
+    run: Range<usize>,
+    (first, n): (usize, usize),
+    columns: Range<usize>,
+    block: &mut Block,
+) {
+    let dim = columns.end;
+    for column in columns {
+        for k in first..first + n {
+            let weights = &block.weights[k + 1];
             for sample in run.clone() {
-                // SAFETY: a column of the sums and of a source's row.
-                unsafe {
-                    *sums.add(k * dim + column) +=
-                        weights[k][sample] * *block.ends[sample].0.add(column);
-                }
+                // SAFETY: a column of a source's row.
+                let of_source = unsafe { *block.ends[sample].0.add(column) };
+                block.sums[k * dim + column] += weights[sample] * of_source;
             }
         }
     }
@@ -400,7 +486,10 @@ unsafe fn finish<T, S: Simd, const IS_USUAL: bool>(
         let source = call.tables.vertex.add(block.sources[sample] as usize * dim);
         give_row(ends.0, source, dim, random);
         if ends.0 != ends.1 {
-            let target = call.tables.context.add(block.targets[sample] as usize * dim);
+            let target = call
+                .tables
+                .context
+                .add(block.targets[sample] as usize * dim);
             give_row(ends.1, target, dim, word_of_slot(random, 0));
         }
     }
@@ -418,12 +507,10 @@ unsafe fn update_ends<S: Simd, const K: usize, const OWN: bool>(
 ) {
     let (source, target) = block.ends[sample];
     let negatives = block.negatives[first * dim..].as_ptr();
-    let own = block.weights[0][sample];
-    let wide_own = simd.splat_f32s(own);
-    let (mut weights, mut wide) = ([0.0; K], [simd.splat_f32s(0.0); K]);
+    let wide_own = simd.splat_f32s(block.weights[0][sample]);
+    let mut wide = [simd.splat_f32s(0.0); K];
     for k in 0..K {
-        weights[k] = block.weights[first + k + 1][sample];
-        wide[k] = simd.splat_f32s(weights[k]);
+        wide[k] = simd.splat_f32s(block.weights[first + k + 1][sample]);
     }
     let whole = dim / WIDTH * WIDTH;
     for at in (0..whole).step_by(S::F32_LANES) {
@@ -432,7 +519,10 @@ unsafe fn update_ends<S: Simd, const K: usize, const OWN: bool>(
             let mut sum = load::<S>(source.add(at));
             if OWN {
                 let of_target = load::<S>(target.add(at));
-                store::<S>(target.add(at), simd.mul_add_e_f32s(wide_own, sum, of_target));
+                store::<S>(
+                    target.add(at),
+                    simd.mul_add_e_f32s(wide_own, sum, of_target),
+                );
                 // Again: it may be the target's.
                 sum = simd.mul_add_e_f32s(wide_own, of_target, load::<S>(source.add(at)));
             }
@@ -442,7 +532,23 @@ unsafe fn update_ends<S: Simd, const K: usize, const OWN: bool>(
             store::<S>(source.add(at), sum);
         }
     }
-    for at in whole..dim {
+    // SAFETY: the caller's promise.
+    unsafe { update_columns::<OWN>((sample, first, K), whole..dim, block) };
+}
+
+/// As [`update_ends`], for the columns behind the last whole register.
+///
+/// # Safety
+/// As [`update_ends`].
+#[inline(always)]
+unsafe fn update_columns<const OWN: bool>(
+    (sample, first, n): (usize, usize, usize),
+    columns: Range<usize>,
+    block: &mut Block,
+) {
+    let dim = columns.end;
+    let ((source, target), own) = (block.ends[sample], block.weights[0][sample]);
+    for at in columns {
         // SAFETY: columns of the rows.
         unsafe {
             if OWN {
@@ -450,8 +556,8 @@ unsafe fn update_ends<S: Simd, const K: usize, const OWN: bool>(
                 *target.add(at) = of_target + own * of_source;
                 *source.add(at) += own * of_target;
             }
-            for k in 0..K {
-                *source.add(at) += weights[k] * *negatives.add(k * dim + at);
+            for k in first..first + n {
+                *source.add(at) += block.weights[k + 1][sample] * block.negatives[k * dim + at];
             }
         }
     }
