@@ -10,6 +10,7 @@ pub(crate) mod built;
 pub(crate) mod coefficients;
 pub(crate) mod csr;
 pub(crate) mod exchange;
+mod footprint;
 pub(crate) mod gradients;
 mod incoming;
 pub(crate) mod input;

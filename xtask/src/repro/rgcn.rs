@@ -1,7 +1,8 @@
 //! `cargo xtask repro rgcn-tables`, `rgcn-fig5` and `rgcn-partition`: the tables of the paper on relations over devices, on our graphs.
 //!
 //! Each row is a run of `shardgraph rgcn`; what runs stands in `benches/repro/rgcn.toml`. A graph whose files are not there is said to be absent, a
-//! setting that the program refuses is shown with its reason. PyG's and DGL's layers run where `--peer-python` names an interpreter.
+//! setting that the program refuses is shown with its reason. PyG's, DGL's and plain
+//! PyTorch layers run where `--peer-python` names an interpreter.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -148,7 +149,8 @@ impl<'a> Repro<'a> {
             rows.0.push(row);
         }
         let mut section = rows.section(name, graph);
-        let peers = rgcn_peers::run(graph, self.options, self.epochs_a_run()?)?;
+        let limits = (self.epochs_a_run()?, number(&self.definition, "peer_seconds")?);
+        let peers = rgcn_peers::run(graph, self.options, limits)?;
         details.extend(peers.details);
         section.push_str(&peers.section);
         Ok(section)

@@ -184,36 +184,23 @@ fn forward_of<const W: usize, const T: usize>(
     inputs: Inputs<'_>,
     sums: &mut impl Sums,
 ) {
-    let Pass {
-        plan,
-        shape,
-        table,
-        short,
-    } = pass;
+    let Pass { plan, shape, .. } = pass;
     let (width, tile) = sizes::<W, T>(shape);
     let mut spread = vec![0.0; shape.stride];
-    let mut message = vec![0.0; tile];
+    let mut made = vec![0.0; AT_ONCE * tile];
     let mut messages = Vec::new();
     for group in groups(sources) {
         let pairs = plan.pairs(group.start).start..plan.pairs(group.end - 1).end;
-        messages.resize(pairs.len() * width, 0.0);
-        let mut places = messages.chunks_exact_mut(width);
+        messages.clear();
         for source in group {
             let row = inputs.row(shape, source, &mut spread);
-            for (pair, place) in plan.pairs(source).zip(&mut places) {
-                let relation = plan.relations[pair] as usize;
-                match short {
-                    Some(short) if W > 0 && T > 0 => {
-                        let weights = &short[relation * shape.n_terms..][..shape.n_terms];
-                        contract_short::<W, T>(row, weights, &mut message);
-                    }
-                    _ => {
-                        let weights = &table[relation * shape.stride..][..shape.stride];
-                        contract::<T>(row, weights, &mut message);
-                    }
+            let relations = &plan.relations[plan.pairs(source)];
+            for relations in relations.chunks(AT_ONCE) {
+                contract_some::<W, T>(pass, row, relations, &mut made);
+                for message in made.chunks_exact_mut(tile).take(relations.len()) {
+                    fold(message, width);
+                    messages.extend_from_slice(&message[..width]);
                 }
-                fold(&mut message, width);
-                place.copy_from_slice(&message[..width]);
             }
         }
         for (pair, message) in pairs.zip(messages.chunks_exact(width)) {
@@ -232,12 +219,10 @@ fn backward_of<const W: usize, const T: usize>(
     updates: &mut Updates<'_>,
     table_gradient: &mut [f32],
 ) {
-    let Pass {
-        plan, shape, table, ..
-    } = pass;
+    let Pass { plan, shape, .. } = pass;
     let (width, tile) = sizes::<W, T>(shape);
     let mut spread = vec![0.0; shape.stride];
-    let mut message = vec![0.0; tile];
+    let mut live = Live::default();
     let mut collected = Collected::default();
     let mut gradient = vec![0.0; shape.stride];
     for group in groups(sources) {
@@ -258,16 +243,13 @@ fn backward_of<const W: usize, const T: usize>(
                     &spread
                 }
             };
-            gradient.fill(0.0);
+            live.clear();
             for (pair, _) in pairs.zip(is_live).filter(|(_, is_live)| **is_live) {
-                message[..width].copy_from_slice(collected.message(pair - first, width));
-                repeat(&mut message, width);
-                let place = plan.relations[pair] as usize * shape.stride;
-                let weights = &table[place..][..shape.stride];
-                let weights_gradient = &mut table_gradient[place..][..shape.stride];
-                let written = (&mut gradient[..], weights_gradient);
-                expand::<T>(&message, (row, weights), written);
+                let message = collected.message(pair - first, width);
+                live.push(plan.relations[pair], message, tile / width);
             }
+            let written = (&mut gradient[..], &mut *table_gradient);
+            expand_live::<W, T>(pass, row, &live, written);
             finish(shape, source, &gradient, updates);
         }
     }
@@ -304,6 +286,65 @@ pub(super) fn contract<const T: usize>(row: &[f32], weights: &[f32], message: &m
     message.copy_from_slice(&sums);
 }
 
+/// Relations whose messages are made at once where registers hold their tiles: a source's row is read once for both.
+const AT_ONCE: usize = 2;
+/// Numbers of the longest tile of which two stay in the processor's registers.
+const MOST_IN_REGISTERS: usize = 40;
+
+/// A relation's row, whole or in short.
+#[derive(Clone, Copy)]
+enum Weights<'a> {
+    Whole(&'a [f32]),
+    Short(&'a [f32]),
+}
+
+impl<'a> Pass<'a> {
+    #[inline(always)]
+    fn weights<const W: usize, const T: usize>(self, relation: u32) -> Weights<'a> {
+        let relation = relation as usize;
+        match self.short {
+            Some(short) if W > 0 && T > 0 => {
+                let n_terms = self.shape.n_terms;
+                Weights::Short(&short[relation * n_terms..][..n_terms])
+            }
+            _ => {
+                let stride = self.shape.stride;
+                Weights::Whole(&self.table[relation * stride..][..stride])
+            }
+        }
+    }
+}
+
+/// [`contract`] for up to [`AT_ONCE`] relations, a tile for each.
+#[inline(always)]
+fn contract_some<const W: usize, const T: usize>(
+    pass: Pass<'_>,
+    row: &[f32],
+    relations: &[u32],
+    made: &mut [f32],
+) {
+    if T > 0 && T <= MOST_IN_REGISTERS && let &[one, other] = relations {
+        let (first, second) = made.split_at_mut(T);
+        match (pass.weights::<W, T>(one), pass.weights::<W, T>(other)) {
+            (Weights::Short(one), Weights::Short(other)) => {
+                contract_two_short::<W, T>(row, (one, other), (first, second));
+            }
+            (Weights::Whole(one), Weights::Whole(other)) => {
+                contract_two::<T>(row, (one, other), (first, second));
+            }
+            _ => {} // A pass has rows of one kind.
+        }
+        return;
+    }
+    let tile = made.len() / AT_ONCE;
+    for (&relation, message) in relations.iter().zip(made.chunks_exact_mut(tile)) {
+        match pass.weights::<W, T>(relation) {
+            Weights::Short(weights) => contract_short::<W, T>(row, weights, message),
+            Weights::Whole(weights) => contract::<T>(row, weights, message),
+        }
+    }
+}
+
 /// [`contract`] with one weight for all outputs of a k: the same products in the same order.
 #[inline(always)]
 fn contract_short<const W: usize, const T: usize>(
@@ -320,6 +361,50 @@ fn contract_short<const W: usize, const T: usize>(
         }
     }
     message.copy_from_slice(&sums);
+}
+
+/// [`contract`] for two relations.
+#[inline(always)]
+fn contract_two<const T: usize>(
+    row: &[f32],
+    (one, other): (&[f32], &[f32]),
+    (first, second): (&mut [f32], &mut [f32]),
+) {
+    let (mut of_one, mut of_other) = ([0.0; T], [0.0; T]);
+    let rows = row.chunks_exact(T).zip(one.chunks_exact(T));
+    for ((x, a), b) in rows.zip(other.chunks_exact(T)) {
+        for t in 0..T {
+            of_one[t] += x[t] * a[t];
+        }
+        for t in 0..T {
+            of_other[t] += x[t] * b[t];
+        }
+    }
+    first.copy_from_slice(&of_one);
+    second.copy_from_slice(&of_other);
+}
+
+/// [`contract_short`] for two relations.
+#[inline(always)]
+fn contract_two_short<const W: usize, const T: usize>(
+    row: &[f32],
+    (one, other): (&[f32], &[f32]),
+    (first, second): (&mut [f32], &mut [f32]),
+) {
+    let (mut of_one, mut of_other) = ([0.0; T], [0.0; T]);
+    let rows = row.chunks_exact(T).zip(one.chunks_exact(T / W));
+    for ((x, a), b) in rows.zip(other.chunks_exact(T / W)) {
+        for (k, (a, b)) in a.iter().zip(b).enumerate() {
+            for o in k * W..(k + 1) * W {
+                of_one[o] += x[o] * a;
+            }
+            for o in k * W..(k + 1) * W {
+                of_other[o] += x[o] * b;
+            }
+        }
+    }
+    first.copy_from_slice(&of_one);
+    second.copy_from_slice(&of_other);
 }
 
 /// The sum over a tile's terms, left in its first one.
@@ -401,6 +486,126 @@ pub(crate) fn add_scaled<const W: usize>(sum: &mut [f32], weight: f32, row: &[f3
         sums[o] += weight * values[o];
     }
     sum[..W].copy_from_slice(&sums);
+}
+
+/// A source's pairs that have a gradient.
+#[derive(Default)]
+struct Live {
+    relations: Vec<u32>,
+    /// The gradients of their messages, each for all terms of a tile.
+    messages: Vec<f32>,
+}
+
+impl Live {
+    fn clear(&mut self) {
+        self.relations.clear();
+        self.messages.clear();
+    }
+
+    #[inline(always)]
+    fn push(&mut self, relation: u32, message: &[f32], n_terms: usize) {
+        self.relations.push(relation);
+        for _ in 0..n_terms {
+            self.messages.extend_from_slice(message);
+        }
+    }
+}
+
+/// gradient = the sum over pairs of weights * message, and each relation's weights_gradient += row * message.
+#[inline(always)]
+fn expand_live<const W: usize, const T: usize>(
+    pass: Pass<'_>,
+    row: &[f32],
+    live: &Live,
+    (gradient, table_gradient): (&mut [f32], &mut [f32]),
+) {
+    let Pass { shape, table, .. } = pass;
+    if T > 0 && T <= MOST_IN_REGISTERS && let [relation] = live.relations[..] {
+        let place = relation as usize * shape.stride;
+        let weights_gradient = &mut table_gradient[place..][..shape.stride];
+        let read = (row, &table[place..][..shape.stride]);
+        expand_one::<T>(&live.messages, read, (gradient, weights_gradient));
+        return;
+    }
+    if T == 0 || T > MOST_IN_REGISTERS {
+        gradient.fill(0.0);
+        let tile = live.messages.len() / live.relations.len().max(1);
+        for (&relation, message) in live.relations.iter().zip(live.messages.chunks_exact(tile)) {
+            let place = relation as usize * shape.stride;
+            let weights_gradient = &mut table_gradient[place..][..shape.stride];
+            let read = (row, &table[place..][..shape.stride]);
+            expand::<T>(message, read, (gradient, weights_gradient));
+        }
+        return;
+    }
+    // Tile by tile, each through all pairs: the row's and its gradient's numbers are read and written once.
+    let messages = live.messages.as_chunks::<T>().0;
+    let tiles = row.as_chunks::<T>().0.iter();
+    for (at, (x, dx)) in tiles.zip(gradient.as_chunks_mut::<T>().0).enumerate() {
+        let (x, mut sums) = (*x, [0.0; T]);
+        match pass.short {
+            Some(short) if W > 0 => {
+                for (&relation, message) in live.relations.iter().zip(messages) {
+                    let place = relation as usize * shape.stride + at * T;
+                    add_scaled_row::<T>(&mut table_gradient[place..][..T], &x, message);
+                    let place = relation as usize * shape.n_terms + at * (T / W);
+                    for (k, a) in short[place..][..T / W].iter().enumerate() {
+                        for o in k * W..(k + 1) * W {
+                            sums[o] += a * message[o];
+                        }
+                    }
+                }
+            }
+            _ => {
+                for (&relation, message) in live.relations.iter().zip(messages) {
+                    let place = relation as usize * shape.stride + at * T;
+                    add_scaled_row::<T>(&mut table_gradient[place..][..T], &x, message);
+                    let a = &table[place..][..T];
+                    for t in 0..T {
+                        sums[t] += a[t] * message[t];
+                    }
+                }
+            }
+        }
+        *dx = sums;
+    }
+}
+
+/// gradient = weights * message and weights_gradient += row * message: a source with one pair needs no sums.
+#[inline(always)]
+fn expand_one<const T: usize>(
+    message: &[f32],
+    (row, weights): (&[f32], &[f32]),
+    (gradient, weights_gradient): (&mut [f32], &mut [f32]),
+) {
+    let mut factor = [0.0; T];
+    factor.copy_from_slice(&message[..T]);
+    let read = row.as_chunks::<T>().0.iter().zip(weights.as_chunks::<T>().0);
+    let written = gradient.as_chunks_mut::<T>().0.iter_mut();
+    let written = written.zip(weights_gradient.as_chunks_mut::<T>().0);
+    for ((x, a), (dx, da)) in read.zip(written) {
+        let (x, a, mut sums) = (*x, *a, *da);
+        for t in 0..T {
+            sums[t] += x[t] * factor[t];
+        }
+        *da = sums;
+        for t in 0..T {
+            // A sum begins at zero: a product that is -0 leaves it so.
+            sums[t] = 0.0 + a[t] * factor[t];
+        }
+        *dx = sums;
+    }
+}
+
+/// sum += x * message, through an array.
+#[inline(always)]
+fn add_scaled_row<const T: usize>(sum: &mut [f32], x: &[f32; T], message: &[f32; T]) {
+    let mut sums = [0.0; T];
+    sums.copy_from_slice(sum);
+    for t in 0..T {
+        sums[t] += x[t] * message[t];
+    }
+    sum.copy_from_slice(&sums);
 }
 
 /// gradient += weights * message and weights_gradient += row * message, tile by tile.

@@ -46,6 +46,8 @@ pub(crate) struct Network<'a> {
     pub(super) works: Vec<Arc<Work>>,
     /// What that work read in the last pass forward.
     pub(super) read: Vec<Vec<f32>>,
+    /// By layer, how many gradients of relations the blocks of nodes have together: a row for each relation that a block has.
+    pub(super) n_partials: Vec<usize>,
     /// W_r of all relations and nodes in the first layer, where it is built; else empty.
     pub(super) built: Vec<f32>,
     pub(super) floats: Vec<f32>,
@@ -174,15 +176,17 @@ impl<'a> Network<'a> {
                 }
             });
         let layers: Vec<Layer> = layers.collect();
+        let works = layout.works(rank);
         Ok(Network {
             config,
             layout,
             rank,
+            n_partials: layout.n_partials(rank, (&plans, &works)),
             input: InputRows::new(config, layout, rank, &plans[0], layers[0].width),
             plans,
             made: vec![Vec::new(); layers.len()],
             tables: vec![Vec::new(); layers.len()],
-            works: layout.works(rank),
+            works,
             read: vec![Vec::new(); layers.len()],
             layers,
             built: Vec::new(),
@@ -220,7 +224,9 @@ impl<'a> Network<'a> {
         }
         input.moments = Moments::default();
         input.largest = largest_magnitude(&input.rows);
+        let works = layout.works(self.rank);
         Ok(Network {
+            n_partials: layout.n_partials(self.rank, (&plans, &works)),
             config: self.config,
             layout,
             rank: self.rank,
@@ -229,7 +235,7 @@ impl<'a> Network<'a> {
             layers: self.layers.clone(),
             made: vec![Vec::new(); self.layers.len()],
             tables: vec![Vec::new(); self.layers.len()],
-            works: layout.works(self.rank),
+            works,
             read: vec![Vec::new(); self.layers.len()],
             built: Vec::new(),
             floats: Vec::new(),

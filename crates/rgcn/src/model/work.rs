@@ -63,8 +63,27 @@ impl Layout<'_> {
         works
     }
 
+    /// By layer, how many relations the blocks of nodes have that a rank works on, all blocks together.
+    pub(super) fn n_partials(
+        &self,
+        rank: usize,
+        (plans, works): (&[Arc<LayerPlan>], &[Arc<Work>]),
+    ) -> Vec<usize> {
+        let count = |plan: &LayerPlan, blocks: &[Range<usize>]| {
+            let blocks = blocks.iter();
+            blocks
+                .map(|block| plan.relations_of(block.clone()).len())
+                .sum()
+        };
+        let of_layer = |layer: usize| match works.get(layer) {
+            Some(work) => count(&work.plan, &work.blocks),
+            None => count(&plans[layer], &self.places_of_blocks(layer, rank)),
+        };
+        (0..plans.len()).map(of_layer).collect()
+    }
+
     /// The rank that works on a pair.
-    fn worker_of(&self, source: u32, relation: u32) -> u32 {
+    pub(super) fn worker_of(&self, source: u32, relation: u32) -> u32 {
         let Some(partition) = &self.partition else {
             return 0;
         };

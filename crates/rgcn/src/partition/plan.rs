@@ -156,6 +156,8 @@ fn whole(partition: &Partition, pairs: &Pairs, loads: &Loads) -> Load {
         n_own_pairs: pairs.as_slice().len() as u64,
         n_own_sources: loads.n_sources(),
         n_own_reads: loads.n_sources(),
+        // A relation's sources of a block are all in one part.
+        n_block_relations: loads.as_slice().iter().map(|load| load.n_block_relations).sum(),
         ..Load::default()
     }
 }

@@ -59,6 +59,34 @@ fn every_partition_with_float_sums_is_close_after_fifty_epochs() {
     }
 }
 
+/// What a rank is predicted to hold is what its arrays take at the fullest moment of a step: in both modes, by every method.
+#[test]
+fn predicted_bytes_are_those_that_are_counted() {
+    let (graph, labels) = sorted_graph(7, 3000);
+    for (variant, config) in variants().iter().enumerate() {
+        for (mode, sums) in [(Mode::Full, Sums::Float), (Mode::Pruned, Sums::Exact)] {
+            let config = Config {
+                epochs: 2,
+                mode,
+                sums,
+                ..config.clone()
+            };
+            for method in Method::ALL {
+                for n_ranks in [1, 2, 4] {
+                    let outcome = run((&graph, &labels), &config, n_ranks, method);
+                    for (rank, device) in outcome.devices.iter().enumerate() {
+                        let ratio = device.predicted_bytes as f64 / device.peak_bytes as f64;
+                        let case = format!(
+                            "variant {variant}, {mode}, {sums}, {method}, rank {rank} of {n_ranks}: {device:?}"
+                        );
+                        assert!((ratio - 1.0).abs() < 0.01, "{ratio:.4}: {case}");
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// Edges of small graphs with hubs, empty relations, nodes without edges.
 fn edges() -> impl Strategy<Value = (u32, Vec<(u32, u32, u32)>)> {
     prop_oneof![Just(3u32), Just(64), Just(129), Just(700)].prop_flat_map(|n_nodes| {

@@ -1,0 +1,155 @@
+//! What a rank holds, predicted, where messages are dealt by pair and not by source.
+
+use super::exchange::{N_PIECES, PIECE};
+use super::memory::{Sizes, bytes_a_sum, copies, rows_of};
+use super::network::forms;
+use super::plan::Layout;
+use crate::config::{Config, Sums};
+
+/// A rank's part of one layer in numbers: what it works on, and what it owns.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WorkExtents {
+    n_sources: u64,
+    n_pairs: u64,
+    n_sends: u64,
+    n_own_sources: u64,
+    n_own_pairs: u64,
+    n_own_reads: u64,
+    n_block_relations: u64,
+}
+
+impl Layout<'_> {
+    /// Those of all ranks, layer by layer, found once.
+    ///
+    /// # Complexity
+    /// A pass over the edges for each layer that has nodes of its own.
+    fn work_extents(&self) -> &[Vec<WorkExtents>] {
+        self.extents.get_or_init(|| {
+            let mut extents: Vec<Vec<WorkExtents>> = Vec::new();
+            for (layer, twin) in self.twins().into_iter().enumerate() {
+                let of_layer = match twin < layer {
+                    true => extents[twin].clone(),
+                    false => self.extents_of_layer(layer),
+                };
+                extents.push(of_layer);
+            }
+            extents
+        })
+    }
+
+    fn extents_of_layer(&self, layer: usize) -> Vec<WorkExtents> {
+        let ranks = 0..self.n_ranks();
+        let mut extents: Vec<WorkExtents> = ranks
+            .map(|rank| WorkExtents {
+                n_own_sources: self.places(layer, rank).len() as u64,
+                ..WorkExtents::default()
+            })
+            .collect();
+        let mut last_sources = vec![usize::MAX; extents.len()];
+        let mut last_blocks = vec![LastBlocks::new(self); extents.len()];
+        let mut owner = 0;
+        self.each_source(layer, 0..self.sets[layer].len(), &mut |place, messages| {
+            while place >= self.places(layer, owner).end {
+                owner += 1;
+            }
+            let source = self.sets[layer].node(place);
+            let block = self.blocks.of(source);
+            for pair in messages.chunk_by(|one, other| one.0 == other.0) {
+                let worker = self.worker_of(source, pair[0].0) as usize;
+                let is_new = u64::from(last_sources[worker] != place);
+                last_sources[worker] = place;
+                extents[owner].n_own_pairs += 1;
+                extents[owner].n_own_reads += is_new;
+                let of_worker = &mut extents[worker];
+                of_worker.n_pairs += 1;
+                of_worker.n_sends += pair.len() as u64;
+                of_worker.n_sources += is_new;
+                of_worker.n_block_relations += last_blocks[worker].note(pair[0].0, block);
+            }
+        });
+        extents
+    }
+}
+
+/// The last block of sources in which each relation was seen.
+#[derive(Clone)]
+pub(super) struct LastBlocks(Vec<u32>);
+
+impl LastBlocks {
+    pub(super) fn new(layout: &Layout<'_>) -> LastBlocks {
+        LastBlocks(vec![u32::MAX; layout.n_relations()])
+    }
+
+    /// 1 where the relation was not seen in that block yet; blocks ascend.
+    pub(super) fn note(&mut self, relation: u32, block: u32) -> u64 {
+        let last = std::mem::replace(&mut self.0[relation as usize], block);
+        u64::from(last != block)
+    }
+}
+
+impl WorkExtents {
+    /// Bytes of the lists of pairs and messages, of own sources and of the work.
+    fn list_bytes(&self) -> u64 {
+        let own = 4 * (self.n_own_sources + 1 + self.n_own_pairs);
+        let work = 4 * (self.n_sources + 1 + 2 * self.n_pairs + 1) + 8 * self.n_sends;
+        own + work + 4 * self.n_own_reads + 2 * self.n_own_pairs
+    }
+
+    /// Numbers of the gradients of messages, there and back, and of the pieces on their way.
+    fn n_messages(&self, width: u64) -> u64 {
+        let pieces = N_PIECES as u64 * (self.n_pairs * width).min(PIECE as u64);
+        (self.n_pairs + self.n_own_pairs) * width + pieces
+    }
+}
+
+/// Bytes of a rank at the fullest moment of a step.
+pub(super) fn of_work(
+    config: &Config,
+    layout: &Layout<'_>,
+    (rank, n_classes): (usize, u32),
+) -> u64 {
+    let forms = forms(config, n_classes);
+    let (row_len, by_pair) = rows_of(config, &forms);
+    let n_own_blocks = layout.dealt[rank].len() as u64;
+    let twins = layout.twins();
+    let (mut held, mut fullest, mut sums) = (0, 0, 0);
+    for (layer, (form, shape)) in forms.iter().enumerate() {
+        let extent = layout.work_extents()[layer][rank];
+        let width = shape.width as u64;
+        let units = layout.places(layer + 1, rank).len() as u64 * width;
+        let (n_read, n_own) = match (layer, by_pair) {
+            (0, true) => (extent.n_pairs, extent.n_own_pairs),
+            _ => (extent.n_sources, extent.n_own_sources),
+        };
+        let read_len = match layer {
+            0 => row_len as u64,
+            _ => forms[layer - 1].1.width as u64,
+        };
+        let sizes = match layer > 0 || config.has_first_table() {
+            true => form.sizes(*shape, layout.n_relations()),
+            false => Sizes::default(),
+        };
+        let n_bias = if config.bias { width } else { 0 };
+        if twins[layer] == layer {
+            held += extent.list_bytes();
+        }
+        if layer == 0 {
+            let n_copies = if config.features { 1 } else { copies(config) };
+            held += 4 * n_copies * n_own * read_len;
+        }
+        held += 4 * (copies(config) * (sizes.params + n_bias) + sizes.table + units);
+        held += 4 * n_read * read_len;
+        // Rows take their steps as their gradients come; units and embeddings have theirs beside them.
+        let has_gradients = layer > 0 || config.embedding > 0;
+        let gradients = if has_gradients { n_own * read_len } else { 0 };
+        let rows = extent.n_block_relations * sizes.reduced_row;
+        let partials = rows + n_own_blocks * n_bias + sizes.table;
+        let backward = 4 * (units + gradients + partials + extent.n_messages(width));
+        fullest = fullest.max(match config.sums {
+            Sums::Exact => backward.max(8 * units),
+            Sums::Float => backward,
+        });
+        sums = sums.max(layout.sets[layer + 1].len() as u64 * width);
+    }
+    held + fullest + sums * bytes_a_sum(config, false)
+}
