@@ -184,7 +184,9 @@ impl Network<'_> {
             let relations = pass.plan.relations_of(sources.clone());
             match &built {
                 None => backward(pass, sources, all, updates, &mut table),
-                Some(built) => backward_built(pass, sources, built, updates, &mut table),
+                Some((places, built)) => {
+                    backward_built(pass, sources, (places, built), updates, &mut table);
+                }
             }
             coefficients.reduce(&mut table, &relations, partials);
         }

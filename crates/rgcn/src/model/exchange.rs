@@ -186,8 +186,11 @@ impl Network<'_> {
             return Ok(());
         };
         let pass = |plan| Pass::new(plan, coefficients, &self.tables[layer]);
+        if layer == 0 && self.layout.replicates() {
+            return self.replicated_backward(work, all, (updates, partials), peers);
+        }
         let inputs = match updates {
-            Updates::Rows { .. } => Inputs::Rows(&self.read[layer]),
+            Updates::Rows { .. } | Updates::Sums { .. } => Inputs::Rows(&self.read[layer]),
             Updates::Units { .. } => Inputs::Units(&self.read[layer]),
         };
         let mut table = vec![0.0; self.tables[layer].len()];

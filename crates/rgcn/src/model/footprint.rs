@@ -1,5 +1,6 @@
 //! What a rank holds, predicted, where messages are dealt by pair and not by source.
 
+use super::built;
 use super::exchange::{N_PIECES, PIECE};
 use super::memory::{Sizes, bytes_a_sum, copies, rows_of};
 use super::network::forms;
@@ -16,6 +17,7 @@ pub(crate) struct WorkExtents {
     n_own_pairs: u64,
     n_own_reads: u64,
     n_block_relations: u64,
+    n_relations: u64,
 }
 
 impl Layout<'_> {
@@ -67,7 +69,21 @@ impl Layout<'_> {
                 of_worker.n_block_relations += last_blocks[worker].note(pair[0].0, block);
             }
         });
+        if self.replicates() {
+            for extent in &mut extents {
+                extent.n_sources = self.sets[layer].len() as u64;
+                extent.n_own_reads = extent.n_own_sources * self.n_ranks() as u64;
+            }
+        }
+        for (extent, seen) in extents.iter_mut().zip(&last_blocks) {
+            extent.n_relations = seen.n_seen(self.graph.n_relations());
+        }
         extents
+    }
+
+    /// Relations of the first layer that a rank works on, the self loop not counted.
+    pub(super) fn n_relations_of_work(&self, rank: usize) -> u64 {
+        self.work_extents()[0][rank].n_relations
     }
 }
 
@@ -78,6 +94,12 @@ pub(super) struct LastBlocks(Vec<u32>);
 impl LastBlocks {
     pub(super) fn new(layout: &Layout<'_>) -> LastBlocks {
         LastBlocks(vec![u32::MAX; layout.n_relations()])
+    }
+
+    /// How many of the first relations were seen.
+    fn n_seen(&self, n_relations: u32) -> u64 {
+        let seen = self.0[..n_relations as usize].iter();
+        seen.filter(|&&block| block != u32::MAX).count() as u64
     }
 
     /// 1 where the relation was not seen in that block yet; blocks ascend.
@@ -112,7 +134,11 @@ pub(super) fn of_work(
     let (row_len, by_pair) = rows_of(config, &forms);
     let n_own_blocks = layout.dealt[rank].len() as u64;
     let twins = layout.twins();
-    let (mut held, mut fullest, mut sums) = (0, 0, 0);
+    let n_built = match layout.builds_weights {
+        true => built::n_built(config, layout, rank, n_classes),
+        false => 0,
+    };
+    let (mut held, mut fullest, mut sums) = (4 * n_built, 0, 0);
     for (layer, (form, shape)) in forms.iter().enumerate() {
         let extent = layout.work_extents()[layer][rank];
         let width = shape.width as u64;
@@ -144,7 +170,12 @@ pub(super) fn of_work(
         let gradients = if has_gradients { n_own * read_len } else { 0 };
         let rows = extent.n_block_relations * sizes.reduced_row;
         let partials = rows + n_own_blocks * n_bias + sizes.table;
-        let backward = 4 * (units + gradients + partials + extent.n_messages(width));
+        let messages = match layer == 0 && layout.replicates() {
+            true => (extent.n_sources + extent.n_own_sources) * read_len,
+            false => extent.n_messages(width),
+        };
+        let built = if layer == 0 { n_built } else { 0 };
+        let backward = 4 * (units + gradients + partials + messages + built);
         fullest = fullest.max(match config.sums {
             Sums::Exact => backward.max(8 * units),
             Sums::Float => backward,

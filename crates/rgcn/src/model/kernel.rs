@@ -51,6 +51,11 @@ pub(crate) enum Updates<'a> {
         decay: f32,
         largest: Option<&'a mut f32>,
     },
+    /// The gradients of rows that others step: a copy of each source's row, and the sum of its gradients, `stride` for each.
+    Sums {
+        rows: &'a [f32],
+        gradients: &'a mut [f32],
+    },
     /// The gradients of the units, `n_units` for each source.
     Units {
         units: &'a [f32],
@@ -72,6 +77,9 @@ impl Updates<'_> {
                     let row = &rows[source * shape.stride..][..shape.stride];
                     **largest = largest.max(largest_magnitude(row));
                 }
+            }
+            Updates::Sums { gradients, .. } => {
+                gradients[source * shape.stride..][..shape.stride].fill(0.0);
             }
             Updates::Units { gradients, .. } => {
                 gradients[source * shape.n_units..][..shape.n_units].fill(0.0);
@@ -237,6 +245,7 @@ fn backward_of<const W: usize, const T: usize>(
             }
             let row = match &*updates {
                 Updates::Rows { rows, .. } => &rows[source * shape.stride..][..shape.stride],
+                Updates::Sums { rows, .. } => &rows[source * shape.stride..][..shape.stride],
                 Updates::Units { units, .. } => {
                     let units = &units[source * shape.n_units..][..shape.n_units];
                     shape.spread(units, &mut spread);
@@ -646,6 +655,9 @@ pub(super) fn finish(shape: Shape, source: usize, gradient: &[f32], updates: &mu
             if let Some(largest) = largest {
                 **largest = largest.max(largest_magnitude(row));
             }
+        }
+        Updates::Sums { gradients, .. } => {
+            gradients[source * shape.stride..][..shape.stride].copy_from_slice(gradient);
         }
         Updates::Units { gradients, .. } => {
             let sums = &mut gradients[source * shape.n_units..][..shape.n_units];

@@ -159,7 +159,12 @@ impl Footprint {
                 0 => 0,
                 _ => extent.n_read * forms[layer - 1].1.width as u64,
             };
-            let moment = footprint.add_layer(config, (*shape, sizes), (extent, n_read));
+            let mut moment = footprint.add_layer(config, (*shape, sizes), (extent, n_read));
+            if layer == 0 && layout.builds_weights {
+                let n_bytes = 4 * n_built(config, layout, rank, n_classes);
+                footprint.resident += n_bytes;
+                moment += n_bytes; // the gradient
+            }
             fullest = fullest.max(moment);
             sums = sums.max(extent.n_all_made * shape.width as u64);
             let embedding = match layer {
@@ -227,11 +232,7 @@ pub(crate) fn predicted(
     if layout.is_dealt_by_pair() {
         return of_work(config, layout, (rank, n_classes));
     }
-    let built = match layout.builds_weights {
-        true => 2 * 4 * n_built(config, layout, rank, n_classes), // and the gradient
-        false => 0,
-    };
-    Footprint::of(config, layout, (rank, n_classes), plans).total() + built
+    Footprint::of(config, layout, (rank, n_classes), plans).total()
 }
 
 /// The tiles of a rank within a budget, and what they will hold at most; none where everything fits.
@@ -373,6 +374,9 @@ impl Network<'_> {
         let Some(work) = self.works.get(layer) else {
             return 0;
         };
+        if layer == 0 && self.layout.replicates() {
+            return self.read[0].len() + self.input.rows.len();
+        }
         let width = self.layers[layer].width;
         let pieces = N_PIECES * PIECE.min(work.plan.n_pairs() * width);
         (work.plan.n_pairs() + work.workers.len()) * width + pieces
