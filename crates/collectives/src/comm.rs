@@ -125,12 +125,14 @@ impl Comm {
     ) -> Result<(), CommError> {
         let n = out.len();
         let checked = exact::check_shape(blocks, out);
-        self.exact_sum_with(checked, (out, deadline), |scratch, &(), is_first| {
-            match is_first {
+        self.exact_sum_with(
+            checked,
+            (out, deadline),
+            |scratch, &(), is_first| match is_first {
                 true => scratch.find_exponents(blocks, n),
                 false => scratch.add_blocks(blocks),
-            }
-        })
+            },
+        )
     }
 
     /// [`Comm::exact_sum`] of blocks of which most is zero: only the rows that are not are given. The result has the bits that it has with the zeros.
@@ -163,12 +165,14 @@ impl Comm {
     ) -> Result<(), CommError> {
         let n = out.len();
         let checked = exact::Rows::new(rows, (row_len, places), n);
-        self.exact_sum_with(checked, (out, deadline), |scratch, rows, is_first| {
-            match is_first {
+        self.exact_sum_with(
+            checked,
+            (out, deadline),
+            |scratch, rows, is_first| match is_first {
                 true => scratch.find_exponents_of(rows, n),
                 false => scratch.add_rows(rows),
-            }
-        })
+            },
+        )
     }
 
     /// Both passes over checked partials, the first and the second, with an all-reduce after each.

@@ -44,8 +44,7 @@ pub(super) fn run(
     let mut command = process::command(python);
     command.args([SCRIPT, &request.to_string()]);
     let (mut peers, mut wrong) = (Peers::default(), None);
-    let header =
-        "| peer | forward ms | backward ms | epoch ms, least of | MiB, process |\n|---|---|---|---|---|\n";
+    let header = "| peer | forward ms | backward ms | epoch ms, least of | MiB, process |\n|---|---|---|---|---|\n";
     peers.section.push_str(header);
     let succeeded = process::each_line(&mut command, |line| match json::parse(line) {
         Ok(row) => {
@@ -95,8 +94,9 @@ mod tests {
             row(r#"{"peer":"DGL","not_run":"no dgl"}"#),
             "| DGL | not run: no dgl |\n"
         );
-        let shown =
-            row(r#"{"peer":"PyG 2","forward_ms":1,"backward_ms":2.5,"epoch_ms":4,"epochs":6,"peak_mib":8}"#);
+        let shown = row(
+            r#"{"peer":"PyG 2","forward_ms":1,"backward_ms":2.5,"epoch_ms":4,"epochs":6,"peak_mib":8}"#,
+        );
         assert_eq!(shown, "| PyG 2 | 1.00 | 2.50 | 4.00, 6 | 8.0 |\n");
     }
 

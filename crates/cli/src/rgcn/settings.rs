@@ -74,43 +74,50 @@ impl SettingsArgs {
 
     /// The preset's settings under the flags', checked.
     pub(crate) fn config(&self, graph: &RelationalGraph) -> anyhow::Result<Config> {
-        let file = self.config.as_deref().map(config_file::keys);
-        let preset = match file.transpose()?.and_then(|mut keys| keys.remove("preset")) {
-            Some(named) => Some(preset_of(named)?),
-            None => None,
-        };
+        let mut keys = self.keys()?;
+        let preset = keys.remove("preset").map(preset_of).transpose()?;
         let nearest = || Preset::for_nodes(graph.n_nodes());
         let base = Config::preset(self.preset.or(preset).unwrap_or_else(nearest));
         let Some(features) = graph.features() else {
-            return self.over(base);
+            return self.over(base, keys);
         };
         if self.embedding.is_some() {
             let text = "the input is --features or a learnt --embedding: give one of them";
             return Err(BadInput(text.to_owned()).into());
         }
-        self.over(Config {
+        let base = Config {
             embedding: features.width(),
             features: true,
             ..base
-        })
+        };
+        self.over(base, keys)
+    }
+
+    /// What the file says, read once: it may change meanwhile.
+    fn keys(&self) -> Result<Map<String, Value>, BadInput> {
+        match &self.config {
+            None => Ok(Map::new()),
+            Some(path) => config_file::keys(path),
+        }
     }
 
     /// Settings under the flags', checked, for a task that has no presets.
     pub(crate) fn without_preset(&self, base: Config) -> anyhow::Result<Config> {
-        if let Some(path) = &self.config
-            && config_file::keys(path)?.contains_key("preset")
-        {
-            let text = format!("{}: `preset` is not for --task links", path.display());
-            return Err(BadInput(text).into());
+        let keys = self.keys()?;
+        match &self.config {
+            Some(path) if keys.contains_key("preset") => {
+                let text = format!("{}: `preset` is not for --task links", path.display());
+                Err(BadInput(text).into())
+            }
+            _ => self.over(base, keys),
         }
-        self.over(base)
     }
 
-    /// Settings under the flags', checked.
-    fn over(&self, base: Config) -> anyhow::Result<Config> {
+    /// Settings under the file's and the flags', checked.
+    fn over(&self, base: Config, keys: Map<String, Value>) -> anyhow::Result<Config> {
         let base = match &self.config {
             None => base,
-            Some(path) => over_file(path, base)?,
+            Some(path) => over_file((path, keys), base)?,
         };
         let config = Config {
             hidden: match &self.hidden {
@@ -171,15 +178,13 @@ fn preset_of(named: Value) -> Result<Preset, BadInput> {
 }
 
 /// Settings with a file's over them.
-fn over_file(path: &Path, base: Config) -> Result<Config, BadInput> {
+fn over_file((path, keys): (&Path, Map<String, Value>), base: Config) -> Result<Config, BadInput> {
     let wrong = |key: &str, why: String| BadInput(format!("{}: `{key}`: {why}", path.display()));
     let of_base = |why: serde_json::Error| wrong("settings", why.to_string());
     let mut merged = serde_json::to_value(base).map_err(of_base)?;
-    for (key, value) in config_file::keys(path)? {
-        match key.as_str() {
-            "preset" => continue,
-            "features" => return Err(wrong(&key, "expected the flag --features FILE".to_owned())),
-            _ => {}
+    for (key, value) in keys {
+        if key == "features" {
+            return Err(wrong(&key, "expected the flag --features FILE".to_owned()));
         }
         // Alone, so that the message is about this key.
         let alone = Map::from_iter([(key.clone(), value.clone())]);

@@ -519,6 +519,9 @@ impl Answer<'_> {
                 f,
                 "rank {rank} held MiB {held:.1} (predicted {predicted:.1})"
             )?;
+            if device.weight_bytes > 0 {
+                write!(f, ", W_r MiB {:.1} of it", mib(device.weight_bytes))?;
+            }
             match device.tiles {
                 1 => writeln!(f)?,
                 n_tiles => writeln!(

@@ -11,11 +11,10 @@ use shardgraph_collectives::{Op, Reduction};
 
 use super::coefficients::Partials;
 use super::incoming::Incoming;
-use super::kernel::{
-    Pass, Updates, add_scaled, by_width, contract, expand, finish, fold, repeat, sizes,
-};
+use super::kernel::{Pass, Updates, by_width, finish, sizes};
 use super::network::{Network, Peers};
 use super::plan::Layout;
+use super::products::{add_scaled, contract, expand, fold, repeat};
 use super::sums::Sums;
 use super::work::Work;
 use crate::Error;
@@ -285,25 +284,10 @@ impl Network<'_> {
         (updates, partials): (&mut Updates<'_>, &mut Partials),
         peers: &mut Peers<'_>,
     ) -> Result<(), Error> {
-        let (Some(coefficients), Some(places)) = (&self.layers[0].coefficients, &self.to_build)
-        else {
-            return Ok(());
-        };
-        let stride = coefficients.shape.stride;
-        let pass = Pass::new(&work.plan, coefficients, &self.tables[0]);
-        let built = gradient_of(pass, places, all);
-        let mut gradients = vec![0.0; work.n_sources() * stride];
-        let mut table = vec![0.0; self.tables[0].len()];
-        let mut sums = Updates::Sums {
-            rows: &self.read[0],
-            gradients: &mut gradients,
-        };
-        for sources in &work.blocks {
-            let relations = work.plan.relations_of(sources.clone());
-            backward_built(pass, sources.clone(), (places, &built), &mut sums, &mut table);
-            coefficients.reduce(&mut table, &relations, partials);
-        }
-        let counts: Vec<usize> = work.sources_of_owner.iter().map(|n| n * stride).collect();
+        let shape = self.input.shape;
+        let gradients = self.replicated_gradients(work, all, partials);
+        let owned = work.sources_of_owner.iter();
+        let counts: Vec<usize> = owned.map(|n| n * shape.stride).collect();
         let mut own = vec![0.0; counts[self.rank]];
         peers.run(Op::ReduceScatterV {
             send: (&gradients).into(),
@@ -311,9 +295,36 @@ impl Network<'_> {
             counts: &counts,
             reduction: Reduction::Sum,
         })?;
-        for (source, gradient) in own.chunks_exact(stride).enumerate() {
-            finish(coefficients.shape, source, gradient, updates);
+        for (source, gradient) in own.chunks_exact(shape.stride).enumerate() {
+            finish(shape, source, gradient, updates);
         }
         Ok(())
+    }
+
+    /// What this rank's relations give to the gradients of all rows, and to `partials`.
+    fn replicated_gradients(
+        &self,
+        work: &Work,
+        all: &Incoming<'_>,
+        partials: &mut Partials,
+    ) -> Vec<f32> {
+        let mut gradients = vec![0.0; self.read[0].len()];
+        let (Some(coefficients), Some(places)) = (&self.layers[0].coefficients, &self.to_build)
+        else {
+            return gradients;
+        };
+        let pass = Pass::new(&work.plan, coefficients, &self.tables[0]);
+        let built = (places, &gradient_of(pass, places, all)[..]);
+        let mut table = vec![0.0; self.tables[0].len()];
+        let mut sums = Updates::Sums {
+            rows: &self.read[0],
+            gradients: &mut gradients,
+        };
+        for sources in &work.blocks {
+            let relations = work.plan.relations_of(sources.clone());
+            backward_built(pass, sources.clone(), built, &mut sums, &mut table);
+            coefficients.reduce(&mut table, &relations, partials);
+        }
+        gradients
     }
 }

@@ -1,6 +1,6 @@
 //! What a rank holds, predicted, where messages are dealt by pair and not by source.
 
-use super::built;
+use super::built::n_built;
 use super::exchange::{N_PIECES, PIECE};
 use super::memory::{Sizes, bytes_a_sum, copies, rows_of};
 use super::network::forms;
@@ -124,63 +124,126 @@ impl WorkExtents {
     }
 }
 
+/// A rank's part of one layer, with what decides its size.
+struct LayerWork<'a> {
+    config: &'a Config,
+    layout: &'a Layout<'a>,
+    layer: usize,
+    extent: WorkExtents,
+    width: u64,
+    /// Numbers of a row, or of the units, that the layer reads.
+    read_len: u64,
+    /// Rows that the work reads, and rows that the rank owns.
+    n_read: u64,
+    n_own: u64,
+    /// Numbers of what the layer makes for the rank's nodes.
+    n_units: u64,
+    n_own_blocks: u64,
+    sizes: Sizes,
+    /// Numbers of W_r that are built.
+    n_built: u64,
+}
+
+impl<'a> LayerWork<'a> {
+    fn new(
+        config: &'a Config,
+        layout: &'a Layout<'a>,
+        (rank, n_classes): (usize, u32),
+        layer: usize,
+    ) -> LayerWork<'a> {
+        let forms = forms(config, n_classes);
+        let (row_len, by_pair) = rows_of(config, &forms);
+        let extent = layout.work_extents()[layer][rank];
+        let (form, shape) = forms[layer];
+        let width = shape.width as u64;
+        let (n_read, n_own) = match (layer, by_pair) {
+            (0, true) => (extent.n_pairs, extent.n_own_pairs),
+            _ => (extent.n_sources, extent.n_own_sources),
+        };
+        let has_table = layer > 0 || config.has_first_table();
+        let is_built = layer == 0 && layout.builds_weights;
+        LayerWork {
+            config,
+            layout,
+            layer,
+            extent,
+            width,
+            read_len: match layer {
+                0 => row_len as u64,
+                _ => forms[layer - 1].1.width as u64,
+            },
+            n_read,
+            n_own,
+            n_units: layout.places(layer + 1, rank).len() as u64 * width,
+            n_own_blocks: layout.dealt[rank].len() as u64,
+            sizes: match has_table {
+                true => form.sizes(shape, layout.n_relations()),
+                false => Sizes::default(),
+            },
+            n_built: match is_built {
+                true => n_built(config, layout, rank, n_classes),
+                false => 0,
+            },
+        }
+    }
+
+    fn n_bias(&self) -> u64 {
+        if self.config.bias { self.width } else { 0 }
+    }
+
+    /// Bytes that stay: parameters, rows and their copies, what is made and built; lists are those of the layer that has them first.
+    fn held(&self, has_lists: bool) -> u64 {
+        let n_copies = copies(self.config);
+        let n_own_copies = match (self.layer, self.config.features) {
+            (0, true) => 1, // Given features take no steps.
+            (0, false) => n_copies,
+            _ => 0, // Units that are read are those that another layer made.
+        };
+        let rows = (n_own_copies * self.n_own + self.n_read) * self.read_len;
+        let shared = n_copies * (self.sizes.params + self.n_bias()) + self.sizes.table;
+        let lists = if has_lists {
+            self.extent.list_bytes()
+        } else {
+            0
+        };
+        4 * (rows + shared + self.n_units + self.n_built) + lists
+    }
+
+    /// Bytes that are there for a part of a step.
+    fn moment(&self) -> u64 {
+        // Rows take their steps as their gradients come; units and embeddings have theirs beside them.
+        let has_gradients = self.layer > 0 || self.config.embedding > 0;
+        let gradients = match has_gradients {
+            true => self.n_own * self.read_len,
+            false => 0,
+        };
+        let rows = self.extent.n_block_relations * self.sizes.reduced_row;
+        let partials = rows + self.n_own_blocks * self.n_bias() + self.sizes.table;
+        let messages = match self.layer == 0 && self.layout.replicates() {
+            true => (self.n_read + self.n_own) * self.read_len,
+            false => self.extent.n_messages(self.width),
+        };
+        let backward = 4 * (self.n_units + gradients + partials + messages + self.n_built);
+        match self.config.sums {
+            Sums::Exact => backward.max(8 * self.n_units),
+            Sums::Float => backward,
+        }
+    }
+}
+
 /// Bytes of a rank at the fullest moment of a step.
 pub(super) fn of_work(
     config: &Config,
     layout: &Layout<'_>,
     (rank, n_classes): (usize, u32),
 ) -> u64 {
-    let forms = forms(config, n_classes);
-    let (row_len, by_pair) = rows_of(config, &forms);
-    let n_own_blocks = layout.dealt[rank].len() as u64;
     let twins = layout.twins();
-    let n_built = match layout.builds_weights {
-        true => built::n_built(config, layout, rank, n_classes),
-        false => 0,
-    };
-    let (mut held, mut fullest, mut sums) = (4 * n_built, 0, 0);
-    for (layer, (form, shape)) in forms.iter().enumerate() {
-        let extent = layout.work_extents()[layer][rank];
-        let width = shape.width as u64;
-        let units = layout.places(layer + 1, rank).len() as u64 * width;
-        let (n_read, n_own) = match (layer, by_pair) {
-            (0, true) => (extent.n_pairs, extent.n_own_pairs),
-            _ => (extent.n_sources, extent.n_own_sources),
-        };
-        let read_len = match layer {
-            0 => row_len as u64,
-            _ => forms[layer - 1].1.width as u64,
-        };
-        let sizes = match layer > 0 || config.has_first_table() {
-            true => form.sizes(*shape, layout.n_relations()),
-            false => Sizes::default(),
-        };
-        let n_bias = if config.bias { width } else { 0 };
-        if twins[layer] == layer {
-            held += extent.list_bytes();
-        }
-        if layer == 0 {
-            let n_copies = if config.features { 1 } else { copies(config) };
-            held += 4 * n_copies * n_own * read_len;
-        }
-        held += 4 * (copies(config) * (sizes.params + n_bias) + sizes.table + units);
-        held += 4 * n_read * read_len;
-        // Rows take their steps as their gradients come; units and embeddings have theirs beside them.
-        let has_gradients = layer > 0 || config.embedding > 0;
-        let gradients = if has_gradients { n_own * read_len } else { 0 };
-        let rows = extent.n_block_relations * sizes.reduced_row;
-        let partials = rows + n_own_blocks * n_bias + sizes.table;
-        let messages = match layer == 0 && layout.replicates() {
-            true => (extent.n_sources + extent.n_own_sources) * read_len,
-            false => extent.n_messages(width),
-        };
-        let built = if layer == 0 { n_built } else { 0 };
-        let backward = 4 * (units + gradients + partials + messages + built);
-        fullest = fullest.max(match config.sums {
-            Sums::Exact => backward.max(8 * units),
-            Sums::Float => backward,
-        });
-        sums = sums.max(layout.sets[layer + 1].len() as u64 * width);
+    let (mut held, mut fullest, mut sums) = (0, 0, 0);
+    for (layer, twin) in twins.into_iter().enumerate() {
+        let work = LayerWork::new(config, layout, (rank, n_classes), layer);
+        held += work.held(twin == layer);
+        fullest = fullest.max(work.moment());
+        sums = sums.max(layout.sets[layer + 1].len() as u64 * work.width);
     }
     held + fullest + sums * bytes_a_sum(config, false)
 }

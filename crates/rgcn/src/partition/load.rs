@@ -106,7 +106,8 @@ impl Loads {
             load.n_edges += u64::from(pair.n_edges);
             load.n_pairs += 1;
             let block = Some(pair.source / partition.block);
-            let last = last_blocks[part][pair.relation as usize].replace(pair.source / partition.block);
+            let last =
+                last_blocks[part][pair.relation as usize].replace(pair.source / partition.block);
             load.n_block_relations += u64::from(last != block);
             let is_new = last_sources[part] != Some(pair.source);
             let is_read = u64::from(is_new && !is_own(pair.source, part));

@@ -189,7 +189,12 @@ fn ranks_that_build_their_weights_are_close() {
         };
         let whole = run((&graph, &labels), &config, 1, Method::Source);
         let n_rows = u64::from(graph.n_relations() + 1) * 1500;
-        for (n_ranks, partition) in [(1, Method::M1), (2, Method::M1), (3, Method::M2), (4, Method::M1)] {
+        for (n_ranks, partition) in [
+            (1, Method::M1),
+            (2, Method::M1),
+            (3, Method::M2),
+            (4, Method::M1),
+        ] {
             let options = RunOptions {
                 n_ranks,
                 partition,
@@ -199,13 +204,22 @@ fn ranks_that_build_their_weights_are_close() {
             let parts = train(&graph, &labels, &config, &options, &mut |_| {}).unwrap();
             let case = format!("width {width}, {mode}, {n_ranks} ranks by {partition}");
             for (one, other) in whole.reports.iter().zip(&parts.reports) {
-                assert!((one.loss / other.loss - 1.0).abs() < 1e-4, "{case}: {one:?} {other:?}");
+                assert!(
+                    (one.loss / other.loss - 1.0).abs() < 1e-4,
+                    "{case}: {one:?} {other:?}"
+                );
             }
-            assert_ne!(whole.reports[49].loss.to_bits(), whole.reports[0].loss.to_bits());
+            assert_ne!(
+                whole.reports[49].loss.to_bits(),
+                whole.reports[0].loss.to_bits()
+            );
             assert_eq!(whole.evaluation, parts.evaluation, "{case}");
             let weights = parts.devices.iter().map(|device| device.weight_bytes);
             let weights: u64 = weights.sum();
-            assert!(mode == Mode::Pruned || weights == 4 * n_rows * width as u64, "{case}");
+            assert!(
+                mode == Mode::Pruned || weights == 4 * n_rows * width as u64,
+                "{case}"
+            );
             for device in &parts.devices {
                 let ratio = device.predicted_bytes as f64 / device.peak_bytes as f64;
                 assert!((ratio - 1.0).abs() < 0.01, "{case}: {device:?}");
