@@ -154,13 +154,11 @@ impl<'a> LayerWork<'a> {
         let forms = forms(config, n_classes);
         let (row_len, by_pair) = rows_of(config, &forms);
         let extent = layout.work_extents()[layer][rank];
-        let (form, shape) = forms[layer];
-        let width = shape.width as u64;
+        let width = forms[layer].1.width as u64;
         let (n_read, n_own) = match (layer, by_pair) {
             (0, true) => (extent.n_pairs, extent.n_own_pairs),
             _ => (extent.n_sources, extent.n_own_sources),
         };
-        let has_table = layer > 0 || config.has_first_table();
         let is_built = layer == 0 && layout.builds_weights;
         LayerWork {
             config,
@@ -176,10 +174,7 @@ impl<'a> LayerWork<'a> {
             n_own,
             n_units: layout.places(layer + 1, rank).len() as u64 * width,
             n_own_blocks: layout.dealt[rank].len() as u64,
-            sizes: match has_table {
-                true => form.sizes(shape, layout.n_relations()),
-                false => Sizes::default(),
-            },
+            sizes: Sizes::of(config, layout, layer, forms[layer]),
             n_built: match is_built {
                 true => n_built(config, layout, rank, n_classes),
                 false => 0,

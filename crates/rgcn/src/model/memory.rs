@@ -120,6 +120,34 @@ pub(super) fn bytes_a_sum(config: &Config, is_alone: bool) -> u64 {
     fixed + if is_alone { 0 } else { 4 }
 }
 
+/// Bytes of what is built in a layer; as much is its gradient.
+fn built_bytes(
+    config: &Config,
+    layout: &Layout<'_>,
+    (rank, n_classes): (usize, u32),
+    layer: usize,
+) -> u64 {
+    match layer == 0 && layout.builds_weights {
+        true => 4 * n_built(config, layout, rank, n_classes),
+        false => 0,
+    }
+}
+
+impl Sizes {
+    /// Those of a layer; nothing where the first one has no parameters of relations.
+    pub(super) fn of(
+        config: &Config,
+        layout: &Layout<'_>,
+        layer: usize,
+        (form, shape): (Form, Shape),
+    ) -> Sizes {
+        match layer > 0 || config.has_first_table() {
+            true => form.sizes(shape, layout.n_relations()),
+            false => Sizes::default(),
+        }
+    }
+}
+
 impl Footprint {
     /// That of a rank that sends the messages of its own sources.
     ///
@@ -150,21 +178,14 @@ impl Footprint {
                 let n_copies = if config.features { 1 } else { copies(config) };
                 footprint.streamed += 4 * n_copies * extent.n_input(config, &forms);
             }
-            let has_table = layer > 0 || config.has_first_table();
-            let sizes = match has_table {
-                true => form.sizes(*shape, layout.n_relations()),
-                false => Sizes::default(),
-            };
+            let sizes = Sizes::of(config, layout, layer, (*form, *shape));
             let n_read = match layer {
                 0 => 0,
                 _ => extent.n_read * forms[layer - 1].1.width as u64,
             };
-            let mut moment = footprint.add_layer(config, (*shape, sizes), (extent, n_read));
-            if layer == 0 && layout.builds_weights {
-                let n_bytes = 4 * n_built(config, layout, rank, n_classes);
-                footprint.resident += n_bytes;
-                moment += n_bytes; // the gradient
-            }
+            let built = built_bytes(config, layout, (rank, n_classes), layer);
+            footprint.resident += built;
+            let moment = built + footprint.add_layer(config, (*shape, sizes), (extent, n_read));
             fullest = fullest.max(moment);
             sums = sums.max(extent.n_all_made * shape.width as u64);
             let embedding = match layer {
@@ -205,7 +226,7 @@ impl Footprint {
 }
 
 impl Form {
-    pub(super) fn sizes(self, shape: Shape, n_relations: usize) -> Sizes {
+    fn sizes(self, shape: Shape, n_relations: usize) -> Sizes {
         let (n_relations, len) = (n_relations as u64, shape.len() as u64);
         let reduced_row = match self {
             Form::Coefficients => shape.n_terms as u64,
