@@ -21,7 +21,7 @@ use crate::search::Proposals;
 
 pub(crate) use actions::Actions;
 pub use config::{ActionSet, EncoderShape, PolicyConfig, Preset};
-pub(crate) use network::{BaselineNetwork, Contexts, Logits, PolicyNetwork};
+pub(crate) use network::{BaselineNetwork, Contexts, Logits, PolicyNetwork, Read};
 
 /// What [`Policy::shipped`] gives, by name.
 const SHIPPED: [(&str, &[u8]); 2] = [
@@ -214,7 +214,7 @@ impl Policy {
         self.check(problem)?;
         self.check_features(problem, features)?;
         let space = self.config.space()?;
-        let contexts = Contexts::new(&space, &[features])?;
+        let contexts = Contexts::new(&space, &[features.read()])?;
         let (logits, of_graph) =
             self.network
                 .logits_of(&Device::host(), &self.params, &contexts)?;
