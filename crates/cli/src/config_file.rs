@@ -102,10 +102,20 @@ pub(crate) fn keys(path: &Path) -> Result<Map<String, Value>, BadInput> {
         false => toml::from_str(&text).map_err(|e| wrong(&e.to_string()))?,
     };
     // TOML has no null; nan and inf have no other place in JSON, where null would mean an absent setting.
-    match keys.iter().find(|(_, value)| !is_json && value.is_null()) {
-        Some((key, _)) => Err(wrong(&format!("`{key}`: expected a finite number"))),
+    let infinite = if is_json { None } else { null_in(&keys) };
+    match infinite {
+        Some(key) => Err(wrong(&format!("`{key}`: expected a finite number"))),
         None => Ok(keys),
     }
+}
+
+/// The first key without a value, behind those of the tables that it is in.
+fn null_in(keys: &Map<String, Value>) -> Option<String> {
+    keys.iter().find_map(|(key, value)| match value {
+        Value::Null => Some(key.clone()),
+        Value::Object(inner) => Some(format!("{key}.{}", null_in(inner)?)),
+        _ => None,
+    })
 }
 
 pub(crate) fn read<T: for<'de> Deserialize<'de>>(value: Value) -> Result<T, String> {

@@ -195,11 +195,7 @@ impl SearchArgs {
 
     /// The policy, by the name of one that comes with the program, or from its file.
     pub(crate) fn policy(&self) -> Result<Option<Policy>, shardgraph_regal::Error> {
-        let Some(path) = &self.policy else {
-            return Ok(None);
-        };
-        let shipped = path.to_str().and_then(Policy::shipped);
-        shipped.unwrap_or_else(|| Policy::read(path)).map(Some)
+        self.policy.as_deref().map(Policy::named).transpose()
     }
 
     fn check_method(&self, method: Method) -> Result<(), BadInput> {

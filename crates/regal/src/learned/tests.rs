@@ -111,7 +111,7 @@ fn what_a_policy_does_not_serve_is_refused() {
     };
     let few = message(&options, &policy(Preset::Synthetic));
     assert!(
-        few.contains("evaluations = 100: the policy's features take 100"),
+        few.contains("evaluations = 100: the features of the policy untrained, seed"),
         "{few}"
     );
     let enough = PlaceOptions {

@@ -98,6 +98,15 @@ impl Policy {
         Some(file::of_bytes(bytes, name))
     }
 
+    /// That which comes with the program under this name; if none does, that of the file.
+    ///
+    /// # Errors
+    /// As [`Policy::read`].
+    pub fn named(name: &Path) -> Result<Policy, Error> {
+        let shipped = name.to_str().and_then(Policy::shipped);
+        shipped.unwrap_or_else(|| Policy::read(name))
+    }
+
     /// Writes it as one safetensors file, atomically, with the config in the header.
     ///
     /// # Errors
@@ -148,7 +157,7 @@ impl Policy {
     /// Draws proposals for a problem from the features of a short search on it.
     ///
     /// # Errors
-    /// As [`Policy::check`]; `Policy` for features of another problem, `Diverged` where the network gives no finite numbers.
+    /// As [`Policy::check`]; `Policy` for features of another problem, and where the network gives no finite numbers.
     ///
     /// # Determinism
     /// Equal seeds draw the same.
@@ -218,6 +227,13 @@ impl Policy {
         let (logits, of_graph) =
             self.network
                 .logits_of(&Device::host(), &self.params, &contexts)?;
+        if logits.iter().chain(&of_graph).any(|x| !x.is_finite()) {
+            return Err(Error::policy(format!(
+                "{}: with these weights the logits of {} are not finite: the policy's training has diverged, or its file is damaged",
+                self.source,
+                problem.graph().name()
+            )));
+        }
         let mut stream = Stream::new(seed, "regal proposals", 0);
         let actions = self.network.actions().sample(&logits, &mut stream)?;
         let rho = match self.network.crossover() {

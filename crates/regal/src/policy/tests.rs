@@ -71,7 +71,11 @@ fn contexts(policy: &Policy, graphs: &[Graph]) -> (Contexts, Actions) {
     let read = |graph| features(&problem(graph, 2), &options(), 60).unwrap();
     let found: Vec<Features> = graphs.iter().map(read).collect();
     let space = PolicyConfig::preset(Preset::Synthetic).space().unwrap();
-    let contexts = Contexts::new(&space, &found.iter().map(Features::read).collect::<Vec<_>>()).unwrap();
+    let contexts = Contexts::new(
+        &space,
+        &found.iter().map(Features::read).collect::<Vec<_>>(),
+    )
+    .unwrap();
     let params = &policy.params;
     let logits = policy.network.logits_of(&Device::host(), params, &contexts);
     let mut stream = Stream::new(3, "test", 0);

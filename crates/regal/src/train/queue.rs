@@ -96,7 +96,32 @@ impl Ranks {
         let costs: Vec<u64> = jobs.iter().map(|job| job.cost).collect();
         let shares = hand_out(&costs, &self.workers);
         let rank = self.comm.rank() as usize;
-        let own = &shares[rank];
+        let (found, nanoseconds) = self.do_own(&shares[rank], work)?;
+        // What comes of the jobs, in their order, and behind it each rank's nanoseconds.
+        let mut starts = vec![0];
+        starts.extend(jobs.iter().scan(0, |end, job| {
+            *end += job.n_words;
+            Some(*end)
+        }));
+        let n_words = starts[jobs.len()];
+        let mut words = vec![0u32; n_words + 2 * shares.len()];
+        for (&job, found) in shares[rank].iter().zip(&found) {
+            words[starts[job]..starts[job + 1]].copy_from_slice(found);
+        }
+        words[n_words + 2 * rank..][..2].copy_from_slice(&words_of(nanoseconds));
+        self.exchange(&mut words)?;
+        let (of_jobs, of_ranks) = words.split_at(n_words);
+        let of_ranks = of_ranks.chunks_exact(2).zip(&shares);
+        for (worker, (nanoseconds, own)) in self.workers.iter_mut().zip(of_ranks) {
+            let own = own.iter().map(|&job| costs[job]);
+            worker.has_done(own.fold(0, u64::saturating_add), number_of(nanoseconds));
+        }
+        let of_jobs = starts.windows(2).map(|of| of_jobs[of[0]..of[1]].to_vec());
+        Ok(of_jobs.collect())
+    }
+
+    /// What comes of this rank's jobs, and the nanoseconds of its threads.
+    fn do_own(&mut self, own: &[usize], work: Work<'_>) -> Result<(Vec<Vec<u32>>, u64), Error> {
         let done: Vec<OnceLock<Vec<u32>>> = own.iter().map(|_| OnceLock::new()).collect();
         let nanoseconds = AtomicU64::new(0);
         rewards(own.len(), self.n_threads, &|at| {
@@ -110,29 +135,8 @@ impl Ranks {
         {
             self.n_done += own.len() as u64;
         }
-        let n_words: usize = jobs.iter().map(|job| job.n_words).sum();
-        let mut words = vec![0u32; n_words + 2 * shares.len()];
-        let mut starts = Vec::with_capacity(jobs.len());
-        let mut end = 0;
-        for job in jobs {
-            starts.push(end);
-            end += job.n_words;
-        }
-        for (&job, found) in own.iter().zip(&done) {
-            let found = found.get().map_or(&[][..], Vec::as_slice);
-            words[starts[job]..starts[job] + jobs[job].n_words].copy_from_slice(found);
-        }
-        words[n_words + 2 * rank..][..2].copy_from_slice(&words_of(nanoseconds.into_inner()));
-        self.exchange(&mut words)?;
-        for (of_rank, (worker, own)) in self.workers.iter_mut().zip(&shares).enumerate() {
-            let cost = own
-                .iter()
-                .fold(0, |sum: u64, &job| sum.saturating_add(costs[job]));
-            worker.has_done(cost, number_of(&words[n_words + 2 * of_rank..][..2]));
-        }
-        let of_jobs = starts.iter().zip(jobs);
-        let of_jobs = of_jobs.map(|(&start, job)| words[start..start + job.n_words].to_vec());
-        Ok(of_jobs.collect())
+        let found = done.into_iter().filter_map(OnceLock::into_inner);
+        Ok((found.collect(), nanoseconds.into_inner()))
     }
 
     /// One rank has each number's bits and the others zero: the sum is those bits.

@@ -410,10 +410,7 @@ fn ranks_make_each_search_once_and_change_no_bit() {
             let bytes = trainer.to_checkpoint().unwrap().to_bytes();
             (trainer.n_searches(), (reports, bytes))
         });
-        outcomes
-            .into_iter()
-            .map(Result::unwrap)
-            .collect::<Vec<_>>()
+        outcomes.into_iter().map(Result::unwrap).collect::<Vec<_>>()
     };
     let alone = run(1).remove(0);
     let n_of_rewards = 3 * 4;

@@ -84,10 +84,7 @@ fn a_rank_gets_what_it_is_fast_enough_for() {
         [20, 10]
     );
     assert_eq!(n_each(&fresh(&[2, 1]), &equal), [20, 10]);
-    let found = n_each(
-        &workers(&[(1, 300, 100), (1, 100, 100), (1, 0, 0)]),
-        &equal,
-    );
+    let found = n_each(&workers(&[(1, 300, 100), (1, 100, 100), (1, 0, 0)]), &equal);
     assert_eq!(found, [15, 5, 10]);
     // Costs beyond all bounds are no panic.
     let found = n_each(&fresh(&[1, 1]), &[u64::MAX; 4]);
@@ -154,7 +151,14 @@ fn ranks_share_the_jobs_and_all_have_what_comes_of_them() {
 
 #[test]
 fn numbers_are_themselves_as_words() {
-    for number in [0, 1, u64::from(u32::MAX), 1 << 32, u64::MAX, 0.1f64.to_bits()] {
+    for number in [
+        0,
+        1,
+        u64::from(u32::MAX),
+        1 << 32,
+        u64::MAX,
+        0.1f64.to_bits(),
+    ] {
         assert_eq!(number_of(&words_of(number)), number);
     }
     assert!(Ranks::new(Comm::solo(), 0).is_err());
