@@ -145,12 +145,16 @@ fn training_that_cannot_begin_leaves_nothing() {
 /// The policies that come with the program, each for its objective and never worse than the cheap schedules.
 #[test]
 fn shipped_policies_are_used_by_name() {
-    for (name, cheap) in [("runtime", "heft"), ("memory", "greedy-memory")] {
-        let flags = format!("--objective {name} --policy {name} --evaluations 500");
+    for (name, policy, evaluations, cheap) in [
+        ("runtime", "runtime", 500, "heft"),
+        ("runtime", "few", 20, "heft"),
+        ("memory", "memory", 500, "greedy-memory"),
+    ] {
+        let flags = format!("--objective {name} --policy {policy} --evaluations {evaluations}");
         let answer = place(&fixture("g0018.pbtxt"), &flags);
         assert_eq!(
             (&answer["method"], &answer["evaluations"]),
-            (&"seeded-regal".into(), &500.into())
+            (&"seeded-regal".into(), &evaluations.into())
         );
         let flags = format!("--objective {name} --method {cheap}");
         let cheap = place(&fixture("g0018.pbtxt"), &flags);

@@ -24,11 +24,12 @@ pub use config::{ActionSet, EncoderShape, PolicyConfig, Preset};
 pub(crate) use network::{BaselineNetwork, Contexts, Logits, PolicyNetwork, Read};
 
 /// What [`Policy::shipped`] gives, by name.
-const SHIPPED: [(&str, &[u8]); 2] = [
+const SHIPPED: [(&str, &[u8]); 3] = [
     (
         "runtime",
         include_bytes!("../../policies/runtime.safetensors"),
     ),
+    ("few", include_bytes!("../../policies/few.safetensors")),
     (
         "memory",
         include_bytes!("../../policies/memory.safetensors"),
@@ -88,8 +89,8 @@ impl Policy {
         file::read(path)
     }
 
-    /// A policy that comes with the program: `runtime` or `memory`, for two devices and transfers that take no time; none for another
-    /// name. `docs/regal.md` has the commands that made them.
+    /// A policy that comes with the program, for two devices and transfers that take no time: `runtime`, `few` (the runtime by less than
+    /// some 1000 evaluations) or `memory`; none for another name. `docs/regal.md` has the commands that made them.
     ///
     /// # Errors
     /// None that a test would not find.
