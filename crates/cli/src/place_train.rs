@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Map;
 use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_costgraph::{DecoderKind, Graph};
 use shardgraph_device::{Device, DeviceKind, Timer};
@@ -20,6 +20,7 @@ use crate::place_options::decoder;
 use crate::progress::Progress;
 use crate::quantity;
 use crate::report::ReportArgs;
+use crate::settings_file::SettingsFile;
 use crate::world::{World, WorldArgs, settle};
 
 /// Steps whose rewards the answer averages.
@@ -215,14 +216,14 @@ fn config(args: &TrainArgs) -> Result<TrainConfig, BadInput> {
 
 /// The settings of a file over others, each of which it may leave out.
 fn over(base: TrainConfig, path: &Path) -> Result<TrainConfig, BadInput> {
-    let wrong = |what: String| BadInput(format!("{}: {}", path.display(), what.trim_end()));
-    let text = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
-    let is_json = path.extension().is_some_and(|e| e == "json");
-    let given: Map<String, Value> = match is_json {
-        true => serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?,
-        false => toml::from_str(&text).map_err(|e| wrong(e.to_string()))?,
-    };
-    base.with_settings(given).map_err(|e| wrong(e.to_string()))
+    let file = SettingsFile::read(path)?;
+    let mut config = base;
+    for (key, value) in file.keys() {
+        let alone = Map::from_iter([(key.clone(), value.clone())]);
+        let with = config.with_settings(alone);
+        config = with.map_err(|why| file.wrong(key, &why))?;
+    }
+    Ok(config)
 }
 
 fn graphs(config: &TrainConfig, report: &ReportArgs) -> anyhow::Result<Vec<Graph>> {
@@ -330,7 +331,7 @@ mod tests {
             ("c.toml", "stepss = 1", "stepss"),
             ("c.toml", "steps = 'many'", "invalid type"),
             ("c.toml", "[policy]\nlevels = 3", "unknown field `levels`"),
-            ("c.json", "{\"steps\": 1", "line 1"),
+            ("c.json", "{\"steps\": 1", "c.json:1:11"),
         ] {
             let message = read(name, text).unwrap_err().to_string();
             assert!(
