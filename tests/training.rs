@@ -106,11 +106,11 @@ fn flags_win_over_the_file_and_the_file_over_the_preset() {
     assert_eq!(settings["target"], "stored", "of the preset");
     let message = bad_config(&config, "steps = 9\ngama = 0.5\n", &path("new"));
     assert!(
-        message.contains("c.toml: `gama`: unknown field"),
+        message.contains("c.toml:2: `gama`: unknown field"),
         "{message}"
     );
     let message = bad_config(&config, "steps = 9\ngamma = ]\n", &path("new"));
-    assert!(message.contains("line 2, column 9"), "{message}");
+    assert!(message.contains("c.toml:2:9: "), "{message}");
     let message = bad_config(&config, "gamma = 1.5\n", &path("new"));
     assert!(message.contains("gamma: 0 to 1"), "{message}");
 }

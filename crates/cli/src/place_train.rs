@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
+use serde_json::Map;
 use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_costgraph::{DecoderKind, Graph};
 use shardgraph_device::{Device, DeviceKind, Timer};
@@ -13,13 +14,13 @@ use shardgraph_regal::{
     train_on_ranks,
 };
 
-use crate::config_file;
 use crate::exit::BadInput;
 use crate::place_graph::load_all;
 use crate::place_options::decoder;
 use crate::progress::Progress;
 use crate::quantity;
 use crate::report::ReportArgs;
+use crate::settings_file::SettingsFile;
 use crate::world::{World, WorldArgs, settle};
 
 /// Steps whose rewards the answer averages.
@@ -217,8 +218,14 @@ fn config(args: &TrainArgs) -> Result<TrainConfig, BadInput> {
 
 /// The settings of a file over others, each of which it may leave out.
 fn over(base: TrainConfig, path: &Path) -> Result<TrainConfig, BadInput> {
-    let merged = base.with_settings(config_file::keys(path)?);
-    merged.map_err(|error| BadInput(format!("{}: {error}", path.display())))
+    let file = SettingsFile::read(path)?;
+    let mut config = base;
+    for (key, value) in file.keys() {
+        let alone = Map::from_iter([(key.clone(), value.clone())]);
+        let with = config.with_settings(alone);
+        config = with.map_err(|why| file.wrong(key, &why))?;
+    }
+    Ok(config)
 }
 
 fn graphs(config: &TrainConfig, report: &ReportArgs) -> anyhow::Result<Vec<Graph>> {
@@ -326,7 +333,7 @@ mod tests {
             ("c.toml", "stepss = 1", "stepss"),
             ("c.toml", "steps = 'many'", "invalid type"),
             ("c.toml", "[policy]\nlevels = 3", "unknown field `levels`"),
-            ("c.json", "{\"steps\": 1", "line 1"),
+            ("c.json", "{\"steps\": 1", "c.json:1:11"),
             (
                 "c.toml",
                 "bandwidth_gbs = nan",
@@ -335,7 +342,7 @@ mod tests {
             (
                 "c.toml",
                 "[policy]\ncrossover_levels = inf",
-                "`policy.crossover_levels`: expected a finite",
+                "`policy`: `crossover_levels`: expected a finite",
             ),
         ] {
             let message = read(name, text).unwrap_err().to_string();

@@ -9,6 +9,7 @@ use shardgraph_graph::Graph;
 
 use crate::exit::BadInput;
 use crate::graph_argument::GraphArgs;
+use crate::settings_file::text;
 
 /// The best that an answer can be, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -64,9 +65,9 @@ const COLUMNS: [(&str, &[&str]); 7] = [
 impl Optima {
     /// Reads a table; empty lines and those that begin with # say nothing.
     pub(super) fn read(path: &Path) -> Result<Optima, BadInput> {
-        let text = std::fs::read_to_string(path)
+        let bytes = std::fs::read(path)
             .map_err(|e| BadInput(format!("{}: cannot read: {e}", path.display())))?;
-        Optima::parse(path, &text)
+        Optima::parse(path, &text(path, bytes)?)
     }
 
     fn parse(path: &Path, text: &str) -> Result<Optima, BadInput> {
