@@ -42,8 +42,8 @@ impl SettingsFile {
             lines,
         };
         // TOML has no null; nan and inf have no other place in JSON, where null would mean an absent setting.
-        let infinite = |(key, value)| Some((key, infinite(value)?));
-        match file.keys.iter().find_map(infinite) {
+        let mut keys = file.keys.iter();
+        match keys.find_map(|(key, value)| Some((key, infinite(value)?))) {
             Some((key, why)) if !is_json => Err(file.wrong(key, &why)),
             _ => Ok(file),
         }
@@ -206,6 +206,11 @@ mod tests {
                 "a.toml",
                 "a = 1\nb = nan",
                 "a.toml:2: `b`: expected a finite",
+            ),
+            (
+                "a.toml",
+                "a = 1\n[b]\nc.d = inf",
+                "a.toml:2: `b`: `c`: `d`: expected a finite",
             ),
             ("a.json", "{\"a\": 1,\n\"b\" 2}", "a.json:2:5: expected `:`"),
             ("a.json", "[]", "a.json:1:0: invalid type: sequence"),
