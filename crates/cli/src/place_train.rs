@@ -76,8 +76,9 @@ pub(crate) struct TrainArgs {
     /// --config says otherwise: more threads than that have nothing to do [default: 1]
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Begin with the weights of this policy: one that was trained with the same network for fewer evaluations, say
-    #[arg(long, value_name = "FILE")]
+    /// Begin with the weights of this policy, a file or one that comes with the program: one that was trained with the same network for
+    /// fewer evaluations, say
+    #[arg(long, value_name = "POLICY")]
     start: Option<PathBuf>,
     /// The folder to write; it must have no run yet
     #[arg(long, value_name = "DIR", required_unless_present = "resume")]
@@ -116,7 +117,8 @@ struct Answer {
     policy_hash: String,
 }
 
-/// Trains and prints the answer. Of several processes all end with the same exit code, and the first alone prints.
+/// Trains and prints the answer, which the first of several processes does alone. All end with the same exit code, but for a failure in the
+/// midst of training: the process that had it ends with its own code, and the others with that of a lost one.
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let deadline = Deadline::default();
     args.world.device(DeviceKind::Host, false, &args.report)?; // NCCL has no part in this
@@ -161,7 +163,7 @@ fn inputs(args: &TrainArgs) -> anyhow::Result<Inputs> {
         resume: args.resume.is_some(),
         stop_at: args.steps,
         threads: args.threads.map_or(1, usize::from),
-        start: args.start.as_deref().map(Policy::read).transpose()?,
+        start: args.start.as_deref().map(Policy::named).transpose()?,
     };
     Ok(Inputs {
         config,
@@ -332,6 +334,16 @@ mod tests {
             ("c.toml", "steps = 'many'", "invalid type"),
             ("c.toml", "[policy]\nlevels = 3", "unknown field `levels`"),
             ("c.json", "{\"steps\": 1", "c.json:1:11"),
+            (
+                "c.toml",
+                "bandwidth_gbs = nan",
+                "c.toml:1: `bandwidth_gbs`: expected a finite",
+            ),
+            (
+                "c.toml",
+                "[policy]\ncrossover_levels = inf",
+                "c.toml:1: `policy.crossover_levels`: expected a finite",
+            ),
         ] {
             let message = read(name, text).unwrap_err().to_string();
             assert!(

@@ -42,12 +42,9 @@ impl SettingsFile {
             lines,
         };
         // TOML has no null; nan and inf have no other place in JSON, where null would mean an absent setting.
-        match file
-            .keys
-            .iter()
-            .find(|(_, value)| !is_json && value.is_null())
-        {
-            Some((key, _)) => Err(file.wrong(key, &"expected a finite number")),
+        let infinite = if is_json { None } else { null_in(&file.keys) };
+        match infinite {
+            Some(key) => Err(file.wrong(&key, &"expected a finite number")),
             None => Ok(file),
         }
     }
@@ -61,10 +58,11 @@ impl SettingsFile {
         self.keys.get(key)
     }
 
-    /// What is wrong with a key, with the file and the line.
+    /// What is wrong with a key, which may be `table.key`, with the file and the line that the outermost begins on.
     pub(crate) fn wrong(&self, key: &str, why: &dyn Display) -> BadInput {
         let name = self.path.display();
-        BadInput(match self.lines.get(key) {
+        let outermost = key.split('.').next().unwrap_or(key);
+        BadInput(match self.lines.get(outermost) {
             Some(line) => format!("{name}:{line}: `{key}`: {why}"),
             None => format!("{name}: `{key}`: {why}"),
         })
@@ -85,6 +83,15 @@ impl SettingsFile {
         }
         Ok(settings)
     }
+}
+
+/// The first key without a value, behind those of the tables that it is in.
+fn null_in(keys: &Map<String, Value>) -> Option<String> {
+    keys.iter().find_map(|(key, value)| match value {
+        Value::Null => Some(key.clone()),
+        Value::Object(inner) => Some(format!("{key}.{}", null_in(inner)?)),
+        _ => None,
+    })
 }
 
 /// The text of a small file.
