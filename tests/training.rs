@@ -272,11 +272,11 @@ fn what_memory_cannot_hold_is_refused_before_it_is_taken() {
             "fewer environments",
         ),
         (
-            "solve ba:300000:2 --policy mvc-three-layers --ranks 2 --out {}",
+            "solve ba:600000:2 --policy mvc-three-layers --ranks 2 --out {}",
             "--policy mvc-default",
         ),
         (
-            "solve ba:300000:2 --problem mis --policy mis-four-layers --out {}",
+            "solve ba:600000:2 --problem mis --policy mis-four-layers --out {}",
             "fewer graphs",
         ),
     ] {

@@ -261,7 +261,7 @@ fn load(args: &EvalArgs, job: &Job) -> anyhow::Result<Vec<Loaded>> {
     {
         let (table, problem) = (table.display(), job.problem.name());
         let note = format!("{table}: no line is of one of these graphs and of {problem}");
-        args.report.warning(&note);
+        args.report.note(&note);
     }
     Ok(all)
 }

@@ -18,7 +18,7 @@ use crate::agreement::{
 use crate::error::ErrorKind;
 use crate::exchange::{Exchange, check_wanted, cut_bits, cut_lists};
 use crate::inference::{Episode, ModelScorer, Rules, Scorer, check_finite, run_episode};
-use crate::memory::{check_room, embedding_bytes};
+use crate::memory::{check_room, embedding_bytes, keep_freed_memory};
 use crate::on_device::run_on_device;
 use crate::problem::MINIMUM_VERTEX_COVER;
 use crate::residual::{BitsResidual, Counts, ListsResidual, NeighborLists, Ranks, Residual};
@@ -389,11 +389,12 @@ impl<'a> Job<'a> {
     }
 
     /// Refuses what this process, one of `n_processes`, has no memory for: the embeddings, and a byte an entry of the matrix that is multiplied.
-    /// The closed form makes neither.
+    /// The closed form makes neither; others keep the memory of their steps.
     fn check_memory(&self, n_processes: u32) -> Result<(), Error> {
         if self.table().is_some() {
             return Ok(());
         }
+        keep_freed_memory();
         let (n_nodes, n_edges) = (self.adjacency.n_nodes(), self.adjacency.n_edges());
         let embeddings = embedding_bytes(self.policy.config.shape(), u64::from(n_nodes));
         let least = embeddings.saturating_add(2 * n_edges) / u64::from(n_processes);

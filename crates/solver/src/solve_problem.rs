@@ -17,7 +17,7 @@ use crate::agreement::{
 };
 use crate::error::ErrorKind;
 use crate::exchange::{Exchange, check_wanted, cut_lists};
-use crate::memory::{check_room, embedding_bytes};
+use crate::memory::{check_room, embedding_bytes, keep_freed_memory};
 use crate::problem::{Episode, Objective, Problem, check_answer, check_graph};
 use crate::residual::Ranks;
 use crate::rows::{StateRows, without_rows};
@@ -290,6 +290,7 @@ impl<'a> Job<'a> {
 
     /// Refuses what this process, one of `n_processes`, has no memory for: a step scores all graphs at once.
     fn check_memory(&self, n_processes: u32) -> Result<(), Error> {
+        keep_freed_memory();
         let nodes = (self.graphs.iter()).map(|given| u64::from(given.graph.n_nodes()));
         let least = embedding_bytes(self.policy.config.shape(), nodes.sum());
         let cure = "give fewer graphs at a time, or smaller ones, or a policy of less width";

@@ -17,7 +17,7 @@ use super::kept::Kept;
 use super::memory::ReplayMemory;
 use super::{TargetRule, TrainConfig};
 use crate::exchange::cut_lists;
-use crate::memory::{check_room, embedding_bytes};
+use crate::memory::{check_room, embedding_bytes, keep_freed_memory};
 use crate::problem::{Episode, Objective, Problem, check_answer};
 use crate::residual::Ranks;
 use crate::select::{TopD, agree_each};
@@ -146,6 +146,7 @@ impl Trainer {
     /// Refuses what this process, one of `n_processes`, has no memory for: a batch of the smallest graph with its gradient, or the present states
     /// of all environments.
     pub(super) fn check_memory(&self, device: &Device, n_processes: u32) -> Result<(), Error> {
+        keep_freed_memory();
         let n_nodes = u64::from(self.dataset.fewest_nodes());
         let (batch, environments) = (self.config.batch_size, self.config.environments);
         let n_states = (2 * batch as u64).max(environments as u64);
