@@ -337,12 +337,12 @@ mod tests {
             (
                 "c.toml",
                 "bandwidth_gbs = nan",
-                "`bandwidth_gbs`: expected a finite",
+                "c.toml:1: `bandwidth_gbs`: expected a finite",
             ),
             (
                 "c.toml",
                 "[policy]\ncrossover_levels = inf",
-                "`policy`: `crossover_levels`: expected a finite",
+                "c.toml:1: `policy.crossover_levels`: expected a finite",
             ),
         ] {
             let message = read(name, text).unwrap_err().to_string();

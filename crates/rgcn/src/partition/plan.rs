@@ -156,6 +156,12 @@ fn whole(partition: &Partition, pairs: &Pairs, loads: &Loads) -> Load {
         n_own_pairs: pairs.as_slice().len() as u64,
         n_own_sources: loads.n_sources(),
         n_own_reads: loads.n_sources(),
+        // A relation's sources of a block are all in one part.
+        n_block_relations: loads
+            .as_slice()
+            .iter()
+            .map(|load| load.n_block_relations)
+            .sum(),
         ..Load::default()
     }
 }
@@ -245,13 +251,23 @@ impl PlanOptions {
                 ),
             ]
         });
+        let has_bias = self.shape.config.bias;
         let layers = self.shape.layers(pairs.n_relations());
         let layers = widths.iter().zip(layers).enumerate().rev();
         let backward = layers.flat_map(|(layer, (width, size))| {
+            // An exact sum agrees on a byte for each number, then adds integers, and a count to the last.
+            let bias = if has_bias { *width } else { 0 };
+            let n_sums = u64::from(size.reduced > 0) + u64::from(has_bias);
+            let (n_shared, n_words) = (size.reduced + bias, size.reduced + bias + n_sums);
             [
                 (layer, "gradients of all nodes", 4 * n_nodes * width),
                 (layer, RETURNED, 4 * n_pairs * width),
-                (layer, "gradients of shared parameters", 4 * size.reduced),
+                (
+                    layer,
+                    "magnitudes of shared parameters' gradients",
+                    n_shared,
+                ),
+                (layer, "sums of shared parameters' gradients", 8 * n_words),
             ]
         });
         let exchanges = forward.chain(backward).filter(|(_, _, bytes)| *bytes > 0);

@@ -94,6 +94,16 @@ fn naive_loads(graph: &RelationalGraph, partition: &Partition) -> Vec<Load> {
             loads[part].n_self_loops = own.len() as u64;
             sources[part].extend(own);
         }
+        let block = partition.block;
+        let of_pairs = pairs[part].iter();
+        let mut block_relations: BTreeSet<(u32, u32)> = of_pairs
+            .map(|(source, relation)| (source / block, *relation))
+            .collect();
+        if partition.has_self_loops() {
+            let loops = partition.own_nodes(part as u32);
+            block_relations.extend(loops.map(|node| (node / block, u32::MAX)));
+        }
+        loads[part].n_block_relations = block_relations.len() as u64;
         loads[part].n_pairs = pairs[part].len() as u64;
         loads[part].n_sources = sources[part].len() as u64;
         loads[part].n_relations = relations[part].len() as u64;
