@@ -183,7 +183,7 @@ fn bad_usage_is_told_what_is_right() {
         ("solve karate --preset best", "default or paper"),
         ("solve karate --ranks 0", "1 to 1024"),
         ("solve karate --ranks 99999", "1 to 1024"),
-        ("solve karate --ranks -1", "unexpected argument"),
+        ("solve karate --ranks -1", "-1 is not in"),
         ("solve karate --deadline 0", "above 0"),
         ("solve karate --deadline soon", "above 0"),
         ("solve karate --input-format xml", "matrix-market"),

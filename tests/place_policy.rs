@@ -84,7 +84,7 @@ fn what_does_not_fit_is_refused_and_leaves_nothing() {
     for (flags, reason) in [
         ("--devices 3", "for 2 devices, and 3 are asked for"),
         ("--objective memory", "the features for the runtime"),
-        ("--evaluations 60", "the policy's features take 60 of them"),
+        ("--evaluations 60", "policy.safetensors take 60 of them"),
         ("--greedy-runs 3", "says nothing about --policy"),
         ("--method brkga", "--method brkga was asked for"),
     ] {
@@ -115,6 +115,11 @@ fn training_that_cannot_begin_leaves_nothing() {
         ("--devices 0", "n_devices = 0"),
         ("--learning-rate 0", "learning_rate"),
         ("--steps 0", "steps = 0"),
+        ("--start none", "expected a policy file, or one of runtime"),
+        (
+            "--start memory",
+            "memory: the policy to begin with has another config",
+        ),
     ] {
         let steps = if flags.contains("--steps") {
             ""
@@ -140,12 +145,16 @@ fn training_that_cannot_begin_leaves_nothing() {
 /// The policies that come with the program, each for its objective and never worse than the cheap schedules.
 #[test]
 fn shipped_policies_are_used_by_name() {
-    for (name, cheap) in [("runtime", "heft"), ("memory", "greedy-memory")] {
-        let flags = format!("--objective {name} --policy {name} --evaluations 500");
+    for (name, policy, evaluations, cheap) in [
+        ("runtime", "runtime", 500, "heft"),
+        ("runtime", "few", 20, "heft"),
+        ("memory", "memory", 500, "greedy-memory"),
+    ] {
+        let flags = format!("--objective {name} --policy {policy} --evaluations {evaluations}");
         let answer = place(&fixture("g0018.pbtxt"), &flags);
         assert_eq!(
             (&answer["method"], &answer["evaluations"]),
-            (&"seeded-regal".into(), &500.into())
+            (&"seeded-regal".into(), &evaluations.into())
         );
         let flags = format!("--objective {name} --method {cheap}");
         let cheap = place(&fixture("g0018.pbtxt"), &flags);
@@ -177,8 +186,9 @@ fn processes_share_the_rewards_and_change_no_bit() {
     // The others print nothing.
     assert!(first.all(|other| other.ok().stdout.is_empty()));
     let resume = "place train --resume {} --steps 4 --quiet --format json";
-    let resumed = run_all(3, resume, &[&parts]).into_iter().next().unwrap();
-    assert_eq!(resumed.json()["policy_hash"], expected);
+    let mut resumed = run_all(3, resume, &[&parts]).into_iter();
+    assert_eq!(resumed.next().unwrap().json()["policy_hash"], expected);
+    assert!(resumed.all(|other| other.ok().stdout.is_empty()));
     let read = |run: &str| fs::read(folder.path().join(run).join("policy.safetensors"));
     assert!(read("whole").unwrap() == read("parts").unwrap());
     // A folder that is taken is the first rank's reason, and all end with it.

@@ -109,7 +109,10 @@ fn what_cannot_be_right_is_refused_and_leaves_nothing() {
     let before = listing(scratch.path());
     let command = "rgcn train {} --task links --valid {} --test {} --config {} --out {}";
     let error = run(command, &[train, valid, test, &settings, &out]).error(2);
-    assert!(error.contains("c.toml: `preset` is not for"), "{error}");
+    assert!(
+        error.contains("c.toml:1: `preset`: it is not for"),
+        "{error}"
+    );
     for (words, reason) in REFUSED {
         // No folder goes with several seeds.
         let is_seeds = words.starts_with("--seeds");

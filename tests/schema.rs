@@ -82,12 +82,13 @@ const REDUCTION: [(&str, &str); 8] = [
     ("seconds", "number"),
     ("removed", "object"),
 ];
-const REMOVED: [&str; 10] = [
+const REMOVED: [&str; 11] = [
     "degree_zero",
     "degree_one",
     "triangle",
     "fold",
     "funnel",
+    "struction",
     "domination",
     "unconfined",
     "linear_program",

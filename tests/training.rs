@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
 
-use crate::program::{listing, run};
+use crate::program::{Run, command, finish, listing, run};
 
 fn policy(folder: &Path) -> Vec<u8> {
     fs::read(folder.join("policy.safetensors")).unwrap()
@@ -106,11 +107,11 @@ fn flags_win_over_the_file_and_the_file_over_the_preset() {
     assert_eq!(settings["target"], "stored", "of the preset");
     let message = bad_config(&config, "steps = 9\ngama = 0.5\n", &path("new"));
     assert!(
-        message.contains("c.toml: `gama`: unknown field"),
+        message.contains("c.toml:2: `gama`: unknown field"),
         "{message}"
     );
     let message = bad_config(&config, "steps = 9\ngamma = ]\n", &path("new"));
-    assert!(message.contains("line 2, column 9"), "{message}");
+    assert!(message.contains("c.toml:2:9: "), "{message}");
     let message = bad_config(&config, "gamma = 1.5\n", &path("new"));
     assert!(message.contains("gamma: 0 to 1"), "{message}");
 }
@@ -249,5 +250,39 @@ fn options_that_cannot_be_right_are_refused() {
         let message = run(&format!("train --steps 5 --out {{}} {flags}"), &[&out]).error(2);
         assert!(message.contains(expected), "{flags}: {message}");
         assert!(!out.exists(), "{flags}");
+    }
+}
+
+/// Runs a command with so many KiB of address space.
+fn limited(kib: u32, words: &str, paths: &[&Path]) -> Run {
+    let own = command(words, paths);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", &format!("ulimit -v {kib}; exec \"$0\" \"$@\"")]);
+    limited.arg(own.get_program()).args(own.get_args());
+    finish(&mut limited)
+}
+
+#[test]
+fn what_memory_cannot_hold_is_refused_before_it_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    for (words, cure) in [
+        (
+            "train --graphs ba:20000:2 --environments 4096 --steps 9 --out {}",
+            "fewer environments",
+        ),
+        (
+            "solve ba:600000:2 --policy mvc-three-layers --ranks 2 --out {}",
+            "--policy mvc-default",
+        ),
+        (
+            "solve ba:600000:2 --problem mis --policy mis-four-layers --out {}",
+            "fewer graphs",
+        ),
+    ] {
+        let message = limited(200_000, words, &[&out]).error(2);
+        assert!(message.contains("MiB are free"), "{words}: {message}");
+        assert!(message.contains(cure), "{words}: {message}");
+        assert!(!out.exists(), "{words}");
     }
 }

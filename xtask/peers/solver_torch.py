@@ -12,6 +12,10 @@ import gzip
 import json
 import sys
 import time
+import warnings
+
+# PyTorch says once a run that NumPy is not there, and that sparse tensors are not checked.
+warnings.simplefilter("ignore")
 
 try:
     import torch

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use shardgraph_collectives::Deadline;
 use shardgraph_device::DeviceKind;
 use shardgraph_solver::Communication;
@@ -11,6 +11,18 @@ use shardgraph_solver::train::{Preset, TrainConfig};
 
 use crate::deadline;
 use crate::exit::BadInput;
+use crate::settings_file::SettingsFile;
+
+/// The keys that are flags of the command alone.
+const FLAGS: [&str; 7] = [
+    "ranks",
+    "batch_ranks",
+    "communication",
+    "out",
+    "preset",
+    "device",
+    "deadline",
+];
 
 /// What a config file says; everything may be absent.
 #[derive(Debug, Default)]
@@ -29,18 +41,21 @@ pub(crate) struct ConfigFile {
     pub(crate) device: Option<DeviceKind>,
     /// As `--deadline`.
     pub(crate) deadline: Option<Deadline>,
-    /// Fields of [`TrainConfig`], each of them valid.
-    settings: Map<String, Value>,
+    /// The whole file, with the fields of [`TrainConfig`].
+    settings: Option<SettingsFile>,
 }
 
 impl ConfigFile {
     /// Reads a file: JSON if it is called so, else TOML.
     pub(crate) fn read(path: &Path) -> Result<Self, BadInput> {
+        let settings = SettingsFile::read(path)?;
         let mut file = Self::default();
-        for (key, value) in keys(path)? {
-            file.take(&key, value)
-                .map_err(|why| BadInput(format!("{}: `{key}`: {why}", path.display())))?;
+        for (key, value) in settings.keys() {
+            file.take(key, value.clone())
+                .map_err(|why| settings.wrong(key, &why))?;
         }
+        settings.over(&TrainConfig::default(), is_setting)?;
+        file.settings = Some(settings);
         Ok(file)
     }
 
@@ -63,52 +78,26 @@ impl ConfigFile {
                 let wrong = || "expected seconds, a number above 0".to_owned();
                 self.deadline = Some(deadline.ok_or_else(wrong)?);
             }
-            _ => {
-                // Alone, so that the message is about this key.
-                let alone = Map::from_iter([(key.to_owned(), value.clone())]);
-                read::<TrainConfig>(Value::Object(alone))?;
-                self.settings.insert(key.to_owned(), value);
-            }
+            _ => {}
         }
         Ok(())
     }
 
     /// `base` with the file's settings over it.
     pub(crate) fn over(&self, base: TrainConfig) -> Result<TrainConfig, BadInput> {
-        let wrong = |e: serde_json::Error| BadInput(format!("training settings: {e}"));
-        let mut merged = serde_json::to_value(base).map_err(wrong)?;
-        for (key, value) in &self.settings {
-            merged[key] = value.clone();
+        match &self.settings {
+            Some(settings) => settings.over(&base, is_setting),
+            None => Ok(base),
         }
-        serde_json::from_value(merged).map_err(wrong)
     }
 }
 
-/// The keys of a file and their values: JSON if it is called so, else TOML.
-pub(crate) fn keys(path: &Path) -> Result<Map<String, Value>, BadInput> {
-    let wrong = |what: &str| BadInput(format!("{}: {}", path.display(), what.trim_end()));
-    if path.is_dir() {
-        return Err(wrong("this is a folder: expected a file of settings"));
-    }
-    let text = std::fs::read_to_string(path).map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => wrong("there is no such file"),
-        _ => wrong(&e.to_string()),
-    })?;
-    let is_json = path
-        .extension()
-        .is_some_and(|extension| extension == "json");
-    let keys: Map<String, Value> = match is_json {
-        true => serde_json::from_str(&text).map_err(|e| wrong(&e.to_string()))?,
-        false => toml::from_str(&text).map_err(|e| wrong(&e.to_string()))?,
-    };
-    // TOML has no null; nan and inf have no other place in JSON, where null would mean an absent setting.
-    match keys.iter().find(|(_, value)| !is_json && value.is_null()) {
-        Some((key, _)) => Err(wrong(&format!("`{key}`: expected a finite number"))),
-        None => Ok(keys),
-    }
+/// Whether a key is one of [`TrainConfig`]'s, or no key at all.
+fn is_setting(key: &str) -> bool {
+    !FLAGS.contains(&key)
 }
 
-pub(crate) fn read<T: for<'de> Deserialize<'de>>(value: Value) -> Result<T, String> {
+fn read<T: for<'de> Deserialize<'de>>(value: Value) -> Result<T, String> {
     serde_json::from_value(value).map_err(|e| e.to_string())
 }
 
@@ -158,13 +147,17 @@ mod tests {
     fn mistakes_are_named() {
         for (name, text, reasons) in [
             ("c.toml", "stepss = 1", ["`stepss`", "unknown field"]),
-            ("c.toml", "steps = 'many'", ["`steps`", "invalid type"]),
+            (
+                "c.toml",
+                "\nsteps = 'many'",
+                ["c.toml:2: `steps`", "invalid type"],
+            ),
             ("c.toml", "steps = -1", ["`steps`", "invalid value"]),
-            ("c.toml", "steps = ", ["line 1", "c.toml"]),
+            ("c.toml", "steps = ", ["c.toml:1:9", "value"]),
             ("c.toml", "preset = 'best'", ["`preset`", "unknown variant"]),
             ("c.toml", "deadline = 0", ["`deadline`", "above 0"]),
             ("c.toml", "device = 'tpu'", ["`device`", "expected host"]),
-            ("c.json", "{\"steps\": 1", ["line 1", "c.json"]),
+            ("c.json", "{\"steps\": 1", ["c.json:1:11", "EOF"]),
             ("c.json", "[]", ["invalid type", "c.json"]),
         ] {
             let message = read_text(name, text).unwrap_err().to_string();

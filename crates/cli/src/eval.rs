@@ -256,6 +256,13 @@ fn load(args: &EvalArgs, job: &Job) -> anyhow::Result<Vec<Loaded>> {
             optimum,
         });
     }
+    if let Some(table) = &args.optima
+        && all.iter().all(|of_graph| of_graph.optimum.is_none())
+    {
+        let (table, problem) = (table.display(), job.problem.name());
+        let note = format!("{table}: no line is of one of these graphs and of {problem}");
+        args.report.note(&note);
+    }
     Ok(all)
 }
 

@@ -31,6 +31,7 @@ mod quantity;
 mod report;
 mod rgcn;
 mod score;
+mod settings_file;
 mod solve;
 mod solve_stages;
 mod train;
@@ -38,7 +39,7 @@ mod world;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -72,7 +73,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let done = match CommandLine::parse().command {
+    let matches = with_negative_numbers(CommandLine::command()).get_matches();
+    let parsed = CommandLine::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let done = match parsed.command {
         Command::Solve(args) => solve::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Train(args) => train::run(&args),
@@ -96,14 +99,35 @@ fn main() -> ExitCode {
     }
 }
 
+/// A command whose flags take `-1` as a value, so that the check of the value says what is wrong with it.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let command = command.allow_negative_numbers(true);
+    command.mut_subcommands(with_negative_numbers)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
-        CommandLine::command().debug_assert();
+        with_negative_numbers(CommandLine::command()).debug_assert();
+    }
+
+    #[test]
+    fn a_negative_number_is_a_value_not_a_flag() {
+        let parse = |words: &str| {
+            let command = with_negative_numbers(CommandLine::command());
+            command.try_get_matches_from(words.split(' '))
+        };
+        assert!(parse("shardgraph embed karate --out x.npy --rate -1").is_ok());
+        let refused = parse("shardgraph rgcn train x.nt --seed -1").unwrap_err();
+        let refused = refused.to_string();
+        assert!(
+            refused.contains("invalid value '-1' for '--seed"),
+            "{refused}"
+        );
+        assert!(parse("shardgraph solve karate -9x").is_err());
     }
 
     #[test]

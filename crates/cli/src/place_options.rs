@@ -98,9 +98,9 @@ pub(crate) struct SearchArgs {
     /// too [default: seeded-brkga]
     #[arg(long, value_name = "METHOD")]
     method: Option<Method>,
-    /// The genetic algorithm with the proposals of a policy: `runtime` or `memory`, which come with the program, or a file that
-    /// `shardgraph place train` made, for as many devices and the same objective; the first evaluations, 400 of them, are for its
-    /// features. --method: seeded-regal (with cheap schedules among the first chromosomes, the default), regal (the paper's, without)
+    /// The genetic algorithm with the proposals of a policy: `runtime`, `few` (the runtime by less than some 1000 evaluations) or `memory`,
+    /// which come with the program, or a file that `shardgraph place train` made, for as many devices and the same objective; the first
+    /// evaluations are for its features: 400 of them, of `few` one. --method: seeded-regal (with cheap schedules among the first chromosomes, the default), regal (the paper's, without)
     /// or idrs (nothing is crossed)
     #[arg(long, value_name = "POLICY")]
     policy: Option<PathBuf>,
@@ -195,11 +195,7 @@ impl SearchArgs {
 
     /// The policy, by the name of one that comes with the program, or from its file.
     pub(crate) fn policy(&self) -> Result<Option<Policy>, shardgraph_regal::Error> {
-        let Some(path) = &self.policy else {
-            return Ok(None);
-        };
-        let shipped = path.to_str().and_then(Policy::shipped);
-        shipped.unwrap_or_else(|| Policy::read(path)).map(Some)
+        self.policy.as_deref().map(Policy::named).transpose()
     }
 
     fn check_method(&self, method: Method) -> Result<(), BadInput> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Map;
 use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_costgraph::{DecoderKind, Graph};
 use shardgraph_device::{Device, DeviceKind, Timer};
@@ -20,6 +20,7 @@ use crate::place_options::decoder;
 use crate::progress::Progress;
 use crate::quantity;
 use crate::report::ReportArgs;
+use crate::settings_file::SettingsFile;
 use crate::world::{World, WorldArgs, settle};
 
 /// Steps whose rewards the answer averages.
@@ -75,8 +76,9 @@ pub(crate) struct TrainArgs {
     /// --config says otherwise: more threads than that have nothing to do [default: 1]
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Begin with the weights of this policy: one that was trained with the same network for fewer evaluations, say
-    #[arg(long, value_name = "FILE")]
+    /// Begin with the weights of this policy, a file or one that comes with the program: one that was trained with the same network for
+    /// fewer evaluations, say
+    #[arg(long, value_name = "POLICY")]
     start: Option<PathBuf>,
     /// The folder to write; it must have no run yet
     #[arg(long, value_name = "DIR", required_unless_present = "resume")]
@@ -115,7 +117,8 @@ struct Answer {
     policy_hash: String,
 }
 
-/// Trains and prints the answer. Of several processes all end with the same exit code, and the first alone prints.
+/// Trains and prints the answer, which the first of several processes does alone. All end with the same exit code, but for a failure in the
+/// midst of training: the process that had it ends with its own code, and the others with that of a lost one.
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let deadline = Deadline::default();
     args.world.device(DeviceKind::Host, false, &args.report)?; // NCCL has no part in this
@@ -160,7 +163,7 @@ fn inputs(args: &TrainArgs) -> anyhow::Result<Inputs> {
         resume: args.resume.is_some(),
         stop_at: args.steps,
         threads: args.threads.map_or(1, usize::from),
-        start: args.start.as_deref().map(Policy::read).transpose()?,
+        start: args.start.as_deref().map(Policy::named).transpose()?,
     };
     Ok(Inputs {
         config,
@@ -215,14 +218,14 @@ fn config(args: &TrainArgs) -> Result<TrainConfig, BadInput> {
 
 /// The settings of a file over others, each of which it may leave out.
 fn over(base: TrainConfig, path: &Path) -> Result<TrainConfig, BadInput> {
-    let wrong = |what: String| BadInput(format!("{}: {}", path.display(), what.trim_end()));
-    let text = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
-    let is_json = path.extension().is_some_and(|e| e == "json");
-    let given: Map<String, Value> = match is_json {
-        true => serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?,
-        false => toml::from_str(&text).map_err(|e| wrong(e.to_string()))?,
-    };
-    base.with_settings(given).map_err(|e| wrong(e.to_string()))
+    let file = SettingsFile::read(path)?;
+    let mut config = base;
+    for (key, value) in file.keys() {
+        let alone = Map::from_iter([(key.clone(), value.clone())]);
+        let with = config.with_settings(alone);
+        config = with.map_err(|why| file.wrong(key, &why))?;
+    }
+    Ok(config)
 }
 
 fn graphs(config: &TrainConfig, report: &ReportArgs) -> anyhow::Result<Vec<Graph>> {
@@ -330,7 +333,17 @@ mod tests {
             ("c.toml", "stepss = 1", "stepss"),
             ("c.toml", "steps = 'many'", "invalid type"),
             ("c.toml", "[policy]\nlevels = 3", "unknown field `levels`"),
-            ("c.json", "{\"steps\": 1", "line 1"),
+            ("c.json", "{\"steps\": 1", "c.json:1:11"),
+            (
+                "c.toml",
+                "bandwidth_gbs = nan",
+                "c.toml:1: `bandwidth_gbs`: expected a finite",
+            ),
+            (
+                "c.toml",
+                "[policy]\ncrossover_levels = inf",
+                "c.toml:1: `policy.crossover_levels`: expected a finite",
+            ),
         ] {
             let message = read(name, text).unwrap_err().to_string();
             assert!(

@@ -160,7 +160,7 @@ pub(crate) struct ReductionReport {
 pub(crate) struct Refined {
     /// The smallest cover of the stages, in the order of its making.
     pub(crate) cover: Vec<u32>,
-    /// In the order in which each starts from the one before.
+    /// In the order of their making; each starts from the one before, `polish_from_empty` from nothing.
     pub(crate) stages: Vec<Stage>,
     pub(crate) reduction: Option<ReductionReport>,
     /// The same stages without the policy.

@@ -123,31 +123,95 @@ impl Comm {
         out: &mut [f32],
         deadline: Deadline,
     ) -> Result<(), CommError> {
+        let n = out.len();
+        let checked = exact::check_shape(blocks, out);
+        self.exact_sum_with(
+            checked,
+            (out, deadline),
+            |scratch, &(), is_first| match is_first {
+                true => scratch.find_exponents(blocks, n),
+                false => scratch.add_blocks(blocks),
+            },
+        )
+    }
+
+    /// [`Comm::exact_sum`] of blocks of which most is zero: only the rows that are not are given. The result has the bits that it has with the zeros.
+    ///
+    /// # Shapes
+    /// `rows` holds rows of `row_len` floats, one for each of `places`; row i is a partial of `out[places[i] * row_len..][..row_len]`. A rank may
+    /// have none. All ranks together have at most [`MAX_EXACT_BLOCKS`](crate::MAX_EXACT_BLOCKS) rows of a place.
+    ///
+    /// # Errors
+    /// As [`Comm::exact_sum`]; [`CommErrorKind::Argument`] too where `row_len` does not divide `out`, or a place is beyond it.
+    ///
+    /// # Complexity
+    /// As [`Comm::exact_sum`] of these rows alone; 4 bytes a row and a place more while it runs.
+    ///
+    /// ```
+    /// use shardgraph_collectives::{Comm, Deadline};
+    ///
+    /// let mut sum = [0.0; 6];
+    /// let rows = [1.0, 2.0, 0.5, 0.25];
+    /// Comm::solo().exact_sum_rows((&rows, 2), &[2, 2], &mut sum, Deadline::default())?;
+    /// assert_eq!(sum, [0.0, 0.0, 0.0, 0.0, 1.5, 2.25]);
+    /// # Ok::<(), shardgraph_collectives::CommError>(())
+    /// ```
+    pub fn exact_sum_rows(
+        &mut self,
+        (rows, row_len): (&[f32], usize),
+        places: &[u32],
+        out: &mut [f32],
+        deadline: Deadline,
+    ) -> Result<(), CommError> {
+        let n = out.len();
+        let checked = exact::Rows::new(rows, (row_len, places), n);
+        self.exact_sum_with(
+            checked,
+            (out, deadline),
+            |scratch, rows, is_first| match is_first {
+                true => scratch.find_exponents_of(rows, n),
+                false => scratch.add_rows(rows),
+            },
+        )
+    }
+
+    /// Both passes over checked partials, the first and the second, with an all-reduce after each.
+    fn exact_sum_with<T>(
+        &mut self,
+        checked: Result<T, String>,
+        (out, deadline): (&mut [f32], Deadline),
+        pass: impl Fn(&mut Scratch, &T, bool),
+    ) -> Result<(), CommError> {
+        let partials = match checked {
+            Ok(partials) => partials,
+            Err(what) => {
+                let call = self.exact_call();
+                self.begin(call)?;
+                return self.end(Err(argument(&call, what)));
+            }
+        };
         let mut scratch = std::mem::take(&mut self.scratch);
-        let result = self.exact_sum_with(&mut scratch, blocks, out, deadline);
+        let result = self.exact_passes(&mut scratch, out, deadline, |scratch, is_first| {
+            pass(scratch, &partials, is_first);
+        });
         self.scratch = scratch;
         result
     }
 
-    fn exact_sum_with(
+    fn exact_passes(
         &mut self,
         scratch: &mut Scratch,
-        blocks: &[f32],
         out: &mut [f32],
         deadline: Deadline,
+        pass: impl Fn(&mut Scratch, bool),
     ) -> Result<(), CommError> {
-        if let Err(what) = exact::check_shape(blocks, out) {
-            let call = self.exact_call();
-            self.begin(call)?;
-            return self.end(Err(argument(&call, what)));
-        }
-        scratch.find_exponents(blocks, out.len());
+        pass(scratch, true);
         let op = Op::AllReduce {
             buf: (&mut scratch.exponents).into(),
             reduction: Reduction::Max,
         };
         self.run_exact(op, deadline)?;
-        scratch.add_blocks(blocks);
+        pass(scratch, false);
         let op = Op::AllReduce {
             buf: (&mut scratch.sums).into(),
             reduction: Reduction::Sum,

@@ -48,22 +48,95 @@ pub(crate) fn check_shape(blocks: &[f32], out: &[f32]) -> Result<(), String> {
     Ok(())
 }
 
+/// Rows of partials, each of a run of elements, grouped by the run.
+pub(crate) struct Rows<'a> {
+    values: &'a [f32],
+    len: usize,
+    /// The rows of each run, one after the other, and where each run's begin.
+    order: Vec<u32>,
+    starts: Vec<u32>,
+}
+
+impl<'a> Rows<'a> {
+    /// Rows of `len` floats, the i-th a partial of the run `places[i]` of `out_len` elements.
+    pub(crate) fn new(
+        values: &'a [f32],
+        (len, places): (usize, &[u32]),
+        out_len: usize,
+    ) -> Result<Rows<'a>, String> {
+        if len == 0 || !out_len.is_multiple_of(len) {
+            return Err(format!(
+                "rows of {len} elements do not divide out's {out_len}"
+            ));
+        }
+        if values.len() != len * places.len() || places.len() > u32::MAX as usize {
+            let (found, expected) = (values.len(), len * places.len());
+            return Err(format!(
+                "rows have {found} elements, expected {expected}: {len} for each place"
+            ));
+        }
+        let n_places = out_len / len;
+        let mut starts = vec![0u32; n_places + 1];
+        for &place in places {
+            let Some(count) = starts[1..].get_mut(place as usize) else {
+                return Err(format!("place {place} is not below {n_places}"));
+            };
+            *count += 1;
+        }
+        for place in 0..n_places {
+            starts[place + 1] += starts[place];
+        }
+        let (mut order, mut next) = (vec![0; places.len()], starts.clone());
+        for (row, &place) in (0u32..).zip(places) {
+            let at = &mut next[place as usize];
+            order[*at as usize] = row;
+            *at += 1;
+        }
+        Ok(Rows {
+            values,
+            len,
+            order,
+            starts,
+        })
+    }
+
+    /// The rows of a place.
+    fn of(&self, place: usize) -> impl Iterator<Item = &'a [f32]> + Clone {
+        let order = &self.order[self.starts[place] as usize..self.starts[place + 1] as usize];
+        let (values, len) = (self.values, self.len);
+        order
+            .iter()
+            .map(move |&row| &values[row as usize * len..][..len])
+    }
+
+    /// Most rows of a place.
+    fn most(&self) -> usize {
+        let counts = self.starts.windows(2).map(|pair| pair[1] - pair[0]);
+        counts.max().unwrap_or(0) as usize
+    }
+}
+
 impl Scratch {
     /// First pass: the largest exponent field of each of `n` elements over the blocks of this rank.
     pub(crate) fn find_exponents(&mut self, blocks: &[f32], n: usize) {
         self.exponents.clear();
         self.exponents.resize(n, 0);
         for (tile_idx, exponents) in self.exponents.chunks_mut(TILE).enumerate() {
-            let mut largest = [0i32; TILE];
-            for block in blocks.chunks_exact(n) {
-                let block = &block[tile_idx * TILE..][..exponents.len()];
-                for (largest, x) in largest.iter_mut().zip(block) {
-                    // Magnitudes order like the integers that encode them, infinities and NaN above all.
-                    *largest = (*largest).max((x.to_bits() & 0x7fff_ffff) as i32);
-                }
-            }
-            for (exponent, largest) in exponents.iter_mut().zip(largest) {
-                *exponent = (largest >> 23) as u8;
+            let tile = tile_idx * TILE..tile_idx * TILE + exponents.len();
+            let blocks = blocks.chunks_exact(n);
+            largest_exponents(blocks.map(|block| &block[tile.clone()]), exponents);
+        }
+    }
+
+    /// [`Scratch::find_exponents`] over rows.
+    pub(crate) fn find_exponents_of(&mut self, rows: &Rows<'_>, n: usize) {
+        self.exponents.clear();
+        self.exponents.resize(n, 0);
+        let runs = self.exponents.chunks_exact_mut(rows.len);
+        for (place, exponents) in runs.enumerate() {
+            for (tile_idx, exponents) in exponents.chunks_mut(TILE).enumerate() {
+                let tile = tile_idx * TILE..tile_idx * TILE + exponents.len();
+                largest_exponents(rows.of(place).map(|row| &row[tile.clone()]), exponents);
             }
         }
     }
@@ -71,25 +144,43 @@ impl Scratch {
     /// Second pass: the fixed-point sum of each element, with the exponents of all ranks.
     pub(crate) fn add_blocks(&mut self, blocks: &[f32]) {
         let n = self.exponents.len();
-        self.sums.clear();
-        self.sums.resize(n + 1, 0);
         let n_blocks = blocks.len().checked_div(n).unwrap_or(0);
-        let (sums, count) = self.sums.split_at_mut(n);
-        count[0] = n_blocks as i64;
-        if n_blocks > MAX_EXACT_BLOCKS {
-            return; // All ranks will see the count and refuse.
+        if !self.begin_sums(n_blocks) {
+            return;
         }
-        for (tile_idx, sums) in sums.chunks_mut(TILE).enumerate() {
-            let start = tile_idx * TILE;
-            let exponents = &self.exponents[start..][..sums.len()];
-            let blocks = blocks
-                .chunks_exact(n.max(1))
-                .map(|block| &block[start..][..exponents.len()]);
-            add_tile(blocks.clone(), exponents, sums);
-            if exponents.contains(&NON_FINITE) {
-                count_non_finite(blocks, exponents, sums);
+        for (tile_idx, sums) in self.sums[..n].chunks_mut(TILE).enumerate() {
+            let tile = tile_idx * TILE..tile_idx * TILE + sums.len();
+            let blocks = blocks.chunks_exact(n.max(1));
+            let exponents = &self.exponents[tile.clone()];
+            add_tile(blocks.map(|block| &block[tile.clone()]), exponents, sums);
+        }
+    }
+
+    /// [`Scratch::add_blocks`] of rows.
+    pub(crate) fn add_rows(&mut self, rows: &Rows<'_>) {
+        if !self.begin_sums(rows.most()) {
+            return;
+        }
+        let n = self.exponents.len();
+        let exponents = self.exponents.chunks_exact(rows.len);
+        let runs = self.sums[..n].chunks_exact_mut(rows.len).zip(exponents);
+        for (place, (sums, exponents)) in runs.enumerate() {
+            let tiles = sums.chunks_mut(TILE).zip(exponents.chunks(TILE));
+            for (tile_idx, (sums, exponents)) in tiles.enumerate() {
+                let tile = tile_idx * TILE..tile_idx * TILE + sums.len();
+                let rows = rows.of(place).map(|row| &row[tile.clone()]);
+                add_tile(rows, exponents, sums);
             }
         }
+    }
+
+    /// Sums of nothing yet, and the number of partials of an element; whether that is not too many. All ranks will see it and refuse.
+    fn begin_sums(&mut self, n_blocks: usize) -> bool {
+        let n = self.exponents.len();
+        self.sums.clear();
+        self.sums.resize(n + 1, 0);
+        self.sums[n] = n_blocks as i64;
+        n_blocks <= MAX_EXACT_BLOCKS
     }
 
     /// Last pass: one rounding to `f32`. Says so when there were too many blocks for the integers.
@@ -112,8 +203,34 @@ impl Scratch {
     }
 }
 
-/// Adds one tile of every block: a multiplication, two additions and a conversion per partial, no branch.
-fn add_tile<'a>(blocks: impl Iterator<Item = &'a [f32]>, exponents: &[u8], sums: &mut [i64]) {
+/// The largest exponent field of each element of one tile over all blocks.
+fn largest_exponents<'a>(blocks: impl Iterator<Item = &'a [f32]>, exponents: &mut [u8]) {
+    let mut largest = [0i32; TILE];
+    for block in blocks {
+        for (largest, x) in largest.iter_mut().zip(block) {
+            // Magnitudes order like the integers that encode them, infinities and NaN above all.
+            *largest = (*largest).max((x.to_bits() & 0x7fff_ffff) as i32);
+        }
+    }
+    for (exponent, largest) in exponents.iter_mut().zip(largest) {
+        *exponent = (largest >> 23) as u8;
+    }
+}
+
+/// Adds one tile of every block, or counts what is not finite.
+fn add_tile<'a>(
+    blocks: impl Iterator<Item = &'a [f32]> + Clone,
+    exponents: &[u8],
+    sums: &mut [i64],
+) {
+    add_finite(blocks.clone(), exponents, sums);
+    if exponents.contains(&NON_FINITE) {
+        count_non_finite(blocks, exponents, sums);
+    }
+}
+
+/// A multiplication, two additions and a conversion per partial, no branch.
+fn add_finite<'a>(blocks: impl Iterator<Item = &'a [f32]>, exponents: &[u8], sums: &mut [i64]) {
     let mut scales = [0f64; TILE];
     for (scale, &exponent) in scales.iter_mut().zip(exponents) {
         *scale = power_of_two(FRACTION_BITS - unbiased(exponent));

@@ -9,6 +9,7 @@ use shardgraph_costgraph::{Decoder, Objective, Problem, Step};
 use crate::error::Error;
 use crate::options::{GeneticOptions, PlaceOptions};
 use crate::place::{Search, unwatched};
+use crate::policy::Read;
 use crate::proposals::CheapSchedule;
 use crate::search::search_on;
 
@@ -97,6 +98,11 @@ pub struct Features {
 }
 
 impl Features {
+    /// What networks read of them.
+    pub(crate) fn read(&self) -> Read<'_> {
+        (&self.value, &self.order)
+    }
+
     /// With what a schedule says of each op behind its features.
     pub(crate) fn with_schedule(mut self, schedule: &CheapSchedule, n_devices: usize) -> Features {
         if let Value::Graph(graph) = &mut self.value {
@@ -170,7 +176,7 @@ pub(crate) fn features_on(
     let outcome = search_on(problem, &options, Vec::new(), None, watch)?;
     let found = Found::of(problem, &options, &outcome);
     Ok(Features {
-        value: Value::Graph(graph_value(problem, &found)),
+        value: Value::Graph(value_of_nodes(problem, node_features(problem, &found))),
         order: problem.graph().topological_order().to_vec(),
         evaluations: outcome.evaluations,
         best: outcome.best,
@@ -230,9 +236,8 @@ fn share(part: u64, of: u64) -> f32 {
     }
 }
 
-fn graph_value(problem: &Problem<'_>, found: &Found) -> GraphValue {
-    let graph = problem.graph();
-    let n_ops = graph.n_ops() as u32;
+fn node_features(problem: &Problem<'_>, found: &Found) -> Vec<f32> {
+    let n_ops = problem.graph().n_ops() as u32;
     let memory = Memory::of(problem);
     let times = match problem.objective() {
         Objective::Runtime => Some(Times::of(problem)),
@@ -247,20 +252,27 @@ fn graph_value(problem: &Problem<'_>, found: &Found) -> GraphValue {
         node_features.extend_from_slice(&found.placement[at..at + n_devices]);
         node_features.push(found.position[op as usize]);
     }
+    node_features
+}
+
+/// Ops with these features, and uses with theirs, which depend on the problem alone.
+pub(crate) fn value_of_nodes(problem: &Problem<'_>, node_features: Vec<f32>) -> GraphValue {
+    let graph = problem.graph();
+    let largest = Memory::of(problem).largest;
     let (mut edges, mut edge_features) = (Vec::new(), Vec::new());
     let last = graph.n_tensors().saturating_sub(1) as u64;
     for tensor in 0..graph.n_tensors() as u32 {
         for &consumer in graph.consumers(tensor) {
             edges.push([graph.producer(tensor), consumer]);
             edge_features.extend([
-                share(graph.tensor_bytes(tensor), memory.largest),
+                share(graph.tensor_bytes(tensor), largest),
                 f32::from(graph.is_control(tensor)),
                 share(u64::from(tensor), last),
             ]);
         }
     }
     GraphValue {
-        n_nodes: n_ops,
+        n_nodes: graph.n_ops() as u32,
         edges,
         node_features,
         edge_features,

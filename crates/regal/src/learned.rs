@@ -33,8 +33,10 @@ pub fn place_with_policy(
     let config = policy.config();
     if options.evaluations <= config.feature_evaluations {
         return Err(Error::options(format!(
-            "evaluations = {}: the policy's features take {} of them: expected more than that",
-            options.evaluations, config.feature_evaluations
+            "evaluations = {}: the features of the policy {} take {} of them: expected more than that",
+            options.evaluations,
+            policy.source(),
+            config.feature_evaluations
         )));
     }
     let options = PlaceOptions {

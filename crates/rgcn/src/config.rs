@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::partition::Method;
 use crate::{Error, Features, RelationalGraph};
 
 /// How a gradient becomes a step.
@@ -61,7 +62,7 @@ pub enum Preset {
     Paper,
 }
 
-/// How the first layer is carried out; its result has the same bits.
+/// How the first layer is carried out; on one rank its result has the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Execution {
@@ -69,19 +70,25 @@ pub enum Execution {
     #[default]
     Grouped,
     /// W_r of all relations and of all nodes that the mode reads is built, and its gradient: the baseline of the paper on relations over
-    /// devices, on one rank. The paper prunes nothing: it is [`Mode::Full`] that reads every node.
+    /// devices. The paper prunes nothing: it is [`Mode::Full`] that reads every node. On several ranks, with [`Method::M1`] or [`Method::M2`], each
+    /// builds W_r of its relations from a copy of all rows, and gradients of rows are added over the ranks in their order, as floats: losses are then
+    /// those of one rank to rounding and no longer bit for bit.
     Paper,
 }
 
 impl Execution {
     /// Refuses what has no W_r to build, and what the baseline does not do.
-    pub(crate) fn check(self, config: &Config, is_whole: bool) -> Result<(), Error> {
+    pub(crate) fn check(
+        self,
+        config: &Config,
+        (n_ranks, method, has_budget): (u32, Method, bool),
+    ) -> Result<(), Error> {
         let is_one_hot = config.bases > 0 && config.embedding == 0;
-        if self == Execution::Grouped || (is_one_hot && is_whole) {
+        let is_dealt = n_ranks == 1 || matches!(method, Method::M1 | Method::M2);
+        if self == Execution::Grouped || (is_one_hot && is_dealt && !has_budget) {
             return Ok(());
         }
-        let expected =
-            "one-hot input with --bases, one rank and no budget, for which the baseline is there";
+        let expected = "one-hot input with --bases, no budget, and on several ranks --partition m1 or m2, for which the baseline is there";
         Err(Error::config("execution", self, expected))
     }
 }

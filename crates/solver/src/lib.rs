@@ -16,6 +16,7 @@ mod complement;
 mod error;
 mod exchange;
 mod inference;
+mod memory;
 mod on_device;
 mod policy;
 pub mod problem;

@@ -8,7 +8,7 @@ use shardgraph_vertex_cover::{Reduction, Rules, Watch, reduce, reduce_given};
 use crate::{Error, Solution};
 
 /// Of the policy's picks on what the rules leave, one in so many is kept before the rules go on.
-const KEPT_OF: usize = 8;
+const KEPT_OF: usize = 16;
 
 /// What [`solve_reduced`] found.
 #[derive(Debug, Clone)]
@@ -38,7 +38,7 @@ pub struct ReducedSolution {
 /// Those of `solve_one`.
 ///
 /// # Complexity
-/// One run of the policy and one reduction for each round; a round keeps an eighth of the picks, so that there are some dozens.
+/// One run of the policy and one reduction for each round; a round keeps a sixteenth of the picks, so that there are some dozens.
 ///
 /// # Determinism
 /// That of `solve_one`.

@@ -18,6 +18,7 @@ use crate::agreement::{
 use crate::error::ErrorKind;
 use crate::exchange::{Exchange, check_wanted, cut_bits, cut_lists};
 use crate::inference::{Episode, ModelScorer, Rules, Scorer, check_finite, run_episode};
+use crate::memory::{check_room, embedding_bytes, keep_freed_memory};
 use crate::on_device::run_on_device;
 use crate::problem::MINIMUM_VERTEX_COVER;
 use crate::residual::{BitsResidual, Counts, ListsResidual, NeighborLists, Ranks, Residual};
@@ -205,7 +206,10 @@ pub fn solve_as_rank(
             progress(n_candidates, n_cover);
         }
     };
-    let episode = or_tell(comm, |comm| job.run_rank(comm, shard.as_ref(), &mut report))?;
+    let episode = or_tell(comm, |comm| {
+        job.check_memory(options.n_ranks)?;
+        job.run_rank(comm, shard.as_ref(), &mut report)
+    })?;
     let cover = Fingerprint::new().words(episode.cover.iter().map(|&node| u64::from(node)));
     check_same(comm, &[("cover", cover.value())], options.deadline).map_err(|error| match error
         .kind()
@@ -384,6 +388,20 @@ impl<'a> Job<'a> {
         )))
     }
 
+    /// Refuses what this process, one of `n_processes`, has no memory for: the embeddings, and a byte an entry of the matrix that is multiplied.
+    /// The closed form makes neither; others keep the memory of their steps.
+    fn check_memory(&self, n_processes: u32) -> Result<(), Error> {
+        if self.table().is_some() {
+            return Ok(());
+        }
+        keep_freed_memory();
+        let (n_nodes, n_edges) = (self.adjacency.n_nodes(), self.adjacency.n_edges());
+        let embeddings = embedding_bytes(self.policy.config.shape(), u64::from(n_nodes));
+        let least = embeddings.saturating_add(2 * n_edges) / u64::from(n_processes);
+        let cure = "take a policy of two layers, whose closed form makes no embeddings (--policy mvc-default), or a smaller graph";
+        check_room(&self.options.device, least, cure)
+    }
+
     fn is_on_host(&self) -> bool {
         self.options.device.kind() == DeviceKind::Host
     }
@@ -399,6 +417,7 @@ impl<'a> Job<'a> {
     /// Runs `f` as every rank and gives the results in rank order. `f` gets its part of a bit matrix where it has not
     /// all of it.
     fn on_ranks<R: Send>(&self, f: &RankJob<'_, R>) -> Result<Vec<R>, Error> {
+        self.check_memory(1)?;
         if self.options.n_ranks == 1 {
             return Ok(vec![f(&mut Comm::solo(), None)?]);
         }

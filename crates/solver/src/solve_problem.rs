@@ -17,6 +17,7 @@ use crate::agreement::{
 };
 use crate::error::ErrorKind;
 use crate::exchange::{Exchange, check_wanted, cut_lists};
+use crate::memory::{check_room, embedding_bytes, keep_freed_memory};
 use crate::problem::{Episode, Objective, Problem, check_answer, check_graph};
 use crate::residual::Ranks;
 use crate::rows::{StateRows, without_rows};
@@ -112,6 +113,7 @@ pub fn solve_problems(
 ) -> Result<Vec<Answer>, Error> {
     let timer = Timer::start(&Device::host());
     let job = Job::new(problem, graphs, policy, options)?;
+    job.check_memory(1)?;
     if options.n_ranks == 1 {
         let played = job.run_rank(&mut Comm::solo(), progress)?;
         return job.finish(played, &timer);
@@ -188,7 +190,10 @@ pub fn solve_problems_as_rank(
             progress(n_candidates, n_picks);
         }
     };
-    let played = or_tell(comm, |comm| job.run_rank(comm, &mut report))?;
+    let played = or_tell(comm, |comm| {
+        job.check_memory(options.n_ranks)?;
+        job.run_rank(comm, &mut report)
+    })?;
     let answers = played.0.iter().map(|played| {
         let nodes = played.nodes.iter().map(|&node| u64::from(node));
         Fingerprint::new().words(nodes).value()
@@ -281,6 +286,15 @@ impl<'a> Job<'a> {
             options,
             graphs: given,
         })
+    }
+
+    /// Refuses what this process, one of `n_processes`, has no memory for: a step scores all graphs at once.
+    fn check_memory(&self, n_processes: u32) -> Result<(), Error> {
+        keep_freed_memory();
+        let nodes = (self.graphs.iter()).map(|given| u64::from(given.graph.n_nodes()));
+        let least = embedding_bytes(self.policy.config.shape(), nodes.sum());
+        let cure = "give fewer graphs at a time, or smaller ones, or a policy of less width";
+        check_room(&self.options.device, least / u64::from(n_processes), cure)
     }
 
     fn finish(&self, played: AllPlayed, timer: &Timer) -> Result<Vec<Answer>, Error> {

@@ -11,6 +11,7 @@ pub(crate) struct Dynamic {
     degrees: Vec<u32>,
     is_alive: Vec<bool>,
     n_alive: usize,
+    n_edges: u64,
 }
 
 impl Dynamic {
@@ -21,11 +22,16 @@ impl Dynamic {
             degrees: nodes.map(|v| graph.degree(v)).collect(),
             is_alive: vec![true; graph.n_nodes() as usize],
             n_alive: graph.n_nodes() as usize,
+            n_edges: graph.n_edges(),
         }
     }
 
     pub(crate) fn n_nodes(&self) -> u32 {
         self.rows.len() as u32
+    }
+
+    pub(crate) fn n_edges(&self) -> u64 {
+        self.n_edges
     }
 
     pub(crate) fn is_alive(&self, v: u32) -> bool {
@@ -53,6 +59,7 @@ impl Dynamic {
     /// Takes `v` out and tells which nodes have lost a neighbour.
     pub(crate) fn remove(&mut self, v: u32, lost_one: &mut impl FnMut(u32, u32)) {
         self.bury(v);
+        self.n_edges -= u64::from(std::mem::take(&mut self.degrees[v as usize]));
         for u in std::mem::take(&mut self.rows[v as usize]) {
             if self.is_alive[u as usize] {
                 self.lose_neighbor(u);
@@ -63,10 +70,24 @@ impl Dynamic {
 
     /// Joins two nodes that are not.
     pub(crate) fn join(&mut self, u: u32, v: u32) {
+        self.n_edges += 1;
         for (a, b) in [(u, v), (v, u)] {
             self.rows[a as usize].push(b);
             self.degrees[a as usize] += 1;
         }
+    }
+
+    /// Brings removed nodes back as others, without a neighbour. `around` has all who may have one of them in their rows.
+    pub(crate) fn revive(&mut self, names: &[u32], around: &[u32]) {
+        for &u in around {
+            let is_alive = &self.is_alive;
+            self.rows[u as usize].retain(|&w| is_alive[w as usize]);
+        }
+        for &v in names {
+            debug_assert!(self.rows[v as usize].is_empty() && self.degree(v) == 0);
+            self.is_alive[v as usize] = true;
+        }
+        self.n_alive += names.len();
     }
 
     /// Makes one node of `v`, which has exactly the neighbours `a` and `b`, and of these two, which are not joined: it is `a`.
@@ -75,6 +96,7 @@ impl Dynamic {
         self.bury(b);
         self.rows[v as usize].clear();
         self.degrees[a as usize] -= 1;
+        self.n_edges -= 2;
         marks.clear();
         for i in 0..self.rows[a as usize].len() {
             marks.mark(self.rows[a as usize][i]);
@@ -84,6 +106,7 @@ impl Dynamic {
                 continue;
             }
             if marks.has(w) {
+                self.n_edges -= 1;
                 self.lose_neighbor(w);
             } else {
                 // `b` lingers in the row of `w`, and `a` is new.
@@ -99,6 +122,8 @@ impl Dynamic {
     /// What is left with new ids, and the old id of each.
     pub(crate) fn compact(&self) -> (Rows, Vec<u32>) {
         let old_ids: Vec<u32> = (0..self.n_nodes()).filter(|&v| self.is_alive(v)).collect();
+        let n_ends: u64 = old_ids.iter().map(|&v| u64::from(self.degree(v))).sum();
+        debug_assert_eq!(n_ends, 2 * self.n_edges);
         let mut new_ids = vec![u32::MAX; self.rows.len()];
         for (new, &old) in (0u32..).zip(&old_ids) {
             new_ids[old as usize] = new;

@@ -46,6 +46,7 @@ mod rows;
 mod rules;
 mod search_state;
 mod strong;
+mod struction;
 #[cfg(test)]
 mod tests;
 mod unconfined;

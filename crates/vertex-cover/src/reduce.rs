@@ -16,6 +16,7 @@ use crate::marks::Marks;
 use crate::queue::Queue;
 use crate::reduction::{Reduction, Rewrite};
 use crate::rules::{RuleCounts, Rules};
+use crate::struction::{Struction, struction};
 use crate::unconfined::UnconfinedTest;
 use crate::watch::{Lap, Watch};
 
@@ -188,6 +189,8 @@ pub(crate) struct Reducer {
     in_cover: Vec<bool>,
     rewrites: Vec<Rewrite>,
     offset: u32,
+    /// What structions may make of it: the edges at the start.
+    most_edges: u64,
     counts: RuleCounts,
     waiting: Waiting,
     marks: Marks,
@@ -208,6 +211,10 @@ struct Waiting {
     far: Queue,
     /// Whether anything has changed since these two, which see further than the nodes that are told of a change, looked at all nodes.
     is_far_stale: bool,
+    /// For structions.
+    open: Queue,
+    /// As `is_far_stale`, for them.
+    is_open_stale: bool,
     /// Who is guessed next, where there are guesses.
     by_degree: Option<ByDegree>,
 }
@@ -219,7 +226,8 @@ impl Waiting {
         }
         self.dominated.push(v);
         self.far.push(v);
-        self.is_far_stale = true;
+        self.open.push(v);
+        (self.is_far_stale, self.is_open_stale) = (true, true);
         if let Some(by_degree) = &mut self.by_degree {
             by_degree.push(v, degree);
         }
@@ -234,19 +242,22 @@ impl Reducer {
             dominated: Queue::new(n),
             far: Queue::new(n),
             is_far_stale: false,
+            open: Queue::new(n),
+            is_open_stale: false,
             by_degree: None,
         };
         for v in 0..graph.n_nodes() {
             waiting.push(v, graph.degree(v));
         }
         // All of them wait.
-        waiting.is_far_stale = false;
+        (waiting.is_far_stale, waiting.is_open_stale) = (false, false);
         Reducer {
             rules: *rules,
             graph: Dynamic::new(graph),
             in_cover: vec![false; n],
             rewrites: Vec::new(),
             offset: 0,
+            most_edges: graph.n_edges(),
             counts: RuleCounts::default(),
             waiting,
             marks: Marks::new(n),
@@ -306,10 +317,7 @@ impl Reducer {
             if lap.is_late() {
                 return false;
             }
-            if !self.rules.linear_program {
-                return true;
-            }
-            match self.linear_program(lap) {
+            match self.see_everything(lap) {
                 None => return false,
                 Some(false) => return true,
                 Some(true) => {}
@@ -350,6 +358,62 @@ impl Reducer {
         {
             self.close_funnel(v, funnel);
         }
+    }
+
+    /// Structions, where no other rule applies: they take from the others what those would remove. False when there is none, none when the
+    /// time was over first.
+    fn structions(&mut self, lap: &Lap<'_>) -> Option<bool> {
+        let (mut has_changed, mut n_looks) = (false, 0);
+        if !self.rules.struction {
+            return Some(false);
+        }
+        if self.sees_far && std::mem::take(&mut self.waiting.is_open_stale) {
+            let all = (0..self.graph.n_nodes()).filter(|&v| self.graph.is_alive(v));
+            all.for_each(|v| self.waiting.open.push(v));
+        }
+        while let Some(v) = self.waiting.open.pop() {
+            n_looks += 1;
+            if n_looks % LOOKS_PER_TICK == 0 && lap.is_late() {
+                return None;
+            }
+            if self.graph.is_alive(v)
+                && let Some(found) = struction(&self.graph, v, self.most_edges, &mut self.marks)
+            {
+                self.apply_struction(found);
+                has_changed = true;
+            }
+        }
+        Some(has_changed)
+    }
+
+    /// Puts the new nodes in the place of the old ones, under names of these.
+    fn apply_struction(&mut self, found: Struction) {
+        let (n_gone, n_new) = (found.nodes.len(), found.pairs.len());
+        self.offset += (n_gone - 1 - n_new) as u32;
+        self.counts.struction += (n_gone - n_new) as u64;
+        self.marks.clear();
+        let mut around = Vec::new();
+        for &gone in &found.nodes {
+            let marks = &mut self.marks;
+            self.graph.remove(gone, &mut |w, _| {
+                if marks.mark(w) {
+                    around.push(w);
+                }
+            });
+        }
+        around.retain(|&w| self.graph.is_alive(w));
+        self.graph.revive(&found.nodes[..n_new], &around);
+        for (name, beyond) in found.nodes.iter().zip(&found.beyond) {
+            beyond.iter().for_each(|&w| self.graph.join(*name, w));
+        }
+        for (x, y) in found.joined() {
+            self.graph.join(found.nodes[x], found.nodes[y]);
+        }
+        for &w in around.iter().chain(&found.nodes[..n_new]) {
+            self.waiting.push(w, self.graph.degree(w));
+        }
+        let (nodes, pairs) = (found.nodes, found.pairs);
+        self.rewrites.push(Rewrite::Struction { nodes, pairs });
     }
 
     /// One of `v` and `u` is in the cover; who sees both is too; who sees the one is joined with who sees the other.
@@ -488,8 +552,19 @@ impl Reducer {
         has_taken
     }
 
+    /// The rules for when no other has anything to do; false when they have nothing either, none when the time was over first.
+    fn see_everything(&mut self, lap: &Lap<'_>) -> Option<bool> {
+        match self.linear_program(lap)? {
+            true => Some(true),
+            false => self.structions(lap),
+        }
+    }
+
     /// False when the linear program leaves everything at one half, none when the time was over first.
     fn linear_program(&mut self, lap: &Lap<'_>) -> Option<bool> {
+        if !self.rules.linear_program {
+            return Some(false);
+        }
         let (rows, old_ids) = self.graph.compact();
         let values = extreme_half_integral(&rows, lap)?;
         // What is set to 0 loses all its neighbours and then goes as a node without an edge.

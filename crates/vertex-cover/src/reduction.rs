@@ -14,6 +14,11 @@ pub(crate) enum Rewrite {
     Fold { middle: u32, a: u32, b: u32 },
     /// A node `v` and its neighbour `u`, of which one is in the cover: `u` where all of `only_v` are.
     Funnel { v: u32, u: u32, only_v: Vec<u32> },
+    /// A node and its neighbours; the node that each pair of places in `nodes` became lives on under the name at the pair's own number.
+    Struction {
+        nodes: Vec<u32>,
+        pairs: Vec<(u32, u32)>,
+    },
 }
 
 /// Whether a node is in the cover; open where that follows from the cover of the kernel.
@@ -47,7 +52,8 @@ impl Reduction {
         &self.kernel
     }
 
-    /// The graph's node that each node of the kernel was; a folded node has the name of one of its three.
+    /// The graph's node that each node of the kernel was; a folded node has the name of one of its three, and what a struction made
+    /// that of one of the nodes in whose place it is.
     #[must_use]
     pub fn old_ids(&self) -> &[u32] {
         &self.old_ids
@@ -141,11 +147,31 @@ impl Rewrite {
                 in_cover[*u as usize] = is_v_free;
                 in_cover[*v as usize] = !is_v_free;
             }
+            Rewrite::Struction { nodes, pairs } => {
+                let names = nodes.iter().zip(pairs);
+                let out = names.filter(|(name, _)| !in_cover[**name as usize]);
+                let out: Vec<(u32, u32)> = out.map(|(_, pair)| *pair).collect();
+                for (&node, is_out) in nodes.iter().zip(left_out(nodes.len(), &out)) {
+                    in_cover[node as usize] = !is_out;
+                }
+            }
         }
     }
 
     /// The same for what is known whatever the cover.
     fn settle(&self, fates: &mut [Fate]) {
+        if let Rewrite::Struction { nodes, pairs } = self {
+            let mut names = nodes[..pairs.len()].iter();
+            let are_all_in = names.all(|&name| fates[name as usize] == Fate::In);
+            for (place, &node) in nodes.iter().enumerate() {
+                fates[node as usize] = match (are_all_in, place) {
+                    (true, 0) => Fate::Out,
+                    (true, _) => Fate::In,
+                    (false, _) => Fate::Open,
+                };
+            }
+            return;
+        }
         let (together, against, fate) = match self {
             Rewrite::Fold { middle, a, b } => (*b, *middle, fates[*a as usize]),
             Rewrite::Funnel { v, u, only_v } => {
@@ -157,6 +183,7 @@ impl Rewrite {
                 };
                 (*u, *v, fate)
             }
+            Rewrite::Struction { .. } => return,
         };
         fates[together as usize] = fate;
         fates[against as usize] = match fate {
@@ -165,4 +192,24 @@ impl Rewrite {
             Fate::Open => Fate::Open,
         };
     }
+}
+
+/// Which of a node and its neighbours are outside a cover that leaves out the new nodes of some pairs: the node itself where it leaves out
+/// none, else the first neighbour of all these pairs and their second ones. Always one more than there are pairs, also for sets that are no covers.
+fn left_out(n_nodes: usize, pairs: &[(u32, u32)]) -> Vec<bool> {
+    let mut is_out = vec![false; n_nodes];
+    let first = pairs.first().map_or(0, |pair| pair.0);
+    is_out[first as usize] = true;
+    for pair in pairs {
+        is_out[pair.1 as usize] = true;
+    }
+    let mut n_missing = pairs.len() + 1 - is_out.iter().filter(|is_out| **is_out).count();
+    for is_out in is_out.iter_mut().filter(|is_out| !**is_out) {
+        if n_missing == 0 {
+            break;
+        }
+        *is_out = true;
+        n_missing -= 1;
+    }
+    is_out
 }

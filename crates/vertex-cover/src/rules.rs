@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// # Source
 /// Akiba and Iwata, "Branch-and-reduce exponential/FPT algorithms in practice" (2016), which collects them; unconfined and funnels: Xiao and
-/// Nagamochi (2013); the linear program: Nemhauser and Trotter (1975), its extreme solution: Iwata, Oka and Yoshida (2014); high
+/// Nagamochi (2013); struction: Ebenegger, Hammer and de Werra (1984); the linear program: Nemhauser and Trotter (1975), its extreme solution: Iwata, Oka and Yoshida (2014); high
 /// degree: Buss and Goldsmith (1993).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -22,6 +22,9 @@ pub struct Rules {
     /// Of a node whose neighbours but one are a clique and that one, exactly one is in the cover. Changes edges, where that makes the
     /// graph no larger.
     pub funnel: bool,
+    /// A node and its neighbours become a node for each two neighbours that are not joined, where these are fewer: what remains open is
+    /// which of the neighbours stay out. Changes edges, of which the graph never has more than at the start.
+    pub struction: bool,
     /// A node whose closed neighbourhood holds that of a neighbour is in the cover.
     pub domination: bool,
     /// A node is in the cover where leaving it out leads to a set that another is as good as. Holds domination.
@@ -42,6 +45,7 @@ impl Rules {
         Rules {
             fold: true,
             funnel: true,
+            struction: true,
             ..Rules::removing()
         }
     }
@@ -54,6 +58,7 @@ impl Rules {
             triangle: true,
             fold: false,
             funnel: false,
+            struction: false,
             domination: true,
             unconfined: true,
             linear_program: true,
@@ -69,6 +74,7 @@ impl Rules {
             triangle: false,
             fold: false,
             funnel: false,
+            struction: false,
             domination: false,
             unconfined: false,
             linear_program: false,
@@ -96,6 +102,8 @@ pub struct RuleCounts {
     pub fold: u64,
     /// Both ends of funnels, and who saw both.
     pub funnel: u64,
+    /// By how many nodes structions made the graph smaller.
+    pub struction: u64,
     /// Nodes that dominate a neighbour.
     pub domination: u64,
     /// Unconfined nodes.
@@ -111,13 +119,14 @@ pub struct RuleCounts {
 impl RuleCounts {
     /// Names and counts, in the order of the fields.
     #[must_use]
-    pub fn named(&self) -> [(&'static str, u64); 10] {
+    pub fn named(&self) -> [(&'static str, u64); 11] {
         [
             ("degree zero", self.degree_zero),
             ("degree one", self.degree_one),
             ("triangle", self.triangle),
             ("fold", self.fold),
             ("funnel", self.funnel),
+            ("struction", self.struction),
             ("domination", self.domination),
             ("unconfined", self.unconfined),
             ("linear program", self.linear_program),

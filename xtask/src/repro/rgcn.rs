@@ -1,7 +1,8 @@
 //! `cargo xtask repro rgcn-tables`, `rgcn-fig5` and `rgcn-partition`: the tables of the paper on relations over devices, on our graphs.
 //!
 //! Each row is a run of `shardgraph rgcn`; what runs stands in `benches/repro/rgcn.toml`. A graph whose files are not there is said to be absent, a
-//! setting that the program refuses is shown with its reason. PyG's and DGL's layers run where `--peer-python` names an interpreter.
+//! setting that the program refuses is shown with its reason. PyG's, DGL's and plain
+//! PyTorch layers run where `--peer-python` names an interpreter.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -148,7 +149,11 @@ impl<'a> Repro<'a> {
             rows.0.push(row);
         }
         let mut section = rows.section(name, graph);
-        let peers = rgcn_peers::run(graph, self.options, self.epochs_a_run()?)?;
+        let limits = (
+            self.epochs_a_run()?,
+            number(&self.definition, "peer_seconds")?,
+        );
+        let peers = rgcn_peers::run(graph, self.options, limits)?;
         details.extend(peers.details);
         section.push_str(&peers.section);
         Ok(section)
@@ -318,6 +323,16 @@ impl Row {
         peaks.filter_map(Json::as_number).reduce(f64::max)
     }
 
+    /// The most bytes of W_r that a device builds; 0 where none does.
+    fn weight_bytes(&self) -> Option<f64> {
+        let answer = self.answer.as_ref().ok()?;
+        let devices = answer.get("devices").and_then(Json::as_array)?;
+        let bytes = devices
+            .iter()
+            .filter_map(|device| device.get("weight_bytes"));
+        bytes.filter_map(Json::as_number).reduce(f64::max)
+    }
+
     fn samples(&self, repro: &str, graph: &str) -> Vec<Sample> {
         let keys = [
             ("forward_ms", "ms"),
@@ -363,7 +378,7 @@ impl Rows {
         let is_figure = name == "rgcn-fig5";
         text.push_str(match is_figure {
             true => "| setting | epoch ms | times as fast as one device |\n|---|---|---|\n",
-            false => "| setting | forward ms | backward ms | epoch ms | MiB a device, most | MiB, process | loss |\n|---|---|---|---|---|---|---|\n",
+            false => "| setting | forward ms | backward ms | epoch ms | MiB a device, most | W_r in it | MiB, process | loss |\n|---|---|---|---|---|---|---|---|\n",
         });
         for row in &self.0 {
             text.push_str(&match &row.answer {
@@ -408,12 +423,13 @@ impl Rows {
 fn table_row(row: &Row) -> String {
     let number = |key: &str| row.number(key).unwrap_or(f64::NAN);
     format!(
-        "| {} | {:.2} | {:.2} | {:.2} | {:.1} | {:.1} | {:.6} |\n",
+        "| {} | {:.2} | {:.2} | {:.2} | {:.1} | {:.1} | {:.1} | {:.6} |\n",
         row.name,
         number("forward_ms"),
         number("backward_ms"),
         number("epoch_ms"),
         mib(row.peak_bytes().unwrap_or(f64::NAN)),
+        mib(row.weight_bytes().unwrap_or(f64::NAN)),
         number("peak_mib"),
         number("final_loss"),
     )
@@ -444,7 +460,7 @@ mod tests {
     fn rows_say_what_they_are() {
         let answer = |epoch_ms: f64| {
             let text = format!(
-                "{{\"epoch_ms\":{epoch_ms},\"forward_ms\":1,\"backward_ms\":2,\"bytes_per_rank\":[1048576,2097152],\"devices\":[{{\"peak_bytes\":3145728}},{{\"peak_bytes\":4194304}}],\"nodes\":10,\"relations\":4,\"final_loss\":0.5,\"peak_mib\":3}}"
+                "{{\"epoch_ms\":{epoch_ms},\"forward_ms\":1,\"backward_ms\":2,\"bytes_per_rank\":[1048576,2097152],\"devices\":[{{\"peak_bytes\":3145728,\"weight_bytes\":0}},{{\"peak_bytes\":4194304,\"weight_bytes\":524288}}],\"nodes\":10,\"relations\":4,\"final_loss\":0.5,\"peak_mib\":3}}"
             );
             Ok(json::parse(&text).unwrap())
         };
@@ -467,7 +483,7 @@ mod tests {
         assert!(figure.contains("| 2 ranks | 5.00 | 1.60 |"), "{figure}");
         let table = rows.section("rgcn-tables", &graph);
         assert!(
-            table.contains("| 2 ranks | 1.00 | 2.00 | 5.00 | 4.0 | 3.0 | 0.500000 |"),
+            table.contains("| 2 ranks | 1.00 | 2.00 | 5.00 | 4.0 | 0.5 | 3.0 | 0.500000 |"),
             "{table}"
         );
         assert!(table.contains("| paper | not run: needs more |"), "{table}");

@@ -1,4 +1,4 @@
-//! PyG's and DGL's layers on the same graph, by a script in an interpreter that has them.
+//! PyG's, DGL's and plain PyTorch layers on the same graph, by a script in an interpreter that has them.
 
 use anyhow::{Result, bail};
 
@@ -16,11 +16,15 @@ pub(super) struct Peers {
     pub(super) details: Vec<Json>,
 }
 
-/// Runs the layers of both; a note where there is no interpreter.
-pub(super) fn run(graph: &Graph, options: &Options, epochs: f64) -> Result<Peers> {
+/// Runs all layers, each for so many epochs and seconds at most; a note where there is no interpreter.
+pub(super) fn run(
+    graph: &Graph,
+    options: &Options,
+    (epochs, seconds): (f64, f64),
+) -> Result<Peers> {
     let Some(python) = &options.peer_python else {
         // PyPI's torch for Linux comes with several GB of CUDA, which no command here installs unasked.
-        let note = "not run: PyG, DGL (give --peer-python an interpreter that has torch and torch_geometric or dgl)";
+        let note = "not run: PyTorch, PyG, DGL (give --peer-python an interpreter that has torch, and torch_geometric or dgl for theirs)";
         return Ok(Peers {
             section: format!("- {note}\n\n"),
             ..Peers::default()
@@ -35,12 +39,12 @@ pub(super) fn run(graph: &Graph, options: &Options, epochs: f64) -> Result<Peers
         ("hidden", Json::Number(graph.hidden)),
         ("bases", Json::Number(40.0)),
         ("epochs", Json::Number(epochs)),
+        ("seconds", Json::Number(seconds)),
     ]);
     let mut command = process::command(python);
     command.args([SCRIPT, &request.to_string()]);
     let (mut peers, mut wrong) = (Peers::default(), None);
-    let header =
-        "| peer | forward ms | backward ms | epoch ms | MiB, process |\n|---|---|---|---|---|\n";
+    let header = "| peer | forward ms | backward ms | epoch ms, least of | MiB, process |\n|---|---|---|---|---|\n";
     peers.section.push_str(header);
     let succeeded = process::each_line(&mut command, |line| match json::parse(line) {
         Ok(row) => {
@@ -69,11 +73,12 @@ fn table_row(row: &Json) -> String {
     }
     let number = |key: &str| row.get(key).and_then(Json::as_number).unwrap_or(f64::NAN);
     format!(
-        "| {} | {:.2} | {:.2} | {:.2} | {:.1} |\n",
+        "| {} | {:.2} | {:.2} | {:.2}, {} | {:.1} |\n",
         text("peer"),
         number("forward_ms"),
         number("backward_ms"),
         number("epoch_ms"),
+        number("epochs"),
         number("peak_mib"),
     )
 }
@@ -89,9 +94,10 @@ mod tests {
             row(r#"{"peer":"DGL","not_run":"no dgl"}"#),
             "| DGL | not run: no dgl |\n"
         );
-        let shown =
-            row(r#"{"peer":"PyG 2","forward_ms":1,"backward_ms":2.5,"epoch_ms":4,"peak_mib":8}"#);
-        assert_eq!(shown, "| PyG 2 | 1.00 | 2.50 | 4.00 | 8.0 |\n");
+        let shown = row(
+            r#"{"peer":"PyG 2","forward_ms":1,"backward_ms":2.5,"epoch_ms":4,"epochs":6,"peak_mib":8}"#,
+        );
+        assert_eq!(shown, "| PyG 2 | 1.00 | 2.50 | 4.00, 6 | 8.0 |\n");
     }
 
     #[test]
@@ -102,7 +108,7 @@ mod tests {
             labels: Vec::new(),
             hidden: 16.0,
         };
-        let peers = run(&graph, &Options::default(), 1.0).unwrap();
-        assert!(peers.section.contains("not run: PyG, DGL") && peers.details.is_empty());
+        let peers = run(&graph, &Options::default(), (1.0, 1.0)).unwrap();
+        assert!(peers.section.contains("not run: PyTorch, PyG, DGL") && peers.details.is_empty());
     }
 }

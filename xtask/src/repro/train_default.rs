@@ -106,7 +106,7 @@ mod tests {
     fn the_definitions_read() {
         for (name, first_words, n_commands) in [
             ("train-default", vec!["train"], vec![1; 7]),
-            ("regal-policies", vec!["place", "train"], vec![2, 1]),
+            ("regal-policies", vec!["place", "train"], vec![2, 1, 1]),
         ] {
             let pairs = definition(name).unwrap();
             let lengths: Vec<usize> = pairs.iter().map(|pair| pair.commands.len()).collect();

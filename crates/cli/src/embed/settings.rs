@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use clap::Args;
-use serde_json::{Map, Value};
 use shardgraph_device::{Device, DeviceKind};
 use shardgraph_line::{Config, Mode, Optimiser, Order, Precision, Preset};
 
 use crate::exit::BadInput;
+use crate::settings_file::SettingsFile;
 
 /// What to train, and how long.
 #[derive(Debug, Args)]
@@ -129,21 +129,9 @@ impl SettingsArgs {
 
 /// `base` with a file's settings over it.
 fn over(base: &Config, path: &Path) -> Result<Config, BadInput> {
-    let wrong = |what: &dyn std::fmt::Display| BadInput(format!("{}: {what}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|e| wrong(&e))?;
-    let is_json = path
-        .extension()
-        .is_some_and(|extension| extension == "json");
-    let keys: Map<String, Value> = match is_json {
-        true => serde_json::from_str(&text).map_err(|e| wrong(&e))?,
-        false => toml::from_str(&text).map_err(|e| wrong(&e))?,
-    };
-    if keys.contains_key("seed") {
-        return Err(wrong(&"`seed`: give it as the flag --seed"));
+    let file = SettingsFile::read(path)?;
+    match file.get("seed") {
+        Some(_) => Err(file.wrong("seed", &"give it as the flag --seed")),
+        None => file.over(base, |_| true),
     }
-    let mut merged = serde_json::to_value(base).map_err(|e| wrong(&e))?;
-    for (key, value) in keys {
-        merged[&key] = value;
-    }
-    serde_json::from_value(merged).map_err(|e| wrong(&e))
 }

@@ -9,6 +9,7 @@ use shardgraph_graph::Graph;
 
 use crate::exit::BadInput;
 use crate::graph_argument::GraphArgs;
+use crate::settings_file::text;
 
 /// The best that an answer can be, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -64,9 +65,9 @@ const COLUMNS: [(&str, &[&str]); 7] = [
 impl Optima {
     /// Reads a table; empty lines and those that begin with # say nothing.
     pub(super) fn read(path: &Path) -> Result<Optima, BadInput> {
-        let text = std::fs::read_to_string(path)
+        let bytes = std::fs::read(path)
             .map_err(|e| BadInput(format!("{}: cannot read: {e}", path.display())))?;
-        Optima::parse(path, &text)
+        Optima::parse(path, &text(path, bytes)?)
     }
 
     fn parse(path: &Path, text: &str) -> Result<Optima, BadInput> {
@@ -84,13 +85,12 @@ impl Optima {
             path: path.to_owned(),
             entries: Vec::new(),
         };
+        let mut lines_of = BTreeMap::new();
         for (line, text) in lines {
             let entry = Entry::parse(line, text, &columns).map_err(|why| at(line, why))?;
-            if let Some(other) = optima.entries.iter().find(|other| other.is_of(&entry)) {
-                let why = format!(
-                    "{} has an optimum in line {} already",
-                    entry.graph, other.line
-                );
+            let key = (entry.graph.clone(), entry.seed, entry.problem.clone());
+            if let Some(other) = lines_of.insert(key, line) {
+                let why = format!("{} has an optimum in line {other} already", entry.graph);
                 return Err(at(line, why));
             }
             optima.entries.push(entry);
@@ -192,6 +192,9 @@ impl Entry {
         text: &str,
         columns: &BTreeMap<&'static str, usize>,
     ) -> Result<Entry, String> {
+        if text.contains('"') {
+            return Err("values in quotes are not read: leave the quotes out".into());
+        }
         let values = Values {
             words: text.split(',').map(str::trim).collect(),
             columns,
@@ -214,10 +217,6 @@ impl Entry {
                 other => return Err(format!("proved: expected yes or no, found `{other}`")),
             },
         })
-    }
-
-    fn is_of(&self, other: &Entry) -> bool {
-        (&self.graph, self.seed, &self.problem) == (&other.graph, other.seed, &other.problem)
     }
 }
 
@@ -267,6 +266,7 @@ mod tests {
                 "graph,optimum,proved\nkarate,14,maybe\n",
                 "t.csv:2: proved: expected yes or no",
             ),
+            ("graph,optimum\n\"a,b\",1\n", "t.csv:2: values in quotes"),
             (
                 "graph,optimum\na,1\nb,1\na,2\n",
                 "t.csv:4: a has an optimum in line 2 already",

@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::{Map, Value};
 use shardgraph_rgcn::{Config, Mode, Normaliser, Optimiser, Preset, RelationalGraph, Sums};
 
-use crate::config_file;
 use crate::exit::BadInput;
+use crate::settings_file::SettingsFile;
 
 /// The model and how it is trained; what is left out is the preset's.
 #[derive(Debug, Args)]
@@ -74,43 +73,48 @@ impl SettingsArgs {
 
     /// The preset's settings under the flags', checked.
     pub(crate) fn config(&self, graph: &RelationalGraph) -> anyhow::Result<Config> {
-        let file = self.config.as_deref().map(config_file::keys);
-        let preset = match file.transpose()?.and_then(|mut keys| keys.remove("preset")) {
-            Some(named) => Some(preset_of(named)?),
+        let file = self.settings()?;
+        let preset = match &file {
+            Some(file) => preset_of(file)?,
             None => None,
         };
         let nearest = || Preset::for_nodes(graph.n_nodes());
         let base = Config::preset(self.preset.or(preset).unwrap_or_else(nearest));
         let Some(features) = graph.features() else {
-            return self.over(base);
+            return self.over(base, file.as_ref());
         };
         if self.embedding.is_some() {
             let text = "the input is --features or a learnt --embedding: give one of them";
             return Err(BadInput(text.to_owned()).into());
         }
-        self.over(Config {
+        let base = Config {
             embedding: features.width(),
             features: true,
             ..base
-        })
+        };
+        self.over(base, file.as_ref())
+    }
+
+    fn settings(&self) -> Result<Option<SettingsFile>, BadInput> {
+        self.config.as_deref().map(SettingsFile::read).transpose()
     }
 
     /// Settings under the flags', checked, for a task that has no presets.
     pub(crate) fn without_preset(&self, base: Config) -> anyhow::Result<Config> {
-        if let Some(path) = &self.config
-            && config_file::keys(path)?.contains_key("preset")
-        {
-            let text = format!("{}: `preset` is not for --task links", path.display());
-            return Err(BadInput(text).into());
+        let file = self.settings()?;
+        match &file {
+            Some(file) if file.get("preset").is_some() => {
+                Err(file.wrong("preset", &"it is not for --task links").into())
+            }
+            _ => self.over(base, file.as_ref()),
         }
-        self.over(base)
     }
 
     /// Settings under the flags', checked.
-    fn over(&self, base: Config) -> anyhow::Result<Config> {
-        let base = match &self.config {
+    fn over(&self, base: Config, file: Option<&SettingsFile>) -> anyhow::Result<Config> {
+        let base = match file {
             None => base,
-            Some(path) => over_file(path, base)?,
+            Some(file) => over_file(file, &base)?,
         };
         let config = Config {
             hidden: match &self.hidden {
@@ -165,28 +169,22 @@ impl SettingsArgs {
     }
 }
 
-fn preset_of(named: Value) -> Result<Preset, BadInput> {
-    let name: String = config_file::read(named).map_err(BadInput)?;
-    name.parse().map_err(|why| BadInput(format!("{why}")))
+/// The preset that a file names.
+fn preset_of(file: &SettingsFile) -> Result<Option<Preset>, BadInput> {
+    let Some(named) = file.get("preset") else {
+        return Ok(None);
+    };
+    let name = named.as_str().unwrap_or_default();
+    let preset = name.parse().map_err(|why| file.wrong("preset", &why))?;
+    Ok(Some(preset))
 }
 
 /// Settings with a file's over them.
-fn over_file(path: &Path, base: Config) -> Result<Config, BadInput> {
-    let wrong = |key: &str, why: String| BadInput(format!("{}: `{key}`: {why}", path.display()));
-    let of_base = |why: serde_json::Error| wrong("settings", why.to_string());
-    let mut merged = serde_json::to_value(base).map_err(of_base)?;
-    for (key, value) in config_file::keys(path)? {
-        match key.as_str() {
-            "preset" => continue,
-            "features" => return Err(wrong(&key, "expected the flag --features FILE".to_owned())),
-            _ => {}
-        }
-        // Alone, so that the message is about this key.
-        let alone = Map::from_iter([(key.clone(), value.clone())]);
-        config_file::read::<Config>(Value::Object(alone)).map_err(|why| wrong(&key, why))?;
-        merged[key] = value;
+fn over_file(file: &SettingsFile, base: &Config) -> Result<Config, BadInput> {
+    if file.get("features").is_some() {
+        return Err(file.wrong("features", &"expected the flag --features FILE"));
     }
-    serde_json::from_value(merged).map_err(of_base)
+    file.over(base, |key| key != "preset")
 }
 
 /// `none`, or numbers with commas between them.

@@ -57,8 +57,9 @@ pub(crate) struct TrainArgs {
     /// sources); with exact sums the result is the same
     #[arg(long, value_name = "METHOD", default_value = "source")]
     partition: Method,
-    /// How the first layer is carried out: grouped (by source, no W_r is built) or paper (W_r of all relations and of the nodes that --mode reads is
-    /// built, and its gradient: a baseline, on one rank); the result is the same
+    /// How the first layer is carried out: grouped (by source, no W_r is built) or paper (a baseline: W_r of all relations and of the nodes that
+    /// --mode reads is built, and its gradient; on several ranks, by m1 or m2, each builds that of its relations from a copy of all rows); the
+    /// result is the same, on several ranks to rounding
     #[arg(long, value_name = "HOW", default_value = "grouped")]
     execution: Execution,
     /// The most that a rank's device may hold, such as 512MiB, the graph not counted; what does not fit is taken in tiles, with the same result
@@ -518,6 +519,9 @@ impl Answer<'_> {
                 f,
                 "rank {rank} held MiB {held:.1} (predicted {predicted:.1})"
             )?;
+            if device.weight_bytes > 0 {
+                write!(f, ", W_r MiB {:.1} of it", mib(device.weight_bytes))?;
+            }
             match device.tiles {
                 1 => writeln!(f)?,
                 n_tiles => writeln!(

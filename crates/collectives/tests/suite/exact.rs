@@ -78,6 +78,34 @@ proptest! {
         }
     }
 
+    /// Rows of some places by some ranks: the bits of blocks that have zeros elsewhere.
+    #[test]
+    fn rows_add_up_like_blocks_with_zeros(
+        n_places in 1u32..5, len in prop::sample::select(vec![1usize, 3, 31, 256, 257]), n_ranks in 1usize..4,
+        rows in prop::collection::vec((any::<u32>(), prop::collection::vec(adversarial(), 257)), 0..12),
+    ) {
+        let rows: Vec<(u32, &[f32])> = rows.iter().map(|(place, row)| (place % n_places, &row[..len])).collect();
+        let out_len = n_places as usize * len;
+        let block = |(place, row): &(u32, &[f32])| {
+            let mut block = vec![0.0; out_len];
+            block[*place as usize * len..][..len].copy_from_slice(row);
+            block
+        };
+        let blocks: Vec<Vec<f32>> = rows.iter().map(block).collect();
+        let wanted = reference(&blocks, out_len);
+        let results = threads::run(n_ranks as u32, |mut comm| {
+            let own = rows.iter().skip(comm.rank() as usize).step_by(n_ranks);
+            let (places, own): (Vec<u32>, Vec<&[f32]>) = own.copied().unzip();
+            let mut out = vec![7.0; out_len];
+            let rows = (&own.concat()[..], len);
+            comm.exact_sum_rows(rows, &places, &mut out, patient()).expect("no fault");
+            out.into_iter().map(f32::to_bits).collect::<Vec<u32>>()
+        });
+        for sum in results {
+            prop_assert_eq!(&sum.expect("no panic"), &wanted);
+        }
+    }
+
     /// Against a sum in `f64`: each partial is rounded by at most 2^-47 of the power of two below the largest, the result once.
     #[test]
     fn the_error_is_as_documented(partials in prop::collection::vec(-1e6f32..1e6, 1..40)) {
@@ -97,6 +125,23 @@ fn solo_sum(partials: &[f32]) -> f32 {
         .exact_sum(partials, &mut out, patient())
         .expect("no fault");
     out[0]
+}
+
+/// Rows that are no rows of the sum are refused, and the communicator is lost as after any error.
+#[test]
+fn rows_that_do_not_fit_are_refused() {
+    for (n_values, row_len, place, reason) in [
+        (4, 4, 0, "do not divide"),
+        (3, 0, 0, "do not divide"),
+        (2, 3, 0, "expected 3"),
+        (3, 3, 2, "place 2 is not below 2"),
+    ] {
+        let rows = (&vec![1.0; n_values][..], row_len);
+        let result = Comm::solo().exact_sum_rows(rows, &[place], &mut [0.0; 6], patient());
+        let error = result.expect_err("refused");
+        assert!(matches!(error.kind(), CommErrorKind::Argument { .. }));
+        assert!(error.to_string().contains(reason), "{error}");
+    }
 }
 
 #[test]

@@ -33,8 +33,15 @@ impl Classes {
     /// [`ErrorKind::Io`]; [`ErrorKind::File`] with the line for a node that is not in the graph or has no class, and for a file
     /// without nodes.
     pub fn read(path: &Path, labels: &NodeLabels) -> Result<Classes, Error> {
-        let text = fs::read_to_string(path).map_err(|e| Error::io("read", path, &e))?;
-        Classes::parse(&path.display().to_string(), &text, labels)
+        let name = path.display().to_string();
+        let bytes = fs::read(path).map_err(|e| Error::io("read", path, &e))?;
+        let text = String::from_utf8(bytes).map_err(|e| {
+            let before = &e.as_bytes()[..e.utf8_error().valid_up_to()];
+            let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+            let what = "expected UTF-8, found other bytes";
+            Error::new(ErrorKind::File, format!("{name}:{line}: {what}"))
+        })?;
+        Classes::parse(&name, &text, labels)
     }
 
     /// As [`Classes::read`], from text; `name` serves for messages.

@@ -4,6 +4,7 @@
 //! a logit to each pair of an op and a device. While a plan is made, the pairs are those of ops whose producers are decided; in the local
 //! search afterwards, a pair moves an op to another device. The network runs once a decision, so that a plan takes quadratic time.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -19,7 +20,7 @@ use shardgraph_components::{
 };
 use shardgraph_costgraph::generate::{Synthetic, synthetic};
 use shardgraph_costgraph::{
-    Decoder, DecoderKind, DeviceSet, Graph, ModelOptions, Objective, Problem, Step,
+    Decoder, DecoderKind, DeviceSet, Graph, ModelOptions, Objective, Problem, Step, topology,
 };
 use shardgraph_graph::random::Stream;
 use shardgraph_regal::{GeneticOptions, PlaceOptions, features, search};
@@ -419,14 +420,9 @@ pub(crate) fn run(request: &Request) -> Result<(), Failure> {
         max_nodes: request.nodes[1],
         ..Synthetic::default()
     };
-    let graphs = |seed: u64, n: u64| -> Result<Vec<Graph>, Failure> {
-        let graphs = (0..n).map(|index| synthetic(&recipe, seed, index));
-        Ok(graphs.collect::<Result<_, _>>()?)
-    };
-    let (to_learn, to_test) = (
-        graphs(SEEDS[0], request.n_train)?,
-        graphs(SEEDS[1], request.n_test)?,
-    );
+    let to_learn = (0..request.n_train).map(|index| synthetic(&recipe, SEEDS[0], index));
+    let to_learn: Vec<Graph> = to_learn.collect::<Result<_, _>>()?;
+    let to_test = unseen(&recipe, &to_learn, request.n_test)?;
     let read = |graphs| instances(graphs, request);
     let (to_learn, to_test) = (read(&to_learn)?, read(&to_test)?);
     let mut network = Network::new()?;
@@ -452,6 +448,23 @@ pub(crate) fn run(request: &Request) -> Result<(), Failure> {
         }
     }
     test(request, &network, &to_test)
+}
+
+/// The first graphs of the test's seed whose topology no graph that is learned on has.
+fn unseen(recipe: &Synthetic, to_learn: &[Graph], n: u64) -> Result<Vec<Graph>, Failure> {
+    let seen: BTreeSet<u64> = to_learn.iter().map(topology::in_degree_hash).collect();
+    let (mut unseen, mut index) = (Vec::new(), 0);
+    while (unseen.len() as u64) < n {
+        if index == 50 * n {
+            return Err("the graphs to test on have the topologies of those to learn on".into());
+        }
+        let graph = synthetic(recipe, SEEDS[1], index)?;
+        if !seen.contains(&topology::in_degree_hash(&graph)) {
+            unseen.push(graph);
+        }
+        index += 1;
+    }
+    Ok(unseen)
 }
 
 fn instances<'g>(graphs: &'g [Graph], request: &Request) -> Result<Vec<Instance<'g>>, Failure> {

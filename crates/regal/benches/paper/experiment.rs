@@ -1,12 +1,14 @@
 //! One row of a figure or table about learning: a policy, trained here or given, and what is measured of it on a set of graphs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use shardgraph_costgraph::generate::{Synthetic, noisy_copy, synthetic};
-use shardgraph_costgraph::{DecoderKind, DeviceSet, Graph, Link, ModelOptions, Objective, Problem};
+use shardgraph_costgraph::{
+    DecoderKind, DeviceSet, Graph, Link, ModelOptions, Objective, Problem, topology,
+};
 use shardgraph_regal::{
     GeneticOptions, Method, PlaceOptions, Plan, Policy, Preset, StepReport, TrainConfig,
     TrainOptions, Watch, place_watched, place_with_policy, train,
@@ -122,7 +124,7 @@ pub(crate) fn run(request: &Request) -> Result<(), Failure> {
     let trained = trained.map(|of| trained_on(of, request)).transpose()?;
     let (policy, reports) = match (trained, &request.policy) {
         (None, None) => (None, Vec::new()),
-        (None, Some(name)) => (Some(crate::tables::policy(name)?), Vec::new()),
+        (None, Some(name)) => (Some(Policy::named(name)?), Vec::new()),
         (Some(Some((policy, reports))), None) => (Some(policy), reports),
         (Some(None), _) => return Ok(()),
         (Some(_), Some(_)) => return Err("a policy to train and one that is given".into()),
@@ -136,7 +138,10 @@ pub(crate) fn run(request: &Request) -> Result<(), Failure> {
     let Some(set) = source.load()? else {
         return Ok(());
     };
-    let chosen = Chosen::of(set, source.set, request.max_ops);
+    let mut chosen = Chosen::of(set, source.set, request.max_ops);
+    if request.measure == Measure::Topologies {
+        chosen.one_of_each_topology();
+    }
     if chosen.graphs.is_empty() {
         nothing(&request.series, &format!("0 {}", chosen.scope));
         return Ok(());
@@ -177,6 +182,17 @@ impl Chosen {
             scope.push_str(&format!(", {n_too_large} above {max_ops} ops left out"));
         }
         Chosen { graphs, scope }
+    }
+
+    /// Leaves out graphs that are another one with other numbers.
+    fn one_of_each_topology(&mut self) {
+        let (mut seen, n_before) = (BTreeSet::new(), self.graphs.len());
+        self.graphs
+            .retain(|graph| seen.insert(topology::in_degree_hash(graph)));
+        if let n_double @ 1.. = n_before - self.graphs.len() {
+            let left_out = format!(", {n_double} of a topology that is there already left out");
+            self.scope.push_str(&left_out);
+        }
     }
 }
 

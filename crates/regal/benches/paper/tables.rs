@@ -1,6 +1,6 @@
 //! Several methods on every graph of a set: a line for each graph, and one that says what was left out.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde_json::json;
@@ -42,7 +42,7 @@ pub(crate) struct Request {
 
 pub(crate) fn run(request: &Request) -> Result<(), Failure> {
     let (candidates, best_of) = (parsed(&request.candidates)?, parsed(&request.best_of)?);
-    let policy = request.policy.as_deref().map(policy).transpose()?;
+    let policy = request.policy.as_deref().map(Policy::named).transpose()?;
     let mut clock = clock();
     let Some(set) = request.source.load()? else {
         return Ok(());
@@ -86,11 +86,6 @@ fn of_objective(request: &Request) -> PlaceOptions {
         objective: request.objective,
         ..request.options.clone()
     }
-}
-
-pub(crate) fn policy(name: &Path) -> Result<Policy, Failure> {
-    let shipped = name.to_str().and_then(Policy::shipped);
-    Ok(shipped.unwrap_or_else(|| Policy::read(name))?)
 }
 
 fn devices(request: &Request) -> Result<DeviceSet, Failure> {

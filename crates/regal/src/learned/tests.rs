@@ -111,7 +111,7 @@ fn what_a_policy_does_not_serve_is_refused() {
     };
     let few = message(&options, &policy(Preset::Synthetic));
     assert!(
-        few.contains("evaluations = 100: the policy's features take 100"),
+        few.contains("evaluations = 100: the features of the policy untrained, seed"),
         "{few}"
     );
     let enough = PlaceOptions {
@@ -212,15 +212,17 @@ fn the_short_search_has_the_policys_numbers() {
 fn policies_that_come_with_the_program_serve_their_objective() {
     for (name, objective) in [
         ("runtime", Objective::Runtime),
+        ("few", Objective::Runtime),
         ("memory", Objective::Memory),
     ] {
         let policy = Policy::shipped(name).unwrap().unwrap();
+        let evaluations = if name == "few" { 2 } else { 450 };
         let options = PlaceOptions {
             objective,
-            evaluations: 450,
+            evaluations,
             ..PlaceOptions::default()
         };
-        assert_eq!(made(&options, &policy).unwrap().evaluations, 450);
+        assert_eq!(made(&options, &policy).unwrap().evaluations, evaluations);
     }
     assert!(Policy::shipped("neither").is_none());
 }

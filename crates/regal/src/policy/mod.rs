@@ -21,14 +21,15 @@ use crate::search::Proposals;
 
 pub(crate) use actions::Actions;
 pub use config::{ActionSet, EncoderShape, PolicyConfig, Preset};
-pub(crate) use network::{BaselineNetwork, Contexts, Logits, PolicyNetwork};
+pub(crate) use network::{BaselineNetwork, Contexts, Logits, PolicyNetwork, Read};
 
 /// What [`Policy::shipped`] gives, by name.
-const SHIPPED: [(&str, &[u8]); 2] = [
+const SHIPPED: [(&str, &[u8]); 3] = [
     (
         "runtime",
         include_bytes!("../../policies/runtime.safetensors"),
     ),
+    ("few", include_bytes!("../../policies/few.safetensors")),
     (
         "memory",
         include_bytes!("../../policies/memory.safetensors"),
@@ -88,14 +89,23 @@ impl Policy {
         file::read(path)
     }
 
-    /// A policy that comes with the program: `runtime` or `memory`, for two devices and transfers that take no time; none for another
-    /// name. `docs/regal.md` has the commands that made them.
+    /// A policy that comes with the program, for two devices and transfers that take no time: `runtime`, `few` (the runtime by less than
+    /// some 1000 evaluations) or `memory`; none for another name. `docs/regal.md` has the commands that made them.
     ///
     /// # Errors
     /// None that a test would not find.
     pub fn shipped(name: &str) -> Option<Result<Policy, Error>> {
         let (_, bytes) = SHIPPED.into_iter().find(|(of, _)| *of == name)?;
         Some(file::of_bytes(bytes, name))
+    }
+
+    /// That which comes with the program under this name; if none does, that of the file.
+    ///
+    /// # Errors
+    /// As [`Policy::read`].
+    pub fn named(name: &Path) -> Result<Policy, Error> {
+        let shipped = name.to_str().and_then(Policy::shipped);
+        shipped.unwrap_or_else(|| Policy::read(name))
     }
 
     /// Writes it as one safetensors file, atomically, with the config in the header.
@@ -148,7 +158,7 @@ impl Policy {
     /// Draws proposals for a problem from the features of a short search on it.
     ///
     /// # Errors
-    /// As [`Policy::check`]; `Policy` for features of another problem, `Diverged` where the network gives no finite numbers.
+    /// As [`Policy::check`]; `Policy` for features of another problem, and where the network gives no finite numbers.
     ///
     /// # Determinism
     /// Equal seeds draw the same.
@@ -214,10 +224,17 @@ impl Policy {
         self.check(problem)?;
         self.check_features(problem, features)?;
         let space = self.config.space()?;
-        let contexts = Contexts::new(&space, &[features])?;
+        let contexts = Contexts::new(&space, &[features.read()])?;
         let (logits, of_graph) =
             self.network
                 .logits_of(&Device::host(), &self.params, &contexts)?;
+        if logits.iter().chain(&of_graph).any(|x| !x.is_finite()) {
+            return Err(Error::policy(format!(
+                "{}: with these weights the logits of {} are not finite: the policy's training has diverged, or its file is damaged",
+                self.source,
+                problem.graph().name()
+            )));
+        }
         let mut stream = Stream::new(seed, "regal proposals", 0);
         let actions = self.network.actions().sample(&logits, &mut stream)?;
         let rho = match self.network.crossover() {

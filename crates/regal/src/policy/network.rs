@@ -15,11 +15,13 @@ use super::actions::{ActionSpace, Actions};
 use super::config::{EncoderShape, PolicyConfig};
 use super::crossover::{self, Crossover};
 use crate::error::Error;
-use crate::features::Features;
 
 /// The scope of the layers that make logits, and that of the last of them.
 const HEAD: &str = "policy/actions";
 const LAST_LAYER: &str = "policy/actions/1/";
+
+/// What networks read of a problem: ops as nodes and uses as edges, and the order of the ops, producers before consumers.
+pub(crate) type Read<'a> = (&'a Value, &'a [u32]);
 
 /// Several problems side by side, as the networks read them.
 pub(crate) struct Contexts {
@@ -33,20 +35,20 @@ pub(crate) struct Contexts {
 }
 
 impl Contexts {
-    pub(crate) fn new(space: &Space, features: &[&Features]) -> Result<Contexts, Error> {
-        let values: Vec<Value> = features.iter().map(|of| of.value.clone()).collect();
-        let sizes: Vec<usize> = features.iter().map(|of| of.order.len()).collect();
+    pub(crate) fn new(space: &Space, problems: &[Read<'_>]) -> Result<Contexts, Error> {
+        let values: Vec<Value> = problems.iter().map(|&(value, _)| value.clone()).collect();
+        let sizes: Vec<usize> = problems.iter().map(|(_, order)| order.len()).collect();
         let (n_graphs, n_steps) = (sizes.len(), sizes.iter().copied().max().unwrap_or(0));
         let mut by_step = vec![u32::MAX; n_steps * n_graphs];
         let mut step_of = vec![0; sizes.iter().sum()];
         let mut first = 0;
-        for (graph, of) in features.iter().enumerate() {
-            for (step, &op) in of.order.iter().enumerate() {
+        for (graph, (_, order)) in problems.iter().enumerate() {
+            for (step, &op) in order.iter().enumerate() {
                 let node = first + op as usize;
                 by_step[step * n_graphs + graph] = node as u32;
                 step_of[node] = (step * n_graphs + graph) as u32;
             }
-            first += of.order.len();
+            first += order.len();
         }
         Ok(Contexts {
             batch: EdgeBatch::new(space, &values)?,

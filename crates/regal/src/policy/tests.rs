@@ -71,7 +71,11 @@ fn contexts(policy: &Policy, graphs: &[Graph]) -> (Contexts, Actions) {
     let read = |graph| features(&problem(graph, 2), &options(), 60).unwrap();
     let found: Vec<Features> = graphs.iter().map(read).collect();
     let space = PolicyConfig::preset(Preset::Synthetic).space().unwrap();
-    let contexts = Contexts::new(&space, &found.iter().collect::<Vec<_>>()).unwrap();
+    let contexts = Contexts::new(
+        &space,
+        &found.iter().map(Features::read).collect::<Vec<_>>(),
+    )
+    .unwrap();
     let params = &policy.params;
     let logits = policy.network.logits_of(&Device::host(), params, &contexts);
     let mut stream = Stream::new(3, "test", 0);
@@ -236,7 +240,8 @@ fn graphs_do_not_see_each_other() {
             .into();
         let space = PolicyConfig::preset(Preset::Synthetic).space().unwrap();
         let logits = |of: &[&Features]| {
-            let contexts = Contexts::new(&space, of).unwrap();
+            let of: Vec<_> = of.iter().map(|features| features.read()).collect();
+            let contexts = Contexts::new(&space, &of).unwrap();
             let network = &policy.network;
             network
                 .logits_of(&Device::host(), &policy.params, &contexts)

@@ -2,42 +2,50 @@
 
 use std::sync::OnceLock;
 
-use shardgraph_agents::rewards;
 use shardgraph_brkga::{BetaTables, Outcome};
-use shardgraph_components::autodiff::collectives::{Comm, Deadline, Op, Reduction};
+use shardgraph_components::environments::space::Value;
 use shardgraph_costgraph::{Graph, Objective, Problem};
 use shardgraph_graph::random::Stream;
 
 use super::TrainConfig;
+use super::queue::{Job, Ranks, number_of, words_of};
 use crate::error::Error;
-use crate::features::Features;
+use crate::features::value_of_nodes;
 use crate::options::PlaceOptions;
-use crate::policy::PolicyConfig;
+use crate::policy::{PolicyConfig, Read};
+use crate::proposals::CheapSchedule;
 use crate::search::{Proposals, search};
 
 /// The reward where uniform keys reach 0 and proposals do not: there is nothing to compare with.
 const WORSE_THAN_NOTHING: f32 = -2.0;
 
-/// A problem to learn on.
-pub(crate) struct Instance<'g> {
-    pub(crate) problem: Problem<'g>,
-    /// From its first use on.
-    known: OnceLock<Known>,
-}
-
-/// What does not depend on the policy.
-#[derive(Debug)]
-pub(crate) struct Known {
-    pub(crate) features: Features,
+/// A problem to learn on, and what does not depend on the policy, each from its first use on.
+struct Instance<'g> {
+    problem: Problem<'g>,
+    /// What the networks read.
+    value: OnceLock<Value>,
     /// The mean of what searches with uniform keys reach.
-    pub(crate) denominator: f64,
+    denominator: OnceLock<f64>,
+    /// What is imitated.
+    by_hand: OnceLock<CheapSchedule>,
 }
 
 /// Proposals to search with, and the seed of that search.
 pub(crate) struct RewardJob {
+    /// The number of the problem.
+    pub(crate) problem: usize,
     pub(crate) choices: Vec<u16>,
     pub(crate) rho: Option<f64>,
     pub(crate) seed: u64,
+}
+
+/// A search whose result counts in rewards.
+#[derive(Clone, Copy)]
+enum Search {
+    /// With uniform keys: the problem, and which of its searches.
+    Uniform(usize, u64),
+    /// With the proposals of a reward job.
+    Proposed(usize),
 }
 
 /// All problems, and how they are searched.
@@ -49,29 +57,23 @@ pub(crate) struct Instances<'g> {
     denominator_seeds: u64,
     memory_bytes: Option<u64>,
     seed: u64,
-    n_threads: usize,
 }
 
 impl<'g> Instances<'g> {
-    pub(crate) fn new(
-        config: &TrainConfig,
-        graphs: &'g [Graph],
-        n_threads: usize,
-    ) -> Result<Instances<'g>, Error> {
+    pub(crate) fn new(config: &TrainConfig, graphs: &'g [Graph]) -> Result<Instances<'g>, Error> {
         if graphs.is_empty() {
             return Err(Error::options(
                 "no graphs to learn on: expected at least one",
             ));
-        }
-        if n_threads == 0 {
-            return Err(Error::options("threads = 0: expected at least 1"));
         }
         let devices = config.devices()?;
         let options = config.place_options();
         let instance = |graph| {
             Ok(Instance {
                 problem: Problem::new(graph, &devices, options.objective, options.model)?,
-                known: OnceLock::new(),
+                value: OnceLock::new(),
+                denominator: OnceLock::new(),
+                by_hand: OnceLock::new(),
             })
         };
         Ok(Instances {
@@ -82,7 +84,6 @@ impl<'g> Instances<'g> {
             denominator_seeds: config.denominator_seeds,
             memory_bytes: config.memory_bytes,
             seed: config.seed,
-            n_threads,
         })
     }
 
@@ -94,95 +95,149 @@ impl<'g> Instances<'g> {
         &self.instances[idx].problem
     }
 
-    /// What is known of these problems, found out in parallel where it was not.
-    pub(crate) fn known(&self, batch: &[usize]) -> Result<Vec<&Known>, Error> {
+    /// The schedule without a search that a policy may imitate.
+    pub(crate) fn by_hand(&self, idx: usize) -> &CheapSchedule {
+        let Instance {
+            problem, by_hand, ..
+        } = &self.instances[idx];
+        by_hand.get_or_init(|| CheapSchedule::of(problem, &mut || true))
+    }
+
+    /// What the networks read of these problems; the ranks share the short searches behind those that are read for the first time.
+    pub(crate) fn read(&self, batch: &[usize], ranks: &mut Ranks) -> Result<Vec<Read<'_>>, Error> {
+        let missing = self.missing(batch, |instance| instance.value.get().is_none());
+        let n_features = self.policy.n_node_features();
+        let job = |&idx: &usize| Job {
+            cost: self.cost(idx, self.policy.feature_evaluations),
+            n_words: self.problem(idx).graph().n_ops() * n_features,
+        };
+        let jobs: Vec<Job> = missing.iter().map(job).collect();
+        let found = match jobs.is_empty() {
+            true => Vec::new(),
+            false => ranks.run(&jobs, &|at| self.node_features(missing[at]))?,
+        };
+        for (&idx, words) in missing.iter().zip(found) {
+            let node_features = words.into_iter().map(f32::from_bits).collect();
+            let value = value_of_nodes(self.problem(idx), node_features);
+            // Each problem is there once, so nobody was faster.
+            let _ = self.instances[idx].value.set(Value::Graph(value));
+        }
+        let read = batch.iter().map(|&idx| {
+            let Instance { value, problem, .. } = &self.instances[idx];
+            let value = value.get().expect("set above where it was missing");
+            (value, problem.graph().topological_order())
+        });
+        Ok(read.collect())
+    }
+
+    /// Those of a batch of which something is not known yet, each once.
+    fn missing(&self, batch: &[usize], is_missing: fn(&Instance<'g>) -> bool) -> Vec<usize> {
         let mut missing: Vec<usize> = batch.to_vec();
         missing.sort_unstable();
         missing.dedup();
-        missing.retain(|&idx| self.instances[idx].known.get().is_none());
-        rewards(missing.len(), self.n_threads, &|job| {
-            let known = self.find_out(missing[job])?;
-            // Each problem is there once, so nobody was faster.
-            let _ = self.instances[missing[job]].known.set(known);
-            Ok::<f32, Error>(0.0)
-        })?;
-        let known = batch.iter().map(|&idx| {
-            let known = self.instances[idx].known.get();
-            known.expect("set above where it was missing")
-        });
-        Ok(known.collect())
+        missing.retain(|&idx| is_missing(&self.instances[idx]));
+        missing
     }
 
-    /// By the problem and the run's seed alone.
-    fn find_out(&self, idx: usize) -> Result<Known, Error> {
-        let problem = &self.instances[idx].problem;
+    /// What so many evaluations take: ops and uses of tensors are what a schedule is made of.
+    fn cost(&self, idx: usize, evaluations: u64) -> u64 {
+        let graph = self.problem(idx).graph();
+        evaluations.saturating_mul((graph.n_ops() + graph.n_uses()).max(1) as u64)
+    }
+
+    /// The seed of one of the searches with uniform keys, by the problem and the run's seed alone: the first is for features.
+    fn uniform_seed(&self, idx: usize, nth: u64) -> u64 {
         let mut seeds = Stream::new(self.seed, "regal uniform searches", idx as u64);
+        for _ in 0..nth {
+            seeds.next_u64();
+        }
+        seeds.next_u64()
+    }
+
+    /// The features of a problem's ops, as bits.
+    fn node_features(&self, idx: usize) -> Result<Vec<u32>, Error> {
         let options = PlaceOptions {
-            seed: seeds.next_u64(),
+            seed: self.uniform_seed(idx, 0),
             ..self.options.clone()
         };
-        let features = self.policy.features_of(problem, &options)?;
-        let mut sum = 0.0;
-        for _ in 0..self.denominator_seeds {
-            let found = self.search(idx, seeds.next_u64(), None)?;
-            sum += self.value_of(problem, &found);
-        }
-        Ok(Known {
-            features,
-            denominator: sum / self.denominator_seeds as f64,
-        })
+        let features = self.policy.features_of(self.problem(idx), &options)?;
+        let Value::Graph(value) = features.value else {
+            return Err(Error::policy("the features are no graph"));
+        };
+        Ok(value.node_features.iter().map(|x| x.to_bits()).collect())
     }
 
-    fn value_of(&self, problem: &Problem<'_>, found: &Outcome) -> f64 {
-        counted(problem.objective(), found.best.fitness, self.memory_bytes)
-    }
-
-    fn search(&self, idx: usize, seed: u64, by: Option<Proposals>) -> Result<Outcome, Error> {
+    /// What a plan counts, after a search with or without proposals.
+    fn search(&self, idx: usize, seed: u64, by: Option<Proposals>) -> Result<f64, Error> {
         let options = PlaceOptions {
             seed,
             evaluations: self.reward_evaluations,
             ..self.options.clone()
         };
-        search(&self.instances[idx].problem, &options, Vec::new(), by)
+        let problem = self.problem(idx);
+        let found: Outcome = search(problem, &options, Vec::new(), by)?;
+        let fitness = found.best.fitness;
+        Ok(counted(problem.objective(), fitness, self.memory_bytes))
     }
 
-    /// The rewards of choices of distributions for some problems, each searched with a seed of its own.
+    /// The rewards of choices of distributions for some problems, each searched with a seed of its own; the ranks share the searches, and
+    /// those behind denominators that are needed for the first time.
     ///
     /// # Source
     /// Section 4.1: minus what is reached, divided by what uniform keys reach.
     pub(crate) fn rewards(
         &self,
-        batch: &[usize],
-        tables: &BetaTables,
         jobs: &[RewardJob],
-        ranks: &mut Comm,
+        tables: &BetaTables,
+        ranks: &mut Ranks,
     ) -> Result<Vec<f32>, Error> {
-        let known = self.known(batch)?;
-        // Every P-th job is this rank's; its threads share those as a queue.
-        let (rank, n_ranks) = (ranks.rank() as usize, ranks.size() as usize);
-        let own: Vec<usize> = (rank..batch.len()).step_by(n_ranks).collect();
-        let found = rewards(own.len(), self.n_threads, &|at| {
-            let job = own[at];
-            let proposals = Proposals {
-                tables: tables.clone(),
-                choices: jobs[job].choices.clone(),
-                rho: jobs[job].rho,
+        let batch: Vec<usize> = jobs.iter().map(|job| job.problem).collect();
+        let missing = self.missing(&batch, |instance| instance.denominator.get().is_none());
+        let n_each = self.denominator_seeds;
+        let of_problem = |&idx: &usize| (1..=n_each).map(move |nth| Search::Uniform(idx, nth));
+        let uniform = missing.iter().flat_map(of_problem);
+        let searches: Vec<Search> = uniform
+            .chain((0..jobs.len()).map(Search::Proposed))
+            .collect();
+        let shared: Vec<Job> = searches.iter().map(|&of| self.job(of, &batch)).collect();
+        let found = ranks.run(&shared, &|at| {
+            let value = match searches[at] {
+                Search::Uniform(idx, nth) => self.search(idx, self.uniform_seed(idx, nth), None),
+                Search::Proposed(job) => self.proposed(&jobs[job], tables),
             };
-            let found = self.search(batch[job], jobs[job].seed, Some(proposals))?;
-            let value = self.value_of(self.problem(batch[job]), &found);
-            Ok::<f32, Error>(reward(value, known[job].denominator))
+            Ok(words_of(value?.to_bits()).to_vec())
         })?;
-        let mut bits = vec![0u32; batch.len()];
-        for (&job, reward) in own.iter().zip(found) {
-            bits[job] = reward.to_bits();
+        let mut values = found.iter().map(|words| f64::from_bits(number_of(words)));
+        for idx in missing {
+            let sum: f64 = values.by_ref().take(n_each as usize).sum();
+            // Each problem is there once, so nobody was faster.
+            let _ = self.instances[idx].denominator.set(sum / n_each as f64);
         }
-        // One rank has each reward's bits and the others zero: the sum is those bits.
-        let op = Op::AllReduce {
-            buf: bits.as_mut_slice().into(),
-            reduction: Reduction::Sum,
+        let rewards = batch.iter().zip(values).map(|(&idx, value)| {
+            let denominator = self.instances[idx].denominator.get();
+            reward(value, *denominator.expect("set above where it was missing"))
+        });
+        Ok(rewards.collect())
+    }
+
+    fn job(&self, search: Search, batch: &[usize]) -> Job {
+        let idx = match search {
+            Search::Uniform(idx, _) => idx,
+            Search::Proposed(job) => batch[job],
         };
-        ranks.run(op, Deadline::default())?;
-        Ok(bits.into_iter().map(f32::from_bits).collect())
+        Job {
+            cost: self.cost(idx, self.reward_evaluations),
+            n_words: 2,
+        }
+    }
+
+    fn proposed(&self, job: &RewardJob, tables: &BetaTables) -> Result<f64, Error> {
+        let proposals = Proposals {
+            tables: tables.clone(),
+            choices: job.choices.clone(),
+            rho: job.rho,
+        };
+        self.search(job.problem, job.seed, Some(proposals))
     }
 }
 

@@ -3,6 +3,7 @@
 mod config;
 mod instance;
 mod loss;
+mod queue;
 mod run;
 mod settings;
 mod trainer;

@@ -93,8 +93,8 @@ pub fn train(
     train_on_ranks(config, graphs, options, &mut Comm::solo(), on_step)
 }
 
-/// As [`train`], as one rank of several: each calls this with the same settings, graphs and options. The ranks share the searches behind
-/// rewards; the networks run on every rank. Rank 0 alone writes the folder, the others read its checkpoint where a run is resumed.
+/// As [`train`], as one rank of several: each calls this with the same settings, graphs and options. The ranks share the searches
+/// behind features, denominators and rewards; the networks run on every rank. Rank 0 alone writes the folder, the others read its checkpoint where a run is resumed.
 ///
 /// # Errors
 /// As [`train`]; `Ranks` where another rank is gone, and `Options` where the ranks are not of one mind about settings, graphs and step.

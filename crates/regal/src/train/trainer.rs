@@ -15,11 +15,10 @@ use shardgraph_runs::{Checkpoint, Tensors, fnv1a64};
 use super::TrainConfig;
 use super::instance::{Instances, RewardJob};
 use super::loss::{Batch, Learner};
+use super::queue::Ranks;
 use super::run::{RUN, RunFile, STATE, VERSION};
 use crate::error::Error;
-use crate::features::Features;
 use crate::policy::{Actions, BaselineNetwork, Contexts, Policy, PolicyNetwork};
-use crate::proposals::CheapSchedule;
 
 /// What a step was like. Rewards are minus what proposals reached, divided by what uniform keys reach.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -44,8 +43,8 @@ pub struct StepReport {
 /// Equal settings and graphs give the same bits for any number of threads, and on from any checkpoint.
 ///
 /// # Complexity
-/// A step: a search for each graph of the batch, in parallel, and a pass of the networks over their ops and uses forward and one
-/// back. A graph's first use takes the searches of its features and of its denominator besides.
+/// A step: a search for each graph and sample of the batch, in parallel, and a pass of the networks over their ops and uses forward and
+/// one back. A graph's first use takes the search of its features besides, and its first reward those of its denominator.
 ///
 /// ```
 /// use shardgraph_costgraph::generate::{Synthetic, synthetic};
@@ -72,7 +71,7 @@ pub struct Trainer<'g> {
     n_of_policy: usize,
     optimiser: Optimiser,
     device: Device,
-    comm: Comm,
+    ranks: Ranks,
     n_steps: u64,
 }
 
@@ -98,7 +97,7 @@ impl<'g> Trainer<'g> {
         let n_of_policy = params.flat().len();
         let baseline = BaselineNetwork::build(&mut params, policy, start)?;
         Ok(Trainer {
-            instances: Instances::new(config, graphs, n_threads)?,
+            instances: Instances::new(config, graphs)?,
             graphs_hash: hash_of(graphs),
             space: policy.space()?,
             tables: network.actions().tables()?,
@@ -108,7 +107,7 @@ impl<'g> Trainer<'g> {
             params,
             n_of_policy,
             device: Device::host(),
-            comm: Comm::solo(),
+            ranks: Ranks::new(Comm::solo(), n_threads)?,
             n_steps: 0,
             config: config.clone(),
         })
@@ -130,19 +129,19 @@ impl<'g> Trainer<'g> {
         Ok(self.params.set_flat(&weights)?)
     }
 
-    /// As one rank of several, each of which has the same settings and graphs, takes the same steps, and searches for its part of the
-    /// rewards. A wait for another rank ends after the default deadline.
+    /// As one rank of several, each of which has the same settings and graphs, takes the same steps, and makes its part of the searches
+    /// behind features, denominators and rewards: each goes to the rank that would be through with it first. A wait for another rank ends after the default deadline.
     ///
     /// # Determinism
-    /// The same bits for any number of ranks: a reward is made by one of them and handed to the others as it is.
+    /// The same bits for any number of ranks: what a search finds is made by one of them and handed to the others as it is.
     #[must_use]
     pub fn with_comm(mut self, comm: Comm) -> Trainer<'g> {
-        self.comm = comm;
+        self.ranks = self.ranks.with_comm(comm);
         self
     }
 
     pub(super) fn into_comm(self) -> Comm {
-        self.comm
+        self.ranks.into_comm()
     }
 
     /// From a checkpoint, whose settings it has.
@@ -232,19 +231,19 @@ impl<'g> Trainer<'g> {
     /// # Errors
     /// `Diverged` or `Learning` where logits or gradients are no longer finite: the weights are then those before the step.
     pub fn step(&mut self) -> Result<StepReport, Error> {
-        let mut ranks = std::mem::replace(&mut self.comm, Comm::solo());
+        let mut ranks = std::mem::replace(&mut self.ranks, Ranks::alone());
         let report = self.step_as(&mut ranks);
-        self.comm = ranks;
+        self.ranks = ranks;
         report
     }
 
-    fn step_as(&mut self, ranks: &mut Comm) -> Result<StepReport, Error> {
+    fn step_as(&mut self, ranks: &mut Ranks) -> Result<StepReport, Error> {
         let learner = Learner {
             network: &self.network,
             baseline: &self.baseline,
             config: &self.config,
         };
-        let (graphs, contexts) = self.draw()?;
+        let (graphs, contexts) = self.draw(ranks)?;
         let mut comm = Comm::solo();
         // The logits that are sampled are those that the loss differentiates: one pass.
         let mut ctx = Eager::new(&self.device, &mut comm, &self.params);
@@ -269,14 +268,12 @@ impl<'g> Trainer<'g> {
     }
 
     /// The graphs of the next step and what the networks read of them, by the seed and the number of the step.
-    fn draw(&self) -> Result<(Vec<usize>, Contexts), Error> {
+    fn draw(&self, ranks: &mut Ranks) -> Result<(Vec<usize>, Contexts), Error> {
         let n = self.instances.len() as u64;
         let mut draw = Stream::new(self.config.seed, "regal graphs", self.n_steps);
         let graphs = (0..self.config.batch_graphs).map(|_| draw.below(n) as usize);
         let graphs: Vec<usize> = graphs.collect();
-        let known = self.instances.known(&graphs)?;
-        let features: Vec<&Features> = known.iter().map(|known| &known.features).collect();
-        let contexts = Contexts::new(&self.space, &features)?;
+        let contexts = Contexts::new(&self.space, &self.instances.read(&graphs, ranks)?)?;
         Ok((graphs, contexts))
     }
 
@@ -286,7 +283,7 @@ impl<'g> Trainer<'g> {
         graphs: &[usize],
         contexts: Contexts,
         (logits, of_graphs): &(Vec<f32>, Vec<f32>),
-        ranks: &mut Comm,
+        ranks: &mut Ranks,
     ) -> Result<Batch, Error> {
         let space = self.network.actions();
         let entropy = space.entropy(logits) as f32;
@@ -323,10 +320,7 @@ impl<'g> Trainer<'g> {
     /// What these graphs' ops are decided to imitate.
     fn by_hand(&self, graphs: &[usize]) -> Actions {
         let space = self.network.actions();
-        let of_graph = |&graph: &usize| {
-            let problem = self.instances.problem(graph);
-            space.by_hand(&CheapSchedule::of(problem, &mut || true))
-        };
+        let of_graph = |&graph: &usize| space.by_hand(self.instances.by_hand(graph));
         let parts: Vec<Actions> = graphs.iter().map(of_graph).collect();
         let heads = 0..space.heads().len();
         let by_hand = heads.map(|head| parts.iter().flat_map(|of| &of[head]).copied().collect());
@@ -340,31 +334,35 @@ impl<'g> Trainer<'g> {
         graphs: &[usize],
         contexts: &Contexts,
         (samples, crossovers): (&[Actions], &[Vec<u32>]),
-        ranks: &mut Comm,
+        ranks: &mut Ranks,
     ) -> Result<Vec<f32>, Error> {
         let mut draw = Stream::new(self.config.seed, "regal rewards", self.n_steps);
         let seeds: Vec<u64> = graphs.iter().map(|_| draw.next_u64()).collect();
-        let (mut problems, mut jobs) = (Vec::new(), Vec::new());
+        let mut jobs = Vec::new();
         for (sample, actions) in samples.iter().enumerate() {
             for (at, first) in contexts.starts().enumerate() {
                 let problem = self.instances.problem(graphs[at]);
                 let level = crossovers.get(sample).and_then(|levels| levels.get(at));
                 let crossover = self.network.crossover();
-                problems.push(graphs[at]);
                 jobs.push(RewardJob {
+                    problem: graphs[at],
                     choices: self.network.actions().choices(problem, actions, first),
                     rho: crossover.zip(level).map(|(of, &level)| of.rho(level)),
                     seed: seeds[at],
                 });
             }
         }
-        let tables = &self.tables;
-        self.instances.rewards(&problems, tables, &jobs, ranks)
+        self.instances.rewards(&jobs, &self.tables, ranks)
     }
 }
 
 #[cfg(test)]
 impl Trainer<'_> {
+    /// Searches that this rank has made.
+    pub(super) fn n_searches(&self) -> u64 {
+        self.ranks.n_done
+    }
+
     /// The derivatives of the loss by the biases of the logits of crossover on the first graph, ops deciding what they like; a NaN stands
     /// for 2 more than the baseline's network expects.
     pub(super) fn crossover_derivatives(
@@ -372,8 +370,9 @@ impl Trainer<'_> {
         mut rewards: Vec<f32>,
         crossovers: Vec<Vec<u32>>,
     ) -> Vec<f32> {
-        let known = self.instances.known(&[0]).unwrap();
-        let contexts = Contexts::new(&self.space, &[&known[0].features]).unwrap();
+        let mut ranks = Ranks::alone();
+        let read = self.instances.read(&[0], &mut ranks).unwrap();
+        let contexts = Contexts::new(&self.space, &read).unwrap();
         let mut comm = Comm::solo();
         let mut ctx = Eager::new(&self.device, &mut comm, &self.params);
         let logits = self.network.logits(&mut ctx, &contexts).unwrap();

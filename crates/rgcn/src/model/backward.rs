@@ -5,7 +5,7 @@ use std::ops::Range;
 use shardgraph_collectives::Op;
 
 use super::built::backward_built;
-use super::coefficients::Coefficients;
+use super::coefficients::{Coefficients, Partials};
 use super::incoming::Incoming;
 use super::input::{Keyed, backward_pairs};
 use super::kernel::{Pass, Updates, backward};
@@ -52,15 +52,15 @@ impl Network<'_> {
         Ok(())
     }
 
-    /// The gradients of the units that a layer read, and of its shared parameters, a run of numbers for each block: relations, then bias.
+    /// The gradients of the units that a layer read, and of its shared parameters.
     fn layer_backward(
         &mut self,
         layer: usize,
         rule: Rule,
         (own, all): (&[f32], &Incoming<'_>),
         peers: &mut Peers<'_>,
-    ) -> Result<(Vec<f32>, Vec<f32>), Error> {
-        let mut partials = self.bias_partials(layer, own);
+    ) -> Result<(Vec<f32>, Partials), Error> {
+        let mut partials = self.no_partials(layer, own);
         let step = (rule, self.decay_of(layer));
         let mut gradients = Vec::new();
         match (layer, self.input.keyed) {
@@ -89,7 +89,8 @@ impl Network<'_> {
                 self.made[layer - 1] = units;
             }
         }
-        let n_floats = own.len() + partials.len() + gradients.len();
+        let n_partials = partials.rows.capacity() + partials.bias.len();
+        let n_floats = own.len() + n_partials + gradients.len();
         self.note_backward(layer, n_floats, peers.are_alone())?;
         Ok((gradients, partials))
     }
@@ -117,7 +118,7 @@ impl Network<'_> {
         &mut self,
         all: &Incoming<'_>,
         (rule, decay): (Rule, f32),
-        partials: &mut [f32],
+        partials: &mut Partials,
         peers: &mut Peers<'_>,
     ) -> Result<(), Error> {
         let mut rows = std::mem::take(&mut self.input.rows);
@@ -149,7 +150,7 @@ impl Network<'_> {
         &self,
         layer: usize,
         all: &Incoming<'_>,
-        (units, partials): (&[f32], &mut [f32]),
+        (units, partials): (&[f32], &mut Partials),
         peers: &mut Peers<'_>,
     ) -> Result<Vec<f32>, Error> {
         let mut gradients = vec![0.0; units.len()];
@@ -161,12 +162,12 @@ impl Network<'_> {
         Ok(gradients)
     }
 
-    /// A pass, block by block; each block's gradient of the relations goes into its part of `partials`.
+    /// A pass, block by block; each block's gradient of the relations goes into `partials`.
     fn blocks_backward(
         &self,
         layer: usize,
         all: &Incoming<'_>,
-        (updates, partials): (&mut Updates<'_>, &mut [f32]),
+        (updates, partials): (&mut Updates<'_>, &mut Partials),
         peers: &mut Peers<'_>,
     ) -> Result<(), Error> {
         if !self.works.is_empty() {
@@ -176,41 +177,37 @@ impl Network<'_> {
             return Ok(()); // One-hot input without bases has no relations' parameters.
         };
         let pass = Pass::new(&self.plans[layer], coefficients, &self.tables[layer]);
-        let reduced_len = self.reduced_len(layer);
-        let partials = partials.chunks_exact_mut(self.n_shared(layer).max(1));
         let blocks = self.layout.places_of_blocks(layer, self.rank);
         let mut table = vec![0.0; self.tables[layer].len()];
         let built = self.built_gradient(layer, pass, all);
-        for (sources, partial) in blocks.into_iter().zip(partials) {
+        for sources in blocks {
             let relations = pass.plan.relations_of(sources.clone());
             match &built {
                 None => backward(pass, sources, all, updates, &mut table),
-                Some(built) => backward_built(pass, sources, built, updates, &mut table),
+                Some((places, built)) => {
+                    backward_built(pass, sources, (places, built), updates, &mut table);
+                }
             }
-            coefficients.reduce(&mut table, &relations, &mut partial[..reduced_len]);
+            coefficients.reduce(&mut table, &relations, partials);
         }
         Ok(())
     }
 
-    /// The gradients of the bias, block by block, with room for those of the relations before each.
-    fn bias_partials(&self, layer: usize, own: &[f32]) -> Vec<f32> {
-        let (n_shared, reduced_len) = (self.n_shared(layer), self.reduced_len(layer));
+    /// The gradients of the bias, block by block, and room for those of relations.
+    fn no_partials(&self, layer: usize, own: &[f32]) -> Partials {
         let blocks = self.layout.places_of_blocks(layer + 1, self.rank);
-        // Work that is not of own sources may be of any block.
-        let (n_blocks, first) = match self.works.is_empty() {
-            true => (blocks.len(), 0),
-            false => (
-                self.layout.blocks.count(),
-                self.layout.dealt[self.rank].start,
-            ),
-        };
-        let mut partials = vec![0.0; n_shared * n_blocks];
-        let width = self.layers[layer].width;
-        let own_partials = partials.chunks_exact_mut(n_shared.max(1)).skip(first);
-        for (places, partial) in blocks.into_iter().zip(own_partials) {
-            add_rows(own, width, places, &mut partial[reduced_len..]);
+        let (width, n_bias) = (self.layers[layer].width, self.layers[layer].bias.len());
+        let coefficients = self.layers[layer].coefficients.as_ref();
+        let row_len = coefficients.map_or(0, Coefficients::reduced_row);
+        let mut bias = vec![0.0; n_bias * blocks.len()];
+        for (places, partial) in blocks.into_iter().zip(bias.chunks_exact_mut(n_bias.max(1))) {
+            add_rows(own, width, places, partial);
         }
-        partials
+        Partials {
+            rows: Vec::with_capacity(self.n_partials[layer] * row_len),
+            relations: Vec::new(),
+            bias,
+        }
     }
 
     /// What of a parameter is added to its gradient.
@@ -219,11 +216,6 @@ impl Network<'_> {
             0 => 2.0 * self.config.l2,
             _ => 0.0,
         }
-    }
-
-    /// Numbers in a block's gradient of the parameters that all nodes share.
-    pub(super) fn n_shared(&self, layer: usize) -> usize {
-        self.reduced_len(layer) + self.layers[layer].bias.len()
     }
 
     pub(super) fn reduced_len(&self, layer: usize) -> usize {
@@ -237,14 +229,22 @@ impl Network<'_> {
         layer: usize,
         rule: Rule,
         peers: &mut Peers<'_>,
-        partials: &[f32],
+        partials: &Partials,
     ) -> Result<(), Error> {
         let reduced_len = self.reduced_len(layer);
         let mut sum = vec![0.0; reduced_len + self.layers[layer].bias.len()];
         if sum.is_empty() {
             return Ok(());
         }
-        peers.comm.exact_sum(partials, &mut sum, peers.deadline)?;
+        let (of_relations, of_bias) = sum.split_at_mut(reduced_len);
+        let Peers { comm, deadline } = peers;
+        if let Some(coefficients) = &self.layers[layer].coefficients {
+            let rows = (&partials.rows[..], coefficients.reduced_row());
+            comm.exact_sum_rows(rows, &partials.relations, of_relations, *deadline)?;
+        }
+        if !of_bias.is_empty() {
+            comm.exact_sum(&partials.bias, of_bias, *deadline)?;
+        }
         match &mut self.collected {
             Some(collected) => collected.shared[layer] = sum,
             None => self.step_layer(layer, rule, &sum),
@@ -267,11 +267,8 @@ impl Network<'_> {
     }
 }
 
-/// Adds some rows to a sum of one row; nothing where the sum is empty.
+/// Adds some rows to a sum of one row.
 fn add_rows(rows: &[f32], width: usize, range: Range<usize>, sums: &mut [f32]) {
-    if sums.is_empty() {
-        return;
-    }
     for row in rows[range.start * width..range.end * width].chunks_exact(width) {
         for (sum, value) in sums.iter_mut().zip(row) {
             *sum += value;

@@ -38,6 +38,11 @@ impl Blocks {
         self.n_nodes.div_ceil(self.size).max(1) as usize
     }
 
+    /// The block of a node.
+    pub(crate) fn of(self, node: u32) -> u32 {
+        node / self.size
+    }
+
     /// The nodes of a block.
     pub(crate) fn nodes(self, block: usize) -> Range<u32> {
         let border =

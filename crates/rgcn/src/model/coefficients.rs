@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use shardgraph_graph::random::Stream;
 
+use super::incoming::is_live;
 use super::optimiser::{Moments, Rule};
 use super::shape::Shape;
 use crate::config::Config;
@@ -31,6 +32,27 @@ pub(crate) struct Coefficients {
     /// Coefficients first, relation by relation, then bases or weights in the shape's order without padding.
     pub(crate) params: Vec<f32>,
     pub(crate) moments: Moments,
+}
+
+/// The gradients of parameters that all nodes share, of the fixed blocks of a rank's nodes.
+#[derive(Debug, Default)]
+pub(crate) struct Partials {
+    /// Reduced gradients of relations, a row for each block in which the relation has one.
+    pub(crate) rows: Vec<f32>,
+    /// Their relations.
+    pub(crate) relations: Vec<u32>,
+    /// Of the bias, block by block.
+    pub(crate) bias: Vec<f32>,
+}
+
+impl Partials {
+    /// A row of zeros more.
+    fn row(&mut self, relation: u32, len: usize) -> &mut [f32] {
+        let start = self.rows.len();
+        self.relations.push(relation);
+        self.rows.resize(start + len, 0.0);
+        &mut self.rows[start..]
+    }
 }
 
 /// Uniform numbers in Glorot and Bengio's range for a matrix of these sides.
@@ -107,29 +129,33 @@ impl Coefficients {
         table
     }
 
-    /// Numbers in a reduced gradient.
-    pub(crate) fn reduced_len(&self) -> usize {
+    /// Numbers of a relation in a reduced gradient.
+    pub(crate) fn reduced_row(&self) -> usize {
         match self.form {
-            Form::Coefficients => self.n_relations * self.shape.n_terms,
-            Form::Whole | Form::Shared { .. } => self.n_relations * self.shape.len(),
+            Form::Coefficients => self.shape.n_terms,
+            Form::Whole | Form::Shared { .. } => self.shape.len(),
         }
     }
 
-    /// The gradient of a table's rows of some relations without what is the same for all: padding, and the units that share a coefficient. The
-    /// rows are zero afterwards.
-    pub(crate) fn reduce(&self, table: &mut [f32], relations: &[u32], reduced: &mut [f32]) {
-        let (len, stride) = (self.shape.len(), self.shape.stride);
+    /// Numbers in a reduced gradient.
+    pub(crate) fn reduced_len(&self) -> usize {
+        self.n_relations * self.reduced_row()
+    }
+
+    /// Adds to `partials` a block's gradient of a table's rows of some relations without what is the same for all: padding, and the units that share
+    /// a coefficient. The rows are zero afterwards; those that are it before are passed over.
+    pub(crate) fn reduce(&self, table: &mut [f32], relations: &[u32], partials: &mut Partials) {
+        let stride = self.shape.stride;
         for &relation in relations {
-            let relation = relation as usize;
-            let row = &mut table[relation * stride..][..stride];
+            let row = &mut table[relation as usize * stride..][..stride];
+            if !is_live(row) {
+                continue;
+            }
+            let reduced = partials.row(relation, self.reduced_row());
             match self.form {
-                Form::Coefficients => {
-                    let n_terms = self.shape.n_terms;
-                    self.shape
-                        .gather(row, &mut reduced[relation * n_terms..][..n_terms]);
-                }
+                Form::Coefficients => self.shape.gather(row, reduced),
                 Form::Whole | Form::Shared { .. } => {
-                    reduced[relation * len..][..len].copy_from_slice(&row[..len]);
+                    reduced.copy_from_slice(&row[..self.shape.len()]);
                 }
             }
             row.fill(0.0);

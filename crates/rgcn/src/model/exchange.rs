@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use shardgraph_collectives::Op;
 
+use super::coefficients::Partials;
 use super::incoming::Incoming;
 use super::input::Keyed;
 use super::kernel::{Inputs, Pass, Updates};
@@ -172,12 +173,12 @@ impl Network<'_> {
         Ok(own)
     }
 
-    /// A pass of the layer's relations and sources: the gradients of the relations go into `partials`, block by block of all blocks.
+    /// A pass of the layer's relations and sources: the gradients of the relations go into `partials`, block by block.
     pub(super) fn work_backward(
         &self,
         layer: usize,
         all: &Incoming<'_>,
-        (updates, partials): (&mut Updates<'_>, &mut [f32]),
+        (updates, partials): (&mut Updates<'_>, &mut Partials),
         peers: &mut Peers<'_>,
     ) -> Result<(), Error> {
         let work = &self.works[layer];
@@ -185,19 +186,20 @@ impl Network<'_> {
             return Ok(());
         };
         let pass = |plan| Pass::new(plan, coefficients, &self.tables[layer]);
+        if layer == 0 && self.layout.replicates() {
+            return self.replicated_backward(work, all, (updates, partials), peers);
+        }
         let inputs = match updates {
-            Updates::Rows { .. } => Inputs::Rows(&self.read[layer]),
+            Updates::Rows { .. } | Updates::Sums { .. } => Inputs::Rows(&self.read[layer]),
             Updates::Units { .. } => Inputs::Units(&self.read[layer]),
         };
-        let reduced_len = self.reduced_len(layer);
-        let partials = partials.chunks_exact_mut(self.n_shared(layer).max(1));
         let mut table = vec![0.0; self.tables[layer].len()];
         let mut messages = Vec::with_capacity(work.plan.n_pairs() * coefficients.shape.width);
-        for (sources, partial) in work.blocks.iter().zip(partials) {
+        for sources in &work.blocks {
             let relations = work.plan.relations_of(sources.clone());
             let written = (&mut table[..], &mut messages);
             backward_table(pass(&work.plan), sources.clone(), all, inputs, written);
-            coefficients.reduce(&mut table, &relations, &mut partial[..reduced_len]);
+            coefficients.reduce(&mut table, &relations, partials);
         }
         let own = self.return_gradients(work, (&messages, coefficients.shape.width), peers)?;
         let sources = 0..self.sources(layer).len();

@@ -1,7 +1,7 @@
 //! The gradients that come back to a layer: a row for each node that it made, and which rows are zero throughout.
 //!
 //! Most nodes of a large graph are far from any label: their rows are zero, and so is what follows from them. What is zero is skipped, which
-//! changes no bit: sums begin at zero, and adding a product with zero leaves them as they are.
+//! changes no bit while all weights are finite: sums begin at zero, and adding a product with zero leaves them as they are.
 
 /// Gradients of the rows that a layer made.
 pub(crate) struct Incoming<'a> {

@@ -11,6 +11,7 @@ use super::coefficients::{Coefficients, Form};
 use super::incoming::Incoming;
 use super::optimiser::{Moments, Rule};
 use super::plan::LayerPlan;
+use super::products::{AT_ONCE, Live, add_scaled, contract_some, expand_live, fold};
 use super::shape::{Shape, tile_of};
 use super::sums::Sums;
 
@@ -51,6 +52,11 @@ pub(crate) enum Updates<'a> {
         decay: f32,
         largest: Option<&'a mut f32>,
     },
+    /// The gradients of rows that others step: a copy of each source's row, and the sum of its gradients, `stride` for each.
+    Sums {
+        rows: &'a [f32],
+        gradients: &'a mut [f32],
+    },
     /// The gradients of the units, `n_units` for each source.
     Units {
         units: &'a [f32],
@@ -73,6 +79,9 @@ impl Updates<'_> {
                     **largest = largest.max(largest_magnitude(row));
                 }
             }
+            Updates::Sums { gradients, .. } => {
+                gradients[source * shape.stride..][..shape.stride].fill(0.0);
+            }
             Updates::Units { gradients, .. } => {
                 gradients[source * shape.n_units..][..shape.n_units].fill(0.0);
             }
@@ -88,7 +97,7 @@ pub(crate) struct Pass<'a> {
     pub(crate) table: &'a [f32],
     /// The table in short, where a relation has one number for all outputs of a k and these are whole vectors: `n_terms` for each relation,
     /// which all fit in the first-level cache.
-    short: Option<&'a [f32]>,
+    pub(super) short: Option<&'a [f32]>,
 }
 
 impl<'a> Pass<'a> {
@@ -184,36 +193,23 @@ fn forward_of<const W: usize, const T: usize>(
     inputs: Inputs<'_>,
     sums: &mut impl Sums,
 ) {
-    let Pass {
-        plan,
-        shape,
-        table,
-        short,
-    } = pass;
+    let Pass { plan, shape, .. } = pass;
     let (width, tile) = sizes::<W, T>(shape);
     let mut spread = vec![0.0; shape.stride];
-    let mut message = vec![0.0; tile];
+    let mut made = vec![0.0; AT_ONCE * tile];
     let mut messages = Vec::new();
     for group in groups(sources) {
         let pairs = plan.pairs(group.start).start..plan.pairs(group.end - 1).end;
-        messages.resize(pairs.len() * width, 0.0);
-        let mut places = messages.chunks_exact_mut(width);
+        messages.clear();
         for source in group {
             let row = inputs.row(shape, source, &mut spread);
-            for (pair, place) in plan.pairs(source).zip(&mut places) {
-                let relation = plan.relations[pair] as usize;
-                match short {
-                    Some(short) if W > 0 && T > 0 => {
-                        let weights = &short[relation * shape.n_terms..][..shape.n_terms];
-                        contract_short::<W, T>(row, weights, &mut message);
-                    }
-                    _ => {
-                        let weights = &table[relation * shape.stride..][..shape.stride];
-                        contract::<T>(row, weights, &mut message);
-                    }
+            let relations = &plan.relations[plan.pairs(source)];
+            for relations in relations.chunks(AT_ONCE) {
+                contract_some::<W, T>(pass, row, relations, &mut made);
+                for message in made.chunks_exact_mut(tile).take(relations.len()) {
+                    fold(message, width);
+                    messages.extend_from_slice(&message[..width]);
                 }
-                fold(&mut message, width);
-                place.copy_from_slice(&message[..width]);
             }
         }
         for (pair, message) in pairs.zip(messages.chunks_exact(width)) {
@@ -232,12 +228,10 @@ fn backward_of<const W: usize, const T: usize>(
     updates: &mut Updates<'_>,
     table_gradient: &mut [f32],
 ) {
-    let Pass {
-        plan, shape, table, ..
-    } = pass;
+    let Pass { plan, shape, .. } = pass;
     let (width, tile) = sizes::<W, T>(shape);
     let mut spread = vec![0.0; shape.stride];
-    let mut message = vec![0.0; tile];
+    let mut live = Live::default();
     let mut collected = Collected::default();
     let mut gradient = vec![0.0; shape.stride];
     for group in groups(sources) {
@@ -252,22 +246,20 @@ fn backward_of<const W: usize, const T: usize>(
             }
             let row = match &*updates {
                 Updates::Rows { rows, .. } => &rows[source * shape.stride..][..shape.stride],
+                Updates::Sums { rows, .. } => &rows[source * shape.stride..][..shape.stride],
                 Updates::Units { units, .. } => {
                     let units = &units[source * shape.n_units..][..shape.n_units];
                     shape.spread(units, &mut spread);
                     &spread
                 }
             };
-            gradient.fill(0.0);
+            live.clear();
             for (pair, _) in pairs.zip(is_live).filter(|(_, is_live)| **is_live) {
-                message[..width].copy_from_slice(collected.message(pair - first, width));
-                repeat(&mut message, width);
-                let place = plan.relations[pair] as usize * shape.stride;
-                let weights = &table[place..][..shape.stride];
-                let weights_gradient = &mut table_gradient[place..][..shape.stride];
-                let written = (&mut gradient[..], weights_gradient);
-                expand::<T>(&message, (row, weights), written);
+                let message = collected.message(pair - first, width);
+                live.push(plan.relations[pair], message, tile / width);
             }
+            let written = (&mut gradient[..], &mut *table_gradient);
+            expand_live::<W, T>(pass, row, &live, written);
             finish(shape, source, &gradient, updates);
         }
     }
@@ -279,66 +271,6 @@ pub(super) fn sizes<const W: usize, const T: usize>(shape: Shape) -> (usize, usi
     match W {
         0 => (shape.width, shape.width),
         _ => (W, T),
-    }
-}
-
-/// message = the sum over tiles of row * weights.
-#[inline(always)]
-pub(super) fn contract<const T: usize>(row: &[f32], weights: &[f32], message: &mut [f32]) {
-    if T == 0 {
-        message.fill(0.0);
-        let tile = message.len();
-        for (x, a) in row.chunks_exact(tile).zip(weights.chunks_exact(tile)) {
-            for ((sum, x), a) in message.iter_mut().zip(x).zip(a) {
-                *sum += x * a;
-            }
-        }
-        return;
-    }
-    let mut sums = [0.0; T];
-    for (x, a) in row.chunks_exact(T).zip(weights.chunks_exact(T)) {
-        for t in 0..T {
-            sums[t] += x[t] * a[t];
-        }
-    }
-    message.copy_from_slice(&sums);
-}
-
-/// [`contract`] with one weight for all outputs of a k: the same products in the same order.
-#[inline(always)]
-fn contract_short<const W: usize, const T: usize>(
-    row: &[f32],
-    weights: &[f32],
-    message: &mut [f32],
-) {
-    let mut sums = [0.0; T];
-    for (x, a) in row.chunks_exact(T).zip(weights.chunks_exact(T / W)) {
-        for (k, a) in a.iter().enumerate() {
-            for o in k * W..(k + 1) * W {
-                sums[o] += x[o] * a;
-            }
-        }
-    }
-    message.copy_from_slice(&sums);
-}
-
-/// The sum over a tile's terms, left in its first one.
-#[inline(always)]
-pub(super) fn fold(message: &mut [f32], width: usize) {
-    let (first, others) = message.split_at_mut(width);
-    for other in others.chunks_exact(width) {
-        for (sum, value) in first.iter_mut().zip(other) {
-            *sum += value;
-        }
-    }
-}
-
-/// A tile's first term for each of its terms.
-#[inline(always)]
-pub(super) fn repeat(message: &mut [f32], width: usize) {
-    let (first, others) = message.split_at_mut(width);
-    for other in others.chunks_exact_mut(width) {
-        other.copy_from_slice(first);
     }
 }
 
@@ -384,46 +316,6 @@ pub(super) fn gather<const W: usize>(
     }
 }
 
-/// sum += weight * row, for rows of W numbers, or of any number where W is 0.
-#[inline(always)]
-pub(crate) fn add_scaled<const W: usize>(sum: &mut [f32], weight: f32, row: &[f32]) {
-    if W == 0 {
-        for (sum, value) in sum.iter_mut().zip(row) {
-            *sum += weight * value;
-        }
-        return;
-    }
-    // Through arrays, so that the compiler need not think that the two overlap.
-    let (mut sums, mut values) = ([0.0; W], [0.0; W]);
-    sums.copy_from_slice(&sum[..W]);
-    values.copy_from_slice(&row[..W]);
-    for o in 0..W {
-        sums[o] += weight * values[o];
-    }
-    sum[..W].copy_from_slice(&sums);
-}
-
-/// gradient += weights * message and weights_gradient += row * message, tile by tile.
-#[inline(always)]
-pub(super) fn expand<const T: usize>(
-    message: &[f32],
-    (row, weights): (&[f32], &[f32]),
-    (gradient, weights_gradient): (&mut [f32], &mut [f32]),
-) {
-    let tile = if T == 0 { message.len() } else { T };
-    let read = row.chunks_exact(tile).zip(weights.chunks_exact(tile));
-    let written = gradient
-        .chunks_exact_mut(tile)
-        .zip(weights_gradient.chunks_exact_mut(tile));
-    let message = &message[..tile];
-    for ((x, a), (dx, da)) in read.zip(written) {
-        for t in 0..tile {
-            dx[t] += a[t] * message[t];
-            da[t] += x[t] * message[t];
-        }
-    }
-}
-
 /// Uses up a source's gradient.
 #[inline(always)]
 pub(super) fn finish(shape: Shape, source: usize, gradient: &[f32], updates: &mut Updates<'_>) {
@@ -441,6 +333,9 @@ pub(super) fn finish(shape: Shape, source: usize, gradient: &[f32], updates: &mu
             if let Some(largest) = largest {
                 **largest = largest.max(largest_magnitude(row));
             }
+        }
+        Updates::Sums { gradients, .. } => {
+            gradients[source * shape.stride..][..shape.stride].copy_from_slice(gradient);
         }
         Updates::Units { gradients, .. } => {
             let sums = &mut gradients[source * shape.n_units..][..shape.n_units];

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use super::built::n_built;
 use super::coefficients::Form;
 use super::exchange::{N_PIECES, PIECE};
+use super::footprint::{LastBlocks, of_work};
 use super::network::{Network, forms};
 use super::optimiser::Moments;
 use super::plan::{LayerPlan, Layout};
 use super::shape::Shape;
 use super::tiles::{Tiles, Traffic, cut, tile_bytes};
 use crate::config::{Config, Optimiser, Sums};
-use crate::partition::ModelShape;
 use crate::size::size;
 use crate::{Error, ErrorKind};
 
@@ -36,19 +36,32 @@ struct Extents {
     n_pairs: u64,
     plan_bytes: u64,
     n_blocks: u64,
+    n_block_relations: u64,
 }
 
 impl Layout<'_> {
     /// `plan` saves a pass over the edges where it is there already.
     fn extents(&self, layer: usize, rank: usize, plan: Option<&LayerPlan>) -> Extents {
-        let (mut n_pairs, mut n_sends) = (0u64, 0u64);
+        let (mut n_pairs, mut n_sends, mut n_block_relations) = (0u64, 0u64, 0u64);
         let places = self.places(layer, rank);
         match plan {
-            Some(plan) => (n_pairs, n_sends) = (plan.n_pairs() as u64, plan.sends.len() as u64),
-            None => self.each_source(layer, places.clone(), &mut |_, messages| {
-                n_pairs += messages.chunk_by(|one, other| one.0 == other.0).count() as u64;
-                n_sends += messages.len() as u64;
-            }),
+            Some(plan) => {
+                (n_pairs, n_sends) = (plan.n_pairs() as u64, plan.sends.len() as u64);
+                for sources in self.places_of_blocks(layer, rank) {
+                    n_block_relations += plan.relations_of(sources).len() as u64;
+                }
+            }
+            None => {
+                let mut last_blocks = LastBlocks::new(self);
+                self.each_source(layer, places.clone(), &mut |place, messages| {
+                    let block = self.blocks.of(self.sets[layer].node(place));
+                    for pair in messages.chunk_by(|one, other| one.0 == other.0) {
+                        n_pairs += 1;
+                        n_sends += pair.len() as u64;
+                        n_block_relations += last_blocks.note(pair[0].0, block);
+                    }
+                });
+            }
         }
         let n_read = places.len() as u64;
         Extents {
@@ -58,12 +71,13 @@ impl Layout<'_> {
             n_pairs,
             plan_bytes: 4 * (n_read + 1 + 2 * n_pairs + 1) + 8 * n_sends,
             n_blocks: self.dealt[rank].len() as u64,
+            n_block_relations,
         }
     }
 }
 
 /// The input's rows of a model: their length, and whether they are those of pairs.
-fn rows_of(config: &Config, forms: &[(Form, Shape)]) -> (usize, bool) {
+pub(super) fn rows_of(config: &Config, forms: &[(Form, Shape)]) -> (usize, bool) {
     let shape = forms[0].1;
     match (config.embedding, config.bases) {
         (0, 0) => (shape.width, true),
@@ -73,19 +87,19 @@ fn rows_of(config: &Config, forms: &[(Form, Shape)]) -> (usize, bool) {
 }
 
 /// How many numbers there are for each parameter.
-fn copies(config: &Config) -> u64 {
+pub(super) fn copies(config: &Config) -> u64 {
     match config.optimiser {
         Optimiser::Sgd => 1,
         Optimiser::Adam => 3,
     }
 }
 
-/// Numbers of a layer's relations: parameters, the table of their rows, and a reduced gradient.
+/// Numbers of a layer's relations: parameters, the table of their rows, and a relation's reduced gradient.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sizes {
-    params: u64,
-    table: u64,
-    reduced: u64,
+pub(super) struct Sizes {
+    pub(super) params: u64,
+    pub(super) table: u64,
+    pub(super) reduced_row: u64,
 }
 
 impl Extents {
@@ -98,12 +112,40 @@ impl Extents {
 }
 
 /// Bytes of a sum over all nodes, and of a gradient of it where other ranks have a part in both.
-fn bytes_a_sum(config: &Config, is_alone: bool) -> u64 {
+pub(super) fn bytes_a_sum(config: &Config, is_alone: bool) -> u64 {
     let fixed = match config.sums {
         Sums::Exact => 8,
         Sums::Float => 0,
     };
     fixed + if is_alone { 0 } else { 4 }
+}
+
+/// Bytes of what is built in a layer; as much is its gradient.
+fn built_bytes(
+    config: &Config,
+    layout: &Layout<'_>,
+    (rank, n_classes): (usize, u32),
+    layer: usize,
+) -> u64 {
+    match layer == 0 && layout.builds_weights {
+        true => 4 * n_built(config, layout, rank, n_classes),
+        false => 0,
+    }
+}
+
+impl Sizes {
+    /// Those of a layer; nothing where the first one has no parameters of relations.
+    pub(super) fn of(
+        config: &Config,
+        layout: &Layout<'_>,
+        layer: usize,
+        (form, shape): (Form, Shape),
+    ) -> Sizes {
+        match layer > 0 || config.has_first_table() {
+            true => form.sizes(shape, layout.n_relations()),
+            false => Sizes::default(),
+        }
+    }
 }
 
 impl Footprint {
@@ -132,18 +174,18 @@ impl Footprint {
                 footprint.streamed += extent.plan_bytes;
             }
             if layer == 0 {
-                footprint.streamed += 4 * copies(config) * extent.n_input(config, &forms);
+                // Given features take no steps.
+                let n_copies = if config.features { 1 } else { copies(config) };
+                footprint.streamed += 4 * n_copies * extent.n_input(config, &forms);
             }
-            let has_table = layer > 0 || config.has_first_table();
-            let sizes = match has_table {
-                true => form.sizes(*shape, layout.n_relations()),
-                false => Sizes::default(),
-            };
+            let sizes = Sizes::of(config, layout, layer, (*form, *shape));
             let n_read = match layer {
                 0 => 0,
                 _ => extent.n_read * forms[layer - 1].1.width as u64,
             };
-            let moment = footprint.add_layer(config, (*shape, sizes), (extent, n_read));
+            let built = built_bytes(config, layout, (rank, n_classes), layer);
+            footprint.resident += built;
+            let moment = built + footprint.add_layer(config, (*shape, sizes), (extent, n_read));
             fullest = fullest.max(moment);
             sums = sums.max(extent.n_all_made * shape.width as u64);
             let embedding = match layer {
@@ -168,7 +210,8 @@ impl Footprint {
         let n_bias = if config.bias { width } else { 0 };
         let units = extent.n_made * width;
         self.resident += 4 * (copies(config) * (sizes.params + n_bias) + sizes.table + units);
-        let partials = extent.n_blocks * (sizes.reduced + n_bias);
+        let rows = extent.n_block_relations * sizes.reduced_row;
+        let partials = rows + extent.n_blocks * n_bias;
         let backward = 4 * (units + partials + sizes.table + n_read);
         // Forward, a rank gets its part of the others' sums.
         match config.sums {
@@ -185,17 +228,17 @@ impl Footprint {
 impl Form {
     fn sizes(self, shape: Shape, n_relations: usize) -> Sizes {
         let (n_relations, len) = (n_relations as u64, shape.len() as u64);
-        let reduced = match self {
-            Form::Coefficients => n_relations * shape.n_terms as u64,
-            Form::Whole | Form::Shared { .. } => n_relations * len,
+        let reduced_row = match self {
+            Form::Coefficients => shape.n_terms as u64,
+            Form::Whole | Form::Shared { .. } => len,
         };
         Sizes {
             params: match self {
-                Form::Coefficients | Form::Whole => reduced,
+                Form::Coefficients | Form::Whole => n_relations * reduced_row,
                 Form::Shared { n_bases } => n_bases as u64 * (n_relations + len),
             },
             table: n_relations * shape.stride as u64,
-            reduced,
+            reduced_row,
         }
     }
 }
@@ -207,19 +250,10 @@ pub(crate) fn predicted(
     (rank, n_classes): (usize, u32),
     plans: Option<&[Arc<LayerPlan>]>,
 ) -> u64 {
-    let Some(loads) = layout.loads.as_ref().filter(|_| layout.is_dealt_by_pair()) else {
-        let built = match layout.builds_weights {
-            true => 2 * 4 * n_built(config, layout, rank, n_classes), // and the gradient
-            false => 0,
-        };
-        return Footprint::of(config, layout, (rank, n_classes), plans).total() + built;
-    };
-    let shape = ModelShape {
-        config: config.clone(),
-        classes: n_classes,
-    };
-    let sizes = (layout.graph.n_nodes(), layout.graph.n_relations());
-    shape.bytes(&loads.as_slice()[rank], sizes, true).total()
+    if layout.is_dealt_by_pair() {
+        return of_work(config, layout, (rank, n_classes));
+    }
+    Footprint::of(config, layout, (rank, n_classes), plans).total()
 }
 
 /// The tiles of a rank within a budget, and what they will hold at most; none where everything fits.
@@ -361,6 +395,9 @@ impl Network<'_> {
         let Some(work) = self.works.get(layer) else {
             return 0;
         };
+        if layer == 0 && self.layout.replicates() {
+            return self.read[0].len() + self.input.rows.len();
+        }
         let width = self.layers[layer].width;
         let pieces = N_PIECES * PIECE.min(work.plan.n_pairs() * width);
         (work.plan.n_pairs() + work.workers.len()) * width + pieces

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use shardgraph_collectives::{Comm, Deadline, Op, Reduction};
 use shardgraph_graph::random::Stream;
 
+use super::built::BuiltRows;
 use super::coefficients::{Coefficients, Form};
 use super::gradients::Gradients;
 use super::input::{InputRows, Keyed, forward_pairs};
@@ -46,8 +47,12 @@ pub(crate) struct Network<'a> {
     pub(super) works: Vec<Arc<Work>>,
     /// What that work read in the last pass forward.
     pub(super) read: Vec<Vec<f32>>,
-    /// W_r of all relations and nodes in the first layer, where it is built; else empty.
-    pub(super) built: Vec<f32>,
+    /// By layer, how many gradients of relations the blocks of nodes have together: a row for each relation that a block has.
+    pub(super) n_partials: Vec<usize>,
+    /// Which rows of W_r this rank builds in the first layer; none where none is built.
+    pub(super) to_build: Option<BuiltRows>,
+    /// They; else empty.
+    pub(crate) built: Vec<f32>,
     pub(super) floats: Vec<f32>,
     pub(super) fixed: Vec<i64>,
     /// Where a budget does not hold all sources at once.
@@ -174,15 +179,18 @@ impl<'a> Network<'a> {
                 }
             });
         let layers: Vec<Layer> = layers.collect();
+        let works = layout.works(rank);
         Ok(Network {
             config,
             layout,
             rank,
+            n_partials: layout.n_partials(rank, (&plans, &works)),
+            to_build: layout.built_rows(rank, &works),
             input: InputRows::new(config, layout, rank, &plans[0], layers[0].width),
             plans,
             made: vec![Vec::new(); layers.len()],
             tables: vec![Vec::new(); layers.len()],
-            works: layout.works(rank),
+            works,
             read: vec![Vec::new(); layers.len()],
             layers,
             built: Vec::new(),
@@ -220,7 +228,10 @@ impl<'a> Network<'a> {
         }
         input.moments = Moments::default();
         input.largest = largest_magnitude(&input.rows);
+        let works = layout.works(self.rank);
         Ok(Network {
+            n_partials: layout.n_partials(self.rank, (&plans, &works)),
+            to_build: layout.built_rows(self.rank, &works),
             config: self.config,
             layout,
             rank: self.rank,
@@ -229,7 +240,7 @@ impl<'a> Network<'a> {
             layers: self.layers.clone(),
             made: vec![Vec::new(); self.layers.len()],
             tables: vec![Vec::new(); self.layers.len()],
-            works: layout.works(self.rank),
+            works,
             read: vec![Vec::new(); self.layers.len()],
             built: Vec::new(),
             floats: Vec::new(),
@@ -331,15 +342,15 @@ impl<'a> Network<'a> {
                 .as_ref()
                 .map(Coefficients::table)
                 .unwrap_or_default();
-            if self.is_built(layer) {
-                self.build_weights();
-            }
             let mut made = std::mem::take(&mut self.made[layer]);
             let len = self.counts(layer)[self.rank];
             made.resize(len, 0.0);
             if let Some(work) = self.works.get(layer) {
                 let read = std::mem::take(&mut self.read[layer]);
                 self.read[layer] = self.read_inputs(layer, (work, read), peers)?;
+            }
+            if layer == 0 {
+                self.build_weights();
             }
             match self.config.sums {
                 Sums::Float => self.send_floats(layer, peers, &mut made)?,
@@ -477,8 +488,8 @@ impl<'a> Network<'a> {
             _ => Inputs::Units(read),
         };
         let pass = Pass::new(plan, coefficients, &self.tables[layer]);
-        if self.is_built(layer) {
-            self.send_built(pass, sums);
+        if let Some(places) = self.rows_to_build(layer) {
+            self.send_built(pass, places, sums);
             return;
         }
         forward(pass, sources, inputs, sums);

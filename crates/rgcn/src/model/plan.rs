@@ -1,12 +1,13 @@
 //! Who sends what to whom in each layer, grouped by source and relation; and which nodes each layer needs.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::partition::{CostModel, Load, Loads, Method, Pair, Pairs, Partition};
 
 use super::blocks::Blocks;
 use super::csr::Csr;
+use super::footprint::WorkExtents;
 use super::incoming::Incoming;
 use super::nodes::NodeSet;
 use super::normaliser::normalisers;
@@ -121,6 +122,8 @@ pub(crate) struct Layout<'a> {
     pub(crate) builds_weights: bool,
     /// Ranks with neither a message nor a node.
     pub(crate) n_idle_ranks: usize,
+    /// What each rank works on, once somebody has asked.
+    pub(super) extents: OnceLock<Vec<Vec<WorkExtents>>>,
     normalisers: Arc<Vec<f32>>,
     by_source: Arc<Csr>,
 }
@@ -177,6 +180,7 @@ impl<'a> Layout<'a> {
             budget: None,
             builds_weights: false,
             n_idle_ranks: 0,
+            extents: OnceLock::new(),
             normalisers: Arc::new(normalisers(graph, extent.normaliser)),
             by_source: Arc::new(by_source),
         };
@@ -198,6 +202,7 @@ impl<'a> Layout<'a> {
             budget: self.budget,
             builds_weights: self.builds_weights,
             n_idle_ranks: self.n_idle_ranks,
+            extents: OnceLock::new(),
             normalisers: Arc::clone(&self.normalisers),
             by_source: Arc::clone(&self.by_source),
         };

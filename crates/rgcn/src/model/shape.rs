@@ -100,8 +100,14 @@ impl Shape {
         if self.n_blocks > 1 {
             return self.gather_blocks(row, sums);
         }
-        for (place, sum) in row.chunks_exact(self.width).zip(sums) {
-            *sum += sum_of(place);
+        match self.width {
+            10 => gather_rows::<10>(row, sums),
+            16 => gather_rows::<16>(row, sums),
+            _ => {
+                for (place, sum) in row.chunks_exact(self.width).zip(sums) {
+                    *sum += sum_of(place);
+                }
+            }
         }
     }
 
@@ -121,6 +127,13 @@ impl Shape {
                 *sum += sum_of(&row[k * self.width..][outputs.clone()]);
             }
         }
+    }
+}
+
+/// [`Shape::gather`] of rows whose width is known, so that a sum is a few additions without a loop.
+fn gather_rows<const W: usize>(row: &[f32], sums: &mut [f32]) {
+    for (place, sum) in row.as_chunks::<W>().0.iter().zip(sums) {
+        *sum += sum_of(place);
     }
 }
 

@@ -6,9 +6,8 @@ use std::ops::Range;
 use pulp::Arch;
 
 use super::incoming::{Incoming, is_live};
-use super::kernel::{
-    Collected, Inputs, Pass, Updates, by_width, finish, gather, groups, repeat, sizes,
-};
+use super::kernel::{Collected, Inputs, Pass, Updates, by_width, finish, gather, groups, sizes};
+use super::products::repeat;
 
 /// The gradients of the messages of some sources, pair after pair into `messages`, and those of the table added to `table`.
 ///

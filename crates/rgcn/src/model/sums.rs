@@ -1,7 +1,7 @@
 //! Where messages are added: floats in the order of the pass, or integers of a common scale, whose sum has no order.
 
-use super::kernel::add_scaled;
 use super::plan::Send;
+use super::products::add_scaled;
 
 /// Adds messages to rows of an output.
 pub(crate) trait Sums {

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use shardgraph_collectives::Deadline;
 
+use super::coefficients::Partials;
 use super::incoming::Incoming;
 use super::input::{InputRows, Keyed, backward_pairs};
 use super::kernel::{Pass, Updates, backward, largest_magnitude};
@@ -63,7 +64,7 @@ impl Network<'_> {
         layer: usize,
         all: &Incoming<'_>,
         step: (Rule, f32),
-        (partials, deadline): (&mut [f32], Deadline),
+        (partials, deadline): (&mut Partials, Deadline),
     ) -> Result<Vec<f32>, Error> {
         let Some(tiles) = self.tiles.take() else {
             return Ok(Vec::new());
@@ -116,7 +117,7 @@ struct Backward<'n, 'a> {
     /// Gradients of the relations of the block in work, which may go on in the next tile.
     table: Vec<f32>,
     blocks: Vec<Range<usize>>,
-    partials: &'n mut [f32],
+    partials: &'n mut Partials,
     largest: f32,
 }
 
@@ -193,11 +194,10 @@ impl Backward<'_, '_> {
             return;
         };
         let pass = Pass::new(plan, coefficients, &network.tables[layer]);
-        let (n_shared, reduced_len) = (network.n_shared(layer), network.reduced_len(layer));
         let first = self
             .blocks
             .partition_point(|block| block.end <= sources.start);
-        for (block, range) in self.blocks.iter().enumerate().skip(first) {
+        for range in &self.blocks[first..] {
             let (start, end) = (range.start.max(sources.start), range.end.min(sources.end));
             if range.start >= sources.end {
                 break;
@@ -206,8 +206,7 @@ impl Backward<'_, '_> {
             backward(pass, piece, self.all, updates, &mut self.table);
             if range.end <= sources.end {
                 let relations = network.plans[layer].relations_of(range.clone());
-                let partial = &mut self.partials[block * n_shared..][..reduced_len];
-                coefficients.reduce(&mut self.table, &relations, partial);
+                coefficients.reduce(&mut self.table, &relations, self.partials);
             }
         }
     }

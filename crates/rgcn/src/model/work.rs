@@ -63,8 +63,27 @@ impl Layout<'_> {
         works
     }
 
+    /// By layer, how many relations the blocks of nodes have that a rank works on, all blocks together.
+    pub(super) fn n_partials(
+        &self,
+        rank: usize,
+        (plans, works): (&[Arc<LayerPlan>], &[Arc<Work>]),
+    ) -> Vec<usize> {
+        let count = |plan: &LayerPlan, blocks: &[Range<usize>]| {
+            let blocks = blocks.iter();
+            blocks
+                .map(|block| plan.relations_of(block.clone()).len())
+                .sum()
+        };
+        let of_layer = |layer: usize| match works.get(layer) {
+            Some(work) => count(&work.plan, &work.blocks),
+            None => count(&plans[layer], &self.places_of_blocks(layer, rank)),
+        };
+        (0..plans.len()).map(of_layer).collect()
+    }
+
     /// The rank that works on a pair.
-    fn worker_of(&self, source: u32, relation: u32) -> u32 {
+    pub(super) fn worker_of(&self, source: u32, relation: u32) -> u32 {
         let Some(partition) = &self.partition else {
             return 0;
         };
@@ -75,15 +94,9 @@ impl Layout<'_> {
     }
 
     fn work(&self, layer: usize, rank: usize) -> Work {
-        let n_ranks = self.n_ranks();
         let own = self.places(layer, rank);
-        let mut work = Work {
-            read_by: vec![Vec::new(); n_ranks],
-            sources_of_owner: vec![0; n_ranks],
-            pairs_of_owner: vec![0; n_ranks],
-            pairs_of_worker: vec![0; n_ranks],
-            ..Work::default()
-        };
+        let n_read_by_all = if self.replicates() { own.len() } else { 0 };
+        let mut work = Work::begin(self.n_ranks(), n_read_by_all);
         let (mut plan, mut places) = (LayerPlan::begin(), Vec::new());
         let mut mine = Vec::new();
         let mut owner = 0;
@@ -104,7 +117,7 @@ impl Layout<'_> {
                     work.note_worker(worker, (place - own.start) as u32);
                 }
             }
-            if !mine.is_empty() {
+            if !mine.is_empty() || self.replicates() {
                 plan.add_source(&mine);
                 places.push(place);
                 work.sources_of_owner[owner] += 1;
@@ -127,11 +140,26 @@ impl Layout<'_> {
 }
 
 impl Work {
+    /// No work yet, where every rank reads the first so many sources of each.
+    fn begin(n_ranks: usize, n_read_by_all: usize) -> Work {
+        Work {
+            read_by: vec![(0..n_read_by_all as u32).collect(); n_ranks],
+            sources_of_owner: vec![0; n_ranks],
+            pairs_of_owner: vec![0; n_ranks],
+            pairs_of_worker: vec![0; n_ranks],
+            ..Work::default()
+        }
+    }
+
     /// The next pair of own sources is of `source`, and `worker` works on it.
     fn note_worker(&mut self, worker: usize, source: u32) {
         self.workers.push(worker as u16);
         self.pairs_of_worker[worker] += 1;
-        if self.read_by[worker].last() != Some(&source) {
+        // Ascending; where all ranks read all, the last one is there from the beginning.
+        if self.read_by[worker]
+            .last()
+            .is_none_or(|&last| last < source)
+        {
             self.read_by[worker].push(source);
         }
     }

@@ -152,7 +152,7 @@ impl ModelShape {
         let weights = F32 * self.input_rows(load.n_own_sources, n_own_pairs) * self.row_len();
         let n_sends = load.n_edges + load.n_self_loops;
         let n_pairs = load.n_pairs + load.n_self_loops;
-        let (mut messages, mut copied, mut lists) = (0, 0, 0);
+        let (mut copied, mut lists) = (0, 0);
         if by_pair {
             let hidden: u64 = widths[..widths.len() - 1].iter().sum();
             copied =
@@ -160,8 +160,6 @@ impl ModelShape {
             lists = 4 * (load.n_own_sources + 1 + n_own_pairs) // the pairs of its own sources,
                 + 4 * load.n_own_reads // who reads them,
                 + 2 * n_own_pairs; // and who works on them
-            let sent = (load.n_own_reads * self.row_len().max(widest)).max(n_pairs * widest);
-            messages = widest * (n_pairs + n_own_pairs) + N_PIECES as u64 * sent.min(PIECE as u64);
         }
         Bytes {
             weights,
@@ -171,11 +169,46 @@ impl ModelShape {
             units: F32 * load.n_own_nodes * n_units,
             sums: all * widest * self.bytes_a_sum(load.n_own_nodes == all),
             parameters: F32 * (copies * (params + n_bias) + tables),
-            gradients: F32
-                * (load.n_own_nodes * (widths[widths.len() - 1] + widest)
-                    + messages
-                    + self.block_gradients(load, (n_nodes, n_relations), by_pair)),
+            gradients: self.gradients(load, (n_nodes, n_relations), by_pair),
         }
+    }
+
+    /// Bytes of what lives for a part of a step, at the layer that has most: back, gradients of what it makes and reads, those of each fixed block's
+    /// shared parameters and of one table, and where messages are dealt by pair theirs, and pieces on their way; forward, a part of others' sums.
+    fn gradients(&self, load: &Load, (n_nodes, n_relations): (u32, u32), by_pair: bool) -> u64 {
+        let widths = self.widths();
+        let relations = self.relations(n_relations).max(1);
+        let n_blocks = self.blocks(n_nodes, n_relations).count() as u64;
+        let n_own_blocks = (n_blocks * load.n_own_nodes).div_ceil(u64::from(n_nodes.max(1)));
+        let (n_pairs, n_own_pairs) = (
+            load.n_pairs + load.n_self_loops,
+            load.n_own_pairs + load.n_self_loops,
+        );
+        let is_alone = load.n_own_nodes == u64::from(n_nodes);
+        let of_layer = |(layer, size): (usize, LayerSize)| {
+            let width = widths[layer];
+            let n_bias = if self.config.bias { width } else { 0 };
+            let read = match layer {
+                0 => load.n_own_sources * self.config.embedding as u64,
+                _ => load.n_own_nodes * widths[layer - 1],
+            };
+            let messages = match by_pair {
+                true => {
+                    (n_pairs + n_own_pairs) * width
+                        + N_PIECES as u64 * (n_pairs * width).min(PIECE as u64)
+                }
+                false => 0,
+            };
+            let rows = load.n_block_relations * (size.reduced / relations);
+            let blocks = rows + n_own_blocks * n_bias + size.table;
+            let back = F32 * (load.n_own_nodes * width + read + blocks + messages);
+            match self.config.sums {
+                Sums::Exact if !is_alone => back.max(I64 * load.n_own_nodes * width),
+                _ => back,
+            }
+        };
+        let layers = self.layers(n_relations).into_iter().enumerate();
+        layers.map(of_layer).max().unwrap_or(0)
     }
 
     /// Bytes of a sum over all nodes: an integer where sums are exact; a float for sums or gradients of other devices, where there are any.
@@ -185,23 +218,6 @@ impl ModelShape {
             Sums::Exact => I64 + of_others,
             Sums::Float => of_others,
         }
-    }
-
-    /// Numbers of gradients of shared parameters: those of each fixed block of nodes, and of one table, in the largest layer.
-    fn block_gradients(
-        &self,
-        load: &Load,
-        (n_nodes, n_relations): (u32, u32),
-        by_pair: bool,
-    ) -> u64 {
-        let n_blocks = self.blocks(n_nodes, n_relations).count() as u64;
-        let own_blocks = match by_pair {
-            true => n_blocks,
-            false => (n_blocks * load.n_own_nodes).div_ceil(u64::from(n_nodes.max(1))),
-        };
-        let layers = self.layers(n_relations).into_iter();
-        let sizes = layers.map(|layer| own_blocks * layer.reduced + layer.table);
-        sizes.max().unwrap_or(0)
     }
 
     /// Rows of the input's weights for some sources and their pairs, self loops among them.

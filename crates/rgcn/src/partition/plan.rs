@@ -156,12 +156,21 @@ fn whole(partition: &Partition, pairs: &Pairs, loads: &Loads) -> Load {
         n_own_pairs: pairs.as_slice().len() as u64,
         n_own_sources: loads.n_sources(),
         n_own_reads: loads.n_sources(),
+        // A relation's sources of a block are all in one part.
+        n_block_relations: loads
+            .as_slice()
+            .iter()
+            .map(|load| load.n_block_relations)
+            .sum(),
         ..Load::default()
     }
 }
 
 /// What those who work on messages of others' sources give back.
 const RETURNED: &str = "gradients of messages to their sources' owners";
+
+/// What an exact sum agrees on before it adds.
+const MAGNITUDES: &str = "magnitudes of shared parameters' gradients";
 
 /// What the first layer reads, and what the others do.
 const INPUTS: [&str; 2] = [
@@ -218,6 +227,15 @@ impl PlanOptions {
         4 * n_rows * self.shape.row_len()
     }
 
+    /// Bytes of a layer's exact sums, of so many numbers of relations and of a bias: they agree on one for each number, then add integers, and a count to
+    /// the last.
+    fn exact_sums(&self, width: u64, n_reduced: u64) -> [u64; 2] {
+        let has_bias = self.shape.config.bias;
+        let n_shared = n_reduced + if has_bias { width } else { 0 };
+        let n_sums = u64::from(n_reduced > 0) + u64::from(has_bias);
+        [n_shared, 8 * (n_shared + n_sums)]
+    }
+
     /// What devices exchange in a step, in its order; nothing where there is one.
     fn exchanges(&self, pairs: &Pairs, loads: &Loads) -> Vec<Exchange> {
         let widths = match self.n_devices {
@@ -248,10 +266,12 @@ impl PlanOptions {
         let layers = self.shape.layers(pairs.n_relations());
         let layers = widths.iter().zip(layers).enumerate().rev();
         let backward = layers.flat_map(|(layer, (width, size))| {
+            let [magnitudes, sums] = self.exact_sums(*width, size.reduced);
             [
                 (layer, "gradients of all nodes", 4 * n_nodes * width),
                 (layer, RETURNED, 4 * n_pairs * width),
-                (layer, "gradients of shared parameters", 4 * size.reduced),
+                (layer, MAGNITUDES, magnitudes),
+                (layer, "sums of shared parameters' gradients", sums),
             ]
         });
         let exchanges = forward.chain(backward).filter(|(_, _, bytes)| *bytes > 0);

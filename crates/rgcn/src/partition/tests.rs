@@ -64,6 +64,20 @@ fn count_own(
         .count() as u64;
 }
 
+/// The relations of each block that a part works on, self loops among them.
+fn count_block_relations(partition: &Partition, part: usize, pairs: &PairSet) -> u64 {
+    let block = partition.block;
+    let of_pairs = pairs.iter();
+    let mut found: PairSet = of_pairs
+        .map(|(source, relation)| (source / block, *relation))
+        .collect();
+    if partition.has_self_loops() {
+        let loops = partition.own_nodes(part as u32);
+        found.extend(loops.map(|node| (node / block, u32::MAX)));
+    }
+    found.len() as u64
+}
+
 /// Loads by their meaning: sets of what each part's edges touch.
 fn naive_loads(graph: &RelationalGraph, partition: &Partition) -> Vec<Load> {
     let n_parts = partition.n_parts() as usize;
@@ -94,6 +108,7 @@ fn naive_loads(graph: &RelationalGraph, partition: &Partition) -> Vec<Load> {
             loads[part].n_self_loops = own.len() as u64;
             sources[part].extend(own);
         }
+        loads[part].n_block_relations = count_block_relations(partition, part, &pairs[part]);
         loads[part].n_pairs = pairs[part].len() as u64;
         loads[part].n_sources = sources[part].len() as u64;
         loads[part].n_relations = relations[part].len() as u64;

@@ -116,8 +116,9 @@ impl<'a> Job<'a> {
             return Err(Error::new(ErrorKind::Config, message));
         }
         layout.budget = options.budget_per_device;
-        let is_whole = options.n_ranks == 1 && options.budget_per_device.is_none();
-        options.execution.check(config, is_whole)?;
+        let has_budget = options.budget_per_device.is_some();
+        let dealt = (options.n_ranks, options.partition, has_budget);
+        options.execution.check(config, dealt)?;
         layout.builds_weights = options.execution == Execution::Paper;
         let evaluated = match config.mode {
             Mode::Full => None,

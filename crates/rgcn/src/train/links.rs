@@ -21,6 +21,7 @@ use crate::links::decoder::{Chunk, Decoder, DecoderGradients};
 use crate::links::ranking::{LinkScores, rank};
 use crate::links::sampling;
 use crate::model::gradients::{Gradients, squares};
+use crate::model::kernel::largest_magnitude;
 use crate::model::network::{Network, Peers, diverged};
 use crate::model::optimiser::Rule;
 use crate::model::plan::{Extent, LayerPlan, Layout};
@@ -133,7 +134,7 @@ pub fn train_links(
         }
         reports.push(report);
     }
-    trainer.network.check_finite(peers)?;
+    trainer.check_finite(peers)?;
     let last = reports.last().and_then(|report| report.valid);
     Ok(LinkOutcome {
         valid: match last {
@@ -223,9 +224,18 @@ impl<'a> Trainer<'a> {
         match due.is_now(n_done, peers)? {
             false => Ok(()),
             true => due.keep(|| {
-                self.network.check_finite(peers)?;
+                self.check_finite(peers)?;
                 folder.checkpoint(self, n_done, peers)
             }),
+        }
+    }
+
+    /// Refuses parameters that are no numbers, the decoder's among them.
+    fn check_finite(&self, peers: &mut Peers<'_>) -> Result<(), Error> {
+        self.network.check_finite(peers)?;
+        match largest_magnitude(&self.decoder.relations).is_finite() {
+            true => Ok(()),
+            false => Err(diverged()),
         }
     }
 

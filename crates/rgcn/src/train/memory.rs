@@ -1,5 +1,7 @@
 //! Whether a run fits, said before it begins: the machine's memory, and the budget of each rank's device.
 
+use std::ops::Range;
+
 use serde::Serialize;
 use shardgraph_collectives::{Comm, Deadline, Op};
 use shardgraph_device::free_host_bytes;
@@ -19,6 +21,8 @@ pub struct DeviceMemory {
     pub predicted_bytes: u64,
     /// The most bytes that it held.
     pub peak_bytes: u64,
+    /// Of these W_r of the relations that it builds, with [`Execution::Paper`](crate::Execution::Paper); as much again is its gradient. Else 0.
+    pub weight_bytes: u64,
     /// Tiles in which it took the sources of the first layer; 1: all at once, and they stayed.
     pub tiles: u64,
     /// Bytes between host and device in an epoch, both ways; 0 without tiles.
@@ -35,6 +39,7 @@ impl DeviceMemory {
         let report = DeviceMemory {
             predicted_bytes: network.predicted_bytes,
             peak_bytes: network.peak_bytes,
+            weight_bytes: 4 * network.built.len() as u64,
             tiles: 1,
             ..DeviceMemory::default()
         };
@@ -60,6 +65,7 @@ impl DeviceMemory {
         let own = [
             self.predicted_bytes,
             self.peak_bytes,
+            self.weight_bytes,
             self.tiles,
             self.moved_bytes,
             self.copy_ms.to_bits(),
@@ -75,10 +81,11 @@ impl DeviceMemory {
         let of_rank = |words: &[u64]| DeviceMemory {
             predicted_bytes: words[0],
             peak_bytes: words[1],
-            tiles: words[2],
-            moved_bytes: words[3],
-            copy_ms: f64::from_bits(words[4]),
-            hidden_share: f64::from_bits(words[5]),
+            weight_bytes: words[2],
+            tiles: words[3],
+            moved_bytes: words[4],
+            copy_ms: f64::from_bits(words[5]),
+            hidden_share: f64::from_bits(words[6]),
         };
         Ok(ranks.map(of_rank).collect())
     }
@@ -128,7 +135,7 @@ pub(super) fn check(
     match there_is.filter(|&bytes| bytes < needed) {
         None => Ok(()),
         Some(bytes) => {
-            let of_built = of_built(config, layouts, n_classes);
+            let of_built = of_built(config, layouts, (ranks, n_classes));
             let message = format!(
                 "training needs {} beside the graph{of_built}, {whose} {}: choose fewer --bases, narrower layers or --optimiser sgd, or spread the ranks over machines",
                 size(needed),
@@ -140,11 +147,15 @@ pub(super) fn check(
 }
 
 /// How much of what is needed is W_r, where it is built.
-fn of_built(config: &Config, layouts: &[&Layout<'_>], n_classes: u32) -> String {
+fn of_built(
+    config: &Config,
+    layouts: &[&Layout<'_>],
+    (ranks, n_classes): (Range<usize>, u32),
+) -> String {
     match layouts.iter().find(|layout| layout.builds_weights) {
         Some(layout) => {
-            let n_bytes = 8 * n_built(config, layout, 0, n_classes);
-            format!(", {} of it W_r and its gradient", size(n_bytes))
+            let n_bytes = ranks.map(|rank| 8 * n_built(config, layout, rank, n_classes));
+            format!(", {} of it W_r and its gradient", size(n_bytes.sum()))
         }
         None => String::new(),
     }

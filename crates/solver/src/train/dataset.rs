@@ -142,6 +142,17 @@ impl Dataset {
         stages.min().unwrap_or(0)
     }
 
+    /// The nodes of the smallest graph of the last stage: every batch of it has as many a state.
+    pub(super) fn fewest_nodes(&self) -> u32 {
+        let first = self.stages[self.stages.len() - 2];
+        let last_stage = self.sources.iter().filter(|(id, _)| *id >= first);
+        let nodes = last_stage.map(|(_, source)| match source {
+            Source::Generator(spec) => spec.n_nodes(),
+            Source::File(graph) => graph.n_nodes(),
+        });
+        nodes.min().unwrap_or(0)
+    }
+
     /// Whether a graph file has edge weights; generated graphs have none.
     pub(super) fn is_weighted(&self) -> bool {
         let is_weighted =

@@ -331,6 +331,9 @@ fn begin(
         }
     })?;
     check_graphs(comm, &trainer, options.deadline)?;
+    or_tell(comm, |comm| {
+        trainer.check_memory(&options.device, comm.size())
+    })?;
     trainer.check_grid(options.n_batch_ranks)?;
     check_wanted(options.communication, trainer.has_sums())?;
     let sums = SumsOverRanks::of(

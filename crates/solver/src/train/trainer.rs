@@ -17,6 +17,7 @@ use super::kept::Kept;
 use super::memory::ReplayMemory;
 use super::{TargetRule, TrainConfig};
 use crate::exchange::cut_lists;
+use crate::memory::{check_room, embedding_bytes, keep_freed_memory};
 use crate::problem::{Episode, Objective, Problem, check_answer};
 use crate::residual::Ranks;
 use crate::select::{TopD, agree_each};
@@ -140,6 +141,19 @@ impl Trainer {
                 "{n_batch_ranks} batch ranks share out the graphs of a batch, and these settings have {n_parts} for them: set `states_per_product`, so that the states of a graph are shared out too, or take fewer batch ranks"
             ))),
         }
+    }
+
+    /// Refuses what this process, one of `n_processes`, has no memory for: a batch of the smallest graph with its gradient, or the present states
+    /// of all environments.
+    pub(super) fn check_memory(&self, device: &Device, n_processes: u32) -> Result<(), Error> {
+        keep_freed_memory();
+        let n_nodes = u64::from(self.dataset.fewest_nodes());
+        let (batch, environments) = (self.config.batch_size, self.config.environments);
+        let n_states = (2 * batch as u64).max(environments as u64);
+        let rows = n_states.saturating_mul(n_nodes) / u64::from(n_processes);
+        let cure = "set a smaller batch_size, fewer environments, or take smaller graphs";
+        let shape = self.config.policy(self.problem).shape();
+        check_room(device, embedding_bytes(shape, rows), cure)
     }
 
     /// What the graph files of the settings held.

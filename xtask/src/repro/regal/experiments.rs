@@ -49,6 +49,7 @@ type Request = BTreeMap<String, Json>;
 /// Redoes the figure or table of the options' name.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let name = options.name;
+    refuse(options)?;
     let definition = toml::read(&project::root().join(DEFINITION))?;
     let figure = definition.get(name).and_then(Value::as_table);
     let figure = figure.with_context(|| format!("{DEFINITION} lacks `{name}`"))?;
@@ -82,6 +83,22 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     println!("{}", record.report);
     println!("{name}: {} skipped", skips.len());
     finish(name, &record, options)
+}
+
+/// Flags that change nothing here would stand in the record's command all the same.
+fn refuse(options: &Options) -> Result<()> {
+    let given = [
+        ("--set", options.set.is_some()),
+        ("--objective", options.objective.is_some()),
+        ("--seconds", options.seconds.is_some()),
+        ("--quality", options.quality),
+        ("--no-learning", options.no_learning),
+        ("--runs", options.runs.is_some()),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => bail!("{flag} says nothing about {}: leave it out", options.name),
+        None => Ok(()),
+    }
 }
 
 /// Writes the record, of a test its pictures alone.
@@ -443,7 +460,12 @@ mod tests {
                 }
                 let sources = ["policy", "policy_of", "train"];
                 let n_sources = sources.iter().filter(|key| row.contains_key(**key)).count();
-                assert_eq!(n_sources, 1, "{name}: one policy a row");
+                let needs_none = strings(row, "methods").is_ok_and(|methods| {
+                    let learned = ["regal", "seeded-regal", "idrs"];
+                    methods.iter().all(|of| !learned.contains(&of.as_str()))
+                });
+                let n_needed = usize::from(!needs_none);
+                assert_eq!(n_sources, n_needed, "{name}: one policy a row");
                 kept.extend(string(row, "keep"));
                 if let Ok(of) = string(row, "policy_of") {
                     assert!(kept.contains(&of), "{name}: {of}");
@@ -451,6 +473,28 @@ mod tests {
                 let is_curve = string(row, "measure").unwrap() == "curve";
                 assert_eq!(row.contains_key("set"), !is_curve, "{name}");
             }
+        }
+    }
+
+    #[test]
+    fn flags_that_change_nothing_are_refused() {
+        let options = Options {
+            name: "regal-fig2",
+            graphs: Some(3),
+            ..Options::default()
+        };
+        assert!(refuse(&options).is_ok());
+        for wrong in [
+            Options {
+                quality: true,
+                ..Options::default()
+            },
+            Options {
+                set: Some("msr".to_owned()),
+                ..Options::default()
+            },
+        ] {
+            assert!(refuse(&wrong).is_err());
         }
     }
 
