@@ -148,10 +148,11 @@ fn threads_that_share_rows_tell_communities_apart_too() {
     }
 }
 
-/// One thread that shares rows with nobody does what one does that has them to itself, but for the order of some additions.
+/// One thread that shares rows with nobody does what one does that has them to itself, but for the order of some additions. With one part,
+/// since jobs come in an order of their own where rows are shared.
 #[test]
 fn one_thread_gives_nearly_the_same_in_all_modes() {
-    let store = two_communities(130, 4);
+    let store = two_communities(130, 1);
     for (optimiser, epochs, rate, most) in [
         (Optimiser::Sgd, 2, 0.1, 0.001),
         (Optimiser::Adagrad, 1, 0.01, 0.03),

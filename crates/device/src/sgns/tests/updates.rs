@@ -219,26 +219,44 @@ proptest! {
     }
 }
 
-/// The columns and negatives that kernels are compiled for, in whole groups and a rest, with rows that come twice in a group.
+/// The columns and negatives that kernels are compiled for and others, in whole blocks and a rest, with rows that come twice in a block. At
+/// this rate, negatives that stand still for more or fewer samples are far away.
 #[test]
-fn groups_of_the_usual_shape_are_descent_on_standing_negatives() {
-    for (dim, n_negatives, group) in [(128, 5, 16), (128, 5, 4), (128, 6, 16), (112, 5, 16)] {
+fn groups_are_descent_on_negatives_that_stand_still_for_a_block() {
+    for (dim, n_negatives, group) in [
+        (128, 5, 16),
+        (128, 5, 4),
+        (128, 5, 32),
+        (128, 6, 16),
+        (112, 5, 16),
+        (67, 11, 16),
+        (33, 3, 8),
+    ] {
         let mut case = case(dim, n_negatives, 41);
-        (case.settings.group, case.rate, case.n_sources) = (group, 0.002, 9);
+        (case.settings.group, case.rate, case.n_sources) = (group, 0.1, 9);
         let device = Device::host();
-        let want = naive_order2(&case, &device);
-        let [vertex, context, losses] = case.order2(&device, ALL);
-        let errors = [
-            worst(&vertex, &want[0]),
-            worst(&context, &want[1]),
-            worst(&losses, &want[2]),
-        ];
-        assert!(errors.iter().all(|e| *e < LIMIT), "{dim} {errors:?}");
-        let want = naive_order1(&case, &device);
+        let frozen = group.min(16) as usize;
+        let [vertex, context] = [wide(&case.vertex()), wide(&case.context())];
+        let order_2 = |frozen| naive(&case, vertex.clone(), context.clone(), frozen);
+        let order_1 = |frozen| naive(&case, vertex.clone(), Vec::new(), frozen);
+        let found = case.order2(&device, ALL);
         let mut table = device.upload(&case.vertex()).unwrap();
         case.step(&device, ALL, Tables::Order1(&mut table), None);
-        let error = worst(&device.download(&table).unwrap(), &want);
-        assert!(error < LIMIT, "{dim} {error}");
+        let found_1 = device.download(&table).unwrap();
+        let worst_of = |want: [Vec<f64>; 3], want_1: &[f64]| {
+            let worst_of_2 = found.iter().zip(&want).map(|(f, w)| worst(f, w));
+            [worst_of_2.fold(0.0, f64::max), worst(&found_1, want_1)]
+        };
+        let errors = worst_of(order_2(frozen), &order_1(frozen)[0]);
+        let others = worst_of(order_2(frozen / 2), &order_1(frozen / 2)[0]);
+        assert!(
+            errors.iter().all(|e| *e < 1e-5),
+            "{dim} {group} {errors:?} {others:?}"
+        );
+        assert!(
+            others.iter().all(|e| *e > 1e-3),
+            "{dim} {group} {errors:?} {others:?}"
+        );
     }
 }
 
