@@ -4,6 +4,11 @@
 //! end, as a small product of matrices. The edges' own rows are updated sample by sample: where a row would come twice, what is before it
 //! is finished first. Sums go over the columns in the same lanes, and over the samples in the same order, whatever the registers hold.
 
+#![expect(
+    clippy::needless_range_loop,
+    reason = "several arrays of registers go by one index, which is unrolled"
+)]
+
 use std::ops::Range;
 
 use pulp::Simd;
