@@ -89,16 +89,6 @@ fn settings_come_from_a_file() {
         assert_eq!(found["settings"], expected["settings"]);
         assert_eq!(found["params_hash"], expected["params_hash"]);
     }
-    // What an answer says of its settings is a file of settings.
-    for features in [json!(false), Value::Null] {
-        let mut settings = expected["settings"].clone();
-        assert_eq!(settings["features"], false);
-        settings["features"] = features;
-        fs::write(&json, settings.to_string()).unwrap();
-        let found = run(&format!("{words} --config {{}}"), &[&json]).json();
-        assert_eq!(found["settings"], expected["settings"]);
-        assert_eq!(found["params_hash"], expected["params_hash"]);
-    }
     for (text, key) in [
         ("hiden = [5]\n", "hiden"),
         ("hidden = [nan]\n", "`hidden`: expected a finite number"),
@@ -119,6 +109,24 @@ fn settings_come_from_a_file() {
     }
     let message = run(&format!("{words} --config {{}}"), &[&path("none")]).error(2);
     assert!(message.contains("none"), "{message}");
+}
+
+/// What an answer says of its settings is a file of settings.
+#[test]
+fn the_settings_of_an_answer_are_read_again() {
+    let scratch = tempfile::tempdir().unwrap();
+    let json = scratch.path().join("c.json");
+    let words = "rgcn train ba-rel:300:2.5:5 --epochs 2 --format json";
+    let expected = run(&format!("{words} --hidden 5 --sums float"), &[]).json();
+    for features in [json!(false), Value::Null] {
+        let mut settings = expected["settings"].clone();
+        assert_eq!(settings["features"], false);
+        settings["features"] = features;
+        fs::write(&json, settings.to_string()).unwrap();
+        let found = run(&format!("{words} --config {{}}"), &[&json]).json();
+        assert_eq!(found["settings"], expected["settings"]);
+        assert_eq!(found["params_hash"], expected["params_hash"]);
+    }
 }
 
 /// The baseline of the paper builds W_r of all relations and nodes: the same model, its bytes said, and a run that cannot be is refused.

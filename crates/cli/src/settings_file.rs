@@ -202,6 +202,40 @@ mod tests {
         assert_eq!(of_json, expected(&[("a", 4), ("b", 5), (e, 2), ("x", 2)]));
     }
 
+    /// A file's name, what is in it, and how its error begins.
+    const MISTAKES: &[(&str, &str, &str)] = &[
+        ("a.toml", "a = 1\n\u{e9} = ", "a.toml:2:"),
+        ("a.toml", "a = 1\na = 2", "a.toml:2:1: duplicate key"),
+        (
+            "a.toml",
+            "a = 1\nb = nan",
+            "a.toml:2: `b`: expected a finite",
+        ),
+        (
+            "a.toml",
+            "a = 1\nb = [1, [inf]]",
+            "a.toml:2: `b`: expected a finite",
+        ),
+        (
+            "a.toml",
+            "[a]\nb = [{ c = nan }]",
+            "a.toml:1: `a.b`: expected a finite",
+        ),
+        (
+            "a.json",
+            "{\"a\": 1,\n \"b\": [{\"c\": {}}], \"a\": 2}",
+            "a.json:2:22: duplicate key `a`",
+        ),
+        (
+            "a.json",
+            "{\"a\": [{\"b\": 1,\n\"b\": 2}]}",
+            "a.json:2:3: duplicate key `b`",
+        ),
+        ("a.json", "{} {}", "a.json:1:4: trailing"),
+        ("a.json", "{\"a\": 1,\n\"b\" 2}", "a.json:2:5: expected `:`"),
+        ("a.json", "[]", "a.json:1:1: invalid type: sequence"),
+    ];
+
     #[test]
     fn mistakes_have_their_places() {
         let folder = tempfile::tempdir().unwrap();
@@ -212,38 +246,7 @@ mod tests {
             let start = format!("{}/", folder.path().display());
             message.strip_prefix(&start).unwrap().to_owned()
         };
-        for (name, text, start) in [
-            ("a.toml", "a = 1\n\u{e9} = ", "a.toml:2:"),
-            ("a.toml", "a = 1\na = 2", "a.toml:2:1: duplicate key"),
-            (
-                "a.toml",
-                "a = 1\nb = nan",
-                "a.toml:2: `b`: expected a finite",
-            ),
-            (
-                "a.toml",
-                "a = 1\nb = [1, [inf]]",
-                "a.toml:2: `b`: expected a finite",
-            ),
-            (
-                "a.toml",
-                "[a]\nb = [{ c = nan }]",
-                "a.toml:1: `a.b`: expected a finite",
-            ),
-            (
-                "a.json",
-                "{\"a\": 1,\n \"b\": [{\"c\": {}}], \"a\": 2}",
-                "a.json:2:22: duplicate key `a`",
-            ),
-            (
-                "a.json",
-                "{\"a\": [{\"b\": 1,\n\"b\": 2}]}",
-                "a.json:2:3: duplicate key `b`",
-            ),
-            ("a.json", "{} {}", "a.json:1:4: trailing"),
-            ("a.json", "{\"a\": 1,\n\"b\" 2}", "a.json:2:5: expected `:`"),
-            ("a.json", "[]", "a.json:1:1: invalid type: sequence"),
-        ] {
+        for &(name, text, start) in MISTAKES {
             let message = refused(name, text.as_bytes());
             assert!(message.starts_with(start), "{text}: {message}");
         }
