@@ -77,11 +77,19 @@ fn ranks_without_work_are_named() {
 /// MiB that a process holds beside what its ranks were predicted to: the program, what the allocator keeps, 2 MiB a thread.
 const BESIDE_MIB: f64 = 12.0;
 
+/// How messages are summed, and on which partition.
+const HELD: [(&str, &str); 4] = [
+    ("float", "source"),
+    ("float", "lpt"),
+    ("float", "m1"),
+    ("exact", "source"),
+];
+
 /// Rows and gradients are handed around in pieces, so that the predicted bytes are what the process holds, to 5 %; beside them the graph, as a run of the
 /// smallest model on it has it, and [`BESIDE_MIB`].
 #[test]
 fn predicted_bytes_are_what_a_process_holds() {
-    let words = "rgcn train ba-rel:20000:2.5:20 --mode full --sums float --epochs 2 --ranks 4 --format json";
+    let words = "rgcn train ba-rel:20000:2.5:20 --preset paper --epochs 2 --ranks 4 --format json";
     let held = |flags: &str| {
         let answer = run(&format!("{words} {flags}"), &[]).json();
         let devices = answer["devices"].as_array().unwrap().iter();
@@ -91,14 +99,12 @@ fn predicted_bytes_are_what_a_process_holds() {
         let predicted = predicted as f64 / f64::from(1 << 20);
         (predicted, answer["peak_mib"].as_f64().unwrap())
     };
-    for partition in ["source", "lpt", "m1"] {
-        let small = "--preset paper --hidden 2 --bases 1";
-        let (of_small, small_peak) = held(&format!("{small} --partition {partition}"));
+    for (sums, partition) in HELD {
+        let how = format!("--mode full --sums {sums} --partition {partition}");
+        let (of_small, small_peak) = held(&format!("{how} --hidden 2 --bases 1"));
         let graph = small_peak - of_small;
-        let large = "--preset paper --hidden 64";
-        let (predicted, peak) = held(&format!("{large} --partition {partition}"));
-        let case =
-            format!("{partition}: predicted {predicted:.1} MiB beside {graph:.1}, held {peak:.1}");
+        let (predicted, peak) = held(&format!("{how} --hidden 64"));
+        let case = format!("{how}: predicted {predicted:.1} MiB beside {graph:.1}, held {peak:.1}");
         println!("{case}");
         assert!(peak - graph < 1.05 * predicted + BESIDE_MIB, "{case}");
         assert!(peak - graph > 0.95 * predicted - BESIDE_MIB, "{case}");

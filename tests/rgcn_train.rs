@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::program::{listing, run};
 
@@ -91,9 +91,15 @@ fn settings_come_from_a_file() {
     }
     for (text, key) in [
         ("hiden = [5]\n", "hiden"),
+        ("hidden = [nan]\n", "`hidden`: expected a finite number"),
+        ("preset = 3\n", "`preset`: invalid type: integer `3`"),
         ("rate = 'fast'\n", "rate"),
         ("rate = nan\n", "rate"),
-        ("features = true\n", "features"),
+        (
+            "features = true\n",
+            "expected false, or the flag --features",
+        ),
+        ("features = 1\n", "expected false, or the flag --features"),
         ("preset = 'none'\n", "preset"),
         ("rate = -1\n", "rate"),
     ] {
@@ -103,6 +109,24 @@ fn settings_come_from_a_file() {
     }
     let message = run(&format!("{words} --config {{}}"), &[&path("none")]).error(2);
     assert!(message.contains("none"), "{message}");
+}
+
+/// What an answer says of its settings is a file of settings.
+#[test]
+fn the_settings_of_an_answer_are_read_again() {
+    let scratch = tempfile::tempdir().unwrap();
+    let json = scratch.path().join("c.json");
+    let words = "rgcn train ba-rel:300:2.5:5 --epochs 2 --format json";
+    let expected = run(&format!("{words} --hidden 5 --sums float"), &[]).json();
+    for features in [json!(false), Value::Null] {
+        let mut settings = expected["settings"].clone();
+        assert_eq!(settings["features"], false);
+        settings["features"] = features;
+        fs::write(&json, settings.to_string()).unwrap();
+        let found = run(&format!("{words} --config {{}}"), &[&json]).json();
+        assert_eq!(found["settings"], expected["settings"]);
+        assert_eq!(found["params_hash"], expected["params_hash"]);
+    }
 }
 
 /// The baseline of the paper builds W_r of all relations and nodes: the same model, its bytes said, and a run that cannot be is refused.
@@ -119,6 +143,17 @@ fn the_baseline_builds_all_weights_for_the_same_model() {
     assert_eq!(built["weight_bytes"], n_bytes);
     let held = |answer: &Value| answer["bytes_per_rank"][0].as_u64().unwrap();
     assert_eq!(held(&built) - held(&whole), n_bytes);
+    // Two ranks deal the relations: W_r of each is built once, and gradients are added in another order.
+    let dealt = format!("{words} --execution paper --ranks 2 --partition m1");
+    let dealt = run(&dealt, &[]).json();
+    let devices = dealt["devices"].as_array().unwrap().iter();
+    let weights: Vec<u64> = devices
+        .map(|device| device["weight_bytes"].as_u64().unwrap())
+        .collect();
+    assert!(weights.len() == 2 && weights.iter().all(|&bytes| bytes > 0));
+    assert_eq!(weights.iter().sum::<u64>(), n_bytes);
+    let loss = |answer: &Value| number(answer, "final_loss");
+    assert!((loss(&dealt) / loss(&whole) - 1.0).abs() < 1e-4);
     for (flags, expected) in [
         ("--ranks 2", "execution = paper"),
         ("--bases 0", "execution = paper"),

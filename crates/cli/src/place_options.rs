@@ -98,8 +98,8 @@ pub(crate) struct SearchArgs {
     /// too [default: seeded-brkga]
     #[arg(long, value_name = "METHOD")]
     method: Option<Method>,
-    /// The genetic algorithm with the proposals of a policy: `runtime`, `few` (the runtime by less than some 1000 evaluations) or `memory`,
-    /// which come with the program, or a file that `shardgraph place train` made, for as many devices and the same objective; the first
+    /// The genetic algorithm with the proposals of a policy: `runtime`, `few` (the runtime by less than some 1000 evaluations, for --method
+    /// regal; to the others it adds nothing) or `memory`, which come with the program, or a file (./few is a file) that `shardgraph place train` made, for as many devices and the same objective; the first
     /// evaluations are for its features: 400 of them, of `few` one. --method: seeded-regal (with cheap schedules among the first chromosomes, the default), regal (the paper's, without)
     /// or idrs (nothing is crossed)
     #[arg(long, value_name = "POLICY")]

@@ -73,10 +73,10 @@ pub(crate) struct TrainArgs {
     #[arg(long, visible_alias = "memory-limit", value_name = "BYTES", value_parser = quantity::bytes)]
     memory: Option<u64>,
     /// Threads that search; the policy does not depend on them. A step has a search for each graph and sample of its batch, 4 unless
-    /// --config says otherwise: more threads than that have nothing to do [default: 1]
+    /// --config says otherwise, and 3 more for each graph that gets its first reward: more threads than that have nothing to do [default: 1]
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Begin with the weights of this policy, a file or one that comes with the program: one that was trained with the same network for
+    /// Begin with the weights of this policy, one that comes with the program or else a file (./few is a file): one that was trained with the same network for
     /// fewer evaluations, say
     #[arg(long, value_name = "POLICY")]
     start: Option<PathBuf>,

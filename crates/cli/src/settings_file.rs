@@ -5,10 +5,12 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Deserializer as _};
 use serde_json::{Map, Value};
 
 use crate::exit::BadInput;
+
+mod unique;
 
 /// What a file of settings says.
 #[derive(Debug)]
@@ -85,13 +87,22 @@ impl SettingsFile {
     }
 }
 
-/// The first key without a value, behind those of the tables that it is in.
+/// The first key without a value, or of a list with an item that has none, behind those of the tables that it is in.
 fn null_in(keys: &Map<String, Value>) -> Option<String> {
     keys.iter().find_map(|(key, value)| match value {
-        Value::Null => Some(key.clone()),
         Value::Object(inner) => Some(format!("{key}.{}", null_in(inner)?)),
-        _ => None,
+        _ => has_null(value).then(|| key.clone()),
     })
+}
+
+/// Whether it is null, or a list that has one at any depth.
+fn has_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.iter().any(has_null),
+        Value::Object(keys) => null_in(keys).is_some(),
+        _ => false,
+    }
 }
 
 /// The text of a small file.
@@ -127,15 +138,19 @@ fn toml(text: &str) -> Result<Keys, Mistake> {
 }
 
 fn json(text: &str) -> Result<Keys, Mistake> {
-    let keys = serde_json::from_str(text).map_err(|error| {
+    let mistake = |error: serde_json::Error| {
         let what = error.to_string();
         let end = what.rfind(" at line ").unwrap_or(what.len());
-        (error.line(), error.column(), what[..end].to_owned())
-    })?;
+        // Of a text that is no object serde_json has no column.
+        (error.line(), error.column().max(1), what[..end].to_owned())
+    };
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let keys = reader.deserialize_map(unique::Keys).map_err(mistake)?;
+    reader.end().map_err(mistake)?;
     Ok((keys, lines_of_keys(text)))
 }
 
-/// The lines of the keys of the outermost object of a text that is JSON; of the last one where a key stands twice, as its value is.
+/// The lines of the keys of the outermost object of a text that is JSON and has no key twice.
 fn lines_of_keys(text: &str) -> BTreeMap<String, usize> {
     let (mut lines, mut depth, mut line) = (BTreeMap::new(), 0, 1);
     let mut bytes = text.bytes().enumerate();
@@ -187,6 +202,40 @@ mod tests {
         assert_eq!(of_json, expected(&[("a", 4), ("b", 5), (e, 2), ("x", 2)]));
     }
 
+    /// A file's name, what is in it, and how its error begins.
+    const MISTAKES: &[(&str, &str, &str)] = &[
+        ("a.toml", "a = 1\n\u{e9} = ", "a.toml:2:"),
+        ("a.toml", "a = 1\na = 2", "a.toml:2:1: duplicate key"),
+        (
+            "a.toml",
+            "a = 1\nb = nan",
+            "a.toml:2: `b`: expected a finite",
+        ),
+        (
+            "a.toml",
+            "a = 1\nb = [1, [inf]]",
+            "a.toml:2: `b`: expected a finite",
+        ),
+        (
+            "a.toml",
+            "[a]\nb = [{ c = nan }]",
+            "a.toml:1: `a.b`: expected a finite",
+        ),
+        (
+            "a.json",
+            "{\"a\": 1,\n \"b\": [{\"c\": {}}], \"a\": 2}",
+            "a.json:2:22: duplicate key `a`",
+        ),
+        (
+            "a.json",
+            "{\"a\": [{\"b\": 1,\n\"b\": 2}]}",
+            "a.json:2:3: duplicate key `b`",
+        ),
+        ("a.json", "{} {}", "a.json:1:4: trailing"),
+        ("a.json", "{\"a\": 1,\n\"b\" 2}", "a.json:2:5: expected `:`"),
+        ("a.json", "[]", "a.json:1:1: invalid type: sequence"),
+    ];
+
     #[test]
     fn mistakes_have_their_places() {
         let folder = tempfile::tempdir().unwrap();
@@ -197,17 +246,7 @@ mod tests {
             let start = format!("{}/", folder.path().display());
             message.strip_prefix(&start).unwrap().to_owned()
         };
-        for (name, text, start) in [
-            ("a.toml", "a = 1\n\u{e9} = ", "a.toml:2:"),
-            ("a.toml", "a = 1\na = 2", "a.toml:2:1: duplicate key"),
-            (
-                "a.toml",
-                "a = 1\nb = nan",
-                "a.toml:2: `b`: expected a finite",
-            ),
-            ("a.json", "{\"a\": 1,\n\"b\" 2}", "a.json:2:5: expected `:`"),
-            ("a.json", "[]", "a.json:1:0: invalid type: sequence"),
-        ] {
+        for &(name, text, start) in MISTAKES {
             let message = refused(name, text.as_bytes());
             assert!(message.starts_with(start), "{text}: {message}");
         }

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde::Deserialize;
+use serde_json::Value;
 use shardgraph_rgcn::{Config, Mode, Normaliser, Optimiser, Preset, RelationalGraph, Sums};
 
 use crate::exit::BadInput;
@@ -174,17 +176,25 @@ fn preset_of(file: &SettingsFile) -> Result<Option<Preset>, BadInput> {
     let Some(named) = file.get("preset") else {
         return Ok(None);
     };
-    let name = named.as_str().unwrap_or_default();
+    let name = String::deserialize(named).map_err(|why| file.wrong("preset", &why))?;
     let preset = name.parse().map_err(|why| file.wrong("preset", &why))?;
     Ok(Some(preset))
 }
 
-/// Settings with a file's over them.
+/// Settings with a file's over them. Whether there are features is the flags' to say: the file may repeat it.
 fn over_file(file: &SettingsFile, base: &Config) -> Result<Config, BadInput> {
-    if file.get("features").is_some() {
-        return Err(file.wrong("features", &"expected the flag --features FILE"));
+    match file.get("features") {
+        None | Some(Value::Null) => {}
+        Some(Value::Bool(features)) if *features == base.features => {}
+        Some(_) if base.features => {
+            return Err(file.wrong("features", &"expected true, as with --features FILE"));
+        }
+        Some(_) => {
+            let expected = "expected false, or the flag --features FILE beside it";
+            return Err(file.wrong("features", &expected));
+        }
     }
-    file.over(base, |key| key != "preset")
+    file.over(base, |key| !["preset", "features"].contains(&key))
 }
 
 /// `none`, or numbers with commas between them.

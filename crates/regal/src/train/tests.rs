@@ -462,6 +462,11 @@ fn a_rank_that_goes_away_ends_the_others_without_the_deadline() {
     });
     let messages: Vec<String> = outcomes.into_iter().filter_map(Result::ok).collect();
     assert_eq!(messages.len(), 2, "{messages:?}");
+    // Not that a deadline is over: that it fell, and why.
+    for message in &messages {
+        assert!(message.contains("the victim falls"), "{message}");
+        assert!(!message.contains("timed out"), "{message}");
+    }
 }
 
 #[test]

@@ -369,7 +369,8 @@ fn planned_cases() -> Vec<(usize, Config, (u32, Method))> {
     cases.collect()
 }
 
-/// The trainer's own count, of its arrays after a step, against the plan's, which is made before any is there.
+/// The trainer's own count against the plan's, which is made before any array is there: of the arrays after a step, and on each device of all at the fullest
+/// moment of one, the gradients among them.
 #[test]
 fn planned_bytes_are_those_that_the_trainer_counts() {
     let spec: RelationalSpec = "ba-rel:20000:2.5:20:zipf".parse().unwrap();
@@ -399,6 +400,10 @@ fn planned_bytes_are_those_that_the_trainer_counts() {
             let fullest = plan.devices.iter().map(kept).max().unwrap() as f64;
             let fullest = fullest / *outcome.bytes_per_rank.iter().max().unwrap() as f64;
             assert!((fullest - 1.0).abs() < 0.01, "{case}: fullest {fullest}");
+            for (planned, held) in plan.devices.iter().zip(&outcome.devices) {
+                let ratio = planned.bytes.total() as f64 / held.peak_bytes as f64;
+                assert!((ratio - 1.0).abs() < 0.01, "{case}: {ratio:.4} of {held:?}");
+            }
         }
     }
 }

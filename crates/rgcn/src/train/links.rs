@@ -212,21 +212,19 @@ impl<'a> Trainer<'a> {
         Ok(report)
     }
 
-    /// Appends an epoch to a folder's metrics, and writes a checkpoint where one is due.
+    /// Appends an epoch to a folder's metrics, and writes a checkpoint where one is due; neither where a parameter is no number.
     fn keep(
         &mut self,
         report: &LinkReport,
         (folder, due): (&mut folder::LinkFolder, &mut Due),
         peers: &mut Peers<'_>,
     ) -> Result<(), Error> {
+        self.check_finite(peers)?;
         folder.append(report)?;
         let n_done = report.step as u32;
         match due.is_now(n_done, peers)? {
             false => Ok(()),
-            true => due.keep(|| {
-                self.check_finite(peers)?;
-                folder.checkpoint(self, n_done, peers)
-            }),
+            true => due.keep(|| folder.checkpoint(self, n_done, peers)),
         }
     }
 

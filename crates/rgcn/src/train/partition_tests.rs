@@ -167,26 +167,41 @@ fn building_all_weights_changes_no_bit() {
     }
 }
 
+/// Both modes, sums and rules, with L2 and units left out beside Adam.
+fn built_variants() -> Vec<Config> {
+    let config = |width, mode, sums| Config {
+        bases: 4,
+        hidden: vec![width],
+        epochs: 50,
+        mode,
+        sums,
+        optimiser: Optimiser::Sgd,
+        rate: 0.5,
+        ..Config::default()
+    };
+    let adam = |mode| Config {
+        optimiser: Optimiser::Adam,
+        rate: 0.01,
+        l2: 5e-4,
+        dropout: 0.2,
+        ..config(8, mode, Sums::Exact)
+    };
+    vec![
+        config(5, Mode::Full, Sums::Float),
+        config(10, Mode::Full, Sums::Exact),
+        config(16, Mode::Pruned, Sums::Exact),
+        adam(Mode::Full),
+        adam(Mode::Pruned),
+    ]
+}
+
 /// Relations dealt over ranks, each with W_r of its own from a copy of all rows: the loss of one rank within 1e-4 after 50 epochs, in both modes and with
 /// both sums; all of W_r is built once, and the bytes are those predicted.
 #[test]
 fn ranks_that_build_their_weights_are_close() {
     let (graph, labels) = sorted_graph(6, 1500);
-    for (width, mode, sums) in [
-        (5, Mode::Full, Sums::Float),
-        (10, Mode::Full, Sums::Exact),
-        (16, Mode::Pruned, Sums::Exact),
-    ] {
-        let config = Config {
-            bases: 4,
-            hidden: vec![width],
-            epochs: 50,
-            mode,
-            sums,
-            optimiser: Optimiser::Sgd,
-            rate: 0.5,
-            ..Config::default()
-        };
+    for config in built_variants() {
+        let (width, mode, optimiser) = (config.hidden[0], config.mode, config.optimiser);
         let whole = run((&graph, &labels), &config, 1, Method::Source);
         let n_weights = u64::from(graph.n_relations() + 1) * 1500 * width as u64;
         for (n_ranks, partition) in [
@@ -202,7 +217,7 @@ fn ranks_that_build_their_weights_are_close() {
                 ..RunOptions::default()
             };
             let parts = train(&graph, &labels, &config, &options, &mut |_| {}).unwrap();
-            let case = format!("width {width}, {mode}, {n_ranks} ranks by {partition}");
+            let case = format!("{width}, {mode}, {optimiser}, {n_ranks} ranks by {partition}");
             assert_eq!(whole.evaluation, parts.evaluation, "{case}");
             let weights: u64 = parts.devices.iter().map(|device| device.weight_bytes).sum();
             assert!(mode == Mode::Pruned || weights == 4 * n_weights, "{case}");

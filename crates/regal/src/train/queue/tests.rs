@@ -92,6 +92,19 @@ fn a_rank_gets_what_it_is_fast_enough_for() {
 }
 
 #[test]
+fn a_round_counts_half_as_much_as_the_one_after() {
+    let mut worker = fresh(&[1]).remove(0);
+    for (done, known) in [
+        ((800, 4000), (400, 2000)),
+        ((400, 1600), (400, 1800)),
+        ((0, 0), (200, 900)),
+    ] {
+        worker.has_done(done.0, done.1);
+        assert_eq!((worker.cost, worker.nanoseconds), known, "after {done:?}");
+    }
+}
+
+#[test]
 fn a_rank_that_stood_still_gets_jobs_again() {
     // A quarter of an hour for what takes a millisecond.
     let mut ranks = workers(&[(1, 0, 0), (1, 0, 0)]);

@@ -173,6 +173,44 @@ fn a_rate_beyond_reason_is_said_to_diverge() {
     assert_eq!(error.kind(), crate::ErrorKind::Diverged);
 }
 
+/// A parameter of the decoder that is no number: no line of metrics, no checkpoint.
+#[test]
+fn a_decoder_that_is_no_number_is_not_kept() {
+    let (data, config) = (two_kinds(20), small());
+    let report = LinkReport {
+        step: 1,
+        loss: 1.0,
+        valid: None,
+        epoch_ms: 1.0,
+    };
+    for (value, is_kept) in [(0.5, true), (f32::NAN, false), (f32::NEG_INFINITY, false)] {
+        let scratch = tempfile::tempdir().unwrap();
+        let options = LinkOptions {
+            folder: Some(scratch.path().into()),
+            checkpoint_epochs: 1,
+            ..LinkOptions::default()
+        };
+        let (_, folder, _) = folder::begin(&data, &config, &options).unwrap();
+        let graph = data.messages(data.train()).unwrap();
+        let layout = layout_of(&graph, &config).unwrap();
+        let mut trainer = Trainer::new(&data, &config, &layout).unwrap();
+        trainer.decoder.relations[3] = value;
+        let mut comm = Comm::solo();
+        let mut peers = Peers {
+            comm: &mut comm,
+            deadline: Deadline::default(),
+        };
+        let mut due = Due::new(6, 1, None);
+        let kept = trainer.keep(&report, (&mut folder.unwrap(), &mut due), &mut peers);
+        let metrics = std::fs::read(scratch.path().join("metrics.jsonl")).unwrap_or_default();
+        assert_eq!(!metrics.is_empty(), is_kept, "{value}");
+        let checkpoint = scratch.path().join("checkpoint-0000000001");
+        assert_eq!(checkpoint.is_dir(), is_kept, "{value}");
+        let kind = kept.err().map(|error| error.kind());
+        assert_eq!(kind, (!is_kept).then_some(crate::ErrorKind::Diverged));
+    }
+}
+
 /// The loss of a step as f64 of all parameters: encoder of the equations, decoder of the definitions, L2.
 fn naive_loss(naive: &Naive<'_>, params: &[f64], step: (&LinkConfig, &[Edge], u32)) -> f64 {
     let (config, triples, n_nodes) = step;
