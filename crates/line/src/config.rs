@@ -319,17 +319,6 @@ impl Config {
         }
     }
 
-    /// Rows that a part is to have at least, where the number of parts is not given.
-    ///
-    /// Samples that share their negatives take fewer of them from a part, and need a larger choice: see [`Config::share_in`].
-    ///
-    /// # Source
-    /// A fit to the AUC of wiki-Vote, not theory.
-    #[must_use]
-    pub fn least_rows(&self) -> u32 {
-        256 * self.share.min(8)
-    }
-
     /// Consecutive samples that share their negatives where these come from parts of so many rows: [`Config::share`], but at most one
     /// for every 128 rows. Small parts lie in the cache, where sharing saves little, and make the worst of it.
     ///

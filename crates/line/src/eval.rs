@@ -39,7 +39,7 @@ pub struct EvalConfig {
     pub fitted_edges: usize,
     /// Weight of the squares in the regression, relative to its mean loss; default 1e-4.
     pub l2: f64,
-    /// Parts of the tables; by default [`Store::parts_of_rows`] of [`Config::least_rows`].
+    /// Parts of the tables; by default [`Store::default_parts`].
     pub parts: Option<u32>,
 }
 
@@ -147,9 +147,7 @@ fn one_run(
 ) -> Result<RunScore, Error> {
     let split = split(graph, eval.train_share, config.seed)?;
     let n_nodes = graph.n_nodes();
-    let n_parts = eval
-        .parts
-        .unwrap_or_else(|| Store::parts_of_rows(n_nodes, config.least_rows()));
+    let n_parts = eval.parts.unwrap_or_else(|| Store::default_parts(n_nodes));
     let store = Store::from_edges(n_nodes, &split.train, n_parts, NodeLabels::numbers(n_nodes))?;
     let trained = train(&store, config, device, progress)?;
     let known = Graph::from_edges(n_nodes, &split.train)?;

@@ -232,13 +232,7 @@ impl Store {
     /// Fewer than some hundred rows give too small a choice of negatives; some thousands of 512 bytes stay in the processor's cache.
     #[must_use]
     pub fn default_parts(n_nodes: u32) -> u32 {
-        Store::parts_of_rows(n_nodes, 256)
-    }
-
-    /// As [`Store::default_parts`], for parts of so many rows or more: [`crate::Config::least_rows`].
-    #[must_use]
-    pub fn parts_of_rows(n_nodes: u32, least_rows: u32) -> u32 {
-        let most = (n_nodes / least_rows.max(1)).clamp(1, 16);
+        let most = (n_nodes / 256).clamp(1, 16);
         let needed = n_nodes.div_ceil(12288).next_power_of_two().min(128);
         needed.max(1 << most.ilog2())
     }

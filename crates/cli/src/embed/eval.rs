@@ -140,9 +140,7 @@ fn of_all_edges(
             .map(move |&v| (u, v))
     };
     let edges: Vec<(u32, u32)> = (0..n_nodes).flat_map(later).collect();
-    let n_parts = eval
-        .parts
-        .unwrap_or_else(|| Store::parts_of_rows(n_nodes, config.least_rows()));
+    let n_parts = eval.parts.unwrap_or_else(|| Store::default_parts(n_nodes));
     let store = Store::from_edges(n_nodes, &edges, n_parts, labels)?;
     Ok(train(&store, config, device, &mut |_| {})?.embedding)
 }

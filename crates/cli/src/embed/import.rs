@@ -133,7 +133,6 @@ impl ImportFlags {
     ) -> ImportOptions {
         ImportOptions {
             row_bytes: config.row_bytes(),
-            least_rows: config.least_rows(),
             ..self.options(graph, parts)
         }
     }
@@ -269,7 +268,7 @@ const ORIGIN: &str = "The graph of a run of shardgraph embed:";
 /// Of which file, taken in how.
 fn origin(source: &str, options: &ImportOptions) -> String {
     let how = (options.directed, options.weighted, options.parts);
-    let sizes = (options.memory, options.row_bytes, options.least_rows);
+    let sizes = (options.memory, options.row_bytes);
     format!("{ORIGIN} {source}\n{how:?} {sizes:?}\n")
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn run(request: &Request) -> Result<(), Failure> {
         let Some(graph) = load(name)? else { continue };
         for variant_name in &request.variants {
             let Variant { config: own, parts } = variant(variant_name)?;
-            let store = store(&graph, parts, own.least_rows())?;
+            let store = store(&graph, parts)?;
             for &dim in &request.dims {
                 for &threads in &request.threads {
                     let config = Config {
@@ -45,13 +45,13 @@ pub(crate) fn run(request: &Request) -> Result<(), Failure> {
     Ok(())
 }
 
-fn store(graph: &Graph, parts: Option<u32>, least_rows: u32) -> Result<Store, Failure> {
+fn store(graph: &Graph, parts: Option<u32>) -> Result<Store, Failure> {
     let n_nodes = graph.n_nodes();
     let later = |u: u32| graph.neighbors(u).iter().filter(move |&&v| u < v);
     let edges: Vec<(u32, u32)> = (0..n_nodes)
         .flat_map(|u| later(u).map(move |&v| (u, v)))
         .collect();
-    let parts = parts.unwrap_or_else(|| Store::parts_of_rows(n_nodes, least_rows));
+    let parts = parts.unwrap_or_else(|| Store::default_parts(n_nodes));
     Ok(Store::from_edges(
         n_nodes,
         &edges,

@@ -36,15 +36,13 @@ pub struct ImportOptions {
     pub directed: bool,
     /// Whether edges are sampled by weight (the third column of an edge list).
     pub weighted: bool,
-    /// Parts of each table, a power of two; by default [`Store::parts_of_rows`] of the nodes.
+    /// Parts of each table, a power of two; by default [`Store::default_parts`] of the nodes.
     pub parts: Option<u32>,
     /// What importing may hold in memory, in bytes.
     pub memory: u64,
     /// Bytes of a row of the tables that will be trained: default 512, 128 columns of fp32. Where 32 of the default parts would not
     /// fit in `memory`, there are more parts.
     pub row_bytes: u64,
-    /// Rows that the default parts have at least; default 256.
-    pub least_rows: u32,
     /// What tells the graph that is read from others, and from itself at other times ([`ImportOptions::source_of`] does for a file):
     /// where an import of the same to the same name was killed behind its reading, the next goes on there. Default: none, every
     /// import begins anew.
@@ -62,7 +60,6 @@ impl Default for ImportOptions {
             parts: None,
             memory: 4 << 30,
             row_bytes: 512,
-            least_rows: 256,
             source: None,
             read: ReadOptions::default(),
         }
@@ -192,7 +189,7 @@ impl ImportOptions {
         let left = self.memory.saturating_sub(per_node(n_nodes));
         let buffers = (left / LEAST_ROOM).isqrt().max(1);
         let most = 1 << rows.min(buffers).ilog2();
-        let usual = Store::parts_of_rows(n_nodes, self.least_rows);
+        let usual = Store::default_parts(n_nodes);
         usual.min(most.max(16) as u32).max(needed.min(most) as u32)
     }
 
