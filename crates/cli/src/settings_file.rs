@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::{DeserializeOwned, Deserializer as _};
 use serde_json::{Map, Value};
+use shardgraph_graph::utf8_text;
 
 use crate::exit::BadInput;
 
@@ -107,9 +108,7 @@ fn has_null(value: &Value) -> bool {
 
 /// The text of a small file.
 pub(crate) fn text(path: &Path, bytes: Vec<u8>) -> Result<String, BadInput> {
-    String::from_utf8(bytes).map_err(|e| {
-        let before = &e.as_bytes()[..e.utf8_error().valid_up_to()];
-        let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+    utf8_text(bytes).map_err(|line| {
         let what = "expected UTF-8, found other bytes";
         BadInput(format!("{}:{line}: {what}", path.display()))
     })

@@ -36,7 +36,7 @@ pub use graph::{Graph, MAX_NODES};
 pub use labels::{Interner, Labels};
 pub use read::{
     Import, NodeWeights, Policy, ReadOptions, Streamed, StreamedNames, Unpacked, WeightPolicy,
-    read_bytes, read_graph, stream_bytes, stream_graph, stream_named, unpacking_error,
+    read_bytes, read_graph, stream_bytes, stream_graph, stream_named, unpacking_error, utf8_text,
 };
 pub use report::{FormatSource, ImportReport, WriteReport};
 pub use write::{StagedFile, WriteOptions, check_writable, write_atomic, write_graph};

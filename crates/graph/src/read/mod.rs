@@ -11,6 +11,7 @@ mod metis;
 mod pace;
 mod source;
 mod tally;
+mod text;
 mod unpacked;
 
 use crate::{
@@ -20,6 +21,7 @@ use source::Source;
 use std::path::Path;
 use tally::Tally;
 
+pub use text::utf8_text;
 pub use unpacked::{Unpacked, unpacking_error};
 
 /// What to do with input that is not quite an undirected simple graph.

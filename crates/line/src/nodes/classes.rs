@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use shardgraph_graph::utf8_text;
+
 use crate::{Error, ErrorKind, NodeLabels};
 
 /// Some nodes, each with one or more classes.
@@ -35,9 +37,7 @@ impl Classes {
     pub fn read(path: &Path, labels: &NodeLabels) -> Result<Classes, Error> {
         let name = path.display().to_string();
         let bytes = fs::read(path).map_err(|e| Error::io("read", path, &e))?;
-        let text = String::from_utf8(bytes).map_err(|e| {
-            let before = &e.as_bytes()[..e.utf8_error().valid_up_to()];
-            let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+        let text = utf8_text(bytes).map_err(|line| {
             let what = "expected UTF-8, found other bytes";
             Error::new(ErrorKind::File, format!("{name}:{line}: {what}"))
         })?;

@@ -252,12 +252,7 @@ unsafe fn take_row<T>(from: *const T, to: *mut f32, dim: usize) {
     // SAFETY: the caller's promise; T is f32, or the bits of fp16.
     unsafe {
         match size_of::<T>() {
-            4 => {
-                let from = from.cast::<f32>();
-                for column in 0..dim {
-                    *to.add(column) = *from.add(column);
-                }
-            }
+            4 => std::ptr::copy_nonoverlapping(from.cast(), to, dim),
             _ => widen_row(from.cast(), to, dim),
         }
     }
@@ -272,12 +267,7 @@ unsafe fn give_row<T>(from: *const f32, to: *mut T, dim: usize, random: u32) {
     // SAFETY: the caller's promise; T is f32, or the bits of fp16.
     unsafe {
         match size_of::<T>() {
-            4 => {
-                let to = to.cast::<f32>();
-                for column in 0..dim {
-                    *to.add(column) = *from.add(column);
-                }
-            }
+            4 => std::ptr::copy_nonoverlapping(from, to.cast(), dim),
             _ => round_row(from, to.cast(), dim, random),
         }
     }
