@@ -202,7 +202,7 @@ TITLES = {"composed": "W_r built from the bases, index_add", "by_basis": "a basi
 
 
 def run(name, request):
-    """Prints a line for each epoch, or why there is none."""
+    """Prints a line for each epoch, or why there is none. An error after some epochs takes nothing from them: the last line counts."""
     import importlib
 
     package, peer = PEERS[name]
@@ -218,11 +218,16 @@ def run(name, request):
     torch.manual_seed(1)
     with_torch = "" if module is torch else f", torch {torch.__version__}"
     title = f"{package} {module.__version__}{with_torch}: {TITLES.get(name, name)}"
+    has_row = False
     try:
         for row in peer(request, name):
             print(json.dumps({"peer": title, **row}), flush=True)
+            has_row = True
     except (RuntimeError, MemoryError) as error:  # torch's word for too little memory is the former
-        print(json.dumps({"peer": title, "not_run": reason(error)}))
+        if has_row:
+            stage(f"ended by {reason(error)}")
+        else:
+            print(json.dumps({"peer": title, "not_run": reason(error)}))
 
 
 def reason(error):

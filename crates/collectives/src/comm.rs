@@ -139,7 +139,7 @@ impl Comm {
     ///
     /// # Shapes
     /// `rows` holds rows of `row_len` floats, one for each of `places`; row i is a partial of `out[places[i] * row_len..][..row_len]`. A rank may
-    /// have none. All ranks together have at most [`MAX_EXACT_BLOCKS`](crate::MAX_EXACT_BLOCKS) rows of a place.
+    /// have none. Of each rank counts the place of which it has most rows: these counts are at most [`MAX_EXACT_BLOCKS`](crate::MAX_EXACT_BLOCKS) together.
     ///
     /// # Errors
     /// As [`Comm::exact_sum`]; [`CommErrorKind::Argument`] too where `row_len` does not divide `out`, or a place is beyond it.

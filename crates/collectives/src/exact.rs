@@ -188,7 +188,7 @@ impl Scratch {
         let (sums, count) = self.sums.split_at(out.len());
         if count[0] > MAX_EXACT_BLOCKS as i64 {
             return Err(format!(
-                "{} blocks over all ranks, at most {MAX_EXACT_BLOCKS} can be added exactly",
+                "{} partials of an element over all ranks, at most {MAX_EXACT_BLOCKS} can be added exactly",
                 count[0]
             ));
         }

@@ -463,6 +463,61 @@ mod tests {
         }
     }
 
+    /// One source of three relations, two at once and one more, and one source of one.
+    fn plan_of_three() -> LayerPlan {
+        let send = |target| Send {
+            target,
+            weight: 0.5,
+        };
+        LayerPlan {
+            pair_starts: vec![0, 3, 4],
+            relations: vec![0, 1, 2, 1],
+            send_starts: vec![0, 1, 2, 3, 4],
+            sends: vec![send(0), send(1), send(2), send(1)],
+        }
+    }
+
+    /// Messages, gradients of the rows and of the table: bits.
+    fn both_ways(pass: Pass<'_>, rows: &[f32], made: &[f32]) -> Vec<u32> {
+        let shape = pass.shape;
+        let mut out = vec![0.0; made.len()];
+        forward(pass, 0..2, Inputs::Rows(rows), &mut FloatSums(&mut out));
+        let mut gradients = vec![9.0; rows.len()];
+        let mut of_table = vec![0.0; pass.table.len()];
+        let mut updates = Updates::Sums {
+            rows,
+            gradients: &mut gradients,
+        };
+        let made = Incoming::new(made, shape.width);
+        backward(pass, 0..2, &made, &mut updates, &mut of_table);
+        let all = out.iter().chain(&gradients).chain(&of_table);
+        all.map(|x| x.to_bits()).collect()
+    }
+
+    #[test]
+    fn a_table_in_short_gives_the_bits_of_the_whole_one() {
+        for width in [8, 16, 32, 64] {
+            let shape = Shape::new(8, width);
+            assert_eq!(shape.stride, shape.len(), "width {width}: whole tiles");
+            let mut stream = Stream::new(5, "kernel", width as u64);
+            let short = numbers(&mut stream, 3 * shape.n_terms);
+            let spread = |a: &f32| std::iter::repeat_n(*a, width);
+            let table: Vec<f32> = short.iter().flat_map(spread).collect();
+            let rows = numbers(&mut stream, 2 * shape.stride);
+            let (made, plan) = (numbers(&mut stream, 3 * width), plan_of_three());
+            let bits = |short| {
+                let pass = Pass {
+                    plan: &plan,
+                    shape,
+                    table: &table,
+                    short,
+                };
+                both_ways(pass, &rows, &made)
+            };
+            assert_eq!(bits(Some(&short[..])), bits(None), "width {width}");
+        }
+    }
+
     #[test]
     fn the_largest_magnitude_knows_what_is_no_number() {
         assert_eq!(
