@@ -11,7 +11,7 @@ use shardgraph_solver::train::{Preset, TrainConfig};
 
 use crate::deadline;
 use crate::exit::BadInput;
-use crate::settings_file::SettingsFile;
+use crate::settings_file::{self, SettingsFile};
 
 /// The keys that are flags of the command alone.
 const FLAGS: [&str; 7] = [
@@ -83,12 +83,21 @@ impl ConfigFile {
         Ok(())
     }
 
-    /// `base` with the file's settings over it.
-    pub(crate) fn over(&self, base: TrainConfig) -> Result<TrainConfig, BadInput> {
-        match &self.settings {
-            Some(settings) => settings.over(&base, is_setting),
-            None => Ok(base),
-        }
+    /// `base` with the file's settings over it, and those of `flags` over these, checked.
+    pub(crate) fn over(
+        &self,
+        base: &TrainConfig,
+        flags: impl Fn(&mut TrainConfig),
+    ) -> anyhow::Result<TrainConfig> {
+        let make = |settings: Option<&SettingsFile>| {
+            let mut config = match settings {
+                Some(settings) => settings.over(base, is_setting)?,
+                None => base.clone(),
+            };
+            flags(&mut config);
+            Ok(config)
+        };
+        settings_file::checked(self.settings.as_ref(), make, TrainConfig::check)
     }
 }
 
@@ -132,7 +141,7 @@ mod tests {
                 adjacency_scale: shardgraph_solver::AdjacencyScale::LargestDegree,
                 ..paper.clone()
             };
-            assert_eq!(file.over(paper).unwrap(), expected);
+            assert_eq!(file.over(&paper, |_| {}).unwrap(), expected);
         }
     }
 
@@ -140,7 +149,7 @@ mod tests {
     fn an_empty_file_changes_nothing() {
         let base = TrainConfig::preset(Preset::Default);
         let file = read_text("c.toml", "").unwrap();
-        assert_eq!(file.over(base.clone()).unwrap(), base);
+        assert_eq!(file.over(&base, |_| {}).unwrap(), base);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `shardgraph place train`: a policy for `shardgraph place --policy`, from computation graphs, with metrics and checkpoints.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
@@ -20,7 +20,7 @@ use crate::place_options::decoder;
 use crate::progress::Progress;
 use crate::quantity;
 use crate::report::ReportArgs;
-use crate::settings_file::SettingsFile;
+use crate::settings_file::{SettingsFile, checked};
 use crate::world::{World, WorldArgs, settle};
 
 /// Steps whose rewards the answer averages.
@@ -152,10 +152,13 @@ struct Inputs {
 
 fn inputs(args: &TrainArgs) -> anyhow::Result<Inputs> {
     let config = match &args.resume {
-        Some(folder) => config_of_run(folder)?,
+        Some(folder) => {
+            let config = config_of_run(folder)?;
+            config.check()?;
+            config
+        }
         None => config(args)?,
     };
-    config.check()?;
     let graphs = graphs(&config, &args.report)?;
     let folder = args.resume.as_ref().or(args.out.as_ref());
     let options = TrainOptions {
@@ -195,12 +198,22 @@ fn train_as(args: &TrainArgs, inputs: &Inputs, comm: &mut Comm) -> anyhow::Resul
     Ok(answer)
 }
 
-/// The preset's settings, then the file's, then the flags'.
-fn config(args: &TrainArgs) -> Result<TrainConfig, BadInput> {
-    let mut config = TrainConfig::preset(args.preset.unwrap_or_default());
-    if let Some(path) = &args.config {
-        config = over(config, path)?;
-    }
+/// The preset's settings, then the file's, then the flags', checked.
+fn config(args: &TrainArgs) -> anyhow::Result<TrainConfig> {
+    let file = args.config.as_deref().map(SettingsFile::read).transpose()?;
+    let make = |file: Option<&SettingsFile>| {
+        let preset = TrainConfig::preset(args.preset.unwrap_or_default());
+        let config = match file {
+            None => preset,
+            Some(file) => over(preset, file)?,
+        };
+        Ok(under_flags(config, args))
+    };
+    checked(file.as_ref(), make, TrainConfig::check)
+}
+
+/// Settings under the flags'.
+fn under_flags(mut config: TrainConfig, args: &TrainArgs) -> TrainConfig {
     if !args.graphs.is_empty() {
         config.graphs.clone_from(&args.graphs);
     }
@@ -213,12 +226,11 @@ fn config(args: &TrainArgs) -> Result<TrainConfig, BadInput> {
     let policy = &mut config.policy;
     policy.decoder = args.decoder.unwrap_or(policy.decoder);
     policy.n_devices = args.devices.unwrap_or(policy.n_devices);
-    Ok(config)
+    config
 }
 
 /// The settings of a file over others, each of which it may leave out.
-fn over(base: TrainConfig, path: &Path) -> Result<TrainConfig, BadInput> {
-    let file = SettingsFile::read(path)?;
+fn over(base: TrainConfig, file: &SettingsFile) -> Result<TrainConfig, BadInput> {
     let mut config = base;
     for (key, value) in file.keys() {
         let alone = Map::from_iter([(key.clone(), value.clone())]);
@@ -292,7 +304,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
-        over(TrainConfig::preset(Preset::Synthetic), &path)
+        over(
+            TrainConfig::preset(Preset::Synthetic),
+            &SettingsFile::read(&path)?,
+        )
     }
 
     #[test]

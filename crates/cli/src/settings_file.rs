@@ -14,7 +14,7 @@ use crate::exit::BadInput;
 mod unique;
 
 /// What a file of settings says.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct SettingsFile {
     path: PathBuf,
     keys: Map<String, Value>,
@@ -85,6 +85,40 @@ impl SettingsFile {
             settings = T::deserialize(&merged).map_err(|why| self.wrong(key, &why))?;
         }
         Ok(settings)
+    }
+
+    /// A file that says the same but for a key.
+    fn without(&self, key: &str) -> Self {
+        let mut file = self.clone();
+        file.keys.remove(key);
+        file
+    }
+}
+
+/// Makes settings of a file, if there is one, and checks them. Where the check refuses them and would not without one of the file's keys, the
+/// message begins with the file and that key's line.
+pub(crate) fn checked<T, E: Into<anyhow::Error>>(
+    file: Option<&SettingsFile>,
+    make: impl Fn(Option<&SettingsFile>) -> anyhow::Result<T>,
+    check: impl Fn(&T) -> Result<(), E>,
+) -> anyhow::Result<T> {
+    let made = make(file)?;
+    let Err(why) = check(&made) else {
+        return Ok(made);
+    };
+    let why: anyhow::Error = why.into();
+    let Some(file) = file else {
+        return Err(why);
+    };
+    let is_right = |file: SettingsFile| make(Some(&file)).is_ok_and(|made| check(&made).is_ok());
+    match file.keys().find(|(key, _)| is_right(file.without(key))) {
+        None => Err(why),
+        Some((key, _)) => {
+            let name = file.path.display();
+            let line = file.lines.get(key).map(|line| format!(":{line}"));
+            let place = format!("{name}{}", line.unwrap_or_default());
+            Err(BadInput(format!("{place}: {why}")).into())
+        }
     }
 }
 
@@ -253,5 +287,43 @@ mod tests {
         assert!(message.starts_with("a.toml:3: expected UTF-8"), "{message}");
         let folder = SettingsFile::read(folder.path()).unwrap_err();
         assert!(folder.to_string().contains("this is a folder"));
+    }
+
+    /// What a check of three settings says of a file, with `width` from a flag where there is one.
+    fn refusal(text: &str, width: Option<u32>) -> Option<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.toml");
+        std::fs::write(&path, text).unwrap();
+        let file = SettingsFile::read(&path).unwrap();
+        let base = BTreeMap::from([("depth", 2), ("width", 3), ("ranks", 1)]);
+        let base: BTreeMap<String, u32> = base.into_iter().map(|(k, v)| (k.into(), v)).collect();
+        let make = |file: Option<&SettingsFile>| {
+            let mut made = file.map_or(Ok(base.clone()), |file| file.over(&base, |_| true))?;
+            made.extend(width.map(|width| ("width".to_owned(), width)));
+            Ok(made)
+        };
+        let check = |made: &BTreeMap<String, u32>| match (made["depth"], made["width"]) {
+            (0, _) => Err(BadInput("depth = 0: expected more".into())),
+            (depth, width) if depth > width => Err(BadInput("too deep".into())),
+            _ => Ok(()),
+        };
+        let message = checked(Some(&file), make, check).err()?.to_string();
+        let start = format!("{}/", folder.path().display());
+        Some(message.strip_prefix(&start).unwrap_or(&message).to_owned())
+    }
+
+    #[test]
+    fn a_check_that_fails_blames_the_key_that_makes_it() {
+        let blames = |text: &str, width, expected: Option<&str>| {
+            assert_eq!(refusal(text, width).as_deref(), expected, "{text}");
+        };
+        let empty = "a.toml:2: depth = 0: expected more";
+        blames("ranks = 4\ndepth = 0\n", None, Some(empty));
+        // Either of two that do not go together: the first by name.
+        blames("width = 4\ndepth = 5\n", None, Some("a.toml:2: too deep"));
+        blames("width = 1\n", None, Some("a.toml:1: too deep"));
+        blames("width = 1\n", Some(2), None);
+        // Not the file's doing.
+        blames("ranks = 4\n", Some(1), Some("too deep"));
     }
 }

@@ -230,9 +230,15 @@ fn load(
 }
 
 /// The preset's settings, then the file's, then the flags'.
-fn config(args: &TrainArgs, file: &ConfigFile) -> Result<TrainConfig, BadInput> {
+fn config(args: &TrainArgs, file: &ConfigFile) -> anyhow::Result<TrainConfig> {
     let preset = args.preset.or(file.preset).unwrap_or(Preset::Default);
-    let mut config = file.over(TrainConfig::preset(preset))?;
+    file.over(&TrainConfig::preset(preset), |config| {
+        lay_flags(args, config)
+    })
+}
+
+/// The flags' settings over others.
+fn lay_flags(args: &TrainArgs, config: &mut TrainConfig) {
     if let Some(problem) = &args.problem {
         config.problem.clone_from(problem);
     }
@@ -252,7 +258,6 @@ fn config(args: &TrainArgs, file: &ConfigFile) -> Result<TrainConfig, BadInput> 
     config.environments = args.environments.unwrap_or(config.environments);
     config.steps = args.steps.unwrap_or(config.steps);
     config.seed = args.seed.unwrap_or(config.seed);
-    Ok(config)
 }
 
 fn folder<'a>(args: &'a TrainArgs, file: &'a ConfigFile) -> Result<&'a Path, BadInput> {

@@ -8,7 +8,7 @@ use shardgraph_device::{Device, DeviceKind};
 use shardgraph_line::{Config, Mode, Optimiser, Order, Precision, Preset};
 
 use crate::exit::BadInput;
-use crate::settings_file::SettingsFile;
+use crate::settings_file::{SettingsFile, checked};
 
 /// What to train, and how long.
 #[derive(Debug, Args)]
@@ -81,11 +81,17 @@ impl SettingsArgs {
             threads: available_parallelism().map_or(1, |n| usize::from(n).min(1024)),
             ..Config::preset(self.preset)
         };
-        let base = match &self.config {
-            None => base,
-            Some(path) => over(&base, path)?,
+        let file = self.config.as_deref().map(SettingsFile::read).transpose()?;
+        let make = |file: Option<&SettingsFile>| match file {
+            None => Ok(self.under_flags(base.clone(), seed)),
+            Some(file) => Ok(self.under_flags(over(&base, file)?, seed)),
         };
-        let config = Config {
+        checked(file.as_ref(), make, Config::check)
+    }
+
+    /// Settings under the flags'.
+    fn under_flags(&self, base: Config, seed: u64) -> Config {
+        Config {
             order: self.order.unwrap_or(base.order),
             dim: self.dim.unwrap_or(base.dim),
             epochs: self.epochs.unwrap_or(base.epochs),
@@ -100,9 +106,7 @@ impl SettingsArgs {
             queue_length: self.queue_length.unwrap_or(base.queue_length),
             edges_in_flight: self.edges_in_flight.or(base.edges_in_flight),
             seed,
-        };
-        config.check()?;
-        Ok(config)
+        }
     }
 
     /// Refuses what the host would take no notice of.
@@ -128,8 +132,7 @@ impl SettingsArgs {
 }
 
 /// `base` with a file's settings over it.
-fn over(base: &Config, path: &Path) -> Result<Config, BadInput> {
-    let file = SettingsFile::read(path)?;
+fn over(base: &Config, file: &SettingsFile) -> Result<Config, BadInput> {
     match file.get("seed") {
         Some(_) => Err(file.wrong("seed", &"give it as the flag --seed")),
         None => file.over(base, |_| true),

@@ -8,7 +8,7 @@ use serde_json::Value;
 use shardgraph_rgcn::{Config, Mode, Normaliser, Optimiser, Preset, RelationalGraph, Sums};
 
 use crate::exit::BadInput;
-use crate::settings_file::SettingsFile;
+use crate::settings_file::{SettingsFile, checked};
 
 /// The model and how it is trained; what is left out is the preset's.
 #[derive(Debug, Args)]
@@ -114,11 +114,16 @@ impl SettingsArgs {
 
     /// Settings under the flags', checked.
     fn over(&self, base: Config, file: Option<&SettingsFile>) -> anyhow::Result<Config> {
-        let base = match file {
-            None => base,
-            Some(file) => over_file(file, &base)?,
+        let make = |file: Option<&SettingsFile>| match file {
+            None => self.under_flags(base.clone()),
+            Some(file) => self.under_flags(over_file(file, &base)?),
         };
-        let config = Config {
+        checked(file, make, Config::check)
+    }
+
+    /// Settings under the flags'.
+    fn under_flags(&self, base: Config) -> anyhow::Result<Config> {
+        Ok(Config {
             hidden: match &self.hidden {
                 None => base.hidden,
                 Some(text) => widths(text)?,
@@ -145,9 +150,7 @@ impl SettingsArgs {
             seed: self.seed.unwrap_or(base.seed),
             mode: self.mode.unwrap_or(base.mode),
             sums: self.sums.unwrap_or(base.sums),
-        };
-        config.check()?;
-        Ok(config)
+        })
     }
 
     /// Whether something but the epochs is asked for: a run that goes on has the rest from its checkpoint.

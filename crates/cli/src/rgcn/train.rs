@@ -542,7 +542,7 @@ impl fmt::Display for Answer<'_> {
         write!(f, "{}", self.data)?;
         writeln!(
             f,
-            "mode {}, {} ranks, {} seeds",
+            "mode {}, ranks {}, seeds {}",
             self.mode,
             self.ranks,
             self.seeds.len()
