@@ -220,7 +220,7 @@ fn saturated_contexts_are_no_answer() {
     let filled = |context: u16| {
         let mut pager = Pager::<u16>::in_memory(&store, &device, &config, 2).unwrap();
         let step = Step {
-            groups: (0, 0),
+            visit: crate::schedule::Visit::pair(0, 0),
             rounds: vec![vec![plan::Job {
                 firsts: vec![0],
                 second: Some(1),
