@@ -226,7 +226,8 @@ fn loaded(
             1 => "are not shared".to_owned(),
             _ => format!("are shared by {share} and not by {}", config.share),
         };
-        args.report.note(&format!("negatives {by}: parts are small"));
+        args.report
+            .note(&format!("negatives {by}: parts are small"));
     }
     if store.is_directed() && config.order.is_first_too() {
         args.report
