@@ -178,17 +178,17 @@ const REPROS: [Repro; 47] = [
     },
     Repro {
         name: "line-fig3",
-        what: "the hybrid LINE's figure 3: seconds on small graphs at equal work [--peer-python PYTHON: beside PyTorch]",
+        what: "the hybrid LINE's figure 3: seconds on small graphs at equal work [--peer-python PYTHON: beside PyTorch] [--peer NAME=COMMAND: beside another program]",
         run: |options| line::run("line-fig3", options),
     },
     Repro {
         name: "line-fig4",
-        what: "the hybrid LINE's figure 4: seconds on a medium graph, and the bytes of 2000 epochs in 10 s",
+        what: "the hybrid LINE's figure 4: seconds on a medium graph, and the bytes of 2000 epochs in 10 s [--peer NAME=COMMAND: beside another program]",
         run: |options| line::run("line-fig4", options),
     },
     Repro {
         name: "line-fig5",
-        what: "the hybrid LINE's figure 5: link prediction, and the seconds until a stated AUC",
+        what: "the hybrid LINE's figure 5: link prediction, and the seconds until a stated AUC [--peer NAME=COMMAND: beside another program]",
         run: |options| line::run("line-fig5", options),
     },
     Repro {
@@ -301,6 +301,8 @@ struct Options {
     data: Option<String>,
     /// An interpreter with PyTorch, for a peer.
     peer_python: Option<String>,
+    /// Programs that the user has, by name, each with the words of its command.
+    peers: Vec<(String, String)>,
 }
 
 impl Options {
@@ -322,6 +324,9 @@ impl Options {
             "--peer-python",
             self.peer_python.as_ref().map(|_| "PYTHON".to_owned()),
         );
+        for (name, _) in &self.peers {
+            flag("--peer", Some(format!("'{name}=COMMAND'")));
+        }
         flag("--nodes", self.nodes.map(|n| n.to_string()));
         flag("--runs", self.runs.map(|n| n.to_string()));
         flag("--graphs", self.graphs.map(|n| n.to_string()));
@@ -356,6 +361,7 @@ pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
             Long("test") => options.test = true,
             Long("data") => options.data = Some(args.value()?.string()?),
             Long("peer-python") => options.peer_python = Some(args.value()?.string()?),
+            Long("peer") => options.peers.push(peer(&args.value()?.string()?)?),
             Long("host") => options.host = Some(args.value()?.string()?),
             other => return Err(other.unexpected().into()),
         }
@@ -376,6 +382,16 @@ pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
         }
     }
     Ok(code)
+}
+
+/// A name and a command.
+fn peer(text: &str) -> Result<(String, String)> {
+    let parts = text
+        .split_once('=')
+        .filter(|(name, words)| !name.is_empty() && !words.trim().is_empty());
+    let (name, command) =
+        parts.with_context(|| format!("--peer {text:?}: expected NAME=COMMAND"))?;
+    Ok((name.to_owned(), command.to_owned()))
 }
 
 fn named(name: &str) -> Result<&'static Repro> {

@@ -16,7 +16,7 @@ mod pairs;
 mod tests;
 
 use serde::{Deserialize, Serialize};
-use shardgraph_device::Device;
+use shardgraph_device::{Device, Timer};
 use shardgraph_graph::Graph;
 use shardgraph_graph::random::Stream;
 
@@ -110,14 +110,91 @@ pub fn evaluate(
     device: &Device,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<RunScore>, Error> {
-    check(eval)?;
-    let run = |run: u32| {
+    let n_nodes = graph.n_nodes();
+    let n_parts = eval.parts.unwrap_or_else(|| Store::default_parts(n_nodes));
+    let mut make = |edges: &[(u32, u32)], seed: u64| {
+        let store = Store::from_edges(n_nodes, edges, n_parts, NodeLabels::numbers(n_nodes))?;
         let config = Config {
-            seed: config.seed.wrapping_add(u64::from(run)),
+            seed,
             ..config.clone()
         };
-        one_run(graph, &config, eval, device, progress)
+        let trained = train(&store, &config, device, progress)?;
+        Ok(Made {
+            n_samples: trained.n_samples,
+            seconds: trained.seconds,
+            training_s: trained.work.training_s,
+            embedding: trained.embedding,
+        })
     };
+    all_runs(graph, config.seed, eval, &mut make)
+}
+
+/// Makes a row for each node from edges and a seed.
+pub type MakeRows<'m> = dyn FnMut(&[(u32, u32)], u64) -> Result<Embedding, Error> + 'm;
+
+/// As [`evaluate`], of rows that come from elsewhere: for each run, `make` is given the edges to learn from and a seed, and is timed.
+///
+/// ```
+/// use shardgraph_graph::builtin;
+/// use shardgraph_line::{Embedding, NodeLabels, eval};
+///
+/// let karate = builtin::by_name("karate").unwrap();
+/// // The degree as the only column.
+/// let mut degrees = |edges: &[(u32, u32)], _seed| {
+///     let mut rows = vec![0.0; 34];
+///     edges.iter().flat_map(|&(u, v)| [u, v]).for_each(|node| rows[node as usize] += 1.0);
+///     Embedding::new(1, rows, NodeLabels::numbers(34))
+/// };
+/// let scores = eval::evaluate_rows(&karate, 1, &eval::EvalConfig::default(), &mut degrees)?;
+/// assert!((scores[0].embedding.uniform - scores[0].degree_product.uniform).abs() < 0.05);
+/// # Ok::<(), shardgraph_line::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`evaluate`]; what `make` fails with; rows of another number of nodes.
+pub fn evaluate_rows(
+    graph: &Graph,
+    seed: u64,
+    eval: &EvalConfig,
+    make: &mut MakeRows<'_>,
+) -> Result<Vec<RunScore>, Error> {
+    let mut timed = |edges: &[(u32, u32)], seed: u64| {
+        let timer = Timer::wall();
+        let embedding = make(edges, seed)?;
+        let seconds = timer.elapsed_s();
+        if embedding.n_nodes() != graph.n_nodes() as usize {
+            let expected = format!("{}, one for each node", graph.n_nodes());
+            return Err(Error::config("rows", embedding.n_nodes(), &expected));
+        }
+        Ok(Made {
+            embedding,
+            n_samples: 0,
+            seconds,
+            training_s: seconds,
+        })
+    };
+    all_runs(graph, seed, eval, &mut timed)
+}
+
+/// The rows of a run, and what they took.
+struct Made {
+    embedding: Embedding,
+    n_samples: u64,
+    seconds: f64,
+    training_s: f64,
+}
+
+/// Makes the rows of a run.
+type Make<'m> = dyn FnMut(&[(u32, u32)], u64) -> Result<Made, Error> + 'm;
+
+fn all_runs(
+    graph: &Graph,
+    seed: u64,
+    eval: &EvalConfig,
+    make: &mut Make<'_>,
+) -> Result<Vec<RunScore>, Error> {
+    check(eval)?;
+    let run = |run: u32| one_run(graph, seed.wrapping_add(u64::from(run)), eval, make);
     (0..eval.runs).map(run).collect()
 }
 
@@ -140,24 +217,21 @@ fn check(eval: &EvalConfig) -> Result<(), Error> {
 
 fn one_run(
     graph: &Graph,
-    config: &Config,
+    seed: u64,
     eval: &EvalConfig,
-    device: &Device,
-    progress: &mut dyn FnMut(Progress),
+    make: &mut Make<'_>,
 ) -> Result<RunScore, Error> {
-    let split = split(graph, eval.train_share, config.seed)?;
+    let split = split(graph, eval.train_share, seed)?;
     let n_nodes = graph.n_nodes();
-    let n_parts = eval.parts.unwrap_or_else(|| Store::default_parts(n_nodes));
-    let store = Store::from_edges(n_nodes, &split.train, n_parts, NodeLabels::numbers(n_nodes))?;
-    let trained = train(&store, config, device, progress)?;
+    let made = make(&split.train, seed)?;
     let known = Graph::from_edges(n_nodes, &split.train)?;
-    let mut stream = Stream::new(config.seed, "line pairs", 0);
+    let mut stream = Stream::new(seed, "line pairs", 0);
     let mut against = |others: Others| -> Result<[f64; 3], Error> {
         let n_fitted = split.train.len().min(eval.fitted_edges);
         // Drawn together, so that no pair is both fitted to and asked for.
         let mut to_fit = others(graph, n_fitted + split.test.len(), &mut stream)?;
         let to_test = to_fit.split_off(n_fitted);
-        let rows = &trained.embedding;
+        let rows = &made.embedding;
         let fitted = fit(rows, &split.train[..n_fitted], &to_fit, eval.l2);
         let of = |score: &dyn Fn(u32, u32) -> f64| auc_of(score, &split.test, &to_test);
         Ok([
@@ -175,9 +249,9 @@ fn one_run(
         embedding,
         degree_product,
         adamic_adar,
-        n_samples: trained.n_samples,
-        seconds: trained.seconds,
-        training_s: trained.work.training_s,
+        n_samples: made.n_samples,
+        seconds: made.seconds,
+        training_s: made.training_s,
         unseen_nodes: (0..n_nodes).filter(|&v| known.degree(v) == 0).count() as u32,
     })
 }

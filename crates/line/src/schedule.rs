@@ -1,7 +1,9 @@
 //! In which order pairs of groups of parts are visited when not all are in memory, and what is loaded and put away for it.
 //!
 //! Order 2 has vertex groups and context groups: some context groups stay pinned while the vertex groups stream by, there and
-//! back. Order 1 has one table: the order of swaps is BETA's. Both need far fewer loads than row by row.
+//! back. Order 1 has one table: the order of swaps is BETA's. Both need far fewer loads than row by row. A group that passes by meets all
+//! pinned ones in one visit, so that threads have work for as long as the next group takes to come; the first and the last that pass meet them one
+//! by one, because the pinned groups come and go one by one then.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -11,8 +13,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// Two groups that are in memory together: a vertex and a context group, or two of one table.
-pub(crate) type GroupPair = (u32, u32);
+/// Groups that are in memory together, and whose parts meet: a vertex group and context groups, or a group and others of the same table
+/// (or itself alone).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Visit {
+    pub(crate) group: u32,
+    pub(crate) others: Vec<u32>,
+}
+
+impl Visit {
+    /// With one other group.
+    pub(crate) fn pair(group: u32, other: u32) -> Visit {
+        let others = vec![other];
+        Visit { group, others }
+    }
+
+    /// The groups that an order needs for it.
+    pub(crate) fn keys(&self, order: u32) -> Vec<Key> {
+        let table = order - 1;
+        let others = self.others.iter().map(|&other| (table, other));
+        let others = others.filter(|&key| key != (0, self.group));
+        std::iter::once((0, self.group)).chain(others).collect()
+    }
+
+    /// A visit with all of these groups, or one with each.
+    fn of(group: u32, others: &[u32], is_one_by_one: bool) -> Vec<Visit> {
+        match is_one_by_one {
+            true => others.iter().map(|&o| Visit::pair(group, o)).collect(),
+            false => vec![Visit {
+                group,
+                others: others.to_vec(),
+            }],
+        }
+    }
+}
 
 /// The order of visits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,16 +72,16 @@ impl FromStr for Schedule {
 
 impl Schedule {
     /// The visits of a pass of an order, with `capacity` groups in memory at a time: at least 2.
-    pub(crate) fn visits(self, order: u32, n_groups: u32, capacity: u32) -> Vec<GroupPair> {
+    pub(crate) fn visits(self, order: u32, n_groups: u32, capacity: u32) -> Vec<Visit> {
         match (self, order) {
             (Schedule::Auto, 1) => beta(n_groups, capacity.max(2)),
             (Schedule::Auto, _) => pinned_snake(n_groups, capacity.max(2)),
             (Schedule::RowMajor, 1) => {
-                let row = |i| (i..n_groups).map(move |j| (i, j));
+                let row = |i| (i..n_groups).map(move |j| Visit::pair(i, j));
                 (0..n_groups).flat_map(row).collect()
             }
             (Schedule::RowMajor, _) => {
-                let row = |i| (0..n_groups).map(move |j| (i, j));
+                let row = |i| (0..n_groups).map(move |j| Visit::pair(i, j));
                 (0..n_groups).flat_map(row).collect()
             }
         }
@@ -57,18 +91,20 @@ impl Schedule {
 /// At most `capacity - 1` context groups stay while all vertex groups pass by, in turn upwards and downwards.
 ///
 /// Each turn pins about as many, so that the places left over keep vertex groups from one turn to the next.
-fn pinned_snake(n_groups: u32, capacity: u32) -> Vec<GroupPair> {
+fn pinned_snake(n_groups: u32, capacity: u32) -> Vec<Visit> {
     let n_turns = n_groups.div_ceil(capacity - 1);
     let mut visits = Vec::new();
     for turn in 0..n_turns {
         let pinned = turn * n_groups / n_turns..(turn + 1) * n_groups / n_turns;
+        let pinned: Vec<u32> = pinned.collect();
         for step in 0..n_groups {
             let vertex = if turn % 2 == 0 {
                 step
             } else {
                 n_groups - 1 - step
             };
-            visits.extend(pinned.clone().map(|context| (vertex, context)));
+            let is_at_an_end = step == 0 || step == n_groups - 1;
+            visits.extend(Visit::of(vertex, &pinned, is_at_an_end));
         }
     }
     visits
@@ -78,17 +114,20 @@ fn pinned_snake(n_groups: u32, capacity: u32) -> Vec<GroupPair> {
 ///
 /// # Source
 /// The BETA ordering of Mohoney et al., "Marius" (OSDI 2021), section 4.2.
-fn beta(n_groups: u32, capacity: u32) -> Vec<GroupPair> {
+fn beta(n_groups: u32, capacity: u32) -> Vec<Visit> {
     let mut left: Vec<u32> = (0..n_groups).collect();
     let mut visits = Vec::new();
     while !left.is_empty() {
         let n_fixed = left.len().min(capacity as usize - 1);
         let fixed: Vec<u32> = left.drain(..n_fixed).collect();
         for (at, &group) in fixed.iter().enumerate() {
-            visits.extend(fixed[..=at].iter().map(|&other| (other, group)));
+            visits.push(Visit::pair(group, group));
+            if at > 0 {
+                visits.extend(Visit::of(group, &fixed[..at], false));
+            }
         }
-        for &passing in &left {
-            visits.extend(fixed.iter().map(|&group| (group, passing)));
+        for (number, &passing) in (1..).zip(&left) {
+            visits.extend(Visit::of(passing, &fixed, number == left.len()));
         }
         // Who passed by last is in memory: it is the first of the next to stay.
         if !left.is_empty() {
@@ -100,15 +139,6 @@ fn beta(n_groups: u32, capacity: u32) -> Vec<GroupPair> {
 
 /// A group of a table: 0 and 1 are the vertex and the context table, and order 1 has the first alone.
 pub(crate) type Key = (u32, u32);
-
-/// The groups that an order needs for a visit.
-pub(crate) fn keys(order: u32, (a, b): GroupPair) -> Vec<Key> {
-    match (order, a == b) {
-        (1, true) => vec![(0, a)],
-        (1, false) => vec![(0, a), (0, b)],
-        _ => vec![(0, a), (1, b)],
-    }
-}
 
 /// What is put away and what is loaded before a visit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -194,21 +224,24 @@ mod tests {
         } else {
             n_groups * n_groups
         };
-        let distinct: BTreeSet<GroupPair> = visits
+        let pairs = visits
             .iter()
-            .map(|&(a, b)| {
-                if order == 1 {
-                    (a.min(b), a.max(b))
-                } else {
-                    (a, b)
-                }
-            })
-            .collect();
+            .flat_map(|v| v.others.iter().map(|&o| (v.group, o)));
+        let pairs = pairs.map(|(a, b)| match order {
+            1 => (a.min(b), a.max(b)),
+            _ => (a, b),
+        });
+        let (n_pairs, distinct) = (pairs.clone().count(), pairs.collect::<BTreeSet<_>>());
         assert_eq!(
-            (visits.len(), distinct.len()),
+            (n_pairs, distinct.len()),
             (expected as usize, expected as usize)
         );
-        let wanted: Vec<Vec<Key>> = visits.into_iter().map(|visit| keys(order, visit)).collect();
+        let wanted: Vec<Vec<Key>> = visits.iter().map(|visit| visit.keys(order)).collect();
+        assert!(
+            wanted
+                .iter()
+                .all(|keys| keys.len() <= capacity.max(2) as usize)
+        );
         let mut resident = Vec::new();
         let swaps = swaps(&wanted, capacity as usize, &mut resident);
         assert!(resident.len() <= capacity as usize);
@@ -232,6 +265,20 @@ mod tests {
             let found = loads(Schedule::Auto, 1, n_groups, capacity);
             assert_eq!(found, beta, "p = {n_groups}, c = {capacity}");
         }
+    }
+
+    /// Threads meet between visits: a group that passes by meets all that are pinned in one, but at the ends, where those come and go.
+    #[test]
+    fn who_passes_by_meets_all_that_are_pinned_at_once() {
+        let n_others = |order, capacity| -> Vec<usize> {
+            let visits = Schedule::Auto.visits(order, 5, capacity);
+            visits.iter().map(|visit| visit.others.len()).collect()
+        };
+        // Two turns: two pinned, then three; the first and the last of five meet them one by one.
+        let two_turns = [1, 1, 2, 2, 2, 1, 1, 1, 1, 1, 3, 3, 3, 1, 1, 1];
+        assert_eq!(n_others(2, 4), two_turns);
+        // Three stay, each with itself and those before it; the fourth passes by, and the fifth one by one. Then these two.
+        assert_eq!(n_others(1, 4), [1, 1, 1, 1, 2, 3, 1, 1, 1, 1, 1, 1]);
     }
 
     #[test]

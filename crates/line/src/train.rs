@@ -438,7 +438,7 @@ impl<'r> Run<'r> {
             let mut steps = planner.pass(pass);
             let first = if pass == start.pass { start.step } else { 0 };
             steps.by_ref().take(first).for_each(drop);
-            pager.begin_pass(steps.visits());
+            pager.begin_pass(&steps.visits());
             for (step, todo) in (first + 1..).zip(steps) {
                 pager.enter(&todo)?;
                 self.step(workers, pager, &todo)?;

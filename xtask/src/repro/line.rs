@@ -1,8 +1,9 @@
 //! `cargo xtask repro line-fig3` to `line-fig7`, `line-in-flight` and `line-quality`: the figures of the paper on LINE by a hybrid system.
 //!
 //! The program is the bench target `paper` of the crate line. What it runs, and what the paper says, stands in `benches/repro/line.toml`. A peer in
-//! PyTorch runs where `--peer-python` names an interpreter that has it.
+//! PyTorch runs where `--peer-python` names an interpreter that has it; other programs where `--peer` gives their command.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -40,6 +41,9 @@ pub(super) fn run(name: &str, options: &Options) -> Result<ExitCode> {
             }
             Err(reason) => notes.extend(reason),
         }
+        let others = of_programs(&program, part, options)?;
+        lines.objects.extend(others.objects);
+        lines.skips.extend(others.skips);
         notes.extend(lines.skips);
         ensure!(
             !lines.objects.is_empty() || !notes.is_empty(),
@@ -60,6 +64,41 @@ pub(super) fn run(name: &str, options: &Options) -> Result<ExitCode> {
         println!("{name}: written to {}", record.write()?.display());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+const NO_PROGRAMS: &str =
+    "not run: LINE (C++), GraphVite, DeepWalk and node2vec (give each as --peer NAME=COMMAND)";
+
+/// The rows of the user's programs, or that there are none.
+fn of_programs(paper: &Path, part: &Table, options: &Options) -> Result<Lines> {
+    let (mut all, requests) = (Lines::default(), programs(part, options));
+    if requests.as_ref().is_some_and(Vec::is_empty) {
+        all.skips.push(NO_PROGRAMS.to_owned());
+    }
+    for request in requests.into_iter().flatten() {
+        let progress = |row: &Json| println!("peer: {}", one_line(row));
+        let lines = program::run(paper, "peer", &request, progress)?;
+        all.objects.extend(lines.objects);
+        all.skips.extend(lines.skips);
+    }
+    Ok(all)
+}
+
+/// What each of the user's programs is asked for; none where a part has no place for them.
+fn programs(part: &Table, options: &Options) -> Option<Vec<Json>> {
+    let own = part.get("program").and_then(Value::as_table)?;
+    let mut own = own.clone();
+    let small = part.get("program_test").and_then(Value::as_table);
+    for (key, value) in small.into_iter().flatten().filter(|_| options.test) {
+        own.insert(key.clone(), value.clone());
+    }
+    let request = |(name, command): &(String, String)| {
+        let mut request = own.clone();
+        request.insert("name".to_owned(), Value::String(name.clone()));
+        request.insert("command".to_owned(), Value::String(command.clone()));
+        program::object(&request)
+    };
+    Some(options.peers.iter().map(request).collect())
 }
 
 /// The rows of the peer; why there are none, where a part has one that did not run.
@@ -132,6 +171,24 @@ mod tests {
                 assert!(labels.iter().all(|label| columns.contains(label)), "{name}");
             }
         }
+    }
+
+    #[test]
+    fn every_program_of_the_user_has_a_request_of_its_own() {
+        let peer = |name: &str| (name.to_owned(), format!("{name} {{edges}} {{out}}"));
+        let options = Options {
+            peers: vec![peer("a"), peer("b")],
+            test: true,
+            ..Options::default()
+        };
+        let part = "program = { runs = 3 }\nprogram_test = { runs = 1 }";
+        let requests = programs(&toml::parse(part).unwrap(), &options).unwrap();
+        let texts: Vec<String> = requests.iter().map(Json::to_string).collect();
+        assert_eq!(texts.len(), 2);
+        for words in ["\"b {edges} {out}\"", "\"name\": \"b\"", "\"runs\": 1"] {
+            assert!(texts[1].contains(words), "{texts:?}");
+        }
+        assert!(programs(&toml::parse("labels = []").unwrap(), &options).is_none());
     }
 
     #[test]

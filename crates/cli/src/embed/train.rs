@@ -222,10 +222,12 @@ fn loaded(
     }
     let share = config.sharing_in(&store).share;
     if share < config.share {
-        args.report.note(&format!(
-            "negatives are shared by {share} and not by {}: parts are small",
-            config.share
-        ));
+        let by = match share {
+            1 => "are not shared".to_owned(),
+            _ => format!("are shared by {share} and not by {}", config.share),
+        };
+        args.report
+            .note(&format!("negatives {by}: parts are small"));
     }
     if store.is_directed() && config.order.is_first_too() {
         args.report

@@ -11,6 +11,7 @@
 )]
 
 mod graphs;
+mod peers;
 mod quality;
 mod times;
 
@@ -48,6 +49,7 @@ fn run(command: &str, request: &str) -> Result<(), Failure> {
         "quality" => quality::run(&parsed(request)?),
         "in-flight" => quality::in_flight(&parsed(request)?),
         "time-to-auc" => quality::time_to_auc(&parsed(request)?),
+        "peer" => peers::run(&parsed(request)?),
         other => Err(format!("no command `{other}`").into()),
     }
 }
@@ -77,5 +79,6 @@ fn small() -> Result<(), Failure> {
     run(
         "time-to-auc",
         r#"{"graph": "sbm:200:4:0.3:0.01", "variants": ["faithful"], "epochs": [20, 40], "runs": 1, "uniform": 0.55, "degree_matched": 0.55}"#,
-    )
+    )?;
+    peers::small()
 }

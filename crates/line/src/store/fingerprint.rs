@@ -11,12 +11,12 @@ impl Fingerprint {
 
     /// Takes in more bytes; up to 3 behind the last multiple of 4 are taken as one word with zeros.
     pub(crate) fn update(&mut self, bytes: &[u8]) {
-        for word in bytes.chunks(4) {
-            let mut padded = [0; 4];
-            padded[..word.len()].copy_from_slice(word);
-            let mixed = (self.0 ^ u64::from(u32::from_le_bytes(padded)))
-                .wrapping_mul(0xff51_afd7_ed55_8ccd);
-            self.0 = mixed ^ (mixed >> 32);
+        let (words, rest) = bytes.as_chunks::<4>();
+        let mut padded = [0; 4];
+        padded[..rest.len()].copy_from_slice(rest);
+        let last = (!rest.is_empty()).then_some(&padded);
+        for &word in words.iter().chain(last) {
+            self.0 = mixed(self.0 ^ u64::from(u32::from_le_bytes(word)));
         }
     }
 
@@ -32,14 +32,17 @@ impl Fingerprint {
     }
 }
 
-/// As [`Fingerprint`], for rows, which come and go while training wants the processor: four chains of 8 bytes at a time.
+/// Bytes that all chains of a [`RowsFingerprint`] take at a time.
+const STRIPE: usize = 64;
+
+/// As [`Fingerprint`], for rows, which come and go while training wants the processor: eight chains of 8 bytes at a time, as many as one multiplier keeps busy.
 ///
 /// Fed in pieces of any lengths; how the bytes are cut makes no difference.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowsFingerprint {
-    chains: [u64; 4],
-    /// What is not yet a stripe of 32 bytes.
-    rest: [u8; 32],
+    chains: [u64; 8],
+    /// What is not yet a whole stripe.
+    rest: [u8; STRIPE],
     n_rest: usize,
     n_bytes: u64,
 }
@@ -47,8 +50,8 @@ pub(crate) struct RowsFingerprint {
 impl RowsFingerprint {
     pub(crate) fn new() -> RowsFingerprint {
         RowsFingerprint {
-            chains: [1, 2, 3, 4].map(|k: u64| k.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
-            rest: [0; 32],
+            chains: [1, 2, 3, 4, 5, 6, 7, 8].map(|k: u64| k.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+            rest: [0; STRIPE],
             n_rest: 0,
             n_bytes: 0,
         }
@@ -57,16 +60,16 @@ impl RowsFingerprint {
     pub(crate) fn update(&mut self, mut bytes: &[u8]) {
         self.n_bytes += bytes.len() as u64;
         if self.n_rest > 0 {
-            let (more, later) = bytes.split_at(bytes.len().min(32 - self.n_rest));
+            let (more, later) = bytes.split_at(bytes.len().min(STRIPE - self.n_rest));
             self.rest[self.n_rest..][..more.len()].copy_from_slice(more);
             self.n_rest += more.len();
             bytes = later;
-            if self.n_rest < 32 {
+            if self.n_rest < STRIPE {
                 return;
             }
             mix_stripe(&mut self.chains, &self.rest);
         }
-        let (stripes, rest) = bytes.as_chunks::<32>();
+        let (stripes, rest) = bytes.as_chunks::<STRIPE>();
         let mut chains = self.chains;
         stripes
             .iter()
@@ -84,7 +87,7 @@ impl RowsFingerprint {
     }
 }
 
-fn mix_stripe(chains: &mut [u64; 4], stripe: &[u8; 32]) {
+fn mix_stripe(chains: &mut [u64; 8], stripe: &[u8; STRIPE]) {
     let (words, _) = stripe.as_chunks::<8>();
     for (chain, word) in chains.iter_mut().zip(words) {
         *chain = mixed(*chain ^ u64::from_le_bytes(*word));

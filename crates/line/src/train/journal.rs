@@ -16,7 +16,7 @@ use super::options::Layout;
 use crate::store::Fingerprint;
 use crate::{Config, Error, ErrorKind, Store};
 
-const SCHEMA_VERSION: u32 = 6;
+const SCHEMA_VERSION: u32 = 7;
 const MANIFEST: &str = "MANIFEST.json";
 
 /// A point between two steps.

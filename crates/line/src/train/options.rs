@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::direct::Bounce;
-use crate::schedule::{Key, Schedule, keys, swaps};
+use crate::schedule::{Key, Schedule, swaps};
 use crate::{Config, Error, ErrorKind, Store};
 
 /// How a run with its tables on disk goes.
@@ -134,7 +134,7 @@ impl Layout {
         let group = table.div_ceil(u64::from(self.n_groups));
         let loads = config.order.each().iter().map(|&order| {
             let visits = self.schedule.visits(order, self.n_groups, self.capacity);
-            let wanted: Vec<Vec<Key>> = visits.into_iter().map(|v| keys(order, v)).collect();
+            let wanted: Vec<Vec<Key>> = visits.iter().map(|visit| visit.keys(order)).collect();
             let swaps = swaps(&wanted, self.capacity as usize, &mut Vec::new());
             swaps.iter().map(|swap| swap.load.len() as u64).sum::<u64>()
         });

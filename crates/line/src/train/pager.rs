@@ -20,7 +20,7 @@ use super::rows::{Rows, Shape};
 use super::step::{Work, locked, panicked};
 use super::turns::{Home, Part, parts_of};
 use crate::direct::Bounce;
-use crate::schedule::{GroupPair, Key, Swap, keys, swaps};
+use crate::schedule::{Key, Swap, Visit, swaps};
 use crate::{Config, Error, ErrorKind, Store};
 
 /// The parts of a table; those that a job works on, or that are on disk, are away.
@@ -82,8 +82,9 @@ struct Paging<'p, T: Cell> {
     journal: &'p mut Journal,
     used: &'p mut DiskUse,
     /// The visits of the pass that are to come.
-    visits: VecDeque<Visit>,
-    current: Option<GroupPair>,
+    visits: VecDeque<Planned>,
+    /// The groups of the present one.
+    current: Vec<Key>,
     /// Groups in memory or on their way in, as the plan has them.
     resident: Vec<Key>,
     /// Groups that are on their way in.
@@ -98,10 +99,10 @@ struct Paging<'p, T: Cell> {
     busy_before_s: f64,
 }
 
-/// A stay with two groups, and the swaps before it.
+/// The groups of a visit, and the swaps before it.
 #[derive(Debug)]
-struct Visit {
-    groups: GroupPair,
+struct Planned {
+    wanted: Vec<Key>,
     swap: Swap,
 }
 
@@ -119,10 +120,10 @@ impl<T: Cell> Paging<'_, T> {
     }
 
     /// Whether a group can go before visit `at` of those to come: it is here, and no visit until then wants it.
-    fn is_free(&self, order: u32, key: Key, at: usize) -> bool {
-        let between = self.visits.iter().take(at).map(|visit| visit.groups);
-        let mut wanting = self.current.into_iter().chain(between);
-        !self.expected.contains(&key) && !wanting.any(|groups| keys(order, groups).contains(&key))
+    fn is_free(&self, key: Key, at: usize) -> bool {
+        let between = self.visits.iter().take(at).map(|visit| &visit.wanted);
+        let mut wanting = std::iter::once(&self.current).chain(between);
+        !self.expected.contains(&key) && !wanting.any(|groups| groups.contains(&key))
     }
 
     /// What can be done now of the swaps of visits to come, in their order.
@@ -133,7 +134,7 @@ impl<T: Cell> Paging<'_, T> {
         let chosen = match (away, next) {
             // Places are free.
             (_, Some(key)) if put_away.len() < load.len() => Move::Load(key),
-            (Some(key), _) if self.is_free(order, key, at) => Move::PutAway(key),
+            (Some(key), _) if self.is_free(key, at) => Move::PutAway(key),
             // One group has a place before the other has left its own.
             (Some(_), Some(key)) if put_away.len() == load.len() => Move::Load(key),
             _ => return None,
@@ -190,7 +191,7 @@ impl<'p, T: Cell> Pager<'p, T> {
             disk: Disk::start(device, deadline)?,
             journal,
             visits: VecDeque::new(),
-            current: None,
+            current: Vec::new(),
             resident: Vec::new(),
             expected: BTreeSet::new(),
             changed: BTreeSet::new(),
@@ -251,32 +252,31 @@ impl<'p, T: Cell> Pager<'p, T> {
     }
 
     /// Plans the swaps of the visits of a pass, or of what is left of one.
-    pub(crate) fn begin_pass(&mut self, visits: impl Iterator<Item = GroupPair>) {
+    pub(crate) fn begin_pass(&mut self, visits: &[Visit]) {
         let (order, capacity) = (self.order, self.layout.capacity as usize);
         let Some(paging) = &mut self.paging else {
             return;
         };
-        let visits: Vec<GroupPair> = visits.collect();
-        let wanted: Vec<Vec<Key>> = visits.iter().map(|&groups| keys(order, groups)).collect();
+        let wanted: Vec<Vec<Key>> = visits.iter().map(|visit| visit.keys(order)).collect();
         let swaps = swaps(&wanted, capacity, &mut paging.resident);
-        let visits = visits.into_iter().zip(swaps);
+        let visits = wanted.into_iter().zip(swaps);
         paging.visits = visits
-            .map(|(groups, swap)| Visit { groups, swap })
+            .map(|(wanted, swap)| Planned { wanted, swap })
             .collect();
-        paging.current = None;
+        paging.current.clear();
     }
 
     /// Brings in what a step needs, and begins what the next visits will.
     pub(crate) fn enter(&mut self, step: &Step) -> Result<(), Error> {
-        let wanted = keys(self.order, step.groups);
+        let wanted = step.visit.keys(self.order);
         let Some(paging) = &mut self.paging else {
             return Ok(());
         };
-        if paging.current != Some(step.groups) {
-            paging.current = None;
+        if paging.current != wanted {
+            paging.current.clear();
             let visit = paging.visits.pop_front();
             let visit = visit.expect("the pass was planned from these steps");
-            debug_assert_eq!(visit.groups, step.groups);
+            debug_assert_eq!(visit.wanted, wanted);
             for &key in &visit.swap.put_away {
                 self.wait_for(&[key])?; // it may be on its way in still
                 self.put_away(key);
@@ -287,9 +287,9 @@ impl<'p, T: Cell> Pager<'p, T> {
             self.wait_for(&wanted)?;
         }
         if let Some(paging) = &mut self.paging {
-            paging.current = Some(step.groups);
             // At every step, since a checkpoint may have come between two.
-            paging.changed.extend(wanted);
+            paging.changed.extend(&wanted);
+            paging.current = wanted;
         }
         self.look_ahead()
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use shardgraph_graph::random::Stream;
 
 use super::options::Layout;
-use crate::schedule::GroupPair;
+use crate::schedule::Visit;
 use crate::store::PassSamples;
 use crate::walk::{Pair, latin_rounds, staying_rounds, tournament_rounds};
 use crate::{Error, ErrorKind, Store};
@@ -63,10 +63,11 @@ impl Job {
     }
 }
 
-/// Rounds of jobs, all on parts of the two groups. The jobs of a round have different parts; a part goes through the rounds in their order.
+/// Rounds of jobs, all on parts of the groups of a visit. The jobs of a round have different parts; a part goes through the rounds in their
+/// order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
-    pub(crate) groups: GroupPair,
+    pub(crate) visit: Visit,
     pub(crate) rounds: Vec<Vec<Job>>,
 }
 
@@ -76,9 +77,9 @@ impl Step {
     }
 }
 
-/// Rounds of a step, where a visit has so many and contexts do not stay for longer: threads meet at the end of a step only. Few enough that
-/// a run can say how far it is, and leave a state to go on from.
-const ROUNDS: usize = 4;
+/// Jobs of a step at least, where a visit has so many: threads meet at the end of a step only, and the last to come has the others wait for the
+/// better part of a job. Few enough that a run can say how far it is, and leave a state to go on from.
+const JOBS: usize = 128;
 
 /// The plan of each pass of one order.
 #[derive(Clone, Copy, Debug)]
@@ -151,25 +152,27 @@ impl Planner<'_> {
         (group * size..(group + 1) * size).collect()
     }
 
-    fn rounds(&self, (a, b): GroupPair, stream: &mut Stream) -> Vec<Round> {
+    fn rounds(&self, visit: &Visit, stream: &mut Stream) -> Vec<Round> {
+        let mut firsts = self.parts(visit.group);
+        let others = visit.others.iter().flat_map(|&other| self.parts(other));
+        let others: Vec<u32> = others.collect();
         if self.order == 1 {
-            let rounds = match a == b {
-                true => tournament_rounds(&self.parts(a), stream),
-                false => latin_rounds(&self.parts(a), &self.parts(b), stream),
+            let rounds = match others == firsts {
+                true => tournament_rounds(&firsts, stream),
+                false => latin_rounds(&firsts, &others, stream),
             };
             let parts = |(a, b)| (vec![a], (a != b).then_some(b));
             let round = |pairs: Vec<Pair>| pairs.into_iter().map(parts).collect();
             return rounds.into_iter().map(round).collect();
         }
-        let mut vertex = self.parts(a);
-        stream.shuffle(&mut vertex);
-        let firsts: Vec<&[u32]> = vertex.chunks(self.parts_of_block(vertex.len())).collect();
-        let places: Vec<u32> = (0..firsts.len() as u32).collect();
-        let parts = |(at, context): Pair| (firsts[at as usize].to_vec(), Some(context));
+        stream.shuffle(&mut firsts);
+        let blocks: Vec<&[u32]> = firsts.chunks(self.parts_of_block(firsts.len())).collect();
+        let places: Vec<u32> = (0..blocks.len() as u32).collect();
+        let parts = |(at, context): Pair| (blocks[at as usize].to_vec(), Some(context));
         let round = |pairs: Vec<Pair>| pairs.into_iter().map(parts).collect();
         let rounds = match self.has_small_jobs {
-            true => latin_rounds(&places, &self.parts(b), stream),
-            false => staying_rounds(&places, &self.parts(b), SIDE_BY_SIDE, stream),
+            true => latin_rounds(&places, &others, stream),
+            false => staying_rounds(&places, &others, SIDE_BY_SIDE, stream),
         };
         rounds.into_iter().map(round).collect()
     }
@@ -183,13 +186,16 @@ impl Planner<'_> {
         }
     }
 
-    /// Rounds of a step: where contexts stay, for as long as they do.
-    fn rounds_of_step(&self) -> usize {
-        let n_vertex = self.store.n_parts().div_ceil(self.layout.n_groups) as usize;
-        match self.order == 2 && !self.has_small_jobs {
-            true => n_vertex.div_ceil(self.parts_of_block(n_vertex)),
-            false => ROUNDS,
-        }
+    /// Rounds of a step, of those that are left of a visit: where contexts stay, for as long as they do.
+    fn rounds_of_step(&self, left: &VecDeque<Round>) -> usize {
+        let n_firsts = self.store.n_parts().div_ceil(self.layout.n_groups) as usize;
+        let n_stay = match self.order == 2 && !self.has_small_jobs {
+            true => n_firsts.div_ceil(self.parts_of_block(n_firsts)),
+            false => 1,
+        };
+        let n_jobs = left.iter().take(n_stay).map(Vec::len).sum::<usize>();
+        let n_stays = JOBS.div_ceil(n_jobs.max(1));
+        left.len().min(n_stay * n_stays)
     }
 }
 
@@ -205,16 +211,16 @@ pub(crate) struct Pass<'p> {
     samples: PassSamples<'p>,
     stream: Stream,
     /// The first is the present one, where it has rounds left.
-    visits: VecDeque<GroupPair>,
+    visits: VecDeque<Visit>,
     rounds: VecDeque<Round>,
     /// Samples before the next step.
     done: u64,
 }
 
 impl Pass<'_> {
-    /// The stays with groups that are left, from that of the next step on.
-    pub(crate) fn visits(&self) -> impl Iterator<Item = GroupPair> {
-        self.visits.iter().copied()
+    /// The visits that are left, from that of the next step on.
+    pub(crate) fn visits(&self) -> Vec<Visit> {
+        self.visits.iter().cloned().collect()
     }
 
     fn legs(&mut self, firsts: &[u32], second: Option<u32>) -> Vec<Leg> {
@@ -253,11 +259,11 @@ impl Iterator for Pass<'_> {
     type Item = Step;
 
     fn next(&mut self) -> Option<Step> {
-        let groups = *self.visits.front()?;
+        let visit = self.visits.front()?.clone();
         if self.rounds.is_empty() {
-            self.rounds = self.planner.rounds(groups, &mut self.stream).into();
+            self.rounds = self.planner.rounds(&visit, &mut self.stream).into();
         }
-        let n_rounds = self.rounds.len().min(self.planner.rounds_of_step());
+        let n_rounds = self.planner.rounds_of_step(&self.rounds);
         let rounds: Vec<Round> = self.rounds.drain(..n_rounds).collect();
         if self.rounds.is_empty() {
             self.visits.pop_front();
@@ -275,7 +281,7 @@ impl Iterator for Pass<'_> {
             jobs.filter(|job| job.n_samples() > 0).collect()
         };
         let rounds = rounds.into_iter().map(&mut jobs).collect();
-        Some(Step { groups, rounds })
+        Some(Step { visit, rounds })
     }
 }
 
@@ -390,9 +396,9 @@ mod tests {
             for first in 0..=steps.len() {
                 let mut left = planner.pass(1);
                 left.by_ref().take(first).for_each(drop);
-                let stays = steps[first..].chunk_by(|a, b| a.groups == b.groups);
-                let expected: Vec<GroupPair> = stays.map(|stay| stay[0].groups).collect();
-                assert_eq!(left.visits().collect::<Vec<_>>(), expected);
+                let visits = steps[first..].chunk_by(|a, b| a.visit == b.visit);
+                let expected: Vec<Visit> = visits.map(|steps| steps[0].visit.clone()).collect();
+                assert_eq!(left.visits(), expected);
                 assert_eq!(left.collect::<Vec<_>>(), steps[first..]);
             }
         }

@@ -220,7 +220,7 @@ fn saturated_contexts_are_no_answer() {
     let filled = |context: u16| {
         let mut pager = Pager::<u16>::in_memory(&store, &device, &config, 2).unwrap();
         let step = Step {
-            groups: (0, 0),
+            visit: crate::schedule::Visit::pair(0, 0),
             rounds: vec![vec![plan::Job {
                 firsts: vec![0],
                 second: Some(1),
@@ -514,10 +514,10 @@ fn small_parts_share_less() {
         };
         config.share_in(rows)
     };
-    let sixteen = [0, 127, 128, 255, 256, 444, 1779, 2047, 2048, 1 << 30];
-    let expected = [1, 1, 1, 1, 2, 2, 8, 8, 16, 16];
+    let sixteen = [0, 127, 128, 444, 511, 512, 1023, 1779, 2047, 2048, 1 << 30];
+    let expected = [1, 1, 1, 1, 1, 4, 4, 8, 8, 16, 16];
     assert_eq!(sixteen.map(|rows| of(16, rows)), expected);
-    assert_eq!((of(1, 1 << 20), of(2, 444), of(64, 2048)), (1, 2, 16));
+    assert_eq!((of(1, 1 << 20), of(2, 512), of(64, 2048)), (1, 2, 16));
 }
 
 #[test]

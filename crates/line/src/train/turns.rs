@@ -264,8 +264,8 @@ mod tests {
             vec![job(0, 0), job(1, 1)],
         ];
         let home = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|part| (part, no_rows()));
-        let groups = (0, 0);
-        (Step { groups, rounds }, home.into())
+        let visit = crate::schedule::Visit::pair(0, 0);
+        (Step { visit, rounds }, home.into())
     }
 
     #[test]
