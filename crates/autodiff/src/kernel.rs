@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use shardgraph_device::{Buffer, Copy2d, Device, MatMul, ResidentIndex, Rows};
+use shardgraph_device::{Buffer, Copy2d, Device, DeviceKind, MatMul, ResidentIndex, Rows};
 
 use crate::ranks::Ranks;
 use crate::{Axis, BatchLayout, Error, Op, Propagation, Shape};
@@ -95,6 +95,46 @@ fn state_sum(
     ranks.exact_sum(Arc::new(blocks), shape.len())
 }
 
+/// [`exchange`] into `out`; what ranks gather for a neighbour sum on the host comes to `gathered`, which keeps its memory.
+pub(crate) fn exchange_into(
+    ranks: &mut Ranks<'_>,
+    op: &Op,
+    operands: &[Operand<'_>],
+    (out, shape): (&mut Buffer, Shape),
+    gathered: &mut Vec<f32>,
+) -> Result<(), Error> {
+    if let Op::Propagate { graphs, .. } = op
+        && !graphs.has_blocks()
+    {
+        let (x, width) = (operands[0], operands[0].shape.cols);
+        if ranks.comm.size() == 1 {
+            return graphs.apply_into(ranks.device, x.values, width, out);
+        }
+        if ranks.device.kind() == DeviceKind::Host {
+            let counts = elements_of_ranks(x, &graphs.layout().counts());
+            let mut all = std::mem::take(gathered);
+            all.resize(counts.iter().sum(), 0.0);
+            ranks.gather_on_host(x.values, &counts, &mut all)?;
+            let all = Buffer::from(all);
+            graphs.apply_into(ranks.device, &all, width, out)?;
+            *gathered = all.into_host().unwrap_or_default();
+            return Ok(());
+        }
+    }
+    let result = exchange(ranks, op, operands, shape)?;
+    Ok(ranks.device.copy(&result, out)?)
+}
+
+/// The elements that [`exchange_into`] gathers for an operation on the host of one of `n_ranks` ranks; `x` is the shape of its operand.
+pub(crate) fn n_gathered(op: &Op, x: Shape, n_ranks: u32) -> usize {
+    match op {
+        Op::Propagate { graphs, .. } if n_ranks > 1 && !graphs.has_blocks() => {
+            graphs.layout().counts().iter().sum::<usize>() * x.cols
+        }
+        _ => 0,
+    }
+}
+
 fn propagate(ranks: &mut Ranks<'_>, x: Operand<'_>, graphs: &Propagation) -> Result<Buffer, Error> {
     let width = x.shape.cols;
     if let Some(sums) = graphs.apply_blocks(ranks, x.values, width)? {
@@ -112,8 +152,11 @@ fn gather_rows_of_ranks(
     x: Operand<'_>,
     counts: &[usize],
 ) -> Result<Buffer, Error> {
-    let elements: Vec<usize> = counts.iter().map(|rows| rows * x.shape.cols).collect();
-    ranks.all_gather(Arc::clone(x.values), &elements)
+    ranks.all_gather(Arc::clone(x.values), &elements_of_ranks(x, counts))
+}
+
+fn elements_of_ranks(x: Operand<'_>, counts: &[usize]) -> Vec<usize> {
+    counts.iter().map(|rows| rows * x.shape.cols).collect()
 }
 
 /// Computes an operation of this rank alone into `out`, whose contents so far do not matter; `index` is what

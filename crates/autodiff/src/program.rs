@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use shardgraph_collectives::{Comm, Deadline};
-use shardgraph_device::{Arena, Buffer, Device, Places, ResidentIndex};
+use shardgraph_device::{
+    Arena, Buffer, Device, DeviceKind, Places, ResidentIndex, zeros_vec_on_huge_pages,
+};
 
-use crate::kernel::{Operand, exchange, is_exchange, local, resident_index};
+use crate::kernel::{Operand, exchange_into, is_exchange, local, n_gathered, resident_index};
 use crate::ranks::Ranks;
 use crate::shape_rules::check_values;
 use crate::signature::{Payload, form, payload, set_payload};
@@ -33,6 +35,8 @@ pub struct Program {
     is_set: Vec<bool>,
     /// For each step the row numbers that it gathers or scatters by.
     indices: Vec<Option<ResidentIndex>>,
+    /// On the host, the rows of all ranks for neighbour sums.
+    gathered: Vec<f32>,
     /// Fills each place with NaN before it is written, so that what a kernel leaves out shows.
     #[cfg(test)]
     pub(crate) poisons: bool,
@@ -65,11 +69,28 @@ impl Program {
             arena,
             deadline: Deadline::default(),
             indices: Vec::new(),
+            gathered: Vec::new(),
             #[cfg(test)]
             poisons: false,
         };
+        program.make_room()?;
         program.indices = program.resident_indices()?;
         Ok(program)
+    }
+
+    /// Takes the memory of what ranks gather, and touches it, so that the first run does not have to.
+    fn make_room(&mut self) -> Result<(), Error> {
+        if self.device.kind() == DeviceKind::Host {
+            let size = self.plan.world.size;
+            let shape = |step: &crate::plan::Step| self.plan.nodes[step.reads[0] as usize].1;
+            let of_step = |step: &crate::plan::Step| match &self.plan.nodes[step.node as usize].0 {
+                op @ Op::Propagate { .. } => n_gathered(op, shape(step), size),
+                _ => 0,
+            };
+            let n_elements = self.plan.steps.iter().map(of_step).max().unwrap_or(0);
+            self.gathered = zeros_vec_on_huge_pages(n_elements)?;
+        }
+        Ok(())
     }
 
     /// The same program with another deadline on every wait for another rank.
@@ -261,7 +282,11 @@ impl Program {
                 self.device.write(values, out)?;
             }
             (Op::Param(id), Some(params)) => self.device.write(params.values_of(*id), out)?,
-            _ => self.compute(i, comm, out)?,
+            _ => {
+                let mut gathered = std::mem::take(&mut self.gathered);
+                self.compute(i, comm, out, &mut gathered)?;
+                self.gathered = gathered;
+            }
         }
         self.is_set[node] = false;
         self.values[node] = Some(shared);
@@ -272,7 +297,13 @@ impl Program {
         Ok(())
     }
 
-    fn compute(&self, i: usize, comm: &mut Comm, out: &mut Buffer) -> Result<(), Error> {
+    fn compute(
+        &self,
+        i: usize,
+        comm: &mut Comm,
+        out: &mut Buffer,
+        gathered: &mut Vec<f32>,
+    ) -> Result<(), Error> {
         let step = &self.plan.steps[i];
         let (op, shape) = &self.plan.nodes[step.node as usize];
         let operand = |&node: &u32| {
@@ -300,8 +331,7 @@ impl Program {
             deadline: self.deadline,
             is_lent: true,
         };
-        let result = exchange(&mut ranks, op, operands, *shape)?;
-        Ok(self.device.copy(&result, out)?)
+        exchange_into(&mut ranks, op, operands, (out, *shape), gathered)
     }
 
     fn resident_indices(&self) -> Result<Vec<Option<ResidentIndex>>, Error> {

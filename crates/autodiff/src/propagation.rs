@@ -250,7 +250,7 @@ impl Propagation {
         x: &Arc<Buffer>,
         width: usize,
     ) -> Result<Option<Buffer>, Error> {
-        if self.shards.first().and_then(RowShard::wiring).is_none() {
+        if !self.has_blocks() {
             return Ok(None);
         }
         let wires = match self.wires.get() {
@@ -263,6 +263,11 @@ impl Propagation {
         wires.apply(self, ranks, x, width).map(Some)
     }
 
+    /// Whether ranks have blocks; else they have whole rows.
+    pub(crate) fn has_blocks(&self) -> bool {
+        self.shards.first().and_then(RowShard::wiring).is_some()
+    }
+
     /// Applies the operator to the rows of all ranks (rank by rank, as an all-gather leaves them), giving own rows.
     pub(crate) fn apply(
         &self,
@@ -270,31 +275,44 @@ impl Propagation {
         gathered: &Buffer,
         width: usize,
     ) -> Result<Buffer, Error> {
+        let mut out = device.zeros(self.layout.n_rows() * width)?;
+        self.apply_into(device, gathered, width, &mut out)?;
+        Ok(out)
+    }
+
+    /// [`Propagation::apply`] into `out`, whose contents so far do not matter.
+    pub(crate) fn apply_into(
+        &self,
+        device: &Device,
+        gathered: &Buffer,
+        width: usize,
+        out: &mut Buffer,
+    ) -> Result<(), Error> {
         if self.layout.n_rows() == 0 {
-            return Ok(device.zeros(0)?); // other ranks have all graphs
+            return Ok(()); // other ranks have all graphs
         }
         if self.shards.len() == 1 {
-            return self.apply_group(device, gathered, width, 0);
+            return self.apply_group(device, (gathered, width), 0, out);
         }
-        let mut out = device.zeros(self.layout.n_rows() * width)?;
         for group in 0..self.shards.len() {
-            if self.layout.group_rows(group).is_empty() {
+            let rows = self.layout.group_rows(group);
+            if rows.is_empty() {
                 continue; // other ranks have this graph
             }
-            let rows = self.apply_group(device, gathered, width, group)?;
-            let first = self.layout.group_rows(group).start * width;
-            device.copy_2d(run(rows.len(), 0, first), &rows, &mut out)?;
+            let mut sums = device.zeros(rows.len() * width)?;
+            self.apply_group(device, (gathered, width), group, &mut sums)?;
+            device.copy_2d(run(sums.len(), 0, rows.start * width), &sums, out)?;
         }
-        Ok(out)
+        Ok(())
     }
 
     fn apply_group(
         &self,
         device: &Device,
-        gathered: &Buffer,
-        width: usize,
+        (gathered, width): (&Buffer, usize),
         group: usize,
-    ) -> Result<Buffer, Error> {
+        out: &mut Buffer,
+    ) -> Result<(), Error> {
         let partition = &self.layout.groups()[group].partition;
         let n_states = self.layout.groups()[group].n_states;
         let own = partition.range(self.layout.rank());
@@ -307,7 +325,6 @@ impl Propagation {
                 &whole
             }
         };
-        let mut y = device.zeros(own.len() * n_states * width)?;
         let product = MaskedProduct {
             adjacency: self.shards[group].adjacency(),
             n_rows: own.len(),
@@ -320,8 +337,7 @@ impl Propagation {
             bias: None,
             relu: false,
         };
-        device.masked_sparse_product(product, x, &mut y)?;
-        Ok(y)
+        Ok(device.masked_sparse_product(product, x, out)?)
     }
 
     fn masks(&self, device: &Device) -> Result<&[Masks], Error> {

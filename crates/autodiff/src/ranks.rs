@@ -63,14 +63,24 @@ impl Ranks<'_> {
             return Ok(out);
         }
         let mut recv = vec![0.0; total];
-        let own = on_host(self.device, &own)?;
+        self.gather_on_host(&own, counts, &mut recv)?;
+        self.to_device(recv)
+    }
+
+    /// All ranks' elements one after the other into `all`, for buffers in host memory.
+    pub(crate) fn gather_on_host(
+        &mut self,
+        own: &Buffer,
+        counts: &[usize],
+        all: &mut [f32],
+    ) -> Result<(), Error> {
+        let own = on_host(self.device, own)?;
         let op = CommOp::AllGatherV {
             send: own.as_ref().into(),
-            recv: (&mut recv[..]).into(),
+            recv: all.into(),
             counts,
         };
-        self.comm.run(op, self.deadline)?;
-        self.to_device(recv)
+        Ok(self.comm.run(op, self.deadline)?)
     }
 
     /// The element-wise sum over the ranks, in rank order.

@@ -73,6 +73,21 @@ impl<T: Scalar> Buffer<T> {
         }
     }
 
+    /// The elements as a vector, where they are one.
+    ///
+    /// ```
+    /// use shardgraph_device::{Buffer, Device};
+    /// assert_eq!(Buffer::from(vec![1.0, 2.0]).into_host(), Some(vec![1.0, 2.0]));
+    /// assert_eq!(Device::host().arena(8)?.take(0, 4)?.into_host(), None);
+    /// # Ok::<(), shardgraph_device::Error>(())
+    /// ```
+    pub fn into_host(self) -> Option<Vec<T>> {
+        match self.store {
+            Store::Host(values) => Some(values),
+            Store::Part(_) | Store::Gpu(_) => None,
+        }
+    }
+
     /// The address on the device, for libraries that take one (NCCL, cuSPARSE); nothing on the host and for no elements.
     ///
     /// What is there is valid on the buffer's stream ([`crate::Device::stream_handle`]) and as long as the buffer lives.

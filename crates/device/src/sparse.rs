@@ -240,17 +240,23 @@ fn host_masked_product(
         };
         host.tiles_product(tiles, operand, out);
     } else {
-        let mut x = x.to_vec();
-        if let Some(keep) = keep {
-            apply_mask(keep, width, &mut x);
-        }
+        let masked;
+        let x = match keep.filter(|keep| keep.iter().any(|keep| !matches!(keep, 1.0))) {
+            Some(keep) => {
+                let mut rows = x.to_vec();
+                apply_mask(keep, width, &mut rows);
+                masked = rows;
+                &masked
+            }
+            None => x, // times 1 leaves all bits
+        };
         let plain = SparseProduct {
             adjacency: product.adjacency,
             n_rows: product.n_rows,
             n_columns: product.n_columns,
             width: n_states * width,
         };
-        host_product(host, plain, &x, out)?;
+        host_product(host, plain, x, out)?;
     }
     let scale = product.scale.map(|scale| on_host(MASKED, scale));
     let scale = scale.transpose()?;

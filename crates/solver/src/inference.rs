@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_device::Device;
 use shardgraph_graph::Graph;
-use shardgraph_layers::autodiff::{BatchLayout, Ctx, Eager, Group, Propagation, RowShard};
+use shardgraph_layers::autodiff::{BatchLayout, Group, Program, Propagation, Recorder, RowShard};
 use shardgraph_layers::{Path, ScoreTable, StateBatch};
 use shardgraph_shard::Partition;
 use shardgraph_vertex_cover::{Peeling, Watch};
@@ -19,11 +20,21 @@ pub(crate) enum Scorer<'a> {
     /// The closed form of the two-layer policy, whose scores are numbers all.
     Table(ScoreTable),
     /// The model itself, on any path.
-    Model(ModelScorer<'a>),
+    Model(Box<ModelScorer<'a>>),
 }
 
 /// The model over one rank's rows.
 pub(crate) struct ModelScorer<'a> {
+    pub(crate) model: RankModel<'a>,
+    /// Which nodes have been picked.
+    pub(crate) removed: Vec<bool>,
+    layout: Arc<BatchLayout>,
+    /// One evaluation; its memory is taken before the first and serves all.
+    program: Program,
+}
+
+/// The model, and what one rank evaluates it on.
+pub(crate) struct RankModel<'a> {
     pub(crate) policy: &'a TrainedPolicy,
     pub(crate) device: Device,
     pub(crate) path: Path,
@@ -31,9 +42,10 @@ pub(crate) struct ModelScorer<'a> {
     pub(crate) partition: Partition,
     /// The graph, where its edges have weights.
     pub(crate) weighted: Option<&'a Graph>,
-    /// Which nodes have been picked.
-    pub(crate) removed: Vec<bool>,
 }
+
+/// What the program gives.
+const SCORES: &str = "scores";
 
 /// The picks of a whole episode.
 #[derive(Debug, Clone, Default)]
@@ -127,16 +139,45 @@ impl Scorer<'_> {
     }
 }
 
-impl ModelScorer<'_> {
+impl<'a> ModelScorer<'a> {
+    /// Records one evaluation and takes its memory.
+    pub(crate) fn new(
+        model: RankModel<'a>,
+        comm: &Comm,
+        deadline: Deadline,
+    ) -> Result<Self, Error> {
+        let group = Group {
+            partition: model.partition.clone(),
+            n_states: 1,
+        };
+        let layout = Arc::new(BatchLayout::new(vec![group], comm.rank()));
+        let (n_rows, n_nodes) = (layout.n_rows(), model.partition.n_rows() as usize);
+        let batch = StateBatch {
+            node: vec![0.0; n_rows],
+            edge: vec![0.0; 2 * n_rows],
+            neighbor_degree: vec![0.0; n_rows],
+            propagation: Some(model.propagation(&layout, vec![1.0; n_nodes], 1.0)?),
+            layout: Arc::clone(&layout),
+        };
+        let recorded = model.record(&batch, (comm.rank(), comm.size()))?;
+        let program = recorded.plan().load(&model.device)?.with_deadline(deadline);
+        Ok(Self {
+            model,
+            removed: vec![false; n_nodes],
+            layout,
+            program,
+        })
+    }
+
     fn offer(
-        &self,
+        &mut self,
         residual: &dyn Residual,
         scale: f32,
         top: &mut TopD,
         ranks: &mut Ranks<'_>,
     ) -> Result<(), Error> {
         let scores = self.scores(residual, scale, ranks)?;
-        let first = self.partition.range(ranks.comm.rank()).start;
+        let first = self.model.partition.range(ranks.comm.rank()).start;
         // Told to the others when they meet: a rank's own reason ends them all.
         check_finite(residual, &scores, first)?;
         residual.for_each_own(&mut |node, _, _| top.offer(scores[(node - first) as usize], node));
@@ -145,28 +186,22 @@ impl ModelScorer<'_> {
 
     /// The node scores of all own rows, without the state's constant.
     pub(crate) fn scores(
-        &self,
+        &mut self,
         residual: &dyn Residual,
         scale: f32,
         ranks: &mut Ranks<'_>,
     ) -> Result<Vec<f32>, Error> {
-        let batch = self.state(residual, scale, ranks.comm.rank())?;
-        let mut ctx =
-            Eager::new(&self.device, ranks.comm, &self.policy.params).with_deadline(ranks.deadline);
-        let model = &self.policy.model;
-        let embed = model.embedding.embed(&mut ctx, &batch, self.path)?;
-        let scores = model.head.node_values(&mut ctx, embed, &batch.layout)?;
-        debug_assert_eq!(ctx.shape(scores).rows, batch.layout.n_rows());
-        Ok(ctx.values(scores)?)
+        let batch = self.state(residual, scale)?;
+        let world = (ranks.comm.rank(), ranks.comm.size());
+        self.program.refill(&self.model.record(&batch, world)?)?;
+        self.program.run(ranks.comm, &self.model.policy.params)?;
+        let scores = self.program.read(SCORES)?;
+        debug_assert_eq!(scores.len(), batch.layout.n_rows());
+        Ok(scores)
     }
 
-    fn state(&self, residual: &dyn Residual, scale: f32, rank: u32) -> Result<StateBatch, Error> {
-        let own = self.partition.range(rank);
-        let group = Group {
-            partition: self.partition.clone(),
-            n_states: 1,
-        };
-        let layout = Arc::new(BatchLayout::new(vec![group], rank));
+    fn state(&self, residual: &dyn Residual, scale: f32) -> Result<StateBatch, Error> {
+        let own = self.model.partition.range(self.layout.rank());
         let mut edge = vec![0.0; 2 * own.len()];
         let mut neighbor_degree = vec![0.0; own.len()];
         residual.for_each_own(&mut |node, degree, d2| {
@@ -174,33 +209,21 @@ impl ModelScorer<'_> {
             edge[2 * row] = degree as f32 * scale;
             neighbor_degree[row] = d2 as f32 * (scale * scale);
         });
-        if let Some(graph) = self.weighted {
+        if let Some(graph) = self.model.weighted {
             self.sum_weights(graph, own.start, scale, &mut edge);
         }
         let node = own.map(|v| f32::from(u8::from(self.removed[v as usize])));
-        let propagation = self.propagation(&layout, scale)?;
+        let keep = self.removed.iter().map(|&gone| f32::from(u8::from(!gone)));
+        let propagation = self
+            .model
+            .propagation(&self.layout, keep.collect(), scale)?;
         Ok(StateBatch {
-            layout,
+            layout: Arc::clone(&self.layout),
             node: node.collect(),
             edge,
             neighbor_degree,
-            propagation,
+            propagation: Some(propagation),
         })
-    }
-
-    fn propagation(
-        &self,
-        layout: &Arc<BatchLayout>,
-        scale: f32,
-    ) -> Result<Option<Arc<Propagation>>, Error> {
-        let keep = self.removed.iter().map(|&gone| f32::from(u8::from(!gone)));
-        let propagation = Propagation::new(
-            Arc::clone(layout),
-            vec![self.shard.clone()],
-            vec![keep.collect()],
-            vec![scale],
-        )?;
-        Ok(Some(Arc::new(propagation)))
     }
 
     /// Weights have no incremental form: the sums of positive and negative weights to residual neighbours.
@@ -219,6 +242,31 @@ impl ModelScorer<'_> {
                 }
             }
         }
+    }
+}
+
+impl<'a> RankModel<'a> {
+    /// One evaluation as the rank and the number of ranks `world`; nothing is computed.
+    fn record(&self, batch: &StateBatch, world: (u32, u32)) -> Result<Recorder<'a>, Error> {
+        let mut recorder = Recorder::new(&self.policy.params, world.0, world.1);
+        let model = &self.policy.model;
+        let embed = model.embedding.embed(&mut recorder, batch, self.path)?;
+        let scores = model
+            .head
+            .node_values(&mut recorder, embed, &batch.layout)?;
+        recorder.output(SCORES, scores);
+        Ok(recorder)
+    }
+
+    fn propagation(
+        &self,
+        layout: &Arc<BatchLayout>,
+        keep: Vec<f32>,
+        scale: f32,
+    ) -> Result<Arc<Propagation>, Error> {
+        let shards = vec![self.shard.clone()];
+        let sums = Propagation::new(Arc::clone(layout), shards, vec![keep], vec![scale])?;
+        Ok(Arc::new(sums))
     }
 }
 

@@ -12,6 +12,17 @@ pub(crate) fn embedding_bytes(shape: PolicyShape, n_rows: u64) -> u64 {
     numbers.saturating_mul(4).saturating_mul(n_rows)
 }
 
+/// The same for an evaluation that keeps no layer longer than the next one needs it: what all layers share, and one layer.
+pub(crate) fn layer_bytes(shape: PolicyShape, n_rows: u64) -> u64 {
+    embedding_bytes(
+        PolicyShape {
+            n_layers: 1,
+            ..shape
+        },
+        n_rows,
+    )
+}
+
 /// Refuses what is more than the host can still give; `cure` says what would take less.
 ///
 /// # Errors
@@ -73,5 +84,6 @@ mod tests {
         };
         assert_eq!(embedding_bytes(shape, 1000), 8 * 32 * 4 * 1000);
         assert_eq!(embedding_bytes(shape, u64::MAX), u64::MAX);
+        assert_eq!(layer_bytes(shape, 1000), 2 * 32 * 4 * 1000);
     }
 }

@@ -17,8 +17,8 @@ use crate::agreement::{
 };
 use crate::error::ErrorKind;
 use crate::exchange::{Exchange, check_wanted, cut_bits, cut_lists};
-use crate::inference::{Episode, ModelScorer, Rules, Scorer, check_finite, run_episode};
-use crate::memory::{check_room, embedding_bytes, keep_freed_memory};
+use crate::inference::{Episode, ModelScorer, RankModel, Rules, Scorer, check_finite, run_episode};
+use crate::memory::{check_room, keep_freed_memory, layer_bytes};
 use crate::on_device::run_on_device;
 use crate::problem::MINIMUM_VERTEX_COVER;
 use crate::residual::{BitsResidual, Counts, ListsResidual, NeighborLists, Ranks, Residual};
@@ -278,7 +278,7 @@ pub struct Scores {
     pub storage: Storage,
     /// What ranks exchanged; absent with the closed form, which sums nothing over neighbours.
     pub exchange: Option<Exchange>,
-    /// Seconds of the slowest rank, from uncounted degrees to scores; cutting the graph comes before.
+    /// Seconds of the slowest rank, from uncounted degrees to scores; cutting the graph and taking memory for the evaluation come before.
     pub seconds: f64,
 }
 
@@ -396,7 +396,7 @@ impl<'a> Job<'a> {
         }
         keep_freed_memory();
         let (n_nodes, n_edges) = (self.adjacency.n_nodes(), self.adjacency.n_edges());
-        let embeddings = embedding_bytes(self.policy.config.shape(), u64::from(n_nodes));
+        let embeddings = layer_bytes(self.policy.config.shape(), u64::from(n_nodes));
         let least = embeddings.saturating_add(2 * n_edges) / u64::from(n_processes);
         let cure = "take a policy of two layers, whose closed form makes no embeddings (--policy mvc-default), or a smaller graph";
         check_room(&self.options.device, least, cure)
@@ -476,8 +476,8 @@ impl<'a> Job<'a> {
         let Scorer::Model(model) = scorer else {
             return Ok(None);
         };
-        let counts = (before, model.shard.bytes());
-        Exchange::of_job(ranks, &model.device, self.communication(), counts).map(Some)
+        let counts = (before, model.model.shard.bytes());
+        Exchange::of_job(ranks, &model.model.device, self.communication(), counts).map(Some)
     }
 
     fn check_scorer(&self, scorer: &Scorer<'_>) -> Result<(), Error> {
@@ -493,7 +493,7 @@ impl<'a> Job<'a> {
     fn score_rank(&self, comm: &mut Comm, shard: Option<&BitShard>) -> Result<Scores, Error> {
         let (rank, before) = (comm.rank(), comm.received_bytes());
         let cut = self.cut(rank, shard);
-        let scorer = self.scorer(comm, shard)?;
+        let mut scorer = self.scorer(comm, shard)?;
         self.check_scorer(&scorer)?;
         let mut ranks = Ranks {
             comm,
@@ -505,14 +505,14 @@ impl<'a> Job<'a> {
         let scale = self.policy.config.adjacency_scale.of(residual.max_degree());
         let own = self.partition.range(rank);
         let mut values = vec![f32::NAN; own.len()];
-        match &scorer {
+        match &mut scorer {
             Scorer::Table(table) => residual.for_each_own(&mut |node, degree, d2| {
                 let (x, y) = (degree as f32 * scale, d2 as f32 * (scale * scale));
                 values[(node - own.start) as usize] = table.score(x, y);
             }),
             Scorer::Model(model) => {
                 let all = model.scores(&*residual, scale, &mut ranks)?;
-                leave_group(&model.device, ranks.deadline)?;
+                leave_group(&model.model.device, ranks.deadline)?;
                 residual.for_each_own(&mut |node, _, _| {
                     let row = (node - own.start) as usize;
                     values[row] = all[row];
@@ -557,7 +557,7 @@ impl<'a> Job<'a> {
         let mut residual = self.residual(self.cut(rank, shard), &mut ranks)?;
         let mut episode = run_episode(&mut *residual, self.policy, &mut scorer, rules, &mut ranks)?;
         if let Scorer::Model(model) = &scorer {
-            leave_group(&model.device, ranks.deadline)?;
+            leave_group(&model.model.device, ranks.deadline)?;
         }
         episode.exchange = self.exchange(&scorer, &mut ranks, before)?;
         Ok(episode)
@@ -574,15 +574,17 @@ impl<'a> Job<'a> {
             Adjacency::Bits(bits) => cut_bits((bits, shard), partition, rank, communication),
         };
         let device = rank_device(&self.options.device, comm, self.options.deadline)?;
-        Ok(Scorer::Model(ModelScorer {
+        let model = RankModel {
             policy: self.policy,
             path: self.path,
             shard: shard.resident(&device)?,
             device,
             partition: self.partition.clone(),
             weighted: weighted(self.adjacency),
-            removed: vec![false; self.adjacency.n_nodes() as usize],
-        }))
+        };
+        let deadline = self.options.deadline;
+        let scorer = ModelScorer::new(model, comm, deadline)?;
+        Ok(Scorer::Model(Box::new(scorer)))
     }
 }
 

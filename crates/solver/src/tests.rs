@@ -155,7 +155,7 @@ proptest! {
 
 /// The relative difference of two nodes' scores after some picks, by the general path.
 fn score_gap(graph: &Graph, policy: &TrainedPolicy, picks: &[u32], nodes: [u32; 2]) -> f32 {
-    use crate::inference::ModelScorer;
+    use crate::inference::{ModelScorer, RankModel};
     use crate::residual::{Counts, ListsResidual, NeighborLists, Ranks, Residual};
     use shardgraph_collectives::{Comm, Deadline};
     use shardgraph_layers::autodiff::RowShard;
@@ -177,15 +177,16 @@ fn score_gap(graph: &Graph, policy: &TrainedPolicy, picks: &[u32], nodes: [u32; 
     }
     let scale = policy.config.adjacency_scale.of(residual.max_degree());
     let shard = CsrShard::by_rows(graph, 0..graph.n_nodes());
-    let scorer = ModelScorer {
+    let model = RankModel {
         policy,
         device: shardgraph_device::Device::host(),
         path: Path::General,
         shard: RowShard::Csr(shard.into()),
         partition,
         weighted: None,
-        removed,
     };
+    let mut scorer = ModelScorer::new(model, ranks.comm, ranks.deadline).unwrap();
+    scorer.removed = removed;
     let scores = scorer.scores(&residual, scale, &mut ranks).unwrap();
     let largest = scores.iter().fold(1e-6f32, |m, s| m.max(s.abs()));
     (scores[nodes[0] as usize] - scores[nodes[1] as usize]).abs() / largest
