@@ -1,6 +1,6 @@
-//! The ceiling of training on tables beyond the caches: rows of 512 bytes at random places, read and written, seven a sample, and nothing
-//! else. `cargo xtask bench micro random_rows`, beside `cargo xtask bench line-samples` in the same minutes: the ratio of the two rates is
-//! the share of the machine's memory that training uses.
+//! What training would get from memory alone: rows of 512 bytes at random places in tables beyond the caches, read and written, seven a
+//! sample, and nothing else. `cargo xtask bench micro random_rows`, beside `cargo xtask bench line-samples` in the same minutes: training can be
+//! above it, because it works on parts that stay in the processor's cache.
 
 use std::thread;
 use std::time::Duration;

@@ -25,7 +25,7 @@ pub use baseline::{adamic_adar, degree_product};
 pub use logistic::Logistic;
 pub use pairs::{Split, degree_matched_pairs, split, uniform_pairs};
 
-use crate::{Config, Embedding, Error, NodeLabels, Progress, Store, train};
+use crate::{Config, Embedding, Error, ErrorKind, NodeLabels, Progress, Store, train};
 
 /// How link prediction is measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -129,8 +129,11 @@ pub fn evaluate(
     all_runs(graph, config.seed, eval, &mut make)
 }
 
+/// What making rows may fail with.
+pub type RowsFailure = Box<dyn std::error::Error + Send + Sync>;
+
 /// Makes a row for each node from edges and a seed.
-pub type MakeRows<'m> = dyn FnMut(&[(u32, u32)], u64) -> Result<Embedding, Error> + 'm;
+pub type MakeRows<'m> = dyn FnMut(&[(u32, u32)], u64) -> Result<Embedding, RowsFailure> + 'm;
 
 /// As [`evaluate`], of rows that come from elsewhere: for each run, `make` is given the edges to learn from and a seed, and is timed.
 ///
@@ -140,18 +143,17 @@ pub type MakeRows<'m> = dyn FnMut(&[(u32, u32)], u64) -> Result<Embedding, Error
 ///
 /// let karate = builtin::by_name("karate").unwrap();
 /// // The degree as the only column.
-/// let mut degrees = |edges: &[(u32, u32)], _seed| {
+/// let scores = eval::evaluate_rows(&karate, 1, &eval::EvalConfig::default(), &mut |edges, _seed| {
 ///     let mut rows = vec![0.0; 34];
 ///     edges.iter().flat_map(|&(u, v)| [u, v]).for_each(|node| rows[node as usize] += 1.0);
-///     Embedding::new(1, rows, NodeLabels::numbers(34))
-/// };
-/// let scores = eval::evaluate_rows(&karate, 1, &eval::EvalConfig::default(), &mut degrees)?;
+///     Ok(Embedding::new(1, rows, NodeLabels::numbers(34))?)
+/// })?;
 /// assert!((scores[0].embedding.uniform - scores[0].degree_product.uniform).abs() < 0.05);
 /// # Ok::<(), shardgraph_line::Error>(())
 /// ```
 ///
 /// # Errors
-/// As [`evaluate`]; what `make` fails with; rows of another number of nodes.
+/// As [`evaluate`]; what `make` fails with, of kind [`ErrorKind::File`] where it is no [`Error`]; rows of another number of nodes.
 pub fn evaluate_rows(
     graph: &Graph,
     seed: u64,
@@ -160,7 +162,10 @@ pub fn evaluate_rows(
 ) -> Result<Vec<RunScore>, Error> {
     let mut timed = |edges: &[(u32, u32)], seed: u64| {
         let timer = Timer::wall();
-        let embedding = make(edges, seed)?;
+        let embedding = make(edges, seed).map_err(|failure| match failure.downcast() {
+            Ok(own) => *own,
+            Err(other) => Error::new(ErrorKind::File, other.to_string()),
+        })?;
         let seconds = timer.elapsed_s();
         if embedding.n_nodes() != graph.n_nodes() as usize {
             let expected = format!("{}, one for each node", graph.n_nodes());

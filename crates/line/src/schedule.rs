@@ -267,6 +267,22 @@ mod tests {
         }
     }
 
+    /// The groups that the plans of docs/line.md for 1.8 G edges load in the first pass, and in the second, which goes back.
+    #[test]
+    fn the_plans_of_the_page_load_what_it_says() {
+        for (n_groups, capacity, expected) in [(64, 11, [501, 490]), (8, 10, [16, 6])] {
+            let mut visits = Schedule::Auto.visits(2, n_groups, capacity);
+            let mut resident = Vec::new();
+            for expected in expected {
+                let wanted: Vec<Vec<Key>> = visits.iter().map(|visit| visit.keys(2)).collect();
+                let swaps = swaps(&wanted, capacity as usize, &mut resident);
+                let n_loads: usize = swaps.iter().map(|swap| swap.load.len()).sum();
+                assert_eq!(n_loads, expected, "{n_groups} groups");
+                visits.reverse();
+            }
+        }
+    }
+
     /// Threads meet between visits: a group that passes by meets all that are pinned in one, but at the ends, where those come and go.
     #[test]
     fn who_passes_by_meets_all_that_are_pinned_at_once() {

@@ -15,7 +15,7 @@ use shardgraph_device::Timer;
 use shardgraph_graph::Graph;
 use shardgraph_line::eval::{EvalConfig, evaluate_rows};
 use shardgraph_line::formats::{self, FileFormat};
-use shardgraph_line::{Embedding, Error, ErrorKind, NodeLabels};
+use shardgraph_line::{Embedding, NodeLabels};
 
 use crate::Failure;
 use crate::graphs::{load, shown};
@@ -79,12 +79,12 @@ fn seconds(graph: &Graph, asked: Asked<'_>) -> Result<Value, Failure> {
     let edges = (0..graph.n_nodes()).flat_map(|u| later(u).map(move |&v| (u, v)));
     let edges: Vec<(u32, u32)> = edges.collect();
     let runs = (0..asked.request.runs).map(|_| Ok(asked.rows(graph.n_nodes(), &edges)?.1));
-    Ok(json!({"seconds": runs.collect::<Result<Vec<f64>, Error>>()?}))
+    Ok(json!({"seconds": runs.collect::<Result<Vec<f64>, Failure>>()?}))
 }
 
 fn scores(graph: &Graph, asked: Asked<'_>) -> Result<Value, Failure> {
     let mut seconds = Vec::new();
-    let mut make = |edges: &[(u32, u32)], _seed: u64| {
+    let mut make = |edges: &[(u32, u32)], _seed: u64| -> Result<Embedding, Failure> {
         let (rows, took) = asked.rows(graph.n_nodes(), edges)?;
         seconds.push(took);
         Ok(rows)
@@ -101,9 +101,8 @@ fn scores(graph: &Graph, asked: Asked<'_>) -> Result<Value, Failure> {
 
 impl Asked<'_> {
     /// The rows that the command leaves for these edges, and its seconds.
-    fn rows(self, n_nodes: u32, edges: &[(u32, u32)]) -> Result<(Embedding, f64), Error> {
-        let failed = |what: String| Error::new(ErrorKind::File, what);
-        let folder = tempfile::tempdir().map_err(|e| failed(e.to_string()))?;
+    fn rows(self, n_nodes: u32, edges: &[(u32, u32)]) -> Result<(Embedding, f64), Failure> {
+        let folder = tempfile::tempdir()?;
         let (text, out) = (
             folder.path().join("edges.txt"),
             folder.path().join("rows.txt"),
@@ -112,9 +111,9 @@ impl Asked<'_> {
         for (u, v) in edges {
             let _ = writeln!(lines, "{u} {v} 1\n{v} {u} 1"); // to a string: cannot fail
         }
-        std::fs::write(&text, lines).map_err(|e| failed(e.to_string()))?;
+        std::fs::write(&text, lines)?;
         let words = self.words(edges.len(), &text, &out);
-        let seconds = ended_well(&words, self.request.deadline_s).map_err(failed)?;
+        let seconds = ended_well(&words, self.request.deadline_s)?;
         let found = formats::read(&out, Some(FileFormat::Word2vecText))?;
         Ok((by_node(&found, n_nodes)?, seconds))
     }
@@ -169,7 +168,7 @@ fn ended_well(words: &[String], deadline_s: f64) -> Result<f64, String> {
 }
 
 /// Rows in the order of nodes; a node that the peer has left out has zeros.
-fn by_node(found: &Embedding, n_nodes: u32) -> Result<Embedding, Error> {
+fn by_node(found: &Embedding, n_nodes: u32) -> Result<Embedding, Failure> {
     let dim = found.dim();
     let mut values = vec![0.0; n_nodes as usize * dim];
     for (at, label) in (0u32..).zip(found.labels().iter()) {
@@ -177,12 +176,12 @@ fn by_node(found: &Embedding, n_nodes: u32) -> Result<Embedding, Error> {
             Ok(node) if node < n_nodes => node,
             _ => {
                 let what = format!("a row of `{label}`, expected a node below {n_nodes}");
-                return Err(Error::new(ErrorKind::File, what));
+                return Err(what.into());
             }
         };
         values[node as usize * dim..][..dim].copy_from_slice(found.row(at));
     }
-    Embedding::new(dim, values, NodeLabels::numbers(n_nodes))
+    Ok(Embedding::new(dim, values, NodeLabels::numbers(n_nodes))?)
 }
 
 /// A peer that is three lines of shell; one that fails, one that takes too long, and one whose rows are of no node.
