@@ -7,12 +7,14 @@ use serde::{Deserialize, Serialize};
 use shardgraph_components::{ActorCriticShape, QNetworkShape};
 use shardgraph_environments::space::Space;
 use shardgraph_environments::{Autoreset, CartPole, CartPoles};
+use shardgraph_graph::utf8_text;
 
 use crate::apex::ApexConfig;
 use crate::dqn::DqnConfig;
 use crate::error::{Error, ErrorKind};
 use crate::impala::ImpalaConfig;
 use crate::reinforce::ReinforceConfig;
+use crate::settings_text::{self, Form, Mistake};
 
 /// The version of the settings that this program reads and writes.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -34,7 +36,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// assert_eq!((dqn.learning_starts, dqn.batch_size), (1000, 128));
 ///
 /// let error = AgentConfig::from_toml("schema_version = 7").unwrap_err();
-/// assert_eq!(error.to_string(), "agent settings: `schema_version`: expected 1, given 7");
+/// assert_eq!(error.to_string(), "agent settings, line 1: `schema_version`: expected 1, given 7");
 /// # Ok::<(), shardgraph_agents::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -182,7 +184,7 @@ pub(crate) fn cart_pole_spaces() -> Result<(Space, Space), Error> {
 
 /// What every version of the settings has.
 #[derive(Deserialize)]
-struct Version {
+pub(crate) struct Version {
     #[serde(default = "schema_version")]
     schema_version: u32,
 }
@@ -193,16 +195,20 @@ impl AgentConfig {
     /// # Errors
     /// When the file cannot be read, or as [`AgentConfig::from_toml`] and [`AgentConfig::check`].
     pub fn read(path: &Path) -> Result<AgentConfig, Error> {
-        let text = std::fs::read_to_string(path).map_err(Error::io(path))?;
+        let bytes = std::fs::read(path).map_err(Error::io(path))?;
+        let name = path.display().to_string();
+        let text = utf8_text(bytes).map_err(|line| {
+            Error::input(format!("{name}:{line}: expected UTF-8, found other bytes"))
+        })?;
         let is_json = path
             .extension()
             .is_some_and(|extension| extension == "json");
-        let config = match is_json {
-            true => AgentConfig::from_json(&text),
-            false => AgentConfig::from_toml(&text),
-        };
-        let checked = config.and_then(|config| config.check().map(|()| config));
-        checked.map_err(|error| Error::input(format!("{}: {error}", path.display())))
+        let form = if is_json { Form::Json } else { Form::Toml };
+        let config = settings_text::read(&text, form).map_err(|wrong| wrong.of_file(&name))?;
+        match config.check() {
+            Ok(()) => Ok(config),
+            Err(error) => Err(settings_text::place(&text, form, &error).of_file(&name)),
+        }
     }
 
     /// Reads settings; nothing but their form is checked.
@@ -210,12 +216,7 @@ impl AgentConfig {
     /// # Errors
     /// When the text is of another version, has an unknown setting, or lacks the environment or the algorithm.
     pub fn from_toml(text: &str) -> Result<AgentConfig, Error> {
-        let wrong = |error: toml::de::Error| {
-            Error::input(format!("agent settings: {}", error.to_string().trim_end()))
-        };
-        let version: Version = toml::from_str(text).map_err(wrong)?;
-        version.check()?;
-        toml::from_str(text).map_err(wrong)
+        settings_text::read(text, Form::Toml).map_err(Mistake::into_error)
     }
 
     /// As [`AgentConfig::from_toml`].
@@ -223,10 +224,7 @@ impl AgentConfig {
     /// # Errors
     /// As [`AgentConfig::from_toml`].
     pub fn from_json(text: &str) -> Result<AgentConfig, Error> {
-        let wrong = |error: serde_json::Error| Error::input(format!("agent settings: {error}"));
-        let version: Version = serde_json::from_str(text).map_err(wrong)?;
-        version.check()?;
-        serde_json::from_str(text).map_err(wrong)
+        settings_text::read(text, Form::Json).map_err(Mistake::into_error)
     }
 
     /// A hash of all settings, for ranks to compare: the 64-bit FNV-1a hash of their JSON.
@@ -269,7 +267,7 @@ impl AgentConfig {
 }
 
 impl Version {
-    fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         Rule {
             field: "schema_version",
             holds: self.schema_version == SCHEMA_VERSION,
@@ -402,12 +400,12 @@ impl Rule {
     }
 
     /// The layers of a network, of which there are the numbers of weights that `n_weights` says.
-    pub(crate) fn network(shape: &dyn std::fmt::Debug, n_weights: u64, largest: u64) -> Rule {
+    pub(crate) fn network(shape: &impl Serialize, n_weights: u64, largest: u64) -> Rule {
         Rule {
             field: "algorithm.network",
             holds: (1..=largest).contains(&n_weights),
             expected: format!("layers of at least 1, with at most {largest} weights in all"),
-            given: format!("{shape:?}"),
+            given: serde_json::to_string(shape).unwrap_or_default(),
         }
     }
 

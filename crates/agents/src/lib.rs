@@ -38,6 +38,7 @@ mod policy_agent;
 mod policy_program;
 mod reinforce;
 mod run;
+mod settings_text;
 mod topology;
 mod train_topology;
 mod weights;

@@ -67,7 +67,7 @@ impl ReinforceConfig {
                 field: "algorithm.network.lstm",
                 holds: self.network.lstm.is_none(),
                 expected: "none; IMPALA learns with a memory".to_owned(),
-                given: format!("{:?}", self.network.lstm),
+                given: self.network.lstm.unwrap_or_default().to_string(),
             },
             Rule::network(
                 &self.network,
