@@ -8,7 +8,7 @@ use shardgraph_device::{Buffer, Device};
 use crate::kernel::{Operand, exchange, is_exchange, local};
 use crate::ranks::Ranks;
 use crate::shape_rules::{World, check_values, infer};
-use crate::{Ctx, Error, Leaf, Op, ParamId, Params, Shape, Var};
+use crate::{Ctx, Error, Leaf, Op, ParamId, Params, Shape, SpareBuffers, Var};
 
 /// Define-by-run: each operation runs on the device when it is added; all results stay until the value is dropped.
 ///
@@ -20,6 +20,7 @@ pub struct Eager<'a> {
     deadline: Deadline,
     params: &'a Params,
     nodes: Vec<Node>,
+    spare: SpareBuffers,
 }
 
 #[derive(Debug)]
@@ -38,6 +39,7 @@ impl<'a> Eager<'a> {
             deadline: Deadline::default(),
             params,
             nodes: Vec::new(),
+            spare: SpareBuffers::default(),
         }
     }
 
@@ -45,6 +47,38 @@ impl<'a> Eager<'a> {
     pub fn with_deadline(mut self, deadline: Deadline) -> Self {
         self.deadline = deadline;
         self
+    }
+
+    /// The same program, whose results on the host are written where those of programs before it were.
+    ///
+    /// ```
+    /// use shardgraph_autodiff::collectives::Comm;
+    /// use shardgraph_autodiff::device::Device;
+    /// use shardgraph_autodiff::{Ctx, Eager, Params, Shape, SpareBuffers};
+    ///
+    /// let (device, mut comm, params) = (Device::host(), Comm::solo(), Params::new());
+    /// let mut spare = SpareBuffers::default();
+    /// for step in 0..3 {
+    ///     let mut ctx = Eager::new(&device, &mut comm, &params).with_spare(spare);
+    ///     let x = ctx.input(Shape::new(64, 32), &[step as f32; 2048])?;
+    ///     let y = ctx.relu(x)?;
+    ///     assert_eq!(ctx.values(y)?, [step as f32; 2048]);
+    ///     spare = ctx.into_spare();
+    /// }
+    /// # Ok::<(), shardgraph_autodiff::Error>(())
+    /// ```
+    pub fn with_spare(mut self, spare: SpareBuffers) -> Self {
+        self.spare = spare;
+        self
+    }
+
+    /// Ends the program and gives the memory of its values for another one.
+    pub fn into_spare(self) -> SpareBuffers {
+        let (mut spare, nodes) = (self.spare, self.nodes);
+        // Values that two nodes share are taken from the second; those that somebody else has stay there.
+        let values = nodes.into_iter();
+        spare.keep(values.filter_map(|node| Arc::into_inner(node.values)));
+        spare
     }
 
     /// A copy of a value, row-major.
@@ -98,6 +132,10 @@ impl<'a> Eager<'a> {
             }
             _ => {}
         }
+        let out = match is_exchange(op) {
+            true => None, // it makes its own
+            false => Some(self.spare.take(self.device, shape.len())?),
+        };
         let operand = |var: &Var| {
             let node = &self.nodes[var.index()];
             Operand {
@@ -107,7 +145,7 @@ impl<'a> Eager<'a> {
         };
         let vars = op.operands();
         let operands: Vec<Operand<'_>> = vars.iter().map(operand).collect();
-        if is_exchange(op) {
+        let Some(mut out) = out else {
             let mut ranks = Ranks {
                 device: self.device,
                 comm: self.comm,
@@ -115,8 +153,7 @@ impl<'a> Eager<'a> {
                 is_lent: false,
             };
             return Ok(Arc::new(exchange(&mut ranks, op, &operands, shape)?));
-        }
-        let mut out = self.device.zeros(shape.len())?;
+        };
         local(self.device, op, &operands, None, (&mut out, shape))?;
         Ok(Arc::new(out))
     }

@@ -51,6 +51,7 @@ mod rms_prop;
 mod shape_check;
 mod shape_rules;
 mod signature;
+mod spare;
 mod wires;
 
 #[cfg(test)]
@@ -81,6 +82,7 @@ pub use propagation::{Propagation, ResidentShard, RowShard};
 pub use recorder::Recorder;
 pub use rms_prop::RmsProp;
 pub use shape_check::ShapeCheck;
+pub use spare::SpareBuffers;
 
 pub use shardgraph_collectives as collectives;
 pub use shardgraph_device as device;

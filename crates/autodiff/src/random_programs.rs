@@ -373,6 +373,10 @@ fn eager_is_planned(
             bits(&planned.read("loss").unwrap())
         );
         assert!(grads.iter().all(|planned| *planned == bits(&grad)));
+        let spare = eager.into_spare().poisoned();
+        let mut again = Eager::new(&device, &mut comm, &case.params).with_spare(spare);
+        let (loss, _) = random_program(&mut again, case, &view, n_ranks, choices).unwrap();
+        assert_eq!(bits(&again.param_gradient(loss).unwrap()), bits(&grad));
         values
     });
     results.into_iter().next().unwrap().unwrap()

@@ -1,6 +1,9 @@
 //! Things that can be made again, kept within a number of bytes: those used last.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use shardgraph_layers::autodiff::SpareBuffers;
 
 /// Values by number. Beyond `max_bytes` the one that was not used for longest goes, until one is left.
 #[derive(Debug, Clone)]
@@ -65,6 +68,27 @@ impl<T: Clone> Kept<T> {
         if let Some(gone) = self.values.remove(&id) {
             self.bytes -= gone.bytes;
         }
+    }
+}
+
+/// Memory of evaluations that have ended. A clone, which is for another rank, begins with none.
+#[derive(Debug, Default)]
+pub(super) struct Spare(Mutex<SpareBuffers>);
+
+impl Spare {
+    pub(super) fn take(&self) -> SpareBuffers {
+        // Whatever a panic left is empty or whole.
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn put(&self, spare: SpareBuffers) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = spare;
+    }
+}
+
+impl Clone for Spare {
+    fn clone(&self) -> Self {
+        Self::default()
     }
 }
 

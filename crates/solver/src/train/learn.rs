@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use shardgraph_components::{DqnBatch, DqnLoss, ErrorKind};
-use shardgraph_layers::autodiff::{Ctx, Eager, Shape, Var};
+use shardgraph_layers::autodiff::{Ctx, Shape, Var};
 
 use shardgraph_graph::random::Stream;
 
@@ -192,8 +192,7 @@ impl Trainer {
         lesson: &Lesson,
         ranks: &mut Ranks<'_>,
     ) -> Result<(f32, Vec<f32>), Error> {
-        let mut ctx =
-            Eager::new(&self.device, ranks.comm, &self.policy.params).with_deadline(ranks.deadline);
+        let mut ctx = self.eager(&self.policy.params, ranks);
         let model = &self.policy.model;
         let layout = &batch.states.layout;
         let embed = model.embedding.embed(&mut ctx, &batch.states, self.path)?;
@@ -205,6 +204,7 @@ impl Trainer {
         let errors = errors.iter().zip(&lesson.targets).map(|(q, y)| q - y);
         let errors = errors.collect();
         let mut gradient = ctx.param_gradient(loss)?;
+        self.spare.put(ctx.into_spare());
         if !value.is_finite() {
             return Err(self.diverged("the loss", value));
         }

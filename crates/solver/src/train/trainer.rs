@@ -13,7 +13,7 @@ use super::batch::{Batch, BatchRules, Cut, Plan, needs_sums};
 use super::checkpoint::{InputHash, SumsOverRanks};
 use super::dataset::Dataset;
 use super::grid::Grid;
-use super::kept::Kept;
+use super::kept::{Kept, Spare};
 use super::memory::ReplayMemory;
 use super::{TargetRule, TrainConfig};
 use crate::exchange::cut_lists;
@@ -68,6 +68,8 @@ pub(super) struct Trainer {
     /// Nodes and edges of the largest graph of an episode so far, by nodes.
     pub(super) largest_graph: (u32, u64),
     pub(super) path: Path,
+    /// Memory of the evaluations of a step, for the next ones.
+    pub(super) spare: Spare,
 }
 
 impl Trainer {
@@ -94,6 +96,7 @@ impl Trainer {
             sums: None,
             largest_graph: (0, 0),
             path,
+            spare: Spare::default(),
             policy,
             config,
         })
@@ -290,13 +293,13 @@ impl Trainer {
             return Ok(Vec::new());
         }
         let (plan, batch) = self.present_states(episodes, chosen, ranks)?;
-        let mut ctx =
-            Eager::new(&self.device, ranks.comm, &self.policy.params).with_deadline(ranks.deadline);
+        let mut ctx = self.eager(&self.policy.params, ranks);
         let model = &self.policy.model;
         let layout = &batch.states.layout;
         let embed = model.embedding.embed(&mut ctx, &batch.states, self.path)?;
         let scores = model.head.node_values(&mut ctx, embed, layout)?;
         let scores = ctx.values(scores)?;
+        self.spare.put(ctx.into_spare());
         self.check_scores(&scores, &batch)?;
         let mut tops = vec![TopD::new(1); layout.n_states()];
         for (row, node) in plan.nodes().enumerate() {
@@ -422,6 +425,13 @@ impl Trainer {
         Ok(targets)
     }
 
+    /// A program on this rank, in the memory of the one before.
+    pub(super) fn eager<'t>(&'t self, params: &'t Params, ranks: &'t mut Ranks<'_>) -> Eager<'t> {
+        Eager::new(&self.device, ranks.comm, params)
+            .with_deadline(ranks.deadline)
+            .with_spare(self.spare.take())
+    }
+
     /// The largest candidate score of each state of a batch.
     pub(super) fn best_values(
         &self,
@@ -429,12 +439,13 @@ impl Trainer {
         params: &Params,
         ranks: &mut Ranks<'_>,
     ) -> Result<Vec<f32>, Error> {
-        let mut ctx = Eager::new(&self.device, ranks.comm, params).with_deadline(ranks.deadline);
+        let mut ctx = self.eager(params, ranks);
         let model = &self.policy.model;
         let layout = &batch.states.layout;
         let embed = model.embedding.embed(&mut ctx, &batch.states, self.path)?;
         let scores = model.head.scores(&mut ctx, embed, layout)?;
         let scores = ctx.values(scores)?;
+        self.spare.put(ctx.into_spare());
         self.check_scores(&scores, batch)?;
         let mut best = vec![f32::NEG_INFINITY; layout.n_states()];
         for ((&score, &state), &candidate) in
