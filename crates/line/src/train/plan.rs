@@ -361,7 +361,7 @@ mod tests {
                 let n_jobs = rounds.iter().take(n_rounds).map(Vec::len).sum::<usize>();
                 assert!(n_rounds == rounds.len() || n_jobs >= expected, "{visit:?}");
                 assert!(
-                    n_rounds == rounds.len() || n_rounds % n_stay == 0,
+                    n_rounds == rounds.len() || n_rounds.is_multiple_of(n_stay),
                     "{visit:?}"
                 );
                 most = most.max(n_jobs);
