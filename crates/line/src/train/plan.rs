@@ -330,6 +330,49 @@ mod tests {
         }
     }
 
+    /// Threads meet at the end of a step: it has jobs enough, where its visit does, and no contexts leave in its middle.
+    #[test]
+    fn a_step_has_many_jobs_and_whole_stays() {
+        let edges: Vec<(u32, u32)> = (0..63).map(|k| (k, k + 1)).collect();
+        let store = Store::from_edges(64, &edges, 64, NodeLabels::numbers(64)).unwrap();
+        for (order, n_groups, n_stay, expected) in [
+            (2, 16, 4, 128),
+            (2, 1, 16, 128),
+            (1, 16, 1, 128),
+            (1, 4, 1, 128),
+        ] {
+            let layout = Layout {
+                schedule: Schedule::Auto,
+                n_groups,
+                capacity: 13,
+            };
+            let planner = Planner {
+                store: &store,
+                order,
+                seed: 1,
+                layout,
+                has_small_jobs: false,
+            };
+            let mut stream = Stream::new(1, "test", 0);
+            let mut most = 0;
+            for visit in planner.pass(0).visits() {
+                let rounds: VecDeque<Round> = planner.rounds(&visit, &mut stream).into();
+                let n_rounds = planner.rounds_of_step(&rounds);
+                let n_jobs = rounds.iter().take(n_rounds).map(Vec::len).sum::<usize>();
+                assert!(n_rounds == rounds.len() || n_jobs >= expected, "{visit:?}");
+                assert!(
+                    n_rounds == rounds.len() || n_rounds.is_multiple_of(n_stay),
+                    "{visit:?}"
+                );
+                most = most.max(n_jobs);
+            }
+            assert!(
+                (expected..2 * expected).contains(&most),
+                "{order} {n_groups}: {most}"
+            );
+        }
+    }
+
     /// A bucket of small weight has its samples in some passes; each pass has as many as there are edges.
     #[test]
     fn the_lightest_bucket_is_sampled_too() {
