@@ -83,6 +83,14 @@ impl ConfigFile {
         Ok(())
     }
 
+    /// What is wrong with a setting, with its line where the file has it.
+    pub(crate) fn wrong(&self, (setting, why): &(&str, String)) -> BadInput {
+        match &self.settings {
+            Some(settings) => settings.wrong(setting, why),
+            None => BadInput(format!("training settings: `{setting}`: {why}")),
+        }
+    }
+
     /// `base` with the file's settings over it.
     pub(crate) fn over(&self, base: TrainConfig) -> Result<TrainConfig, BadInput> {
         match &self.settings {

@@ -232,7 +232,8 @@ fn load(
 /// The preset's settings, then the file's, then the flags'.
 fn config(args: &TrainArgs, file: &ConfigFile) -> Result<TrainConfig, BadInput> {
     let preset = args.preset.or(file.preset).unwrap_or(Preset::Default);
-    let mut config = file.over(TrainConfig::preset(preset))?;
+    let of_file = file.over(TrainConfig::preset(preset))?;
+    let mut config = of_file.clone();
     if let Some(problem) = &args.problem {
         config.problem.clone_from(problem);
     }
@@ -252,7 +253,11 @@ fn config(args: &TrainArgs, file: &ConfigFile) -> Result<TrainConfig, BadInput> 
     config.environments = args.environments.unwrap_or(config.environments);
     config.steps = args.steps.unwrap_or(config.steps);
     config.seed = args.seed.unwrap_or(config.seed);
-    Ok(config)
+    match config.wrong_setting() {
+        // One that a flag has set is told without the file, by the run itself.
+        Some(wrong) if of_file.wrong_setting().as_ref() == Some(&wrong) => Err(file.wrong(&wrong)),
+        _ => Ok(config),
+    }
 }
 
 fn folder<'a>(args: &'a TrainArgs, file: &'a ConfigFile) -> Result<&'a Path, BadInput> {
