@@ -259,7 +259,7 @@ fn numbers_that_are_none_are_refused_in_a_config() {
 /// A command with a file of settings, that file, and what the message has behind its name.
 #[rustfmt::skip]
 const REFUSED_SETTINGS: &[(&str, &str, &str)] = &[
-    ("train --out {} --config {}", "steps = 5\nbatch_size = 0\n", ":2: training settings: expected batch_size: at least 1"),
+    ("train --out {} --config {}", "steps = 5\nbatch_size = 0\n", ":2: training settings: `batch_size`: expected at least 1"),
     ("rgcn train ba-rel:60:2:3 --out {} --config {}", "epochs = 1\n\ndropout = 7\n", ":3: dropout = 7: expected"),
     ("embed karate --out {} --config {}", "dim = 0\nepochs = 1\n", ":1: dim = 0: expected"),
     ("place train --out {} --config {}", "steps = 5\nbatch_graphs = 0\n", ":2: batch_graphs = 0: expected"),

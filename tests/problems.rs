@@ -159,6 +159,44 @@ fn the_text_names_what_was_found() {
     assert_eq!(answer.line("path"), "collapsed+csr");
 }
 
+/// On some graphs greedy dominates with fewer nodes than the policy, on others it does not.
+#[test]
+fn a_greedy_answer_that_is_better_is_called_so() {
+    let (mut n_better, mut n_others) = (0, 0);
+    for seed in 1..=12 {
+        let words = format!("solve er:250:0.15 --seed {seed} --problem dominating-set");
+        let text = run(&words, &[]).ok().stdout;
+        let answer = run(&format!("{words} --format json"), &[]).json();
+        let greedy = &answer["baselines"][0]["objective"];
+        let line = match greedy.as_u64() < answer["objective"].as_u64() {
+            true => format!("greedy most_new {greedy} (better than the policy's)\n"),
+            false => format!("greedy most_new {greedy}\n"),
+        };
+        assert!(text.contains(&line), "{line}: {text}");
+        *(if line.contains("better") {
+            &mut n_better
+        } else {
+            &mut n_others
+        }) += 1;
+    }
+    assert!(n_better > 0 && n_others > 0, "{n_better} and {n_others}");
+}
+
+/// Scores that no number holds are told with the graph that they are of.
+#[test]
+fn a_graph_without_an_answer_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (file, out) = (path("huge.el"), path("out.txt"));
+    fs::write(&file, "a b 3e38\nb c 3e38\n").unwrap();
+    let message = run("solve {} --weighted --out {}", &[&file, &out]).error(1);
+    assert!(
+        message.contains("huge.el: the scores leave the range of numbers"),
+        "{message}"
+    );
+    assert_eq!(listing(folder.path()), ["huge.el"]);
+}
+
 /// Weights of either sign make the objective a sum; those that are no numbers are told by line.
 #[test]
 fn cuts_have_weights() {
@@ -211,7 +249,10 @@ const REFUSED: [(&str, [&str; 2]); 8] = [
     ),
     (
         "--problem mis --weighted",
-        ["maximum independent set", "reads no edge weights"],
+        [
+            "g.el: maximum independent set reads no edge weights",
+            "--weighted",
+        ],
     ),
     (
         "--problem cut --path collapsed",

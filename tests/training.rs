@@ -112,8 +112,20 @@ fn flags_win_over_the_file_and_the_file_over_the_preset() {
     );
     let message = bad_config(&config, "steps = 9\ngamma = ]\n", &path("new"));
     assert!(message.contains("c.toml:2:9: "), "{message}");
-    let message = bad_config(&config, "gamma = 1.5\n", &path("new"));
-    assert!(message.contains("gamma: 0 to 1"), "{message}");
+    let message = bad_config(&config, "\ngamma = 1.5\n", &path("new"));
+    let expected = "c.toml:2: training settings: `gamma`: expected 0 to 1; found 1.5";
+    assert!(message.contains(expected), "{message}");
+    let message = bad_config(&config, "n_layers = 65\n", &path("new"));
+    assert!(message.contains("c.toml:1: training settings: `n_layers`: expected 1 to 64"));
+    let nested = "[prioritized]\nalpha = 2.0\n";
+    let message = bad_config(&config, nested, &path("new"));
+    assert!(message.contains("c.toml:1: training settings: `prioritized.alpha`: expected"));
+    // What a flag says is no line of the file.
+    fs::write(&config, "environments = 2\n").unwrap();
+    let words = "train --config {} --environments 5000 --out {}";
+    let message = run(words, &[&config, &path("new")]).error(2);
+    let expected = "training settings: `environments`: expected 1 to 4096; found 5000";
+    assert!(message.contains(expected), "{message}");
 }
 
 fn bad_config(config: &Path, text: &str, out: &Path) -> String {
@@ -138,7 +150,7 @@ fn bad_settings_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("run");
     for (flags, expected) in [
-        ("--problem tsp", "problem: mvc"),
+        ("--problem tsp", "`problem`: expected mvc"),
         ("--graphs er:20:7", "from 0 to 1"),
         ("--graphs missing.mtx", "unknown graph model"),
         ("--graphs er:9:0", "at least one edge"),
@@ -240,7 +252,7 @@ fn options_that_cannot_be_right_are_refused() {
             "--ranks 6 --batch-ranks 4",
             "expected a number that divides",
         ),
-        ("--environments 0", "environments: 1 to 4096"),
+        ("--environments 0", "`environments`: expected 1 to 4096"),
         ("--curriculum 20,10", "each larger than the one before"),
         ("--curriculum 20,many", "invalid value"),
         ("--weighted", "reads no edge weights"),

@@ -3,7 +3,7 @@
 mod optima;
 mod picture;
 mod rows;
-mod score;
+pub(crate) mod score;
 
 use std::ffi::OsString;
 use std::fmt;

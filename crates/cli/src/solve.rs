@@ -18,7 +18,7 @@ use shardgraph_solver::problem::{
 };
 use shardgraph_solver::train::Preset;
 use shardgraph_solver::{
-    Communication, EmbeddingPath, ErrorKind, PaperModel, Select, Solution, SolveOptions,
+    Communication, EmbeddingPath, ErrorKind, Fault, PaperModel, Select, Solution, SolveOptions,
     TrainedPolicy, cover_by_independent_set, solve, solve_as_rank, solve_reduced,
 };
 
@@ -308,7 +308,7 @@ fn find_all(
     for graph in &inputs.graphs {
         let alone = match solve_one(&graph.adjacency, options) {
             Ok(alone) => alone,
-            Err(error) => return (all, Err(error.into())),
+            Err(error) => return (all, Err(of_graph(&graph.origin, error.into()))),
         };
         let mut found = Found {
             alone,
@@ -317,11 +317,26 @@ fn find_all(
         };
         let more = find_more(args, &graph.adjacency, options, solve_one, &mut found);
         all.push(found);
-        if more.is_err() {
-            return (all, more);
+        if let Err(error) = more {
+            return (all, Err(of_graph(&graph.origin, error)));
         }
     }
     (all, Ok(()))
+}
+
+/// An error with the name of the graph before it, unless it is about a rank or a device.
+fn of_graph(origin: &Origin, error: anyhow::Error) -> anyhow::Error {
+    let solver = error.downcast_ref::<shardgraph_solver::Error>();
+    let is_about_it = solver.is_none_or(|error| {
+        error.comm_error().is_none() && matches!(error.fault(), Fault::Input | Fault::NoAnswer)
+    });
+    match is_about_it {
+        true => {
+            let text = format!("{}: {error}", origin.name);
+            error.context(text)
+        }
+        false => error,
+    }
 }
 
 /// What the policy finds with rules; what comes before a failure stays.
@@ -392,7 +407,8 @@ fn finish(
         let refined = refine(&args.stages, &graph.adjacency, found, patience);
         // The answer may have taken hours: it is printed although a later stage failed, or the cover could not be written.
         let refined = refined.unwrap_or_else(|error| {
-            failed = std::mem::replace(&mut failed, Ok(())).and(Err(error));
+            let error = Err(of_graph(&graph.origin, error));
+            failed = std::mem::replace(&mut failed, Ok(())).and(error);
             Refined::alone(found)
         });
         let mut written = Ok(());

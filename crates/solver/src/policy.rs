@@ -19,7 +19,9 @@ const HEADER_KEY: &str = "shardgraph.policy";
 /// What this version writes and reads.
 const SCHEMA_VERSION: u32 = 1;
 /// Widest embedding that a file may ask for: a bound on what a malformed file can make us allocate.
-const MAX_EMBED_DIM: usize = 4096;
+pub(crate) const MAX_EMBED_DIM: usize = 4096;
+/// More rounds than this are a mistake.
+pub(crate) const MAX_LAYERS: usize = 64;
 /// Most features of a node, for the same reason.
 const MAX_NODE_FEATURES: usize = 1024;
 /// The weights of such a policy, and room for a header.
@@ -175,9 +177,11 @@ impl PolicyConfig {
                 self.n_node_features
             ));
         }
-        if !(1..=MAX_EMBED_DIM).contains(&self.embed_dim) || !(1..=64).contains(&self.n_layers) {
+        let is_known_size = (1..=MAX_EMBED_DIM).contains(&self.embed_dim)
+            && (1..=MAX_LAYERS).contains(&self.n_layers);
+        if !is_known_size {
             return wrong(format!(
-                "a policy has 1 to {MAX_EMBED_DIM} embedding columns and 1 to 64 layers, not {} and {}",
+                "a policy has 1 to {MAX_EMBED_DIM} embedding columns and 1 to {MAX_LAYERS} layers, not {} and {}",
                 self.embed_dim, self.n_layers
             ));
         }

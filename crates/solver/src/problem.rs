@@ -185,7 +185,7 @@ pub fn problem_by_name(name: &str) -> Result<&'static dyn Problem, Error> {
         let names: Vec<_> = PROBLEMS.iter().map(|problem| problem.name()).collect();
         let (last, others) = names.split_last().unwrap_or((&"", &[]));
         Error::input(format!(
-            "expected problem: {} or {last}; found {name}",
+            "expected {} or {last}; found {name}",
             others.join(", ")
         ))
     })

@@ -549,7 +549,7 @@ fn what_does_not_fit_is_named() {
     let text = refused(&MAXIMUM_CUT, &graph, &cut, &collapsed);
     assert!(text.contains("nodes without features"), "{text}");
     let text = problem_by_name("tsp").unwrap_err().to_string();
-    let expected = "expected problem: mvc, mis, clique, cut or dominating-set; found tsp";
+    let expected = "expected mvc, mis, clique, cut or dominating-set; found tsp";
     assert_eq!(text, expected);
 }
 

@@ -53,8 +53,8 @@ pub(super) fn judge(
     judged
 }
 
-/// Counts are exact; weights are equal within rounding.
-fn is_better(sense: Sense, found: Objective, optimum: f64) -> bool {
+/// Whether an answer is better than another value. Counts are exact; weights are equal within rounding.
+pub(crate) fn is_better(sense: Sense, found: Objective, optimum: f64) -> bool {
     let slack = match found {
         Objective::Count(_) => 0.0,
         Objective::Weight(_) => WEIGHT_TOLERANCE * optimum.abs(),

@@ -12,7 +12,8 @@ use shardgraph_solver::problem::{Objective, Problem, Sense, check_answer};
 use shardgraph_solver::train::Preset;
 use shardgraph_solver::{PaperModel, TrainedPolicy, solve_problems, solve_problems_as_rank};
 
-use super::{SolveArgs, options, write_cover};
+use super::{SolveArgs, of_graph, options, write_cover};
+use crate::eval::score::is_better;
 use crate::exchange_report::ExchangeReport;
 use crate::exit::BadInput;
 use crate::graph_argument::Origin;
@@ -82,8 +83,9 @@ pub(super) fn run(args: &SolveArgs, problem: &'static dyn Problem) -> anyhow::Re
                 &inputs.policy,
                 &options,
                 &mut |n_candidates, n_picks| show.step(n_candidates, n_picks),
-            )?;
+            );
             drop(show);
+            let answers = answers.map_err(|error| inputs.of_graphs(error))?;
             finish(args, &inputs, answers, n_ranks)
         }
         World::Process(mut comm) => run_as_rank(args, problem, &mut comm),
@@ -109,8 +111,9 @@ fn run_as_rank(
         &inputs.policy,
         &options,
         &mut |n_candidates, n_picks| show.step(n_candidates, n_picks),
-    )?;
+    );
     drop(show);
+    let answers = answers.map_err(|error| inputs.of_graphs(error))?;
     let finished = match comm.rank() {
         0 => finish(args, &inputs, answers, comm.size()),
         _ => Ok(()),
@@ -152,7 +155,11 @@ fn load(
             true => graph.whole_graph()?,
             false => {
                 let (adjacency, origin) = graph.adjacency(report)?;
-                (adjacency.into_graph()?, origin)
+                let graph = adjacency.into_graph()?;
+                if graph.weights().is_some() {
+                    return Err(no_weights(problem, &origin));
+                }
+                (graph, origin)
             }
         };
         inputs.baselines.push(baselines(problem, &graph)?);
@@ -160,6 +167,24 @@ fn load(
         inputs.origins.push(origin);
     }
     Ok(inputs)
+}
+
+fn no_weights(problem: &dyn Problem, origin: &Origin) -> anyhow::Error {
+    let (name, title) = (&origin.name, problem.title());
+    BadInput(format!(
+        "{name}: {title} reads no edge weights: leave --weighted out"
+    ))
+    .into()
+}
+
+impl Inputs {
+    /// An error of the batch, which is that of its graph where it has one alone.
+    fn of_graphs(&self, error: shardgraph_solver::Error) -> anyhow::Error {
+        match &self.origins[..] {
+            [origin] => of_graph(origin, error.into()),
+            _ => error.into(),
+        }
+    }
 }
 
 fn baselines(problem: &dyn Problem, graph: &Graph) -> anyhow::Result<Vec<Baseline>> {
@@ -269,7 +294,11 @@ impl fmt::Display for Answer<'_> {
         writeln!(f, "{objective} {}", self.objective)?;
         writeln!(f, "verified {verified}")?;
         for Baseline { name, objective } in &self.baselines {
-            writeln!(f, "greedy {name} {objective}")?;
+            let note = match is_better(self.sense, *objective, self.objective.value()) {
+                true => " (better than the policy's)",
+                false => "",
+            };
+            writeln!(f, "greedy {name} {objective}{note}")?;
         }
         writeln!(f, "steps {}", self.steps)?;
         writeln!(f, "seconds {:.6}", self.seconds)?;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use shardgraph_components::{EpsilonSchedule, OptimiserConfig, OptimiserRule, TdLoss};
 use shardgraph_layers::{EmbeddingKind, HeadKind};
 
+use crate::policy::{MAX_EMBED_DIM, MAX_LAYERS};
 use crate::problem::Problem;
 use crate::{AdjacencyScale, Error, PolicyConfig};
 
@@ -275,16 +276,32 @@ impl TrainConfig {
     /// # Errors
     /// Names the first such setting, its value and its range.
     pub fn check(&self) -> Result<(), Error> {
+        match self.wrong_setting() {
+            None => Ok(()),
+            Some((setting, why)) => Err(Error::input(format!(
+                "training settings: `{setting}`: {why}"
+            ))),
+        }
+    }
+
+    /// The first setting that cannot be right, what is expected of it and what it is.
+    fn wrong_setting(&self) -> Option<(&'static str, String)> {
         let mut rules = self.data_rules();
+        rules.extend(self.model_rules());
         rules.extend(self.memory_rules());
         rules.extend(self.learning_rules());
         rules.extend(self.prioritized.iter().flat_map(PrioritizedConfig::rules));
-        match rules.iter().find(|(holds, ..)| !holds) {
-            None => Ok(()),
-            Some((_, rule, value)) => Err(Error::input(format!(
-                "training settings: expected {rule}; found {value}"
-            ))),
-        }
+        let (_, rule, value) = rules.into_iter().find(|(holds, ..)| !holds)?;
+        let (setting, expected) = rule.split_once(": ").unwrap_or((rule, "another value"));
+        Some((setting, format!("expected {expected}; found {value}")))
+    }
+
+    fn model_rules(&self) -> Vec<Rule> {
+        let (n_columns, n_layers) = (self.embed_dim as u64, self.n_layers as u64);
+        vec![
+            within(1..=MAX_EMBED_DIM as u64, "embed_dim: 1 to 4096", n_columns),
+            within(1..=MAX_LAYERS as u64, "n_layers: 1 to 64", n_layers),
+        ]
     }
 
     fn data_rules(&self) -> Vec<Rule> {

@@ -527,7 +527,10 @@ fn wrong(change: impl FnOnce(&mut TrainConfig)) -> String {
 fn wrong_numbers_are_named() {
     for environments in [0, 4097] {
         let message = wrong(|config| config.environments = environments);
-        assert!(message.contains("environments: 1 to 4096"), "{message}");
+        assert!(
+            message.contains("`environments`: expected 1 to 4096"),
+            "{message}"
+        );
     }
     let message = wrong(|config| (config.environments, config.replay_capacity) = (9, 8));
     assert!(message.contains("equal shares"), "{message}");
@@ -566,7 +569,7 @@ fn wrong_priorities_are_named() {
     ] {
         let message = wrong(|config| config.prioritized = Some(change));
         assert!(
-            message.contains(&format!("prioritized.{key}: ")),
+            message.contains(&format!("`prioritized.{key}`: ")),
             "{message}"
         );
     }
@@ -576,7 +579,10 @@ fn wrong_priorities_are_named() {
 fn wrong_curricula_are_named() {
     for curriculum in [vec![20, 20], vec![1, 20]] {
         let message = wrong(|config| config.curriculum = curriculum);
-        assert!(message.contains("curriculum: numbers"), "{message}");
+        assert!(
+            message.contains("`curriculum`: expected numbers"),
+            "{message}"
+        );
     }
     let message = wrong(|config| config.curriculum_steps = 0);
     assert!(message.contains("curriculum_steps"), "{message}");

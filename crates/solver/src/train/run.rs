@@ -130,10 +130,10 @@ pub(super) type Given = Option<&'static dyn Problem>;
 pub(super) fn problem_of(given: Given, name: &str) -> Result<&'static dyn Problem, Error> {
     match given {
         None => problem_by_name(name)
-            .map_err(|error| Error::input(format!("training settings: {error}"))),
+            .map_err(|error| Error::input(format!("training settings: `problem`: {error}"))),
         Some(problem) if problem.name() == name => Ok(problem),
         Some(problem) => Err(Error::input(format!(
-            "training settings: expected problem: {}; found {name}",
+            "training settings: `problem`: expected {}; found {name}",
             problem.name()
         ))),
     }

@@ -401,28 +401,28 @@ fn wrong_settings_are_named() {
             batch_size: 0,
             ..base()
         })
-        .contains("batch_size: at least 1")
+        .contains("training settings: `batch_size`: expected at least 1; found 0")
     );
     assert!(
         why(TrainConfig {
             gamma: 1.5,
             ..base()
         })
-        .contains("gamma: 0 to 1")
+        .contains("`gamma`: expected 0 to 1; found 1.5")
     );
     assert!(
         why(TrainConfig {
             learning_rate: f32::NAN,
             ..base()
         })
-        .contains("learning_rate: above 0")
+        .contains("`learning_rate`: expected above 0; found NaN")
     );
     assert!(
         why(TrainConfig {
             graphs: vec![],
             ..base()
         })
-        .contains("graphs: at least one")
+        .contains("`graphs`: expected at least one; found none")
     );
     assert!(
         why(TrainConfig {
@@ -443,7 +443,14 @@ fn wrong_settings_are_named() {
             embed_dim: 0,
             ..base()
         })
-        .contains("embedding columns")
+        .contains("`embed_dim`: expected 1 to 4096; found 0")
+    );
+    assert!(
+        why(TrainConfig {
+            n_layers: 65,
+            ..base()
+        })
+        .contains("`n_layers`: expected 1 to 64; found 65")
     );
     assert!(
         why(TrainConfig {
@@ -490,7 +497,7 @@ fn the_number_of_graphs_has_bounds() {
             graphs_per_generator: n_graphs,
             ..small(5)
         });
-        let found = format!("expected graphs_per_generator: 1 to 2^32; found {n_graphs}");
+        let found = format!("`graphs_per_generator`: expected 1 to 2^32; found {n_graphs}");
         assert!(why.contains(&found), "{why}");
     }
 }
