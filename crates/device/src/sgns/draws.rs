@@ -44,40 +44,53 @@ pub(super) fn philox_slots<const N: usize>(
     std::array::from_fn(|lane| [c[0][lane], c[1][lane], c[2][lane], c[3][lane]])
 }
 
+/// The keys of the ten rounds of Philox.
+pub(super) type RoundKeys = [[u64; 2]; 10];
+
+pub(super) fn round_keys(seed: u64) -> RoundKeys {
+    let mut key = [seed as u32, (seed >> 32) as u32];
+    let mut keys = RoundKeys::default();
+    for of_round in &mut keys {
+        *of_round = key.map(u64::from);
+        key = [
+            key[0].wrapping_add(0x9E37_79B9),
+            key[1].wrapping_add(0xBB67_AE85),
+        ];
+    }
+    keys
+}
+
 /// The first two words for many counters and slots, side by side.
 ///
 /// Words lie in the low halves of 64 bits, where the vector unit multiplies them without moving any; what stands in the high halves is
 /// of no importance.
 #[inline(always)]
 pub(super) fn philox_lanes<const N: usize>(
-    seed: u64,
+    keys: &RoundKeys,
     counters: [u64; N],
-    slots: [u32; N],
+    slots: [u64; N],
     purpose: u32,
-) -> [[u32; N]; 2] {
+) -> [[u64; N]; 2] {
     const LOW: u64 = 0xffff_ffff;
     let mut c = [
         counters,
         counters.map(|counter| counter >> 32),
-        slots.map(u64::from),
+        slots,
         [u64::from(purpose); N],
     ];
-    let mut key = [seed as u32, (seed >> 32) as u32];
-    for _ in 0..10 {
+    for key in keys {
         let mut next = [[0; N]; 4];
         for lane in 0..N {
             let p0 = 0xD251_1F53 * (c[0][lane] & LOW);
             let p1 = 0xCD9E_8D57 * (c[2][lane] & LOW);
-            next[0][lane] = (p1 >> 32) ^ c[1][lane] ^ u64::from(key[0]);
+            next[0][lane] = (p1 >> 32) ^ c[1][lane] ^ key[0];
             next[1][lane] = p1;
-            next[2][lane] = (p0 >> 32) ^ c[3][lane] ^ u64::from(key[1]);
+            next[2][lane] = (p0 >> 32) ^ c[3][lane] ^ key[1];
             next[3][lane] = p0;
         }
         c = next;
-        key[0] = key[0].wrapping_add(0x9E37_79B9);
-        key[1] = key[1].wrapping_add(0xBB67_AE85);
     }
-    [c[0].map(|word| word as u32), c[1].map(|word| word as u32)]
+    [c[0], c[1]]
 }
 
 #[inline(always)]
@@ -113,6 +126,18 @@ pub(super) fn draw(pairs: &[u32], random: [u32; 4]) -> u32 {
 #[inline(always)]
 pub(super) fn spot(n: u64, first: u32, second: u32) -> u64 {
     u64::from(first) * n + ((u64::from(second) * n) >> 32)
+}
+
+/// The same side by side, where words lie in the low halves of 64 bits.
+#[inline(always)]
+pub(super) fn spot_lanes<const N: usize>(n: u32, words: [[u64; N]; 2]) -> [u64; N] {
+    const LOW: u64 = 0xffff_ffff;
+    let mut spots = [0; N];
+    for lane in 0..N {
+        let first = (words[0][lane] & LOW) * u64::from(n);
+        spots[lane] = first + (((words[1][lane] & LOW) * u64::from(n)) >> 32);
+    }
+    spots
 }
 
 /// The index at a spot, or its alias.

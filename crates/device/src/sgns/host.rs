@@ -3,7 +3,9 @@
 mod block;
 mod half;
 mod kernel;
+mod lanes;
 mod queue;
+mod run;
 mod shared;
 
 use pulp::{Arch, Simd, WithSimd};
@@ -14,6 +16,7 @@ use crate::memory::{on_host, on_host_mut};
 use crate::{Buffer, Error};
 use block::Block;
 use queue::{Ahead, Queue};
+use run::Run;
 
 pub use shared::SharedTables;
 pub(super) use shared::together;
@@ -316,7 +319,7 @@ pub(super) fn sequential<T: Element>(
         )),
         false => None,
     };
-    let of_block = block.as_ref().map_or(1, |_| block::BLOCK as u64);
+    let of_block = block.as_ref().map_or(1, |_| block::RUN as u64);
     Arch::new().dispatch(Descent {
         tables: Raw::new(tables)?,
         squares: squares.map(Raw::new).transpose()?,
@@ -364,8 +367,16 @@ impl<T: Element> Descent<'_, T> {
         match self.block.as_ref().map(Block::is_usual) {
             Some(true) => self.run_blocks::<S, R, true>(simd),
             Some(false) => self.run_blocks::<S, R, false>(simd),
+            None if self.goes_in_runs() => self.run_runs::<S, R>(simd),
             None => self.run_each::<S, R>(simd),
         }
+    }
+
+    /// Whether samples are of the kind that [`run`] is for.
+    #[inline(always)]
+    fn goes_in_runs(&self) -> bool {
+        let n_slots = self.queue.drawn.settings.n_negatives as usize + 1;
+        size_of::<T>() == 4 && self.squares.is_none() && n_slots == kernel::TILE
     }
 
     /// Samples that share negatives, a block at a time.
@@ -403,6 +414,45 @@ impl<T: Element> Descent<'_, T> {
                 );
             }
             i += n as u64;
+        }
+    }
+
+    /// Samples of f32 rows with negatives of their own, a run at a time.
+    #[inline(always)]
+    fn run_runs<S: Simd, const R: usize>(mut self, simd: S) {
+        let (tables, rate, dim) = (self.tables, self.rate, self.queue.drawn.settings.dim);
+        let ahead = Ahead {
+            vertex: tables.vertex,
+            context: tables.context,
+        };
+        let has_one_table = std::ptr::eq(tables.vertex, tables.context);
+        let mut run = Run::new();
+        let mut i = 0;
+        while i < self.count {
+            self.queue.advance_block(i, ahead);
+            let queue = &self.queue;
+            let n = run::length::<S>(queue, (i, self.count - i), has_one_table);
+            // SAFETY: the rows exist (see `sequential`), and `self.tables` came from exclusive borrows.
+            unsafe {
+                match n {
+                    0 => {
+                        queue.ask(i, ahead);
+                        let (sample, tables) = (queue.sample(i), (tables, None));
+                        let scratch = &mut self.scratch;
+                        kernel::sample::<T, S, R>(simd, sample, rate, tables, scratch);
+                    }
+                    _ => {
+                        run::samples::<T, S, R>(simd, queue, (i, n), (tables, dim, rate), &mut run)
+                    }
+                }
+            }
+            if let Some(losses) = &mut self.losses {
+                match n {
+                    0 => losses[i as usize] = self.scratch.loss(kernel::TILE),
+                    _ => run.give_losses(&mut losses[i as usize..][..n]),
+                }
+            }
+            i += n.max(1) as u64;
         }
     }
 

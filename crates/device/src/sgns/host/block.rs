@@ -16,29 +16,37 @@ use pulp::Simd;
 use super::super::element::Element;
 use super::half::{round_row, widen_row};
 use super::kernel::{WIDTH, dots, load, store};
+use super::lanes::equal;
 use super::queue::{Ahead, Queue};
 use super::{MAX_SLOTS, Raw, loss_of, mix, sigmoid_of_less, word_of_slot};
 
 /// Samples of a block, where so many share their negatives.
 pub(super) const BLOCK: usize = 16;
+/// The most samples of a run: their rows, and those of the run behind, fit a first-level cache of 32 KiB.
+pub(super) const RUN: usize = 8;
 /// Negatives that are worked on together: their sums and a sample's row fill AVX2's registers.
 const TILE: usize = 5;
 
 /// Takes the words of a block's samples apart: 2^32 over the golden ratio, odd.
 const SPREAD: u32 = 0x9E37_79B9;
 
-/// A number for each sample of a block.
-type Lanes = [f32; BLOCK];
+/// Places for the samples of a block, and so many that a run may be read whole wherever it begins.
+const ROOM: usize = BLOCK + RUN;
+
+/// A number for each sample of a run: that of sample `i` is in lane `i % RUN`.
+type OfRun = [f32; RUN];
 
 /// Working memory of a block.
 pub(super) struct Block {
     dim: usize,
-    sources: [u32; BLOCK],
-    targets: [u32; BLOCK],
+    sources: [u32; ROOM],
+    targets: [u32; ROOM],
     /// By target, the edge's own first.
-    dots: Vec<Lanes>,
+    dots: Vec<OfRun>,
     /// `rate * (label - sigmoid(dots))`.
-    weights: Vec<Lanes>,
+    weights: Vec<OfRun>,
+    /// 1 for the edge's own target, -1 for negatives.
+    signs: Vec<OfRun>,
     /// The negatives' rows as the block found them.
     negatives: Vec<f32>,
     /// What is to be added to each of them.
@@ -52,12 +60,15 @@ pub(super) struct Block {
 impl Block {
     pub(super) fn new(dim: usize, n_negatives: usize, in_place: bool) -> Block {
         let n_copies = if in_place { 1 } else { 2 * BLOCK };
+        let mut signs = vec![[-1.0; RUN]; n_negatives + 1];
+        signs[0] = [1.0; RUN];
         Block {
             dim,
-            sources: [0; BLOCK],
-            targets: [0; BLOCK],
-            dots: vec![[0.0; BLOCK]; n_negatives + 1],
-            weights: vec![[0.0; BLOCK]; n_negatives + 1],
+            sources: [0; ROOM],
+            targets: [0; ROOM],
+            dots: vec![[0.0; RUN]; n_negatives + 1],
+            weights: vec![[0.0; RUN]; n_negatives + 1],
+            signs,
             negatives: vec![0.0; n_negatives * dim],
             sums: vec![0.0; n_negatives * dim],
             copies: vec![0.0; n_copies * dim],
@@ -65,17 +76,21 @@ impl Block {
         }
     }
 
-    /// The first sample from `first` on, before `end`, with a row of one from `first` on.
+    /// The first sample from `first` on, before `end`, with a row of one from `first` on, or the one behind [`RUN`].
     #[inline(always)]
-    fn end_of_run(&self, first: usize, end: usize, has_one_table: bool) -> usize {
+    fn end_of_run<S: Simd>(&self, first: usize, end: usize, has_one_table: bool) -> usize {
+        let end = end.min(first + RUN);
         for sample in first + 1..end {
             let (source, target) = (self.sources[sample], self.targets[sample]);
+            let same_as = |ids: &[u32; ROOM], id| {
+                let (from, _) = ids[first..].as_chunks::<RUN>();
+                equal::<S>(&from[0], id)
+            };
             let mut same = same_as(&self.sources, source) | same_as(&self.targets, target);
             if has_one_table {
                 same |= same_as(&self.sources, target) | same_as(&self.targets, source);
             }
-            let before = (1u32 << sample) - (1u32 << first);
-            if same & before != 0 {
+            if same & ((1 << (sample - first)) - 1) != 0 {
                 return sample;
             }
         }
@@ -85,12 +100,12 @@ impl Block {
     /// From dot products to weights.
     #[inline(always)]
     fn weigh(&mut self, rate: f32) {
-        let mut sign = 1.0; // of the edge's own target
-        for (weights, dots) in self.weights.iter_mut().zip(&self.dots) {
-            for lane in 0..BLOCK {
-                weights[lane] = sign * sigmoid_of_less(sign * dots[lane], rate);
-            }
-            sign = -1.0;
+        // One loop over all, which becomes vector code.
+        let dots = self.dots.as_flattened().iter();
+        let signs = self.signs.as_flattened();
+        let weights = self.weights.as_flattened_mut();
+        for ((weight, dot), sign) in weights.iter_mut().zip(dots).zip(signs) {
+            *weight = sign * sigmoid_of_less(sign * dot, rate);
         }
     }
 
@@ -105,7 +120,7 @@ impl Block {
     }
 
     fn loss(&self, sample: usize) -> f32 {
-        let of_slot = |(slot, dots): (usize, &Lanes)| loss_of(dots[sample], slot == 0);
+        let of_slot = |(slot, dots): (usize, &OfRun)| loss_of(dots[sample % RUN], slot == 0);
         self.dots.iter().enumerate().map(of_slot).sum()
     }
 }
@@ -127,16 +142,6 @@ impl Block {
     pub(super) fn is_usual(&self) -> bool {
         self.shape::<false>() == USUAL
     }
-}
-
-/// A bit for each id that is this one.
-#[inline(always)]
-fn same_as(ids: &[u32; BLOCK], id: u32) -> u32 {
-    let mut same = 0;
-    for (lane, &other) in ids.iter().enumerate() {
-        same |= u32::from(other == id) << lane;
-    }
-    same
 }
 
 /// The tables of a call, and its rate.
@@ -171,7 +176,7 @@ pub(super) unsafe fn samples<T: Element, S: Simd, const R: usize, const IS_USUAL
     }
     let mut from = 0;
     while from < n {
-        let end = block.end_of_run(from, n, std::ptr::eq(vertex, context));
+        let end = block.end_of_run::<S>(from, n, std::ptr::eq(vertex, context));
         // SAFETY: the caller's promise; the rows of the run's edges are different but for the two ends of an edge.
         unsafe {
             for sample in from..end {
@@ -231,15 +236,27 @@ unsafe fn give_negatives<T, const IS_USUAL: bool>(
         // SAFETY: a row of the table, and one of the copies, which is not needed any more.
         unsafe {
             let row = call.tables.context.add(negative as usize * dim);
+            let sum = &block.sums[at * dim..][..dim];
+            if size_of::<T>() == 4 {
+                add_to(row.cast(), sum);
+                continue;
+            }
             let copy = block.negatives.as_mut_ptr().add(at * dim);
             take_row(row, copy, dim);
-            let sum = &block.sums[at * dim..][..dim];
-            let copy_of_row = std::slice::from_raw_parts_mut(copy, dim);
-            for column in 0..dim {
-                copy_of_row[column] += sum[column];
-            }
+            add_to(copy, sum);
             give_row(copy, row, dim, word_of_slot(random, at + 1));
         }
+    }
+}
+
+/// # Safety
+/// The row has as many columns as the sum.
+#[inline(always)]
+unsafe fn add_to(row: *mut f32, sum: &[f32]) {
+    // SAFETY: the caller's promise.
+    let row = unsafe { std::slice::from_raw_parts_mut(row, sum.len()) };
+    for column in 0..sum.len() {
+        row[column] += sum[column];
     }
 }
 
@@ -331,8 +348,9 @@ unsafe fn begin<T, S: Simd, const R: usize, const IS_USUAL: bool>(
         let mut out = [0.0; MAX_SLOTS];
         let source = std::slice::from_raw_parts(ends.0, dim);
         dots::<S, R>(simd, source, &rows[..n_slots], &mut out);
-        for (dots, dot) in block.dots.iter_mut().zip(&out[..n_slots]) {
-            dots[sample] = *dot;
+        let of_slots = block.dots.as_mut_ptr();
+        for slot in 0..n_slots {
+            (*of_slots.add(slot))[sample % RUN] = out[slot];
         }
     }
 }
@@ -416,7 +434,7 @@ unsafe fn add_samples<S: Simd, const R: usize, const K: usize>(
                 unsafe { load::<S>(block.ends[sample].0.add(at + register * S::F32_LANES)) };
         }
         for k in 0..K {
-            let weight = simd.splat_f32s(weights[k][sample]);
+            let weight = simd.splat_f32s(weights[k][sample % RUN]);
             for register in 0..R {
                 let sum = wide[k][register];
                 wide[k][register] = simd.mul_add_e_f32s(weight, of_source[register], sum);
@@ -443,7 +461,7 @@ unsafe fn add_up_columns(
             for sample in run.clone() {
                 // SAFETY: a column of a source's row.
                 let of_source = unsafe { *block.ends[sample].0.add(column) };
-                block.sums[k * dim + column] += weights[sample] * of_source;
+                block.sums[k * dim + column] += weights[sample % RUN] * of_source;
             }
         }
     }
@@ -502,10 +520,10 @@ unsafe fn update_ends<S: Simd, const K: usize, const OWN: bool>(
 ) {
     let (source, target) = block.ends[sample];
     let negatives = block.negatives[first * dim..].as_ptr();
-    let wide_own = simd.splat_f32s(block.weights[0][sample]);
+    let wide_own = simd.splat_f32s(block.weights[0][sample % RUN]);
     let mut wide = [simd.splat_f32s(0.0); K];
     for k in 0..K {
-        wide[k] = simd.splat_f32s(block.weights[first + k + 1][sample]);
+        wide[k] = simd.splat_f32s(block.weights[first + k + 1][sample % RUN]);
     }
     let whole = dim / WIDTH * WIDTH;
     for at in (0..whole).step_by(S::F32_LANES) {
@@ -542,7 +560,7 @@ unsafe fn update_columns<const OWN: bool>(
     block: &mut Block,
 ) {
     let dim = columns.end;
-    let ((source, target), own) = (block.ends[sample], block.weights[0][sample]);
+    let ((source, target), own) = (block.ends[sample], block.weights[0][sample % RUN]);
     for at in columns {
         // SAFETY: columns of the rows.
         unsafe {
@@ -552,7 +570,8 @@ unsafe fn update_columns<const OWN: bool>(
                 *source.add(at) += own * of_target;
             }
             for k in first..first + n {
-                *source.add(at) += block.weights[k + 1][sample] * block.negatives[k * dim + at];
+                *source.add(at) +=
+                    block.weights[k + 1][sample % RUN] * block.negatives[k * dim + at];
             }
         }
     }

@@ -125,6 +125,7 @@ unsafe fn give_back(context: *mut u16, sample: &Sample<'_>, scratch: &Scratch) {
 fn has_f16c() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("avx2")
+        && std::arch::is_x86_feature_detected!("fma")
         && std::arch::is_x86_feature_detected!("f16c");
     #[cfg(not(target_arch = "x86_64"))]
     return false;
@@ -193,8 +194,6 @@ fn word_of_column(random: u32, column: usize) -> u32 {
 mod f16c {
     use std::arch::x86_64::*;
 
-    use super::round_columns;
-
     /// Numbers of a register.
     const N: usize = 8;
 
@@ -202,6 +201,7 @@ mod f16c {
     ///
     /// # Safety
     /// Both have `dim` columns, and the processor has these instructions.
+    #[inline]
     #[target_feature(enable = "avx2,f16c")]
     pub(super) unsafe fn widen_row(from: *const u16, to: *mut f32, dim: usize) -> usize {
         let whole = dim / N * N;
@@ -219,7 +219,8 @@ mod f16c {
     ///
     /// # Safety
     /// As `widen_row`.
-    #[target_feature(enable = "avx2,f16c")]
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,fma")]
     pub(super) unsafe fn round_row(
         from: *const f32,
         to: *mut u16,
@@ -228,72 +229,57 @@ mod f16c {
     ) -> usize {
         let whole = dim / (2 * N) * (2 * N);
         let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+        let mut largest = _mm256_setzero_si256();
         for at in (0..whole).step_by(2 * N) {
             let first = random.wrapping_add((at / 2) as u32);
             let words = _mm256_add_epi32(_mm256_set1_epi32(first.cast_signed()), lanes);
             let low = mix(words);
             // SAFETY: `at + 2 N <= dim`.
             unsafe {
-                round(from, to, at, (low, random));
-                round(from, to, at + N, (_mm256_srli_epi32::<16>(low), random));
+                round(from.add(at), to.add(at), low, &mut largest);
+                let high = _mm256_srli_epi32::<16>(low);
+                round(from.add(at + N), to.add(at + N), high, &mut largest);
             }
         }
-        whole
+        let beyond = _mm256_cmpgt_epi32(largest, _mm256_set1_epi32(exponent(15).cast_signed()));
+        match _mm256_testz_si256(beyond, beyond) {
+            0 => 0, // some number is beyond the format, or none at all: all again
+            _ => whole,
+        }
     }
 
-    /// Rounds the numbers from `at` on by the last bits of these words, which are those of `random` there.
+    /// The bits of 2^k.
+    const fn exponent(k: i32) -> u32 {
+        ((127 + k) as u32) << 23
+    }
+
+    /// Rounds N numbers by the last bits of these words; `largest` becomes the largest exponent, as its bits.
+    ///
+    /// A step of the format is `2^-10` of the number's power of two, which counts as `2^-14` where it is less. A share of the step that is
+    /// drawn is added to the magnitude, and what is behind the step is cut: in all but what carries to the next power of two the sum is
+    /// exact, and there the format's step is larger than what is lost.
     ///
     /// # Safety
-    /// There are N of them, and the processor has these instructions.
+    /// There are N numbers, and the processor has the instructions.
     #[inline]
-    #[target_feature(enable = "avx2,f16c")]
-    unsafe fn round(from: *const f32, to: *mut u16, at: usize, (words, random): (__m256i, u32)) {
+    #[target_feature(enable = "avx2,f16c,fma")]
+    unsafe fn round(from: *const f32, to: *mut u16, words: __m256i, largest: &mut __m256i) {
+        let bits_of = |bits: u32| _mm256_set1_epi32(bits.cast_signed());
         // SAFETY: the caller's promise.
         unsafe {
-            let bits = _mm256_castps_si256(_mm256_loadu_ps(from.add(at)));
-            let coin = _mm256_and_si256(words, _mm256_set1_epi32(0x1fff));
-            let magnitude = _mm256_and_si256(bits, _mm256_set1_epi32(i32::MAX));
-            // From 2^-14 to below the largest, as nearly all: what lies below wraps around to more.
-            let least = _mm256_set1_epi32(0x3880_0000);
-            let above = _mm256_sub_epi32(magnitude, least);
-            let most = _mm256_set1_epi32(0x477f_dfff - 0x3880_0000);
-            let is_usual = _mm256_cmpeq_epi32(_mm256_min_epu32(above, most), above);
-            let half = match _mm256_movemask_epi8(is_usual) {
-                -1 => {
-                    // The sign is kept by the sum, which is no larger than the largest.
-                    let sum = _mm256_castsi256_ps(_mm256_add_epi32(bits, coin));
-                    Some(_mm256_cvtps_ph::<_MM_FROUND_TO_ZERO>(sum))
-                }
-                _ => rounded(bits, coin),
-            };
-            match half {
-                Some(half) => _mm_storeu_si128(to.add(at).cast(), half),
-                None => round_columns(from, to, at..at + N, random), // not finite
-            }
+            let value = _mm256_loadu_ps(from);
+            let bits = _mm256_castps_si256(value);
+            let coin = _mm256_cvtepi32_ps(_mm256_and_si256(words, bits_of(0x1fff)));
+            let power = _mm256_and_si256(bits, bits_of(0x7f80_0000));
+            *largest = _mm256_max_epi32(*largest, power);
+            let power = _mm256_max_epi32(power, bits_of(exponent(-14)));
+            // 2^-23 of it: of 2^13 coins, 2^-10.
+            let unit = _mm256_sub_epi32(power, bits_of(23 << 23));
+            let sign = _mm256_and_si256(bits, bits_of(1 << 31));
+            let unit = _mm256_castsi256_ps(_mm256_or_si256(unit, sign));
+            let sum = _mm256_fmadd_ps(unit, coin, value);
+            _mm_storeu_si128(to.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_ZERO>(sum));
         }
-    }
-
-    /// As `round_at_random`, which says why; none where a number is not finite.
-    #[inline]
-    #[target_feature(enable = "avx2,f16c")]
-    fn rounded(bits: __m256i, coin: __m256i) -> Option<__m128i> {
-        let sign_bit = _mm256_set1_epi32(i32::MIN);
-        let sign = _mm256_and_si256(bits, sign_bit);
-        let magnitude = _mm256_andnot_si256(sign_bit, bits);
-        let beyond = _mm256_cmpgt_epi32(magnitude, _mm256_set1_epi32(0x7f7f_ffff));
-        if _mm256_testz_si256(beyond, beyond) == 0 {
-            return None;
-        }
-        // The largest, to which the conversion, towards zero, takes all that is not less.
-        let magnitude = _mm256_min_epi32(magnitude, _mm256_set1_epi32(0x477f_e000));
-        let normal = _mm256_add_epi32(magnitude, coin);
-        // Below 2^-14 the steps are 2^-24 everywhere: the coin is a share of one, added as a number.
-        let share = _mm256_mul_ps(_mm256_cvtepi32_ps(coin), _mm256_set1_ps(2f32.powi(-37)));
-        let low = _mm256_castps_si256(_mm256_add_ps(_mm256_castsi256_ps(magnitude), share));
-        let is_normal = _mm256_cmpgt_epi32(magnitude, _mm256_set1_epi32(0x387f_ffff));
-        let sum = _mm256_blendv_epi8(low, normal, is_normal);
-        let sum = _mm256_castsi256_ps(_mm256_or_si256(sum, sign));
-        Some(_mm256_cvtps_ph::<_MM_FROUND_TO_ZERO>(sum))
     }
 
     /// The scalar `mix`, eight times.

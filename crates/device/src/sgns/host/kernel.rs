@@ -4,12 +4,13 @@
 
 use pulp::Simd;
 
+use super::lanes::{self, Lanes};
 use super::{MAX_SLOTS, Raw, Scratch, adagrad_step};
 
 /// Columns that are worked on together: a vector register of the widest.
 pub(super) const WIDTH: usize = 16;
 /// Rows that are worked on together: with 5 negatives, all; their sums stay in 12 of AVX2's 16 registers.
-const TILE: usize = 6;
+pub(super) const TILE: usize = 6;
 
 /// One update of an f32 table: all dot products, then the targets' rows, then the source's.
 ///
@@ -98,7 +99,7 @@ unsafe fn prepare<S: Simd, const R: usize>(
 #[inline(always)]
 pub(super) fn mean_square<S: Simd, const R: usize>(simd: S, row: &[f32]) -> f32 {
     // SAFETY: the row has as many columns as itself.
-    let [sum] = unsafe { tile_dots::<S, R, 1>(simd, row, &[row.as_ptr().cast_mut()]) };
+    let [sum, ..] = unsafe { tile_dots::<S, R, 1>(simd, row, &[row.as_ptr().cast_mut()]) };
     sum / row.len() as f32
 }
 
@@ -115,22 +116,23 @@ pub(super) unsafe fn dots<S: Simd, const R: usize>(
     let (out_tiles, out_rest) = out[..rows.len()].as_chunks_mut::<TILE>();
     for (rows, out) in tiles.iter().zip(out_tiles) {
         // SAFETY: the caller's promise.
-        *out = unsafe { tile_dots::<S, R, TILE>(simd, source, rows) };
+        let dots = unsafe { tile_dots::<S, R, TILE>(simd, source, rows) };
+        out.copy_from_slice(&dots[..TILE]);
     }
     for (row, out) in rest.iter().zip(out_rest) {
         // SAFETY: the caller's promise.
-        [*out] = unsafe { tile_dots::<S, R, 1>(simd, source, &[*row]) };
+        [*out, ..] = unsafe { tile_dots::<S, R, 1>(simd, source, &[*row]) };
     }
 }
 
 /// # Safety
 /// Each of the rows has as many columns as the source.
 #[inline(always)]
-unsafe fn tile_dots<S: Simd, const R: usize, const K: usize>(
+pub(super) unsafe fn tile_dots<S: Simd, const R: usize, const K: usize>(
     simd: S,
     source: &[f32],
     rows: &[*mut f32; K],
-) -> [f32; K] {
+) -> Lanes<f32> {
     debug_assert_eq!(R * S::F32_LANES, WIDTH);
     let whole = source.len() / WIDTH * WIDTH;
     let mut sums = [[simd.splat_f32s(0.0); R]; K];
@@ -148,7 +150,7 @@ unsafe fn tile_dots<S: Simd, const R: usize, const K: usize>(
         }
     }
     // Loops, not closures: those are compiled for the oldest processor. Halves are added to one another, as the lanes are below.
-    let mut out = [0.0; K];
+    let mut of_rows = [simd.splat_f32s(0.0); K];
     for k in 0..K {
         let mut width = R / 2;
         while width > 0 {
@@ -157,8 +159,9 @@ unsafe fn tile_dots<S: Simd, const R: usize, const K: usize>(
             }
             width /= 2;
         }
-        out[k] = simd.reduce_sum_f32s(sums[k][0]);
+        of_rows[k] = sums[k][0];
     }
+    let mut out = lanes::sums(simd, &of_rows);
     for (column, &value) in source.iter().enumerate().skip(whole) {
         for k in 0..K {
             // SAFETY: a column of the row.

@@ -1,7 +1,8 @@
 //! The draws of the samples to come, made many at a time, and their rows on the way to the cache.
 
-use super::super::draws::{Purpose, philox_lanes, pick, spot};
+use super::super::draws::{Purpose, RoundKeys, philox_lanes, pick, round_keys, spot_lanes};
 use super::HostSamples;
+use super::lanes::Lanes;
 use crate::pages::prefetch_line;
 
 /// Samples that are drawn together.
@@ -15,20 +16,25 @@ const BYTES_AHEAD: usize = 12 << 10;
 const AHEAD: (u64, u64) = (2, 16);
 /// Random numbers that are made side by side: their state stays in the registers of AVX2.
 const LANES: usize = 8;
+/// From so many bytes on, the table of negatives is asked for before it is read.
+const FAR: usize = 128 << 10;
 /// A cache line.
 const LINE: usize = 64;
 
 /// The samples of a call, in order.
 pub(super) struct Queue<'a> {
     pub(super) drawn: &'a HostSamples<'a>,
+    keys: RoundKeys,
     n_slots: usize,
+    /// Places of a sample's targets.
+    stride: usize,
     count: u64,
     /// Samples that are drawn so far.
     n_drawn: u64,
     /// The edge of the next, where edges come as they are listed.
     next_edge: u64,
     sources: [u32; RING as usize],
-    /// `n_slots` for each: the edge's own, then the negatives.
+    /// `stride` for each: the edge's own, then the negatives, then the edge's own again.
     targets: Vec<u32>,
     /// The negatives of each group of a block: where the draws fall, and what is drawn.
     spots: Vec<u64>,
@@ -64,16 +70,20 @@ impl<'a> Queue<'a> {
         // A sample's own two rows, and its share of the negatives'.
         let n_rows = 2.0 + (n_slots - 1) as f64 / f64::from(drawn.settings.group);
         let bytes = n_rows * (drawn.settings.dim * cell) as f64;
+        // Negatives are copied two at a time.
+        let stride = (n_slots + 1).next_multiple_of(LANES);
         Queue {
             drawn,
+            keys: round_keys(drawn.settings.seed),
             n_slots,
+            stride,
             count,
             n_drawn: 0,
             next_edge: drawn.first_edge,
             sources: [0; RING as usize],
-            targets: vec![0; RING as usize * n_slots],
+            targets: vec![0; RING as usize * stride],
             spots: vec![0; n_draws],
-            negatives: vec![0; n_draws],
+            negatives: vec![0; n_draws + 1],
             ahead: ((BYTES_AHEAD as f64 / bytes) as u64).clamp(AHEAD.0.max(block), AHEAD.1),
         }
     }
@@ -82,8 +92,17 @@ impl<'a> Queue<'a> {
     #[inline(always)]
     pub(super) fn sample(&self, i: u64) -> (u32, &[u32]) {
         let slot = (i % RING) as usize;
-        let targets = &self.targets[slot * self.n_slots..][..self.n_slots];
+        let targets = &self.targets[slot * self.stride..][..self.n_slots];
         (self.sources[slot], targets)
+    }
+
+    /// Samples from `i` on, at most `n`, with so few negatives that their targets are [`Lanes`]: the sources and the targets.
+    #[inline(always)]
+    pub(super) fn lanes(&self, i: u64, n: usize) -> (&[u32], &[Lanes<u32>]) {
+        let slot = (i % RING) as usize;
+        let end = (slot + n).min(RING as usize);
+        let (targets, _) = self.targets.as_chunks();
+        (&self.sources[slot..end], &targets[slot..end])
     }
 
     /// Draws what is wanted from sample `i` on, and asks for the rows of a later one (of the first few, at the beginning).
@@ -98,7 +117,7 @@ impl<'a> Queue<'a> {
 
     /// Draws what is wanted from sample `i` on: no more than the ring holds.
     #[inline(always)]
-    fn draw_from(&mut self, i: u64) {
+    pub(super) fn draw_from(&mut self, i: u64) {
         while self.n_drawn < self.count.min(i + BLOCK) {
             self.draw_block();
         }
@@ -113,6 +132,22 @@ impl<'a> Queue<'a> {
             for later in 0..self.count.min(self.ahead) {
                 self.prefetch(later, ahead);
             }
+        }
+    }
+
+    /// The sample whose rows are to be asked for while sample `i` is worked on, as [`Queue::lanes`]; the last, where there is none.
+    #[inline(always)]
+    pub(super) fn later(&self, i: u64) -> (u32, &Lanes<u32>) {
+        let slot = ((i + self.ahead).min(self.count - 1) % RING) as usize;
+        (self.sources[slot], &self.targets.as_chunks().0[slot])
+    }
+
+    /// Asks for the rows of a later sample than `i`.
+    #[inline(always)]
+    pub(super) fn ask<T>(&self, i: u64, ahead: Ahead<T>) {
+        let later = i + self.ahead;
+        if later < self.count {
+            self.prefetch(later, ahead);
         }
     }
 
@@ -140,19 +175,24 @@ impl<'a> Queue<'a> {
         let group = u64::from(self.drawn.settings.group);
         let first_group = first / group;
         self.draw_negatives(first_group, (end - 1) / group - first_group + 1);
-        let (mut at_group, mut left) = (0, group - first % group);
+        let n_negatives = self.n_slots - 1;
+        let (mut at, mut left) = (0, group - first % group);
         for i in first..end {
             let slot = (i % RING) as usize;
             let (source, target) = self.edge(i);
             self.sources[slot] = source;
-            let targets = &mut self.targets[slot * self.n_slots..][..self.n_slots];
+            let targets = &mut self.targets[slot * self.stride..][..self.stride];
             targets[0] = target;
-            let n_negatives = self.n_slots - 1;
-            let negatives = &self.negatives[at_group * n_negatives..][..n_negatives];
-            targets[1..].copy_from_slice(negatives);
+            for k in (0..n_negatives).step_by(2) {
+                let two: [u32; 2] = [self.negatives[at + k], self.negatives[at + k + 1]];
+                targets[1 + k..][..2].copy_from_slice(&two);
+            }
+            for lane in &mut targets[self.n_slots..] {
+                *lane = target;
+            }
             left -= 1;
             if left == 0 {
-                (at_group, left) = (at_group + 1, group);
+                (at, left) = (at + n_negatives, group);
             }
         }
         self.n_drawn = end;
@@ -176,27 +216,35 @@ impl<'a> Queue<'a> {
     /// The negatives of so many groups.
     #[inline(always)]
     fn draw_negatives(&mut self, first_group: u64, n_groups: u64) {
-        let n_negatives = self.n_slots - 1;
-        let n = (n_groups as usize * n_negatives).next_multiple_of(LANES);
-        let (seed, pairs) = (self.drawn.settings.seed, self.drawn.negatives);
-        let n_pairs = (pairs.len() / 2) as u64;
-        let (mut group, mut slot) = (self.drawn.first_group() + first_group, 0);
-        for spots in self.spots[..n].chunks_exact_mut(LANES) {
-            let (mut counters, mut slots) = ([0; LANES], [0; LANES]);
+        let n_negatives = self.n_slots as u64 - 1;
+        if n_negatives == 0 {
+            return;
+        }
+        let n = ((n_groups * n_negatives) as usize).next_multiple_of(LANES);
+        let pairs = self.drawn.negatives;
+        let n_pairs = (pairs.len() / 2) as u32; // at most so many, see `AliasTable::upload`
+        let is_far = size_of_val(pairs) >= FAR;
+        let first_group = self.drawn.first_group().wrapping_add(first_group);
+        let (mut groups, mut slots) = ([0; LANES], [0; LANES]);
+        for lane in 0..LANES {
+            groups[lane] = first_group.wrapping_add(lane as u64 / n_negatives);
+            slots[lane] = lane as u64 % n_negatives;
+        }
+        // Slots stay below 64: the product's first bits are the quotient.
+        let inverse = (1 << 16) / n_negatives + 1;
+        for spots in self.spots[..n].as_chunks_mut::<LANES>().0 {
+            let words = philox_lanes(&self.keys, groups, slots, Purpose::Negative as u32);
+            *spots = spot_lanes(n_pairs, words);
             for lane in 0..LANES {
-                (counters[lane], slots[lane]) = (group, slot);
-                slot += 1;
-                if slot as usize == n_negatives {
-                    (group, slot) = (group.wrapping_add(1), 0);
+                let next = slots[lane] + LANES as u64;
+                let n_passed = (next * inverse) >> 16;
+                groups[lane] = groups[lane].wrapping_add(n_passed);
+                slots[lane] = next - n_passed * n_negatives;
+            }
+            if is_far {
+                for spot in spots {
+                    prefetch_line(pairs.as_ptr().wrapping_add(2 * (*spot >> 32) as usize));
                 }
-            }
-            let words = philox_lanes(seed, counters, slots, Purpose::Negative as u32);
-            for lane in 0..LANES {
-                spots[lane] = spot(n_pairs, words[0][lane], words[1][lane]);
-            }
-            // The table of a large part is larger than the nearer caches.
-            for spot in spots {
-                prefetch_line(pairs.as_ptr().wrapping_add(2 * (*spot >> 32) as usize));
             }
         }
         for (negative, &spot) in self.negatives[..n].iter_mut().zip(&self.spots[..n]) {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::super::{DOT_CLAMP, narrow, widen};
 use super::{
     ALL, AliasTable, Case, EdgeList, EdgeOrder, Mode, ONE_WARP, Samples, Settings, Tables, Trainer,
-    case,
+    case, fraction,
 };
 use crate::tests::{devices, gpus};
 use crate::{Buffer, Device};
@@ -215,6 +215,60 @@ proptest! {
             let [vertex, context, losses] = case.order2(&device, ALL);
             let errors = [worst(&vertex, &want[0]), worst(&context, &want[1]), worst(&losses, &want[2])];
             prop_assert!(errors.iter().all(|e| *e < 2e-5), "{} {:?}", device.kind(), errors);
+        }
+    }
+}
+
+/// The tables and the losses after calls of so many samples each, on the host.
+fn in_calls(case: &Case, has_one_table: bool, counts: &[u64]) -> [Vec<f32>; 3] {
+    let device = Device::host();
+    let edges = EdgeList::upload(&device, &case.pairs).unwrap();
+    let negatives = AliasTable::from_degrees(&device, &case.degrees).unwrap();
+    let mut trainer = Trainer::new(&device, case.settings).unwrap();
+    let mut vertex = device.upload(&case.vertex()).unwrap();
+    let mut context = device.upload(&case.context()).unwrap();
+    let (mut first, mut all_losses) = (0, Vec::new());
+    for &count in counts {
+        let samples = Samples {
+            edges: &edges,
+            negatives: &negatives,
+            order: EdgeOrder::Listed { first },
+            reversed: false,
+            first,
+            count,
+        };
+        let mut losses = device.zeros(count as usize).unwrap();
+        let (vertex, context) = (&mut vertex, &mut context);
+        let tables = match has_one_table {
+            true => Tables::Order1(vertex),
+            false => Tables::Order2 { vertex, context },
+        };
+        let step = trainer.step(&samples, case.rate, tables, Some(&mut losses));
+        step.unwrap();
+        all_losses.extend(device.download(&losses).unwrap());
+        first += count;
+    }
+    let [vertex, context] = [vertex, context].map(|table| device.download(&table).unwrap());
+    [vertex, context, all_losses]
+}
+
+/// The host works on a few samples at a time where they have no row in common: the bits are those of one sample after the other. With 9
+/// rows they meet often, with 90 seldom.
+#[test]
+fn a_call_on_the_host_is_its_samples_one_by_one() {
+    for (dim, n_negatives, n_rows) in [(128, 5, 9), (128, 5, 90), (67, 5, 40), (20, 4, 9)] {
+        let mut case = case(dim, n_negatives, 150);
+        (case.n_sources, case.n_targets, case.rate) = (n_rows, n_rows, 0.1);
+        let ids = (0..300).map(|i| ((fraction(i) + 0.5) * 1e4) as u32 % n_rows as u32);
+        (case.pairs, case.degrees) = (ids.collect(), vec![1; n_rows]);
+        for has_one_table in [false, true] {
+            let together = in_calls(&case, has_one_table, &[150]);
+            assert!(together[2].iter().all(|&loss| loss > 0.0));
+            let alone = in_calls(&case, has_one_table, &[1; 150]);
+            assert!(
+                together == alone,
+                "{dim} {n_negatives} {n_rows} {has_one_table}"
+            );
         }
     }
 }
