@@ -246,7 +246,7 @@ fn the_number_of_blocks_is_limited_where_the_integers_end() {
                         assert_eq!(sum.to_bits(), (largest * MAX_EXACT_BLOCKS as f32).to_bits())
                     }
                     (1, Err(CommErrorKind::Argument { what, .. })) => {
-                        assert!(what.contains("65537 blocks"))
+                        assert!(what.contains("65537 partials"))
                     }
                     (_, other) => panic!("{extra} more: {other:?}"),
                 }
