@@ -2,7 +2,7 @@
 //!
 //! The states of one graph are columns side by side: its rows, its degrees and its neighbours are read once for all of them.
 
-use std::ops::Range;
+use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 
 use shardgraph_graph::Graph;
@@ -248,71 +248,120 @@ fn presence(states: &[StateRows<'_>], len: usize) -> Vec<f32> {
     keep
 }
 
-/// Columns that are summed in one pass over the lists.
+/// Columns that are summed in one pass over the lists: with degrees of 16 bits, one vector register of any x86-64.
 const LANES: usize = 8;
+
+/// The largest degree that is added in 16 bits: so small that 16 and more add up before they have to be widened.
+const MOST_OF_16_BITS: u32 = 0x0fff;
 
 /// `[own nodes, n_states]`: the sum of degrees over present neighbours, 0 for a node that is not present.
 ///
 /// # Complexity
-/// One pass over the lists of the own nodes for each eight states, with a gather of 32 B an entry.
+/// One pass over the lists of the own nodes for each eight states, with a gather of 16 B an entry; of 32 B where a degree is above 4095.
 fn neighbor_degrees(states: &[StateRows<'_>], own: Range<u32>) -> Vec<u64> {
     let n_states = states.len();
     let mut sums = vec![0; own.len() * n_states];
-    let mut lanes = Vec::new();
     for (chunk_idx, chunk) in states.chunks(LANES).enumerate() {
-        let is_narrow = chunk.len() <= 2;
-        if !is_narrow {
-            interleave(chunk, &mut lanes);
-        }
-        let n_safe = n_safe(&lanes);
-        for (i, node) in own.clone().enumerate() {
-            let first = i * n_states + chunk_idx * LANES;
-            let total = match is_narrow {
-                true => [0; LANES],
-                false => sum_lanes(&lanes, chunk[0].graph.neighbors(node), n_safe),
-            };
-            for (b, state) in chunk.iter().enumerate() {
-                sums[first + b] = match state.episode.is_present(node) {
-                    true if is_narrow => state.d2(node),
-                    true => total[b],
+        let sums = sums.get_mut(chunk_idx * LANES..).unwrap_or_default();
+        if chunk.len() <= 2 {
+            for (node, sums) in own.clone().zip(sums.chunks_mut(n_states)) {
+                let d2 = |state: &StateRows<'_>| match state.episode.is_present(node) {
+                    true => state.d2(node),
                     false => 0,
                 };
+                chunk
+                    .iter()
+                    .zip(sums)
+                    .for_each(|(state, sum)| *sum = d2(state));
             }
+            continue;
+        }
+        let out = (sums, n_states);
+        match largest_degree(chunk) {
+            0..=MOST_OF_16_BITS => sum_chunk(chunk, &interleaved::<u16>(chunk), own.clone(), out),
+            _ => sum_chunk(chunk, &interleaved::<u32>(chunk), own.clone(), out),
         }
     }
     sums
 }
 
-/// So many degrees add up within 32 bits.
-fn n_safe(lanes: &[[u32; LANES]]) -> usize {
-    let largest = lanes.iter().flatten().copied().max().unwrap_or(0);
-    (u32::MAX / largest.max(1)) as usize
+/// The sums of up to [`LANES`] states, the first in the first of each `n_states` numbers.
+fn sum_chunk<T: Degree>(
+    chunk: &[StateRows<'_>],
+    lanes: &[[T; LANES]],
+    own: Range<u32>,
+    (sums, n_states): (&mut [u64], usize),
+) {
+    let n_safe = (T::MOST / largest_degree(chunk).max(1)) as usize;
+    for (node, sums) in own.zip(sums.chunks_mut(n_states)) {
+        let total = sum_lanes(lanes, chunk[0].graph.neighbors(node), n_safe);
+        for ((state, sum), total) in chunk.iter().zip(sums).zip(total) {
+            *sum = if state.episode.is_present(node) {
+                total
+            } else {
+                0
+            };
+        }
+    }
 }
 
-fn sum_lanes(lanes: &[[u32; LANES]], neighbors: &[u32], n_safe: usize) -> [u64; LANES] {
+/// A number that degrees are added in.
+trait Degree: Copy + Default + AddAssign + Into<u64> {
+    /// The largest.
+    const MOST: u32;
+
+    /// The same number, where it is at most [`Degree::MOST`].
+    fn of(degree: u32) -> Self;
+}
+
+impl Degree for u16 {
+    const MOST: u32 = u16::MAX as u32;
+
+    fn of(degree: u32) -> Self {
+        debug_assert!(degree <= Self::MOST);
+        degree as u16
+    }
+}
+
+impl Degree for u32 {
+    const MOST: u32 = u32::MAX;
+
+    fn of(degree: u32) -> Self {
+        degree
+    }
+}
+
+/// Sums of rows of `lanes`; `n_safe` of its numbers add up within T.
+fn sum_lanes<T: Degree>(lanes: &[[T; LANES]], neighbors: &[u32], n_safe: usize) -> [u64; LANES] {
     let mut total = [0; LANES];
     for part in neighbors.chunks(n_safe) {
-        let mut sum = [0u32; LANES];
+        let mut sum = [T::default(); LANES];
         for &u in part {
-            for (sum, degree) in sum.iter_mut().zip(&lanes[u as usize]) {
-                *sum += degree;
+            let degrees = lanes[u as usize];
+            for lane in 0..LANES {
+                sum[lane] += degrees[lane];
             }
         }
         for (total, sum) in total.iter_mut().zip(sum) {
-            *total += u64::from(sum);
+            *total += sum.into();
         }
     }
     total
 }
 
+fn largest_degree(states: &[StateRows<'_>]) -> u32 {
+    let degrees = states.iter().flat_map(|state| state.episode.degrees());
+    degrees.copied().max().unwrap_or(0)
+}
+
 /// The degrees of all nodes, the states side by side.
-fn interleave(states: &[StateRows<'_>], lanes: &mut Vec<[u32; LANES]>) {
-    lanes.clear();
+fn interleaved<T: Degree>(states: &[StateRows<'_>]) -> Vec<[T; LANES]> {
     let n_nodes = states.first().map_or(0, |state| state.graph.n_nodes());
-    lanes.resize(n_nodes as usize, [0; LANES]);
+    let mut lanes = vec![[T::default(); LANES]; n_nodes as usize];
     for (b, state) in states.iter().enumerate() {
         for (lane, &degree) in lanes.iter_mut().zip(state.episode.degrees()) {
-            lane[b] = degree;
+            lane[b] = T::of(degree);
         }
     }
+    lanes
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use shardgraph_collectives::tcp;
 use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_graph::random::Stream;
+use shardgraph_graph::{EdgeSink, GraphBuilder};
 
 use super::batch::{Batch, BatchRules, Plan};
 use super::dataset::Dataset;
@@ -270,6 +271,33 @@ fn rows_of_a_batch_are_those_of_its_states() {
                     let alone_row = alone_plan.row(0, node).unwrap();
                     assert_eq!(read_row(&batch, row), read_row(&alone, alone_row));
                 }
+            }
+        }
+    }
+}
+
+/// Degrees of 16 bits are widened before they overflow, larger ones are added in 32.
+#[test]
+fn degrees_of_every_size_add_up() {
+    let mut star = GraphBuilder::new();
+    (1..5000).for_each(|leaf| star.edge(0, leaf, 1.0).unwrap());
+    let dense: GeneratorSpec = "er:600:0.6".parse().unwrap();
+    let problem = PROBLEMS[0];
+    let rules = alone_in_products_of(usize::MAX, problem);
+    for graph in [star.finish(5000, false).unwrap().0, dense.graph(5).unwrap()] {
+        let (graph, mut random) = (Arc::new(graph), Stream::new(3, "test", 0));
+        let states: Vec<_> = (0..11)
+            .map(|i| played(problem, &graph, i % 4, &mut random))
+            .collect();
+        let given: Vec<_> = states.iter().map(|_| (0, Arc::clone(&graph))).collect();
+        let plan = Plan::new(&given, &rules);
+        let episodes: Vec<_> = states.iter().map(|episode| Some(&**episode)).collect();
+        let batch = Batch::new(&plan, &episodes, None, &rules).unwrap();
+        for (i, episode) in states.iter().enumerate() {
+            for node in 0..graph.n_nodes().min(700) {
+                let found = batch.states.neighbor_degree[plan.row(i, node).unwrap()];
+                let want = naive_d2(&graph, &**episode, node);
+                assert_eq!(found.to_bits(), want.to_bits(), "state {i}, node {node}");
             }
         }
     }
