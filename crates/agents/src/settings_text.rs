@@ -235,52 +235,30 @@ mod tests {
         }
     }
 
+    /// A form, what takes the place of what in its text, the line of that, and what is said of it.
+    #[rustfmt::skip]
+    const MISTAKES: &[(Form, &str, &str, usize, &str)] = &[
+        (Form::Toml, "gamma", "gama", 7, "`algorithm.gama`: unknown field `gama`"),
+        (Form::Json, "gamma", "gama", 4, "`algorithm.gama`: unknown field `gama`"),
+        (Form::Toml, "0.5", "'x'", 7, "`algorithm.gamma`: invalid type"),
+        (Form::Json, "0.5", "\"x\"", 4, "`algorithm.gamma`: invalid type"),
+        (Form::Toml, "= 200", "= -1", 9, "`algorithm.replay`: invalid value"),
+        (Form::Toml, "'dqn'", "'sarsa'", 6, "`algorithm.name`: unknown variant `sarsa`"),
+        (Form::Json, "\"dqn\"", "\"sarsa\"", 4, "`algorithm.name`: unknown variant `sarsa`"),
+        (Form::Toml, "'cartpole'", "'atari'", 4, "`environment.name`: unknown variant"),
+        (Form::Toml, "= 10\n", "= 'many'\n", 1, "invalid type"),
+        (Form::Toml, "= 10\n", "= 10\nschema_version = 3\n", 2, "`schema_version`: expected 1"),
+        (Form::Toml, "gamma = ", "gamma ", 7, ""),
+        (Form::Json, "0.5,", "0.5", 6, "expected"),
+    ];
+
     #[test]
     fn mistakes_have_their_lines() {
-        let toml = |from: &str, to: &str| (Form::Toml, TOML.replace(from, to));
-        let json = |from: &str, to: &str| (Form::Json, JSON.replace(from, to));
-        for ((form, text), line, what) in [
-            (
-                toml("gamma", "gama"),
-                7,
-                "`algorithm.gama`: unknown field `gama`",
-            ),
-            (
-                json("gamma", "gama"),
-                4,
-                "`algorithm.gama`: unknown field `gama`",
-            ),
-            (toml("0.5", "'x'"), 7, "`algorithm.gamma`: invalid type"),
-            (json("0.5", "\"x\""), 4, "`algorithm.gamma`: invalid type"),
-            (
-                toml("= 200", "= -1"),
-                9,
-                "`algorithm.replay`: invalid value",
-            ),
-            (
-                toml("'dqn'", "'sarsa'"),
-                6,
-                "`algorithm.name`: unknown variant `sarsa`",
-            ),
-            (
-                json("\"dqn\"", "\"sarsa\""),
-                4,
-                "`algorithm.name`: unknown variant `sarsa`",
-            ),
-            (
-                toml("'cartpole'", "'atari'"),
-                4,
-                "`environment.name`: unknown variant",
-            ),
-            (toml("= 10\n", "= 'many'\n"), 1, "invalid type"),
-            (
-                toml("= 10\n", "= 10\nschema_version = 3\n"),
-                2,
-                "`schema_version`: expected 1",
-            ),
-            (toml("gamma = ", "gamma "), 7, ""),
-            (json("0.5,", "0.5"), 6, "expected"),
-        ] {
+        for &(form, from, to, line, what) in MISTAKES {
+            let text = match form {
+                Form::Toml => TOML.replace(from, to),
+                Form::Json => JSON.replace(from, to),
+            };
             let mistake = read(&text, form).err().unwrap();
             assert_eq!(mistake.line, Some(line), "{text}: {}", mistake.what);
             assert!(mistake.what.contains(what), "{text}: {}", mistake.what);

@@ -1,5 +1,7 @@
 //! Sparse products of a [`Device`]: plain, and with the residual graph's mask, scale, bias and relu in one pass.
 
+use std::borrow::Cow;
+
 #[cfg(doc)]
 use crate::ErrorKind;
 use crate::device::{BackEnd, check, elements, length};
@@ -240,23 +242,14 @@ fn host_masked_product(
         };
         host.tiles_product(tiles, operand, out);
     } else {
-        let masked;
-        let x = match keep.filter(|keep| keep.iter().any(|keep| !matches!(keep, 1.0))) {
-            Some(keep) => {
-                let mut rows = x.to_vec();
-                apply_mask(keep, width, &mut rows);
-                masked = rows;
-                &masked
-            }
-            None => x, // times 1 leaves all bits
-        };
+        let x = masked(x, keep, width);
         let plain = SparseProduct {
             adjacency: product.adjacency,
             n_rows: product.n_rows,
             n_columns: product.n_columns,
             width: n_states * width,
         };
-        host_product(host, plain, x, out)?;
+        host_product(host, plain, &x, out)?;
     }
     let scale = product.scale.map(|scale| on_host(MASKED, scale));
     let scale = scale.transpose()?;
@@ -277,6 +270,18 @@ fn host_masked_product(
         host.relu(&sums, out);
     }
     Ok(())
+}
+
+/// Rows under their mask: as they are where it is 1 everywhere, which leaves all bits.
+fn masked<'x>(x: &'x [f32], keep: Option<&[f32]>, width: usize) -> Cow<'x, [f32]> {
+    match keep.filter(|keep| keep.iter().any(|keep| !matches!(keep, 1.0))) {
+        None => Cow::Borrowed(x),
+        Some(keep) => {
+            let mut rows = x.to_vec();
+            apply_mask(keep, width, &mut rows);
+            Cow::Owned(rows)
+        }
+    }
 }
 
 /// Scales rows by their mask; what is masked is not even read.
