@@ -488,6 +488,7 @@ fn embed_keys(disk: &'static str) -> Vec<(&'static str, &'static str)> {
         ("graph", "string"),
         ("nodes", "count"),
         ("edges", "count"),
+        ("shared_by", "count"),
         ("directed", "boolean"),
         ("weighted", "boolean"),
         ("parts", "count"),

@@ -135,7 +135,7 @@ impl Plan {
 
     /// Bytes of the arena: all parameters, inputs and results of the program at the fullest moment of a run.
     ///
-    /// Beside it, exchanges between ranks and neighbour sums take memory of their own while they run.
+    /// Beside it, exchanges between ranks and neighbour sums take memory of their own while they run; on the host a program keeps that of the rows it gathers.
     pub fn arena_bytes(&self) -> usize {
         self.arena_len * size_of::<f32>()
     }

@@ -95,8 +95,8 @@ impl SettingsFile {
     }
 }
 
-/// Makes settings of a file, if there is one, and checks them. Where the check refuses them and would not without one of the file's keys, the
-/// message begins with the file and that key's line.
+/// Makes settings of a file, if there is one, and checks them. Where the check refuses them, and not for the same reason without one of the file's
+/// keys, the message begins with the file and that key's line.
 pub(crate) fn checked<T, E: Into<anyhow::Error>>(
     file: Option<&SettingsFile>,
     make: impl Fn(Option<&SettingsFile>) -> anyhow::Result<T>,
@@ -110,8 +110,15 @@ pub(crate) fn checked<T, E: Into<anyhow::Error>>(
     let Some(file) = file else {
         return Err(why);
     };
-    let is_right = |file: SettingsFile| make(Some(&file)).is_ok_and(|made| check(&made).is_ok());
-    match file.keys().find(|(key, _)| is_right(file.without(key))) {
+    let text = format!("{why:#}");
+    // Another mistake may show without the key that made this one.
+    let is_mended = |file: SettingsFile| {
+        let made = make(Some(&file));
+        made.is_ok_and(|made| {
+            check(&made).map_err(|e| format!("{:#}", e.into())) != Err(text.clone())
+        })
+    };
+    match file.keys().find(|(key, _)| is_mended(file.without(key))) {
         None => Err(why),
         Some((key, _)) => {
             let name = file.path.display();
@@ -323,6 +330,8 @@ mod tests {
         blames("width = 4\ndepth = 5\n", None, Some("a.toml:2: too deep"));
         blames("width = 1\n", None, Some("a.toml:1: too deep"));
         blames("width = 1\n", Some(2), None);
+        // Of two mistakes the one that is told.
+        blames("width = 0\ndepth = 0\n", None, Some(empty));
         // Not the file's doing.
         blames("ranks = 4\n", Some(1), Some("too deep"));
     }

@@ -320,7 +320,7 @@ impl Config {
     }
 
     /// Consecutive samples that share their negatives where these come from parts of so many rows: [`Config::share`], but at most one
-    /// for every 128 rows. Small parts lie in the cache, where sharing saves little, and make the worst of it. Where that leaves less than four, none
+    /// for every 128 rows. Small parts lie in the cache, where sharing saves little, and make the worst of it. Where parts allow less than four, none
     /// share: to set a block up for two samples takes longer than it saves.
     ///
     /// # Source

@@ -96,6 +96,8 @@ struct Answer<'a> {
     parts: u32,
     #[serde(flatten)]
     config: &'a Config,
+    /// Samples that share their negatives in parts of this size, at most `share`.
+    shared_by: u32,
     first_rate: f32,
     columns: usize,
     samples: u64,
@@ -175,7 +177,8 @@ fn answer<'a>(
     took: Took,
     load_seconds: f64,
 ) -> Answer<'a> {
-    let bytes_per_sample = config.sharing_in(store).bytes_per_sample();
+    let sharing = config.sharing_in(store);
+    let bytes_per_sample = sharing.bytes_per_sample();
     Answer {
         graph: args.graph.argument(),
         nodes: store.n_nodes(),
@@ -183,6 +186,7 @@ fn answer<'a>(
         directed: store.is_directed(),
         weighted: store.is_weighted(),
         parts: store.n_parts(),
+        shared_by: sharing.share,
         first_rate: config.first_rate(),
         columns: config.columns(),
         samples: took.samples,
@@ -227,7 +231,7 @@ fn loaded(
             _ => format!("are shared by {share} and not by {}", config.share),
         };
         args.report
-            .note(&format!("negatives {by}: parts are small"));
+            .warning(&format!("negatives {by}: parts are small"));
     }
     if store.is_directed() && config.order.is_first_too() {
         args.report

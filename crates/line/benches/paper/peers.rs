@@ -5,6 +5,7 @@
 //! up). Seconds are those of the whole command: reading and writing are among them.
 
 use std::fmt::Write as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -150,7 +151,8 @@ fn ended_well(words: &[String], deadline_s: f64) -> Result<f64, String> {
     command
         .args(words)
         .stdin(Stdio::null())
-        .stdout(Stdio::null());
+        .stdout(Stdio::null())
+        .process_group(0); // with all that it starts
     let timer = Timer::wall();
     let mut child = command.spawn().map_err(failed)?;
     loop {
@@ -158,7 +160,10 @@ fn ended_well(words: &[String], deadline_s: f64) -> Result<f64, String> {
             Some(status) if status.success() => return Ok(timer.elapsed_s()),
             Some(status) => return Err(format!("{program}: {status}")),
             None if timer.elapsed_s() > deadline_s => {
-                let _ = child.kill(); // it may have ended by now
+                let group = format!("-{}", child.id());
+                // It may have ended by now.
+                let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+                let _ = child.kill();
                 let _ = child.wait();
                 return Err(format!("{program}: not done within {deadline_s} s"));
             }

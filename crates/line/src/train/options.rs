@@ -112,7 +112,7 @@ impl Layout {
             })
         });
         let feasible: Vec<Layout> = feasible.collect();
-        // A step has as many jobs as a group has parts.
+        // As many jobs go on at a time as a group has parts.
         let has_jobs = |layout: &&Layout| layout.n_groups * JOBS <= store.n_parts();
         let with_jobs = feasible.iter().filter(has_jobs).take(CHOICES);
         let best = with_jobs.min_by_key(|layout| layout.moved_bytes(config, table));

@@ -78,8 +78,16 @@ impl Step {
 }
 
 /// Jobs of a step at least, where a visit has so many: threads meet at the end of a step only, and the last to come has the others wait for the
-/// better part of a job. Few enough that a run can say how far it is, and leave a state to go on from.
-const JOBS: usize = 128;
+/// better part of a job.
+const JOBS: u64 = 128;
+
+/// Samples of a step after which fewer jobs will do: between two steps a run says how far it is, and leaves a state to go on from.
+const SAMPLES: u64 = 1 << 20;
+
+/// The least jobs of a step, where each has about so many samples.
+fn jobs_of_step(samples_of_job: u64) -> usize {
+    (SAMPLES / samples_of_job.max(1)).clamp(1, JOBS) as usize
+}
 
 /// The plan of each pass of one order.
 #[derive(Clone, Copy, Debug)]
@@ -194,8 +202,18 @@ impl Planner<'_> {
             false => 1,
         };
         let n_jobs = left.iter().take(n_stay).map(Vec::len).sum::<usize>();
-        let n_stays = JOBS.div_ceil(n_jobs.max(1));
+        let n_stays = jobs_of_step(self.samples_of_job(n_firsts)).div_ceil(n_jobs.max(1));
         left.len().min(n_stay * n_stays)
+    }
+
+    /// Samples of a job in the mean, where a visit has so many first parts.
+    fn samples_of_job(&self, n_firsts: usize) -> u64 {
+        let n_parts = u64::from(self.store.n_parts());
+        let (n_pairs, n_of_job) = match self.order {
+            1 => (n_parts * (n_parts + 1) / 2, 1),
+            _ => (n_parts * n_parts, self.parts_of_block(n_firsts) as u64),
+        };
+        self.store.n_edges() * n_of_job / n_pairs.max(1)
     }
 }
 
@@ -369,6 +387,38 @@ mod tests {
             assert!(
                 (expected..2 * expected).contains(&most),
                 "{order} {n_groups}: {most}"
+            );
+        }
+    }
+
+    /// A pass over many edges is several steps also where all of it is in memory, in 16 parts, as most graphs are.
+    #[test]
+    fn a_pass_over_many_edges_has_several_steps() {
+        assert_eq!(
+            [0, 1, 8192, 8193, 1 << 20, 1 << 40].map(jobs_of_step),
+            [128, 128, 128, 127, 1, 1]
+        );
+        let edges: Vec<(u32, u32)> = (0..1 << 21).map(|k| (k % 64, (k / 64) % 64)).collect();
+        let store = Store::from_edges(64, &edges, 16, NodeLabels::numbers(64)).unwrap();
+        for (order, most) in [(1, 20), (2, 2)] {
+            let planner = Planner {
+                store: &store,
+                order,
+                seed: 1,
+                layout: Layout::WHOLE,
+                has_small_jobs: false,
+            };
+            let n_samples = |step: Step| step.jobs().map(Job::n_samples).sum::<u64>();
+            let steps: Vec<u64> = planner.pass(0).map(n_samples).collect();
+            assert!(
+                (2..=most).contains(&steps.len()),
+                "order {order}: {steps:?}"
+            );
+            assert_eq!(steps.iter().sum::<u64>(), store.n_edges());
+            let even = store.n_edges() / steps.len() as u64;
+            assert!(
+                steps.iter().all(|&n| n < 2 * even),
+                "order {order}: {steps:?}"
             );
         }
     }

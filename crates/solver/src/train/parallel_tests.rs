@@ -280,11 +280,14 @@ fn rows_of_a_batch_are_those_of_its_states() {
 #[test]
 fn degrees_of_every_size_add_up() {
     let mut star = GraphBuilder::new();
-    (1..5000).for_each(|leaf| star.edge(0, leaf, 1.0).unwrap());
+    (1..70_000).for_each(|leaf| star.edge(0, leaf, 1.0).unwrap());
     let dense: GeneratorSpec = "er:600:0.6".parse().unwrap();
     let problem = PROBLEMS[0];
     let rules = alone_in_products_of(usize::MAX, problem);
-    for graph in [star.finish(5000, false).unwrap().0, dense.graph(5).unwrap()] {
+    for graph in [
+        star.finish(70_000, false).unwrap().0,
+        dense.graph(5).unwrap(),
+    ] {
         let (graph, mut random) = (Arc::new(graph), Stream::new(3, "test", 0));
         let states: Vec<_> = (0..11)
             .map(|i| played(problem, &graph, i % 4, &mut random))

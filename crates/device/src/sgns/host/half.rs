@@ -340,12 +340,16 @@ mod tests {
             0x7f80_0000,
         ];
         let spread = (0..60_000u32).map(|k| f32::from_bits(mix(k)));
+        // Of all exponents that fp16 has, so that whole rows go the vectors' way.
+        let within = |k: u32| mix(k) & 0x807f_ffff | (100 + mix(k ^ 0x5555) % 42) << 23;
+        let within = (0..60_000u32).map(|k| f32::from_bits(within(k)));
         let usual =
             (0..60_000u32).map(|k| (f64::from(mix(k)) / f64::from(u32::MAX) - 0.5) as f32 * 0.3);
         let numbers = borders
             .into_iter()
             .flat_map(near)
             .chain(spread)
+            .chain(within)
             .chain(usual);
         let numbers: Vec<f32> = numbers.flat_map(|v| [v, -v]).collect();
         for (len, random) in [(128, 7), (31, u32::MAX - 3), (8, 99), (1, 5)] {
