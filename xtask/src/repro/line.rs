@@ -84,7 +84,10 @@ fn of_programs(paper: &Path, part: &Table, options: &Options) -> Result<Lines> {
                 all.skips.extend(lines.skips);
             }
             Err(why) => {
-                let name = request["name"].as_str().unwrap_or_default();
+                let name = request
+                    .get("name")
+                    .and_then(Json::as_str)
+                    .unwrap_or_default();
                 all.skips.push(format!(
                     "not run: {name}: {}",
                     format!("{why:#}").replace('\n', "; ")
