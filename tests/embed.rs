@@ -60,13 +60,34 @@ fn threads_change_nothing_and_labels_are_kept() {
         for threads in [1, 3] {
             let out = folder.path().join("e.vec");
             let words =
-                format!("embed {{}} {flags} --dim 4 --parts 4 --threads {threads} --out {{}}");
+                format!("embed {{}} {flags} --dim 4 --parts 4 --threads {threads} -q --out {{}}");
             run(&words, &[&input, &out]).ok();
             texts.push(fs::read_to_string(&out).unwrap());
         }
         assert_eq!(texts[0], texts[1], "{flags}");
         assert!(texts[0].contains("\nn16 "));
     }
+}
+
+/// Parts of few rows share no negatives; who asked for it is told, and so is who reads the answer.
+#[test]
+fn what_is_not_shared_is_said() {
+    let folder = folder();
+    let out = folder.path().join("e.npy");
+    let words = "embed ba:200:3 --share 16 --epochs 1 --dim 4 --out {} --format json";
+    let ended = run(words, &[&out]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(
+        ended.stderr.contains("negatives are not shared"),
+        "{ended:?}"
+    );
+    let answer: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(
+        (&answer["share"], &answer["shared_by"]),
+        (&16.into(), &1.into())
+    );
+    let words = "embed ba:9000:3 --share 16 --parts 4 --epochs 1 --dim 4 --out {} --format json";
+    assert_eq!(run(words, &[&out]).json()["shared_by"], 16);
 }
 
 #[test]
