@@ -61,7 +61,7 @@ fn processes_learn_and_the_learner_speaks_for_all() {
     for (text, size) in [(apex(3000, "n_shards = 2"), 5), (impala(3000, ""), 3)] {
         let config = folder.config(&text);
         let world = World::new(size);
-        let words = "agent train {} --format json --deadline 60";
+        let words = "agent train {} --format json --timeout 60";
         let ranks = (0..size).map(|rank| world.rank(rank, words, &[&config]));
         let mut runs = finish_all(ranks.collect()).into_iter();
         let answer = runs.next().unwrap().json();
@@ -75,7 +75,7 @@ fn processes_learn_and_the_learner_speaks_for_all() {
 #[test]
 fn processes_that_come_when_the_run_is_over_hear_it() {
     let folder = Folder::new();
-    let words = "agent train {} --out {} --format json --deadline 60";
+    let words = "agent train {} --run {} --format json --timeout 60";
     for (name, text, early, late) in [
         (
             "apex",
@@ -109,7 +109,7 @@ fn a_process_that_never_comes_is_named() {
     let folder = Folder::new();
     let config = folder.config(&impala(1000, ""));
     let world = World::new(3);
-    let words = "agent train {} --format json --deadline 6";
+    let words = "agent train {} --format json --timeout 6";
     let ranks = [0, 1].map(|rank| world.rank(rank, words, &[&config]));
     let mut runs = finish_all(ranks.into()).into_iter();
     without_one(runs.next().unwrap(), "actor 2: it did not come within 6 s");
@@ -127,7 +127,7 @@ fn lock_step_on_processes_is_lock_step_in_one() {
         let config = folder.config(&text);
         let expected = run("agent train {} --format json", &[&config]).json();
         let world = World::new(size);
-        let words = "agent train {} --format json --deadline 60";
+        let words = "agent train {} --format json --timeout 60";
         let ranks = (0..size).map(|rank| world.rank(rank, words, &[&config]));
         let answer = finish_all(ranks.collect()).swap_remove(0).json();
         for key in ["policy_hash", "steps", "updates", "mean_return"] {
@@ -142,7 +142,7 @@ fn an_actor_that_is_killed_is_named_and_the_run_goes_on() {
     let text = apex(400_000, "").replace("checkpoint_steps = 1000", "checkpoint_steps = 10_000");
     let (config, out) = (folder.config(&text), folder.path("run"));
     let world = World::new(4);
-    let words = "agent train {} --out {} --format json --deadline 60";
+    let words = "agent train {} --run {} --format json --timeout 60";
     let quiet = |rank| {
         let mut rank = world.rank(rank, words, &[&config, &out]);
         rank.stdout(Stdio::null()).stderr(Stdio::null());
@@ -169,7 +169,7 @@ fn an_actor_that_is_killed_is_named_and_the_run_goes_on() {
 fn has_episode_of_the_last_actor(out: &Path) -> bool {
     let metrics = fs::read_to_string(out.join("metrics.jsonl")).unwrap_or_default();
     let lines = metrics.lines().map(serde_json::from_str::<Value>);
-    let epsilon = |line: Value| line["charts/epsilon"].as_f64();
+    let epsilon = |line: Value| line["train/epsilon"].as_f64();
     let mut epsilons = lines.filter_map(|line| epsilon(line.ok()?)); // the last line may be half written
     epsilons.any(|epsilon| epsilon < 0.01)
 }
@@ -180,7 +180,7 @@ fn a_learner_that_is_killed_ends_the_others_and_goes_on_from_its_checkpoint() {
     let config = folder.config(&apex(200_000, ""));
     let out = folder.path("run");
     let world = World::new(3);
-    let words = "agent train {} --out {} --deadline 20";
+    let words = "agent train {} --run {} --timeout 20";
     let learner = world
         .rank(0, words, &[&config, &out])
         .stderr(Stdio::null())
@@ -202,7 +202,7 @@ fn a_learner_that_is_killed_ends_the_others_and_goes_on_from_its_checkpoint() {
         );
     }
     let steps = newest(&out).unwrap() + 3000;
-    let words = format!("agent train --resume {{}} --steps {steps} --format json");
+    let words = format!("agent train --run {{}} --resume --steps {steps} --format json");
     let answer = run(&words, &[&out]).json(); // now as threads
     assert!(answer["updates"].as_f64().unwrap() > 0.0, "{answer}");
 }
@@ -222,7 +222,7 @@ fn killed_run(folder: &Folder, config: &Path) -> PathBuf {
     // On a busy machine a run may be over before it is looked at: then again.
     let attempt = |n: u32| {
         let out = folder.path(&format!("killed-{n}"));
-        let child = command("agent train {} --out {}", &[config, &out])
+        let child = command("agent train {} --run {}", &[config, &out])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -244,9 +244,9 @@ fn lock_step_and_reinforce_are_prolonged_bit_for_bit() {
         let folder = Folder::new();
         let config = folder.config(&text);
         let whole = folder.path("whole");
-        run("agent train {} --out {}", &[&config, &whole]).ok();
+        run("agent train {} --run {}", &[&config, &whole]).ok();
         let killed = killed_run(&folder, &config);
-        run("agent train --resume {}", &[&killed]).ok();
+        run("agent train --run {} --resume", &[&killed]).ok();
         let weights = |out: &Path| fs::read(out.join("weights.safetensors")).unwrap();
         assert!(weights(&killed) == weights(&whole), "the weights differ");
     }
@@ -337,7 +337,7 @@ fn processes_that_cannot_train_say_so_before_they_meet() {
         let world = World::new(size);
         for rank in [0, size - 1] {
             // Alone: it looks for those to whom it must say so.
-            let mut command = world.rank(rank, "agent train {} --deadline 0.2", &[&config]);
+            let mut command = world.rank(rank, "agent train {} --timeout 0.2", &[&config]);
             let message = finish(&mut command).error(2);
             assert!(message.contains(expected), "{message}");
         }
@@ -350,7 +350,7 @@ fn a_process_without_settings_says_so_soon() {
     let folder = Folder::new();
     let world = World::new(3);
     let missing = folder.path("missing.toml");
-    let mut command = world.rank(2, "agent train {} --deadline 2", &[&missing]);
+    let mut command = world.rank(2, "agent train {} --timeout 2", &[&missing]);
     let message = finish(&mut command).error(2);
     assert!(
         message.contains("missing.toml: there is no such file"),
@@ -363,10 +363,10 @@ fn a_process_without_settings_says_so_soon() {
 fn a_learner_that_cannot_begin_says_why() {
     let folder = Folder::new();
     let (config, missing) = (folder.config(&apex(1000, "")), folder.path("missing.toml"));
-    let words = "agent train {} --out {} --deadline 100";
-    let device = "agent train {} --out {} --deadline 100 --device cuda";
+    let words = "agent train {} --run {} --timeout 100";
+    let device = "agent train {} --run {} --timeout 100 --device cuda";
     let old = folder.path("run");
-    run("agent train {} --out {}", &[&config, &old]).ok();
+    run("agent train {} --run {}", &[&config, &old]).ok();
     for (learner, out, expected) in [
         (
             (words, &missing),
@@ -408,7 +408,7 @@ fn has_cuda() -> bool {
 fn a_process_that_cannot_begin_says_why_to_the_learner() {
     let folder = Folder::new();
     let (config, missing) = (folder.config(&apex(1000, "")), folder.path("missing.toml"));
-    let words = "agent train {} --deadline 100";
+    let words = "agent train {} --timeout 100";
     for (broken, named) in [
         (1, "shard 1: it cannot"),
         (2, "all actors are lost: actor 2: it cannot"),
@@ -441,7 +441,7 @@ fn other_settings_are_refused() {
     let other = folder.path("other.toml");
     fs::write(&other, impala(3000, "gamma = 0.9")).unwrap();
     let world = World::new(3);
-    let words = "agent train {} --format json --deadline 60";
+    let words = "agent train {} --format json --timeout 60";
     let learner = thread::spawn({
         let mut command = world.rank(0, words, &[&config]);
         move || finish(&mut command)
@@ -470,14 +470,14 @@ fn without_one(run: Run, named: &str) -> Value {
 fn another_last_step_is_refused() {
     let folder = Folder::new();
     let (config, out) = (folder.config(&impala(1000, "")), folder.path("run"));
-    run("agent train {} --out {}", &[&config, &out]).ok();
+    run("agent train {} --run {}", &[&config, &out]).ok();
     let world = World::new(3);
-    let longer = "agent train --resume {} --steps 3000 --format json --deadline 60";
+    let longer = "agent train --run {} --resume --steps 3000 --format json --timeout 60";
     let learner = thread::spawn({
         let mut command = world.rank(0, longer, &[&out]);
         move || finish(&mut command)
     });
-    let as_before = "agent train --resume {} --deadline 60";
+    let as_before = "agent train --run {} --resume --timeout 60";
     let message = finish(&mut world.rank(2, as_before, &[&out])).error(2);
     assert!(
         message.contains("to step 3000") && message.contains("to step 1000"),
@@ -503,11 +503,11 @@ fn a_finished_run_is_resumed_by_all_processes() {
             answer
         };
         let first = ranks(
-            "agent train {} --out {} --format json --deadline 60",
+            "agent train {} --run {} --format json --timeout 60",
             &[&config, &out],
         );
         let again = ranks(
-            "agent train --resume {} --format json --deadline 60",
+            "agent train --run {} --resume --format json --timeout 60",
             &[&out],
         );
         assert_eq!(again["steps"], 0, "{again}");

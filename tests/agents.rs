@@ -76,7 +76,7 @@ fn training_without_a_folder_writes_nothing() {
 fn trained_weights_are_evaluated() {
     let folder = Folder::new();
     let (config, out) = (folder.config(&settings(1000, "")), folder.path("run"));
-    let trained = run("agent train {} --out {} --format json", &[&config, &out]).json();
+    let trained = run("agent train {} --run {} --format json", &[&config, &out]).json();
     let files = listing(&out);
     for name in [
         "checkpoint-0000001000",
@@ -92,7 +92,7 @@ fn trained_weights_are_evaluated() {
         "{files:?}"
     );
     let weights = PathBuf::from(trained["weights"].as_str().unwrap());
-    let words = "agent eval {} --weights {} --episodes 30 --seed 9 --format json";
+    let words = "agent eval {} --model {} --episodes 30 --seed 9 --format json";
     let evaluated = run(words, &[&config, &weights]).json();
     assert_eq!(evaluated["policy_hash"], trained["policy_hash"]);
     assert_eq!(evaluated["episodes"], 30);
@@ -119,10 +119,10 @@ fn the_agents_of_all_algorithms_are_evaluated() {
         let environment = "environment = { name = 'cartpole', n_environments = 2 }";
         let text = format!("steps = 1000\n{environment}\nalgorithm = {{ {algorithm} }}\n");
         let (config, out) = (folder.config(&text), folder.path("run"));
-        let trained = run("agent train {} --out {} --format json", &[&config, &out]).json();
+        let trained = run("agent train {} --run {} --format json", &[&config, &out]).json();
         assert!(trained["updates"].as_f64().unwrap() > 0.0, "{trained}");
         let weights = out.join("weights.safetensors");
-        let words = "agent eval {} --weights {} --episodes 20 --seed 9 --format json";
+        let words = "agent eval {} --model {} --episodes 20 --seed 9 --format json";
         let evaluated = run(words, &[&config, &weights]).json();
         assert_eq!(
             evaluated["policy_hash"], trained["policy_hash"],
@@ -139,7 +139,7 @@ fn the_agents_of_all_algorithms_are_evaluated() {
             again["mean_return"], evaluated["mean_return"],
             "{algorithm}"
         );
-        let message = run("agent eval cartpole-impala --weights {}", &[&weights]).error(2);
+        let message = run("agent eval cartpole-impala --model {}", &[&weights]).error(2);
         assert!(message.contains("another network"), "{message}");
     }
 }
@@ -150,13 +150,13 @@ fn a_folder_of_the_name_of_settings_is_no_file_of_them() {
     let folder = Folder::new();
     let trained = finish(
         command(
-            "agent train cartpole-dqn --steps 200 --quiet --out cartpole-dqn",
+            "agent train cartpole-dqn --steps 200 --quiet --run cartpole-dqn",
             &[],
         )
         .current_dir(folder.path("")),
     );
     trained.ok();
-    let words = "agent eval cartpole-dqn --weights cartpole-dqn/weights.safetensors --episodes 2";
+    let words = "agent eval cartpole-dqn --model cartpole-dqn/weights.safetensors --episodes 2";
     finish(command(words, &[]).current_dir(folder.path(""))).ok();
 }
 
@@ -239,18 +239,18 @@ fn bad_input_is_named() {
 fn files_that_do_not_fit_are_named() {
     let folder = Folder::new();
     let (config, out) = (folder.config(&settings(300, "")), folder.path("run"));
-    run("agent train {} --out {}", &[&config, &out]).ok();
-    let message = run("agent train {} --out {}", &[&config, &out]).error(2);
+    run("agent train {} --run {}", &[&config, &out]).ok();
+    let message = run("agent train {} --run {}", &[&config, &out]).error(2);
     assert!(message.contains("has a run already"), "{message}");
     let weights = out.join("weights.safetensors");
-    let message = run("agent eval cartpole-dqn --weights {}", &[&weights]).error(2);
+    let message = run("agent eval cartpole-dqn --model {}", &[&weights]).error(2);
     assert!(
         message.contains("[4, 32]") && message.contains("[4, 120]"),
         "{message}"
     );
-    let message = run("agent eval {} --weights {}", &[&config, &config]).error(2);
+    let message = run("agent eval {} --model {}", &[&config, &config]).error(2);
     assert!(message.contains("settings.toml"), "{message}");
-    let message = run("agent train --resume {}", &[&folder.path("nothing")]).error(2);
+    let message = run("agent train --run {} --resume", &[&folder.path("nothing")]).error(2);
     assert!(message.contains("no complete checkpoint"), "{message}");
 }
 
@@ -261,8 +261,8 @@ fn processes_learn_what_one_rank_learns() {
     let config = folder.config(&settings(600, "gradient_blocks = 4"));
     let (one, many) = (folder.path("one"), folder.path("many"));
     let (begin, resume) = (
-        "agent train {} --out {} --deadline 60",
-        "agent train --resume {} --steps 900 --deadline 60 --format json",
+        "agent train {} --run {} --timeout 60",
+        "agent train --run {} --resume --steps 900 --timeout 60 --format json",
     );
     run(begin, &[&config, &one]).ok();
     let expected = run(resume, &[&one]).json();
@@ -285,7 +285,7 @@ fn metrics(out: &Path) -> Vec<Value> {
     let line = |line: &str| {
         let mut line: Value = serde_json::from_str(line).unwrap();
         let fields = line.as_object_mut().unwrap();
-        fields.retain(|key, _| key != "charts/SPS" && key != "wall_time");
+        fields.retain(|key, _| key != "time/steps_per_second" && key != "wall_time");
         line
     };
     text.lines().map(line).collect()
@@ -298,14 +298,14 @@ fn a_run_that_is_prolonged_is_the_run_that_was_never_stopped() {
     let exploration = "exploration = { start = 0.2, end = 0.2 }";
     let config = folder.config(&settings(2000, exploration));
     let (whole, parts) = (folder.path("whole"), folder.path("parts"));
-    let expected = run("agent train {} --out {} --format json", &[&config, &whole]).json();
+    let expected = run("agent train {} --run {} --format json", &[&config, &whole]).json();
     let part = run(
-        "agent train {} --out {} --steps 1000 --format json",
+        "agent train {} --run {} --steps 1000 --format json",
         &[&config, &parts],
     )
     .json();
     assert_ne!(part["policy_hash"], expected["policy_hash"]);
-    let words = "agent train --resume {} --steps 2000 --format json";
+    let words = "agent train --run {} --resume --steps 2000 --format json";
     let rest = run(words, &[&parts]).json();
     assert_eq!(
         (&rest["steps"], &rest["policy_hash"]),
@@ -314,13 +314,13 @@ fn a_run_that_is_prolonged_is_the_run_that_was_never_stopped() {
     let weights = |out: &Path| fs::read(out.join("weights.safetensors")).unwrap();
     assert!(weights(&parts) == weights(&whole), "the weights differ");
     assert_eq!(metrics(&parts), metrics(&whole));
-    let answer = run("agent train --resume {} --format json", &[&parts]).json();
+    let answer = run("agent train --run {} --resume --format json", &[&parts]).json();
     assert_eq!(
         (&answer["steps"], &answer["policy_hash"]),
         (&0.into(), &expected["policy_hash"])
     );
     let longer = run(
-        "agent train --resume {} --steps 2500 --format json",
+        "agent train --run {} --resume --steps 2500 --format json",
         &[&parts],
     )
     .json();
@@ -332,12 +332,12 @@ fn killed_again_and_again_it_still_ends_the_same() {
     let folder = Folder::new();
     let config = folder.config(&settings(6000, ""));
     let (whole, killed) = (folder.path("whole"), folder.path("killed"));
-    run("agent train {} --out {}", &[&config, &whole]).ok();
+    run("agent train {} --run {}", &[&config, &whole]).ok();
     let mut n_kills = 0;
     for i in 0u64..10 {
         let mut train = match has_checkpoint(&killed, 0) {
-            true => command("agent train --resume {}", &[&killed]),
-            false => command("agent train {} --out {}", &[&config, &killed]),
+            true => command("agent train --run {} --resume", &[&killed]),
+            false => command("agent train {} --run {}", &[&config, &killed]),
         };
         let child = train
             .stdout(Stdio::null())
@@ -349,8 +349,8 @@ fn killed_again_and_again_it_still_ends_the_same() {
     }
     assert!(n_kills >= 2, "only {n_kills} kills hit");
     match has_checkpoint(&killed, 0) {
-        true => run("agent train --resume {}", &[&killed]),
-        false => run("agent train {} --out {}", &[&config, &killed]),
+        true => run("agent train --run {} --resume", &[&killed]),
+        false => run("agent train {} --run {}", &[&config, &killed]),
     }
     .ok();
     let weights = |out: &Path| fs::read(out.join("weights.safetensors")).unwrap();

@@ -21,7 +21,7 @@ fn cover(graph: &str, flags: &str, folder: &Path) -> (String, Value) {
 fn solve_shares_sums_in_every_way() {
     let folder = tempfile::tempdir().unwrap();
     for graph in ["karate", "er:66:0.05", "er:130:0.2"] {
-        let policy = "--policy mvc-three-layers";
+        let policy = "--model mvc-three-layers";
         let (alone, answer) = cover(graph, policy, folder.path());
         assert!(answer.get("exchange").is_none());
         for way in WAYS {
@@ -35,7 +35,7 @@ fn solve_shares_sums_in_every_way() {
             }
         }
     }
-    let words = "solve karate --policy mvc-three-layers --ranks 2 --communication halo";
+    let words = "solve karate --model mvc-three-layers --ranks 2 --communication halo";
     let answer = run(words, &[]).ok();
     assert_eq!(answer.line("communication"), "halo");
     // L = 3, K = 32, N = 34: 4 (3 * 32 * 34 + 32).
@@ -91,7 +91,7 @@ fn train_shares_sums_and_takes_other_layers() {
     fs::write(&config, text).unwrap();
     let train = |name: &str, flags: &str| {
         let out = folder.path().join(name);
-        let words = format!("train --steps 24 --config {{}} {flags} --out {{}} --format json");
+        let words = format!("train --steps 24 --config {{}} {flags} --run {{}} --format json");
         let answer = run(&words, &[&config, &out]).json();
         (answer["policy_hash"].clone(), answer)
     };
@@ -113,7 +113,7 @@ fn train_shares_sums_and_takes_other_layers() {
     );
     check_exchange(&answer, "grid", true);
     // The layers come from the checkpoint.
-    let resume = "train --resume {} --steps 30 --format json";
+    let resume = "train --run {} --resume --steps 30 --format json";
     let more = run(resume, &[&folder.path().join("halo")]).json();
     let through = run(resume, &[&folder.path().join("gather")]).json();
     assert_eq!(more["policy_hash"], through["policy_hash"]);
@@ -123,7 +123,7 @@ fn train_shares_sums_and_takes_other_layers() {
 fn check_solves(policy: &Path, folder: &Path) {
     let solve = |flags: &str| {
         let out = folder.join("cover.txt");
-        let words = format!("solve er:80:0.1 --policy {{}} {flags} --out {{}}");
+        let words = format!("solve er:80:0.1 --model {{}} {flags} --out {{}}");
         run(&words, &[policy, &out]).ok();
         fs::read_to_string(&out).unwrap()
     };
@@ -153,19 +153,19 @@ const REFUSED: [(&str, &str); 8] = [
         "communication `paper`",
     ),
     (
-        "train --steps 5 --communication halo --out {}",
+        "train --steps 5 --communication halo --run {}",
         "communication `halo`",
     ),
     (
-        "train --steps 5 --embedding gat --out {}",
+        "train --steps 5 --embedding gat --run {}",
         "expected s2v or sage",
     ),
     (
-        "train --steps 5 --head dueling --out {}",
+        "train --steps 5 --head dueling --run {}",
         "expected q or mlp",
     ),
     (
-        "train --steps 5 --embedding sage --layers 0 --out {}",
+        "train --steps 5 --embedding sage --layers 0 --run {}",
         "layers",
     ),
 ];

@@ -65,9 +65,9 @@ fn emulated_covers_are_the_hosts() {
     let (on_host, emulated) = (folder.path().join("host"), folder.path().join("emulated"));
     for words in [
         "solve karate",
-        "solve karate --select 3 --preset paper",
-        "solve er:400:0.15 --seed 3 --select adaptive",
-        "solve ba:400:4 --seed 3 --select adaptive",
+        "solve karate --nodes-per-step 3 --preset paper",
+        "solve er:400:0.15 --seed 3 --nodes-per-step adaptive",
+        "solve ba:400:4 --seed 3 --nodes-per-step adaptive",
         "solve er:0:0.5",
     ] {
         let want = run(&format!("{words} --out {{}}"), &[&on_host]).ok();
@@ -96,7 +96,7 @@ fn other_policies_run_emulated_on_any_number_of_ranks() {
     };
     let folder = tempfile::tempdir().unwrap();
     let (one, three) = (folder.path().join("one"), folder.path().join("three"));
-    let words = "solve karate --policy mvc-three-layers --device emulated --out {}";
+    let words = "solve karate --model mvc-three-layers --device emulated --out {}";
     assert_eq!(installed.run(words, &[&one]).ok().line("verified"), "yes");
     installed.run(&format!("{words} --ranks 3"), &[&three]).ok();
     assert_eq!(fs::read(&one).unwrap(), fs::read(&three).unwrap());
@@ -111,7 +111,7 @@ fn emulated_training_is_the_same_on_any_number_of_ranks() {
     let train = |n_ranks: u32| {
         let out = folder.path().join(n_ranks.to_string());
         let words =
-            format!("train --steps 80 --seed 3 --ranks {n_ranks} --device emulated --out {{}}");
+            format!("train --steps 80 --seed 3 --ranks {n_ranks} --device emulated --run {{}}");
         let answer = installed.run(&words, &[&out]).ok().stdout;
         assert!(!answer.contains("final loss none"), "no step learned");
         fs::read(out.join("policy.safetensors")).unwrap()

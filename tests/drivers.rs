@@ -56,7 +56,7 @@ fn what_is_wrong_with_a_driver_is_said() {
         ),
     ];
     for (device, setting, wanted) in cases {
-        for words in ["solve karate", "train --steps 1 --out never-made"] {
+        for words in ["solve karate", "train --steps 1 --run never-made"] {
             let words = format!("{words} --device {device}");
             let message = run_with(&driver, &words, &[setting]).error(3);
             for part in wanted {

@@ -28,7 +28,7 @@ fn every_form_has_the_same_rows_and_near_reads_it() {
             (&answer["columns"], &answer["samples"]),
             (&16.into(), &15600.into())
         );
-        let near = "embed near 33 --embedding {} --count 5 --format json";
+        let near = "embed near 33 --model {} --top 5 --format json";
         answers.push(run(near, &[&out]).json());
     }
     assert!(answers.windows(2).all(|pair| pair[0] == pair[1]));
@@ -55,7 +55,12 @@ fn threads_change_nothing_and_labels_are_kept() {
     let input = folder.path().join("g.txt");
     let edges = (0..60).map(|i| format!("n{} n{} {}\n", i % 17, (i * 5 + 1) % 23, i % 4));
     fs::write(&input, edges.collect::<String>()).unwrap();
-    for flags in ["", "--directed", "--weighted", "--precision fp16 --share 4"] {
+    for flags in [
+        "",
+        "--directed",
+        "--weighted",
+        "--precision fp16 --shared-negatives 4",
+    ] {
         let mut texts = Vec::new();
         for threads in [1, 3] {
             let out = folder.path().join("e.vec");
@@ -74,7 +79,7 @@ fn threads_change_nothing_and_labels_are_kept() {
 fn what_is_not_shared_is_said() {
     let folder = folder();
     let out = folder.path().join("e.npy");
-    let words = "embed ba:200:3 --share 16 --epochs 1 --dim 4 --out {} --format json";
+    let words = "embed ba:200:3 --shared-negatives 16 --epochs 1 --dim 4 --out {} --format json";
     let ended = run(words, &[&out]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(
@@ -83,10 +88,11 @@ fn what_is_not_shared_is_said() {
     );
     let answer: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(
-        (&answer["share"], &answer["shared_by"]),
+        (&answer["shared_negatives"], &answer["shared_by"]),
         (&16.into(), &1.into())
     );
-    let words = "embed ba:9000:3 --share 16 --parts 4 --epochs 1 --dim 4 --out {} --format json";
+    let words =
+        "embed ba:9000:3 --shared-negatives 16 --parts 4 --epochs 1 --dim 4 --out {} --format json";
     assert_eq!(run(words, &[&out]).json()["shared_by"], 16);
 }
 
@@ -95,7 +101,7 @@ fn a_store_is_imported_once_and_trained_on() {
     let folder = folder();
     let (store, out) = (folder.path().join("ba.store"), folder.path().join("e.npy"));
     let imported = run(
-        "embed import ba:3000:4 --memory 10MB --out {} --format json",
+        "embed import ba:3000:4 --memory-limit 10MB --out {} --format json",
         &[&store],
     )
     .json();
@@ -138,7 +144,7 @@ fn a_killed_run_with_tables_on_disk_goes_on_to_the_same_bits() {
     let path = |name: &str| folder.path().join(name);
     let (store, calm, killed) = (path("ba.store"), path("calm.npy"), path("killed.npy"));
     run("embed import ba:4000:8 --parts 8 --out {}", &[&store]).ok();
-    let words = "embed {} --epochs 4 --dim 32 --memory 1KB --checkpoint-seconds 0 --work {} --out {} --format json";
+    let words = "embed {} --epochs 4 --dim 32 --memory-limit 1KB --checkpoint-interval 0 --work {} --out {} --format json";
     let memory = least_memory(words, &[&store, &path("calm"), &calm]) + 300_000;
     let words = &words.replace("1KB", &memory.to_string());
     let answer = run(words, &[&store, &path("calm"), &calm]).json();
@@ -178,7 +184,8 @@ fn a_wrong_command_leaves_the_graph_of_a_killed_run() {
     let graph = |n_edges| (0..n_edges).map(edge).collect::<String>();
     fs::write(path("g.txt"), graph(4000)).unwrap();
     fs::write(path("other.txt"), graph(3000)).unwrap();
-    let words = "embed {} --epochs 40 --dim 32 --checkpoint-seconds 0 --work {} --out {} --verbose";
+    let words =
+        "embed {} --epochs 40 --dim 32 --checkpoint-interval 0 --work {} --out {} --verbose";
     let (text, other, work, out) = (path("g.txt"), path("other.txt"), path("w"), path("e.npy"));
     let mut child = command(words, &[&text, &work, &out]).spawn().unwrap();
     while samples_of_state(&work) == 0 && child.try_wait().unwrap().is_none() {
@@ -189,7 +196,7 @@ fn a_wrong_command_leaves_the_graph_of_a_killed_run() {
     let kept =
         || ["graph-of-run.store", "graph-of-run.txt"].map(|n| fs::read(work.join(n)).unwrap());
     let before = kept();
-    let less = format!("{words} --memory 3GiB");
+    let less = format!("{words} --memory-limit 3GiB");
     for (words, graph) in [(words, &other), (less.as_str(), &text)] {
         let message = run(words, &[graph, &work, &out]).error(2);
         assert!(
@@ -215,7 +222,8 @@ fn a_killed_run_on_a_text_does_not_read_it_again() {
     let path = |name: &str| folder.path().join(name);
     let edge = |k: u32| format!("n{} n{}\n", k % 700, (k * 7 + 1) % 701);
     fs::write(path("g.txt"), (0..4000).map(edge).collect::<String>()).unwrap();
-    let words = "embed {} --epochs 40 --dim 32 --checkpoint-seconds 0 --work {} --out {} --verbose";
+    let words =
+        "embed {} --epochs 40 --dim 32 --checkpoint-interval 0 --work {} --out {} --verbose";
     let (text, work, out) = (path("g.txt"), path("work"), path("e.npy"));
     let files: [&Path; 3] = [&text, &work, &out];
     let mut child = command(words, &files).spawn().unwrap();
@@ -258,7 +266,7 @@ fn a_run_keeps_to_its_memory() {
     };
     for order in ["1", "2"] {
         let words = format!(
-            "embed {{}} --order {order} --dim 128 --epochs 1 --threads 2 --memory 28MB --work {{}} --out {{}} --format json"
+            "embed {{}} --order {order} --dim 128 --epochs 1 --threads 2 --memory-limit 28MB --work {{}} --out {{}} --format json"
         );
         let answer = run(&words, &[&store, &path("work"), &path("e.npy")]).json();
         let peak = answer["peak_memory_bytes"].as_u64().unwrap();
@@ -299,8 +307,7 @@ fn a_folder_is_refused_before_the_graph_is_read() {
 
 #[test]
 fn link_prediction_is_better_than_chance_and_names_its_baselines() {
-    let words =
-        "embed eval sbm:400:8:0.3:0.005 --dim 16 --epochs 40 --rate 0.1 --runs 2 --format json";
+    let words = "embed eval sbm:400:8:0.3:0.005 --dim 16 --epochs 40 --learning-rate 0.1 --repeats 2 --format json";
     let answer = run(words, &[]).json();
     for key in ["auc_uniform", "auc_degree_matched"] {
         assert!(answer[key].as_f64().unwrap() > 0.8, "{answer}");
@@ -344,11 +351,17 @@ const REFUSED: [(&str, &str); 9] = [
     ("embed karate --dim 0 --out {}", "dim = 0"),
     ("embed karate --negatives 99 --out {}", "negatives = 99"),
     ("embed karate --parts 3 --out {}", "parts = 3"),
-    ("embed karate --rate=-1 --out {}", "rate = -1"),
+    (
+        "embed karate --learning-rate=-1 --out {}",
+        "learning_rate = -1",
+    ),
     ("embed karate --queues 3 --out {}", "queues: the host has"),
     ("embed nothing.txt --out {}", "there is no such file"),
-    ("embed import karate --memory 1KB --out {}", "memory = 1000"),
-    ("embed near 1 --embedding {}", "cannot read"),
+    (
+        "embed import karate --memory-limit 1KB --out {}",
+        "memory = 1000",
+    ),
+    ("embed near 1 --model {}", "cannot read"),
     ("embed karate --work {}/w --out {}.vec", "name a .npy file"),
 ];
 
@@ -377,10 +390,10 @@ fn bad_input_is_named_and_leaves_no_file() {
         message.contains("negative.txt:2: expected a weight of 0 or more, found -3"),
         "{message}"
     );
-    let words = "embed karate --memory 100KB --parts 1 --dim 4096 --work {} --out {}";
+    let words = "embed karate --memory-limit 100KB --parts 1 --dim 4096 --work {} --out {}";
     let message = run(words, &[&path("work"), &out]).error(2);
     assert!(message.contains("raise the limit"), "{message}");
     run("embed karate --out {}", &[&out]).ok();
-    let message = run("embed near nobody --embedding {}", &[&out]).error(2);
+    let message = run("embed near nobody --model {}", &[&out]).error(2);
     assert!(message.contains("no node `nobody`"), "{message}");
 }

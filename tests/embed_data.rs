@@ -40,7 +40,7 @@ fn packed_text_ids_come_in_with_little_memory() {
         ("g.txt", "4GiB", "large.store"),
     ] {
         let words =
-            format!("embed import {{}} --memory {memory} --parts 4 --out {{}} --format json");
+            format!("embed import {{}} --memory-limit {memory} --parts 4 --out {{}} --format json");
         let answer = run(&words, &[&path(input), &path(out)]).json();
         assert_eq!(answer["nodes"], 2999);
         assert_eq!(answer["self_loops_dropped"], n_loops);
@@ -59,7 +59,7 @@ fn a_truncated_archive_is_named_and_leaves_nothing() {
     let whole = fs::read(path("g.txt.gz")).unwrap();
     for len in [whole.len() / 2, whole.len() - 1] {
         fs::write(path("g.txt.gz"), &whole[..len]).unwrap();
-        let words = "embed import {} --memory 300KB --out {}";
+        let words = "embed import {} --memory-limit 300KB --out {}";
         let message = run(words, &[&path("g.txt.gz"), &path("g.store")]).error(2);
         assert!(
             message.contains("g.txt.gz:") && message.contains("damaged or ends early"),
@@ -75,14 +75,14 @@ fn ids_that_do_not_fit_are_refused_where_they_stand() {
     let path = |name: &str| folder.path().join(name);
     let edge = |i: u64| format!("{} {}\n", i << 40, (i + 1) << 40);
     fs::write(path("g.txt"), (0..100_000).map(edge).collect::<String>()).unwrap();
-    let words = "embed import {} --memory 1MB --out {}";
+    let words = "embed import {} --memory-limit 1MB --out {}";
     let message = run(words, &[&path("g.txt"), &path("g.store")]).error(2);
     assert!(
         message.contains("g.txt:") && message.contains("at most 500000 bytes"),
         "{message}"
     );
     run(
-        "embed import {} --memory 100MB --out {}",
+        "embed import {} --memory-limit 100MB --out {}",
         &[&path("g.txt"), &path("g.store")],
     )
     .ok();
@@ -115,8 +115,8 @@ fn a_full_disk_leaves_nothing() {
     let path = |name: &str| folder.path().join(name);
     fs::write(path("g.txt"), named_edges(20_000)).unwrap();
     for words in [
-        "embed import {} --memory 200KB --out {}",
-        "embed {} --order 1 --dim 4 --epochs 1 --memory 200KB --out {}",
+        "embed import {} --memory-limit 200KB --out {}",
+        "embed {} --order 1 --dim 4 --epochs 1 --memory-limit 200KB --out {}",
     ] {
         let mut n_refused = 0;
         for blocks in (0..).step_by(16) {
@@ -157,7 +157,7 @@ fn a_killed_import_starts_clean() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     fs::write(path("g.txt"), named_edges(400_000)).unwrap();
-    let words = "embed import {} --memory 1MB --parts 8 --out {}";
+    let words = "embed import {} --memory-limit 1MB --parts 8 --out {}";
     let (mut n_killed, mut n_left) = (0, 0);
     for attempt in 0..6 {
         let mut child = command(words, &[&path("g.txt"), &path("g.store")])
@@ -187,7 +187,7 @@ fn an_import_killed_behind_its_reading_goes_on_there() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     fs::write(path("g.txt"), named_edges(400_000)).unwrap();
-    let words = "embed import {} --memory 1MB --parts 8 --out {} --format json";
+    let words = "embed import {} --memory-limit 1MB --parts 8 --out {} --format json";
     let answer = run(words, &[&path("g.txt"), &path("calm.store")]).json();
     assert_eq!(answer["resumed"], false);
     let is_read = || {
@@ -222,7 +222,7 @@ fn blocks(n: u32, k: u32) -> String {
         .collect()
 }
 
-const SBM: &str = "sbm:400:4:0.2:0.005 --dim 16 --epochs 40 --rate 0.1";
+const SBM: &str = "sbm:400:4:0.2:0.005 --dim 16 --epochs 40 --learning-rate 0.1";
 
 #[test]
 fn eval_says_what_rows_tell_of_classes() {
@@ -230,7 +230,7 @@ fn eval_says_what_rows_tell_of_classes() {
     let classes = folder.path().join("blocks.csv");
     fs::write(&classes, blocks(400, 4)).unwrap();
     let words =
-        format!("embed eval {SBM} --classes {{}} --train-shares 0.1,0.5 --repeats 3 --format json");
+        format!("embed eval {SBM} --classes {{}} --train-shares 0.1,0.5 --draws 3 --format json");
     let answer = run(&words, &[&classes]).json();
     let by_class = &answer["nodes_by_class"];
     let counts = (&by_class["classes"], &by_class["classified_nodes"]);
@@ -252,7 +252,7 @@ fn an_embedding_is_judged_and_drawn() {
     run(&format!("embed {SBM} --out {{}}"), &[&path("e.npy")]).ok();
     let files = [path("e.npy"), path("blocks.csv"), path("e.svg")];
     let judged = [files[0].as_path(), files[1].as_path()];
-    let words = "embed classify --embedding {} --classes {}";
+    let words = "embed classify --model {} --classes {}";
     let answer = run(&format!("{words} --format json"), &judged).json();
     let nmi = answer["communities"]["nmi"].as_f64().unwrap();
     assert!(nmi > 0.85, "{answer}");
@@ -269,16 +269,17 @@ fn an_embedding_is_judged_and_drawn() {
     assert!(found["nmi"].is_null() && found["nodes"] == 0, "{answer}");
     let line = run(words, &two).ok();
     assert!(line.line("mutual information").starts_with("none"));
-    let words = "embed picture --embedding {} --classes {} --out {} --format json";
+    let words = "embed picture --model {} --classes {} --out {} --format json";
     let answer = run(words, &files.each_ref().map(|file| file.as_path())).json();
     let counts = (&answer["nodes"], &answer["points"]);
     assert_eq!(counts, (&400.into(), &400.into()));
     let svg = fs::read_to_string(path("e.svg")).unwrap();
-    assert_eq!(svg.matches("<title>").count(), 400);
+    assert_eq!(
+        svg.matches("<title>").count(),
+        401,
+        "of the picture and of each node"
+    );
     assert!(svg.contains("block-3") && svg.ends_with("</svg>\n"));
-    let (words, png) = ("embed picture --embedding {} --out {}", path("e.png"));
-    run(words, &[&path("e.npy"), &png]).ok();
-    assert!(fs::read(&png).unwrap().starts_with(b"\x89PNG\r\n\x1a\n"));
 }
 
 /// Answers of such rows would look like answers.
@@ -298,7 +299,7 @@ fn rows_that_are_no_embedding_are_refused() {
         ("3 1\na 1\nb 2\na 3\n", "rows 0 and 2 are both called `a`"),
     ] {
         fs::write(&rows, text).unwrap();
-        let message = run("embed near a --embedding {}", &[&rows]).error(2);
+        let message = run("embed near a --model {}", &[&rows]).error(2);
         assert!(message.contains(reason), "{message}");
         assert!(message.contains("rows.txt"), "{message}");
     }
@@ -322,7 +323,7 @@ fn bad_classes_and_pictures_are_named() {
     )
     .ok();
     fs::write(path("c.txt"), "0 a\n99 b\n").unwrap();
-    let words = "embed classify --embedding {} --classes {}";
+    let words = "embed classify --model {} --classes {}";
     let message = run(words, &[&path("k.npy"), &path("c.txt")]).error(2);
     assert!(
         message.contains("c.txt:2: expected a node of the graph, found `99`"),
@@ -330,23 +331,23 @@ fn bad_classes_and_pictures_are_named() {
     );
     for (words, reason) in [
         (
-            "embed classify --embedding {} --classes none.txt",
+            "embed classify --model {} --classes none.txt",
             "cannot read",
         ),
         (
-            "embed classify --embedding {} --classes x --train-shares 0.5,1",
+            "embed classify --model {} --classes x --train-shares 0.5,1",
             "train_shares = 1",
         ),
         (
-            "embed classify --embedding {} --classes x --repeats 0",
-            "repeats = 0",
+            "embed classify --model {} --classes x --draws 0",
+            "draws = 0",
         ),
         (
-            "embed picture --embedding {} --out e.jpg",
-            "pictures are SVG or PNG",
+            "embed picture --model {} --out e.png",
+            "pictures are SVG: name a .svg file",
         ),
         (
-            "embed picture --embedding {} --points 0 --out e.svg",
+            "embed picture --model {} --points 0 --out e.svg",
             "points = 0",
         ),
     ] {

@@ -121,7 +121,7 @@ fn the_policys_rows_are_what_solve_finds() {
 
 #[test]
 fn a_policy_for_independent_sets_covers_by_what_is_left() {
-    let answer = run("eval er:150:0.15 --policy mis-default --format json", &[]).json();
+    let answer = run("eval er:150:0.15 --model mis-default --format json", &[]).json();
     let set = run("solve er:150:0.15 --problem mis --format json", &[]).json();
     let cover = &row(&answer["graphs"][0]["rows"], "rl")["objective"];
     assert_eq!(
@@ -132,7 +132,7 @@ fn a_policy_for_independent_sets_covers_by_what_is_left() {
     // `solve` has the same covers, on any number of ranks.
     for n_ranks in [1, 3] {
         let words = format!(
-            "solve er:150:0.15 --policy mis-default --reduce --ranks {n_ranks} --format json"
+            "solve er:150:0.15 --model mis-default --reduce --ranks {n_ranks} --format json"
         );
         let solved = run(&words, &[]).json();
         assert_eq!(
@@ -145,7 +145,7 @@ fn a_policy_for_independent_sets_covers_by_what_is_left() {
         assert_eq!(&row(stages, "reduce")["objective"], reduced);
     }
     for flag in ["--reduce-inside", "--preset paper"] {
-        let message = run(&format!("solve karate --policy mis-default {flag}"), &[]).error(2);
+        let message = run(&format!("solve karate --model mis-default {flag}"), &[]).error(2);
         assert!(message.contains(&format!("without {flag}")), "{message}");
     }
     // The set's own rows, with the optimum that is left of the smallest cover.
@@ -157,7 +157,7 @@ fn a_policy_for_independent_sets_covers_by_what_is_left() {
 
 #[test]
 fn local_search_starts_from_each_and_repeats_its_steps() {
-    let words = "eval er:300:0.05 er:200:0.1 --polish-steps 3000 --exact 0s --format json";
+    let words = "eval er:300:0.05 er:200:0.1 --local-search-steps 3000 --exact 0s --format json";
     let answer = run(words, &[]).json();
     assert_eq!(timeless(&answer), timeless(&run(words, &[]).json()));
     for graph in 0..2 {
@@ -171,7 +171,7 @@ fn local_search_starts_from_each_and_repeats_its_steps() {
     }
     // Without any step the search gives back what it began with.
     let begun = run(
-        "eval er:300:0.05 --polish-steps 1 --polish-seed 9 --exact 0s --format json",
+        "eval er:300:0.05 --local-search-steps 1 --local-search-seed 9 --exact 0s --format json",
         &[],
     );
     let begun = begun.json();
@@ -282,7 +282,11 @@ fn the_picture_has_a_bar_a_row() {
     let text = run("eval karate petersen --svg {}", &[&svg]).ok().stdout;
     assert!(text.contains("all 2 graphs") && text.contains("optimum 14 (branch and bound)"));
     let picture = fs::read_to_string(&svg).unwrap();
-    assert_eq!(picture.matches("<rect").count(), 7);
+    assert_eq!(
+        picture.matches("<rect").count(),
+        1 + 7,
+        "the page and the bars"
+    );
     assert!(picture.starts_with("<svg") && picture.ends_with("</svg>\n"));
     assert!(!picture.contains("NaN") && !picture.contains("inf"));
 }
@@ -294,7 +298,7 @@ fn graphs_without_work_and_graphs_of_one_shape() {
     fs::write(&star, "0 1\n0 2\n0 3\n0 4\n").unwrap();
     let apart = folder.path().join("apart.el");
     fs::write(&apart, "0 1\n2 3\n3 4\n5 6\n").unwrap();
-    let words = "eval er:0:0.5 er:1:0.5 er:9:0 er:8:1 {} {} --polish-steps 20 --format json";
+    let words = "eval er:0:0.5 er:1:0.5 er:9:0 er:8:1 {} {} --local-search-steps 20 --format json";
     let answer = run(words, &[&star, &apart]).json();
     let expected = [0.0, 0.0, 0.0, 7.0, 1.0, 3.0];
     for (of_graph, optimum) in answer["graphs"].as_array().unwrap().iter().zip(expected) {
@@ -306,7 +310,7 @@ fn graphs_without_work_and_graphs_of_one_shape() {
         assert_eq!(row(&of_graph["rows"], "rl_polish")["ratio"], 1.0);
     }
     for problem in ["mis", "clique", "cut", "dominating-set"] {
-        let words = words.replace("--polish-steps 20", &format!("--problem {problem}"));
+        let words = words.replace("--local-search-steps 20", &format!("--problem {problem}"));
         let answer = run(&words, &[&star, &apart]).json();
         assert_eq!(answer["graphs"].as_array().unwrap().len(), 6);
     }
@@ -318,22 +322,22 @@ fn bad_input_leaves_nothing() {
     let svg = folder.path().join("rows.svg");
     for (words, reason) in [
         (
-            "karate --policy clique-default",
+            "karate --model clique-default",
             "is for problem `clique`, not `mvc`",
         ),
         (
-            "karate --problem clique --policy mis-default",
+            "karate --problem clique --model mis-default",
             "is for problem `mis`, not `clique`",
         ),
-        ("karate --policy no-such-policy", "no-such-policy"),
+        ("karate --model no-such-policy", "no-such-policy"),
         ("karate --problem tsp", "--problem"),
         (
-            "karate --problem mis --polish 1s",
-            "--polish is for vertex covers",
+            "karate --problem mis --local-search 1s",
+            "--local-search is for vertex covers",
         ),
         (
-            "karate --problem mis --polish-steps 5",
-            "--polish is for vertex covers",
+            "karate --problem mis --local-search-steps 5",
+            "--local-search is for vertex covers",
         ),
         ("karate no-such-graph", "no-such-graph"),
         (
@@ -360,7 +364,7 @@ fn bad_files_leave_nothing() {
     )
     .unwrap();
     let svg = folder.path().join("rows.svg");
-    let message = run("eval karate --policy {} --svg {}", &[&torn, &svg]).error(2);
+    let message = run("eval karate --model {} --svg {}", &[&torn, &svg]).error(2);
     assert!(message.contains("torn.safetensors"), "{message}");
     let message = run("eval {} --problem cut --weighted --svg {}", &[&heavy, &svg]).error(2);
     assert!(message.contains("heavy.mtx:3:5"), "{message}");
@@ -391,7 +395,7 @@ fn no_picture_takes_the_place_of_an_input() {
     for input in ["a.el", "b.el", "optima.csv", "own.safetensors"] {
         let before = fs::read(path(input)).unwrap();
         let message = run(
-            "eval {} {} --optima {} --policy {} --svg {}",
+            "eval {} {} --optima {} --model {} --svg {}",
             &[
                 &path("a.el"),
                 &path("b.el"),

@@ -11,7 +11,7 @@ fn a_missing_device_is_3() {
     let out = folder.path().join("out");
     // Missing on every machine, also on one with GPUs. `drivers.rs` and `devices.rs` have the other ways to be missing.
     let device = "cuda:4000000000";
-    for words in ["solve karate --out {}", "train --steps 2 --out {}"] {
+    for words in ["solve karate --out {}", "train --steps 2 --run {}"] {
         let message = run(&format!("{words} --device {device}"), &[&out]).error(3);
         assert!(message.contains(device), "{message}");
         assert!(!out.exists());
@@ -25,14 +25,14 @@ fn a_lost_rank_is_4() {
     let out = folder.path().join("out");
     // Ranks look for each other a moment before they wait, but not in each of thousands of meetings of six.
     for words in [
-        "solve er:2000:0.2 --ranks 6 --deadline 1e-9 --out {}",
-        "solve ba:5000:2 --ranks 6 --deadline 1e-9 --out {} --format json",
+        "solve er:2000:0.2 --ranks 6 --timeout 1e-9 --out {}",
+        "solve ba:5000:2 --ranks 6 --timeout 1e-9 --out {} --format json",
     ] {
         let message = run(words, &[&out]).error(4);
         assert!(message.contains("timed out"), "{message}");
         assert!(!out.exists());
     }
-    let words = "train --steps 200 --ranks 6 --deadline 1e-9 --out {}";
+    let words = "train --steps 200 --ranks 6 --timeout 1e-9 --run {}";
     run(words, &[&out]).error(4);
     assert!(!out.join("policy.safetensors").exists());
 }
@@ -72,7 +72,7 @@ fn an_answer_is_printed_although_its_file_cannot_be_written() {
         ("eval karate --svg {}", "karate"),
         ("eval karate --format json --svg {}", "\"graphs\": ["),
         (
-            "rgcn train ba-rel:60:2:2 --epochs 1 --curve {}",
+            "rgcn train ba-rel:60:2:2 --epochs 1 --svg {}",
             "\ntest accuracy ",
         ),
     ] {
@@ -127,8 +127,17 @@ fn help_has_an_example_and_the_exit_codes() {
         assert!(own.stdout.contains(&example), "{own:?}");
     }
     let version = run("--version", &[]).ok();
-    let expected = format!("shardgraph {}\n", env!("CARGO_PKG_VERSION"));
-    assert_eq!(version.stdout, expected);
+    let expected = format!("shardgraph {}\nrevision: ", env!("CARGO_PKG_VERSION"));
+    assert!(version.stdout.starts_with(&expected), "{version:?}");
+    assert!(
+        version.stdout.contains("\nvector instructions: "),
+        "{version:?}"
+    );
+    let short = run("-V", &[]).ok();
+    assert_eq!(
+        short.stdout,
+        format!("shardgraph {}\n", env!("CARGO_PKG_VERSION"))
+    );
 }
 
 #[test]

@@ -12,7 +12,7 @@ const PLACING: &str = "graphs = ['costgraph:1:6:9']\nreward_evaluations = 60\nst
 fn place_train(within: &Path) -> String {
     let settings: PathBuf = within.join("placing.toml");
     fs::write(&settings, PLACING).unwrap();
-    format!("place train --config {} --out {{}}", settings.display())
+    format!("place train --config {} --run {{}}", settings.display())
 }
 
 #[test]
@@ -21,20 +21,20 @@ fn no_output_takes_the_place_of_an_input() {
     let path = |name: &str| folder.path().join(name);
     let (policy, placing) = (path("p.safetensors"), path("r.safetensors"));
     let (settings, labels) = (path("e.toml"), path("z.npy.labels"));
-    run("train --steps 2 --out {}", &[&path("run")]).ok();
+    run("train --steps 2 --run {}", &[&path("run")]).ok();
     fs::copy(path("run").join("policy.safetensors"), &policy).unwrap();
     run(&place_train(folder.path()), &[&path("placing")]).ok();
     fs::copy(path("placing").join("policy.safetensors"), &placing).unwrap();
     fs::write(&settings, "dim = 4\nepochs = 1\n").unwrap();
     fs::write(&labels, "dim = 4\nepochs = 1\n").unwrap();
-    let place = "place costgraph:1 --evaluations 50 --policy {}";
+    let place = "place costgraph:1 --evaluations 50 --model {}";
     for (words, paths) in [
         (
-            "solve karate --policy {} --out {}".to_owned(),
+            "solve karate --model {} --out {}".to_owned(),
             [&policy, &policy],
         ),
         (
-            "score karate --policy {} --out {}".to_owned(),
+            "score karate --model {} --out {}".to_owned(),
             [&policy, &policy],
         ),
         (format!("{place} --plan {{}}"), [&placing, &placing]),
@@ -64,7 +64,7 @@ fn no_picture_takes_the_place_of_its_classes() {
     let (rows, classes) = (path("k.npy"), path("c.svg"));
     run("embed karate --dim 4 --epochs 1 --out {}", &[&rows]).ok();
     fs::write(&classes, "0 a\n1 b\n").unwrap();
-    let words = "embed picture --embedding {} --classes {} --out {}";
+    let words = "embed picture --model {} --classes {} --out {}";
     let message = run(words, &[&rows, &classes, &classes]).error(2);
     assert!(message.contains("this is the input"), "{message}");
 }
@@ -74,10 +74,10 @@ fn no_picture_takes_the_place_of_its_classes() {
 fn a_new_run_overwrites_nothing_that_was_learned() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    let train = "train --steps 2 --out {}";
+    let train = "train --steps 2 --run {}";
     let place = &*place_train(folder.path());
-    let agent = "agent train cartpole-dqn --steps 300 --out {}";
-    let rgcn = "rgcn train ba-rel:60:2:2 --epochs 1 --out {}";
+    let agent = "agent train cartpole-dqn --steps 300 --run {}";
+    let rgcn = "rgcn train ba-rel:60:2:2 --epochs 1 --run {}";
     let refused = |words: &str, name: &str| {
         let run_folder = tempfile::tempdir().unwrap();
         let file = run_folder.path().join(name);
@@ -101,7 +101,7 @@ fn a_new_run_overwrites_nothing_that_was_learned() {
         refused(words, name);
     }
     let done: &Path = &path("done");
-    run("train --steps 0 --out {}", &[done]).ok();
+    run("train --steps 0 --run {}", &[done]).ok();
     let before = fs::read(done.join("policy.safetensors")).unwrap();
     run(train, &[done]).error(2);
     assert!(fs::read(done.join("policy.safetensors")).unwrap() == before);

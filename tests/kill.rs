@@ -20,7 +20,7 @@ struct Scenario {
 
 const N_STEPS: u32 = 600;
 /// A new run, from a file of settings into a folder.
-const BEGIN: &str = "train --config {} --out {}";
+const BEGIN: &str = "train --config {} --run {}";
 
 impl Scenario {
     fn new(checkpoint_steps: u32) -> Scenario {
@@ -50,9 +50,9 @@ impl Scenario {
         let world = World::new(3);
         let start = |rank| {
             let mut command = match has_checkpoint(out, 0) {
-                true => world.rank(rank, &format!("{} --deadline 30", resume_words()), &[out]),
+                true => world.rank(rank, &format!("{} --timeout 30", resume_words()), &[out]),
                 false => {
-                    let words = format!("{BEGIN} --deadline 30");
+                    let words = format!("{BEGIN} --timeout 30");
                     world.rank(rank, &words, &[&self.config, out])
                 }
             };
@@ -84,7 +84,7 @@ fn start(words: &str, paths: &[&Path]) -> Child {
 }
 
 fn resume_words() -> String {
-    format!("train --resume {{}} --steps {N_STEPS}")
+    format!("train --run {{}} --resume --steps {N_STEPS}")
 }
 
 /// Kills as `kill -9` does; true if the process was still running.

@@ -9,7 +9,7 @@ use shardgraph_collectives::Launch;
 use crate::processes::{finish_all, free_port, is_free};
 use crate::program::{command, run};
 
-const SOLVE: &str = "solve er:300:0.1 --seed 2 --deadline 60 --out {}";
+const SOLVE: &str = "solve er:300:0.1 --seed 2 --timeout 60 --out {}";
 
 type Vars = Vec<(&'static str, String)>;
 
@@ -126,7 +126,7 @@ fn commands_without_ranks_refuse_to_be_started_twice() {
         "eval karate",
         "score karate",
         "place costgraph:1",
-        "agent eval cartpole-dqn --weights x",
+        "agent eval cartpole-dqn --model x",
     ] {
         let paths: &[&std::path::Path] = match words.contains("{}") {
             true => &[&out],

@@ -29,7 +29,7 @@ fn training_through_a_group_is_that_of_one_rank() {
     let train = |how: &str, n_ranks: u32| {
         let out = folder.path().join(format!("{n_ranks}-{}", how.len()));
         let words = format!(
-            "train --steps 80 --seed 3 --ranks {n_ranks} --device emulated --out {{}} {how}"
+            "train --steps 80 --seed 3 --ranks {n_ranks} --device emulated --run {{}} {how}"
         );
         let paths: &[&Path] = match how.is_empty() {
             true => &[&out],
@@ -53,7 +53,7 @@ fn solving_through_a_group_finds_the_same_cover() {
     };
     let folder = tempfile::tempdir().unwrap();
     let (one, three) = (folder.path().join("one"), folder.path().join("three"));
-    let words = "solve karate --policy mvc-three-layers --device emulated --out {}";
+    let words = "solve karate --model mvc-three-layers --device emulated --out {}";
     installed.run(words, &[&one]).ok();
     let words = format!("{words} --ranks 3 --comm nccl --nccl-library {{}}");
     installed.run(&words, &[&three, &library]).ok();
@@ -62,7 +62,7 @@ fn solving_through_a_group_finds_the_same_cover() {
 
 #[test]
 fn what_a_group_needs_is_said() {
-    for words in ["solve karate", "train --steps 1 --out never-made"] {
+    for words in ["solve karate", "train --steps 1 --run never-made"] {
         let message = run(&format!("{words} --comm nccl"), &[]).error(2);
         assert!(message.contains("--device cuda"), "{message}");
         let message = run(&format!("{words} --comm nccl --device cuda:99"), &[]).error(3);
@@ -123,8 +123,8 @@ fn a_group_that_breaks_is_a_lost_rank() {
     fs::copy(&library, &planted).unwrap();
     let words = "--ranks 2 --device emulated --comm nccl --nccl-library {}";
     for job in [
-        "solve karate --policy mvc-three-layers",
-        "train --steps 80 --seed 3 --out {}",
+        "solve karate --model mvc-three-layers",
+        "train --steps 80 --seed 3 --run {}",
     ] {
         let out = folder.path().join("out");
         let paths: &[&Path] = match job.contains("{}") {
@@ -165,7 +165,7 @@ impl Apart {
 
     /// One rank, whose deadline is longer than the test waits for it.
     fn rank(&self, world: &World, rank: u32, library: &Path) -> Command {
-        let words = "solve karate --policy mvc-three-layers --device emulated --comm nccl --deadline 120 --nccl-library {}";
+        let words = "solve karate --model mvc-three-layers --device emulated --comm nccl --timeout 120 --nccl-library {}";
         self.installed.command(&world.rank(rank, words, &[library]))
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::plan_opinion::{Plan, check_svg, check_trace};
-use crate::program::{Run, listing, run};
+use crate::program::{Run, listing, opened, run};
 
 /// A fixture of the importers' tests.
 pub(crate) fn fixture(name: &str) -> PathBuf {
@@ -264,7 +264,7 @@ fn the_same_bytes_for_any_number_of_threads() {
     let files = [path("t.json"), path("c.svg"), path("p.json")];
     for flags in [
         "--decoder paper",
-        "--decoder list --memory 100MB",
+        "--decoder list --device-memory 100MB",
         "--objective memory",
         "--method brkga --populations 3 --population 40 --elites 8 --migration-generations 2 --migrants 3",
     ] {
@@ -294,11 +294,7 @@ fn timeless(answer: &Value) -> Value {
 fn all_graphs_are_those_of_every_index() {
     let flags = "--evaluations 200 --format json";
     let all = run(&format!("place costgraph:4 --all {flags}"), &[]).ok();
-    let lines: Vec<Value> = all
-        .stdout
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let lines: Vec<Value> = all.stdout.lines().map(opened).collect();
     assert_eq!(lines.len(), 4);
     for (index, line) in lines.iter().enumerate() {
         let one = run(&format!("place costgraph:4 --index {index} {flags}"), &[]).json();
@@ -356,7 +352,7 @@ fn a_comparison_has_every_method_and_its_best_plan() {
 fn a_comparison_prefers_what_fits() {
     let folder = tempfile::tempdir().unwrap();
     let plan = folder.path().join("plan.json");
-    let words = "place costgraph:1 --seed 4 --memory 3421B --compare --evaluations 100 --format json --plan {}";
+    let words = "place costgraph:1 --seed 4 --device-memory 3421B --compare --evaluations 100 --format json --plan {}";
     let table = run(words, &[&plan]).json();
     let fastest = |fits: bool| {
         let rows = table["rows"].as_array().unwrap().iter();
@@ -379,7 +375,7 @@ fn a_limit_that_nothing_satisfies_is_1_and_says_by_how_much() {
     let files = [out.join("t.json"), out.join("c.svg"), out.join("p.json")];
     let outputs = "--trace {} --svg {} --plan {}";
     for mode in ["", "--compare"] {
-        let words = format!("place {{}} --memory 100B {mode} --format json {outputs}");
+        let words = format!("place {{}} --device-memory 100B {mode} --format json {outputs}");
         let run: Run = run(&words, &[&file, &files[0], &files[1], &files[2]]);
         assert_eq!(run.code, Some(1), "{run:?}");
         for part in [
@@ -400,12 +396,12 @@ fn a_limit_that_nothing_satisfies_is_1_and_says_by_how_much() {
         assert_eq!(figures["verified"], true);
         assert!(listing(&out).is_empty());
     }
-    place(&file, "--memory 107B");
-    let text = run("place {} --memory 100B", &[&file]);
+    place(&file, "--device-memory 107B");
+    let text = run("place {} --device-memory 100B", &[&file]);
     assert_eq!(text.line("beyond the memory"), "7 bytes");
     // Of many, the others are placed all the same.
     let many = run(
-        "place costgraph:3 --all --memory 300B --evaluations 50",
+        "place costgraph:3 --all --device-memory 300B --evaluations 50",
         &[],
     );
     assert_eq!(many.code, Some(1));
@@ -417,7 +413,7 @@ fn a_limit_that_nothing_satisfies_is_1_and_says_by_how_much() {
 fn a_deadline_ends_a_search_with_its_best_plan() {
     for method in ["brkga", "seeded-brkga", "random", "local-search"] {
         let words = format!(
-            "place costgraph:1 --method {method} --evaluations 1000000000000 --deadline 0.2 --format json"
+            "place costgraph:1 --method {method} --evaluations 1000000000000 --time-limit 0.2 --format json"
         );
         let answer = run(&words, &[]).json();
         let evaluations = answer["evaluations"].as_u64().unwrap();
@@ -426,7 +422,7 @@ fn a_deadline_ends_a_search_with_its_best_plan() {
     // Time enough changes nothing.
     let flags = "--evaluations 300 --format json";
     let free = run(&format!("place costgraph:1 {flags}"), &[]).json();
-    let bound = run(&format!("place costgraph:1 {flags} --deadline 250"), &[]).json();
+    let bound = run(&format!("place costgraph:1 {flags} --time-limit 250"), &[]).json();
     assert_eq!(timeless(&free), timeless(&bound));
 }
 

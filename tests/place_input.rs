@@ -48,28 +48,28 @@ const BAD_FLAGS: &[(&str, &str)] = &[
     ("place costgraph:1 --index -1", "invalid value '-1'"),
     ("place costgraph:1 --devices 0", "--devices 0: no devices; from 1 to 64"),
     ("place costgraph:1 --devices 65", "too many devices"),
-    ("place costgraph:1 --memory much", "GiB"),
-    ("place costgraph:1 --memory -1", "invalid value '-1'"),
+    ("place costgraph:1 --device-memory much", "GiB"),
+    ("place costgraph:1 --device-memory -1", "invalid value '-1'"),
     ("place costgraph:1 --bandwidth 0", "above 0"),
     ("place costgraph:1 --bandwidth nan", "above 0"),
-    ("place costgraph:1 --latency 5", "ns, us, ms or s"),
+    ("place costgraph:1 --latency 5min", "10s, 5m or 500ms"),
     ("place costgraph:1 --latency 4611686018427387904ns", "2^62"),
     ("place costgraph:1 --objective speed", "runtime"),
     ("place costgraph:1 --method best", "expected one of brkga"),
     ("place costgraph:1 --decoder best", "paper, flush"),
     ("place costgraph:1 --evaluations 0", "1.."),
     ("place costgraph:1 --threads 0", "1..=1024"),
-    ("place costgraph:1 --deadline 0", "above 0"),
+    ("place costgraph:1 --time-limit 0", "above 0"),
     ("place costgraph:1 --control-edges never", "precedence"),
     ("place costgraph:1 --pin first", "largest"),
     ("place costgraph:1 --input-format xml", "cost-graph-text"),
     ("place costgraph:1 --input-format onnx", "--input-format is about files"),
-    ("place costgraph:1 --dim batch=2", "--dim is about ONNX models"),
-    ("place costgraph:1 --dim batch", "NAME=SIZE"),
+    ("place costgraph:1 --onnx-dim batch=2", "--onnx-dim is about ONNX models"),
+    ("place costgraph:1 --onnx-dim batch", "NAME=SIZE"),
     ("place costgraph:1 --format yaml", "json"),
     // Flags of another method.
     ("place costgraph:1 --method heft --evaluations 5", "--evaluations says nothing about --method heft"),
-    ("place costgraph:1 --method heft --deadline 5", "--deadline says nothing"),
+    ("place costgraph:1 --method heft --time-limit 5", "--time-limit says nothing"),
     ("place costgraph:1 --method greedy-memory --decoder list", "--decoder says nothing"),
     ("place costgraph:1 --method random --population 5", "--population says nothing"),
     ("place costgraph:1 --method tuned-brkga --rho 0.6", "--rho says nothing"),
@@ -175,7 +175,7 @@ fn bad_flags_are_told_what_is_right() {
         assert!(message.contains(expected), "{words}: {message}");
     }
     run(
-        "place costgraph:1 --method greedy-memory --deadline 60",
+        "place costgraph:1 --method greedy-memory --time-limit 60",
         &[],
     )
     .ok();
@@ -282,7 +282,7 @@ fn names_forge_no_answer() {
     write(r#"[0,8,-1,[0]]"#);
     let cycle = run("place {}", &[&file]).error(2);
     write(r#"[0,8,-1,[]]"#);
-    let unfit = run("place {} --memory 1B", &[&file]).stderr;
+    let unfit = run("place {} --device-memory 1B", &[&file]).stderr;
     for message in [cycle, unfit] {
         assert_eq!(message.lines().count(), 1, "{message}");
         assert!(message.contains(r"\u{1b}[31mRED\nverified no"), "{message}");

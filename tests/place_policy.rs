@@ -1,4 +1,4 @@
-//! `shardgraph place train` and `shardgraph place --policy`: trained, resumed, used, compared, and refused.
+//! `shardgraph place train` and `shardgraph place --model`: trained, resumed, used, compared, and refused.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ const SETTINGS: &str = "graphs = ['costgraph:3:6:9']\nreward_evaluations = 60\nc
 fn train(within: &Path, out: &str, flags: &str) -> String {
     let (settings, out) = (within.join("settings.toml"), within.join(out));
     fs::write(&settings, SETTINGS).unwrap();
-    let words = format!("place train --config {{}} --out {{}} {flags} --quiet --format json");
+    let words = format!("place train --config {{}} --run {{}} {flags} --quiet --format json");
     let answer = run(&words, &[&settings, &out]).json();
     assert!(answer["reward"].as_f64().unwrap() < 0.0);
     assert_eq!(answer["graphs"], 3);
@@ -28,7 +28,7 @@ fn a_policy_is_trained_resumed_and_used() {
     let whole = train(folder.path(), "whole", "--steps 5 --threads 2");
     let part = train(folder.path(), "part", "--steps 3");
     assert_ne!(whole, part);
-    let resume = "place train --resume {} --steps 5 --quiet --format json";
+    let resume = "place train --run {} --resume --steps 5 --quiet --format json";
     let answer = run(resume, &[&folder.path().join("part")]).json();
     assert_eq!(
         (&answer["steps"], &answer["steps_taken"]),
@@ -41,10 +41,7 @@ fn a_policy_is_trained_resumed_and_used() {
     }
 
     let policy = folder.path().join("whole/policy.safetensors");
-    let flags = format!(
-        "--policy {} --evaluations 300 --threads 2",
-        policy.display()
-    );
+    let flags = format!("--model {} --evaluations 300 --threads 2", policy.display());
     let answer = place(&fixture("g0018.pbtxt"), &flags);
     assert_eq!(
         (&answer["method"], &answer["decoder"]),
@@ -54,7 +51,7 @@ fn a_policy_is_trained_resumed_and_used() {
     let seconds = |key: &str| answer[key].as_f64().unwrap();
     assert!((0.0..=seconds("seconds")).contains(&seconds("proposal_seconds")));
     let flags = format!(
-        "--policy {} --method regal --evaluations 300",
+        "--model {} --method regal --evaluations 300",
         policy.display()
     );
     assert_eq!(place(&fixture("g0018.pbtxt"), &flags)["method"], "regal");
@@ -65,7 +62,7 @@ fn a_comparison_has_the_learned_methods() {
     let folder = tempfile::tempdir().unwrap();
     train(folder.path(), "run", "--steps 1");
     let policy = folder.path().join("run/policy.safetensors");
-    let words = "place {} --compare --policy {} --evaluations 300 --quiet --format json";
+    let words = "place {} --compare --model {} --evaluations 300 --quiet --format json";
     let table = run(words, &[&fixture("tiny.pbtxt"), &policy]).json();
     let rows = table["rows"].as_array().unwrap();
     let names: Vec<&str> = rows
@@ -85,20 +82,20 @@ fn what_does_not_fit_is_refused_and_leaves_nothing() {
         ("--devices 3", "for 2 devices, and 3 are asked for"),
         ("--objective memory", "the features for the runtime"),
         ("--evaluations 60", "policy.safetensors take 60 of them"),
-        ("--greedy-runs 3", "says nothing about --policy"),
+        ("--greedy-runs 3", "says nothing about --model"),
         ("--method brkga", "--method brkga was asked for"),
     ] {
         let plan = folder.path().join("plan.json");
-        let words = format!("place costgraph:1 --policy {{}} {flags} --plan {{}}");
+        let words = format!("place costgraph:1 --model {{}} {flags} --plan {{}}");
         let error = run(&words, &[&policy, &plan]).error(2);
         assert!(error.contains(reason), "{error}");
         assert!(!plan.exists());
     }
     let error = run("place costgraph:1 --method idrs", &[]).error(2);
-    assert!(error.contains("--method idrs needs --policy"), "{error}");
+    assert!(error.contains("--method idrs needs --model"), "{error}");
     let other = folder.path().join("other.safetensors");
     fs::write(&other, "no policy").unwrap();
-    let error = run("place costgraph:1 --policy {}", &[&other]).error(2);
+    let error = run("place costgraph:1 --model {}", &[&other]).error(2);
     let reason = "other.safetensors: this is no safetensors file";
     assert!(error.contains(reason), "{error}");
 }
@@ -126,19 +123,19 @@ fn training_that_cannot_begin_leaves_nothing() {
         } else {
             "--steps 1"
         };
-        let words = format!("place train --out {{}} {flags} {steps}");
+        let words = format!("place train --run {{}} {flags} {steps}");
         let error = run(&words, &[&out]).error(2);
         assert!(error.contains(reason), "{error}");
         assert!(!out.exists());
     }
-    let error = run("place train --resume {} --steps 1", &[&out]).error(2);
+    let error = run("place train --run {} --resume --steps 1", &[&out]).error(2);
     assert!(error.contains("no complete checkpoint"), "{error}");
     train(folder.path(), "run", "--steps 1");
     let run_before = folder.path().join("run");
-    let resume = "place train --resume {} --steps 0 --quiet";
+    let resume = "place train --run {} --resume --steps 0 --quiet";
     let error = run(resume, &[&run_before]).error(2);
     assert!(error.contains("the run is at step 1 already"), "{error}");
-    let error = run("place train --out {} --steps 1", &[&run_before]).error(2);
+    let error = run("place train --run {} --steps 1", &[&run_before]).error(2);
     assert!(error.contains("has a run already"), "{error}");
 }
 
@@ -150,7 +147,7 @@ fn shipped_policies_are_used_by_name() {
         ("runtime", "few", 20, "heft"),
         ("memory", "memory", 500, "greedy-memory"),
     ] {
-        let flags = format!("--objective {name} --policy {policy} --evaluations {evaluations}");
+        let flags = format!("--objective {name} --model {policy} --evaluations {evaluations}");
         let answer = place(&fixture("g0018.pbtxt"), &flags);
         assert_eq!(
             (&answer["method"], &answer["evaluations"]),
@@ -165,7 +162,7 @@ fn shipped_policies_are_used_by_name() {
         };
         assert!(answer[key].as_u64() <= cheap[key].as_u64());
     }
-    let error = run("place costgraph:1 --policy memory", &[]).error(2);
+    let error = run("place costgraph:1 --model memory", &[]).error(2);
     assert!(
         error.contains("memory: the policy reads the features for the memory"),
         "{error}"
@@ -180,12 +177,12 @@ fn processes_share_the_rewards_and_change_no_bit() {
         folder.path().join("settings.toml"),
         folder.path().join("parts"),
     );
-    let begin = "place train --config {} --out {} --steps 2 --quiet --format json";
+    let begin = "place train --config {} --run {} --steps 2 --quiet --format json";
     let mut first = run_all(2, begin, &[&settings, &parts]).into_iter();
     assert_eq!(first.next().unwrap().json()["ranks"], 2);
     // The others print nothing.
     assert!(first.all(|other| other.ok().stdout.is_empty()));
-    let resume = "place train --resume {} --steps 4 --quiet --format json";
+    let resume = "place train --run {} --resume --steps 4 --quiet --format json";
     let mut resumed = run_all(3, resume, &[&parts]).into_iter();
     assert_eq!(resumed.next().unwrap().json()["policy_hash"], expected);
     assert!(resumed.all(|other| other.ok().stdout.is_empty()));
@@ -197,7 +194,7 @@ fn processes_share_the_rewards_and_change_no_bit() {
     }
     let (other, world) = (folder.path().join("other"), World::new(2));
     let seeds = [0, 1].map(|rank| {
-        let words = format!("place train --config {{}} --out {{}} --steps 2 --seed {rank} --quiet");
+        let words = format!("place train --config {{}} --run {{}} --steps 2 --seed {rank} --quiet");
         world.rank(rank, &words, &[&settings, &other])
     });
     for refused in finish_all(seeds.into()) {
@@ -207,7 +204,7 @@ fn processes_share_the_rewards_and_change_no_bit() {
             "{error}"
         );
     }
-    let threads = "place train --config {} --out {} --ranks 2 --quiet";
+    let threads = "place train --config {} --run {} --ranks 2 --quiet";
     let message = run(threads, &[&settings, &other]).error(2);
     assert!(message.contains("give --threads 2"), "{message}");
 }
@@ -216,10 +213,10 @@ fn processes_share_the_rewards_and_change_no_bit() {
 fn training_within_a_limit_of_memory_is_another_run_and_for_the_runtime_alone() {
     let folder = tempfile::tempdir().unwrap();
     let free = train(folder.path(), "free", "--steps 1");
-    let limited = train(folder.path(), "limited", "--steps 1 --memory 1");
+    let limited = train(folder.path(), "limited", "--steps 1 --device-memory 1");
     assert_ne!(free, limited);
     let out = folder.path().join("memory");
-    let words = "place train --preset memory --memory-limit 1GiB --out {} --quiet";
+    let words = "place train --preset memory --device-memory 1GiB --run {} --quiet";
     let message = run(words, &[&out]).error(2);
     assert!(
         message.contains("a limit changes nothing") && !out.exists(),

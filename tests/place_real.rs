@@ -39,7 +39,7 @@ fn synthetic_ones() {
     );
     check(
         "synthetic_sample/g0007.pbtxt",
-        "--objective memory --memory 1MiB",
+        "--objective memory --device-memory 1MiB",
         2.0,
     );
 }
@@ -61,7 +61,7 @@ fn pytorch_ones() {
 
 #[test]
 fn tensorflow_ones() {
-    let flags = "--evaluations 300 --memory 16GiB";
+    let flags = "--evaluations 300 --device-memory 16GiB";
     check("tf_costgraph/MobileNetV2_fwd.pb.gz", flags, 0.5);
     check(
         "tf_costgraph/VGG16_train.pb.gz",

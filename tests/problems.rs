@@ -71,7 +71,7 @@ fn each_problem_trains_and_solves_alike_on_any_number_of_ranks() {
         let train = |n_ranks: u32| {
             let out = path(&format!("{problem}-{n_ranks}"));
             let words = format!(
-                "train --problem {problem} --steps 70 --ranks {n_ranks} --out {{}} --format json"
+                "train --problem {problem} --steps 70 --ranks {n_ranks} --run {{}} --format json"
             );
             let answer = run(&words, &[&out]).json();
             assert_eq!(answer["problem"], problem);
@@ -86,7 +86,7 @@ fn each_problem_trains_and_solves_alike_on_any_number_of_ranks() {
         let solve = |n_ranks: u32| {
             let out = path("answer.txt");
             let words = format!(
-                "solve {{}} --problem {problem} --policy {{}} --ranks {n_ranks} --out {{}} --format json"
+                "solve {{}} --problem {problem} --model {{}} --ranks {n_ranks} --out {{}} --format json"
             );
             let answer = run(&words, &[&graph, &policy, &out]).json();
             let text = fs::read_to_string(&out).unwrap();
@@ -154,7 +154,11 @@ fn the_text_names_what_was_found() {
     assert_eq!(answer.line("verified"), "yes");
     assert!(answer.line("greedy").starts_with("most_new "));
     assert!((3..=10).contains(&answer.line("set size").parse::<u32>().unwrap()));
-    let answer = run("solve karate --problem clique --select adaptive", &[]).ok();
+    let answer = run(
+        "solve karate --problem clique --nodes-per-step adaptive",
+        &[],
+    )
+    .ok();
     assert!((3..=5).contains(&answer.line("clique size").parse::<u32>().unwrap()));
     assert_eq!(answer.line("path"), "collapsed+csr");
 }
@@ -232,15 +236,15 @@ fn cuts_have_weights() {
 /// Flags of a solve and two parts of the message that refuses them.
 const REFUSED: [(&str, [&str; 2]); 8] = [
     (
-        "--problem cut --policy mis-default",
+        "--problem cut --model mis-default",
         ["for problem `mis`", "not `cut`"],
     ),
     (
-        "--policy clique-default",
+        "--model clique-default",
         ["for problem `clique`", "not `mvc`"],
     ),
     (
-        "--problem mis --policy mvc-default",
+        "--problem mis --model mvc-default",
         ["for problem `mvc`", "not `mis`"],
     ),
     (
@@ -278,7 +282,7 @@ fn what_does_not_fit_is_refused_with_both_names() {
         assert!(parts.iter().all(has), "{flags}: {message}");
         assert!(!out.exists());
     }
-    let message = run("score karate --policy cut-default", &[]).error(2);
+    let message = run("score karate --model cut-default", &[]).error(2);
     assert!(
         message.contains("for problem `cut`, not `mvc`"),
         "{message}"
@@ -320,7 +324,7 @@ fn processes_answer_as_one() {
 fn a_resumed_run_knows_its_problem() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("run");
-    run("train --problem mis --steps 3 --out {}", &[&out]).ok();
-    let answer = run("train --resume {} --steps 5 --format json", &[&out]).json();
+    run("train --problem mis --steps 3 --run {}", &[&out]).ok();
+    let answer = run("train --run {} --resume --steps 5 --format json", &[&out]).json();
     assert_eq!(answer["problem"], "mis");
 }

@@ -72,7 +72,7 @@ fn covers_have_the_same_bytes_as_with_one_rank() {
     let (one, many) = (folder.path().join("one"), folder.path().join("many"));
     for graph in [
         "karate",
-        "ba:300:3 --select adaptive",
+        "ba:300:3 --nodes-per-step adaptive",
         "er:257:0.2",
         "er:66:0.05 --path general",
     ] {
@@ -128,7 +128,7 @@ fn half_set_variables_are_named() {
 #[test]
 fn a_rank_that_never_comes_is_named_after_the_deadline() {
     let world = World::new(3);
-    let words = "solve karate --deadline 1";
+    let words = "solve karate --timeout 1";
     let commands = [0, 2].map(|rank| world.rank(rank, words, &[]));
     for run in finish_all(commands.into()) {
         let message = run.error(4);
@@ -153,8 +153,8 @@ fn two_ranks_with_one_number_are_told_so() {
 fn different_inputs_are_refused_on_all_ranks() {
     for (odd, what) in [
         ("solve er:200:0.1 --seed 2", "graph"),
-        ("solve er:200:0.1 --select 8", "options"),
-        ("solve er:200:0.1 --policy mvc-three-layers", "policy"),
+        ("solve er:200:0.1 --nodes-per-step 8", "options"),
+        ("solve er:200:0.1 --model mvc-three-layers", "policy"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let cover = folder.path().join("cover");
@@ -209,7 +209,7 @@ impl LongJob {
         let folder = tempfile::tempdir().unwrap();
         let cover = folder.path().join("cover");
         let world = World::new(size);
-        let words = "solve ba:20000:8 --path free-first-layer --deadline 60 --out {}";
+        let words = "solve ba:20000:8 --path free-first-layer --timeout 60 --out {}";
         let start = |rank| {
             let mut command = world.rank(rank, words, &[&cover]);
             let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -331,7 +331,7 @@ fn scoring_in_several_processes_is_refused() {
 #[test]
 fn a_stopped_rank_is_named_after_the_deadline() {
     let world = World::new(3);
-    let words = "solve ba:20000:8 --path free-first-layer --deadline 8";
+    let words = "solve ba:20000:8 --path free-first-layer --timeout 8";
     let start = |rank| {
         let mut command = world.rank(rank, words, &[]);
         let command = command.stdout(Stdio::null()).stderr(Stdio::piped());

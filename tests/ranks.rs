@@ -39,10 +39,10 @@ fn with_every_selection() {
     assert_same_on_all_ranks(
         &["karate", "er:257:0.2", "ba:300:3", "er:5:0"],
         &[
-            "--select adaptive",
-            "--select 1",
-            "--select 8",
-            "--select 8 --preset paper",
+            "--nodes-per-step adaptive",
+            "--nodes-per-step 1",
+            "--nodes-per-step 8",
+            "--nodes-per-step 8 --preset paper",
         ],
     );
 }
@@ -96,9 +96,9 @@ fn more_nodes_a_step_take_fewer_steps() {
     let folder = tempfile::tempdir().unwrap();
     let steps = |flags: &str| solve("er:200:0.1", flags, folder.path()).1;
     let (one, eight, adaptive) = (
-        steps("--select 1"),
-        steps("--select 8"),
-        steps("--select adaptive"),
+        steps("--nodes-per-step 1"),
+        steps("--nodes-per-step 8"),
+        steps("--nodes-per-step adaptive"),
     );
     assert!(
         eight < adaptive && adaptive < one,
@@ -113,7 +113,7 @@ fn preset_paper_keeps_picks_that_cover_nothing() {
     let file = folder.path().join("g.el");
     fs::write(&file, "a b\nc d\n").unwrap();
     let size = |flags: &str| {
-        let words = format!("solve {{}} --select 8 --format json {flags}");
+        let words = format!("solve {{}} --nodes-per-step 8 --format json {flags}");
         run(&words, &[&file]).json()["objective"].as_u64().unwrap()
     };
     assert_eq!((size(""), size("--preset paper")), (2, 4));

@@ -53,7 +53,7 @@ fn check(known: &Known) {
         "{}: {size} nodes",
         known.file
     );
-    let flags = format!("{} --select adaptive --ranks 2", known.flags);
+    let flags = format!("{} --nodes-per-step adaptive --ranks 2", known.flags);
     let size = solve(&graph, &file, &flags, &cover);
     assert!(size >= least, "{}: {size} nodes", known.file);
 }

@@ -165,14 +165,14 @@ fn every_own_method_is_even_on_every_real_graph() {
         let Some(folder) = data(name) else { continue };
         let graph = folder.join(file);
         for method in ["lpt", "source", "grid"] {
-            let words = format!("{{}} --preset paper --method {method}");
+            let words = format!("{{}} --preset paper --partition {method}");
             let unevenness = check_plan(&words, &[&graph], 4);
             assert!(unevenness <= 1.05, "{name} {method}: {unevenness}");
         }
         // The named methods deal whole relations: even or not, everything is somewhere.
         for method in ["m1", "m2"] {
             let unevenness = check_plan(
-                &format!("{{}} --preset paper --method {method}"),
+                &format!("{{}} --preset paper --partition {method}"),
                 &[&graph],
                 4,
             );
@@ -190,7 +190,7 @@ fn generated_graphs_are_planned_by_name() {
     for method in ["m1", "m2", "lpt", "source", "grid"] {
         for n_devices in [1, 3] {
             check_plan(
-                &format!("ba-rel:500:2.5:7:zipf --method {method}"),
+                &format!("ba-rel:500:2.5:7:zipf --partition {method}"),
                 &[],
                 n_devices,
             );
@@ -217,9 +217,9 @@ fn a_budget_is_kept_or_refused_with_what_would_fit() {
     let words = "rgcn plan ba-rel:4000:2.5:7 --preset paper --hidden 10 --format json";
     let whole = count(&run(words, &[]).json(), "bytes_whole");
     let budget = whole / 2;
-    let message = run(&format!("{words} --budget-per-device {budget}"), &[]).error(2);
+    let message = run(&format!("{words} --device-memory {budget}"), &[]).error(2);
     assert!(message.contains("would fit"), "{message}");
-    let words = format!("{words} --budget-per-device {budget} --tile");
+    let words = format!("{words} --device-memory {budget} --tile");
     let plan = run(&words, &[]).json();
     assert!(plan["devices"][0]["tiles"].as_u64().unwrap() > 1);
     assert!(plan["bytes_per_device"][0].as_u64().unwrap() <= budget);
@@ -349,8 +349,8 @@ fn options_that_cannot_be_right_are_refused() {
             "expected 1 to 4096",
         ),
         (
-            "rgcn plan ba-rel:500:2.5:7 --budget-per-device 0",
-            "budget_per_device = 0",
+            "rgcn plan ba-rel:500:2.5:7 --device-memory 0",
+            "device_memory = 0",
         ),
         (
             "rgcn plan ba-rel:500:2.5:7 --hops 2",

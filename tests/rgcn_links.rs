@@ -11,7 +11,7 @@ use crate::program::{listing, run};
 use crate::schema::assert_schema;
 
 const SMALL: &str =
-    "--embedding 8 --hidden 8 --width 8 --blocks 2 --batch 60 --negatives 4 --format json";
+    "--input-dim 8 --hidden 8 --dim 8 --blocks 2 --batch 60 --negatives 4 --format json";
 
 /// Three files of triples of a ring of `n` nodes, whose relations are steps of one and of two.
 fn ring(folder: &Path, n: usize) -> [PathBuf; 3] {
@@ -49,7 +49,7 @@ fn links_are_learnt_ranked_and_asked_for_again() {
         "rgcn train {{}} --task links --valid {{}} --test {{}} {SMALL} --checkpoint-epochs 2 --valid-epochs 2"
     );
     let expected = run(
-        &format!("{words} --epochs 4 --out {{}}"),
+        &format!("{words} --epochs 4 --run {{}}"),
         &[train, valid, test, &whole],
     )
     .json();
@@ -60,11 +60,11 @@ fn links_are_learnt_ranked_and_asked_for_again() {
     assert_eq!(expected["test"]["filtered"]["n_ranks"], 12);
     assert_eq!(expected["mrr"], expected["test"]["filtered"]["mrr"]);
     run(
-        &format!("{words} --epochs 2 --out {{}}"),
+        &format!("{words} --epochs 2 --run {{}}"),
         &[train, valid, test, &parts],
     )
     .ok();
-    let resumed = "rgcn train {} --task links --valid {} --test {} --checkpoint-epochs 2 --resume {} --epochs 4 --format json";
+    let resumed = "rgcn train {} --task links --valid {} --test {} --checkpoint-epochs 2 --run {} --resume --epochs 4 --format json";
     let resumed = run(resumed, &[train, valid, test, &parts]).json();
     for key in ["params_hash", "test", "valid", "final_loss"] {
         assert_eq!(expected[key], resumed[key], "{key}");
@@ -72,24 +72,24 @@ fn links_are_learnt_ranked_and_asked_for_again() {
     let metrics = |folder: &Path| fs::read_to_string(folder.join("metrics.jsonl")).unwrap();
     assert_eq!(metrics(&whole), metrics(&parts));
     assert_eq!(metrics(&whole).lines().count(), 4);
-    let eval = "rgcn eval {} --valid {} --test {} --run {} --format json";
+    let eval = "rgcn eval {} --valid {} --test {} --model {} --format json";
     let eval = run(eval, &[train, valid, test, &whole]).json();
     assert_eq!(
         (&eval["test"], &eval["valid"]),
         (&expected["test"], &expected["valid"])
     );
-    let asked = "rgcn predict {} --valid {} --test {} --run {} --head n3 --relation next --top 5 --format json";
+    let asked = "rgcn predict {} --valid {} --test {} --model {} --subject n3 --relation next --top 5 --format json";
     let ends = run(asked, &[train, valid, test, &whole]).json();
     assert_eq!(ends["ends"].as_array().unwrap().len(), 5);
 }
 
 /// Flags that cannot be right, and what is said of them.
 const REFUSED: [(&str, &str); 11] = [
-    ("--embedding 0 --blocks 2", "embedding = 0"),
+    ("--input-dim 0 --blocks 2", "embedding = 0"),
     ("--blocks 9", "blocks = 9"),
     ("--bases 2 --blocks 2", "blocks = 2"),
     ("--negatives 0", "negatives = 0"),
-    ("--seeds 2", "--seeds"),
+    ("--repeats 2", "--repeats"),
     ("--ranks 2", "one rank"),
     ("--train x.tsv", "--train has no meaning for links"),
     ("--hops 2", "--hops has no meaning for links"),
@@ -107,7 +107,7 @@ fn what_cannot_be_right_is_refused_and_leaves_nothing() {
     let settings = scratch.path().join("c.toml");
     fs::write(&settings, "preset = 'am'\n").unwrap();
     let before = listing(scratch.path());
-    let command = "rgcn train {} --task links --valid {} --test {} --config {} --out {}";
+    let command = "rgcn train {} --task links --valid {} --test {} --config {} --run {}";
     let error = run(command, &[train, valid, test, &settings, &out]).error(2);
     assert!(
         error.contains("c.toml:1: `preset`: it is not for"),
@@ -115,13 +115,13 @@ fn what_cannot_be_right_is_refused_and_leaves_nothing() {
     );
     for (words, reason) in REFUSED {
         // No folder goes with several seeds.
-        let is_seeds = words.starts_with("--seeds");
-        let small = "--embedding 8 --hidden 8 --width 8 --blocks 2";
+        let is_seeds = words.starts_with("--repeats");
+        let small = "--input-dim 8 --hidden 8 --dim 8 --blocks 2";
         let small = match words.split(' ').next() {
-            Some("--embedding" | "--blocks" | "--bases") => "--hidden 8 --width 8",
+            Some("--input-dim" | "--blocks" | "--bases") => "--hidden 8 --dim 8",
             _ => small,
         };
-        let folder = if is_seeds { "" } else { "--out {}" };
+        let folder = if is_seeds { "" } else { "--run {}" };
         let command = format!(
             "rgcn train {{}} --task links --valid {{}} --test {{}} {small} {words} {folder}"
         );
@@ -149,25 +149,25 @@ fn runs_of_the_other_task_are_refused() {
     let [train, _, test] = paths(&files);
     let (links, classes) = (scratch.path().join("links"), scratch.path().join("classes"));
     run(
-        &format!("rgcn train {{}} --task links --test {{}} {SMALL} --epochs 1 --out {{}}"),
+        &format!("rgcn train {{}} --task links --test {{}} {SMALL} --epochs 1 --run {{}}"),
         &[train, test, &links],
     )
     .ok();
-    run("rgcn train ba-rel:200:2:3 --epochs 1 --out {}", &[&classes]).ok();
+    run("rgcn train ba-rel:200:2:3 --epochs 1 --run {}", &[&classes]).ok();
     let error = run(
-        "rgcn predict {} --test {} --run {} --node n3",
+        "rgcn predict {} --test {} --model {} --node n3",
         &[train, test, &links],
     )
     .error(2);
     assert!(error.contains("has no classes"), "{error}");
     let error = run(
-        "rgcn predict ba-rel:200:2:3 --run {} --relation 1 --head 3",
+        "rgcn predict ba-rel:200:2:3 --model {} --relation 1 --subject 3",
         &[&classes],
     )
     .error(2);
     assert!(error.contains("is asked with --node"), "{error}");
     let answer = run(
-        "rgcn eval ba-rel:200:2:3 --run {} --format json",
+        "rgcn eval ba-rel:200:2:3 --model {} --format json",
         &[&classes],
     )
     .json();
@@ -176,7 +176,7 @@ fn runs_of_the_other_task_are_refused() {
         (&"pruned".into(), &1.into())
     );
     let answer = run(
-        "rgcn predict ba-rel:200:2:3 --run {} --node 3 --format json",
+        "rgcn predict ba-rel:200:2:3 --model {} --node 3 --format json",
         &[&classes],
     )
     .json();
@@ -206,7 +206,7 @@ fn features_are_the_input_of_all_numbers_of_ranks() {
     let out = scratch.path().join("run");
     let words = "rgcn train {} --train {} --features {} --hidden 12 --epochs 60 --format json";
     let whole = run(
-        &format!("{words} --out {{}}"),
+        &format!("{words} --run {{}}"),
         &[&graph, &labels, &features, &out],
     )
     .json();
@@ -225,14 +225,14 @@ fn features_are_the_input_of_all_numbers_of_ranks() {
         }
         assert_eq!(parts["evaluation"], whole["evaluation"], "{more}");
     }
-    let eval = "rgcn eval {} --train {} --features {} --run {} --format json";
+    let eval = "rgcn eval {} --train {} --features {} --model {} --format json";
     let eval = run(eval, &[&graph, &labels, &features, &out]).json();
     assert_eq!(eval["train"], whole["evaluation"]["train"]);
     fs::write(&features, "node,x\n0,1\n").unwrap();
     let error = run(words, &[&graph, &labels, &features]).error(2);
     assert!(error.contains("59 nodes have no row"), "{error}");
     let error = run(
-        "rgcn train {} --train {} --features {} --embedding 4",
+        "rgcn train {} --train {} --features {} --input-dim 4",
         &[&graph, &labels, &features],
     )
     .error(2);
@@ -242,7 +242,7 @@ fn features_are_the_input_of_all_numbers_of_ranks() {
 /// Block-diagonal weights over ranks: the same bits.
 #[test]
 fn blocks_are_the_same_on_any_number_of_ranks() {
-    let words = "rgcn train ba-rel:1500:2.5:6 --embedding 12 --hidden 12 --blocks 4 --normaliser node --epochs 3 --format json";
+    let words = "rgcn train ba-rel:1500:2.5:6 --input-dim 12 --hidden 12 --blocks 4 --normaliser node --epochs 3 --format json";
     let whole: Value = run(words, &[]).json();
     let parts = run(&format!("{words} --ranks 3"), &[]).json();
     assert_eq!(whole["params_hash"], parts["params_hash"]);
@@ -295,7 +295,7 @@ fn answers_say_what_ranks_are_measured_with() {
     );
     let out = scratch.path().join("run");
     let words = format!(
-        "rgcn train {{}} --task links --valid {{}} --test {{}} {SMALL} --epochs 1 --out {{}}"
+        "rgcn train {{}} --task links --valid {{}} --test {{}} {SMALL} --epochs 1 --run {{}}"
     );
     let answer = run(&words, &[train, valid, test, &out]).json();
     assert_schema(&answer, &KEYS);
@@ -304,7 +304,7 @@ fn answers_say_what_ranks_are_measured_with() {
     assert_eq!((of("valid_learnt"), of("valid_unseen")), (0, 0));
     let n_lines = of("train_triples") + of("valid_triples") + of("test_triples");
     assert_eq!(of("filter_triples"), n_lines - 1);
-    let words = "rgcn eval {} --valid {} --test {} --run {} --format json";
+    let words = "rgcn eval {} --valid {} --test {} --model {} --format json";
     let same = run(words, &[train, valid, test, &out]).json();
     let only = ["epoch_ms", "final_loss", "bytes", "params_hash"];
     let keys: Vec<_> = KEYS
@@ -321,7 +321,7 @@ fn other_triples_are_said([train, valid, test, out]: [&Path; 4]) {
     let text = fs::read_to_string(valid).unwrap();
     let less = text.split_once('\n').unwrap().1;
     fs::write(valid, less).unwrap();
-    let words = "rgcn eval {} --valid {} --test {} --run {}";
+    let words = "rgcn eval {} --valid {} --test {} --model {}";
     let other = run(
         &format!("{words} --format json"),
         &[train, valid, test, out],

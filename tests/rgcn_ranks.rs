@@ -48,12 +48,11 @@ fn every_partition_on_threads_and_processes_has_one_result() {
 fn processes_write_one_folder_and_go_on_from_it() {
     let scratch = tempfile::tempdir().unwrap();
     let (whole, parts) = (scratch.path().join("whole"), scratch.path().join("parts"));
-    let expected = run(&format!("{SMALL} --out {{}}"), &[&whole]).json();
+    let expected = run(&format!("{SMALL} --run {{}}"), &[&whole]).json();
     let begin =
-        "rgcn train ba-rel:1500:2.5:6:zipf --preset paper --epochs 2 --format json --out {}";
+        "rgcn train ba-rel:1500:2.5:6:zipf --preset paper --epochs 2 --format json --run {}";
     answer(run_all(2, begin, &[&parts]));
-    let again =
-        "rgcn train ba-rel:1500:2.5:6:zipf --epochs 4 --format json --partition m1 --resume {}";
+    let again = "rgcn train ba-rel:1500:2.5:6:zipf --epochs 4 --format json --partition m1 --run {} --resume";
     let resumed = answer(run_all(3, again, &[&parts]));
     for key in SAME {
         assert_eq!(expected[key], resumed[key], "{key}");
@@ -116,11 +115,11 @@ fn predicted_bytes_are_what_a_process_holds() {
 fn ranks_with_other_settings_are_refused() {
     let scratch = tempfile::tempdir().unwrap();
     let out = scratch.path().join("run");
-    for flags in ["--checkpoint-epochs 2 --out {}", "--seeds 2"] {
+    for flags in ["--checkpoint-epochs 2 --run {}", "--repeats 2"] {
         let paths: &[&std::path::Path] = if flags.ends_with("{}") { &[&out] } else { &[] };
         let same = flags
             .replace("--checkpoint-epochs 2", "")
-            .replace("--seeds 2", "");
+            .replace("--repeats 2", "");
         let world = World::new(2);
         let begun = vec![
             world.rank(0, &format!("{SMALL} {flags}"), paths),
@@ -144,7 +143,7 @@ fn a_budget_is_kept_with_the_whole_result() {
     let needed = device["peak_bytes"].as_u64().unwrap();
     for n_ranks in [1, 2] {
         let budget = needed / 2 / n_ranks;
-        let words = format!("{words} --ranks {n_ranks} --budget-per-device {budget}");
+        let words = format!("{words} --ranks {n_ranks} --device-memory {budget}");
         let tiled = run(&words, &[]).json();
         for key in SAME {
             assert_eq!(whole[key], tiled[key], "{key}");
@@ -162,17 +161,20 @@ fn a_budget_is_kept_with_the_whole_result() {
     let out = scratch.path().join("run");
     for (flags, expected) in [
         (
-            "--budget-per-device 2KiB",
+            "--device-memory 2KiB",
             "which is the least budget for 1 ranks",
         ),
         (
-            "--ranks 2 --partition m1 --budget-per-device 2KiB",
+            "--ranks 2 --partition m1 --device-memory 2KiB",
             "--partition source",
         ),
-        ("--memory 2KiB", "--memory allows 2.00 KiB"),
-        ("--bases 4096 --hidden 4096 --memory 4GiB", "training needs"),
+        ("--memory-limit 2KiB", "--memory-limit allows 2.00 KiB"),
+        (
+            "--bases 4096 --hidden 4096 --memory-limit 4GiB",
+            "training needs",
+        ),
     ] {
-        let message = run(&format!("{SMALL} {flags} --out {{}}"), &[&out]).error(2);
+        let message = run(&format!("{SMALL} {flags} --run {{}}"), &[&out]).error(2);
         assert!(message.contains(expected), "{flags}: {message}");
         assert!(!out.exists(), "{flags}");
     }

@@ -54,7 +54,8 @@ const RGCN_PLAN: [(&str, &str); 21] = [
 #[test]
 fn rgcn_plan() {
     for method in ["m1", "source"] {
-        let words = format!("rgcn plan ba-rel:40:2:3 --devices 2 --method {method} --format json");
+        let words =
+            format!("rgcn plan ba-rel:40:2:3 --devices 2 --partition {method} --format json");
         let answer = run(&words, &[]).json();
         assert_schema(&answer, &RGCN_PLAN);
         let device = [
@@ -115,12 +116,12 @@ const RGCN_TRAIN: [(&str, &str); 30] = [
 
 #[test]
 fn rgcn_train() {
-    let words = "rgcn train ba-rel:400:2:3 --epochs 2 --seeds 2 --format json";
+    let words = "rgcn train ba-rel:400:2:3 --epochs 2 --repeats 2 --format json";
     let answer = run(words, &[]).json();
     assert_schema(&answer, &RGCN_TRAIN);
     let folder = tempfile::tempdir().unwrap();
     let (curve, out) = (folder.path().join("c.svg"), folder.path().join("run"));
-    let one = "rgcn train ba-rel:400:2:3 --epochs 1 --curve {} --out {} --format json";
+    let one = "rgcn train ba-rel:400:2:3 --epochs 1 --svg {} --run {} --format json";
     let written = run(one, &[&curve, &out]).json();
     assert_eq!(written["curve"].as_str(), curve.to_str());
     assert_eq!(written["out"].as_str(), out.to_str());

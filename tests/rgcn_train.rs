@@ -33,13 +33,10 @@ fn number(answer: &Value, key: &str) -> f64 {
 fn checkpoints_without_a_folder_are_refused() {
     for (words, reason) in [
         ("--checkpoint-epochs 1", "checkpoints need a folder"),
-        ("--checkpoint-seconds 1", "checkpoints need a folder"),
+        ("--checkpoint-interval 1", "checkpoints need a folder"),
+        ("--checkpoint-interval=-1 --run x", "expected a duration"),
         (
-            "--checkpoint-seconds=-1 --out x",
-            "expected a number from 0",
-        ),
-        (
-            "--seed 18446744073709551615 --seeds 3",
+            "--seed 18446744073709551615 --repeats 3",
             "there are no 3 seeds",
         ),
     ] {
@@ -82,10 +79,14 @@ fn settings_come_from_a_file() {
     let text = r#"{"preset": "paper", "hidden": [5], "rate": 0.5, "sums": "float"}"#;
     fs::write(&json, text).unwrap();
     let words = "rgcn train ba-rel:300:2.5:5 --epochs 2 --format json";
-    let flags = format!("{words} --preset paper --hidden 5 --rate 0.25 --sums float");
+    let flags = format!("{words} --preset paper --hidden 5 --learning-rate 0.25 --sums float");
     let expected = run(&flags, &[]).json();
     for file in [&toml, &json] {
-        let found = run(&format!("{words} --config {{}} --rate 0.25"), &[file]).json();
+        let found = run(
+            &format!("{words} --config {{}} --learning-rate 0.25"),
+            &[file],
+        )
+        .json();
         assert_eq!(found["settings"], expected["settings"]);
         assert_eq!(found["params_hash"], expected["params_hash"]);
     }
@@ -157,8 +158,8 @@ fn the_baseline_builds_all_weights_for_the_same_model() {
     for (flags, expected) in [
         ("--ranks 2", "execution = paper"),
         ("--bases 0", "execution = paper"),
-        ("--budget-per-device 1MiB", "execution = paper"),
-        ("--memory 1MiB", "of it W_r and its gradient"),
+        ("--device-memory 1MiB", "execution = paper"),
+        ("--memory-limit 1MiB", "of it W_r and its gradient"),
     ] {
         let message = run(&format!("{words} --execution paper {flags}"), &[]).error(2);
         assert!(message.contains(expected), "{flags}: {message}");
@@ -170,13 +171,13 @@ fn a_run_goes_on_and_its_model_is_read_again() {
     let scratch = tempfile::tempdir().unwrap();
     let (whole, parts) = (scratch.path().join("whole"), scratch.path().join("parts"));
     let words = "rgcn train ba-rel:1500:2.5:6 --preset paper --checkpoint-epochs 1 --format json";
-    let expected = run(&format!("{words} --epochs 5 --out {{}}"), &[&whole]).json();
+    let expected = run(&format!("{words} --epochs 5 --run {{}}"), &[&whole]).json();
     run(
-        &format!("{words} --epochs 2 --out {{}} --ranks 2"),
+        &format!("{words} --epochs 2 --run {{}} --ranks 2"),
         &[&parts],
     )
     .ok();
-    let again = "rgcn train ba-rel:1500:2.5:6 --epochs 5 --format json --resume {}";
+    let again = "rgcn train ba-rel:1500:2.5:6 --epochs 5 --format json --run {} --resume";
     let resumed = run(again, &[&parts]).json();
     for key in ["final_loss", "params_hash", "evaluation"] {
         assert_eq!(expected[key], resumed[key], "{key}");
@@ -185,13 +186,13 @@ fn a_run_goes_on_and_its_model_is_read_again() {
     let metrics = |folder: &Path| fs::read_to_string(folder.join("metrics.jsonl")).unwrap();
     assert_eq!(metrics(&whole), metrics(&parts));
     let evaluation = run(
-        "rgcn eval ba-rel:1500:2.5:6 --run {} --format json",
+        "rgcn eval ba-rel:1500:2.5:6 --model {} --format json",
         &[&parts],
     )
     .json();
     assert_eq!(evaluation["test"], expected["evaluation"]["test"]);
     assert_eq!(evaluation["confusion"], expected["evaluation"]["confusion"]);
-    let words = "rgcn predict ba-rel:1500:2.5:6 --run {} --node 7 --node 3 --format json";
+    let words = "rgcn predict ba-rel:1500:2.5:6 --model {} --node 7 --node 3 --format json";
     let answer = run(words, &[&parts]).json();
     let predictions = answer["predictions"].as_array().unwrap();
     assert_eq!(
@@ -205,11 +206,11 @@ fn what_cannot_be_right_leaves_nothing() {
     let scratch = tempfile::tempdir().unwrap();
     let (out, triples) = (scratch.path().join("out"), scratch.path().join("g.nt"));
     fs::write(&triples, "<http://a> <http://r> <http://b> .\n").unwrap();
-    let message = run("rgcn train {} --out {}", &[&triples, &out]).error(2);
+    let message = run("rgcn train {} --run {}", &[&triples, &out]).error(2);
     assert!(message.contains("training needs labels"), "{message}");
-    let graph = "rgcn train ba-rel:400:2:3 --out {}";
+    let graph = "rgcn train ba-rel:400:2:3 --run {}";
     for (flags, expected) in [
-        ("--rate 0", "rate = 0"),
+        ("--learning-rate 0", "rate = 0"),
         ("--hidden 0", "hidden = [0]"),
         ("--hidden x", "hidden = x"),
         ("--dropout 1", "dropout = 1"),
@@ -217,28 +218,32 @@ fn what_cannot_be_right_leaves_nothing() {
         ("--epochs 0", "epochs = 0"),
         ("--ranks 0", "ranks = 0"),
         ("--mode half", "full or pruned"),
-        ("--seeds 2", "cannot be used with"),
+        ("--repeats 2", "cannot be used with"),
     ] {
         let message = run(&format!("{graph} {flags}"), &[&out]).error(2);
         assert!(message.contains(expected), "{flags}: {message}");
         assert!(!out.exists(), "{flags}");
     }
-    let diverged = "rgcn train ba-rel:400:2:3 --optimiser sgd --bases 2 --rate 1e30";
+    let diverged = "rgcn train ba-rel:400:2:3 --optimiser sgd --bases 2 --learning-rate 1e30";
     let message = run(diverged, &[]).error(1);
-    assert!(message.contains("smaller --rate"), "{message}");
-    run("rgcn train ba-rel:400:2:3 --epochs 2 --out {}", &[&out]).ok();
+    assert!(message.contains("smaller --learning-rate"), "{message}");
+    run("rgcn train ba-rel:400:2:3 --epochs 2 --run {}", &[&out]).ok();
     let files = listing(&out);
-    let taken = run("rgcn train ba-rel:400:2:3 --epochs 2 --out {}", &[&out]).error(2);
+    let taken = run("rgcn train ba-rel:400:2:3 --epochs 2 --run {}", &[&out]).error(2);
     assert!(taken.contains("has a run already"), "{taken}");
-    let other = run("rgcn train ba-rel:401:2:3 --epochs 3 --resume {}", &[&out]).error(2);
+    let other = run(
+        "rgcn train ba-rel:401:2:3 --epochs 3 --run {} --resume",
+        &[&out],
+    )
+    .error(2);
     assert!(other.contains("another graph"), "{other}");
     let settings = run(
-        "rgcn train ba-rel:400:2:3 --epochs 3 --rate 1 --resume {}",
+        "rgcn train ba-rel:400:2:3 --epochs 3 --learning-rate 1 --run {} --resume",
         &[&out],
     )
     .error(2);
     assert!(settings.contains("--epochs alone"), "{settings}");
-    let unknown = run("rgcn predict ba-rel:400:2:3 --run {} --node 400", &[&out]).error(2);
+    let unknown = run("rgcn predict ba-rel:400:2:3 --model {} --node 400", &[&out]).error(2);
     assert!(unknown.contains("no such node"), "{unknown}");
     assert_eq!(listing(&out), files);
 }
@@ -249,7 +254,7 @@ fn aifb_is_learnt() {
     let Some([graph, train, test]) = data("aifb", files) else {
         return;
     };
-    let words = "rgcn train {} --train {} --test {} --seeds 2 --format json";
+    let words = "rgcn train {} --train {} --test {} --repeats 2 --format json";
     let answer = run(words, &[&graph, &train, &test]).json();
     assert!(number(&answer, "accuracy_mean") > 0.85, "{answer}");
     assert!(number(&answer, "final_loss") < 0.1, "{answer}");
@@ -260,7 +265,7 @@ fn aifb_is_learnt() {
 fn a_curve_has_a_line_for_each_seed() {
     let scratch = tempfile::tempdir().unwrap();
     let curve = scratch.path().join("curve.svg");
-    let words = "rgcn train ba-rel:400:2:3 --epochs 3 --seeds 2 --embedding 4 --curve {}";
+    let words = "rgcn train ba-rel:400:2:3 --epochs 3 --repeats 2 --input-dim 4 --svg {}";
     run(words, &[&curve]).ok();
     let svg = fs::read_to_string(&curve).unwrap();
     assert_eq!(svg.matches("<polyline").count(), 4);
@@ -268,26 +273,30 @@ fn a_curve_has_a_line_for_each_seed() {
     let (graph, labels) = (scratch.path().join("g.csv"), scratch.path().join("t.csv"));
     fs::write(&graph, "0,0,1\n1,0,2\n2,0,3\n").unwrap();
     fs::write(&labels, "0,3\n1,5\n").unwrap();
-    let words = "rgcn train {} --train {} --epochs 3 --curve {}";
+    let words = "rgcn train {} --train {} --epochs 3 --svg {}";
     let lost = run(words, &[&graph, &labels, &labels]).error(2);
     assert!(lost.contains("would be lost"), "{lost}");
     let settings = scratch.path().join("c.toml");
     fs::write(&settings, "rate = 0.5\n").unwrap();
-    let words = "rgcn train {} --train {} --epochs 3 --config {} --curve {}";
+    let words = "rgcn train {} --train {} --epochs 3 --config {} --svg {}";
     let lost = run(words, &[&graph, &labels, &settings, &settings]).error(2);
     assert!(lost.contains("would be lost"), "{lost}");
     assert_eq!(fs::read(&settings).unwrap(), b"rate = 0.5\n");
     let out = scratch.path().join("out");
-    let trained = "rgcn train {} --train {} --epochs 30 --out {} --format json";
+    let trained = "rgcn train {} --train {} --epochs 30 --run {} --format json";
     let answer = run(trained, &[&graph, &labels, &out]).json();
     assert_eq!(answer["accuracy_of"], "train");
-    let named = run("rgcn predict {} --run {} --node 1", &[&graph, &out]).ok();
+    let named = run("rgcn predict {} --model {} --node 1", &[&graph, &out]).ok();
     assert_eq!(named.stdout, "1\t5\n", "the class as its file calls it");
     fs::write(&labels, "0,3\n1,7\n").unwrap();
-    let other = run("rgcn eval {} --train {} --run {}", &[&graph, &labels, &out]).error(2);
+    let other = run(
+        "rgcn eval {} --train {} --model {}",
+        &[&graph, &labels, &out],
+    )
+    .error(2);
     assert!(other.contains("expected those of the run, 3, 5"), "{other}");
     let nowhere = scratch.path().join("no/curve.svg");
-    let words = "rgcn train ba-rel:400:2:3 --epochs 3 --curve {}";
+    let words = "rgcn train ba-rel:400:2:3 --epochs 3 --svg {}";
     let message = run(words, &[&nowhere]).error(2);
     assert!(message.contains("its folder does not exist"), "{message}");
 }

@@ -98,7 +98,7 @@ const REMOVED: [&str; 11] = [
 
 #[test]
 fn solve_in_stages() {
-    let words = "solve er:80:0.1 --reduce --polish-steps 100 --compare --format json";
+    let words = "solve er:80:0.1 --reduce --local-search-steps 100 --compare --format json";
     let answer = run(words, &[]).json();
     let own = [("reduction", "object"), ("compare", "list")];
     assert_schema(&answer, &[&SOLVE[..], &own].concat());
@@ -173,7 +173,7 @@ fn train() {
     };
     for (n_steps, final_loss) in [(3, "null"), (70, "number")] {
         let folder = tempfile::tempdir().unwrap();
-        let words = format!("train --problem mvc --steps {n_steps} --out {{}} --format json");
+        let words = format!("train --problem mvc --steps {n_steps} --run {{}} --format json");
         let answer = run(&words, &[folder.path()]).json();
         assert_schema(&answer, &keys(final_loss));
         assert_eq!(answer["steps"], n_steps);
@@ -231,11 +231,11 @@ fn agent() {
     )
     .json();
     assert_schema(&answer, &keys("null", "null"));
-    let words = "agent train cartpole-dqn --steps 300 --out {} --quiet --format json";
+    let words = "agent train cartpole-dqn --steps 300 --run {} --quiet --format json";
     let answer = run(words, &[&out]).json();
     assert_schema(&answer, &keys("number", "string"));
     let weights = out.join("weights.safetensors");
-    let words = "agent eval cartpole-dqn --weights {} --episodes 2 --format json";
+    let words = "agent eval cartpole-dqn --model {} --episodes 2 --format json";
     let answer = run(words, &[&weights]).json();
     assert_schema(&answer, &AGENT_EVAL);
     let listing = run("agent list --format json", &[]).json();
@@ -389,14 +389,14 @@ fn place() {
     for (flags, decoder, memory, proposals) in [
         ("--evaluations 20", "string", "null", "null"),
         (
-            "--objective memory --memory 1GiB --threads 2 --evaluations 20",
+            "--objective memory --device-memory 1GiB --threads 2 --evaluations 20",
             "string",
             "count",
             "null",
         ),
         ("--method heft", "null", "null", "null"),
         (
-            "--policy runtime --evaluations 420",
+            "--model runtime --evaluations 420",
             "string",
             "null",
             "number",
@@ -470,8 +470,8 @@ const EMBED_SETTINGS: [(&str, &str); 14] = [
     ("dim", "count"),
     ("epochs", "count"),
     ("negatives", "count"),
-    ("share", "count"),
-    ("rate", "null"),
+    ("shared_negatives", "count"),
+    ("learning_rate", "null"),
     ("optimiser", "string"),
     ("precision", "string"),
     ("threads", "count"),
@@ -541,7 +541,7 @@ fn embed() {
         ("resumed_samples", "count"),
     ];
     assert_schema(&answer["disk"], &disk);
-    let near = run("embed near 1 --embedding {} --format json", &[&out]).json();
+    let near = run("embed near 1 --model {} --format json", &[&out]).json();
     assert_schema(&near, &[("node", "string"), ("near", "list")]);
     assert_schema(
         &near["near"][0],

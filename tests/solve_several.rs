@@ -40,10 +40,10 @@ fn answers_are_those_of_single_solves() {
     let all = GRAPHS.join(" ");
     for flags in [
         "--problem mvc",
-        "--problem mvc --policy mvc-three-layers --select adaptive",
-        "--problem mvc --reduce --polish-steps 50",
+        "--problem mvc --model mvc-three-layers --nodes-per-step adaptive",
+        "--problem mvc --reduce --local-search-steps 50",
         "--problem mis",
-        "--problem clique --select 2",
+        "--problem clique --nodes-per-step 2",
         "--problem cut",
         "--problem dominating-set",
     ] {

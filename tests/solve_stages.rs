@@ -1,4 +1,4 @@
-//! `solve --reduce --polish --compare`: every stage has its row, the file holds the best of them, and nothing gets worse.
+//! `solve --reduce --local-search --compare`: every stage has its row, the file holds the best of them, and nothing gets worse.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn names(rows: &Value) -> Vec<&str> {
         .collect()
 }
 
-const ALL: &str = "--reduce --polish-steps 2000 --compare --format json";
+const ALL: &str = "--reduce --local-search-steps 2000 --compare --format json";
 
 #[test]
 fn each_stage_has_its_row_and_the_best_is_written() {
@@ -66,13 +66,14 @@ fn a_count_of_steps_gives_the_same_cover_every_time_and_on_any_ranks() {
     let mut covers = Vec::new();
     for n_ranks in [1, 1, 3] {
         let cover = folder.path().join("cover.txt");
-        let words =
-            format!("solve er:200:0.05 --reduce --polish-steps 3000 --ranks {n_ranks} --out {{}}");
+        let words = format!(
+            "solve er:200:0.05 --reduce --local-search-steps 3000 --ranks {n_ranks} --out {{}}"
+        );
         run(&words, &[&cover]).ok();
         covers.push(fs::read(&cover).unwrap());
     }
     assert!(covers[0] == covers[1] && covers[0] == covers[2]);
-    let words = "solve er:200:0.05 --reduce --polish-steps 3000 --out {}";
+    let words = "solve er:200:0.05 --reduce --local-search-steps 3000 --out {}";
     let cover = folder.path().join("processes.txt");
     let world = World::new(2);
     let ranks = (0..2).map(|rank| world.rank(rank, words, &[&cover]));
@@ -80,7 +81,7 @@ fn a_count_of_steps_gives_the_same_cover_every_time_and_on_any_ranks() {
     for finished in finish_all(ranks.collect()) {
         assert_eq!(finished.code, Some(2), "{finished:?}");
     }
-    let words = "solve er:200:0.05 --reduce --polish 60s --polish-steps 3000 --out {}";
+    let words = "solve er:200:0.05 --reduce --local-search 60s --local-search-steps 3000 --out {}";
     let world = World::new(2);
     let ranks = (0..2).map(|rank| world.rank(rank, words, &[&cover]));
     for finished in finish_all(ranks.collect()) {
@@ -123,7 +124,7 @@ fn shapes_at_the_border() {
     for graph in [
         "er:0:0.5", "er:1:0.5", "er:9:0", "er:9:1", "karate", "petersen",
     ] {
-        for flags in ["--reduce", "--polish-steps 50", ALL] {
+        for flags in ["--reduce", "--local-search-steps 50", ALL] {
             let flags = flags.replace("--format json", "");
             let answer = run(&format!("solve {graph} {flags} --format json"), &[]).json();
             assert_eq!(answer["verified"], true, "{graph} {flags}");
@@ -138,13 +139,13 @@ fn shapes_at_the_border() {
             }
         }
     }
-    let polished = run("solve petersen --polish-steps 100 --format json", &[]).json();
+    let polished = run("solve petersen --local-search-steps 100 --format json", &[]).json();
     assert_eq!(polished["objective"], 6);
 }
 
 #[test]
 fn a_polish_in_seconds_ends() {
-    let answer = run("solve er:300:0.1 --polish 300ms --format json", &[]).json();
+    let answer = run("solve er:300:0.1 --local-search 300ms --format json", &[]).json();
     let polish = &answer["stages"][1];
     let seconds = polish["seconds"].as_f64().unwrap();
     assert!((0.3..100.0).contains(&seconds), "{seconds}");
@@ -159,13 +160,13 @@ fn what_makes_no_sense_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let cover: &Path = &folder.path().join("cover.txt");
     for flags in [
-        "--polish 0s",
-        "--polish 10",
-        "--polish soon",
-        "--polish-steps 0",
+        "--local-search 0s",
+        "--local-search 10x",
+        "--local-search soon",
+        "--local-search-steps 0",
         "--reduce --weighted",
-        "--polish-seed 5",
-        "--polish-seed 5 --problem cut",
+        "--local-search-seed 5",
+        "--local-search-seed 5 --problem cut",
         "--weighted",
     ] {
         run(&format!("solve karate {flags} --out {{}}"), &[cover]).error(2);
@@ -180,7 +181,11 @@ fn real_graphs_are_solved() {
     for (name, flags, optimum) in [
         ("wiki-Vote.txt.gz", "", 2249),
         ("ca-GrQc.txt.gz", "", 2783),
-        ("facebook_combined.txt.gz", "--polish-steps 300000", 2993),
+        (
+            "facebook_combined.txt.gz",
+            "--local-search-steps 300000",
+            2993,
+        ),
     ] {
         let file = folder.join(name);
         if !file.is_file() {
@@ -216,7 +221,7 @@ fn rules_inside_the_episode_have_a_row() {
             (&answer["objective"], text.clone())
         );
     }
-    let (all, _) = solve("--reduce --polish-steps 500");
+    let (all, _) = solve("--reduce --local-search-steps 500");
     assert_eq!(
         names(&all["stages"]),
         [

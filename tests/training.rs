@@ -27,7 +27,7 @@ fn any_number_of_ranks_makes_the_same_policy() {
         let train = |n_ranks: u32| {
             let out = folder.path().join(format!("{preset}-{n_ranks}"));
             let words = format!(
-                "train --problem mvc --steps 50 --ranks {n_ranks} --seed 1 --preset {preset} --config {{}} --out {{}}"
+                "train --problem mvc --steps 50 --ranks {n_ranks} --seed 1 --preset {preset} --config {{}} --run {{}}"
             );
             let answer = run(&words, &[&config, &out]).ok();
             assert_eq!(answer.line("ranks"), n_ranks.to_string());
@@ -48,7 +48,7 @@ fn any_number_of_ranks_makes_the_same_policy() {
 fn a_trained_policy_solves() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("run");
-    run("train --steps 80 --seed 4 --out {}", &[&out]).ok();
+    run("train --steps 80 --seed 4 --run {}", &[&out]).ok();
     let mut found = listing(&out);
     assert!(found[1].starts_with("events.out.tfevents."), "{found:?}");
     found.remove(1);
@@ -60,7 +60,7 @@ fn a_trained_policy_solves() {
     ];
     assert_eq!(found, expected);
     let file = out.join("policy.safetensors");
-    let answer = run("solve karate --policy {} --format json", &[&file]).json();
+    let answer = run("solve karate --model {} --format json", &[&file]).json();
     assert_eq!(answer["policy"].as_str(), file.to_str());
     assert_eq!(answer["verified"], true);
 }
@@ -74,7 +74,7 @@ fn the_seed_and_the_graphs_decide() {
         let out = folder.path().join(name);
         let mut all = vec![out.as_path()];
         all.extend(paths);
-        run(&format!("train --steps 70 --out {{}} {words}"), &all).ok();
+        run(&format!("train --steps 70 --run {{}} {words}"), &all).ok();
         policy(&out)
     };
     let base = train("base", "--seed 1", &[]);
@@ -95,7 +95,7 @@ fn flags_win_over_the_file_and_the_file_over_the_preset() {
     let text = "steps = 9\nseed = 7\npreset = \"paper\"\ngamma = 0.5\nranks = 2\ngraphs = [\"er:9:0.5\"]\n";
     fs::write(&config, text).unwrap();
     let answer = run(
-        "train --config {} --steps 4 --out {} --format json",
+        "train --config {} --steps 4 --run {} --format json",
         &[&config, &out],
     )
     .json();
@@ -122,7 +122,7 @@ fn flags_win_over_the_file_and_the_file_over_the_preset() {
     assert!(message.contains("c.toml:1: training settings: `prioritized.alpha`: expected"));
     // What a flag says is no line of the file.
     fs::write(&config, "environments = 2\n").unwrap();
-    let words = "train --config {} --environments 5000 --out {}";
+    let words = "train --config {} --environments 5000 --run {}";
     let message = run(words, &[&config, &path("new")]).error(2);
     let expected = "training settings: `environments`: expected 1 to 4096; found 5000";
     assert!(message.contains(expected), "{message}");
@@ -130,7 +130,7 @@ fn flags_win_over_the_file_and_the_file_over_the_preset() {
 
 fn bad_config(config: &Path, text: &str, out: &Path) -> String {
     fs::write(config, text).unwrap();
-    let message = run("train --config {} --out {}", &[config, out]).error(2);
+    let message = run("train --config {} --run {}", &[config, out]).error(2);
     assert!(!out.exists());
     message
 }
@@ -138,9 +138,9 @@ fn bad_config(config: &Path, text: &str, out: &Path) -> String {
 #[test]
 fn a_used_folder_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
-    run("train --steps 3 --out {}", &[folder.path()]).ok();
+    run("train --steps 3 --run {}", &[folder.path()]).ok();
     let before = policy(folder.path());
-    let message = run("train --steps 5 --seed 2 --out {}", &[folder.path()]).error(2);
+    let message = run("train --steps 5 --seed 2 --run {}", &[folder.path()]).error(2);
     assert!(message.contains("has a run already"), "{message}");
     assert!(policy(folder.path()) == before);
 }
@@ -156,13 +156,13 @@ fn bad_settings_are_refused() {
         ("--graphs er:9:0", "at least one edge"),
         ("--ranks 0", "1 to 1024"),
     ] {
-        let words = format!("train --steps 5 --out {{}} {flags}");
+        let words = format!("train --steps 5 --run {{}} {flags}");
         let message = run(&words, &[&out]).error(2);
         assert!(message.contains(expected), "{flags}: {message}");
         assert!(!out.join("policy.safetensors").exists());
     }
     let nothing: PathBuf = folder.path().join("nothing");
-    let message = run("train --resume {} --steps 5", &[&nothing]).error(2);
+    let message = run("train --run {} --resume --steps 5", &[&nothing]).error(2);
     assert!(message.contains("no complete checkpoint"), "{message}");
 }
 
@@ -170,11 +170,15 @@ fn bad_settings_are_refused() {
 fn a_finished_run_can_be_prolonged() {
     let folder = tempfile::tempdir().unwrap();
     let (whole, parts) = (folder.path().join("whole"), folder.path().join("parts"));
-    run("train --steps 90 --out {}", &[&whole]).ok();
-    run("train --steps 75 --out {} --ranks 2", &[&parts]).ok();
-    let answer = run("train --resume {} --steps 90 --format json", &[&parts]).json();
+    run("train --steps 90 --run {}", &[&whole]).ok();
+    run("train --steps 75 --run {} --ranks 2", &[&parts]).ok();
+    let answer = run(
+        "train --run {} --resume --steps 90 --format json",
+        &[&parts],
+    )
+    .json();
     assert_eq!(answer["steps"], 15);
-    let again = run("train --resume {} --steps 90", &[&parts]).ok();
+    let again = run("train --run {} --resume --steps 90", &[&parts]).ok();
     assert_eq!(again.line("steps"), "90 (0 of them now)");
     assert!(policy(&parts) == policy(&whole));
 }
@@ -191,7 +195,7 @@ fn options_train_alike_on_every_grid() {
     let train = |grid: &str| {
         let out = path(&grid.replace(' ', ""));
         let words =
-            format!("train --config {{}} --steps 40 {options} {grid} --out {{}} --format json");
+            format!("train --config {{}} --steps 40 {options} {grid} --run {{}} --format json");
         let answer = run(&words, &[&config, &out]).json();
         assert!(answer["learning_step_seconds"].is_f64());
         let metrics = fs::read_to_string(out.join("metrics.jsonl")).unwrap();
@@ -228,18 +232,22 @@ fn options_go_on_after_a_resume() {
     fs::write(&config, "batch_size = 16\ncurriculum_steps = 12\n").unwrap();
     let train = |steps: u32, out: &Path| {
         let options = "--environments 3 --prioritized --curriculum 10,16,24";
-        let words = format!("train --config {{}} --steps {steps} {options} --out {{}}");
+        let words = format!("train --config {{}} --steps {steps} {options} --run {{}}");
         run(&words, &[&config, out]).ok();
     };
     train(40, &whole);
     train(23, &parts);
     run(
-        "train --resume {} --steps 40 --ranks 4 --batch-ranks 2",
+        "train --run {} --resume --steps 40 --ranks 4 --batch-ranks 2",
         &[&parts],
     )
     .ok();
     assert!(policy(&parts) == policy(&whole));
-    let message = run("train --resume {} --steps 50 --environments 2", &[&parts]).error(2);
+    let message = run(
+        "train --run {} --resume --steps 50 --environments 2",
+        &[&parts],
+    )
+    .error(2);
     assert!(message.contains("--environments"), "{message}");
 }
 
@@ -259,7 +267,7 @@ fn options_that_cannot_be_right_are_refused() {
         ("--weighted --problem cut", "have no weights"),
     ] {
         let out = folder.path().join("refused");
-        let message = run(&format!("train --steps 5 --out {{}} {flags}"), &[&out]).error(2);
+        let message = run(&format!("train --steps 5 --run {{}} {flags}"), &[&out]).error(2);
         assert!(message.contains(expected), "{flags}: {message}");
         assert!(!out.exists(), "{flags}");
     }
@@ -280,15 +288,15 @@ fn what_memory_cannot_hold_is_refused_before_it_is_taken() {
     let out = folder.path().join("run");
     for (words, cure) in [
         (
-            "train --graphs ba:20000:2 --environments 4096 --steps 9 --out {}",
+            "train --graphs ba:20000:2 --environments 4096 --steps 9 --run {}",
             "fewer environments",
         ),
         (
-            "solve ba:600000:2 --policy mvc-three-layers --ranks 2 --out {}",
-            "--policy mvc-default",
+            "solve ba:600000:2 --model mvc-three-layers --ranks 2 --out {}",
+            "--model mvc-default",
         ),
         (
-            "solve ba:600000:2 --problem mis --policy mis-four-layers --out {}",
+            "solve ba:600000:2 --problem mis --model mis-four-layers --out {}",
             "fewer graphs",
         ),
     ] {

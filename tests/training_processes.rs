@@ -36,12 +36,12 @@ impl Setup {
 
     /// The words of a new run.
     fn begin(steps: u32) -> String {
-        format!("train --config {{}} --steps {steps} --format json --out {{}}")
+        format!("train --config {{}} --steps {steps} --format json --run {{}}")
     }
 }
 
 fn resume(steps: u32) -> String {
-    format!("train --resume {{}} --steps {steps} --format json")
+    format!("train --run {{}} --resume --steps {steps} --format json")
 }
 
 /// The answer of rank 0; the others print nothing.
@@ -183,27 +183,27 @@ fn different_inputs_are_refused_on_all_ranks() {
     let setup = Setup::new();
     let (out, other) = (setup.out("out"), setup.out("other.toml"));
     fs::write(&other, "seed = 6\n").unwrap();
-    let steps = "train --steps 30 --out {}";
+    let steps = "train --steps 30 --run {}";
     for (usual, odd, config, what) in [
         (
             steps,
-            "train --steps 31 --out {}",
+            "train --steps 31 --run {}",
             None,
             "training settings",
         ),
         (
             steps,
-            "train --steps 30 --seed 2 --out {}",
+            "train --steps 30 --seed 2 --run {}",
             None,
             "training settings",
         ),
         (
             steps,
-            "train --steps 30 --out {} --config {}",
+            "train --steps 30 --run {} --config {}",
             Some(&other),
             "training settings",
         ),
-        (steps, "train --steps 30 --resume {}", None, "folder"),
+        (steps, "train --steps 30 --run {} --resume", None, "folder"),
     ] {
         let world = World::new(3);
         let command = |rank| match (rank, config) {
@@ -221,8 +221,8 @@ fn different_inputs_are_refused_on_all_ranks() {
 fn the_folder_of_another_run_is_refused_on_all_ranks() {
     let setup = Setup::new();
     let (one, other) = (setup.out("one"), setup.out("other"));
-    run("train --steps 5 --out {}", &[&one]).ok();
-    run("train --steps 5 --seed 2 --out {}", &[&other]).ok();
+    run("train --steps 5 --run {}", &[&one]).ok();
+    run("train --steps 5 --seed 2 --run {}", &[&other]).ok();
     let before = files(&one);
     let world = World::new(2);
     let ranks = [&one, &other].into_iter().zip(0..);
@@ -253,7 +253,7 @@ fn different_graph_files_are_refused_on_all_ranks() {
         finish_all((0..3).map(rank).collect())
     };
     let (graph, shorter) = ("a b\nb c\nc d\nd a\n", "a b\nb c\nc d\n");
-    let begin = "train --graphs g.el --steps 5 --out run";
+    let begin = "train --graphs g.el --steps 5 --run run";
     let runs = run_apart([Some(graph), Some(shorter), Some(graph)], begin);
     assert_all_end(runs, 2, &["rank 1 has another set of graph files"]);
     let runs = run_apart([Some(graph), Some(graph), None], begin);
@@ -267,7 +267,7 @@ fn different_graph_files_are_refused_on_all_ranks() {
     let before = files(&out);
     let runs = run_apart(
         [Some(graph), Some(graph), Some(shorter)],
-        "train --resume run --steps 9",
+        "train --run run --resume --steps 9",
     );
     assert_all_end(runs, 2, &["is not the graph that the run was started with"]);
     assert!(files(&out) == before);
@@ -278,8 +278,8 @@ fn different_graph_files_are_refused_on_all_ranks() {
 fn an_error_of_rank_0_reaches_all() {
     let setup = Setup::new();
     let used = setup.out("used");
-    run("train --steps 3 --out {}", &[&used]).ok();
-    let runs = run_all(3, "train --steps 5 --out {}", &[&used]);
+    run("train --steps 3 --run {}", &[&used]).ok();
+    let runs = run_all(3, "train --steps 5 --run {}", &[&used]);
     assert_all_end(runs, 2, &["has a run already"]);
     let held = fs::File::open(&used).unwrap();
     held.lock().unwrap();
@@ -331,7 +331,7 @@ impl LongRun {
     /// Running, with a checkpoint.
     fn start(setup: &Setup, name: &str, size: u32, deadline_s: u32) -> LongRun {
         let (world, out) = (World::new(size), setup.out(name));
-        let words = format!("{} --deadline {deadline_s}", Setup::begin(1_000_000));
+        let words = format!("{} --timeout {deadline_s}", Setup::begin(1_000_000));
         let start = |rank| {
             let mut command = world.rank(rank, &words, &[&setup.config, &out]);
             command.stdout(Stdio::null()).stderr(Stdio::piped());

@@ -67,24 +67,25 @@ fn variable(name: &str) -> Result<String, String> {
 
 /// Every kernel of the sources, sorted by name.
 fn kernel_table(sources: &[Source]) -> Result<String, String> {
-    let mut kernels: Vec<(String, &str, String)> = Vec::new();
+    let mut kernels: Vec<(String, &Source, String)> = Vec::new();
     for source in sources.iter().filter(|source| source.is_compiled()) {
         let place = format!("cuda/{}", source.name);
         for kernel in scan::declarations(&place, source.text()?)? {
             if let Some((_, other, _)) = kernels.iter().find(|(name, ..)| *name == kernel.name) {
                 return Err(format!(
-                    "{place}:{}: `{}` is a kernel of cuda/{other}.cu already",
-                    kernel.line, kernel.name
+                    "{place}:{}: `{}` is a kernel of cuda/{} already",
+                    kernel.line, kernel.name, other.name
                 ));
             }
-            kernels.push((kernel.name, source.stem(), kernel.signature));
+            kernels.push((kernel.name, source, kernel.signature));
         }
     }
-    kernels.sort();
+    kernels.sort_by(|a, b| a.0.cmp(&b.0));
     let mut table = String::from(
         "/// Every kernel of the sources, sorted by name.\npub(crate) const KERNELS: &[Kernel] = &[\n",
     );
-    for (name, file, signature) in kernels {
+    for (name, source, signature) in kernels {
+        let file = source.stem();
         let _ = writeln!(
             table,
             "    Kernel {{ name: {name:?}, file: {file:?}, signature: {signature:?} }},"

@@ -8,9 +8,8 @@ use std::path::Path;
 use shardgraph_environments::space::Space;
 use shardgraph_graph::{Format, WriteOptions, builtin, write_graph};
 use shardgraph_line::{Embedding, ImportOptions, NodeLabels, formats, import_file};
-use shardgraph_replay::{Cell, Ending, EpisodeMemory, Rows};
-use shardgraph_runs::{Checkpoint, Folder, Tensors};
-use shardgraph_shard::{BitShard, CsrShard};
+use shardgraph_replay::{Ending, EpisodeMemory, LeafRef, Rows};
+use shardgraph_job::{Checkpoint, Folder, Tensors};
 use shardgraph_solver::TrainedPolicy;
 
 /// Test files by target.
@@ -45,7 +44,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     for format in Format::ALL {
         graphs(format, &folder(&format.name().replace('-', "_"))?)?;
     }
-    shards(&folder("csr_shard")?, &folder("bit_shard")?)?;
     triples(&folder("triples")?)?;
     for (target, bytes) in [
         ("node_labels", b"node,class\n1,a\n2,b\n".to_vec()),
@@ -98,19 +96,6 @@ fn graphs(format: Format, folder: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A whole graph and its two halves, sparse and dense.
-fn shards(sparse: &Path, dense: &Path) -> Result<(), Box<dyn Error>> {
-    let karate = builtin::by_name("karate").ok_or("karate")?;
-    let (half, all) = (karate.n_nodes() / 2, karate.n_nodes());
-    for (name, rows) in [("all", 0..all), ("low", 0..half), ("high", half..all)] {
-        let csr = CsrShard::by_rows(&karate, rows.clone()).to_bytes();
-        fs::write(sparse.join(name), csr)?;
-        let bits = BitShard::from_graph(&karate, rows).to_bytes();
-        fs::write(dense.join(name), bits)?;
-    }
-    Ok(())
-}
-
 /// Stores with and without weights, an embedding in every form, and the state of a run that is done with its one pass.
 fn line_files(stores: &Path, embeddings: &Path, journals: &Path) -> Result<(), Box<dyn Error>> {
     let scratch = tempfile::tempdir()?;
@@ -151,7 +136,7 @@ fn line_files(stores: &Path, embeddings: &Path, journals: &Path) -> Result<(), B
 /// A block of one row.
 fn rows() -> Result<Rows, Box<dyn Error>> {
     let mut rows = shardgraph_fuzz::bytes::empty_rows();
-    rows.push(&[Cell::F32(&[0.5, -1.0]), Cell::U32(&[1])])?;
+    rows.push(&[LeafRef::F32(&[0.5, -1.0]), LeafRef::U32(&[1])])?;
     Ok(rows)
 }
 
@@ -173,7 +158,7 @@ fn run_files(checkpoints: &Path, metrics: &Path) -> Result<(), Box<dyn Error>> {
     let mut written = run.open_metrics(1e9)?;
     for step in 1..=4 {
         let line = BTreeMap::from([("step", step)]);
-        written.append(1e9, &line, &[("losses/loss", 0.5), ("charts/epsilon", 1.0)])?;
+        written.append(1e9, &line, &[("train/loss", 0.5), ("train/epsilon", 1.0)])?;
     }
     let mut tensors = Tensors::new();
     tensors.add_f32("params", &[0.5, -1.0])?;

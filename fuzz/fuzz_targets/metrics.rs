@@ -3,6 +3,6 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use shardgraph_fuzz::runs;
+use shardgraph_fuzz::job;
 
-fuzz_target!(|data: &[u8]| runs::metrics(data));
+fuzz_target!(|data: &[u8]| job::metrics(data));

@@ -5,30 +5,10 @@ use std::fs;
 use std::path::PathBuf;
 
 use shardgraph_environments::space::Space;
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 use shardgraph_replay::{ColumnLayout, EpisodeMemory, Rows};
-use shardgraph_shard::{BitShard, CsrShard};
 use shardgraph_solver::TrainedPolicy;
 use tempfile::TempDir;
-
-/// # Panics
-/// When a rule is broken.
-pub fn csr_shard(data: &[u8]) {
-    if let Ok(shard) = CsrShard::from_bytes(data) {
-        assert!(shard.to_bytes() == data, "the same bytes");
-        assert!(shard.bytes() <= data.len() as u64);
-        assert_eq!(shard.coo().count() as u64, shard.n_entries());
-    }
-}
-
-/// # Panics
-/// When a rule is broken.
-pub fn bit_shard(data: &[u8]) {
-    if let Ok(shard) = BitShard::from_bytes(data) {
-        assert!(shard.to_bytes() == data, "the same bytes");
-        assert!(shard.bytes() <= data.len() as u64);
-    }
-}
 
 /// # Panics
 /// When a rule is broken.
@@ -82,7 +62,7 @@ pub fn space(data: &[u8]) {
     if varies || width > 1 << 16 {
         return; // a sample may be as large as the memory
     }
-    let value = space.sample(&mut Stream::new(1, "fuzz", 0));
+    let value = space.sample(&mut KeyedRng::new(1, "fuzz", 0));
     space.contains(&value).expect("a sample is contained");
     let cells = space.split(&value).expect("what is contained can be split");
     assert_eq!(space.merge(&cells).expect("leaves of a value"), value);

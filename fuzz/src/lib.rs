@@ -7,4 +7,4 @@ pub mod costs;
 pub mod graphs;
 pub mod line;
 pub mod rgcn;
-pub mod runs;
+pub mod job;

@@ -12,6 +12,8 @@ use shardgraph_line::{
     Config, DiskOptions, Embedding, NodeLabels, Order, Store, train, train_on_disk,
 };
 
+use shardgraph_storage::hash;
+
 use crate::bytes::scratch;
 
 /// A store that opens is trained on, or says which bucket is wrong.
@@ -57,22 +59,9 @@ fn marked(data: &[u8]) -> Vec<u8> {
     let len = (32 + 24 * n_parts * n_parts + 8 * n_nodes + labels) as usize;
     let mut bytes = data.to_vec();
     if let Some(stored) = bytes.get_mut(len..len + 8) {
-        stored.copy_from_slice(&mark(&data[..len]).to_le_bytes());
+        stored.copy_from_slice(&hash(&data[..len]).to_le_bytes());
     }
     bytes
-}
-
-/// The fingerprint of a store's head, written again from its description.
-fn mark(bytes: &[u8]) -> u64 {
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    for word in bytes.chunks(4) {
-        let mut padded = [0; 4];
-        padded[..word.len()].copy_from_slice(word);
-        let mixed = state ^ u64::from(u32::from_le_bytes(padded));
-        state = mixed.wrapping_mul(0xff51_afd7_ed55_8ccd);
-        state ^= state >> 32;
-    }
-    state
 }
 
 /// As each form; what was read is written in the same form and read again with the same bits.

@@ -4,22 +4,30 @@
 use std::error::Error;
 
 use shardgraph_agents::{AgentConfig, Evaluation, Start};
-use shardgraph_autodiff::{Ctx, Params, Shape, ShapeCheck};
+use shardgraph_autodiff::{Ctx, Params, Recorder, Shape};
 use shardgraph_brkga::{Brkga, Config};
 use shardgraph_collectives::{Deadline, Op, threads};
 use shardgraph_components::EpsilonSchedule;
 use shardgraph_costgraph::{DeviceSet, GraphBuilder, OpSpec};
 use shardgraph_device::Device;
-use shardgraph_environments::{Environment, MinimumVertexCover};
+use shardgraph_environments::{Environment, Episode, MinimumVertexCover};
+use shardgraph_error::Class;
 use shardgraph_graph::builtin;
-use shardgraph_layers::{Policy, PolicyShape};
+use shardgraph_job::Checkpoint;
+use shardgraph_layers::autodiff::{Error as ModelError, ParamId, Var};
+use shardgraph_layers::{
+    Embedding, EmbeddingKind, LayerRegistry, Parameter, Path, Policy, PolicyShape, ShardedOps,
+    StateBatch,
+};
 use shardgraph_line::{NodeLabels, Store, train};
+use shardgraph_plot::{Axis, Figure, Panel, Point, Series};
 use shardgraph_regal::{PlaceOptions, place};
 use shardgraph_replay::EpisodeMemory;
 use shardgraph_rgcn::{Labels, RelationalGraph};
-use shardgraph_runs::Checkpoint;
 use shardgraph_shard::{Adjacency, Partition};
-use shardgraph_solver::{SolveOptions, TrainedPolicy, solve};
+use shardgraph_solver::{
+    AdjacencyScale, HeadKind, PolicyConfig, SolveOptions, TrainedPolicy, solve,
+};
 use shardgraph_vertex_cover::{Rules, Watch, reduce};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -29,10 +37,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("shardgraph_shard::Partition: rows {:?}", halves.range(1));
 
     let device = Device::host();
-    let uploaded = device.upload(&[1.0, 2.0])?;
+    let (one, mut two) = (device.upload(&[1.0, 2.0])?, device.zeros(2)?);
+    shardgraph_ops::scale(&device, 2.0, &one, &mut two)?;
     println!(
-        "shardgraph_device::Device: {:?}",
-        device.download(&uploaded)?
+        "shardgraph_device::Device, shardgraph_ops::scale: {:?}",
+        device.download(&two)?
     );
 
     for met in threads::run(2, |mut comm| comm.run(Op::Barrier, Deadline::default())) {
@@ -52,13 +61,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         params.ids().count()
     );
 
-    let mut ctx = ShapeCheck::new(&params, 1);
+    let mut ctx = Recorder::new(&params, 0, 1);
     let x = ctx.input(Shape::new(2, 3), &[0.0; 6])?;
     println!("shardgraph_autodiff::Ctx: {:?}", ctx.shape(x));
 
     let mut memory = EpisodeMemory::new(10);
     memory.begin_episode(0);
-    let mut episode = MinimumVertexCover::new(karate.clone().into());
+    let mut episode = Episode::<MinimumVertexCover>::new(karate.clone().into());
     let step = episode.step(0)?;
     memory.record(0, step.reward, None)?;
     println!(
@@ -74,7 +83,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     checkpoint.add("replay", memory.to_bytes())?;
     let received = Checkpoint::from_bytes(&checkpoint.to_bytes())?;
     println!(
-        "shardgraph_runs::Checkpoint: {} bytes of step {}",
+        "shardgraph_job::Checkpoint: {} bytes of step {}",
         received.file("replay")?.len(),
         received.step()
     );
@@ -96,9 +105,77 @@ fn main() -> Result<(), Box<dyn Error>> {
         "shardgraph_solver::solve: a cover of {} nodes",
         solution.cover.len()
     );
+    measure_and_draw();
+    policy_with_own_layer()?;
     search_and_place()?;
     embed_and_act()?;
     classify()
+}
+
+/// The crates below everything: what they count, measure and draw.
+fn measure_and_draw() {
+    let mut rng = shardgraph_random::KeyedRng::new(7, "scores", 0);
+    let scores: Vec<f64> = (0..8).map(|_| (rng.next_u64() >> 11) as f64).collect();
+    let auc = shardgraph_metrics::auc(&scores[..4], &scores[4..]);
+    println!("shardgraph_random::KeyedRng, shardgraph_metrics::auc: {auc}");
+    println!(
+        "shardgraph_storage::hash: {:016x}",
+        shardgraph_storage::hash(b"karate")
+    );
+    println!(
+        "shardgraph_error::Class: exit code {}",
+        Class::Input.exit_code()
+    );
+    let line = Series::line("auc", [Point::from((1.0, auc)), Point::from((2.0, 1.0))]);
+    let panel = Panel::new(Axis::linear("run"), Axis::linear("auc")).with(line);
+    let figure = Figure::new("AUC", "AUC of two runs.").panel(panel);
+    println!(
+        "shardgraph_plot::Figure: {} bytes of SVG",
+        figure.svg().len()
+    );
+}
+
+/// An embedding of another crate than the program's: a node's own numbers, through one matrix.
+#[derive(Debug)]
+struct OwnRow {
+    weights: ParamId,
+}
+
+const OWN_ROW: EmbeddingKind = EmbeddingKind {
+    name: "own-row",
+    parameters: |sizes| {
+        let n_inputs = 1 + sizes.n_node_features;
+        vec![Parameter::new("own_row", n_inputs, sizes.embed_dim)]
+    },
+    build: |_, ids| std::sync::Arc::new(OwnRow { weights: ids[0] }),
+};
+
+impl Embedding for OwnRow {
+    fn embed(&self, ctx: &mut dyn Ctx, batch: &StateBatch, _: Path) -> Result<Var, ModelError> {
+        let weights = ctx.param(self.weights)?;
+        let n_rows = batch.layout.n_rows();
+        let rows = ctx.input(
+            Shape::new(n_rows, batch.node.len() / n_rows.max(1)),
+            &batch.node,
+        )?;
+        let product = ctx.shard_matmul(rows, (weights, false), &batch.layout)?;
+        ctx.relu(product)
+    }
+}
+
+/// A policy file that names a layer of this crate, which the registry has.
+fn policy_with_own_layer() -> Result<(), Box<dyn Error>> {
+    let config = PolicyConfig::new(4, 1, AdjacencyScale::One).with_layers(OWN_ROW, HeadKind::Q);
+    let path = std::env::temp_dir().join(format!("own-row-{}.safetensors", std::process::id()));
+    TrainedPolicy::random(config, 1, 0.1)?.write(&path)?;
+    let read = TrainedPolicy::read_with(&path, &LayerRegistry::default().with_embedding(OWN_ROW));
+    let refused = TrainedPolicy::read(&path).is_err();
+    std::fs::remove_file(&path)?;
+    if read?.config.embedding != OWN_ROW || !refused {
+        return Err("the registry does not decide which layers are known".into());
+    }
+    println!("shardgraph_layers::LayerRegistry: a policy with a layer of this crate");
+    Ok(())
 }
 
 /// The crates of the job `place`.

@@ -9,11 +9,25 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::host::Revision;
 use crate::kernels::{self, Built, emulated};
+use crate::package;
 use crate::process::{self, cargo};
 use crate::project;
-use crate::{bench, package};
+
+/// Bench programs of the bundle, as cargo is told of them.
+const GPU_BENCH_TARGETS: [&str; 8] = [
+    "--package",
+    "shardgraph-ops",
+    "--package",
+    "shardgraph-solver",
+    "--bench",
+    "gpu",
+    "--bench",
+    "gpu_policy",
+];
+
+/// The same work in PyTorch.
+const PEER: &str = "crates/bench/peers/policy_torch.py";
 
 const RUN_SCRIPT: &str = include_str!("bundle/run.sh");
 
@@ -54,11 +68,8 @@ pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
     // The tests open it beside the GPU; the one that they were built with stays here.
     emulated::put_into(&folder)?;
     fs::write(folder.join("run.sh"), RUN_SCRIPT)?;
-    fs::copy(project::root().join(bench::PEER), folder.join("peer.py"))?;
-    fs::write(
-        folder.join("revision.txt"),
-        revision_text(&Revision::here()),
-    )?;
+    fs::copy(project::root().join(PEER), folder.join("peer.py"))?;
+    fs::write(folder.join("revision.txt"), revision_text()?)?;
     let archive = pack(&folder)?;
     let n_bytes = fs::metadata(&archive)?.len();
     ensure!(
@@ -90,7 +101,7 @@ fn programs() -> Result<Vec<Program>> {
         });
     }
     let mut build = cargo(&["bench", "--no-run", "--locked"]);
-    build.args(bench::GPU_BENCH_TARGETS);
+    build.args(GPU_BENCH_TARGETS);
     for (target, built) in package::executables(&mut build)? {
         let name = format!("bench-{target}");
         programs.push(Program { built, name });
@@ -128,11 +139,18 @@ fn check_kernels(program: &Path, n_binaries: usize) -> Result<()> {
     Ok(())
 }
 
-fn revision_text(revision: &Revision) -> String {
-    format!(
-        "revision {}\ndirty {}\n",
-        revision.commit, revision.is_dirty
-    )
+/// The lines about the revision of `host.txt`, which `run.sh` writes there.
+fn revision_text() -> Result<String> {
+    let git = |args: &[&str]| process::stdout_of(process::command("git").args(args));
+    let commit = git(&["rev-parse", "HEAD"])?;
+    let changes = git(&["status", "--porcelain", "--", ".", ":!bench-results"])?;
+    let is_dirty = !changes.is_empty();
+    Ok(format!(
+        "revision {}
+dirty {is_dirty}
+",
+        commit.trim()
+    ))
 }
 
 fn pack(folder: &Path) -> Result<PathBuf> {

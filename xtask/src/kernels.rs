@@ -1,4 +1,4 @@
-//! `cargo xtask kernels`: compiles `cuda/*.cu` with nvcc and holds the result to its rules.
+//! `cargo xtask kernels`: compiles `cuda/*/*.cu` with nvcc and holds the result to its rules.
 //!
 //! Each source becomes one compressed fat binary (sm_80, sm_90, sm_100, and PTX for what comes later) in
 //! `target/kernels/current`, from where the build script of `shardgraph-device` embeds it. Rules: no register is spilled,
@@ -111,9 +111,9 @@ pub(crate) fn build(options: &Options) -> Result<Built> {
     let mut findings = Vec::new();
     for object in &objects {
         let kernels = &declared[&object.stem];
-        findings.extend(ptx::findings(&object.stem, kernels, &object.ptx()?)?);
+        findings.extend(ptx::findings(&object.source, kernels, &object.ptx()?)?);
         let log = object.log()?;
-        findings.extend(resources::spills(&object.stem, &log)?);
+        findings.extend(resources::spills(&object.source, &log)?);
         usages.extend(resources::usages(&log, kernels)?);
     }
     if findings.is_empty() {

@@ -1,7 +1,6 @@
 //! The project's own commands: `cargo xtask <command>`.
 //!
-//! One file per command. Depends on nothing but std, lexopt and anyhow, so that it builds in seconds
-//! before anything else does; TOML and JSON are read by the two small readers in here.
+//! One file per command. What measures is the crate `bench`, which `bench` and `repro` build and call.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -10,25 +9,16 @@
     reason = "a command-line program talks on the terminal"
 )]
 
-mod answer;
 mod bench;
 mod bundle;
 mod ci;
-mod cursor;
-mod definition;
-mod host;
-mod json;
 mod kernels;
 mod mpi_shim;
 mod package;
 mod process;
 mod project;
-mod record;
-mod repro;
-mod statistics;
 mod test_log;
 mod tidy;
-mod toml;
 
 use std::process::ExitCode;
 
@@ -43,7 +33,7 @@ pub(crate) const COMMANDS: [(&str, &str); 7] = [
     ),
     (
         "tidy",
-        "check the rules that no compiler checks [--record: lower the ratchet]",
+        "check the rules that no compiler checks [--record: lower the counts of xtask/tidy.toml]",
     ),
     (
         "kernels",
@@ -51,11 +41,7 @@ pub(crate) const COMMANDS: [(&str, &str); 7] = [
     ),
     (
         "bench",
-        "measure benches/*.toml and write bench-results/ [NAME...] [--list] [--test] [--host LABEL]; \
-         gpu [--results FOLDER]: the kernels on a GPU; \
-         micro NAME...: criterion benches; \
-         collectives [-b 8 -e 64M -f 2 -c 1 ...] [--tables]: operations between ranks; \
-         scaling [--predict]: seconds per step by ranks; scaling --job solver|line|rgcn|place|all [--ranks 1..6] [--backend threads|local|nccl] [--test]",
+        "measure suites of benches/ and replace their records [SUITE...] [--list] [--test] [--index] [--help]",
     ),
     (
         "mpi-shim",
@@ -67,8 +53,7 @@ pub(crate) const COMMANDS: [(&str, &str); 7] = [
     ),
     (
         "repro",
-        "redo a figure, a table or a shipped file [NAME] [--list] [--accept] [--runs N] [--host LABEL] [--test]; \
-         figures of the solver: [--nodes N] [--peer-python PYTHON|none]; tables of REGAL: [--no-learning] [--set NAME] [--graphs N] [--seconds S] [--threads N]",
+        "redo figures of a paper and replace their records PAPER [FIGURE...] [--help]",
     ),
 ];
 
@@ -100,10 +85,9 @@ fn dispatch(command: &str, args: lexopt::Parser) -> Result<ExitCode> {
         "ci" => ci::run(args),
         "tidy" => tidy::run(args),
         "kernels" => kernels::run(args),
-        "bench" => bench::run(args),
+        "bench" | "repro" => bench::run(command, args),
         "mpi-shim" => mpi_shim::run(args),
         "bundle" => bundle::run(args),
-        "repro" => repro::run(args),
         other => bail!("no command {other:?}\n{}", usage()),
     }
 }

@@ -5,85 +5,66 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use serde::Deserialize;
+use serde_json::Value;
 
-use crate::json::{self, Json};
 use crate::process::{self, cargo};
 use crate::project::{self, Project};
 
 /// The consumer's program: calls one function of every library crate.
 const CONSUMER_SOURCE: &str = include_str!("../consumer/main.rs");
 
+/// What `cargo metadata` says.
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
 /// A member of the workspace.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Deserialize)]
 struct Package {
     name: String,
     version: String,
-    is_published: bool,
-    has_library: bool,
-    benches: Vec<String>,
+    /// Registries; `publish = false` reads as an empty list.
+    publish: Option<Vec<String>>,
+    targets: Vec<Target>,
+}
+
+/// A library, a program, a test or a bench of a package.
+#[derive(Debug, Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
 }
 
 impl Package {
-    fn from_json(package: &Json) -> Result<Package> {
-        let text = |json: &Json, key: &str| -> Result<String> {
-            let value = json.get(key).and_then(Json::as_str);
-            Ok(value
-                .with_context(|| format!("cargo metadata lacks `{key}`"))?
-                .to_owned())
-        };
-        let mut benches = Vec::new();
-        let mut has_library = false;
-        for target in package
-            .get("targets")
-            .and_then(Json::as_array)
-            .unwrap_or_default()
-        {
-            let kinds = target
-                .get("kind")
-                .and_then(Json::as_array)
-                .unwrap_or_default();
-            has_library |= kinds.contains(&Json::text("lib"));
-            if kinds.contains(&Json::text("bench")) {
-                benches.push(text(target, "name")?);
-            }
-        }
-        Ok(Package {
-            name: text(package, "name")?,
-            version: text(package, "version")?,
-            // `publish = false` reads as an empty list of registries.
-            is_published: package.get("publish") != Some(&Json::Array(Vec::new())),
-            has_library,
-            benches,
-        })
+    fn is_published(&self) -> bool {
+        self.publish.is_none()
+    }
+
+    fn has_library(&self) -> bool {
+        self.targets.iter().any(|target| target.is("lib"))
+    }
+}
+
+impl Target {
+    fn is(&self, kind: &str) -> bool {
+        self.kind.iter().any(|own| own == kind)
     }
 }
 
 fn packages() -> Result<Vec<Package>> {
-    let text = process::stdout_of(&mut cargo(&[
-        "metadata",
-        "--no-deps",
-        "--format-version",
-        "1",
-        "--locked",
-    ]))?;
-    packages_of(&json::parse(&text)?)
-}
-
-fn packages_of(metadata: &Json) -> Result<Vec<Package>> {
-    let packages = metadata.get("packages").and_then(Json::as_array);
-    packages
-        .context("cargo metadata lists no packages")?
-        .iter()
-        .map(Package::from_json)
-        .collect()
+    let mut metadata = cargo(&["metadata", "--no-deps", "--locked"]);
+    let text = process::stdout_of(metadata.args(["--format-version", "1"]))?;
+    let metadata: Metadata = serde_json::from_str(&text).context("cargo metadata")?;
+    Ok(metadata.packages)
 }
 
 /// The names of all bench targets of the workspace.
 pub(crate) fn bench_targets() -> Result<Vec<String>> {
-    Ok(packages()?
-        .into_iter()
-        .flat_map(|package| package.benches)
-        .collect())
+    let targets = packages()?.into_iter().flat_map(|package| package.targets);
+    let benches = targets.filter(|target| target.is("bench"));
+    Ok(benches.map(|target| target.name).collect())
 }
 
 /// Builds, and returns target name and path of every executable that this made.
@@ -97,10 +78,9 @@ pub(crate) fn executables(command: &mut Command) -> Result<Vec<(String, PathBuf)
 fn executables_of(messages: &str) -> Result<Vec<(String, PathBuf)>> {
     let mut executables = Vec::new();
     for line in messages.lines().filter(|line| line.starts_with('{')) {
-        let message = json::parse(line).context("a message of cargo")?;
-        let name = message.get("target").and_then(|target| target.get("name"));
-        let built = message.get("executable").and_then(Json::as_str);
-        if let (Some(built), Some(name)) = (built, name.and_then(Json::as_str)) {
+        let message: Value = serde_json::from_str(line).context("a message of cargo")?;
+        let name = message["target"]["name"].as_str();
+        if let (Some(built), Some(name)) = (message["executable"].as_str(), name) {
             executables.push((name.to_owned(), PathBuf::from(built)));
         }
     }
@@ -151,11 +131,11 @@ pub(crate) fn check_packages() -> Result<()> {
     let packages = packages()?;
     let mut package = cargo(&["package", "--workspace", "--no-verify"]);
     package.args(["--locked", "--allow-dirty", "--quiet"]);
-    for unpublished in packages.iter().filter(|package| !package.is_published) {
+    for unpublished in packages.iter().filter(|package| !package.is_published()) {
         package.args(["--exclude", &unpublished.name]);
     }
     show_and_check(&mut package)?;
-    let published: Vec<Package> = packages.into_iter().filter(|p| p.is_published).collect();
+    let published: Vec<Package> = packages.into_iter().filter(|p| p.is_published()).collect();
     write_outside(&outside(), &published)?;
     for package in &published {
         // Alone, because features that another crate turns on would hide that one is missing.
@@ -168,7 +148,7 @@ pub(crate) fn check_packages() -> Result<()> {
 pub(crate) fn run_consumer() -> Result<()> {
     for library in packages()?
         .iter()
-        .filter(|p| p.is_published && p.has_library)
+        .filter(|p| p.is_published() && p.has_library())
     {
         let path = format!("{}::", library.name.replace('-', "_"));
         ensure!(
@@ -218,7 +198,9 @@ fn write_outside(folder: &Path, published: &[Package]) -> Result<()> {
         process::check(tar.arg("-xmzf").arg(&archive).arg("-C").arg(folder))?;
     }
     let root = fs::read_to_string(project::root().join("Cargo.toml"))?;
-    let manifest = workspace_manifest(published) + &profiles_of(&root);
+    // The consumer runs once: compiling our crates without optimisation takes half the time.
+    let profiles = profiles_of(&root).replace("\nopt-level = 1", "\nopt-level = 0");
+    let manifest = workspace_manifest(published) + &profiles;
     fs::write(folder.join("Cargo.toml"), manifest)?;
     fs::write(
         folder.join("consumer/Cargo.toml"),
@@ -255,7 +237,7 @@ fn profiles_of(manifest: &str) -> String {
 }
 
 fn consumer_manifest(published: &[Package]) -> String {
-    let libraries = published.iter().filter(|package| package.has_library);
+    let libraries = published.iter().filter(|package| package.has_library());
     let lines = libraries.map(|Package { name, version, .. }| format!("{name} = \"{version}\"\n"));
     format!(
         "[package]\nname = \"consumer\"\nversion = \"0.0.0\"\nedition = \"2024\"\npublish = false\n\n\
@@ -267,22 +249,15 @@ fn consumer_manifest(published: &[Package]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::toml;
 
     #[test]
     fn reads_cargo_metadata() {
         let text = r#"{"packages": [{"name": "a-b", "version": "1.0.0", "publish": [], "targets": [
             {"name": "a_b", "kind": ["lib"]}, {"name": "speed", "kind": ["bench"]}]}]}"#;
-        let packages = packages_of(&json::parse(text).unwrap()).unwrap();
-        let expected = Package {
-            name: "a-b".into(),
-            version: "1.0.0".into(),
-            is_published: false,
-            has_library: true,
-            benches: vec!["speed".into()],
-        };
-        assert_eq!(packages, [expected]);
-        assert!(packages_of(&Json::Null).is_err());
+        let metadata: Metadata = serde_json::from_str(text).unwrap();
+        let package = &metadata.packages[0];
+        assert!(package.has_library() && !package.is_published());
+        assert!(serde_json::from_str::<Metadata>("null").is_err());
     }
 
     #[test]
@@ -316,9 +291,9 @@ mod tests {
     fn profiles_are_copied_and_nothing_else() {
         let manifest =
             "[a]\nx = 1\n[profile.dev]\ny = 2\n\n[b]\nz = 3\n[profile.dev.package.\"*\"]\nw = 4";
-        let copied = toml::parse(&profiles_of(manifest)).unwrap();
+        let copied = toml::from_str::<toml::Table>(&profiles_of(manifest)).unwrap();
         let expected = "[profile.dev]\ny = 2\n[profile.dev.package.\"*\"]\nw = 4";
-        assert_eq!(copied, toml::parse(expected).unwrap());
+        assert_eq!(copied, toml::from_str::<toml::Table>(expected).unwrap());
     }
 
     #[test]
@@ -326,12 +301,14 @@ mod tests {
         let package = |name: &str, has_library| Package {
             name: name.to_owned(),
             version: "1.0.0".to_owned(),
-            is_published: true,
-            has_library,
-            benches: Vec::new(),
+            publish: None,
+            targets: vec![Target {
+                name: name.to_owned(),
+                kind: vec![if has_library { "lib" } else { "bin" }.to_owned()],
+            }],
         };
         let published = [package("a", true), package("b", false)];
-        let workspace = toml::parse(&workspace_manifest(&published)).unwrap();
+        let workspace: toml::Table = toml::from_str(&workspace_manifest(&published)).unwrap();
         let patch = workspace["patch"].as_table().unwrap();
         let patch = patch["crates-io"].as_table().unwrap()["b"]
             .as_table()
@@ -342,7 +319,7 @@ mod tests {
             .unwrap();
         assert_eq!(members.len(), 3);
 
-        let consumer = toml::parse(&consumer_manifest(&published)).unwrap();
+        let consumer: toml::Table = toml::from_str(&consumer_manifest(&published)).unwrap();
         let dependencies = consumer["dependencies"].as_table().unwrap();
         assert_eq!(dependencies["a"].as_str(), Some("1.0.0"));
         assert!(!dependencies.contains_key("b"));

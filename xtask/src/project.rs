@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-use crate::toml;
-
 /// Kinds of file that the checks read.
 const READ_EXTENSIONS: [&str; 5] = ["rs", "toml", "md", "cu", "cuh"];
 
@@ -27,11 +25,6 @@ pub(crate) fn target() -> PathBuf {
         Some(folder) => root().join(folder),
         None => root().join("target"),
     }
-}
-
-/// The folder of graphs and other data that lies beside the checkout on some machines.
-pub(crate) fn data() -> PathBuf {
-    root().join("../shared/data")
 }
 
 /// The project's text files: path from the root, with `/`, to content.
@@ -94,7 +87,7 @@ impl Project {
             let Some(folder) = path.strip_suffix("/Cargo.toml") else {
                 continue;
             };
-            let table = toml::parse(text).with_context(|| path.to_owned())?;
+            let table = toml::from_str::<toml::Table>(text).with_context(|| path.to_owned())?;
             // `fuzz` is a workspace of its own.
             if !table.contains_key("workspace") {
                 members.insert(folder.to_owned(), table);

@@ -2,10 +2,13 @@
 
 mod code;
 mod documents;
+mod imports;
 mod kernels;
-mod lengths;
 mod members;
+mod record;
+mod signatures;
 mod sources;
+mod words;
 
 use std::process::ExitCode;
 
@@ -27,7 +30,7 @@ pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
         }
     }
     if record {
-        println!("{}", lengths::lower_the_ratchet(&Project::load()?)?);
+        record::lower(&Project::load()?)?;
     }
     let findings = findings(&Project::load()?)?;
     for finding in &findings {
@@ -48,14 +51,12 @@ pub(crate) fn findings(project: &Project) -> Result<Vec<Finding>> {
     findings.extend(sources::heads(project));
     findings.extend(sources::banned_words(project));
     findings.extend(sources::forbid_unsafe(project, &members));
-    findings.extend(sources::safety_comments(project));
     findings.extend(members::names(&members));
     findings.extend(members::lints(&members));
     findings.extend(members::arrows(&members));
     findings.extend(members::shared_versions(&members));
-    findings.extend(lengths::functions(project));
-    findings.extend(lengths::ratchet(project)?);
-    findings.extend(lengths::files(project));
+    findings.extend(record::findings(project)?);
+    findings.extend(words::findings(project)?);
     findings.extend(kernels::names(project)?);
     findings.extend(documents::commands(project));
     findings.extend(documents::dependencies(project)?);

@@ -60,7 +60,7 @@ pub trait Agent {
     /// agent stays as it was.
     fn import(&mut self, path: &Path) -> Result<(), Error>;
 
-    /// A hash of the weights' bits: the 64-bit FNV-1a hash of their little-endian bytes.
+    /// A hash of the weights' bits: the XXH3 hash of their little-endian bytes.
     fn weights_hash(&self) -> u64 {
         hash_of(self.weights())
     }

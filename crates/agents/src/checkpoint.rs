@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shardgraph_device::Device;
-use shardgraph_runs::{Checkpoint, Tensors};
+use shardgraph_job::{Checkpoint, Tensors};
 
 use crate::config::{AgentConfig, Algorithm};
 use crate::episodes::EpisodeStatistics;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use shardgraph_components::{ActorCriticShape, QNetworkShape};
 use shardgraph_environments::space::Space;
 use shardgraph_environments::{Autoreset, CartPole, CartPoles};
-use shardgraph_graph::utf8_text;
+use shardgraph_storage::{hash, utf8_text};
 
 use crate::apex::ApexConfig;
 use crate::dqn::DqnConfig;
@@ -227,14 +227,14 @@ impl AgentConfig {
         settings_text::read(text, Form::Json).map_err(Mistake::into_error)
     }
 
-    /// A hash of all settings, for ranks to compare: the 64-bit FNV-1a hash of their JSON.
+    /// A hash of all settings, for ranks to compare: the XXH3 hash of their JSON.
     ///
     /// # Errors
     /// When they have no form as JSON, which is a defect of the program.
     pub fn fingerprint(&self) -> Result<u64, Error> {
         let text = serde_json::to_string(self)
             .map_err(|error| Error::internal(format!("settings without a form: {error}")))?;
-        Ok(shardgraph_runs::fnv1a64(text.bytes()))
+        Ok(hash(text.as_bytes()))
     }
 
     /// Refuses settings that cannot be right.

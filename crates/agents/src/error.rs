@@ -4,7 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use shardgraph_collectives::CommError;
-use shardgraph_runs::Checkpoint;
+use shardgraph_error::Class;
+use shardgraph_job::{Checkpoint, JobError};
 
 /// An error of this crate.
 #[derive(Debug)]
@@ -62,7 +63,7 @@ pub enum ErrorKind {
     /// The replay memory refused.
     Replay(shardgraph_replay::Error),
     /// The run's folder, a checkpoint or the metrics.
-    Run(shardgraph_runs::Error),
+    Run(shardgraph_job::Error),
     /// Ranks that are lost or silent, where the run cannot go on without them; the payload says who, and what to do.
     Topology(String),
     /// A state that the program never reaches when it is right; the payload says which.
@@ -155,8 +156,39 @@ from!(
     Comm CommError,
     Environment shardgraph_environments::Error,
     Replay shardgraph_replay::Error,
-    Run shardgraph_runs::Error,
 );
+
+impl From<shardgraph_job::Error> for Error {
+    fn from(error: shardgraph_job::Error) -> Self {
+        use shardgraph_job::Error as Job;
+        match error {
+            Job::Comm(error) => ErrorKind::Comm(error).into(),
+            Job::Disagreement { .. } | Job::Options(_) => Error::input(error.to_string()),
+            Job::DifferentParameters => Error::internal("the ranks trained different weights"),
+            error => ErrorKind::Run(error).into(),
+        }
+    }
+}
+
+impl JobError for Error {
+    fn class(&self) -> Class {
+        use shardgraph_device::ErrorKind as Device;
+        if self.comm_error().is_some() || self.is_lost_rank() {
+            return Class::LostRank;
+        }
+        match self.device_error().map(shardgraph_device::Error::kind) {
+            Some(Device::Unavailable { .. }) => Class::MissingDevice,
+            Some(Device::Collective { .. }) => Class::LostRank,
+            Some(Device::UnknownDevice(_) | Device::Unsupported { .. }) => Class::Input,
+            None if self.is_input() => Class::Input,
+            _ => Class::NoAnswer,
+        }
+    }
+
+    fn comm_error(&self) -> Option<&CommError> {
+        Error::comm_error(self)
+    }
+}
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,7 +1,7 @@
 //! Greedy episodes: what an agent's weights are worth.
 
 use shardgraph_environments::{Autoreset, CartPoles};
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 use crate::agent::Agent;
 use crate::error::{Error, ErrorKind};
@@ -47,7 +47,7 @@ impl Evaluation {
             .into());
         }
         let mut carts = CartPoles::new(n_episodes, Autoreset::SameStep)?;
-        carts.reset(Stream::new(seed, "evaluation", 0).next_u64());
+        carts.reset(KeyedRng::new(seed, "evaluation", 0).next_u64());
         agent.begin_episodes(n_episodes)?;
         let mut evaluation = Evaluation {
             returns: vec![0.0; n_episodes],

@@ -1,8 +1,8 @@
 //! Carts with poles that an agent with action values steps, and the transitions that come of it.
 
 use shardgraph_environments::{Autoreset, CartPoles};
-use shardgraph_replay::{Cell, Ending, Folded, NStepFolder};
-use shardgraph_runs::Tensors;
+use shardgraph_job::Tensors;
+use shardgraph_replay::{Ending, LeafRef, NStepAssembler, NStepTransition};
 
 use crate::episodes::{Episode, EpisodeStatistics};
 use crate::error::Error;
@@ -14,11 +14,11 @@ type Start = ([f32; 4], u32);
 #[derive(Debug)]
 pub(crate) struct Experience {
     carts: CartPoles,
-    folders: Vec<NStepFolder<Start>>,
+    folders: Vec<NStepAssembler<Start>>,
     episodes: EpisodeStatistics,
     /// What was seen before the last step.
     seen: Vec<[f32; 4]>,
-    folded: Vec<Folded<Start>>,
+    folded: Vec<NStepTransition<Start>>,
 }
 
 impl Experience {
@@ -32,7 +32,7 @@ impl Experience {
         carts.reset(seed);
         Ok(Experience {
             carts,
-            folders: vec![NStepFolder::new(n_step, gamma); n_environments],
+            folders: vec![NStepAssembler::new(n_step, gamma); n_environments],
             episodes: EpisodeStatistics::new(n_environments),
             seen: vec![[0.0; 4]; n_environments],
             folded: Vec::new(),
@@ -64,7 +64,7 @@ impl Experience {
     pub(crate) fn step(
         &mut self,
         actions: &[u32],
-        insert: &mut dyn FnMut(&[Cell<'_>; 5]) -> Result<(), Error>,
+        insert: &mut dyn FnMut(&[LeafRef<'_>; 5]) -> Result<(), Error>,
         ended: &mut Vec<Episode>,
     ) -> Result<(), Error> {
         self.seen.copy_from_slice(self.carts.observations());
@@ -85,7 +85,7 @@ impl Experience {
         &mut self,
         idx: usize,
         action: u32,
-        insert: &mut dyn FnMut(&[Cell<'_>; 5]) -> Result<(), Error>,
+        insert: &mut dyn FnMut(&[LeafRef<'_>; 5]) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let step = self.carts.last_step();
         let ending = match (step.terminated[idx], step.truncated[idx]) {
@@ -102,11 +102,11 @@ impl Experience {
         for folded in &self.folded {
             let (observation, action) = &folded.start;
             insert(&[
-                Cell::F32(observation),
-                Cell::U32(&[*action]),
-                Cell::F32(&[folded.reward_sum]),
-                Cell::F32(next),
-                Cell::F32(&[folded.discount]),
+                LeafRef::F32(observation),
+                LeafRef::U32(&[*action]),
+                LeafRef::F32(&[folded.reward_sum]),
+                LeafRef::F32(next),
+                LeafRef::F32(&[folded.discount]),
             ])?;
         }
         Ok(())
@@ -177,7 +177,7 @@ impl Parts {
         })
     }
 
-    fn push_into(&self, folders: &mut [NStepFolder<Start>]) -> Result<(), Error> {
+    fn push_into(&self, folders: &mut [NStepAssembler<Start>]) -> Result<(), Error> {
         let (observations, rest) = self.observations.as_chunks::<4>();
         let n_steps = self.n.iter().map(|&n| n as usize).sum::<usize>();
         let lengths = [observations.len(), self.actions.len(), self.rewards.len()];
@@ -224,13 +224,13 @@ pub(crate) mod tests {
 
     fn step(experience: &mut Experience, actions: &[u32]) -> (Vec<Stored>, Vec<Episode>) {
         let (mut stored, mut ended) = (Vec::new(), Vec::new());
-        let mut insert = |cells: &[Cell<'_>; 5]| {
+        let mut insert = |cells: &[LeafRef<'_>; 5]| {
             let [
-                Cell::F32(observation),
-                Cell::U32([action]),
-                Cell::F32([reward]),
-                Cell::F32(next),
-                Cell::F32([discount]),
+                LeafRef::F32(observation),
+                LeafRef::U32([action]),
+                LeafRef::F32([reward]),
+                LeafRef::F32(next),
+                LeafRef::F32([discount]),
             ] = cells
             else {
                 panic!("another layout");

@@ -53,8 +53,8 @@ pub use shardgraph_components as components;
 pub use shardgraph_device as device;
 pub use shardgraph_environments as environments;
 pub use shardgraph_graph as graph;
+pub use shardgraph_job as job;
 pub use shardgraph_replay as replay;
-pub use shardgraph_runs as runs;
 
 pub use agent::Agent;
 pub use apex::{ApexConfig, ApexReplayConfig};

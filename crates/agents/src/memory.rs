@@ -1,7 +1,7 @@
 //! What a run will take of the host's memory: known before it begins, so that one that cannot fit is refused.
 
 use shardgraph_device::free_host_bytes;
-use shardgraph_replay::{NStepFolder, PrioritizedMemory};
+use shardgraph_replay::{NStepAssembler, PrioritizedMemory};
 
 use crate::config::{AgentConfig, Algorithm, EnvironmentConfig, N_FEATURES, Rule};
 use crate::dqn::transition_layout;
@@ -89,7 +89,7 @@ fn environment_bytes(config: &AgentConfig, parts: Parts) -> u64 {
         0 => 0,
         n => {
             let n_open = u64::from(n).next_power_of_two().max(4);
-            16 + n_open * (row + 8) + size_of::<NStepFolder<[f32; N_FEATURES]>>() as u64
+            16 + n_open * (row + 8) + size_of::<NStepAssembler<[f32; N_FEATURES]>>() as u64
         }
     };
     let each = 3 * row + windows;

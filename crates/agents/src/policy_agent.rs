@@ -5,7 +5,7 @@ use std::path::Path;
 use shardgraph_autodiff::Params;
 use shardgraph_components::{ActorCritic, SoftmaxPolicy};
 use shardgraph_device::Device;
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 use crate::agent::{Agent, first_best};
 use crate::config::{AgentConfig, Algorithm, cart_pole_spaces};
@@ -99,7 +99,7 @@ impl PolicyAgent {
     pub fn act(
         &mut self,
         observations: &[f32],
-        stream: &mut Stream,
+        stream: &mut KeyedRng,
         actions: &mut Vec<u32>,
     ) -> Result<(), Error> {
         let (policy, logits) = self.logits(observations)?;

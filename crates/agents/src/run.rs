@@ -5,9 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use serde::Serialize;
-use shardgraph_collectives::{Comm, CommError, Deadline, Op, threads};
+use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_device::{Device, Timer};
-use shardgraph_runs::{Checkpoint, Folder, Metrics, fnv1a64, tags, wall_time};
+use shardgraph_job::{
+    Checkpoint, CheckpointSchedule, Folder, LoopOptions, Ranks, RunPlace, RunRecorder, World, tags,
+    wall_time,
+};
+use shardgraph_storage::hash;
 
 use crate::checkpoint::{FILES, RUN, RunState};
 use crate::config::AgentConfig;
@@ -17,8 +21,6 @@ use crate::weights;
 
 /// What a finished run's folder has beside its checkpoints and metrics.
 pub(crate) const WEIGHTS: &str = "weights.safetensors";
-/// The tag of the probability of a random action.
-pub(crate) const EPSILON: &str = "charts/epsilon";
 /// Steps between calls of `progress`.
 const PROGRESS_STEPS: u64 = 1000;
 
@@ -66,6 +68,15 @@ impl Start {
                 };
                 RunState::config_of(&newest.ok_or_else(none)?)
             }
+        }
+    }
+
+    fn place(&self) -> RunPlace {
+        RunPlace {
+            folder: self.folder().map(Path::to_owned),
+            resume: matches!(self, Start::Resumed { .. }),
+            files: FILES,
+            results: &[WEIGHTS],
         }
     }
 
@@ -153,7 +164,7 @@ pub struct TrainOutcome {
 /// When a setting cannot be right, the folder has another run, a file cannot be written, training diverges, or a rank is lost.
 /// # Determinism
 /// The same weights and metrics, bit for bit, for every number of ranks, and whether or not the run was stopped and resumed. In the metrics
-/// the keys `charts/SPS` and `wall_time` are excepted, which a clock decides.
+/// the keys `time/steps_per_second` and `wall_time` are excepted, which a clock decides.
 ///
 /// An example is at the crate root.
 pub fn train(
@@ -169,18 +180,14 @@ pub fn train(
         // Its settings are known when its checkpoint is read.
         Start::Resumed { .. } => check_some(options.n_ranks)?,
     }
-    if options.n_ranks == 1 {
-        return train_as_rank(&mut Comm::solo(), start, options, progress);
-    }
     let progress = Mutex::new(progress);
-    let results = threads::run(options.n_ranks, |mut comm| {
-        train_as_rank(&mut comm, start, options, &mut |report| {
+    World::Threads(options.n_ranks).run(options.deadline, |ranks| {
+        run(ranks, start, options, &mut |report| {
             if let Ok(mut progress) = progress.lock() {
                 progress(report);
             }
         })
-    });
-    first_of(results)
+    })
 }
 
 /// As [`train`], as one rank of a world: all call it with the same arguments, and all get the same agent.
@@ -198,17 +205,12 @@ pub fn train_as_rank(
     options: &RunOptions,
     progress: &mut dyn FnMut(&TrainProgress),
 ) -> Result<TrainOutcome, Error> {
-    let result = run(comm, start, options, progress);
-    if let Err(error) = &result
-        && error.comm_error().is_none()
-    {
-        comm.abort(&error.to_string()); // so that the others do not wait for the deadline
-    }
-    result
+    let mut ranks = Ranks::new(comm, options.deadline);
+    ranks.fail_together(|ranks| run(ranks, start, options, progress))
 }
 
 fn run(
-    comm: &mut Comm,
+    ranks: &mut Ranks<'_>,
     start: &Start,
     options: &RunOptions,
     progress: &mut dyn FnMut(&TrainProgress),
@@ -216,27 +218,32 @@ fn run(
     let version = env!("CARGO_PKG_VERSION");
     let family = options.device.kind().family();
     let arguments = format!("{version} {start:?} {:?} {family}", options.stop_at);
-    check_same(
-        comm,
-        "version or set of arguments",
-        fnv1a64(arguments.bytes()),
-        options.deadline,
-    )?;
-    let (mut trainer, folder) = begin(comm, start, options)?;
-    let mut log = folder.map(Log::open).transpose()?;
+    ranks.agree(&[("version or set of arguments", hash(arguments.as_bytes()))])?;
+    let (trainer, recorder) = begin(ranks, start, options)?;
     let begun_at = (
         trainer.n_steps(),
         trainer.episodes().n_episodes(),
         trainer.n_updates(),
     );
-    take_steps(&mut trainer, log.as_mut(), (comm, options), progress)?;
-    weights::check_learned(trainer.agent().weights())?;
-    let hash = trainer.agent().weights_hash();
-    check_same(comm, "set of weights at the end", hash, options.deadline)?;
-    if let Some(log) = &log {
-        trainer.agent().export(&log.folder.path().join(WEIGHTS))?;
-    }
-    comm.run(Op::Barrier, options.deadline)?; // nobody reports weights that rank 0 could not write
+    let config = trainer.config();
+    let until = last_step(config, begun_at.0, options.stop_at)?;
+    let every = || CheckpointSchedule::every_steps(config.checkpoint_steps);
+    let steps = LoopOptions {
+        until,
+        schedule: start.folder().map(|_| every()),
+    };
+    let mut training = Training {
+        trainer,
+        until,
+        pace: Pace::start(),
+    };
+    let is_first = ranks.is_first();
+    shardgraph_job::run(&mut training, ranks, recorder, steps, &mut |report| {
+        if let Some(report) = report.progress.as_ref().filter(|_| is_first) {
+            progress(report);
+        }
+    })?;
+    let trainer = training.trainer;
     Ok(TrainOutcome {
         n_steps: trainer.n_steps() - begun_at.0,
         n_episodes: trainer.episodes().n_episodes() - begun_at.1,
@@ -249,75 +256,114 @@ fn run(
 
 /// The run before its next step, and the folder on rank 0.
 fn begin(
-    comm: &mut Comm,
+    ranks: &mut Ranks<'_>,
     start: &Start,
     options: &RunOptions,
-) -> Result<(DqnTrainer, Option<Folder>), Error> {
-    let is_first = comm.rank() == 0;
-    let (trainer, folder) = match start {
-        Start::New { config, folder } => {
-            let trainer = DqnTrainer::new(config, &options.device)?;
-            check_ranks(config, comm.size())?;
-            comm.run(Op::Barrier, options.deadline)?; // no folder before all know that they can train
-            let folder = folder.as_deref().filter(|_| is_first);
-            let folder = folder.map(|path| Folder::of_new_run(path, FILES, &[WEIGHTS]));
-            (trainer, folder.transpose()?)
-        }
-        Start::Resumed { folder } => {
-            let held = is_first
-                .then(|| Folder::of_old_run(folder, FILES))
-                .transpose()?;
-            let (folder, newest) = held.unzip();
-            let checkpoint = of_first_rank(comm, newest, options.deadline)?;
-            (
-                DqnTrainer::of_checkpoint(&checkpoint, &options.device)?,
-                folder,
-            )
-        }
-    };
-    check_ranks(trainer.config(), comm.size())?; // of a checkpoint too
-    Ok((trainer, folder))
+) -> Result<(DqnTrainer, Option<RunRecorder>), Error> {
+    let place = start.place();
+    let new = |_: &mut Ranks<'_>| DqnTrainer::new(&start.config()?, &options.device);
+    let (trainer, taken) = place.load(ranks, new, |_, newest| {
+        DqnTrainer::of_checkpoint(newest, &options.device)
+    })?;
+    check_ranks(trainer.config(), ranks.size())?;
+    let recorder = place.open(ranks, taken)?;
+    Ok((trainer, recorder))
 }
 
-fn take_steps(
-    trainer: &mut DqnTrainer,
-    mut log: Option<&mut Log>,
-    (comm, options): (&mut Comm, &RunOptions),
-    progress: &mut dyn FnMut(&TrainProgress),
-) -> Result<(), Error> {
-    let stop_at = last_step(trainer.config(), trainer.n_steps(), options.stop_at)?;
-    let checkpoint_steps = trainer.config().checkpoint_steps;
-    while trainer.n_steps() < stop_at {
-        let before = trainer.n_steps();
-        let report = trainer.advance(comm, options.deadline)?;
+/// A DQN trainer on its way to a step.
+struct Training {
+    trainer: DqnTrainer,
+    until: u64,
+    pace: Pace,
+}
+
+/// One advance of [`Training`].
+struct Advanced {
+    report: StepReport,
+    /// About every [`PROGRESS_STEPS`] steps.
+    progress: Option<TrainProgress>,
+}
+
+impl shardgraph_job::Trainer for Training {
+    type Report = Advanced;
+    type Error = Error;
+
+    fn step(&self) -> u64 {
+        self.trainer.n_steps()
+    }
+
+    fn advance(&mut self, ranks: &mut Ranks<'_>) -> Result<Advanced, Error> {
+        let before = self.trainer.n_steps();
+        let report = self.trainer.advance(ranks.comm, ranks.timeout)?.clone();
         let step = report.step;
-        let has_passed = |every: u64| step / every > before / every;
-        if let Some(log) = log.as_deref_mut() {
-            log.append(report)?;
-            if has_passed(checkpoint_steps) || step >= stop_at {
-                log.folder
-                    .write_checkpoint(&trainer.to_checkpoint()?, &log.metrics)?;
-            }
+        let is_told = step / PROGRESS_STEPS > before / PROGRESS_STEPS;
+        let progress = is_told.then(|| TrainProgress {
+            step,
+            stop_at: self.until,
+            mean_return: self.trainer.episodes().mean_return(),
+        });
+        Ok(Advanced { report, progress })
+    }
+
+    fn record(&mut self, advanced: &Advanced, recorder: &mut RunRecorder) -> Result<(), Error> {
+        let report = &advanced.report;
+        self.pace.n_steps += report.n_environments;
+        for episode in &report.episodes {
+            let scalars = [
+                (tags::EPISODIC_RETURN, episode.episodic_return),
+                (tags::EPISODIC_LENGTH, episode.length as f32),
+                (tags::EPSILON, report.epsilon),
+            ];
+            append_line(recorder, report.step, &scalars)?;
         }
-        if comm.rank() == 0 && has_passed(PROGRESS_STEPS) {
-            let mean_return = trainer.episodes().mean_return();
-            progress(&TrainProgress {
-                step,
-                stop_at,
-                mean_return,
-            });
+        let Some(update) = report.update.filter(|_| report.is_logged) else {
+            return Ok(());
+        };
+        let scalars = [
+            (tags::TD_LOSS, update.loss),
+            (tags::Q_VALUES, update.q_mean),
+            (tags::STEPS_PER_SECOND, self.pace.steps_per_s()),
+        ];
+        append_line(recorder, report.step, &scalars)
+    }
+
+    fn checkpoint(&mut self, ranks: &mut Ranks<'_>) -> Result<Option<Checkpoint>, Error> {
+        match ranks.is_first() {
+            true => self.trainer.to_checkpoint().map(Some),
+            false => Ok(None),
         }
     }
-    Ok(())
+
+    fn end(&mut self, _: &mut Ranks<'_>) -> Result<(), Error> {
+        weights::check_learned(self.trainer.agent().weights())
+    }
+
+    fn params_hash(&self) -> Option<u64> {
+        Some(self.trainer.agent().weights_hash())
+    }
+
+    fn write_results(&self, folder: &Path) -> Result<(), Error> {
+        self.trainer.agent().export(&folder.join(WEIGHTS))
+    }
 }
 
-/// The folder of a run, with what is told of its steps. Rank 0 alone has one.
-pub(crate) struct Log {
-    folder: Folder,
-    metrics: Metrics,
+/// Steps a second since this process began its part of a run.
+struct Pace {
     timer: Timer,
-    /// Steps since the timer was started.
     n_steps: u64,
+}
+
+impl Pace {
+    fn start() -> Pace {
+        Pace {
+            timer: Timer::wall(),
+            n_steps: 0,
+        }
+    }
+
+    fn steps_per_s(&self) -> f32 {
+        (self.n_steps as f64 / self.timer.elapsed_s()) as f32
+    }
 }
 
 /// A line of the metrics.
@@ -329,66 +375,52 @@ struct Line<'a> {
     scalars: BTreeMap<&'a str, f32>,
 }
 
+fn append_line(
+    recorder: &mut RunRecorder,
+    step: u64,
+    scalars: &[(&str, f32)],
+) -> Result<(), Error> {
+    let line = Line {
+        step,
+        wall_time: wall_time(),
+        scalars: scalars.iter().copied().collect(),
+    };
+    Ok(recorder.append_at(line.wall_time, &line, scalars)?)
+}
+
+/// Folder and metrics of a run with actors on other ranks; the learner's rank alone has one.
+pub(crate) struct Log {
+    recorder: RunRecorder,
+    pace: Pace,
+}
+
 impl Log {
     pub(crate) fn open(folder: Folder) -> Result<Log, Error> {
         Ok(Log {
-            metrics: folder.open_metrics(wall_time())?,
-            folder,
-            timer: Timer::wall(),
-            n_steps: 0,
+            recorder: RunRecorder::open(folder)?,
+            pace: Pace::start(),
         })
     }
 
-    fn append(&mut self, report: &StepReport) -> Result<(), Error> {
-        self.n_steps += report.n_environments;
-        for episode in &report.episodes {
-            self.line(
-                report.step,
-                &[
-                    (tags::EPISODIC_RETURN, episode.episodic_return),
-                    (tags::EPISODIC_LENGTH, episode.length as f32),
-                    (EPSILON, report.epsilon),
-                ],
-            )?;
-        }
-        let Some(update) = report.update.filter(|_| report.is_logged) else {
-            return Ok(());
-        };
-        let steps_per_s = self.n_steps as f64 / self.timer.elapsed_s();
-        self.line(
-            report.step,
-            &[
-                (tags::TD_LOSS, update.loss),
-                (tags::Q_VALUES, update.q_mean),
-                (tags::SPS, steps_per_s as f32),
-            ],
-        )
-    }
-
     pub(crate) fn line(&mut self, step: u64, scalars: &[(&str, f32)]) -> Result<(), Error> {
-        let line = Line {
-            step,
-            wall_time: wall_time(),
-            scalars: scalars.iter().copied().collect(),
-        };
-        Ok(self.metrics.append(line.wall_time, &line, scalars)?)
+        append_line(&mut self.recorder, step, scalars)
     }
 
-    /// Counts steps, of which there are so many a second.
+    /// Adds steps to the pace.
     pub(crate) fn count(&mut self, n_steps: u64) {
-        self.n_steps += n_steps;
+        self.pace.n_steps += n_steps;
     }
 
     pub(crate) fn steps_per_s(&self) -> f32 {
-        (self.n_steps as f64 / self.timer.elapsed_s()) as f32
+        self.pace.steps_per_s()
     }
 
     pub(crate) fn write_checkpoint(&self, checkpoint: &Checkpoint) -> Result<(), Error> {
-        Ok(self.folder.write_checkpoint(checkpoint, &self.metrics)?)
+        Ok(self.recorder.write_checkpoint(checkpoint)?)
     }
 
     pub(crate) fn path(&self) -> &Path {
-        self.folder.path()
+        self.recorder.path()
     }
 }
 
@@ -419,57 +451,5 @@ fn check_some(n_ranks: u32) -> Result<(), Error> {
     match n_ranks {
         0 => Err(Error::input("ranks: expected at least 1, given 0")),
         _ => Ok(()),
-    }
-}
-
-/// Rank 0's checkpoint, on all ranks.
-fn of_first_rank(
-    comm: &mut Comm,
-    own: Option<Checkpoint>,
-    deadline: Deadline,
-) -> Result<Checkpoint, Error> {
-    let mut bytes = match own {
-        Some(own) if comm.size() == 1 => return Ok(own),
-        Some(own) => own.to_bytes(),
-        None => Vec::new(),
-    };
-    let mut n_bytes = [bytes.len() as u64];
-    let buf = (&mut n_bytes).into();
-    comm.run(Op::Broadcast { buf, root: 0 }, deadline)?;
-    bytes.resize(n_bytes[0] as usize, 0);
-    let buf = (&mut bytes).into();
-    comm.run(Op::Broadcast { buf, root: 0 }, deadline)?;
-    Ok(Checkpoint::from_bytes(&bytes)?)
-}
-
-/// Refuses to go on where a rank has another value than rank 0.
-fn check_same(comm: &mut Comm, what: &str, value: u64, deadline: Deadline) -> Result<(), Error> {
-    let (own, mut all) = ([value], vec![0u64; comm.size() as usize]);
-    let op = Op::AllGather {
-        send: (&own).into(),
-        recv: (&mut all).into(),
-    };
-    comm.run(op, deadline)?;
-    match all.iter().position(|other| *other != all[0]) {
-        None => Ok(()),
-        Some(rank) => Err(Error::input(format!(
-            "rank {rank} has another {what} than rank 0: start all ranks with the same program, arguments and files"
-        ))),
-    }
-}
-
-/// Rank 0's result; where ranks failed, the error that explains most.
-fn first_of<R>(results: Vec<Result<Result<R, Error>, CommError>>) -> Result<R, Error> {
-    let (mut values, mut cause) = (Vec::new(), None::<Error>);
-    for result in results {
-        match result.map_err(Error::from).and_then(|result| result) {
-            Ok(value) => values.push(value),
-            Err(error) if cause.is_none() || error.comm_error().is_none() => cause = Some(error),
-            Err(_) => {}
-        }
-    }
-    match cause {
-        None => Ok(values.swap_remove(0)),
-        Some(error) => Err(error),
     }
 }

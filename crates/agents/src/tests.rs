@@ -53,7 +53,7 @@ fn metrics(folder: &Path) -> Vec<serde_json::Value> {
     let line = |line: &str| {
         let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
         let fields = line.as_object_mut().unwrap();
-        fields.retain(|key, _| key != "charts/SPS" && key != "wall_time");
+        fields.retain(|key, _| key != "time/steps_per_second" && key != "wall_time");
         line
     };
     text.lines().map(line).collect()
@@ -484,10 +484,10 @@ fn the_metrics_tell_of_every_episode_and_of_losses() {
     let lines = metrics(scratch.path());
     let with = |key| lines.iter().filter(move |line| line.get(key).is_some());
     assert_eq!(
-        with("charts/episodic_return").count() as u64,
+        with("train/episodic_return").count() as u64,
         outcome.n_episodes
     );
-    let steps: Vec<u64> = with("losses/td_loss")
+    let steps: Vec<u64> = with("train/td_loss")
         .map(|line| line["step"].as_u64().unwrap())
         .collect();
     // Each third update; the first is the one at step 100, and one follows every 5 steps of two environments.

@@ -6,7 +6,7 @@ use std::path::Path;
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 use shardgraph_autodiff::Params;
-use shardgraph_graph::write_atomic;
+use shardgraph_storage::{hash_numbers, write_atomic};
 
 use crate::config::SCHEMA_VERSION;
 use crate::error::{Error, ErrorKind};
@@ -16,9 +16,9 @@ const HEADER_KEY: &str = "shardgraph.agent";
 /// A bound on what a malformed file can make us read.
 const MAX_FILE_BYTES: u64 = 1 << 30;
 
-/// A hash of weights' bits: the 64-bit FNV-1a hash of their little-endian bytes.
+/// A hash of weights' bits: the XXH3 hash of their little-endian bytes.
 pub(crate) fn hash_of(weights: &[f32]) -> u64 {
-    shardgraph_runs::fnv1a64(weights.iter().flat_map(|x| x.to_le_bytes()))
+    hash_numbers(weights.iter().copied())
 }
 
 /// Refuses weights of another number than a component's own, or that no number stands for.

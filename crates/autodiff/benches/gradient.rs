@@ -8,8 +8,9 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use shardgraph_autodiff::collectives::Comm;
-use shardgraph_autodiff::device::{Device, Loss};
-use shardgraph_autodiff::{Ctx, Eager, Error, ParamId, Params, Shape, ShapeCheck, Var, gradient};
+use shardgraph_autodiff::device::Device;
+use shardgraph_autodiff::ops::Loss;
+use shardgraph_autodiff::{Ctx, Eager, Error, ParamId, Params, Recorder, Shape, Var, gradient};
 
 const BATCH: usize = 64;
 const WIDTH: usize = 32;
@@ -41,7 +42,7 @@ fn bench(c: &mut Criterion) {
     });
     c.bench_function("autodiff/shape_check/3x32/64", |b| {
         b.iter(|| {
-            let mut ctx = ShapeCheck::new(&params, 1);
+            let mut ctx = Recorder::new(&params, 0, 1);
             let loss = network(&mut ctx, &layers, &x).unwrap();
             let wrt = layers.map(|layer| ctx.param(layer).unwrap());
             black_box(gradient(&mut ctx, loss, &wrt).unwrap())

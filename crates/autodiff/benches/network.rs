@@ -8,7 +8,8 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use shardgraph_autodiff::collectives::Comm;
-use shardgraph_autodiff::device::{Device, Loss};
+use shardgraph_autodiff::device::Device;
+use shardgraph_autodiff::ops::Loss;
 use shardgraph_autodiff::{Adam, Ctx, Error, ParamId, Params, Recorder, Shape, Var};
 
 const WIDTHS: [usize; 4] = [4, 120, 84, 2];

@@ -12,7 +12,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use dqn::{Batch, Net, loss};
 use shardgraph_autodiff::collectives::Comm;
 use shardgraph_autodiff::device::Device;
-use shardgraph_autodiff::{Eager, Params, Recorder, ShapeCheck};
+use shardgraph_autodiff::{Eager, Params, Recorder};
 
 fn record<'a>(params: &'a Params, nets: [Net; 2], batch: &Batch) -> Recorder<'a> {
     let mut recorder = Recorder::new(params, 0, 1);
@@ -47,7 +47,7 @@ fn bench(c: &mut Criterion) {
     let batch = Batch::new(128, 0);
     c.bench_function("autodiff/dqn/shape_check/128", |b| {
         b.iter(|| {
-            let mut ctx = ShapeCheck::new(&params, 1);
+            let mut ctx = Recorder::new(&params, 0, 1);
             black_box(loss(&mut ctx, nets, &batch).unwrap())
         });
     });

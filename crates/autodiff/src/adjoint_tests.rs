@@ -1,32 +1,37 @@
 //! The adjoints of functions, rows and linear layers: finite differences in f64, devices, ranks, and what no gradient passes.
 
 use shardgraph_collectives::{Comm, threads};
-use shardgraph_device::{Binary, Device, Loss};
+use shardgraph_device::Device;
+use shardgraph_ops::{Binary, Loss};
 
-use crate::naive::Naive;
-use crate::plan_tests::bits;
+use crate::testing::{Naive, bits};
 use crate::tests::gpus;
-use crate::{Ctx, Eager, Error, Op, ParamId, Params, Recorder, Shape, Var, gradient};
+use crate::{Ctx, Eager, Error, ParamId, Params, Recorder, Shape, Var, gradient};
 
 /// An operation of `x [r, c]`, `y [r, c]` between 0.5 and 2, `w [c, 2]` and `b [1, 2]`.
 type Method = fn(&mut dyn Ctx, [Var; 4]) -> Result<Var, Error>;
 
-const METHODS: [(&str, Method); 12] = [
+const METHODS: [(&str, Method); 15] = [
     ("exp", |ctx, [x, ..]| ctx.exp(x)),
     ("log", |ctx, [_, y, ..]| ctx.log(y)),
+    ("sqrt", |ctx, [_, y, ..]| ctx.sqrt(y)),
     ("tanh", |ctx, [x, ..]| ctx.tanh(x)),
     ("sigmoid", |ctx, [x, ..]| ctx.sigmoid(x)),
     ("clamp", |ctx, [x, ..]| ctx.clamp(x, -0.6, 0.8)),
     ("div", |ctx, [x, y, ..]| ctx.div(x, y)),
     ("where_inside", |ctx, [a, b, ..]| {
         let (low, high) = (0.7, 1.4);
-        let op = Binary::WhereInside { low, high };
-        ctx.apply(Op::Binary { op, a, b })
+        ctx.binary(Binary::WhereInside { low, high }, a, b)
     }),
     ("log_softmax", |ctx, [x, ..]| ctx.log_softmax(x)),
     ("argmax_rows", |ctx, [x, y, ..]| {
         let best = ctx.argmax_rows(x)?;
         ctx.mul(best, y)
+    }),
+    ("row_sums", |ctx, [x, ..]| ctx.row_sums(x)),
+    ("broadcast_column", |ctx, [x, ..]| {
+        let column = ctx.slice(x, crate::Axis::Cols, 0, 1)?;
+        ctx.broadcast_column(column, 3)
     }),
     ("linear", |ctx, [x, _, w, b]| ctx.linear(x, w, b)),
     ("linear_relu", |ctx, [x, _, w, b]| ctx.linear_relu(x, w, b)),
@@ -189,7 +194,7 @@ fn no_gradient_passes_a_detached_value() {
 #[test]
 fn misfits_of_the_new_operations_are_named() {
     let params = Params::new();
-    let mut ctx = crate::ShapeCheck::new(&params, 1);
+    let mut ctx = Recorder::new(&params, 0, 1);
     let x = ctx.input(Shape::new(2, 3), &[]).unwrap();
     let w = ctx.input(Shape::new(3, 4), &[]).unwrap();
     let b = ctx.input(Shape::new(1, 3), &[]).unwrap();
@@ -213,5 +218,54 @@ fn misfits_of_the_new_operations_are_named() {
             )),
             "{text}"
         );
+    }
+}
+
+/// Sums and repetitions of columns have the bits of products with ones, forward and backward.
+#[test]
+fn columns_have_the_bits_of_products_with_ones() {
+    for device in gpus().into_iter().chain([Device::host()]) {
+        for (rows, cols) in [
+            (1, 1),
+            (3, 2),
+            (7, 33),
+            (64, 5),
+            (130, 64),
+            (33, 300),
+            (257, 17),
+        ] {
+            let mut params = Params::new();
+            let mut i = 0;
+            let x = params.add("x", Shape::new(rows, cols), || {
+                i += 1;
+                2.0 * rough(i) - 1.0
+            });
+            let run = |by_ones: bool| {
+                let mut comm = Comm::solo();
+                let mut ctx = Eager::new(&device, &mut comm, &params);
+                let x = ctx.param(x).unwrap();
+                let column = match by_ones {
+                    false => ctx.row_sums(x).unwrap(),
+                    true => {
+                        let ones = ctx.input(Shape::new(cols, 1), &vec![1.0; cols]).unwrap();
+                        ctx.matmul(x, ones).unwrap()
+                    }
+                };
+                let wide = match by_ones {
+                    false => ctx.broadcast_column(column, cols).unwrap(),
+                    true => {
+                        let ones = ctx.input(Shape::new(1, cols), &vec![1.0; cols]).unwrap();
+                        ctx.matmul(column, ones).unwrap()
+                    }
+                };
+                let product = ctx.mul(wide, x).unwrap();
+                let target = vec![0.25; rows * cols];
+                let target = ctx.input(Shape::new(rows, cols), &target).unwrap();
+                let loss = ctx.loss(Loss::Mse, product, target).unwrap();
+                let grad = ctx.param_gradient(loss).unwrap();
+                (bits(&ctx.values(wide).unwrap()), bits(&grad))
+            };
+            assert_eq!(run(false), run(true), "{rows} {cols}");
+        }
     }
 }

@@ -2,19 +2,24 @@
 
 use std::sync::Arc;
 
-use shardgraph_device::{Binary, Loss, Unary};
+use shardgraph_ops::{Binary, Loss, Unary};
 
-use crate::{Axis, BatchLayout, Error, Op, ParamId, Propagation, Shape, Var};
+use crate::operations::{
+    AllGather, AllReduce, ArgmaxRows, AverageLoss, BroadcastColumn, Concat, CopyToRanks, Detach,
+    Elementwise, Function, Gather, Linear, LogSoftmax, LossGrad, MatMul, Pad, ReduceScatter, Relu,
+    RepeatRow, RowSums, Scale, Scatter, Slice, SumRows,
+};
+use crate::{Axis, Error, Op, Operation, ParamId, Shape, Var};
 
 /// An interpreter of operations.
 ///
-/// Implementors give [`Ctx::apply`], [`Ctx::input`] and the look-ups; the rest are short names for operations. Every
+/// Implementors give [`Ctx::push`], [`Ctx::input`] and the look-ups; the rest are short names for operations. Every
 /// method fails with the operation's name and the shapes where these do not fit.
 ///
 /// ```
-/// use shardgraph_autodiff::{Ctx, Params, Shape, ShapeCheck};
+/// use shardgraph_autodiff::{Ctx, Params, Recorder, Shape};
 /// let params = Params::new();
-/// let mut ctx = ShapeCheck::new(&params, 1);
+/// let mut ctx = Recorder::new(&params, 0, 1);
 /// let a = ctx.input(Shape::new(8, 5), &[])?;
 /// let b = ctx.input(Shape::new(4, 120), &[])?;
 /// let error = ctx.matmul(a, b).unwrap_err();
@@ -26,10 +31,10 @@ use crate::{Axis, BatchLayout, Error, Op, ParamId, Propagation, Shape, Var};
     reason = "every method has the one error that the trait's documentation states"
 )]
 pub trait Ctx {
-    /// Adds an operation and gives the handle of its result. A parameter has one handle however often it is asked for.
-    fn apply(&mut self, op: Op) -> Result<Var, Error>;
+    /// Adds a node and gives the handle of its value. A parameter has one handle however often it is asked for.
+    fn push(&mut self, op: Op) -> Result<Var, Error>;
 
-    /// A constant. `values` has `shape.len()` elements; an interpreter that only checks shapes ignores it.
+    /// A constant. `values` has `shape.len()` elements; a recorder takes none too, for a value that is set later.
     fn input(&mut self, shape: Shape, values: &[f32]) -> Result<Var, Error>;
 
     /// The shape of a value.
@@ -38,9 +43,18 @@ pub trait Ctx {
     /// The operation that made a value.
     fn op(&self, var: Var) -> &Op;
 
+    /// The result of an operation on these operands.
+    fn apply(&mut self, operation: Arc<dyn Operation>, operands: &[Var]) -> Result<Var, Error> {
+        let operands = operands.to_vec();
+        self.push(Op::Apply {
+            operation,
+            operands,
+        })
+    }
+
     /// A parameter's value.
     fn param(&mut self, id: ParamId) -> Result<Var, Error> {
-        self.apply(Op::Param(id))
+        self.push(Op::Param(id))
     }
 
     /// `a * b`.
@@ -50,80 +64,52 @@ pub trait Ctx {
 
     /// `op(a) * op(b)`; each pair says whether the factor is transposed.
     fn matmul_transposed(&mut self, a: (Var, bool), b: (Var, bool)) -> Result<Var, Error> {
-        self.apply(Op::MatMul {
-            a: a.0,
-            b: b.0,
-            transpose_a: a.1,
-            transpose_b: b.1,
-        })
+        let (transpose_a, transpose_b) = (a.1, b.1);
+        let operation = MatMul {
+            transpose_a,
+            transpose_b,
+        };
+        self.apply(Arc::new(operation), &[a.0, b.0])
     }
 
     /// `x * w + b`, with the one row `b` added to every row.
     fn linear(&mut self, x: Var, w: Var, b: Var) -> Result<Var, Error> {
-        let relu = false;
-        self.apply(Op::Linear { x, w, b, relu })
+        self.apply(Arc::new(Linear { relu: false }), &[x, w, b])
     }
 
     /// `max(x * w + b, 0)`.
     fn linear_relu(&mut self, x: Var, w: Var, b: Var) -> Result<Var, Error> {
-        let relu = true;
-        self.apply(Op::Linear { x, w, b, relu })
+        self.apply(Arc::new(Linear { relu: true }), &[x, w, b])
     }
 
-    /// Sharded rows times a replicated matrix (transposed if `w.1`).
-    fn shard_matmul(
-        &mut self,
-        x: Var,
-        w: (Var, bool),
-        layout: &Arc<BatchLayout>,
-    ) -> Result<Var, Error> {
-        self.apply(Op::ShardMatMul {
-            x,
-            w: w.0,
-            transpose_w: w.1,
-            layout: Arc::clone(layout),
-        })
+    /// An element-wise operation of two operands.
+    fn binary(&mut self, op: Binary, a: Var, b: Var) -> Result<Var, Error> {
+        self.apply(Arc::new(Elementwise(op)), &[a, b])
     }
 
     /// `a + b`.
     fn add(&mut self, a: Var, b: Var) -> Result<Var, Error> {
-        self.apply(Op::Binary {
-            op: Binary::Add,
-            a,
-            b,
-        })
+        self.binary(Binary::Add, a, b)
     }
 
     /// `a - b`.
     fn sub(&mut self, a: Var, b: Var) -> Result<Var, Error> {
-        self.apply(Op::Binary {
-            op: Binary::Sub,
-            a,
-            b,
-        })
+        self.binary(Binary::Sub, a, b)
     }
 
     /// `a * b`, element-wise.
     fn mul(&mut self, a: Var, b: Var) -> Result<Var, Error> {
-        self.apply(Op::Binary {
-            op: Binary::Mul,
-            a,
-            b,
-        })
+        self.binary(Binary::Mul, a, b)
     }
 
     /// `a / b`, element-wise.
     fn div(&mut self, a: Var, b: Var) -> Result<Var, Error> {
-        self.apply(Op::Binary {
-            op: Binary::Div,
-            a,
-            b,
-        })
+        self.binary(Binary::Div, a, b)
     }
 
     /// An element-wise operation of one operand.
     fn unary(&mut self, op: Unary, x: Var) -> Result<Var, Error> {
-        self.apply(Op::Unary { op, x })
+        self.apply(Arc::new(Function(op)), &[x])
     }
 
     /// `e^x`.
@@ -146,6 +132,11 @@ pub trait Ctx {
         self.unary(Unary::Sigmoid, x)
     }
 
+    /// The square root.
+    fn sqrt(&mut self, x: Var) -> Result<Var, Error> {
+        self.unary(Unary::Sqrt, x)
+    }
+
     /// `x`, but at least `low` and at most `high`.
     fn clamp(&mut self, x: Var, low: f32, high: f32) -> Result<Var, Error> {
         self.unary(Unary::Clamp { low, high }, x)
@@ -153,92 +144,114 @@ pub trait Ctx {
 
     /// The logarithm of each row's softmax.
     fn log_softmax(&mut self, x: Var) -> Result<Var, Error> {
-        self.apply(Op::LogSoftmax { x })
+        self.apply(Arc::new(LogSoftmax), &[x])
     }
 
-    /// 1 at each row's largest value, 0 elsewhere ([`Op::ArgmaxRows`]).
+    /// 1 at each row's largest value, 0 elsewhere ([`ArgmaxRows`]).
     fn argmax_rows(&mut self, x: Var) -> Result<Var, Error> {
-        self.apply(Op::ArgmaxRows { x })
+        self.apply(Arc::new(ArgmaxRows), &[x])
     }
 
     /// `x`, without a gradient.
     fn detach(&mut self, x: Var) -> Result<Var, Error> {
-        self.apply(Op::Detach { x })
+        self.apply(Arc::new(Detach), &[x])
     }
 
     /// `factor * x`.
     fn scale(&mut self, x: Var, factor: f32) -> Result<Var, Error> {
-        self.apply(Op::Scale { x, factor })
+        self.apply(Arc::new(Scale { factor }), &[x])
     }
 
     /// `max(x, 0)`.
     fn relu(&mut self, x: Var) -> Result<Var, Error> {
-        self.apply(Op::Relu { x })
+        self.apply(Arc::new(Relu), &[x])
     }
 
     /// `b` below (`Axis::Rows`) or beside (`Axis::Cols`) `a`.
     fn concat(&mut self, a: Var, b: Var, axis: Axis) -> Result<Var, Error> {
-        self.apply(Op::Concat { a, b, axis })
+        self.apply(Arc::new(Concat { axis }), &[a, b])
     }
 
     /// `len` rows or columns from `start`.
     fn slice(&mut self, x: Var, axis: Axis, start: usize, len: usize) -> Result<Var, Error> {
-        self.apply(Op::Slice {
-            x,
-            axis,
-            start,
-            len,
-        })
+        self.apply(Arc::new(Slice { axis, start, len }), &[x])
+    }
+
+    /// Zeros before `start` and behind `x`, so that it has `total` rows or columns.
+    fn pad(&mut self, x: Var, axis: Axis, start: usize, total: usize) -> Result<Var, Error> {
+        self.apply(Arc::new(Pad { axis, start, total }), &[x])
     }
 
     /// Rows by index; `u32::MAX` gives zeros.
     fn gather(&mut self, x: Var, index: Arc<[u32]>) -> Result<Var, Error> {
-        self.apply(Op::Gather { x, index })
+        self.apply(Arc::new(Gather { index }), &[x])
+    }
+
+    /// Rows added into a table of `n_rows` zero rows; `u32::MAX` is left out.
+    fn scatter(&mut self, x: Var, index: Arc<[u32]>, n_rows: usize) -> Result<Var, Error> {
+        self.apply(Arc::new(Scatter { index, n_rows }), &[x])
     }
 
     /// The sum of all rows.
     fn sum_rows(&mut self, x: Var) -> Result<Var, Error> {
-        self.apply(Op::SumRows { x })
+        self.apply(Arc::new(SumRows), &[x])
+    }
+
+    /// One row, `n_rows` times.
+    fn repeat_row(&mut self, x: Var, n_rows: usize) -> Result<Var, Error> {
+        self.apply(Arc::new(RepeatRow { n_rows }), &[x])
     }
 
     /// Adds one row to every row of `x`.
     fn add_row(&mut self, x: Var, row: Var) -> Result<Var, Error> {
         let n_rows = self.shape(x).rows;
-        let rows = self.apply(Op::RepeatRow { x: row, n_rows })?;
+        let rows = self.repeat_row(row, n_rows)?;
         self.add(x, rows)
     }
 
-    /// The exact sum of each state's rows over all ranks.
-    fn state_sum(&mut self, x: Var, layout: &Arc<BatchLayout>) -> Result<Var, Error> {
-        self.apply(Op::StateSum {
-            x,
-            layout: Arc::clone(layout),
-        })
+    /// The sum of each row, as one column.
+    fn row_sums(&mut self, x: Var) -> Result<Var, Error> {
+        self.apply(Arc::new(RowSums), &[x])
     }
 
-    /// Each own row's state row.
-    fn state_broadcast(&mut self, x: Var, layout: &Arc<BatchLayout>) -> Result<Var, Error> {
-        self.apply(Op::StateBroadcast {
-            x,
-            layout: Arc::clone(layout),
-        })
-    }
-
-    /// The masked sum over neighbours.
-    fn propagate(&mut self, x: Var, graphs: &Arc<Propagation>) -> Result<Var, Error> {
-        self.apply(Op::Propagate {
-            x,
-            graphs: Arc::clone(graphs),
-        })
+    /// One column, `n_cols` times side by side.
+    fn broadcast_column(&mut self, x: Var, n_cols: usize) -> Result<Var, Error> {
+        self.apply(Arc::new(BroadcastColumn { n_cols }), &[x])
     }
 
     /// The rank-order sum of one summand a rank.
     fn all_reduce(&mut self, x: Var) -> Result<Var, Error> {
-        self.apply(Op::AllReduce { x })
+        self.apply(Arc::new(AllReduce), &[x])
+    }
+
+    /// A replicated value for work that differs by rank; its adjoint sums over ranks.
+    fn copy_to_ranks(&mut self, x: Var) -> Result<Var, Error> {
+        self.apply(Arc::new(CopyToRanks), &[x])
+    }
+
+    /// The rows of all ranks, of which each has `counts[rank]`.
+    fn all_gather(&mut self, x: Var, counts: Arc<[usize]>) -> Result<Var, Error> {
+        self.apply(Arc::new(AllGather { counts }), &[x])
+    }
+
+    /// This rank's `counts[rank]` rows of the sum of all ranks' tables.
+    fn reduce_scatter(&mut self, x: Var, counts: Arc<[usize]>) -> Result<Var, Error> {
+        self.apply(Arc::new(ReduceScatter { counts }), &[x])
     }
 
     /// The averaged loss of replicated predictions.
     fn loss(&mut self, loss: Loss, pred: Var, target: Var) -> Result<Var, Error> {
-        self.apply(Op::Loss { loss, pred, target })
+        self.apply(Arc::new(AverageLoss(loss)), &[pred, target])
+    }
+
+    /// The derivative of [`Ctx::loss`] by the predictions, times `upstream [1, 1]`.
+    fn loss_grad(
+        &mut self,
+        loss: Loss,
+        pred: Var,
+        target: Var,
+        upstream: Var,
+    ) -> Result<Var, Error> {
+        self.apply(Arc::new(LossGrad(loss)), &[pred, target, upstream])
     }
 }

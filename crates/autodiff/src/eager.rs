@@ -5,10 +5,11 @@ use std::sync::Arc;
 use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_device::{Buffer, Device};
 
-use crate::kernel::{Operand, exchange, is_exchange, local};
-use crate::ranks::Ranks;
-use crate::shape_rules::{World, check_values, infer};
-use crate::{Ctx, Error, Leaf, Op, ParamId, Params, Shape, SpareBuffers, Var};
+use crate::shape_rules::{check_values, infer};
+use crate::{
+    BufferPool, Ctx, DeviceComm, Error, Leaf, Op, Operand, Operation, Output, ParamId, Params,
+    Role, Run, Shape, Var, World,
+};
 
 /// Define-by-run: each operation runs on the device when it is added; all results stay until the value is dropped.
 ///
@@ -20,7 +21,8 @@ pub struct Eager<'a> {
     deadline: Deadline,
     params: &'a Params,
     nodes: Vec<Node>,
-    spare: SpareBuffers,
+    pool: BufferPool,
+    scratch: Vec<f32>,
 }
 
 #[derive(Debug)]
@@ -39,7 +41,8 @@ impl<'a> Eager<'a> {
             deadline: Deadline::default(),
             params,
             nodes: Vec::new(),
-            spare: SpareBuffers::default(),
+            pool: BufferPool::default(),
+            scratch: Vec::new(),
         }
     }
 
@@ -54,31 +57,31 @@ impl<'a> Eager<'a> {
     /// ```
     /// use shardgraph_autodiff::collectives::Comm;
     /// use shardgraph_autodiff::device::Device;
-    /// use shardgraph_autodiff::{Ctx, Eager, Params, Shape, SpareBuffers};
+    /// use shardgraph_autodiff::{BufferPool, Ctx, Eager, Params, Shape};
     ///
     /// let (device, mut comm, params) = (Device::host(), Comm::solo(), Params::new());
-    /// let mut spare = SpareBuffers::default();
+    /// let mut pool = BufferPool::default();
     /// for step in 0..3 {
-    ///     let mut ctx = Eager::new(&device, &mut comm, &params).with_spare(spare);
+    ///     let mut ctx = Eager::new(&device, &mut comm, &params).with_pool(pool);
     ///     let x = ctx.input(Shape::new(64, 32), &[step as f32; 2048])?;
     ///     let y = ctx.relu(x)?;
     ///     assert_eq!(ctx.values(y)?, [step as f32; 2048]);
-    ///     spare = ctx.into_spare();
+    ///     pool = ctx.into_pool();
     /// }
     /// # Ok::<(), shardgraph_autodiff::Error>(())
     /// ```
-    pub fn with_spare(mut self, spare: SpareBuffers) -> Self {
-        self.spare = spare;
+    pub fn with_pool(mut self, pool: BufferPool) -> Self {
+        self.pool = pool;
         self
     }
 
     /// Ends the program and gives the memory of its values for another one.
-    pub fn into_spare(self) -> SpareBuffers {
-        let (mut spare, nodes) = (self.spare, self.nodes);
-        // Values that two nodes share are taken from the second; those that somebody else has stay there.
+    pub fn into_pool(self) -> BufferPool {
+        let (mut pool, nodes) = (self.pool, self.nodes);
+        // Values that two nodes share are taken from the second; those that a caller has stay there.
         let values = nodes.into_iter();
-        spare.keep(values.filter_map(|node| Arc::into_inner(node.values)));
-        spare
+        pool.keep(values.filter_map(|node| Arc::into_inner(node.values)));
+        pool
     }
 
     /// A copy of a value, row-major.
@@ -87,6 +90,14 @@ impl<'a> Eager<'a> {
     /// When the copy from the device fails.
     pub fn values(&self, var: Var) -> Result<Vec<f32>, Error> {
         Ok(self.device.download(&self.nodes[var.index()].values)?)
+    }
+
+    /// Copies of all values so far, in the order in which they were made.
+    #[cfg(any(test, feature = "testing"))]
+    #[expect(clippy::missing_errors_doc, reason = "for tests")]
+    pub fn all_values(&self) -> Result<Vec<(Var, Vec<f32>)>, Error> {
+        let vars = (0..self.nodes.len() as u32).map(Var);
+        vars.map(|var| Ok((var, self.values(var)?))).collect()
     }
 
     /// The derivatives of `loss` by all trained parameters as one flat run, laid out as [`Params::trained`].
@@ -122,20 +133,28 @@ impl<'a> Eager<'a> {
         }
     }
 
-    /// Computes one operation whose shapes have been checked.
+    /// The values of a node whose shape has been checked.
     fn compute(&mut self, op: &Op, shape: Shape) -> Result<Arc<Buffer>, Error> {
         match op {
-            Op::Input(leaf) => return Ok(Arc::clone(&leaf.values)),
-            Op::Param(id) => return Ok(Arc::new(self.params.upload(*id, self.device)?)),
-            Op::Enter { x } | Op::Detach { x } => {
-                return Ok(Arc::clone(&self.nodes[x.index()].values));
-            }
-            _ => {}
+            Op::Input(leaf) => Ok(Arc::clone(&leaf.values)),
+            Op::Param(id) => Ok(Arc::new(self.params.upload(*id, self.device)?)),
+            Op::Apply {
+                operation,
+                operands,
+            } => match operation.role() {
+                Role::Alias => Ok(Arc::clone(&self.nodes[operands[0].index()].values)),
+                _ => self.apply_now(&**operation, operands, shape),
+            },
         }
-        let out = match is_exchange(op) {
-            true => None, // it makes its own
-            false => Some(self.spare.take(self.device, shape.len())?),
-        };
+    }
+
+    fn apply_now(
+        &mut self,
+        operation: &dyn Operation,
+        operands: &[Var],
+        shape: Shape,
+    ) -> Result<Arc<Buffer>, Error> {
+        let mut values = self.pool.take(self.device, shape.len())?;
         let operand = |var: &Var| {
             let node = &self.nodes[var.index()];
             Operand {
@@ -143,36 +162,29 @@ impl<'a> Eager<'a> {
                 shape: node.shape,
             }
         };
-        let vars = op.operands();
-        let operands: Vec<Operand<'_>> = vars.iter().map(operand).collect();
-        let Some(mut out) = out else {
-            let mut ranks = Ranks {
-                device: self.device,
-                comm: self.comm,
-                deadline: self.deadline,
-                is_lent: false,
-            };
-            return Ok(Arc::new(exchange(&mut ranks, op, &operands, shape)?));
+        let operands: Vec<Operand<'_>> = operands.iter().map(operand).collect();
+        let mut run = Run {
+            comm: DeviceComm::new(self.device, self.comm, self.deadline),
+            index: None,
+            scratch: &mut self.scratch,
         };
-        local(self.device, op, &operands, None, (&mut out, shape))?;
-        Ok(Arc::new(out))
+        let out = Output {
+            values: &mut values,
+            shape,
+        };
+        operation.compute(&mut run, &operands, out)?;
+        Ok(Arc::new(values))
     }
 }
 
 impl Ctx for Eager<'_> {
-    fn apply(&mut self, op: Op) -> Result<Var, Error> {
+    fn push(&mut self, op: Op) -> Result<Var, Error> {
         if let Op::Param(id) = op
             && let Some(var) = self.known_param(id)
         {
             return Ok(var);
         }
-        let params = self.params;
-        let shape = infer(
-            &op,
-            |var| self.shape(var),
-            |id| params.shape(id),
-            self.world(),
-        )?;
+        let shape = infer(&op, |var| self.shape(var), self.params, self.world())?;
         let values = self.compute(&op, shape)?;
         self.nodes.push(Node { op, shape, values });
         Ok(Var(self.nodes.len() as u32 - 1))
@@ -181,7 +193,7 @@ impl Ctx for Eager<'_> {
     fn input(&mut self, shape: Shape, values: &[f32]) -> Result<Var, Error> {
         check_values("input", shape, values.len())?;
         let values = Arc::new(self.device.upload(values)?);
-        self.apply(Op::Input(Leaf { shape, values }))
+        self.push(Op::Input(Leaf { shape, values }))
     }
 
     fn shape(&self, var: Var) -> Shape {

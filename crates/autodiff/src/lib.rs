@@ -1,20 +1,31 @@
-//! Reverse-mode differentiation over one closed set of tensor operations, including the collective ones.
+//! Reverse-mode differentiation over tensor operations, the collective ones among them.
 //!
-//! Layers are written against one trait, [`Ctx`], with [`Var`] handles for values. Three interpreters run the same
-//! method: [`ShapeCheck`] finds the shape of every result, and names the operation and both shapes where they do not
-//! fit, before a byte is allocated; [`Eager`] computes values at once and keeps the tape; [`Recorder`] writes the program
-//! down, for a [`Plan`] whose [`Program`] runs it many times in one arena. [`gradient`] is written once, in operations of
-//! the same set, so it serves every interpreter, and the last two give the same bits.
+//! Layers are written against one trait, [`Ctx`], with [`Var`] handles for values. Two interpreters run the same method:
+//! [`Eager`] computes values at once and keeps the tape; [`Recorder`] finds the shape of every result, and names the
+//! operation and the shapes that do not fit, before a byte is allocated. A recording becomes a [`Plan`], whose
+//! [`Program`] runs it many times in one arena. [`gradient`] is written once, in operations, so it serves both
+//! interpreters, and eager and planned runs have the same bits.
 //!
-//! **Ranks.** A variable is either *replicated* (the same bits on every rank) or *sharded* by rows, as a
-//! [`BatchLayout`] says. The loss is replicated. The operations between the two worlds ([`Op::ShardMatMul`],
-//! [`Op::StateSum`], ...) have adjoints whose cross-rank sums are exact over fixed row blocks, so that every gradient
-//! has the same bits for any number of ranks.
+//! ```text
+//! layer -> Ctx --+-- Eager ------------------------------+
+//!                |                                       +--> Operation::compute (device, DeviceComm)
+//!                +-- Recorder -> Plan -> Program --------+
+//! gradient: Operation::adjoint, in calls of Ctx
+//! Params -> Op::Param      Adam, RmsProp, Sgd: gradient -> Params
+//! ```
+//!
+//! **Operations.** An [`Operation`] is a type with its name, shape rule, kernel and adjoint in one place; those of this
+//! crate are in [`operations`], and other crates add theirs by the same trait.
+//!
+//! **Ranks.** A variable is either *replicated* (the same bits on every rank) or *sharded* by rows. The loss is
+//! replicated. Operations between the two worlds exchange values through [`DeviceComm`], whose exact sums over fixed row
+//! blocks give every gradient the same bits for any number of ranks.
 //!
 //! ```
 //! use shardgraph_autodiff::{gradient, Ctx, Eager, Params, Shape};
 //! use shardgraph_collectives::Comm;
-//! use shardgraph_device::{Device, Loss};
+//! use shardgraph_device::Device;
+//! use shardgraph_ops::Loss;
 //!
 //! let mut params = Params::new();
 //! let w = params.add("w", Shape::new(1, 1), || 3.0);
@@ -31,33 +42,30 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod buffer_pool;
 mod ctx;
+mod device_comm;
 mod eager;
 mod error;
 mod gradient;
-mod group;
-mod kernel;
-mod layout;
 mod op;
+mod operation;
+pub mod operations;
 mod optimiser;
 mod params;
-mod places;
 mod plan;
 mod program;
-mod propagation;
-mod ranks;
 mod recorder;
 mod rms_prop;
-mod shape_check;
 mod shape_rules;
-mod signature;
-mod spare;
-mod wires;
+mod slots;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 #[cfg(test)]
 mod adjoint_tests;
 #[cfg(test)]
-mod naive;
+mod custom_tests;
 #[cfg(test)]
 mod plan_tests;
 #[cfg(test)]
@@ -67,26 +75,24 @@ mod resident_tests;
 #[cfg(test)]
 mod tests;
 
+pub use buffer_pool::BufferPool;
 pub use ctx::Ctx;
+pub use device_comm::{DeviceComm, PartLengths, leave_group, rank_device};
 pub use eager::Eager;
-pub use error::{Error, ErrorKind};
+pub use error::Error;
 pub use gradient::gradient;
-pub use group::{leave_group, rank_device};
-pub use layout::{BatchLayout, Group};
 pub use op::{Axis, Leaf, Op, Shape, Var};
+pub use operation::{Adjoint, Operand, Operation, Output, Payload, Role, RowNumbers, Run, World};
 pub use optimiser::{Adam, Sgd};
 pub use params::{ParamId, Params};
 pub use plan::Plan;
 pub use program::Program;
-pub use propagation::{Propagation, ResidentShard, RowShard};
 pub use recorder::Recorder;
 pub use rms_prop::RmsProp;
-pub use shape_check::ShapeCheck;
-pub use spare::SpareBuffers;
 
 pub use shardgraph_collectives as collectives;
 pub use shardgraph_device as device;
-pub use shardgraph_shard as shard;
+pub use shardgraph_ops as ops;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -1,6 +1,7 @@
 //! Optimisers over the trained part of the flat parameter arena.
 
 use shardgraph_device::{Device, DeviceKind};
+use shardgraph_ops as ops;
 
 use crate::{Error, Params};
 
@@ -23,9 +24,9 @@ use crate::{Error, Params};
 pub struct Adam {
     /// Step size.
     pub learning_rate: f32,
-    /// How much of the first moment is kept; 0.9 in the paper.
+    /// Decay rate of the first moment; 0.9 in the paper.
     pub beta1: f32,
-    /// How much of the second moment is kept; 0.999 in the paper.
+    /// Decay rate of the second moment; 0.999 in the paper.
     pub beta2: f32,
     /// Added to the root of the second moment; 1e-8 in the paper.
     pub epsilon: f32,
@@ -61,7 +62,7 @@ impl Adam {
         params: &mut Params,
         grad: &[f32],
     ) -> Result<(), Error> {
-        let step = shardgraph_device::Adam {
+        let step = ops::Adam {
             learning_rate: self.learning_rate,
             beta1: self.beta1,
             beta2: self.beta2,
@@ -69,8 +70,12 @@ impl Adam {
             step: self.n_steps + 1,
         };
         if device.kind() == DeviceKind::Host {
-            let moments = (&mut self.first[..], &mut self.second[..]);
-            step.apply(params.trained_mut(), grad, moments)?;
+            step.apply(
+                params.trained_mut(),
+                grad,
+                &mut self.first,
+                &mut self.second,
+            )?;
             self.n_steps += 1;
             return Ok(());
         }
@@ -78,7 +83,7 @@ impl Adam {
         let mut first = device.upload(&self.first)?;
         let mut second = device.upload(&self.second)?;
         let grad = device.upload(grad)?;
-        device.adam(step, &mut values, &grad, (&mut first, &mut second))?;
+        ops::adam(device, step, &mut values, &grad, &mut first, &mut second)?;
         params.set_trained(&device.download(&values)?)?;
         self.first = device.download(&first)?;
         self.second = device.download(&second)?;

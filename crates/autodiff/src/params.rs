@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use shardgraph_device::{Buffer, Device};
 
-use crate::{Error, ErrorKind, Shape};
+use crate::{Error, Shape};
 
 /// A handle to one parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,7 +160,7 @@ impl Params {
     pub fn blend_trained_into_frozen(&mut self, tau: f32) -> Result<(), Error> {
         if !(0.0..=1.0).contains(&tau) {
             let text = format!("params: the fraction tau lies between 0 and 1, {tau} was given");
-            return Err(ErrorKind::Usage(text).into());
+            return Err(Error::Usage(text));
         }
         let pairs = self.pairs()?;
         let n_trained = self.trained_len();
@@ -181,20 +181,20 @@ impl Params {
         let n_trained = self.n_trained();
         let mut unpaired = BTreeMap::new();
         for (i, name) in self.names[..n_trained].iter().enumerate() {
-            if let Some(other) = unpaired.insert(behind_scope(name), i) {
+            if let Some(other) = unpaired.insert(strip_scope(name), i) {
                 let text = format!(
                     "params: `{}` and `{name}` have one name behind their scopes, so no frozen parameter is of one of \
                      them alone: give a network one scope, as `online/policy/w`",
                     self.names[other]
                 );
-                return Err(ErrorKind::Usage(text).into());
+                return Err(Error::Usage(text));
             }
         }
         let mut pairs = Vec::with_capacity(n_trained);
         for frozen in n_trained..self.names.len() {
             let name = &self.names[frozen];
-            let trained = unpaired.remove(behind_scope(name)).ok_or_else(|| {
-                ErrorKind::Usage(format!(
+            let trained = unpaired.remove(strip_scope(name)).ok_or_else(|| {
+                Error::Usage(format!(
                     "params: the frozen parameter `{name}` has no trained one of its name behind the scope, or a second \
                      frozen one has it: build the target network as the trained one was, in a scope of its own"
                 ))
@@ -204,13 +204,12 @@ impl Params {
         }
         match unpaired.values().next() {
             None => Ok(pairs),
-            Some(&alone) => Err(ErrorKind::Usage(format!(
+            Some(&alone) => Err(Error::Usage(format!(
                 "params: the trained parameter `{}` has no frozen one: add all of the target's parameters after \
                  freeze_rest, {n_trained} of them, {} are there",
                 self.names[alone],
                 pairs.len()
-            ))
-            .into()),
+            ))),
         }
     }
 
@@ -219,15 +218,14 @@ impl Params {
         if given[0] == given[1] {
             return Ok(());
         }
-        Err(ErrorKind::Shape {
+        Err(Error::Shape {
             op: "copy_trained_to_frozen",
             given: given.to_vec(),
             expected: format!(
                 "`{}` is copied to `{}`, so equal shapes are expected",
                 self.names[trained], self.names[frozen]
             ),
-        }
-        .into())
+        })
     }
 
     pub(crate) fn upload(&self, id: ParamId, device: &Device) -> Result<Buffer, Error> {
@@ -250,7 +248,7 @@ impl Params {
                     grad.len(),
                     self.n_trained()
                 );
-                return Err(ErrorKind::Usage(text).into());
+                return Err(Error::Usage(text));
             };
             target.copy_from_slice(grad);
         }
@@ -259,17 +257,16 @@ impl Params {
 }
 
 /// `head/w` of `online/head/w`; a name without a scope whole.
-fn behind_scope(name: &str) -> &str {
+fn strip_scope(name: &str) -> &str {
     name.split_once('/').map_or(name, |(_, behind)| behind)
 }
 
 fn check_len(method: &str, given: usize, wanted: usize) -> Result<(), Error> {
     match given == wanted {
         true => Ok(()),
-        false => Err(ErrorKind::Usage(format!(
+        false => Err(Error::Usage(format!(
             "params, {method}: expected {wanted} values, given {given}: the weights belong to another model"
-        ))
-        .into()),
+        ))),
     }
 }
 

@@ -5,13 +5,11 @@ use std::ops::Range;
 
 use shardgraph_device::{Arena, Device};
 
-use crate::kernel::is_exchange;
-use crate::places::{Value, place};
-use crate::shape_rules::World;
-use crate::signature::{Signature, signature};
-use crate::{Error, Op, Program, Shape, Var};
+use crate::operation::{Signature, signature};
+use crate::slots::{Value, assign_slots};
+use crate::{Error, Op, Program, Role, Shape, Var, World};
 
-/// What a recorded program gives.
+/// The results of a recorded program.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Outputs {
     pub(crate) named: Vec<(String, Var)>,
@@ -36,7 +34,8 @@ pub(crate) struct Outputs {
 ///
 /// ```
 /// use shardgraph_autodiff::collectives::Comm;
-/// use shardgraph_autodiff::device::{Device, Loss};
+/// use shardgraph_autodiff::device::Device;
+/// use shardgraph_autodiff::ops::Loss;
 /// use shardgraph_autodiff::{Ctx, Params, Recorder, Shape};
 ///
 /// let mut params = Params::new();
@@ -63,13 +62,13 @@ pub(crate) struct Outputs {
 pub struct Plan {
     /// All recorded operations with their shapes.
     pub(crate) nodes: Vec<(Op, Shape)>,
-    /// For each of them the one that stands for it.
-    pub(crate) stands_for: Vec<u32>,
+    /// For each of them the one whose value it has.
+    pub(crate) alias_of: Vec<u32>,
     pub(crate) steps: Vec<Step>,
     pub(crate) param_shapes: Vec<Shape>,
     pub(crate) outputs: Outputs,
     pub(crate) world: World,
-    /// Whether every value has a place of its own.
+    /// True if every value has a slot of its own.
     pub(crate) is_resident: bool,
     arena_len: usize,
 }
@@ -80,8 +79,8 @@ pub(crate) struct Step {
     pub(crate) node: u32,
     /// The nodes that it reads.
     pub(crate) reads: Vec<u32>,
-    /// Where its result is in the arena.
-    pub(crate) place: Range<usize>,
+    /// Slot of its result in the arena.
+    pub(crate) slot: Range<usize>,
     /// The nodes that nothing reads any more after this step.
     pub(crate) last_reads: Vec<u32>,
 }
@@ -93,20 +92,20 @@ impl Plan {
         outputs: Outputs,
         world: World,
     ) -> Self {
-        let stands_for = merge(&nodes, world);
-        let mut wanted: Vec<u32> = outputs.vars().map(|var| stands_for[var.index()]).collect();
-        let order = needed(&nodes, &stands_for, &wanted, world);
-        let steps = order.iter().map(|&node| step(&nodes, &stands_for, node));
+        let alias_of = merge(&nodes, world);
+        let mut wanted: Vec<u32> = outputs.vars().map(|var| alias_of[var.index()]).collect();
+        let order = needed(&nodes, &alias_of, &wanted, world);
+        let steps = order.iter().map(|&node| step(&nodes, &alias_of, node));
         let mut steps: Vec<Step> = steps.collect();
         wanted.sort_unstable();
         let values = lifetimes(&nodes, &mut steps, &wanted);
-        let (places, arena_len) = place(&values, Arena::ALIGNMENT);
-        for (step, (value, first)) in steps.iter_mut().zip(values.iter().zip(places)) {
-            step.place = first..first + value.len;
+        let (slots, arena_len) = assign_slots(&values, Arena::ALIGNMENT);
+        for (step, (value, first)) in steps.iter_mut().zip(values.iter().zip(slots)) {
+            step.slot = first..first + value.len;
         }
         Self {
             nodes,
-            stands_for,
+            alias_of,
             steps,
             param_shapes,
             outputs,
@@ -116,17 +115,17 @@ impl Plan {
         }
     }
 
-    /// The same plan with a place of its own for every value, which no other value takes over.
+    /// The same plan with a slot of its own for every value.
     ///
-    /// What has been written once then stays on the device: [`Program::run_again`] writes only the inputs that were set
+    /// Values that have been written once then stay on the device: [`Program::run_again`] writes only the inputs that were set
     /// since the last run. For forward programs that run for one small batch after another; a program with a gradient
     /// takes several times the memory.
     pub fn resident(mut self) -> Self {
         let mut end = 0;
         for step in &mut self.steps {
-            step.place = end..end + step.place.len();
+            step.slot = end..end + step.slot.len();
             step.last_reads.clear();
-            end = step.place.end.next_multiple_of(Arena::ALIGNMENT);
+            end = step.slot.end.next_multiple_of(Arena::ALIGNMENT);
         }
         self.arena_len = end;
         self.is_resident = true;
@@ -173,43 +172,48 @@ impl Outputs {
     }
 }
 
-/// Whether an operation must be done where the program has it, by every rank.
+/// The role of a node, unless it is a constant or a parameter.
+fn role(op: &Op) -> Option<Role> {
+    op.operation().map(|operation| operation.role())
+}
+
+/// True if every rank has to come to an operation where the program has it.
 fn is_fixed(op: &Op, world: World) -> bool {
-    world.size > 1 && is_exchange(op)
+    world.size > 1 && role(op) == Some(Role::Exchange)
 }
 
 /// For each node the one that readers take its value from: the first that has the same, whatever inputs and parameters
-/// are.
-///
-/// A row that is repeated over a batch is made again for each reader: that is cheaper than the memory it would be kept in
-/// from the first to the last of them (for a bias, through all of the forward part).
+/// are. [`Role::Recomputed`] operations are computed anew for each reader.
 fn merge(nodes: &[(Op, Shape)], world: World) -> Vec<u32> {
     let mut equal_to: Vec<u32> = Vec::with_capacity(nodes.len());
-    let mut stands_for: Vec<u32> = Vec::with_capacity(nodes.len());
-    let mut known: BTreeMap<Signature, u32> = BTreeMap::new();
+    let mut alias_of: Vec<u32> = Vec::with_capacity(nodes.len());
+    let mut known: BTreeMap<(Signature, Option<usize>), u32> = BTreeMap::new();
     for (i, (op, _)) in nodes.iter().enumerate() {
         let own = i as u32;
-        let first = match op {
-            Op::Enter { x } | Op::Detach { x } => equal_to[x.index()],
-            Op::Input(_) => own,
-            op if is_fixed(op, world) => own,
-            op => *known
-                .entry(signature(op, |var| equal_to[var.index()]))
-                .or_insert(own),
+        let first = match (op, role(op)) {
+            (op, Some(Role::Alias)) => equal_to[op.operands()[0].index()],
+            (Op::Input(_), _) => own,
+            (op, _) if is_fixed(op, world) => own,
+            (op, _) => {
+                let form = signature(op, |var| equal_to[var.index()]);
+                let payload = op.operation().and_then(|operation| operation.payload());
+                let address = payload.map(|payload| payload.address());
+                *known.entry((form, address)).or_insert(own)
+            }
         };
         equal_to.push(first);
-        stands_for.push(match op {
-            Op::Enter { x } | Op::Detach { x } => stands_for[x.index()],
-            Op::RepeatRow { .. } => own,
+        alias_of.push(match role(op) {
+            Some(Role::Alias) => alias_of[op.operands()[0].index()],
+            Some(Role::Recomputed) => own,
             _ => first,
         });
     }
-    stands_for
+    alias_of
 }
 
 /// The nodes that a run computes: parameters and inputs first, so that all copies from the host come before all kernels,
 /// then the others in the recorded order.
-fn needed(nodes: &[(Op, Shape)], stands_for: &[u32], wanted: &[u32], world: World) -> Vec<u32> {
+fn needed(nodes: &[(Op, Shape)], alias_of: &[u32], wanted: &[u32], world: World) -> Vec<u32> {
     let mut is_needed = vec![false; nodes.len()];
     wanted
         .iter()
@@ -218,7 +222,7 @@ fn needed(nodes: &[(Op, Shape)], stands_for: &[u32], wanted: &[u32], world: Worl
         is_needed[i] |= is_fixed(op, world);
         if is_needed[i] {
             for operand in op.operands() {
-                is_needed[stands_for[operand.index()] as usize] = true;
+                is_needed[alias_of[operand.index()] as usize] = true;
             }
         }
     }
@@ -229,12 +233,12 @@ fn needed(nodes: &[(Op, Shape)], stands_for: &[u32], wanted: &[u32], world: Worl
     order
 }
 
-fn step(nodes: &[(Op, Shape)], stands_for: &[u32], node: u32) -> Step {
+fn step(nodes: &[(Op, Shape)], alias_of: &[u32], node: u32) -> Step {
     let operands = nodes[node as usize].0.operands();
     Step {
         node,
-        reads: operands.iter().map(|var| stands_for[var.index()]).collect(),
-        place: 0..0,
+        reads: operands.iter().map(|var| alias_of[var.index()]).collect(),
+        slot: 0..0,
         last_reads: Vec::new(),
     }
 }

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use shardgraph_collectives::{Comm, Deadline};
-use shardgraph_device::{
-    Arena, Buffer, Device, DeviceKind, Places, ResidentIndex, zeros_vec_on_huge_pages,
-};
+use shardgraph_device::{Arena, Buffer, Device, DeviceKind, Places, zeros_vec_on_huge_pages};
+use shardgraph_ops::RowIndex;
 
-use crate::kernel::{Operand, exchange_into, is_exchange, local, n_gathered, resident_index};
-use crate::ranks::Ranks;
+use crate::operation::signature;
+use crate::plan::Step;
 use crate::shape_rules::check_values;
-use crate::signature::{Payload, form, payload, set_payload};
-use crate::{Error, ErrorKind, Op, Params, Plan, Recorder, Var};
+use crate::{
+    DeviceComm, Error, Op, Operand, Output, Params, Payload, Plan, Recorder, Run, Shape, Var,
+};
 
 /// A loaded [`Plan`]; each run writes every value of it at the same address.
 ///
@@ -22,27 +22,27 @@ pub struct Program {
     plan: Plan,
     device: Device,
     arena: Arena,
-    /// The steps' places in it, made by the first run and again after one that failed.
-    places: Option<Places>,
+    /// The steps' slots in it, made by the first run and again after one that failed.
+    slots: Option<Places>,
     /// For each node the step that makes it.
     step_of: Vec<usize>,
     deadline: Deadline,
     /// The values that are alive, by node; after a run the outputs, and in a resident program all of them.
     values: Vec<Option<Arc<Buffer>>>,
-    /// How much of what a resident program has on the device is what it should be.
+    /// The part of a resident program's values that is valid.
     state: State,
     /// The inputs that were set since the last run, by node.
     is_set: Vec<bool>,
     /// For each step the row numbers that it gathers or scatters by.
-    indices: Vec<Option<ResidentIndex>>,
-    /// On the host, the rows of all ranks for neighbour sums.
-    gathered: Vec<f32>,
-    /// Fills each place with NaN before it is written, so that what a kernel leaves out shows.
-    #[cfg(test)]
+    indices: Vec<Option<RowIndex>>,
+    /// On the host, memory that operations use while they run.
+    scratch: Vec<f32>,
+    /// Fills each slot with NaN before it is written, so that what a kernel leaves out shows.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) poisons: bool,
 }
 
-/// What a resident program's places hold.
+/// Contents of a resident program's slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
     Nothing,
@@ -60,7 +60,7 @@ impl Program {
         }
         let mut program = Self {
             values: vec![None; plan.nodes.len()],
-            places: None,
+            slots: None,
             step_of,
             state: State::Nothing,
             is_set: vec![true; plan.nodes.len()],
@@ -69,28 +69,33 @@ impl Program {
             arena,
             deadline: Deadline::default(),
             indices: Vec::new(),
-            gathered: Vec::new(),
-            #[cfg(test)]
+            scratch: Vec::new(),
+            #[cfg(any(test, feature = "testing"))]
             poisons: false,
         };
-        program.make_room()?;
+        program.allocate_scratch()?;
         program.indices = program.resident_indices()?;
         Ok(program)
     }
 
-    /// Takes the memory of what ranks gather, and touches it, so that the first run does not have to.
-    fn make_room(&mut self) -> Result<(), Error> {
+    /// Takes the operations' scratch memory, and touches it, so that the first run does not have to.
+    fn allocate_scratch(&mut self) -> Result<(), Error> {
         if self.device.kind() == DeviceKind::Host {
-            let size = self.plan.world.size;
-            let shape = |step: &crate::plan::Step| self.plan.nodes[step.reads[0] as usize].1;
-            let of_step = |step: &crate::plan::Step| match &self.plan.nodes[step.node as usize].0 {
-                op @ Op::Propagate { .. } => n_gathered(op, shape(step), size),
-                _ => 0,
+            let of_step = |step: &Step| {
+                let operation = self.plan.nodes[step.node as usize].0.operation();
+                operation.map_or(0, |operation| {
+                    operation.scratch_len(&self.shapes_read(step), self.plan.world)
+                })
             };
             let n_elements = self.plan.steps.iter().map(of_step).max().unwrap_or(0);
-            self.gathered = zeros_vec_on_huge_pages(n_elements)?;
+            self.scratch = zeros_vec_on_huge_pages(n_elements)?;
         }
         Ok(())
+    }
+
+    fn shapes_read(&self, step: &Step) -> Vec<Shape> {
+        let shape = |&node: &u32| self.plan.nodes[node as usize].1;
+        step.reads.iter().map(shape).collect()
     }
 
     /// The same program with another deadline on every wait for another rank.
@@ -107,7 +112,7 @@ impl Program {
     /// Runs the program, as the rank of `comm` that it was recorded for, with the parameters' present values.
     ///
     /// # Errors
-    /// [`ErrorKind::Usage`] for another rank or number of ranks, or parameters of other shapes; the device's and the
+    /// [`Error::Usage`] for another rank or number of ranks, or parameters of other shapes; the device's and the
     /// communicator's errors. After an error the program has no outputs until it runs again.
     pub fn run(&mut self, comm: &mut Comm, params: &Params) -> Result<(), Error> {
         self.check_rank(comm)?;
@@ -122,7 +127,7 @@ impl Program {
     /// Copies the parameters to the device, for [`Program::run_again`].
     ///
     /// # Errors
-    /// [`ErrorKind::Usage`] for parameters of other shapes, and unless the plan is [resident](Plan::resident); the device's.
+    /// [`Error::Usage`] for parameters of other shapes, and unless the plan is [resident](Plan::resident); the device's.
     pub fn set_params(&mut self, params: &Params) -> Result<(), Error> {
         self.check_resident("set_params")?;
         self.check_params(params)?;
@@ -140,7 +145,7 @@ impl Program {
         for i in 0..self.plan.steps.len() {
             let node = self.plan.steps[i].node as usize;
             if let Op::Param(id) = self.plan.nodes[node].0 {
-                let mut out = self.place(i)?;
+                let mut out = self.slot(i)?;
                 self.device
                     .write(params.values_of(id), unshared(&mut out))?;
                 self.values[node] = Some(out);
@@ -153,7 +158,7 @@ impl Program {
     /// the last run, and copies no inputs but those that were set since.
     ///
     /// # Errors
-    /// As [`Program::run`]; [`ErrorKind::Usage`] unless the plan is resident, and before it has parameters.
+    /// As [`Program::run`]; [`Error::Usage`] unless the plan is resident, and before it has parameters.
     pub fn run_again(&mut self, comm: &mut Comm) -> Result<(), Error> {
         self.check_resident("run_again")?;
         self.check_rank(comm)?;
@@ -187,7 +192,7 @@ impl Program {
         Ok(())
     }
 
-    /// Gives all places back, so that a run can begin.
+    /// Gives all slots back, so that a run can begin.
     fn give_back_all(&mut self) -> Result<(), Error> {
         self.state = State::Nothing;
         for node in 0..self.values.len() {
@@ -200,16 +205,16 @@ impl Program {
     }
 
     fn give_back(&mut self, node: usize) -> Result<(), Error> {
-        match (self.values[node].take(), &mut self.places) {
-            (Some(values), Some(places)) => Ok(places.give_back(self.step_of[node], values)?),
+        match (self.values[node].take(), &mut self.slots) {
+            (Some(values), Some(slots)) => Ok(slots.give_back(self.step_of[node], values)?),
             _ => Ok(()),
         }
     }
 
-    /// Drops all values; the next run makes the places anew.
+    /// Drops all values; the next run makes the slots anew.
     fn forget(&mut self) {
         self.values.fill(None);
-        self.places = None;
+        self.slots = None;
         self.is_set.fill(true);
     }
 
@@ -238,20 +243,20 @@ impl Program {
         Ok(())
     }
 
-    /// The place of a step's result, whatever it holds: the one that is kept, or lent by the arena.
-    fn place(&mut self, i: usize) -> Result<Arc<Buffer>, Error> {
+    /// The slot of a step's result, whatever it holds: the one that is kept, or lent by the arena.
+    fn slot(&mut self, i: usize) -> Result<Arc<Buffer>, Error> {
         let steps = &self.plan.steps;
         if let Some(kept) = self.values[steps[i].node as usize].take() {
             return Ok(kept);
         }
-        let places = match &mut self.places {
-            Some(places) => places,
+        let slots = match &mut self.slots {
+            Some(slots) => slots,
             empty => {
-                let ranges: Vec<_> = steps.iter().map(|step| step.place.clone()).collect();
+                let ranges: Vec<_> = steps.iter().map(|step| step.slot.clone()).collect();
                 empty.insert(self.arena.places(&ranges)?)
             }
         };
-        Ok(places.take(i)?)
+        Ok(slots.take(i)?)
     }
 
     /// Does a step; without parameters those on the device stay, and so do inputs that were not set.
@@ -270,22 +275,27 @@ impl Program {
         if stays {
             return Ok(());
         }
-        let mut shared = self.place(i)?;
+        let mut shared = self.slot(i)?;
         let out = unshared(&mut shared);
-        #[cfg(test)]
+        #[cfg(any(test, feature = "testing"))]
         if self.poisons {
             self.device.write(&vec![f32::NAN; out.len()], out)?;
         }
-        match (&self.plan.nodes[node].0, params) {
-            (Op::Input(leaf), _) => {
+        match (&self.plan.nodes[node], params) {
+            ((Op::Input(leaf), shape), _) => {
                 let values = leaf.values.as_host().unwrap_or_default();
+                if values.len() != shape.len() {
+                    return usage(format!(
+                        "program: an input {shape} has no values: call set_input"
+                    ));
+                }
                 self.device.write(values, out)?;
             }
-            (Op::Param(id), Some(params)) => self.device.write(params.values_of(*id), out)?,
+            ((Op::Param(id), _), Some(params)) => self.device.write(params.values_of(*id), out)?,
             _ => {
-                let mut gathered = std::mem::take(&mut self.gathered);
-                self.compute(i, comm, out, &mut gathered)?;
-                self.gathered = gathered;
+                let mut scratch = std::mem::take(&mut self.scratch);
+                self.compute(i, comm, out, &mut scratch)?;
+                self.scratch = scratch;
             }
         }
         self.is_set[node] = false;
@@ -301,11 +311,14 @@ impl Program {
         &self,
         i: usize,
         comm: &mut Comm,
-        out: &mut Buffer,
-        gathered: &mut Vec<f32>,
+        values: &mut Buffer,
+        scratch: &mut Vec<f32>,
     ) -> Result<(), Error> {
         let step = &self.plan.steps[i];
         let (op, shape) = &self.plan.nodes[step.node as usize];
+        let Some(operation) = op.operation() else {
+            return Ok(()); // a parameter that is there
+        };
         let operand = |&node: &u32| {
             let values = self.values[node as usize].as_ref();
             Operand {
@@ -313,34 +326,37 @@ impl Program {
                 shape: self.plan.nodes[node as usize].1,
             }
         };
-        // No operation has more; an allocation a step would take longer than small operations do.
+        let all: Vec<Operand<'_>>;
+        // An allocation a step would take longer than small operations do.
         let operands: &[Operand<'_>] = match &step.reads[..] {
             [] => &[],
             [a] => &[operand(a)],
             [a, b] => &[operand(a), operand(b)],
             [a, b, c] => &[operand(a), operand(b), operand(c)],
-            more => unreachable!("an operation of {} operands", more.len()),
+            more => {
+                all = more.iter().map(operand).collect();
+                &all
+            }
         };
-        if !is_exchange(op) {
-            let index = self.indices[i].as_ref();
-            return local(&self.device, op, operands, index, (out, *shape));
-        }
-        let mut ranks = Ranks {
-            device: &self.device,
-            comm,
-            deadline: self.deadline,
-            is_lent: true,
+        let mut run = Run {
+            comm: DeviceComm::new(&self.device, comm, self.deadline).lent(),
+            index: self.indices[i].as_ref(),
+            scratch,
         };
-        exchange_into(&mut ranks, op, operands, (out, *shape), gathered)
+        let shape = *shape;
+        operation.compute(&mut run, operands, Output { values, shape })
     }
 
-    fn resident_indices(&self) -> Result<Vec<Option<ResidentIndex>>, Error> {
-        let index = |step: &crate::plan::Step| {
+    fn resident_indices(&self) -> Result<Vec<Option<RowIndex>>, Error> {
+        let index = |step: &Step| {
             let (op, shape) = &self.plan.nodes[step.node as usize];
-            let Some(&x) = step.reads.first() else {
-                return Ok(None);
-            };
-            resident_index(&self.device, op, (self.plan.nodes[x as usize].1, *shape))
+            let shapes = self.shapes_read(step);
+            let index = op
+                .operation()
+                .and_then(|op| op.row_numbers(&shapes, *shape));
+            let upload =
+                index.map(|index| RowIndex::upload(&self.device, index.n_rows, index.numbers));
+            Ok(upload.transpose()?)
         };
         self.plan.steps.iter().map(index).collect()
     }
@@ -348,15 +364,15 @@ impl Program {
     /// Sets the values of an input for the runs from now on; `var` is what the recorder gave for it.
     ///
     /// # Errors
-    /// [`ErrorKind::Usage`] for what is no input; [`ErrorKind::Shape`] for another number of values.
+    /// [`Error::Usage`] for what is no input; [`Error::Shape`] for another number of values.
     pub fn set_input(&mut self, var: Var, values: &[f32]) -> Result<(), Error> {
         let Some((Op::Input(leaf), shape)) = self.plan.nodes.get_mut(var.index()) else {
             return usage("program: set_input was called for a value that is no input".to_string());
         };
         check_values("set_input", *shape, values.len())?;
         match Arc::get_mut(&mut leaf.values).and_then(Buffer::as_host_mut) {
-            Some(held) => held.copy_from_slice(values),
-            None => leaf.values = Arc::new(values.to_vec().into()),
+            Some(held) if held.len() == values.len() => held.copy_from_slice(values),
+            _ => leaf.values = Arc::new(values.to_vec().into()),
         }
         self.is_set[var.index()] = true;
         Ok(())
@@ -368,13 +384,13 @@ impl Program {
     /// The recording may end where the forward part does: the gradient refers to the same things.
     ///
     /// # Errors
-    /// [`ErrorKind::Usage`] where an operation, operand, number or shape differs from the first recording, or where two
+    /// [`Error::Usage`] where an operation, operand, number or shape differs from the first recording, or where two
     /// operations that shared one thing no longer do; the program stays as it was. The device's error, after which it has
     /// to be refilled before it runs.
     pub fn refill(&mut self, recorder: &Recorder<'_>) -> Result<(), Error> {
         let new = recorder.nodes();
         if let Some(at) = self.first_difference(new) {
-            let name = |nodes: &[(Op, crate::Shape)]| {
+            let name = |nodes: &[(Op, Shape)]| {
                 nodes.get(at).map_or("nothing".to_string(), |(op, shape)| {
                     format!("{} {shape}", op.name())
                 })
@@ -386,6 +402,7 @@ impl Program {
             ));
         }
         let mut changed = BTreeMap::new();
+        let payload = |op: &Op| op.operation().and_then(|operation| operation.payload());
         for (i, (op, _)) in new.iter().enumerate() {
             let old = payload(&self.plan.nodes[i].0);
             let (Some(old), Some(payload)) = (old, payload(op)) else {
@@ -395,7 +412,7 @@ impl Program {
             let known = changed.entry(old.address()).or_insert(payload);
             if known.address() != address {
                 return usage(format!(
-                    "program: refill found another index, layout or propagation at operation {i} ({}) than at an earlier one that shared it",
+                    "program: refill found other row numbers, another layout or graph at operation {i} ({}) than at an earlier one that shared it",
                     op.name()
                 ));
             }
@@ -406,40 +423,46 @@ impl Program {
             }
         }
         self.is_set.fill(true);
-        self.set_payloads(&changed);
+        self.set_payloads(&changed)?;
         self.indices = self.resident_indices()?;
         Ok(())
     }
 
     /// Puts what has changed, by the address of what was there, into all operations.
-    fn set_payloads(&mut self, changed: &BTreeMap<usize, Payload>) {
+    fn set_payloads(&mut self, changed: &BTreeMap<usize, Payload>) -> Result<(), Error> {
         for (op, _) in &mut self.plan.nodes {
-            if let Some(new) = payload(op).and_then(|old| changed.get(&old.address())) {
-                let fits = set_payload(op, new);
-                assert!(fits, "an address belongs to one kind of payload");
-            }
+            let Op::Apply { operation, .. } = op else {
+                continue;
+            };
+            let new = operation
+                .payload()
+                .and_then(|old| changed.get(&old.address()));
+            let Some(new) = new else { continue };
+            let Some(new) = operation.with_payload(new) else {
+                let name = operation.name();
+                return usage(format!(
+                    "program: {name} gives a payload and takes no other: implement Operation::with_payload"
+                ));
+            };
+            *operation = new;
         }
+        Ok(())
     }
 
     /// The first operation of another recording that is not the plan's.
-    fn first_difference(&self, new: &[(Op, crate::Shape)]) -> Option<usize> {
-        let same = |(a, b): (&(Op, crate::Shape), &(Op, crate::Shape))| {
-            a.1 == b.1 && form(&a.0, |var| var.0) == form(&b.0, |var| var.0)
+    fn first_difference(&self, new: &[(Op, Shape)]) -> Option<usize> {
+        let same = |(a, b): (&(Op, Shape), &(Op, Shape))| {
+            a.1 == b.1 && signature(&a.0, |var| var.0) == signature(&b.0, |var| var.0)
         };
-        let n_same = self
-            .plan
-            .nodes
-            .iter()
-            .zip(new)
-            .take_while(|pair| same(*pair))
-            .count();
+        let old = self.plan.nodes.iter();
+        let n_same = old.zip(new).take_while(|pair| same(*pair)).count();
         (n_same < new.len()).then_some(n_same)
     }
 
     /// A copy of a named output, row-major.
     ///
     /// # Errors
-    /// [`ErrorKind::Usage`] for a name that the recorder was not given, or before the first run; the device's error.
+    /// [`Error::Usage`] for a name that the recorder was not given, or before the first run; the device's error.
     pub fn read(&self, name: &str) -> Result<Vec<f32>, Error> {
         Ok(self.device.download(self.buffer(self.named(name)?)?)?)
     }
@@ -447,7 +470,7 @@ impl Program {
     /// A named output in place, row-major, where the device is the host.
     ///
     /// # Errors
-    /// [`ErrorKind::Usage`] for a name that the recorder was not given, before the first run, and on another device.
+    /// [`Error::Usage`] for a name that the recorder was not given, before the first run, and on another device.
     pub fn output(&self, name: &str) -> Result<&[f32], Error> {
         match self.buffer(self.named(name)?)?.as_host() {
             Some(values) => Ok(values),
@@ -476,7 +499,7 @@ impl Program {
     /// does not depend on one.
     ///
     /// # Errors
-    /// [`ErrorKind::Usage`] if [`Recorder::output_param_gradient`] was not called, or before the first run; the device's
+    /// [`Error::Usage`] if [`Recorder::output_param_gradient`] was not called, or before the first run; the device's
     /// error.
     pub fn param_gradient(&self) -> Result<Vec<f32>, Error> {
         let mut flat = Vec::new();
@@ -495,7 +518,7 @@ impl Program {
             );
         };
         let shapes = &self.plan.param_shapes[..grads.len()];
-        flat.reserve(shapes.iter().map(crate::Shape::len).sum());
+        flat.reserve(shapes.iter().map(Shape::len).sum());
         for (grad, shape) in grads.iter().zip(shapes) {
             match grad {
                 Some(grad) => match self.buffer(*grad)?.as_host() {
@@ -509,18 +532,18 @@ impl Program {
     }
 
     fn buffer(&self, var: Var) -> Result<&Buffer, Error> {
-        match &self.values[self.plan.stands_for[var.index()] as usize] {
+        match &self.values[self.plan.alias_of[var.index()] as usize] {
             Some(values) if self.state == State::Run => Ok(values),
             _ => usage("program: it has no outputs before it has run".to_string()),
         }
     }
 }
 
-/// A place for writing. Peers that read a value of a program get a copy of it, so that nobody else holds the place.
-fn unshared(place: &mut Arc<Buffer>) -> &mut Buffer {
-    Arc::get_mut(place).expect("a program's places are its own")
+/// A slot for writing. Peers that read a value of a program get a copy of it, so that the slot has one owner.
+fn unshared(slot: &mut Arc<Buffer>) -> &mut Buffer {
+    Arc::get_mut(slot).expect("a program's slots are its own")
 }
 
 fn usage<T>(text: String) -> Result<T, Error> {
-    Err(ErrorKind::Usage(text).into())
+    Err(Error::Usage(text))
 }

@@ -1,17 +1,20 @@
-//! The interpreter that writes a program down, to be planned and run many times.
+//! The interpreter that records a program: to check its shapes, or to plan it and run it many times.
 
 use std::sync::Arc;
 
 use shardgraph_device::Device;
 
 use crate::plan::Outputs;
-use crate::shape_rules::{World, check_values, known_param, write_down};
-use crate::{Ctx, Error, ErrorKind, Leaf, Op, Params, Plan, Shape, Var, gradient};
+use crate::shape_rules::{check_values, known_param, push};
+use crate::{Ctx, Error, Leaf, Op, Params, Plan, Shape, Var, World, gradient};
 
 /// Records operations and their shapes; no value is computed.
 ///
-/// What the program hands over with its operations (values of inputs, row numbers, layouts, propagations) is kept for
-/// the first run, and can be changed for later ones: see [`Plan`].
+/// **Shape check.** Recording alone finds every shape, and names the operation and the shapes that do not fit, without a
+/// device or another rank. Inputs then need no values.
+///
+/// **Plan.** What the program hands over with its operations (values of inputs, row numbers, layouts, graphs) is kept
+/// for the first run, and can be changed for later ones: see [`Plan`].
 #[derive(Debug)]
 pub struct Recorder<'a> {
     params: &'a Params,
@@ -54,6 +57,11 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
+    /// The elements of all results together: what an eager run allocates.
+    pub fn n_elements(&self) -> usize {
+        self.nodes.iter().map(|(_, shape)| shape.len()).sum()
+    }
+
     /// The plan of what was recorded.
     ///
     /// # Complexity
@@ -69,24 +77,25 @@ impl<'a> Recorder<'a> {
 }
 
 impl Ctx for Recorder<'_> {
-    fn apply(&mut self, op: Op) -> Result<Var, Error> {
-        if let Op::Input(leaf) = &op
-            && leaf.values.as_host().map(<[f32]>::len) != Some(leaf.shape.len())
-        {
-            let text = format!(
-                "recorder: an input {} takes {} values in host memory",
-                leaf.shape,
-                leaf.shape.len()
-            );
-            return Err(ErrorKind::Usage(text).into());
+    fn push(&mut self, op: Op) -> Result<Var, Error> {
+        if let Op::Input(leaf) = &op {
+            match leaf.values.as_host() {
+                Some([]) => {} // to be set later
+                Some(values) => check_values("input", leaf.shape, values.len())?,
+                None => {
+                    let shape = leaf.shape;
+                    let text =
+                        format!("recorder: an input {shape} takes its values in host memory");
+                    return Err(Error::Usage(text));
+                }
+            }
         }
-        write_down(&mut self.nodes, op, self.params, self.world)
+        push(&mut self.nodes, op, self.params, self.world)
     }
 
     fn input(&mut self, shape: Shape, values: &[f32]) -> Result<Var, Error> {
-        check_values("input", shape, values.len())?;
         let values = Arc::new(Device::host().upload(values)?);
-        self.apply(Op::Input(Leaf { shape, values }))
+        self.push(Op::Input(Leaf { shape, values }))
     }
 
     fn shape(&self, var: Var) -> Shape {

@@ -1,9 +1,10 @@
 //! Programs that keep their values between runs, and programs with frozen parameters.
 
 use shardgraph_collectives::Comm;
-use shardgraph_device::{Device, Loss};
+use shardgraph_device::Device;
+use shardgraph_ops::Loss;
 
-use crate::plan_tests::bits;
+use crate::testing::bits;
 use crate::tests::gpus;
 use crate::{Adam, Ctx, Eager, Error, Params, Program, Recorder, Shape, Var};
 

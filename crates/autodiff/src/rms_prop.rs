@@ -1,6 +1,6 @@
 //! Gradient descent by running root mean squares, with momentum.
 
-use crate::{Error, ErrorKind, Params};
+use crate::{Error, Params};
 
 /// RMSProp: each gradient divided by the root of its running mean square, with momentum over the steps.
 ///
@@ -23,9 +23,9 @@ use crate::{Error, ErrorKind, Params};
 pub struct RmsProp {
     /// Step size.
     pub learning_rate: f32,
-    /// How much of the mean square is kept from step to step.
+    /// Fraction of the mean square that is kept from step to step.
     pub decay: f32,
-    /// How much of the last step is kept.
+    /// Fraction of the last step that is kept.
     pub momentum: f32,
     /// Added to the mean square.
     pub epsilon: f32,
@@ -60,7 +60,7 @@ impl RmsProp {
                 grad.len(),
                 self.mean_square.len()
             );
-            return Err(ErrorKind::Usage(text).into());
+            return Err(Error::Usage(text));
         }
         let values = params.trained_mut().iter_mut().zip(grad);
         let moments = self.mean_square.iter_mut().zip(&mut self.velocity);

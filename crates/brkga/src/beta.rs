@@ -6,7 +6,7 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::error::Error;
-use crate::random::Stream;
+use shardgraph_random::KeyedRng;
 
 mod quantile;
 
@@ -168,7 +168,7 @@ impl BetaTables {
     }
 
     /// Draws each key from its choice's distribution; two of each random number.
-    pub(crate) fn draw(&self, stream: &mut Stream, choices: &[u16], keys: &mut [f32]) {
+    pub(crate) fn draw(&self, stream: &mut KeyedRng, choices: &[u16], keys: &mut [f32]) {
         let (pairs, last) = keys.as_chunks_mut::<2>();
         let (choice_pairs, last_choice) = choices.as_chunks::<2>();
         for (pair, choices) in pairs.iter_mut().zip(choice_pairs) {

@@ -2,7 +2,7 @@
 
 use crate::beta::BetaTables;
 use crate::outcome::Individual;
-use crate::random::Stream;
+use shardgraph_random::KeyedRng;
 
 /// Where mutants come from.
 pub(crate) enum Proposals {
@@ -40,7 +40,7 @@ impl Proposals {
 }
 
 /// Draws a mutant. A uniform key is the same number whether or not others have a distribution of their own.
-pub(crate) fn mutant(stream: &mut Stream, proposals: &Proposals, keys: &mut [f32]) {
+pub(crate) fn mutant(stream: &mut KeyedRng, proposals: &Proposals, keys: &mut [f32]) {
     let Proposals::Beta {
         tables,
         choices,
@@ -59,7 +59,7 @@ pub(crate) fn mutant(stream: &mut Stream, proposals: &Proposals, keys: &mut [f32
 }
 
 /// Uniform keys, multiples of 2^-24; two of each random number.
-fn uniform(stream: &mut Stream, keys: &mut [f32]) {
+fn uniform(stream: &mut KeyedRng, keys: &mut [f32]) {
     let key = |bits: u32| (bits >> 8) as f32 * (1.0 / (1u32 << 24) as f32);
     let (pairs, last) = keys.as_chunks_mut::<2>();
     for pair in pairs {
@@ -83,15 +83,15 @@ pub(crate) fn rho_u16(rho: f64) -> u16 {
 /// # Panics
 /// When there is no elite or nothing else, which [`crate::Config::check`] rules out.
 pub(crate) fn cross(
-    stream: &mut Stream,
+    stream: &mut KeyedRng,
     members: &[Individual],
     n_elites: usize,
     rho: u16,
     keys: &mut [f32],
 ) {
     let (elites, others) = members.split_at(n_elites);
-    let elite = &elites[stream.below(elites.len())].keys;
-    let other = &others[stream.below(others.len())].keys;
+    let elite = &elites[stream.index(elites.len())].keys;
+    let other = &others[stream.index(others.len())].keys;
     let (quads, last) = keys.as_chunks_mut::<4>();
     let (elite_quads, elite_last) = elite.as_chunks::<4>();
     let (other_quads, other_last) = other.as_chunks::<4>();

@@ -8,7 +8,7 @@ use rayon::ThreadPool;
 use crate::breed::{self, Proposals};
 use crate::config::Config;
 use crate::outcome::{Fitness, Individual};
-use crate::random::Stream;
+use crate::random::child_rng;
 
 /// A chromosome to make and decode.
 pub(crate) struct Job<'a> {
@@ -98,7 +98,7 @@ impl Rules<'_> {
             seed, elites, rho, ..
         } = self.config;
         let keys = &mut job.child.keys;
-        let mut stream = Stream::new(*seed, job.population_idx, self.generation, job.child_idx);
+        let mut stream = child_rng(*seed, job.population_idx, self.generation, job.child_idx);
         match job.origin {
             Origin::Given(given) => keys.copy_from_slice(given),
             Origin::Mutant => breed::mutant(&mut stream, self.proposals, keys),

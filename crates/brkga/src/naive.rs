@@ -3,7 +3,8 @@
 use crate::beta::BetaTables;
 use crate::config::Config;
 use crate::outcome::{Fitness, Individual};
-use crate::random::Stream;
+use crate::random::child_rng;
+use shardgraph_random::KeyedRng;
 
 /// What the naive search works on.
 pub(crate) struct Naive<'a> {
@@ -70,7 +71,7 @@ impl Naive<'_> {
         child_idx: usize,
     ) -> Vec<f32> {
         let config = self.config;
-        let mut stream = Stream::new(
+        let mut stream = child_rng(
             config.seed,
             population_idx as u32,
             generation,
@@ -85,8 +86,8 @@ impl Naive<'_> {
             return self.mutant(&mut stream);
         }
         let n_elites = config.elites as usize;
-        let elite = &members[stream.below(n_elites)].keys;
-        let other = &members[n_elites + stream.below(members.len() - n_elites)].keys;
+        let elite = &members[stream.index(n_elites)].keys;
+        let other = &members[n_elites + stream.index(members.len() - n_elites)].keys;
         let bits: Vec<u64> = (0..self.n_keys).map(|_| stream.next_u64()).collect();
         let is_elite = |i: usize| {
             let sixteen = (bits[i / 4] >> (16 * (i % 4))) & 0xffff;
@@ -109,7 +110,7 @@ impl Naive<'_> {
         self.starts.get(rank)
     }
 
-    fn mutant(&self, stream: &mut Stream) -> Vec<f32> {
+    fn mutant(&self, stream: &mut KeyedRng) -> Vec<f32> {
         let bits: Vec<u64> = (0..self.n_keys).map(|_| stream.next_u64()).collect();
         let key = |i: usize| {
             let share = ((bits[i / 2] >> (32 * (i % 2))) as u32) >> 8;

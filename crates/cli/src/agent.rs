@@ -15,9 +15,9 @@ use crate::report::ReportArgs;
 const EXAMPLE: &str = "\
 Examples:
   shardgraph agent list
-  shardgraph agent train cartpole-dqn --seed 1 --out my-agent
+  shardgraph agent train cartpole-dqn --seed 1 --run my-agent
   shardgraph agent train settings.toml --steps 20000 --format json
-  shardgraph agent eval cartpole-dqn --weights my-agent/weights.safetensors --episodes 100";
+  shardgraph agent eval cartpole-dqn --model my-agent/weights.safetensors --episodes 100";
 
 /// Train and evaluate reinforcement-learning agents
 #[derive(Debug, Args)]
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &AgentArgs) -> anyhow::Result<()> {
 pub(crate) fn settings(file_or_name: &Path) -> anyhow::Result<AgentConfig> {
     let named = file_or_name.to_str().and_then(AgentConfig::named);
     match named {
-        // A folder of this name, such as one that `--out` made, is no file of settings.
+        // A folder of this name, such as one that `--run` made, is no file of settings.
         Some(config) if !file_or_name.exists() || file_or_name.is_dir() => Ok(config),
         _ if file_or_name.exists() => Ok(AgentConfig::read(file_or_name)?),
         _ => {

@@ -10,13 +10,14 @@ use shardgraph_device::{Device, DeviceKind, Timer};
 
 use crate::agent::settings;
 use crate::device_choice::open_device;
+use crate::output_file;
 use crate::report::ReportArgs;
 use crate::world::refuse_processes;
 
 const EXAMPLE: &str = "\
 Examples:
-  shardgraph agent eval cartpole-dqn --weights my-agent/weights.safetensors
-  shardgraph agent eval settings.toml --weights my-agent/weights.safetensors --episodes 1000 --seed 3 --format json
+  shardgraph agent eval cartpole-dqn --model my-agent/weights.safetensors
+  shardgraph agent eval settings.toml --model my-agent/weights.safetensors --episodes 1000 --seed 3 --format json
 
 CONFIG is what the agent was trained with: a .toml or .json file, or a name of `shardgraph agent list`.";
 
@@ -27,17 +28,22 @@ pub(crate) struct EvalArgs {
     /// The settings: a file, or a name
     #[arg(value_name = "CONFIG")]
     config: PathBuf,
-    /// The weights, as `agent train --out` writes them
-    #[arg(long, value_name = "FILE")]
-    weights: PathBuf,
+    /// A trained model: the weights or the run folder of `agent train`
+    #[arg(help_heading = "Method", long, value_name = "FILE")]
+    model: PathBuf,
     /// How many episodes to play
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(help_heading = "Method", long, value_name = "N", default_value_t = 100)]
     episodes: usize,
-    /// The seed of the episodes' first states [default: as the settings say]
-    #[arg(long, value_name = "SEED")]
+    /// Seed of all that is random: of the episodes' first states [default: of the settings]
+    #[arg(help_heading = "Method", long, value_name = "SEED")]
     seed: Option<u64>,
-    /// Where to compute: host, emulated, cuda, cuda:N or auto
-    #[arg(long, value_name = "DEVICE", default_value = "host")]
+    /// Where to compute: host, emulated, cuda, cuda:N or auto (the first GPU if there is one)
+    #[arg(
+        help_heading = "Ranks and devices",
+        long,
+        value_name = "DEVICE",
+        default_value = "host"
+    )]
     device: DeviceKind,
     #[command(flatten)]
     report: ReportArgs,
@@ -67,7 +73,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     let config = settings(&args.config)?;
     let device = open_device(args.device, &args.report)?;
     let mut agent = config.agent(&device)?;
-    agent.import(&args.weights)?;
+    agent.import(&output_file::model_file(&args.model, "weights.safetensors"))?;
     let seed = args.seed.unwrap_or(config.seed);
     let timer = Timer::start(&Device::host());
     let evaluation = Evaluation::play(agent.as_mut(), args.episodes, seed)?;
@@ -98,7 +104,7 @@ fn answer(
         seconds,
         env_steps_per_s: evaluation.n_steps as f64 / seconds.max(1e-9),
         device: args.device.to_string(),
-        weights: args.weights.display().to_string(),
+        weights: args.model.display().to_string(),
         policy_hash: format!("{:016x}", agent.weights_hash()),
     }
 }

@@ -16,19 +16,19 @@ use shardgraph_device::{Device, DeviceKind, Timer};
 use crate::agent::settings;
 use crate::agent_answer::{Counts, Head, Tail};
 use crate::agent_topology;
-use crate::deadline;
 use crate::exit::BadInput;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::world::{World, WorldArgs, settle};
+use crate::{duration, interrupt};
 
 const EXAMPLE: &str = "\
 Examples:
-  shardgraph agent train cartpole-dqn --out my-agent
+  shardgraph agent train cartpole-dqn --run my-agent
   shardgraph agent train settings.toml --steps 20000 --seed 3 --format json
-  shardgraph agent train --resume my-agent --steps 600000
+  shardgraph agent train --run my-agent --resume --steps 600000
 
-CONFIG is a .toml or .json file, or a name of `shardgraph agent list`. Without --out nothing is written. A folder gets metrics.jsonl, the
+CONFIG is a .toml or .json file, or a name of `shardgraph agent list`. Without --run nothing is written. A folder gets metrics.jsonl, the
 same as a TensorBoard event file, checkpoints, and weights.safetensors for `shardgraph agent eval`.
 
 Ranks share the blocks of each batch: at most `gradient_blocks` of the settings can take part. Under mpirun, srun or torchrun each
@@ -39,28 +39,37 @@ process is a rank.";
 #[command(after_help = EXAMPLE)]
 pub(crate) struct TrainArgs {
     /// The settings: a file, or a name
-    #[arg(value_name = "CONFIG", required_unless_present = "resume")]
+    #[arg(
+        help_heading = "Input",
+        value_name = "CONFIG",
+        required_unless_present = "resume"
+    )]
     config: Option<PathBuf>,
-    /// Steps of all environments together; with --resume, to go to [default: as the settings say]
-    #[arg(long, value_name = "N")]
+    /// Steps of training: of all environments together; with --resume, to go to [default: of the settings]
+    #[arg(help_heading = "Method", long, value_name = "N")]
     steps: Option<u64>,
-    /// The one seed of the run [default: as the settings say]
-    #[arg(long, value_name = "SEED")]
+    /// Seed of all that is random [default: of the settings]
+    #[arg(help_heading = "Method", long, value_name = "SEED")]
     seed: Option<u64>,
-    /// The folder to write; it must have no run yet
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Go on from the newest checkpoint of a folder, with its settings
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "config", "seed"])]
-    resume: Option<PathBuf>,
+    /// The run's folder; without --resume it must have no run yet [default: nothing is written]
+    #[arg(help_heading = "Output", long, value_name = "DIR")]
+    run: Option<PathBuf>,
+    /// Go on from the newest checkpoint of --run, with its settings
+    #[arg(help_heading = "Output", long, requires = "run", conflicts_with_all = ["config", "seed"])]
+    resume: bool,
     #[command(flatten)]
     world: WorldArgs,
-    /// Where to compute: host, emulated, cuda, cuda:N or auto
-    #[arg(long, value_name = "DEVICE", default_value = "host")]
+    /// Where to compute: host, emulated, cuda, cuda:N or auto (the first GPU if there is one)
+    #[arg(
+        help_heading = "Ranks and devices",
+        long,
+        value_name = "DEVICE",
+        default_value = "host"
+    )]
     device: DeviceKind,
-    /// Longest wait for another rank [default: 600]
-    #[arg(long, value_name = "SECONDS", value_parser = deadline::parse)]
-    deadline: Option<Deadline>,
+    /// Longest wait: for another rank [default: 600s]
+    #[arg(help_heading = "Ranks and devices", long, value_name = "DURATION", value_parser = duration::timeout)]
+    timeout: Option<Deadline>,
     #[command(flatten)]
     report: ReportArgs,
 }
@@ -84,7 +93,7 @@ struct Inputs {
 
 /// Trains and prints the answer.
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
-    let deadline = args.deadline.unwrap_or_default();
+    let deadline = args.timeout.unwrap_or_default();
     let (start, config) = match start(args) {
         Ok(begun) => begun,
         Err(error) => return Err(told(args, error, deadline)),
@@ -130,7 +139,7 @@ fn run_topology(args: &TrainArgs, begun: (&Start, &AgentConfig)) -> anyhow::Resu
         return Err(BadInput(text.to_owned()).into());
     }
     let launch = args.world.open_messages()?;
-    let deadline = args.deadline.unwrap_or_default();
+    let deadline = args.timeout.unwrap_or_default();
     // What one process alone may find is wrong is said to the others.
     let checked = launch.as_ref().map_or(Ok(()), |launch| {
         check_processes(begun.1, launch.size).map_err(anyhow::Error::from)
@@ -144,7 +153,7 @@ fn run_topology(args: &TrainArgs, begun: (&Start, &AgentConfig)) -> anyhow::Resu
     })?;
     let options = RunOptions {
         n_ranks: 1,
-        stop_at: args.resume.as_ref().and(args.steps),
+        stop_at: args.steps.filter(|_| args.resume),
         deadline,
         device,
     };
@@ -153,7 +162,11 @@ fn run_topology(args: &TrainArgs, begun: (&Start, &AgentConfig)) -> anyhow::Resu
 
 /// Where the run begins, and its settings.
 fn start(args: &TrainArgs) -> anyhow::Result<(Start, AgentConfig)> {
-    match (&args.resume, &args.config) {
+    if let Some(folder) = &args.run {
+        let command = format!("shardgraph agent train --run {} --resume", folder.display());
+        interrupt::advise_to_resume(folder, &command);
+    }
+    match (args.run.as_ref().filter(|_| args.resume), &args.config) {
         (Some(folder), _) => {
             let start = Start::Resumed {
                 folder: folder.clone(),
@@ -168,7 +181,7 @@ fn start(args: &TrainArgs) -> anyhow::Result<(Start, AgentConfig)> {
             config.check()?;
             let start = Start::New {
                 config: config.clone(),
-                folder: args.out.clone(),
+                folder: args.run.clone(),
             };
             Ok((start, config))
         }
@@ -211,8 +224,8 @@ fn load(
 ) -> anyhow::Result<Inputs> {
     let options = RunOptions {
         n_ranks,
-        stop_at: args.resume.as_ref().and(args.steps),
-        deadline: args.deadline.unwrap_or_default(),
+        stop_at: args.steps.filter(|_| args.resume),
+        deadline: args.timeout.unwrap_or_default(),
         device: args.world.device(args.device, is_process, report)?,
     };
     Ok(Inputs { start, options })
@@ -232,10 +245,10 @@ impl<'a> Show<'a> {
     pub(crate) fn step(&mut self, report: &TrainProgress) {
         let bar = self
             .bar
-            .get_or_insert_with(|| Progress::new(self.report, report.stop_at));
+            .get_or_insert_with(|| Progress::new(self.report, report.stop_at, "steps"));
         bar.update(report.step, || match report.mean_return {
-            Some(mean_return) => format!("steps, mean return {mean_return:.1}"),
-            None => "steps".to_owned(),
+            Some(mean_return) => format!("mean return {mean_return:.1}"),
+            None => String::new(),
         });
     }
 }

@@ -9,7 +9,7 @@ use shardgraph_device::DeviceKind;
 use shardgraph_solver::Communication;
 use shardgraph_solver::train::{Preset, TrainConfig};
 
-use crate::deadline;
+use crate::duration;
 use crate::exit::BadInput;
 use crate::settings_file::{self, SettingsFile};
 
@@ -18,10 +18,10 @@ const FLAGS: [&str; 7] = [
     "ranks",
     "batch_ranks",
     "communication",
-    "out",
+    "run",
     "preset",
     "device",
-    "deadline",
+    "timeout",
 ];
 
 /// What a config file says; everything may be absent.
@@ -33,14 +33,14 @@ pub(crate) struct ConfigFile {
     pub(crate) batch_ranks: Option<u32>,
     /// As `--communication`.
     pub(crate) communication: Option<Communication>,
-    /// As `--out`.
-    pub(crate) out: Option<PathBuf>,
+    /// As `--run`.
+    pub(crate) run: Option<PathBuf>,
     /// As `--preset`.
     pub(crate) preset: Option<Preset>,
     /// As `--device`.
     pub(crate) device: Option<DeviceKind>,
-    /// As `--deadline`.
-    pub(crate) deadline: Option<Deadline>,
+    /// As `--timeout`.
+    pub(crate) timeout: Option<Deadline>,
     /// The whole file, with the fields of [`TrainConfig`].
     settings: Option<SettingsFile>,
 }
@@ -67,16 +67,19 @@ impl ConfigFile {
                 let name: String = read(value)?;
                 self.communication = Some(name.parse().map_err(|e| format!("{e}"))?);
             }
-            "out" => self.out = Some(read(value)?),
+            "run" => self.run = Some(read(value)?),
             "preset" => self.preset = Some(read(value)?),
             "device" => {
                 let name: String = read(value)?;
                 self.device = Some(name.parse().map_err(|e| format!("{e}"))?);
             }
-            "deadline" => {
-                let deadline = deadline::of_seconds(read(value)?);
-                let wrong = || "expected seconds, a number above 0".to_owned();
-                self.deadline = Some(deadline.ok_or_else(wrong)?);
+            "timeout" => {
+                // A number is seconds, a text has its unit.
+                let text = match value {
+                    Value::String(text) => text,
+                    number => number.to_string(),
+                };
+                self.timeout = Some(duration::timeout(&text)?);
             }
             _ => {}
         }
@@ -124,15 +127,15 @@ mod tests {
     #[test]
     fn toml_and_json_say_the_same() {
         let toml = "steps = 7\nranks = 2\npreset = 'paper'\ngraphs = ['er:9:0.5']\nlearning_rate = 0.1\n\
-            adjacency_scale = 'largest-degree'\ndeadline = 3\nout = 'run'\ndevice = 'host'\n";
+            adjacency_scale = 'largest-degree'\ntimeout = 3\nrun = 'run'\ndevice = 'host'\n";
         let json = r#"{"steps": 7, "ranks": 2, "preset": "paper", "graphs": ["er:9:0.5"], "learning_rate": 0.1,
-            "adjacency_scale": "largest-degree", "deadline": 3.0, "out": "run", "device": "host"}"#;
+            "adjacency_scale": "largest-degree", "timeout": "3s", "run": "run", "device": "host"}"#;
         for (name, text) in [("c.toml", toml), ("c.json", json)] {
             let file = read_text(name, text).unwrap();
             assert_eq!((file.ranks, file.preset), (Some(2), Some(Preset::Paper)));
-            assert_eq!(file.out.as_deref(), Some(Path::new("run")));
+            assert_eq!(file.run.as_deref(), Some(Path::new("run")));
             assert_eq!(file.device, Some(DeviceKind::Host));
-            assert_eq!(file.deadline, deadline::of_seconds(3.0));
+            assert_eq!(file.timeout, duration::timeout("3").ok());
             let paper = TrainConfig::preset(Preset::Paper);
             let expected = TrainConfig {
                 steps: 7,
@@ -164,7 +167,7 @@ mod tests {
             ("c.toml", "steps = -1", ["`steps`", "invalid value"]),
             ("c.toml", "steps = ", ["c.toml:1:9", "value"]),
             ("c.toml", "preset = 'best'", ["`preset`", "unknown variant"]),
-            ("c.toml", "deadline = 0", ["`deadline`", "above 0"]),
+            ("c.toml", "timeout = 0", ["`timeout`", "above 0"]),
             ("c.toml", "device = 'tpu'", ["`device`", "expected host"]),
             ("c.json", "{\"steps\": 1", ["c.json:1:11", "EOF"]),
             ("c.json", "[]", ["invalid type", "c.json"]),

@@ -17,8 +17,8 @@ Examples:
   shardgraph embed karate --epochs 200 --out karate.npy
   shardgraph embed follows.txt.gz --directed --order 2 --dim 64 --out follows.safetensors
   shardgraph embed eval wiki-Vote.txt.gz --epochs 10 --format json
-  shardgraph embed near 17 --embedding karate.npy
-  shardgraph embed picture --embedding karate.npy --out karate.svg
+  shardgraph embed near 17 --model karate.npy
+  shardgraph embed picture --model karate.npy --out karate.svg
 
 The name of --out decides the form: .npy (labels beside it in .npy.labels), .safetensors, .bin
 (word2vec binary), anything else word2vec text. A graph that has the name of a subcommand: ./eval";

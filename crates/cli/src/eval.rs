@@ -12,29 +12,29 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 use shardgraph_graph::Graph;
-use shardgraph_solver::problem::{MINIMUM_VERTEX_COVER, Problem as _, Sense, problem_by_name};
+use shardgraph_solver::problem::{MINIMUM_VERTEX_COVER, Sense, problem_by_name};
 use shardgraph_solver::{ErrorKind, Select, SolveOptions, TrainedPolicy};
 
 use self::optima::{Optima, Optimum};
 use self::rows::{Job, Row, Search};
 use self::score::Total;
+use crate::duration;
 use crate::exit::BadInput;
 use crate::graph_argument::{GraphArgs, Origin};
 use crate::output_file;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
-use crate::solve::{check_covers, problem_names};
-use crate::solve_stages::polish_seconds;
+use crate::solve::{POLICY_FILE, check_covers, problem_names};
 use crate::world::refuse_processes;
 
 const EXAMPLE: &str = "\
 Examples:
   shardgraph eval karate petersen
-  shardgraph eval er:250:0.15 --seed 1000 --policy mis-default --optima benches/data/mvc-optima.csv
-  shardgraph eval first.mtx.gz second.mtx.gz --polish 10s --format json --svg rows.svg
+  shardgraph eval er:250:0.15 --seed 1000 --model mis-default --optima benches/data/mvc-optima.csv
+  shardgraph eval first.mtx.gz second.mtx.gz --local-search 10s --format json --svg rows.svg
   shardgraph eval brock200_4.clq --problem clique
 
-A vertex cover has three rows of the policy: alone (rl), in turn with exact reductions (rl_reduce) and, with --polish,
+A vertex cover has three rows of the policy: alone (rl), in turn with exact reductions (rl_reduce) and, with --local-search,
 improved by local search on what the reductions leave (rl_polish). Beside them stand the same reductions and the same
 local search without the policy. A policy for independent sets (mis) covers by what its set leaves.
 
@@ -50,42 +50,48 @@ pub(crate) struct EvalArgs {
     /// Further graphs
     #[arg(value_name = "GRAPH")]
     more: Vec<OsString>,
-    #[arg(long, value_name = "PROBLEM", default_value = "mvc", help = format!("What is looked for: {}", problem_names()))]
+    #[arg(help_heading = "Method", long, value_name = "PROBLEM", default_value = "mvc", help = format!("What is looked for: {}", problem_names()))]
     problem: String,
-    /// A policy that `shardgraph train` wrote, or the name of one that comes with the program [default: PROBLEM-default]
-    #[arg(long, value_name = "FILE|NAME")]
-    policy: Option<PathBuf>,
-    /// Ranks that share a graph, as threads
-    #[arg(long, value_name = "P", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    /// A trained model: a policy or run folder of `shardgraph train`, or a shipped name [default:
+    /// PROBLEM-default]
+    #[arg(help_heading = "Method", long, value_name = "FILE|NAME")]
+    model: Option<PathBuf>,
+    /// Ranks that share the work, as threads
+    #[arg(help_heading = "Ranks and devices", long, value_name = "P", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     ranks: u32,
     /// Nodes that a step picks; adaptive: 8, 4, 2, 1 as candidates get fewer
-    #[arg(long, value_name = "adaptive|N", default_value = "1")]
-    select: Select,
-    /// Also improve covers by local search for so long, such as 10s: the policy's, a greedy one, and one from nothing
-    #[arg(long, value_name = "TIME", value_parser = polish_seconds)]
-    polish: Option<f64>,
-    /// Or for so many steps, which give the same covers on every machine
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..u64::MAX))]
-    polish_steps: Option<u64>,
+    #[arg(
+        help_heading = "Method",
+        long,
+        value_name = "adaptive|N",
+        default_value = "1"
+    )]
+    nodes_per_step: Select,
+    /// Time of a local search: one each from the policy's cover, from a greedy one and from nothing
+    #[arg(help_heading = "Method", long, value_name = "DURATION", value_parser = duration::positive_seconds)]
+    local_search: Option<f64>,
+    /// Steps of a local search, in place of its time: the covers are then the same on every machine
+    #[arg(help_heading = "Method", long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..u64::MAX))]
+    local_search_steps: Option<u64>,
     /// Seed of the local search
-    #[arg(long, value_name = "SEED", default_value_t = 1)]
-    polish_seed: u64,
+    #[arg(
+        help_heading = "Method",
+        long,
+        value_name = "SEED",
+        default_value_t = 1
+    )]
+    local_search_seed: u64,
     /// Known optima
-    #[arg(long, value_name = "CSV")]
+    #[arg(help_heading = "Method", long, value_name = "CSV")]
     optima: Option<PathBuf>,
     /// Look for an optimum that no table has for so long; 0s: not at all [default: graphs of up to 200 nodes, 20000 branches]
-    #[arg(long, value_name = "TIME", value_parser = exact_seconds)]
+    #[arg(help_heading = "Method", long, value_name = "DURATION", value_parser = duration::seconds)]
     exact: Option<f64>,
-    /// Draw the rows, by how much each is from the optimum
-    #[arg(long, value_name = "FILE")]
+    /// Draw a picture: the rows by their distance from the optimum
+    #[arg(help_heading = "Output", long, value_name = "FILE")]
     svg: Option<PathBuf>,
     #[command(flatten)]
     report: ReportArgs,
-}
-
-/// A time with its unit, which may be 0.
-fn exact_seconds(text: &str) -> Result<f64, String> {
-    crate::quantity::nanoseconds(text).map(|nanoseconds| nanoseconds as f64 * 1e-9)
 }
 
 /// What is printed. The fields are the keys of the JSON object, in its order.
@@ -137,7 +143,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
         policy: policy(args, problem)?,
         options: SolveOptions {
             n_ranks: args.ranks,
-            select: args.select,
+            select: args.nodes_per_step,
             ..SolveOptions::default()
         },
         search: search(args)?,
@@ -148,15 +154,15 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     }
     let (graphs, contradicted) = evaluate_all(args, &job)?;
     let mut answer = Answer {
-        problem: problem.name(),
-        sense: problem.sense(),
+        problem: problem.name,
+        sense: problem.sense,
         policy: job.policy.source.clone(),
         policy_problem: job.policy.config.problem.clone(),
-        select: args.select.to_string(),
-        polish_seconds: args.polish,
-        polish_steps: args.polish_steps,
+        select: args.nodes_per_step.to_string(),
+        polish_seconds: args.local_search,
+        polish_steps: args.local_search_steps,
         verified: true,
-        totals: score::totals(problem.sense(), &graphs),
+        totals: score::totals(problem.sense, &graphs),
         svg: None,
         graphs,
     };
@@ -177,7 +183,7 @@ fn check_svg(args: &EvalArgs, svg: &Path) -> Result<(), BadInput> {
     let rest = [
         args.graph.file(),
         args.optima.as_deref(),
-        args.policy.as_deref(),
+        args.model.as_deref(),
     ];
     let inputs = more.iter().map(GraphArgs::file).chain(rest);
     output_file::check(svg, inputs.flatten())
@@ -186,11 +192,11 @@ fn check_svg(args: &EvalArgs, svg: &Path) -> Result<(), BadInput> {
 /// The rows of every graph; and an error where a row is better than an optimum that is called proved.
 fn evaluate_all(args: &EvalArgs, job: &Job) -> anyhow::Result<(Vec<OfGraph>, anyhow::Result<()>)> {
     let loaded = load(args, job)?;
-    let mut progress = Progress::new(&args.report, loaded.len() as u64);
+    let mut progress = Progress::new(&args.report, loaded.len() as u64, "graphs");
     let (mut graphs, mut contradicted) = (Vec::new(), Ok(()));
     for (i, of_graph) in loaded.into_iter().enumerate() {
         let name = of_graph.origin.name.clone();
-        progress.update(i as u64, || format!("graphs done, at {name}"));
+        progress.update(i as u64, || format!("at {name}"));
         let (of_graph, judged) = evaluate(job, of_graph)?;
         graphs.push(of_graph);
         contradicted = contradicted.and(judged);
@@ -201,13 +207,13 @@ fn evaluate_all(args: &EvalArgs, job: &Job) -> anyhow::Result<(Vec<OfGraph>, any
 /// The policy, for the problem or, for covers, for independent sets.
 fn policy(
     args: &EvalArgs,
-    problem: &dyn shardgraph_solver::problem::Problem,
+    problem: &shardgraph_solver::problem::Problem,
 ) -> anyhow::Result<TrainedPolicy> {
-    let policy = match &args.policy {
-        Some(path) => TrainedPolicy::read(path)?,
+    let policy = match &args.model {
+        Some(path) => TrainedPolicy::read(&output_file::model_file(path, POLICY_FILE))?,
         None => TrainedPolicy::shipped_for(problem)?,
     };
-    let is_cover = problem.name() == MINIMUM_VERTEX_COVER.name();
+    let is_cover = problem.name == MINIMUM_VERTEX_COVER.name;
     match is_cover {
         true => check_covers(&policy)?,
         false => policy.check_problem(problem)?,
@@ -217,20 +223,20 @@ fn policy(
 
 /// The budget of the local search, if there is to be one.
 fn search(args: &EvalArgs) -> Result<Option<Search>, BadInput> {
-    if args.polish.is_none() && args.polish_steps.is_none() {
+    if args.local_search.is_none() && args.local_search_steps.is_none() {
         return Ok(None);
     }
-    if args.problem != MINIMUM_VERTEX_COVER.name() {
+    if args.problem != MINIMUM_VERTEX_COVER.name {
         let why = format!(
-            "--polish is for vertex covers (mvc), not for `{}`",
+            "--local-search is for vertex covers (mvc), not for `{}`",
             args.problem
         );
         return Err(BadInput(why));
     }
     Ok(Some(Search {
-        seconds: args.polish,
-        steps: args.polish_steps,
-        seed: args.polish_seed,
+        seconds: args.local_search,
+        steps: args.local_search_steps,
+        seed: args.local_search_seed,
     }))
 }
 
@@ -244,10 +250,10 @@ fn load(args: &EvalArgs, job: &Job) -> anyhow::Result<Vec<Loaded>> {
         if job.search.is_some() && graph.n_edges() >= 1 << 31 {
             let (name, edges) = (&origin.name, graph.n_edges());
             let why = "local search takes graphs of less than 2^31 edges";
-            return Err(BadInput(format!("{name}: --polish: {why}, not {edges}")).into());
+            return Err(BadInput(format!("{name}: --local-search: {why}, not {edges}")).into());
         }
         let optimum = match &optima {
-            Some(optima) => optima.of(&of_graph, &graph, job.problem.name())?,
+            Some(optima) => optima.of(&of_graph, &graph, job.problem.name)?,
             None => None,
         };
         all.push(Loaded {
@@ -259,7 +265,7 @@ fn load(args: &EvalArgs, job: &Job) -> anyhow::Result<Vec<Loaded>> {
     if let Some(table) = &args.optima
         && all.iter().all(|of_graph| of_graph.optimum.is_none())
     {
-        let (table, problem) = (table.display(), job.problem.name());
+        let (table, problem) = (table.display(), job.problem.name);
         let note = format!("{table}: no line is of one of these graphs and of {problem}");
         args.report.note(&note);
     }
@@ -267,7 +273,7 @@ fn load(args: &EvalArgs, job: &Job) -> anyhow::Result<Vec<Loaded>> {
 }
 
 fn read(graph: &GraphArgs, job: &Job, report: &ReportArgs) -> anyhow::Result<(Graph, Origin)> {
-    if job.problem.reads_weights() {
+    if job.problem.reads_weights {
         return graph.whole_graph();
     }
     let (adjacency, origin) = graph.adjacency(report)?;
@@ -284,7 +290,7 @@ fn evaluate(job: &Job, loaded: Loaded) -> anyhow::Result<(OfGraph, anyhow::Resul
     let made = job.rows(graph)?;
     let optimum = optimum.or(made.exact);
     let mut rows = made.rows;
-    let judged = score::judge(job.problem.sense(), optimum.as_ref(), &mut rows);
+    let judged = score::judge(job.problem.sense, optimum.as_ref(), &mut rows);
     let is_given = optimum
         .as_ref()
         .is_some_and(|known| known.source != "exact");

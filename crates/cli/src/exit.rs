@@ -6,7 +6,7 @@ use shardgraph_collectives::CommError;
 use shardgraph_regal::ErrorKind;
 use shardgraph_solver::Fault;
 
-use crate::world::{self, FailedElsewhere};
+use crate::world::FailedElsewhere;
 
 /// What the user gave cannot be right: exit code 2.
 #[derive(Debug)]
@@ -44,11 +44,7 @@ pub(crate) fn code(error: &anyhow::Error) -> u8 {
             return Some(of_cost_graph(error));
         }
         if let Some(error) = cause.downcast_ref::<shardgraph_line::Error>() {
-            return Some(if error.is_input() {
-                BAD_INPUT
-            } else {
-                NO_ANSWER
-            });
+            return Some(error.class().exit_code());
         }
         if let Some(error) = cause.downcast_ref::<shardgraph_rgcn::Error>() {
             return Some(of_relational(error));
@@ -83,11 +79,7 @@ fn of_fault(fault: Fault) -> u8 {
 }
 
 fn of_comm(error: &CommError) -> u8 {
-    match error {
-        error if world::is_input(error) => BAD_INPUT,
-        error if world::is_missing_library(error) => MISSING_DEVICE,
-        _ => LOST_RANK,
-    }
+    error.class().exit_code()
 }
 
 fn of_agent(error: &shardgraph_agents::Error) -> u8 {
@@ -101,11 +93,7 @@ fn of_agent(error: &shardgraph_agents::Error) -> u8 {
 }
 
 fn of_relational(error: &shardgraph_rgcn::Error) -> u8 {
-    match error.kind() {
-        shardgraph_rgcn::ErrorKind::Rank => LOST_RANK,
-        _ if error.is_input() => BAD_INPUT,
-        _ => NO_ANSWER,
-    }
+    error.class().exit_code()
 }
 
 fn of_placement(error: &shardgraph_regal::Error) -> u8 {

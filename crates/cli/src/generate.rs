@@ -11,7 +11,8 @@ use shardgraph_costgraph::Graph as CostGraph;
 use shardgraph_costgraph::export::{write_cost_graph_text, write_jsonl};
 use shardgraph_device::{Device, Timer};
 use shardgraph_graph::generate::GeneratorSpec;
-use shardgraph_graph::{Format, WriteOptions, WriteReport, write_atomic, write_graph};
+use shardgraph_graph::{Format, WriteOptions, WriteReport, write_graph};
+use shardgraph_storage::write_atomic;
 
 use crate::costgraph_spec::{self, CostGraphSpec};
 use crate::exit::BadInput;
@@ -33,14 +34,14 @@ Examples:
 pub(crate) struct GenerateArgs {
     /// Model and parameters, such as er:3000:0.15 or costgraph:100
     spec: Spec,
-    /// The same seed gives the same graph
+    /// Seed of all that is random
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
-    /// Where to write; .mtx, .el, .clq, .graph and .gr (.jsonl and .pbtxt for computation graphs) choose the format, .gz and .zst
-    /// after those of graphs pack
+    /// File to write: .mtx, .el, .clq, .graph and .gr (.jsonl and .pbtxt for
+    /// computation graphs) choose the format, .gz and .zst after those of graphs compress
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Write as matrix-market, edge-list, dimacs, metis or pace [default: by extension]
+    /// Format of the file to write: matrix-market, edge-list, dimacs, metis or pace [default: by extension]
     #[arg(long, value_name = "FORMAT")]
     output_format: Option<Format>,
     #[command(flatten)]

@@ -11,7 +11,7 @@ use shardgraph_graph::{
     EdgeSink, Format, Graph, ImportReport, Labels, NamedEdgeSink, ReadOptions, StreamedNames,
     WeightPolicy, builtin, read_graph, stream_graph, stream_named,
 };
-use shardgraph_line::{Fed, ImportOptions};
+use shardgraph_line::{ImportOptions, InputSummary};
 use shardgraph_shard::{Adjacency, AdjacencyBuilder, Storage, choose_storage};
 
 use crate::exit::BadInput;
@@ -19,22 +19,24 @@ use crate::report::ReportArgs;
 
 /// A graph and how to read it.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Input")]
 pub(crate) struct GraphArgs {
     /// A graph file, a built-in graph (karate, petersen, ...) or a generator (er:3000:0.15)
     graph: OsString,
-    /// Read the file as matrix-market, edge-list, dimacs, metis or pace [default: by extension, then content]
+    /// Format of the file: matrix-market, edge-list, dimacs, metis or pace [default: by extension, then
+    /// content]
     #[arg(long, value_name = "FORMAT")]
     input_format: Option<Format>,
     /// Nodes that a file may have, however few its edges are [default: some for each edge]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     max_nodes: Option<u32>,
     /// Take the complement: the edges that the graph lacks
     #[arg(long)]
     complement: bool,
-    /// Take edge weights into account; those of an edge list are its third column
+    /// Read edge weights: of an edge list its third column
     #[arg(long)]
     weighted: bool,
-    /// Seed of a generated graph, and of all that the command draws
+    /// Seed of all that is random: of a generated graph too
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
 }
@@ -83,6 +85,9 @@ impl GraphArgs {
         origin.load_seconds = timer.elapsed_s();
         let storage = storage_name(adjacency.storage());
         report.note(&format!("stored as {storage}, {} bytes", adjacency.bytes()));
+        if adjacency.n_nodes() == 0 {
+            report.warning(&format!("{}: the graph is empty", origin.name));
+        }
         Ok((adjacency, origin))
     }
 
@@ -131,7 +136,7 @@ impl GraphArgs {
                     };
                     check_directions(&path, format)?;
                 }
-                Ok(Fed::of(streamed))
+                Ok(InputSummary::of(streamed))
             }
             (None, Source::Generator(spec)) => {
                 spec.stream(self.seed, sink)?;
@@ -247,7 +252,10 @@ impl GraphArgs {
 
     /// An existing file, else a built-in graph, else a generator.
     fn source(&self) -> anyhow::Result<Source> {
-        let path = Path::new(&self.graph);
+        let path = match self.graph == "-" {
+            true => Path::new("/dev/stdin"),
+            false => Path::new(&self.graph),
+        };
         if path.exists() && !path.is_dir() {
             return Ok(Source::File(path.to_owned()));
         }
@@ -300,7 +308,7 @@ impl fmt::Display for Origin {
 }
 
 /// The number of nodes and their labels, once all edges are given; nothing where they came with text ids.
-pub(crate) type Feeding = Result<Fed, shardgraph_graph::Error>;
+pub(crate) type Feeding = Result<InputSummary, shardgraph_graph::Error>;
 
 /// Refuses formats that list each edge without a direction.
 fn check_directions(path: &Path, format: Format) -> Result<(), shardgraph_graph::Error> {
@@ -326,10 +334,10 @@ fn feed_graph(graph: &Graph, labels: Labels, sink: &mut dyn EdgeSink) -> Feeding
     Ok(numbered(graph.n_nodes(), labels))
 }
 
-fn numbered(n_nodes: u32, labels: Labels) -> Fed {
-    Fed {
+fn numbered(n_nodes: u32, labels: Labels) -> InputSummary {
+    InputSummary {
         nodes: Some((n_nodes, labels)),
-        ..Fed::default()
+        ..InputSummary::default()
     }
 }
 
@@ -351,15 +359,47 @@ pub(crate) fn storage_name(storage: Storage) -> &'static str {
 }
 
 fn no_graph(text: &str, spec_error: &shardgraph_graph::Error) -> BadInput {
-    let file = match Path::new(text).is_dir() {
-        true => "this is a folder, not a file",
-        false if text == "-" => "standard input is /dev/stdin",
-        false => "there is no such file",
+    let path = Path::new(text);
+    if path.is_dir() {
+        return BadInput(format!("{text}: this is a folder: expected a graph file"));
+    }
+    let is_generator = text.contains(':') && !text.contains(['/', '\\']);
+    if is_generator {
+        return BadInput(format!(
+            "`{text}` is no graph: as a generator: {spec_error}"
+        ));
+    }
+    let near = nearest_file(path)
+        .or_else(|| nearest(text, builtin::names().iter().map(|name| (*name).to_owned())));
+    let hint = match near {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None => String::new(),
     };
-    let names = builtin::names().join(", ");
     BadInput(format!(
-        "`{text}` is no graph: {file}; built-in graphs are {names}; as a generator: {spec_error}"
+        "{text}: there is no such file{hint} (or name a built-in graph, such as karate, or a generator, such as er:3000:0.15)"
     ))
+}
+
+/// The file in the same folder whose name is nearest.
+fn nearest_file(path: &Path) -> Option<String> {
+    let folder = path.parent()?;
+    let searched = match folder.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => folder,
+    };
+    let names = std::fs::read_dir(searched).ok()?.flatten();
+    let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let near = nearest(&path.file_name()?.to_string_lossy(), names)?;
+    Some(folder.join(near).display().to_string())
+}
+
+/// The name that is most like this one, if any is much like it; the first of several.
+fn nearest(name: &str, names: impl Iterator<Item = String>) -> Option<String> {
+    const MUCH: f64 = 0.85;
+    let scored = names.map(|other| (strsim::jaro_winkler(name, &other), other));
+    let near = scored.filter(|(score, _)| *score >= MUCH);
+    let best = near.max_by(|a, b| a.0.total_cmp(&b.0).then_with(|| b.1.cmp(&a.1)));
+    best.map(|(_, name)| name)
 }
 
 #[cfg(test)]
@@ -392,17 +432,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_graph_is_told_the_three_forms() {
+    fn a_name_of_no_graph_is_answered_with_the_nearest_one() {
         for (graph, reason) in [
-            ("missing.mtx", "there is no such file"),
+            ("missing.mtx", "missing.mtx: there is no such file"),
+            (
+                "missing.mtx",
+                "a built-in graph, such as karate, or a generator",
+            ),
+            ("karat", "did you mean `karate`?"),
+            ("./Cargo.tom", "did you mean `./Cargo.toml`?"),
             ("/", "is a folder"),
             ("er:10:2", "expected a number from 0 to 1"),
             ("", "there is no such file"),
         ] {
             let message = args(graph).source().unwrap_err().to_string();
-            for part in [reason, "built-in graphs are karate", "as a generator"] {
-                assert!(message.contains(part), "{message}");
-            }
+            assert!(message.contains(reason), "{message}");
         }
     }
 

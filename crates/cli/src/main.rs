@@ -9,8 +9,8 @@ mod agent_train;
 mod config_file;
 mod convert;
 mod costgraph_spec;
-mod deadline;
 mod device_choice;
+mod duration;
 mod embed;
 mod eval;
 mod exchange_report;
@@ -18,6 +18,7 @@ mod exit;
 mod generate;
 mod graph_argument;
 mod info;
+mod interrupt;
 mod output_file;
 mod peak_memory;
 mod place;
@@ -28,13 +29,18 @@ mod place_options;
 mod place_train;
 mod progress;
 mod quantity;
+#[cfg(test)]
+mod reference;
+mod renamed_flags;
 mod report;
 mod rgcn;
 mod score;
 mod settings_file;
+mod shell;
 mod solve;
 mod solve_stages;
 mod train;
+mod version;
 mod world;
 
 use std::process::ExitCode;
@@ -47,9 +53,10 @@ Exit codes:
   1  no answer, or it failed its check
   2  bad input or usage; no output file is left behind
   3  a wanted device or library is missing
-  4  a rank was lost";
+  4  a rank was lost
+  130  interrupted";
 
-/// Learning and optimising on graphs that are cut into shards.
+/// Solve, embed, classify and place graphs
 #[derive(Debug, Parser)]
 #[command(name = "shardgraph", version, after_help = EXIT_CODES)]
 struct CommandLine {
@@ -70,10 +77,28 @@ enum Command {
     Generate(generate::GenerateArgs),
     Info(info::InfoArgs),
     Convert(convert::ConvertArgs),
+    Completions(shell::CompletionsArgs),
+    Man(shell::ManArgs),
 }
 
+/// The commands by what they are for, in the order of the top-level help.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Graph problems", &["solve", "eval", "train", "score"]),
+    ("Node embeddings (LINE)", &["embed"]),
+    ("Relational graphs (R-GCN)", &["rgcn"]),
+    ("Computation graphs (REGAL)", &["place"]),
+    ("Reinforcement learning", &["agent"]),
+    (
+        "Files and shell",
+        &["info", "convert", "generate", "completions", "man"],
+    ),
+];
+
 fn main() -> ExitCode {
-    let matches = with_negative_numbers(CommandLine::command()).get_matches();
+    interrupt::install();
+    let matches = command_line().try_get_matches();
+    let matches = matches.unwrap_or_else(|error| renamed_flags::exit(error));
+    report::set_command(command_name(&matches));
     let parsed = CommandLine::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let done = match parsed.command {
         Command::Solve(args) => solve::run(&args),
@@ -87,8 +112,11 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::run(&args),
         Command::Info(args) => info::run(&args),
         Command::Convert(args) => convert::run(&args),
+        Command::Completions(args) => shell::completions(&args, command_line()),
+        Command::Man(args) => shell::man(&args, command_line()),
     };
     match done {
+        Ok(()) if interrupt::is_interrupted() => interrupt::INTERRUPTED.into(),
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             if !exit::is_told_elsewhere(&error) {
@@ -97,6 +125,44 @@ fn main() -> ExitCode {
             exit::code(&error).into()
         }
     }
+}
+
+/// The subcommands that were named, such as `embed eval`.
+fn command_name(matches: &clap::ArgMatches) -> String {
+    match matches.subcommand() {
+        Some((name, matches)) => format!("{name} {}", command_name(matches))
+            .trim_end()
+            .to_owned(),
+        None => String::new(),
+    }
+}
+
+/// The whole command line.
+fn command_line() -> clap::Command {
+    let command = with_negative_numbers(CommandLine::command());
+    let template = format!(
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n{}\n\nOptions:\n{{options}}{{after-help}}",
+        grouped(&command)
+    );
+    command
+        .long_version(version::long())
+        .max_term_width(110)
+        .help_template(template)
+}
+
+/// The list of commands under the headings of [`GROUPS`].
+fn grouped(command: &clap::Command) -> String {
+    let about = |name: &&str| {
+        let found = command.find_subcommand(name);
+        let about = found.and_then(clap::Command::get_about);
+        let about = about.map(ToString::to_string).unwrap_or_default();
+        format!("\n  {name:12} {about}")
+    };
+    let group = |(title, names): &(&str, &[&str])| {
+        let lines: String = names.iter().map(about).collect();
+        format!("\n{title}:{lines}")
+    };
+    GROUPS.iter().map(group).collect::<Vec<_>>().join("\n")
 }
 
 /// A command whose flags take `-1` as a value, so that the check of the value says what is wrong with it.
@@ -111,7 +177,24 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        with_negative_numbers(CommandLine::command()).debug_assert();
+        command_line().debug_assert();
+    }
+
+    #[test]
+    fn every_command_stands_in_one_group_of_the_help() {
+        let mut grouped: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|(_, names)| *names)
+            .copied()
+            .collect();
+        grouped.sort_unstable();
+        let command = CommandLine::command();
+        let mut names: Vec<&str> = command
+            .get_subcommands()
+            .map(clap::Command::get_name)
+            .collect();
+        names.sort_unstable();
+        assert_eq!(grouped, names);
     }
 
     #[test]
@@ -120,7 +203,7 @@ mod tests {
             let command = with_negative_numbers(CommandLine::command());
             command.try_get_matches_from(words.split(' '))
         };
-        assert!(parse("shardgraph embed karate --out x.npy --rate -1").is_ok());
+        assert!(parse("shardgraph embed karate --out x.npy --learning-rate -1").is_ok());
         let refused = parse("shardgraph rgcn train x.nt --seed -1").unwrap_err();
         let refused = refused.to_string();
         assert!(
@@ -141,6 +224,8 @@ mod tests {
                 .collect();
             assert!(!examples.is_empty(), "{}", command.get_name());
             for example in examples {
+                // What a shell does with the output is not the program's.
+                let example = example.split(" > ").next().unwrap();
                 let parsed = CommandLine::try_parse_from(example.split_whitespace());
                 assert!(parsed.is_ok(), "{example}: {:?}", parsed.err());
             }

@@ -4,7 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use shardgraph_graph::{Compression, Format, StagedFile, check_writable};
+use shardgraph_graph::{Compression, Format};
+use shardgraph_storage::{StagedFile, check_writable, write_atomic};
 
 use crate::exit::BadInput;
 
@@ -17,12 +18,15 @@ pub(crate) fn check<'p>(
     path: &Path,
     inputs: impl IntoIterator<Item = &'p Path>,
 ) -> Result<(), BadInput> {
+    if is_standard_output(path) {
+        return Ok(());
+    }
     let wrong = |what: &str| Err(BadInput(format!("{}: {what}", path.display())));
     if path.is_dir() {
         return wrong("this is a folder: name a file to write");
     }
     if STANDARD_OUTPUT.iter().any(|name| path == Path::new(name)) {
-        return wrong("the answer is printed there: name a file to write");
+        return wrong("name a file to write, or - for standard output");
     }
     let is_read = |input: &Path| input.is_file() && is_same(input, path);
     if inputs.into_iter().any(is_read) {
@@ -51,6 +55,41 @@ pub(crate) fn graph_format(path: &Path, asked: Option<Format>) -> Result<Format,
             path.display(),
             extension.display()
         ))),
+    }
+}
+
+/// The file that `--model` names: of a run's folder, the result in it.
+pub(crate) fn model_file(path: &Path, name: &str) -> PathBuf {
+    let inside = path.join(name);
+    match inside.is_file() {
+        true => inside,
+        false => path.to_owned(),
+    }
+}
+
+/// Whether a path stands for standard output.
+pub(crate) fn is_standard_output(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Writes a file whole, or standard output for `-`.
+pub(crate) fn write(
+    path: &Path,
+    content: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let written = match is_standard_output(path) {
+        true => {
+            let mut out = io::BufWriter::new(io::stdout().lock());
+            content(&mut out).and_then(|()| io::Write::flush(&mut out))
+        }
+        false => write_atomic(path, |out| content(out)),
+    };
+    match written {
+        // A reader that has gone away, as `head` does, is no error.
+        Err(error) if is_standard_output(path) && error.kind() == io::ErrorKind::BrokenPipe => {
+            Ok(())
+        }
+        written => written,
     }
 }
 
@@ -133,7 +172,7 @@ mod tests {
         for (path, reason) in [
             (folder.path().join("missing/new.txt"), "does not exist"),
             (folder.path().to_owned(), "is a folder"),
-            (PathBuf::from("/dev/stdout"), "the answer is printed there"),
+            (PathBuf::from("/dev/stdout"), "- for standard output"),
         ] {
             let message = check(&path, None).unwrap_err().to_string();
             assert!(message.contains(reason), "{message}");

@@ -18,20 +18,20 @@ use crate::place_options::{MachineArgs, SearchArgs};
 use crate::place_train;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
-use crate::world;
+use crate::{interrupt, world};
 
 const EXAMPLE: &str = "\
 The plan that is printed has been checked by a second, independent evaluation. Times are nanoseconds.
 
 Examples:
   shardgraph place costgraph:1
-  shardgraph place model.onnx --devices 4 --memory 16GiB --bandwidth 12 --latency 5us --trace trace.json --svg chart.svg
+  shardgraph place model.onnx --devices 4 --device-memory 16GiB --bandwidth 12 --latency 5us --trace trace.json --svg chart.svg
   shardgraph place graphs.jsonl.gz --index 3 --objective memory --format json
   shardgraph place graphs.jsonl.gz --all --decoder paper --method brkga --format json
   shardgraph place net.pbtxt --compare
-  shardgraph place train --preset synthetic --out my-policy
-  shardgraph place net.pbtxt --policy my-policy/policy.safetensors
-  shardgraph place costgraph:1 --policy runtime";
+  shardgraph place train --preset synthetic --run my-policy
+  shardgraph place net.pbtxt --model my-policy/policy.safetensors
+  shardgraph place costgraph:1 --model runtime";
 
 /// Place a computation graph on devices and order its ops, for a short runtime or a small peak of memory
 #[derive(Debug, Args)]
@@ -45,7 +45,7 @@ pub(crate) struct PlaceArgs {
     command: Option<PlaceCommand>,
     #[command(flatten)]
     graph: CostGraphArgs,
-    /// Go through all methods and print a table
+    /// Show other methods beside the answer: all of them, in a table
     #[arg(long)]
     compare: bool,
     #[command(flatten)]
@@ -92,6 +92,7 @@ pub(crate) fn run(args: &PlaceArgs) -> anyhow::Result<()> {
 
 fn place_all(args: &PlaceArgs) -> anyhow::Result<()> {
     world::refuse_processes("place", Some("--threads"))?;
+    interrupt::end_by_itself();
     args.search.check(args.compare)?;
     let inputs = [args.graph.file(), args.search.policy_file()];
     let inputs: Vec<&Path> = inputs.into_iter().flatten().collect();
@@ -208,16 +209,16 @@ impl Job<'_> {
     fn search(&self, options: &PlaceOptions, policy: Option<&Policy>) -> anyhow::Result<Placed> {
         let method = options.method;
         let timer = Timer::start(&Device::host());
-        let mut progress = Progress::new(&self.args.report, options.evaluations);
+        let mut progress = Progress::new(&self.args.report, options.evaluations, "evaluations");
         let mut watch = Watch {
             clock: &mut || timer.elapsed_s(),
-            deadline: self.args.search.deadline,
+            deadline: self.args.search.time_limit,
             on_progress: &mut |done| {
                 progress.update(done.evaluations, || {
                     let best = best_text(options.objective, done.best);
-                    format!("evaluations, {method}, best {best}")
+                    format!("{method}, best {best}")
                 });
-                true
+                !interrupt::is_interrupted()
             },
         };
         let (graph, devices) = (self.graph, self.devices);
@@ -240,7 +241,7 @@ impl Job<'_> {
 
     /// Says where the deadline has cut a search short.
     fn tell_deadline(&self, method: Method, wanted: u64, plan: &Plan) {
-        let deadline = self.args.search.deadline;
+        let deadline = self.args.search.time_limit;
         let is_late = deadline.is_some_and(|deadline| plan.seconds >= deadline);
         if is_late && method.searches() && plan.evaluations < wanted {
             self.args.report.note(&format!(
@@ -273,7 +274,7 @@ impl Job<'_> {
 
     /// By how much a plan does not fit, and whether any could.
     fn unfit(&self, plan: &Plan) -> Option<String> {
-        let limit = self.args.machine.memory.filter(|_| !plan.fits())?;
+        let limit = self.args.machine.device_memory.filter(|_| !plan.fits())?;
         let peak = plan.outcome.peak_bytes;
         let excess = plan.outcome.excess_bytes;
         let bound = plan.bounds.peak_bytes;

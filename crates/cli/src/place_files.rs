@@ -19,7 +19,7 @@ pub(crate) struct FileArgs {
     /// Write a timeline that ui.perfetto.dev and chrome://tracing open
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Write a chart
+    /// Draw a picture: the schedule as a Gantt chart
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Write the plan as JSON: where and when each op and transfer runs

@@ -21,7 +21,8 @@ pub(crate) struct CostGraphArgs {
     /// A file of computation graphs (.pb, .pbtxt, .onnx, .jsonl, ..., also .gz and .zst), or costgraph:N for N synthetic ones
     #[arg(required = true)]
     graph: Option<OsString>,
-    /// Read the file as cost-graph, cost-graph-text, onnx, jsonl, pipedream or msr [default: by extension, then content]
+    /// Format of the file: cost-graph, cost-graph-text, onnx, jsonl, pipedream or msr [default: by
+    /// extension, then content]
     #[arg(long, value_name = "FORMAT")]
     input_format: Option<Format>,
     /// Which graph, where there are several, counted from 0
@@ -31,7 +32,7 @@ pub(crate) struct CostGraphArgs {
     #[arg(long)]
     pub(crate) all: bool,
     /// Size of a named dimension that an ONNX model leaves open; may be given several times [default: 1]
-    #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = dimension)]
+    #[arg(long = "onnx-dim", value_name = "NAME=SIZE", value_parser = dimension)]
     dims: Vec<(String, u64)>,
     /// Where the weights of an ONNX model go: ops of no cost, or persistent memory of the op that uses them [default: ops]
     #[arg(long, value_enum, value_name = "WHERE")]
@@ -116,7 +117,7 @@ impl CostGraphArgs {
     fn check_flags(&self, format: Format) -> Result<(), BadInput> {
         let flag = match (self.dims.is_empty(), self.weights) {
             _ if format == Format::Onnx => return Ok(()),
-            (false, _) => "--dim",
+            (false, _) => "--onnx-dim",
             (true, Some(_)) => "--weights",
             (true, None) => return Ok(()),
         };

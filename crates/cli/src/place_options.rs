@@ -7,23 +7,23 @@ use shardgraph_costgraph::{DecoderKind, DeviceSet, Link, ModelOptions, Objective
 use shardgraph_regal::{GeneticOptions, Method, PlaceOptions, Policy};
 
 use crate::exit::BadInput;
-use crate::quantity;
+use crate::{duration, quantity};
 
 /// Devices and links, and what the performance model makes of them.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Machine and model")]
 pub(crate) struct MachineArgs {
-    /// Devices, all alike, from 1 to 64
+    /// Devices, all alike: from 1 to 64
     #[arg(long, value_name = "N", default_value_t = 2)]
     devices: usize,
-    /// Memory of each device, such as 16GiB [default: no limit]
+    /// Memory of each device: such as 16GiB [default: no limit]
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
-    pub(crate) memory: Option<u64>,
+    pub(crate) device_memory: Option<u64>,
     /// Bandwidth between any two devices in GB/s [default: inf, transfers take no time]
     #[arg(long, value_name = "GBPS", value_parser = quantity::gigabytes_per_s)]
     bandwidth: Option<f64>,
     /// What every transfer takes besides, such as 5us [default: 0ns]
-    #[arg(long, value_name = "TIME", value_parser = quantity::nanoseconds)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::nanoseconds)]
     latency: Option<u64>,
     /// Transfers occupy the link alone; else they wait for both devices and occupy both
     #[arg(long)]
@@ -70,7 +70,7 @@ impl MachineArgs {
             bandwidth_gbs: self.bandwidth.unwrap_or(f64::INFINITY),
             latency_ns: self.latency.unwrap_or(0),
         };
-        let devices = DeviceSet::uniform(self.devices, self.memory);
+        let devices = DeviceSet::uniform(self.devices, self.device_memory);
         let devices = devices.and_then(|devices| devices.with_link(link));
         devices.map_err(|error| BadInput(format!("--devices {}: {error}", self.devices)))
     }
@@ -98,29 +98,30 @@ pub(crate) struct SearchArgs {
     /// too [default: seeded-brkga]
     #[arg(long, value_name = "METHOD")]
     method: Option<Method>,
-    /// The genetic algorithm with the proposals of a policy: `runtime`, `few` (the runtime by less than some 1000 evaluations, for --method
-    /// regal; to the others it adds nothing) or `memory`, which come with the program, or a file (./few is a file) that `shardgraph place train` made, for as many devices and the same objective; the first
-    /// evaluations are for its features: 400 of them, of `few` one. --method: seeded-regal (with cheap schedules among the first chromosomes, the default), regal (the paper's, without)
-    /// or idrs (nothing is crossed)
-    #[arg(long, value_name = "POLICY")]
-    policy: Option<PathBuf>,
+    /// A trained model: a policy or run folder of `place train`, or a shipped name: `runtime`, `few` (for
+    /// few evaluations, with --method regal) or `memory`. It proposes distributions to the genetic
+    /// algorithm, for as many devices and the same objective as it was trained for. Its features take 400
+    /// evaluations, those of `few` one. --method is then seeded-regal (the default), regal (the paper's) or
+    /// idrs (no crossover)
+    #[arg(long, value_name = "FILE|NAME")]
+    model: Option<PathBuf>,
     /// How chromosomes become schedules: paper, flush, time-aware, time-aware-flush or list [default: list for the runtime, paper
-    /// for memory; with --policy, what it was trained with]
+    /// for memory; with --model, what it was trained with]
     #[arg(long, value_name = "DECODER", value_parser = decoder)]
     decoder: Option<DecoderKind>,
     /// Schedules that a search evaluates [default: 5000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     evaluations: Option<u64>,
-    /// The same seed gives the same plan, and the same synthetic graph
+    /// Seed of all that is random: of a generated graph too
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Threads of the genetic algorithm; the plan does not depend on them [default: 1]
+    /// Threads: the plan does not depend on them [default: 1]
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Longest time of a search; the plan is then the best so far, and no longer the same on every machine. The greedy methods stop
     /// to choose and take ops as they come
-    #[arg(long, value_name = "SECONDS", value_parser = crate::deadline::seconds)]
-    pub(crate) deadline: Option<f64>,
+    #[arg(long, value_name = "DURATION", value_parser = duration::positive_seconds)]
+    pub(crate) time_limit: Option<f64>,
     /// Join ops that lose nothing by running right after another before the search, and part them again afterwards
     #[arg(long)]
     contract: bool,
@@ -133,7 +134,7 @@ pub(crate) struct SearchArgs {
 
 /// The genetic algorithm's numbers.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Genetic algorithm (brkga, seeded-brkga, rank-brkga, --policy)")]
+#[command(next_help_heading = "Genetic algorithm (brkga, seeded-brkga, rank-brkga, --model)")]
 struct GeneticArgs {
     /// Chromosomes in a population [default: 100]
     #[arg(long, value_name = "N")]
@@ -165,12 +166,12 @@ impl SearchArgs {
         let is_learned = Method::LEARNED.contains(&method);
         if is_comparison {
             self.check_comparison()?;
-        } else if is_learned != self.policy.is_some() {
+        } else if is_learned != self.model.is_some() {
             let learned = Method::LEARNED.map(Method::name).join(", ");
             return Err(BadInput(match is_learned {
-                true => format!("--method {method} needs --policy"),
+                true => format!("--method {method} needs --model"),
                 false => format!(
-                    "--policy has the methods {learned}, and --method {method} was asked for"
+                    "--model has the methods {learned}, and --method {method} was asked for"
                 ),
             }));
         } else {
@@ -181,21 +182,23 @@ impl SearchArgs {
 
     /// The method asked for, or what is usual.
     fn method(&self) -> Method {
-        let usual = match self.policy {
+        let usual = match self.model {
             Some(_) => Method::SeededRegal,
             None => Method::default(),
         };
         self.method.unwrap_or(usual)
     }
 
-    /// What `--policy` names: a file, or a policy that comes with the program.
+    /// What `--model` names: a file, or a policy that comes with the program.
     pub(crate) fn policy_file(&self) -> Option<&Path> {
-        self.policy.as_deref()
+        self.model.as_deref()
     }
 
     /// The policy, by the name of one that comes with the program, or from its file.
     pub(crate) fn policy(&self) -> Result<Option<Policy>, shardgraph_regal::Error> {
-        self.policy.as_deref().map(Policy::named).transpose()
+        let named = self.model.as_deref();
+        let named = named.map(|path| crate::output_file::model_file(path, "policy.safetensors"));
+        named.as_deref().map(Policy::named).transpose()
     }
 
     fn check_method(&self, method: Method) -> Result<(), BadInput> {
@@ -213,8 +216,8 @@ impl SearchArgs {
                 method.searches(),
             ),
             (
-                "--deadline",
-                self.deadline.is_some(),
+                "--time-limit",
+                self.time_limit.is_some(),
                 method.heeds_deadline(),
             ),
             ("--threads", self.threads.is_some(), has_threads),
@@ -226,7 +229,7 @@ impl SearchArgs {
         match flags.find(|(_, is_given, applies)| *is_given && !applies) {
             None => Ok(()),
             Some((flag, ..)) if Method::LEARNED.contains(&method) => Err(BadInput(format!(
-                "{flag} says nothing about --policy: leave it out"
+                "{flag} says nothing about --model: leave it out"
             ))),
             Some((flag, ..)) => Err(BadInput(format!(
                 "{flag} says nothing about --method {method}: leave it out, or choose another method"

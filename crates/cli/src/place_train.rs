@@ -1,4 +1,4 @@
-//! `shardgraph place train`: a policy for `shardgraph place --policy`, from computation graphs, with metrics and checkpoints.
+//! `shardgraph place train`: a policy for `shardgraph place --model`, from computation graphs, with metrics and checkpoints.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -22,18 +22,19 @@ use crate::quantity;
 use crate::report::ReportArgs;
 use crate::settings_file::{SettingsFile, checked};
 use crate::world::{World, WorldArgs, settle};
+use crate::{duration, interrupt};
 
 /// Steps whose rewards the answer averages.
 const LAST_STEPS: usize = 200;
 
 const EXAMPLE: &str = "\
 Examples:
-  shardgraph place train --out my-policy --steps 20000 --learning-rate 1e-3 --threads 2
-  shardgraph place train --preset memory --graphs graphs.jsonl.gz --out my-memory-policy
-  shardgraph place train --resume my-policy --steps 40000
-  shardgraph place costgraph:200 --seed 7 --all --policy my-policy/policy.safetensors --format json
+  shardgraph place train --run my-policy --steps 20000 --learning-rate 1e-3 --threads 2
+  shardgraph place train --preset memory --graphs graphs.jsonl.gz --run my-memory-policy
+  shardgraph place train --run my-policy --resume --steps 40000
+  shardgraph place costgraph:200 --seed 7 --all --model my-policy/policy.safetensors --format json
 
-The folder gets policy.safetensors for `shardgraph place --policy`, metrics.jsonl with one line a step, the same as
+The folder gets policy.safetensors for `shardgraph place --model`, metrics.jsonl with one line a step, the same as
 events.out.tfevents.* for TensorBoard, and checkpoints. A reward is minus what the proposals reached, divided by what
 uniform keys reach in as many evaluations: above -1 they are worth something. --config takes a TOML or JSON file of the
 settings that run.json of a checkpoint lists under `config`, over those of the preset; flags win.";
@@ -42,55 +43,58 @@ settings that run.json of a checkpoint lists under `config`, over those of the p
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct TrainArgs {
-    /// The network and what it is for: synthetic (runtime), runtime or memory, as the paper has them [default: synthetic]
-    #[arg(long, value_name = "PRESET")]
+    /// Named settings: synthetic (runtime), runtime or memory, as the paper has them [default: synthetic]
+    #[arg(help_heading = "Method", long, value_name = "PRESET")]
     preset: Option<Preset>,
-    /// Graphs to learn on: a file, or costgraph:N; may be repeated [default: costgraph:1000]
-    #[arg(long, value_name = "GRAPHS")]
+    /// Graphs to train on: a file, or costgraph:N; may be repeated [default: costgraph:1000]
+    #[arg(help_heading = "Input", long, value_name = "GRAPHS")]
     graphs: Vec<String>,
-    /// The seed of synthetic graphs [default: 1]
-    #[arg(long, value_name = "SEED")]
+    /// Seed of a generated graph [default: 1]
+    #[arg(help_heading = "Input", long, value_name = "SEED")]
     graph_seed: Option<u64>,
-    /// Steps to take; with --resume, to go to [default: 100000]
-    #[arg(long, value_name = "N")]
+    /// Steps of training; with --resume, to go to [default: 100000]
+    #[arg(help_heading = "Method", long, value_name = "N")]
     steps: Option<u64>,
-    /// Step size of Adam [default: 1e-4, the paper's]
-    #[arg(long, value_name = "RATE")]
+    /// Learning rate: the step size of Adam [default: 1e-4]
+    #[arg(help_heading = "Method", long, value_name = "RATE")]
     learning_rate: Option<f32>,
-    /// How chromosomes become schedules, as of `shardgraph place` [default: paper]
-    #[arg(long, value_name = "DECODER", value_parser = decoder)]
+    /// How chromosomes become schedules: as of `shardgraph place` [default: paper]
+    #[arg(help_heading = "Method", long, value_name = "DECODER", value_parser = decoder)]
     decoder: Option<DecoderKind>,
     /// Devices, all alike [default: 2]
-    #[arg(long, value_name = "N")]
+    #[arg(help_heading = "Method", long, value_name = "N")]
     devices: Option<usize>,
-    /// The one seed of the run [default: 1]
-    #[arg(long, value_name = "SEED")]
+    /// Seed of all that is random [default: 1]
+    #[arg(help_heading = "Method", long, value_name = "SEED")]
     seed: Option<u64>,
-    /// Settings as TOML or JSON
-    #[arg(long, value_name = "FILE")]
+    /// Settings as TOML or JSON; flags win
+    #[arg(help_heading = "Method", long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The memory of each device, for the runtime: plans beyond it count for more than twice their time [default: no limit]
-    #[arg(long, visible_alias = "memory-limit", value_name = "BYTES", value_parser = quantity::bytes)]
-    memory: Option<u64>,
-    /// Threads that search; the policy does not depend on them. A step has a search for each graph and sample of its batch, 4 unless
-    /// --config says otherwise, and 3 more for each graph that gets its first reward: more threads than that have nothing to do [default: 1]
-    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    /// Memory of each device: plans beyond it count for more than twice their time [default: no limit]
+    #[arg(help_heading = "Method", long, value_name = "SIZE", value_parser = quantity::bytes)]
+    device_memory: Option<u64>,
+    /// Threads: the policy does not depend on them; a step has one search for each graph and sample of its
+    /// batch, 4 by default [default: 1]
+    #[arg(help_heading = "Ranks and devices", long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Begin with the weights of this policy, one that comes with the program or else a file (./few is a file): one that was trained with the same network for
     /// fewer evaluations, say
-    #[arg(long, value_name = "POLICY")]
+    #[arg(help_heading = "Method", long, value_name = "POLICY")]
     start: Option<PathBuf>,
-    /// The folder to write; it must have no run yet
-    #[arg(long, value_name = "DIR", required_unless_present = "resume")]
-    out: Option<PathBuf>,
-    /// Go on from the newest checkpoint of a folder, with its settings
+    /// The run's folder; without --resume it must have no run yet
+    #[arg(help_heading = "Output", long, value_name = "DIR")]
+    run: PathBuf,
+    /// Go on from the newest checkpoint of --run, with its settings
     #[arg(
+        help_heading = "Output",
         long,
-        value_name = "DIR",
         requires = "steps",
-        conflicts_with_all = ["out", "preset", "graphs", "graph_seed", "learning_rate", "decoder", "devices", "seed", "config", "start", "memory"]
+        conflicts_with_all = ["preset", "graphs", "graph_seed", "learning_rate", "decoder", "devices", "seed", "config", "start", "device_memory"]
     )]
-    resume: Option<PathBuf>,
+    resume: bool,
+    /// Longest wait: for another rank [default: 600s]
+    #[arg(help_heading = "Ranks and devices", long, value_name = "DURATION", value_parser = duration::timeout)]
+    timeout: Option<Deadline>,
     #[command(flatten)]
     world: WorldArgs,
     #[command(flatten)]
@@ -120,7 +124,7 @@ struct Answer {
 /// Trains and prints the answer, which the first of several processes does alone. All end with the same exit code, but for a failure in the
 /// midst of training: the process that had it ends with its own code, and the others with that of a lost one.
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
-    let deadline = Deadline::default();
+    let deadline = args.timeout.unwrap_or_default();
     args.world.device(DeviceKind::Host, false, &args.report)?; // NCCL has no part in this
     let mut comm = match args.world.open(args.world.ranks, deadline)? {
         World::Threads(1) => Comm::solo(),
@@ -151,19 +155,18 @@ struct Inputs {
 }
 
 fn inputs(args: &TrainArgs) -> anyhow::Result<Inputs> {
-    let config = match &args.resume {
-        Some(folder) => {
-            let config = config_of_run(folder)?;
+    let config = match args.resume {
+        true => {
+            let config = config_of_run(&args.run)?;
             config.check()?;
             config
         }
-        None => config(args)?,
+        false => config(args)?,
     };
     let graphs = graphs(&config, &args.report)?;
-    let folder = args.resume.as_ref().or(args.out.as_ref());
     let options = TrainOptions {
-        folder: folder.cloned(),
-        resume: args.resume.is_some(),
+        folder: Some(args.run.clone()),
+        resume: args.resume,
         stop_at: args.steps,
         threads: args.threads.map_or(1, usize::from),
         start: args.start.as_deref().map(Policy::named).transpose()?,
@@ -184,11 +187,14 @@ fn train_as(args: &TrainArgs, inputs: &Inputs, comm: &mut Comm) -> anyhow::Resul
     let report = args.report.of_rank(comm.rank());
     let timer = Timer::start(&Device::host());
     let length = options.stop_at.unwrap_or(config.steps);
-    let mut progress = Progress::new(&report, length);
+    let folder = args.run.display();
+    let command = format!("shardgraph place train --run {folder} --resume --steps {length}");
+    interrupt::advise_to_resume(&args.run, &command);
+    let mut progress = Progress::new(&report, length, "steps");
     let outcome = train_on_ranks(config, graphs, options, comm, &mut |report: &StepReport| {
         progress.update(report.step, || match report.reward {
-            Some(reward) => format!("steps, reward {reward:.4}"),
-            None => format!("steps, imitation, loss {:.4}", report.loss),
+            Some(reward) => format!("reward {reward:.4}"),
+            None => format!("imitation, loss {:.4}", report.loss),
         });
     });
     drop(progress);
@@ -222,7 +228,7 @@ fn under_flags(mut config: TrainConfig, args: &TrainArgs) -> TrainConfig {
     config.seed = args.seed.unwrap_or(config.seed);
     let rate = &mut config.optimiser.learning_rate;
     *rate = args.learning_rate.unwrap_or(*rate);
-    config.memory_bytes = args.memory.or(config.memory_bytes);
+    config.memory_bytes = args.device_memory.or(config.memory_bytes);
     let policy = &mut config.policy;
     policy.decoder = args.decoder.unwrap_or(policy.decoder);
     policy.n_devices = args.devices.unwrap_or(policy.n_devices);

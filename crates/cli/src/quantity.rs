@@ -1,4 +1,4 @@
-//! The values of flags that carry a unit: bytes, gigabytes a second, nanoseconds.
+//! The values of flags that carry a unit: bytes, gigabytes a second.
 
 /// Bytes, such as `16GiB`, `1.5GB` or `4096`.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
@@ -15,18 +15,6 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
         ("TiB", 1 << 40),
     ];
     let expected = "bytes as a number with B, KB, MB, GB, TB, KiB, MiB, GiB or TiB behind it";
-    scaled(text, &UNITS, expected)
-}
-
-/// Nanoseconds, such as `5us`, `0.1ms` or `800ns`.
-pub(crate) fn nanoseconds(text: &str) -> Result<u64, String> {
-    const UNITS: [(&str, u64); 4] = [
-        ("ns", 1),
-        ("us", 1_000),
-        ("ms", 1_000_000),
-        ("s", 1_000_000_000),
-    ];
-    let expected = "a time as a number with ns, us, ms or s behind it";
     scaled(text, &UNITS, expected)
 }
 
@@ -71,9 +59,6 @@ mod tests {
         ] {
             assert_eq!(bytes(text), Ok(expected), "{text}");
         }
-        for (text, expected) in [("5us", 5_000), ("0.25ms", 250_000), ("2s", 2_000_000_000)] {
-            assert_eq!(nanoseconds(text), Ok(expected), "{text}");
-        }
         assert_eq!(gigabytes_per_s("12.5"), Ok(12.5));
         assert_eq!(gigabytes_per_s("inf"), Ok(f64::INFINITY));
     }
@@ -93,9 +78,6 @@ mod tests {
         ] {
             let message = bytes(text).unwrap_err();
             assert!(message.contains("GiB or TiB"), "{message}");
-        }
-        for text in ["5", "5 m", "-5us", "inf"] {
-            assert!(nanoseconds(text).is_err(), "{text}");
         }
         for text in ["0", "-1", "NaN", "fast"] {
             assert!(gigabytes_per_s(text).is_err(), "{text}");

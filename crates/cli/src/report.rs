@@ -2,6 +2,9 @@
 
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -13,9 +16,42 @@ pub(crate) enum AnswerFormat {
     Json,
 }
 
+/// The version of the JSON answers' keys: it changes when one of them changes its meaning or goes.
+const SCHEMA_VERSION: u32 = 2;
+
+/// The command of this process, such as `embed eval`.
+static COMMAND: OnceLock<String> = OnceLock::new();
+
+/// Sets the name that answers carry as `command`.
+pub(crate) fn set_command(name: String) {
+    // There is one command a process; a second name could only be the same.
+    let _ = COMMAND.set(name);
+}
+
+/// An answer in JSON: what every answer has, then its own keys.
+#[derive(Serialize)]
+struct Envelope<'a, T> {
+    command: &'a str,
+    version: &'a str,
+    schema_version: u32,
+    #[serde(flatten)]
+    answer: &'a T,
+}
+
+impl<'a, T> Envelope<'a, T> {
+    fn new(answer: &'a T) -> Self {
+        Self {
+            command: COMMAND.get().map_or("", String::as_str),
+            version: env!("CARGO_PKG_VERSION"),
+            schema_version: SCHEMA_VERSION,
+            answer,
+        }
+    }
+}
+
 /// The flags that say what is printed.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Printing")]
+#[command(next_help_heading = "Output")]
 pub(crate) struct ReportArgs {
     /// The form of the answer: lines to read, or one JSON object
     #[arg(long, value_enum, value_name = "FORM", default_value = "text")]
@@ -29,6 +65,9 @@ pub(crate) struct ReportArgs {
     /// More on standard error: what was read, stored and written
     #[arg(short, long)]
     verbose: bool,
+    /// Whether a file goes to standard output, and so the answer to standard error.
+    #[arg(skip)]
+    is_output_taken: Arc<AtomicBool>,
 }
 
 impl ReportArgs {
@@ -42,14 +81,25 @@ impl ReportArgs {
         }
     }
 
+    /// Leaves standard output to the file `out`, if that is `-`.
+    pub(crate) fn leave_output_to(&self, out: Option<&Path>) {
+        let is_taken = out.is_some_and(crate::output_file::is_standard_output);
+        self.is_output_taken.store(is_taken, Ordering::Relaxed);
+    }
+
     /// Prints an answer. A reader that has gone away, as `head` does, is no error.
     pub(crate) fn answer(&self, answer: &(impl Display + Serialize)) -> anyhow::Result<()> {
         let mut text = match self.format {
             AnswerFormat::Text => answer.to_string(),
-            AnswerFormat::Json => serde_json::to_string_pretty(answer)?,
+            AnswerFormat::Json => serde_json::to_string_pretty(&Envelope::new(answer))?,
         };
         if !text.ends_with('\n') {
             text.push('\n');
+        }
+        if self.is_output_taken.load(Ordering::Relaxed) {
+            // Nothing can report a closed standard error.
+            let _ = io::stderr().lock().write_all(text.as_bytes());
+            return Ok(());
         }
         print(&text)?;
         Ok(())
@@ -59,7 +109,7 @@ impl ReportArgs {
     pub(crate) fn one_of_many(&self, answer: &(impl Display + Serialize)) -> anyhow::Result<bool> {
         let text = match self.format {
             AnswerFormat::Text => answer.to_string(),
-            AnswerFormat::Json => serde_json::to_string(answer)?,
+            AnswerFormat::Json => serde_json::to_string(&Envelope::new(answer))?,
         };
         print(&(text + "\n"))
     }
@@ -91,7 +141,7 @@ pub(crate) fn error(error: &anyhow::Error) {
 }
 
 /// Prints; false for a reader that has gone away, which is no error.
-fn print(text: &str) -> anyhow::Result<bool> {
+pub(crate) fn print(text: &str) -> anyhow::Result<bool> {
     match write_out(text) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),

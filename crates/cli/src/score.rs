@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use shardgraph_graph::{Labels, write_atomic};
+use shardgraph_graph::Labels;
 use shardgraph_shard::Adjacency;
 use shardgraph_solver::{
     Communication, ErrorKind, PaperModel, Scores, SolveOptions, TrainedPolicy, score_nodes,
@@ -16,7 +16,7 @@ use crate::exchange_report::ExchangeReport;
 use crate::graph_argument::{GraphArgs, Origin, storage_name};
 use crate::output_file;
 use crate::report::ReportArgs;
-use crate::solve::PathChoice;
+use crate::solve::{POLICY_FILE, PathChoice};
 use crate::world;
 
 const EXAMPLE: &str = "\
@@ -30,27 +30,47 @@ Examples:
 pub(crate) struct ScoreArgs {
     #[command(flatten)]
     graph: GraphArgs,
-    /// Ranks that share the graph, as threads [default: 1]
-    #[arg(long, value_name = "P")]
+    /// Ranks that share the work, as threads [default: 1]
+    #[arg(help_heading = "Ranks and devices", long, value_name = "P")]
     ranks: Option<u32>,
-    /// A policy that `shardgraph train` wrote, or mvc-default or mvc-three-layers, which come with the program [default: mvc-default]
-    #[arg(long, value_name = "FILE|NAME")]
-    policy: Option<PathBuf>,
+    /// A trained model: a policy or run folder of `shardgraph train`, or a shipped name [default:
+    /// mvc-default]
+    #[arg(help_heading = "Method", long, value_name = "FILE|NAME")]
+    model: Option<PathBuf>,
     /// How the policy is evaluated; auto takes the cheapest. They are equal but for rounding
-    #[arg(long, value_enum, value_name = "PATH", default_value = "auto")]
+    #[arg(
+        help_heading = "Method",
+        hide_short_help = true,
+        long,
+        value_enum,
+        value_name = "PATH",
+        default_value = "auto"
+    )]
     path: PathChoice,
     /// How ranks share sums of embeddings over neighbours, which the closed form does not need: paper (all-reduce of partial sums), gather (all
     /// rows to all ranks), halo (the rows that have neighbours there) or grid (2D blocks) [default: gather]
-    #[arg(long, value_name = "paper|gather|halo|grid")]
+    #[arg(
+        help_heading = "Ranks and devices",
+        hide_short_help = true,
+        long,
+        value_name = "paper|gather|halo|grid"
+    )]
     communication: Option<Communication>,
     /// How the graph is stored; auto takes the smaller form
-    #[arg(long, value_enum, value_name = "FORM", default_value = "auto")]
+    #[arg(
+        help_heading = "Method",
+        hide_short_help = true,
+        long,
+        value_enum,
+        value_name = "FORM",
+        default_value = "auto"
+    )]
     storage: StorageChoice,
-    /// Print the best N nodes
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    /// How many to list: nodes with the highest scores
+    #[arg(help_heading = "Output", long, value_name = "N", default_value_t = 10)]
     top: usize,
-    /// Write `label score` lines for all nodes
-    #[arg(long, value_name = "FILE")]
+    /// File to write: a `label score` line for each node; - is standard output
+    #[arg(help_heading = "Output", long, value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]
     report: ReportArgs,
@@ -99,8 +119,8 @@ pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
     }
     let n_ranks = args.ranks.unwrap_or(1);
     check_out(args)?;
-    let policy = match &args.policy {
-        Some(path) => TrainedPolicy::read(path)?,
+    let policy = match &args.model {
+        Some(path) => TrainedPolicy::read(&output_file::model_file(path, POLICY_FILE))?,
         None => TrainedPolicy::shipped()?,
     };
     let (mut adjacency, origin) = args.graph.adjacency(&args.report)?;
@@ -113,6 +133,7 @@ pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
         communication: args.communication,
         ..SolveOptions::default()
     };
+    args.report.leave_output_to(args.out.as_deref());
     let scores = score_nodes(&adjacency, &policy, &options)?;
     let mut out = args.out.iter();
     let written = out.try_for_each(|out| write_scores(out, &scores, &origin.labels));
@@ -137,7 +158,7 @@ pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
 }
 
 fn check_out(args: &ScoreArgs) -> anyhow::Result<()> {
-    let inputs = [args.graph.file(), args.policy.as_deref()];
+    let inputs = [args.graph.file(), args.model.as_deref()];
     match &args.out {
         Some(out) => Ok(output_file::check(out, inputs.into_iter().flatten())?),
         None => Ok(()),
@@ -193,7 +214,7 @@ fn write_scores(
         }
         out.flush()
     };
-    write_atomic(path, write).map_err(|source| {
+    output_file::write(path, write).map_err(|source| {
         let path = path.to_owned();
         ErrorKind::Io { path, source }.into()
     })

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::{DeserializeOwned, Deserializer as _};
 use serde_json::{Map, Value};
-use shardgraph_graph::utf8_text;
+use shardgraph_storage::utf8_text;
 
 use crate::exit::BadInput;
 

@@ -11,10 +11,10 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_device::{Device, DeviceKind};
-use shardgraph_graph::{Labels, write_atomic};
+use shardgraph_graph::Labels;
 use shardgraph_shard::Adjacency;
 use shardgraph_solver::problem::{
-    MAXIMUM_INDEPENDENT_SET, MINIMUM_VERTEX_COVER, PROBLEMS, Problem as _, problem_by_name,
+    MAXIMUM_INDEPENDENT_SET, MINIMUM_VERTEX_COVER, PROBLEMS, problem_by_name,
 };
 use shardgraph_solver::train::Preset;
 use shardgraph_solver::{
@@ -29,13 +29,13 @@ use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::solve_stages::{Found, ReductionReport, Refined, Stage, StageArgs, refine};
 use crate::world::{World, WorldArgs, settle};
-use crate::{deadline, output_file};
+use crate::{duration, output_file};
 
 const EXAMPLE: &str = "\
 Examples:
   shardgraph solve karate
-  shardgraph solve graph.mtx.gz --ranks 2 --select adaptive --out cover.txt
-  shardgraph solve graph.mtx.gz --reduce --polish 10s --compare
+  shardgraph solve graph.mtx.gz --ranks 2 --nodes-per-step adaptive --out cover.txt
+  shardgraph solve graph.mtx.gz --reduce --local-search 10s --compare
   shardgraph solve brock200_4.clq --complement --format json
   shardgraph solve brock200_4.clq --problem clique
   shardgraph solve first.mtx second.mtx third.mtx --problem mis --format json
@@ -53,44 +53,77 @@ pub(crate) struct SolveArgs {
     /// Further graphs, each with an answer of its own; problems other than mvc are solved in one batch
     #[arg(value_name = "GRAPH")]
     more: Vec<OsString>,
-    #[arg(long, value_name = "PROBLEM", default_value = "mvc", help = format!("What is looked for: {}", problem_names()))]
+    #[arg(help_heading = "Method", long, value_name = "PROBLEM", default_value = "mvc", help = format!("What is looked for: {}", problem_names()))]
     problem: String,
     #[command(flatten)]
     world: WorldArgs,
-    /// A policy that `shardgraph train` wrote, or the name of one that comes with the program: mvc-three-layers, or PROBLEM-default [default: PROBLEM-default]
-    #[arg(long, value_name = "FILE|NAME")]
-    policy: Option<PathBuf>,
+    /// A trained model: a policy or run folder of `shardgraph train`, or a shipped name such as
+    /// mvc-three-layers [default: PROBLEM-default]
+    #[arg(help_heading = "Method", long, value_name = "FILE|NAME")]
+    model: Option<PathBuf>,
     /// Nodes that a step picks; adaptive: 8, 4, 2, 1 as candidates get fewer
-    #[arg(long, value_name = "adaptive|N", default_value = "1")]
-    select: Select,
+    #[arg(
+        help_heading = "Method",
+        long,
+        value_name = "adaptive|N",
+        default_value = "1"
+    )]
+    nodes_per_step: Select,
     /// How the policy is evaluated; auto takes the cheapest. They are equal but for rounding, which can decide ties
-    #[arg(long, value_enum, value_name = "PATH", default_value = "auto")]
+    #[arg(
+        help_heading = "Method",
+        hide_short_help = true,
+        long,
+        value_enum,
+        value_name = "PATH",
+        default_value = "auto"
+    )]
     path: PathChoice,
     /// How ranks share sums of embeddings over neighbours, which the closed form does not need: paper (all-reduce of partial sums), gather (all
     /// rows to all ranks), halo (the rows that have neighbours there) or grid (2D blocks) [default: gather]
-    #[arg(long, value_name = "paper|gather|halo|grid")]
+    #[arg(
+        help_heading = "Ranks and devices",
+        hide_short_help = true,
+        long,
+        value_name = "paper|gather|halo|grid"
+    )]
     communication: Option<Communication>,
-    /// paper: keep picks that earlier picks of the same step left without an edge
-    #[arg(long, value_name = "default|paper", default_value = "default")]
+    /// Named settings: default, or paper (keeps picks that earlier picks of the same step left without an
+    /// edge)
+    #[arg(
+        help_heading = "Method",
+        long,
+        value_name = "default|paper",
+        default_value = "default"
+    )]
     preset: Preset,
-    /// Write the nodes of the answer, one original label a line; of a cut those of one side
-    #[arg(long, value_name = "FILE")]
+    /// File to write: the labels of the answer's nodes, one a line, of a cut those of one side; - is
+    /// standard output
+    #[arg(help_heading = "Output", long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Where to compute: host, emulated, cuda, cuda:N or auto (the first GPU if there is one)
-    #[arg(long, value_name = "DEVICE", default_value = "host")]
+    #[arg(
+        help_heading = "Ranks and devices",
+        long,
+        value_name = "DEVICE",
+        default_value = "host"
+    )]
     device: DeviceKind,
-    /// Longest wait for another rank [default: 600]
-    #[arg(long, value_name = "SECONDS", value_parser = deadline::parse)]
-    deadline: Option<Deadline>,
+    /// Longest wait: for another rank [default: 600s]
+    #[arg(help_heading = "Ranks and devices", long, value_name = "DURATION", value_parser = duration::timeout)]
+    timeout: Option<Deadline>,
     #[command(flatten)]
     stages: StageArgs,
     #[command(flatten)]
     report: ReportArgs,
 }
 
+/// The result in the folder of a training run.
+pub(crate) const POLICY_FILE: &str = "policy.safetensors";
+
 /// The short names of all problems, for help texts.
 pub(crate) fn problem_names() -> String {
-    let names: Vec<&str> = PROBLEMS.iter().map(|problem| problem.name()).collect();
+    let names: Vec<&str> = PROBLEMS.iter().map(|problem| problem.name).collect();
     let (last, others) = names.split_last().unwrap_or((&"", &[]));
     format!("{} or {last}", others.join(", "))
 }
@@ -186,7 +219,7 @@ impl SolveArgs {
     fn check_inputs_stay(&self, out: &Path) -> Result<(), BadInput> {
         let graphs = self.graphs();
         let files = graphs.iter().filter_map(GraphArgs::file);
-        output_file::check(out, files.chain(self.policy.as_deref()))
+        output_file::check(out, files.chain(self.model.as_deref()))
     }
 
     /// Refuses an answer file for several answers.
@@ -213,11 +246,12 @@ impl SolveArgs {
 pub(crate) fn run(args: &SolveArgs) -> anyhow::Result<()> {
     let wanted = problem_by_name(&args.problem).map_err(|e| BadInput(format!("--problem: {e}")))?;
     args.check_out()?;
-    if wanted.name() != MINIMUM_VERTEX_COVER.name() {
-        args.stages.check(wanted.name(), (None, 1))?;
+    args.report.leave_output_to(args.out.as_deref());
+    if wanted.name != MINIMUM_VERTEX_COVER.name {
+        args.stages.check(wanted.name, (None, 1))?;
         return problem::run(args, wanted);
     }
-    let deadline = args.deadline.unwrap_or_default();
+    let deadline = args.timeout.unwrap_or_default();
     match args.world.open(args.world.ranks, deadline)? {
         World::Threads(n_ranks) => {
             let inputs = load(args, &args.report, None)?;
@@ -264,7 +298,7 @@ fn run_as_rank(args: &SolveArgs, comm: &mut Comm, deadline: Deadline) -> anyhow:
 
 /// Whether a policy is for independent sets, which cover by what they leave.
 pub(crate) fn is_of_sets(policy: &TrainedPolicy) -> bool {
-    policy.config.problem == MAXIMUM_INDEPENDENT_SET.name()
+    policy.config.problem == MAXIMUM_INDEPENDENT_SET.name
 }
 
 /// Refuses a policy that finds no covers.
@@ -369,18 +403,18 @@ fn load(args: &SolveArgs, report: &ReportArgs, process: Option<u32>) -> anyhow::
     if let Some(out) = args.out.as_ref().filter(|_| is_writer) {
         args.check_inputs_stay(out)?;
     }
-    let policy = match &args.policy {
-        Some(path) => TrainedPolicy::read(path)?,
+    let policy = match &args.model {
+        Some(path) => TrainedPolicy::read(&output_file::model_file(path, POLICY_FILE))?,
         None => TrainedPolicy::shipped()?,
     };
     check_covers(&policy)?;
     if is_of_sets(&policy) {
         check_of_sets(args, &policy, process.is_some())?;
     }
-    let waiting = process.map(|_| args.deadline.unwrap_or_default());
+    let waiting = process.map(|_| args.timeout.unwrap_or_default());
     let n_graphs = 1 + args.more.len();
     args.stages
-        .check(MINIMUM_VERTEX_COVER.name(), (waiting, n_graphs))?;
+        .check(MINIMUM_VERTEX_COVER.name, (waiting, n_graphs))?;
     args.stages.check_inside(args.preset, device.kind())?;
     let mut graphs = Vec::new();
     for graph in args.graphs() {
@@ -434,12 +468,12 @@ fn finish(
 fn options(args: &SolveArgs, n_ranks: u32, device: &Device) -> SolveOptions {
     SolveOptions {
         n_ranks,
-        select: args.select,
+        select: args.nodes_per_step,
         path: args.path.path(),
         keep_isolated: args.preset.keeps_isolated(),
         reduce_inside: false,
         communication: args.communication,
-        deadline: args.deadline.unwrap_or_default(),
+        deadline: args.timeout.unwrap_or_default(),
         device: device.clone(),
     }
 }
@@ -453,14 +487,14 @@ struct Show {
 impl Show {
     fn new(report: &ReportArgs, adjacency: &Adjacency) -> Self {
         let n_nodes = adjacency.n_nodes();
-        let progress = Progress::new(report, u64::from(n_nodes));
+        let progress = Progress::new(report, u64::from(n_nodes), "nodes");
         Self { n_nodes, progress }
     }
 
     fn step(&mut self, n_candidates: u32, n_cover: usize) {
         let n_settled = u64::from(self.n_nodes.saturating_sub(n_candidates));
         self.progress
-            .update(n_settled, || format!("nodes settled, cover {n_cover}"));
+            .update(n_settled, || format!("cover {n_cover}"));
     }
 }
 
@@ -480,7 +514,7 @@ fn write_cover(
         }
         out.flush()
     };
-    write_atomic(path, write).map_err(|source| {
+    output_file::write(path, write).map_err(|source| {
         let path = path.to_owned();
         ErrorKind::Io { path, source }.into()
     })
@@ -502,7 +536,7 @@ fn answer<'a>(
     let exchange = alone.exchange.as_ref().filter(|_| is_shared);
     Answer {
         graph: &origin.name,
-        problem: MINIMUM_VERTEX_COVER.name(),
+        problem: MINIMUM_VERTEX_COVER.name,
         nodes: adjacency.n_nodes(),
         edges: adjacency.n_edges(),
         objective: refined.cover.len(),

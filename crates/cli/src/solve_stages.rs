@@ -15,8 +15,8 @@ use shardgraph_vertex_cover::{
     RuleCounts, Rules, SearchOptions, Watch, edge_greedy, improve, reduce_and_peel,
 };
 
+use crate::duration;
 use crate::exit::BadInput;
-use crate::quantity;
 
 /// The flags of these stages.
 #[derive(Debug, Args)]
@@ -28,26 +28,20 @@ pub(crate) struct StageArgs {
     /// Apply the exact rules that only remove nodes inside the policy's episode, after each step; beside it the policy alone
     #[arg(long)]
     reduce_inside: bool,
-    /// Then improve the cover by local search for so long, such as 10s; and search as long from nothing, so that the answer is never worse than that
-    #[arg(long, value_name = "TIME", value_parser = polish_seconds)]
-    polish: Option<f64>,
-    /// Or for so many steps, which give the same cover on every machine
+    /// Time of a local search: one from the cover found, one from nothing; the answer is never worse than
+    /// either
+    #[arg(long, value_name = "DURATION", value_parser = duration::positive_seconds)]
+    local_search: Option<f64>,
+    /// Steps of a local search, in place of its time: the covers are then the same on every machine
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..u64::MAX))]
-    polish_steps: Option<u64>,
+    local_search_steps: Option<u64>,
     /// Seed of the local search [default: 1]
     #[arg(long, value_name = "SEED")]
-    polish_seed: Option<u64>,
-    /// Also show greedy covers in place of the policy's, and the local search from them, with the same budget
+    local_search_seed: Option<u64>,
+    /// Show other methods beside the answer: greedy covers, and the local search from them with the same
+    /// budget
     #[arg(long)]
     compare: bool,
-}
-
-/// A time above 0 with its unit.
-pub(crate) fn polish_seconds(text: &str) -> Result<f64, String> {
-    match quantity::nanoseconds(text)? {
-        0 => Err("expected a time above 0".to_owned()),
-        nanoseconds => Ok(nanoseconds as f64 * 1e-9),
-    }
 }
 
 impl StageArgs {
@@ -60,12 +54,12 @@ impl StageArgs {
         let is_wanted = self.reduce || self.reduce_inside || self.compare || self.is_polished();
         if is_wanted && problem != "mvc" {
             let why = format!(
-                "--reduce, --reduce-inside, --polish and --compare are for vertex covers (mvc), not for `{problem}`"
+                "--reduce, --reduce-inside, --local-search and --compare are for vertex covers (mvc), not for `{problem}`"
             );
             return Err(BadInput(why).into());
         }
-        if self.polish_seed.is_some() && !self.is_polished() {
-            let why = "--polish-seed is for local search: it needs --polish or --polish-steps";
+        if self.local_search_seed.is_some() && !self.is_polished() {
+            let why = "--local-search-seed is for local search: it needs --local-search or --local-search-steps";
             return Err(BadInput(why.into()).into());
         }
         // The other processes wait while the first polishes.
@@ -75,10 +69,10 @@ impl StageArgs {
         let of_each = if self.compare { 3.0 } else { 2.0 };
         let n_polishes = of_each * n_graphs as f64;
         let longest = deadline.duration().as_secs_f64() / 2.0;
-        match self.polish {
+        match self.local_search {
             Some(seconds) if seconds * n_polishes <= longest => Ok(()),
             _ => Err(BadInput(format!(
-                "on several processes the others wait while one polishes, from the policy's cover and from nothing: expected a --polish that leaves half of --deadline, {longest} s in all"
+                "on several processes the others wait while one polishes, from the policy's cover and from nothing: expected a --local-search that leaves half of --timeout, {longest} s in all"
             ))
             .into()),
         }
@@ -111,7 +105,7 @@ impl StageArgs {
         let is_searched = self.is_polished() && adjacency.n_edges() >= 1 << 31;
         match is_searched {
             true => Err(BadInput(format!(
-                "{name}: --polish: local search takes graphs of less than 2^31 edges, not {}",
+                "{name}: --local-search: local search takes graphs of less than 2^31 edges, not {}",
                 adjacency.n_edges()
             ))
             .into()),
@@ -120,7 +114,7 @@ impl StageArgs {
     }
 
     fn is_polished(&self) -> bool {
-        self.polish.is_some() || self.polish_steps.is_some()
+        self.local_search.is_some() || self.local_search_steps.is_some()
     }
 }
 
@@ -284,12 +278,12 @@ impl Ground<'_> {
         let clock = || timer.elapsed_s();
         let watch = Watch {
             clock: &clock,
-            deadline: self.args.polish,
+            deadline: self.args.local_search,
         };
         let default = SearchOptions::default();
         let options = SearchOptions {
-            seed: self.args.polish_seed.unwrap_or(default.seed),
-            steps: self.args.polish_steps.unwrap_or(default.steps),
+            seed: self.args.local_search_seed.unwrap_or(default.seed),
+            steps: self.args.local_search_steps.unwrap_or(default.steps),
             ..default
         };
         let found = improve(self.graph()?, start, &options, &watch)?;
@@ -420,29 +414,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_polish_needs_a_time_above_0() {
-        assert_eq!(polish_seconds("10s"), Ok(10.0));
-        assert_eq!(polish_seconds("500ms"), Ok(0.5));
-        for wrong in ["0s", "10", "-1s", "soon", "infs", ""] {
-            assert!(polish_seconds(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
     fn a_seed_needs_a_polish() {
-        let args = |polish_seed, polish_steps| StageArgs {
+        let args = |local_search_seed, local_search_steps| StageArgs {
             reduce: false,
             reduce_inside: false,
-            polish: None,
-            polish_steps,
-            polish_seed,
+            local_search: None,
+            local_search_steps,
+            local_search_seed,
             compare: false,
         };
         assert!(args(Some(5), Some(100)).check("mvc", (None, 1)).is_ok());
         assert!(args(None, None).check("cut", (None, 1)).is_ok());
         for problem in ["mvc", "cut"] {
             let refused = args(Some(5), None).check(problem, (None, 1)).unwrap_err();
-            assert!(refused.to_string().contains("--polish-seed"), "{refused}");
+            assert!(
+                refused.to_string().contains("--local-search-seed"),
+                "{refused}"
+            );
         }
     }
 }

@@ -13,26 +13,26 @@ use shardgraph_solver::train::{
 use shardgraph_solver::{Communication, EmbeddingKind, HeadKind, PaperModel};
 
 use crate::config_file::ConfigFile;
-use crate::deadline;
 use crate::exchange_report::ExchangeReport;
 use crate::exit::BadInput;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::solve::problem_names;
 use crate::world::{World, WorldArgs, settle};
+use crate::{duration, interrupt};
 
 const EXAMPLE: &str = "\
 Examples:
-  shardgraph train --problem mvc --steps 2000 --ranks 2 --seed 1 --out my-policy
-  shardgraph train --problem cut --graphs er:20:0.15 --out my-cuts
-  shardgraph train --config settings.toml --out my-policy
-  shardgraph train --graphs er:20:0.15 --curriculum 20,100,250 --environments 8 --prioritized --out my-policy
-  shardgraph train --ranks 6 --batch-ranks 3 --out my-policy
-  shardgraph train --resume my-policy --steps 2000
+  shardgraph train --problem mvc --steps 2000 --ranks 2 --seed 1 --run my-policy
+  shardgraph train --problem cut --graphs er:20:0.15 --run my-cuts
+  shardgraph train --config settings.toml --run my-policy
+  shardgraph train --graphs er:20:0.15 --curriculum 20,100,250 --environments 8 --prioritized --run my-policy
+  shardgraph train --ranks 6 --batch-ranks 3 --run my-policy
+  shardgraph train --run my-policy --resume --steps 2000
 
 Under mpirun, srun or torchrun each process is a rank. The first alone reads and writes the folder.
 
-The folder gets policy.safetensors, for `shardgraph solve --policy`, with its settings in policy.json,
+The folder gets policy.safetensors, for `shardgraph solve --model`, with its settings in policy.json,
 metrics.jsonl with one line a step, the same as events.out.tfevents.* for TensorBoard, and
 checkpoints. --config takes the names of the flags and all
 settings that policy.json lists under `train`; flags win.";
@@ -41,74 +41,103 @@ settings that policy.json lists under `train`; flags win.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct TrainArgs {
-    #[arg(long, value_name = "PROBLEM", help = format!("The problem, as of `shardgraph solve`: {} [default: mvc]", problem_names()))]
+    #[arg(help_heading = "Method", long, value_name = "PROBLEM", help = format!("What is looked for: {} [default: mvc]", problem_names()))]
     problem: Option<String>,
-    /// Steps to take; with --resume, to go to [default: 3000]
-    #[arg(long, value_name = "N")]
+    /// Steps of training; with --resume, to go to [default: 3000]
+    #[arg(help_heading = "Method", long, value_name = "N")]
     steps: Option<u64>,
     #[command(flatten)]
     world: WorldArgs,
     /// Rows of the grid of ranks, a divisor of their number: rows share the graphs of a batch, the ranks of a row share the nodes of a graph. The
     /// policy is the same [default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(
+        help_heading = "Ranks and devices",
+        hide_short_help = true,
+        long,
+        value_name = "N"
+    )]
     batch_ranks: Option<u32>,
-    /// How ranks share sums of embeddings over neighbours, which two layers do not need: paper (all-reduce of partial sums; the policy then
-    /// depends on the ranks, as with grid), gather (all rows to all ranks), halo (the rows that have neighbours there) or grid (2D blocks) [default: gather]
-    #[arg(long, value_name = "paper|gather|halo|grid")]
+    /// How ranks share sums of embeddings over neighbours, which the closed form does not need: paper
+    /// (all-reduce of partial sums; the policy then depends on the ranks, as with grid), gather (all rows
+    /// to all ranks), halo (the rows that have neighbours there) or grid (2D blocks) [default: gather]
+    #[arg(
+        help_heading = "Ranks and devices",
+        hide_short_help = true,
+        long,
+        value_name = "paper|gather|halo|grid"
+    )]
     communication: Option<Communication>,
     /// The embedding model: s2v (structure2vec, the paper's) or sage (GraphSAGE) [default: s2v]
-    #[arg(long, value_name = "s2v|sage")]
+    #[arg(help_heading = "Method", long, value_name = "s2v|sage")]
     embedding: Option<EmbeddingKind>,
     /// The model that makes scores of embeddings: q (the paper's) or mlp (a hidden layer over a node's embedding and the mean of all) [default: q]
-    #[arg(long, value_name = "q|mlp")]
+    #[arg(help_heading = "Method", long, value_name = "q|mlp")]
     head: Option<HeadKind>,
     /// L, the rounds of sums over neighbours [default: 2]
-    #[arg(long, value_name = "L")]
+    #[arg(help_heading = "Method", long, value_name = "L")]
     layers: Option<usize>,
-    /// The one seed of the run [default: 1]
-    #[arg(long, value_name = "SEED")]
+    /// Seed of all that is random [default: 1]
+    #[arg(help_heading = "Method", long, value_name = "SEED")]
     seed: Option<u64>,
-    /// The folder to write; it must have no run yet
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Go on from the newest checkpoint of a folder, with its settings
+    /// The run's folder; without --resume it must have no run yet
+    #[arg(help_heading = "Output", long, value_name = "DIR")]
+    run: Option<PathBuf>,
+    /// Go on from the newest checkpoint of --run, with its settings
     #[arg(
+        help_heading = "Output",
         long,
-        value_name = "DIR",
+        requires = "run",
         requires = "steps",
         conflicts_with_all = [
-            "out", "config", "problem", "seed", "preset", "graphs", "weighted", "curriculum", "environments", "prioritized",
+            "config", "problem", "seed", "preset", "graphs", "weighted", "curriculum", "environments", "prioritized",
             "embedding", "head", "layers",
         ]
     )]
-    resume: Option<PathBuf>,
-    /// Settings as TOML or JSON
-    #[arg(long, value_name = "FILE")]
+    resume: bool,
+    /// Settings as TOML or JSON; flags win
+    #[arg(help_heading = "Method", long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// paper: the paper's choices to the letter [default: default]
-    #[arg(long, value_name = "default|paper")]
+    /// Named settings: default, or paper (the paper's choices to the letter) [default: default]
+    #[arg(help_heading = "Method", long, value_name = "default|paper")]
     preset: Option<Preset>,
     /// Graphs to train on: a generator or a graph file; may be repeated [default: er:20:0.15 and ba:20:4]
-    #[arg(long, value_name = "SPEC")]
+    #[arg(help_heading = "Input", long, value_name = "SPEC")]
     graphs: Vec<String>,
-    /// Read the third column of edge lists as edge weights, for a problem that reads them
-    #[arg(long)]
+    /// Read edge weights: of an edge list its third column; for a problem that has weights
+    #[arg(help_heading = "Input", long)]
     weighted: bool,
     /// Numbers of nodes for the generators, one after the other, each for `curriculum_steps` steps (1000 unless --config says otherwise)
-    #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
+    #[arg(
+        help_heading = "Method",
+        hide_short_help = true,
+        long,
+        value_name = "N,N,...",
+        value_delimiter = ','
+    )]
     curriculum: Vec<u32>,
     /// Environments that are stepped side by side; a step is a pick in each [default: 1]
-    #[arg(long, value_name = "E")]
+    #[arg(
+        help_heading = "Method",
+        hide_short_help = true,
+        long,
+        value_name = "E"
+    )]
     environments: Option<usize>,
     /// Draw transitions in proportion to their errors; --config changes how
-    #[arg(long)]
+    #[arg(
+        help_heading = "Method",
+        hide_short_help = true,
+        long,
+        alias = "prioritised"
+    )]
     prioritized: bool,
-    /// Where to compute: host, emulated, cuda, cuda:N or auto [default: host]
-    #[arg(long, value_name = "DEVICE")]
+    /// Where to compute: host, emulated, cuda, cuda:N or auto (the first GPU if there is one) [default:
+    /// host]
+    #[arg(help_heading = "Ranks and devices", long, value_name = "DEVICE")]
     device: Option<DeviceKind>,
-    /// Longest wait for another rank [default: 600]
-    #[arg(long, value_name = "SECONDS", value_parser = deadline::parse)]
-    deadline: Option<Deadline>,
+    /// Longest wait: for another rank [default: 600s]
+    #[arg(help_heading = "Ranks and devices", long, value_name = "DURATION", value_parser = duration::timeout)]
+    timeout: Option<Deadline>,
     #[command(flatten)]
     report: ReportArgs,
 }
@@ -152,7 +181,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     // The other processes are told of a file that cannot be read; without them it would be the first thing to fail.
     let known = file.as_ref().ok();
     let ranks = args.world.ranks.or(known.and_then(|file| file.ranks));
-    let deadline = args.deadline.or(known.and_then(|file| file.deadline));
+    let deadline = args.timeout.or(known.and_then(|file| file.timeout));
     let deadline = deadline.unwrap_or_default();
     match args.world.open(ranks, deadline)? {
         World::Threads(n_ranks) => {
@@ -215,14 +244,23 @@ fn load(
         Ranks::Processes(n_ranks) => (n_ranks, true),
     };
     let device = args.world.device(kind, is_process, report)?;
+    let config = config(args, &file)?;
+    let folder = folder(args, &file)?;
+    let command = format!(
+        "shardgraph train --run {} --resume --steps {}",
+        folder.display(),
+        config.steps
+    );
+    interrupt::advise_to_resume(folder, &command);
     Ok(Inputs {
-        config: config(args, &file)?,
+        config,
         options: RunOptions {
+            problem: None,
             n_ranks,
             n_batch_ranks: args.batch_ranks.or(file.batch_ranks).unwrap_or(1),
             communication: args.communication.or(file.communication),
-            folder: Some(folder(args, &file)?.to_owned()),
-            resume: args.resume.is_some(),
+            folder: Some(folder.to_owned()),
+            resume: args.resume,
             deadline,
             device,
         },
@@ -261,10 +299,10 @@ fn lay_flags(args: &TrainArgs, config: &mut TrainConfig) {
 }
 
 fn folder<'a>(args: &'a TrainArgs, file: &'a ConfigFile) -> Result<&'a Path, BadInput> {
-    let named = args.resume.as_ref().or(args.out.as_ref());
-    let missing = || BadInput("name the folder to write: --out DIR (or --resume DIR)".into());
-    named
-        .or(file.out.as_ref())
+    let missing = || BadInput("name the folder of the run: --run DIR".into());
+    args.run
+        .as_ref()
+        .or(file.run.as_ref())
         .map(PathBuf::as_path)
         .ok_or_else(missing)
 }
@@ -282,7 +320,7 @@ struct Show {
 impl Show {
     fn new(report: &ReportArgs, inputs: &Inputs) -> Self {
         Self {
-            progress: Progress::new(report, inputs.config.steps),
+            progress: Progress::new(report, inputs.config.steps, "steps"),
             timer: Timer::wall(),
             before: 0.0,
             times: Vec::new(),
@@ -296,8 +334,8 @@ impl Show {
         }
         self.before = now;
         self.progress.update(report.step, || match report.loss {
-            Some(loss) => format!("steps, loss {loss:.4}"),
-            None => "steps, filling the memory".to_owned(),
+            Some(loss) => format!("loss {loss:.4}"),
+            None => "filling the memory".to_owned(),
         });
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use shardgraph_collectives::{Comm, CommError, CommErrorKind, Deadline, Launch, Op, mpi, tcp};
+use shardgraph_collectives::{Comm, Deadline, Launch, Op, mpi, tcp};
 use shardgraph_device::nccl::Library;
 use shardgraph_device::{Device, DeviceKind};
 
@@ -30,18 +30,26 @@ pub(crate) enum CommChoice {
 
 /// The flags that say which ranks there are.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Ranks and devices")]
 pub(crate) struct WorldArgs {
-    /// Ranks that share the work, as threads [default: 1; under mpirun, srun or torchrun each process is a rank]
+    /// Ranks that share the work, as threads [default: 1; under mpirun, srun or torchrun each process is a
+    /// rank]
     #[arg(long, value_name = "P")]
     pub(crate) ranks: Option<u32>,
     /// How ranks reach each other
-    #[arg(long, value_enum, value_name = "HOW", default_value = "auto")]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "HOW",
+        default_value = "auto",
+        hide_short_help = true
+    )]
     comm: CommChoice,
     /// The MPI library of --comm mpi: one with the standard ABI, or what `cargo xtask mpi-shim` made [default: libmpi_abi.so.1]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     mpi_library: Option<PathBuf>,
     /// The NCCL library of --comm nccl [default: libnccl.so.2]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     nccl_library: Option<PathBuf>,
 }
 
@@ -223,7 +231,7 @@ pub(crate) fn tcp_config(launch: Launch, deadline: Deadline) -> Result<tcp::TcpC
         master_port,
         job: launch.job,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        deadline,
+        timeout: deadline,
     })
 }
 
@@ -291,15 +299,4 @@ pub(crate) fn settle<T>(
         }
         .into()),
     }
-}
-
-/// Whether there is no MPI library; other errors of a back end come from one that is there.
-pub(crate) fn is_missing_library(error: &CommError) -> bool {
-    let missing = "cannot open an MPI library";
-    matches!(error.kind(), CommErrorKind::Backend { text, .. } if text.starts_with(missing))
-}
-
-/// Whether this error of the world itself is a mistake of the user.
-pub(crate) fn is_input(error: &CommError) -> bool {
-    matches!(error.kind(), CommErrorKind::Launch { .. })
 }

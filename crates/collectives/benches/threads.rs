@@ -1,10 +1,12 @@
-//! Seconds per operation between threads, over message sizes and numbers of ranks, after a correctness check of each case.
+//! Seconds per operation between threads, over message sizes and numbers of ranks, after a
+//! correctness check of each case.
 //!
-//! `cargo bench -p shardgraph-collectives` runs everything; a filter such as `all_reduce/P2` runs a part.
+//! `cargo bench -p shardgraph-collectives` runs everything; a filter such as `all_reduce/P2` runs a
+//! part.
 
 use criterion::measurement::{Measurement, WallTime};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use shardgraph_collectives::{Comm, CommError, Deadline, Op, Reduction, threads};
+use shardgraph_collectives::{Comm, CommError, Op, Reduction, Timeout, threads};
 use std::time::Duration;
 
 /// One rank as well: what a world costs whose operations have nobody to wait for.
@@ -21,7 +23,7 @@ fn time(
         for warm_up in 0..3 {
             step(&mut comm, warm_up)?;
         }
-        comm.run(Op::Barrier, Deadline::default())?;
+        comm.run(Op::Barrier, Timeout::default())?;
         let start = WallTime.start();
         for iteration in 0..iterations {
             step(&mut comm, iteration)?;
@@ -57,7 +59,7 @@ fn all_reduce(comm: &mut Comm, len: usize, reduction: Reduction) -> Result<(), C
             buf: (&mut *buf).into(),
             reduction,
         };
-        comm.run(op, Deadline::default())?;
+        comm.run(op, Timeout::default())?;
         let last = comm.size() as f32 - 1.0;
         let wanted = match reduction {
             Reduction::Sum => last * (last + 1.0) / 2.0,
@@ -87,7 +89,7 @@ fn all_gather(comm: &mut Comm, len: usize) -> Result<(), CommError> {
             send: (&*send).into(),
             recv: recv.into(),
         };
-        comm.run(op, Deadline::default())
+        comm.run(op, Timeout::default())
     })
 }
 
@@ -100,7 +102,7 @@ fn reduce_scatter(comm: &mut Comm, len: usize) -> Result<(), CommError> {
             recv: recv.into(),
             reduction: Reduction::Sum,
         };
-        comm.run(op, Deadline::default())
+        comm.run(op, Timeout::default())
     })
 }
 
@@ -136,7 +138,7 @@ fn barrier(criterion: &mut Criterion) {
         group.bench_function(BenchmarkId::from_parameter(n_ranks), |bencher| {
             bencher.iter_custom(|iterations| {
                 time(n_ranks, iterations, |comm, _| {
-                    comm.run(Op::Barrier, Deadline::default())
+                    comm.run(Op::Barrier, Timeout::default())
                 })
             });
         });
@@ -144,25 +146,8 @@ fn barrier(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A scope with one barrier in it, beside `barrier` itself: what starting and ending the worker costs. The bench `scope` has the overlap.
-fn scope(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("scope_with_a_barrier");
-    for n_ranks in RANKS {
-        group.bench_function(BenchmarkId::from_parameter(n_ranks), |bencher| {
-            bencher.iter_custom(|iterations| {
-                time(n_ranks, iterations, |comm, _| {
-                    comm.scope(|scope| {
-                        let pending = scope.start(Op::Barrier, Deadline::default());
-                        pending.wait().map(drop)
-                    })
-                })
-            });
-        });
-    }
-    group.finish();
-}
-
-/// The gradient of the structure2vec model at K = 32 (4224 floats) in 64 row blocks, cut over the ranks.
+/// The gradient of the structure2vec model at K = 32 (4224 floats) in 64 row blocks, cut over the
+/// ranks.
 fn exact_sum(criterion: &mut Criterion) {
     const N_BLOCKS: usize = 64;
     let mut group = criterion.benchmark_group("exact_sum");
@@ -176,7 +161,7 @@ fn exact_sum(criterion: &mut Criterion) {
                         let own = N_BLOCKS * (rank + 1) / n_ranks - N_BLOCKS * rank / n_ranks;
                         with_buffers(own * len, len, |blocks, out| {
                             blocks[0] = 1.0;
-                            comm.exact_sum(blocks, out, Deadline::default())?;
+                            comm.exact_sum(blocks, out, Timeout::default())?;
                             assert!((out[0] - n_ranks as f32).abs() < 0.5);
                             Ok(())
                         })
@@ -194,6 +179,6 @@ criterion_group! {
         .sample_size(10)
         .warm_up_time(Duration::from_millis(100))
         .measurement_time(Duration::from_millis(500));
-    targets = barrier, scope, exact_sum, sizes
+    targets = barrier, exact_sum, sizes
 }
 criterion_main!(benches);

@@ -1,54 +1,70 @@
 //! The seam between [`Comm`](crate::Comm) and the ways in which ranks reach each other.
 //!
-//! `Comm` checks arguments, numbers and records operations, remembers failures and builds the exact sum out of two
-//! all-reduces. A back end moves the data, compares the headers, and keeps the deadline.
+//! `Comm` checks arguments, numbers and records operations, remembers failures and builds the exact
+//! sum out of two all-reduces. A back end moves the data, compares the headers, and keeps the
+//! timeout.
 
 use std::any::Any;
 use std::sync::Arc;
 
 use crate::algorithm::Algorithm;
-use crate::deadline::Deadline;
 use crate::error::CommErrorKind;
 use crate::op::{Call, Op};
+use crate::timeout::Timeout;
 use crate::watch::Look;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Something that ranks of one process hand to each other.
 pub(crate) type Shared = Arc<dyn Any + Send + Sync>;
 
-/// One rank's access to its peers. `solo`, `threads`, `tcp` and `mpi` have one; NCCL moves buffers of devices and is no backend (see `shardgraph_device::nccl`).
+/// One rank's access to its peers. `solo`, `threads`, `tcp` and `mpi` have one; NCCL moves buffers
+/// of devices and is no backend (see `shardgraph_device::nccl`).
 pub(crate) trait Backend: Send {
     fn rank(&self) -> u32;
 
     fn size(&self) -> u32;
 
-    /// Runs one operation, whose arguments fit on this rank. `call` is what peers must agree with. Every wait ends by `deadline`; when this
-    /// returns, with or without an error, no peer reads or writes the operation's buffers.
-    fn run(&mut self, op: Op<'_>, call: &Call, deadline: Deadline) -> Result<(), CommErrorKind>;
+    /// Runs one operation, whose arguments fit on this rank. `call` is what peers must agree with.
+    /// Every wait ends by `timeout`; when this returns, with or without an error, no peer reads or
+    /// writes the operation's buffers.
+    fn run(&mut self, op: Op<'_>, call: &Call, timeout: Timeout) -> Result<(), CommErrorKind>;
 
-    /// Whether all ranks are threads of this process.
+    /// True where all ranks are threads of this process.
     fn shares_memory(&self) -> bool;
 
-    /// Gives `item` to every rank, and returns the items of all ranks, in rank order. Called only where memory is shared.
+    /// Gives `item` to every rank, and returns the items of all ranks, in rank order. Called only
+    /// where memory is shared.
     fn exchange(
         &mut self,
         item: Shared,
         call: &Call,
-        deadline: Deadline,
+        timeout: Timeout,
     ) -> Result<Vec<Shared>, CommErrorKind>;
 
-    /// The back end of a new communicator of the ranks `group` (this one is among them; the position is the new rank). All of `group` call
-    /// it after the same operation, with the same arguments.
+    /// The back end of a new communicator of the ranks `group` (this one is among them; the
+    /// position is the new rank). All of `group` call it after the same operation, with the same
+    /// arguments.
     fn subgroup(&mut self, group: &[u32], call: &Call) -> Result<Box<dyn Backend>, CommErrorKind>;
 
-    /// Tells the peers that nothing more will come from this rank. They get `PeerLost` or `Aborted`. The first such message counts.
+    /// Tells the peers that nothing more will come from this rank. They get `PeerLost` or
+    /// `Aborted`. The first such message counts.
     fn abort(&mut self, by: Option<u32>, why: &str);
 
-    /// A look at this world without an operation, cheap enough for every few milliseconds; `None` where there is no way to look. It tells of
-    /// ranks that were lost, panicked or gave up. One that has left in order is no failure: it may have done its part of all that there is to do.
+    /// A look at this world without an operation, cheap enough for every few milliseconds; `None`
+    /// where there is no way to look. It tells of ranks that were lost, panicked or gave up. One
+    /// that has left in order is no failure: it may have done its part of all that there is to do.
     fn watch(&self) -> Option<Look> {
         None
     }
 
-    /// Takes this algorithm from now on, in place of what the table says. All ranks do the same; operations that have no such algorithm go on as before.
+    /// Replaces the choice by size from now on. All ranks do the same; operations without a choice
+    /// take no notice.
     fn use_algorithm(&mut self, _algorithm: Option<Algorithm>) {}
+}
+
+/// The number of a group that was split from the world `parent`: the same for all its members,
+/// another for any other group.
+pub(crate) fn group_id(parent: u64, seq: u64, first: u32) -> u64 {
+    let words = [seq.to_le_bytes(), u64::from(first).to_le_bytes()];
+    xxh3_64_with_seed(&words.concat(), parent)
 }

@@ -1,6 +1,7 @@
 //! The check of an operation's arguments on one rank, and the header that the ranks compare.
 
 use crate::op::{Call, DataType, Op, OpKind, Slice, SliceMut};
+use xxhash_rust::xxh3::Xxh3Default;
 
 impl Op<'_> {
     /// The name of this operation.
@@ -17,7 +18,8 @@ impl Op<'_> {
         }
     }
 
-    /// The header of this operation, for a rank of a world of `size`. It says nothing about whether the lengths fit.
+    /// The header of this operation, for a rank of a world of `size`. It says nothing about whether
+    /// the lengths fit.
     pub(crate) fn call(&self, rank: u32, seq: u64) -> Call {
         let blank = Call::new(rank, seq, self.kind());
         let with = |data_type: DataType, len: usize| Call {
@@ -93,26 +95,27 @@ impl Op<'_> {
                 Err(format!("root is {root}, the ranks are 0..{size}"))
             }
             Op::Broadcast { .. } => Ok(()),
-            Op::AllToAllV {
-                send,
-                send_counts,
-                recv,
-                recv_counts,
-            } => {
-                same_type(send, recv)?;
-                let (own_sent, sent) = own_and_total(send_counts, "send_counts", rank, n_ranks)?;
-                let (own_received, received) =
-                    own_and_total(recv_counts, "recv_counts", rank, n_ranks)?;
-                expect_len("send", send.len(), sent, "the sum of send_counts")?;
-                expect_len("recv", recv.len(), received, "the sum of recv_counts")?;
-                expect_len(
-                    "the part from itself",
-                    own_received,
-                    own_sent,
-                    "send_counts[rank]",
-                )
-            }
+            Op::AllToAllV { .. } => self.check_exchange(rank, n_ranks),
         }
+    }
+
+    /// The check of an all-to-all.
+    fn check_exchange(&self, rank: u32, n_ranks: usize) -> Result<(), String> {
+        let Op::AllToAllV {
+            send,
+            send_counts,
+            recv,
+            recv_counts,
+        } = self
+        else {
+            return Ok(());
+        };
+        same_type(send, recv)?;
+        let (own_sent, sent) = own_and_total(send_counts, "send_counts", rank, n_ranks)?;
+        let (own, received) = own_and_total(recv_counts, "recv_counts", rank, n_ranks)?;
+        expect_len("send", send.len(), sent, "the sum of send_counts")?;
+        expect_len("recv", recv.len(), received, "the sum of recv_counts")?;
+        expect_len("the part from itself", own, own_sent, "send_counts[rank]")
     }
 }
 
@@ -161,11 +164,12 @@ fn own_and_total(
     Ok((counts[rank as usize], total))
 }
 
-/// FNV-1a over the counts: ranks that pass different counts differ in their headers. A collision costs the clear message only, back ends
-/// compare the length of every part before they copy it.
+/// Hash of the counts: ranks that pass different counts differ in their headers. A collision costs
+/// the clear message only, back ends compare the length of every part before they copy it.
 fn digest(counts: &[usize]) -> u64 {
-    let start = 0xcbf2_9ce4_8422_2325u64;
-    counts.iter().fold(start, |hash, &count| {
-        (hash ^ count as u64).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+    let mut hash = Xxh3Default::new();
+    for &count in counts {
+        hash.update(&(count as u64).to_le_bytes());
+    }
+    hash.digest()
 }

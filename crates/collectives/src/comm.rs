@@ -2,25 +2,26 @@
 
 use crate::algorithm::Algorithm;
 use crate::backend::Backend;
-use crate::deadline::Deadline;
 use crate::error::{CommError, CommErrorKind};
-use crate::exact::{self, Scratch};
+use crate::exact::{self, Scratch, SparseRows};
 use crate::flight::{Outcome, Recorded, Recorder};
 use crate::op::{Call, Op, OpKind, Reduction};
 use crate::solo::Solo;
+use crate::timeout::Timeout;
 use crate::watch::Watch;
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-/// One rank of a world. It can move to another thread but not be shared by two: operations are issued in one order.
+/// One rank of a world. It can move to another thread but not be shared by two: operations are
+/// issued in one order.
 ///
 /// ```
-/// use shardgraph_collectives::{Comm, Deadline, Op};
+/// use shardgraph_collectives::{Comm, Timeout, Op};
 ///
 /// let mut comm = Comm::solo();
 /// let mut all = [0u32; 2];
-/// comm.run(Op::AllGather { send: (&[7u32, 8]).into(), recv: (&mut all).into() }, Deadline::default())?;
+/// comm.run(Op::AllGather { send: (&[7u32, 8]).into(), recv: (&mut all).into() }, Timeout::default())?;
 /// assert_eq!(all, [7, 8]);
 /// # Ok::<(), shardgraph_collectives::CommError>(())
 /// ```
@@ -28,7 +29,7 @@ pub struct Comm {
     backend: Box<dyn Backend>,
     next_seq: u64,
     recorder: Recorder,
-    /// Where the first failure began and what it was.
+    /// The rank where the first failure began, and its text.
     failed: Option<(Option<u32>, String)>,
     scratch: Scratch,
     received_bytes: u64,
@@ -64,70 +65,78 @@ impl Comm {
     /// Runs one operation and returns when this rank's buffers hold the result.
     ///
     /// # Errors
-    /// See [`CommErrorKind`]. The contents of the receive buffers are then unspecified, except after `Argument` and `Mismatch`, which leave them
-    /// as they were. An error here also ends the operation on the peers that wait in it.
+    /// See [`CommErrorKind`]. The contents of the receive buffers are then unspecified, except
+    /// after `Argument` and `Mismatch`, which leave them as they were. An error here also ends the
+    /// operation on the peers that wait in it.
     ///
     /// # Determinism
-    /// Repeated with the same data and number of ranks, every operation gives the same bits; see [`Reduction`] for what
-    /// depends on the number of ranks.
-    pub fn run(&mut self, op: Op<'_>, deadline: Deadline) -> Result<(), CommError> {
+    /// Repeated with the same data and number of ranks, every operation gives the same bits; see
+    /// [`Reduction`] for what depends on the number of ranks.
+    pub fn run(&mut self, op: Op<'_>, timeout: Timeout) -> Result<(), CommError> {
         let call = op.call(self.rank(), self.next_seq);
         if let Err(what) = op.check(self.rank(), self.size()) {
             self.begin(call)?;
             return self.end(Err(argument(&call, what)));
         }
-        self.run_as(op, call, deadline)
+        self.run_as(op, call, timeout)
     }
 
     /// Runs an operation whose arguments fit under the name that `call` gives it.
-    fn run_as(&mut self, op: Op<'_>, call: Call, deadline: Deadline) -> Result<(), CommError> {
+    fn run_as(&mut self, op: Op<'_>, call: Call, timeout: Timeout) -> Result<(), CommError> {
         let n_bytes = op.received_bytes(self.rank(), self.size());
         self.begin(call)?;
-        let result = self.backend.run(op, &call, deadline);
+        let result = self.backend.run(op, &call, timeout);
         self.end(result)?;
         self.received_bytes += n_bytes;
         Ok(())
     }
 
-    /// The bytes that this rank had to take in from other ranks in all operations so far: what no way of doing them can do without. An
-    /// all-reduce of n bytes counts `2 (P - 1) / P * n`, as reduce-scatter and all-gather. Headers, and the objects of
-    /// [`Comm::exchange`], are not counted; neither are the operations of communicators made by [`Comm::split`].
+    /// The bytes that this rank had to take in from other ranks in all operations so far: what no
+    /// way of doing them can do without. An all-reduce of n bytes counts `2 (P - 1) / P * n`, as
+    /// reduce-scatter and all-gather. Headers, and the objects of [`Comm::exchange`], are not
+    /// counted; neither are the operations of communicators made by [`Comm::split`].
     pub fn received_bytes(&self) -> u64 {
         self.received_bytes
     }
 
-    /// Adds all blocks of all ranks element by element, so that `out` gets the same bits for every number of ranks, every cut of the
-    /// blocks over the ranks and every order of the blocks.
+    /// Adds all blocks of all ranks element by element, so that `out` gets the same bits for every
+    /// number of ranks, every cut of the blocks over the ranks and every order of the blocks.
     ///
-    /// Each element of each block is rounded once, to a multiple of 2^-46 of the power of two at or below the largest magnitude that any
-    /// block of any rank has for that element; these integers are added exactly, and their sum is rounded once to `f32`. What is below about
-    /// 2^-46 of the largest magnitude vanishes.
+    /// Each element of each block is rounded once, to a multiple of 2^-46 of the power of two at or
+    /// below the largest magnitude that any block of any rank has for that element; these integers
+    /// are added exactly, and their sum is rounded once to `f32`. What is below about 2^-46 of the
+    /// largest magnitude vanishes.
     ///
     /// # Shapes
-    /// `blocks` holds the partials of this rank's fixed row blocks, one after the other: (own blocks) * `out.len()` floats. A rank may have
-    /// none. All ranks together have at most [`MAX_EXACT_BLOCKS`](crate::MAX_EXACT_BLOCKS).
+    /// `blocks` holds the partials of this rank's fixed row blocks, one after the other: (own
+    /// blocks) * `out.len()` floats. A rank may have none. All ranks together have at most
+    /// [`MAX_EXACT_BLOCKS`](crate::MAX_EXACT_BLOCKS).
     ///
     /// # Errors
-    /// As [`Comm::run`]; [`CommErrorKind::Argument`] where `blocks` is no multiple of `out`, and on all ranks where there are too many blocks.
+    /// As [`Comm::run`]; [`CommErrorKind::Argument`] where `blocks` is no multiple of `out`, and on
+    /// all ranks where there are too many blocks.
     ///
     /// # Determinism
-    /// An element is NaN if one of its partials is NaN or if both infinities occur; else the infinity that occurs; a zero sum is +0.0.
-    /// A NaN is the canonical quiet NaN, a finite sum beyond the range of `f32` the infinity of its sign.
+    /// An element is NaN if one of its partials is NaN or if both infinities occur; else the
+    /// infinity that occurs; a zero sum is +0.0. A NaN is the canonical quiet NaN, a finite sum
+    /// beyond the range of `f32` the infinity of its sign.
     ///
     /// # Complexity
-    /// O(blocks) additions, two passes over `blocks`, and two all-reduces: `out.len()` bytes and `out.len() + 1` words of 8 bytes.
-    /// Scratch memory of 9 bytes per element is kept for the next call.
+    /// O(blocks) additions, two passes over `blocks`, and two all-reduces: `out.len()` bytes and
+    /// `out.len() + 1` words of 8 bytes. Scratch memory of 9 bytes per element is kept for the next
+    /// call.
     pub fn exact_sum(
         &mut self,
         blocks: &[f32],
         out: &mut [f32],
-        deadline: Deadline,
+        timeout: Timeout,
     ) -> Result<(), CommError> {
         let n = out.len();
         let checked = exact::check_shape(blocks, out);
         self.exact_sum_with(
             checked,
-            (out, deadline),
+            out,
+            timeout,
             |scratch, &(), is_first| match is_first {
                 true => scratch.find_exponents(blocks, n),
                 false => scratch.add_blocks(blocks),
@@ -135,39 +144,41 @@ impl Comm {
         )
     }
 
-    /// [`Comm::exact_sum`] of blocks of which most is zero: only the rows that are not are given. The result has the bits that it has with the zeros.
+    /// [`Comm::exact_sum`] of blocks of which most is zero: only the rows that are not are given.
+    /// The result has the bits that it has with the zeros.
     ///
     /// # Shapes
-    /// `rows` holds rows of `row_len` floats, one for each of `places`; row i is a partial of `out[places[i] * row_len..][..row_len]`. A rank may
-    /// have none. Of each rank counts the place of which it has most rows: these counts are at most [`MAX_EXACT_BLOCKS`](crate::MAX_EXACT_BLOCKS) together.
+    /// See [`SparseRows`]. A rank may have none. Of each rank counts the place of which it has most
+    /// rows: these counts are at most [`MAX_EXACT_BLOCKS`](crate::MAX_EXACT_BLOCKS) together.
     ///
     /// # Errors
-    /// As [`Comm::exact_sum`]; [`CommErrorKind::Argument`] too where `row_len` does not divide `out`, or a place is beyond it.
+    /// As [`Comm::exact_sum`]; [`CommErrorKind::Argument`] too where `row_len` does not divide
+    /// `out`, or a place is beyond it.
     ///
     /// # Complexity
     /// As [`Comm::exact_sum`] of these rows alone; 4 bytes a row and a place more while it runs.
     ///
     /// ```
-    /// use shardgraph_collectives::{Comm, Deadline};
+    /// use shardgraph_collectives::{Comm, SparseRows, Timeout};
     ///
     /// let mut sum = [0.0; 6];
-    /// let rows = [1.0, 2.0, 0.5, 0.25];
-    /// Comm::solo().exact_sum_rows((&rows, 2), &[2, 2], &mut sum, Deadline::default())?;
+    /// let rows = SparseRows { values: &[1.0, 2.0, 0.5, 0.25], row_len: 2, places: &[2, 2] };
+    /// Comm::solo().exact_sum_rows(rows, &mut sum, Timeout::default())?;
     /// assert_eq!(sum, [0.0, 0.0, 0.0, 0.0, 1.5, 2.25]);
     /// # Ok::<(), shardgraph_collectives::CommError>(())
     /// ```
     pub fn exact_sum_rows(
         &mut self,
-        (rows, row_len): (&[f32], usize),
-        places: &[u32],
+        rows: SparseRows<'_>,
         out: &mut [f32],
-        deadline: Deadline,
+        timeout: Timeout,
     ) -> Result<(), CommError> {
         let n = out.len();
-        let checked = exact::Rows::new(rows, (row_len, places), n);
+        let checked = exact::GroupedRows::new(rows, n);
         self.exact_sum_with(
             checked,
-            (out, deadline),
+            out,
+            timeout,
             |scratch, rows, is_first| match is_first {
                 true => scratch.find_exponents_of(rows, n),
                 false => scratch.add_rows(rows),
@@ -179,7 +190,8 @@ impl Comm {
     fn exact_sum_with<T>(
         &mut self,
         checked: Result<T, String>,
-        (out, deadline): (&mut [f32], Deadline),
+        out: &mut [f32],
+        timeout: Timeout,
         pass: impl Fn(&mut Scratch, &T, bool),
     ) -> Result<(), CommError> {
         let partials = match checked {
@@ -191,7 +203,7 @@ impl Comm {
             }
         };
         let mut scratch = std::mem::take(&mut self.scratch);
-        let result = self.exact_passes(&mut scratch, out, deadline, |scratch, is_first| {
+        let result = self.exact_passes(&mut scratch, out, timeout, |scratch, is_first| {
             pass(scratch, &partials, is_first);
         });
         self.scratch = scratch;
@@ -202,7 +214,7 @@ impl Comm {
         &mut self,
         scratch: &mut Scratch,
         out: &mut [f32],
-        deadline: Deadline,
+        timeout: Timeout,
         pass: impl Fn(&mut Scratch, bool),
     ) -> Result<(), CommError> {
         pass(scratch, true);
@@ -210,13 +222,13 @@ impl Comm {
             buf: (&mut scratch.exponents).into(),
             reduction: Reduction::Max,
         };
-        self.run_exact(op, deadline)?;
+        self.run_exact(op, timeout)?;
         pass(scratch, false);
         let op = Op::AllReduce {
             buf: (&mut scratch.sums).into(),
             reduction: Reduction::Sum,
         };
-        self.run_exact(op, deadline)?;
+        self.run_exact(op, timeout)?;
         scratch.round_into(out).map_err(|what| {
             let kind = argument(&self.exact_call(), what);
             self.fail(kind)
@@ -227,33 +239,34 @@ impl Comm {
         Call::new(self.rank(), self.next_seq, OpKind::ExactSum)
     }
 
-    fn run_exact(&mut self, op: Op<'_>, deadline: Deadline) -> Result<(), CommError> {
+    fn run_exact(&mut self, op: Op<'_>, timeout: Timeout) -> Result<(), CommError> {
         let call = Call {
             op: OpKind::ExactSum,
             ..op.call(self.rank(), self.next_seq)
         };
-        self.run_as(op, call, deadline)
+        self.run_as(op, call, timeout)
     }
 
-    /// Makes one new communicator for each `color`; in it, ranks are ordered by (`key`, old rank). All ranks call it.
+    /// Makes one new communicator for each `color`; in it, ranks are ordered by (`key`, old rank).
+    /// All ranks call it.
     ///
-    /// The new communicator has its own order of operations and its own failures. A panic or an abort here also ends the
-    /// operations that wait in it, and in its own descendants.
+    /// The new communicator has its own order of operations and its own failures. A panic or an
+    /// abort here also ends the operations that wait in it, and in its own descendants.
     ///
     /// # Errors
     /// As [`Comm::run`].
     ///
     /// ```
-    /// use shardgraph_collectives::{CommError, Deadline, threads};
+    /// use shardgraph_collectives::{CommError, Timeout, threads};
     ///
     /// let sizes = threads::run(5, |mut comm| {
-    ///     let pair = comm.split(comm.rank() / 2, 0, Deadline::default())?;
+    ///     let pair = comm.split(comm.rank() / 2, 0, Timeout::default())?;
     ///     Ok::<_, CommError>((pair.rank(), pair.size()))
     /// });
     /// let sizes: Vec<_> = sizes.into_iter().map(|rank| rank.unwrap().unwrap()).collect();
     /// assert_eq!(sizes, [(0, 2), (1, 2), (0, 2), (1, 2), (0, 1)]);
     /// ```
-    pub fn split(&mut self, color: u32, key: u32, deadline: Deadline) -> Result<Comm, CommError> {
+    pub fn split(&mut self, color: u32, key: u32, timeout: Timeout) -> Result<Comm, CommError> {
         let own_pair = [color, key];
         let mut pairs = vec![0u32; 2 * self.size() as usize];
         let op = Op::AllGather {
@@ -264,7 +277,7 @@ impl Comm {
             op: OpKind::Split,
             ..op.call(self.rank(), self.next_seq)
         };
-        self.run_as(op, call, deadline)?;
+        self.run_as(op, call, timeout)?;
         let mut group: Vec<(u32, u32)> = (0u32..)
             .zip(pairs.chunks_exact(2))
             .filter(|(_, pair)| pair[0] == color)
@@ -278,10 +291,11 @@ impl Comm {
         }
     }
 
-    /// Ends the world of this communicator: peers that wait in an operation, or begin one, get [`CommErrorKind::Aborted`] with `why`.
+    /// Ends the world of this communicator: peers that wait in an operation, or begin one, get
+    /// [`CommErrorKind::Aborted`] with `why`.
     ///
-    /// A rank that cannot go on, for a reason of its own, calls this so that the others need not wait for the deadline. It also ends
-    /// the communicators made from this one by [`Comm::split`].
+    /// A rank that cannot go on, for a reason of its own, calls this so that the others need not
+    /// wait for the timeout. It also ends the communicators made from this one by [`Comm::split`].
     pub fn abort(&mut self, why: &str) {
         self.backend.abort(Some(self.rank()), why);
         if self.failed.is_none() {
@@ -289,11 +303,13 @@ impl Comm {
         }
     }
 
-    /// Why no further operation can complete, if that is known by now; no other rank is waited for. (A rank that panicked may not have said why yet.)
+    /// The failure after which no further operation can complete, if one is known by now; no other
+    /// rank is waited for. (A rank that panicked may not have said why yet.)
     ///
-    /// It is an error of this rank, or a rank that was lost, panicked or gave up: as [`CommErrorKind::Aborted`], with the rank and what happened there. A rank
-    /// that has merely dropped its communicator is none, since it may have done its part of everything. Between processes over MPI only what this rank's
-    /// own operations met is known.
+    /// It is an error of this rank, or a rank that was lost, panicked or gave up: as
+    /// [`CommErrorKind::Aborted`], with the rank and what happened there. A rank that has merely
+    /// dropped its communicator is none, since it may have done its part of everything. Between
+    /// processes over MPI only what this rank's own operations met is known.
     pub fn failure(&self) -> Option<CommError> {
         match &self.failed {
             Some((by, why)) => {
@@ -305,40 +321,45 @@ impl Comm {
         }
     }
 
-    /// A look at this communicator's world for who waits for something else meanwhile, perhaps on another thread: see [`Watch`].
+    /// A look at this communicator's world for who waits for something else meanwhile, perhaps on
+    /// another thread: see [`Watch`].
     pub fn watch(&self) -> Watch {
         Watch::new(self.backend.watch())
     }
 
-    /// Does all-reduces and broadcasts in this way from now on, here and in communicators made from this one later; with `None` as the table of
-    /// measurements says, which is the default. For tests and measurements: results are the same bits either way.
-    ///
-    /// All ranks must choose the same, at the same point of their order of operations. Back ends that have one way only take no notice.
+    /// Forces the algorithm of all-reduces and broadcasts, here and in communicators split from
+    /// this one later; `None` restores the choice by size. For tests and benches: results have the
+    /// same bits either way.
+    #[doc(hidden)]
     pub fn use_algorithm(&mut self, algorithm: Option<Algorithm>) {
         self.backend.use_algorithm(algorithm);
     }
 
-    /// Whether all ranks are threads of this process, so that they can hand each other objects: see [`Comm::exchange`].
+    /// True where all ranks are threads of this process, so that they can hand each other objects:
+    /// see [`Comm::exchange`].
     pub fn shares_memory(&self) -> bool {
         self.backend.shares_memory()
     }
 
-    /// Hands one object to every rank of this process, and returns the objects of all ranks, in rank order.
+    /// Hands one object to every rank of this process, and returns the objects of all ranks, in
+    /// rank order.
     ///
-    /// This is how ranks on one device reach each other's buffers without a copy. All ranks must name the same type.
+    /// This is how ranks on one device reach each other's buffers without a copy. All ranks must
+    /// name the same type.
     ///
     /// # Errors
-    /// As [`Comm::run`]; [`CommErrorKind::Argument`] where ranks do not share memory or name different types.
+    /// As [`Comm::run`]; [`CommErrorKind::Argument`] where ranks do not share memory or name
+    /// different types.
     /// # Complexity
     /// Two meetings; nothing is copied.
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use shardgraph_collectives::{CommError, Deadline, threads};
+    /// use shardgraph_collectives::{CommError, Timeout, threads};
     ///
     /// let names = threads::run(2, |mut comm| {
     ///     let mine = Arc::new(format!("rank {}", comm.rank()));
-    ///     let all = comm.exchange(mine, Deadline::default())?;
+    ///     let all = comm.exchange(mine, Timeout::default())?;
     ///     Ok::<_, CommError>(all[1].to_string())
     /// });
     /// for name in names {
@@ -349,7 +370,7 @@ impl Comm {
     pub fn exchange<T: Any + Send + Sync>(
         &mut self,
         item: Arc<T>,
-        deadline: Deadline,
+        timeout: Timeout,
     ) -> Result<Vec<Arc<T>>, CommError> {
         let call = Call::new(self.rank(), self.next_seq, OpKind::Exchange);
         self.begin(call)?;
@@ -357,7 +378,7 @@ impl Comm {
             let what = "its ranks do not share memory: send bytes instead".to_string();
             return self.end(Err(argument(&call, what))).map(|()| Vec::new());
         }
-        let items = match self.backend.exchange(item, &call, deadline) {
+        let items = match self.backend.exchange(item, &call, timeout) {
             Ok(items) => items,
             Err(kind) => return Err(self.fail(kind)),
         };
@@ -398,7 +419,8 @@ impl Comm {
         }
     }
 
-    /// Poisons this communicator, and tells the peers of what began here. What a peer told us is known to them.
+    /// Poisons this communicator, and tells the peers of what began here. What a peer told us is
+    /// known to them.
     fn fail(&mut self, kind: CommErrorKind) -> CommError {
         self.recorder.finish(Outcome::Failed);
         self.failed = Some(match &kind {

@@ -1,14 +1,22 @@
-//! The element types: how two buffers are combined, and where a slot keeps elements of each type.
+//! The element types: how two buffers are combined, the bytes that travel, and where a buffer of
+//! each type is kept.
 
+use crate::mpi::ffi::abi::Wire;
 use crate::op::Reduction;
 
 /// A type that buffers may hold.
-pub(crate) trait Element: Copy + Default + Send + Sync + 'static {
+pub(crate) trait Element: Wire + Send + Sync + 'static {
     /// `acc[i] = acc[i] (+) x[i]`, with the element of the lower rank on the left.
     fn reduce(reduction: Reduction, acc: &mut [Self], x: &[Self]);
 
     /// `both[i] = a[i] (+) b[i]`, in `a` and in `b`.
     fn reduce_both(reduction: Reduction, a: &mut [Self], b: &mut [Self]);
+
+    /// Appends the elements to `bytes`: little-endian, whatever the machine.
+    fn encode(elements: &[Self], bytes: &mut Vec<u8>);
+
+    /// Reads as many elements as `elements` has.
+    fn decode(bytes: &[u8], elements: &mut [Self]);
 
     /// The elements of this type in a payload.
     fn of(payload: &Payload) -> &[Self];
@@ -17,7 +25,8 @@ pub(crate) trait Element: Copy + Default + Send + Sync + 'static {
     fn of_mut(payload: &mut Payload) -> &mut Vec<Self>;
 }
 
-/// One vector per element type: each keeps its capacity, so that a loop of equal operations allocates once.
+/// One vector per element type: each keeps its capacity, so that a loop of equal operations
+/// allocates once.
 #[derive(Default)]
 pub(crate) struct Payload {
     f32: Vec<f32>,
@@ -56,6 +65,24 @@ macro_rules! elements {
                     Reduction::Sum => combine_both(a, b, $sum),
                     Reduction::Max => combine_both(a, b, $max),
                     Reduction::Min => combine_both(a, b, $min),
+                }
+            }
+
+            fn encode(elements: &[$element], bytes: &mut Vec<u8>) {
+                const SIZE: usize = size_of::<$element>();
+                let start = bytes.len();
+                bytes.resize(start + SIZE * elements.len(), 0);
+                for (slot, element) in bytes[start..].chunks_exact_mut(SIZE).zip(elements) {
+                    slot.copy_from_slice(&element.to_le_bytes());
+                }
+            }
+
+            fn decode(bytes: &[u8], elements: &mut [$element]) {
+                const SIZE: usize = size_of::<$element>();
+                for (element, slot) in elements.iter_mut().zip(bytes.chunks_exact(SIZE)) {
+                    let mut array = [0; SIZE];
+                    array.copy_from_slice(slot);
+                    *element = <$element>::from_le_bytes(array);
                 }
             }
 
@@ -102,5 +129,19 @@ fn min_f32(a: f32, b: f32) -> f32 {
         f32::NAN
     } else {
         smaller
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_come_back_bit_by_bit() {
+        let floats = [1.5f32, -0.0, f32::NAN, f32::INFINITY];
+        let (mut bytes, mut back) = (Vec::new(), [0f32; 4]);
+        f32::encode(&floats, &mut bytes);
+        f32::decode(&bytes, &mut back);
+        assert_eq!(floats.map(f32::to_bits), back.map(f32::to_bits));
     }
 }

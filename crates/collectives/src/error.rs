@@ -1,22 +1,25 @@
-//! What can go wrong in a collective operation, said so that a user knows which rank to look at.
+//! Errors of collective operations. Each names the rank to look at.
 
 use crate::flight::Recorded;
 use crate::op::{Call, OpKind};
+use shardgraph_error::Class;
 use std::fmt;
+use std::io;
 use std::time::Duration;
 
-/// Why a collective operation failed, with the operations that led to it.
+/// Failure of a collective operation, with the operations that led to it.
 ///
-/// After an error only [`Comm::abort`](crate::Comm::abort), [`Comm::flight_record`](crate::Comm::flight_record) and dropping
-/// the communicator are legal; everything else answers [`CommErrorKind::Aborted`].
+/// After an error only [`Comm::abort`](crate::Comm::abort),
+/// [`Comm::flight_record`](crate::Comm::flight_record) and dropping the communicator are legal;
+/// everything else answers [`CommErrorKind::Aborted`].
 ///
 /// ```
-/// use shardgraph_collectives::{Comm, CommErrorKind, Deadline, Op};
+/// use shardgraph_collectives::{Comm, CommErrorKind, Timeout, Op};
 ///
 /// let mut comm = Comm::solo();
 /// let mut recv = [0u32; 3];
 /// let op = Op::AllGather { send: (&[1u32, 2]).into(), recv: (&mut recv).into() };
-/// let error = comm.run(op, Deadline::default()).unwrap_err();
+/// let error = comm.run(op, Timeout::default()).unwrap_err();
 /// assert!(matches!(error.kind(), CommErrorKind::Argument { .. }));
 /// assert!(error.to_string().contains("2 elements"));
 /// ```
@@ -32,42 +35,50 @@ struct Inner {
     recent: Vec<Recorded>,
 }
 
-/// What went wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Kind of a failure.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommErrorKind {
     /// A rank ended, by a panic or by dropping its communicator, before this operation.
+    #[error("{} was lost ({why}) before #{seq} {op}", rank_name(*rank))]
     PeerLost {
-        /// The lost rank in this communicator's numbering; `None` if it is none of this communicator's ranks.
+        /// The lost rank in this communicator's numbering; `None` if it is none of this
+        /// communicator's ranks.
         rank: Option<u32>,
         /// The operation of this rank that cannot complete.
         op: OpKind,
         /// Its sequence number.
         seq: u64,
-        /// How the rank ended; after a panic, its message.
+        /// Cause of the end; after a panic, its message.
         why: String,
     },
     /// Some ranks did not arrive in time.
+    #[error(
+        "#{seq} {op} timed out after {after:?}: ranks {missing:?} did not arrive (raise the timeout if they are only slow)"
+    )]
     Timeout {
         /// The operation that waited.
         op: OpKind,
         /// Its sequence number.
         seq: u64,
-        /// How long it waited.
+        /// Time that it waited.
         after: Duration,
         /// The ranks that had not arrived, ascending.
         missing: Vec<u32>,
     },
     /// Two ranks asked for different things at the same place in the order of operations.
+    #[error("ranks differ at #{seq}: rank {} asks for [{mine}], rank {} for [{theirs}]", mine.rank, theirs.rank)]
     Mismatch {
         /// The sequence number on this rank.
         seq: u64,
-        /// What this rank asked for (in `AllToAllV` between two other ranks: what the sender asked for).
+        /// The call of this rank (in `AllToAllV` between two other ranks: that of the sender
+        /// for).
         mine: Call,
-        /// What the first rank that differs asked for.
+        /// The call of the first rank that differs.
         theirs: Call,
     },
     /// A rank gave up: it called `abort`, or one of its operations had failed.
+    #[error("aborted by {}: {why}", rank_name(*by))]
     Aborted {
         /// The rank where it began; `None` if it is none of this communicator's ranks.
         by: Option<u32>,
@@ -75,42 +86,68 @@ pub enum CommErrorKind {
         why: String,
     },
     /// An argument does not fit: nothing was sent.
+    #[error("#{seq} {op}: {what}")]
     Argument {
         /// The operation.
         op: OpKind,
         /// Its sequence number.
         seq: u64,
-        /// What does not fit and what would have been right.
+        /// The misfit, and the right value.
         what: String,
     },
-    /// A message found no room with its receiver; see [`messages`](crate::messages). Nothing of it was sent.
+    /// A message found no room with its receiver; see [`messages`](crate::messages). Nothing of it
+    /// was sent.
+    #[error("rank {rank} took no message for {after:?}: {why}")]
     NotTaken {
         /// The receiver.
         rank: u32,
-        /// How long the sender waited.
+        /// Time that the sender waited.
         after: Duration,
-        /// What the receiver has not done.
+        /// State of the queue to the receiver.
         why: String,
     },
-    /// A setting, or a variable of the environment, that makes no world; or processes that do not belong to one world.
+    /// A setting, or a variable of the environment, that makes no world; or processes that do not
+    /// belong to one world.
+    #[error("{what}")]
     Launch {
-        /// What cannot be right, where it comes from, and what would be right.
+        /// The wrong value, its source, and the right value.
         what: String,
     },
     /// The closure of this rank panicked; reported by [`threads::run`](crate::threads::run).
+    #[error("rank {rank} panicked: {text}")]
     Panicked {
         /// The rank.
         rank: u32,
         /// The message of the panic.
         text: String,
     },
+    /// There is no library for the back end.
+    #[error("{what}")]
+    MissingLibrary {
+        /// The library, and the way to get it.
+        what: String,
+    },
     /// The system or library under the back end refused.
+    #[error("back end error {code}: {text}")]
     Backend {
         /// Its error code.
         code: i32,
         /// Its message.
         text: String,
     },
+}
+
+impl CommErrorKind {
+    /// Class of the failure, by the remedy: correct the launch, install a library, or look for a
+    /// lost rank.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self {
+            CommErrorKind::Launch { .. } => Class::Input,
+            CommErrorKind::MissingLibrary { .. } => Class::MissingDevice,
+            _ => Class::LostRank,
+        }
+    }
 }
 
 impl CommError {
@@ -127,12 +164,19 @@ impl CommError {
         }
     }
 
-    /// What went wrong.
+    /// Kind of a failure.
     pub fn kind(&self) -> &CommErrorKind {
         &self.inner.kind
     }
 
-    /// The last operations of the rank that reports, oldest first; at most four. [`Comm::flight_record`](crate::Comm::flight_record) has more.
+    /// As [`CommErrorKind::class`].
+    #[must_use]
+    pub fn class(&self) -> Class {
+        self.inner.kind.class()
+    }
+
+    /// The last operations of the rank that reports, oldest first; at most four.
+    /// [`Comm::flight_record`](crate::Comm::flight_record) has more.
     pub fn recent(&self) -> &[Recorded] {
         &self.inner.recent
     }
@@ -161,48 +205,18 @@ impl fmt::Display for CommError {
     }
 }
 
+/// Error of the system under a back end.
+pub(crate) fn refused(error: io::Error) -> CommErrorKind {
+    CommErrorKind::Backend {
+        code: error.raw_os_error().unwrap_or_default(),
+        text: error.to_string(),
+    }
+}
+
 /// `rank 3`, or a word for a rank that has no number here.
 pub(crate) fn rank_name(rank: Option<u32>) -> String {
     match rank {
         Some(rank) => format!("rank {rank}"),
         None => "a rank outside this communicator".to_string(),
-    }
-}
-
-impl fmt::Display for CommErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CommErrorKind::PeerLost { rank, op, seq, why } => {
-                write!(
-                    f,
-                    "{} was lost ({why}) before #{seq} {op}",
-                    rank_name(*rank)
-                )
-            }
-            CommErrorKind::Timeout {
-                op,
-                seq,
-                after,
-                missing,
-            } => write!(
-                f,
-                "#{seq} {op} timed out after {after:?}: ranks {missing:?} did not arrive (raise the deadline if they are only slow)"
-            ),
-            CommErrorKind::Mismatch { seq, mine, theirs } => write!(
-                f,
-                "ranks differ at #{seq}: rank {} asks for [{mine}], rank {} for [{theirs}]",
-                mine.rank, theirs.rank
-            ),
-            CommErrorKind::Aborted { by, why } => {
-                write!(f, "aborted by {}: {why}", rank_name(*by))
-            }
-            CommErrorKind::Argument { op, seq, what } => write!(f, "#{seq} {op}: {what}"),
-            CommErrorKind::NotTaken { rank, after, why } => {
-                write!(f, "rank {rank} took no message for {after:?}: {why}")
-            }
-            CommErrorKind::Launch { what } => f.write_str(what),
-            CommErrorKind::Panicked { rank, text } => write!(f, "rank {rank} panicked: {text}"),
-            CommErrorKind::Backend { code, text } => write!(f, "back end error {code}: {text}"),
-        }
     }
 }

@@ -1,28 +1,34 @@
-//! The exact sum: fixed point with one exponent per element, so that the order of additions cannot show.
+//! The exact sum: fixed point with one exponent per element, so that the order of additions cannot
+//! show.
 //!
-//! With e the largest exponent (floor(log2|x|)) of an element over all blocks and ranks, each partial becomes the integer nearest to
-//! x * 2^(46 - e). Its magnitude is below 2^47, so 2^16 of them add up within an `i64`, and integer addition has no order.
+//! With e the largest exponent (floor(log2|x|)) of an element over all blocks and ranks, each
+//! partial becomes the integer nearest to x * 2^(46 - e). Its magnitude is below 2^47, so 2^16 of
+//! them add up within an `i64`, and integer addition has no order.
 //!
-//! One exponent for the whole buffer would be a little faster (64 blocks of 4224 floats on one core: 74 us against 87 us, and one byte instead of
-//! 4224 in the first all-reduce, where both cost one meeting), but elements far below the largest of the buffer would lose their low bits.
+//! One exponent for the whole buffer would be a little faster (64 blocks of 4224 floats on one
+//! core: 74 us against 87 us, and one byte instead of 4224 in the first all-reduce, where both cost
+//! one meeting), but elements far below the largest of the buffer would lose their low bits.
 
-/// How many blocks all ranks together may give to [`Comm::exact_sum`](crate::Comm::exact_sum): 2^16 partials below 2^47 fit in an `i64`.
+/// Number of blocks that all ranks together may give to
+/// [`Comm::exact_sum`](crate::Comm::exact_sum): 2^16 partials below 2^47 fit in an `i64`.
 pub const MAX_EXACT_BLOCKS: usize = 1 << 16;
 
 /// Fraction bits kept below the largest exponent.
 const FRACTION_BITS: i32 = 46;
 /// The exponent field of an infinity or NaN.
 const NON_FINITE: u8 = 255;
-/// Where a non-finite element keeps its three counts in its word: each may reach 2^16.
+/// Shifts of the three counts of a non-finite element in its word: each may reach 2^16.
 const POSITIVE_SHIFT: u32 = 20;
 const NEGATIVE_SHIFT: u32 = 40;
 const COUNT_MASK: i64 = (1 << POSITIVE_SHIFT) - 1;
-/// Elements worked on at a time: scales and sums of a tile stay in the first-level cache while the blocks stream by.
+/// Elements worked on at a time: scales and sums of a tile stay in the first-level cache while the
+/// blocks stream by.
 const TILE: usize = 256;
-/// Adding 1.5 * 2^52 to a double below 2^51 leaves its nearest integer (ties to even) in the low bits of the sum.
+/// Adding 1.5 * 2^52 to a double below 2^51 leaves its nearest integer (ties to even) in the low
+/// bits of the sum.
 const ROUNDER: f64 = 6_755_399_441_055_744.0;
 
-/// What one exact sum needs besides its arguments; kept between calls.
+/// Buffers of an exact sum; kept between calls.
 #[derive(Default)]
 pub(crate) struct Scratch {
     /// The largest exponent field of each element.
@@ -48,8 +54,19 @@ pub(crate) fn check_shape(blocks: &[f32], out: &[f32]) -> Result<(), String> {
     Ok(())
 }
 
-/// Rows of partials, each of a run of elements, grouped by the run.
-pub(crate) struct Rows<'a> {
+/// Rows of partials of which each belongs to one run of the sum's elements.
+#[derive(Clone, Copy, Debug)]
+pub struct SparseRows<'a> {
+    /// The rows, one after the other.
+    pub values: &'a [f32],
+    /// The length of a row.
+    pub row_len: usize,
+    /// For each row its place: row i is a partial of `out[places[i] * row_len..][..row_len]`.
+    pub places: &'a [u32],
+}
+
+/// The same rows, grouped by place.
+pub(crate) struct GroupedRows<'a> {
     values: &'a [f32],
     len: usize,
     /// The rows of each run, one after the other, and where each run's begin.
@@ -57,13 +74,14 @@ pub(crate) struct Rows<'a> {
     starts: Vec<u32>,
 }
 
-impl<'a> Rows<'a> {
-    /// Rows of `len` floats, the i-th a partial of the run `places[i]` of `out_len` elements.
-    pub(crate) fn new(
-        values: &'a [f32],
-        (len, places): (usize, &[u32]),
-        out_len: usize,
-    ) -> Result<Rows<'a>, String> {
+impl<'a> GroupedRows<'a> {
+    /// Rows of a sum of `out_len` elements.
+    pub(crate) fn new(rows: SparseRows<'a>, out_len: usize) -> Result<GroupedRows<'a>, String> {
+        let SparseRows {
+            values,
+            row_len: len,
+            places,
+        } = rows;
         if len == 0 || !out_len.is_multiple_of(len) {
             return Err(format!(
                 "rows of {len} elements do not divide out's {out_len}"
@@ -92,7 +110,7 @@ impl<'a> Rows<'a> {
             order[*at as usize] = row;
             *at += 1;
         }
-        Ok(Rows {
+        Ok(GroupedRows {
             values,
             len,
             order,
@@ -129,7 +147,7 @@ impl Scratch {
     }
 
     /// [`Scratch::find_exponents`] over rows.
-    pub(crate) fn find_exponents_of(&mut self, rows: &Rows<'_>, n: usize) {
+    pub(crate) fn find_exponents_of(&mut self, rows: &GroupedRows<'_>, n: usize) {
         self.exponents.clear();
         self.exponents.resize(n, 0);
         let runs = self.exponents.chunks_exact_mut(rows.len);
@@ -157,7 +175,7 @@ impl Scratch {
     }
 
     /// [`Scratch::add_blocks`] of rows.
-    pub(crate) fn add_rows(&mut self, rows: &Rows<'_>) {
+    pub(crate) fn add_rows(&mut self, rows: &GroupedRows<'_>) {
         if !self.begin_sums(rows.most()) {
             return;
         }
@@ -174,7 +192,8 @@ impl Scratch {
         }
     }
 
-    /// Sums of nothing yet, and the number of partials of an element; whether that is not too many. All ranks will see it and refuse.
+    /// Sums of nothing yet, and the number of partials of an element; whether that is not too many.
+    /// All ranks will see it and refuse.
     fn begin_sums(&mut self, n_blocks: usize) -> bool {
         let n = self.exponents.len();
         self.sums.clear();
@@ -244,7 +263,8 @@ fn add_finite<'a>(blocks: impl Iterator<Item = &'a [f32]>, exponents: &[u8], sum
     }
 }
 
-/// Replaces the sums of the elements that have an infinity or NaN somewhere by the counts of each kind on this rank.
+/// Replaces the sums of the elements that have an infinity or NaN somewhere by the counts of each
+/// kind on this rank.
 fn count_non_finite<'a>(
     blocks: impl Iterator<Item = &'a [f32]>,
     exponents: &[u8],
@@ -284,7 +304,8 @@ fn non_finite(counts: i64) -> f32 {
     }
 }
 
-/// The exponent of the power of two at or below the magnitudes with this exponent field; subnormals share that of the smallest normals.
+/// The exponent of the power of two at or below the magnitudes with this exponent field; subnormals
+/// share that of the smallest normals.
 fn unbiased(exponent: u8) -> i32 {
     i32::from(exponent.max(1)) - 127
 }
@@ -294,8 +315,9 @@ fn power_of_two(power: i32) -> f64 {
     f64::from_bits(((1023 + power) as u64) << 52)
 }
 
-/// The only rounding of the result. `sum as f32` rounds to 24 bits; the scaling is exact: a result below the normal range is a multiple of
-/// 2^-149 with fewer than 24 bits, because every partial and every quantum (2^(e - 46) where that is larger) is one.
+/// The only rounding of the result. `sum as f32` rounds to 24 bits; the scaling is exact: a result
+/// below the normal range is a multiple of 2^-149 with fewer than 24 bits, because every partial
+/// and every quantum (2^(e - 46) where that is larger) is one.
 fn to_f32(sum: i64, exponent: u8) -> f32 {
     (f64::from(sum as f32) * power_of_two(unbiased(exponent) - FRACTION_BITS)) as f32
 }

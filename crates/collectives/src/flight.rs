@@ -3,10 +3,10 @@
 use crate::op::Call;
 use std::fmt;
 
-/// How many operations a rank remembers.
+/// Number of operations that a rank remembers.
 pub const FLIGHT_RECORD_LEN: usize = 64;
 
-/// How a recorded operation ended.
+/// Outcome of a recorded operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It has begun and not ended.
@@ -20,9 +20,9 @@ pub enum Outcome {
 /// One operation of the flight record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// What this rank asked for.
+    /// The call of this rank.
     pub call: Call,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 

@@ -6,8 +6,9 @@ use std::fmt;
 
 /// What a launcher told this process.
 ///
-/// Launchers are looked for in the order Open MPI, MPICH (and others that speak PMI), SLURM, torchrun; the first whose variables are there
-/// counts, so that `srun` inside an `mpirun` does not confuse. SLURM counts only inside a step (`srun`), not in a batch script.
+/// Launchers are looked for in the order Open MPI, MPICH (and others that speak PMI), SLURM,
+/// torchrun; the first whose variables are there counts, so that `srun` inside an `mpirun` does not
+/// confuse. SLURM counts only inside a step (`srun`), not in a batch script.
 ///
 /// ```
 /// use shardgraph_collectives::{Launch, Launcher};
@@ -32,8 +33,6 @@ pub struct Launch {
     pub size: u32,
     /// The number of this rank among those of its host, where the launcher says so.
     pub local_rank: Option<u32>,
-    /// The number of ranks on its host, where the launcher says so.
-    pub local_size: Option<u32>,
     /// The name of the job: the same for all its ranks, another for another job.
     pub job: String,
     /// The host and port where rank 0 can be met over TCP; `None` where nothing says so.
@@ -73,7 +72,6 @@ struct Names {
     rank: &'static str,
     size: &'static str,
     local_rank: &'static str,
-    local_size: &'static str,
     /// What tells one job from another.
     job: &'static [&'static str],
 }
@@ -85,7 +83,6 @@ const LAUNCHERS: [Names; 4] = [
         rank: "OMPI_COMM_WORLD_RANK",
         size: "OMPI_COMM_WORLD_SIZE",
         local_rank: "OMPI_COMM_WORLD_LOCAL_RANK",
-        local_size: "OMPI_COMM_WORLD_LOCAL_SIZE",
         job: &["OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE"],
     },
     Names {
@@ -94,7 +91,6 @@ const LAUNCHERS: [Names; 4] = [
         rank: "PMI_RANK",
         size: "PMI_SIZE",
         local_rank: "MPI_LOCALRANKID",
-        local_size: "MPI_LOCALNRANKS",
         job: &["PMI_JOBID", "PMI_ID_JOB"],
     },
     Names {
@@ -103,7 +99,6 @@ const LAUNCHERS: [Names; 4] = [
         rank: "SLURM_PROCID",
         size: "SLURM_NTASKS",
         local_rank: "SLURM_LOCALID",
-        local_size: "SLURM_NTASKS_PER_NODE",
         job: &["SLURM_JOB_ID", "SLURM_STEP_ID"],
     },
     Names {
@@ -112,7 +107,6 @@ const LAUNCHERS: [Names; 4] = [
         rank: "RANK",
         size: "WORLD_SIZE",
         local_rank: "LOCAL_RANK",
-        local_size: "LOCAL_WORLD_SIZE",
         job: &["TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"],
     },
 ];
@@ -131,13 +125,17 @@ impl Launch {
         Launch::from_vars(std::env::vars_os().filter_map(text))
     }
 
-    /// Reads an environment given as pairs of name and value. `None` where no launcher has left its variables.
+    /// Reads an environment given as pairs of name and value. `None` where no launcher has left its
+    /// variables.
     ///
-    /// The meeting point is `MASTER_ADDR` and `MASTER_PORT`, from every launcher; an IPv6 address may stand in brackets. Where SLURM sets neither, it is the first host of the step's
-    /// node list and a port made from the numbers of job and step. Where torchrun's own store has the port, it is the next one.
+    /// The meeting point is `MASTER_ADDR` and `MASTER_PORT`, from every launcher; an IPv6 address
+    /// may stand in brackets. Where SLURM sets neither, it is the first host of the step's node
+    /// list and a port made from the numbers of job and step. Where torchrun's own store has the
+    /// port, it is the next one.
     ///
     /// # Errors
-    /// [`CommErrorKind::Launch`] naming the launcher and the variable that is missing or is no such number.
+    /// [`CommErrorKind::Launch`] naming the launcher and the variable that is missing or is no such
+    /// number.
     pub fn from_vars<N: Into<String>, V: Into<String>>(
         vars: impl IntoIterator<Item = (N, V)>,
     ) -> Result<Option<Launch>, CommError> {
@@ -159,8 +157,9 @@ impl Launch {
     }
 }
 
-/// Whether `srun` itself has set MPICH's variables (its plugin for PMI does): then they say what SLURM's say. An `mpiexec` that starts its
-/// helpers by `srun` leaves SLURM's variables of the helpers, and sets some that `srun` does not.
+/// Whether `srun` itself has set MPICH's variables (its plugin for PMI does): then they say what
+/// SLURM's say. An `mpiexec` that starts its helpers by `srun` leaves SLURM's variables of the
+/// helpers, and sets some that `srun` does not.
 fn is_of_srun(vars: &Vars) -> bool {
     let same = |pmi: &str, slurm: &str| vars.contains_key(pmi) && vars.get(pmi) == vars.get(slurm);
     let n_tasks = match vars.contains_key("SLURM_STEP_NUM_TASKS") {
@@ -202,20 +201,9 @@ impl Names {
             rank,
             size,
             local_rank: self.number(vars, self.local_rank)?,
-            local_size: self.local_size(vars)?,
             job: self.job(vars),
             meeting_point: self.meeting_point(vars)?,
         })
-    }
-
-    /// SLURM's own variable is a wish; what became of it is a list.
-    fn local_size(&self, vars: &Vars) -> Result<Option<u32>, String> {
-        if self.launcher != Launcher::Slurm {
-            return self.number(vars, self.local_size);
-        }
-        let tasks = vars.get("SLURM_STEP_TASKS_PER_NODE");
-        let node: usize = self.number(vars, "SLURM_NODEID")?.unwrap_or(0) as usize;
-        Ok(tasks.and_then(|tasks| repeated(tasks)?.get(node).copied()))
     }
 
     fn missing(&self, name: &str) -> String {
@@ -290,7 +278,8 @@ impl Names {
     }
 
     fn slurm_meeting_point(&self, vars: &Vars) -> Result<Option<(String, u16)>, String> {
-        /// Below the ports that systems give away by themselves (from 32768 on Linux), above the usual services.
+        /// Below the ports that systems give away by themselves (from 32768 on Linux), above the
+        /// usual services.
         const PORTS: std::ops::Range<u32> = 20_000..32_000;
         let list = vars
             .get("SLURM_STEP_NODELIST")
@@ -334,25 +323,6 @@ fn first_host(list: &str) -> Option<String> {
     Some(format!("{prefix}{first}{suffix}"))
 }
 
-/// The numbers of a list such as `2(x3),1`.
-fn repeated(list: &str) -> Option<Vec<u32>> {
-    /// No cluster has more nodes.
-    const MAX: usize = 1 << 20;
-    let mut numbers = Vec::new();
-    for entry in list.split(',') {
-        let (number, times) = match entry.split_once("(x") {
-            Some((number, times)) => (number, times.strip_suffix(')')?.parse().ok()?),
-            None => (entry, 1usize),
-        };
-        let number: u32 = number.trim().parse().ok()?;
-        if times > MAX - numbers.len().min(MAX) {
-            return None;
-        }
-        numbers.extend(std::iter::repeat_n(number, times));
-    }
-    Some(numbers)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -390,15 +360,6 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(bare_host(host), bare);
-        }
-    }
-
-    #[test]
-    fn repetitions_are_expanded() {
-        assert_eq!(repeated("2(x3),1"), Some(vec![2, 2, 2, 1]));
-        assert_eq!(repeated("4"), Some(vec![4]));
-        for wrong in ["", "x", "2(x", "2(x3", "2(x99999999999),1", "1(x9999999)"] {
-            assert_eq!(repeated(wrong), None, "{wrong}");
         }
     }
 }

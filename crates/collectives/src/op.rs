@@ -1,6 +1,8 @@
-//! The operations, the typed buffers that they take, and the short description of a call that ranks compare.
+//! The operations, the typed buffers that they take, and the short description of a call that ranks
+//! compare.
 
 use crate::algorithm::Algorithm;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A borrowed buffer to send from, with its element type.
@@ -33,7 +35,8 @@ pub enum SliceMut<'a> {
     U8(&'a mut [u8]),
 }
 
-/// Binds the typed contents of a buffer, or of a pair of one type, and runs the same code for each type.
+/// Binds the typed contents of a buffer, or of a pair of one type, and runs the same code for each
+/// type.
 macro_rules! typed {
     ($buf:expr, |$b:ident| $body:expr) => {
         match $buf {
@@ -117,7 +120,7 @@ len_and_type!(Slice);
 len_and_type!(SliceMut);
 
 /// The type of a buffer's elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DataType {
     /// 32-bit floats.
     F32,
@@ -157,12 +160,15 @@ impl fmt::Display for DataType {
 /// How the elements of the ranks are combined.
 ///
 /// # Determinism
-/// Every reduction has the same result on all ranks and in every repetition with the same number of ranks.
-/// - `Sum` of `f32` adds in rank order, `((x0 + x1) + x2) + ...`; other numbers of ranks round differently. Where the bits
-///   must not depend on the number of ranks, use [`Comm::exact_sum`](crate::Comm::exact_sum).
+/// Every reduction has the same result on all ranks and in every repetition with the same number of
+/// ranks.
+/// - `Sum` of `f32` adds in rank order, `((x0 + x1) + x2) + ...`; other numbers of ranks round
+///   differently. Where the bits must not depend on the number of ranks, use
+///   [`Comm::exact_sum`](crate::Comm::exact_sum).
 /// - `Sum` of integers wraps around on overflow, so its bits do not depend on any order.
-/// - `Max` and `Min` of `f32`: if one element is NaN, the result is the canonical quiet NaN; -0.0 is less than +0.0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// - `Max` and `Min` of `f32`: if one element is NaN, the result is the canonical quiet NaN; -0.0
+///   is less than +0.0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reduction {
     /// The sum.
     Sum,
@@ -251,7 +257,8 @@ pub enum Op<'a> {
 }
 
 impl Op<'_> {
-    /// What [`Comm::received_bytes`](crate::Comm::received_bytes) counts for rank `rank` of `n_ranks`.
+    /// What [`Comm::received_bytes`](crate::Comm::received_bytes) counts for rank `rank` of
+    /// `n_ranks`.
     pub(crate) fn received_bytes(&self, rank: u32, n_ranks: u32) -> u64 {
         let bytes = |buffer: &SliceMut<'_>| (buffer.len() * buffer.data_type().size()) as u64;
         let (rank, n_ranks) = (rank as usize, u64::from(n_ranks));
@@ -277,7 +284,7 @@ impl Op<'_> {
 }
 
 /// The name of an operation, without its buffers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum OpKind {
     /// [`Op::AllReduce`].
@@ -296,7 +303,8 @@ pub enum OpKind {
     AllToAllV,
     /// [`Op::Barrier`].
     Barrier,
-    /// One of the two all-reduces inside [`Comm::exact_sum`](crate::Comm::exact_sum): exponents as `u8`, then sums as `i64`.
+    /// One of the two all-reduces inside [`Comm::exact_sum`](crate::Comm::exact_sum): exponents as
+    /// `u8`, then sums as `i64`.
     ExactSum,
     /// [`Comm::split`](crate::Comm::split).
     Split,
@@ -329,7 +337,7 @@ impl fmt::Display for OpKind {
 }
 
 /// What one rank asked for: the header that ranks compare before any data moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Call {
     /// The rank that called.
@@ -340,8 +348,8 @@ pub struct Call {
     pub op: OpKind,
     /// The element type; `None` where no data moves.
     pub data_type: Option<DataType>,
-    /// The length in elements: n of the operation's doc, the total for the operations with counts. In a mismatch of `AllToAllV`
-    /// the length of the part in question.
+    /// The length in elements: n of the operation's doc, the total for the operations with counts.
+    /// In a mismatch of `AllToAllV` the length of the part in question.
     pub len: usize,
     /// The sending rank of a broadcast.
     pub root: Option<u32>,
@@ -379,7 +387,8 @@ impl Call {
         }
     }
 
-    /// Whether two ranks ask for the same thing. The lengths of `AllToAllV` are compared part by part elsewhere.
+    /// Whether two ranks ask for the same thing. The lengths of `AllToAllV` are compared part by
+    /// part elsewhere.
     pub(crate) fn agrees_with(&self, other: &Call) -> bool {
         let free_len = self.op == OpKind::AllToAllV;
         let theirs = Call {
@@ -390,7 +399,8 @@ impl Call {
         *self == theirs
     }
 
-    /// What is compared with other ranks' calls, in words: two calls of one sequence of operations have equal headers if and only if they agree.
+    /// What is compared with other ranks' calls, in words: two calls of one sequence of operations
+    /// have equal headers if and only if they agree.
     pub(crate) fn header(&self) -> [u64; HEADER_WORDS] {
         let data_type = self.data_type.map_or(0, |data_type| data_type as u64 + 1);
         let reduction = self.reduction.map_or(0, |reduction| reduction as u64 + 1);
@@ -456,8 +466,8 @@ mod tests {
         |call| call.reduction = Some(Reduction::Min),
         |call| call.reduction = None,
         |call| call.counts_digest = 1 << 63,
-        |call| call.algorithm = Some(Algorithm::Whole),
-        |call| call.algorithm = Some(Algorithm::Chain),
+        |call| call.algorithm = Some(Algorithm::Direct),
+        |call| call.algorithm = Some(Algorithm::ReduceScatterAllGather),
     ];
 
     fn calls(op: OpKind) -> Vec<Call> {

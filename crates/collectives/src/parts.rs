@@ -1,8 +1,9 @@
-//! Where the ranks' parts of a buffer lie.
+//! Ranges of the ranks' parts of a buffer.
 
 use std::ops::Range;
 
-/// Part `rank` of `n_ranks` of a buffer: contiguous, in rank order, with lengths that differ by at most one.
+/// Part `rank` of `n_ranks` of a buffer: contiguous, in rank order, with lengths that differ by at
+/// most one.
 pub(crate) fn part(len: usize, rank: usize, n_ranks: usize) -> Range<usize> {
     len * rank / n_ranks..len * (rank + 1) / n_ranks
 }
@@ -11,7 +12,8 @@ pub(crate) fn part(len: usize, rank: usize, n_ranks: usize) -> Range<usize> {
 mod tests {
     use super::part;
 
-    /// Ranks that change their parts at the same time change different elements, and together all of them.
+    /// Ranks that change their parts at the same time change different elements, and together all
+    /// of them.
     #[test]
     fn parts_are_disjoint_and_cover_the_buffer() {
         for n_ranks in 1..=6 {

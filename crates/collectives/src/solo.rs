@@ -1,9 +1,9 @@
 //! A world of one rank: every operation is a plain copy, without locks and without waits.
 
 use crate::backend::{Backend, Shared};
-use crate::deadline::Deadline;
 use crate::error::CommErrorKind;
 use crate::op::{Call, Op, Slice, SliceMut};
+use crate::timeout::Timeout;
 
 pub(crate) struct Solo;
 
@@ -16,7 +16,7 @@ impl Backend for Solo {
         1
     }
 
-    fn run(&mut self, op: Op<'_>, _call: &Call, _deadline: Deadline) -> Result<(), CommErrorKind> {
+    fn run(&mut self, op: Op<'_>, _call: &Call, _timeout: Timeout) -> Result<(), CommErrorKind> {
         match op {
             Op::AllReduce { .. } | Op::Broadcast { .. } | Op::Barrier => {}
             Op::AllGather { send, recv }
@@ -36,7 +36,7 @@ impl Backend for Solo {
         &mut self,
         item: Shared,
         _call: &Call,
-        _deadline: Deadline,
+        _timeout: Timeout,
     ) -> Result<Vec<Shared>, CommErrorKind> {
         Ok(vec![item])
     }

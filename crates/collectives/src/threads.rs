@@ -1,22 +1,25 @@
 //! Ranks as threads of this process.
 //!
-//! A rank copies what it sends into a slot of its own, meets the others, and reads their slots; waiting ranks sleep. A rank that gives up, panics
-//! or is dropped leaves nothing behind that a peer could read too late. Long buffers are not copied: ranks publish where they lie
-//! and work on each other's between two meetings, and one that fails leaves only when nobody is at its buffer (`published` has the proof).
+//! A rank copies what it sends into a slot of its own, meets the others, and reads their slots;
+//! waiting ranks sleep. A rank that gives up, panics or is dropped leaves nothing behind that a
+//! peer could read too late. Long buffers are not copied: ranks publish where they lie and work on
+//! each other's between two rounds, and one that fails leaves only when no peer is at its buffer
+//! (`published` has the proof).
 //!
 //! # Complexity
-//! For P ranks and n bytes on each: a short all-reduce copies n bytes into the slot and reads P * n, in one meeting; from 32 KiB on it reads n and
-//! writes n where they lie, in two. The other operations copy what they send once and what they receive once, in one meeting; long ones only
-//! what they receive, in two. A slot keeps the capacity of the longest short message (any `AllToAllV` counts as short), twice per rank.
+//! For P ranks and n bytes on each: a short all-reduce copies n bytes into the slot and reads P *
+//! n, in one barrier; from 32 KiB on it reads n and writes n where they lie, in two. The other
+//! operations copy what they send once and what they receive once, in one barrier; long ones only
+//! what they receive, in two. A slot keeps the capacity of the longest short message (any
+//! `AllToAllV` counts as short), twice per rank.
 //!
 //! # Source
-//! Ending the world at the first fault, so that no call blocks for ever after it, is the rule of MPI's user-level failure mitigation (ULFM).
+//! Ending the world at the first fault, so that no call blocks for ever after it, is the rule of
+//! MPI's user-level failure mitigation (ULFM).
 
+mod backoff;
+mod barrier;
 mod in_place;
-mod meeting;
-#[cfg(test)]
-mod model;
-mod patience;
 mod published;
 mod rank;
 mod sync;
@@ -25,9 +28,9 @@ mod tests;
 mod world;
 
 use crate::comm::Comm;
+use crate::end::{Cause, End};
 use crate::error::{CommError, CommErrorKind};
-use meeting::{Cause, End};
-use published::Desk;
+use published::RankHandle;
 use rank::Rank;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,50 +38,56 @@ use std::sync::Arc;
 use std::thread::{self, Builder, ThreadId};
 use world::World;
 
-/// One communicator for each of `n_ranks` ranks, in rank order; each belongs on a thread of its own.
+/// One communicator for each of `n_ranks` ranks, in rank order; each belongs on a thread of its
+/// own.
 ///
-/// A rank that panics while it holds its communicator, or drops it, ends the operations of the others with
-/// [`CommErrorKind::PeerLost`]. [`run`] also tells them the panic's message.
+/// A rank that panics while it holds its communicator, or drops it, ends the operations of the
+/// others with [`CommErrorKind::PeerLost`]. [`run`] also tells them the panic's message.
 ///
 /// ```
-/// use shardgraph_collectives::{Deadline, Op, threads};
+/// use shardgraph_collectives::{Timeout, Op, threads};
 ///
 /// let mut ranks = threads::world(2).into_iter();
 /// let (mut first, mut second) = (ranks.next().unwrap(), ranks.next().unwrap());
 /// let other = std::thread::spawn(move || {
 ///     let mut seed = [0u64];
-///     second.run(Op::Broadcast { buf: (&mut seed).into(), root: 0 }, Deadline::default()).unwrap();
+///     second.run(Op::Broadcast { buf: (&mut seed).into(), root: 0 }, Timeout::default()).unwrap();
 ///     seed
 /// });
 /// let mut seed = [42u64];
-/// first.run(Op::Broadcast { buf: (&mut seed).into(), root: 0 }, Deadline::default()).unwrap();
+/// first.run(Op::Broadcast { buf: (&mut seed).into(), root: 0 }, Timeout::default()).unwrap();
 /// assert_eq!(other.join().unwrap(), [42]);
 /// ```
 pub fn world(n_ranks: u32) -> Vec<Comm> {
     if n_ranks == 1 {
         return vec![Comm::solo()];
     }
-    let (world, desks) = World::new(n_ranks);
-    let desks = desks.into_iter();
-    desks.map(|desk| member(&world, desk, None)).collect()
+    let (world, rank_handles) = World::new(n_ranks);
+    let rank_handles = rank_handles.into_iter();
+    rank_handles
+        .map(|handle| member(&world, handle, None))
+        .collect()
 }
 
-/// Runs `f` once per rank, each on a thread of its own, and returns what they return, in rank order.
+/// Runs `f` once per rank, each on a thread of its own, and returns what they return, in rank
+/// order.
 ///
 /// A world of one runs on the calling thread. All threads have ended when this returns.
 ///
 /// # Errors
-/// A rank whose `f` panics has [`CommErrorKind::Panicked`] in its place, with the panic's message; the others get
-/// [`CommErrorKind::PeerLost`] with the same message from the operation that they wait in or begin next, so nobody hangs. They wait up to 0.2 s for
-/// the message; where `f` has dropped its communicator by a panic and caught that itself, none comes, and they get the error without it. Where the system
-/// gives no thread, the rank has [`CommErrorKind::Backend`], and the others see it as lost.
+/// A rank whose `f` panics has [`CommErrorKind::Panicked`] in its place, with the panic's message;
+/// the others get [`CommErrorKind::PeerLost`] with the same message from the operation that they
+/// wait in or begin next, so no rank hangs. They wait up to 0.2 s for the message; where `f` has
+/// dropped its communicator by a panic and caught that itself, none comes, and they get the error
+/// without it. Where the system gives no thread, the rank has [`CommErrorKind::Backend`], and the
+/// others see it as lost.
 ///
 /// ```
-/// use shardgraph_collectives::{Deadline, Op, threads};
+/// use shardgraph_collectives::{Timeout, Op, threads};
 ///
 /// let results = threads::run(2, |mut comm| {
 ///     assert_ne!(comm.rank(), 1, "disk full");
-///     comm.run(Op::Barrier, Deadline::default())
+///     comm.run(Op::Barrier, Timeout::default())
 /// });
 /// let survivor = results[0].as_ref().unwrap().as_ref().unwrap_err();
 /// assert!(survivor.to_string().contains("disk full"));
@@ -88,16 +97,17 @@ pub fn run<R: Send>(n_ranks: u32, f: impl Fn(Comm) -> R + Sync) -> Vec<Result<R,
     if n_ranks == 1 {
         return vec![caught(0, || f(Comm::solo()))];
     }
-    let (world, desks) = World::new(n_ranks);
+    let (world, rank_handles) = World::new(n_ranks);
     thread::scope(|scope| {
-        let spawn = |desk: Desk| {
+        let spawn = |handle: RankHandle| {
             let (world, f) = (&world, &f);
-            let name = format!("rank {}", desk.rank());
-            let body = move || supervise(world, desk, f);
+            let name = format!("rank {}", handle.rank());
+            let body = move || supervise(world, handle, f);
             Builder::new().name(name).spawn_scoped(scope, body)
         };
-        let handles: Vec<_> = (0u32..).zip(desks.into_iter().map(spawn)).collect();
-        // A rank without a thread is lost before anyone is joined, else the others would wait for it.
+        let handles: Vec<_> = (0u32..).zip(rank_handles.into_iter().map(spawn)).collect();
+        // A rank without a thread is lost before anyone is joined, else the others would wait for
+        // it.
         let handles: Vec<_> = handles
             .into_iter()
             .map(|(rank, handle)| {
@@ -117,21 +127,22 @@ pub fn run<R: Send>(n_ranks: u32, f: impl Fn(Comm) -> R + Sync) -> Vec<Result<R,
     })
 }
 
-fn member(world: &Arc<World>, desk: Desk, supervised: Option<ThreadId>) -> Comm {
-    Comm::over(Box::new(Rank::new(Arc::clone(world), desk, supervised)))
+fn member(world: &Arc<World>, handle: RankHandle, supervised: Option<ThreadId>) -> Comm {
+    Comm::over(Box::new(Rank::new(Arc::clone(world), handle, supervised)))
 }
 
 /// The body of one rank's thread.
-fn supervise<R>(world: &Arc<World>, desk: Desk, f: impl Fn(Comm) -> R) -> Result<R, CommError> {
-    let rank = desk.rank() as u32;
-    let comm = member(world, desk, Some(thread::current().id()));
+fn supervise<R>(
+    world: &Arc<World>,
+    handle: RankHandle,
+    f: impl Fn(Comm) -> R,
+) -> Result<R, CommError> {
+    let rank = handle.rank() as u32;
+    let comm = member(world, handle, Some(thread::current().id()));
     let result = caught(rank, || f(comm));
     if let Err(error) = &result {
-        world.end(&End {
-            cause: Cause::Panicked,
-            rank: Some(rank),
-            why: error.kind().to_string(),
-        });
+        let why = error.kind().to_string();
+        world.end(&End::new(Cause::Panicked, Some(rank), why));
     }
     result
 }
@@ -155,11 +166,7 @@ pub(crate) fn panicked(rank: u32, payload: &(dyn Any + Send)) -> CommError {
 
 fn not_started(world: &World, rank: u32, refusal: &std::io::Error) -> CommError {
     let text = format!("no thread for rank {rank}: {refusal}");
-    world.end(&End {
-        cause: Cause::Panicked,
-        rank: Some(rank),
-        why: text.clone(),
-    });
+    world.end(&End::new(Cause::Panicked, Some(rank), text.clone()));
     let code = refusal.raw_os_error().unwrap_or_default();
     CommError::new(CommErrorKind::Backend { code, text }, [].iter())
 }

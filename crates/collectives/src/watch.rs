@@ -1,22 +1,24 @@
-//! Looking for the end of a world without an operation: for who waits somewhere else, as for a device.
+//! Looking for the end of a world without an operation: for who waits somewhere else, as for a
+//! device.
 
-use crate::error::{CommError, CommErrorKind, rank_name};
+use crate::error::{CommError, CommErrorKind};
 use std::fmt;
 use std::sync::Arc;
 
-/// Says why no further operation of a communicator can complete, if that is known. It keeps no rank from leaving.
+/// Says why no further operation of a communicator can complete, if that is known. It keeps no rank
+/// from leaving.
 pub(crate) type Look = Arc<dyn Fn() -> Option<CommErrorKind> + Send + Sync>;
 
-/// A look at a communicator's world from anywhere, made by [`Comm::watch`](crate::Comm::watch): it moves to other threads, and
-/// outlives the communicator, of which it then knows nothing more.
+/// A look at a communicator's world from anywhere, made by [`Comm::watch`](crate::Comm::watch): it
+/// moves to other threads, and outlives the communicator, of which it then knows nothing more.
 ///
 /// ```
-/// use shardgraph_collectives::{Deadline, Op, threads};
+/// use shardgraph_collectives::{Timeout, Op, threads};
 ///
 /// let seen = threads::run(2, |mut comm| {
 ///     let watch = comm.watch();
 ///     assert!(watch.failure().is_none());
-///     comm.run(Op::Barrier, Deadline::default()).unwrap();
+///     comm.run(Op::Barrier, Timeout::default()).unwrap();
 ///     if comm.rank() == 1 {
 ///         comm.abort("disk full");
 ///         return String::new();
@@ -39,7 +41,8 @@ impl Watch {
         Watch { look }
     }
 
-    /// As [`Comm::failure`](crate::Comm::failure), but for errors of this rank's own operations, which their caller knows.
+    /// As [`Comm::failure`](crate::Comm::failure), but for errors of this rank's own operations,
+    /// which their caller knows.
     pub fn failure(&self) -> Option<CommError> {
         let kind = self.look.as_ref()?()?;
         Some(CommError::new(kind, [].iter()))
@@ -51,13 +54,4 @@ impl fmt::Debug for Watch {
         let mut shown = f.debug_struct("Watch");
         shown.field("can_look", &self.look.is_some()).finish()
     }
-}
-
-/// How the end of a world that began at `rank` looks beside its operations: as what an operation gets after the one that met it.
-pub(crate) fn ended(rank: Option<u32>, was_lost: bool, why: &str) -> CommErrorKind {
-    let why = match was_lost {
-        true => format!("{} was lost ({why})", rank_name(rank)),
-        false => why.to_string(),
-    };
-    CommErrorKind::Aborted { by: rank, why }
 }

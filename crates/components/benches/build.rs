@@ -1,4 +1,5 @@
-//! What building a dueling double DQN with prioritised replay takes, as for CartPole and with as many components as the paper's.
+//! What building a dueling double DQN with prioritised replay takes, as for CartPole and with as
+//! many components as the paper's.
 #![expect(
     clippy::unwrap_used,
     reason = "a bench has no caller to hand an error to"
@@ -14,8 +15,9 @@ use shardgraph_components::autodiff::device::Device;
 use shardgraph_components::autodiff::{Program, Recorder};
 use shardgraph_components::{Error, QNetworkShape};
 
-/// From nothing to a program in its memory on the device, and all that goes with it: spaces, networks, memory, optimiser, schedule,
-/// folder; shape check, recording with the gradient, plan, arena.
+/// From nothing to a program in its memory on the device, and all that goes with it: spaces,
+/// networks, memory, optimiser, schedule, folder; shape check, recording with the gradient, plan,
+/// arena.
 fn whole(shape: &QNetworkShape, device: &Device) -> Result<(Dqn, Program), Error> {
     let dqn = Dqn::build(shape)?;
     dqn.check_shapes()?;

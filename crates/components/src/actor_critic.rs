@@ -15,7 +15,8 @@ use crate::{Error, Initialiser, Linear, Lstm, LstmState, Mlp, Sequences};
 pub struct ActorCriticShape {
     /// Widths of the hidden layers; default 64 and 64.
     pub hidden: Vec<usize>,
-    /// Hidden units of a memory behind them; without it (the default) a policy sees one observation only.
+    /// Hidden units of a memory behind them; without it (the default) a policy sees one observation
+    /// only.
     pub lstm: Option<usize>,
 }
 
@@ -28,7 +29,7 @@ impl Default for ActorCriticShape {
     }
 }
 
-/// What an [`ActorCritic`] says about each observation.
+/// The results of an [`ActorCritic`] for each observation.
 #[derive(Debug, Clone, Copy)]
 pub struct PolicyAndValue {
     /// `[n, n_actions]`: the policy's logits.
@@ -42,7 +43,7 @@ pub struct PolicyAndValue {
 /// With the orthogonal rule memory and heads have gains of their own ([`crate::Gains`]).
 ///
 /// ```
-/// use shardgraph_components::autodiff::{Ctx, Params, Shape, ShapeCheck};
+/// use shardgraph_components::autodiff::{Ctx, Params, Shape, Recorder};
 /// use shardgraph_components::environments::space::Space;
 /// use shardgraph_components::{ActorCritic, ActorCriticShape, Initialiser};
 ///
@@ -50,7 +51,7 @@ pub struct PolicyAndValue {
 /// let shape = ActorCriticShape { hidden: vec![16], lstm: None };
 /// let mut params = Params::new();
 /// let actor = ActorCritic::build(&mut params, "actor", (&observation, &action), &shape, Initialiser::default())?;
-/// let mut ctx = ShapeCheck::new(&params, 1);
+/// let mut ctx = Recorder::new(&params, 0, 1);
 /// let x = ctx.input(Shape::new(32, 4), &[])?;
 /// let out = actor.apply(&mut ctx, x)?;
 /// assert_eq!((ctx.shape(out.logits), ctx.shape(out.values)), (Shape::new(32, 2), Shape::new(32, 1)));
@@ -66,10 +67,12 @@ pub struct ActorCritic {
 }
 
 impl ActorCritic {
-    /// Adds the parameters of `scope/torso`, `scope/core` (with a memory), `scope/policy` and `scope/value`.
+    /// Adds the parameters of `scope/torso`, `scope/core` (with a memory), `scope/policy` and
+    /// `scope/value`.
     ///
     /// # Errors
-    /// When the observation has no fixed width, the action is not discrete, a width is 0 or the scope is taken.
+    /// When the observation has no fixed width, the action is not discrete, a width is 0 or the
+    /// scope is taken.
     pub fn build(
         params: &mut Params,
         scope: &str,
@@ -127,7 +130,7 @@ impl ActorCritic {
         let call = Call::new(&self.scope, "ActorCritic::apply");
         if self.core.is_some() {
             let expected = "none; call unroll with its state";
-            return Err(call.misfit("the memory", expected, "one"));
+            return Err(call.mismatch("the memory", expected, "one"));
         }
         call.expect_width(ctx, "the observations", observations, self.n_inputs())?;
         let features = self.torso.features(ctx, observations)?;
@@ -150,7 +153,7 @@ impl ActorCritic {
     ) -> Result<(PolicyAndValue, LstmState), Error> {
         let call = Call::new(&self.scope, "ActorCritic::unroll");
         let Some(core) = &self.core else {
-            return Err(call.misfit("the memory", "one; call apply without it", "none"));
+            return Err(call.mismatch("the memory", "one; call apply without it", "none"));
         };
         call.expect_width(ctx, "the observations", observations, self.n_inputs())?;
         let features = self.torso.features(ctx, observations)?;

@@ -1,11 +1,11 @@
-//! The test of one component alone: example data from its input spaces through every interpreter, and its derivatives against
-//! differences of its values.
+//! The test of one component alone: example data from its input spaces through every interpreter,
+//! and its derivatives against differences of its values.
 
 use shardgraph_autodiff::{Ctx, Params, Shape, Var};
 use shardgraph_environments::space::RankedSpace;
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
-use crate::{Error, ErrorKind};
+use crate::Error;
 
 mod differences;
 mod frozen;
@@ -20,37 +20,71 @@ const CASES: [(usize, usize); 3] = [(1, 1), (3, 2), (2, 5)];
 /// A method of a component, as a function of its inputs.
 pub(crate) type Method<'a> = &'a dyn Fn(&mut dyn Ctx, &[Var]) -> Result<Vec<Var>, Error>;
 
-/// What a [`check`] looked at.
+/// A failed [`check`].
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// Two runs, or a derivative and its differences, say different things.
+    #[error("check of `{component}`: {difference}")]
+    Differs {
+        /// The component's name, as the caller gave it.
+        component: String,
+        /// The first difference, with its place and both values.
+        difference: String,
+    },
+    /// The method's own error.
+    #[error(transparent)]
+    Component(#[from] Error),
+}
+
+impl From<shardgraph_autodiff::Error> for CheckError {
+    fn from(error: shardgraph_autodiff::Error) -> CheckError {
+        CheckError::Component(error.into())
+    }
+}
+
+impl From<shardgraph_environments::Error> for CheckError {
+    fn from(error: shardgraph_environments::Error) -> CheckError {
+        CheckError::Component(error.into())
+    }
+}
+
+/// The counts of a [`check`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
     /// Operations of the method and its gradient in the largest case, as recorded.
     pub n_operations: usize,
     /// The shapes of the results in the last case: 2 sequences of 5 time steps.
     pub shapes: Vec<Shape>,
-    /// Derivatives that agree with differences which would have shown an error of a part in a hundred, or of a small derivative an
-    /// error of a thousandth of the largest by that parameter or input, or of the largest of all.
+    /// Derivatives that agree with differences which would have shown an error of a part in a
+    /// hundred, or of a small derivative an error of a thousandth of the largest by that parameter
+    /// or input, or of the largest of all.
     pub n_derivatives: usize,
-    /// Derivatives about which differences say less: the method has a kink or a jump within every step that was tried, or rounding
-    /// hides them.
+    /// Derivatives about which differences say less: the method has a kink or a jump within every
+    /// step that was tried, or rounding hides them.
     pub n_unclear: usize,
 }
 
-/// Runs a method of a component on random inputs through every interpreter and compares what they say.
+/// Runs a method of a component on random inputs through every interpreter and compares what they
+/// say.
 ///
-/// In each of three cases (1 row; 3 sequences of 2 time steps; 2 of 5), each input space gives one matrix: a row for each value,
-/// as `Space::flatten_into` writes it, time and batch as one rank. Then
+/// In each of three cases (1 row; 3 sequences of 2 time steps; 2 of 5), each input space gives one
+/// matrix: a row for each value, as `Space::flatten_into` writes it, time and batch as one rank.
+/// Then
 /// - the shapes of a shape check, an eager run and a plan are equal;
-/// - values and gradients (by the trained parameters and by the inputs, of a random combination of all results) have equal bits
-///   in two eager runs and in two runs of one program, which was recorded with other inputs;
-/// - derivatives, up to 16 of each parameter and each input, agree with differences of the values over steps of several lengths.
-///   What the gradient takes for constant (detached values, one-hot choices, targets of losses) is held constant there too.
+/// - values and gradients (by the trained parameters and by the inputs, of a random combination of
+///   all results) have equal bits in two eager runs and in two runs of one program, which was
+///   recorded with other inputs;
+/// - derivatives, up to 16 of each parameter and each input, agree with differences of the values
+///   over steps of several lengths. What the gradient takes for constant (detached values, one-hot
+///   choices, targets of losses) is held constant there too.
 ///
 /// A method that reads something else than rows (graphs, say) brings it along and takes no spaces.
 ///
 /// # Errors
-/// [`ErrorKind::Check`] with the component's name, what differs, where, and both values; also for results and derivatives that are
-/// not finite, and where too few derivatives could be compared: none by some parameter or input, or less than three quarters of
-/// all. The method's own errors.
+/// [`CheckError::Differs`] with the component's name, what differs, where, and both values; also
+/// for results and derivatives that are not finite, and where too few derivatives could be
+/// compared: none by some parameter or input, or less than three quarters of all. The method's own
+/// errors.
 /// # Complexity
 /// Up to 24 eager runs for each derivative, most often 6: use small widths.
 /// # Determinism
@@ -68,7 +102,7 @@ pub struct Checked {
 ///     Ok(vec![mlp.apply(ctx, inputs[0])?])
 /// })?;
 /// assert!(checked.n_derivatives > 100);
-/// # Ok::<(), shardgraph_components::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn check(
     component: &str,
@@ -76,11 +110,11 @@ pub fn check(
     spaces: &[RankedSpace],
     seed: u64,
     method: impl Fn(&mut dyn Ctx, &[Var]) -> Result<Vec<Var>, Error>,
-) -> Result<Checked, Error> {
+) -> Result<Checked, CheckError> {
     let (mut tally, mut n_operations, mut shapes) = (Tally::default(), 0, Vec::new());
     for (i, (n_batch, n_steps)) in CASES.into_iter().enumerate() {
-        let sample = |purpose: &str| -> Result<Vec<Matrix>, Error> {
-            let mut stream = Stream::new(seed, purpose, i as u64);
+        let sample = |purpose: &str| -> Result<Vec<Matrix>, CheckError> {
+            let mut stream = KeyedRng::new(seed, purpose, i as u64);
             let matrix = |space| Matrix::sample(space, n_batch, n_steps, &mut stream);
             spaces.iter().map(matrix).collect()
         };
@@ -98,11 +132,10 @@ pub fn check(
     }
     if let Some(difference) = tally.complaint() {
         let component = component.to_string();
-        return Err(ErrorKind::Check {
+        return Err(CheckError::Differs {
             component,
             difference,
-        }
-        .into());
+        });
     }
     Ok(Checked {
         n_operations,
@@ -125,8 +158,8 @@ impl Matrix {
         space: &RankedSpace,
         n_batch: usize,
         n_steps: usize,
-        stream: &mut Stream,
-    ) -> Result<Matrix, Error> {
+        stream: &mut KeyedRng,
+    ) -> Result<Matrix, CheckError> {
         let n_rows = space.leading_shape(n_steps, n_batch).into_iter().product();
         let shape = Shape::new(n_rows, space.space.flat_width()?);
         let mut values = vec![0.0; shape.len()];
@@ -138,7 +171,7 @@ impl Matrix {
     }
 
     /// Standard normal numbers.
-    fn normal(shape: Shape, stream: &mut Stream) -> Matrix {
+    fn normal(shape: Shape, stream: &mut KeyedRng) -> Matrix {
         let values = (0..shape.len()).map(|_| stream.normal() as f32).collect();
         Matrix { shape, values }
     }
@@ -149,7 +182,7 @@ pub(crate) struct Case<'a> {
     component: &'a str,
     pub(crate) params: &'a Params,
     pub(crate) inputs: Vec<Matrix>,
-    /// What the plan is recorded with, so that it shows if it keeps them.
+    /// The inputs that the plan is recorded with, so that it shows if it keeps them.
     pub(crate) other_inputs: Vec<Matrix>,
     pub(crate) method: Method<'a>,
     seed: u64,
@@ -158,7 +191,7 @@ pub(crate) struct Case<'a> {
 
 impl Case<'_> {
     /// The number of recorded operations.
-    fn check(&self, shapes: &[Shape], tally: &mut Tally) -> Result<usize, Error> {
+    fn check(&self, shapes: &[Shape], tally: &mut Tally) -> Result<usize, CheckError> {
         let weights = self.weights(shapes);
         let eager = self.eager(&weights)?;
         self.compare("an eager run", &eager, "another", &self.eager(&weights)?)?;
@@ -171,9 +204,10 @@ impl Case<'_> {
         Ok(n_operations)
     }
 
-    /// Random factors, one for each element of each result: the gradient is that of their product, summed.
+    /// Random factors, one for each element of each result: the gradient is that of their product,
+    /// summed.
     fn weights(&self, shapes: &[Shape]) -> Vec<Matrix> {
-        let mut stream = Stream::new(self.seed, "check weights", 0);
+        let mut stream = KeyedRng::new(self.seed, "check weights", 0);
         let weights = shapes
             .iter()
             .map(|&shape| Matrix::normal(shape, &mut stream));
@@ -181,11 +215,10 @@ impl Case<'_> {
     }
 
     /// The error that names a difference, and where it is.
-    pub(crate) fn differs(&self, difference: String) -> Error {
-        ErrorKind::Check {
+    pub(crate) fn differs(&self, difference: String) -> CheckError {
+        CheckError::Differs {
             component: self.component.to_string(),
             difference: format!("{difference} ({})", self.place),
         }
-        .into()
     }
 }

@@ -1,14 +1,14 @@
 //! The loss of deep Q learning: plain and double, one and more steps, with importance weights.
 
 use serde::{Deserialize, Serialize};
-use shardgraph_autodiff::device::Loss;
+use shardgraph_autodiff::ops::Loss;
 use shardgraph_autodiff::{Ctx, Shape, Var};
 
 use crate::error::Call;
 use crate::rows::{constant, mean, row_sums};
 use crate::{Error, QNetwork};
 
-/// What a TD error costs.
+/// The cost of a TD error.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum TdLoss {
@@ -16,18 +16,21 @@ pub enum TdLoss {
     Mse,
     /// `e^2 / 2` up to `delta`, linear beyond.
     Huber {
-        /// Where the loss turns linear: above 0.
+        /// The error at which the loss turns linear: above 0.
         delta: f32,
     },
 }
 
-/// The mean over a batch of what the TD error `Q(s, a) - (r + discount * Q'(s', a'))` costs, times the importance weight.
+/// The mean over a batch of what the TD error `Q(s, a) - (r + discount * Q'(s', a'))` costs, times
+/// the importance weight.
 ///
-/// `a'` is the best action by the target network `Q'`, or by the online network `Q` if `double`. Rewards and discounts come as
-/// inputs: with the folded reward of n steps and `gamma^n` (0 after a terminated episode) it is the n-step loss.
+/// `a'` is the best action by the target network `Q'`, or by the online network `Q` if `double`.
+/// Rewards and discounts come as inputs: with the folded reward of n steps and `gamma^n` (0 after a
+/// terminated episode) it is the n-step loss.
 ///
 /// # Source
-/// Mnih et al. (2015); van Hasselt, Guez and Silver (2016) for `double`; Schaul et al. (2016) for the weights.
+/// Mnih et al. (2015); van Hasselt, Guez and Silver (2016) for `double`; Schaul et al. (2016) for
+/// the weights.
 ///
 /// ```
 /// use shardgraph_components::autodiff::{Ctx, Params, Recorder};
@@ -53,9 +56,9 @@ pub enum TdLoss {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DqnLoss {
-    /// What an error costs.
+    /// The cost of an error.
     pub td_loss: TdLoss,
-    /// Whether the online network chooses the next action.
+    /// True if the online network chooses the next action.
     pub double: bool,
 }
 
@@ -68,8 +71,8 @@ pub struct DqnBatch {
     pub actions: Var,
     /// `[n, 1]`: the reward, of one step or of several.
     pub rewards: Var,
-    /// `[n, 1]`: what the next state's value counts; 0 where the episode terminated. A truncated one keeps its discount, with the
-    /// observation that ended it as the next.
+    /// `[n, 1]`: what the next state's value counts; 0 where the episode terminated. A truncated
+    /// one keeps its discount, with the observation that ended it as the next.
     pub discounts: Var,
     /// `[n, n_inputs]`.
     pub next_observations: Var,
@@ -77,7 +80,7 @@ pub struct DqnBatch {
     pub weights: Option<Var>,
 }
 
-/// What a [`DqnLoss`] gives.
+/// The results of a [`DqnLoss`].
 #[derive(Debug, Clone, Copy)]
 pub struct DqnOutput {
     /// `[1, 1]`.
@@ -112,7 +115,7 @@ impl DqnBatch {
 }
 
 impl DqnLoss {
-    /// Whether the settings can be right: for configurations, before a run begins.
+    /// Checks the settings, for configurations, before a run begins.
     ///
     /// # Errors
     /// When `delta` is not above 0.
@@ -142,7 +145,8 @@ impl DqnLoss {
         self.of_values(ctx, q, targets, batch)
     }
 
-    /// `r + discount * Q'(s', a')`, without a gradient, where `a'` is the best action by the second matrix of values.
+    /// `r + discount * Q'(s', a')`, without a gradient, where `a'` is the best action by the second
+    /// matrix of values.
     ///
     /// # Shapes
     /// Twice `[n, n_actions]` to `[n, 1]`.
@@ -167,7 +171,8 @@ impl DqnLoss {
         Ok(ctx.detach(targets)?)
     }
 
-    /// The loss of action values against targets, by whatever network they were made. No gradient flows into the targets.
+    /// The loss of action values against targets, by whatever network they were made. No gradient
+    /// flows into the targets.
     ///
     /// # Shapes
     /// `q [n, n_actions]`, `targets [n, 1]`.
@@ -207,7 +212,8 @@ impl DqnLoss {
 }
 
 impl TdLoss {
-    /// The mean of what predictions cost against targets, for networks that score the chosen actions alone.
+    /// The mean of what predictions cost against targets, for networks that score the chosen
+    /// actions alone.
     ///
     /// # Shapes
     /// Twice `[n, 1]` to `[1, 1]`.
@@ -231,12 +237,13 @@ impl TdLoss {
         }
     }
 
-    /// What each error costs, element-wise.
+    /// The cost of each error, element-wise.
     fn of_errors(self, ctx: &mut dyn Ctx, errors: Var) -> Result<Var, Error> {
         let TdLoss::Huber { delta } = self else {
             return Ok(ctx.mul(errors, errors)?);
         };
-        // With c = clamp(e, -delta, delta), c (e - c / 2) is e^2 / 2 inside and delta (|e| - delta / 2) outside.
+        // With c = clamp(e, -delta, delta), c (e - c / 2) is e^2 / 2 inside and delta (|e| - delta
+        // / 2) outside.
         let clamped = ctx.clamp(errors, -delta, delta)?;
         let half = ctx.scale(clamped, 0.5)?;
         let rest = ctx.sub(errors, half)?;

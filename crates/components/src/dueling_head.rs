@@ -56,7 +56,8 @@ impl DuelingHead {
         let n = self.advantage.n_outputs();
         let value = self.value.apply(ctx, features)?;
         let advantage = self.advantage.apply(ctx, features)?;
-        // What a row's advantages are all moved by is one number; a product with a row of ones spreads it.
+        // What a row's advantages are all moved by is one number; a product with a row of ones
+        // spreads it.
         let part = constant(ctx, Shape::new(n, 1), 1.0 / n as f32)?;
         let mean = ctx.matmul(advantage, part)?;
         let offset = ctx.sub(value, mean)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shardgraph_autodiff::{Ctx, Op, Shape, Var};
+use shardgraph_autodiff::{Ctx, Shape, Var};
 use shardgraph_environments::space::{Space, Value};
 
 use crate::Error;
@@ -10,7 +10,8 @@ use crate::error::Call;
 use crate::rows::constant;
 use crate::spaces::graph_features;
 
-/// The nodes and edges of several graphs as one graph without edges between them. Loops and repeated edges stay what they are.
+/// The nodes and edges of several graphs as one graph without edges between them. Loops and
+/// repeated edges stay what they are.
 ///
 /// An example is at [`crate::EdgeMessagePassing`].
 #[derive(Debug, Clone)]
@@ -31,8 +32,8 @@ impl EdgeBatch {
     /// Of these graphs, in their order.
     ///
     /// # Errors
-    /// When the space is not one of graphs whose nodes have features, it does not contain a value, there is no value, or there are
-    /// 2^32 - 1 nodes or more.
+    /// When the space is not one of graphs whose nodes have features, it does not contain a value,
+    /// there is no value, or there are 2^32 - 1 nodes or more.
     pub fn new(space: &Space, values: &[Value]) -> Result<EdgeBatch, Error> {
         let call = Call::new("edge_batch", "EdgeBatch::new");
         let features = graph_features(call, space)?;
@@ -47,7 +48,7 @@ impl EdgeBatch {
             let end = first.checked_add(value.n_nodes);
             let end = end.filter(|&end| end < u32::MAX).ok_or_else(|| {
                 let given = format!("{first} and {}", value.n_nodes);
-                call.misfit("the number of nodes", "less than 2^32 - 1", given)
+                call.mismatch("the number of nodes", "less than 2^32 - 1", given)
             })?;
             nodes.extend_from_slice(&value.node_features);
             edges.extend_from_slice(&value.edge_features);
@@ -121,6 +122,6 @@ impl EdgeBatch {
             return Ok(constant(ctx, Shape::new(n_rows, shape.cols), 0.0)?);
         }
         let index = Arc::clone(&self.graphs);
-        Ok(ctx.apply(Op::Scatter { x, index, n_rows })?)
+        Ok(ctx.scatter(x, index, n_rows)?)
     }
 }

@@ -3,22 +3,33 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use shardgraph_autodiff::{Axis, Ctx, Op, Params, Shape, Var};
+use shardgraph_autodiff::{Axis, Ctx, Params, Shape, Var};
 use shardgraph_environments::space::Space;
 
 use crate::error::Call;
 use crate::rows::constant;
 use crate::spaces::graph_features;
-use crate::{Aggregation, EdgeBatch, Error, Gru, Initialiser, Mlp};
+use crate::{EdgeBatch, Error, Gru, Initialiser, Mlp};
 
-/// How a node's next representation is made of its own and its messages.
+/// The reduction of the messages that reach a node to one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Aggregation {
+    /// Their sum.
+    Sum,
+    /// Their mean; zeros for a node without edges.
+    #[default]
+    Mean,
+}
+
+/// The rule that makes a node's next representation of its own and its messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeUpdate {
     /// A perceptron reads both.
     #[default]
     Perceptron,
-    /// What a perceptron makes of both is added to what the node was.
+    /// A perceptron reads both, and its result is added to the node's representation.
     Residual,
     /// A gated recurrent unit, whose input are the messages and whose state is the node.
     Gru,
@@ -32,11 +43,11 @@ pub struct EdgeMessagePassingShape {
     pub width: usize,
     /// Widths of the hidden layers of each perceptron; default one of 32.
     pub hidden: Vec<usize>,
-    /// How many rounds, all with the same weights; default 2.
+    /// The number of rounds, all with the same weights; default 2.
     pub n_rounds: usize,
-    /// How a node's messages, of edges in both directions, are put together; default their mean.
+    /// The reduction of a node's messages, of edges in both directions; default their mean.
     pub aggregation: Aggregation,
-    /// What a round makes of a node and its messages; default by a perceptron.
+    /// The rule of a round; default a perceptron.
     pub update: NodeUpdate,
 }
 
@@ -52,29 +63,31 @@ impl Default for EdgeMessagePassingShape {
     }
 }
 
-/// A graph network: perceptrons encode nodes and edges; in each round an edge sends a message to its target and another one to its
-/// source, and a node makes its next representation of its own and its messages.
+/// A graph network: perceptrons encode nodes and edges; in each round an edge sends a message to
+/// its target and another one to its source, and a node makes its next representation of its own
+/// and its messages.
 ///
-/// Rows are replicated: each rank has all of them. [`crate::MessagePassing`] is for graphs whose rows are spread over ranks.
+/// Rows are replicated: each rank has all of them.
 ///
 /// # Source
-/// Paliwal et al., "Reinforced genetic algorithm learning for optimizing computation graphs" (2020), equation 1, with the sum or
-/// mean and the residual and gated rounds of its appendix; the general form is Battaglia et al., "Relational inductive biases, deep
-/// learning, and graph networks" (2018).
+/// Paliwal et al., "Reinforced genetic algorithm learning for optimizing computation graphs"
+/// (2020), equation 1, with the sum or mean and the residual and gated rounds of its appendix; the
+/// general form is Battaglia et al., "Relational inductive biases, deep learning, and graph
+/// networks" (2018).
 ///
 /// ```
-/// use shardgraph_components::autodiff::{Ctx, Params, Shape, ShapeCheck};
+/// use shardgraph_components::autodiff::{Ctx, Params, Shape, Recorder};
 /// use shardgraph_components::environments::space::Space;
 /// use shardgraph_components::{EdgeBatch, EdgeMessagePassing, EdgeMessagePassingShape, Initialiser};
-/// use shardgraph_graph::random::Stream;
+/// use shardgraph_random::KeyedRng;
 ///
 /// let space = Space::graph(3, 2)?;
 /// let (mut params, start) = (Params::new(), Initialiser::default());
 /// let gnn = EdgeMessagePassing::build(&mut params, "gnn", &space, &EdgeMessagePassingShape::default(), start)?;
 ///
-/// let graphs = [space.sample(&mut Stream::new(7, "graphs", 0)), space.sample(&mut Stream::new(7, "graphs", 1))];
+/// let graphs = [space.sample(&mut KeyedRng::new(7, "graphs", 0)), space.sample(&mut KeyedRng::new(7, "graphs", 1))];
 /// let batch = EdgeBatch::new(&space, &graphs)?;
-/// let mut ctx = ShapeCheck::new(&params, 1);
+/// let mut ctx = Recorder::new(&params, 0, 1);
 /// let (nodes, edges) = (batch.nodes(&mut ctx)?, batch.edges(&mut ctx)?);
 /// let h = gnn.apply(&mut ctx, (nodes, edges), &batch)?;
 /// assert_eq!(ctx.shape(h), Shape::new(batch.n_nodes(), 32));
@@ -98,7 +111,7 @@ pub struct EdgeMessagePassing {
     aggregation: Aggregation,
 }
 
-/// What a [`NodeUpdate`] is made of.
+/// The parts of a [`NodeUpdate`].
 #[derive(Debug, Clone)]
 enum Update {
     Perceptron { mlp: Mlp, is_residual: bool },
@@ -121,11 +134,13 @@ impl Update {
 }
 
 impl EdgeMessagePassing {
-    /// Adds the parameters of the perceptrons `scope/nodes`, `scope/edges` (where edges have features), `scope/forward` and
-    /// `scope/backward`, and of `scope/update`, a perceptron or a [`Gru`], for a graph space.
+    /// Adds the parameters of the perceptrons `scope/nodes`, `scope/edges` (where edges have
+    /// features), `scope/forward` and `scope/backward`, and of `scope/update`, a perceptron or a
+    /// [`Gru`], for a graph space.
     ///
     /// # Errors
-    /// When the space is not one of graphs whose nodes have features, a width is 0, a gain cannot be right or the scope is taken.
+    /// When the space is not one of graphs whose nodes have features, a width is 0, a gain cannot
+    /// be right or the scope is taken.
     pub fn build(
         params: &mut Params,
         scope: &str,
@@ -175,7 +190,8 @@ impl EdgeMessagePassing {
         self.width
     }
 
-    /// The nodes' representations after all rounds; `edges` are there exactly if edges have features.
+    /// The nodes' representations after all rounds; `edges` are there exactly if edges have
+    /// features.
     ///
     /// # Shapes
     /// `[n_nodes, node features]` and `[n_edges, edge features]` to `[n_nodes, width]`.
@@ -202,8 +218,8 @@ impl EdgeMessagePassing {
                     _ => Some(encode.apply(ctx, edges)?),
                 }
             }
-            (Some(_), None) => return Err(call.misfit("the edges", "their features", "none")),
-            (None, Some(_)) => return Err(call.misfit("the edges", "no features", "some")),
+            (Some(_), None) => return Err(call.mismatch("the edges", "their features", "none")),
+            (None, Some(_)) => return Err(call.mismatch("the edges", "no features", "some")),
         };
         let mut h = self.encode_nodes.apply(ctx, nodes)?;
         for _ in 0..self.n_rounds {
@@ -213,7 +229,7 @@ impl EdgeMessagePassing {
         Ok(h)
     }
 
-    /// What each node hears in a round: `[n_nodes, width]`.
+    /// The reduced messages of each node in a round: `[n_nodes, width]`.
     fn messages(
         &self,
         ctx: &mut dyn Ctx,
@@ -232,11 +248,7 @@ impl EdgeMessagePassing {
         }
         let mut arrived = |mlp: &Mlp, at: &Arc<[u32]>| -> Result<Var, Error> {
             let messages = mlp.apply(ctx, ends)?;
-            Ok(ctx.apply(Op::Scatter {
-                x: messages,
-                index: Arc::clone(at),
-                n_rows: shape.rows,
-            })?)
+            Ok(ctx.scatter(messages, Arc::clone(at), shape.rows)?)
         };
         let forward = arrived(&self.forward, &batch.targets)?;
         let backward = arrived(&self.backward, &batch.sources)?;

@@ -1,4 +1,4 @@
-//! How often an actor explores.
+//! Schedules of exploration.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ pub enum EpsilonSchedule {
         start: f32,
         /// From step `n_steps` on.
         end: f32,
-        /// How many steps it takes.
+        /// The number of steps until then.
         n_steps: u64,
     },
     /// By equal factors from `start` to `end`, which it keeps.
@@ -38,18 +38,20 @@ pub enum EpsilonSchedule {
         start: f32,
         /// From step `n_steps` on; above 0.
         end: f32,
-        /// How many steps it takes.
+        /// The number of steps until then.
         n_steps: u64,
     },
 }
 
 impl EpsilonSchedule {
-    /// Ape-X's constant for each of `n_actors` actors: `epsilon^(1 + alpha * actor / (n_actors - 1))`; `epsilon` for one alone.
+    /// Ape-X's constant for each of `n_actors` actors: `epsilon^(1 + alpha * actor / (n_actors -
+    /// 1))`; `epsilon` for one alone.
     ///
     /// # Errors
     /// When `epsilon` is no probability, `alpha` is negative or there is no such actor.
     /// # Source
-    /// Horgan et al., "Distributed prioritized experience replay" (2018), section 4.1, with epsilon 0.4 and alpha 7.
+    /// Horgan et al., "Distributed prioritized experience replay" (2018), section 4.1, with epsilon
+    /// 0.4 and alpha 7.
     pub fn of_actor(
         epsilon: f32,
         alpha: f32,
@@ -59,10 +61,10 @@ impl EpsilonSchedule {
         let call = Call::new("epsilon", "EpsilonSchedule::of_actor");
         if actor >= n_actors {
             let expected = format!("one below {n_actors}");
-            return Err(call.misfit("the actor", expected, actor.to_string()));
+            return Err(call.mismatch("the actor", expected, actor.to_string()));
         }
         if !(alpha.is_finite() && alpha >= 0.0) {
-            return Err(call.misfit("alpha", "a number from 0 on", alpha.to_string()));
+            return Err(call.mismatch("alpha", "a number from 0 on", alpha.to_string()));
         }
         expect_probability(call, "epsilon", epsilon, false)?;
         let place = f64::from(actor) / f64::from((n_actors - 1).max(1));
@@ -70,7 +72,7 @@ impl EpsilonSchedule {
         Ok(EpsilonSchedule::Constant { epsilon })
     }
 
-    /// Whether the settings can be right: for configurations, before a run begins.
+    /// Checks the settings, for configurations, before a run begins.
     ///
     /// # Errors
     /// When a probability is outside 0 to 1, or an exponential one is 0.
@@ -130,5 +132,5 @@ fn expect_probability(call: Call<'_>, what: &str, p: f32, is_positive: bool) -> 
         true => "a probability above 0",
         false => "a probability",
     };
-    Err(call.misfit(what, expected, p.to_string()))
+    Err(call.mismatch(what, expected, p.to_string()))
 }

@@ -8,20 +8,22 @@ use crate::{Error, Initialiser};
 
 /// A cell whose state is also its result.
 ///
-/// With `u = x w_x + b_x` and `v = h w_h + b_h` in three blocks of columns (reset, update, candidate): `r = sigmoid(u_r + v_r)`,
-/// `z = sigmoid(u_z + v_z)`, `n = tanh(u_n + r v_n)`, and the next state is `(1 - z) n + z h`.
+/// With `u = x w_x + b_x` and `v = h w_h + b_h` in three blocks of columns (reset, update,
+/// candidate): `r = sigmoid(u_r + v_r)`, `z = sigmoid(u_z + v_z)`, `n = tanh(u_n + r v_n)`, and the
+/// next state is `(1 - z) n + z h`.
 ///
 /// # Source
-/// Cho et al., "Learning phrase representations using RNN encoder-decoder for statistical machine translation" (2014), in the form of
-/// PyTorch's `GRUCell`, where the reset gate stands behind the product.
+/// Cho et al., "Learning phrase representations using RNN encoder-decoder for statistical machine
+/// translation" (2014), in the form of PyTorch's `GRUCell`, where the reset gate stands behind the
+/// product.
 ///
 /// ```
-/// use shardgraph_components::autodiff::{Ctx, Params, Shape, ShapeCheck};
+/// use shardgraph_components::autodiff::{Ctx, Params, Shape, Recorder};
 /// use shardgraph_components::{Gru, Initialiser};
 ///
 /// let mut params = Params::new();
 /// let gru = Gru::build(&mut params, "update", 6, 8, Initialiser::default())?;
-/// let mut ctx = ShapeCheck::new(&params, 1);
+/// let mut ctx = Recorder::new(&params, 0, 1);
 /// let x = ctx.input(Shape::new(3, 6), &[])?;
 /// let h = ctx.input(Shape::new(3, 8), &[])?;
 /// let next = gru.step(&mut ctx, x, h)?;
@@ -40,7 +42,8 @@ pub struct Gru {
 }
 
 impl Gru {
-    /// Adds the parameters `scope/w_x [n_inputs, 3 n_hidden]`, `scope/w_h [n_hidden, 3 n_hidden]`, `scope/b_x` and `scope/b_h`.
+    /// Adds the parameters `scope/w_x [n_inputs, 3 n_hidden]`, `scope/w_h [n_hidden, 3 n_hidden]`,
+    /// `scope/b_x` and `scope/b_h`.
     ///
     /// # Errors
     /// When a width is 0, the scope is taken or a gain is negative or not finite.

@@ -1,8 +1,9 @@
-//! First values of weights, keyed by the seed and each parameter's name, whatever the order in which components are built.
+//! First values of weights, keyed by the seed and each parameter's name, whatever the order in
+//! which components are built.
 
 use serde::{Deserialize, Serialize};
 use shardgraph_autodiff::{ParamId, Params, Shape};
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 use crate::Error;
 use crate::error::Call;
@@ -11,18 +12,20 @@ use crate::error::Call;
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Initialisation {
-    /// Uniform on +-1 / sqrt(inputs of the layer), weights and biases: what PyTorch does by default.
+    /// Uniform on +-1 / sqrt(inputs of the layer), weights and biases: what PyTorch does by
+    /// default.
     #[default]
     FanIn,
-    /// Random matrices with orthonormal rows or columns, times the gain of their layer; biases are 0.
+    /// Random matrices with orthonormal rows or columns, times the gain of their layer; biases are
+    /// 0.
     Orthogonal(Gains),
 }
 
 /// The factors of the orthogonal rule, by what a layer is for.
 ///
 /// # Source
-/// The defaults are those of CleanRL's agents with policies (`layer_init` and the LSTM of `ppo_atari_lstm.py`). Its DQN begins with
-/// PyTorch's rule, as [`Initialisation::FanIn`] does.
+/// The defaults are those of CleanRL's agents with policies (`layer_init` and the LSTM of
+/// `ppo_atari_lstm.py`). Its DQN begins with PyTorch's rule, as [`Initialisation::FanIn`] does.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Gains {
@@ -65,7 +68,8 @@ impl Gains {
 /// A parameter's first values depend on the seed, its name and its shape alone.
 ///
 /// # Source
-/// Saxe, McClelland and Ganguli, "Exact solutions to the nonlinear dynamics of learning" (2014), for the orthogonal rule.
+/// Saxe, McClelland and Ganguli, "Exact solutions to the nonlinear dynamics of learning" (2014),
+/// for the orthogonal rule.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Initialiser {
     /// The rule.
@@ -75,7 +79,8 @@ pub struct Initialiser {
 }
 
 impl Initialiser {
-    /// The same with one gain for all layers, where the rule has gains: for a head that is built alone.
+    /// The same with one gain for all layers, where the rule has gains: for a head that is built
+    /// alone.
     pub fn with_gain(self, gain: f32) -> Initialiser {
         self.with_gain_of(|_| gain)
     }
@@ -91,7 +96,7 @@ impl Initialiser {
         }
     }
 
-    /// Whether the settings can be right.
+    /// Checks the settings.
     pub(crate) fn check(&self, call: Call<'_>) -> Result<(), Error> {
         let Initialisation::Orthogonal(gains) = self.rule else {
             return Ok(());
@@ -104,7 +109,7 @@ impl Initialiser {
 
     /// A weight matrix `[n_inputs, n_outputs]`, row-major, with the gain of a hidden layer.
     pub(crate) fn weights(&self, name: &str, shape: Shape, fan_in: usize) -> Vec<f32> {
-        let mut stream = Stream::new(self.seed, name, 0);
+        let mut stream = KeyedRng::new(self.seed, name, 0);
         match self.rule {
             Initialisation::FanIn => uniform(&mut stream, shape.len(), fan_in),
             Initialisation::Orthogonal(gains) => orthogonal(&mut stream, shape, gains.hidden),
@@ -114,7 +119,7 @@ impl Initialiser {
     /// A bias row.
     pub(crate) fn biases(&self, name: &str, n: usize, fan_in: usize) -> Vec<f32> {
         match self.rule {
-            Initialisation::FanIn => uniform(&mut Stream::new(self.seed, name, 0), n, fan_in),
+            Initialisation::FanIn => uniform(&mut KeyedRng::new(self.seed, name, 0), n, fan_in),
             Initialisation::Orthogonal(_) => vec![0.0; n],
         }
     }
@@ -129,22 +134,22 @@ pub(crate) fn add(
     values: &[f32],
 ) -> Result<ParamId, Error> {
     if params.ids().any(|id| params.name(id) == name) {
-        return Err(call.misfit("the scope", "one of its own", format!("`{name}` again")));
+        return Err(call.mismatch("the scope", "one of its own", format!("`{name}` again")));
     }
     let mut values = values.iter();
     Ok(params.add(name, shape, || *values.next().expect("a value an element")))
 }
 
-fn uniform(stream: &mut Stream, n: usize, fan_in: usize) -> Vec<f32> {
+fn uniform(stream: &mut KeyedRng, n: usize, fan_in: usize) -> Vec<f32> {
     let bound = 1.0 / (fan_in as f32).sqrt();
     (0..n)
         .map(|_| (2.0 * stream.uniform_f32() - 1.0) * bound)
         .collect()
 }
 
-/// Gram and Schmidt on rows of normal numbers, twice for each row, so that rounding leaves them orthogonal; of the transposed
-/// matrix where rows are longer in number than wide.
-fn orthogonal(stream: &mut Stream, shape: Shape, gain: f32) -> Vec<f32> {
+/// Gram and Schmidt on rows of normal numbers, twice for each row, so that rounding leaves them
+/// orthogonal; of the transposed matrix where rows are longer in number than wide.
+fn orthogonal(stream: &mut KeyedRng, shape: Shape, gain: f32) -> Vec<f32> {
     let (n, width) = (shape.rows.min(shape.cols), shape.rows.max(shape.cols));
     let mut basis: Vec<Vec<f64>> = Vec::with_capacity(n);
     while basis.len() < n {

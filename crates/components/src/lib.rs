@@ -1,14 +1,19 @@
-//! Reinforcement-learning components: plain structs over one set of parameters, composed by calling each other.
+//! Reinforcement-learning components: plain structs over one set of parameters, composed by calling
+//! each other.
 //!
-//! A component is built from `&mut Params`, a scope and its input spaces or widths, so what is built is complete. Its API methods
-//! take `&mut dyn Ctx`: the same method is checked for shapes, run eagerly, and recorded for a plan. [`check()`] does all of that with
+//! A component is built from `&mut Params`, a scope and its input spaces or widths, so what is
+//! built is complete. Its methods take `&mut dyn Ctx`: the same method is checked for shapes, run
+//! eagerly, and recorded for a plan. With the feature `testing`, `check` does all of that with
 //! example data from the input spaces, and compares.
 //!
-//! - networks: [`Linear`], [`Mlp`], [`DuelingHead`], [`QNetwork`], [`Lstm`], [`Gru`], [`ActorCritic`], and over graphs [`MessagePassing`] with
-//!   [`GraphBatch`], [`EdgeMessagePassing`] with [`EdgeBatch`];
-//! - losses: [`DqnLoss`], [`Reinforce`], [`ImpalaLoss`] with [`VTrace`];
-//! - around them: [`SoftmaxPolicy`], [`EpsilonSchedule`], [`Splitter`] and [`Merger`], [`Optimiser`], [`TargetUpdate`],
-//!   [`Sequences`], [`broadcast_weights`].
+//! ```text
+//! Params, Initialiser (Gains) ── build ──> Linear ─ Mlp ─ DuelingHead ─ QNetwork      rows to action values
+//!                                          Lstm (Sequences) ─ ActorCritic             sequences to policies, values
+//!                                          Gru ─ EdgeMessagePassing (EdgeBatch)       graphs to rows of nodes
+//! what they say ── SoftmaxPolicy, EpsilonSchedule ──> actions
+//!               ── DqnLoss, Reinforce, ImpalaLoss (VTrace) ──> loss ── Optimiser ──> next Params
+//! settings: QNetworkShape, ActorCriticShape, EdgeMessagePassingShape, OptimiserConfig
+//! ```
 //!
 //! # Source
 //! RLgraph, sections 3 and 4: components with API methods, built from spaces, and tested alone.
@@ -33,6 +38,7 @@
 #![forbid(unsafe_code)]
 
 mod actor_critic;
+#[cfg(any(test, feature = "testing"))]
 mod check;
 mod dqn_loss;
 mod dueling_head;
@@ -40,14 +46,13 @@ mod edge_batch;
 mod edge_message_passing;
 mod epsilon;
 mod error;
-mod graph_batch;
 mod gru;
 mod initialiser;
 mod linear;
 mod lstm;
-mod message_passing;
 mod mlp;
 mod optimiser;
+mod optimiser_config;
 mod policy_gradient;
 mod q_network;
 mod rows;
@@ -55,7 +60,6 @@ mod sequences;
 mod softmax_policy;
 mod spaces;
 mod v_trace;
-mod weights;
 
 #[cfg(test)]
 mod naive;
@@ -63,28 +67,28 @@ mod naive;
 mod tests;
 
 pub use actor_critic::{ActorCritic, ActorCriticShape, PolicyAndValue};
-pub use check::{Checked, check};
+#[cfg(any(test, feature = "testing"))]
+pub use check::{CheckError, Checked, check};
 pub use dqn_loss::{DqnBatch, DqnLoss, DqnOutput, TdLoss};
 pub use dueling_head::DuelingHead;
 pub use edge_batch::EdgeBatch;
-pub use edge_message_passing::{EdgeMessagePassing, EdgeMessagePassingShape, NodeUpdate};
+pub use edge_message_passing::{
+    Aggregation, EdgeMessagePassing, EdgeMessagePassingShape, NodeUpdate,
+};
 pub use epsilon::EpsilonSchedule;
-pub use error::{Error, ErrorKind};
-pub use graph_batch::GraphBatch;
+pub use error::Error;
 pub use gru::Gru;
 pub use initialiser::{Gains, Initialisation, Initialiser};
 pub use linear::Linear;
 pub use lstm::{Lstm, LstmState};
-pub use message_passing::{Aggregation, MessagePassing, MessagePassingShape};
 pub use mlp::Mlp;
-pub use optimiser::{Optimiser, OptimiserConfig, OptimiserRule};
+pub use optimiser::Optimiser;
+pub use optimiser_config::{AdamConstants, OptimiserConfig, OptimiserRule};
 pub use policy_gradient::{ImpalaBatch, ImpalaLoss, PolicyLoss, Reduction, Reinforce};
 pub use q_network::{QNetwork, QNetworkShape};
 pub use sequences::Sequences;
 pub use softmax_policy::SoftmaxPolicy;
-pub use spaces::{FlatLeaf, Merger, Splitter};
 pub use v_trace::{VTrace, VTraceInputs, VTraceOutput};
-pub use weights::{TargetUpdate, broadcast_weights};
 
 pub use shardgraph_autodiff as autodiff;
 pub use shardgraph_environments as environments;

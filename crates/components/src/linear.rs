@@ -9,12 +9,12 @@ use crate::{Error, Initialiser};
 /// `x w + b`, with relu behind it where asked for.
 ///
 /// ```
-/// use shardgraph_components::autodiff::{Ctx, Params, Shape, ShapeCheck};
+/// use shardgraph_components::autodiff::{Ctx, Params, Shape, Recorder};
 /// use shardgraph_components::{Initialiser, Linear};
 ///
 /// let mut params = Params::new();
 /// let layer = Linear::build(&mut params, "head", 4, 2, Initialiser::default())?;
-/// let mut ctx = ShapeCheck::new(&params, 1);
+/// let mut ctx = Recorder::new(&params, 0, 1);
 /// let x = ctx.input(Shape::new(8, 5), &[])?;
 /// let error = layer.apply(&mut ctx, x).unwrap_err();
 /// assert_eq!(error.to_string(), "component `head`, Linear::apply: the input: expected 4 columns, given [8, 5]");

@@ -7,7 +7,7 @@ use crate::initialiser::add;
 use crate::rows::{constant, join, steps};
 use crate::{Error, Initialiser, Sequences};
 
-/// What a memory carries from one time step to the next.
+/// The state of a memory cell between two time steps.
 ///
 /// # Shapes
 /// Both `[B, n_hidden]`.
@@ -21,22 +21,23 @@ pub struct LstmState {
 
 /// A memory cell, unrolled over time.
 ///
-/// With `z = x w_x + h w_h + b` in four blocks of columns: `c' = sigmoid(z_f) c + sigmoid(z_i) tanh(z_g)` and
-/// `h' = sigmoid(z_o) tanh(c')`. The blocks stand in the order input, forget, output, candidate, so that one operation
-/// makes all three gates.
+/// With `z = x w_x + h w_h + b` in four blocks of columns: `c' = sigmoid(z_f) c + sigmoid(z_i)
+/// tanh(z_g)` and `h' = sigmoid(z_o) tanh(c')`. The blocks stand in the order input, forget,
+/// output, candidate, so that one operation makes all three gates.
 ///
 /// # Source
-/// Hochreiter and Schmidhuber (1997) with the forget gate of Gers, Schmidhuber and Cummins (2000), as PyTorch's `LSTM`; the
-/// forget gate's first bias is 1 higher than the others, after Jozefowicz, Zaremba and Sutskever (2015). State that begins again
-/// inside a sequence: Espeholt et al., "IMPALA" (2018).
+/// Hochreiter and Schmidhuber (1997) with the forget gate of Gers, Schmidhuber and Cummins (2000),
+/// as PyTorch's `LSTM`; the forget gate's first bias is 1 higher than the others, after Jozefowicz,
+/// Zaremba and Sutskever (2015). State that begins again inside a sequence: Espeholt et al.,
+/// "IMPALA" (2018).
 ///
 /// ```
-/// use shardgraph_components::autodiff::{Ctx, Params, Shape, ShapeCheck};
+/// use shardgraph_components::autodiff::{Ctx, Params, Shape, Recorder};
 /// use shardgraph_components::{Initialiser, Lstm, Sequences};
 ///
 /// let mut params = Params::new();
 /// let lstm = Lstm::build(&mut params, "core", 6, 8, Initialiser::default())?;
-/// let mut ctx = ShapeCheck::new(&params, 1);
+/// let mut ctx = Recorder::new(&params, 0, 1);
 /// let x = ctx.input(Shape::new(5 * 3, 6), &[])?; // 5 time steps of 3 sequences
 /// let begins = ctx.input(Shape::new(5 * 3, 1), &[])?;
 /// let state = lstm.zero_state(&mut ctx, 3)?;
@@ -56,10 +57,11 @@ pub struct Lstm {
 }
 
 impl Lstm {
-    /// What the forget gate's bias begins with beside its random part.
+    /// The constant part of the forget gate's first bias.
     const FORGET_BIAS: f32 = 1.0;
 
-    /// Adds the parameters `scope/w_x [n_inputs, 4 n_hidden]`, `scope/w_h [n_hidden, 4 n_hidden]` and `scope/b`.
+    /// Adds the parameters `scope/w_x [n_inputs, 4 n_hidden]`, `scope/w_h [n_hidden, 4 n_hidden]`
+    /// and `scope/b`.
     ///
     /// # Errors
     /// When a width is 0, the scope is taken or a gain is negative or not finite.
@@ -120,11 +122,12 @@ impl Lstm {
 
     /// The hidden states of all time steps, and the state after the last.
     ///
-    /// `begins` is 1 where an episode begins with this row: the state before it is forgotten. It is 0 elsewhere.
+    /// `begins` is 1 where an episode begins with this row: the state before it is forgotten. It is
+    /// 0 elsewhere.
     ///
     /// # Shapes
-    /// `x [T * B, n_inputs]` and `begins [T * B, 1]` in the order of `rows`, the state of B sequences, to `[T * B, n_hidden]` in
-    /// the same order.
+    /// `x [T * B, n_inputs]` and `begins [T * B, 1]` in the order of `rows`, the state of B
+    /// sequences, to `[T * B, n_hidden]` in the same order.
     /// # Errors
     /// Where the shapes do not fit.
     /// # Complexity

@@ -7,12 +7,12 @@ use crate::{Error, Initialiser, Linear};
 /// Fully connected layers, one behind the other.
 ///
 /// ```
-/// use shardgraph_components::autodiff::{Ctx, Params, Shape, ShapeCheck};
+/// use shardgraph_components::autodiff::{Ctx, Params, Shape, Recorder};
 /// use shardgraph_components::{Initialiser, Mlp};
 ///
 /// let mut params = Params::new();
 /// let mlp = Mlp::build(&mut params, "value", 4, &[120, 84, 1], Initialiser::default())?;
-/// let mut ctx = ShapeCheck::new(&params, 1);
+/// let mut ctx = Recorder::new(&params, 0, 1);
 /// let x = ctx.input(Shape::new(8, 4), &[])?;
 /// let y = mlp.apply(&mut ctx, x)?;
 /// assert_eq!(ctx.shape(y), Shape::new(8, 1));
@@ -25,7 +25,8 @@ pub struct Mlp {
 }
 
 impl Mlp {
-    /// Adds the layers `scope/0`, `scope/1`, ... with these widths behind `n_inputs`; without widths it passes its input on.
+    /// Adds the layers `scope/0`, `scope/1`, ... with these widths behind `n_inputs`; without
+    /// widths it passes its input on.
     ///
     /// # Errors
     /// When a width is 0 or the scope is taken.

@@ -25,7 +25,8 @@ pub(crate) fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// The weights of a memory cell as PyTorch names and orders them: rows in the order input, forget, candidate, output.
+/// The weights of a memory cell as PyTorch names and orders them: rows in the order input, forget,
+/// candidate, output.
 pub(crate) struct LstmWeights {
     /// `[4 n_hidden][n_inputs]`.
     pub(crate) weight_ih: Vec<Vec<f64>>,
@@ -132,56 +133,8 @@ pub(crate) fn entropy(probabilities: &[f64]) -> f64 {
     -probabilities.iter().map(|p| p * p.ln()).sum::<f64>()
 }
 
-/// The parameters of a round of message passing; matrices row-major, a row for each input.
-pub(crate) struct MessageRound {
-    pub(crate) own: Vec<f64>,
-    pub(crate) neighbours: Vec<f64>,
-    pub(crate) b: Vec<f64>,
-    pub(crate) is_mean: bool,
-    pub(crate) residual: bool,
-}
-
-/// The rows of all nodes after these rounds, over a matrix of who is a neighbour of whom.
-pub(crate) fn message_passing(rounds: &[MessageRound], graph: &GraphValue) -> Vec<f64> {
-    let n = graph.n_nodes as usize;
-    let mut is_edge = vec![vec![false; n]; n];
-    for [u, v] in graph.edges.iter().map(|edge| edge.map(|end| end as usize)) {
-        is_edge[u][v] = u != v;
-        is_edge[v][u] = u != v;
-    }
-    let mut h: Vec<f64> = graph.node_features.iter().map(|&x| f64::from(x)).collect();
-    for round in rounds {
-        let (width, n_outputs) = (h.len() / n, round.b.len());
-        let mut next = vec![0.0; n * n_outputs];
-        for v in 0..n {
-            let degree = is_edge[v].iter().filter(|&&is_edge| is_edge).count();
-            let part = if round.is_mean {
-                1.0 / degree.max(1) as f64
-            } else {
-                1.0
-            };
-            for j in 0..n_outputs {
-                let mut z = round.b[j];
-                for i in 0..width {
-                    z += h[v * width + i] * round.own[i * n_outputs + j];
-                    for u in (0..n).filter(|&u| is_edge[v][u]) {
-                        z += part * h[u * width + i] * round.neighbours[i * n_outputs + j];
-                    }
-                }
-                let before = if round.residual {
-                    h[v * width + j]
-                } else {
-                    0.0
-                };
-                next[v * n_outputs + j] = z.max(0.0) + before;
-            }
-        }
-        h = next;
-    }
-    h
-}
-
-/// Weights and biases of the layers of a perceptron, and its result for one row: relu behind every layer but the last.
+/// Weights and biases of the layers of a perceptron, and its result for one row: relu behind every
+/// layer but the last.
 pub(crate) fn mlp(layers: &[(&[f32], &[f32])], row: &[f64]) -> Vec<f64> {
     let mut h = row.to_vec();
     for (i, (w, b)) in layers.iter().enumerate() {
@@ -202,14 +155,15 @@ pub(crate) struct GraphNetwork<'a> {
     pub(crate) update: NaiveUpdate<'a>,
 }
 
-/// What makes a node's next representation.
+/// The rule of a node's next representation.
 pub(crate) enum NaiveUpdate<'a> {
     /// The layers, and whether the node's own representation is added.
     Perceptron(Vec<(&'a [f32], &'a [f32])>, bool),
     Gru(GruWeights<'a>),
 }
 
-/// Matrices `[n_inputs, 3 n]` and `[n, 3 n]` with their biases, in the blocks reset, update, candidate.
+/// Matrices `[n_inputs, 3 n]` and `[n, 3 n]` with their biases, in the blocks reset, update,
+/// candidate.
 pub(crate) struct GruWeights<'a> {
     pub(crate) x: (&'a [f32], &'a [f32]),
     pub(crate) h: (&'a [f32], &'a [f32]),

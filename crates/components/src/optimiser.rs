@@ -1,145 +1,10 @@
 //! The optimisers by one name, with a bound on the gradient's norm, and their state as bytes.
 
-use std::fmt;
-
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{self, IntoDeserializer, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
 use shardgraph_autodiff::device::Device;
 use shardgraph_autodiff::{Adam, Params, RmsProp, Sgd};
 
 use crate::error::Call;
-use crate::{Error, ErrorKind};
-
-/// Which steps an [`Optimiser`] takes.
-///
-/// In settings `"adam"` alone means [`OptimiserRule::ADAM`]; `{ adam = { epsilon = 1e-5 } }` changes a part of it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OptimiserRule {
-    /// [`Adam`].
-    Adam {
-        /// How much of the first moment is kept.
-        beta1: f32,
-        /// How much of the second moment is kept.
-        beta2: f32,
-        /// Added to the root of the second moment.
-        epsilon: f32,
-    },
-    /// [`Sgd`].
-    Sgd,
-    /// [`RmsProp`].
-    RmsProp {
-        /// How much of the mean square is kept.
-        decay: f32,
-        /// How much of the last step is kept.
-        momentum: f32,
-        /// Added to the mean square.
-        epsilon: f32,
-    },
-}
-
-impl OptimiserRule {
-    /// Adam with the constants of its paper: 0.9, 0.999 and 1e-8.
-    pub const ADAM: OptimiserRule = OptimiserRule::Adam {
-        beta1: 0.9,
-        beta2: 0.999,
-        epsilon: 1e-8,
-    };
-}
-
-impl<'de> Deserialize<'de> for OptimiserRule {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OptimiserRule, D::Error> {
-        deserializer.deserialize_any(Rule).map(|rule| match rule {
-            WrittenRule::Adam(Constants {
-                beta1,
-                beta2,
-                epsilon,
-            }) => OptimiserRule::Adam {
-                beta1,
-                beta2,
-                epsilon,
-            },
-            WrittenRule::Sgd => OptimiserRule::Sgd,
-            WrittenRule::RmsProp {
-                decay,
-                momentum,
-                epsilon,
-            } => OptimiserRule::RmsProp {
-                decay,
-                momentum,
-                epsilon,
-            },
-        })
-    }
-}
-
-/// A rule with its constants, as it is read.
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-enum WrittenRule {
-    Adam(Constants),
-    Sgd,
-    RmsProp {
-        decay: f32,
-        momentum: f32,
-        epsilon: f32,
-    },
-}
-
-/// Adam's; what is absent is as in the paper.
-#[derive(Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct Constants {
-    beta1: f32,
-    beta2: f32,
-    epsilon: f32,
-}
-
-impl Default for Constants {
-    fn default() -> Constants {
-        Constants {
-            beta1: 0.9,
-            beta2: 0.999,
-            epsilon: 1e-8,
-        }
-    }
-}
-
-/// Reads a name, or a name with constants.
-struct Rule;
-
-impl<'de> Visitor<'de> for Rule {
-    type Value = WrittenRule;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a name, as \"adam\", or a name with constants, as { adam = { beta1 = 0.9 } }")
-    }
-
-    fn visit_str<E: de::Error>(self, name: &str) -> Result<WrittenRule, E> {
-        match name {
-            "adam" => Ok(WrittenRule::Adam(Constants::default())),
-            _ => WrittenRule::deserialize(name.into_deserializer()),
-        }
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<WrittenRule, A::Error> {
-        WrittenRule::deserialize(MapAccessDeserializer::new(map))
-    }
-}
-
-/// The settings of an [`Optimiser`].
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct OptimiserConfig {
-    /// Which steps.
-    pub rule: OptimiserRule,
-    /// Step size.
-    pub learning_rate: f32,
-    /// The largest Euclidean norm of a gradient; longer ones are scaled down to it. Without it (the default) none are.
-    #[serde(default)]
-    pub max_gradient_norm: Option<f32>,
-}
+use crate::{AdamConstants, Error, OptimiserConfig, OptimiserRule};
 
 /// An optimiser of the trained parameters.
 ///
@@ -183,11 +48,11 @@ impl Optimiser {
             max_gradient_norm: config.max_gradient_norm,
             n_params,
             state: match config.rule {
-                OptimiserRule::Adam {
+                OptimiserRule::Adam(AdamConstants {
                     beta1,
                     beta2,
                     epsilon,
-                } => State::Adam(Adam {
+                }) => State::Adam(Adam {
                     beta1,
                     beta2,
                     epsilon,
@@ -232,10 +97,12 @@ impl Optimiser {
         Ok(())
     }
 
-    /// One step against the gradient, which is scaled down in place if it is longer than allowed; gives its norm before that.
+    /// One step against the gradient, which is scaled down in place if it is longer than allowed;
+    /// gives its norm before that.
     ///
     /// # Errors
-    /// When the gradient has another length; [`ErrorKind::Diverged`] where it is not finite: the parameters stay as they were.
+    /// When the gradient has another length; [`Error::Diverged`] where it is not finite: the
+    /// parameters stay as they were.
     pub fn step(
         &mut self,
         device: &Device,
@@ -245,11 +112,11 @@ impl Optimiser {
         let call = Call::new("optimiser", "Optimiser::step");
         if gradient.len() != self.n_params {
             let (expected, given) = (self.n_params.to_string(), gradient.len().to_string());
-            return Err(call.misfit("the gradient's length", expected, given));
+            return Err(call.mismatch("the gradient's length", expected, given));
         }
         let norm = sum_of_squares(gradient).sqrt() as f32;
         if !norm.is_finite() {
-            return Err(ErrorKind::Diverged { norm }.into());
+            return Err(Error::Diverged { norm });
         }
         if let Some(largest) = self.max_gradient_norm.filter(|&largest| norm > largest) {
             let factor = largest / norm;
@@ -273,7 +140,8 @@ impl Optimiser {
 
     /// Everything that later steps depend on beside the settings, for a checkpoint.
     ///
-    /// A checkpoint that keeps named tensors takes [`Optimiser::n_steps`] and [`Optimiser::slots`] instead.
+    /// A checkpoint that keeps named tensors takes [`Optimiser::n_steps`] and [`Optimiser::slots`]
+    /// instead.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.head();
         bytes.extend(self.learning_rate().to_le_bytes());
@@ -287,8 +155,8 @@ impl Optimiser {
     /// Takes over what [`Optimiser::to_bytes`] wrote.
     ///
     /// # Errors
-    /// [`ErrorKind::Malformed`] for bytes of another rule or number of parameters, or that are damaged; the optimiser stays as it
-    /// was.
+    /// [`Error::Malformed`] for bytes of another rule or number of parameters, or that are damaged;
+    /// the optimiser stays as it was.
     pub fn restore(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let head = self.head();
         let rest = bytes.strip_prefix(head.as_slice()).ok_or_else(|| {
@@ -318,10 +186,12 @@ impl Optimiser {
         self.set_learning_rate(learning_rate)
     }
 
-    /// Takes over what [`Optimiser::n_steps`] and [`Optimiser::slots`] gave, the slots one after the other; the step size stays.
+    /// Takes over what [`Optimiser::n_steps`] and [`Optimiser::slots`] gave, the slots one after
+    /// the other; the step size stays.
     ///
     /// # Errors
-    /// [`ErrorKind::Malformed`] for another number of values, or one that is not finite; the optimiser stays as it was.
+    /// [`Error::Malformed`] for another number of values, or one that is not finite; the optimiser
+    /// stays as it was.
     pub fn restore_slots(&mut self, n_steps: u64, values: &[f32]) -> Result<(), Error> {
         let expected = self.n_params * self.slots().len();
         if values.len() != expected {
@@ -345,7 +215,8 @@ impl Optimiser {
         Ok(())
     }
 
-    /// What the bytes of this optimiser begin with: a name with its version, the rule, the number of parameters.
+    /// The first bytes of this optimiser: a name with its version, the rule, the number of
+    /// parameters.
     fn head(&self) -> Vec<u8> {
         let rule: &[u8] = match &self.state {
             State::Adam(_) => b"adam    ",
@@ -356,7 +227,8 @@ impl Optimiser {
         [b"optim. 1", rule, &n_params].concat()
     }
 
-    /// What is kept for each parameter, in this order: Adam's first and second moments; nothing; RMSProp's mean square and velocity.
+    /// The state for each parameter, in this order: Adam's first and second moments; nothing;
+    /// RMSProp's mean square and velocity.
     ///
     /// # Shapes
     /// As many values each as there are trained parameters.
@@ -377,45 +249,6 @@ impl Optimiser {
     }
 }
 
-impl OptimiserConfig {
-    /// Whether the settings can be right: for configurations, before a run begins.
-    ///
-    /// # Errors
-    /// When a step size or norm is not above 0, a part is not from 0 to below 1, or epsilon is not above 0.
-    pub fn check(&self) -> Result<(), Error> {
-        let call = Call::new("optimiser", "OptimiserConfig::check");
-        let part = |what: &str, x: f32| match (0.0..1.0).contains(&x) {
-            true => Ok(()),
-            false => Err(call.misfit(what, "a number from 0 to below 1", x.to_string())),
-        };
-        call.expect_above_0("learning_rate", self.learning_rate)?;
-        if let Some(norm) = self.max_gradient_norm {
-            call.expect_above_0("max_gradient_norm", norm)?;
-        }
-        match self.rule {
-            OptimiserRule::Adam {
-                beta1,
-                beta2,
-                epsilon,
-            } => {
-                part("beta1", beta1)?;
-                part("beta2", beta2)?;
-                call.expect_above_0("epsilon", epsilon)
-            }
-            OptimiserRule::Sgd => Ok(()),
-            OptimiserRule::RmsProp {
-                decay,
-                momentum,
-                epsilon,
-            } => {
-                part("decay", decay)?;
-                part("momentum", momentum)?;
-                call.expect_above_0("epsilon", epsilon)
-            }
-        }
-    }
-}
-
 /// In eight sums side by side: one alone would wait for each addition.
 fn sum_of_squares(values: &[f32]) -> f64 {
     let (chunks, rest) = values.as_chunks::<8>();
@@ -431,5 +264,5 @@ fn sum_of_squares(values: &[f32]) -> f64 {
 const NOT_FINITE: &str = "they hold a number that is not finite";
 
 fn malformed(reason: &str) -> Error {
-    ErrorKind::Malformed(reason.to_string()).into()
+    Error::Malformed(reason.to_string())
 }

@@ -11,7 +11,8 @@ use crate::{Error, Sequences, SoftmaxPolicy, VTrace, VTraceInputs};
 /// A loss and its parts, each `[1, 1]`.
 #[derive(Debug, Clone, Copy)]
 pub struct PolicyLoss {
-    /// What is descended: `policy + baseline_coefficient * baseline - entropy_coefficient * entropy`.
+    /// The number to descend: `policy + baseline_coefficient * baseline - entropy_coefficient *
+    /// entropy`.
     pub loss: Var,
     /// Minus the log probabilities of the actions, times their advantages.
     pub policy: Var,
@@ -21,7 +22,7 @@ pub struct PolicyLoss {
     pub entropy: Var,
 }
 
-/// How the terms of a batch become one number.
+/// The reduction of a batch's terms to one number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reduction {
@@ -31,18 +32,21 @@ pub enum Reduction {
     Sum,
 }
 
-/// `-mean(log pi(a | s) (return - baseline))`, with a loss for the baseline and a bonus for entropy.
+/// `-mean(log pi(a | s) (return - baseline))`, with a loss for the baseline and a bonus for
+/// entropy.
 ///
 /// # Source
-/// Williams, "Simple statistical gradient-following algorithms for connectionist reinforcement learning" (1992).
+/// Williams, "Simple statistical gradient-following algorithms for connectionist reinforcement
+/// learning" (1992).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Reinforce {
-    /// Whether advantages are shifted and scaled to mean 0 and variance 1 over the batch. Default no.
+    /// True if advantages are shifted and scaled to mean 0 and variance 1 over the batch. Default
+    /// no.
     pub normalise: bool,
-    /// What the baseline's squared error counts. Default 0.5.
+    /// The factor of the baseline's squared error. Default 0.5.
     pub baseline_coefficient: f32,
-    /// What a nat of entropy counts. Default 0.01.
+    /// The factor of the entropy, in nats. Default 0.01.
     pub entropy_coefficient: f32,
 }
 
@@ -60,7 +64,7 @@ impl Reinforce {
     /// Added to the variance before its root is taken: equal advantages become zeros.
     const EPSILON: f32 = 1e-8;
 
-    /// Whether the settings can be right: for configurations, before a run begins.
+    /// Checks the settings, for configurations, before a run begins.
     ///
     /// # Errors
     /// When one is negative or not finite.
@@ -111,8 +115,8 @@ impl Reinforce {
 
 /// Shifted and scaled to mean 0 and variance 1; equal values become zeros.
 ///
-/// The first value is taken off before the mean. Without that, equal values would leave the rounding of their mean, which grows with them
-/// and would be scaled up to the order of 1.
+/// The first value is taken off before the mean. Without that, equal values would leave the
+/// rounding of their mean, which grows with them and would be scaled up to the order of 1.
 fn normalised(ctx: &mut dyn Ctx, x: Var) -> Result<Var, Error> {
     let n_rows = ctx.shape(x).rows;
     if n_rows == 0 {
@@ -139,15 +143,16 @@ fn normalised(ctx: &mut dyn Ctx, x: Var) -> Result<Var, Error> {
 /// IMPALA's loss: policy gradient and values towards V-trace's targets, with a bonus for entropy.
 ///
 /// # Source
-/// Espeholt et al. (2018), section 4.2; the baseline's squared error is halved as in the authors' code.
+/// Espeholt et al. (2018), section 4.2; the baseline's squared error is halved as in the authors'
+/// code.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ImpalaLoss {
     /// The correction.
     pub v_trace: VTrace,
-    /// What half the squared error of the values counts. Default 0.5.
+    /// The factor of half the squared error of the values. Default 0.5.
     pub baseline_coefficient: f32,
-    /// What a nat of entropy counts. Default 0.00025, which goes with sums.
+    /// The factor of the entropy, in nats. Default 0.00025, which goes with sums.
     pub entropy_coefficient: f32,
     /// Sum (the default) or mean over all steps of all trajectories.
     pub reduction: Reduction,
@@ -173,7 +178,8 @@ pub struct ImpalaBatch {
     pub behaviour: Var,
     /// `[T * B, 1]`.
     pub rewards: Var,
-    /// `[T * B, 1]`: 0 where the episode ended with this step, in any way (see [`VTraceInputs::discounts`]).
+    /// `[T * B, 1]`: 0 where the episode ended with this step, in any way (see
+    /// [`VTraceInputs::discounts`]).
     pub discounts: Var,
     /// `[B, 1]`: the learner's values of the states after the last step.
     pub bootstrap: Var,
@@ -182,8 +188,9 @@ pub struct ImpalaBatch {
 }
 
 impl ImpalaBatch {
-    /// Inputs of zeros for the trajectories, whose values a program is given for each run. The bootstrap is what the network says of
-    /// the observations after the last step, and so comes of the caller.
+    /// Inputs of zeros for the trajectories, whose values a program is given for each run. The
+    /// bootstrap is what the network says of the observations after the last step, and so comes of
+    /// the caller.
     ///
     /// # Errors
     /// When there are no rows, and where the interpreter has no memory left.
@@ -207,7 +214,7 @@ impl ImpalaBatch {
 }
 
 impl ImpalaLoss {
-    /// Whether the settings can be right: for configurations, before a run begins.
+    /// Checks the settings, for configurations, before a run begins.
     ///
     /// # Errors
     /// When one is negative or not finite.
@@ -268,7 +275,7 @@ impl ImpalaLoss {
     }
 }
 
-/// What a loss of a policy is made of.
+/// The parts of a policy's loss.
 struct Terms {
     /// `[n, n_actions]`.
     log_probabilities: Var,
@@ -278,7 +285,7 @@ struct Terms {
     advantages: Var,
     /// The values and what they should be, `[n, 1]` each.
     values: Option<(Var, Var)>,
-    /// What a squared error of the values counts in `baseline`.
+    /// The factor of a squared error of the values in `baseline`.
     square_factor: f32,
 }
 

@@ -14,7 +14,8 @@ use crate::{DuelingHead, Error, Initialiser, Linear, Mlp};
 pub struct QNetworkShape {
     /// Widths of the hidden layers; default 120 and 84.
     pub hidden: Vec<usize>,
-    /// Widths of the hidden layers of both dueling streams; without them (the default) one linear head.
+    /// Widths of the hidden layers of both dueling streams; without them (the default) one linear
+    /// head.
     pub dueling: Option<Vec<usize>>,
 }
 
@@ -30,7 +31,7 @@ impl Default for QNetworkShape {
 /// Action values of observations: hidden layers, then a plain or a dueling head.
 ///
 /// ```
-/// use shardgraph_components::autodiff::{Ctx, Params, Shape, ShapeCheck};
+/// use shardgraph_components::autodiff::{Ctx, Params, Shape, Recorder};
 /// use shardgraph_components::environments::space::Space;
 /// use shardgraph_components::{Initialiser, QNetwork, QNetworkShape};
 ///
@@ -38,7 +39,7 @@ impl Default for QNetworkShape {
 /// let shape = QNetworkShape { hidden: vec![16], dueling: Some(vec![8]) };
 /// let mut params = Params::new();
 /// let network = QNetwork::build(&mut params, "online", (&observation, &action), &shape, Initialiser::default())?;
-/// let mut ctx = ShapeCheck::new(&params, 1);
+/// let mut ctx = Recorder::new(&params, 0, 1);
 /// let x = ctx.input(Shape::new(32, 4), &[])?;
 /// let q = network.q_values(&mut ctx, x)?;
 /// assert_eq!(ctx.shape(q), Shape::new(32, 2));
@@ -59,10 +60,12 @@ enum Head {
 }
 
 impl QNetwork {
-    /// Adds the parameters of `scope/torso` and `scope/head` for observations of one space and actions of another.
+    /// Adds the parameters of `scope/torso` and `scope/head` for observations of one space and
+    /// actions of another.
     ///
     /// # Errors
-    /// When the observation has no fixed width, the action is not discrete, a width is 0 or the scope is taken.
+    /// When the observation has no fixed width, the action is not discrete, a width is 0 or the
+    /// scope is taken.
     pub fn build(
         params: &mut Params,
         scope: &str,

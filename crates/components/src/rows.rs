@@ -1,4 +1,5 @@
-//! Small forms that several components share: constants, sums along rows, and the time steps of a `[T * B, width]` matrix.
+//! Small forms that several components share: constants, sums along rows, and the time steps of a
+//! `[T * B, width]` matrix.
 
 use shardgraph_autodiff::{Axis, Ctx, Error, Shape, Var};
 
@@ -21,7 +22,8 @@ pub(crate) fn mean(ctx: &mut dyn Ctx, x: Var) -> Result<Var, Error> {
     ctx.scale(sum, 1.0 / n.max(1) as f32)
 }
 
-/// One row below the other. Halves are joined to halves, so that a value is copied as often as the list can be halved.
+/// One row below the other. Halves are joined to halves, so that a value is copied as often as the
+/// list can be halved.
 pub(crate) fn join(ctx: &mut dyn Ctx, parts: &[Var]) -> Result<Var, Error> {
     if let [part] = parts {
         return Ok(*part);

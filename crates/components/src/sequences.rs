@@ -1,4 +1,4 @@
-//! How sequences stand as the rows of a matrix: said by who makes the rows, checked by who reads them.
+//! The order of sequences as the rows of a matrix, which every reader of such rows checks.
 
 use std::sync::Arc;
 
@@ -10,8 +10,9 @@ use crate::error::Call;
 
 /// B sequences of T steps as the rows of a matrix, a row for each step of each sequence.
 ///
-/// Components over time take it beside their rows. They compute with time first: rows of [`Major::Time`] are read as they stand,
-/// those of [`Major::Batch`] are put in that order and results are put back, so both give the same bits.
+/// Components over time take it beside their rows. They compute with time first: rows of
+/// [`Major::Time`] are read as they stand, those of [`Major::Batch`] are put in that order and
+/// results are put back, so both give the same bits.
 ///
 /// ```
 /// use shardgraph_components::Sequences;
@@ -28,7 +29,8 @@ pub struct Sequences {
     pub n_steps: usize,
     /// B: how many there are, at least 1.
     pub n_batch: usize,
-    /// The outer rank: with time first come the rows of step 0 of all sequences, with the batch first those of sequence 0.
+    /// The outer rank: with time first come the rows of step 0 of all sequences, with the batch
+    /// first those of sequence 0.
     pub major: Major,
 }
 
@@ -58,11 +60,11 @@ impl Sequences {
     pub fn of(space: &RankedSpace, n_steps: usize, n_batch: usize) -> Result<Sequences, Error> {
         let call = Call::new("sequences", "Sequences::of");
         let Some(major) = space.ranks.time else {
-            return Err(call.misfit("the ranks", "a time", format!("{:?}", space.ranks)));
+            return Err(call.mismatch("the ranks", "a time", format!("{:?}", space.ranks)));
         };
         if !space.ranks.batch && n_batch != 1 {
             let given = n_batch.to_string();
-            return Err(call.misfit("the batch of a space without one", "1", given));
+            return Err(call.mismatch("the batch of a space without one", "1", given));
         }
         Ok(Sequences {
             n_steps,
@@ -81,11 +83,11 @@ impl Sequences {
         product.filter(fits).ok_or_else(|| {
             let given = format!("{} steps of {} sequences", self.n_steps, self.n_batch);
             let expected = "one or more of each, and less than 2^32 rows";
-            Call::new("sequences", "Sequences::n_rows").misfit("the rows", expected, given)
+            Call::new("sequences", "Sequences::n_rows").mismatch("the rows", expected, given)
         })
     }
 
-    /// Whether `x` has these rows, and so many columns.
+    /// Checks that `x` has these rows, and this number of columns.
     pub(crate) fn expect(
         &self,
         call: Call<'_>,
@@ -99,7 +101,7 @@ impl Sequences {
         }
         let (n_steps, n_batch) = (self.n_steps, self.n_batch);
         let expected = format!("{shape}, {n_steps} steps of {n_batch} sequences");
-        Err(call.misfit(what, expected, given.to_string()))
+        Err(call.mismatch(what, expected, given.to_string()))
     }
 
     /// The rows with time first.
@@ -112,7 +114,8 @@ impl Sequences {
         self.turned(ctx, x, (self.n_batch, self.n_steps))
     }
 
-    /// Rows whose inner rank becomes the outer one, of extent `n_outer`. Time first, or one rank of a single place: as they are.
+    /// Rows whose inner rank becomes the outer one, of extent `n_outer`. Time first, or one rank of
+    /// a single place: as they are.
     fn turned(
         self,
         ctx: &mut dyn Ctx,

@@ -2,7 +2,7 @@
 
 use shardgraph_autodiff::{Ctx, Var};
 use shardgraph_environments::space::Space;
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 use crate::Error;
 use crate::error::Call;
@@ -11,18 +11,18 @@ use crate::spaces::n_actions;
 
 /// `pi(a | s)` proportional to `e^logit`.
 ///
-/// An action that must not be taken has a large negative logit, such as -1e9: its probability is then 0. (Minus infinity makes
-/// the entropy not a number.)
+/// An action that must not be taken has a large negative logit, such as -1e9: its probability is
+/// then 0. (Minus infinity makes the entropy not a number.)
 ///
 /// ```
 /// use shardgraph_components::SoftmaxPolicy;
 /// use shardgraph_components::environments::space::Space;
-/// use shardgraph_graph::random::Stream;
+/// use shardgraph_random::KeyedRng;
 ///
 /// let policy = SoftmaxPolicy::build("policy", &Space::discrete(3)?)?;
 /// let logits = [0.0, -1e9, -1e9, 5.0, -1e9, 5.0];
 /// let mut actions = Vec::new();
-/// policy.sample_into(&logits, &mut Stream::new(7, "act", 0), &mut actions)?;
+/// policy.sample_into(&logits, &mut KeyedRng::new(7, "act", 0), &mut actions)?;
 /// assert!(actions[0] == 0 && actions[1] != 1);
 /// # Ok::<(), shardgraph_components::Error>(())
 /// ```
@@ -101,30 +101,31 @@ impl SoftmaxPolicy {
         Ok(ctx.scale(sums, -1.0)?)
     }
 
-    /// Draws an action for each row of logits (or log probabilities) behind those in `actions`: one number of the stream a row,
-    /// by the inverse of the cumulative distribution.
+    /// Draws an action for each row of logits (or log probabilities) behind those in `actions`: one
+    /// number of the stream a row, by the inverse of the cumulative distribution.
     ///
     /// # Errors
-    /// When the logits are no whole number of rows, or a row has NaN, plus infinity, or nothing but minus infinity.
+    /// When the logits are no whole number of rows, or a row has NaN, plus infinity, or nothing but
+    /// minus infinity.
     /// # Determinism
     /// Equal logits and streams give equal actions on every machine.
     pub fn sample_into(
         &self,
         logits: &[f32],
-        stream: &mut Stream,
+        stream: &mut KeyedRng,
         actions: &mut Vec<u32>,
     ) -> Result<(), Error> {
         let call = Call::new(&self.scope, "SoftmaxPolicy::sample_into");
         if !logits.len().is_multiple_of(self.n_actions) {
             let expected = format!("rows of {}", self.n_actions);
             let given = format!("{} numbers", logits.len());
-            return Err(call.misfit("the logits", expected, given));
+            return Err(call.mismatch("the logits", expected, given));
         }
         for (i, row) in logits.chunks_exact(self.n_actions).enumerate() {
             let largest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
             if !largest.is_finite() || row.iter().any(|logit| logit.is_nan()) {
                 let expected = "numbers, one of them finite";
-                return Err(call.misfit(format!("row {i}"), expected, format!("{row:?}")));
+                return Err(call.mismatch(format!("row {i}"), expected, format!("{row:?}")));
             }
             actions.push(draw(row, largest, stream.uniform_f64()));
         }
@@ -132,7 +133,8 @@ impl SoftmaxPolicy {
     }
 }
 
-/// The action at `uniform` of the cumulative distribution. Never one of probability 0: rounding may leave the last sum short.
+/// The action at `uniform` of the cumulative distribution. Never one of probability 0: rounding may
+/// leave the last sum short.
 fn draw(logits: &[f32], largest: f32, uniform: f64) -> u32 {
     let weight = |&logit: &f32| libm::exp(f64::from(logit) - f64::from(largest));
     let wanted = uniform * logits.iter().map(weight).sum::<f64>();

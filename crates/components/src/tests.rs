@@ -5,7 +5,7 @@ use shardgraph_autodiff::collectives::Comm;
 use shardgraph_autodiff::device::Device;
 use shardgraph_autodiff::{Ctx, Eager, Params, Shape, Var};
 use shardgraph_environments::space::{Major, RankedSpace, Space};
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 use crate::{Error, Sequences};
 
@@ -17,13 +17,11 @@ mod graphs;
 mod initialiser;
 mod losses;
 mod lstm;
-mod message_passing;
 mod networks;
 mod optimiser;
 mod policy;
 mod schedules;
 mod sequences;
-mod spaces;
 mod v_trace;
 
 /// The results of a method on rows of these widths.
@@ -45,7 +43,7 @@ fn run(
 }
 
 fn normals(n: usize, seed: u64) -> Vec<f32> {
-    let mut stream = Stream::new(seed, "test", 0);
+    let mut stream = KeyedRng::new(seed, "test", 0);
     (0..n).map(|_| stream.normal() as f32).collect()
 }
 

@@ -7,15 +7,17 @@ use crate::error::Call;
 use crate::rows::{join, shifted, steps};
 use crate::{Error, Sequences};
 
-/// V-trace: targets for the values and advantages for the policy, from importance ratios that are clipped twice.
+/// V-trace: targets for the values and advantages for the policy, from importance ratios that are
+/// clipped twice.
 ///
-/// With `rho_t = min(rho_bar, pi / mu)`, `c_t = lambda min(c_bar, pi / mu)` and
-/// `delta_t = rho_t (r_t + gamma_t V(x_{t+1}) - V(x_t))`, the targets are `v_s = V(x_s) + delta_s + gamma_s c_s (v_{s+1} - V(x_{s+1}))`
-/// and the advantages `rho_s (r_s + gamma_s v_{s+1} - V(x_s))`. No gradient flows through either.
+/// With `rho_t = min(rho_bar, pi / mu)`, `c_t = lambda min(c_bar, pi / mu)` and `delta_t = rho_t
+/// (r_t + gamma_t V(x_{t+1}) - V(x_t))`, the targets are `v_s = V(x_s) + delta_s + gamma_s c_s
+/// (v_{s+1} - V(x_{s+1}))` and the advantages `rho_s (r_s + gamma_s v_{s+1} - V(x_s))`. No gradient
+/// flows through either.
 ///
 /// # Source
-/// Espeholt et al., "IMPALA: scalable distributed deep-RL with importance weighted actor-learner architectures" (2018),
-/// equation 1 and section 4.2; lambda as in its remark 2.
+/// Espeholt et al., "IMPALA: scalable distributed deep-RL with importance weighted actor-learner
+/// architectures" (2018), equation 1 and section 4.2; lambda as in its remark 2.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct VTrace {
@@ -27,15 +29,16 @@ pub struct VTrace {
     pub lambda: f32,
 }
 
-/// What [`VTrace::apply`] reads of B trajectories of T steps, in the order of `rows`.
+/// The inputs of [`VTrace::apply`]: B trajectories of T steps, in the order of `rows`.
 #[derive(Debug, Clone, Copy)]
 pub struct VTraceInputs {
     /// `[T * B, 1]`: `log pi(a | x) - log mu(a | x)` of the learner's policy pi and the actor's mu.
     pub log_ratios: Var,
     /// `[T * B, 1]`.
     pub rewards: Var,
-    /// `[T * B, 1]`: 0 where the episode ended with this step, in any way: the next row is of another episode. Where it was
-    /// truncated, add the discounted value of its last observation to the reward; without that it counts as terminated, a bias.
+    /// `[T * B, 1]`: 0 where the episode ended with this step, in any way: the next row is of
+    /// another episode. Where it was truncated, add the discounted value of its last observation to
+    /// the reward; without that it counts as terminated, a bias.
     pub discounts: Var,
     /// `[T * B, 1]`: the learner's values of the states.
     pub values: Var,
@@ -45,7 +48,7 @@ pub struct VTraceInputs {
     pub rows: Sequences,
 }
 
-/// What [`VTrace::apply`] gives, in the order of its inputs.
+/// The results of [`VTrace::apply`], in the order of its inputs.
 #[derive(Debug, Clone, Copy)]
 pub struct VTraceOutput {
     /// `[T * B, 1]`: the targets v of the values.
@@ -65,7 +68,7 @@ impl Default for VTrace {
 }
 
 impl VTrace {
-    /// Whether the settings can be right: for configurations, before a run begins.
+    /// Checks the settings, for configurations, before a run begins.
     ///
     /// # Errors
     /// When one is negative or not finite.

@@ -37,7 +37,6 @@ pub mod import;
 mod model;
 #[cfg(test)]
 mod model_tests;
-mod random;
 mod replay;
 mod schedule;
 pub mod statistics;

@@ -34,7 +34,7 @@ pub struct Job {
     pub build: Build,
     /// The emulator's own sources (`src` of this crate).
     pub emulator: PathBuf,
-    /// The folder whose `.cu` files are compiled.
+    /// The folder whose `.cu` files, and those of the folders in it, are compiled; also searched for headers.
     pub kernels: PathBuf,
     /// Further folders with headers, `kernel.cuh` among them where `kernels` does not hold it.
     pub includes: Vec<PathBuf>,
@@ -200,18 +200,25 @@ struct Unit {
     flags: Vec<String>,
 }
 
-/// The `.cu` files of the job, sorted by name.
-fn kernel_files(job: &Job) -> Result<Vec<PathBuf>, Error> {
-    let entries = fs::read_dir(&job.kernels).map_err(|e| failed("list", &job.kernels, &e))?;
-    let mut files = Vec::new();
-    for entry in entries {
+/// The `.cu` files of a folder and of the folders in it.
+fn cu_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Error> {
+    for entry in fs::read_dir(folder).map_err(|error| failed("list", folder, &error))? {
         let path = entry
-            .map_err(|error| failed("list", &job.kernels, &error))?
+            .map_err(|error| failed("list", folder, &error))?
             .path();
-        if path.extension() == Some(OsStr::new("cu")) {
+        if path.is_dir() {
+            cu_files(&path, files)?;
+        } else if path.extension() == Some(OsStr::new("cu")) {
             files.push(path);
         }
     }
+    Ok(())
+}
+
+/// The `.cu` files of the job, sorted by path.
+fn kernel_files(job: &Job) -> Result<Vec<PathBuf>, Error> {
+    let mut files = Vec::new();
+    cu_files(&job.kernels, &mut files)?;
     files.sort();
     let Some(only) = &job.only else {
         return Ok(files);

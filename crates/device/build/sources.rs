@@ -1,4 +1,5 @@
-//! The folder of kernel sources: which files it holds, and the hash by which a fat binary is known to be stale.
+//! The kernel sources, a folder for each owner: which files there are, and the hash by which a fat binary is known to be
+//! stale.
 
 use std::fs;
 use std::path::Path;
@@ -6,9 +7,9 @@ use std::path::Path;
 /// The file, beside the fat binaries, that holds the hash of the sources they were compiled from.
 pub(crate) const HASH_FILE: &str = "sources.hash";
 
-/// A file of the folder.
+/// A file of one of the folders.
 pub(crate) struct Source {
-    /// `sparse_csr.cu`.
+    /// `ops/sparse_csr.cu`.
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
 }
@@ -19,9 +20,15 @@ impl Source {
         self.name.ends_with(".cu")
     }
 
-    /// `sparse_csr` of `sparse_csr.cu`.
+    /// `sparse_csr.cu` of `ops/sparse_csr.cu`.
+    pub(crate) fn file_name(&self) -> &str {
+        self.name.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// `sparse_csr` of `ops/sparse_csr.cu`.
     pub(crate) fn stem(&self) -> &str {
-        self.name.strip_suffix(".cu").unwrap_or(&self.name)
+        let name = self.file_name();
+        name.strip_suffix(".cu").unwrap_or(name)
     }
 
     pub(crate) fn text(&self) -> Result<&str, String> {
@@ -29,23 +36,43 @@ impl Source {
     }
 }
 
-/// Every `.cu` and `.cuh` file of `folder`, sorted by name.
+/// Every `.cu` and `.cuh` file of `folder` and of the folders in it, sorted by name.
 ///
 /// # Errors
-/// The folder or a file of it that cannot be read.
+/// A folder or a file that cannot be read, and two compiled files of one name: fat binaries go by it.
 pub(crate) fn read(folder: &Path) -> Result<Vec<Source>, String> {
-    let fault = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     let mut sources = Vec::new();
+    read_into(folder, "", &mut sources)?;
+    sources.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut stems: Vec<&Source> = sources.iter().filter(|s| s.is_compiled()).collect();
+    stems.sort_by_key(|source| source.stem());
+    match stems
+        .windows(2)
+        .find(|pair| pair[0].stem() == pair[1].stem())
+    {
+        Some(pair) => Err(format!(
+            "cuda/{} and cuda/{}: two kernel files of one name",
+            pair[0].name, pair[1].name
+        )),
+        None => Ok(sources),
+    }
+}
+
+/// Adds the files of `folder`, whose names begin with `prefix`.
+fn read_into(folder: &Path, prefix: &str, sources: &mut Vec<Source>) -> Result<(), String> {
+    let fault = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     for entry in fs::read_dir(folder).map_err(|error| fault(folder, error))? {
-        let entry = entry.map_err(|error| fault(folder, error))?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name.ends_with(".cu") || name.ends_with(".cuh") {
-            let bytes = fs::read(entry.path()).map_err(|error| fault(&entry.path(), error))?;
+        let path = entry.map_err(|error| fault(folder, error))?.path();
+        let file_name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = format!("{prefix}{file_name}");
+        if path.is_dir() {
+            read_into(&path, &format!("{name}/"), sources)?;
+        } else if name.ends_with(".cu") || name.ends_with(".cuh") {
+            let bytes = fs::read(&path).map_err(|error| fault(&path, error))?;
             sources.push(Source { name, bytes });
         }
     }
-    sources.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(sources)
+    Ok(())
 }
 
 /// A hash of names and contents, as 16 hexadecimal digits.
@@ -128,6 +155,10 @@ mod tests {
     #[test]
     fn compiled_files_have_a_stem() {
         assert!(source("a.cu", "").is_compiled() && !source("a.cuh", "").is_compiled());
-        assert_eq!(source("sparse_csr.cu", "").stem(), "sparse_csr");
+        let source = source("ops/sparse_csr.cu", "");
+        assert_eq!(
+            (source.stem(), source.file_name()),
+            ("sparse_csr", "sparse_csr.cu")
+        );
     }
 }

@@ -154,7 +154,7 @@ impl Device {
     /// As [`Device::zeros`].
     pub fn arena(&self, len: usize) -> Result<Arena, Error> {
         let whole = match &self.back_end {
-            BackEnd::Host(_) => Whole::Host((0..len).map(|_| UnsafeCell::new(0.0)).collect()),
+            BackEnd::Host => Whole::Host((0..len).map(|_| UnsafeCell::new(0.0)).collect()),
             BackEnd::Gpu(gpu) => match gpu.zeros::<f32>(len)?.store {
                 Store::Gpu(memory) => Whole::Gpu(memory),
                 Store::Host(_) | Store::Part(_) => unreachable!("a GPU allocates its own memory"),

@@ -2,6 +2,7 @@
 
 use crate::arena::HostPart;
 use crate::gpu::Memory;
+use crate::{DeviceKind, Error};
 
 /// What device memory is made of.
 ///
@@ -95,6 +96,32 @@ impl<T: Scalar> Buffer<T> {
         match &self.store {
             Store::Host(_) | Store::Part(_) => None,
             Store::Gpu(memory) => Some(memory.address()).filter(|&address| address != 0),
+        }
+    }
+
+    /// The elements, for an operation of the host.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::OtherDevice`] for a buffer in a GPU's memory.
+    #[inline]
+    pub fn on_host(&self, op: &str) -> Result<&[T], Error> {
+        match &self.store {
+            Store::Host(values) => Ok(values),
+            Store::Part(part) => Ok(part.values()),
+            Store::Gpu(_) => Err(Error::other_device(op, DeviceKind::Host)),
+        }
+    }
+
+    /// The elements for writing, for an operation of the host.
+    ///
+    /// # Errors
+    /// As [`Buffer::on_host`].
+    #[inline]
+    pub fn on_host_mut(&mut self, op: &str) -> Result<&mut [T], Error> {
+        match &mut self.store {
+            Store::Host(values) => Ok(values),
+            Store::Part(part) => Ok(part.values_mut()),
+            Store::Gpu(_) => Err(Error::other_device(op, DeviceKind::Host)),
         }
     }
 

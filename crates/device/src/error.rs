@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::DeviceKind;
+
 /// An error of this crate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
@@ -119,17 +121,53 @@ impl Error {
         matches!(self.kind, ErrorKind::Collective { .. })
     }
 
+    /// An operand of the wrong length.
+    pub fn length(op: &'static str, operand: &'static str, wanted: usize, given: usize) -> Self {
+        ErrorKind::Length {
+            op,
+            operand,
+            wanted,
+            given,
+        }
+        .into()
+    }
+
+    /// A row index outside of a table of `n_rows` rows.
+    pub fn index(op: &'static str, index: u64, n_rows: u64) -> Self {
+        ErrorKind::Index { op, index, n_rows }.into()
+    }
+
+    /// A buffer of another device or stream than `device`, which was to run the operation.
+    pub fn other_device(op: &str, device: DeviceKind) -> Self {
+        ErrorKind::OtherDevice {
+            op: op.to_string(),
+            device: device.to_string(),
+        }
+        .into()
+    }
+
+    /// An operation that `device` does not have.
+    pub fn unsupported(op: &str, device: DeviceKind) -> Self {
+        ErrorKind::Unsupported {
+            op: op.to_string(),
+            device: device.to_string(),
+        }
+        .into()
+    }
+
     pub(crate) fn unavailable(device: impl ToString, why: impl ToString) -> Self {
         let (device, why) = (device.to_string(), why.to_string());
         ErrorKind::Unavailable { device, why }.into()
     }
 
-    pub(crate) fn invalid(op: &'static str, why: impl Into<String>) -> Self {
+    /// Settings or lists that contradict themselves.
+    pub fn invalid(op: &'static str, why: impl Into<String>) -> Self {
         let why = why.into();
         ErrorKind::Invalid { op, why }.into()
     }
 
-    pub(crate) fn driver(call: impl ToString, text: impl ToString) -> Self {
+    /// What the driver or a kernel answered to a call.
+    pub fn driver(call: impl ToString, text: impl ToString) -> Self {
         let (call, text) = (call.to_string(), text.to_string());
         ErrorKind::Driver { call, text }.into()
     }

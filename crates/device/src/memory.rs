@@ -1,9 +1,13 @@
 //! Memory, order and launches of a [`Device`].
 
+#[cfg(doc)]
+use crate::ErrorKind;
+use std::time::Duration;
+
 use crate::buffer::Store;
 use crate::device::BackEnd;
 use crate::gpu::Mark;
-use crate::{Arg, Buffer, Device, DeviceKind, Error, ErrorKind, Launch, Scalar, Timer};
+use crate::{Arg, Buffer, Device, DeviceKind, Error, Graph, Launch, Scalar, Timer, checks};
 
 /// A point in a device's stream; see [`Device::record`].
 #[derive(Debug)]
@@ -29,37 +33,8 @@ impl Event {
                 Ok((since.elapsed().as_secs_f64() - at.elapsed().as_secs_f64()) * 1e3)
             }
             (Point::Gpu(at), Point::Gpu(since)) => at.elapsed_ms(since),
-            _ => Err(other_device("elapsed_ms", DeviceKind::Host)),
+            _ => Err(Error::other_device("elapsed_ms", DeviceKind::Host)),
         }
-    }
-}
-
-pub(crate) fn other_device(op: &str, kind: DeviceKind) -> Error {
-    ErrorKind::OtherDevice {
-        op: op.to_string(),
-        device: kind.to_string(),
-    }
-    .into()
-}
-
-/// The elements of a buffer that an operation of the host was given.
-pub(crate) fn on_host<'b, T: Scalar>(op: &str, buffer: &'b Buffer<T>) -> Result<&'b [T], Error> {
-    match &buffer.store {
-        Store::Host(values) => Ok(values),
-        Store::Part(part) => Ok(part.values()),
-        Store::Gpu(_) => Err(other_device(op, DeviceKind::Host)),
-    }
-}
-
-/// The same for writing.
-pub(crate) fn on_host_mut<'b, T: Scalar>(
-    op: &str,
-    buffer: &'b mut Buffer<T>,
-) -> Result<&'b mut [T], Error> {
-    match &mut buffer.store {
-        Store::Host(values) => Ok(values),
-        Store::Part(part) => Ok(part.values_mut()),
-        Store::Gpu(_) => Err(other_device(op, DeviceKind::Host)),
     }
 }
 
@@ -70,8 +45,19 @@ impl Device {
     /// [`ErrorKind::OutOfMemory`] (the host aborts instead, as Rust does).
     pub fn zeros<T: Scalar>(&self, len: usize) -> Result<Buffer<T>, Error> {
         match &self.back_end {
-            BackEnd::Host(_) => Ok(vec![T::default(); len].into()),
+            BackEnd::Host => Ok(vec![T::default(); len].into()),
             BackEnd::Gpu(gpu) => gpu.zeros(len),
+        }
+    }
+
+    /// A buffer of `len` elements, for results that are written whole; on a GPU its contents are unspecified.
+    ///
+    /// # Errors
+    /// As [`Device::zeros`].
+    pub fn allocate<T: Scalar>(&self, len: usize) -> Result<Buffer<T>, Error> {
+        match &self.back_end {
+            BackEnd::Host => Ok(vec![T::default(); len].into()),
+            BackEnd::Gpu(gpu) => gpu.allocate(len),
         }
     }
 
@@ -81,7 +67,7 @@ impl Device {
     /// As [`Device::zeros`].
     pub fn upload<T: Scalar>(&self, values: &[T]) -> Result<Buffer<T>, Error> {
         match &self.back_end {
-            BackEnd::Host(_) => Ok(values.to_vec().into()),
+            BackEnd::Host => Ok(values.to_vec().into()),
             BackEnd::Gpu(gpu) => gpu.upload(values),
         }
     }
@@ -91,9 +77,9 @@ impl Device {
     /// # Errors
     /// [`ErrorKind::Length`] unless both have one length; [`ErrorKind::OtherDevice`].
     pub fn write<T: Scalar>(&self, values: &[T], buffer: &mut Buffer<T>) -> Result<(), Error> {
-        crate::device::check("write", "buffer", values.len(), buffer)?;
+        checks::len("write", "buffer", values.len(), buffer)?;
         match &self.back_end {
-            BackEnd::Host(_) => on_host_mut("write", buffer)?.copy_from_slice(values),
+            BackEnd::Host => buffer.on_host_mut("write")?.copy_from_slice(values),
             BackEnd::Gpu(gpu) => gpu.write(values, buffer)?,
         }
         Ok(())
@@ -105,7 +91,7 @@ impl Device {
     /// [`ErrorKind::OtherDevice`]; what the device's work failed with.
     pub fn download<T: Scalar>(&self, buffer: &Buffer<T>) -> Result<Vec<T>, Error> {
         match &self.back_end {
-            BackEnd::Host(_) => Ok(on_host("download", buffer)?.to_vec()),
+            BackEnd::Host => Ok(buffer.on_host("download")?.to_vec()),
             BackEnd::Gpu(gpu) => gpu.download(buffer),
         }
     }
@@ -115,10 +101,12 @@ impl Device {
     /// # Errors
     /// [`ErrorKind::Length`], [`ErrorKind::OtherDevice`].
     pub fn copy<T: Scalar>(&self, source: &Buffer<T>, target: &mut Buffer<T>) -> Result<(), Error> {
-        crate::device::check("copy", "target", source.len(), target)?;
+        checks::len("copy", "target", source.len(), target)?;
         match &self.back_end {
-            BackEnd::Host(_) => {
-                on_host_mut("copy", target)?.copy_from_slice(on_host("copy", source)?);
+            BackEnd::Host => {
+                target
+                    .on_host_mut("copy")?
+                    .copy_from_slice(source.on_host("copy")?);
             }
             BackEnd::Gpu(gpu) => gpu.copy(source, target)?,
         }
@@ -131,7 +119,7 @@ impl Device {
     /// [`ErrorKind::OtherDevice`].
     pub fn clear<T: Scalar>(&self, buffer: &mut Buffer<T>) -> Result<(), Error> {
         match &self.back_end {
-            BackEnd::Host(_) => on_host_mut("clear", buffer)?.fill(T::default()),
+            BackEnd::Host => buffer.on_host_mut("clear")?.fill(T::default()),
             BackEnd::Gpu(gpu) => gpu.clear(buffer)?,
         }
         Ok(())
@@ -140,11 +128,19 @@ impl Device {
     /// Waits until all work given so far is done.
     ///
     /// # Errors
-    /// What the work failed with; [`ErrorKind::Timeout`] after ten minutes.
+    /// The error of the work; [`ErrorKind::Timeout`] after ten minutes, or what [`Device::set_timeout`] says.
     pub fn synchronize(&self) -> Result<(), Error> {
         match &self.back_end {
-            BackEnd::Host(_) => Ok(()), // host operations are done when their call returns
+            BackEnd::Host => Ok(()), // host operations are done when their call returns
             BackEnd::Gpu(gpu) => gpu.synchronize(),
+        }
+    }
+
+    /// From now on a wait for this device that takes longer is [`ErrorKind::Timeout`], on all of its streams in this
+    /// process; it is ten minutes at first. The host has nothing to wait for.
+    pub fn set_timeout(&self, timeout: Duration) {
+        if let BackEnd::Gpu(gpu) = &self.back_end {
+            gpu.set_timeout(timeout);
         }
     }
 
@@ -157,7 +153,7 @@ impl Device {
     /// The driver's error.
     pub fn new_stream(&self) -> Result<Device, Error> {
         let back_end = match &self.back_end {
-            BackEnd::Host(host) => BackEnd::Host(*host),
+            BackEnd::Host => BackEnd::Host,
             BackEnd::Gpu(gpu) => BackEnd::Gpu(gpu.new_stream()?),
         };
         Ok(Device { back_end })
@@ -170,16 +166,16 @@ impl Device {
     /// [`ErrorKind::OtherDevice`] for a buffer of another device, or one that an arena lent out; the driver's error.
     pub fn adopt<T: Scalar>(&self, buffer: &mut Buffer<T>) -> Result<(), Error> {
         match (&self.back_end, &mut buffer.store) {
-            (BackEnd::Host(_), Store::Host(_) | Store::Part(_)) => Ok(()),
+            (BackEnd::Host, Store::Host(_) | Store::Part(_)) => Ok(()),
             (BackEnd::Gpu(gpu), Store::Gpu(memory)) => gpu.adopt(memory),
-            _ => Err(other_device("adopt", self.kind())),
+            _ => Err(Error::other_device("adopt", self.kind())),
         }
     }
 
     /// The driver's handle of this stream (`CUstream`), for libraries that take one; nothing where there is none.
     pub fn stream_handle(&self) -> Option<u64> {
         match &self.back_end {
-            BackEnd::Host(_) => None,
+            BackEnd::Host => None,
             BackEnd::Gpu(gpu) => gpu.stream_handle(),
         }
     }
@@ -188,7 +184,7 @@ impl Device {
     /// [`ErrorKind::OutOfMemory`]: for tests of what a program does then. The host stays as it is.
     pub fn failing_at_allocation(&self, n: u64) -> Device {
         let back_end = match &self.back_end {
-            BackEnd::Host(host) => BackEnd::Host(*host),
+            BackEnd::Host => BackEnd::Host,
             BackEnd::Gpu(gpu) => BackEnd::Gpu(gpu.failing_at(n)),
         };
         Device { back_end }
@@ -200,7 +196,7 @@ impl Device {
     /// The driver's error.
     pub fn record(&self) -> Result<Event, Error> {
         let point = match &self.back_end {
-            BackEnd::Host(_) => Point::Host(Timer::wall()),
+            BackEnd::Host => Point::Host(Timer::wall()),
             BackEnd::Gpu(gpu) => Point::Gpu(gpu.record()?),
         };
         Ok(Event { point })
@@ -214,7 +210,7 @@ impl Device {
         match (&self.back_end, &event.point) {
             (BackEnd::Gpu(gpu), Point::Gpu(mark)) => gpu.wait(mark),
             (_, Point::Host(_)) => Ok(()), // what is marked on the host is done already
-            (BackEnd::Host(_), Point::Gpu(_)) => Err(other_device("wait", DeviceKind::Host)),
+            (BackEnd::Host, Point::Gpu(_)) => Err(Error::other_device("wait", DeviceKind::Host)),
         }
     }
 
@@ -236,11 +232,27 @@ impl Device {
         match &self.back_end {
             // SAFETY: the caller's promise.
             BackEnd::Gpu(gpu) => unsafe { gpu.launch(kernel, shape, args) },
-            BackEnd::Host(_) => Err(ErrorKind::Unsupported {
-                op: format!("launch of `{kernel}`"),
-                device: self.kind().to_string(),
-            }
-            .into()),
+            BackEnd::Host => Err(Error::unsupported(
+                &format!("launch of `{kernel}`"),
+                self.kind(),
+            )),
+        }
+    }
+
+    /// Records the launches of the named kernels that `f` makes on this thread, without running them.
+    ///
+    /// Nothing else than launches is legal inside: no allocation, upload, download or wait.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] on the host, the error of `f`, the driver's error.
+    pub fn capture(
+        &self,
+        kernels: &[&str],
+        f: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<Graph, Error> {
+        match &self.back_end {
+            BackEnd::Gpu(gpu) => gpu.capture(kernels, f),
+            BackEnd::Host => Err(Error::unsupported("capture of launches", self.kind())),
         }
     }
 }

@@ -66,7 +66,7 @@ impl Device {
     /// As [`Device::zeros`]; [`ErrorKind::OutOfMemory`] where the system does not give so much.
     pub fn zeros_on_huge_pages<T: Scalar>(&self, len: usize) -> Result<Buffer<T>, Error> {
         match (&self.back_end, len) {
-            (BackEnd::Host(_), 1..) => Ok(Buffer {
+            (BackEnd::Host, 1..) => Ok(Buffer {
                 store: Store::Part(zeros(len)?),
             }),
             _ => self.zeros(len),
@@ -147,7 +147,7 @@ pub fn prefetch<T: Scalar>(values: &[T]) {
 
 /// Asks for a cache line; does nothing where there is no instruction for it.
 #[inline(always)]
-pub(crate) fn prefetch_line<T>(at: *const T) {
+pub fn prefetch_line<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -6,11 +6,12 @@
 
 use std::sync::Arc;
 
+#[cfg(doc)]
+use crate::ErrorKind;
 use crate::buffer::Store;
-use crate::device::{BackEnd, length};
+use crate::device::BackEnd;
 use crate::gpu::{Gpu, Memory};
-use crate::memory::{on_host, on_host_mut};
-use crate::{Arg, Buffer, Device, Error, ErrorKind, Event, Launch};
+use crate::{Arg, Buffer, Device, Error, Event, Launch, checks};
 
 /// Threads of a block of the kernels.
 pub(crate) const BLOCK: u32 = 256;
@@ -60,14 +61,14 @@ impl Device {
     pub fn peer_gather(&self, parts: &[Published], out: &mut Buffer) -> Result<(), Error> {
         const OP: &str = "peer_gather";
         let total = parts.iter().map(Published::len).sum();
-        crate::device::check(OP, "out", total, out)?;
+        checks::len(OP, "out", total, out)?;
         match &self.back_end {
-            BackEnd::Host(_) => {
-                let mut rest = on_host_mut(OP, out)?;
+            BackEnd::Host => {
+                let mut rest = out.on_host_mut(OP)?;
                 for part in parts {
                     let target;
                     (target, rest) = rest.split_at_mut(part.len());
-                    target.copy_from_slice(on_host(OP, &part.buffer)?);
+                    target.copy_from_slice(part.buffer.on_host(OP)?);
                 }
                 Ok(())
             }
@@ -99,16 +100,16 @@ impl Device {
         out: &mut Buffer,
     ) -> Result<(), Error> {
         const OP: &str = "peer_sum";
-        let wanted = first + out.len();
+        let wanted = first.saturating_add(out.len());
         if let Some(short) = parts.iter().find(|part| part.len() < wanted) {
-            return Err(length(OP, "part", wanted, short.len()));
+            return Err(Error::length(OP, "part", wanted, short.len()));
         }
         match &self.back_end {
-            BackEnd::Host(_) => {
-                let out = on_host_mut(OP, out)?;
+            BackEnd::Host => {
+                let out = out.on_host_mut(OP)?;
                 out.fill(0.0);
                 for (rank, part) in parts.iter().enumerate() {
-                    let part = &on_host(OP, &part.buffer)?[first..wanted];
+                    let part = &part.buffer.on_host(OP)?[first..wanted];
                     match rank {
                         0 => out.copy_from_slice(part),
                         _ => out.iter_mut().zip(part).for_each(|(sum, x)| *sum += x),
@@ -152,12 +153,12 @@ impl Device {
         let n = out.len().max(1);
         if let Some(ragged) = parts.iter().find(|part| part.len() % n != 0) {
             let whole = ragged.len().next_multiple_of(n);
-            return Err(length(OP, "part", whole, ragged.len()));
+            return Err(Error::length(OP, "part", whole, ragged.len()));
         }
         let n_blocks: Vec<u64> = parts.iter().map(|part| (part.len() / n) as u64).collect();
         let total = n_blocks.iter().sum::<u64>() as usize;
         if total > MAX_PEER_BLOCKS {
-            return Err(length(OP, "blocks", MAX_PEER_BLOCKS, total));
+            return Err(Error::length(OP, "blocks", MAX_PEER_BLOCKS, total));
         }
         let gpu = self.gpu(OP)?;
         let memories = memories(gpu, OP, parts)?;
@@ -182,11 +183,7 @@ impl Device {
     fn gpu(&self, op: &str) -> Result<&Gpu, Error> {
         match &self.back_end {
             BackEnd::Gpu(gpu) => Ok(gpu),
-            BackEnd::Host(_) => Err(ErrorKind::Unsupported {
-                op: op.to_string(),
-                device: self.kind().to_string(),
-            }
-            .into()),
+            BackEnd::Host => Err(Error::unsupported(op, self.kind())),
         }
     }
 
@@ -199,7 +196,7 @@ impl Device {
 fn memories<'p>(gpu: &Gpu, op: &str, parts: &'p [Published]) -> Result<Vec<&'p Memory>, Error> {
     let memory = |part: &'p Published| match &part.buffer.store {
         Store::Gpu(memory) if gpu.shares_device(memory) => Ok(memory),
-        _ => Err(crate::memory::other_device(op, gpu.kind())),
+        _ => Err(Error::other_device(op, gpu.kind())),
     };
     parts.iter().map(memory).collect()
 }

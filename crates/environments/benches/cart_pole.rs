@@ -1,6 +1,6 @@
-//! Steps of cart and pole: one cart, and many at once with each autoreset mode that begins episodes by itself. Pushes come from a
-//! fixed list of random ones (an episode has some 22 steps) or from a rule that keeps the pole up for all 500, whose cost is in
-//! the time.
+//! Steps of cart and pole: one cart, and many at once with each autoreset mode that begins episodes
+//! by itself. Pushes come from a fixed list of random ones (an episode has some 22 steps) or from a
+//! rule that keeps the pole up for all 500, whose cost is in the time.
 #![expect(
     clippy::unwrap_used,
     reason = "a bench has no caller to hand an error to"
@@ -10,7 +10,7 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use shardgraph_environments::{Autoreset, CartPole, CartPoles, Environment};
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 const N_STEPS: u64 = 4096;
 
@@ -19,7 +19,7 @@ fn balance([x, x_dot, angle, turn]: &[f32; 4]) -> u32 {
 }
 
 fn random_pushes(n: u64) -> Vec<u32> {
-    let mut stream = Stream::new(1, "pushes", 0);
+    let mut stream = KeyedRng::new(1, "pushes", 0);
     (0..n).map(|_| stream.below_u32(2)).collect()
 }
 

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use shardgraph_environments::{Environment, MinimumVertexCover, baselines, replay_prefix};
+use shardgraph_environments::{Environment, Episode, MinimumVertexCover, baselines};
 use shardgraph_graph::generate::GeneratorSpec;
 
 fn bench(c: &mut Criterion) {
@@ -24,16 +24,13 @@ fn bench(c: &mut Criterion) {
         b.iter(|| black_box(baselines::max_degree_greedy(&graph)));
     });
     c.bench_function("environments/episode/er:250:0.15", |b| {
-        let mut episode = MinimumVertexCover::new(Arc::clone(&graph));
+        let mut episode = Episode::<MinimumVertexCover>::new(Arc::clone(&graph));
         b.iter(|| {
             episode.reset();
             for &pick in &picks {
                 black_box(episode.step(pick).unwrap());
             }
         });
-    });
-    c.bench_function("environments/replay_prefix/er:250:0.15/half", |b| {
-        b.iter(|| black_box(replay_prefix(&graph, &picks[..picks.len() / 2]).unwrap()));
     });
 }
 

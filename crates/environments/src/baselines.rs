@@ -1,4 +1,5 @@
-//! The greedy answers that a learned policy is measured against: cheap, deterministic, and hard to beat.
+//! The greedy answers that a learned policy is measured against: cheap, deterministic, and hard to
+//! beat.
 
 mod clique;
 mod cut;
@@ -15,7 +16,8 @@ pub use cut::{largest_gain_cut, one_flip_cut};
 pub use degree_one::degree_one_greedy;
 pub use domination::most_new_dominating_set;
 
-/// The cover of picking a node of largest residual degree until no edge is left; ties go to the lowest index.
+/// The cover of picking a node of largest residual degree until no edge is left; ties go to the
+/// lowest index.
 ///
 /// # Complexity
 /// O(n + m) plus sorting each bucket of equal degree.
@@ -29,7 +31,7 @@ pub use domination::most_new_dominating_set;
 /// # Ok::<(), shardgraph_graph::Error>(())
 /// ```
 pub fn max_degree_greedy(graph: &Graph) -> Vec<u32> {
-    let mut degrees = degrees_of(graph);
+    let mut degrees = graph.degrees();
     let mut buckets = Buckets::new(&degrees);
     let mut picks = Vec::new();
     for level in buckets.levels() {
@@ -48,13 +50,13 @@ pub fn max_degree_greedy(graph: &Graph) -> Vec<u32> {
     picks
 }
 
-/// The cover of [`max_degree_greedy`] with ties broken by the smallest d2, the sum of the neighbours' residual degrees, and
-/// then by the lowest index.
+/// The cover of [`max_degree_greedy`] with ties broken by the smallest d2, the sum of the
+/// neighbours' residual degrees, and then by the lowest index.
 ///
 /// # Complexity
 /// O(sum of squared degrees) updates of d2 and as many heap operations at most.
 pub fn max_degree_greedy_d2(graph: &Graph) -> Vec<u32> {
-    let degrees = degrees_of(graph);
+    let degrees = graph.degrees();
     let mut greedy = TieBreak {
         buckets: Buckets::new(&degrees),
         d2: sums_over_neighbors(graph, &degrees),
@@ -74,20 +76,21 @@ pub fn max_degree_greedy_d2(graph: &Graph) -> Vec<u32> {
     picks
 }
 
-/// The independent set of taking a node of smallest residual degree and dropping its neighbours until no node is left; ties
-/// go to the lowest index. In the order of taking.
+/// The independent set of taking a node of smallest residual degree and dropping its neighbours
+/// until no node is left; ties go to the lowest index. In the order of taking.
 ///
 /// # Complexity
 /// O((n + m) log n)
 pub fn min_degree_independent_set(graph: &Graph) -> Vec<u32> {
-    let mut degrees = degrees_of(graph);
+    let mut degrees = graph.degrees();
     let mut gone = vec![false; degrees.len()];
     let mut queue: BinaryHeap<_> = (0..graph.n_nodes())
         .map(|v| Reverse((graph.degree(v), v)))
         .collect();
     let mut set = Vec::new();
     while let Some(Reverse((_, v))) = queue.pop() {
-        // Degrees only fall, so a node's newest entry comes out first, and its older ones when it is gone.
+        // Degrees only fall, so a node's newest entry comes out first, and its older ones when it
+        // is gone.
         if std::mem::replace(&mut gone[v as usize], true) {
             continue;
         }
@@ -107,17 +110,23 @@ pub fn min_degree_independent_set(graph: &Graph) -> Vec<u32> {
 
 /// The cover that [`min_degree_independent_set`] leaves, ascending.
 pub fn min_degree_cover(graph: &Graph) -> Vec<u32> {
-    let mut in_cover = vec![true; graph.n_nodes() as usize];
-    for v in min_degree_independent_set(graph) {
-        in_cover[v as usize] = false;
-    }
-    (0..graph.n_nodes())
-        .filter(|&v| in_cover[v as usize])
-        .collect()
+    others(graph, &min_degree_independent_set(graph))
 }
 
-fn degrees_of(graph: &Graph) -> Vec<u32> {
-    (0..graph.n_nodes()).map(|v| graph.degree(v)).collect()
+/// The independent set that [`max_degree_greedy`] leaves, ascending.
+pub fn max_degree_complement(graph: &Graph) -> Vec<u32> {
+    others(graph, &max_degree_greedy(graph))
+}
+
+/// The nodes that are not in a list, ascending.
+fn others(graph: &Graph, nodes: &[u32]) -> Vec<u32> {
+    let mut is_other = vec![true; graph.n_nodes() as usize];
+    for &v in nodes {
+        is_other[v as usize] = false;
+    }
+    (0..graph.n_nodes())
+        .filter(|&v| is_other[v as usize])
+        .collect()
 }
 
 fn sums_over_neighbors(graph: &Graph, degrees: &[u32]) -> Vec<u64> {
@@ -127,7 +136,8 @@ fn sums_over_neighbors(graph: &Graph, degrees: &[u32]) -> Vec<u64> {
         .collect()
 }
 
-/// Nodes by a degree that they have or once had: degrees only fall, so a node that is met in too high a bucket moves down.
+/// Nodes by a degree that they have or once had: degrees only fall, so a node that is met in too
+/// high a bucket moves down.
 struct Buckets {
     by_degree: Vec<Vec<u32>>,
 }
@@ -163,8 +173,9 @@ impl Buckets {
     }
 }
 
-/// The state of [`max_degree_greedy_d2`]. `ties` holds (d2, v) for the nodes of the present level; d2 only falls, so a node's
-/// newest pair comes out first, and its older ones when it is gone or below the level.
+/// The state of [`max_degree_greedy_d2`]. `ties` holds (d2, v) for the nodes of the present level;
+/// d2 only falls, so a node's newest pair comes out first, and its older ones when it is gone or
+/// below the level.
 struct TieBreak<'a> {
     graph: &'a Graph,
     degrees: Vec<u32>,
@@ -194,7 +205,8 @@ impl TieBreak<'_> {
         None
     }
 
-    /// Removing v takes deg v from its neighbours' d2 and, through their lower degrees, 1 from the d2 of each of theirs.
+    /// Removing v takes deg v from its neighbours' d2 and, through their lower degrees, 1 from the
+    /// d2 of each of theirs.
     fn remove(&mut self, v: u32, level: u32) {
         self.removed[v as usize] = true;
         let graph = self.graph;

@@ -1,10 +1,10 @@
-//! The cart with a pole on it, to be kept upright by pushes to the left and to the right: the task on which every agent is tried
-//! first.
+//! The cart with a pole on it, to be kept upright by pushes to the left and to the right: the task
+//! on which every agent is tried first.
 
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 use crate::environment::{Environment, Step};
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::space::{Space, Value};
 
 const GRAVITY: f64 = 9.8;
@@ -29,20 +29,25 @@ pub(crate) const N_ACTIONS: u32 = 2;
 /// Position, velocity, angle, angular velocity.
 pub(crate) type Motion = [f64; 4];
 
-/// Cart and pole: action 0 pushes the cart to the left, action 1 to the right, and every step earns 1.
+/// Cart and pole: action 0 pushes the cart to the left, action 1 to the right, and every step earns
+/// 1.
 ///
-/// The episode terminates when the cart is more than 2.4 from the middle or the pole more than 12 degrees from upright, and is
-/// truncated after 500 steps. An observation is position, velocity, angle and angular velocity. Motion is computed in f64, with
-/// explicit Euler steps of 0.02 s; only the observation is rounded to f32.
+/// The episode terminates when the cart is more than 2.4 from the middle or the pole more than 12
+/// degrees from upright, and is truncated after 500 steps. An observation is position, velocity,
+/// angle and angular velocity. Motion is computed in f64, with explicit Euler steps of 0.02 s; only
+/// the observation is rounded to f32.
 ///
 /// # Determinism
-/// Episode e of the environment (seed, index) begins where the stream of (seed, index, e) says, so it can be played alone. Steps
-/// have the same bits on every machine: sine and cosine are series here, not the platform's.
+/// Episode e of the environment (seed, index) begins where the stream of (seed, index, e) says, so
+/// it can be played alone. Steps have the same bits on every machine: sine and cosine are series
+/// here, not the platform's.
 ///
 /// # Source
-/// Barto, Sutton and Anderson, Neuronlike adaptive elements that can solve difficult learning control problems, IEEE Transactions
-/// on Systems, Man, and Cybernetics 13(5), 1983, appendix (without its friction); masses, lengths, limits and the first state's
-/// range are those of Gymnasium's CartPole-v1. Unlike there, a step that terminates on the limit is not truncated as well.
+/// Barto, Sutton and Anderson, Neuronlike adaptive elements that can solve difficult learning
+/// control problems, IEEE Transactions on Systems, Man, and Cybernetics 13(5), 1983, appendix
+/// (without its friction); masses, lengths, limits and the first state's range are those of
+/// Gymnasium's CartPole-v1. Unlike there, a step that terminates on the limit is not truncated as
+/// well.
 ///
 /// ```
 /// use shardgraph_environments::{CartPole, Environment};
@@ -66,7 +71,7 @@ pub struct CartPole {
     terminated: bool,
 }
 
-/// Where episodes begin: a stream for each.
+/// The key of an environment's chance: a stream for each episode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Start {
     pub(crate) seed: u64,
@@ -88,13 +93,14 @@ impl Start {
     pub(crate) fn next(&mut self) -> Motion {
         let key = u64::from(self.index) << 32 | u64::from(self.episode);
         self.episode = self.episode.wrapping_add(1);
-        let mut stream = Stream::new(self.seed, "cartpole", key);
+        let mut stream = KeyedRng::new(self.seed, "cartpole", key);
         [(); 4].map(|()| stream.uniform_f64() * 0.1 - 0.05)
     }
 }
 
 impl CartPole {
-    /// What an observation of an episode can hold: `-limit[i]..=limit[i]`, the last one included. The velocities have no limit.
+    /// The range of each number of an observation, the last one included: `-limit[i]..=limit[i]`.
+    /// The velocities have no limit.
     pub const OBSERVATION_LIMITS: [f32; 4] =
         [4.8, f32::INFINITY, 2.0 * ANGLE_LIMIT as f32, f32::INFINITY];
 
@@ -141,7 +147,7 @@ impl Environment for CartPole {
     fn step(&mut self, action: u32) -> Result<Step, Error> {
         if self.is_done() {
             let n_steps = self.n_steps;
-            return Err(ErrorKind::Ended { n_steps }.into());
+            return Err(Error::Ended { n_steps });
         }
         if action > 1 {
             return Err(not_a_push(action));
@@ -190,7 +196,7 @@ pub(crate) fn observation_space() -> Space {
 #[cold]
 pub(crate) fn not_a_push(action: u32) -> Error {
     let reason = "is neither 0 (left) nor 1 (right)";
-    ErrorKind::NotACandidate { action, reason }.into()
+    Error::NotACandidate { action, reason }
 }
 
 /// The state 0.02 s later. The pole must not have fallen yet: the series hold for small angles.

@@ -1,17 +1,19 @@
-//! Many carts with poles at once, as a structure of arrays that the compiler turns into vector instructions.
+//! Many carts with poles at once, as a structure of arrays that the compiler turns into vector
+//! instructions.
 
 use crate::cart_pole::{
     Motion, N_ACTIONS, STEP_LIMIT, Start, advance, has_fallen, not_a_push, observation_space,
     observe,
 };
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::space::Space;
-use crate::vector_environment::{Autoreset, VectorStep, check_count, check_length};
+use crate::vector::{Autoreset, VectorStep, check_count, check_length};
 
 /// Environments to a block; the last block may have carts that nobody sees.
 pub(crate) const LANES: usize = 8;
 
-/// Carts side by side: what [`crate::VectorEnvironment`] of [`crate::CartPole`] gives, bit for bit, and several times as fast.
+/// Carts side by side: the steps of as many [`crate::CartPole`]s, bit for bit,
+/// and several times as fast.
 ///
 /// # Complexity
 /// 93 B for each cart.
@@ -75,7 +77,8 @@ impl Block {
 }
 
 impl CartPoles {
-    /// `n_environments` carts that stand still in the middle; [`CartPoles::reset`] begins their episodes.
+    /// `n_environments` carts that stand still in the middle; [`CartPoles::reset`] begins their
+    /// episodes.
     ///
     /// # Errors
     /// When `n_environments` is 0 or does not fit 32 bits.
@@ -133,8 +136,8 @@ impl CartPoles {
     /// Takes an action in every environment.
     ///
     /// # Errors
-    /// When there is not one action for each cart, an action is neither 0 nor 1, or, with [`Autoreset::Disabled`], a cart is
-    /// done. The carts stay as they were.
+    /// When there is not one action for each cart, an action is neither 0 nor 1, or, with
+    /// [`Autoreset::Disabled`], a cart is done. The carts stay as they were.
     pub fn step(&mut self, actions: &[u32]) -> Result<&VectorStep, Error> {
         check_length("CartPoles::step", "actions", self.len(), actions.len())?;
         self.check_actions(actions)?;
@@ -154,10 +157,10 @@ impl CartPoles {
             let begins = self.is_done[idx] && self.autoreset == Autoreset::NextStep;
             if self.is_done[idx] && !begins {
                 let n_steps = self.blocks[idx / LANES].n_steps[idx % LANES];
-                return Err(Error::from(ErrorKind::Ended { n_steps }).of_environment(idx));
+                return Err(Error::Ended { n_steps }.in_vector(idx));
             }
             if action > 1 && !begins {
-                return Err(not_a_push(action).of_environment(idx));
+                return Err(not_a_push(action).in_vector(idx));
             }
         }
         Ok(())
@@ -179,7 +182,7 @@ impl CartPoles {
             self.step.terminated[idx] = fallen[lane];
             self.step.truncated[idx] = truncated;
             self.step.rewards[idx] = 1.0;
-            self.step.began[idx] = false;
+            self.step.reset[idx] = false;
             self.has_final[idx] = false;
         }
         if any_is_done {
@@ -187,14 +190,15 @@ impl CartPoles {
         }
     }
 
-    /// What becomes of a cart after the step, if that ended an episode or came after the end of one.
+    /// Ends or begins the episode of a cart after a step that ended one, or that came after the end
+    /// of one.
     fn end(&mut self, idx: usize) {
         if self.is_done[idx] {
             self.begin(idx);
             self.step.terminated[idx] = false;
             self.step.truncated[idx] = false;
             self.step.rewards[idx] = 0.0;
-            self.step.began[idx] = true;
+            self.step.reset[idx] = true;
         } else if self.step.ended(idx) {
             self.is_done[idx] = true;
             if self.autoreset == Autoreset::SameStep {
@@ -205,7 +209,7 @@ impl CartPoles {
         }
     }
 
-    /// What the last step gave.
+    /// The result of the last step.
     pub fn last_step(&self) -> &VectorStep {
         &self.step
     }
@@ -220,7 +224,7 @@ impl CartPoles {
         false
     }
 
-    /// What the observation of one cart can be.
+    /// The space of the observation of one cart.
     pub fn observation_space(&self) -> Space {
         observation_space()
     }
@@ -235,7 +239,8 @@ impl CartPoles {
         &self.observations
     }
 
-    /// The last observation of the episode of cart `idx` that ended within the last step ([`Autoreset::SameStep`] only).
+    /// The last observation of the episode of cart `idx` that ended within the last step
+    /// ([`Autoreset::SameStep`] only).
     ///
     /// # Panics
     /// When there is no cart `idx`.

@@ -1,18 +1,19 @@
-//! Carts as bytes, for checkpoints: a versioned header, then for each cart its key, its motion and where its episode stands;
-//! little-endian. Bytes are read into carts that were made like the ones that wrote them.
+//! Carts as bytes, for checkpoints: a versioned header, then for each cart its key, its motion and
+//! where its episode stands; little-endian. Bytes are read into carts that were made like the ones
+//! that wrote them.
 
 use crate::cart_pole::{STEP_LIMIT, Start, has_fallen, observe};
 use crate::cart_poles::{CartPoles, LANES};
-use crate::error::{Error, ErrorKind};
-use crate::vector_environment::{Autoreset, VectorStep, check_length};
+use crate::error::Error;
+use crate::vector::{Autoreset, VectorStep, check_length};
 
 const MAGIC: [u8; 8] = *b"SGCPS\0\0\x01";
 const HEADER_BYTES: usize = 12;
 const CART_BYTES: usize = 52;
 
 impl CartPoles {
-    /// Everything that decides what comes next, as bytes; [`CartPoles::restore`] makes carts that go on alike. What the last step
-    /// gave (rewards, ends, final observations) is not in it.
+    /// Everything that decides what comes next, as bytes; [`CartPoles::restore`] makes carts that
+    /// go on alike. What the last step gave (rewards, ends, final observations) is not in it.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         out.extend(mode_number(self.autoreset).to_le_bytes());
@@ -31,7 +32,8 @@ impl CartPoles {
     /// Takes the state that [`CartPoles::to_bytes`] wrote.
     ///
     /// # Errors
-    /// When the bytes are damaged, or of another number of carts or another autoreset mode; the carts stay as they were.
+    /// When the bytes are damaged, or of another number of carts or another autoreset mode; the
+    /// carts stay as they were.
     pub fn restore(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let Some((header, carts)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
             return Err(malformed("they end early"));
@@ -111,5 +113,5 @@ fn mode_number(autoreset: Autoreset) -> u32 {
 }
 
 fn malformed(reason: &'static str) -> Error {
-    ErrorKind::Malformed { reason }.into()
+    Error::Malformed { reason }
 }

@@ -1,9 +1,10 @@
-//! What every environment offers: reset, step, the actions that may be taken next, and the spaces of what it gives and takes.
+//! The interface of all environments: reset, step, the actions that may be taken next, and the
+//! spaces of observations and actions.
 
 use crate::Error;
 use crate::space::{Space, Value};
 
-/// What one step gave.
+/// The result of one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
     /// The reward of this step.
@@ -17,11 +18,11 @@ pub struct Step {
 /// A problem as a sequence of choices among numbered actions.
 ///
 /// # Determinism
-/// A step depends on the state and the action alone; chance enters through who chooses, and, in environments that have several
-/// first states, through [`Environment::reset_seeded`].
+/// A step depends on the state and the action alone; chance enters through who chooses, and, in
+/// environments that have several first states, through [`Environment::reset_seeded`].
 ///
 /// ```
-/// use shardgraph_environments::{Environment, MaximumIndependentSet};
+/// use shardgraph_environments::{Environment, Episode, MaximumIndependentSet};
 /// use shardgraph_graph::Graph;
 ///
 /// fn first_candidate(environment: &mut impl Environment) -> Result<f32, shardgraph_environments::Error> {
@@ -34,18 +35,20 @@ pub struct Step {
 /// }
 ///
 /// let path = Graph::from_edges(3, &[(0, 1), (1, 2)])?;
-/// assert_eq!(first_candidate(&mut MaximumIndependentSet::new(path.into()))?, 2.0);
+/// let mut episode = Episode::<MaximumIndependentSet>::new(path.into());
+/// assert_eq!(first_candidate(&mut episode)?, 2.0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Environment {
-    /// What a policy sees.
+    /// The state, in the form in which the environment keeps it.
     type State;
 
     /// Begins a new episode.
     fn reset(&mut self);
 
-    /// Begins a new episode and keys the chance of this episode and of those that [`Environment::reset`] begins after it:
-    /// environments with equal (seed, index) begin alike, and others are independent. Without chance it is a reset.
+    /// Begins a new episode and keys the chance of this episode and of those that
+    /// [`Environment::reset`] begins after it: environments with equal (seed, index) begin alike,
+    /// and others are independent. Without chance it is a reset.
     fn reset_seeded(&mut self, seed: u64, index: u32) {
         let _ = (seed, index);
         self.reset();
@@ -57,13 +60,13 @@ pub trait Environment {
     /// When `action` is not a candidate or the episode is done; the state stays as it was.
     fn step(&mut self, action: u32) -> Result<Step, Error>;
 
-    /// Whether the episode ended, by itself or by a limit.
+    /// True if the episode ended, by itself or by a limit.
     fn is_done(&self) -> bool;
 
     /// The number of actions there can ever be; actions are `0..n_actions`.
     fn n_actions(&self) -> u32;
 
-    /// Whether `action` may be taken now.
+    /// True if `action` may be taken now.
     fn is_candidate(&self, action: u32) -> bool;
 
     /// The actions that may be taken now, ascending; none when the episode is done.
@@ -82,11 +85,11 @@ pub trait Environment {
     /// The present state as a value of [`Environment::observation_space`], in new memory.
     fn observation(&self) -> Value;
 
-    /// What an observation can be, in every episode.
+    /// The space of observations, in every episode.
     fn observation_space(&self) -> Space;
 
-    /// The discrete space of `0..n_actions`. Which of them may be taken now is not a part of the space:
-    /// [`Environment::is_candidate`] is the mask.
+    /// The discrete space of `0..n_actions`. Which of them may be taken now is not a part of the
+    /// space: [`Environment::is_candidate`] is the mask.
     ///
     /// # Errors
     /// When there is no action at all (a graph without nodes).

@@ -1,22 +1,31 @@
-//! Reinforcement-learning environments: the [`Environment`] trait, five problems on graphs (minimum vertex cover, maximum independent
-//! set, maximum clique, maximum cut and minimum dominating set), their verifiers and the greedy baselines that learning must beat;
-//! cart and pole as the known sanity task; vectors of environments; and the spaces ([`space::Space`]) that observations and actions
-//! come from.
+//! Reinforcement-learning environments: the [`Environment`] trait, five problems on graphs with
+//! their verifiers and greedy baselines, cart and pole as the known sanity task, and the spaces of
+//! observations and actions.
 //!
-//! An environment over a graph holds one shared graph that is never edited: its state is a [`ResidualGraph`], the graph under a mask of
-//! removed nodes. A past state needs no copy either: [`replay_prefix`] rebuilds it from the list of picks.
+//! ```text
+//! Environment ── step, candidates, observation, spaces
+//!  ├─ CartPole                 CartPoles: many at once (Autoreset, VectorStep)
+//!  └─ Episode<S> ── picks, step limit, end of any graph problem
+//!        └─ S: ProblemState ── candidates, what a pick changes, features
+//!              └─ ResidualGraph ── the shared graph under a mask
+//! Problem ── one table entry: names, sense, begin, check (verify), baselines;   PROBLEMS, problem_by_name
+//! Space ── SpaceKind, Value, LeafRef;   RankedSpace: with batch and time in front
+//! ```
+//!
+//! An episode holds one shared graph that is never edited. A past state needs no copy: it follows
+//! from the graph and the picks.
 //!
 //! ```
 //! use std::sync::Arc;
-//! use shardgraph_environments::{Environment, MinimumVertexCover, verify};
+//! use shardgraph_environments::{Environment, Episode, MinimumVertexCover, verify};
 //! use shardgraph_graph::Graph;
 //!
 //! let path = Arc::new(Graph::from_edges(4, &[(0, 1), (1, 2), (2, 3)])?);
-//! let mut episode = MinimumVertexCover::new(path.clone());
+//! let mut episode = Episode::<MinimumVertexCover>::new(path.clone());
 //! assert_eq!(episode.candidates(), [0, 1, 2, 3]);
 //! assert_eq!(episode.step(1)?.reward, -1.0);
 //! assert!(episode.step(2)?.terminated);
-//! assert_eq!(verify::uncovered_edge(&path, episode.in_cover()), None);
+//! assert_eq!(verify::uncovered_edge(&path, episode.in_answer()), None);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
@@ -26,16 +35,13 @@ mod cart_pole;
 mod cart_poles;
 mod cart_poles_bytes;
 mod environment;
+mod episode;
 mod error;
-mod maximum_clique;
-mod maximum_cut;
-mod maximum_independent_set;
-mod minimum_dominating_set;
-mod minimum_vertex_cover;
-mod prefix;
+mod problem;
+mod problems;
 mod residual;
 pub mod space;
-mod vector_environment;
+mod vector;
 pub mod verify;
 
 #[cfg(test)]
@@ -46,15 +52,16 @@ mod tests;
 pub use cart_pole::CartPole;
 pub use cart_poles::CartPoles;
 pub use environment::{Environment, Step};
-pub use error::{Error, ErrorKind};
-pub use maximum_clique::MaximumClique;
-pub use maximum_cut::{Cut, MaximumCut};
-pub use maximum_independent_set::MaximumIndependentSet;
-pub use minimum_dominating_set::{Domination, MinimumDominatingSet};
-pub use minimum_vertex_cover::MinimumVertexCover;
-pub use prefix::{PrefixState, replay_prefix};
+pub use episode::{CloneState, Episode, ProblemState};
+pub use error::Error;
+pub use problem::{Baseline, Objective, Problem, Sense};
+pub use problems::{
+    MAXIMUM_CLIQUE, MAXIMUM_CUT, MAXIMUM_INDEPENDENT_SET, MINIMUM_DOMINATING_SET,
+    MINIMUM_VERTEX_COVER, MaximumClique, MaximumCut, MaximumIndependentSet, MinimumDominatingSet,
+    MinimumVertexCover, PROBLEMS, problem_by_name,
+};
 pub use residual::ResidualGraph;
-pub use vector_environment::{Autoreset, VectorEnvironment, VectorStep};
+pub use vector::{Autoreset, VectorStep};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -1,9 +1,9 @@
-//! The plainest forms of what this crate does, for its tests: everything recomputed from the edges at every step, and values
-//! flattened into new lists.
+//! The plainest forms of what this crate does, for its tests: everything recomputed from the edges
+//! at every step, and values flattened into new lists.
 
 use shardgraph_graph::Graph;
 
-use crate::space::{Form, Space, Value};
+use crate::space::{Space, SpaceKind, Value};
 
 /// The number of neighbours of `v` that are not removed; 0 when `v` is.
 pub(crate) fn degree(graph: &Graph, removed: &[bool], v: u32) -> u32 {
@@ -82,7 +82,8 @@ pub(crate) fn smallest_cover(graph: &Graph) -> u32 {
     sets.map(u32::count_ones).min().unwrap()
 }
 
-/// What each set of nodes is worth, the best of all: `None` for a set that is no answer. At most 16 nodes.
+/// The largest worth of a set of nodes; `None` stands for a set that is no answer. At most 16
+/// nodes.
 fn best_set(n_nodes: u32, worth: impl Fn(&[bool]) -> Option<f64>) -> f64 {
     assert!(n_nodes <= 16);
     let marks = |set: u32| {
@@ -151,7 +152,8 @@ pub(crate) fn smallest_dominating_set(graph: &Graph) -> f64 {
     })
 }
 
-/// Picks by a full scan for the largest worth above 0, then the lowest index; `worth` of a node given the picks.
+/// Picks by a full scan for the largest worth above 0, then the lowest index; `worth` of a node
+/// given the picks.
 pub(crate) fn most(n_nodes: u32, worth: impl Fn(&[bool], u32) -> f64) -> Vec<u32> {
     let mut taken = vec![false; n_nodes as usize];
     let mut picks = Vec::new();
@@ -171,17 +173,17 @@ pub(crate) fn most(n_nodes: u32, worth: impl Fn(&[bool], u32) -> f64) -> Vec<u32
 
 /// A value as floats, leaf by leaf.
 pub(crate) fn flatten(space: &Space, value: &Value) -> Vec<f32> {
-    match (space.form(), value) {
-        (Form::Discrete { n }, Value::U32(number)) => {
+    match (space.kind(), value) {
+        (SpaceKind::Discrete { n }, Value::U32(number)) => {
             (0..*n).map(|idx| f32::from(idx == *number)).collect()
         }
         (_, Value::F32(list)) => list.clone(),
         (_, Value::Bits(bits)) => bits.iter().map(|&bit| f32::from(bit)).collect(),
-        (Form::Dict { spaces }, Value::Dict(members)) => {
+        (SpaceKind::Dict { spaces }, Value::Dict(members)) => {
             let member = |(name, space): &(String, Space)| flatten(space, &members[name]);
             spaces.iter().flat_map(member).collect()
         }
-        (Form::Tuple { spaces }, Value::Tuple(members)) => {
+        (SpaceKind::Tuple { spaces }, Value::Tuple(members)) => {
             let pairs = spaces.iter().zip(members);
             pairs
                 .flat_map(|(space, member)| flatten(space, member))

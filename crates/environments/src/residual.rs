@@ -1,4 +1,4 @@
-//! A graph under a mask: what is left of it when nodes were removed, with every degree kept up to date. The graph itself is
+//! A graph under a mask of removed nodes, with every degree kept up to date. The graph itself is
 //! shared and never changes.
 
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::space::{GraphValue, Space};
 /// use shardgraph_environments::ResidualGraph;
 /// use shardgraph_graph::Graph;
 ///
-/// let mut rest = ResidualGraph::new(Graph::from_edges(3, &[(0, 1), (1, 2)])?.into());
-/// rest.remove(0);
-/// assert_eq!((rest.degrees(), rest.n_edges()), (&[0, 1, 1][..], 1));
+/// let mut residual = ResidualGraph::new(Graph::from_edges(3, &[(0, 1), (1, 2)])?.into());
+/// residual.remove(0);
+/// assert_eq!((residual.degrees(), residual.n_edges()), (&[0, 1, 1][..], 1));
 /// # Ok::<(), shardgraph_graph::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -33,27 +33,13 @@ pub struct ResidualGraph {
 impl ResidualGraph {
     /// The whole of `graph`.
     pub fn new(graph: Arc<Graph>) -> ResidualGraph {
-        let mut rest = ResidualGraph {
-            removed: Vec::new(),
-            degrees: Vec::new(),
-            n_edges: 0,
-            n_present: 0,
+        ResidualGraph {
+            removed: vec![false; graph.n_nodes() as usize],
+            degrees: graph.degrees(),
+            n_edges: graph.n_edges(),
+            n_present: graph.n_nodes(),
             graph,
-        };
-        rest.restore();
-        rest
-    }
-
-    /// Brings every removed node back.
-    pub fn restore(&mut self) {
-        let n_nodes = self.graph.n_nodes();
-        self.removed.clear();
-        self.removed.resize(n_nodes as usize, false);
-        self.degrees.clear();
-        self.degrees
-            .extend((0..n_nodes).map(|v| self.graph.degree(v)));
-        self.n_edges = self.graph.n_edges();
-        self.n_present = n_nodes;
+        }
     }
 
     /// Removes `v` and its edges; a node that is removed already stays so.
@@ -83,9 +69,17 @@ impl ResidualGraph {
         &self.graph
     }
 
-    /// Which nodes were removed.
+    /// For each node whether it was removed.
     pub fn removed(&self) -> &[bool] {
         &self.removed
+    }
+
+    /// True if a node was not removed.
+    ///
+    /// # Panics
+    /// When the graph has no such node.
+    pub fn is_present(&self, node: u32) -> bool {
+        !self.removed[node as usize]
     }
 
     /// The number of present neighbours of each node; 0 for a removed node.
@@ -103,13 +97,16 @@ impl ResidualGraph {
         self.n_present
     }
 
-    /// What [`ResidualGraph::to_value`] gives: graphs with one float for each node and none for an edge.
+    /// The space of [`ResidualGraph::to_value`]: graphs with one float for each node and none for
+    /// an edge.
     pub fn space() -> Space {
         Space::graph(1, 0).expect("one feature")
     }
 
-    /// The present edges over the nodes of the whole graph, so that a node keeps its number; a node's feature is 1 when it was
-    /// removed and 0 when not. Each edge is there once, from the smaller node to the larger.
+    /// The present edges over the nodes of the whole graph, so that a node keeps its number.
+    ///
+    /// A node's feature is 1 when it was removed and 0 when not. Each edge is there once, from the
+    /// smaller node to the larger.
     ///
     /// # Complexity
     /// O(n + m) and new lists; a policy for large graphs reads the graph and the mask in place.

@@ -1,9 +1,10 @@
-//! Spaces: what observations and actions can be, with Gymnasium's names. A [`Space`] checks values, makes random ones, takes them
-//! apart into the leaves that memories and messages keep as columns, and flattens them into what a dense layer reads.
+//! Spaces: what observations and actions can be, with Gymnasium's names. A [`Space`] checks values,
+//! makes random ones, takes them apart into the leaves that memories and messages keep as columns,
+//! and flattens them into what a dense layer reads.
 //!
 //! ```
-//! use shardgraph_environments::space::{Cell, Space};
-//! use shardgraph_graph::random::Stream;
+//! use shardgraph_environments::space::{LeafRef, Space};
+//! use shardgraph_random::KeyedRng;
 //!
 //! let space = Space::dict(vec![
 //!     ("angle", Space::boxed(&[2], -1.0, 1.0)?),
@@ -13,15 +14,15 @@
 //! assert_eq!(paths, ["angle", "gear"]);
 //! assert_eq!(space.flat_width()?, 2 + 5);
 //!
-//! let value = space.sample(&mut Stream::new(7, "space", 0));
+//! let value = space.sample(&mut KeyedRng::new(7, "space", 0));
 //! space.contains(&value)?;
-//! let cells: Vec<Cell> = space.split(&value)?;
+//! let cells: Vec<LeafRef> = space.split(&value)?;
 //! assert_eq!(space.merge(&cells)?, value);
 //! # Ok::<(), shardgraph_environments::Error>(())
 //! ```
 
 mod element;
-mod form;
+mod kind;
 mod ranks;
 mod sample;
 mod split;
@@ -31,16 +32,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-pub use element::{Cell, ElementKind};
-pub use form::{Bounds, Form};
-pub use ranks::{
-    Major, RankedSpace, Ranks, fold_time, fold_time_values, unfold_time, unfold_time_values,
-};
+pub use element::{ElementKind, LeafRef};
+pub use kind::{Bounds, SpaceKind};
+pub use ranks::{Major, RankedSpace, Ranks};
 pub use value::{GraphValue, Value};
 
-/// A set of values: a box of floats, numbers below n, bits, graphs, or named or numbered spaces together.
+/// A set of values: a box of floats, numbers below n, bits, graphs, or named or numbered spaces
+/// together.
 ///
-/// A space that exists keeps the rules of [`Form`]; read from JSON or TOML too.
+/// A space that exists keeps the rules of [`SpaceKind`]; read from JSON or TOML too.
 ///
 /// # Source
 /// Gymnasium's Box, Discrete, MultiBinary, Dict, Tuple and Graph.
@@ -55,44 +55,48 @@ pub use value::{GraphValue, Value};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Form", into = "Form")]
+#[serde(try_from = "SpaceKind", into = "SpaceKind")]
 pub struct Space {
-    form: Form,
+    kind: SpaceKind,
 }
 
-impl From<Space> for Form {
-    fn from(space: Space) -> Form {
-        space.form
+impl From<Space> for SpaceKind {
+    fn from(space: Space) -> SpaceKind {
+        space.kind
     }
 }
 
 /// A part of a space that holds elements of one kind.
 ///
-/// A graph is four leaves: `n_nodes`, `edges` (pairs of nodes), `node_features` and `edge_features`.
+/// A graph is four leaves: `n_nodes`, `edges` (pairs of nodes), `node_features` and
+/// `edge_features`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
-    /// The names of the members around it, joined by `/`; those of a tuple are `0`, `1`, .... Empty when the space itself is a leaf.
+    /// The names of the members around it, joined by `/`; those of a tuple are `0`, `1`, .... Empty
+    /// when the space itself is a leaf.
     pub path: String,
     /// The kind of its elements.
     pub kind: ElementKind,
-    /// How many elements a value has; `None` where that varies.
+    /// The number of elements of a value; `None` where that varies.
     pub width: Option<usize>,
-    /// How many floats [`Space::flatten_into`] makes of them: n of a discrete number, else `width`. `None` in a graph.
+    /// The number of floats that [`Space::flatten_into`] makes of them: n of a discrete number,
+    /// else `width`. `None` in a graph.
     pub flat_width: Option<usize>,
 }
 
 impl Space {
-    /// Floats in an array of `shape`, from `low` to `high`: one bound for all elements, or a list with a bound for each.
+    /// Floats in an array of `shape`, from `low` to `high`: one bound for all elements, or a list
+    /// with a bound for each.
     ///
     /// # Errors
-    /// When the shape has no element or too many, a list has another length, or a lower bound is not a number, above the upper one
-    /// or infinite on the wrong side.
+    /// When the shape has no element or too many, a list has another length, or a lower bound is
+    /// not a number, above the upper one or infinite on the wrong side.
     pub fn boxed(
         shape: &[usize],
         low: impl Into<Bounds>,
         high: impl Into<Bounds>,
     ) -> Result<Space, Error> {
-        Form::Box {
+        SpaceKind::Box {
             shape: shape.into(),
             low: low.into(),
             high: high.into(),
@@ -105,7 +109,7 @@ impl Space {
     /// # Errors
     /// When `n` is 0.
     pub fn discrete(n: u32) -> Result<Space, Error> {
-        Form::Discrete { n }.try_into()
+        SpaceKind::Discrete { n }.try_into()
     }
 
     /// `n` bits.
@@ -113,16 +117,17 @@ impl Space {
     /// # Errors
     /// When `n` is 0 or beyond 32 bits.
     pub fn multi_binary(n: usize) -> Result<Space, Error> {
-        Form::MultiBinary { n }.try_into()
+        SpaceKind::MultiBinary { n }.try_into()
     }
 
     /// Named spaces together, in this order.
     ///
     /// # Errors
-    /// When there is none, a name is empty, repeated or with a `/`, or the flat width is beyond 32 bits.
+    /// When there is none, a name is empty, repeated or with a `/`, or the flat width is beyond 32
+    /// bits.
     pub fn dict<N: Into<String>>(spaces: Vec<(N, Space)>) -> Result<Space, Error> {
         let named = spaces.into_iter().map(|(name, space)| (name.into(), space));
-        Form::Dict {
+        SpaceKind::Dict {
             spaces: named.collect(),
         }
         .try_into()
@@ -133,7 +138,7 @@ impl Space {
     /// # Errors
     /// When there is none, or the flat width is beyond 32 bits.
     pub fn tuple(spaces: Vec<Space>) -> Result<Space, Error> {
-        Form::Tuple { spaces }.try_into()
+        SpaceKind::Tuple { spaces }.try_into()
     }
 
     /// Graphs of any size, with so many floats for each node and each edge.
@@ -141,19 +146,20 @@ impl Space {
     /// # Errors
     /// When these are beyond 32 bits.
     pub fn graph(node_features: usize, edge_features: usize) -> Result<Space, Error> {
-        Form::Graph {
+        SpaceKind::Graph {
             node_features,
             edge_features,
         }
         .try_into()
     }
 
-    /// What the space is made of.
-    pub fn form(&self) -> &Form {
-        &self.form
+    /// The kind of the space, with its sizes.
+    pub fn kind(&self) -> &SpaceKind {
+        &self.kind
     }
 
-    /// The leaves, in the order of the members. What a memory or a message holds of a value has this order.
+    /// The leaves, in the order of the members. What a memory or a message holds of a value has
+    /// this order.
     ///
     /// ```
     /// use shardgraph_environments::space::{ElementKind, Space};
@@ -181,25 +187,27 @@ impl Space {
             });
         };
         let own_width = Some(self.width());
-        match &self.form {
-            Form::Box { .. } => add(path.into(), ElementKind::F32, own_width, own_width),
-            Form::Discrete { n } => {
+        match &self.kind {
+            SpaceKind::Box { .. } => add(path.into(), ElementKind::F32, own_width, own_width),
+            SpaceKind::Discrete { n } => {
                 let flat_width = Some(*n as usize);
                 add(path.into(), ElementKind::U32, own_width, flat_width);
             }
-            Form::MultiBinary { .. } => add(path.into(), ElementKind::U8, own_width, own_width),
-            Form::Graph { .. } => {
+            SpaceKind::MultiBinary { .. } => {
+                add(path.into(), ElementKind::U8, own_width, own_width)
+            }
+            SpaceKind::Graph { .. } => {
                 add(join(path, "n_nodes"), ElementKind::U32, Some(1), None);
                 add(join(path, "edges"), ElementKind::U32, None, None);
                 add(join(path, "node_features"), ElementKind::F32, None, None);
                 add(join(path, "edge_features"), ElementKind::F32, None, None);
             }
-            Form::Dict { spaces } => {
+            SpaceKind::Dict { spaces } => {
                 for (name, space) in spaces {
                     space.add_leaves(&join(path, name), leaves);
                 }
             }
-            Form::Tuple { spaces } => {
+            SpaceKind::Tuple { spaces } => {
                 for (idx, space) in spaces.iter().enumerate() {
                     space.add_leaves(&join(path, &idx.to_string()), leaves);
                 }
@@ -209,11 +217,11 @@ impl Space {
 
     /// The number of elements of a value that is one leaf; 0 of other spaces.
     fn width(&self) -> usize {
-        match &self.form {
-            Form::Box { shape, .. } => shape.iter().product(),
-            Form::Discrete { .. } => 1,
-            Form::MultiBinary { n } => *n,
-            Form::Dict { .. } | Form::Tuple { .. } | Form::Graph { .. } => 0,
+        match &self.kind {
+            SpaceKind::Box { shape, .. } => shape.iter().product(),
+            SpaceKind::Discrete { .. } => 1,
+            SpaceKind::MultiBinary { n } => *n,
+            SpaceKind::Dict { .. } | SpaceKind::Tuple { .. } | SpaceKind::Graph { .. } => 0,
         }
     }
 
@@ -238,12 +246,12 @@ impl Space {
 
     /// [`Space::flat_width`]; `None` when there is a graph in the space.
     fn fixed_width(&self) -> Option<usize> {
-        match &self.form {
-            Form::Discrete { n } => Some(*n as usize),
-            Form::Box { .. } | Form::MultiBinary { .. } => Some(self.width()),
-            Form::Dict { spaces } => spaces.iter().map(|(_, space)| space.fixed_width()).sum(),
-            Form::Tuple { spaces } => spaces.iter().map(Space::fixed_width).sum(),
-            Form::Graph { .. } => None,
+        match &self.kind {
+            SpaceKind::Discrete { n } => Some(*n as usize),
+            SpaceKind::Box { .. } | SpaceKind::MultiBinary { .. } => Some(self.width()),
+            SpaceKind::Dict { spaces } => spaces.iter().map(|(_, space)| space.fixed_width()).sum(),
+            SpaceKind::Tuple { spaces } => spaces.iter().map(Space::fixed_width).sum(),
+            SpaceKind::Graph { .. } => None,
         }
     }
 }

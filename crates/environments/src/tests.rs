@@ -10,9 +10,9 @@ mod cut;
 mod dominating_set;
 mod independent_set;
 mod known_answers;
-mod prefix;
 mod space;
 mod vector;
+mod vector_environment;
 mod verify;
 mod vertex_cover;
 
@@ -40,7 +40,7 @@ pub(crate) fn graphs(sizes: &[u32]) -> impl Strategy<Value = Graph> + use<> {
     })
 }
 
-/// Which nodes are in a list.
+/// For each node whether it is in a list.
 pub(crate) fn marks_of(graph: &Graph, nodes: &[u32]) -> Vec<bool> {
     (0..graph.n_nodes()).map(|v| nodes.contains(&v)).collect()
 }
@@ -69,16 +69,16 @@ pub(crate) fn choose(environment: &impl Environment, seed: &mut u64) -> u32 {
 }
 
 /// The kept counts of a residual graph are those that its mask implies.
-pub(crate) fn check_residual(rest: &ResidualGraph) {
-    let (graph, removed) = (rest.graph(), rest.removed());
+pub(crate) fn check_residual(residual: &ResidualGraph) {
+    let (graph, removed) = (residual.graph(), residual.removed());
     let degrees: Vec<_> = (0..graph.n_nodes())
         .map(|v| naive::degree(graph, removed, v))
         .collect();
-    assert_eq!(rest.degrees(), degrees);
-    assert_eq!(rest.n_edges(), naive::n_edges(graph, removed));
+    assert_eq!(residual.degrees(), degrees);
+    assert_eq!(residual.n_edges(), naive::n_edges(graph, removed));
     let n_present = removed.iter().filter(|&&gone| !gone).count();
-    assert_eq!(rest.n_present() as usize, n_present);
-    check_observation(&rest.to_value(), rest);
+    assert_eq!(residual.n_present() as usize, n_present);
+    check_observation(&residual.to_value(), residual);
 }
 
 /// The edges of an observation are the present ones, each once: they give every node its degree.

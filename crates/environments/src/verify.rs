@@ -1,9 +1,10 @@
-//! Checks of answers by their properties, and a bound that says how far from the best an answer can be.
+//! Checks of answers by their properties, and a bound that says how far from the best an answer can
+//! be.
 
 use shardgraph_graph::Graph;
 
-/// Some edge with neither end in the cover, the smallest first end and then the smallest second; `None` when every edge is
-/// covered.
+/// Some edge with neither end in the cover, the smallest first end and then the smallest second;
+/// `None` when every edge is covered.
 ///
 /// # Panics
 /// When `in_cover` does not have one element per node.
@@ -21,11 +22,11 @@ use shardgraph_graph::Graph;
 /// # Ok::<(), shardgraph_graph::Error>(())
 /// ```
 pub fn uncovered_edge(graph: &Graph, in_cover: &[bool]) -> Option<(u32, u32)> {
-    first_edge(graph, in_cover, false)
+    graph.uncovered_edge(in_cover)
 }
 
-/// Some edge with both ends in the set, the smallest first end and then the smallest second; `None` when the set is
-/// independent.
+/// Some edge with both ends in the set, the smallest first end and then the smallest second; `None`
+/// when the set is independent.
 ///
 /// # Panics
 /// When `in_set` does not have one element per node.
@@ -33,10 +34,13 @@ pub fn uncovered_edge(graph: &Graph, in_cover: &[bool]) -> Option<(u32, u32)> {
 /// # Complexity
 /// O(n + m)
 pub fn joined_pair(graph: &Graph, in_set: &[bool]) -> Option<(u32, u32)> {
-    first_edge(graph, in_set, true)
+    check_marks(graph, in_set);
+    let mut edges = graph.edges();
+    edges.find(|&(u, v)| in_set[u as usize] && in_set[v as usize])
 }
 
-/// Some two nodes of the set that are not joined, the smallest first and then the smallest second; `None` when the set is a clique.
+/// Some two nodes of the set that are not joined, the smallest first and then the smallest second;
+/// `None` when the set is a clique.
 ///
 /// # Panics
 /// When `in_set` does not have one element per node.
@@ -64,7 +68,8 @@ pub fn unjoined_pair(graph: &Graph, in_set: &[bool]) -> Option<(u32, u32)> {
     })
 }
 
-/// The smallest node that is not in the set and has no neighbour there; `None` when the set dominates the graph.
+/// The smallest node that is not in the set and has no neighbour there; `None` when the set
+/// dominates the graph.
 ///
 /// # Panics
 /// When `in_set` does not have one element per node.
@@ -103,33 +108,4 @@ pub fn cut_weight(graph: &Graph, side: &[bool]) -> f64 {
 
 fn check_marks(graph: &Graph, marks: &[bool]) {
     assert_eq!(marks.len(), graph.n_nodes() as usize, "one mark per node");
-}
-
-/// The first edge both of whose ends have the mark `wanted`.
-fn first_edge(graph: &Graph, marks: &[bool], wanted: bool) -> Option<(u32, u32)> {
-    check_marks(graph, marks);
-    graph
-        .edges()
-        .find(|&(u, v)| marks[u as usize] == wanted && marks[v as usize] == wanted)
-}
-
-/// The size of a maximal matching: a cover has at least one node of each of its edges, so no cover is smaller, and the best
-/// cover is at most twice as large.
-///
-/// # Determinism
-/// Each node in turn takes its first free neighbour.
-///
-/// # Complexity
-/// O(n + m)
-pub fn maximal_matching(graph: &Graph) -> u64 {
-    let mut free = vec![true; graph.n_nodes() as usize];
-    let mut size = 0;
-    for (u, v) in graph.edges() {
-        if free[u as usize] && free[v as usize] {
-            free[u as usize] = false;
-            free[v as usize] = false;
-            size += 1;
-        }
-    }
-    size
 }

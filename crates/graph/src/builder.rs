@@ -41,7 +41,7 @@ pub trait NamedEdgeSink: EdgeSink {
     fn named_edge(&mut self, u: &str, v: &str, weight: f32) -> Result<(), Error>;
 }
 
-/// Collects edges in memory and makes a [`Graph`] of them.
+/// Collects edges in memory and makes a [`Graph`] of them; a self-loop is refused.
 ///
 /// ```
 /// use shardgraph_graph::{EdgeSink, GraphBuilder};
@@ -51,6 +51,7 @@ pub trait NamedEdgeSink: EdgeSink {
 /// builder.edge(1, 0, 1.0)?;
 /// let (graph, n_merged) = builder.finish(3, false)?;
 /// assert_eq!((graph.n_nodes(), graph.n_edges(), n_merged), (3, 1, 1));
+/// assert!(GraphBuilder::new().edge(2, 2, 1.0).is_err());
 /// # Ok::<(), shardgraph_graph::Error>(())
 /// ```
 ///
@@ -64,14 +65,14 @@ pub struct GraphBuilder {
     largest_id: Option<u32>,
 }
 
-/// What [`GraphBuilder::finish_counted`] made, and what it merged on the way.
+/// Result of [`GraphBuilder::finish_counted`], with counts of merged edges.
 #[derive(Clone, Debug)]
 pub struct Built {
     /// The graph.
     pub graph: Graph,
     /// Listed edges beyond the first for the same pair of nodes, in either direction.
     pub duplicates_merged: u64,
-    /// How many of those carried another weight than the first, which was kept.
+    /// Number of those with another weight than the first, which was kept.
     pub weight_conflicts: u64,
 }
 
@@ -148,13 +149,7 @@ impl GraphBuilder {
 
 impl EdgeSink for GraphBuilder {
     fn edge(&mut self, u: u32, v: u32, weight: f32) -> Result<(), Error> {
-        debug_assert_ne!(u, v, "self-loops are dropped before the sink");
-        if !weight.is_finite() {
-            return Err(Error::new(
-                ErrorKind::OutOfRange,
-                format!("edge ({u}, {v}) has weight {weight}: expected a finite number"),
-            ));
-        }
+        check_edge(u, v, weight)?;
         if weight.to_bits() != 1.0f32.to_bits() && self.weights.is_empty() {
             self.weights.resize(self.edges.len(), 1.0);
             self.weights.push(weight);
@@ -165,6 +160,30 @@ impl EdgeSink for GraphBuilder {
         self.largest_id = self.largest_id.max(Some(u.max(v)));
         Ok(())
     }
+}
+
+/// Refuses edges that no [`EdgeSink`] of a simple graph can take: self-loops, which readers and generators drop before, and
+/// weights that are not finite.
+///
+/// # Errors
+/// [`ErrorKind::Argument`] for a self-loop, [`ErrorKind::OutOfRange`] for the weight.
+#[inline]
+pub fn check_edge(u: u32, v: u32, weight: f32) -> Result<(), Error> {
+    match u != v && weight.is_finite() {
+        true => Ok(()),
+        false => Err(wrong_edge(u, v, weight)),
+    }
+}
+
+#[cold]
+fn wrong_edge(u: u32, v: u32, weight: f32) -> Error {
+    if u == v {
+        let message =
+            format!("edge ({u}, {v}) joins a node to itself: expected two nodes that differ");
+        return Error::new(ErrorKind::Argument, message);
+    }
+    let message = format!("edge ({u}, {v}) has weight {weight}: expected a finite number");
+    Error::new(ErrorKind::OutOfRange, message)
 }
 
 fn check_ids(n_nodes: u32, largest_id: Option<u32>) -> Result<(), Error> {

@@ -1,12 +1,15 @@
-//! The crate's one error: a kind, a place in a file where there is one, and a sentence that says what would have been right.
+//! The crate's error: a kind, a position in a file where there is one, and a sentence that says what would have been right.
 
-use std::{error, fmt, io, path::Path};
+use std::fmt::{self, Write as _};
+use std::{io, path::Path};
 
-/// What went wrong, coarsely: enough to choose an exit code.
+use shardgraph_error::Class;
+
+/// Kind of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The operating system refused to open, read, write or rename; [`error::Error::source`] holds its error.
+    /// The operating system refused to open, read, write or rename; [`std::error::Error::source`] holds its error.
     Io,
     /// The text is not what the format asks for at the named line and column.
     Syntax,
@@ -26,9 +29,9 @@ pub enum ErrorKind {
     Sink,
 }
 
-/// Where in a file an error lies.
+/// Position in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Place {
+pub struct SourcePos {
     /// The file's name as the caller gave it; empty when there was no file.
     pub file: String,
     /// Line, counted from 1; 0 when no line is meant.
@@ -47,13 +50,15 @@ pub struct Place {
 /// assert_eq!(error.kind(), ErrorKind::OutOfRange);
 /// assert_eq!(error.to_string(), "tiny.clq:2:5: expected a node id from 1 to 2, found `3`");
 /// ```
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 pub struct Error(Box<Inner>);
 
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{place}{}", Escaped(.message))]
 struct Inner {
     kind: ErrorKind,
-    place: Place,
+    place: SourcePos,
     message: String,
     source: Option<io::Error>,
 }
@@ -64,7 +69,7 @@ impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         Error(Box::new(Inner {
             kind,
-            place: Place::default(),
+            place: SourcePos::default(),
             message: message.into(),
             source: None,
         }))
@@ -82,8 +87,8 @@ impl Error {
     /// The same error, placed in `file` unless it already has a place.
     #[must_use]
     pub fn or_at(mut self, file: &str, line: u64, column: u64) -> Error {
-        if self.0.place == Place::default() {
-            self.0.place = Place {
+        if self.0.place == SourcePos::default() {
+            self.0.place = SourcePos {
                 file: file.to_owned(),
                 line,
                 column,
@@ -92,15 +97,21 @@ impl Error {
         self
     }
 
-    /// What went wrong, coarsely.
+    /// Always [`Class::Input`]: a file, a specification or an argument is not as it has to be.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        Class::Input
+    }
+
+    /// Kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Where it went wrong; all fields are empty when no file was involved.
+    /// Position of the error; all fields are empty when no file was involved.
     #[must_use]
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &SourcePos {
         &self.0.place
     }
 
@@ -111,11 +122,32 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
+impl From<shardgraph_storage::Error> for Error {
+    fn from(error: shardgraph_storage::Error) -> Error {
+        use shardgraph_storage::Error as Storage;
+        match error {
+            Storage::Io {
+                file,
+                doing,
+                source,
+            } => Error::io(doing, Path::new(&file), source),
+            Storage::NotReadable { file, reason } => {
+                Error::new(ErrorKind::Io, reason).or_at(&file, 0, 0)
+            }
+            Storage::Compression { file, line, reason } => {
+                Error::new(ErrorKind::Compression, reason).or_at(&file, line, 0)
+            }
+            other => Error::new(ErrorKind::Io, other.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for SourcePos {
+    /// `file:line:column: ` without the parts that are absent; nothing for no position.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Place { file, line, column } = &self.0.place;
+        let SourcePos { file, line, column } = self;
         if !file.is_empty() {
-            write!(f, "{file}:")?;
+            write!(f, "{}:", Escaped(file))?;
         }
         if *line > 0 {
             write!(f, "{line}:")?;
@@ -123,15 +155,35 @@ impl fmt::Display for Error {
         if *column > 0 {
             write!(f, "{column}:")?;
         }
-        if self.0.place != Place::default() {
-            f.write_str(" ")?;
+        match *self == SourcePos::default() {
+            true => Ok(()),
+            false => f.write_str(" "),
         }
-        f.write_str(&self.0.message)
     }
 }
 
-impl error::Error for Error {
-    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        self.0.source.as_ref().map(|e| e as _)
+/// Text with control characters escaped: names come from files, and none may end the line or steer the terminal.
+struct Escaped<'a>(&'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars() {
+            match c.is_control() {
+                true => write!(f, "{}", c.escape_default())?,
+                false => f.write_char(c)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_escaped() {
+        let error = Error::new(ErrorKind::Syntax, "found `\u{1b}[2J`\n").or_at("a\rb", 3, 0);
+        assert_eq!(error.to_string(), "a\\rb:3: found `\\u{1b}[2J`\\n");
     }
 }

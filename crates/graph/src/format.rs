@@ -1,7 +1,9 @@
-//! The five file formats and three compressions, and what a file's name says about them.
+//! The five file formats, and the choice among them by a file's name.
 
 use crate::{Error, ErrorKind};
 use std::{ffi::OsStr, fmt, path::Path, str::FromStr};
+
+use shardgraph_storage::Compression;
 
 /// A graph file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +43,7 @@ impl Format {
         }
     }
 
-    /// What the extension says, after `.gz` or `.zst` is taken off; `None` for `.txt` and anything unknown.
+    /// Format by extension, after `.gz` or `.zst` is taken off; `None` for `.txt` and anything unknown.
     #[must_use]
     pub fn from_path(path: &Path) -> Option<Format> {
         let inner = match Compression::from_path(path) {
@@ -89,53 +91,6 @@ impl FromStr for Format {
                 let message = format!("unknown graph format `{name}`: expected one of {names}");
                 Error::new(ErrorKind::Argument, message)
             })
-    }
-}
-
-/// How a file is packed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Compression {
-    /// Plain bytes.
-    #[default]
-    None,
-    /// gzip, one or more members.
-    Gzip,
-    /// Zstandard, one or more frames.
-    Zstd,
-}
-
-impl Compression {
-    /// What the extension says: `.gz`, `.zst`, or plain.
-    #[must_use]
-    pub fn from_path(path: &Path) -> Compression {
-        match extension(path).as_deref() {
-            Some("gz") => Compression::Gzip,
-            Some("zst" | "zstd") => Compression::Zstd,
-            _ => Compression::None,
-        }
-    }
-
-    /// What a file's first bytes say.
-    #[must_use]
-    pub fn from_magic(head: &[u8]) -> Compression {
-        if head.starts_with(&[0x1f, 0x8b]) {
-            Compression::Gzip
-        } else if head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
-            Compression::Zstd
-        } else {
-            Compression::None
-        }
-    }
-}
-
-impl fmt::Display for Compression {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Compression::None => "plain",
-            Compression::Gzip => "gzip",
-            Compression::Zstd => "zstd",
-        })
     }
 }
 

@@ -97,6 +97,12 @@ impl Graph {
         self.row(v).len() as u32
     }
 
+    /// Degrees of all nodes, by id.
+    #[must_use]
+    pub fn degrees(&self) -> Vec<u32> {
+        (0..self.n_nodes()).map(|v| self.degree(v)).collect()
+    }
+
     /// The neighbours of `v`, ascending.
     ///
     /// # Panics
@@ -114,6 +120,22 @@ impl Graph {
     pub fn weights_of(&self, v: u32) -> Option<&[f32]> {
         let row = self.row(v);
         self.weights.as_ref().map(|weights| &weights[row])
+    }
+
+    /// The neighbours of `v`, ascending, each with the weight of its edge (1 in an unweighted graph).
+    ///
+    /// ```
+    /// use shardgraph_graph::Graph;
+    /// let graph = Graph::from_weighted_edges(3, &[(0, 1, 0.5), (2, 1, 2.0)])?;
+    /// assert_eq!(graph.weighted_neighbors(1).collect::<Vec<_>>(), [(0, 0.5), (2, 2.0)]);
+    /// # Ok::<(), shardgraph_graph::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// When `v` is not a node.
+    pub fn weighted_neighbors(&self, v: u32) -> impl ExactSizeIterator<Item = (u32, f32)> + '_ {
+        self.row(v)
+            .map(|entry| (self.columns[entry], self.weight_at(entry)))
     }
 
     /// Row pointers: row `v` is `columns[offsets[v]..offsets[v + 1]]`.
@@ -153,13 +175,10 @@ impl Graph {
     /// Largest degree, 0 for a graph without nodes.
     #[must_use]
     pub fn max_degree(&self) -> u32 {
-        (0..self.n_nodes())
-            .map(|v| self.degree(v))
-            .max()
-            .unwrap_or(0)
+        self.degrees().into_iter().max().unwrap_or(0)
     }
 
-    /// Whether `u` and `v` are neighbours.
+    /// True if `u` and `v` are neighbours.
     ///
     /// # Panics
     /// When `u` is not a node.
@@ -187,6 +206,56 @@ impl Graph {
             let above = row.start + self.columns[row.clone()].partition_point(|&v| v <= u);
             (above..row.end).map(move |i| (u, self.columns[i], self.weight_at(i)))
         })
+    }
+
+    /// Some edge with neither end in the cover, the smallest first end and then the smallest second; `None` for a cover.
+    ///
+    /// ```
+    /// use shardgraph_graph::Graph;
+    /// let path = Graph::from_edges(3, &[(0, 1), (1, 2)])?;
+    /// assert_eq!(path.uncovered_edge(&[false, true, false]), None);
+    /// assert_eq!(path.uncovered_edge(&[true, false, false]), Some((1, 2)));
+    /// # Ok::<(), shardgraph_graph::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// When `in_cover` does not have one element per node.
+    ///
+    /// # Complexity
+    /// O(n + m)
+    #[must_use]
+    pub fn uncovered_edge(&self, in_cover: &[bool]) -> Option<(u32, u32)> {
+        assert_eq!(in_cover.len(), self.n_nodes() as usize, "one flag per node");
+        let is_outside = |&v: &u32| !in_cover[v as usize];
+        (0..self.n_nodes()).filter(is_outside).find_map(|u| {
+            let v = self.neighbors(u).iter().copied().find(is_outside)?;
+            Some((u, v))
+        })
+    }
+
+    /// Size of a maximal matching, a lower bound on every vertex cover, which has an end of each of its edges.
+    ///
+    /// # Determinism
+    /// Each node in turn takes its first free neighbour.
+    ///
+    /// # Complexity
+    /// O(n + m)
+    #[must_use]
+    pub fn maximal_matching(&self) -> u64 {
+        let mut is_free = vec![true; self.n_nodes() as usize];
+        let mut size = 0;
+        for u in 0..self.n_nodes() {
+            if !is_free[u as usize] {
+                continue;
+            }
+            let partner = self.neighbors(u).iter().find(|&&v| is_free[v as usize]);
+            if let Some(&v) = partner {
+                is_free[u as usize] = false;
+                is_free[v as usize] = false;
+                size += 1;
+            }
+        }
+        size
     }
 
     /// The unweighted graph with exactly the edges that this one lacks.

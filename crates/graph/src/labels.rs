@@ -111,7 +111,7 @@ impl Labels {
         }
     }
 
-    /// Whether a line of an edge list that begins with `v` is a comment.
+    /// True if a line of an edge list that begins with `v` is a comment.
     pub(crate) fn starts_comment(&self, v: u32) -> bool {
         match &self.0 {
             Kind::Text(interner) => matches!(interner.get(v).first(), Some(b'#' | b'%')),
@@ -176,7 +176,7 @@ impl Interner {
         self.ends.len() as u32
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
@@ -227,7 +227,7 @@ impl Interner {
         self.table[slot]
     }
 
-    /// Where `label` is, or would go.
+    /// Position of `label`, or of the gap for it.
     fn slot(&self, label: &[u8]) -> usize {
         let mask = self.table.len() - 1;
         let mut hasher = DefaultHasher::new();

@@ -24,22 +24,22 @@ mod format;
 pub mod generate;
 mod graph;
 mod labels;
-pub mod random;
 mod read;
 mod report;
 mod write;
 
-pub use builder::{Built, EdgeSink, GraphBuilder, NamedEdgeSink};
-pub use error::{Error, ErrorKind, Place};
-pub use format::{Compression, Format};
+pub use builder::{Built, EdgeSink, GraphBuilder, NamedEdgeSink, check_edge};
+pub use error::{Error, ErrorKind, SourcePos};
+pub use format::Format;
 pub use graph::{Graph, MAX_NODES};
 pub use labels::{Interner, Labels};
 pub use read::{
-    Import, NodeWeights, Policy, ReadOptions, Streamed, StreamedNames, Unpacked, WeightPolicy,
-    read_bytes, read_graph, stream_bytes, stream_graph, stream_named, unpacking_error, utf8_text,
+    Import, NodeWeights, Policy, ReadOptions, Streamed, StreamedNames, WeightPolicy, read_bytes,
+    read_graph, stream_bytes, stream_graph, stream_named,
 };
 pub use report::{FormatSource, ImportReport, WriteReport};
-pub use write::{StagedFile, WriteOptions, check_writable, write_atomic, write_graph};
+pub use shardgraph_storage::Compression;
+pub use write::{WriteOptions, write_graph};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

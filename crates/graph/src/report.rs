@@ -1,4 +1,4 @@
-//! What a reader or writer did to the data besides copying it, as numbers and as printable lines.
+//! Changes that a reader or writer made to the data, as numbers and as printable lines.
 
 use crate::{Compression, Format};
 use std::fmt;
@@ -15,7 +15,7 @@ pub enum FormatSource {
     Content,
 }
 
-/// What an import found, merged and dropped; its `Display` is the lines to print.
+/// Counts of what an import found, merged and dropped; its `Display` is the lines to print.
 ///
 /// ```
 /// use shardgraph_graph::{ReadOptions, read_bytes};
@@ -32,7 +32,7 @@ pub struct ImportReport {
     pub format: Format,
     /// Why that one.
     pub format_source: FormatSource,
-    /// How the file was packed.
+    /// Compression of the file.
     pub compression: Compression,
     /// Nodes, isolated ones included where the format can name them.
     pub n_nodes: u32,
@@ -51,7 +51,7 @@ pub struct ImportReport {
     pub upper_triangle_entries: u64,
     /// Edges with weight 0, kept as edges.
     pub zero_weights: u64,
-    /// Whether a weight column was there and not used.
+    /// True if a weight column was there and not used.
     pub weights_ignored: bool,
     /// Edge-list lines with more columns than were wanted; the rest of those lines was ignored.
     pub extra_column_lines: u64,
@@ -154,18 +154,18 @@ impl fmt::Display for ImportReport {
     }
 }
 
-/// What a written file could not hold; its `Display` is the lines to print, none when nothing was lost.
+/// Parts of a graph that a written file could not hold; its `Display` is the lines to print, none when nothing was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteReport {
     /// The format that was written.
     pub format: Format,
-    /// How the file was packed.
+    /// Compression of the file.
     pub compression: Compression,
     /// Nodes without edges, which an edge list cannot name.
     pub isolated_nodes_left_out: u64,
-    /// Whether the graph has weights that the format cannot hold.
+    /// True if the graph has weights that the format cannot hold.
     pub weights_left_out: bool,
-    /// Whether the nodes have labels other than the numbering that the format prescribes (1 to n).
+    /// True if the nodes have labels other than the numbering that the format prescribes (1 to n).
     pub labels_left_out: bool,
 }
 

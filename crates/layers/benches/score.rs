@@ -10,8 +10,9 @@ use std::sync::Arc;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use shardgraph_layers::autodiff::collectives::Comm;
 use shardgraph_layers::autodiff::device::Device;
-use shardgraph_layers::autodiff::shard::Partition;
-use shardgraph_layers::autodiff::{BatchLayout, Ctx, Eager, Group, Params};
+use shardgraph_layers::autodiff::{Ctx, Eager, Params};
+use shardgraph_layers::shard::Partition;
+use shardgraph_layers::{BatchLayout, Group};
 use shardgraph_layers::{Path, Policy, PolicyShape, ScoreTable, StateBatch};
 
 const NODES: usize = 4096;

@@ -1,49 +1,57 @@
-//! An embedding and a head of one's own in one file: a graph convolutional network (GCN), and a score that is linear in the embedding.
+//! An embedding and a head of one's own in one file: a graph convolutional network (GCN), and a
+//! score that is linear in the embedding.
 //!
-//! `cargo run --release -p shardgraph-layers --example add_an_embedding` scores the nodes of a graph with them on one rank and on three, and
-//! takes a gradient step. `docs/adding-layers.md` goes through this file.
+//! `cargo run --release -p shardgraph-layers --example add_an_embedding` builds a policy of them,
+//! scores the nodes of a graph on one rank and on three, and takes a gradient.
+//! `docs/adding-layers.md` goes through this file.
 #![expect(clippy::print_stdout, reason = "an example shows what it found")]
 
 use std::sync::Arc;
 
 use shardgraph_graph::{Graph, builtin};
-use shardgraph_layers::StateBatch;
 use shardgraph_layers::autodiff::collectives::{Comm, threads};
-use shardgraph_layers::autodiff::device::{Device, Loss};
-use shardgraph_layers::autodiff::shard::{CsrShard, Partition};
-use shardgraph_layers::autodiff::{
-    BatchLayout, Ctx, Eager, Error, ErrorKind, Group, ParamId, Params, Propagation, RowShard,
-    Shape, Var,
+use shardgraph_layers::autodiff::device::Device;
+use shardgraph_layers::autodiff::ops::Loss;
+use shardgraph_layers::autodiff::{Ctx, Eager, Error, ParamId, Params, Shape, Var};
+use shardgraph_layers::shard::{CsrShard, Partition};
+use shardgraph_layers::{BatchLayout, Group, Propagation, RowShard, ShardedOps};
+use shardgraph_layers::{
+    Embedding, EmbeddingKind, Head, HeadKind, Parameter, Path, Policy, PolicyShape, StateBatch,
 };
 
 // 1. The embedding: parameters once, then operations on whatever rank has which rows.
 
-/// `h_v = relu(W_l sum_u h_u / sqrt(d_v d_u))` over neighbours and the node itself, from a node's membership and degree; `d` counts both.
+/// `h_v = relu(W_l sum_u h_u / sqrt(d_v d_u))` over neighbours and the node itself, from a node's
+/// membership and degree; `d` counts both.
 ///
 /// # Source
-/// Kipf and Welling, Semi-supervised classification with graph convolutional networks, ICLR 2017, equation 2.
+/// Kipf and Welling, Semi-supervised classification with graph convolutional networks, ICLR 2017,
+/// equation 2.
+#[derive(Debug)]
 struct Gcn {
     width: usize,
     weights: Vec<ParamId>,
 }
 
-impl Gcn {
-    fn build(
-        params: &mut Params,
-        width: usize,
-        n_layers: usize,
-        init: &mut dyn FnMut() -> f32,
-    ) -> Self {
-        let shape = |l| Shape::new(if l == 0 { 2 } else { width }, width);
-        let weights = (0..n_layers)
-            .map(|l| params.add(&format!("gcn.{l}"), shape(l), &mut *init))
-            .collect();
-        Self { width, weights }
-    }
+/// The entry by which settings and policy files name it.
+const GCN: EmbeddingKind = EmbeddingKind {
+    name: "gcn",
+    parameters: |sizes| {
+        let n_inputs = |l| if l == 0 { 2 } else { sizes.embed_dim };
+        let layer = |l| Parameter::new(format!("gcn.{l}"), n_inputs(l), sizes.embed_dim);
+        (0..sizes.n_layers).map(layer).collect()
+    },
+    build: |sizes, weights| {
+        Arc::new(Gcn {
+            width: sizes.embed_dim,
+            weights: weights.to_vec(),
+        })
+    },
+};
 
-    /// Sharded `[n_rows, K]`.
-    fn embed(&self, ctx: &mut dyn Ctx, batch: &StateBatch) -> Result<Var, Error> {
-        let missing = || Error::from(ErrorKind::Usage("a GCN needs neighbour sums".to_string()));
+impl Embedding for Gcn {
+    fn embed(&self, ctx: &mut dyn Ctx, batch: &StateBatch, _: Path) -> Result<Var, Error> {
+        let missing = || Error::Usage("a GCN needs neighbour sums".to_string());
         let graphs = batch.propagation.as_ref().ok_or_else(missing)?;
         let n_rows = batch.layout.n_rows();
         let degrees: Vec<f32> = batch.edge.chunks_exact(2).map(|sums| sums[0]).collect();
@@ -76,17 +84,18 @@ impl Gcn {
 // 2. The head: scores of all own rows, and of one picked node a state.
 
 /// `score_v = w^T h_v`.
+#[derive(Debug)]
 struct LinearHead {
     weights: ParamId,
 }
 
-impl LinearHead {
-    fn build(params: &mut Params, width: usize, init: &mut dyn FnMut() -> f32) -> Self {
-        let weights = params.add("linear", Shape::new(width, 1), init);
-        Self { weights }
-    }
+const LINEAR: HeadKind = HeadKind {
+    name: "linear",
+    parameters: |sizes| vec![Parameter::new("linear", sizes.embed_dim, 1)],
+    build: |_, ids| Arc::new(LinearHead { weights: ids[0] }),
+};
 
-    /// Sharded `[n_rows, 1]`.
+impl Head for LinearHead {
     fn scores(
         &self,
         ctx: &mut dyn Ctx,
@@ -97,8 +106,14 @@ impl LinearHead {
         ctx.shard_matmul(embed, (weights, false), layout)
     }
 
-    /// Replicated `[n_states, 1]`: one rank has the row, the others add zeros.
-    fn scores_of(&self, ctx: &mut dyn Ctx, embed: Var, own_rows: Arc<[u32]>) -> Result<Var, Error> {
+    /// One rank has the row, the others add zeros.
+    fn scores_of(
+        &self,
+        ctx: &mut dyn Ctx,
+        embed: Var,
+        _: &Arc<BatchLayout>,
+        own_rows: Arc<[u32]>,
+    ) -> Result<Var, Error> {
         let picked = ctx.gather(embed, own_rows)?;
         let picked = ctx.all_reduce(picked)?;
         let weights = ctx.param(self.weights)?;
@@ -138,15 +153,24 @@ fn evaluate(graph: &Graph, comm: &mut Comm) -> Result<(Vec<f32>, Vec<f32>), Erro
         angle += 1.0;
         0.5 * angle.sin()
     };
-    let embedding = Gcn::build(&mut params, 8, 2, &mut init);
-    let head = LinearHead::build(&mut params, 8, &mut init);
+    let shape = PolicyShape {
+        embed_dim: 8,
+        n_layers: 2,
+        embedding: GCN,
+        head: LINEAR,
+        ..PolicyShape::default()
+    };
+    let Policy {
+        embedding, head, ..
+    } = Policy::build(&mut params, shape, &mut init)?;
     let batch = state(graph, comm)?;
     let device = Device::host();
     let mut ctx = Eager::new(&device, comm, &params);
-    let embed = embedding.embed(&mut ctx, &batch)?;
+    let path = embedding.best_path(false);
+    let embed = embedding.embed(&mut ctx, &batch, path)?;
     let scores = head.scores(&mut ctx, embed, &batch.layout)?;
     let row = batch.layout.row(0, 0, 0).map_or(u32::MAX, |row| row as u32);
-    let q = head.scores_of(&mut ctx, embed, [row].into())?;
+    let q = head.scores_of(&mut ctx, embed, &batch.layout, [row].into())?;
     let target = ctx.input(Shape::new(1, 1), &[1.0])?;
     let loss = ctx.loss(Loss::Mse, q, target)?;
     let gradient = ctx.param_gradient(loss)?;
@@ -177,7 +201,8 @@ mod tests {
         main().unwrap();
     }
 
-    /// Two joined nodes by hand: `norm = 1 / sqrt 2`, so both of a row's halves are halves of the inputs' sum.
+    /// Two joined nodes by hand: `norm = 1 / sqrt 2`, so both of a row's halves are halves of the
+    /// inputs' sum.
     #[test]
     fn a_layer_is_what_its_formula_says() {
         let pair = Graph::from_edges(2, &[(0, 1)]).unwrap();
@@ -185,10 +210,19 @@ mod tests {
         let batch = state(&pair, &comm).unwrap();
         let mut params = Params::new();
         let mut values = [0.0, 0.0, 2.0, -3.0].into_iter();
-        let gcn = Gcn::build(&mut params, 2, 1, &mut || values.next().unwrap());
+        let shape = PolicyShape {
+            embed_dim: 2,
+            n_layers: 1,
+            embedding: GCN,
+            ..PolicyShape::default()
+        };
+        let mut init = || values.next().unwrap_or(0.0);
+        let gcn = Policy::build(&mut params, shape, &mut init)
+            .unwrap()
+            .embedding;
         let device = Device::host();
         let mut ctx = Eager::new(&device, &mut comm, &params);
-        let embed = gcn.embed(&mut ctx, &batch).unwrap();
+        let embed = gcn.embed(&mut ctx, &batch, Path::General).unwrap();
         for (got, want) in ctx.values(embed).unwrap().iter().zip([2.0, 0.0, 2.0, 0.0]) {
             assert!((got - want).abs() < 1e-6, "{got} {want}");
         }

@@ -1,20 +1,28 @@
-//! GraphSAGE: node embeddings by rounds of means over neighbours, with weights of their own in each round.
+//! GraphSAGE: node embeddings by rounds of means over neighbours, with weights of their own in each
+//! round.
 
-use shardgraph_autodiff::{Axis, Ctx, Error, ErrorKind, ParamId, Params, Shape, Var};
+use std::sync::Arc;
 
-use crate::{Path, PolicyShape, StateBatch};
+use crate::ShardedOps;
+use shardgraph_autodiff::{Axis, Ctx, Error, ParamId, Shape, Var};
 
-/// `h_v = relu(W_l h_v + M_l mean_u h_u)`, L times from `h_v = relu(W_in [x_v || sums of v's edge weights])`.
+use crate::kind::{EmbeddingKind, Parameter, usage};
+use crate::{Embedding, Path, Sizes, StateBatch};
+
+/// `h_v = relu(W_l h_v + M_l mean_u h_u)`, L times from `h_v = relu(W_in [x_v || sums of v's edge
+/// weights])`.
 ///
-/// The mean is over residual neighbours, weighted by the edges: `sum_u w_vu h_u / sum_u |w_vu|`, 0 without neighbours. A mean forgets how
-/// many neighbours there are, so the sums of the positive and of the negative weights (without weights: the degree) are inputs.
+/// The mean is over residual neighbours, weighted by the edges: `sum_u w_vu h_u / sum_u |w_vu|`, 0
+/// without neighbours. A mean forgets how many neighbours there are, so the sums of the positive
+/// and of the negative weights (without weights: the degree) are inputs.
 ///
 /// # Source
-/// Hamilton, Ying and Leskovec, Inductive representation learning on large graphs, NeurIPS 2017, algorithm 1 with the mean aggregator;
-/// neighbours are not sampled and embeddings are not normalised.
+/// Hamilton, Ying and Leskovec, Inductive representation learning on large graphs, NeurIPS 2017,
+/// algorithm 1 with the mean aggregator; neighbours are not sampled and embeddings are not
+/// normalised.
 #[derive(Debug, Clone)]
 pub struct GraphSage {
-    shape: PolicyShape,
+    sizes: Sizes,
     input: ParamId,
     layers: Vec<Layer>,
 }
@@ -26,34 +34,45 @@ struct Layer {
 }
 
 impl GraphSage {
-    /// Adds the parameters: `sage.input [3 + features, K]`, and `sage.own.l`, `sage.mean.l [K, K]` for each layer.
-    pub fn build(params: &mut Params, shape: PolicyShape, init: &mut dyn FnMut() -> f32) -> Self {
-        let k = shape.embed_dim;
-        let input = params.add("sage.input", Shape::new(n_inputs(shape), k), &mut *init);
-        let layer = |l: usize| Layer {
-            own: params.add(&format!("sage.own.{l}"), Shape::new(k, k), &mut *init),
-            mean: params.add(&format!("sage.mean.{l}"), Shape::new(k, k), &mut *init),
+    /// The name `sage`, and `sage.input [3 + features, K]`, and `sage.own.l`, `sage.mean.l [K, K]`
+    /// for each layer.
+    pub(crate) const KIND: EmbeddingKind = EmbeddingKind {
+        name: "sage",
+        parameters: |sizes| {
+            let k = sizes.embed_dim;
+            let layer =
+                |l| ["own", "mean"].map(|part| Parameter::new(format!("sage.{part}.{l}"), k, k));
+            let input = Parameter::new("sage.input", n_inputs(sizes), k);
+            let layers = (0..sizes.n_layers).flat_map(layer);
+            std::iter::once(input).chain(layers).collect()
+        },
+        build: |sizes, ids| {
+            let layer = |&[own, mean]: &[ParamId; 2]| Layer { own, mean };
+            Arc::new(GraphSage {
+                sizes,
+                input: ids[0],
+                layers: ids[1..].as_chunks::<2>().0.iter().map(layer).collect(),
+            })
+        },
+    };
+
+    /// `[n_rows, K]`: 1 / the sum of a row's weights, which makes a sum a mean, in every column.
+    fn shares(&self, ctx: &mut dyn Ctx, batch: &StateBatch) -> Result<Var, Error> {
+        let share = |sums: &[f32]| match sums[0] + sums[1] {
+            total if total > 0.0 => 1.0 / total,
+            _ => 0.0,
         };
-        Self {
-            shape,
-            input,
-            layers: (0..shape.n_layers).map(layer).collect(),
-        }
+        let shares: Vec<f32> = batch.edge.chunks_exact(2).map(share).collect();
+        let column = ctx.input(Shape::new(batch.layout.n_rows(), 1), &shares)?;
+        let k = self.sizes.embed_dim;
+        let ones = ctx.input(Shape::new(1, k), &vec![1.0; k])?;
+        ctx.shard_matmul(column, (ones, false), &batch.layout)
     }
+}
 
-    pub(crate) fn n_params(shape: PolicyShape) -> usize {
-        let k = shape.embed_dim;
-        n_inputs(shape) * k + 2 * shape.n_layers * k * k
-    }
-
-    /// As [`crate::Embedding::embed`]; the one path is the general one.
-    pub(crate) fn embed(
-        &self,
-        ctx: &mut dyn Ctx,
-        batch: &StateBatch,
-        path: Path,
-    ) -> Result<Var, Error> {
-        let refused = |text: &str| Err(Error::from(ErrorKind::Usage(text.to_string())));
+impl Embedding for GraphSage {
+    fn embed(&self, ctx: &mut dyn Ctx, batch: &StateBatch, path: Path) -> Result<Var, Error> {
+        let refused = |text: &str| Err(usage(text));
         if path != Path::General {
             return refused("GraphSAGE has the general path alone");
         }
@@ -61,7 +80,7 @@ impl GraphSage {
             return refused("this embedding needs neighbour sums: give the batch its propagation");
         };
         let n_rows = batch.layout.n_rows();
-        let node = Shape::new(n_rows, 1 + self.shape.n_node_features);
+        let node = Shape::new(n_rows, 1 + self.sizes.n_node_features);
         let node = ctx.input(node, &batch.node)?;
         let edge = ctx.input(Shape::new(n_rows, 2), &batch.edge)?;
         let inputs = ctx.concat(node, edge, Axis::Cols)?;
@@ -80,22 +99,9 @@ impl GraphSage {
         }
         Ok(embed)
     }
-
-    /// `[n_rows, K]`: what makes a row's sum a mean, in every column.
-    fn shares(&self, ctx: &mut dyn Ctx, batch: &StateBatch) -> Result<Var, Error> {
-        let share = |sums: &[f32]| match sums[0] + sums[1] {
-            total if total > 0.0 => 1.0 / total,
-            _ => 0.0,
-        };
-        let shares: Vec<f32> = batch.edge.chunks_exact(2).map(share).collect();
-        let column = ctx.input(Shape::new(batch.layout.n_rows(), 1), &shares)?;
-        let k = self.shape.embed_dim;
-        let ones = ctx.input(Shape::new(1, k), &vec![1.0; k])?;
-        ctx.shard_matmul(column, (ones, false), &batch.layout)
-    }
 }
 
 /// Membership, features, and the two sums of edge weights.
-fn n_inputs(shape: PolicyShape) -> usize {
-    3 + shape.n_node_features
+fn n_inputs(sizes: Sizes) -> usize {
+    3 + sizes.n_node_features
 }

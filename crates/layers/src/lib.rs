@@ -1,9 +1,20 @@
-//! Graph network layers: structure2vec and the Q head of OpenGraphGym-MG, and others in their places, sharded over ranks.
+//! Graph network layers: structure2vec and the Q head of OpenGraphGym-MG, and others in their
+//! places, sharded over ranks.
 //!
-//! A [`Policy`] puts an [`Embedding`] and a [`Head`] together: it embeds the nodes of a batch of graph states ([`StateBatch`]) and scores
-//! them. Every method takes `&mut dyn Ctx`, so the same code is checked for shapes, run, and differentiated. The special
-//! paths of the embedding are chosen by one function, [`choose_path`]; [`ScoreTable`] is the closed form of the
-//! two-layer policy that inference on unweighted graphs uses.
+//! A [`Policy`] puts an [`Embedding`] and a [`Head`] together: it embeds the nodes of a batch of
+//! graph states ([`StateBatch`]) and scores them. Every method takes `&mut dyn Ctx`, so the same
+//! code is checked for shapes, run, and differentiated. [`Embedding::best_path`] chooses the
+//! special path; [`ScoreTable`] is the closed form of the two-layer policy that inference on
+//! unweighted graphs uses.
+//!
+//! ```text
+//! PolicyShape: Sizes, EmbeddingKind, HeadKind ── build ──> Policy over Params
+//!   EmbeddingKind = LayerKind<dyn Embedding>:  Structure2Vec, GraphSage, another crate's
+//!   HeadKind      = LayerKind<dyn Head>:       QHead, MlpHead, another crate's
+//!   LayerRegistry: the kinds that a policy file may name
+//! StateBatch ── Embedding::embed (Path) ──> rows of K ── Head::scores ──> a score for each node
+//!                                                        ScoreTable: the same in closed form, L <= 2
+//! ```
 //!
 //! # Source
 //! OpenGraphGym-MG, equations 1 and 2, algorithms 2 and 3.
@@ -25,11 +36,15 @@
 mod embedding;
 mod graph_sage;
 mod head;
+mod kind;
+mod known;
 mod mlp_head;
 mod path;
 mod policy;
 mod q_head;
 mod score_table;
+mod shape;
+mod sharded;
 mod state_batch;
 mod structure2vec;
 
@@ -40,18 +55,25 @@ mod other_layers_tests;
 #[cfg(test)]
 mod tests;
 
-pub use embedding::{Embedding, EmbeddingKind};
+pub use embedding::Embedding;
 pub use graph_sage::GraphSage;
-pub use head::{Head, HeadKind};
+pub use head::Head;
+pub use kind::{EmbeddingKind, HeadKind, KnownKinds, LayerKind, LayerRegistry, Parameter};
 pub use mlp_head::MlpHead;
-pub use path::{Path, choose_path};
-pub use policy::{Policy, PolicyShape};
+pub use path::Path;
+pub use policy::Policy;
 pub use q_head::QHead;
 pub use score_table::ScoreTable;
+pub use shape::{PolicyShape, Sizes};
+pub use sharded::{
+    BatchLayout, Group, Propagate, Propagation, ResidentShard, RowShard, ShardMatMul, ShardOuter,
+    ShardedOps, StateBroadcast, StateSum,
+};
 pub use state_batch::StateBatch;
 pub use structure2vec::Structure2Vec;
 
 pub use shardgraph_autodiff as autodiff;
+pub use shardgraph_shard as shard;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
-use shardgraph_autodiff::{BatchLayout, Ctx, Error, ParamId, Params, Shape, Var};
+use crate::{BatchLayout, ShardedOps};
+use shardgraph_autodiff::{Ctx, Error, ParamId, Shape, Var};
+
+use crate::Head;
+use crate::kind::{HeadKind, Parameter};
 
 /// `score_v = out^T relu(W embed_v + M mean_u embed_u + b)`, the mean over all nodes of the graph.
 ///
-/// What the state adds passes the relu together with the node's part, so that, unlike with [`crate::QHead`], which node is best
-/// depends on the state.
+/// The state's part passes the relu together with the node's part, so that, unlike with
+/// [`crate::QHead`], the best node depends on the state.
 #[derive(Debug, Clone, Copy)]
 pub struct MlpHead {
     embed_dim: usize,
@@ -18,23 +22,30 @@ pub struct MlpHead {
 }
 
 impl MlpHead {
-    /// Adds the parameters: `mlp.node, mlp.mean [K, K]`, `mlp.bias [1, K]`, `mlp.out [K, 1]`.
-    pub fn build(params: &mut Params, embed_dim: usize, init: &mut dyn FnMut() -> f32) -> Self {
-        let k = embed_dim;
-        Self {
-            embed_dim,
-            node: params.add("mlp.node", Shape::new(k, k), &mut *init),
-            mean: params.add("mlp.mean", Shape::new(k, k), &mut *init),
-            bias: params.add("mlp.bias", Shape::new(1, k), &mut *init),
-            out: params.add("mlp.out", Shape::new(k, 1), &mut *init),
-        }
-    }
+    /// The name `mlp`, and `mlp.node, mlp.mean [K, K]`, `mlp.bias [1, K]`, `mlp.out [K, 1]`.
+    pub(crate) const KIND: HeadKind = HeadKind {
+        name: "mlp",
+        parameters: |sizes| {
+            let k = sizes.embed_dim;
+            vec![
+                Parameter::new("mlp.node", k, k),
+                Parameter::new("mlp.mean", k, k),
+                Parameter::new("mlp.bias", 1, k),
+                Parameter::new("mlp.out", k, 1),
+            ]
+        },
+        build: |sizes, ids| {
+            Arc::new(MlpHead {
+                embed_dim: sizes.embed_dim,
+                node: ids[0],
+                mean: ids[1],
+                bias: ids[2],
+                out: ids[3],
+            })
+        },
+    };
 
-    pub(crate) fn n_params(embed_dim: usize) -> usize {
-        2 * embed_dim * embed_dim + 2 * embed_dim
-    }
-
-    /// The hidden layer's part that is the state's: replicated `[n_states, K]`.
+    /// The state's part of the hidden layer: replicated `[n_states, K]`.
     fn of_state(
         &self,
         ctx: &mut dyn Ctx,
@@ -53,9 +64,10 @@ impl MlpHead {
         let hidden = ctx.matmul(mean, weights)?;
         ctx.add_row(hidden, bias)
     }
+}
 
-    /// As [`crate::Head::scores`].
-    pub(crate) fn scores(
+impl Head for MlpHead {
+    fn scores(
         &self,
         ctx: &mut dyn Ctx,
         embed: Var,
@@ -70,8 +82,7 @@ impl MlpHead {
         ctx.shard_matmul(hidden, (out, false), layout)
     }
 
-    /// As [`crate::Head::scores_of`].
-    pub(crate) fn scores_of(
+    fn scores_of(
         &self,
         ctx: &mut dyn Ctx,
         embed: Var,
@@ -79,7 +90,8 @@ impl MlpHead {
         own_rows: Arc<[u32]>,
     ) -> Result<Var, Error> {
         let picked = ctx.gather(embed, own_rows)?;
-        // One rank has the row, the others add zeros: exact in any order (embeddings have no negative zero).
+        // One rank has the row, the others add zeros: exact in any order (embeddings have no
+        // negative zero).
         let picked = ctx.all_reduce(picked)?;
         let of_state = self.of_state(ctx, embed, layout)?;
         let (node, out) = (ctx.param(self.node)?, ctx.param(self.out)?);

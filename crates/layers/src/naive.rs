@@ -24,7 +24,8 @@ pub(crate) fn relu(x: &[f64]) -> Vec<f64> {
 }
 
 impl Model {
-    /// `adjacency [n, n]` is the residual matrix (weights included), `features [n, f]` starts with the membership.
+    /// `adjacency [n, n]` is the residual matrix (weights included), `features [n, f]` starts with
+    /// the membership.
     pub(crate) fn embed(&self, adjacency: &[f64], features: &[f64], n: usize) -> Vec<f64> {
         let k = self.k;
         let n_features = features.len() / n;

@@ -1,16 +1,18 @@
-//! Properties of every pair of an embedding and a head: the f64 reference, finite differences, ranks.
+//! Properties of every pair of an embedding and a head: the f64 reference, finite differences,
+//! ranks.
 
 use proptest::prelude::*;
+use shardgraph_autodiff::Params;
 use shardgraph_autodiff::collectives::{Comm, threads};
 
 use crate::naive::{Model, graph_sage, mlp_scores};
 use crate::tests::{Case, case_of, run};
-use crate::{EmbeddingKind, HeadKind, Path, PolicyShape, choose_path};
+use crate::{EmbeddingKind, HeadKind, Path, Policy, PolicyShape};
 
 const KINDS: [(EmbeddingKind, HeadKind); 3] = [
-    (EmbeddingKind::GraphSage, HeadKind::Q),
-    (EmbeddingKind::Structure2Vec, HeadKind::Mlp),
-    (EmbeddingKind::GraphSage, HeadKind::Mlp),
+    (EmbeddingKind::GRAPH_SAGE, HeadKind::Q),
+    (EmbeddingKind::STRUCTURE2VEC, HeadKind::MLP),
+    (EmbeddingKind::GRAPH_SAGE, HeadKind::MLP),
 ];
 
 fn case() -> impl Strategy<Value = Case> {
@@ -28,10 +30,8 @@ fn case() -> impl Strategy<Value = Case> {
 fn naive_scores(case: &Case, theta: &[Vec<f64>], state: usize) -> Vec<f64> {
     let (k, n) = (case.shape.embed_dim, case.n());
     let (adjacency, features) = case.dense(state);
-    let n_head = match case.shape.head {
-        HeadKind::Q => 3,
-        HeadKind::Mlp => 4,
-    };
+    let is_mlp = case.shape.head == HeadKind::MLP;
+    let n_head = if is_mlp { 4 } else { 3 };
     let (below, above) = theta.split_at(theta.len() - n_head);
     let model = |below: &[Vec<f64>], above: &[Vec<f64>]| {
         let zero = || vec![0.0; k * k];
@@ -44,13 +44,13 @@ fn naive_scores(case: &Case, theta: &[Vec<f64>], state: usize) -> Vec<f64> {
             theta: all.try_into().unwrap(),
         }
     };
-    let embed = match case.shape.embedding {
-        EmbeddingKind::Structure2Vec => model(below, above).embed(&adjacency, &features, n),
-        EmbeddingKind::GraphSage => graph_sage(below, k, (&adjacency, &features), n),
+    let embed = match case.shape.embedding == EmbeddingKind::GRAPH_SAGE {
+        false => model(below, above).embed(&adjacency, &features, n),
+        true => graph_sage(below, k, (&adjacency, &features), n),
     };
-    match case.shape.head {
-        HeadKind::Q => model(&[], above).scores(&embed, n),
-        HeadKind::Mlp => mlp_scores(above, k, &embed, n),
+    match is_mlp {
+        false => model(&[], above).scores(&embed, n),
+        true => mlp_scores(above, k, &embed, n),
     }
 }
 
@@ -81,7 +81,7 @@ proptest! {
 
     #[test]
     fn scores_are_those_of_the_reference(case in case()) {
-        let path = choose_path(case.shape, true);
+        let path = case.policy().0.embedding.best_path(true);
         let (scores, _) = run(&case, &mut Comm::solo(), path);
         let (_, params) = case.policy();
         prop_assert_eq!(params.flat().len(), case.shape.n_params());
@@ -100,7 +100,7 @@ proptest! {
 
     #[test]
     fn gradients_are_finite_differences(case in case()) {
-        let (_, grads) = run(&case, &mut Comm::solo(), choose_path(case.shape, true));
+        let (_, grads) = run(&case, &mut Comm::solo(), case.policy().0.embedding.best_path(true));
         let flat = flat(&case);
         let at = |i: usize, step: f64| {
             let mut moved = flat.clone();
@@ -125,7 +125,7 @@ proptest! {
 
     #[test]
     fn ranks_give_the_same_bits(case in case(), n_ranks in 2u32..=6) {
-        let path = choose_path(case.shape, true);
+        let path = case.policy().0.embedding.best_path(true);
         let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         let (scores, grad) = run(&case, &mut Comm::solo(), path);
         let mut all = Vec::new();
@@ -162,10 +162,11 @@ fn names_are_read_and_others_refused() {
 #[test]
 fn graph_sage_has_the_general_path_alone() {
     let shape = PolicyShape {
-        embedding: EmbeddingKind::GraphSage,
+        embedding: EmbeddingKind::GRAPH_SAGE,
         ..PolicyShape::default()
     };
+    let policy = Policy::build(&mut Params::new(), shape, &mut || 0.0).unwrap();
     for weighted in [false, true] {
-        assert_eq!(choose_path(shape, weighted), Path::General);
+        assert_eq!(policy.embedding.best_path(weighted), Path::General);
     }
 }

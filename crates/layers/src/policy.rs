@@ -1,42 +1,11 @@
 //! The policy model: embedding and action evaluation together.
 
-use shardgraph_autodiff::{Error, ErrorKind, Params};
+use std::sync::Arc;
 
-use crate::{Embedding, EmbeddingKind, Head, HeadKind};
+use shardgraph_autodiff::{Error, Params};
 
-/// The layers of a policy and their sizes; by default structure2vec with K = 32, L = 2, and the Q head.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PolicyShape {
-    /// K: the width of an embedding.
-    pub embed_dim: usize,
-    /// L: the rounds of neighbour sums, at least 1.
-    pub n_layers: usize,
-    /// Features of a node beside its membership in the partial solution.
-    pub n_node_features: usize,
-    /// The embedding model.
-    pub embedding: EmbeddingKind,
-    /// The action-evaluation model.
-    pub head: HeadKind,
-}
-
-impl Default for PolicyShape {
-    fn default() -> Self {
-        Self {
-            embed_dim: 32,
-            n_layers: 2,
-            n_node_features: 0,
-            embedding: EmbeddingKind::default(),
-            head: HeadKind::default(),
-        }
-    }
-}
-
-impl PolicyShape {
-    /// Trained numbers in a policy of this shape; with the default layers `4 K^2 + (4 + features) K`.
-    pub fn n_params(&self) -> usize {
-        self.embedding.n_params(*self) + self.head.n_params(self.embed_dim)
-    }
-}
+use crate::kind::usage;
+use crate::{Embedding, Head, PolicyShape};
 
 /// An embedding and a head over one set of parameters.
 ///
@@ -46,13 +15,14 @@ pub struct Policy {
     /// The sizes.
     pub shape: PolicyShape,
     /// The embedding model (EM).
-    pub embedding: Embedding,
+    pub embedding: Arc<dyn Embedding>,
     /// The action-evaluation model (Q).
-    pub head: Head,
+    pub head: Arc<dyn Head>,
 }
 
 impl Policy {
-    /// Adds the parameters (`theta1` to `theta7` with the default layers) and gives the model over them.
+    /// Adds the parameters (`theta1` to `theta7` with the default layers) and gives the model over
+    /// them.
     ///
     /// # Errors
     /// When the width or the number of layers is 0.
@@ -62,16 +32,16 @@ impl Policy {
         init: &mut dyn FnMut() -> f32,
     ) -> Result<Self, Error> {
         if shape.embed_dim == 0 || shape.n_layers == 0 {
-            let text = format!(
+            return Err(usage(format!(
                 "a policy needs at least one layer and one embedding column, not L = {}, K = {}",
                 shape.n_layers, shape.embed_dim
-            );
-            return Err(ErrorKind::Usage(text).into());
+            )));
         }
+        let sizes = shape.sizes();
         Ok(Self {
             shape,
-            embedding: Embedding::build(params, shape, init),
-            head: Head::build(params, shape.head, shape.embed_dim, init),
+            embedding: shape.embedding.add(params, sizes, init),
+            head: shape.head.add(params, sizes, init),
         })
     }
 }

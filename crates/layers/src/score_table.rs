@@ -1,19 +1,23 @@
-//! The two-layer policy in closed form: a piecewise linear function of a node's degree and neighbour degree.
+//! The two-layer policy in closed form: a piecewise linear function of a node's degree and
+//! neighbour degree.
+
+use std::any::Any;
 
 use shardgraph_autodiff::Params;
 
-use crate::{Embedding, Head, Policy, QHead, Structure2Vec};
+use crate::{Policy, QHead, Structure2Vec};
 
 /// The node scores of a policy with L <= 2 on unweighted graphs.
 ///
-/// The model has no biases, so the score of a residual node with scaled degree `x` and scaled neighbour degree `y` is
-/// `x g(y / x)` with `g` continuous and piecewise linear: on each piece `alpha x + beta y`. The table holds the pieces,
-/// worked out once in f64; a score then costs a few multiplications instead of `2 K^2`.
+/// The model has no biases, so the score of a residual node with scaled degree `x` and scaled
+/// neighbour degree `y` is `x g(y / x)` with `g` continuous and piecewise linear: on each piece
+/// `alpha x + beta y`. The table holds the pieces, worked out once in f64; a score then costs a few
+/// multiplications instead of `2 K^2`.
 ///
 /// The state's part of a score, the same for all nodes of a state, is left out.
 #[derive(Debug, Clone)]
 pub struct ScoreTable {
-    /// Where piece `i` starts on the axis `y / x`; the first starts at 0.
+    /// The start of piece `i` on the axis `y / x`; the first starts at 0.
     starts: Vec<f32>,
     alpha: Vec<f32>,
     beta: Vec<f32>,
@@ -26,8 +30,8 @@ struct Line {
 }
 
 impl ScoreTable {
-    /// The table of a policy, or `None` where it has no closed form (L > 2, node features, or other layers than structure2vec and Q), or where its coefficients
-    /// leave the range of f32.
+    /// The table of a policy, or `None` where it has no closed form (L > 2, node features, or other
+    /// layers than structure2vec and Q), or where its coefficients leave the range of f32.
     ///
     /// # Complexity
     /// Time `O(K^3)`; at most `(K + 1)^2` pieces, in practice a few dozen.
@@ -63,7 +67,8 @@ impl ScoreTable {
             }
         }
         let finite = |values: &[f32]| values.iter().all(|x| x.is_finite());
-        // A sum of two products must not overflow either: degrees are at most 1 when scaled, and below 2^32 when not.
+        // A sum of two products must not overflow either: degrees are at most 1 when scaled, and
+        // below 2^32 when not.
         let ratio = u32::MAX as f32;
         let most = [table.bound_per_degree(ratio), table.largest_size(ratio)];
         let fits = most.iter().all(|bound| (bound * ratio).is_finite());
@@ -81,19 +86,21 @@ impl ScoreTable {
         self.starts.len()
     }
 
-    /// The pieces as `(starts, alpha, beta)`: the score is `alpha_i x + beta_i y`, rounded after each operation, with `i` the
-    /// last piece for which the rounded `starts_i x` is at most `y`. What a device needs to compute the same bits.
+    /// The pieces as `(starts, alpha, beta)`: the score is `alpha_i x + beta_i y`, rounded after
+    /// each operation, with `i` the last piece for which the rounded `starts_i x` is at most `y`.
+    /// What a device needs to compute the same bits.
     pub fn pieces(&self) -> (&[f32], &[f32], &[f32]) {
         (&self.starts, &self.alpha, &self.beta)
     }
 
-    /// The score of a residual node with scaled degree `x > 0` and scaled neighbour degree `y >= 0`.
+    /// The score of a residual node with scaled degree `x > 0` and scaled neighbour degree `y >=
+    /// 0`.
     pub fn score(&self, x: f32, y: f32) -> f32 {
         self.score_near(x, y, &mut 0)
     }
 
-    /// As [`ScoreTable::score`], looking for the piece from `hint` on and leaving it there: nodes of one graph are
-    /// mostly on the same few pieces. The result does not depend on the hint.
+    /// As [`ScoreTable::score`], looking for the piece from `hint` on and leaving it there: nodes
+    /// of one graph are mostly on the same few pieces. The result does not depend on the hint.
     #[inline]
     pub fn score_near(&self, x: f32, y: f32, hint: &mut usize) -> f32 {
         let mut i = *hint;
@@ -107,10 +114,11 @@ impl ScoreTable {
         self.alpha[i] * x + self.beta[i] * y
     }
 
-    /// A number that no computed `score(x, y) / x` with `0 <= y / x <= ratio` exceeds: what allows a search by falling
-    /// degree to stop early.
+    /// A number that no computed `score(x, y) / x` with `0 <= y / x <= ratio` exceeds: what allows
+    /// a search by falling degree to stop early.
     ///
-    /// The slack over the largest value covers the rounding of the two products and the sum in [`ScoreTable::score`].
+    /// The slack over the largest value covers the rounding of the two products and the sum in
+    /// [`ScoreTable::score`].
     pub fn bound_per_degree(&self, ratio: f32) -> f32 {
         let inside = |&&start: &&f32| start <= ratio;
         let ends = self.starts.iter().take_while(inside).copied();
@@ -121,7 +129,8 @@ impl ScoreTable {
         largest + 8.0 * f32::EPSILON * self.largest_size(ratio)
     }
 
-    /// What neither product of a `score(x, y) / x` with `0 <= y / x <= ratio`, nor their sum, exceeds in size.
+    /// A bound on the size of both products of a `score(x, y) / x` with `0 <= y / x <= ratio`, and
+    /// of their sum.
     fn largest_size(&self, ratio: f32) -> f32 {
         let size = |(alpha, beta): (&f32, &f32)| alpha.abs() + beta.abs() * ratio;
         let sizes = self.alpha.iter().zip(&self.beta).map(size);
@@ -132,10 +141,9 @@ impl ScoreTable {
 /// The layers of a policy that has a closed form.
 fn closed_form(policy: &Policy) -> Option<(&Structure2Vec, &QHead)> {
     let is_small = policy.shape.n_layers <= 2 && policy.shape.n_node_features == 0;
-    match (&policy.embedding, &policy.head) {
-        (Embedding::Structure2Vec(embedding), Head::Q(head)) if is_small => Some((embedding, head)),
-        _ => None,
-    }
+    let (embedding, head): (&dyn Any, &dyn Any) = (&*policy.embedding, &*policy.head);
+    let layers = (embedding.downcast_ref()?, head.downcast_ref()?);
+    is_small.then_some(layers)
 }
 
 /// `row [k] * matrix [k, k]`.

@@ -1,15 +1,21 @@
 //! structure2vec: node embeddings by L rounds of neighbour sums (equation 1, algorithm 2).
 
-use shardgraph_autodiff::{Axis, Ctx, Error, ErrorKind, ParamId, Params, Shape, Var};
+use std::sync::Arc;
 
-use crate::{Path, PolicyShape, StateBatch};
+use crate::ShardedOps;
+use shardgraph_autodiff::{Axis, Ctx, Error, ParamId, Shape, Var};
 
-/// `embed_v = relu(theta1 x_v + theta4 sum_u w_vu embed_u + theta3 sum_u relu(theta2 w_vu))`, L times from zero.
+use crate::kind::{EmbeddingKind, Parameter, usage};
+use crate::{Embedding, Path, Sizes, StateBatch};
+
+/// `embed_v = relu(theta1 x_v + theta4 sum_u w_vu embed_u + theta3 sum_u relu(theta2 w_vu))`, L
+/// times from zero.
 ///
-/// Rows are nodes, so `theta1 [1 + features, K]` and `theta3, theta4 [K, K]` stand on the right of them.
+/// Rows are nodes, so `theta1 [1 + features, K]` and `theta3, theta4 [K, K]` stand on the right of
+/// them.
 #[derive(Debug, Clone, Copy)]
 pub struct Structure2Vec {
-    shape: PolicyShape,
+    sizes: Sizes,
     theta1: ParamId,
     theta2: ParamId,
     theta3: ParamId,
@@ -25,55 +31,38 @@ struct EdgeWeights {
 }
 
 impl Structure2Vec {
-    /// Adds the layer's parameters.
-    pub fn build(params: &mut Params, shape: PolicyShape, init: &mut dyn FnMut() -> f32) -> Self {
-        let k = shape.embed_dim;
-        let n_features = 1 + shape.n_node_features;
-        Self {
-            shape,
-            theta1: params.add("theta1", Shape::new(n_features, k), &mut *init),
-            theta2: params.add("theta2", Shape::new(1, k), &mut *init),
-            theta3: params.add("theta3", Shape::new(k, k), &mut *init),
-            theta4: params.add("theta4", Shape::new(k, k), &mut *init),
-        }
-    }
-
-    pub(crate) fn n_params(shape: PolicyShape) -> usize {
-        let k = shape.embed_dim;
-        2 * k * k + (2 + shape.n_node_features) * k
-    }
+    /// The name `s2v`, and `theta1` to `theta4`.
+    pub(crate) const KIND: EmbeddingKind = EmbeddingKind {
+        name: "s2v",
+        parameters: |sizes| {
+            let k = sizes.embed_dim;
+            vec![
+                Parameter::new("theta1", 1 + sizes.n_node_features, k),
+                Parameter::new("theta2", 1, k),
+                Parameter::new("theta3", k, k),
+                Parameter::new("theta4", k, k),
+            ]
+        },
+        build: |sizes, ids| {
+            Arc::new(Structure2Vec {
+                sizes,
+                theta1: ids[0],
+                theta2: ids[1],
+                theta3: ids[2],
+                theta4: ids[3],
+            })
+        },
+    };
 
     pub(crate) fn theta2_to_4(&self) -> (ParamId, ParamId, ParamId) {
         (self.theta2, self.theta3, self.theta4)
     }
 
-    /// The embeddings of the own rows.
-    ///
-    /// # Shapes
-    /// Sharded `[n_rows, K]`.
-    /// # Errors
-    /// Where the batch does not fit the model, or lacks what the path needs.
-    pub fn embed(&self, ctx: &mut dyn Ctx, batch: &StateBatch, path: Path) -> Result<Var, Error> {
-        match path {
-            Path::General => {
-                let base = self.base(ctx, batch)?;
-                let shape = ctx.shape(base);
-                let zero = ctx.input(shape, &vec![0.0; shape.len()])?;
-                self.layers(ctx, batch, base, zero, self.shape.n_layers)
-            }
-            Path::FreeFirstLayer => {
-                let base = self.base(ctx, batch)?;
-                let first = ctx.relu(base)?;
-                self.layers(ctx, batch, base, first, self.shape.n_layers - 1)
-            }
-            Path::Collapsed => self.embed_collapsed(ctx, batch),
-        }
-    }
-
-    /// `theta1 x_v + theta3 sum_u relu(theta2 w_vu)`, which no layer changes (algorithm 2, lines 5 to 8).
+    /// `theta1 x_v + theta3 sum_u relu(theta2 w_vu)`, which no layer changes (algorithm 2, lines 5
+    /// to 8).
     fn base(&self, ctx: &mut dyn Ctx, batch: &StateBatch) -> Result<Var, Error> {
         let n_rows = batch.layout.n_rows();
-        let node_shape = Shape::new(n_rows, 1 + self.shape.n_node_features);
+        let node_shape = Shape::new(n_rows, 1 + self.sizes.n_node_features);
         let node = ctx.input(node_shape, &batch.node)?;
         let edge = ctx.input(Shape::new(n_rows, 2), &batch.edge)?;
         let theta1 = ctx.param(self.theta1)?;
@@ -83,8 +72,9 @@ impl Structure2Vec {
         ctx.shard_matmul(features, (weights, false), &batch.layout)
     }
 
-    /// `relu(theta2 w)` is `w relu(theta2)` for a positive and `-w relu(-theta2)` for a negative weight, so the edge
-    /// term is a combination of two rows: the sums of positive and of negative weights carry all of it.
+    /// `relu(theta2 w)` is `w relu(theta2)` for a positive and `-w relu(-theta2)` for a negative
+    /// weight, so the edge term is a combination of two rows: the sums of positive and of negative
+    /// weights carry all of it.
     fn edge_weights(&self, ctx: &mut dyn Ctx) -> Result<EdgeWeights, Error> {
         let theta2 = ctx.param(self.theta2)?;
         let theta3 = ctx.param(self.theta3)?;
@@ -111,9 +101,7 @@ impl Structure2Vec {
             return Ok(embed);
         }
         let graphs = batch.propagation.as_ref().ok_or_else(|| {
-            Error::from(ErrorKind::Usage(
-                "this embedding needs neighbour sums: give the batch its propagation".to_string(),
-            ))
+            usage("this embedding needs neighbour sums: give the batch its propagation")
         })?;
         let theta4 = ctx.param(self.theta4)?;
         for _ in 0..n_layers {
@@ -127,16 +115,16 @@ impl Structure2Vec {
 
     /// Layers 1 and 2 from degrees and neighbour degrees, the others as usual.
     ///
-    /// With unit weights, a residual node's first embedding is `deg_v relu(c)`, `c` the positive edge row, so its
-    /// neighbours' sum is `d2_v relu(c)` with `d2_v` the neighbours' degree sum: three numbers a node and three rows of
-    /// weights give `embed_2`.
+    /// With unit weights, a residual node's first embedding is `deg_v relu(c)`, `c` the positive
+    /// edge row, so its neighbours' sum is `d2_v relu(c)` with `d2_v` the neighbours' degree sum:
+    /// three numbers a node and three rows of weights give `embed_2`.
     fn embed_collapsed(&self, ctx: &mut dyn Ctx, batch: &StateBatch) -> Result<Var, Error> {
-        if self.shape.n_node_features > 0 {
+        if self.sizes.n_node_features > 0 {
             let text = "the collapsed path knows no node features: use free-first-layer";
-            return Err(ErrorKind::Usage(text.to_string()).into());
+            return Err(usage(text));
         }
         let base = self.base(ctx, batch)?;
-        if self.shape.n_layers == 1 {
+        if self.sizes.n_layers == 1 {
             return ctx.relu(base);
         }
         let d2_shape = Shape::new(batch.layout.n_rows(), 1);
@@ -148,6 +136,32 @@ impl Structure2Vec {
         let second = ctx.shard_matmul(neighbor_degree, (weights, false), &batch.layout)?;
         let second = ctx.add(base, second)?;
         let second = ctx.relu(second)?;
-        self.layers(ctx, batch, base, second, self.shape.n_layers - 2)
+        self.layers(ctx, batch, base, second, self.sizes.n_layers - 2)
+    }
+}
+
+impl Embedding for Structure2Vec {
+    fn best_path(&self, weighted: bool) -> Path {
+        match weighted || self.sizes.n_node_features > 0 {
+            true => Path::FreeFirstLayer,
+            false => Path::Collapsed,
+        }
+    }
+
+    fn embed(&self, ctx: &mut dyn Ctx, batch: &StateBatch, path: Path) -> Result<Var, Error> {
+        match path {
+            Path::General => {
+                let base = self.base(ctx, batch)?;
+                let shape = ctx.shape(base);
+                let zero = ctx.input(shape, &vec![0.0; shape.len()])?;
+                self.layers(ctx, batch, base, zero, self.sizes.n_layers)
+            }
+            Path::FreeFirstLayer => {
+                let base = self.base(ctx, batch)?;
+                let first = ctx.relu(base)?;
+                self.layers(ctx, batch, base, first, self.sizes.n_layers - 1)
+            }
+            Path::Collapsed => self.embed_collapsed(ctx, batch),
+        }
     }
 }

@@ -1,16 +1,19 @@
-//! Properties: every path against algorithms 2 and 3 in f64, gradients between paths, ranks, the closed form.
+//! Properties: every path against algorithms 2 and 3 in f64, gradients between paths, ranks, the
+//! closed form.
 
 use std::sync::Arc;
 
+use crate::{BatchLayout, Group, Propagation, RowShard};
 use proptest::prelude::*;
 use shardgraph_autodiff::collectives::{Comm, threads};
-use shardgraph_autodiff::device::{Device, Loss};
-use shardgraph_autodiff::shard::{CsrShard, Partition};
-use shardgraph_autodiff::{BatchLayout, Ctx, Eager, Group, Params, Propagation, RowShard, Shape};
+use shardgraph_autodiff::device::Device;
+use shardgraph_autodiff::ops::Loss;
+use shardgraph_autodiff::{Ctx, Eager, Params, Shape};
 use shardgraph_graph::{EdgeSink, Graph, GraphBuilder};
+use shardgraph_shard::{CsrShard, Partition};
 
 use crate::naive::Model;
-use crate::{Path, Policy, PolicyShape, ScoreTable, StateBatch, choose_path};
+use crate::{Path, Policy, PolicyShape, ScoreTable, StateBatch};
 
 /// One graph with some states, and a policy.
 #[derive(Debug, Clone)]
@@ -102,7 +105,8 @@ impl Case {
         }
     }
 
-    /// What the terms of a score add up to before any of them cancel: the scores with all weights made positive.
+    /// The size of a score's terms before any of them cancel: the scores with all weights made
+    /// positive.
     fn largest_term(&self) -> f64 {
         let mut positive = self.clone();
         positive
@@ -251,7 +255,7 @@ proptest! {
 
     #[test]
     fn special_paths_agree_with_the_general_one(case in case(4, true)) {
-        prop_assert_eq!(choose_path(case.shape, false), Path::Collapsed);
+        prop_assert_eq!(case.policy().0.embedding.best_path(false), Path::Collapsed);
         let (general, general_grad) = run(&case, &mut Comm::solo(), Path::General);
         // Where terms cancel, their rounding counts and not the small rest.
         let term = 0.1 * case.largest_term() as f32;
@@ -275,7 +279,7 @@ proptest! {
 
     #[test]
     fn ranks_give_the_same_bits(case in case(3, true), n_ranks in 2u32..=6) {
-        let path = choose_path(case.shape, false);
+        let path = case.policy().0.embedding.best_path(false);
         let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         let (scores, grad) = run(&case, &mut Comm::solo(), path);
         let parts = threads::run(n_ranks, |mut comm| run(&case, &mut comm, path));
@@ -307,7 +311,8 @@ proptest! {
         let embed = policy.embedding.embed(&mut ctx, &batch, Path::Collapsed).unwrap();
         let want = policy.head.node_values(&mut ctx, embed, &batch.layout).unwrap();
         let want = ctx.values(want).unwrap();
-        // A score is a sum of terms of up to about 0.1; where they cancel, it is their rounding that counts.
+        // A score is a sum of terms of up to about 0.1; where they cancel, it is their rounding
+        // that counts.
         let scale = want.iter().fold(1e-2f32, |m, x| m.max(x.abs()));
         let mut hint = 0;
         for (i, want) in want.iter().enumerate() {

@@ -1,23 +1,24 @@
-//! structure2vec and the Q head with loss and gradient, planned: the eager bits on every path, for ranks, batch after batch.
+//! structure2vec and the Q head with loss and gradient, planned: the eager bits on every path, for
+//! ranks, batch after batch.
 #![expect(clippy::unwrap_used, reason = "a test that fails says where")]
 
 use std::sync::Arc;
 
 use proptest::prelude::*;
 use shardgraph_autodiff::collectives::{Comm, threads};
-use shardgraph_autodiff::device::{Device, Loss};
-use shardgraph_autodiff::shard::{CsrShard, Partition};
-use shardgraph_autodiff::{
-    BatchLayout, Ctx, Eager, Error, Group, Params, Propagation, Recorder, RowShard, Shape, Var,
-};
+use shardgraph_autodiff::device::Device;
+use shardgraph_autodiff::ops::Loss;
+use shardgraph_autodiff::{Ctx, Eager, Error, Params, Recorder, Shape, Var};
 use shardgraph_graph::Graph;
+use shardgraph_layers::{BatchLayout, Group, Propagation, RowShard};
 use shardgraph_layers::{EmbeddingKind, HeadKind, Path, Policy, PolicyShape, StateBatch};
+use shardgraph_shard::{CsrShard, Partition};
 
 const SHAPE: PolicyShape = PolicyShape {
     embed_dim: 5,
     n_layers: 3,
     n_node_features: 0,
-    embedding: EmbeddingKind::Structure2Vec,
+    embedding: EmbeddingKind::STRUCTURE2VEC,
     head: HeadKind::Q,
 };
 

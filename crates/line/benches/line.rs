@@ -41,7 +41,7 @@ fn epochs(c: &mut Criterion) {
     ] {
         let config = Config {
             order,
-            share,
+            shared_negatives: share,
             precision,
             epochs: 1,
             ..Config::default()

@@ -1,5 +1,5 @@
 //! What training would get from memory alone: rows of 512 bytes at random places in tables beyond the caches, read and written, seven a
-//! sample, and nothing else. `cargo xtask bench micro random_rows`, beside `cargo xtask bench line-samples` in the same minutes: training can be
+//! sample, and nothing else. `cargo xtask bench micro`, beside `cargo xtask bench embed/samples` in the same minutes: training can be
 //! above it, because it works on parts that stay in the processor's cache.
 
 use std::thread;
@@ -9,7 +9,7 @@ use criterion::{
     BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main,
 };
 use shardgraph_device::{Buffer, Device, prefetch};
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 /// Numbers of a row.
 const DIM: usize = 128;
@@ -33,7 +33,7 @@ fn share(number: u64, n_threads: u64) -> Share {
     let rows = Device::host().zeros_on_huge_pages::<f32>(n_rows * DIM);
     let mut rows = rows.expect("memory for the tables");
     rows.as_host_mut().expect("host memory").fill(0.0); // their first touch
-    let mut stream = Stream::new(1, "random rows", number);
+    let mut stream = KeyedRng::new(1, "random rows", number);
     let places = (0..SAMPLES * ROWS / n_threads).map(|_| stream.below(n_rows as u64) as u32);
     Share {
         places: places.collect(),

@@ -1,4 +1,7 @@
-//! What a training run is asked for.
+//! Settings of a training run.
+
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,13 +11,14 @@ use shardgraph_device::DeviceKind;
 
 use crate::{Error, Store};
 
-/// Which proximity is trained.
+/// Proximity that is trained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
-    /// First order: neighbours are alike. One table for both ends of an edge; directions count for nothing.
+    /// First order: neighbours are alike. One table for both ends of an edge, without directions.
     #[serde(rename = "1")]
     First,
-    /// Second order: nodes with the same neighbours are alike. A table of vertices and one of contexts.
+    /// Second order: nodes with the same neighbours are alike. A table of vertices and one of
+    /// contexts.
     #[serde(rename = "2")]
     Second,
     /// Both, one after the other, each with its own tables; rows are joined.
@@ -23,7 +27,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// Whether order 1 is trained.
+    /// True if order 1 is trained.
     #[must_use]
     pub fn is_first_too(self) -> bool {
         self != Order::Second
@@ -47,12 +51,12 @@ impl FromStr for Order {
             "1" => Ok(Order::First),
             "2" => Ok(Order::Second),
             "both" => Ok(Order::Both),
-            _ => Err(Error::config("order", text, "1, 2 or both")),
+            _ => Err(Error::setting("order", text, "1, 2 or both")),
         }
     }
 }
 
-/// What tables are made of.
+/// Numbers of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
@@ -69,21 +73,22 @@ impl FromStr for Precision {
         match text {
             "fp32" => Ok(Precision::Fp32),
             "fp16" => Ok(Precision::Fp16),
-            _ => Err(Error::config("precision", text, "fp32 or fp16")),
+            _ => Err(Error::setting("precision", text, "fp32 or fp16")),
         }
     }
 }
 
-/// How threads, or the samples of a device, meet at a row.
+/// Way in which threads, or the samples of a device, meet at a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// On the host: in a round, a thread has the parts that it works on to itself, so the bits do not depend on the number of
-    /// threads. On a device: batches that are summed up row by row, slow.
+    /// On the host: in a round, a thread has its parts to itself, so the bits do not depend on the
+    /// number of threads. On a device: batches that are summed row by row, slow.
     Deterministic,
-    /// Threads work on the same rows, each number is added with a compare-and-exchange, and no update is lost. Slow on the host.
+    /// Threads work on the same rows, numbers are added by compare-and-exchange, and no update is
+    /// lost. Slow on the host.
     Atomic,
-    /// Threads work on the same rows; of two updates of a number that meet, one may be lost.
+    /// Threads work on the same rows; of two updates that meet at a number, one may be lost.
     Hogwild,
 }
 
@@ -105,7 +110,7 @@ impl FromStr for Mode {
             "deterministic" => Ok(Mode::Deterministic),
             "atomic" => Ok(Mode::Atomic),
             "hogwild" => Ok(Mode::Hogwild),
-            _ => Err(Error::config(
+            _ => Err(Error::setting(
                 "mode",
                 text,
                 "deterministic, atomic or hogwild",
@@ -114,13 +119,14 @@ impl FromStr for Mode {
     }
 }
 
-/// How a gradient becomes a step.
+/// Optimiser: how a gradient becomes a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Optimiser {
     /// The rate times the gradient.
     Sgd,
-    /// Each row has a rate of its own, which falls with the root of the sum of its gradients' mean squares; 4 B a row more.
+    /// Each row's rate falls with the root of the sum of its gradients' mean squares; 4 B a row
+    /// more.
     Adagrad,
 }
 
@@ -131,7 +137,7 @@ impl FromStr for Optimiser {
         match text {
             "sgd" => Ok(Optimiser::Sgd),
             "adagrad" => Ok(Optimiser::Adagrad),
-            _ => Err(Error::config("optimiser", text, "sgd or adagrad")),
+            _ => Err(Error::setting("optimiser", text, "sgd or adagrad")),
         }
     }
 }
@@ -153,7 +159,7 @@ impl FromStr for Preset {
         match text {
             "default" => Ok(Preset::Default),
             "paper" => Ok(Preset::Paper),
-            _ => Err(Error::config("preset", text, "default or paper")),
+            _ => Err(Error::setting("preset", text, "default or paper")),
         }
     }
 }
@@ -162,7 +168,7 @@ impl FromStr for Preset {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Which proximity is trained; default both.
+    /// Proximity that is trained; default both.
     pub order: Order,
     /// Columns of each order's table; default 128.
     pub dim: usize,
@@ -170,30 +176,32 @@ pub struct Config {
     pub epochs: u32,
     /// Negatives of a sample, up to 31; default 5.
     pub negatives: u32,
-    /// Consecutive samples that share their negatives, a power of two; default 1, LINE's own way. Fewer do in small parts:
-    /// [`Config::share_in`].
-    pub share: u32,
-    /// The learning rate at the start; it falls in a line to a ten-thousandth of that. Default: 1.5 / epochs, within 0.025 to
-    /// 0.3, and 0.05 for Adagrad.
-    pub rate: Option<f32>,
-    /// How a gradient becomes a step; default sgd.
+    /// Consecutive samples that share their negatives, a power of two; default 1, as in LINE.
+    /// Fewer do in small parts: [`Config::shared_negatives_in`].
+    pub shared_negatives: u32,
+    /// Learning rate at the start; it falls in a line to a ten-thousandth of that. Default:
+    /// 1.5 / epochs, within 0.025 to 0.3, and 0.05 for Adagrad.
+    pub learning_rate: Option<f32>,
+    /// Optimiser; default sgd.
     pub optimiser: Optimiser,
-    /// How threads meet at a row; default deterministic on the host, hogwild on a device.
+    /// Way in which threads meet at a row; default deterministic on the host, hogwild on a device.
     pub mode: Option<Mode>,
-    /// What tables are made of; default fp32.
+    /// Numbers of the tables; default fp32.
     pub precision: Precision,
-    /// Threads; default 1. On the host they train, and in the deterministic mode the result does not depend on their number; for a
-    /// device they prepare edges.
+    /// Threads; default 1. On the host they train; in the deterministic mode the result does not
+    /// depend on their number. For a device they prepare edges.
     pub threads: usize,
-    /// Queues of prepared edges for a device, each with a stream of its own; default 2.
+    /// Queues of prepared edges for a device, one for each of its streams; default 2.
     pub queues: usize,
     /// Buckets that wait in a queue at most; default 2.
     pub queue_length: usize,
-    /// Samples that a device works on at once, over all its queues, so at least one for each; default: as many as it can. On the host,
-    /// in the deterministic mode alone: samples of a bucket (up to 8192) whose gradients are all taken from the rows before any of them
-    /// changes, the most that so many in flight can do to the answer; slow, and there to be measured. Default there: one.
+    /// Samples that a device works on at once, over all its queues; default: as many as it can.
+    ///
+    /// On the host, in the deterministic mode alone: samples of a bucket (up to 8192) whose
+    /// gradients are all taken before any row changes. This is the worst that samples in flight
+    /// can do to the answer; slow, for measurements. Default there: one.
     pub edges_in_flight: Option<u32>,
-    /// The one seed; default 1.
+    /// Seed; default 1.
     pub seed: u64,
 }
 
@@ -204,8 +212,8 @@ impl Default for Config {
             dim: 128,
             epochs: 10,
             negatives: 5,
-            share: 1,
-            rate: None,
+            shared_negatives: 1,
+            learning_rate: None,
             optimiser: Optimiser::Sgd,
             mode: None,
             precision: Precision::Fp32,
@@ -223,7 +231,7 @@ impl Config {
     #[must_use]
     pub fn preset(preset: Preset) -> Config {
         Config {
-            rate: match preset {
+            learning_rate: match preset {
                 Preset::Default => None,
                 Preset::Paper => Some(0.025),
             },
@@ -241,7 +249,7 @@ impl Config {
             Optimiser::Sgd => (1.5 / self.epochs.max(1) as f32).clamp(0.025, 0.3),
             Optimiser::Adagrad => 0.05,
         };
-        self.rate.unwrap_or(fitted)
+        self.learning_rate.unwrap_or(fitted)
     }
 
     /// Columns of the embedding: `dim` for each order.
@@ -250,7 +258,7 @@ impl Config {
         self.order.each().len() * self.dim
     }
 
-    /// The bytes that one sample moves between tables and processor.
+    /// Bytes that one sample moves between tables and processor.
     #[must_use]
     pub fn bytes_per_sample(&self) -> f64 {
         let settings = self.settings();
@@ -263,23 +271,23 @@ impl Config {
     /// Refuses what is out of range.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Config`], which names the setting.
+    /// [`crate::Error::Setting`], which names the setting.
     pub fn check(&self) -> Result<(), Error> {
         if !(1..=65536).contains(&self.dim) {
-            return Err(Error::config("dim", self.dim, "1 to 65536 columns"));
+            return Err(Error::setting("dim", self.dim, "1 to 65536 columns"));
         }
         if self.negatives > 31 {
-            return Err(Error::config("negatives", self.negatives, "at most 31"));
+            return Err(Error::setting("negatives", self.negatives, "at most 31"));
         }
-        if !self.share.is_power_of_two() || self.share > 1024 {
-            return Err(Error::config(
-                "share",
-                self.share,
+        if !self.shared_negatives.is_power_of_two() || self.shared_negatives > 1024 {
+            return Err(Error::setting(
+                "shared_negatives",
+                self.shared_negatives,
                 "a power of two up to 1024",
             ));
         }
         if !(1..=1 << 20).contains(&self.epochs) {
-            return Err(Error::config("epochs", self.epochs, "1 to 1048576"));
+            return Err(Error::setting("epochs", self.epochs, "1 to 1048576"));
         }
         for (name, value, most) in [
             ("threads", self.threads, 1024),
@@ -287,16 +295,18 @@ impl Config {
             ("queue_length", self.queue_length, 1024),
         ] {
             if !(1..=most).contains(&value) {
-                return Err(Error::config(name, value, &format!("1 to {most}")));
+                return Err(Error::setting(name, value, &format!("1 to {most}")));
             }
         }
         if self.edges_in_flight == Some(0) {
-            return Err(Error::config("edges_in_flight", 0, "1 or more"));
+            return Err(Error::setting("edges_in_flight", 0, "1 or more"));
         }
-        match self.rate {
-            Some(rate) if !(rate > 0.0 && rate <= 10.0) => {
-                Err(Error::config("rate", rate, "a number above 0, at most 10"))
-            }
+        match self.learning_rate {
+            Some(rate) if !(rate > 0.0 && rate <= 10.0) => Err(Error::setting(
+                "learning_rate",
+                rate,
+                "a number above 0, at most 10",
+            )),
             _ => Ok(()),
         }
     }
@@ -311,7 +321,7 @@ impl Config {
         self.mode.unwrap_or(usual)
     }
 
-    /// The bytes that each number of a table takes.
+    /// Bytes of each number of a table.
     pub(crate) fn cell_bytes(&self) -> u64 {
         match self.precision {
             Precision::Fp32 => 4,
@@ -319,30 +329,32 @@ impl Config {
         }
     }
 
-    /// Consecutive samples that share their negatives where these come from parts of so many rows: [`Config::share`], but at most one
-    /// for every 128 rows. Small parts lie in the cache, where sharing saves little, and make the worst of it. Where parts allow less than four, none
-    /// share: to set a block up for two samples takes longer than it saves.
+    /// Consecutive samples that share their negatives in parts of `rows_of_part` rows.
+    ///
+    /// As [`Config::shared_negatives`], but at most one for every 128 rows: small parts lie in the
+    /// cache, where sharing saves little. Where parts allow less than four, none share: to set a
+    /// block up for two samples takes longer than it saves.
     ///
     /// # Source
     /// A fit to the AUC of wiki-Vote and to samples a second on two cores, not theory.
     #[must_use]
-    pub fn share_in(&self, rows_of_part: u32) -> u32 {
+    pub fn shared_negatives_in(&self, rows_of_part: u32) -> u32 {
         match rows_of_part / 128 {
             0..4 => 1,
-            most => self.share.min(1 << most.ilog2()),
+            most => self.shared_negatives.min(1 << most.ilog2()),
         }
     }
 
-    /// These settings with as many samples to a draw of negatives as a store's parts allow.
+    /// These settings with as many samples for each draw of negatives as a store's parts allow.
     #[must_use]
     pub fn sharing_in(&self, store: &Store) -> Config {
         Config {
-            share: self.share_in(store.deal().n_rows(0)),
+            shared_negatives: self.shared_negatives_in(store.partition().n_rows(0)),
             ..self.clone()
         }
     }
 
-    /// The bytes of a row, with the sum of squares that goes with it.
+    /// Bytes of a row, with its sum of squares.
     #[must_use]
     pub fn row_bytes(&self) -> u64 {
         let squares = match self.optimiser {
@@ -353,13 +365,13 @@ impl Config {
     }
 
     /// Of the device's kernels; each order has its own seed.
-    pub(crate) fn settings(&self) -> shardgraph_device::sgns::Settings {
-        shardgraph_device::sgns::Settings {
+    pub(crate) fn settings(&self) -> crate::kernels::sgns::Settings {
+        crate::kernels::sgns::Settings {
             dim: self.dim,
             n_negatives: self.negatives,
-            group: self.share,
+            group: self.shared_negatives,
             seed: self.seed,
-            mode: shardgraph_device::sgns::Mode::Hogwild,
+            mode: crate::kernels::sgns::Mode::Hogwild,
         }
     }
 }

@@ -1,7 +1,10 @@
-//! The answer: a row of numbers for each node, with the nodes' labels.
+//! Embedding: a row of numbers for each node, with the nodes' labels.
 
-use crate::store::NodeLabels;
-use crate::{Error, ErrorKind};
+pub mod eval;
+pub mod formats;
+pub mod nodes;
+
+use crate::{Error, NodeLabels};
 
 /// A vector for each node.
 ///
@@ -34,25 +37,25 @@ impl Embedding {
     /// Rows of `dim` numbers, one for each label.
     ///
     /// # Errors
-    /// [`ErrorKind::File`] where lengths do not fit, or a number is infinite or none.
+    /// [`Error::File`] where lengths do not fit, or a number is infinite or none.
     pub fn new(dim: usize, values: Vec<f32>, labels: NodeLabels) -> Result<Embedding, Error> {
         let fits = dim.checked_mul(labels.len()) == Some(values.len());
         if dim == 0 {
             let message = "rows of 0 numbers: expected 1 or more";
-            return Err(Error::new(ErrorKind::File, message));
+            return Err(Error::File(message.to_owned()));
         }
         if !fits {
             let (n_values, n_labels) = (values.len(), labels.len());
             let message = format!(
                 "{n_values} numbers are no {n_labels} rows of {dim}: expected a row for each label"
             );
-            return Err(Error::new(ErrorKind::File, message));
+            return Err(Error::File(message));
         }
         if let Some(at) = values.iter().position(|value| !value.is_finite()) {
             let (row, value) = (at / dim, values[at]);
             let label = labels.get(row);
             let message = format!("row {row} (`{label}`): expected finite numbers, found {value}");
-            return Err(Error::new(ErrorKind::File, message));
+            return Err(Error::File(message));
         }
         Ok(Embedding {
             dim,
@@ -97,11 +100,11 @@ impl Embedding {
     /// The same nodes with the columns of both.
     ///
     /// # Errors
-    /// [`ErrorKind::File`] for embeddings of different nodes.
+    /// [`Error::File`] for embeddings of different nodes.
     pub fn join(&self, other: &Embedding) -> Result<Embedding, Error> {
         if self.labels != other.labels {
             let message = "embeddings of different nodes cannot be joined";
-            return Err(Error::new(ErrorKind::File, message));
+            return Err(Error::File(message.to_owned()));
         }
         let mut values = Vec::with_capacity(self.values.len() + other.values.len());
         for node in 0..self.n_nodes() as u32 {
@@ -160,7 +163,7 @@ mod tests {
 
     #[test]
     fn nearest_is_the_sorted_list_cut_short() {
-        let mut stream = shardgraph_graph::random::Stream::new(1, "test", 0);
+        let mut stream = shardgraph_random::KeyedRng::new(1, "test", 0);
         let values: Vec<f32> = (0..65 * 3).map(|_| stream.normal() as f32).collect();
         let embedding = Embedding::new(3, values, NodeLabels::numbers(65)).unwrap();
         let all = embedding.nearest(7, 64);

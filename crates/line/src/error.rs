@@ -1,111 +1,120 @@
-//! The crate's one error: a kind, coarse enough to choose an exit code, and a sentence that says what would have been right.
+//! The crate's error: variants that a caller tells apart, sentences with a cure.
 
-use std::{fmt, io, path::Path};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use shardgraph_error::{Class, SettingError};
 
 /// Everything that this crate's functions can fail with.
 ///
 /// ```
-/// use shardgraph_line::{Config, ErrorKind};
+/// use shardgraph_error::Class;
+/// use shardgraph_line::{Config, Error};
 ///
 /// let config = Config { dim: 0, ..Config::default() };
 /// let error = config.check().unwrap_err();
-/// assert_eq!(error.kind(), ErrorKind::Config);
+/// assert!(matches!(error, Error::Setting(_)) && error.class() == Class::Input);
 /// assert_eq!(error.to_string(), "dim = 0: expected 1 to 65536 columns");
 /// ```
-#[derive(Debug)]
-pub struct Error {
-    kind: ErrorKind,
-    message: String,
-}
-
-/// What went wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ErrorKind {
+pub enum Error {
     /// The operating system refused to open, read, write or rename.
-    Io,
-    /// A graph that cannot be read, or that has not what the job needs.
-    Graph,
-    /// A file of this crate's, or an embedding file, that is damaged, cut short, or of another version or kind.
-    File,
+    #[error("{}: cannot {action}: {source}", path.display())]
+    Io {
+        /// Verb of what failed.
+        action: String,
+        /// File or folder.
+        path: PathBuf,
+        /// Reason of the system.
+        source: io::Error,
+    },
+    /// A graph that lacks what the job needs.
+    #[error("{0}")]
+    Graph(String),
+    /// A graph that cannot be read.
+    #[error(transparent)]
+    Reader(#[from] shardgraph_graph::Error),
+    /// A store or an embedding file that is damaged, cut short, or of another version or kind.
+    #[error("{0}")]
+    File(String),
     /// A setting out of its range, or settings that contradict each other.
-    Config,
-    /// The memory limit, or the machine's memory, is too small for what the job holds in any case.
-    Memory,
+    #[error("{} = {}: expected {}", .0.field, .0.given, .0.expected)]
+    Setting(SettingError),
+    /// The memory limit, or the machine's memory, is too small.
+    #[error("{0}")]
+    Memory(String),
     /// A checkpoint of other settings or of another graph.
-    Checkpoint,
+    #[error("{0}")]
+    Checkpoint(String),
     /// A wait that passed its deadline.
-    Deadline,
-    /// Training left the range of numbers: the rate is too large.
-    Diverged,
-    /// The device failed, or a thread could not be started.
-    Device,
+    #[error("{0}")]
+    Deadline(String),
+    /// Training left the range of numbers: the learning rate is too large.
+    #[error("{0}")]
+    Diverged(String),
+    /// A thread could not be started, or panicked.
+    #[error("{0}")]
+    Thread(String),
+    /// The device failed.
+    #[error(transparent)]
+    Device(shardgraph_device::Error),
 }
 
 impl Error {
-    /// An error of a kind.
-    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error {
-            kind,
-            message: message.into(),
-        }
+    pub(crate) fn graph(message: impl Into<String>) -> Error {
+        Error::Graph(message.into())
+    }
+
+    pub(crate) fn memory(message: impl Into<String>) -> Error {
+        Error::Memory(message.into())
+    }
+
+    pub(crate) fn checkpoint(message: impl Into<String>) -> Error {
+        Error::Checkpoint(message.into())
+    }
+
+    pub(crate) fn thread(message: impl Into<String>) -> Error {
+        Error::Thread(message.into())
     }
 
     /// A setting out of its range.
-    pub(crate) fn config(field: &str, value: impl fmt::Display, expected: &str) -> Error {
-        Error::new(
-            ErrorKind::Config,
-            format!("{field} = {value}: expected {expected}"),
-        )
+    pub(crate) fn setting(field: &str, given: impl fmt::Display, expected: &str) -> Error {
+        Error::Setting(SettingError::new(field, given, expected))
     }
 
-    /// The system's error while `doing` (a verb) `path`.
-    pub(crate) fn io(doing: &str, path: &Path, source: &io::Error) -> Error {
-        let message = format!("{}: cannot {doing}: {source}", path.display());
-        Error::new(ErrorKind::Io, message)
+    /// The system's error while doing `action`, a verb.
+    pub(crate) fn io(action: &str, path: &Path, source: io::Error) -> Error {
+        Error::Io {
+            action: action.to_owned(),
+            path: path.to_owned(),
+            source,
+        }
     }
 
     /// A file that is not what it should be.
-    pub(crate) fn file(path: &Path, what: impl fmt::Display) -> Error {
-        Error::new(ErrorKind::File, format!("{}: {what}", path.display()))
+    pub(crate) fn file(path: &Path, problem: impl fmt::Display) -> Error {
+        Error::File(format!("{}: {problem}", path.display()))
     }
 
-    /// What went wrong.
+    /// Class of the failure, which is the exit code.
     #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        self.kind
-    }
-
-    /// Whether what the user gave cannot be right (exit code 2 of the command line).
-    #[must_use]
-    pub fn is_input(&self) -> bool {
-        !matches!(
-            self.kind,
-            ErrorKind::Deadline | ErrorKind::Device | ErrorKind::Diverged
-        )
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Error {}
-
-impl From<shardgraph_graph::Error> for Error {
-    fn from(error: shardgraph_graph::Error) -> Error {
-        Error::new(ErrorKind::Graph, error.to_string())
+    pub fn class(&self) -> Class {
+        match self {
+            Error::Deadline(_) | Error::Diverged(_) | Error::Thread(_) | Error::Device(_) => {
+                Class::NoAnswer
+            }
+            _ => Class::Input,
+        }
     }
 }
 
 impl From<shardgraph_device::Error> for Error {
     fn from(error: shardgraph_device::Error) -> Error {
-        let kind = match error.kind() {
-            shardgraph_device::ErrorKind::OutOfMemory { .. } => ErrorKind::Memory,
-            _ => ErrorKind::Device,
-        };
-        Error::new(kind, error.to_string())
+        match error.kind() {
+            shardgraph_device::ErrorKind::OutOfMemory { .. } => Error::Memory(error.to_string()),
+            _ => Error::Device(error),
+        }
     }
 }

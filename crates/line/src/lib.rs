@@ -1,15 +1,24 @@
-//! LINE: an embedding of a graph's nodes from its edges, for graphs of any size, with honest measures of its quality.
+//! LINE: an embedding of a graph's nodes from its edges, for graphs of any size.
 //!
-//! A graph is imported into a [`Store`] of p x p buckets of edges. [`train`] visits the buckets in rounds in which no part of a
-//! table is in two buckets, so that threads never touch the same row: no locks, no races, and the same bits for any number of
-//! threads. [`eval`] measures link prediction beside baselines that need no training, [`nodes`] what an embedding says of single
-//! nodes; [`formats`] writes and reads embeddings.
+//! A graph is imported into a [`Store`] of p x p buckets of edges. [`train`] visits the buckets in
+//! rounds in which no part of a table is in two buckets. So threads never touch the same row: no
+//! locks, no races, and the same bits for any number of threads. [`eval`] measures link prediction
+//! beside baselines that need no training, [`nodes`] classes and communities of single nodes;
+//! [`formats`] writes and reads embeddings.
+//!
+//! ```text
+//! text -> edges (Store: buckets, degrees, labels)
+//!           -> schedule (Layout -> visits -> rounds -> Job -> BucketPass)
+//!             -> train (PartitionBuffer, BucketScheduler, IoWorker, TableCheckpoint)
+//!               -> embedding (Embedding, formats, eval, nodes)
+//! ```
 //!
 //! ```
 //! use shardgraph_device::Device;
 //! use shardgraph_line::{Config, NodeLabels, Store, train};
 //!
-//! let edges = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3), (2, 3)]; // two triangles with a bridge
+//! // Two triangles with a bridge.
+//! let edges = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3), (2, 3)];
 //! let store = Store::from_edges(6, &edges, 1, NodeLabels::numbers(6))?;
 //! let config = Config { dim: 8, epochs: 200, ..Config::default() };
 //! let trained = train(&store, &config, &Device::host(), &mut |_| {})?;
@@ -17,31 +26,32 @@
 //! # Ok::<(), shardgraph_line::Error>(())
 //! ```
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod config;
-mod deal;
-mod direct;
+mod disk_options;
+mod edges;
 mod embedding;
 mod error;
-pub mod eval;
-pub mod formats;
-pub mod nodes;
+#[expect(
+    unsafe_code,
+    reason = "launches of kernels, and rows that threads share"
+)]
+pub mod kernels;
 mod schedule;
-mod store;
 mod train;
-mod walk;
 
 pub use config::{Config, Mode, Optimiser, Order, Precision, Preset};
-pub use embedding::{Embedding, Neighbor};
-pub use error::{Error, ErrorKind};
-pub use schedule::Schedule;
-pub use store::{
-    Fed, ImportOptions, ImportProgress, ImportStage, Imported, NodeLabels, Store, import_file,
-    import_scratch, import_stream,
+pub use disk_options::DiskOptions;
+pub use edges::{
+    ImportOptions, ImportProgress, ImportStage, Imported, InputSummary, NodeLabels, Store,
+    import_file, import_scratch, import_stream,
 };
+pub use embedding::{Embedding, Neighbor, eval, formats, nodes};
+pub use error::Error;
+pub use schedule::Schedule;
 pub use train::{
-    DiskOptions, DiskUse, Progress, Trained, TrainedOnDisk, WorkFolderLock, WorkTime,
+    DiskRun, DiskUse, Progress, Trained, TrainedOnDisk, WorkFolderLock, WorkTime,
     check_work_folder, has_unfinished_run, lock_work_folder, train, train_on_disk,
 };
 

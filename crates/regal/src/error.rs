@@ -1,5 +1,6 @@
 //! What can go wrong in this crate: options that make no sense, files that are no policy, and what the crates below report.
 
+use shardgraph_error::Class;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -41,8 +42,8 @@ pub enum ErrorKind {
     Ranks(CommError),
     /// This rank could not begin, for a reason that it tells itself.
     LostRank(u32),
-    /// The folder of a training run: [`shardgraph_runs`] reports it.
-    Run(shardgraph_runs::Error),
+    /// The folder of a training run: [`shardgraph_job`] reports it.
+    Run(shardgraph_job::Error),
 }
 
 impl Error {
@@ -67,10 +68,7 @@ impl Error {
                 !matches!(error.kind(), shardgraph_brkga::ErrorKind::Threads { .. })
             }
             ErrorKind::Learning(error) => error.is_input(),
-            ErrorKind::Run(error) => !matches!(
-                error.kind(),
-                shardgraph_runs::ErrorKind::Refused { .. } | shardgraph_runs::ErrorKind::Torn
-            ),
+            ErrorKind::Run(error) => error.class() == Class::Input,
         }
     }
 
@@ -130,9 +128,14 @@ impl From<CommError> for Error {
     }
 }
 
-impl From<shardgraph_runs::Error> for Error {
-    fn from(error: shardgraph_runs::Error) -> Error {
-        ErrorKind::Run(error).into()
+impl From<shardgraph_job::Error> for Error {
+    fn from(error: shardgraph_job::Error) -> Error {
+        use shardgraph_job::Error as Job;
+        match error {
+            Job::Comm(error) => ErrorKind::Ranks(error).into(),
+            Job::Disagreement { .. } | Job::Options(_) => Error::options(error.to_string()),
+            error => ErrorKind::Run(error).into(),
+        }
     }
 }
 

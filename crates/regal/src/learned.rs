@@ -1,7 +1,7 @@
 //! Plans with the proposals of a policy: the paper's REGAL.
 
 use shardgraph_costgraph::{Decoder, DeviceSet, Graph, Problem};
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 use crate::error::Error;
 use crate::method::Method;
@@ -68,7 +68,7 @@ fn second(options: &PlaceOptions, evaluations: u64) -> PlaceOptions {
         evaluations,
         genetic,
         // Not the numbers of the first search again.
-        seed: Stream::new(options.seed, "regal search", 0).next_u64(),
+        seed: KeyedRng::new(options.seed, "regal search", 0).next_u64(),
         ..options.clone()
     }
 }

@@ -116,8 +116,8 @@ impl Default for GeneticOptions {
 impl GeneticOptions {
     /// The numbers that were best for the runtime of synthetic graphs, among 648 settings and with the paper's decoder.
     ///
-    /// `cargo xtask repro tune` searches again, on graphs that no table reports. For real graphs other numbers were found, which stand in
-    /// `benches/repro/regal.toml`.
+    /// `cargo xtask repro regal tune` searches again, on graphs that no table reports. For real graphs other numbers were found, which stand in
+    /// `benches/regal/`.
     #[must_use]
     pub fn tuned() -> GeneticOptions {
         GeneticOptions {

@@ -1,5 +1,5 @@
-//! A prioritised memory of 131 thousand and of 1 million CartPole transitions, full: inserting, drawing, copying rows out, and new
-//! priorities for random rows.
+//! A prioritised memory of 131 thousand and of 1 million CartPole transitions, full: inserting,
+//! drawing, copying rows out, and new priorities for random rows.
 #![expect(
     clippy::unwrap_used,
     reason = "a bench has no caller to hand an error to"
@@ -9,8 +9,8 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use shardgraph_replay::{
-    Cell, ColumnLayout, ElementKind, ItemId, Prioritization, PrioritizedBatch, PrioritizedMemory,
-    Rows,
+    ColumnLayout, ElementKind, ItemId, LeafRef, Prioritization, PrioritizedBatch,
+    PrioritizedMemory, Rows,
 };
 
 const BATCHES: [usize; 3] = [32, 128, 512];
@@ -46,11 +46,11 @@ fn layout() -> ColumnLayout {
 fn insert(memory: &mut PrioritizedMemory, number: u32) {
     let x = number as f32;
     let cells = [
-        Cell::F32(&[x, 0.1, 0.2, 0.3]),
-        Cell::F32(&[x, 0.4, 0.5, 0.6]),
-        Cell::U32(&[number & 1]),
-        Cell::F32(&[1.0]),
-        Cell::F32(&[0.99]),
+        LeafRef::F32(&[x, 0.1, 0.2, 0.3]),
+        LeafRef::F32(&[x, 0.4, 0.5, 0.6]),
+        LeafRef::U32(&[number & 1]),
+        LeafRef::F32(&[1.0]),
+        LeafRef::F32(&[0.99]),
     ];
     memory.insert(black_box(&cells)).unwrap();
 }

@@ -2,15 +2,13 @@
 
 use std::collections::VecDeque;
 
-use shardgraph_environments::Step;
-
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 
 /// Names an episode of one memory, for ever: numbers are not used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EpisodeId(pub(crate) u64);
 
-/// How an episode stands after its last recorded step.
+/// The state of an episode after its last recorded step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// It reached its end: nothing follows the last reward.
@@ -28,26 +26,28 @@ pub struct Transition {
     pub episode: EpisodeId,
     /// The graph that the episode is on, as the caller numbers them.
     pub graph_id: u64,
-    /// How many picks came before: the state is `picks[..step]`, the action `picks[step]`.
+    /// The number of picks before: the state is `picks[..step]`, the action `picks[step]`.
     pub step: u32,
-    /// How many transitions the memory had ever recorded before this one. It tells which use of its slot is meant: once the
-    /// slot holds a newer transition, this one is stale, and questions about it answer `None`.
+    /// The number of transitions that the memory recorded before this one. It tells which use of
+    /// its slot is meant: once the slot holds a newer transition, this one is stale, and questions
+    /// about it answer `None`.
     pub generation: u64,
 }
 
 /// The last `capacity` transitions, with the picks of every episode that still has one.
 ///
-/// One episode is open at a time, and its transitions lie one after the other. An episode whose transitions were all
-/// overwritten is dropped; one that lost its first transitions keeps its picks, because the states of the others start there.
+/// One episode is open at a time, and its transitions lie one after the other. An episode whose
+/// transitions were all overwritten is dropped; one that lost its first transitions keeps its
+/// picks, because the states of the others start there.
 ///
 /// # Complexity
-/// Memory ([`EpisodeMemory::bytes`]): 8 B per transition, 4 B per pick, and 56 B per episode; there are at most `capacity` picks
-/// and those that the oldest episode lost the transitions of. Recording takes O(1) amortised, looking up a transition
-/// O(log episodes).
+/// Memory ([`EpisodeMemory::bytes`]): 8 B per transition, 4 B per pick, and 56 B per episode; there
+/// are at most `capacity` picks and those that the oldest episode lost the transitions of.
+/// Recording takes O(1) amortised, looking up a transition O(log episodes).
 ///
 /// # Determinism
-/// What `sample` gives depends on what was recorded and on the caller's random numbers, and on nothing else; a memory that went
-/// through bytes gives the same.
+/// The result of `sample` depends on the recorded steps and on the caller's random numbers alone; a
+/// memory that went through bytes gives the same.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EpisodeMemory {
     pub(crate) capacity: u64,
@@ -57,7 +57,7 @@ pub struct EpisodeMemory {
     /// By ascending id. Only the last can be without picks.
     pub(crate) episodes: VecDeque<Episode>,
     pub(crate) next_episode: u64,
-    /// Whether the last episode takes more steps.
+    /// True if the last episode takes more steps.
     pub(crate) is_open: bool,
 }
 
@@ -114,7 +114,8 @@ impl EpisodeMemory {
         }
     }
 
-    /// Opens an episode on the graph that the caller calls `graph_id`; one that is still open is left as [`Ending::Cut`].
+    /// Opens an episode on the graph that the caller calls `graph_id`; one that is still open is
+    /// left as [`Ending::Cut`].
     pub fn begin_episode(&mut self, graph_id: u64) -> EpisodeId {
         if self
             .episodes
@@ -137,7 +138,8 @@ impl EpisodeMemory {
         EpisodeId(id)
     }
 
-    /// Adds a step to the open episode: what was picked, what it earned, and a target if one is already known.
+    /// Adds a step to the open episode: what was picked, what it earned, and a target if one is
+    /// already known.
     ///
     /// # Errors
     /// When no episode is open, or `reward` or `target` is not finite.
@@ -167,25 +169,6 @@ impl EpisodeMemory {
         })
     }
 
-    /// [`EpisodeMemory::record`] of an environment's step, and [`EpisodeMemory::end_episode`] when that step was the last.
-    ///
-    /// # Errors
-    /// As [`EpisodeMemory::record`].
-    pub fn record_step(
-        &mut self,
-        pick: u32,
-        step: Step,
-        target: Option<f32>,
-    ) -> Result<Transition, Error> {
-        let transition = self.record(pick, step.reward, target)?;
-        if step.terminated {
-            self.end_episode(Ending::Terminated)?;
-        } else if step.truncated {
-            self.end_episode(Ending::Truncated)?;
-        }
-        Ok(transition)
-    }
-
     /// Closes the open episode.
     ///
     /// # Errors
@@ -200,7 +183,7 @@ impl EpisodeMemory {
 
     fn open_episode(&mut self) -> Result<&mut Episode, Error> {
         let last = self.episodes.back_mut().filter(|_| self.is_open);
-        last.ok_or_else(|| ErrorKind::NoOpenEpisode.into())
+        last.ok_or(Error::NoOpenEpisode)
     }
 
     fn put(&mut self, slot: Slot) {
@@ -239,7 +222,7 @@ impl EpisodeMemory {
         self.slots.len()
     }
 
-    /// Whether nothing was recorded yet.
+    /// True if nothing was recorded yet.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -270,8 +253,8 @@ impl EpisodeMemory {
         (lists + size_of::<Episode>() * self.episodes.capacity()) as u64
     }
 
-    /// Draws `n_transitions` transitions, each one uniformly among all that the memory holds, with replacement; none from an
-    /// empty memory.
+    /// Draws `n_transitions` transitions, each one uniformly among all that the memory holds, with
+    /// replacement; none from an empty memory.
     ///
     /// `below(n)` gives a uniform random number from `0..n`, without modulo bias.
     ///
@@ -355,7 +338,7 @@ impl EpisodeMemory {
         self.episode(episode).map(|episode| &episode.picks[..])
     }
 
-    /// How an episode stands; `None` when it was dropped.
+    /// The state of an episode; `None` when it was dropped.
     pub fn ending(&self, episode: EpisodeId) -> Option<Ending> {
         self.episode(episode).map(|episode| episode.ending)
     }
@@ -366,7 +349,7 @@ impl EpisodeMemory {
         Some(&episode.picks[..transition.step as usize])
     }
 
-    /// What `transition` picked; `None` when it is stale.
+    /// The pick of `transition`; `None` when it is stale.
     pub fn pick(&self, transition: &Transition) -> Option<u32> {
         let episode = self.episode_of(transition)?;
         Some(episode.picks[transition.step as usize])
@@ -385,8 +368,8 @@ impl EpisodeMemory {
         (!target.is_nan()).then_some(target)
     }
 
-    /// Stores a target with `transition` and says whether it did: a stale transition is left alone, because its slot belongs
-    /// to another one now.
+    /// Stores a target with `transition` and says whether it did: a stale transition is left alone,
+    /// because its slot belongs to another one now.
     ///
     /// # Errors
     /// When `target` is not finite.
@@ -405,5 +388,5 @@ fn check_finite(what: &'static str, value: f32) -> Result<(), Error> {
     if value.is_finite() {
         return Ok(());
     }
-    Err(ErrorKind::NotFinite { what, value }.into())
+    Err(Error::NotFinite { what, value })
 }

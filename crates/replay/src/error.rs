@@ -1,32 +1,31 @@
-//! What can go wrong in this crate: recording outside an episode, rows of another form, memories with too little in them, numbers
-//! that are not finite, and bytes that are no rows or memory.
+//! The errors of this crate: steps outside an episode, rows of another form, memories with too few
+//! rows, numbers that are not finite, and damaged bytes.
 
-use std::fmt;
+use shardgraph_error::Class;
 
-/// An error of this crate; [`Error::kind`] says which.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Error {
-    kind: ErrorKind,
-}
-
-/// The kinds of [`Error`].
-#[derive(Clone, Debug, PartialEq)]
+/// An error of this crate.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ErrorKind {
+pub enum Error {
     /// Recording or ending while no episode is open.
+    #[error("no episode is open; begin_episode comes before record")]
     NoOpenEpisode,
     /// A reward or target that is infinite or not a number.
+    #[error(
+        "the {what} is {value}; a memory holds finite numbers, so find out where training diverged"
+    )]
     NotFinite {
-        /// What the number is: `"reward"`, `"target"`, `"TD error"`.
+        /// The number's meaning: `"reward"`, `"target"`, `"TD error"`.
         what: &'static str,
         /// The number.
         value: f32,
     },
     /// Something of another form or outside its range.
+    #[error("{method}: {what}: expected {expected}, given {given}")]
     Mismatch {
         /// Type and method, as `UniformMemory::insert`.
         method: &'static str,
-        /// What does not fit.
+        /// The part that does not fit.
         what: String,
         /// What would be right.
         expected: String,
@@ -34,15 +33,23 @@ pub enum ErrorKind {
         given: String,
     },
     /// Sampling more rows than the memory holds.
+    #[error(
+        "{method}: a batch of {expected} needs a memory of at least as many rows, and this one holds {given}; \
+         insert more before the first update"
+    )]
     TooFewItems {
         /// Type and method.
         method: &'static str,
-        /// How many rows were asked for.
+        /// The number of rows that were asked for.
         expected: usize,
-        /// How many the memory holds.
+        /// The number of rows in the memory.
         given: usize,
     },
     /// A row that was overwritten, or was never inserted.
+    #[error(
+        "{method}: row {id} is not in the memory, which holds rows {oldest}..{newest}; use a batch before the rows \
+         that it names are overwritten"
+    )]
     Stale {
         /// Type and method.
         method: &'static str,
@@ -54,6 +61,9 @@ pub enum ErrorKind {
         newest: u64,
     },
     /// A memory that is larger than what the system gives.
+    #[error(
+        "{method}: the system has no room for priorities of {n_bytes} bytes: choose a smaller capacity"
+    )]
     NoRoom {
         /// Type and method.
         method: &'static str,
@@ -61,6 +71,10 @@ pub enum ErrorKind {
         n_bytes: u64,
     },
     /// Bytes that do not decode to rows or a memory.
+    #[error(
+        "these bytes are no replay memory and no block of rows: {reason}; use bytes that the same version wrote, \
+         whole and unchanged"
+    )]
     Malformed {
         /// The first broken rule, as a clause.
         reason: &'static str,
@@ -68,67 +82,31 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// Which error this is.
-    pub fn kind(&self) -> &ErrorKind {
-        &self.kind
+    /// The class of this error: its exit code.
+    pub fn class(&self) -> Class {
+        match self {
+            Error::Mismatch { .. } | Error::NoRoom { .. } | Error::Malformed { .. } => Class::Input,
+            _ => Class::NoAnswer,
+        }
     }
 
+    #[cold]
     pub(crate) fn malformed(reason: &'static str) -> Error {
-        ErrorKind::Malformed { reason }.into()
+        Error::Malformed { reason }
     }
-}
 
-impl From<ErrorKind> for Error {
-    fn from(kind: ErrorKind) -> Error {
-        Error { kind }
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.kind {
-            ErrorKind::NoOpenEpisode => {
-                write!(f, "no episode is open; begin_episode comes before record")
-            }
-            ErrorKind::NotFinite { what, value } => write!(
-                f,
-                "the {what} is {value}; a memory holds finite numbers, so find out where training diverged"
-            ),
-            ErrorKind::Mismatch {
-                method,
-                what,
-                expected,
-                given,
-            } => write!(f, "{method}: {what}: expected {expected}, given {given}"),
-            ErrorKind::TooFewItems {
-                method,
-                expected,
-                given,
-            } => write!(
-                f,
-                "{method}: a batch of {expected} needs a memory of at least as many rows, and this one holds {given}; \
-                 insert more before the first update"
-            ),
-            ErrorKind::Stale {
-                method,
-                id,
-                oldest,
-                newest,
-            } => write!(
-                f,
-                "{method}: row {id} is not in the memory, which holds rows {oldest}..{newest}; use a batch before the rows \
-                 that it names are overwritten"
-            ),
-            ErrorKind::NoRoom { method, n_bytes } => write!(
-                f,
-                "{method}: the system has no room for priorities of {n_bytes} bytes: choose a smaller capacity"
-            ),
-            ErrorKind::Malformed { reason } => write!(
-                f,
-                "these bytes are no replay memory and no block of rows: {reason}; use bytes that the same version wrote, whole and unchanged"
-            ),
+    #[cold]
+    pub(crate) fn mismatch(
+        method: &'static str,
+        what: impl Into<String>,
+        expected: impl Into<String>,
+        given: impl ToString,
+    ) -> Error {
+        Error::Mismatch {
+            method,
+            what: what.into(),
+            expected: expected.into(),
+            given: given.to_string(),
         }
     }
 }
-
-impl std::error::Error for Error {}

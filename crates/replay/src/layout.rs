@@ -1,19 +1,19 @@
-//! What a row of a memory is made of: named columns, each a fixed number of elements of one kind.
+//! The layout of a memory's rows: named columns, each a fixed number of elements of one kind.
 
 use std::fmt;
 
 use shardgraph_environments::space::{ElementKind, Space};
 
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 
 /// One column of a [`ColumnLayout`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// What it holds, as errors call it.
+    /// Its name, which errors use.
     pub name: String,
     /// The kind of its elements.
     pub kind: ElementKind,
-    /// How many elements a row has.
+    /// The number of elements in a row.
     pub width: usize,
 }
 
@@ -23,7 +23,8 @@ impl fmt::Display for Column {
     }
 }
 
-/// The columns of a row, in order: what a memory keeps, what a block of rows is sent as, and what a checkpoint holds.
+/// The columns of a row, in order: what a memory keeps, what a block of rows is sent as, and what a
+/// checkpoint holds.
 ///
 /// ```
 /// use shardgraph_replay::{ColumnLayout, ElementKind};
@@ -45,21 +46,24 @@ impl ColumnLayout {
     /// The layout of these columns: name, kind, elements a row.
     ///
     /// # Errors
-    /// When there is no column, one is without elements or longer than 2^32 - 1, or two have one name.
+    /// When there is no column, one is without elements or longer than 2^32 - 1, or two have one
+    /// name.
     pub fn new(columns: &[(&str, ElementKind, usize)]) -> Result<ColumnLayout, Error> {
-        let unusable = |given: String| ErrorKind::Mismatch {
-            method: "ColumnLayout::new",
-            what: "columns".into(),
-            expected: "one or more, each of another name and of 1 to 2^32 - 1 elements".into(),
-            given,
+        let unusable = |given: String| {
+            Error::mismatch(
+                "ColumnLayout::new",
+                "columns",
+                "one or more, each of another name and of 1 to 2^32 - 1 elements",
+                given,
+            )
         };
         if columns.is_empty() {
-            return Err(unusable("none".into()).into());
+            return Err(unusable("none".into()));
         }
         for (idx, &(name, _, width)) in columns.iter().enumerate() {
             let is_repeated = columns[..idx].iter().any(|&(other, ..)| other == name);
             if is_repeated || width == 0 || u32::try_from(width).is_err() {
-                return Err(unusable(format!("{name} with {width} elements, at {idx}")).into());
+                return Err(unusable(format!("{name} with {width} elements, at {idx}")));
             }
         }
         let column = |&(name, kind, width): &(&str, ElementKind, usize)| Column {
@@ -72,12 +76,15 @@ impl ColumnLayout {
         })
     }
 
-    /// The layout of rows that hold a value of each space: a column for each leaf, called `name` or `name/path`.
+    /// The layout of rows that hold a value of each space: a column for each leaf, called `name` or
+    /// `name/path`.
     ///
-    /// `Space::split` gives the cells of a value, in this order, and `Space::merge` the value of them.
+    /// `Space::split` gives the cells of a value, in this order, and `Space::merge` the value of
+    /// them.
     ///
     /// # Errors
-    /// When a leaf has no fixed width, as those of graphs, two columns get one name, or there is no space.
+    /// When a leaf has no fixed width, as those of graphs, two columns get one name, or there is no
+    /// space.
     ///
     /// ```
     /// use shardgraph_environments::space::Space;
@@ -126,13 +133,12 @@ impl ColumnLayout {
 }
 
 fn varying(leaf: &str) -> Error {
-    ErrorKind::Mismatch {
-        method: "ColumnLayout::of_spaces",
-        what: format!("leaf {leaf}"),
-        expected: "a fixed width; episodes on graphs go into an EpisodeMemory".into(),
-        given: "a width that varies with the graph".into(),
-    }
-    .into()
+    Error::mismatch(
+        "ColumnLayout::of_spaces",
+        format!("leaf {leaf}"),
+        "a fixed width; episodes on graphs go into an EpisodeMemory",
+        "a width that varies with the graph",
+    )
 }
 
 impl fmt::Display for ColumnLayout {

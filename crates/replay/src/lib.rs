@@ -1,10 +1,19 @@
-//! Replay memories. [`UniformMemory`] and [`PrioritizedMemory`] keep rows of any [`ColumnLayout`] as a structure of arrays;
-//! [`EpisodeMemory`] is for graph problems: a transition is an episode and a step, and a state is the prefix of the episode's
-//! picks. [`NStepFolder`] makes n-step transitions of single steps.
+//! Replay memories. [`UniformMemory`] and [`PrioritizedMemory`] keep rows of any [`ColumnLayout`]
+//! as a structure of arrays; [`EpisodeMemory`] is for graph problems: a transition is an episode
+//! and a step, and a state is the prefix of the episode's picks. [`NStepAssembler`] makes n-step
+//! transitions of single steps.
 //!
-//! A memory of whole states takes N numbers a transition. Here a state after t steps of an episode is its first t picks, so a
-//! transition takes 8 B (reward and target) and its pick 4 B, whatever N; the state is rebuilt when it is sampled
-//! (`shardgraph_environments::replay_prefix`).
+//! A memory of whole states takes N numbers a transition. Here a state after t steps of an episode
+//! is its first t picks, so a transition takes 8 B (reward and target) and its pick 4 B, whatever
+//! N; the state is rebuilt from its picks when it is sampled.
+//!
+//! ```text
+//! ColumnLayout (Space leaves) ── Rows ── UniformMemory      a ring of rows, each as likely as the next
+//!                                     └─ PrioritizedMemory  by TD error: SumTree, importance weights
+//! NStepAssembler ── steps of one environment ──> NStepTransition, a row's contents
+//! EpisodeMemory ── picks of graph problems ──> Transition, NStep
+//! ItemId, generation: the use of a slot that is meant; stale ones are refused
+//! ```
 //!
 //! ```
 //! use shardgraph_replay::{Ending, EpisodeMemory};
@@ -27,12 +36,13 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod bytes;
+mod codec;
+mod episode_bytes;
 mod episode_memory;
 mod error;
 mod layout;
 mod n_step;
-mod n_step_folder;
+mod n_step_assembler;
 mod prioritized_memory;
 mod ring;
 mod rows;
@@ -46,14 +56,14 @@ mod naive;
 mod tests;
 
 pub use episode_memory::{Ending, EpisodeId, EpisodeMemory, Transition};
-pub use error::{Error, ErrorKind};
+pub use error::Error;
 pub use layout::{Column, ColumnLayout};
 pub use n_step::NStep;
-pub use n_step_folder::{Folded, NStepFolder};
+pub use n_step_assembler::{NStepAssembler, NStepTransition};
 pub use prioritized_memory::{Prioritization, PrioritizedBatch, PrioritizedMemory};
 pub use ring::ItemId;
 pub use rows::Rows;
-pub use shardgraph_environments::space::{Cell, ElementKind};
+pub use shardgraph_environments::space::{ElementKind, LeafRef};
 pub use uniform_memory::UniformMemory;
 
 #[cfg(doctest)]

@@ -1,27 +1,32 @@
-//! n-step returns out of a memory: rewards summed up to n steps ahead, and where the rest of the return is to be read.
+//! n-step returns out of a memory: rewards summed up to n steps ahead, and where the rest of the
+//! return is to be read.
 
 use crate::episode_memory::{Ending, EpisodeMemory, Transition};
 
 /// The first n rewards from a transition on, and the state at which the rest is estimated.
 ///
-/// The target is `reward_sum + discount * value(picks[..bootstrap_step])`, or `reward_sum` alone without a bootstrap step.
+/// The target is `reward_sum + discount * value(picks[..bootstrap_step])`, or `reward_sum` alone
+/// without a bootstrap step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NStep {
     /// r_0 + gamma r_1 + ... over the rewards that are there, at most n.
     pub reward_sum: f32,
-    /// How many picks lead to the state after the last summed reward; `None` when that state is terminal.
+    /// The number of picks that lead to the state after the last summed reward; `None` when that
+    /// state is terminal.
     pub bootstrap_step: Option<u32>,
     /// gamma to the number of summed rewards; 0 when the state after them is terminal.
     pub discount: f32,
-    /// How the episode stands there, when the sum reached its last recorded step; `None` when it goes on.
+    /// The state of the episode there, when the sum reached its last recorded step; `None` when it
+    /// goes on.
     pub ending: Option<Ending>,
 }
 
 impl EpisodeMemory {
     /// The n-step return from `transition`; `None` when it is stale.
     ///
-    /// An episode that was truncated or is still running gives fewer than n rewards near its end, and a bootstrap step at the
-    /// last state it reached; only a terminated one has nothing more to come.
+    /// An episode that was truncated or is still running gives fewer than n rewards near its end,
+    /// and a bootstrap step at the last state it reached; only a terminated one has nothing more to
+    /// come.
     ///
     /// # Panics
     /// When `n` is 0.
@@ -42,7 +47,8 @@ impl EpisodeMemory {
 }
 
 impl NStep {
-    /// Of rewards that lead to the state after `n_picks` picks, at which the episode stands as `ending` says if it goes no further.
+    /// Of rewards that lead to the state after `n_picks` picks, at which the episode stands as
+    /// `ending` says if it goes no further.
     pub(crate) fn new(
         (reward_sum, discount): (f32, f32),
         n_picks: u32,

@@ -1,6 +1,7 @@
-//! Replay memories that keep everything for ever and look for what they are asked, for the tests of the real ones.
+//! Replay memories that keep everything for ever and look for what they are asked, for the tests of
+//! the real ones.
 
-use crate::{Ending, EpisodeId, Folded, ItemId, NStep, Transition};
+use crate::{Ending, EpisodeId, ItemId, NStep, NStepTransition, Transition};
 
 /// Every row ever inserted: one number as its content, and its priority.
 #[derive(Clone)]
@@ -46,7 +47,8 @@ impl NaiveRows {
         live
     }
 
-    /// The row at which the share `at` of all priorities is reached, by adding them up slot by slot.
+    /// The row at which the share `at` of all priorities is reached, by adding them up slot by
+    /// slot.
     pub(crate) fn at_share(&self, at: f64) -> ItemId {
         let live = self.by_slot();
         let total: f64 = live.iter().map(|&(_, priority)| f64::from(priority)).sum();
@@ -67,7 +69,7 @@ pub(crate) fn fold_episode(
     n: usize,
     gamma: f32,
     ending: Ending,
-) -> Vec<Folded<usize>> {
+) -> Vec<NStepTransition<usize>> {
     let fold_one = |start: usize| {
         let last = rewards.len().min(start + n);
         let (mut reward_sum, mut discount) = (0.0, 1.0);
@@ -79,7 +81,7 @@ pub(crate) fn fold_episode(
         if at_end && ending == Ending::Terminated {
             discount = 0.0;
         }
-        Folded {
+        NStepTransition {
             start,
             n_rewards: (last - start) as u32,
             reward_sum,

@@ -1,18 +1,19 @@
 //! A replay memory in which a row is the likelier, the larger its last TD error was.
 
-use crate::Cell;
-use crate::error::{Error, ErrorKind};
+use crate::LeafRef;
+use crate::error::Error;
 use crate::layout::ColumnLayout;
 use crate::ring::{ItemId, Ring};
 use crate::rows::Rows;
 use crate::sum_tree::SumTree;
 
-/// How a TD error becomes a priority: p = (|TD error| + `epsilon`) ^ `alpha`.
+/// The priority of a TD error: p = (|TD error| + `epsilon`) ^ `alpha`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prioritization {
     /// From 0 (uniform) to 1 (proportional); 0.6 in the paper.
     pub alpha: f32,
-    /// What keeps rows without an error reachable; above 0, 1e-6 by default.
+    /// The priority of rows without an error, so that they stay reachable; above 0, 1e-6 by
+    /// default.
     pub epsilon: f32,
 }
 
@@ -25,7 +26,8 @@ impl Default for Prioritization {
     }
 }
 
-/// What [`PrioritizedMemory::sample_into`] drew; its lists are used again by the next draw.
+/// The rows that [`PrioritizedMemory::sample_into`] drew; its lists are used again by the next
+/// draw.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PrioritizedBatch {
     /// The rows.
@@ -38,25 +40,27 @@ pub struct PrioritizedBatch {
 /// The last `capacity` rows of a layout, sampled in proportion to their priorities.
 ///
 /// # Complexity
-/// Memory: `capacity` times [`ColumnLayout::row_bytes`], taken as rows come, and 4.9 B a row of capacity for the priorities.
-/// Inserting takes O(row bytes); the sums over what was inserted are made at the next draw, O(1) a row. Drawing a row and
-/// changing its priority take O(log capacity).
+/// Memory: `capacity` times [`ColumnLayout::row_bytes`], taken as rows come, and 4.9 B a row of
+/// capacity for the priorities. Inserting takes O(row bytes); the sums over what was inserted are
+/// made at the next draw, O(1) a row. Drawing a row and changing its priority take O(log capacity).
 ///
 /// # Determinism
-/// What `sample_into` gives depends on what was inserted, on the priorities and on the caller's random numbers, and on nothing
-/// else. Sums do not depend on the order of the updates that led to them.
+/// The rows of `sample_into` depend on the inserted rows, on the priorities and on the caller's
+/// random numbers, and on nothing else. Sums do not depend on the order of the updates that led to
+/// them.
 ///
 /// # Source
-/// Schaul, Quan, Antonoglou and Silver, Prioritized experience replay, ICLR 2016: section 3.3 (proportional prioritization),
-/// section 3.4 (importance weights), algorithm 1, appendix B.2.1 (sum tree, one draw from each of k ranges of equal mass).
+/// Schaul, Quan, Antonoglou and Silver, Prioritized experience replay, ICLR 2016: section 3.3
+/// (proportional prioritization), section 3.4 (importance weights), algorithm 1, appendix B.2.1
+/// (sum tree, one draw from each of k ranges of equal mass).
 ///
 /// ```
-/// use shardgraph_replay::{Cell, ColumnLayout, ElementKind, Prioritization, PrioritizedBatch, PrioritizedMemory};
+/// use shardgraph_replay::{LeafRef, ColumnLayout, ElementKind, Prioritization, PrioritizedBatch, PrioritizedMemory};
 ///
 /// let layout = ColumnLayout::new(&[("action", ElementKind::U32, 1)])?;
 /// let prioritization = Prioritization { alpha: 1.0, epsilon: 1e-6 };
 /// let mut memory = PrioritizedMemory::new(layout, 1000, prioritization)?;
-/// let ids: Vec<_> = (0..4).map(|a| memory.insert(&[Cell::U32(&[a])])).collect::<Result<_, _>>()?;
+/// let ids: Vec<_> = (0..4).map(|a| memory.insert(&[LeafRef::U32(&[a])])).collect::<Result<_, _>>()?;
 /// memory.update(&ids, &[1.0, 1.0, 1.0, 5.0])?; // the last row is drawn five times as often as another
 ///
 /// let mut batch = PrioritizedBatch::default();
@@ -72,7 +76,7 @@ pub struct PrioritizedMemory {
     pub(crate) prioritization: Prioritization,
     /// The largest leaf that there ever was, at first 1: what a row without a TD error gets.
     pub(crate) largest: f32,
-    /// How many of the rows last inserted are not in the tree's sums.
+    /// The number of rows, of those last inserted, that are not in the tree's sums.
     pending: usize,
     pub(crate) n_stale_updates: u64,
     /// Of `update`.
@@ -83,8 +87,9 @@ impl PrioritizedMemory {
     /// An empty memory for `capacity` rows.
     ///
     /// # Errors
-    /// When `capacity` is 0 or does not fit 32 bits, alpha is outside 0..=1, or epsilon is not a normal number above 0; and
-    /// [`ErrorKind::NoRoom`] where the system refuses the priorities' memory.
+    /// When `capacity` is 0 or does not fit 32 bits, alpha is outside 0..=1, or epsilon is not a
+    /// normal number above 0; and [`Error::NoRoom`] where the system refuses the priorities'
+    /// memory.
     pub fn new(
         layout: ColumnLayout,
         capacity: usize,
@@ -92,13 +97,12 @@ impl PrioritizedMemory {
     ) -> Result<PrioritizedMemory, Error> {
         let Prioritization { alpha, epsilon } = prioritization;
         if !(0.0..=1.0).contains(&alpha) || !epsilon.is_normal() || epsilon < 0.0 {
-            return Err(ErrorKind::Mismatch {
-                method: "PrioritizedMemory::new",
-                what: "the prioritization".into(),
-                expected: "alpha from 0 to 1 and epsilon above 0".into(),
-                given: format!("alpha {alpha} and epsilon {epsilon}"),
-            }
-            .into());
+            return Err(Error::mismatch(
+                "PrioritizedMemory::new",
+                "the prioritization",
+                "alpha from 0 to 1 and epsilon above 0",
+                format!("alpha {alpha} and epsilon {epsilon}"),
+            ));
         }
         Ok(PrioritizedMemory {
             ring: Ring::new("PrioritizedMemory::new", layout, capacity)?,
@@ -111,7 +115,8 @@ impl PrioritizedMemory {
         })
     }
 
-    /// The bytes that the priorities of `capacity` rows take from the start; rows are taken as they come.
+    /// The bytes that the priorities of `capacity` rows take from the start; rows are taken as they
+    /// come.
     ///
     /// ```
     /// assert_eq!(shardgraph_replay::PrioritizedMemory::priority_bytes(1 << 20) >> 20, 4); // 4 bytes a row, and less for the sums
@@ -124,8 +129,9 @@ impl PrioritizedMemory {
     /// Puts a row in the place of the oldest, with the largest priority that there ever was.
     ///
     /// # Errors
-    /// When `cells` are no row of the layout, or hold floats that are not finite; the memory stays as it was.
-    pub fn insert(&mut self, cells: &[Cell<'_>]) -> Result<ItemId, Error> {
+    /// When `cells` are no row of the layout, or hold floats that are not finite; the memory stays
+    /// as it was.
+    pub fn insert(&mut self, cells: &[LeafRef<'_>]) -> Result<ItemId, Error> {
         self.insert_leaf("PrioritizedMemory::insert", cells, self.largest)
     }
 
@@ -133,7 +139,7 @@ impl PrioritizedMemory {
     ///
     /// # Errors
     /// As [`PrioritizedMemory::insert`], and when the TD error is not finite.
-    pub fn insert_with(&mut self, cells: &[Cell<'_>], td_error: f32) -> Result<ItemId, Error> {
+    pub fn insert_with(&mut self, cells: &[LeafRef<'_>], td_error: f32) -> Result<ItemId, Error> {
         check_lengths("PrioritizedMemory::insert_with", 1, &[td_error])?;
         let leaf = self.leaf_of(td_error);
         let id = self.insert_leaf("PrioritizedMemory::insert_with", cells, leaf)?;
@@ -144,7 +150,7 @@ impl PrioritizedMemory {
     fn insert_leaf(
         &mut self,
         method: &'static str,
-        cells: &[Cell<'_>],
+        cells: &[LeafRef<'_>],
         leaf: f32,
     ) -> Result<ItemId, Error> {
         let slot = self.ring.head as u32;
@@ -154,11 +160,12 @@ impl PrioritizedMemory {
         Ok(id)
     }
 
-    /// Inserts the rows of a block in their order, each with its TD error, and gives the first one's number; the others' follow.
+    /// Inserts the rows of a block in their order, each with its TD error, and gives the first
+    /// one's number; the others' follow.
     ///
     /// # Errors
-    /// When the block has another layout, its rows and the TD errors differ in number, or a TD error is not finite; the memory
-    /// stays as it was.
+    /// When the block has another layout, its rows and the TD errors differ in number, or a TD
+    /// error is not finite; the memory stays as it was.
     pub fn insert_rows_with(&mut self, block: &Rows, td_errors: &[f32]) -> Result<ItemId, Error> {
         let method = "PrioritizedMemory::insert_rows_with";
         check_lengths(method, block.len(), td_errors)?;
@@ -178,8 +185,9 @@ impl PrioritizedMemory {
         Ok(first)
     }
 
-    /// Gives rows the priorities of new TD errors, and says how many rows it found. A row that was overwritten meanwhile is left
-    /// alone and counted in [`PrioritizedMemory::n_stale_updates`]. Of several errors for one row the last one holds.
+    /// Gives rows the priorities of new TD errors, and says how many rows it found. A row that was
+    /// overwritten meanwhile is left alone and counted in [`PrioritizedMemory::n_stale_updates`].
+    /// Of several errors for one row the last one holds.
     ///
     /// # Errors
     /// When the lists differ in length, or a TD error is not finite; the memory stays as it was.
@@ -205,13 +213,15 @@ impl PrioritizedMemory {
         power((td_error.abs() + epsilon).min(f32::MAX), alpha)
     }
 
-    /// Draws `n_items` rows into `batch`, one from each of `n_items` ranges of equal mass, with replacement, and their importance
-    /// weights (N P(i))^-`beta`, divided by the largest that a row of the memory could have.
+    /// Draws `n_items` rows into `batch`, one from each of `n_items` ranges of equal mass, with
+    /// replacement, and their importance weights (N P(i))^-`beta`, divided by the largest that a
+    /// row of the memory could have.
     ///
     /// `uniform()` gives a uniform random number from [0, 1).
     ///
     /// # Errors
-    /// When the memory holds fewer than `n_items` rows, or `beta` is outside 0..=1; nothing is drawn then.
+    /// When the memory holds fewer than `n_items` rows, or `beta` is outside 0..=1; nothing is
+    /// drawn then.
     ///
     /// # Panics
     /// When `uniform()` gives a number outside [0, 1).
@@ -225,13 +235,7 @@ impl PrioritizedMemory {
         let method = "PrioritizedMemory::sample_into";
         self.ring.check_size(method, n_items)?;
         if !(0.0..=1.0).contains(&beta) {
-            return Err(ErrorKind::Mismatch {
-                method,
-                what: "beta".into(),
-                expected: "0 to 1".into(),
-                given: beta.to_string(),
-            }
-            .into());
+            return Err(Error::mismatch(method, "beta", "0 to 1", beta));
         }
         self.refresh();
         let stride = self.tree.total() / n_items as f64;
@@ -298,7 +302,7 @@ impl PrioritizedMemory {
         self.ring.slot(id).map(|slot| self.tree.leaf(slot))
     }
 
-    /// How many priorities came for rows that were overwritten already.
+    /// The number of priorities that came for rows that were overwritten already.
     pub fn n_stale_updates(&self) -> u64 {
         self.n_stale_updates
     }
@@ -308,7 +312,7 @@ impl PrioritizedMemory {
         self.ring.len()
     }
 
-    /// Whether nothing was inserted yet.
+    /// True if nothing was inserted yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -331,23 +335,21 @@ impl PrioritizedMemory {
 
 fn check_lengths(method: &'static str, n_rows: usize, td_errors: &[f32]) -> Result<(), Error> {
     if td_errors.len() != n_rows {
-        return Err(ErrorKind::Mismatch {
+        return Err(Error::mismatch(
             method,
-            what: "the TD errors".into(),
-            expected: format!("{n_rows}, one a row"),
-            given: td_errors.len().to_string(),
-        }
-        .into());
+            "the TD errors",
+            format!("{n_rows}, one a row"),
+            td_errors.len(),
+        ));
     }
     let broken = td_errors.iter().position(|x| !x.is_finite());
     broken.map_or(Ok(()), |idx| {
-        Err(ErrorKind::Mismatch {
+        Err(Error::mismatch(
             method,
-            what: format!("TD error {idx}"),
-            expected: "a finite number; find out where training diverged".into(),
-            given: td_errors[idx].to_string(),
-        }
-        .into())
+            format!("TD error {idx}"),
+            "a finite number; find out where training diverged",
+            td_errors[idx],
+        ))
     })
 }
 
@@ -360,6 +362,6 @@ fn power(base: f32, exponent: f32) -> f32 {
 pub(crate) fn new_tree(method: &'static str, capacity: usize) -> Result<SumTree, Error> {
     SumTree::new(capacity).ok_or_else(|| {
         let n_bytes = SumTree::bytes(capacity);
-        ErrorKind::NoRoom { method, n_bytes }.into()
+        Error::NoRoom { method, n_bytes }
     })
 }

@@ -1,12 +1,13 @@
 //! The store of a memory: a ring of rows, and the numbers that say which use of a slot is meant.
 
-use crate::Cell;
-use crate::error::{Error, ErrorKind};
+use crate::LeafRef;
+use crate::error::Error;
 use crate::layout::ColumnLayout;
 use crate::rows::Rows;
 
-/// Names an inserted row for ever: how many rows the memory had taken before it. The row of number g is in slot
-/// g mod capacity, so the number is the slot and its generation in one; once the slot holds a newer row, it is stale.
+/// Names an inserted row for ever: how many rows the memory had taken before it. The row of number
+/// g is in slot g mod capacity, so the number is the slot and its generation in one; once the slot
+/// holds a newer row, it is stale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ItemId(pub u64);
 
@@ -26,13 +27,12 @@ impl Ring {
         capacity: usize,
     ) -> Result<Ring, Error> {
         if capacity == 0 || u32::try_from(capacity).is_err() {
-            return Err(ErrorKind::Mismatch {
+            return Err(Error::mismatch(
                 method,
-                what: "the capacity".into(),
-                expected: "1 to 2^32 - 1 rows".into(),
-                given: capacity.to_string(),
-            }
-            .into());
+                "the capacity",
+                "1 to 2^32 - 1 rows",
+                capacity,
+            ));
         }
         Ok(Ring {
             rows: Rows::new(layout),
@@ -50,7 +50,7 @@ impl Ring {
     pub(crate) fn insert(
         &mut self,
         method: &'static str,
-        cells: &[Cell<'_>],
+        cells: &[LeafRef<'_>],
     ) -> Result<ItemId, Error> {
         self.rows.check(method, cells)?;
         self.rows.write(self.head, cells);
@@ -94,16 +94,15 @@ impl Ring {
         if given == self.rows.layout() {
             return Ok(());
         }
-        Err(ErrorKind::Mismatch {
+        Err(Error::mismatch(
             method,
-            what: "the layout".into(),
-            expected: self.rows.layout().to_string(),
-            given: given.to_string(),
-        }
-        .into())
+            "the layout",
+            self.rows.layout().to_string(),
+            given,
+        ))
     }
 
-    /// Where the row `id` is; `None` when it is stale or was never inserted.
+    /// The slot of the row `id`; `None` when it is stale or was never inserted.
     pub(crate) fn slot(&self, id: ItemId) -> Option<u32> {
         // Slots count back from the head: no division, which would cost more than the look-up.
         let age = self.n_inserted.checked_sub(id.0)?;
@@ -138,14 +137,14 @@ impl Ring {
         out: &mut Rows,
     ) -> Result<(), Error> {
         self.check_layout(method, out.layout())?;
-        let stale = |id: ItemId| ErrorKind::Stale {
+        let stale = |id: ItemId| Error::Stale {
             method,
             id: id.0,
             oldest: self.n_inserted - self.len() as u64,
             newest: self.n_inserted,
         };
         if let Some(&id) = ids.iter().find(|&&id| self.slot(id).is_none()) {
-            return Err(stale(id).into());
+            return Err(stale(id));
         }
         out.clear();
         let slots = ids.iter().map(|&id| self.slot(id).unwrap_or_default());
@@ -157,11 +156,10 @@ impl Ring {
         if n_items <= self.len() {
             return Ok(());
         }
-        Err(ErrorKind::TooFewItems {
+        Err(Error::TooFewItems {
             method,
             expected: n_items,
             given: self.len(),
-        }
-        .into())
+        })
     }
 }

@@ -1,19 +1,20 @@
-//! Rows as a structure of arrays: one list per column. Batches and blocks of rows have this form, and a memory's store too.
+//! Rows as a structure of arrays: one list per column. Batches and blocks of rows have this form,
+//! and a memory's store too.
 
-use shardgraph_environments::space::{Cell, ElementKind};
+use shardgraph_environments::space::{ElementKind, LeafRef};
 
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::layout::{Column, ColumnLayout};
 
 /// Rows of one layout, column by column.
 ///
 /// ```
-/// use shardgraph_replay::{Cell, ColumnLayout, ElementKind, Rows};
+/// use shardgraph_replay::{LeafRef, ColumnLayout, ElementKind, Rows};
 ///
 /// let layout = ColumnLayout::new(&[("observation", ElementKind::F32, 2), ("action", ElementKind::U32, 1)])?;
 /// let mut rows = Rows::new(layout);
-/// rows.push(&[Cell::F32(&[0.5, 1.0]), Cell::U32(&[3])])?;
-/// rows.push(&[Cell::F32(&[0.0, 2.0]), Cell::U32(&[1])])?;
+/// rows.push(&[LeafRef::F32(&[0.5, 1.0]), LeafRef::U32(&[3])])?;
+/// rows.push(&[LeafRef::F32(&[0.0, 2.0]), LeafRef::U32(&[1])])?;
 /// assert_eq!(rows.f32s(0), [0.5, 1.0, 0.0, 2.0]);
 /// assert_eq!(rows.u32s(1), [3, 1]);
 /// # Ok::<(), shardgraph_replay::Error>(())
@@ -57,7 +58,7 @@ impl Rows {
         self.n_rows
     }
 
-    /// Whether there is no row.
+    /// True if there is no row.
     pub fn is_empty(&self) -> bool {
         self.n_rows == 0
     }
@@ -77,8 +78,9 @@ impl Rows {
     /// Adds a row, a cell for each column.
     ///
     /// # Errors
-    /// When a cell is missing or too many, of another kind or width than its column, or not finite. The rows stay as they were.
-    pub fn push(&mut self, cells: &[Cell<'_>]) -> Result<(), Error> {
+    /// When a cell is missing or too many, of another kind or width than its column, or not finite.
+    /// The rows stay as they were.
+    pub fn push(&mut self, cells: &[LeafRef<'_>]) -> Result<(), Error> {
         self.check("Rows::push", cells)?;
         self.write(self.n_rows, cells);
         Ok(())
@@ -121,13 +123,13 @@ impl Rows {
     ///
     /// # Panics
     /// When there is no such column or row.
-    pub fn cell(&self, column: usize, row: usize) -> Cell<'_> {
+    pub fn cell(&self, column: usize, row: usize) -> LeafRef<'_> {
         let width = self.layout.columns()[column].width;
         let range = row * width..(row + 1) * width;
         match &self.columns[column] {
-            Elements::F32(list) => Cell::F32(&list[range]),
-            Elements::U32(list) => Cell::U32(&list[range]),
-            Elements::U8(list) => Cell::U8(&list[range]),
+            Elements::F32(list) => LeafRef::F32(&list[range]),
+            Elements::U32(list) => LeafRef::U32(&list[range]),
+            Elements::U8(list) => LeafRef::U8(&list[range]),
         }
     }
 
@@ -148,59 +150,56 @@ impl Rows {
         self.n_rows = n_rows;
     }
 
-    /// Whether `cells` are a row of this layout.
-    pub(crate) fn check(&self, method: &'static str, cells: &[Cell<'_>]) -> Result<(), Error> {
+    /// Checks that `cells` are a row of this layout.
+    pub(crate) fn check(&self, method: &'static str, cells: &[LeafRef<'_>]) -> Result<(), Error> {
         let columns = self.layout.columns();
-        let fits = |(column, cell): (&Column, &Cell<'_>)| match cell {
-            Cell::F32(list) => {
+        let fits = |(column, cell): (&Column, &LeafRef<'_>)| match cell {
+            LeafRef::F32(list) => {
                 column.kind == ElementKind::F32
                     && list.len() == column.width
                     && list.iter().all(|x| x.is_finite())
             }
-            Cell::U32(list) => column.kind == ElementKind::U32 && list.len() == column.width,
-            Cell::U8(list) => column.kind == ElementKind::U8 && list.len() == column.width,
+            LeafRef::U32(list) => column.kind == ElementKind::U32 && list.len() == column.width,
+            LeafRef::U8(list) => column.kind == ElementKind::U8 && list.len() == column.width,
         };
         if cells.len() == columns.len() && columns.iter().zip(cells).all(fits) {
             return Ok(());
         }
-        Err(self.misfit(method, cells))
+        Err(self.mismatch(method, cells))
     }
 
-    /// Why `cells` are no row of this layout.
+    /// The reason why `cells` are no row of this layout.
     #[cold]
-    fn misfit(&self, method: &'static str, cells: &[Cell<'_>]) -> Error {
+    fn mismatch(&self, method: &'static str, cells: &[LeafRef<'_>]) -> Error {
         let columns = self.layout.columns();
-        let mismatch = |what: String, expected: String, given: String| ErrorKind::Mismatch {
-            method,
-            what,
-            expected,
-            given,
+        let mismatch = |what: String, expected: String, given: String| {
+            Error::mismatch(method, what, expected, given)
         };
         for (column, cell) in columns.iter().zip(cells) {
             let (kind, width) = (cell.kind(), cell.width());
             if (kind, width) != (column.kind, column.width) {
                 let expected = format!("{} {}", column.width, column.kind);
                 let what = format!("column {}", column.name);
-                return mismatch(what, expected, format!("{width} {kind}")).into();
+                return mismatch(what, expected, format!("{width} {kind}"));
             }
-            if let Cell::F32(list) = cell
+            if let LeafRef::F32(list) = cell
                 && let Some(x) = list.iter().find(|x| !x.is_finite())
             {
                 let what = format!("column {}", column.name);
-                return mismatch(what, "finite numbers".into(), x.to_string()).into();
+                return mismatch(what, "finite numbers".into(), x.to_string());
             }
         }
         let expected = format!("{} cells ({})", columns.len(), self.layout);
-        mismatch("the row".into(), expected, format!("{} cells", cells.len())).into()
+        mismatch("the row".into(), expected, format!("{} cells", cells.len()))
     }
 
     /// Writes checked cells over row `row`, or behind the last.
-    pub(crate) fn write(&mut self, row: usize, cells: &[Cell<'_>]) {
+    pub(crate) fn write(&mut self, row: usize, cells: &[LeafRef<'_>]) {
         for (elements, cell) in self.columns.iter_mut().zip(cells) {
             match (elements, cell) {
-                (Elements::F32(list), Cell::F32(cell)) => write_row(list, row, cell),
-                (Elements::U32(list), Cell::U32(cell)) => write_row(list, row, cell),
-                (Elements::U8(list), Cell::U8(cell)) => write_row(list, row, cell),
+                (Elements::F32(list), LeafRef::F32(cell)) => write_row(list, row, cell),
+                (Elements::U32(list), LeafRef::U32(cell)) => write_row(list, row, cell),
+                (Elements::U8(list), LeafRef::U8(cell)) => write_row(list, row, cell),
                 _ => unreachable!("the cells were checked"),
             }
         }

@@ -1,10 +1,11 @@
-//! Rows as bytes, for messages, and uniform and prioritised memories as bytes, for checkpoints: a versioned header, the layout, the
-//! columns in the order of the rows or slots, and the priorities; little-endian. Bytes are read into rows or a memory that were
-//! made like those that wrote them, so another configuration is found, and no length out of a file decides how much memory is taken.
+//! Rows as bytes, for messages, and uniform and prioritised memories as bytes, for checkpoints: a
+//! versioned header, the layout, the columns in the order of the rows or slots, and the priorities;
+//! little-endian. Bytes are read into rows or a memory that were made like those that wrote them,
+//! so another configuration is found, and no length out of a file decides how much memory is taken.
 
 use crate::ElementKind;
-use crate::bytes::Reader;
-use crate::error::{Error, ErrorKind};
+use crate::codec::Reader;
+use crate::error::Error;
 use crate::layout::ColumnLayout;
 use crate::prioritized_memory::{PrioritizedMemory, new_tree};
 use crate::ring::Ring;
@@ -54,7 +55,8 @@ impl UniformMemory {
     /// Takes the state that [`UniformMemory::to_bytes`] wrote.
     ///
     /// # Errors
-    /// When the bytes are damaged, or of a memory of another layout or capacity; the memory stays as it was.
+    /// When the bytes are damaged, or of a memory of another layout or capacity; the memory stays
+    /// as it was.
     pub fn restore(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let mut reader = Reader { rest: bytes };
         check_magic(&mut reader, UNIFORM)?;
@@ -66,7 +68,8 @@ impl UniformMemory {
 }
 
 impl PrioritizedMemory {
-    /// The memory as bytes; [`PrioritizedMemory::restore`] makes an equal one, which samples alike, bit for bit.
+    /// The memory as bytes; [`PrioritizedMemory::restore`] makes an equal one, which samples alike,
+    /// bit for bit.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = PRIORITIZED.to_vec();
         out.extend(self.prioritization.alpha.to_le_bytes());
@@ -82,7 +85,8 @@ impl PrioritizedMemory {
     /// Takes the state that [`PrioritizedMemory::to_bytes`] wrote.
     ///
     /// # Errors
-    /// When the bytes are damaged, or of a memory of another layout, capacity or prioritization; the memory stays as it was.
+    /// When the bytes are damaged, or of a memory of another layout, capacity or prioritization;
+    /// the memory stays as it was.
     pub fn restore(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let method = "PrioritizedMemory::restore";
         let mut reader = Reader { rest: bytes };
@@ -119,15 +123,9 @@ impl PrioritizedMemory {
     }
 }
 
-/// What a checkpoint is of, and what the memory is.
+/// The error of a checkpoint of another memory than this one.
 fn other(method: &'static str, what: &str, expected: String, given: String) -> Error {
-    ErrorKind::Mismatch {
-        method,
-        what: format!("{what} of the bytes"),
-        expected,
-        given,
-    }
-    .into()
+    Error::mismatch(method, format!("{what} of the bytes"), expected, given)
 }
 
 fn check_magic(reader: &mut Reader<'_>, magic: [u8; 8]) -> Result<(), Error> {

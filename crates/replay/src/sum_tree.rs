@@ -1,7 +1,8 @@
-//! Priorities by slot, the sums over them, and the smallest: a tree with several children to a node, a cache line for the sums.
+//! Priorities by slot, the sums over them, and the smallest: a tree with several children to a
+//! node, a cache line for the sums.
 //!
-//! A node is always computed from its children and never from what it was before, so it cannot drift: after any number of
-//! updates the tree has the bits of one that is built from its leaves.
+//! A node is always computed from its children and never from what it was before, so it cannot
+//! drift: after any number of updates the tree has the bits of one that is built from its leaves.
 
 /// Leaves to a line: 16 f32 fill one of 64 bytes.
 const N_LEAVES: usize = 16;
@@ -54,7 +55,8 @@ fn least(a: f32, b: &f32) -> f32 {
     if *b < a { *b } else { a }
 }
 
-/// The sum of a power of two of numbers, halves onto halves: a fixed order, and one that needs no long chain of additions.
+/// The sum of a power of two of numbers, halves onto halves: a fixed order, and one that needs no
+/// long chain of additions.
 fn pairwise<const N: usize>(numbers: &[f64; N]) -> f64 {
     let mut sums = *numbers;
     let mut n = N;
@@ -113,7 +115,7 @@ impl SumTree {
         })
     }
 
-    /// The bytes of a tree of so many leaves.
+    /// The bytes of a tree of `n_slots` leaves.
     pub(crate) fn bytes(n_slots: usize) -> u64 {
         let n_nodes: u64 = level_widths(n_slots).map(|n| n as u64).sum();
         let node = (size_of::<Sums>() + size_of::<Smallest>()) as u64;
@@ -124,7 +126,8 @@ impl SumTree {
         self.leaves[slot as usize / N_LEAVES].0[slot as usize % N_LEAVES]
     }
 
-    /// Changes a leaf and none of the sums: `refresh` or `refresh_range` must follow before they are used.
+    /// Changes a leaf and none of the sums: `refresh` or `refresh_range` must follow before they
+    /// are used.
     pub(crate) fn set_leaf(&mut self, slot: u32, leaf: f32) {
         self.leaves[slot as usize / N_LEAVES].0[slot as usize % N_LEAVES] = leaf;
     }
@@ -143,7 +146,8 @@ impl SumTree {
         self.levels[self.levels.len() - 1].worth(0)
     }
 
-    /// Computes every node above the leaves `slots`, level by level, so that the loads of one level do not wait for each other.
+    /// Computes every node above the leaves `slots`, level by level, so that the loads of one level
+    /// do not wait for each other.
     pub(crate) fn refresh(&mut self, slots: &[u32]) {
         let mut children = std::mem::take(&mut self.nodes);
         children.clear();
@@ -183,9 +187,11 @@ impl SumTree {
         }
     }
 
-    /// The slots at which `masses` between 0 and the total fall, each slot as likely as its leaf is large. The sum must not be 0.
+    /// The slots at which `masses` between 0 and the total fall, each slot as likely as its leaf is
+    /// large. The sum must not be 0.
     ///
-    /// Rounding moves a border between two slots by some 1e-16 of the total, and never onto a leaf of 0.
+    /// Rounding moves a border between two slots by some 1e-16 of the total, and never onto a leaf
+    /// of 0.
     pub(crate) fn draw(&mut self, masses: impl Iterator<Item = f64>, slots: &mut Vec<u32>) {
         self.masses.clear();
         self.masses.extend(masses);
@@ -205,7 +211,8 @@ impl SumTree {
     }
 }
 
-/// The child at which `mass` falls, and where that child begins: a search by halves, which goes right only onto a sum above 0.
+/// The child at which `mass` falls, and where that child begins: a search by halves, which goes
+/// right only onto a sum above 0.
 #[inline]
 fn find<const N: usize>(children: &[f64; N], mass: f64) -> (u32, f64) {
     const { assert!(N.is_power_of_two()) };

@@ -3,7 +3,7 @@
 mod bytes;
 mod memory;
 mod n_step;
-mod n_step_folder;
+mod n_step_assembler;
 mod prioritized;
 mod rows;
 mod rows_bytes;
@@ -29,7 +29,8 @@ pub(crate) fn record_episode(
     memory.end_episode(ending).unwrap();
 }
 
-/// A small generator of numbers below n, without bias (draws beyond the last multiple of n are drawn again).
+/// A small generator of numbers below n, without bias (draws beyond the last multiple of n are
+/// drawn again).
 pub(crate) fn random_below(state: &mut u64, n: u64) -> u64 {
     let limit = (1 << 32) / n * n;
     loop {

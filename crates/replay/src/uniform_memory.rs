@@ -1,6 +1,6 @@
 //! A replay memory in which every row is as likely as the next.
 
-use crate::Cell;
+use crate::LeafRef;
 use crate::error::Error;
 use crate::layout::ColumnLayout;
 use crate::ring::{ItemId, Ring};
@@ -9,18 +9,19 @@ use crate::rows::Rows;
 /// The last `capacity` rows of a layout, sampled uniformly.
 ///
 /// # Complexity
-/// Memory: `capacity` times [`ColumnLayout::row_bytes`], taken as rows come. Inserting and drawing a row take O(row bytes).
+/// Memory: `capacity` times [`ColumnLayout::row_bytes`], taken as rows come. Inserting and drawing
+/// a row take O(row bytes).
 ///
 /// # Determinism
-/// What `sample_into` gives depends on what was inserted and on the caller's random numbers, and on nothing else.
+/// The rows of `sample_into` depend on the inserted rows and on the caller's random numbers alone.
 ///
 /// ```
-/// use shardgraph_replay::{Cell, ColumnLayout, ElementKind, Rows, UniformMemory};
+/// use shardgraph_replay::{LeafRef, ColumnLayout, ElementKind, Rows, UniformMemory};
 ///
 /// let layout = ColumnLayout::new(&[("observation", ElementKind::F32, 2), ("action", ElementKind::U32, 1)])?;
 /// let mut memory = UniformMemory::new(layout.clone(), 1000)?;
 /// for step in 0..5 {
-///     memory.insert(&[Cell::F32(&[step as f32, 1.0]), Cell::U32(&[step])])?;
+///     memory.insert(&[LeafRef::F32(&[step as f32, 1.0]), LeafRef::U32(&[step])])?;
 /// }
 /// let (mut ids, mut batch) = (Vec::new(), Rows::new(layout));
 /// let mut coin = 0;
@@ -47,12 +48,14 @@ impl UniformMemory {
     /// Puts a row in the place of the oldest.
     ///
     /// # Errors
-    /// When `cells` are no row of the layout, or hold floats that are not finite; the memory stays as it was.
-    pub fn insert(&mut self, cells: &[Cell<'_>]) -> Result<ItemId, Error> {
+    /// When `cells` are no row of the layout, or hold floats that are not finite; the memory stays
+    /// as it was.
+    pub fn insert(&mut self, cells: &[LeafRef<'_>]) -> Result<ItemId, Error> {
         self.ring.insert("UniformMemory::insert", cells)
     }
 
-    /// Inserts the rows of a block in their order, and gives the first one's number; the others' follow.
+    /// Inserts the rows of a block in their order, and gives the first one's number; the others'
+    /// follow.
     ///
     /// # Errors
     /// When the block has another layout; the memory stays as it was.
@@ -60,7 +63,8 @@ impl UniformMemory {
         self.ring.insert_rows("UniformMemory::insert_rows", block)
     }
 
-    /// Draws `n_items` rows, each one uniformly among all that the memory holds, with replacement, into `ids`.
+    /// Draws `n_items` rows, each one uniformly among all that the memory holds, with replacement,
+    /// into `ids`.
     ///
     /// `below(n)` gives a uniform random number from `0..n`, without modulo bias.
     ///
@@ -102,7 +106,7 @@ impl UniformMemory {
         self.ring.len()
     }
 
-    /// Whether nothing was inserted yet.
+    /// True if nothing was inserted yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,14 +1,11 @@
-//! What a training run is asked for.
-
-use std::fmt;
-use std::str::FromStr;
+//! The settings of a model and its training.
 
 use serde::{Deserialize, Serialize};
 
-use crate::partition::Method;
+use crate::named::named;
 use crate::{Error, Features, RelationalGraph};
 
-/// How a gradient becomes a step.
+/// The optimiser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Optimiser {
@@ -18,7 +15,8 @@ pub enum Optimiser {
     Adam,
 }
 
-/// Which part of the graph an epoch works on. Both give the same loss and parameters, to rounding: bit for bit on one rank with float sums.
+/// The part of the graph that an epoch works on. Both give the same loss and parameters, to
+/// rounding: bit for bit on one rank with float sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -28,17 +26,17 @@ pub enum Mode {
     Pruned,
 }
 
-/// How the messages to a node are added.
+/// The sums of the messages to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sums {
-    /// As integers of a common scale: the same bits for every number of ranks.
+    /// Integers of a common scale: the same bits for every number of ranks.
     Exact,
-    /// As f32, in each rank's order: other numbers of ranks round differently.
+    /// Floats of 32 bits, in each rank's order: other numbers of ranks round differently.
     Float,
 }
 
-/// What a message is divided by.
+/// The divisor of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Normaliser {
@@ -58,69 +56,14 @@ pub enum Preset {
     Mutag,
     /// Of R-GCN's authors for AM: 40 bases, hidden width 10, L2 of 5e-4.
     Am,
-    /// Of the paper on relations over devices: 40 bases, hidden width 16, SGD. The rate is not in the paper: 1 here.
+    /// Of the paper on relations over devices: 40 bases, hidden width 16, SGD. The rate is not in
+    /// the paper: 1 here.
     Paper,
 }
 
-/// How the first layer is carried out; on one rank its result has the same bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Execution {
-    /// Source by source: no W_r is built, and what has no gradient is passed over.
-    #[default]
-    Grouped,
-    /// W_r of all relations and of all nodes that the mode reads is built, and its gradient: the baseline of the paper on relations over
-    /// devices. The paper prunes nothing: it is [`Mode::Full`] that reads every node. On several ranks, with [`Method::M1`] or [`Method::M2`], each
-    /// builds W_r of its relations from a copy of all rows, and gradients of rows are added over the ranks in their order, as floats: losses are then
-    /// those of one rank to rounding and no longer bit for bit.
-    Paper,
-}
-
-impl Execution {
-    /// Refuses what has no W_r to build, and what the baseline does not do.
-    pub(crate) fn check(
-        self,
-        config: &Config,
-        (n_ranks, method, has_budget): (u32, Method, bool),
-    ) -> Result<(), Error> {
-        let is_one_hot = config.bases > 0 && config.embedding == 0;
-        let is_dealt = n_ranks == 1 || matches!(method, Method::M1 | Method::M2);
-        if self == Execution::Grouped || (is_one_hot && is_dealt && !has_budget) {
-            return Ok(());
-        }
-        let expected = "one-hot input with --bases, no budget, and on several ranks --partition m1 or m2, for which the baseline is there";
-        Err(Error::config("execution", self, expected))
-    }
-}
-
-/// Gives an enum whose names are lower-case words its text form, both ways.
-macro_rules! named {
-    ($type:ident, $field:literal, $($name:literal => $value:ident),+; $expected:literal) => {
-        impl FromStr for $type {
-            type Err = Error;
-
-            fn from_str(text: &str) -> Result<$type, Error> {
-                match text {
-                    $($name => Ok($type::$value),)+
-                    _ => Err(Error::config($field, text, $expected)),
-                }
-            }
-        }
-
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(match self {
-                    $($type::$value => $name,)+
-                })
-            }
-        }
-    };
-}
-pub(crate) use named;
 named!(Optimiser, "optimiser", "sgd" => Sgd, "adam" => Adam; "sgd or adam");
 named!(Mode, "mode", "full" => Full, "pruned" => Pruned; "full or pruned");
 named!(Sums, "sums", "exact" => Exact, "float" => Float; "exact or float");
-named!(Execution, "execution", "grouped" => Grouped, "paper" => Paper; "grouped or paper");
 named!(Normaliser, "normaliser", "relation" => Relation, "node" => Node; "relation or node");
 named!(Preset, "preset", "aifb" => Aifb, "mutag" => Mutag, "am" => Am, "paper" => Paper; "aifb, mutag, am or paper");
 
@@ -141,34 +84,36 @@ pub struct Config {
     pub hidden: Vec<usize>,
     /// Bases that the relations of a layer share; 0: each relation has weights of its own.
     pub bases: usize,
-    /// Runs of units that hear only each other: each relation, the self loop too, has block-diagonal weights of its
-    /// own; 0 or 1: whole ones. One-hot input has rows of its own instead, and blocks begin at the second layer.
+    /// Blocks of block-diagonal weights, of each relation and the self loop; 0 or 1: whole ones.
+    /// One-hot input has a row for each node and relation instead, and blocks begin at the second
+    /// layer.
     pub blocks: usize,
-    /// What a message is divided by.
+    /// The divisor of a message.
     pub normaliser: Normaliser,
     /// The width of a vector that is learnt for each node and is the input; 0: one-hot input.
     pub embedding: usize,
-    /// Whether the input is the graph's features and not learnt; `embedding` is then their width.
+    /// True if the input is the graph's features and not learnt; `embedding` is then their width.
     pub features: bool,
-    /// Whether each node also hears itself, as a relation of its own.
+    /// True if each node also sends to itself, along one more relation.
     pub self_loop: bool,
-    /// Whether a layer adds a bias.
+    /// True if a layer adds a bias.
     pub bias: bool,
     /// The share of hidden units that an epoch leaves out, from 0 to below 1.
     pub dropout: f32,
-    /// This times the sum of the squares of the input's and the first layer's parameters, biases excepted, is added to the loss.
+    /// This times the sum of the squares of the input's and the first layer's parameters, biases
+    /// excepted, is added to the loss.
     pub l2: f32,
-    /// How a gradient becomes a step.
+    /// The optimiser.
     pub optimiser: Optimiser,
     /// The learning rate.
     pub rate: f32,
     /// Passes over the training nodes.
     pub epochs: u32,
-    /// The seed of all that is random.
+    /// The seed of all random draws.
     pub seed: u64,
-    /// Which part of the graph an epoch works on.
+    /// The part of the graph that an epoch works on.
     pub mode: Mode,
-    /// How the messages to a node are added.
+    /// The sums of the messages to a node.
     pub sums: Sums,
 }
 
@@ -243,7 +188,7 @@ impl Config {
     /// Refuses settings out of their range.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`](crate::ErrorKind::Config) with the field, its value and what would have been right.
+    /// [`Error::Config`] with the field, its value and what would have been right.
     pub fn check(&self) -> Result<(), Error> {
         let is_width = |width: &usize| (1..=MAX_WIDTH).contains(width);
         if self.hidden.len() >= MAX_LAYERS || !self.hidden.iter().all(is_width) {
@@ -313,7 +258,7 @@ impl Config {
         }
     }
 
-    /// Whether the first layer has a table of relations: all but one-hot input without bases.
+    /// True if the first layer has a table of relations: all but one-hot input without bases.
     pub(crate) fn has_first_table(&self) -> bool {
         self.bases > 0 || self.embedding > 0
     }

@@ -1,112 +1,122 @@
-//! The crate's one error: a kind, coarse enough to choose an exit code, and a sentence that says what would have been right.
+//! The crate's error: a kind for each of what callers tell apart, and a sentence with what would
+//! have been right.
 
 use std::fmt;
 
-/// Everything that this crate's functions can fail with.
+use shardgraph_error::Class;
+
+/// Failure of one of this crate's functions.
 ///
 /// ```
-/// use shardgraph_rgcn::{ErrorKind, RelationalGraph};
+/// use shardgraph_rgcn::{Error, RelationalGraph};
 ///
 /// let error = RelationalGraph::new(2, 1, vec![0], vec![0], vec![2]).unwrap_err();
-/// assert_eq!(error.kind(), ErrorKind::Graph);
+/// assert!(matches!(error, Error::Graph(_)));
 /// assert_eq!(error.to_string(), "edge 0: target 2: expected a node below 2");
+/// assert_eq!(error.class().exit_code(), 2);
 /// ```
-#[derive(Debug)]
-pub struct Error {
-    kind: ErrorKind,
-    message: String,
-}
-
-/// What went wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ErrorKind {
+pub enum Error {
     /// The operating system refused to open, read, write or rename.
-    Io,
+    #[error("{0}")]
+    Io(String),
     /// A graph that cannot be read, or whose ids are out of range.
-    Graph,
+    #[error("{0}")]
+    Graph(String),
     /// Labels that cannot be read, or that do not fit the graph.
-    Labels,
+    #[error("{0}")]
+    Labels(String),
     /// A setting out of its range, or settings that contradict each other.
-    Config,
+    #[error("{0}")]
+    Config(String),
     /// A budget or a limit that is too small for what the job holds in any case.
-    Memory,
+    #[error("{0}")]
+    Memory(String),
     /// A checkpoint or a model of other settings, of another graph, or damaged.
-    Checkpoint,
+    #[error("{0}")]
+    Checkpoint(String),
     /// Training left the range of numbers: the rate is too large.
-    Diverged,
+    #[error("{0}")]
+    Diverged(String),
     /// A rank was lost, or waited past its deadline.
-    Rank,
+    #[error("{0}")]
+    Rank(String),
 }
 
 impl Error {
     /// An error of a kind.
-    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error {
-            kind,
-            message: message.into(),
-        }
+    pub(crate) fn new(kind: fn(String) -> Error, message: impl Into<String>) -> Error {
+        kind(message.into())
     }
 
     /// A setting out of its range.
     pub(crate) fn config(field: &str, value: impl fmt::Display, expected: &str) -> Error {
-        let message = format!("{field} = {value}: expected {expected}");
-        Error::new(ErrorKind::Config, message)
+        Error::Config(format!("{field} = {value}: expected {expected}"))
     }
 
     /// An error in a file, at a line and a byte in it, both counted from 1; 0 where none is meant.
-    pub(crate) fn at(kind: ErrorKind, file: &str, line: u64, column: u64, reason: &str) -> Error {
-        let message = match (line, column) {
+    pub(crate) fn at(
+        kind: fn(String) -> Error,
+        file: &str,
+        line: u64,
+        column: u64,
+        reason: &str,
+    ) -> Error {
+        kind(match (line, column) {
             (0, _) => format!("{file}: {reason}"),
             (_, 0) => format!("{file}:{line}: {reason}"),
             _ => format!("{file}:{line}:{column}: {reason}"),
-        };
-        Error::new(kind, message)
+        })
     }
 
-    /// What went wrong.
+    /// The class of the failure, which is the exit code of the program.
     #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        self.kind
-    }
-
-    /// Whether what the user gave cannot be right (exit code 2 of the command line).
-    #[must_use]
-    pub fn is_input(&self) -> bool {
-        !matches!(self.kind, ErrorKind::Diverged | ErrorKind::Rank)
+    pub fn class(&self) -> Class {
+        match self {
+            Error::Diverged(_) => Class::NoAnswer,
+            Error::Rank(_) => Class::LostRank,
+            _ => Class::Input,
+        }
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
+/// The error of weights that are no numbers.
+pub(crate) fn diverged() -> Error {
+    let message = "training left the range of numbers: expected finite weights; choose a smaller --learning-rate";
+    Error::new(Error::Diverged, message)
 }
-
-impl std::error::Error for Error {}
 
 impl From<shardgraph_graph::Error> for Error {
     fn from(error: shardgraph_graph::Error) -> Error {
-        let kind = match error.kind() {
-            shardgraph_graph::ErrorKind::Io => ErrorKind::Io,
-            _ => ErrorKind::Graph,
-        };
-        Error::new(kind, error.to_string())
+        match error.kind() {
+            shardgraph_graph::ErrorKind::Io => Error::Io(error.to_string()),
+            _ => Error::Graph(error.to_string()),
+        }
+    }
+}
+
+impl From<shardgraph_storage::Error> for Error {
+    fn from(error: shardgraph_storage::Error) -> Error {
+        match error {
+            shardgraph_storage::Error::Compression { .. } => Error::Graph(error.to_string()),
+            _ => Error::Io(error.to_string()),
+        }
     }
 }
 
 impl From<shardgraph_collectives::CommError> for Error {
     fn from(error: shardgraph_collectives::CommError) -> Error {
-        Error::new(ErrorKind::Rank, error.to_string())
+        Error::Rank(error.to_string())
     }
 }
 
-impl From<shardgraph_runs::Error> for Error {
-    fn from(error: shardgraph_runs::Error) -> Error {
-        let kind = match error.kind() {
-            shardgraph_runs::ErrorKind::Io { .. } => ErrorKind::Io,
-            _ => ErrorKind::Checkpoint,
-        };
-        Error::new(kind, error.to_string())
+impl From<shardgraph_job::Error> for Error {
+    fn from(error: shardgraph_job::Error) -> Error {
+        match error {
+            shardgraph_job::Error::Io { .. } => Error::Io(error.to_string()),
+            shardgraph_job::Error::Comm(_) => Error::Rank(error.to_string()),
+            _ => Error::Checkpoint(error.to_string()),
+        }
     }
 }

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::{Error, ErrorKind, Features};
+use crate::{Error, Features};
 
 /// The most nodes that a graph may have: ids are u32, and one id is kept free to mean none.
 pub const MAX_NODES: u32 = u32::MAX - 1;
 
-/// A directed multigraph whose edges have a relation. Nodes are 0..n_nodes, relations 0..n_relations.
+/// A directed multigraph whose edges have a relation. Nodes are 0..n_nodes, relations
+/// 0..n_relations.
 ///
-/// Edges keep the order in which they were given; the same edge may be there twice and counts twice.
+/// Edges keep the order in which they were given; the same edge may be there twice and counts
+/// twice.
 ///
 /// ```
 /// use shardgraph_rgcn::RelationalGraph;
@@ -46,7 +48,8 @@ impl RelationalGraph {
     /// A graph of three columns of one length.
     ///
     /// # Errors
-    /// [`ErrorKind::Graph`] where the columns differ in length, or an id is out of range: the message names the first such edge.
+    /// [`Error::Graph`] where the columns differ in length, or an id is out of range: the message
+    /// names the first such edge.
     /// # Complexity
     /// One pass over the columns, which are kept as they are: 12 bytes an edge.
     pub fn new(
@@ -56,7 +59,7 @@ impl RelationalGraph {
         relations: Vec<u32>,
         targets: Vec<u32>,
     ) -> Result<RelationalGraph, Error> {
-        let graph_error = |message: String| Err(Error::new(ErrorKind::Graph, message));
+        let graph_error = |message: String| Err(Error::new(Error::Graph, message));
         let n_edges = sources.len();
         if relations.len() != n_edges || targets.len() != n_edges {
             return graph_error(format!(
@@ -91,15 +94,16 @@ impl RelationalGraph {
         })
     }
 
-    /// The graph with features of its nodes, which [`Config::features`](crate::Config::features) takes as input.
+    /// The graph with features of its nodes, which [`Config::features`](crate::Config::features)
+    /// takes as input.
     ///
     /// # Errors
-    /// [`ErrorKind::Graph`] where they do not have a row for each node.
+    /// [`Error::Graph`] where they do not have a row for each node.
     pub fn with_features(mut self, features: Features) -> Result<RelationalGraph, Error> {
         if features.n_rows() != self.n_nodes as usize {
             let (found, expected) = (features.n_rows(), self.n_nodes);
             let message = format!("features of {found} nodes: expected those of {expected}");
-            return Err(Error::new(ErrorKind::Graph, message));
+            return Err(Error::new(Error::Graph, message));
         }
         self.features = Some(Arc::new(features));
         Ok(self)
@@ -153,18 +157,19 @@ impl RelationalGraph {
         (&self.sources, &self.relations, &self.targets)
     }
 
-    /// The graph with each edge turned round as well: relation r + [`RelationalGraph::n_relations`] is r against its direction.
+    /// The graph with each edge turned round as well: relation r + [`RelationalGraph::n_relations`]
+    /// is r against its direction.
     ///
     /// The given edges come first, then the turned ones in the same order.
     ///
     /// # Errors
-    /// [`ErrorKind::Graph`] where twice the relations are more than a u32 counts.
+    /// [`Error::Graph`] where twice the relations are more than a u32 counts.
     pub fn with_inverses(&self) -> Result<RelationalGraph, Error> {
         let n_relations = self.n_relations;
         let both = n_relations.checked_mul(2).ok_or_else(|| {
             let message =
                 format!("{n_relations} relations: expected at most 2147483647, to have inverses");
-            Error::new(ErrorKind::Graph, message)
+            Error::new(Error::Graph, message)
         })?;
         let turned = self
             .relations
@@ -180,7 +185,7 @@ impl RelationalGraph {
         })
     }
 
-    /// How many edges each relation has.
+    /// The number of edges of each relation.
     #[must_use]
     pub fn edges_by_relation(&self) -> Vec<u64> {
         let mut counts = vec![0; self.n_relations as usize];

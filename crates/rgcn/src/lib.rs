@@ -1,30 +1,54 @@
-//! R-GCN: node classification on graphs whose edges have relations, without ever building a weight matrix for each relation.
+//! R-GCN: classes of nodes and links between them, on graphs whose edges have relations.
+//!
+//! ```text
+//! import, generate -> RelationalGraph, Labels, LinkData
+//!   partition: Pairs -> Partition -> Loads    plan: Plan (costs, bytes, messages; nothing runs)
+//!   layer: passes of a layer on one rank      model: Layout -> Network (forward, loss, backward)
+//!     train -> Outcome (Evaluation)           train_links -> LinkOutcome (LinkScores)
+//!     predict, evaluate, SavedLinks: models read back from the folder of a run
+//! ```
+//!
+//! No weight matrix of a relation is ever built, unless [`Execution::Paper`] asks for it as a
+//! baseline.
+//!
+//! ```
+//! use shardgraph_rgcn::{Config, Labels, RelationalGraph, RunOptions, train};
+//!
+//! let graph = RelationalGraph::new(4, 1, vec![0, 1], vec![0, 0], vec![2, 3])?.with_inverses()?;
+//! let labels = Labels::new(2, vec![(0, 0), (1, 1)], vec![], vec![])?;
+//! let outcome = train(&graph, &labels, &Config::default(), &RunOptions::default(), &mut |_| ())?;
+//! assert_eq!(outcome.evaluation.train.n_right, 2);
+//! # Ok::<(), shardgraph_rgcn::Error>(())
+//! ```
 
 #![forbid(unsafe_code)]
 
 mod config;
+mod data;
 mod error;
-mod features;
-pub mod generate;
 mod graph;
-pub mod import;
-mod labels;
+mod layer;
 mod links;
 mod model;
+mod named;
 pub mod partition;
+pub mod plan;
 mod size;
 mod train;
 
-pub use config::{Config, Execution, Mode, Normaliser, Optimiser, Preset, Sums};
-pub use error::{Error, ErrorKind};
-pub use features::{Features, read_features};
+pub use config::{Config, Mode, Normaliser, Optimiser, Preset, Sums};
+pub use data::features::{Features, read_features};
+pub use data::labels::Labels;
+pub use data::{generate, import};
+pub use error::Error;
 pub use graph::{Edge, MAX_NODES, RelationalGraph};
-pub use labels::Labels;
 pub use links::config::{LinkConfig, LinkLoss};
 pub use links::data::{LinkData, Overlap};
-pub use links::ranking::{LinkScores, RankScores};
-pub use train::links::{Completion, LinkOptions, LinkOutcome, LinkReport, SavedLinks, train_links};
+pub use links::ranking::LinkScores;
+pub use links::saved::{Completion, Question, SavedLinks};
+pub use links::trainer::{LinkOptions, LinkOutcome, LinkReport, train_links};
+pub use shardgraph_metrics::RankScores;
 pub use train::{
-    DeviceMemory, EpochReport, Evaluation, MAX_RANKS, Outcome, RunOptions, SetScores, class_names,
-    evaluate, predict, run_config, train, train_as_rank,
+    DeviceMemory, EpochReport, Evaluation, Execution, MAX_RANKS, Outcome, RunOptions, SetScores,
+    class_names, evaluate, predict, run_config, train, train_as_rank,
 };

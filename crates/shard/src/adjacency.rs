@@ -5,7 +5,7 @@ use shardgraph_graph::{EdgeSink, Graph, GraphBuilder};
 use crate::bits::{BitShard, first_common};
 use crate::error::Error;
 
-/// How a whole graph is stored.
+/// Storage of a whole graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storage {
     /// Sorted neighbour lists: 4 B per entry + 8 B per row.
@@ -78,7 +78,7 @@ impl Adjacency {
         }
     }
 
-    /// Which form this is.
+    /// Storage of this graph.
     pub fn storage(&self) -> Storage {
         match self {
             Adjacency::Csr(_) => Storage::Csr,
@@ -121,7 +121,7 @@ impl Adjacency {
         (0..self.n_nodes()).map(|v| self.degree(v)).collect()
     }
 
-    /// Whether `u` and `v` are joined.
+    /// True if `u` and `v` are joined.
     ///
     /// # Panics
     /// When `u` or `v` is not below [`Adjacency::n_nodes`].
@@ -159,11 +159,12 @@ impl Adjacency {
     /// # Panics
     /// When `in_cover` does not have one element per node.
     pub fn uncovered_edge(&self, in_cover: &[bool]) -> Option<(u32, u32)> {
-        assert_eq!(in_cover.len(), self.n_nodes() as usize, "one flag per node");
-        let outside = bit_set(in_cover.iter().map(|covered| !covered));
         match self {
-            Adjacency::Csr(graph) => uncovered_in_lists(graph, in_cover),
-            Adjacency::Bits(bits) => bits.edge_within(&outside),
+            Adjacency::Csr(graph) => graph.uncovered_edge(in_cover),
+            Adjacency::Bits(bits) => {
+                assert_eq!(in_cover.len(), self.n_nodes() as usize, "one flag per node");
+                bits.edge_within(&bit_set(in_cover.iter().map(|covered| !covered)))
+            }
         }
     }
 
@@ -177,7 +178,7 @@ impl Adjacency {
     /// O(n + m) on lists, N^2/64 words on bits.
     pub fn maximal_matching(&self) -> u64 {
         match self {
-            Adjacency::Csr(graph) => matching_in_lists(graph),
+            Adjacency::Csr(graph) => graph.maximal_matching(),
             Adjacency::Bits(bits) => matching_in_bits(bits),
         }
     }
@@ -205,28 +206,6 @@ pub(crate) fn bits_to_graph(bits: &BitShard, n_nodes: u32, weighted: bool) -> Re
         taken?;
     }
     Ok(builder.finish(n_nodes, weighted)?.0)
-}
-
-fn uncovered_in_lists(graph: &Graph, in_cover: &[bool]) -> Option<(u32, u32)> {
-    let outside = |&v: &u32| !in_cover[v as usize];
-    (0..graph.n_nodes()).filter(outside).find_map(|u| {
-        let v = graph.neighbors(u).iter().copied().find(outside)?;
-        Some((u, v))
-    })
-}
-
-fn matching_in_lists(graph: &Graph) -> u64 {
-    let mut free = vec![true; graph.n_nodes() as usize];
-    let mut size = 0;
-    for u in 0..graph.n_nodes() {
-        let partner = graph.neighbors(u).iter().find(|&&v| free[v as usize]);
-        if let (true, Some(&v)) = (free[u as usize], partner) {
-            free[u as usize] = false;
-            free[v as usize] = false;
-            size += 1;
-        }
-    }
-    size
 }
 
 fn matching_in_bits(bits: &BitShard) -> u64 {

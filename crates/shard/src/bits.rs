@@ -4,13 +4,7 @@ use std::ops::Range;
 
 use shardgraph_graph::Graph;
 
-use crate::bytes::{Reader, put_range, put_u32s, put_u64s};
-use crate::error::Error;
 use crate::partition::Partition;
-use crate::transpose::is_symmetric;
-
-const MAGIC: [u8; 8] = *b"SGBIT\0\0\x01";
-const FORM: &str = "bit shard";
 
 /// All rows of an adjacency matrix, restricted to the columns `columns_range`, one bit per pair.
 ///
@@ -90,7 +84,7 @@ impl BitShard {
         self.columns_range.clone()
     }
 
-    /// Whether this shard holds every column.
+    /// True if this shard holds every column.
     pub fn is_whole(&self) -> bool {
         self.columns_range == (0..self.n_rows)
     }
@@ -113,7 +107,7 @@ impl BitShard {
         &self.words
     }
 
-    /// Whether `u` and `v` (a column of this shard, by its global id) are joined.
+    /// True if `u` and `v` (a column of this shard, by its global id) are joined.
     ///
     /// # Panics
     /// When `u` is no row or `v` no column of this shard.
@@ -209,58 +203,6 @@ impl BitShard {
         (0..self.n_rows)
             .filter(|&u| in_set[u as usize / 64] >> (u % 64) & 1 == 1)
             .find_map(|u| first_common(self.row(u), in_set).map(|v| (u, v)))
-    }
-
-    /// The shard as bytes: a versioned header, then the words, little-endian.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.bytes() as usize + 20);
-        out.extend_from_slice(&MAGIC);
-        put_u32s(&mut out, &[self.n_rows]);
-        put_range(&mut out, &self.columns_range);
-        put_u64s(&mut out, &self.words);
-        out
-    }
-
-    /// Reads what [`BitShard::to_bytes`] wrote.
-    ///
-    /// # Errors
-    /// When the header, a length or any rule of [`BitShard`] (zero padding and diagonal, symmetry of a whole matrix) is
-    /// broken. Memory is taken only for words whose bytes are there.
-    pub fn from_bytes(bytes: &[u8]) -> Result<BitShard, Error> {
-        let mut reader = Reader::new(bytes, FORM);
-        reader.magic(&MAGIC)?;
-        let n_rows = reader.u32()?;
-        let columns_range = reader.range()?;
-        if columns_range.end > n_rows {
-            return Err(reader.error("the columns reach beyond the number of rows"));
-        }
-        // At most 2^32 rows of 2^26 words: the product fits.
-        let n_words = columns_range.len().div_ceil(64) as u64 * u64::from(n_rows);
-        let words = reader.u64s(n_words)?;
-        reader.end()?;
-        let shard = BitShard::from_words(n_rows, columns_range, words);
-        shard.check()?;
-        Ok(shard)
-    }
-
-    fn check(&self) -> Result<(), Error> {
-        let padding = match self.columns_range.len() % 64 {
-            0 => 0,
-            used => u64::MAX << used,
-        };
-        if (0..self.n_rows).any(|u| self.row(u).last().is_some_and(|word| word & padding != 0)) {
-            return Err(Error::malformed(
-                FORM,
-                "a bit is set beyond the last column",
-            ));
-        }
-        if self.columns_range.clone().any(|v| self.contains(v, v)) {
-            return Err(Error::malformed(FORM, "a node is its own neighbour"));
-        }
-        if self.is_whole() && !is_symmetric(&self.words, self.n_rows as usize, self.words_per_row) {
-            return Err(Error::malformed(FORM, "a whole matrix is not symmetric"));
-        }
-        Ok(())
     }
 }
 

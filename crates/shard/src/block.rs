@@ -17,13 +17,13 @@ use crate::{BitShard, Communication, Partition};
 /// let path = Graph::from_edges(6, &[(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)])?;
 /// let thirds = Partition::by_rows(6, 3);
 /// let middle = BlockShard::from_graph(&path, &thirds, 1, Communication::Halo);
-/// assert_eq!(middle.wiring().columns(), [1, 2, 3, 4]); // its own nodes 2 and 3 and their neighbours
-/// assert_eq!(middle.wiring().sent_to(0), [2]);
+/// assert_eq!(middle.exchange().columns(), [1, 2, 3, 4]); // its own nodes 2 and 3 and their neighbours
+/// assert_eq!(middle.exchange().sent_to(0), [2]);
 /// # Ok::<(), shardgraph_graph::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct BlockShard {
-    wiring: Arc<Wiring>,
+    exchange: Arc<ExchangePlan>,
     entries: BlockEntries,
 }
 
@@ -48,21 +48,21 @@ pub enum BlockEntries {
     },
 }
 
-/// Which rows of the operand a rank reads, and of which rows it makes sums.
+/// Plan of one rank's exchange: the rows of the operand that it reads and sends, and the rows that it sums.
 ///
-/// With [`Communication::Halo`] the sums are whole. With the others they are parts, to be added over all ranks (`Paper`) or over those of
-/// [`Wiring::shares_rows_with`] (`Grid`).
+/// With [`Communication::Halo`] the sums are whole. With the others they are parts, to be added over all ranks (`ColumnAllReduce`) or over those of
+/// [`ExchangePlan::row_group`] (`Grid`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wiring {
+pub struct ExchangePlan {
     communication: Communication,
     own: Range<u32>,
     rows: Range<u32>,
     columns: Vec<u32>,
     sent: Vec<Vec<u32>>,
-    beside: Range<u32>,
+    row_group: Range<u32>,
 }
 
-impl Wiring {
+impl ExchangePlan {
     /// The way of sharing.
     pub fn communication(&self) -> Communication {
         self.communication
@@ -92,8 +92,8 @@ impl Wiring {
     }
 
     /// The ranks, this one among them, between which the rows of the block are divided.
-    pub fn shares_rows_with(&self) -> Range<u32> {
-        self.beside.clone()
+    pub fn row_group(&self) -> Range<u32> {
+        self.row_group.clone()
     }
 }
 
@@ -112,15 +112,15 @@ impl BlockShard {
         communication: Communication,
     ) -> BlockShard {
         assert_eq!(graph.n_nodes(), partition.n_rows(), "nodes of the graph");
-        let touches = |node: u32, range: &Range<u32>| {
+        let has_neighbor_in = |node: u32, range: &Range<u32>| {
             let neighbors = graph.neighbors(node);
             let first = neighbors.partition_point(|&u| u < range.start);
             neighbors.get(first).is_some_and(|&u| u < range.end)
         };
-        let wiring = wire(partition, rank, communication, &touches);
-        let entries = lists(graph, &wiring);
-        let wiring = Arc::new(wiring);
-        BlockShard { wiring, entries }
+        let exchange = plan_exchange(partition, rank, communication, &has_neighbor_in);
+        let entries = lists(graph, &exchange);
+        let exchange = Arc::new(exchange);
+        BlockShard { exchange, entries }
     }
 
     /// The block of `rank` of a whole bit matrix, as bits.
@@ -138,15 +138,15 @@ impl BlockShard {
     ) -> BlockShard {
         assert!(matrix.is_whole(), "only a whole matrix can be cut");
         assert_eq!(matrix.n_rows(), partition.n_rows(), "nodes of the matrix");
-        let touches = |node: u32, range: &Range<u32>| has_bit(matrix.row(node), range);
-        let wiring = wire(partition, rank, communication, &touches);
-        let words_per_row = wiring.rows.len().div_ceil(64);
-        let mut words = Vec::with_capacity(words_per_row * wiring.columns.len());
-        for &column in &wiring.columns {
-            push_bits(&mut words, matrix.row(column), &wiring.rows);
+        let has_neighbor_in = |node: u32, range: &Range<u32>| has_bit(matrix.row(node), range);
+        let exchange = plan_exchange(partition, rank, communication, &has_neighbor_in);
+        let words_per_row = exchange.rows.len().div_ceil(64);
+        let mut words = Vec::with_capacity(words_per_row * exchange.columns.len());
+        for &column in &exchange.columns {
+            push_bits(&mut words, matrix.row(column), &exchange.rows);
         }
         BlockShard {
-            wiring: Arc::new(wiring),
+            exchange: Arc::new(exchange),
             entries: BlockEntries::Bits {
                 words,
                 words_per_row,
@@ -154,9 +154,9 @@ impl BlockShard {
         }
     }
 
-    /// What is exchanged for the block.
-    pub fn wiring(&self) -> &Arc<Wiring> {
-        &self.wiring
+    /// Exchange of rows for the block.
+    pub fn exchange(&self) -> &Arc<ExchangePlan> {
+        &self.exchange
     }
 
     /// The entries.
@@ -180,7 +180,7 @@ impl BlockShard {
     }
 }
 
-/// Whether a row has a bit in a range of columns.
+/// True if a row has a bit in a range of columns.
 fn has_bit(row: &[u64], columns: &Range<u32>) -> bool {
     if columns.is_empty() {
         return false;
@@ -197,62 +197,62 @@ fn has_bit(row: &[u64], columns: &Range<u32>) -> bool {
     })
 }
 
-/// Whether a node has a neighbour in a range of nodes.
-type Touches<'t> = dyn Fn(u32, &Range<u32>) -> bool + 't;
+/// True if a node has a neighbour in a range of nodes.
+type HasNeighborIn<'t> = dyn Fn(u32, &Range<u32>) -> bool + 't;
 
-fn wire(
+fn plan_exchange(
     partition: &Partition,
     rank: u32,
     communication: Communication,
-    touches: &Touches<'_>,
-) -> Wiring {
+    has_neighbor_in: &HasNeighborIn<'_>,
+) -> ExchangePlan {
     let (own, n_ranks, n_nodes) = (
         partition.range(rank),
         partition.n_ranks(),
         partition.n_rows(),
     );
-    let mut wiring = Wiring {
+    let mut exchange = ExchangePlan {
         communication,
         rows: own.clone(),
         columns: (0..n_nodes).collect(),
         sent: vec![Vec::new(); n_ranks as usize],
-        beside: rank..rank + 1,
+        row_group: rank..rank + 1,
         own: own.clone(),
     };
     let others = (0..n_ranks).filter(|&other| other != rank);
     match communication {
         Communication::Gather => {
             for other in others {
-                wiring.sent[other as usize].extend(own.clone());
+                exchange.sent[other as usize].extend(own.clone());
             }
         }
-        Communication::Paper => {
-            wiring.rows = 0..n_nodes;
-            wiring.columns = own.collect();
-            wiring.beside = 0..n_ranks;
+        Communication::ColumnAllReduce => {
+            exchange.rows = 0..n_nodes;
+            exchange.columns = own.collect();
+            exchange.row_group = 0..n_ranks;
         }
         Communication::Halo => {
-            wiring
+            exchange
                 .columns
-                .retain(|&node| own.contains(&node) || touches(node, &own));
+                .retain(|&node| own.contains(&node) || has_neighbor_in(node, &own));
             for other in others {
                 let theirs = partition.range(other);
-                let read = own.clone().filter(|&node| touches(node, &theirs));
-                wiring.sent[other as usize].extend(read);
+                let read = own.clone().filter(|&node| has_neighbor_in(node, &theirs));
+                exchange.sent[other as usize].extend(read);
             }
         }
-        Communication::Grid => wire_grid(&mut wiring, partition, rank),
+        Communication::Grid => plan_grid(&mut exchange, partition, rank),
     }
-    wiring
+    exchange
 }
 
 /// The ranks that have rows, as `pr x pc` ranks row by row; see [`Communication::Grid`].
-fn wire_grid(wiring: &mut Wiring, partition: &Partition, rank: u32) {
+fn plan_grid(exchange: &mut ExchangePlan, partition: &Partition, rank: u32) {
     let has_rows = |&rank: &u32| !partition.range(rank).is_empty();
     let mut with_rows = (0..partition.n_ranks()).filter(has_rows);
     let first = with_rows.next();
     let last = with_rows.next_back().or(first);
-    wiring.columns.clear();
+    exchange.columns.clear();
     let (Some(first), Some(last)) = (first, last) else {
         return;
     };
@@ -262,13 +262,13 @@ fn wire_grid(wiring: &mut Wiring, partition: &Partition, rank: u32) {
     let n_ranks = last + 1 - first;
     let n_columns = n_ranks / grid_rows(n_ranks);
     let (row, column) = ((rank - first) / n_columns, (rank - first) % n_columns);
-    wiring.beside = first + row * n_columns..first + (row + 1) * n_columns;
-    wiring.rows =
-        partition.range(wiring.beside.start).start..partition.range(wiring.beside.end - 1).end;
+    exchange.row_group = first + row * n_columns..first + (row + 1) * n_columns;
+    exchange.rows = partition.range(exchange.row_group.start).start
+        ..partition.range(exchange.row_group.end - 1).end;
     for other in (first + column..=last).step_by(n_columns as usize) {
-        wiring.columns.extend(partition.range(other));
+        exchange.columns.extend(partition.range(other));
         if other != rank {
-            wiring.sent[other as usize].extend(wiring.own.clone());
+            exchange.sent[other as usize].extend(exchange.own.clone());
         }
     }
 }
@@ -279,23 +279,22 @@ fn grid_rows(n_ranks: u32) -> u32 {
     (1..=n_ranks).rfind(divides).unwrap_or(1)
 }
 
-fn lists(graph: &Graph, wiring: &Wiring) -> BlockEntries {
+fn lists(graph: &Graph, exchange: &ExchangePlan) -> BlockEntries {
     let mut number = vec![u32::MAX; graph.n_nodes() as usize];
-    for (i, &node) in (0..).zip(&wiring.columns) {
+    for (i, &node) in (0..).zip(&exchange.columns) {
         number[node as usize] = i;
     }
     let (mut row_ptr, mut columns) = (vec![0], Vec::new());
     let mut values = graph.weights().map(|_| Vec::new());
-    for row in wiring.rows() {
-        let weights = graph.weights_of(row).unwrap_or(&[]);
-        for (i, &node) in graph.neighbors(row).iter().enumerate() {
+    for row in exchange.rows() {
+        for (node, weight) in graph.weighted_neighbors(row) {
             let column = number[node as usize];
             if column == u32::MAX {
                 continue;
             }
             columns.push(column);
             if let Some(values) = &mut values {
-                values.push(weights[i]);
+                values.push(weight);
             }
         }
         row_ptr.push(columns.len() as u64);

@@ -1,11 +1,10 @@
 //! From a stream of edges to an [`Adjacency`], in memory that follows what was seen and never the larger of the two forms.
 
-use shardgraph_graph::ErrorKind::OutOfRange;
 use shardgraph_graph::generate::GeneratorSpec;
-use shardgraph_graph::{EdgeSink, GraphBuilder};
+use shardgraph_graph::{EdgeSink, GraphBuilder, check_edge};
 
 use crate::adjacency::{Adjacency, Storage, bits_to_graph, choose_storage};
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::half_matrix::{HalfMatrix, matrix_bytes};
 
 const PAIR_BYTES: u64 = 8;
@@ -87,7 +86,7 @@ impl AdjacencyBuilder {
     pub fn finish(self, n_nodes: u32, weighted: bool) -> Result<(Adjacency, u64), Error> {
         if self.n_seen > n_nodes {
             let node = self.n_seen - 1;
-            return Err(ErrorKind::NodeOutOfRange { node, n_nodes }.into());
+            return Err(Error::NodeOutOfRange { node, n_nodes });
         }
         let lists = match self.form {
             Form::Bits(half) => return finish_bits(half, self.n_listed, n_nodes, weighted),
@@ -157,10 +156,7 @@ impl AdjacencyBuilder {
 
 impl EdgeSink for AdjacencyBuilder {
     fn edge(&mut self, u: u32, v: u32, weight: f32) -> Result<(), shardgraph_graph::Error> {
-        if !weight.is_finite() {
-            let message = format!("edge ({u}, {v}) has weight {weight}: expected a finite number");
-            return Err(shardgraph_graph::Error::new(OutOfRange, message));
-        }
+        check_edge(u, v, weight)?;
         self.n_listed += 1;
         self.n_seen = self.n_seen.max(u.max(v).saturating_add(1));
         match &mut self.form {
@@ -196,7 +192,7 @@ impl Pairs {
         PAIR_BYTES * room as u64 + 4 * self.weights.capacity() as u64
     }
 
-    /// Whether the pairs take more memory than the bit matrix of `n_seen` nodes.
+    /// True if the pairs take more memory than the bit matrix of `n_seen` nodes.
     fn outgrow_bits(&self, n_seen: u32) -> bool {
         self.n_pairs >= FEW_PAIRS
             && self.weights.is_empty()

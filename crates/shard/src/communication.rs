@@ -5,20 +5,20 @@ use std::str::FromStr;
 
 use crate::error::Error;
 
-/// Who multiplies which block of the adjacency matrix, and what ranks exchange for it. N nodes, P ranks, rows of W numbers.
+/// Scheme of sharing a neighbour sum: the block that each rank multiplies, and the rows that ranks exchange. N nodes, P ranks, rows of W numbers.
 ///
 /// The matrix is symmetric, so the backward pass of a neighbour sum is the same sum of the derivative, by the same exchange.
 ///
 /// # Complexity
-/// What a rank receives for one sum, where rows are spread evenly.
+/// Numbers that a rank receives for one sum, with rows spread evenly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Communication {
     /// Own rows times all columns; the rows of all ranks come by an all-gather: `(P - 1) / P * N * W` numbers.
     #[default]
     Gather,
-    /// All rows times own columns; the partial sums are reduced over all ranks (OpenGraphGym-MG, algorithm 2, line 12):
+    /// Called `paper` on the command line. All rows times own columns; the partial sums are reduced over all ranks (OpenGraphGym-MG, algorithm 2, line 12):
     /// `2 (P - 1) / P * N * W` numbers.
-    Paper,
+    ColumnAllReduce,
     /// Own rows times all columns; of other ranks' rows only those come that a neighbour has here: `W` for each of them.
     Halo,
     /// P = `pr x pc` blocks: the columns of a block come from the `pr` ranks above and below it, its partial sums go to the `pc` ranks beside
@@ -31,9 +31,10 @@ pub enum Communication {
 
 impl Communication {
     /// All of them.
-    pub const ALL: [Communication; 4] = [Self::Paper, Self::Gather, Self::Halo, Self::Grid];
+    pub const ALL: [Communication; 4] =
+        [Self::ColumnAllReduce, Self::Gather, Self::Halo, Self::Grid];
 
-    /// Whether a sum has the same bits for every number of ranks: no float is added over ranks.
+    /// True if a sum has the same bits for every number of ranks: no float is added over ranks.
     pub fn is_exact(self) -> bool {
         matches!(self, Self::Gather | Self::Halo)
     }
@@ -43,7 +44,7 @@ impl fmt::Display for Communication {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Gather => "gather",
-            Self::Paper => "paper",
+            Self::ColumnAllReduce => "paper",
             Self::Halo => "halo",
             Self::Grid => "grid",
         })
@@ -56,6 +57,9 @@ impl FromStr for Communication {
     fn from_str(text: &str) -> Result<Self, Error> {
         let is_it = |communication: &Self| communication.to_string() == text;
         let found = Self::ALL.into_iter().find(is_it);
-        found.ok_or_else(|| Error::name(text, "paper, gather, halo or grid"))
+        found.ok_or_else(|| Error::Name {
+            given: text.to_owned(),
+            expected: "paper, gather, halo or grid",
+        })
     }
 }

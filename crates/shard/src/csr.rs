@@ -4,11 +4,7 @@ use std::ops::Range;
 
 use shardgraph_graph::Graph;
 
-use crate::bytes::{Reader, put_f32s, put_range, put_u32s, put_u64s};
 use crate::error::Error;
-
-const MAGIC: [u8; 8] = *b"SGCSR\0\0\x01";
-const FORM: &str = "CSR shard";
 
 /// The rows `rows` of an adjacency matrix, restricted to the columns `columns_range`.
 ///
@@ -29,7 +25,7 @@ const FORM: &str = "CSR shard";
 /// assert_eq!(shard.row(1), &[0, 2]);
 /// let entries: Vec<_> = shard.coo().collect();
 /// assert_eq!(entries, [(1, 0, 1.0), (1, 2, 1.0), (2, 1, 1.0)]);
-/// let again = CsrShard::from_bytes(&shard.to_bytes())?;
+/// let again = CsrShard::from_coo(shard.rows(), shard.columns_range(), &entries, false)?;
 /// assert_eq!(again, shard);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -96,7 +92,7 @@ impl CsrShard {
         shard
     }
 
-    /// Builds a shard from (row, column, value) triples in any order; `weighted` says whether the values are kept.
+    /// Imports (row, column, value) triples in any order, as other programs keep matrices; `weighted` keeps the values.
     ///
     /// # Errors
     /// An entry outside the ranges, an entry given twice, a self-loop, or a value that is not finite.
@@ -138,7 +134,7 @@ impl CsrShard {
         self.columns_range.clone()
     }
 
-    /// Where each local row starts in [`CsrShard::cols`]: rows + 1 offsets from 0.
+    /// Start of each local row in [`CsrShard::cols`]: rows + 1 offsets from 0.
     pub fn row_ptr(&self) -> &[u64] {
         &self.row_ptr
     }
@@ -191,7 +187,7 @@ impl CsrShard {
         8 * self.row_ptr.len() as u64 + per_entry * self.n_entries()
     }
 
-    /// The entries as (row, column, value), by row, then column; global ids; value 1 when the shard has none.
+    /// Exports the entries as (row, column, value) triples, by row, then column; global ids; value 1 when the shard has none.
     pub fn coo(&self) -> impl Iterator<Item = (u32, u32, f32)> + '_ {
         self.rows.clone().flat_map(move |row| {
             self.entries_of(row).map(move |entry| {
@@ -199,82 +195,6 @@ impl CsrShard {
                 (row, self.cols[entry], value)
             })
         })
-    }
-
-    /// The shard as bytes: a versioned header, then the arrays, little-endian.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.bytes() as usize + 36);
-        out.extend_from_slice(&MAGIC);
-        put_range(&mut out, &self.rows);
-        put_range(&mut out, &self.columns_range);
-        put_u32s(&mut out, &[u32::from(self.values.is_some())]);
-        put_u64s(&mut out, &[self.n_entries()]);
-        put_u64s(&mut out, &self.row_ptr);
-        put_u32s(&mut out, &self.cols);
-        put_f32s(&mut out, self.values.as_deref().unwrap_or_default());
-        out
-    }
-
-    /// Reads what [`CsrShard::to_bytes`] wrote.
-    ///
-    /// # Errors
-    /// When the header, a length or any rule of [`CsrShard`] (sorted rows, columns in range, no self-loop, finite values)
-    /// is broken. Memory is taken only for arrays whose bytes are there.
-    pub fn from_bytes(bytes: &[u8]) -> Result<CsrShard, Error> {
-        let mut reader = Reader::new(bytes, FORM);
-        reader.magic(&MAGIC)?;
-        let rows = reader.range()?;
-        let columns_range = reader.range()?;
-        let weighted = match reader.u32()? {
-            0 => false,
-            1 => true,
-            _ => return Err(reader.error("the weight flag is neither 0 nor 1")),
-        };
-        let n_entries = reader.u64()?;
-        let row_ptr = reader.u64s(rows.len() as u64 + 1)?;
-        let cols = reader.u32s(n_entries)?;
-        let values = weighted.then(|| reader.f32s(n_entries)).transpose()?;
-        reader.end()?;
-        let shard = CsrShard {
-            rows,
-            columns_range,
-            row_ptr,
-            cols,
-            values,
-        };
-        shard.check_row_ptr()?;
-        shard.check_rows()?;
-        Ok(shard)
-    }
-
-    fn check_row_ptr(&self) -> Result<(), Error> {
-        let ends = (self.row_ptr[0], self.row_ptr[self.row_ptr.len() - 1]);
-        if ends != (0, self.n_entries()) || !self.row_ptr.is_sorted() {
-            return Err(Error::malformed(
-                FORM,
-                "the row pointers do not rise from 0 to the number of entries",
-            ));
-        }
-        Ok(())
-    }
-
-    fn check_rows(&self) -> Result<(), Error> {
-        for u in self.rows.clone() {
-            let row = self.row(u);
-            if !row.is_sorted_by(|a, b| a < b) {
-                return Err(Error::malformed(FORM, "a row's columns do not ascend"));
-            }
-            if !row.iter().all(|v| self.columns_range.contains(v)) {
-                return Err(Error::malformed(FORM, "a column lies outside its range"));
-            }
-            if row.binary_search(&u).is_ok() {
-                return Err(Error::malformed(FORM, "a node is its own neighbour"));
-            }
-        }
-        if self.values.iter().flatten().any(|value| !value.is_finite()) {
-            return Err(Error::malformed(FORM, "a value is not finite"));
-        }
-        Ok(())
     }
 }
 
@@ -295,13 +215,21 @@ fn check_entries(
         } else {
             continue;
         };
-        return Err(Error::entry(row, column, reason));
+        return Err(Error::Entry {
+            row,
+            column,
+            reason,
+        });
     }
     let twin = sorted
         .windows(2)
         .find(|pair| (pair[0].0, pair[0].1) == (pair[1].0, pair[1].1));
     match twin {
-        Some(pair) => Err(Error::entry(pair[0].0, pair[0].1, "is given twice")),
+        Some(pair) => Err(Error::Entry {
+            row: pair[0].0,
+            column: pair[0].1,
+            reason: "is given twice",
+        }),
         None => Ok(()),
     }
 }

@@ -1,41 +1,35 @@
-//! What can go wrong in this crate: entries that do not fit a shard, bytes that are no shard, and node ids beyond the graph.
+//! The crate's errors: entries that do not fit a shard, node ids beyond the graph, and unknown names.
 
-use std::fmt;
+use shardgraph_error::Class;
 
-/// An error of this crate; [`Error::kind`] says which.
-#[derive(Debug)]
-pub struct Error {
-    kind: ErrorKind,
-}
-
-/// The kinds of [`Error`].
-#[derive(Debug)]
+/// Everything that this crate's functions can fail with.
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ErrorKind {
+pub enum Error {
     /// A COO entry that the shard cannot hold.
+    #[error(
+        "the entry (row {row}, column {column}) {reason}; pass each entry of the shard once, inside its ranges"
+    )]
     Entry {
         /// The entry's row.
         row: u32,
         /// The entry's column.
         column: u32,
-        /// What is wrong with it, as a clause.
-        reason: &'static str,
-    },
-    /// Bytes that do not decode to a shard.
-    Malformed {
-        /// Which form was expected: `"CSR shard"` or `"bit shard"`.
-        form: &'static str,
-        /// The first broken rule, as a clause.
+        /// Its fault, as a clause.
         reason: &'static str,
     },
     /// An edge names a node that the graph does not have.
+    #[error(
+        "an edge names node {node}, but the graph has {n_nodes} nodes (0..{n_nodes}); finish with a larger node count"
+    )]
     NodeOutOfRange {
         /// The largest id seen.
         node: u32,
-        /// How many nodes the graph was finished with.
+        /// Number of nodes that the graph was finished with.
         n_nodes: u32,
     },
     /// A name that stands for nothing here.
+    #[error("expected {expected}, not `{given}`")]
     Name {
         /// The name.
         given: String,
@@ -43,76 +37,14 @@ pub enum ErrorKind {
         expected: &'static str,
     },
     /// The graph crate refused the edges.
-    Graph(shardgraph_graph::Error),
+    #[error(transparent)]
+    Graph(#[from] shardgraph_graph::Error),
 }
 
 impl Error {
-    /// Which error this is.
-    pub fn kind(&self) -> &ErrorKind {
-        &self.kind
-    }
-
-    pub(crate) fn entry(row: u32, column: u32, reason: &'static str) -> Error {
-        ErrorKind::Entry {
-            row,
-            column,
-            reason,
-        }
-        .into()
-    }
-
-    pub(crate) fn name(given: &str, expected: &'static str) -> Error {
-        let given = given.to_owned();
-        ErrorKind::Name { given, expected }.into()
-    }
-
-    pub(crate) fn malformed(form: &'static str, reason: &'static str) -> Error {
-        ErrorKind::Malformed { form, reason }.into()
-    }
-}
-
-impl From<ErrorKind> for Error {
-    fn from(kind: ErrorKind) -> Error {
-        Error { kind }
-    }
-}
-
-impl From<shardgraph_graph::Error> for Error {
-    fn from(source: shardgraph_graph::Error) -> Error {
-        ErrorKind::Graph(source).into()
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.kind {
-            ErrorKind::Entry {
-                row,
-                column,
-                reason,
-            } => write!(
-                f,
-                "the entry (row {row}, column {column}) {reason}; pass each entry of the shard once, inside its ranges"
-            ),
-            ErrorKind::Malformed { form, reason } => write!(
-                f,
-                "these bytes are not a {form}: {reason}; use bytes that the same version wrote, whole and unchanged"
-            ),
-            ErrorKind::NodeOutOfRange { node, n_nodes } => write!(
-                f,
-                "an edge names node {node}, but the graph has {n_nodes} nodes (0..{n_nodes}); finish with a larger node count"
-            ),
-            ErrorKind::Name { given, expected } => write!(f, "expected {expected}, not `{given}`"),
-            ErrorKind::Graph(source) => source.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.kind {
-            ErrorKind::Graph(source) => Some(source),
-            _ => None,
-        }
+    /// Always [`Class::Input`].
+    #[must_use]
+    pub fn class(&self) -> Class {
+        Class::Input
     }
 }

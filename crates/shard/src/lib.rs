@@ -28,7 +28,6 @@ mod adjacency;
 mod bits;
 mod block;
 mod builder;
-mod bytes;
 mod communication;
 mod csr;
 mod error;
@@ -43,11 +42,11 @@ mod tests;
 
 pub use adjacency::{Adjacency, Storage, choose_storage};
 pub use bits::BitShard;
-pub use block::{BlockEntries, BlockShard, Wiring};
+pub use block::{BlockEntries, BlockShard, ExchangePlan};
 pub use builder::AdjacencyBuilder;
 pub use communication::Communication;
 pub use csr::CsrShard;
-pub use error::{Error, ErrorKind};
+pub use error::Error;
 pub use partition::{Partition, ROW_WORK, block_rows};
 
 #[cfg(doctest)]

@@ -1,4 +1,4 @@
-//! Where the rows of a graph are cut: fixed row blocks first, then P contiguous ranges of whole blocks.
+//! Cuts of a graph's rows: fixed row blocks first, then P contiguous ranges of whole blocks.
 //!
 //! A sum that must have the same bits for every P is made over the blocks, and the blocks depend on the number of rows alone.
 
@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use shardgraph_graph::Graph;
 
-/// What a row costs in [`Partition::by_nonzeros`], counted in nonzeros.
+/// Cost of a row in [`Partition::by_nonzeros`], counted in nonzeros.
 ///
 /// An estimate for the layers' K = 32: a row takes a K x K product (2K^2 floating-point operations at product speed) and a
 /// nonzero takes one K-wide gather-and-add (2K operations at memory speed, some eight times slower per operation).
@@ -195,7 +195,7 @@ fn smallest_limit(work: &[u64], n_ranks: u32) -> u64 {
     low
 }
 
-/// How many ranges a limit needs when each takes as many blocks as it may.
+/// Number of ranges under a limit when each takes as many blocks as it may.
 fn n_ranges(work: &[u64], limit: u64) -> u32 {
     let (mut n, mut load) = (1, 0);
     for &block in work {

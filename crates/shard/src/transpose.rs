@@ -25,18 +25,6 @@ pub(crate) fn mirror(words: &mut [u64], n: usize, words_per_row: usize) {
     }
 }
 
-/// Whether the matrix (shapes as for [`mirror`]) equals its transpose.
-pub(crate) fn is_symmetric(words: &[u64], n: usize, words_per_row: usize) -> bool {
-    let n_blocks = n.div_ceil(64);
-    (0..n_blocks).all(|upper| {
-        (upper..n_blocks).all(|lower| {
-            let mut below = load(words, words_per_row, lower, upper);
-            transpose(&mut below);
-            below == load(words, words_per_row, upper, lower)
-        })
-    })
-}
-
 /// The 64 rows from row `64 * row_block`, word `column_block` of each; zero beyond the last row.
 fn load(words: &[u64], words_per_row: usize, row_block: usize, column_block: usize) -> [u64; 64] {
     let mut block = [0; 64];

@@ -1,6 +1,6 @@
 //! The policy on a GPU: one evaluation, one training step, one whole solve of a 21000-node graph.
 //!
-//! `xtask/peers/policy_torch.py` measures the same work in PyTorch. Prints `METRIC:<series>/<metric>:<value>:<unit>` once for
+//! `crates/bench/peers/policy_torch.py` measures the same work in PyTorch. Prints `METRIC:<series>/<metric>:<value>:<unit>` once for
 //! each sample; without a GPU it ends with exit code 3. With `--test` it runs once, small, on the emulated kernels.
 #![expect(
     clippy::print_stdout,
@@ -12,13 +12,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use shardgraph_collectives::Comm;
-use shardgraph_device::{Device, DeviceKind, Loss, Timer};
+use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_graph::Graph;
 use shardgraph_graph::generate::GeneratorSpec;
-use shardgraph_layers::autodiff::{
-    Adam, BatchLayout, Ctx, Eager, Group, Params, Propagation, RowShard, Shape,
-};
+use shardgraph_layers::autodiff::{Adam, Ctx, Eager, Params, Shape};
+use shardgraph_layers::{BatchLayout, Group, Propagation, RowShard};
 use shardgraph_layers::{Path, Policy, PolicyShape, StateBatch};
+use shardgraph_ops::Loss;
 use shardgraph_shard::{Adjacency, BitShard, CsrShard, Partition};
 use shardgraph_solver::{SolveOptions, TrainedPolicy, solve};
 

@@ -6,141 +6,87 @@
 
 use std::sync::Arc;
 
-use shardgraph_environments::ResidualGraph;
 use shardgraph_graph::Graph;
 use shardgraph_graph::generate::GeneratorSpec;
-use shardgraph_solver::problem::{Baseline, Episode, Objective, Problem, Sense, check_answer};
-use shardgraph_solver::train::{RunOptions, TrainConfig, train_problem};
-use shardgraph_solver::{Error, SolveOptions, solve_problem};
+use shardgraph_solver::problem::{
+    Baseline, Episode, Objective, Problem, ProblemState, ResidualGraph, Sense, check_answer,
+};
+use shardgraph_solver::train::{RunOptions, TrainConfig, train};
+use shardgraph_solver::{SolveOptions, solve_problem};
 
-// 1. The problem: its names, what is better, what an answer is worth.
+// 1. The problem: its names, its sense, its check and its baselines.
 
-#[derive(Debug)]
-struct TwoPacking;
+static TWO_PACKING: Problem = Problem {
+    name: "two-packing",
+    title: "maximum 2-packing",
+    objective_name: "packing size",
+    sense: Sense::Maximise,
+    n_node_features: 1, // the number of nodes that a pick would rule out
+    reads_weights: false,
+    begin: |graph| Episode::<TwoPacking>::new(graph).erased(),
+    check,
+    baselines: &[Baseline {
+        name: "min_degree",
+        find: min_degree_packing,
+    }],
+};
 
-static TWO_PACKING: TwoPacking = TwoPacking;
-
-impl Problem for TwoPacking {
-    fn name(&self) -> &'static str {
-        "two-packing"
-    }
-
-    fn title(&self) -> &'static str {
-        "maximum 2-packing"
-    }
-
-    fn objective_name(&self) -> &'static str {
-        "packing size"
-    }
-
-    fn sense(&self) -> Sense {
-        Sense::Maximise
-    }
-
-    /// How many nodes a pick would rule out: see [`Packing::push_features`].
-    fn n_node_features(&self) -> usize {
-        1
-    }
-
-    fn begin(&self, graph: Arc<Graph>) -> Box<dyn Episode> {
-        let n_nodes = graph.n_nodes() as usize;
-        Box::new(Packing {
-            rest: ResidualGraph::new(graph),
-            picks: Vec::new(),
-            in_packing: vec![false; n_nodes],
-        })
-    }
-
-    /// From the graph and the answer alone: a check that trusts the episode would check nothing.
-    fn check(&self, graph: &Graph, marks: &[bool]) -> Result<Objective, String> {
-        let mut size = 0;
-        for v in 0..graph.n_nodes() {
-            let near = graph.neighbors(v).iter().filter(|&&u| marks[u as usize]);
-            let n_near = near.count() + usize::from(marks[v as usize]);
-            if n_near > 1 {
-                return Err(format!(
-                    "node {v} is in, or next to, two or more of the set"
-                ));
-            }
-            size += u64::from(marks[v as usize]);
+/// From the graph and the answer alone: a check that trusts the episode would check nothing.
+fn check(graph: &Graph, marks: &[bool]) -> Result<Objective, String> {
+    for v in 0..graph.n_nodes() {
+        let near = graph.neighbors(v).iter().filter(|&&u| marks[u as usize]);
+        if near.count() + usize::from(marks[v as usize]) > 1 {
+            return Err(format!(
+                "node {v} is in, or next to, two or more of the set"
+            ));
         }
-        Ok(Objective::Count(size))
     }
-
-    fn baselines(&self) -> Vec<Baseline> {
-        vec![("min_degree", min_degree_packing)]
-    }
+    Ok(Objective::size(marks))
 }
 
-// 2. An episode: a state, what may be picked, what a pick does, and what the network reads.
+// 2. Its state: the candidates, what a pick does, and what the network reads.
 
 #[derive(Clone)]
-struct Packing {
+struct TwoPacking {
     /// The nodes that may still be picked, and the edges between them.
-    rest: ResidualGraph,
-    picks: Vec<u32>,
-    in_packing: Vec<bool>,
+    residual: ResidualGraph,
 }
 
-impl Packing {
-    /// `node`, its neighbours and theirs, some more than once.
-    fn around(graph: &Graph, node: u32) -> impl Iterator<Item = u32> + '_ {
-        let neighbors = graph.neighbors(node).iter();
-        let second = neighbors
-            .clone()
-            .flat_map(|&u| graph.neighbors(u).iter().copied());
-        std::iter::once(node)
-            .chain(neighbors.copied())
-            .chain(second)
-    }
+/// `node`, its neighbours and theirs, some more than once.
+fn around(graph: &Graph, node: u32) -> impl Iterator<Item = u32> + '_ {
+    let neighbors = graph.neighbors(node).iter();
+    let second = neighbors
+        .clone()
+        .flat_map(|&u| graph.neighbors(u).iter().copied());
+    std::iter::once(node)
+        .chain(neighbors.copied())
+        .chain(second)
 }
 
-impl Episode for Packing {
-    fn pick(&mut self, node: u32) -> Result<f32, Error> {
-        let graph = Arc::clone(self.rest.graph());
-        Packing::around(&graph, node).for_each(|u| self.rest.remove(u));
-        self.picks.push(node);
-        self.in_packing[node as usize] = true;
-        Ok(1.0) // the return is the size of the packing
+impl ProblemState for TwoPacking {
+    fn new(graph: Arc<Graph>) -> Self {
+        let residual = ResidualGraph::new(graph);
+        TwoPacking { residual }
     }
 
-    fn is_done(&self) -> bool {
-        self.rest.n_present() == 0
+    fn residual(&self) -> &ResidualGraph {
+        &self.residual
     }
 
-    fn is_candidate(&self, node: u32) -> bool {
-        !self.rest.removed()[node as usize]
-    }
-
-    fn picks(&self) -> &[u32] {
-        &self.picks
-    }
-
-    fn in_answer(&self, node: u32) -> bool {
-        self.in_packing[node as usize]
-    }
-
-    fn is_present(&self, node: u32) -> bool {
-        !self.rest.removed()[node as usize]
-    }
-
-    fn degrees(&self) -> &[u32] {
-        self.rest.degrees()
+    fn pick(&mut self, node: u32) -> f64 {
+        let graph = Arc::clone(self.residual.graph());
+        around(&graph, node).for_each(|u| self.residual.remove(u));
+        1.0 // the return is the size of the packing
     }
 
     /// Paths of up to two edges to nodes that are left, scaled as the degrees are: twice, for its order is their square.
     fn push_features(&self, node: u32, scale: f32, features: &mut Vec<f32>) {
-        let graph = self.rest.graph();
-        let is_left = |u: &u32| !self.rest.removed()[*u as usize];
+        let is_left = |u: &u32| self.residual.is_present(*u);
         let n_near = match is_left(&node) {
-            true => Packing::around(graph, node).filter(is_left).count(),
+            true => around(self.residual.graph(), node).filter(is_left).count(),
             false => 0,
         };
         features.push(n_near as f32 * scale * scale);
-    }
-
-    fn copy(&self) -> Box<dyn Episode> {
-        Box::new(self.clone())
     }
 }
 
@@ -152,7 +98,7 @@ fn min_degree_packing(graph: &Graph) -> Vec<u32> {
     nodes.retain(|&v| {
         let fits = !is_out[v as usize];
         if fits {
-            Packing::around(graph, v).for_each(|u| is_out[u as usize] = true);
+            around(graph, v).for_each(|u| is_out[u as usize] = true);
         }
         fits
     });
@@ -163,21 +109,25 @@ fn min_degree_packing(graph: &Graph) -> Vec<u32> {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (found, greedy) = train_and_solve(600, "er:300:0.01")?;
-    println!("{}: {found} nodes, greedy {greedy}", TWO_PACKING.title());
+    println!("{}: {found} nodes, greedy {greedy}", TWO_PACKING.title);
     Ok(())
 }
 
 /// The sizes of the policy's packing and of the greedy one.
 fn train_and_solve(steps: u64, graph: &str) -> Result<(u64, u64), Box<dyn std::error::Error>> {
     let config = TrainConfig {
-        problem: TWO_PACKING.name().to_string(),
+        problem: TWO_PACKING.name.to_string(),
         graphs: vec!["er:20:0.1".to_string(), "er:30:0.08".to_string()],
         steps,
         embed_dim: 8,
         batch_size: 16,
         ..TrainConfig::default()
     };
-    let trained = train_problem(&TWO_PACKING, &config, &RunOptions::default(), &mut |_| ())?;
+    let options = RunOptions {
+        problem: Some(&TWO_PACKING),
+        ..RunOptions::default()
+    };
+    let trained = train(&config, &options, &mut |_| ())?;
     let graph = Arc::new(graph.parse::<GeneratorSpec>()?.graph(1)?);
     let mut answers = Vec::new();
     for n_ranks in [1, 3] {

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use shardgraph_graph::generate::GeneratorSpec;
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 use shardgraph_shard::Adjacency;
 use shardgraph_solver::problem::MINIMUM_VERTEX_COVER;
 use shardgraph_solver::{
@@ -52,7 +52,7 @@ fn evolve(
     let first = cost(policy, graphs, settings.n_ranks)?;
     let (mut best, mut step) = (first, settings.step);
     for child in 0..settings.n_children {
-        let mut stream = Stream::new(1, "evolution", child);
+        let mut stream = KeyedRng::new(1, "evolution", child);
         let parent = policy.params.flat().to_vec();
         let moved: Vec<f32> = parent
             .iter()
@@ -75,7 +75,7 @@ fn evolve(
 fn train(settings: &Settings, file: Option<&Path>) -> Result<(usize, usize, u64), Error> {
     let sizes =
         PolicyConfig::of_problem(&MINIMUM_VERTEX_COVER, 8, 2, AdjacencyScale::LargestDegree);
-    let config = sizes.with_layers(EmbeddingKind::GraphSage, HeadKind::Mlp);
+    let config = sizes.with_layers(EmbeddingKind::GRAPH_SAGE, HeadKind::MLP);
     let mut policy = TrainedPolicy::random(config, 1, 0.3)?;
     let mut graphs = Vec::new();
     for seed in 0..8 {

@@ -1,88 +1,33 @@
-//! What processes compare before they work on one problem together.
+//! Hashes of the inputs, which processes compare before they work on one problem together.
 
-use shardgraph_collectives::{Comm, Deadline, Op};
 use shardgraph_graph::Graph;
 use shardgraph_shard::Adjacency;
+use shardgraph_storage::Hasher;
 
-use crate::{Error, Fault, SolveOptions, TrainedPolicy};
+use crate::{SolveOptions, TrainedPolicy};
 
-/// A running hash of words: for telling inputs apart, not against an adversary. (SplitMix64's mixing.)
-#[derive(Clone, Copy)]
-pub(crate) struct Fingerprint(u64);
+/// Hash of the inputs of a job, built from words and texts: it tells inputs apart, and does not resist an adversary.
+#[derive(Clone)]
+pub(crate) struct Fingerprint(Hasher);
 
 impl Fingerprint {
     pub(crate) fn new() -> Self {
-        Self(0x9e37_79b9_7f4a_7c15)
+        Self(Hasher::new())
     }
 
-    pub(crate) fn words(self, words: impl IntoIterator<Item = u64>) -> Self {
-        words.into_iter().fold(self, |Self(hash), word| {
-            let x = (hash ^ word).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            Self(x ^ (x >> 29))
-        })
+    pub(crate) fn words(mut self, words: impl IntoIterator<Item = u64>) -> Self {
+        self.0.numbers(words);
+        self
     }
 
-    pub(crate) fn text(self, text: &str) -> Self {
-        let bytes = text.bytes().map(u64::from);
-        self.words(bytes).words([text.len() as u64])
+    pub(crate) fn text(mut self, text: &str) -> Self {
+        self.0.update(text.as_bytes());
+        self.words([text.len() as u64])
     }
 
     pub(crate) fn value(self) -> u64 {
-        self.0
+        self.0.finish()
     }
-}
-
-/// The version of this crate, for [`check_same`]: MPI compares nothing of its own.
-pub(crate) fn version_fact() -> (&'static str, u64) {
-    let hash = Fingerprint::new().text(env!("CARGO_PKG_VERSION"));
-    ("version of the program", hash.value())
-}
-
-/// Refuses to go on where a rank has another value than rank 0 for something that all must share.
-///
-/// # Errors
-/// [`ErrorKind::Input`](crate::ErrorKind::Input) naming the first such rank and what it is, on all ranks alike.
-pub(crate) fn check_same(
-    comm: &mut Comm,
-    facts: &[(&str, u64)],
-    deadline: Deadline,
-) -> Result<(), Error> {
-    let own: Vec<u64> = facts.iter().map(|(_, value)| *value).collect();
-    let mut all = vec![0u64; own.len() * comm.size() as usize];
-    let op = Op::AllGather {
-        send: (&own).into(),
-        recv: (&mut all).into(),
-    };
-    comm.run(op, deadline)?;
-    for (rank, theirs) in all.chunks_exact(own.len().max(1)).enumerate() {
-        for (fact_idx, (name, _)) in facts.iter().enumerate() {
-            if theirs[fact_idx] != all[fact_idx] {
-                return Err(Error::input(format!(
-                    "rank {rank} has another {name} than rank 0: start all ranks with the same arguments and files"
-                )));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Does this rank's part of a job. Where it fails for a reason of its own, the others end too, with that reason, instead of waiting.
-pub(crate) fn or_tell<R>(
-    comm: &mut Comm,
-    part: impl FnOnce(&mut Comm) -> Result<R, Error>,
-) -> Result<R, Error> {
-    part(comm).map_err(|error| {
-        if error.comm_error().is_some() {
-            return error;
-        }
-        // Devices that exchange among themselves lose a rank as well; where and why that began, the communicator knows.
-        let is_lost_rank = error.fault() == Fault::LostRank;
-        if let Some(cause) = comm.failure().filter(|_| is_lost_rank) {
-            return cause.into();
-        }
-        comm.abort(&error.reason());
-        error
-    })
 }
 
 /// The graph, whatever its form.
@@ -136,11 +81,20 @@ pub(crate) fn options_fingerprint(options: &SolveOptions) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use shardgraph_collectives::{CommErrorKind, threads};
+    use shardgraph_collectives::{Comm, CommErrorKind, Deadline, Op, threads};
     use shardgraph_device::Device;
     use shardgraph_device::nccl::Library;
+    use shardgraph_job::Ranks;
     use shardgraph_layers::autodiff::{leave_group, rank_device};
+
+    use crate::{Error, Fault};
+
+    fn or_tell<R>(
+        comm: &mut Comm,
+        part: impl FnOnce(&mut Comm) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        Ranks::new(comm, Deadline::default()).fail_together(|ranks| part(ranks.comm))
+    }
 
     fn meet(comm: &mut Comm) -> Result<(), Error> {
         Ok(comm.run(Op::Barrier, Deadline::default())?)
@@ -215,21 +169,6 @@ mod tests {
             let error = result.as_ref().unwrap_err();
             assert_eq!(error.fault(), Fault::LostRank, "{error}");
             assert!(error.to_string().contains("rank 1 was lost"), "{error}");
-        }
-    }
-
-    #[test]
-    fn the_first_difference_is_named_on_all_ranks() {
-        let results = threads::run(4, |mut comm| {
-            let facts = [("graph", 7), ("policy", u64::from(comm.rank() / 2))];
-            check_same(&mut comm, &facts, Deadline::default())
-        });
-        for result in results {
-            let error = result.unwrap().unwrap_err().to_string();
-            assert!(
-                error.starts_with("rank 2 has another policy than rank 0"),
-                "{error}"
-            );
         }
     }
 }

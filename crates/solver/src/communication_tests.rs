@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use shardgraph_collectives::{Comm, tcp};
+use shardgraph_graph::Graph;
 use shardgraph_graph::generate::GeneratorSpec;
-use shardgraph_graph::{Graph, random};
 use shardgraph_shard::{Adjacency, Communication, Storage};
 
 use crate::problem::{MAXIMUM_CUT, MAXIMUM_INDEPENDENT_SET, MINIMUM_DOMINATING_SET, Problem};
@@ -15,10 +15,10 @@ use crate::{
 };
 
 pub(crate) const LAYERS: [(EmbeddingKind, HeadKind); 4] = [
-    (EmbeddingKind::Structure2Vec, HeadKind::Q),
-    (EmbeddingKind::GraphSage, HeadKind::Q),
-    (EmbeddingKind::Structure2Vec, HeadKind::Mlp),
-    (EmbeddingKind::GraphSage, HeadKind::Mlp),
+    (EmbeddingKind::STRUCTURE2VEC, HeadKind::Q),
+    (EmbeddingKind::GRAPH_SAGE, HeadKind::Q),
+    (EmbeddingKind::STRUCTURE2VEC, HeadKind::MLP),
+    (EmbeddingKind::GRAPH_SAGE, HeadKind::MLP),
 ];
 
 fn graph(spec: &str) -> Graph {
@@ -27,7 +27,7 @@ fn graph(spec: &str) -> Graph {
 
 /// Weights that let no two scores be equal by symmetry.
 fn with_weights(graph: &Graph) -> Graph {
-    let mut stream = random::Stream::new(3, "weights", 0);
+    let mut stream = shardgraph_random::KeyedRng::new(3, "weights", 0);
     let mut edges = Vec::new();
     for u in 0..graph.n_nodes() {
         let above = graph.neighbors(u).iter().filter(|&&v| v > u);
@@ -36,11 +36,7 @@ fn with_weights(graph: &Graph) -> Graph {
     Graph::from_weighted_edges(graph.n_nodes(), &edges).unwrap()
 }
 
-fn policy(
-    problem: &dyn Problem,
-    n_layers: usize,
-    layers: (EmbeddingKind, HeadKind),
-) -> TrainedPolicy {
+fn policy(problem: &Problem, n_layers: usize, layers: (EmbeddingKind, HeadKind)) -> TrainedPolicy {
     let config = PolicyConfig::of_problem(problem, 6, n_layers, AdjacencyScale::LargestDegree);
     TrainedPolicy::random(config.with_layers(layers.0, layers.1), 7, 0.4).unwrap()
 }
@@ -107,16 +103,13 @@ fn gather_and_halo_have_the_bits_of_one_rank_and_the_others_their_rounding() {
 #[test]
 fn all_ways_find_one_answer_where_nothing_is_tied() {
     for (problem, layers) in [
-        (
-            &crate::problem::MINIMUM_VERTEX_COVER as &dyn Problem,
-            LAYERS[0],
-        ),
+        (&crate::problem::MINIMUM_VERTEX_COVER, LAYERS[0]),
         (&MAXIMUM_CUT, LAYERS[3]),
         (&MAXIMUM_CUT, LAYERS[1]),
     ] {
         let graph = Arc::new(with_weights(&graph("er:80:0.15")));
         let policy = policy(problem, 3, layers);
-        let is_cover = problem.name() == "mvc";
+        let is_cover = problem.name == "mvc";
         let adjacency = Adjacency::from_graph((*graph).clone());
         let nodes = |options: &SolveOptions| match is_cover {
             true => {
@@ -145,10 +138,7 @@ fn all_ways_find_one_answer_where_nothing_is_tied() {
 
 #[test]
 fn every_pair_of_layers_solves_alike_on_ranks() {
-    for problem in [
-        &MAXIMUM_INDEPENDENT_SET as &dyn Problem,
-        &MINIMUM_DOMINATING_SET,
-    ] {
+    for problem in [&MAXIMUM_INDEPENDENT_SET, &MINIMUM_DOMINATING_SET] {
         let graphs = ["er:66:0.1", "ba:40:2"].map(|spec| Arc::new(graph(spec)));
         for layers in LAYERS {
             let policy = policy(problem, 2, layers);
@@ -171,7 +161,7 @@ fn every_pair_of_layers_solves_alike_on_ranks() {
                     want,
                     "{layers:?}, {n_ranks} ranks"
                 );
-                if layers.0 == EmbeddingKind::GraphSage {
+                if layers.0 == EmbeddingKind::GRAPH_SAGE {
                     let halo = SolveOptions {
                         communication: Some(Communication::Halo),
                         ..options(n_ranks)
@@ -209,7 +199,7 @@ fn what_is_received_is_counted() {
     let rest = gather - row_bytes * n * 3 / 4;
     assert!(rest < 8 * n, "{rest}");
     assert_eq!(
-        received(Communication::Paper, 4).0,
+        received(Communication::ColumnAllReduce, 4).0,
         rest + row_bytes * 2 * n * 3 / 4
     );
     assert_eq!(
@@ -308,10 +298,10 @@ fn layers_are_kept_in_the_file() {
         let text = String::from_utf8_lossy(&bytes[..600.min(bytes.len())]).into_owned();
         assert_eq!(
             text.contains("sage"),
-            layers.0 == EmbeddingKind::GraphSage,
+            layers.0 == EmbeddingKind::GRAPH_SAGE,
             "{text}"
         );
-        assert_eq!(text.contains("mlp"), layers.1 == HeadKind::Mlp, "{text}");
+        assert_eq!(text.contains("mlp"), layers.1 == HeadKind::MLP, "{text}");
     }
     let mut bytes = std::fs::read(&path).unwrap();
     let at = bytes
@@ -325,6 +315,24 @@ fn layers_are_kept_in_the_file() {
         error.contains("unknown variant `gat2`, expected `s2v` or `sage`"),
         "{error}"
     );
+}
+
+#[test]
+fn a_policy_file_names_a_layer_that_the_registry_has() {
+    let mine = EmbeddingKind {
+        name: "mine",
+        ..EmbeddingKind::GRAPH_SAGE
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("policy.safetensors");
+    let policy = policy(&MAXIMUM_CUT, 2, (mine, HeadKind::MLP));
+    policy.write(&path).unwrap();
+    let error = TrainedPolicy::read(&path).unwrap_err().to_string();
+    assert!(error.contains("unknown variant `mine`"), "{error}");
+    let registry = crate::LayerRegistry::default().with_embedding(mine);
+    let read = TrainedPolicy::read_with(&path, &registry).unwrap();
+    assert_eq!(read.config, policy.config);
+    assert_eq!(read.params.flat(), policy.params.flat());
 }
 
 /// GraphSAGE has one path.

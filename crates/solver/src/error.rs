@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use shardgraph_collectives::{CommError, CommErrorKind};
+use shardgraph_error::Class;
+use shardgraph_job::{JobError, announced_class};
 use shardgraph_layers::autodiff;
 
 /// An error of this crate.
@@ -26,7 +28,7 @@ pub enum ErrorKind {
         source: std::io::Error,
     },
     /// A run's folder, or a file in it, that cannot be used.
-    Run(shardgraph_runs::Error),
+    Run(shardgraph_job::Error),
     /// A graph could not be read or generated.
     Graph(shardgraph_graph::Error),
     /// An operation of the policy failed.
@@ -56,31 +58,26 @@ impl Error {
         if let Some(error) = self.comm_error() {
             return match error.kind() {
                 CommErrorKind::Argument { .. } | CommErrorKind::Panicked { .. } => Fault::NoAnswer,
-                CommErrorKind::Aborted { why, .. } => Fault::told(why).unwrap_or(Fault::LostRank),
+                CommErrorKind::Aborted { why, .. } => {
+                    announced_class(why).map_or(Fault::LostRank, Fault::of_class)
+                }
                 _ => Fault::LostRank,
             };
         }
         match &self.kind {
             ErrorKind::Input(_) | ErrorKind::Io { .. } | ErrorKind::Graph(_) => Fault::Input,
-            ErrorKind::Run(error) => match error.kind() {
-                shardgraph_runs::ErrorKind::Refused { .. } | shardgraph_runs::ErrorKind::Torn => {
-                    Fault::NoAnswer
-                }
-                _ => Fault::Input,
+            ErrorKind::Run(error) => match error.class() {
+                Class::Input => Fault::Input,
+                _ => Fault::NoAnswer,
             },
             ErrorKind::Device(error) => Fault::of_device(error),
-            ErrorKind::Model(error) => match error.kind() {
-                autodiff::ErrorKind::Device(error) => Fault::of_device(error),
-                autodiff::ErrorKind::Setup(_) => Fault::Input,
+            ErrorKind::Model(error) => match error {
+                autodiff::Error::Device(error) => Fault::of_device(error),
+                autodiff::Error::Setup(_) => Fault::Input,
                 _ => Fault::NoAnswer,
             },
             _ => Fault::NoAnswer,
         }
-    }
-
-    /// What the other ranks are told when this rank cannot go on: the fault in a word or two, and the message.
-    pub(crate) fn reason(&self) -> String {
-        format!("{}: {self}", self.fault().words())
     }
 
     /// The failed collective operation, where that is the cause.
@@ -135,25 +132,13 @@ impl Fault {
         }
     }
 
-    fn words(self) -> &'static str {
-        match self {
-            Fault::Input => "input or output",
-            Fault::MissingDevice => "missing device",
-            Fault::LostRank => "lost rank",
-            Fault::NoAnswer => "no answer",
+    fn of_class(class: Class) -> Fault {
+        match class {
+            Class::Input => Fault::Input,
+            Class::MissingDevice => Fault::MissingDevice,
+            Class::LostRank => Fault::LostRank,
+            Class::NoAnswer => Fault::NoAnswer,
         }
-    }
-
-    /// The fault that another rank told in an [`Error::reason`].
-    fn told(why: &str) -> Option<Fault> {
-        let faults = [
-            Fault::Input,
-            Fault::MissingDevice,
-            Fault::LostRank,
-            Fault::NoAnswer,
-        ];
-        let (words, _) = why.split_once(": ")?;
-        faults.into_iter().find(|fault| fault.words() == words)
     }
 }
 
@@ -163,9 +148,30 @@ impl From<ErrorKind> for Error {
     }
 }
 
-impl From<shardgraph_runs::Error> for Error {
-    fn from(error: shardgraph_runs::Error) -> Self {
-        ErrorKind::Run(error).into()
+impl From<shardgraph_job::Error> for Error {
+    fn from(error: shardgraph_job::Error) -> Self {
+        use shardgraph_job::Error as Job;
+        match error {
+            Job::Comm(error) => ErrorKind::Comm(error).into(),
+            Job::Disagreement { .. } | Job::Options(_) => Error::input(error.to_string()),
+            Job::DifferentParameters => Error::internal("the ranks trained different parameters"),
+            error => ErrorKind::Run(error).into(),
+        }
+    }
+}
+
+impl JobError for Error {
+    fn class(&self) -> Class {
+        match self.fault() {
+            Fault::Input => Class::Input,
+            Fault::NoAnswer => Class::NoAnswer,
+            Fault::MissingDevice => Class::MissingDevice,
+            Fault::LostRank => Class::LostRank,
+        }
+    }
+
+    fn comm_error(&self) -> Option<&CommError> {
+        Error::comm_error(self)
     }
 }
 
@@ -195,9 +201,9 @@ impl From<shardgraph_graph::Error> for Error {
 
 impl From<shardgraph_components::Error> for Error {
     fn from(error: shardgraph_components::Error) -> Self {
-        match error.into_kind() {
-            shardgraph_components::ErrorKind::Autodiff(error) => error.into(),
-            kind => Self::internal(shardgraph_components::Error::from(kind).to_string()),
+        match error {
+            shardgraph_components::Error::Autodiff(error) => error.into(),
+            error => Self::internal(error.to_string()),
         }
     }
 }

@@ -6,7 +6,7 @@ use shardgraph_collectives::{Op, Reduction};
 use shardgraph_device::{Device, DeviceKind};
 use shardgraph_graph::Graph;
 use shardgraph_layers::PolicyShape;
-use shardgraph_layers::autodiff::RowShard;
+use shardgraph_layers::RowShard;
 use shardgraph_shard::{BitShard, BlockShard, Communication, CsrShard, Partition};
 
 use crate::Error;
@@ -37,7 +37,7 @@ impl Exchange {
             buf: (&mut largest).into(),
             reduction: Reduction::Max,
         };
-        ranks.comm.run(op, ranks.deadline)?;
+        ranks.comm.run(op, ranks.timeout)?;
         Ok(Exchange {
             communication,
             received_bytes: (device.kind() == DeviceKind::Host).then_some(largest[0]),

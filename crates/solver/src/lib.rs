@@ -9,13 +9,15 @@
 //! [`shardgraph_layers`].
 //!
 //! An example is at [`solve`].
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod agreement;
 mod complement;
 mod error;
 mod exchange;
 mod inference;
+#[expect(unsafe_code, reason = "launches of kernels")]
+pub mod kernels;
 mod memory;
 mod on_device;
 mod policy;
@@ -33,6 +35,8 @@ mod communication_tests;
 #[cfg(test)]
 mod inside_tests;
 #[cfg(test)]
+mod naive;
+#[cfg(test)]
 mod problem_tests;
 #[cfg(test)]
 mod several_tests;
@@ -45,7 +49,7 @@ pub use exchange::{Exchange, PaperModel};
 pub use policy::{AdjacencyScale, PolicyConfig, TrainedPolicy};
 pub use reduced::{ReducedSolution, solve_reduced};
 pub use select::Select;
-pub use shardgraph_layers::{EmbeddingKind, HeadKind, Path as EmbeddingPath};
+pub use shardgraph_layers::{EmbeddingKind, HeadKind, LayerRegistry, Path as EmbeddingPath};
 pub use shardgraph_shard::Communication;
 pub use solve::{Scores, Solution, SolveOptions, check_cover, score_nodes, solve, solve_as_rank};
 pub use solve_problem::{

@@ -5,11 +5,13 @@ pub(crate) mod tests;
 
 use std::num::NonZeroU32;
 
-use shardgraph_device::{Adjacency as Block, Device, cover};
+use shardgraph_device::Device;
 use shardgraph_layers::ScoreTable;
+use shardgraph_ops::{Adjacency as Block, ResidentAdjacency};
 use shardgraph_shard::Adjacency;
 
 use crate::inference::{Episode, Rules};
+use crate::kernels::cover;
 use crate::{AdjacencyScale, Error, Select};
 
 /// Runs an episode to its end on one rank; the host only asks now and then how far it is.
@@ -22,7 +24,7 @@ pub(crate) fn run_on_device(
     scale: AdjacencyScale,
     rules: Rules<'_>,
 ) -> Result<Episode, Error> {
-    let graph = cover::DeviceGraph::upload(device, block(adjacency), adjacency.n_nodes())?;
+    let graph = ResidentAdjacency::upload(device, block(adjacency))?;
     let (starts, alpha, beta) = table.pieces();
     let on_device = cover::Rules {
         score: cover::ScorePieces {

@@ -1,18 +1,21 @@
 //! A trained policy and its file: safetensors weights with the model's configuration in the header.
 
+mod shipped;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 use serde::{Deserialize, Serialize};
-use shardgraph_graph::{random, write_atomic};
 use shardgraph_layers::autodiff::Params;
-use shardgraph_layers::{EmbeddingKind, HeadKind, Policy, PolicyShape};
-use shardgraph_runs::fnv1a64;
+use shardgraph_layers::{EmbeddingKind, HeadKind, LayerRegistry, Policy, PolicyShape};
+use shardgraph_random::KeyedRng;
+use shardgraph_storage::{hash_numbers, write_atomic};
 
 use crate::Error;
-use crate::problem::{MINIMUM_VERTEX_COVER, Problem};
+use crate::problem::{Episode, MINIMUM_VERTEX_COVER, Problem};
+use shipped::SHIPPED;
 
 /// The header key that holds the configuration.
 const HEADER_KEY: &str = "shardgraph.policy";
@@ -27,38 +30,6 @@ const MAX_NODE_FEATURES: usize = 1024;
 /// The weights of such a policy, and room for a header.
 const MAX_FILE_BYTES: u64 = 512 << 20;
 
-/// The policies that come with the program; the first is the default.
-static SHIPPED: [(&str, &[u8]); 7] = [
-    (
-        "mvc-default",
-        include_bytes!("../policies/mvc-default.safetensors"),
-    ),
-    (
-        "mvc-three-layers",
-        include_bytes!("../policies/mvc-three-layers.safetensors"),
-    ),
-    (
-        "mis-default",
-        include_bytes!("../policies/mis-default.safetensors"),
-    ),
-    (
-        "mis-four-layers",
-        include_bytes!("../policies/mis-four-layers.safetensors"),
-    ),
-    (
-        "clique-default",
-        include_bytes!("../policies/clique-default.safetensors"),
-    ),
-    (
-        "cut-default",
-        include_bytes!("../policies/cut-default.safetensors"),
-    ),
-    (
-        "dominating-set-default",
-        include_bytes!("../policies/dominating-set-default.safetensors"),
-    ),
-];
-
 /// What the weights of edges mean to a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
@@ -71,6 +42,14 @@ pub enum AdjacencyScale {
 }
 
 impl AdjacencyScale {
+    /// The weight of an edge in a state of a problem.
+    pub fn of_state(self, episode: &Episode) -> f32 {
+        match self {
+            Self::LargestDegree => episode.state().edge_scale(),
+            Self::One => 1.0,
+        }
+    }
+
     /// The weight of an edge in a residual graph with this largest degree.
     pub fn of(self, max_degree: u32) -> f32 {
         match self {
@@ -126,18 +105,18 @@ impl PolicyConfig {
 
     /// A model for a problem.
     pub fn of_problem(
-        problem: &dyn Problem,
+        problem: &Problem,
         embed_dim: usize,
         n_layers: usize,
         adjacency_scale: AdjacencyScale,
     ) -> Self {
         Self {
             schema_version: SCHEMA_VERSION,
-            problem: problem.name().to_string(),
+            problem: problem.name.to_string(),
             embed_dim,
             n_layers,
             adjacency_scale,
-            n_node_features: problem.n_node_features(),
+            n_node_features: problem.n_node_features,
             embedding: EmbeddingKind::default(),
             head: HeadKind::default(),
         }
@@ -216,7 +195,7 @@ impl TrainedPolicy {
     /// When the configuration cannot be right.
     pub fn random(config: PolicyConfig, seed: u64, std_dev: f32) -> Result<Self, Error> {
         config.check()?;
-        let mut stream = random::Stream::new(seed, "policy", 0);
+        let mut stream = KeyedRng::new(seed, "policy", 0);
         Self::build(
             config,
             &mut || std_dev * stream.normal() as f32,
@@ -229,26 +208,26 @@ impl TrainedPolicy {
     /// # Errors
     /// When the embedded file is not a policy, which a test rules out.
     pub fn shipped() -> Result<Self, Error> {
-        Self::from_bytes(SHIPPED[0].1, SHIPPED[0].0)
+        Self::from_bytes(SHIPPED[0].1, SHIPPED[0].0, &LayerRegistry::default())
     }
 
     /// The policy that comes with the program for a problem, such as `cut-default`.
     ///
     /// # Errors
     /// When there is none for this problem.
-    pub fn shipped_for(problem: &dyn Problem) -> Result<Self, Error> {
-        let wanted = format!("{}-default", problem.name());
+    pub fn shipped_for(problem: &Problem) -> Result<Self, Error> {
+        let wanted = format!("{}-default", problem.name);
         match SHIPPED.iter().find(|(name, _)| *name == wanted) {
-            Some((name, bytes)) => Self::from_bytes(bytes, name),
+            Some((name, bytes)) => Self::from_bytes(bytes, name, &LayerRegistry::default()),
             None => Err(Error::input(format!(
                 "no policy for problem `{}` comes with the program: train one and name its file",
-                problem.name()
+                problem.name
             ))),
         }
     }
 
     /// The names of the policies that come with the program, trained by it on small graphs
-    /// (`cargo xtask repro train-default`).
+    /// (`cargo xtask repro opengraphgym-mg policies`).
     pub fn shipped_names() -> impl Iterator<Item = &'static str> {
         SHIPPED.iter().map(|(name, _)| *name)
     }
@@ -258,11 +237,19 @@ impl TrainedPolicy {
     /// # Errors
     /// When the file cannot be read or is no policy of this version.
     pub fn read(path: &Path) -> Result<Self, Error> {
+        Self::read_with(path, &LayerRegistry::default())
+    }
+
+    /// As [`TrainedPolicy::read`], for files that may name layers of other crates.
+    ///
+    /// # Errors
+    /// As [`TrainedPolicy::read`].
+    pub fn read_with(path: &Path, layers: &LayerRegistry) -> Result<Self, Error> {
         let is_named = |shipped: &&(&str, &[u8])| path.as_os_str() == shipped.0;
         if let Some((name, bytes)) = SHIPPED.iter().find(is_named)
             && !path.exists()
         {
-            return Self::from_bytes(bytes, name);
+            return Self::from_bytes(bytes, name, layers);
         }
         let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => no_policy(path, "there is no such file"),
@@ -279,36 +266,31 @@ impl TrainedPolicy {
             )));
         }
         let bytes = std::fs::read(path).map_err(Error::io(path))?;
-        Self::from_bytes(&bytes, &path.display().to_string())
+        Self::from_bytes(&bytes, &path.display().to_string(), layers)
     }
 
     /// Refuses to serve another problem.
     ///
     /// # Errors
     /// Naming the policy, its problem and the wanted one.
-    pub fn check_problem(&self, problem: &dyn Problem) -> Result<(), Error> {
+    pub fn check_problem(&self, problem: &Problem) -> Result<(), Error> {
         let config = &self.config;
-        if config.problem != problem.name() {
+        if config.problem != problem.name {
             return Err(Error::input(format!(
                 "{}: the policy is for problem `{}`, not `{}`",
-                self.source,
-                config.problem,
-                problem.name()
+                self.source, config.problem, problem.name
             )));
         }
-        match config.n_node_features == problem.n_node_features() {
+        match config.n_node_features == problem.n_node_features {
             true => Ok(()),
             false => Err(Error::input(format!(
                 "{}: the policy reads {} features of a node, and problem `{}` has {}",
-                self.source,
-                config.n_node_features,
-                config.problem,
-                problem.n_node_features()
+                self.source, config.n_node_features, config.problem, problem.n_node_features
             ))),
         }
     }
 
-    fn from_bytes(bytes: &[u8], source: &str) -> Result<Self, Error> {
+    fn from_bytes(bytes: &[u8], source: &str, layers: &LayerRegistry) -> Result<Self, Error> {
         let wrong = |why: String| Error::input(format!("{source}: {why}"));
         let (_, header) = SafeTensors::read_metadata(bytes)
             .map_err(|e| wrong(format!("this is no safetensors file: {e}")))?;
@@ -322,6 +304,7 @@ impl TrainedPolicy {
                 ))
             })?;
         let config: PolicyConfig = serde_json::from_str(config)
+            .or_else(|error| config_with(config, layers).ok_or(error))
             .map_err(|e| wrong(format!("the policy's configuration: {e}")))?;
         config.check().map_err(|e| wrong(e.to_string()))?;
         // Before any memory is taken for the weights: a small header may ask for gigabytes.
@@ -356,10 +339,9 @@ impl TrainedPolicy {
 
     /// A hash of the weights' bits: equal runs end with equal hashes, whatever their number of ranks and back end.
     ///
-    /// It is the 64-bit FNV-1a hash of the weights (`theta1` to `theta7` of the paper's model) as little-endian bytes, one after the other.
+    /// It is the XXH3 hash of the weights (`theta1` to `theta7` of the paper's model) as little-endian bytes, one after the other.
     pub fn params_hash(&self) -> u64 {
-        let values = self.params.flat().iter();
-        fnv1a64(values.flat_map(|x| x.to_le_bytes()))
+        hash_numbers(self.params.flat().iter().copied())
     }
 
     /// Writes the policy as one file, atomically.
@@ -375,6 +357,25 @@ impl TrainedPolicy {
         )?;
         write_atomic(path, |out| out.write_all(&bytes)).map_err(Error::io(path))
     }
+}
+
+/// A configuration that names layers of the registry beside the known ones.
+fn config_with(text: &str, layers: &LayerRegistry) -> Option<PolicyConfig> {
+    let mut fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text).ok()?;
+    let mut name = |key| {
+        fields
+            .remove(key)
+            .map(|name| name.as_str().map(String::from))
+    };
+    let (embedding, head) = (name("embedding"), name("head"));
+    let mut config: PolicyConfig = serde_json::from_value(fields.into()).ok()?;
+    if let Some(name) = embedding {
+        config.embedding = layers.embedding(&name?).ok()?;
+    }
+    if let Some(name) = head {
+        config.head = layers.head(&name?).ok()?;
+    }
+    Some(config)
 }
 
 /// The weights of each set under its prefix, as one safetensors file.

@@ -8,21 +8,23 @@ use shardgraph_device::Device;
 use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_graph::{EdgeSink, Graph, GraphBuilder};
 use shardgraph_layers::Path;
-use shardgraph_layers::autodiff::{BatchLayout, Eager, Group, Propagation, RowShard};
+use shardgraph_layers::autodiff::Eager;
+use shardgraph_layers::{BatchLayout, Group, Propagation, RowShard};
 use shardgraph_shard::{Adjacency, CsrShard, Partition};
 
 use crate::problem::{
-    Episode, MAXIMUM_CLIQUE, MAXIMUM_CUT, MAXIMUM_INDEPENDENT_SET, MINIMUM_DOMINATING_SET,
-    MINIMUM_VERTEX_COVER, Objective, PROBLEMS, Problem, Sense, check_answer, problem_by_name,
+    Baseline, Episode, MAXIMUM_CLIQUE, MAXIMUM_CUT, MAXIMUM_INDEPENDENT_SET,
+    MINIMUM_DOMINATING_SET, MINIMUM_VERTEX_COVER, Objective, PROBLEMS, Problem, Sense,
+    check_answer, problem_by_name,
 };
 use crate::rows::{StateRows, without_rows};
-use crate::train::{RunOptions, TrainConfig, TrainOutcome, train, train_as_rank, train_problem};
+use crate::train::{RunOptions, TrainConfig, TrainOutcome, train, train_as_rank};
 use crate::{
     AdjacencyScale, Answer, Fault, PolicyConfig, Select, SolveOptions, TrainedPolicy, score_nodes,
     solve, solve_problem, solve_problem_as_rank,
 };
 
-fn policy(problem: &dyn Problem, seed: u64, n_layers: usize) -> TrainedPolicy {
+fn policy(problem: &Problem, seed: u64, n_layers: usize) -> TrainedPolicy {
     let scale = match seed % 2 {
         0 => AdjacencyScale::LargestDegree,
         _ => AdjacencyScale::One,
@@ -32,7 +34,7 @@ fn policy(problem: &dyn Problem, seed: u64, n_layers: usize) -> TrainedPolicy {
 }
 
 fn answer(
-    problem: &dyn Problem,
+    problem: &Problem,
     graph: &Arc<Graph>,
     policy: &TrainedPolicy,
     options: &SolveOptions,
@@ -40,7 +42,7 @@ fn answer(
     solve_problem(problem, graph, policy, options, &mut |_, _| ()).unwrap()
 }
 
-fn problem() -> impl Strategy<Value = &'static dyn Problem> {
+fn problem() -> impl Strategy<Value = &'static Problem> {
     prop::sample::select(PROBLEMS.to_vec())
 }
 
@@ -61,21 +63,21 @@ fn graph_of(n: u32, seed: u64, weighted: bool) -> Arc<Graph> {
 }
 
 /// The best of all sets of nodes by the problem's own check.
-fn best_of_all(problem: &dyn Problem, graph: &Graph) -> f64 {
+fn best_of_all(problem: &Problem, graph: &Graph) -> f64 {
     let n = graph.n_nodes();
     let worth = |set: u32| {
         let marks: Vec<bool> = (0..n).map(|v| set >> v & 1 == 1).collect();
-        problem.check(graph, &marks).ok().map(Objective::value)
+        (problem.check)(graph, &marks).ok().map(Objective::value)
     };
     let all = (0..1u32 << n).filter_map(worth);
-    match problem.sense() {
+    match problem.sense {
         Sense::Minimise => all.fold(f64::INFINITY, f64::min),
         Sense::Maximise => all.fold(f64::NEG_INFINITY, f64::max),
     }
 }
 
-fn is_no_better(problem: &dyn Problem, objective: Objective, best: f64) -> bool {
-    match problem.sense() {
+fn is_no_better(problem: &Problem, objective: Objective, best: f64) -> bool {
+    match problem.sense {
         Sense::Minimise => objective.value() >= best,
         Sense::Maximise => objective.value() <= best,
     }
@@ -86,14 +88,14 @@ proptest! {
 
     #[test]
     fn no_answer_is_better_than_the_best(problem in problem(), n in 0u32..10, seed in 0u64..1000, weighted: bool) {
-        let graph = graph_of(n, seed, weighted && problem.reads_weights());
+        let graph = graph_of(n, seed, weighted && problem.reads_weights);
         let best = best_of_all(problem, &graph);
         let found = answer(problem, &graph, &policy(problem, seed, 2), &SolveOptions::default());
         prop_assert!(is_no_better(problem, found.objective, best), "{:?} {}", found, best);
         prop_assert_eq!(check_answer(problem, &graph, &found.nodes).unwrap(), found.objective);
-        let baselines = problem.baselines();
+        let baselines = problem.baselines;
         prop_assert!(!baselines.is_empty());
-        for (name, find) in baselines {
+        for Baseline { name, find } in baselines {
             let objective = check_answer(problem, &graph, &find(&graph)).unwrap();
             prop_assert!(is_no_better(problem, objective, best), "{} {:?} {}", name, objective, best);
         }
@@ -108,7 +110,7 @@ proptest! {
         n_layers in 1usize..=3,
         select in prop_oneof![Just(Select::Adaptive), (1u32..5).prop_map(Select::Fixed)],
     ) {
-        let graph = graph_of(n, seed, weighted && problem.reads_weights());
+        let graph = graph_of(n, seed, weighted && problem.reads_weights);
         let policy = policy(problem, seed, n_layers);
         let of_ranks = |n_ranks| {
             let options = SolveOptions { n_ranks, select, ..SolveOptions::default() };
@@ -141,12 +143,12 @@ proptest! {
         let policy = policy(problem, seed, n_layers);
         let mut episode = problem.begin(Arc::clone(&graph));
         while !episode.is_done() {
-            let general = scores(&graph, &*episode, &policy, Path::General);
+            let general = scores(&graph, &episode, &policy, Path::General);
             let largest = general.iter().fold(0.1f32, |m, x| m.max(x.abs()));
             let mut paths = vec![Path::FreeFirstLayer];
-            paths.extend((problem.n_node_features() == 0).then_some(Path::Collapsed));
+            paths.extend((problem.n_node_features == 0).then_some(Path::Collapsed));
             for path in paths {
-                let special = scores(&graph, &*episode, &policy, path);
+                let special = scores(&graph, &episode, &policy, path);
                 for node in (0..n).filter(|&node| episode.is_candidate(node)) {
                     let (a, b) = (general[node as usize], special[node as usize]);
                     prop_assert!((a - b).abs() <= 1e-4 * largest, "{} {}: {} {}", path, node, a, b);
@@ -163,9 +165,9 @@ proptest! {
         let graph = graph_of(n, seed, true);
         let mut episode = MAXIMUM_CUT.begin(Arc::clone(&graph));
         while !episode.is_done() {
-            let batch = rows(&graph, &*episode, 1.0, Path::FreeFirstLayer);
+            let batch = rows(&graph, &episode, AdjacencyScale::One, Path::FreeFirstLayer);
             for v in 0..n {
-                let side = |u: u32| episode.in_answer(u);
+                let side = |u: u32| episode.in_answer()[u as usize];
                 let (mut positive, mut negative, mut gain) = (0.0, 0.0, 0.0);
                 for (a, b, weight) in graph.weighted_edges().filter(|e| e.0 == v || e.1 == v) {
                     positive += weight.max(0.0);
@@ -191,21 +193,22 @@ proptest! {
         let graph = graph_of(n, seed, false);
         let mut episode = MINIMUM_DOMINATING_SET.begin(Arc::clone(&graph));
         while !episode.is_done() {
-            let batch = rows(&graph, &*episode, 0.5, Path::FreeFirstLayer);
+            let batch = rows(&graph, &episode, AdjacencyScale::LargestDegree, Path::FreeFirstLayer);
+            let scale = AdjacencyScale::LargestDegree.of_state(&episode);
             let around = |v: u32| graph.neighbors(v).iter().copied().chain([v]);
-            let is_open = |v: &u32| !around(*v).any(|u| episode.in_answer(u));
+            let is_open = |v: &u32| !around(*v).any(|u| episode.in_answer()[u as usize]);
             let n_new = |v: u32| around(v).filter(is_open).count();
             let most = (0..n).map(n_new).max().unwrap_or(0) as f32;
             for v in 0..n {
                 let is_near = |u: &&u32| n_new(v) > 0 && n_new(**u) > 0;
                 let degree = graph.neighbors(v).iter().filter(is_near).count();
                 let expected = [
-                    f32::from(u8::from(episode.in_answer(v))),
+                    f32::from(u8::from(episode.in_answer()[v as usize])),
                     f32::from(u8::from(is_open(&v))),
                     n_new(v) as f32 / most,
                 ];
                 prop_assert_eq!(&batch.node[3 * v as usize..][..3], &expected);
-                prop_assert_eq!(&batch.edge[2 * v as usize..][..2], &[0.5 * degree as f32, 0.0]);
+                prop_assert_eq!(&batch.edge[2 * v as usize..][..2], &[scale * degree as f32, 0.0]);
             }
             let node = (0..n).rev().find(|&node| episode.is_candidate(node)).unwrap();
             episode.pick(node).unwrap();
@@ -215,8 +218,8 @@ proptest! {
 
 fn rows(
     graph: &Graph,
-    episode: &dyn Episode,
-    scale: f32,
+    episode: &Episode,
+    scale: AdjacencyScale,
     path: Path,
 ) -> shardgraph_layers::StateBatch {
     let group = Group {
@@ -224,24 +227,18 @@ fn rows(
         n_states: 1,
     };
     let layout = Arc::new(BatchLayout::new(vec![group], 0));
-    let rows = StateRows {
-        graph,
-        episode,
-        scale,
-        path,
-    };
+    let rows = StateRows::new(graph, episode, scale, path);
     let mut batch = without_rows(&layout);
     (0..graph.n_nodes()).for_each(|node| rows.push(node, &mut batch));
     let shard = RowShard::Csr(Arc::new(CsrShard::by_rows(graph, 0..graph.n_nodes())));
     let keep = vec![rows.keep().collect()];
-    let propagation = Propagation::new(layout, vec![shard], keep, vec![scale]).unwrap();
+    let propagation = Propagation::new(layout, vec![shard], keep, vec![rows.scale]).unwrap();
     batch.propagation = Some(Arc::new(propagation));
     batch
 }
 
-fn scores(graph: &Graph, episode: &dyn Episode, policy: &TrainedPolicy, path: Path) -> Vec<f32> {
-    let scale = episode.scale(policy.config.adjacency_scale);
-    let batch = rows(graph, episode, scale, path);
+fn scores(graph: &Graph, episode: &Episode, policy: &TrainedPolicy, path: Path) -> Vec<f32> {
+    let batch = rows(graph, episode, policy.config.adjacency_scale, path);
     let (device, mut comm) = (Device::host(), Comm::solo());
     let mut ctx = Eager::new(&device, &mut comm, &policy.params);
     let embed = policy
@@ -257,9 +254,9 @@ fn scores(graph: &Graph, episode: &dyn Episode, policy: &TrainedPolicy, path: Pa
     ctx.values(scores).unwrap()
 }
 
-fn small(problem: &dyn Problem, steps: u64) -> TrainConfig {
+fn small(problem: &Problem, steps: u64) -> TrainConfig {
     TrainConfig {
-        problem: problem.name().to_string(),
+        problem: problem.name.to_string(),
         steps,
         batch_size: 8,
         embed_dim: 6,
@@ -320,13 +317,17 @@ fn resumed_runs_go_on_with_their_problem() {
             steps: 60,
             ..TrainConfig::default()
         };
-        let other: &'static dyn Problem = match problem.name() {
+        let other: &'static Problem = match problem.name {
             "cut" => &MAXIMUM_CLIQUE,
             _ => &MAXIMUM_CUT,
         };
-        let refused = train_problem(other, &to_60, &on, &mut |_| ()).unwrap_err();
+        let given = RunOptions {
+            problem: Some(other),
+            ..on.clone()
+        };
+        let refused = run(&to_60, &given).unwrap_err();
         assert_eq!(refused.fault(), Fault::Input);
-        let names = [problem.name(), other.name()];
+        let names = [problem.name, other.name];
         assert!(
             names.iter().all(|name| refused.to_string().contains(name)),
             "{refused}"
@@ -338,7 +339,7 @@ fn resumed_runs_go_on_with_their_problem() {
             assert_eq!(read(parts.path(), name), read(whole.path(), name), "{name}");
         }
         let policy = TrainedPolicy::read(&parts.path().join("policy.safetensors")).unwrap();
-        assert_eq!(policy.config.problem, problem.name());
+        assert_eq!(policy.config.problem, problem.name);
         assert_eq!(policy.params.flat(), want.policy.params.flat());
         policy.check_problem(problem).unwrap();
     }
@@ -445,7 +446,7 @@ fn extreme_graphs_have_their_only_answers() {
                     n_ranks,
                     ..SolveOptions::default()
                 };
-                let found = answer(*problem, &graph, &policy(*problem, seed, 2), &options);
+                let found = answer(problem, &graph, &policy(problem, seed, 2), &options);
                 if let Some(expected) = expected {
                     assert_eq!(
                         found.objective,
@@ -512,7 +513,7 @@ fn devices_find_checked_answers_on_any_number_of_ranks() {
 }
 
 fn refused(
-    problem: &dyn Problem,
+    problem: &Problem,
     graph: &Arc<Graph>,
     policy: &TrainedPolicy,
     options: &SolveOptions,
@@ -650,7 +651,7 @@ fn shipped_files_are_written_as_they_were_read() {
     }
     for problem in PROBLEMS {
         let policy = TrainedPolicy::shipped_for(problem).unwrap();
-        assert_eq!(policy.config.problem, problem.name());
+        assert_eq!(policy.config.problem, problem.name);
     }
 }
 
@@ -672,14 +673,14 @@ fn shipped_policies_beat_greedy_answers() {
             let graph = Arc::new(graph);
             let found = answer(problem, &graph, &policy, &SolveOptions::default());
             ours += found.objective.value();
-            let baselines = problem.baselines();
+            let baselines = problem.baselines;
             greedy.resize(baselines.len(), 0.0);
-            for (sum, (_, find)) in greedy.iter_mut().zip(&baselines) {
+            for (sum, Baseline { find, .. }) in greedy.iter_mut().zip(baselines) {
                 let nodes = find(&graph);
                 *sum += check_answer(problem, &graph, &nodes).unwrap().value();
             }
         }
-        let beats = |greedy: &f64| match problem.sense() {
+        let beats = |greedy: &f64| match problem.sense {
             Sense::Minimise => ours < *greedy,
             Sense::Maximise => ours > *greedy,
         };

@@ -1,13 +1,14 @@
-//! What the network reads of a state, for the nodes of one rank.
+//! The rows of a network's input: one for each node of one rank and state.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use shardgraph_graph::Graph;
-use shardgraph_layers::autodiff::BatchLayout;
+use shardgraph_layers::BatchLayout;
 use shardgraph_layers::{Path, StateBatch};
 
-use crate::problem::Episode;
+use crate::AdjacencyScale;
+use crate::problem::{Episode, ResidualGraph};
 
 /// A batch with room for the rows of a layout and none yet.
 pub(crate) fn without_rows(layout: &Arc<BatchLayout>) -> StateBatch {
@@ -23,12 +24,28 @@ pub(crate) fn without_rows(layout: &Arc<BatchLayout>) -> StateBatch {
 /// One state as the rows of a batch are made from it.
 pub(crate) struct StateRows<'a> {
     pub(crate) graph: &'a Graph,
-    pub(crate) episode: &'a dyn Episode,
+    pub(crate) episode: &'a Episode,
+    pub(crate) residual: &'a ResidualGraph,
     pub(crate) scale: f32,
     pub(crate) path: Path,
 }
 
-impl StateRows<'_> {
+impl<'a> StateRows<'a> {
+    pub(crate) fn new(
+        graph: &'a Graph,
+        episode: &'a Episode,
+        scale: AdjacencyScale,
+        path: Path,
+    ) -> StateRows<'a> {
+        StateRows {
+            graph,
+            episode,
+            residual: episode.state().residual(),
+            scale: scale.of_state(episode),
+            path,
+        }
+    }
+
     /// Appends the row of a node.
     pub(crate) fn push(&self, node: u32, batch: &mut StateBatch) {
         let d2 = match self.path {
@@ -43,12 +60,12 @@ impl StateRows<'_> {
         let Self { episode, scale, .. } = *self;
         batch
             .node
-            .push(f32::from(u8::from(episode.in_answer(node))));
-        episode.push_features(node, scale, &mut batch.node);
+            .push(f32::from(episode.in_answer()[node as usize]));
+        episode.state().push_features(node, scale, &mut batch.node);
         match self.graph.weights_of(node) {
             Some(weights) => batch.edge.extend(self.weight_sums(node, weights)),
             None => {
-                let degree = episode.degrees()[node as usize];
+                let degree = self.residual.degrees()[node as usize];
                 batch.edge.extend([degree as f32 * scale, 0.0]);
             }
         }
@@ -60,11 +77,11 @@ impl StateRows<'_> {
     /// The sums of positive and of negated negative weights to present neighbours; zero for a node that is not present.
     fn weight_sums(&self, node: u32, weights: &[f32]) -> [f32; 2] {
         let mut sums = [0.0; 2];
-        if !self.episode.is_present(node) {
+        if !self.residual.is_present(node) {
             return sums;
         }
         for (&u, &weight) in self.graph.neighbors(node).iter().zip(weights) {
-            if self.episode.is_present(u) {
+            if self.residual.is_present(u) {
                 let weight = weight * self.scale;
                 sums[usize::from(weight < 0.0)] += weight.abs();
             }
@@ -74,10 +91,10 @@ impl StateRows<'_> {
 
     /// The sum of degrees over present neighbours; zero for a node that is not present.
     pub(crate) fn d2(&self, node: u32) -> u64 {
-        if !self.episode.is_present(node) {
+        if !self.residual.is_present(node) {
             return 0;
         }
-        let degrees = self.episode.degrees();
+        let degrees = self.residual.degrees();
         let of_neighbors = self.graph.neighbors(node).iter();
         of_neighbors.map(|&u| u64::from(degrees[u as usize])).sum()
     }
@@ -85,6 +102,6 @@ impl StateRows<'_> {
     /// For each node of the graph 1 where it is present, else 0.
     pub(crate) fn keep(&self) -> impl Iterator<Item = f32> + '_ {
         let nodes: Range<u32> = 0..self.graph.n_nodes();
-        nodes.map(|node| f32::from(u8::from(self.episode.is_present(node))))
+        nodes.map(|node| f32::from(self.residual.is_present(node)))
     }
 }

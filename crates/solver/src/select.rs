@@ -151,7 +151,7 @@ pub(crate) fn agree_each(tops: &[TopD], ranks: &mut Ranks<'_>) -> Result<Vec<Vec
         send: (&own[..]).into(),
         recv: (&mut all[..]).into(),
     };
-    ranks.comm.run(op, ranks.deadline)?;
+    ranks.comm.run(op, ranks.timeout)?;
     let mut together: Vec<TopD> = tops.iter().map(|top| TopD::new(top.d)).collect();
     for theirs in all.chunks_exact(own.len().max(1)) {
         let mut rest = theirs;
@@ -199,7 +199,7 @@ mod tests {
                     tops[2].offer(-score, v as u32);
                 }
                 let deadline = Deadline::default();
-                let ranks = &mut Ranks { comm: &mut comm, deadline };
+                let ranks = &mut Ranks::new(&mut comm, deadline);
                 let each = agree_each(&tops, ranks).unwrap();
                 let [first, ..] = tops;
                 (first.agree(ranks).unwrap(), each)

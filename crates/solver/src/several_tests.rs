@@ -13,7 +13,7 @@ use crate::{
     solve_problems, solve_problems_as_rank,
 };
 
-fn policy(problem: &dyn Problem, seed: u64, n_layers: usize) -> TrainedPolicy {
+fn policy(problem: &Problem, seed: u64, n_layers: usize) -> TrainedPolicy {
     let scale = AdjacencyScale::LargestDegree;
     let config = PolicyConfig::of_problem(problem, 6, n_layers, scale);
     TrainedPolicy::random(config, seed, 0.4).unwrap()
@@ -44,7 +44,7 @@ fn parts(answer: &Answer) -> (&[u32], String, u64, String) {
 }
 
 fn assert_as_alone(
-    problem: &dyn Problem,
+    problem: &Problem,
     graphs: &[Arc<Graph>],
     policy: &TrainedPolicy,
     options: &SolveOptions,

@@ -7,14 +7,11 @@ use shardgraph_collectives::{Comm, CommError, Deadline, Op, threads};
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_graph::Graph;
 use shardgraph_layers::autodiff::{leave_group, rank_device};
-use shardgraph_layers::{Path, ScoreTable, choose_path};
+use shardgraph_layers::{Path, ScoreTable};
 use shardgraph_shard::{Adjacency, BitShard, Communication, Partition, Storage};
 use shardgraph_vertex_cover::Peeling;
 
-use crate::agreement::{
-    Fingerprint, check_same, graph_fingerprint, options_fingerprint, or_tell, policy_fingerprint,
-    version_fact,
-};
+use crate::agreement::{Fingerprint, graph_fingerprint, options_fingerprint, policy_fingerprint};
 use crate::error::ErrorKind;
 use crate::exchange::{Exchange, check_wanted, cut_bits, cut_lists};
 use crate::inference::{Episode, ModelScorer, RankModel, Rules, Scorer, check_finite, run_episode};
@@ -102,7 +99,7 @@ impl Solution {
 /// bits read `|N(v)| N / 8` B; every evaluation costs a few operations a candidate. Other paths compute `L - 1` or `L`
 /// sparse products of width K for each evaluation.
 /// # Determinism
-/// The same cover for every number of ranks (where floats are added over ranks, as [`Communication::Paper`] and
+/// The same cover for every number of ranks (where floats are added over ranks, as [`Communication::ColumnAllReduce`] and
 /// [`Communication::Grid`] do, but for ties within rounding), and in the closed form on every device. The model's operations round in
 /// another order on another device, which can decide ties.
 /// # Source
@@ -192,31 +189,34 @@ pub fn solve_as_rank(
         ..options.clone()
     };
     let facts = [
-        version_fact(),
+        Ranks::version_fact(),
         ("graph", graph_fingerprint(adjacency)),
         ("policy", policy_fingerprint(policy)),
         ("set of options", options_fingerprint(&options)),
     ];
-    check_same(comm, &facts, options.deadline)?;
+    let mut ranks = Ranks::new(comm, options.deadline);
+    ranks.agree(&facts)?;
     let job = Job::new(adjacency, policy, &options)?;
-    let shard = job.own_bits(comm.rank());
-    let is_first = comm.rank() == 0;
+    let shard = job.own_bits(ranks.rank());
+    let is_first = ranks.is_first();
     let mut report = |n_candidates, n_cover| {
         if is_first {
             progress(n_candidates, n_cover);
         }
     };
-    let episode = or_tell(comm, |comm| {
+    let episode = ranks.fail_together(|ranks| {
         job.check_memory(options.n_ranks)?;
-        job.run_rank(comm, shard.as_ref(), &mut report)
+        job.run_rank(ranks.comm, shard.as_ref(), &mut report)
     })?;
     let cover = Fingerprint::new().words(episode.cover.iter().map(|&node| u64::from(node)));
-    check_same(comm, &[("cover", cover.value())], options.deadline).map_err(|error| match error
-        .kind()
-    {
-        ErrorKind::Input(_) => Error::internal("the ranks found different covers"),
-        _ => error,
-    })?;
+    ranks
+        .agree(&[("cover", cover.value())])
+        .map_err(|error| match error {
+            shardgraph_job::Error::Disagreement { .. } => {
+                Error::internal("the ranks found different covers")
+            }
+            error => error.into(),
+        })?;
     check_cover(adjacency, &episode.cover)?;
     Ok(Solution {
         cover: episode.cover,
@@ -288,7 +288,7 @@ pub(crate) fn usable_path(
     is_weighted: bool,
     wanted: Option<Path>,
 ) -> Result<Path, Error> {
-    let best = choose_path(policy.config.shape(), is_weighted);
+    let best = policy.model.embedding.best_path(is_weighted);
     match wanted {
         None => Ok(best),
         Some(path) if best == Path::General && path != best => Err(Error::input(format!(
@@ -398,7 +398,7 @@ impl<'a> Job<'a> {
         let (n_nodes, n_edges) = (self.adjacency.n_nodes(), self.adjacency.n_edges());
         let embeddings = layer_bytes(self.policy.config.shape(), u64::from(n_nodes));
         let least = embeddings.saturating_add(2 * n_edges) / u64::from(n_processes);
-        let cure = "take a policy of two layers, whose closed form makes no embeddings (--policy mvc-default), or a smaller graph";
+        let cure = "take a policy of two layers, whose closed form makes no embeddings (--model mvc-default), or a smaller graph";
         check_room(&self.options.device, least, cure)
     }
 
@@ -427,7 +427,8 @@ impl<'a> Job<'a> {
         };
         let results = threads::run(self.options.n_ranks, |mut comm| {
             let shard = shards.as_ref().map(|shards| &shards[comm.rank() as usize]);
-            or_tell(&mut comm, |comm| f(comm, shard))
+            let mut ranks = Ranks::new(&mut comm, self.options.deadline);
+            ranks.fail_together(|ranks| f(ranks.comm, shard))
         });
         collect_ranks(results)
     }
@@ -495,11 +496,8 @@ impl<'a> Job<'a> {
         let cut = self.cut(rank, shard);
         let mut scorer = self.scorer(comm, shard)?;
         self.check_scorer(&scorer)?;
-        let mut ranks = Ranks {
-            comm,
-            deadline: self.options.deadline,
-        };
-        ranks.comm.run(Op::Barrier, ranks.deadline)?;
+        let mut ranks = Ranks::new(comm, self.options.deadline);
+        ranks.comm.run(Op::Barrier, ranks.timeout)?;
         let timer = Timer::start(&Device::host());
         let residual = self.residual(cut, &mut ranks)?;
         let scale = self.policy.config.adjacency_scale.of(residual.max_degree());
@@ -512,7 +510,7 @@ impl<'a> Job<'a> {
             }),
             Scorer::Model(model) => {
                 let all = model.scores(&*residual, scale, &mut ranks)?;
-                leave_group(&model.model.device, ranks.deadline)?;
+                leave_group(&model.model.device, ranks.timeout)?;
                 residual.for_each_own(&mut |node, _, _| {
                     let row = (node - own.start) as usize;
                     values[row] = all[row];
@@ -550,14 +548,11 @@ impl<'a> Job<'a> {
             let scale = self.policy.config.adjacency_scale;
             return run_on_device(&self.options.device, self.adjacency, table, scale, rules);
         }
-        let mut ranks = Ranks {
-            comm,
-            deadline: self.options.deadline,
-        };
+        let mut ranks = Ranks::new(comm, self.options.deadline);
         let mut residual = self.residual(self.cut(rank, shard), &mut ranks)?;
         let mut episode = run_episode(&mut *residual, self.policy, &mut scorer, rules, &mut ranks)?;
         if let Scorer::Model(model) = &scorer {
-            leave_group(&model.model.device, ranks.deadline)?;
+            leave_group(&model.model.device, ranks.timeout)?;
         }
         episode.exchange = self.exchange(&scorer, &mut ranks, before)?;
         Ok(episode)

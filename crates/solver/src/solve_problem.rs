@@ -5,17 +5,12 @@ use std::sync::{Arc, Mutex};
 use shardgraph_collectives::{Comm, threads};
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_graph::Graph;
-use shardgraph_layers::autodiff::{
-    BatchLayout, Eager, Group, Propagation, RowShard, leave_group, rank_device,
-};
+use shardgraph_layers::autodiff::{Eager, leave_group, rank_device};
+use shardgraph_layers::{BatchLayout, Group, Propagation, RowShard};
 use shardgraph_layers::{Path, ScoreTable, StateBatch};
 use shardgraph_shard::Partition;
 
-use crate::agreement::{
-    Fingerprint, check_same, lists_fingerprint, options_fingerprint, or_tell, policy_fingerprint,
-    version_fact,
-};
-use crate::error::ErrorKind;
+use crate::agreement::{Fingerprint, lists_fingerprint, options_fingerprint, policy_fingerprint};
 use crate::exchange::{Exchange, check_wanted, cut_lists};
 use crate::memory::{check_room, embedding_bytes, keep_freed_memory};
 use crate::problem::{Episode, Objective, Problem, check_answer, check_graph};
@@ -69,7 +64,7 @@ pub struct Answer {
 /// # Ok::<(), shardgraph_solver::Error>(())
 /// ```
 pub fn solve_problem(
-    problem: &dyn Problem,
+    problem: &Problem,
     graph: &Arc<Graph>,
     policy: &TrainedPolicy,
     options: &SolveOptions,
@@ -105,7 +100,7 @@ pub fn solve_problem(
 /// # Ok::<(), shardgraph_solver::Error>(())
 /// ```
 pub fn solve_problems(
-    problem: &dyn Problem,
+    problem: &Problem,
     graphs: &[Arc<Graph>],
     policy: &TrainedPolicy,
     options: &SolveOptions,
@@ -121,8 +116,9 @@ pub fn solve_problems(
     let progress = Mutex::new(progress);
     let results = threads::run(options.n_ranks, |mut comm| {
         let is_first = comm.rank() == 0;
-        or_tell(&mut comm, |comm| {
-            job.run_rank(comm, &mut |n_candidates, n_picks| {
+        let mut ranks = Ranks::new(&mut comm, options.deadline);
+        ranks.fail_together(|ranks| {
+            job.run_rank(ranks.comm, &mut |n_candidates, n_picks| {
                 if is_first && let Ok(mut progress) = progress.lock() {
                     progress(n_candidates, n_picks);
                 }
@@ -142,10 +138,10 @@ pub fn solve_problems(
 /// The number of ranks is that of `comm`, not that of `options`.
 ///
 /// # Errors
-/// As [`solve_problem`]. [`ErrorKind::Input`] on all ranks where one has another problem, graph, policy or options than rank 0.
+/// As [`solve_problem`]. [`ErrorKind::Input`](crate::ErrorKind::Input) on all ranks where one has another problem, graph, policy or options than rank 0.
 pub fn solve_problem_as_rank(
     comm: &mut Comm,
-    problem: &dyn Problem,
+    problem: &Problem,
     graph: &Arc<Graph>,
     policy: &TrainedPolicy,
     options: &SolveOptions,
@@ -163,7 +159,7 @@ pub fn solve_problem_as_rank(
 /// As [`solve_problem_as_rank`].
 pub fn solve_problems_as_rank(
     comm: &mut Comm,
-    problem: &dyn Problem,
+    problem: &Problem,
     graphs: &[Arc<Graph>],
     policy: &TrainedPolicy,
     options: &SolveOptions,
@@ -176,32 +172,33 @@ pub fn solve_problems_as_rank(
     };
     let all_graphs = graphs.iter().map(|graph| lists_fingerprint(graph));
     let facts = [
-        version_fact(),
-        ("problem", Fingerprint::new().text(problem.name()).value()),
+        Ranks::version_fact(),
+        ("problem", Fingerprint::new().text(problem.name).value()),
         ("graph", Fingerprint::new().words(all_graphs).value()),
         ("policy", policy_fingerprint(policy)),
         ("set of options", options_fingerprint(&options)),
     ];
-    check_same(comm, &facts, options.deadline)?;
+    let mut ranks = Ranks::new(comm, options.deadline);
+    ranks.agree(&facts)?;
     let job = Job::new(problem, graphs, policy, &options)?;
-    let is_first = comm.rank() == 0;
+    let is_first = ranks.is_first();
     let mut report = |n_candidates, n_picks| {
         if is_first {
             progress(n_candidates, n_picks);
         }
     };
-    let played = or_tell(comm, |comm| {
+    let played = ranks.fail_together(|ranks| {
         job.check_memory(options.n_ranks)?;
-        job.run_rank(comm, &mut report)
+        job.run_rank(ranks.comm, &mut report)
     })?;
     let answers = played.0.iter().map(|played| {
         let nodes = played.nodes.iter().map(|&node| u64::from(node));
         Fingerprint::new().words(nodes).value()
     });
     let facts = [("answer", Fingerprint::new().words(answers).value())];
-    check_same(comm, &facts, options.deadline).map_err(|error| match error.kind() {
-        ErrorKind::Input(_) => different_answers(),
-        _ => error,
+    ranks.agree(&facts).map_err(|error| match error {
+        shardgraph_job::Error::Disagreement { .. } => different_answers(),
+        error => error.into(),
     })?;
     job.finish(played, &timer)
 }
@@ -227,7 +224,7 @@ struct Played {
 
 /// One problem, some graphs, one policy, P ranks.
 struct Job<'a> {
-    problem: &'a dyn Problem,
+    problem: &'a Problem,
     policy: &'a TrainedPolicy,
     options: &'a SolveOptions,
     graphs: Vec<Given<'a>>,
@@ -243,7 +240,7 @@ struct Given<'a> {
 /// A graph's episode on one rank.
 struct Running<'j> {
     given: &'j Given<'j>,
-    episode: Box<dyn Episode>,
+    episode: Episode,
     n_steps: u64,
     /// Counted after each step.
     n_candidates: u32,
@@ -251,14 +248,14 @@ struct Running<'j> {
     shard: Option<RowShard>,
 }
 
-fn n_candidates(episode: &dyn Episode, graph: &Graph) -> u32 {
+fn n_candidates(episode: &Episode, graph: &Graph) -> u32 {
     let nodes = 0..graph.n_nodes();
     nodes.filter(|&node| episode.is_candidate(node)).count() as u32
 }
 
 impl<'a> Job<'a> {
     fn new(
-        problem: &'a dyn Problem,
+        problem: &'a Problem,
         graphs: &'a [Arc<Graph>],
         policy: &'a TrainedPolicy,
         options: &'a SolveOptions,
@@ -323,10 +320,7 @@ impl<'a> Job<'a> {
     ) -> Result<AllPlayed, Error> {
         let before = comm.received_bytes();
         let device = rank_device(&self.options.device, comm, self.options.deadline)?;
-        let mut ranks = Ranks {
-            comm,
-            deadline: self.options.deadline,
-        };
+        let mut ranks = Ranks::new(comm, self.options.deadline);
         let scorer = Scorer::new(self, device, ranks.comm.rank());
         let has_sums = |given| scorer.table_of(given).is_none();
         check_wanted(self.options.communication, self.graphs.iter().any(has_sums))?;
@@ -341,9 +335,9 @@ impl<'a> Job<'a> {
             }
             let picks = self.best(&scorer, &running, &mut ranks)?;
             for (running, picks) in running.iter_mut().zip(picks) {
-                take(&mut *running.episode, &picks)?;
+                take(&mut running.episode, &picks)?;
                 running.n_steps += 1;
-                running.n_candidates = n_candidates(&*running.episode, running.given.graph);
+                running.n_candidates = n_candidates(&running.episode, running.given.graph);
             }
             let n_candidates = all.iter().map(|running| running.n_candidates);
             let n_picks = all.iter().map(|running| running.episode.picks().len());
@@ -351,7 +345,7 @@ impl<'a> Job<'a> {
         }
         let exchange = self.exchange(&scorer, &all, &mut ranks, before)?;
         let played = |running: &Running<'_>| Played {
-            nodes: running.episode.answer(),
+            nodes: running.episode.picks().to_vec(),
             n_steps: running.n_steps,
         };
         Ok((all.iter().map(played).collect(), exchange))
@@ -370,7 +364,7 @@ impl<'a> Job<'a> {
         if bytes.is_empty() {
             return Ok(None);
         }
-        leave_group(&scorer.device, ranks.deadline)?;
+        leave_group(&scorer.device, ranks.timeout)?;
         let communication = self.options.communication.unwrap_or_default();
         let counts = (before, bytes.iter().sum());
         Exchange::of_job(ranks, &scorer.device, communication, counts).map(Some)
@@ -388,7 +382,7 @@ impl<'a> Job<'a> {
         let episode = self.problem.begin(Arc::clone(given.graph));
         Ok(Running {
             given,
-            n_candidates: n_candidates(&*episode, given.graph),
+            n_candidates: n_candidates(&episode, given.graph),
             episode,
             n_steps: 0,
             shard,
@@ -434,12 +428,9 @@ impl<'a> Job<'a> {
     }
 
     fn rows<'r>(&self, running: &'r Running<'_>) -> StateRows<'r> {
-        StateRows {
-            graph: running.given.graph,
-            episode: &*running.episode,
-            scale: running.episode.scale(self.policy.config.adjacency_scale),
-            path: running.given.path,
-        }
+        let Running { given, episode, .. } = running;
+        let scale = self.policy.config.adjacency_scale;
+        StateRows::new(given.graph, episode, scale, given.path)
     }
 
     /// The scores of the own nodes of all graphs without a closed form, graph by graph. Paths differ where some graphs have weights, so
@@ -461,7 +452,7 @@ impl<'a> Job<'a> {
             }
             let batch = state_batch(&chosen, running, rows, scorer.rank)?;
             let mut ctx = Eager::new(&scorer.device, ranks.comm, &self.policy.params)
-                .with_deadline(ranks.deadline);
+                .with_deadline(ranks.timeout);
             let model = &self.policy.model;
             let embed = model.embedding.embed(&mut ctx, &batch, path)?;
             let scores = model.head.node_values(&mut ctx, embed, &batch.layout)?;
@@ -532,7 +523,7 @@ fn state_batch(
 
 /// The scores of some nodes by the closed form; of candidates alone, the others get 0.
 fn table_scores(table: &ScoreTable, rows: &StateRows<'_>, nodes: std::ops::Range<u32>) -> Vec<f32> {
-    let (degrees, scale) = (rows.episode.degrees(), rows.scale);
+    let (degrees, scale) = (rows.residual.degrees(), rows.scale);
     let mut hint = 0;
     let score = |node: u32| {
         if !rows.episode.is_candidate(node) {
@@ -546,7 +537,7 @@ fn table_scores(table: &ScoreTable, rows: &StateRows<'_>, nodes: std::ops::Range
 }
 
 /// Takes the picks that are candidates still when their turn comes.
-fn take(episode: &mut dyn Episode, picks: &[u32]) -> Result<(), Error> {
+fn take(episode: &mut Episode, picks: &[u32]) -> Result<(), Error> {
     let before = episode.picks().len();
     for &pick in picks {
         if episode.is_candidate(pick) {

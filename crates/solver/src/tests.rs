@@ -1,12 +1,13 @@
 //! Properties of whole solves: covers, paths, storage forms, ranks, policy files.
 
 use proptest::prelude::*;
-use shardgraph_environments::{replay_prefix, verify};
+use shardgraph_environments::verify;
 use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_graph::{EdgeSink, Graph, GraphBuilder, builtin};
 use shardgraph_layers::{EmbeddingKind, HeadKind, Path};
 use shardgraph_shard::{Adjacency, BitShard, Storage};
 
+use crate::naive::state_after;
 use crate::{
     AdjacencyScale, PolicyConfig, Select, SolveOptions, TrainedPolicy, check_cover, score_nodes,
     solve,
@@ -57,7 +58,7 @@ fn scale() -> impl Strategy<Value = AdjacencyScale> {
 fn picks_are_best(graph: &Graph, policy: &TrainedPolicy, cover: &[u32]) -> Result<(), String> {
     let table = shardgraph_layers::ScoreTable::new(&policy.model, &policy.params).unwrap();
     for step in 0..cover.len() {
-        let state = replay_prefix(graph, &cover[..step]).unwrap();
+        let state = state_after(graph, &cover[..step]);
         let s = policy.config.adjacency_scale.of(state.max_degree);
         let score = |v: u32| {
             let (deg, d2) = (
@@ -106,7 +107,7 @@ proptest! {
         let mut in_cover = vec![false; graph.n_nodes() as usize];
         want.iter().for_each(|&v| in_cover[v as usize] = true);
         prop_assert_eq!(verify::uncovered_edge(&graph, &in_cover), None);
-        prop_assert!(want.len() as u64 >= verify::maximal_matching(&graph));
+        prop_assert!(want.len() as u64 >= graph.maximal_matching());
         prop_assert_eq!(&cover(&lists, &policy, &many), &want);
         prop_assert_eq!(&cover(&as_bits(&graph), &policy, &one), &want);
         prop_assert_eq!(&cover(&as_bits(&graph), &policy, &many), &want);
@@ -158,14 +159,11 @@ fn score_gap(graph: &Graph, policy: &TrainedPolicy, picks: &[u32], nodes: [u32; 
     use crate::inference::{ModelScorer, RankModel};
     use crate::residual::{Counts, ListsResidual, NeighborLists, Ranks, Residual};
     use shardgraph_collectives::{Comm, Deadline};
-    use shardgraph_layers::autodiff::RowShard;
+    use shardgraph_layers::RowShard;
     use shardgraph_shard::{CsrShard, Partition};
     let partition = Partition::by_rows(graph.n_nodes(), 1);
     let mut comm = Comm::solo();
-    let mut ranks = Ranks {
-        comm: &mut comm,
-        deadline: Deadline::default(),
-    };
+    let mut ranks = Ranks::new(&mut comm, Deadline::default());
     let lists = NeighborLists::cut(graph, &partition, 0);
     let mut residual = ListsResidual::new(lists, &partition, Counts::Degrees, &mut ranks).unwrap();
     let mut removed = vec![false; graph.n_nodes() as usize];
@@ -185,7 +183,7 @@ fn score_gap(graph: &Graph, policy: &TrainedPolicy, picks: &[u32], nodes: [u32; 
         partition,
         weighted: None,
     };
-    let mut scorer = ModelScorer::new(model, ranks.comm, ranks.deadline).unwrap();
+    let mut scorer = ModelScorer::new(model, ranks.comm, ranks.timeout).unwrap();
     scorer.removed = removed;
     let scores = scorer.scores(&residual, scale, &mut ranks).unwrap();
     let largest = scores.iter().fold(1e-6f32, |m, s| m.max(s.abs()));
@@ -398,7 +396,7 @@ fn policy_files_round_trip_and_malformed_ones_say_why() {
 #[test]
 fn a_policy_file_is_not_given_more_memory_than_it_has_weights() {
     let config = PolicyConfig::new(4096, 64, AdjacencyScale::One)
-        .with_layers(EmbeddingKind::GraphSage, HeadKind::default());
+        .with_layers(EmbeddingKind::GRAPH_SAGE, HeadKind::default());
     let text = serde_json::to_string(&config).unwrap();
     let header = [("shardgraph.policy".to_string(), text)].into();
     let bytes = crate::policy::write_tensors(&[], header).unwrap();

@@ -68,7 +68,7 @@ impl BestCover {
 mod tests {
     use std::cell::Cell;
 
-    use shardgraph_graph::random::Stream;
+    use shardgraph_random::KeyedRng;
 
     use super::*;
 
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn the_log_gives_the_set_of_the_moment() {
         const N: u32 = 40;
-        let mut random = Stream::new(1, "test", 0);
+        let mut random = KeyedRng::new(1, "test", 0);
         let mut now = [false; N as usize];
         let mut best = BestCover::new(N, &[]);
         for n_changes in [0, 1, 5, 39, 40, 41, 200, 3, 0, 45, 1] {

@@ -250,7 +250,7 @@ fn induced(graph: &Graph, nodes: &[u32]) -> Graph {
 mod tests {
     use proptest::prelude::*;
     use shardgraph_graph::builtin;
-    use shardgraph_graph::random::Stream;
+    use shardgraph_random::KeyedRng;
 
     use super::*;
     use crate::tests::small_graph;
@@ -292,7 +292,7 @@ mod tests {
     fn side_by_side(parts: &[Graph], seed: u64) -> (Graph, usize) {
         let n = parts.iter().map(Graph::n_nodes).sum();
         let mut ids: Vec<u32> = (0..n).collect();
-        let mut random = Stream::new(seed, "test", 0);
+        let mut random = KeyedRng::new(seed, "test", 0);
         for i in (1..n).rev() {
             ids.swap(i as usize, random.below_u32(i + 1) as usize);
         }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use shardgraph_graph::Graph;
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 use crate::best_cover::BestCover;
 use crate::check::check_cover;
@@ -110,7 +110,7 @@ pub fn improve(
     let mut search = Search {
         state: SearchState::new(graph, &best.nodes())?,
         best,
-        random: Stream::new(options.seed, "vertex-cover-search", 0),
+        random: KeyedRng::new(options.seed, "vertex-cover-search", 0),
         n_compared: options.compared as usize,
         heavy: heavy_weight(graph),
         step: 0,
@@ -160,7 +160,7 @@ fn heavy_weight(graph: &Graph) -> u64 {
 
 struct Search {
     state: SearchState,
-    random: Stream,
+    random: KeyedRng,
     n_compared: usize,
     heavy: u64,
     step: u64,

@@ -75,7 +75,7 @@ impl Peeling {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use shardgraph_graph::random::Stream;
+    use shardgraph_random::KeyedRng;
 
     use super::*;
     use crate::tests::small_graph;
@@ -85,7 +85,7 @@ mod tests {
         /// Whatever is picked, the rules add what a smallest cover with these picks has.
         #[test]
         fn picks_and_rules_make_a_cover(graph in small_graph(11), seed in any::<u64>()) {
-            let mut random = Stream::new(seed, "test", 0);
+            let mut random = KeyedRng::new(seed, "test", 0);
             let mut peeling = Peeling::new(&graph);
             let mut cover = peeling.settle(&Watch::unlimited());
             let mut n_given = 0;

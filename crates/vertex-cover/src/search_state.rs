@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use shardgraph_graph::Graph;
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 use crate::incidence::{COVERED, Incidence};
 use crate::{Error, ErrorKind};
@@ -145,7 +145,7 @@ impl SearchState {
         &mut self,
         n_compared: usize,
         except: Option<u32>,
-        random: &mut Stream,
+        random: &mut KeyedRng,
     ) -> Option<u32> {
         let n = self.words.len();
         if n_compared >= n {
@@ -201,7 +201,7 @@ impl SearchState {
     }
 
     /// The end of a drawn uncovered edge that may enter and gains more, of equals the one that was outside longer.
-    pub(crate) fn entering(&self, random: &mut Stream) -> Option<u32> {
+    pub(crate) fn entering(&self, random: &mut KeyedRng) -> Option<u32> {
         if self.uncovered.is_empty() {
             return None;
         }
@@ -299,7 +299,7 @@ mod tests {
             let graph = random_graph(40, 0.15, seed);
             let all: Vec<u32> = (0..40).collect();
             let mut state = SearchState::new(&graph, &all).unwrap();
-            let mut random = Stream::new(seed, "test", 0);
+            let mut random = KeyedRng::new(seed, "test", 0);
             for step in 1..200 {
                 let v = random.below_u32(40);
                 match state.words[v as usize] & OUTSIDE {
@@ -320,7 +320,7 @@ mod tests {
         let graph = random_graph(200, 0.1, 3);
         let all: Vec<u32> = (0..200).collect();
         let mut state = SearchState::new(&graph, &all).unwrap();
-        let mut random = Stream::new(1, "test", 0);
+        let mut random = KeyedRng::new(1, "test", 0);
         for step in 1..300 {
             let v = random.below_u32(200);
             match state.words[v as usize] & OUTSIDE {

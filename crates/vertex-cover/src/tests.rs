@@ -7,7 +7,7 @@ mod search;
 
 use proptest::prelude::*;
 use shardgraph_graph::Graph;
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 /// Any simple graph of up to so many nodes.
 pub(crate) fn small_graph(max_nodes: u32) -> impl Strategy<Value = Graph> {
@@ -16,7 +16,7 @@ pub(crate) fn small_graph(max_nodes: u32) -> impl Strategy<Value = Graph> {
 
 /// Each pair is joined with probability `p`.
 pub(crate) fn random_graph(n_nodes: u32, p: f64, seed: u64) -> Graph {
-    let mut random = Stream::new(seed, "test-graph", 0);
+    let mut random = KeyedRng::new(seed, "test-graph", 0);
     let mut edges = Vec::new();
     for u in 0..n_nodes {
         edges.extend((0..u).filter(|_| random.chance(p)).map(|v| (v, u)));

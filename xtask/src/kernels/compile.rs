@@ -15,8 +15,10 @@ use crate::process;
 /// The architectures that get machine code.
 pub(crate) const ARCHITECTURES: [&str; 3] = ["sm_80", "sm_90", "sm_100"];
 
-const FLAGS: [&str; 13] = [
+const FLAGS: [&str; 14] = [
     "-std=c++17",
+    // Headers that several owners include.
+    "-Icuda",
     "-O3",
     // Where in the source a kernel is: costs nothing at run time, and compute-sanitizer names the line.
     "-lineinfo",
@@ -36,7 +38,10 @@ const FLAGS: [&str; 13] = [
 
 /// A compiled source file.
 pub(crate) struct Object {
+    /// `sparse_csr` of `ops/sparse_csr.cu`.
     pub(crate) stem: String,
+    /// `ops/sparse_csr.cu`.
+    pub(crate) source: String,
     folder: PathBuf,
     /// Compiled by this run, not found from an earlier one.
     pub(crate) is_new: bool,
@@ -131,6 +136,7 @@ fn compile_one(
     }
     Ok(Object {
         stem,
+        source: source.name.clone(),
         folder: done,
         is_new,
     })
@@ -196,7 +202,7 @@ fn with_included<'s>(source: &'s Source, sources: &'s [Source]) -> BTreeSet<&'s 
             .filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next())
             .collect();
         for included in sources {
-            if names_included.contains(&included.name.as_str()) && names.insert(&included.name) {
+            if names_included.contains(&included.file_name()) && names.insert(&included.name) {
                 open.push(included);
             }
         }
@@ -251,6 +257,7 @@ pub(crate) mod tests {
         fs::write(folder.join("fatbin"), binary).unwrap();
         Object {
             stem: stem.to_owned(),
+            source: format!("{stem}.cu"),
             folder,
             is_new: true,
         }

@@ -11,13 +11,13 @@ use super::scan::{Declaration, SCALARS};
 
 /// Where declarations and the PTX of some architecture differ.
 pub(crate) fn findings(
-    stem: &str,
+    source: &str,
     kernels: &[Declaration],
     architectures: &[String],
 ) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     for text in architectures {
-        let place = format!("cuda/{stem}.cu");
+        let place = format!("cuda/{source}");
         let entries = entries(text).with_context(|| place.clone())?;
         for Declaration {
             name,
@@ -107,7 +107,7 @@ mod tests {
 
     fn against(list: &[(&str, &str)]) -> Vec<String> {
         let texts = [PTX.to_owned(), PTX.to_owned()];
-        findings("a", &declared(list), &texts).unwrap()
+        findings("a.cu", &declared(list), &texts).unwrap()
     }
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn a_parameter_that_is_no_number_is_an_error() {
         let text = ".entry k(\n.param .align 8 .b8 k_param_0[16]\n)\n{".to_owned();
-        assert!(findings("a", &[], &[text]).is_err());
-        assert!(findings("a", &[], &[".entry k(".to_owned()]).is_err());
+        assert!(findings("a.cu", &[], &[text]).is_err());
+        assert!(findings("a.cu", &[], &[".entry k(".to_owned()]).is_err());
     }
 }

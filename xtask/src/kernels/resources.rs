@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
+use serde::Deserialize;
 
 use super::compile::ARCHITECTURES;
 use super::scan::Declaration;
-use crate::toml::{self, Table, Value};
 
 /// What one kernel takes on one architecture.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -67,13 +67,13 @@ fn before(line: &str, what: &str) -> Result<u32> {
 }
 
 /// A finding for each function that spills registers to memory.
-pub(crate) fn spills(stem: &str, log: &str) -> Result<Vec<String>> {
+pub(crate) fn spills(source: &str, log: &str) -> Result<Vec<String>> {
     let functions = functions(log)?;
     let spilling = functions.iter().filter(|function| function.spill_bytes > 0);
     Ok(spilling
         .map(|function| {
             format!(
-                "cuda/{stem}.cu:1: `{}` spills {} bytes on {}: keep fewer values alive, or raise its __launch_bounds__ limit",
+                "cuda/{source}:1: `{}` spills {} bytes on {}: keep fewer values alive, or raise its __launch_bounds__ limit",
                 function.name, function.spill_bytes, function.architecture
             )
         })
@@ -106,6 +106,16 @@ pub(crate) struct Record {
     usages: Usages,
 }
 
+/// The file itself; a kernel without a line under `stack_bytes` takes none.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    nvcc: String,
+    architectures: Vec<String>,
+    registers: BTreeMap<String, [u32; ARCHITECTURES.len()]>,
+    stack_bytes: BTreeMap<String, [u32; ARCHITECTURES.len()]>,
+}
+
 impl Record {
     pub(crate) fn new(usages: &Usages, nvcc: &str) -> Record {
         Record {
@@ -115,30 +125,26 @@ impl Record {
     }
 
     pub(crate) fn parse(text: &str) -> Result<Record> {
-        let table = toml::parse(text)?;
-        let nvcc = table.get("nvcc").and_then(Value::as_str);
-        let architectures = table.get("architectures").and_then(Value::as_array);
-        let architectures = architectures.unwrap_or_default().iter();
-        if !architectures.map(Value::as_str).eq(ARCHITECTURES.map(Some)) {
-            bail!(
-                "expected `architectures = {ARCHITECTURES:?}`: run `cargo xtask kernels --record`"
-            );
-        }
+        let file: File = toml::from_str(text)?;
+        ensure!(
+            file.architectures == ARCHITECTURES,
+            "expected `architectures = {ARCHITECTURES:?}`: run `cargo xtask kernels --record`"
+        );
         let mut usages = Usages::new();
-        for (kernel, registers) in section(&table, "registers") {
-            let usage = usages.entry(kernel.clone()).or_default();
-            for (usage, count) in usage.iter_mut().zip(counts(kernel, registers)?) {
+        for (kernel, registers) in file.registers {
+            let usage = usages.entry(kernel).or_default();
+            for (usage, count) in usage.iter_mut().zip(registers) {
                 usage.registers = count;
             }
         }
-        for (kernel, stack) in section(&table, "stack_bytes") {
-            let usage = usages.entry(kernel.clone()).or_default();
-            for (usage, count) in usage.iter_mut().zip(counts(kernel, stack)?) {
+        for (kernel, stack) in file.stack_bytes {
+            let usage = usages.entry(kernel).or_default();
+            for (usage, count) in usage.iter_mut().zip(stack) {
                 usage.stack_bytes = count;
             }
         }
         Ok(Record {
-            nvcc: nvcc.context("expected `nvcc = \"<version>\"`")?.to_owned(),
+            nvcc: file.nvcc,
             usages,
         })
     }
@@ -208,20 +214,6 @@ impl fmt::Display for Record {
     }
 }
 
-fn section<'t>(table: &'t Table, name: &str) -> impl Iterator<Item = (&'t String, &'t Value)> {
-    let section = table.get(name).and_then(Value::as_table);
-    section.into_iter().flatten()
-}
-
-fn counts(kernel: &str, value: &Value) -> Result<[u32; ARCHITECTURES.len()]> {
-    let items = value.as_array().unwrap_or_default().iter();
-    let counts: Option<Vec<u32>> = items
-        .map(|item| u32::try_from(item.as_integer()?).ok())
-        .collect();
-    let counts = counts.and_then(|counts| counts.try_into().ok());
-    counts.with_context(|| format!("`{kernel}`: expected one count for each of {ARCHITECTURES:?}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -256,15 +248,15 @@ mod tests {
 
     #[test]
     fn a_spill_of_any_function_is_found() {
-        assert!(spills("a", &log("sm_80", 32, 0, 0)).unwrap().is_empty());
-        let found = spills("a", &log("sm_90", 32, 0, 4)).unwrap();
+        assert!(spills("a.cu", &log("sm_80", 32, 0, 0)).unwrap().is_empty());
+        let found = spills("a.cu", &log("sm_90", 32, 0, 4)).unwrap();
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("cuda/a.cu:1: `k_fwd` spills 8 bytes on sm_90"));
         let inner = log("sm_80", 32, 0, 0).replace(
             "frame, 0 bytes spill stores, 0 bytes spill loads\n",
             "frame, 0 bytes spill stores, 4 bytes spill loads\n",
         );
-        let inner = spills("a", &inner.replacen("4 bytes", "0 bytes", 1)).unwrap();
+        let inner = spills("a.cu", &inner.replacen("4 bytes", "0 bytes", 1)).unwrap();
         assert!(inner[0].contains("`_Z1gPfi` spills 4 bytes"));
         assert!(
             spills(

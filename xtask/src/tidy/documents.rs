@@ -6,16 +6,18 @@ use anyhow::{Context as _, Result};
 
 use super::Finding;
 use super::code::{is_word, line_of, without_literals};
+use crate::COMMANDS;
 use crate::project::Project;
-use crate::{COMMANDS, repro, toml};
 
 /// Documents name only commands that exist.
 pub(crate) fn commands(project: &Project) -> Vec<Finding> {
-    let subcommands = subcommands(project);
+    let known = Known::of(project);
     let mut findings = Vec::new();
-    for (path, text) in project.with_extension("md") {
+    // Records keep the commands of their time.
+    let pages = project.with_extension("md");
+    for (path, text) in pages.filter(|(path, _)| !path.starts_with("bench-results/")) {
         for (at, span) in code_spans(text) {
-            if let Some(wrong) = wrong_command(span, &subcommands) {
+            if let Some(wrong) = wrong_command(span, &known) {
                 findings.push(format!(
                     "{path}:{}: there is no `{wrong}`",
                     line_of(text, at)
@@ -26,8 +28,63 @@ pub(crate) fn commands(project: &Project) -> Vec<Finding> {
     findings
 }
 
+/// What commands can name.
+struct Known {
+    /// Of the binary.
+    subcommands: BTreeSet<String>,
+    /// `paper/figure` or `suite/figure` of `benches/`.
+    figures: BTreeSet<String>,
+}
+
+impl Known {
+    fn of(project: &Project) -> Known {
+        let figure = |path: &String| {
+            let path = path.strip_prefix("benches/")?.strip_suffix(".toml")?;
+            path.contains('/').then(|| path.to_owned())
+        };
+        Known {
+            subcommands: subcommands(project),
+            figures: project.files.keys().filter_map(figure).collect(),
+        }
+    }
+
+    /// Whether there is a figure of this name, or a folder of figures.
+    fn has_figure(&self, name: &str) -> bool {
+        let is_it = |path: &String| path == name || path.split('/').next() == Some(name);
+        self.figures.iter().any(is_it)
+    }
+}
+
+/// The figure or suite behind `cargo xtask repro` or `bench` that no definition has.
+fn wrong_figure(words: &[&str], known: &Known) -> Option<String> {
+    let at = words
+        .windows(2)
+        .position(|pair| pair == ["cargo", "xtask"])?;
+    let mut names = words[at + 2..].iter().take_while(|word| is_figure(word));
+    let wrong = match *names.next()? {
+        "repro" => {
+            let paper = names.next()?;
+            let mut paths = names.map(|figure| format!("{paper}/{figure}"));
+            match known.has_figure(paper) {
+                false => Some((*paper).to_owned()),
+                true => paths.find(|path| !known.has_figure(path)),
+            }
+        }
+        "bench" => names
+            .find(|name| !known.has_figure(name))
+            .map(|name| (*name).to_owned()),
+        _ => None,
+    };
+    wrong.map(|name| format!("definition of {name}"))
+}
+
+/// A name, or two with a slash.
+fn is_figure(word: &str) -> bool {
+    word.split('/').all(is_name)
+}
+
 /// The command in one line of code that does not exist, if there is one.
-fn wrong_command(line: &str, subcommands: &BTreeSet<String>) -> Option<String> {
+fn wrong_command(line: &str, known: &Known) -> Option<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     for window in words.windows(3) {
         if window[..2] == ["cargo", "xtask"]
@@ -36,12 +93,9 @@ fn wrong_command(line: &str, subcommands: &BTreeSet<String>) -> Option<String> {
         {
             return Some(window.join(" "));
         }
-        if window[..2] == ["xtask", "repro"]
-            && is_name(window[2])
-            && !repro::names().contains(&window[2])
-        {
-            return Some(format!("cargo {}", window.join(" ")));
-        }
+    }
+    if let Some(wrong) = wrong_figure(&words, known) {
+        return Some(wrong);
     }
     for (position, pair) in words.windows(2).enumerate() {
         // `cargo run ... -- solve` or `shardgraph solve`, perhaps behind a folder.
@@ -50,7 +104,7 @@ fn wrong_command(line: &str, subcommands: &BTreeSet<String>) -> Option<String> {
                 .windows(2)
                 .any(|pair| pair == ["cargo", "run"]);
         let is_binary = pair[0] == "shardgraph" || pair[0].ends_with("/shardgraph");
-        if (is_run || is_binary) && is_name(pair[1]) && !subcommands.contains(pair[1]) {
+        if (is_run || is_binary) && is_name(pair[1]) && !known.subcommands.contains(pair[1]) {
             return Some(pair.join(" "));
         }
     }
@@ -140,7 +194,7 @@ fn kebab_case(variant: &str) -> String {
 
 /// Every dependency of the workspace has its line in ARCHITECTURE.md, and every line its dependency.
 pub(crate) fn dependencies(project: &Project) -> Result<Vec<Finding>> {
-    let root = toml::parse(project.text("Cargo.toml")).context("Cargo.toml")?;
+    let root = toml::from_str::<toml::Table>(project.text("Cargo.toml")).context("Cargo.toml")?;
     let workspace = root.get("workspace").and_then(toml::Value::as_table);
     let table = workspace
         .and_then(|table| table.get("dependencies"))
@@ -222,6 +276,7 @@ mod tests {
         let found = |line: &str| {
             commands(&planted(&[
                 ("crates/cli/src/args.rs", CLI),
+                ("benches/regal/fig2.toml", ""),
                 ("README.md", line),
             ]))
             .len()
@@ -230,7 +285,7 @@ mod tests {
             "`cargo xtask ci` and `cargo xtask <command>`",
             "`shardgraph solve karate`, shardgraph nothing",
             "```\ncargo run --release -- two-words x\n```",
-            "```\ncargo xtask repro train-default\ncargo bench -- anything\n```",
+            "```\ncargo xtask repro regal fig2 --test\ncargo xtask bench regal/fig2\ncargo bench -- anything\n```",
             "`shardgraph --help`",
         ] {
             assert_eq!(found(good), 0, "{good}");
@@ -241,6 +296,8 @@ mod tests {
             "```\ncargo run --release -- nothing karate\n```",
             "```sh\n./target/release/shardgraph nothing\n```",
             "`cargo xtask repro nothing`",
+            "`cargo xtask repro regal fig3`",
+            "`cargo xtask bench nothing`",
         ] {
             assert_eq!(found(bad), 1, "{bad}");
         }

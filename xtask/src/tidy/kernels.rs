@@ -10,7 +10,6 @@ use anyhow::{Context as _, Result};
 use super::Finding;
 use super::code::{find_word, is_word, without_literals};
 use crate::project::Project;
-use crate::toml;
 
 const TABLE_FILE: &str = "cuda/kernels.toml";
 
@@ -50,7 +49,7 @@ fn is_snake_case(name: &str) -> bool {
 }
 
 fn listed(project: &Project) -> Result<BTreeMap<String, String>> {
-    let table = toml::parse(project.text(TABLE_FILE)).context(TABLE_FILE)?;
+    let table = toml::from_str::<toml::Table>(project.text(TABLE_FILE)).context(TABLE_FILE)?;
     let kernels = table.get("kernels").and_then(toml::Value::as_table);
     let entries = kernels.into_iter().flatten();
     Ok(entries

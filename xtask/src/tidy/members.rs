@@ -2,33 +2,41 @@
 
 use std::collections::BTreeMap;
 
+use toml::{Table, Value};
+
 use super::Finding;
-use crate::toml::{Table, Value};
 
 /// Which crate may use which: the design's table, row by row. `*` is every library crate.
-const ARROWS: [(&str, &[&str]); 21] = [
+const ARROWS: &[(&str, &[&str])] = &[
+    ("random", &[]),
+    ("error", &[]),
+    ("storage", &[]),
     ("graph", &[]),
+    ("metrics", &[]),
+    ("plot", &[]),
     ("device", &[]),
+    ("ops", &["device"]),
     ("collectives", &[]),
     ("cuemu", &[]),
-    ("costgraph", &[]),
+    ("costgraph", &["plot"]),
     ("brkga", &[]),
     ("shard", &["graph"]),
-    ("autodiff", &["device", "shard", "collectives"]),
-    ("layers", &["autodiff"]),
+    ("autodiff", &["device", "ops", "collectives"]),
+    ("layers", &["autodiff", "shard"]),
     ("environments", &["graph"]),
     ("replay", &["environments"]),
-    ("runs", &["graph"]),
+    ("job", &["collectives", "device"]),
     ("vertex-cover", &["graph"]),
     (
         "components",
         &[
             "layers",
+            "shard",
             "autodiff",
             "collectives",
             "environments",
             "replay",
-            "runs",
+            "job",
             "graph",
         ],
     ),
@@ -40,7 +48,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
             "autodiff",
             "environments",
             "replay",
-            "runs",
+            "job",
             "collectives",
             "device",
             "graph",
@@ -52,13 +60,14 @@ const ARROWS: [(&str, &[&str]); 21] = [
             "components",
             "environments",
             "replay",
-            "runs",
+            "job",
             "vertex-cover",
             "layers",
             "shard",
             "graph",
             "collectives",
             "device",
+            "ops",
         ],
     ),
     (
@@ -70,18 +79,33 @@ const ARROWS: [(&str, &[&str]); 21] = [
             "costgraph",
             "brkga",
             "collectives",
-            "runs",
+            "job",
             "graph",
         ],
     ),
-    ("line", &["graph", "device", "collectives"]),
+    (
+        "line",
+        &["graph", "metrics", "plot", "device", "collectives"],
+    ),
     (
         "rgcn",
-        &["layers", "shard", "runs", "graph", "collectives", "device"],
+        &[
+            "layers",
+            "shard",
+            "job",
+            "graph",
+            "metrics",
+            "collectives",
+            "device",
+        ],
     ),
+    ("bench", &["*"]),
     ("cli", &["*"]),
     ("xtask", &[]),
 ];
+
+/// Crates below everything: every library crate may use them, and they only use each other, in this order.
+const BASE: [&str; 3] = ["random", "error", "storage"];
 
 const PREFIX: &str = "shardgraph-";
 
@@ -127,7 +151,13 @@ pub(crate) fn arrows(members: &BTreeMap<String, Table>) -> Vec<Finding> {
             let Some(used) = name.strip_prefix(PREFIX) else {
                 continue;
             };
-            if !allowed.contains(&used) && !allowed.contains(&"*") {
+            let is_base = noun != "xtask"
+                && BASE.contains(&used)
+                && BASE
+                    .iter()
+                    .take_while(|base| **base != noun)
+                    .any(|base| *base == used);
+            if !is_base && !allowed.contains(&used) && !allowed.contains(&"*") {
                 findings.push(format!(
                     "{folder}/Cargo.toml:1: {noun} -> {used} is not an arrow of the design"
                 ));
@@ -137,7 +167,7 @@ pub(crate) fn arrows(members: &BTreeMap<String, Table>) -> Vec<Finding> {
     findings
 }
 
-/// Versions are given once, in the root.
+/// Versions are given once, in the root. A path alone has no version: a package leaves it out.
 pub(crate) fn shared_versions(members: &BTreeMap<String, Table>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (folder, manifest) in members {
@@ -145,8 +175,9 @@ pub(crate) fn shared_versions(members: &BTreeMap<String, Table>) -> Vec<Finding>
             manifest,
             &["dependencies", "dev-dependencies", "build-dependencies"],
         ) {
-            let is_shared = value.as_table().and_then(|table| table.get("workspace"));
-            if is_shared != Some(&Value::Boolean(true)) {
+            let get = |key| value.as_table().and_then(|table| table.get(key));
+            let is_path_alone = get("path").is_some() && get("version").is_none();
+            if get("workspace") != Some(&Value::Boolean(true)) && !is_path_alone {
                 findings.push(format!(
                     "{folder}/Cargo.toml:1: `{name}`: take it with `workspace = true`"
                 ));
@@ -194,10 +225,12 @@ fn string_at<'m>(manifest: &'m Table, path: &[&str]) -> Option<&'m str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::toml;
 
     fn member(folder: &str, manifest: &str) -> BTreeMap<String, Table> {
-        BTreeMap::from([(folder.to_owned(), toml::parse(manifest).unwrap())])
+        BTreeMap::from([(
+            folder.to_owned(),
+            toml::from_str::<toml::Table>(manifest).unwrap(),
+        )])
     }
 
     #[test]
@@ -228,7 +261,13 @@ mod tests {
     #[test]
     fn arrows_that_the_design_lacks_are_found() {
         let uses = |used: &str| format!("[dependencies]\nshardgraph-{used}.workspace = true");
-        for (from, to) in [("shard", "graph"), ("solver", "device"), ("cli", "replay")] {
+        for (from, to) in [
+            ("shard", "graph"),
+            ("solver", "device"),
+            ("cli", "replay"),
+            ("graph", "random"),
+            ("storage", "error"),
+        ] {
             assert!(
                 arrows(&member(&format!("crates/{from}"), &uses(to))).is_empty(),
                 "{from} -> {to}"
@@ -239,6 +278,8 @@ mod tests {
             ("layers", "device"),
             ("xtask", "graph"),
             ("new", "graph"),
+            ("error", "storage"),
+            ("xtask", "random"),
         ] {
             assert_eq!(
                 arrows(&member(&format!("crates/{from}"), &uses(to))).len(),
@@ -272,7 +313,7 @@ mod tests {
                 .max()
                 .unwrap_or(0)
         }
-        for (from, _) in ARROWS.iter().filter(|(from, _)| *from != "cli") {
+        for (from, _) in ARROWS.iter().filter(|(_, used)| !used.contains(&"*")) {
             depth(from, &row, 0);
         }
     }

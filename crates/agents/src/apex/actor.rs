@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use shardgraph_components::EpsilonSchedule;
 use shardgraph_device::Device;
-use shardgraph_graph::random::Stream;
-use shardgraph_replay::{Cell, Rows};
+use shardgraph_random::KeyedRng;
+use shardgraph_replay::{LeafRef, Rows};
 
 use super::config::ApexConfig;
 use super::learner::new_agent;
@@ -42,7 +42,7 @@ pub(super) struct Actor {
 
 /// The seed of the episodes of one actor.
 fn first_states(seed: u64, index: u64) -> u64 {
-    Stream::new(seed, "apex environments", index).next_u64()
+    KeyedRng::new(seed, "apex environments", index).next_u64()
 }
 
 /// The probability of random actions of one actor of several; the last one's is the smallest.
@@ -93,7 +93,7 @@ impl Actor {
     /// Of an actor that is not the first of its number: other episodes and other chances than those that were before it.
     pub(super) fn begin_at(&mut self, key: u64) {
         if key > 0 {
-            self.seed = Stream::new(self.seed, "apex actor that came later", key).next_u64();
+            self.seed = KeyedRng::new(self.seed, "apex actor that came later", key).next_u64();
             self.experience
                 .begin_anew(first_states(self.seed, self.index));
         }
@@ -165,11 +165,11 @@ impl Actor {
     fn step(&mut self) -> Result<(), Error> {
         let n_environments = self.experience.len() as u64;
         let key = (self.index << 40) | (self.n_steps / n_environments);
-        let mut stream = Stream::new(self.seed, "apex exploration", key);
+        let mut stream = KeyedRng::new(self.seed, "apex exploration", key);
         let seen = self.experience.observations();
         self.agent
             .act(seen, self.epsilon, &mut stream, &mut self.actions)?;
-        let mut insert = |cells: &[Cell<'_>; 5]| Ok(self.rows.push(cells)?);
+        let mut insert = |cells: &[LeafRef<'_>; 5]| Ok(self.rows.push(cells)?);
         let ended = &mut self.progress.episodes;
         self.experience.step(&self.actions, &mut insert, ended)?;
         self.n_steps += n_environments;

@@ -3,7 +3,7 @@
 //! one moment, their memories may be larger than the rest by far, and actors fill empty ones again within `min_rows` transitions.
 
 use serde::{Deserialize, Serialize};
-use shardgraph_runs::{Checkpoint, Tensors};
+use shardgraph_job::{Checkpoint, Tensors};
 
 use super::actor::Actor;
 use super::learner::Learner;

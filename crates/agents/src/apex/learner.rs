@@ -2,8 +2,8 @@
 
 use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_device::Device;
+use shardgraph_job::tags;
 use shardgraph_replay::Rows;
-use shardgraph_runs::tags;
 
 use super::config::ApexConfig;
 use crate::config::cart_pole_spaces;
@@ -11,7 +11,7 @@ use crate::dqn::{DqnAgent, Update};
 use crate::error::Error;
 
 /// The tag of transitions that were learned from, for each step of an environment since the run began.
-const SAMPLES_PER_STEP: &str = "charts/samples_per_step";
+const SAMPLES_PER_STEP: &str = "train/samples_per_step";
 
 /// The agent that learns.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use shardgraph_autodiff::Params;
 use shardgraph_device::Device;
-use shardgraph_runs::Checkpoint;
+use shardgraph_job::Checkpoint;
 
 use super::actor::Actor;
 use super::checkpoint::{More, checkpoint_of, restore_learner, restore_parts};

@@ -1,6 +1,6 @@
 //! A shard of the replay memory: takes blocks, gives batches, changes priorities.
 
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 use shardgraph_replay::{ItemId, Prioritization, PrioritizedBatch, PrioritizedMemory, Rows};
 
 use super::config::ApexConfig;
@@ -62,7 +62,7 @@ impl Shard {
     /// Of a shard that is not the first of its number, before its first draw: other chances than those that were before it.
     pub(super) fn begin_at(&mut self, key: u64) {
         if key > 0 {
-            self.seed = Stream::new(self.seed, "apex shard that came later", key).next_u64();
+            self.seed = KeyedRng::new(self.seed, "apex shard that came later", key).next_u64();
         }
     }
 
@@ -77,7 +77,7 @@ impl Shard {
     pub(super) fn sample(&mut self) -> Result<(), Error> {
         let n_rows = self.limiter.batch_size;
         let key = self.index << 40 | self.n_batches;
-        let mut stream = Stream::new(self.seed, "apex replay", key);
+        let mut stream = KeyedRng::new(self.seed, "apex replay", key);
         self.memory.sample_into(
             n_rows as usize,
             self.beta,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use shardgraph_collectives::Deadline;
-use shardgraph_collectives::messages::{Event, Limits, Office};
+use shardgraph_collectives::messages::{Event, Limits, Router};
 use shardgraph_device::Device;
 use shardgraph_replay::ItemId;
 
@@ -137,7 +137,7 @@ fn every_update_that_is_logged_has_a_line() {
         };
         let outcome = train_locally::<ApexLockStep>(&start, &options(), &mut |_| ()).unwrap();
         let metrics = std::fs::read_to_string(folder.path().join("run/metrics.jsonl")).unwrap();
-        let n_lines = metrics.matches("losses/td_loss").count() as u64;
+        let n_lines = metrics.matches("train/td_loss").count() as u64;
         assert!(outcome.n_updates > 40, "{outcome:?}"); // of 17 blocks
         assert_eq!(n_lines, outcome.n_updates / log_updates);
     }
@@ -425,8 +425,8 @@ fn the_priorities_of_another_shard_are_ignored() {
 #[test]
 fn a_shard_is_done_only_when_the_learner_says_so() {
     let apex = small();
-    let office = Office::new(4, Limits::default());
-    let port = |rank| Port::new(office.join(rank).unwrap(), options().deadline);
+    let router = Router::new(4, Limits::default());
+    let port = |rank| Port::new(router.join(rank).unwrap(), options().deadline);
     let (learner, shard, first) = (port(0), port(1), port(2));
     let totals = |patience| loop {
         match learner.recv_within(patience) {

@@ -10,7 +10,7 @@ use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_components::{Initialiser, Optimiser, QNetwork};
 use shardgraph_device::{Device, DeviceKind};
 use shardgraph_environments::space::Space;
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 use shardgraph_replay::Rows;
 
 use super::config::DqnConfig;
@@ -30,15 +30,15 @@ use crate::{observations, weights};
 /// use shardgraph_agents::{DqnAgent, DqnConfig};
 /// use shardgraph_device::{Device, DeviceKind};
 /// use shardgraph_environments::space::Space;
-/// use shardgraph_graph::random::Stream;
+/// use shardgraph_random::KeyedRng;
 ///
 /// let spaces = (&Space::boxed(&[3], -1.0, 1.0)?, &Space::discrete(5)?);
 /// let mut agent = DqnAgent::new(&DqnConfig::default(), spaces, 1, &Device::host())?;
 /// let mut actions = Vec::new();
-/// agent.act(&[0.5, -0.5, 0.0, 0.1, 0.2, 0.3], 0.0, &mut Stream::new(1, "example", 0), &mut actions)?;
+/// agent.act(&[0.5, -0.5, 0.0, 0.1, 0.2, 0.3], 0.0, &mut KeyedRng::new(1, "example", 0), &mut actions)?;
 /// assert_eq!(actions.len(), 2); // of two observations
 ///
-/// let error = agent.act(&[0.5, f32::NAN, 0.0], 0.0, &mut Stream::new(1, "example", 0), &mut actions).unwrap_err();
+/// let error = agent.act(&[0.5, f32::NAN, 0.0], 0.0, &mut KeyedRng::new(1, "example", 0), &mut actions).unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
 ///     "DqnAgent::act: element 1 of the observation of environment 0: expected a finite number, given NaN"
@@ -138,7 +138,7 @@ impl DqnAgent {
         &mut self,
         observations: &[f32],
         epsilon: f32,
-        stream: &mut Stream,
+        stream: &mut KeyedRng,
         actions: &mut Vec<u32>,
     ) -> Result<(), Error> {
         let n = observations::check("DqnAgent", self.online.n_inputs(), observations)?;
@@ -268,7 +268,7 @@ impl DqnAgent {
         Ok(())
     }
 
-    /// A hash of the online weights' bits: the 64-bit FNV-1a hash of their little-endian bytes.
+    /// A hash of the online weights' bits: the XXH3 hash of their little-endian bytes.
     pub fn weights_hash(&self) -> u64 {
         weights::hash_of(self.weights())
     }

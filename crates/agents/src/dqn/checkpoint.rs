@@ -1,7 +1,7 @@
 //! The training loop's whole state as the files of a checkpoint.
 
 use shardgraph_device::Device;
-use shardgraph_runs::{Checkpoint, Tensors};
+use shardgraph_job::{Checkpoint, Tensors};
 
 use super::trainer::DqnTrainer;
 use crate::checkpoint::{NoMore, RunState, restore};

@@ -1,8 +1,8 @@
 //! The replay memory of the settings: uniform or prioritised, with one interface for the training loop.
 
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 use shardgraph_replay::{
-    Cell, ColumnLayout, ElementKind, Prioritization, PrioritizedBatch, PrioritizedMemory, Rows,
+    ColumnLayout, ElementKind, LeafRef, Prioritization, PrioritizedBatch, PrioritizedMemory, Rows,
     UniformMemory,
 };
 
@@ -71,7 +71,7 @@ impl Replay {
     }
 
     /// A new transition is as likely to be drawn as the likeliest, until its TD error is known.
-    pub(super) fn insert(&mut self, cells: &[Cell<'_>]) -> Result<(), Error> {
+    pub(super) fn insert(&mut self, cells: &[LeafRef<'_>]) -> Result<(), Error> {
         match &mut self.memory {
             Memory::Uniform(memory) => memory.insert(cells)?,
             Memory::Prioritized(memory, _) => memory.insert(cells)?,
@@ -85,7 +85,7 @@ impl Replay {
         &mut self,
         n_rows: usize,
         progress: f32,
-        stream: &mut Stream,
+        stream: &mut KeyedRng,
     ) -> Result<(&Rows, Option<&[f32]>), Error> {
         let batch = &mut self.batch;
         match &mut self.memory {

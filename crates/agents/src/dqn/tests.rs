@@ -7,9 +7,9 @@ use shardgraph_collectives::{Comm, Deadline, threads};
 use shardgraph_components::{QNetworkShape, TdLoss};
 use shardgraph_device::Device;
 use shardgraph_environments::space::Space;
-use shardgraph_graph::random::Stream;
-use shardgraph_replay::{Cell, Rows};
-use shardgraph_runs::Checkpoint;
+use shardgraph_job::Checkpoint;
+use shardgraph_random::KeyedRng;
+use shardgraph_replay::{LeafRef, Rows};
 
 use super::naive::{self, Layer, Transition};
 use super::*;
@@ -40,18 +40,18 @@ pub(super) fn small(batch_size: usize, gradient_blocks: usize) -> DqnConfig {
 
 /// Transitions of the layout, and importance weights.
 pub(super) fn batch(n: usize, seed: u64) -> (Rows, Vec<f32>) {
-    let mut stream = Stream::new(seed, "test batch", 0);
+    let mut stream = KeyedRng::new(seed, "test batch", 0);
     let mut rows = Rows::new(transition_layout(3).unwrap());
     let mut weights = Vec::new();
     for _ in 0..n {
         let [observation, next] = [(); 2].map(|()| [(); 3].map(|()| stream.normal() as f32));
         let discount = if stream.chance(0.2) { 0.0 } else { 0.97 };
         rows.push(&[
-            Cell::F32(&observation),
-            Cell::U32(&[stream.below_u32(4)]),
-            Cell::F32(&[stream.normal() as f32]),
-            Cell::F32(&next),
-            Cell::F32(&[discount]),
+            LeafRef::F32(&observation),
+            LeafRef::U32(&[stream.below_u32(4)]),
+            LeafRef::F32(&[stream.normal() as f32]),
+            LeafRef::F32(&next),
+            LeafRef::F32(&[discount]),
         ])
         .unwrap();
         weights.push(0.1 + stream.uniform_f32());
@@ -219,7 +219,7 @@ fn every_number_of_ranks_takes_the_same_step() {
 fn acting_is_the_first_of_the_best_or_random() {
     let mut agent = agent(&small(4, 1), 2);
     let (online, _) = layers(agent.params());
-    let mut stream = Stream::new(1, "test", 0);
+    let mut stream = KeyedRng::new(1, "test", 0);
     let mut actions = Vec::new();
     for n in [0, 1, 2, 31, 32, 33] {
         let observations: Vec<f32> = (0..3 * n).map(|_| stream.normal() as f32).collect();
@@ -252,7 +252,7 @@ fn acting_is_the_first_of_the_best_or_random() {
 #[test]
 fn new_weights_act_at_once() {
     let mut agent = agent(&small(4, 1), 2);
-    let (mut stream, mut actions) = (Stream::new(1, "test", 0), Vec::new());
+    let (mut stream, mut actions) = (KeyedRng::new(1, "test", 0), Vec::new());
     let observations: Vec<f32> = (0..300).map(|_| stream.normal() as f32).collect();
     agent
         .act(&observations, 0.0, &mut stream, &mut actions)
@@ -274,7 +274,7 @@ fn assert_says<T>(result: Result<T, crate::Error>, part: &str) {
 #[test]
 fn observations_that_do_not_fit_are_named() {
     let mut agent = agent(&small(4, 2), 1);
-    let (mut stream, mut actions) = (Stream::new(1, "test", 0), Vec::new());
+    let (mut stream, mut actions) = (KeyedRng::new(1, "test", 0), Vec::new());
     let mut act = |observations: &[f32]| agent.act(observations, 1.0, &mut stream, &mut actions);
     let message = "DqnAgent::act: the observations: expected rows of 3, given 4 numbers";
     assert_says(act(&[0.0; 4]), message);
@@ -321,8 +321,8 @@ fn batches_that_do_not_fit_are_named() {
     let narrow = Rows::new(transition_layout(2).unwrap());
     assert_says(update(&narrow, None), "the layout of the batch: expected");
     let mut wrong_action = batch(3, 1).0;
-    let (observation, number) = (Cell::F32(&[0.0; 3]), Cell::F32(&[0.0]));
-    let cells = [observation, Cell::U32(&[4]), number, observation, number];
+    let (observation, number) = (LeafRef::F32(&[0.0; 3]), LeafRef::F32(&[0.0]));
+    let cells = [observation, LeafRef::U32(&[4]), number, observation, number];
     wrong_action.push(&cells).unwrap();
     assert_says(
         update(&wrong_action, None),
@@ -344,11 +344,11 @@ fn rows_that_are_not_finite_are_named_before_they_are_in_a_batch() {
         let last = if matches!(column, 0 | 3) { 2 } else { 0 };
         floats[column][last] = f32::NAN;
         let cells = [
-            Cell::F32(&floats[0]),
-            Cell::U32(&[1]),
-            Cell::F32(&floats[2][..1]),
-            Cell::F32(&floats[3]),
-            Cell::F32(&floats[4][..1]),
+            LeafRef::F32(&floats[0]),
+            LeafRef::U32(&[1]),
+            LeafRef::F32(&floats[2][..1]),
+            LeafRef::F32(&floats[3]),
+            LeafRef::F32(&floats[4][..1]),
         ];
         let pushed = rows.push(&cells).map_err(crate::Error::from);
         let message = format!("Rows::push: column {name}: expected finite numbers, given NaN");
@@ -361,7 +361,7 @@ fn rows_that_are_not_finite_are_named_before_they_are_in_a_batch() {
 #[test]
 fn an_agent_acts_again_after_a_run_that_failed() {
     let mut agent = agent(&small(4, 1), 2);
-    let (mut stream, mut actions) = (Stream::new(1, "test", 0), Vec::new());
+    let (mut stream, mut actions) = (KeyedRng::new(1, "test", 0), Vec::new());
     let observations: Vec<f32> = (0..300).map(|_| stream.normal() as f32).collect();
     let mut act = |agent: &mut DqnAgent| {
         let acted = agent.act(&observations, 0.0, &mut stream, &mut actions);

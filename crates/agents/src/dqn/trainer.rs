@@ -3,8 +3,8 @@
 use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_components::EpsilonSchedule;
 use shardgraph_device::Device;
-use shardgraph_graph::random::Stream;
-use shardgraph_replay::Cell;
+use shardgraph_random::KeyedRng;
+use shardgraph_replay::LeafRef;
 
 use super::agent::{DqnAgent, Update};
 use super::config::DqnConfig;
@@ -104,11 +104,11 @@ impl DqnTrainer {
         self.report.episodes.clear();
         self.report.update = None;
         self.report.is_logged = false;
-        let mut stream = Stream::new(self.config.seed, "exploration", self.n_steps);
+        let mut stream = KeyedRng::new(self.config.seed, "exploration", self.n_steps);
         let (seen, epsilon) = (self.experience.observations(), self.report.epsilon);
         self.agent
             .act(seen, epsilon, &mut stream, &mut self.actions)?;
-        let mut insert = |cells: &[Cell<'_>; 5]| self.replay.insert(cells);
+        let mut insert = |cells: &[LeafRef<'_>; 5]| self.replay.insert(cells);
         self.experience
             .step(&self.actions, &mut insert, &mut self.report.episodes)?;
         let before = self.n_steps;
@@ -142,7 +142,7 @@ impl DqnTrainer {
         deadline: Deadline,
     ) -> Result<(), Error> {
         let progress = step as f32 / self.config.steps as f32;
-        let mut stream = Stream::new(self.config.seed, "replay", self.n_updates);
+        let mut stream = KeyedRng::new(self.config.seed, "replay", self.n_updates);
         let batch = self
             .replay
             .sample(self.dqn.batch_size, progress, &mut stream)?;

@@ -4,7 +4,7 @@ use shardgraph_autodiff::Params;
 use shardgraph_components::SoftmaxPolicy;
 use shardgraph_device::Device;
 use shardgraph_environments::{Autoreset, CartPoles};
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 use super::config::ImpalaConfig;
 use super::trajectory::Unroll;
@@ -37,7 +37,7 @@ pub(super) struct Actor {
 
 /// The seed of the episodes of one actor.
 fn first_states(seed: u64, index: u64) -> u64 {
-    Stream::new(seed, "impala environments", index).next_u64()
+    KeyedRng::new(seed, "impala environments", index).next_u64()
 }
 
 impl Actor {
@@ -73,7 +73,7 @@ impl Actor {
     /// Of an actor that is not the first of its number: other episodes and other chances than those that were before it.
     pub(super) fn begin_at(&mut self, key: u64) {
         if key > 0 {
-            self.seed = Stream::new(self.seed, "impala actor that came later", key).next_u64();
+            self.seed = KeyedRng::new(self.seed, "impala actor that came later", key).next_u64();
             self.carts.reset(first_states(self.seed, self.index));
         }
     }
@@ -107,7 +107,7 @@ impl Actor {
         unroll.begins.extend(&self.state.begins);
         let n_environments = self.carts.len() as u64;
         let key = (self.index << 40) | (self.n_steps / n_environments);
-        let mut stream = Stream::new(self.seed, "impala actions", key);
+        let mut stream = KeyedRng::new(self.seed, "impala actions", key);
         self.actions.clear();
         self.policy
             .sample_into(&self.said.logits, &mut stream, &mut self.actions)?;

@@ -2,7 +2,7 @@
 //! ranks the actors are elsewhere; they begin new episodes, and what was on its way is made again.
 
 use serde::{Deserialize, Serialize};
-use shardgraph_runs::{Checkpoint, Tensors};
+use shardgraph_job::{Checkpoint, Tensors};
 
 use super::actor::Actor;
 use super::learner::Learner;

@@ -6,7 +6,7 @@ use shardgraph_components::{
     ActorCritic, ImpalaBatch, LstmState, Optimiser, PolicyAndValue, Sequences, SoftmaxPolicy,
 };
 use shardgraph_device::Device;
-use shardgraph_runs::tags;
+use shardgraph_job::tags;
 
 use super::config::ImpalaConfig;
 use super::trajectory::{Unroll, side_by_side};

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use shardgraph_collectives::Deadline;
-use shardgraph_collectives::messages::{Event, Limits, Office};
+use shardgraph_collectives::messages::{Event, Limits, Router};
 use shardgraph_device::Device;
 
 use super::actor::Actor;
@@ -366,8 +366,8 @@ fn run_with_a_late_actor(deadline: Duration, does_come: bool) -> TopologyOutcome
         ..RunOptions::default()
     };
     let (settings, start) = ((&config, &impala), start_of(&config));
-    let office = Office::new(3, Limits::default());
-    let port = |rank| Port::new(office.join(rank).unwrap(), options.deadline);
+    let router = Router::new(3, Limits::default());
+    let port = |rank| Port::new(router.join(rank).unwrap(), options.deadline);
     let (learner, first) = (port(0), port(1));
     let (over, is_over) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
@@ -412,11 +412,11 @@ fn who_comes_in_the_place_of_another_is_told_so() {
     };
     let config = config(&impala, (600, 2));
     let (settings, start) = ((&config, &impala), start_of(&config));
-    let office = Office::new(2, Limits::default());
+    let router = Router::new(2, Limits::default());
     let brief = Deadline::after(Duration::from_millis(500));
-    let learner = Port::of_process(office.join(0).unwrap(), brief);
+    let learner = Port::of_process(router.join(0).unwrap(), brief);
     let key_of_the_next = || {
-        let actor = Port::new(office.join(1).unwrap(), options().deadline);
+        let actor = Port::new(router.join(1).unwrap(), options().deadline);
         loop {
             let event = actor.recv("the key").unwrap();
             if let Event::Message { tag, bytes, .. } = event {

@@ -1,7 +1,7 @@
 //! Tests of the agent with a policy: what does not fit it, what it remembers, and how it draws.
 
 use shardgraph_device::Device;
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 use super::PolicyAgent;
 use crate::agent::Agent;
@@ -67,7 +67,7 @@ fn a_policy_remembers_its_episode() {
     // Large weights, so that what is remembered tells.
     let weights: Vec<f32> = agent.weights().iter().map(|w| 40.0 * w).collect();
     agent.set_weights(&weights).unwrap();
-    let mut stream = Stream::new(1, "test", 0);
+    let mut stream = KeyedRng::new(1, "test", 0);
     let seen: Vec<Vec<f32>> = (0..40)
         .map(|_| (0..4 * 64).map(|_| stream.normal() as f32).collect())
         .collect();
@@ -100,7 +100,7 @@ fn a_policy_draws_its_actions() {
     agent.set_weights(&weights).unwrap();
     let draw = |agent: &mut PolicyAgent, index: u64| {
         let mut actions = Vec::new();
-        let mut stream = Stream::new(1, "test", index);
+        let mut stream = KeyedRng::new(1, "test", index);
         agent.begin_episodes(4000).unwrap();
         agent
             .act(&[0.5; 4 * 4000], &mut stream, &mut actions)
@@ -157,7 +157,7 @@ fn an_episode_ends_for_one_environment_alone() {
     assert_eq!(message, expected);
     let weights: Vec<f32> = agent.weights().iter().map(|w| 40.0 * w).collect();
     agent.set_weights(&weights).unwrap();
-    let mut stream = Stream::new(1, "test", 0);
+    let mut stream = KeyedRng::new(1, "test", 0);
     let seen: Vec<Vec<f32>> = (0..40)
         .map(|_| (0..4 * 64).map(|_| stream.normal() as f32).collect())
         .collect();

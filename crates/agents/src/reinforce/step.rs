@@ -40,7 +40,7 @@ pub struct PolicyUpdate {
 /// use shardgraph_components::environments::space::Space;
 /// use shardgraph_components::{Initialiser, Linear, Optimiser, OptimiserConfig, OptimiserRule, Reinforce, SoftmaxPolicy};
 /// use shardgraph_device::Device;
-/// use shardgraph_graph::random::Stream;
+/// use shardgraph_random::KeyedRng;
 ///
 /// let mut params = Params::new();
 /// let scores = Linear::build(&mut params, "scores", 1, 3, Initialiser::default())?;
@@ -52,7 +52,7 @@ pub struct PolicyUpdate {
 /// for update in 0..60 {
 ///     let logits = params.flat()[..3].iter().zip(&params.flat()[3..]).map(|(w, b)| w + b).collect::<Vec<f32>>();
 ///     taken.clear();
-///     policy.sample_into(&logits.repeat(16), &mut Stream::new(7, "actions", update), &mut taken)?;
+///     policy.sample_into(&logits.repeat(16), &mut KeyedRng::new(7, "actions", update), &mut taken)?;
 ///     let earned = rewards(16, 2, &|job| Ok::<f32, String>(f32::from(taken[job] == 2)))?;
 ///     let one_hot: Vec<f32> = taken.iter().flat_map(|&a| [0, 1, 2].map(|b| f32::from(a == b))).collect();
 ///     policy_step(&Device::host(), &mut params, &mut optimiser, |ctx| {

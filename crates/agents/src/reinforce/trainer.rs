@@ -5,8 +5,8 @@ use shardgraph_autodiff::{Ctx, Params, Shape};
 use shardgraph_components::{ActorCritic, Optimiser, SoftmaxPolicy};
 use shardgraph_device::Device;
 use shardgraph_environments::{Autoreset, CartPoles};
-use shardgraph_graph::random::Stream;
-use shardgraph_runs::{Checkpoint, Tensors, tags};
+use shardgraph_job::{Checkpoint, Tensors, tags};
+use shardgraph_random::KeyedRng;
 
 use super::config::ReinforceConfig;
 use super::episodes::{EpisodeBatch, Playing};
@@ -45,7 +45,7 @@ impl ReinforceTrainer {
             seen.clear();
             seen.extend_from_slice(self.carts.observations());
             self.say(&seen)?;
-            let mut stream = Stream::new(seed, "reinforce actions", n_updates << 20 | t);
+            let mut stream = KeyedRng::new(seed, "reinforce actions", n_updates << 20 | t);
             actions.clear();
             self.policy
                 .sample_into(&self.said.logits, &mut stream, &mut actions)?;
@@ -70,7 +70,7 @@ impl ReinforceTrainer {
     /// The seed of the next batch of episodes.
     pub(super) fn first_states(&self) -> u64 {
         let (seed, n_updates) = (self.run.config.seed, self.run.n_updates);
-        Stream::new(seed, "reinforce environments", n_updates).next_u64()
+        KeyedRng::new(seed, "reinforce environments", n_updates).next_u64()
     }
 
     /// Takes these weights and biases of the two heads of a network without hidden layers.
@@ -201,7 +201,7 @@ impl Local for ReinforceTrainer {
             (tags::POLICY_LOSS, update.policy),
             (tags::VALUE_LOSS, update.baseline.unwrap_or(0.0)),
             (tags::ENTROPY, update.entropy),
-            ("losses/gradient_norm", update.gradient_norm),
+            (tags::GRADIENT_NORM, update.gradient_norm),
         ]);
         self.run.n_steps += advance.n_steps;
         self.run.n_updates += 1;

@@ -5,18 +5,19 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use shardgraph_autodiff::Params;
-use shardgraph_runs::{Checkpoint, Folder, Tensors, fnv1a64, tags};
+use shardgraph_job::{Checkpoint, Folder, Tensors, tags};
+use shardgraph_storage::hash_numbers;
 
 use crate::checkpoint::{self, RunState};
 use crate::episodes::Episode;
 use crate::error::Error;
-use crate::run::{EPSILON, Log, RunOptions, Start, TrainProgress, WEIGHTS, last_step};
+use crate::run::{Log, RunOptions, Start, TrainProgress, WEIGHTS, last_step};
 use crate::topology::{PolicyLag, TopologyOutcome};
 use crate::weights;
 
-const MEAN_LAG: &str = "charts/policy_lag";
-const MAX_LAG: &str = "charts/max_policy_lag";
-const LOST: &str = "charts/lost_ranks";
+const MEAN_LAG: &str = "train/policy_lag";
+const MAX_LAG: &str = "train/max_policy_lag";
+const LOST: &str = "train/lost_ranks";
 
 /// See the head of this file.
 pub(crate) struct Books {
@@ -123,7 +124,7 @@ impl Books {
         let (n_steps, _, n_updates) = self.begun_at;
         match [n_steps, n_updates, n_before] {
             [0, 0, 0] => 0,
-            which => fnv1a64(which.into_iter().flat_map(u64::to_le_bytes)).max(1),
+            which => hash_numbers(which).max(1),
         }
     }
 
@@ -157,7 +158,7 @@ impl Books {
                     (tags::EPISODIC_RETURN, episode.episodic_return),
                     (tags::EPISODIC_LENGTH, episode.length as f32),
                 ];
-                scalars.extend(epsilon.map(|epsilon| (EPSILON, epsilon)));
+                scalars.extend(epsilon.map(|epsilon| (tags::EPSILON, epsilon)));
                 log.line(now, &scalars)?;
             }
         }
@@ -186,7 +187,7 @@ impl Books {
             return Ok(());
         };
         let mut all = vec![
-            (tags::SPS, log.steps_per_s()),
+            (tags::STEPS_PER_SECOND, log.steps_per_s()),
             (MEAN_LAG, self.lag.mean() as f32),
             (MAX_LAG, self.lag.max() as f32),
             (LOST, self.lost.len() as f32),

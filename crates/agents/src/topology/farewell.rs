@@ -43,7 +43,7 @@ pub(crate) fn see_off(
             Some(Event::Message { from, tag, .. }) if tag == done => drop(there.remove(&from)),
             Some(Event::Joined { rank, .. }) if hears(rank) => drop(there.insert(rank)),
             Some(Event::Lost { rank, .. }) => drop(there.remove(&rank)),
-            Some(Event::Absent { rank, why }) => absent.push((rank, why)),
+            Some(Event::Rejected { rank, why }) => absent.push((rank, why)),
             None if patience.is_zero() => break,
             _ => {}
         }
@@ -75,7 +75,7 @@ mod tests {
             master_port,
             job: "farewell".to_owned(),
             version: "1".to_owned(),
-            deadline,
+            timeout: deadline,
         };
         let mailbox = Mailbox::join(&config(0), Limits::default()).unwrap();
         let port = Port::of_process(mailbox, deadline);

@@ -32,7 +32,7 @@ pub struct TopologyOutcome {
 }
 
 impl TopologyOutcome {
-    /// A hash of the weights' bits: the 64-bit FNV-1a hash of their little-endian bytes.
+    /// A hash of the weights' bits: the XXH3 hash of their little-endian bytes.
     pub fn weights_hash(&self) -> u64 {
         crate::weights::hash_of(&self.weights)
     }

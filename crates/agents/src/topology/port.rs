@@ -168,7 +168,7 @@ impl Port {
                 missing.remove(rank);
                 there.insert(*rank);
             }
-            Event::Absent { rank, .. } => drop(missing.remove(rank)),
+            Event::Rejected { rank, .. } => drop(missing.remove(rank)),
             Event::Lost { rank, .. } => drop(there.remove(rank)),
             _ => {}
         }

@@ -3,15 +3,15 @@
 use std::thread::Builder;
 
 use shardgraph_collectives::Deadline;
-use shardgraph_collectives::messages::{Limits, Office};
+use shardgraph_collectives::messages::{Limits, Router};
 
 use super::{Port, TopologyOutcome};
 use crate::error::Error;
 
 /// The ports of all ranks, the learner's first. All have joined before one can be lost.
 pub(crate) fn ports(n_ranks: u32, deadline: Deadline) -> Result<Vec<Port>, Error> {
-    let office = Office::new(n_ranks, Limits::default());
-    let port = |rank| Ok(Port::new(office.join(rank)?, deadline));
+    let router = Router::new(n_ranks, Limits::default());
+    let port = |rank| Ok(Port::new(router.join(rank)?, deadline));
     (0..n_ranks).map(port).collect()
 }
 

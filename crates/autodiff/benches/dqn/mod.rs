@@ -1,7 +1,7 @@
 //! One update of a double DQN with the 4-120-84-2 net of CleanRL's CartPole example: the loss, in plain operations.
 
-use shardgraph_autodiff::device::{Binary, Loss};
-use shardgraph_autodiff::{Axis, Ctx, Error, Op, ParamId, Params, Shape, Var};
+use shardgraph_autodiff::ops::{Binary, Loss};
+use shardgraph_autodiff::{Axis, Ctx, Error, ParamId, Params, Shape, Var};
 
 /// Widths of the layers.
 const WIDTHS: [usize; 4] = [4, 120, 84, 2];
@@ -122,11 +122,7 @@ pub(crate) fn loss(ctx: &mut dyn Ctx, nets: [Net; 2], batch: &Batch) -> Result<V
     let left = ctx.slice(values, Axis::Cols, 0, 1)?;
     let right = ctx.slice(values, Axis::Cols, 1, 1)?;
     let gain = ctx.sub(left, right)?;
-    let gain = ctx.apply(Op::Binary {
-        op: Binary::WherePositive,
-        a: gain,
-        b: better,
-    })?;
+    let gain = ctx.binary(Binary::WherePositive, gain, better)?;
     let value = ctx.add(right, gain)?; // the left one where the left action is the better one
     let value = ctx.mul(value, discounts)?;
     let targets = ctx.add(rewards, value)?;

@@ -7,18 +7,19 @@ use clap::Args;
 use serde::Serialize;
 use shardgraph_line::Embedding;
 use shardgraph_line::formats::{self, FileFormat};
-use shardgraph_line::nodes::{Classes, F1, classify, communities};
+use shardgraph_line::nodes::{Classes, classify, communities};
+use shardgraph_metrics::F1;
 
 use crate::exit::BadInput;
 use crate::report::ReportArgs;
 
 const EXAMPLE: &str = "\
 Example:
-  shardgraph embed classify --embedding votes.npy --classes groups.csv --train-shares 0.1,0.5,0.9
+  shardgraph embed classify --model votes.npy --classes groups.csv --train-shares 0.1,0.5,0.9
 
 A line of --classes is a node and its classes, separated by blanks or commas. For each share of the listed
 nodes a one-vs-rest logistic regression over the columns is fitted to nodes drawn at random and judged on the
-others: micro and macro F1, means over --repeats draws. Communities are k-means clusters of the rows at length
+others: micro and macro F1, means over --draws random draws. Communities are k-means clusters of the rows at length
 1, judged by their mutual information with the classes (nodes of one class only).";
 
 /// How an embedding is judged by classes.
@@ -35,7 +36,7 @@ pub(crate) struct ClassFlags {
     train_shares: Vec<f64>,
     /// Draws of each share
     #[arg(long, value_name = "N", default_value_t = 10)]
-    repeats: u64,
+    draws: u64,
     /// Clusters of k-means [default: as many as there are classes]
     #[arg(long, value_name = "K")]
     clusters: Option<usize>,
@@ -45,9 +46,9 @@ pub(crate) struct ClassFlags {
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct ClassifyArgs {
-    /// The embedding
+    /// A trained model: an embedding
     #[arg(long, value_name = "FILE")]
-    embedding: PathBuf,
+    model: PathBuf,
     /// Its form: npy, word2vec-text, word2vec-binary or safetensors [default: by its name]
     #[arg(long, value_name = "FORM")]
     embedding_format: Option<FileFormat>,
@@ -56,7 +57,7 @@ pub(crate) struct ClassifyArgs {
     classes: PathBuf,
     #[command(flatten)]
     flags: ClassFlags,
-    /// Seed of the draws
+    /// Seed of all that is random
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -68,7 +69,7 @@ pub(crate) struct ClassifyArgs {
 pub(crate) struct ClassScores {
     classes: usize,
     classified_nodes: usize,
-    repeats: u64,
+    draws: u64,
     classification: Vec<OfShare>,
     communities: Communities,
 }
@@ -92,8 +93,8 @@ struct Communities {
 impl ClassFlags {
     /// Refuses what makes no sense, before the work.
     pub(crate) fn check(&self) -> Result<(), BadInput> {
-        if self.repeats == 0 {
-            return Err(BadInput("repeats = 0: expected 1 or more".to_owned()));
+        if self.draws == 0 {
+            return Err(BadInput("draws = 0: expected 1 or more".to_owned()));
         }
         if self.clusters == Some(0) {
             return Err(BadInput("clusters = 0: expected 1 or more".to_owned()));
@@ -117,7 +118,7 @@ impl ClassFlags {
     ) -> anyhow::Result<ClassScores> {
         let mut classification = Vec::new();
         for &train_share in &self.train_shares {
-            let draws = (0..self.repeats)
+            let draws = (0..self.draws)
                 .map(|draw| classify(embedding, classes, train_share, seed.wrapping_add(draw)));
             let draws: Vec<F1> = draws.collect::<Result<_, _>>()?;
             let mean = |of: fn(&F1) -> f64| draws.iter().map(of).sum::<f64>() / draws.len() as f64;
@@ -132,7 +133,7 @@ impl ClassFlags {
         Ok(ClassScores {
             classes: n_classes,
             classified_nodes: classes.of_nodes().len(),
-            repeats: self.repeats,
+            draws: self.draws,
             classification,
             communities: Communities {
                 nodes: found.n_nodes,
@@ -146,7 +147,7 @@ impl ClassFlags {
 /// Reads, judges and prints the answer.
 pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<()> {
     args.flags.check()?;
-    let embedding = formats::read(&args.embedding, args.embedding_format)?;
+    let embedding = formats::read(&args.model, args.embedding_format)?;
     let classes = Classes::read(&args.classes, embedding.labels())?;
     args.report
         .answer(&args.flags.scores(&embedding, &classes, args.seed)?)

@@ -21,7 +21,7 @@ use crate::report::ReportArgs;
 const EXAMPLE: &str = "\
 Examples:
   shardgraph embed eval karate --epochs 100
-  shardgraph embed eval wiki-Vote.txt.gz --runs 6 --format json
+  shardgraph embed eval wiki-Vote.txt.gz --repeats 6 --format json
   shardgraph embed eval blogs.txt.gz --classes groups.csv
 
 The graph is taken as undirected and without weights. 70 % of its edges are trained on; a logistic
@@ -36,16 +36,16 @@ pub(crate) struct EvalArgs {
     graph: GraphArgs,
     #[command(flatten)]
     settings: SettingsArgs,
-    /// Splits, each with an embedding of its own; the paper's number is 6
+    /// Repeats: splits, each with its own embedding; the paper has 6
     #[arg(long, value_name = "N", default_value_t = 1)]
-    runs: u32,
+    repeats: u32,
     /// The share of the edges to train on
     #[arg(long, value_name = "SHARE", default_value_t = 0.7)]
     train_share: f64,
     /// Edges that the regression is fitted to at most, and as many other pairs
     #[arg(long, value_name = "N", default_value_t = 60_000)]
     fitted_edges: usize,
-    /// A file of nodes and their classes, for node classification and communities
+    /// A file of nodes and their classes: adds node classification and communities
     #[arg(long, value_name = "FILE")]
     classes: Option<PathBuf>,
     #[command(flatten)]
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     let config = args.settings.config(args.graph.seed(), &device)?;
     let eval = EvalConfig {
         train_share: args.train_share,
-        runs: args.runs,
+        runs: args.repeats,
         fitted_edges: args.fitted_edges,
         parts: args.settings.parts,
         ..EvalConfig::default()
@@ -105,10 +105,10 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     let labels = NodeLabels::of_graph(&origin.labels);
     let read = |path: &PathBuf| Classes::read(path, &labels);
     let classes = args.classes.as_ref().map(read).transpose()?;
-    let mut show = Progress::new(&args.report, 1000);
+    let mut show = Progress::new(&args.report, 1, "samples");
     let scores = evaluate(&graph, &config, &eval, &device, &mut |progress| {
-        let done = progress.samples * 1000 / progress.n_samples.max(1);
-        show.update(done, || "thousandths of a run's samples".to_owned());
+        show.set_length(progress.n_samples);
+        show.update(progress.samples, String::new);
     })?;
     drop(show);
     let by_class = match &classes {

@@ -7,11 +7,11 @@ use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
 use shardgraph_device::{Device, DeviceKind, Timer};
-use shardgraph_graph::write_atomic;
 use shardgraph_line::{
     Config, ImportOptions, ImportProgress, ImportStage, Imported, Store, has_unfinished_run,
     import_scratch, import_stream, lock_work_folder,
 };
+use shardgraph_storage::write_atomic;
 
 use crate::exit::BadInput;
 use crate::graph_argument::GraphArgs;
@@ -22,7 +22,7 @@ use crate::{output_file, quantity};
 
 const EXAMPLE: &str = "\
 Examples:
-  shardgraph embed import follows.txt.gz --directed --memory 4GiB --out follows.store
+  shardgraph embed import follows.txt.gz --directed --memory-limit 4GiB --out follows.store
   shardgraph embed import ba:1000000:4 --out ba.store --format json
 
 An import of a file that was killed once it had read it goes on from there when it is started again.
@@ -35,9 +35,9 @@ pub(crate) struct ImportFlags {
     /// Directions count; order 1 takes edges in both all the same
     #[arg(long)]
     directed: bool,
-    /// What importing, and training with --work, may hold in memory
+    /// Memory that this process may hold: in preprocessing, and in training with --work
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes, default_value = "4GiB")]
-    pub(crate) memory: u64,
+    pub(crate) memory_limit: u64,
 }
 
 /// Deal a graph's edges to buckets, in a file that can be trained on
@@ -48,10 +48,10 @@ pub(crate) struct ImportArgs {
     graph: GraphArgs,
     #[command(flatten)]
     import: ImportFlags,
-    /// Parts of each table, a power of two [default: 16, fewer for less than 4096 nodes, up to 128 for more than 196608, more for tables beyond --memory]
+    /// Parts of each table, a power of two [default: 16, fewer for less than 4096 nodes, up to 128 for more than 196608, more for tables beyond --memory-limit]
     #[arg(long, value_name = "N")]
     parts: Option<u32>,
-    /// The file to write
+    /// File to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     #[command(flatten)]
@@ -119,9 +119,11 @@ impl ImportFlags {
 impl ImportFlags {
     /// What importing may hold: less the program itself, where that leaves half and more.
     fn beside_program(&self) -> u64 {
-        let left = self.memory.checked_sub(program_bytes(DeviceKind::Host));
-        let left = left.filter(|&left| left >= self.memory / 2);
-        left.unwrap_or(self.memory)
+        let left = self
+            .memory_limit
+            .checked_sub(program_bytes(DeviceKind::Host));
+        let left = left.filter(|&left| left >= self.memory_limit / 2);
+        left.unwrap_or(self.memory_limit)
     }
 
     /// For a run of these settings.
@@ -143,7 +145,7 @@ struct Show(Progress);
 
 impl Show {
     fn new(report: &ReportArgs) -> Show {
-        Show(Progress::new(report, 1000))
+        Show(Progress::new(report, 1000, "thousandths"))
     }
 
     fn step(&mut self, progress: ImportProgress) {
@@ -230,7 +232,7 @@ impl KeptStore {
             return Ok(is_there);
         }
         if has_unfinished_run(work) {
-            let what = "a run was broken off here on another graph, on this file before it changed, or with other --memory, --parts or directions";
+            let what = "a run was broken off here on another graph, on this file before it changed, or with other --memory-limit, --parts or directions";
             let then =
                 "take another folder, or remove graph-of-run.* to read this graph for that run";
             return Err(BadInput(format!("{path}: {what}: {then}")));

@@ -12,7 +12,7 @@ use crate::report::ReportArgs;
 
 const EXAMPLE: &str = "\
 Example:
-  shardgraph embed near 17 --embedding karate.npy --count 5";
+  shardgraph embed near 17 --model karate.npy --top 5";
 
 /// List the nodes nearest to a node, by cosine; exact
 #[derive(Debug, Args)]
@@ -20,15 +20,15 @@ Example:
 pub(crate) struct NearArgs {
     /// The node's label
     node: String,
-    /// The embedding
+    /// A trained model: an embedding
     #[arg(long, value_name = "FILE")]
-    embedding: PathBuf,
+    model: PathBuf,
     /// Its form: npy, word2vec-text, word2vec-binary or safetensors [default: by its name]
     #[arg(long, value_name = "FORM")]
     embedding_format: Option<FileFormat>,
-    /// How many nodes to list
+    /// How many to list: nearest nodes
     #[arg(long, value_name = "N", default_value_t = 10)]
-    count: usize,
+    top: usize,
     #[command(flatten)]
     report: ReportArgs,
 }
@@ -48,10 +48,10 @@ struct Near<'a> {
 
 /// Reads, searches and prints the answer.
 pub(crate) fn run(args: &NearArgs) -> anyhow::Result<()> {
-    let embedding = formats::read(&args.embedding, args.embedding_format)?;
+    let embedding = formats::read(&args.model, args.embedding_format)?;
     let labels = embedding.labels();
     let Some(node) = labels.find(&args.node) else {
-        let file = args.embedding.display();
+        let file = args.model.display();
         let message = format!(
             "{file} has no node `{}`: give a label as the graph has it",
             args.node
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &NearArgs) -> anyhow::Result<()> {
         return Err(BadInput(message).into());
     };
     let near = embedding
-        .nearest(node, args.count)
+        .nearest(node, args.top)
         .into_iter()
         .map(|near| Near {
             node: labels.get(near.node as usize),

@@ -1,14 +1,13 @@
 //! `shardgraph embed picture`: an embedding on the plane of its two principal axes.
 
-use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use shardgraph_graph::write_atomic;
 use shardgraph_line::formats::{self, FileFormat};
-use shardgraph_line::nodes::{Classes, plane, write_png, write_svg};
+use shardgraph_line::nodes::{Classes, plane, svg};
+use shardgraph_storage::write_atomic;
 
 use crate::exit::BadInput;
 use crate::output_file;
@@ -16,30 +15,31 @@ use crate::report::ReportArgs;
 
 const EXAMPLE: &str = "\
 Example:
-  shardgraph embed picture --embedding votes.npy --classes groups.csv --out votes.svg
+  shardgraph embed picture --model votes.npy --classes groups.csv --out votes.svg
 
-A .svg picture has the nodes' labels as titles; a .png picture has 1600 x 1600 pixels.";
+The picture is SVG; each node's label shows under the pointer. A browser prints it, and tools such
+as rsvg-convert make a PNG of it.";
 
-/// Draw an embedding along its two principal axes, as SVG or PNG
+/// Draw an embedding along its two principal axes, as SVG
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct PictureArgs {
-    /// The embedding
+    /// A trained model: an embedding
     #[arg(long, value_name = "FILE")]
-    embedding: PathBuf,
+    model: PathBuf,
     /// Its form: npy, word2vec-text, word2vec-binary or safetensors [default: by its name]
     #[arg(long, value_name = "FORM")]
     embedding_format: Option<FileFormat>,
-    /// Colour the nodes by the first of their classes in this file
+    /// A file of nodes and their classes: the first of a node is its colour
     #[arg(long, value_name = "FILE")]
     classes: Option<PathBuf>,
     /// Nodes to show at most, drawn at random; the axes are those of these nodes
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     points: usize,
-    /// Seed of the draw
+    /// Seed of all that is random
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
-    /// The file to write, .svg or .png
+    /// File to write: .svg
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     #[command(flatten)]
@@ -58,25 +58,21 @@ struct Answer<'a> {
 /// Reads, draws and prints the answer.
 pub(crate) fn run(args: &PictureArgs) -> anyhow::Result<()> {
     let wrong = |what: &str| BadInput(format!("{}: {what}", args.out.display()));
-    let is_png = match args.out.extension().and_then(OsStr::to_str) {
-        Some("svg") => false,
-        Some("png") => true,
-        _ => return Err(wrong("pictures are SVG or PNG: name a .svg or .png file").into()),
-    };
+    if args.out.extension().is_none_or(|ending| ending != "svg") {
+        return Err(wrong("pictures are SVG: name a .svg file").into());
+    }
     if args.points == 0 {
         return Err(BadInput("points = 0: expected 1 or more".to_owned()).into());
     }
-    let inputs = [Some(args.embedding.as_path()), args.classes.as_deref()];
+    let inputs = [Some(args.model.as_path()), args.classes.as_deref()];
     output_file::check(&args.out, inputs.into_iter().flatten())?;
-    let embedding = formats::read(&args.embedding, args.embedding_format)?;
+    let embedding = formats::read(&args.model, args.embedding_format)?;
     let read = |path: &PathBuf| Classes::read(path, embedding.labels());
     let classes = args.classes.as_ref().map(read).transpose()?;
     let plane = plane(&embedding, args.points, args.seed);
-    write_atomic(&args.out, |out| match is_png {
-        true => write_png(&plane, classes.as_ref(), out),
-        false => write_svg(&plane, &embedding, classes.as_ref(), out),
-    })
-    .map_err(|error| wrong(&format!("cannot write: {error}")))?;
+    let picture = svg(&plane, &embedding, classes.as_ref());
+    write_atomic(&args.out, |out| out.write_all(picture.as_bytes()))
+        .map_err(|error| wrong(&format!("cannot write: {error}")))?;
     args.report.answer(&Answer {
         nodes: embedding.n_nodes(),
         points: plane.nodes.len(),

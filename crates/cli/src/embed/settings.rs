@@ -17,35 +17,36 @@ pub(crate) struct SettingsArgs {
     /// First-order proximity, second-order, or both side by side [default: both]
     #[arg(long, value_name = "1|2|both")]
     order: Option<Order>,
-    /// Columns of each order's table [default: 128]
+    /// Dimensions of an embedding: of each order [default: 128]
     #[arg(long, value_name = "N")]
     dim: Option<usize>,
-    /// Passes of as many samples as there are edges [default: 10]
+    /// Passes over the training data: as many samples as there are edges in each [default: 10]
     #[arg(long, value_name = "N")]
     epochs: Option<u32>,
-    /// Negatives of a sample, at most 31 [default: 5]
+    /// Negative samples for each positive one: at most 31 [default: 5]
     #[arg(long, value_name = "N")]
     negatives: Option<u32>,
-    /// Consecutive samples that share their negatives, a power of two [default: 1]
+    /// Consecutive samples that share their negatives: a power of two [default: 1]
     #[arg(long, value_name = "N")]
-    share: Option<u32>,
-    /// Learning rate at the start; it falls in a line [default: 1.5 / epochs, within 0.025 to 0.3; 0.05 for adagrad]
+    shared_negatives: Option<u32>,
+    /// Learning rate: at the start; it falls linearly [default: 1.5 / epochs, within 0.025 to 0.3; 0.05 for
+    /// adagrad]
     #[arg(long, value_name = "RATE")]
-    rate: Option<f32>,
-    /// How a gradient becomes a step; adagrad: each row has a rate of its own [default: sgd]
-    #[arg(long, value_name = "sgd|adagrad")]
+    learning_rate: Option<f32>,
+    /// Optimiser: sgd, or adagrad (each row has its own rate) [default: sgd]
+    #[arg(long, alias = "optimizer", value_name = "sgd|adagrad")]
     optimiser: Option<Optimiser>,
-    /// deterministic: the same bits for any number of threads; atomic, hogwild: threads share rows
-    /// [default: deterministic on the host, hogwild on a device]
+    /// Mode of training: deterministic (the same bits for any number of threads), atomic or hogwild
+    /// (threads share rows) [default: deterministic on the host, hogwild on a device]
     #[arg(long, value_name = "deterministic|atomic|hogwild")]
     mode: Option<Mode>,
     /// What tables are made of [default: fp32]
     #[arg(long, value_name = "fp32|fp16")]
     precision: Option<Precision>,
-    /// Threads; in the deterministic mode the result does not depend on them [default: one for each core]
+    /// Threads: in the deterministic mode the result does not depend on them [default: one for each core]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Where rows are updated: host, emulated, cuda, cuda:N or auto (the first GPU if there is one)
+    /// Where to compute: host, emulated, cuda, cuda:N or auto (the first GPU if there is one)
     #[arg(long, value_name = "DEVICE", default_value = "host")]
     device: DeviceKind,
     /// Queues of prepared edges, each with a stream; for a device [default: 2]
@@ -57,13 +58,14 @@ pub(crate) struct SettingsArgs {
     /// Samples that a device works on at once, one in each queue or more [default: as many as it can]
     #[arg(long, value_name = "N")]
     edges_in_flight: Option<u32>,
-    /// paper: the learning rate of LINE's authors, 0.025 [default: default]
+    /// Named settings: default, or paper (the learning rate of LINE's authors, 0.025)
     #[arg(long, value_name = "default|paper", default_value = "default")]
     preset: Preset,
     /// Parts of each table, a power of two [default: 16, fewer for less than 4096 nodes, up to 128 for more than 196608]
     #[arg(long, value_name = "N")]
     pub(crate) parts: Option<u32>,
-    /// Settings as TOML or JSON, by the names of the flags of this group but device, preset and parts
+    /// Settings as TOML or JSON: by the names of the flags of this group but device, preset and parts;
+    /// flags win
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -96,8 +98,8 @@ impl SettingsArgs {
             dim: self.dim.unwrap_or(base.dim),
             epochs: self.epochs.unwrap_or(base.epochs),
             negatives: self.negatives.unwrap_or(base.negatives),
-            share: self.share.unwrap_or(base.share),
-            rate: self.rate.or(base.rate),
+            shared_negatives: self.shared_negatives.unwrap_or(base.shared_negatives),
+            learning_rate: self.learning_rate.or(base.learning_rate),
             optimiser: self.optimiser.unwrap_or(base.optimiser),
             mode: self.mode.or(base.mode),
             precision: self.precision.unwrap_or(base.precision),

@@ -9,7 +9,8 @@ use shardgraph_collectives::Deadline;
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_line::formats::{self, FileFormat};
 use shardgraph_line::{
-    Config, DiskOptions, Schedule, Store, WorkTime, check_work_folder, train, train_on_disk,
+    Config, DiskOptions, DiskRun, Schedule, Store, WorkTime, check_work_folder, train,
+    train_on_disk,
 };
 
 use super::import::{ImportFlags, KeptStore, kept, opened};
@@ -19,7 +20,7 @@ use crate::graph_argument::GraphArgs;
 use crate::peak_memory::{peak_memory, program_bytes};
 use crate::progress::Progress;
 use crate::report::ReportArgs;
-use crate::{deadline, output_file};
+use crate::{duration, output_file};
 
 /// Embed the nodes of a graph
 #[derive(Debug, Args)]
@@ -30,10 +31,11 @@ pub(crate) struct TrainArgs {
     import: ImportFlags,
     #[command(flatten)]
     settings: SettingsArgs,
-    /// The file to write
+    /// File to write: .npy, .safetensors, .bin, .txt or .vec choose the format
     #[arg(long, value_name = "FILE", required = true)]
     out: PathBuf,
-    /// Its form: npy, word2vec-text, word2vec-binary or safetensors [default: by its name]
+    /// Format of the file to write: npy, word2vec-text, word2vec-binary or safetensors [default: by
+    /// extension]
     #[arg(long, value_name = "FORM")]
     output_format: Option<FileFormat>,
     #[command(flatten)]
@@ -46,7 +48,7 @@ pub(crate) struct TrainArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Tables on disk")]
 struct DiskArgs {
-    /// Keep tables in this folder, at most --memory of them in memory; a run that was broken off goes on there
+    /// Keep tables in this folder, at most --memory-limit of them in memory; a run that was broken off goes on there
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
     /// auto: few loads (pinned context groups for order 2, BETA for order 1); row-major for comparison
@@ -57,17 +59,12 @@ struct DiskArgs {
         requires = "work"
     )]
     schedule: Schedule,
-    /// Seconds between two states to go on from, at least ten times what the last took; 0: after every step
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        default_value_t = 60.0,
-        requires = "work"
-    )]
-    checkpoint_seconds: f64,
-    /// Longest wait for the disk [default: 600]
-    #[arg(long, value_name = "SECONDS", value_parser = deadline::parse, requires = "work")]
-    deadline: Option<Deadline>,
+    /// Time between two checkpoints, at least ten times what the last one took; 0: one after every step
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::seconds, requires = "work")]
+    checkpoint_interval: f64,
+    /// Longest wait: for the disk [default: 600s]
+    #[arg(long, value_name = "DURATION", value_parser = duration::timeout, requires = "work")]
+    timeout: Option<Deadline>,
 }
 
 impl DiskArgs {
@@ -77,8 +74,8 @@ impl DiskArgs {
             memory,
             program_bytes: program_bytes(device),
             schedule: self.schedule,
-            checkpoint_s: self.checkpoint_seconds,
-            deadline: self.deadline.unwrap_or_default().duration(),
+            checkpoint_s: self.checkpoint_interval,
+            deadline: self.timeout.unwrap_or_default().duration(),
         };
         options.check()?;
         Ok(options)
@@ -96,7 +93,7 @@ struct Answer<'a> {
     parts: u32,
     #[serde(flatten)]
     config: &'a Config,
-    /// Samples that share their negatives in parts of this size, at most `share`.
+    /// Samples that share their negatives in parts of this size, at most `shared_negatives`.
     shared_by: u32,
     first_rate: f32,
     columns: usize,
@@ -146,7 +143,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let device = args.settings.device()?;
     let config = args.settings.config(args.graph.seed(), &device)?;
     let form = checked_form(args)?;
-    let options = args.disk.options(args.import.memory, device.kind())?;
+    let options = args.disk.options(args.import.memory_limit, device.kind())?;
     let config = Config {
         mode: Some(config.mode_on(device.kind())),
         ..config
@@ -186,7 +183,7 @@ fn answer<'a>(
         directed: store.is_directed(),
         weighted: store.is_weighted(),
         parts: store.n_parts(),
-        shared_by: sharing.share,
+        shared_by: sharing.shared_negatives,
         first_rate: config.first_rate(),
         columns: config.columns(),
         samples: took.samples,
@@ -224,11 +221,14 @@ fn loaded(
     if args.disk.work.is_none() {
         formats::check_labels(&args.out, store.labels()?, Some(form))?;
     }
-    let share = config.sharing_in(&store).share;
-    if share < config.share {
+    let share = config.sharing_in(&store).shared_negatives;
+    if share < config.shared_negatives {
         let by = match share {
             1 => "are not shared".to_owned(),
-            _ => format!("are shared by {share} and not by {}", config.share),
+            _ => format!(
+                "are shared by {share} and not by {}",
+                config.shared_negatives
+            ),
         };
         args.report
             .warning(&format!("negatives {by}: parts are small"));
@@ -242,19 +242,38 @@ fn loaded(
 
 /// The form of the answer, once all files that it takes can be written.
 fn checked_form(args: &TrainArgs) -> Result<FileFormat, BadInput> {
-    let by_name = || FileFormat::from_path(&args.out);
-    let form = args.output_format.unwrap_or_else(by_name);
+    let inputs = [args.graph.file(), args.settings.file()];
+    let inputs = || inputs.into_iter().flatten();
+    output_file::check(&args.out, inputs())?;
+    let form = match args.output_format {
+        Some(form) => form,
+        None => form_by_name(&args.out)?,
+    };
     if args.disk.work.is_some() && form != FileFormat::Npy {
         let message = "with --work the rows go straight to the file: name a .npy file as --out";
         return Err(BadInput(message.to_owned()));
     }
-    let inputs = [args.graph.file(), args.settings.file()];
-    let inputs = || inputs.into_iter().flatten();
-    output_file::check(&args.out, inputs())?;
     if form == FileFormat::Npy {
         output_file::check(&formats::labels_path(&args.out), inputs())?;
     }
     Ok(form)
+}
+
+/// The form that a file's name says.
+fn form_by_name(out: &Path) -> Result<FileFormat, BadInput> {
+    const WORD2VEC_TEXT: [&str; 6] = ["txt", "vec", "w2v", "emb", "embeddings", "word2vec"];
+    let form = FileFormat::from_path(out);
+    let ending = out.extension().unwrap_or_default().to_string_lossy();
+    match form == FileFormat::Word2vecText
+        && !ending.is_empty()
+        && !WORD2VEC_TEXT.contains(&&*ending)
+    {
+        false => Ok(form),
+        true => Err(BadInput(format!(
+            "{}: `.{ending}` says no form of embeddings: expected .npy, .safetensors, .bin (word2vec binary), or .txt or .vec (word2vec text), or --output-format",
+            out.display()
+        ))),
+    }
 }
 
 /// Makes the folder of a run.
@@ -288,8 +307,12 @@ fn on_disk(
     options: &DiskOptions,
 ) -> anyhow::Result<Took> {
     let mut show = Show::new(&args.report);
-    let places = (work, args.out.as_path());
-    let trained = train_on_disk(store, config, device, places, options, &mut |progress| {
+    let disk = DiskRun {
+        work,
+        npy: &args.out,
+        options,
+    };
+    let trained = train_on_disk(store, config, device, disk, &mut |progress| {
         show.step(progress);
     })?;
     Ok(Took {
@@ -314,18 +337,17 @@ fn on_disk(
     })
 }
 
-/// Progress in thousandths: the length of a run in samples is known only once it runs.
+/// Progress in samples, whose number is known only once a run has begun.
 struct Show(Progress);
 
 impl Show {
     fn new(report: &ReportArgs) -> Show {
-        Show(Progress::new(report, 1000))
+        Show(Progress::new(report, 1, "samples"))
     }
 
     fn step(&mut self, progress: shardgraph_line::Progress) {
-        let done = progress.samples * 1000 / progress.n_samples.max(1);
-        self.0
-            .update(done, || "thousandths of the samples".to_owned());
+        self.0.set_length(progress.n_samples);
+        self.0.update(progress.samples, String::new);
     }
 }
 

@@ -1,61 +1,39 @@
-//! The rows as bars: how far each is from the optimum, or from the best row where that is unknown.
+//! Rows as bars: their distance from the optimum, or from the best row where that is unknown.
 
-use std::fmt::Write as _;
-
+use shardgraph_plot::{Axis, Figure, Panel, Point, Series};
 use shardgraph_solver::problem::Sense;
 
 use super::Answer;
 use super::rows::Kind;
 use super::score::Total;
 
-const LEFT: f64 = 230.0;
-const BARS: f64 = 420.0;
-const STEP: f64 = 24.0;
-const TOP: f64 = 56.0;
-
-/// The picture of all graphs together.
+/// Picture of all graphs together.
 pub(super) fn svg(answer: &Answer) -> String {
-    let is_known = answer.totals.iter().all(|total| total.mean_ratio.is_some());
-    let values: Vec<f64> = answer
-        .totals
-        .iter()
-        .map(|total| distance(answer, total, is_known))
-        .collect();
-    let largest = values.iter().copied().fold(0.0, f64::max);
-    let scale = if largest > 0.0 { BARS / largest } else { 0.0 };
-    let (width, height) = (LEFT + BARS + 90.0, TOP + STEP * values.len() as f64 + 16.0);
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n"
-    );
+    let totals = &answer.totals;
+    let is_known = totals.iter().all(|total| total.mean_ratio.is_some());
     let reference = if is_known { "optimum" } else { "best row" };
+    let bars = |kind: Kind| {
+        let own = (0..).map(f64::from).zip(totals);
+        let own = own.filter(move |(_, total)| total.kind == kind);
+        own.map(move |(row, total)| {
+            let percent = 100.0 * distance(answer, total, is_known);
+            Point::from((percent, row)).with_text(format!("{percent:.2} %"))
+        })
+    };
+    let names = totals.iter().map(|total| total.name);
+    let x = Axis::linear(format!("% from the {reference}")).from_zero();
+    let panel = Panel::new(x, Axis::named("", names))
+        .sized(420.0, 24.0 * totals.len() as f64)
+        .with(Series::bars("policy", bars(Kind::Policy)))
+        .with(Series::bars("baseline", bars(Kind::Baseline)).grey());
     let title = format!(
         "{}: mean distance from the {reference}, {} graphs, policy {}",
         answer.problem,
         answer.graphs.len(),
-        escaped(&answer.policy)
+        answer.policy
     );
-    let _ = writeln!(svg, r#"<text x="10" y="24" font-size="14">{title}</text>"#);
-    for ((i, total), value) in (0u32..).zip(&answer.totals).zip(values) {
-        bar(&mut svg, total, (TOP + STEP * f64::from(i), scale, value));
-    }
-    svg.push_str("</svg>\n");
-    svg
-}
-
-/// A row's name, its bar and its distance in percent.
-fn bar(svg: &mut String, total: &Total, (y, scale, value): (f64, f64, f64)) {
-    let colour = match total.kind {
-        Kind::Policy => "#2471a3",
-        Kind::Baseline => "#b0b0b0",
-    };
-    let (label, length, middle) = (LEFT - 8.0, value * scale, y + 12.0);
-    let _ = writeln!(
-        svg,
-        "<text x=\"{label}\" y=\"{middle:.1}\" text-anchor=\"end\">{}</text>\n<rect x=\"{LEFT}\" y=\"{y:.1}\" width=\"{length:.2}\" height=\"16\" fill=\"{colour}\"/>\n<text x=\"{:.1}\" y=\"{middle:.1}\">{:.2} %</text>",
-        total.name,
-        LEFT + length + 6.0,
-        100.0 * value,
-    );
+    let description = format!("A bar for each row: its mean distance from the {reference}.");
+    Figure::new(title, description).panel(panel).svg()
 }
 
 /// 0 for the reference, 0.01 for one percent worse; an answer better than the best known one has no bar.
@@ -81,8 +59,4 @@ fn ratio_to_best(answer: &Answer, total: &Total) -> f64 {
         true => 1.0,
         false => total.sum / best,
     }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;")
 }

@@ -83,7 +83,7 @@ pub(super) struct Search {
 
 /// What is the same for all graphs.
 pub(super) struct Job {
-    pub(super) problem: &'static dyn Problem,
+    pub(super) problem: &'static Problem,
     pub(super) policy: TrainedPolicy,
     pub(super) options: SolveOptions,
     pub(super) search: Option<Search>,
@@ -112,7 +112,7 @@ impl Job {
             graph: Arc::new(graph),
             rows: Vec::new(),
         };
-        match self.problem.name() == MINIMUM_VERTEX_COVER.name() {
+        match self.problem.name == MINIMUM_VERTEX_COVER.name {
             true => work.covers()?,
             false => work.others()?,
         }
@@ -124,7 +124,7 @@ impl Job {
 
     /// The policy's cover; of a policy for independent sets what its set leaves.
     fn cover(&self, adjacency: &Adjacency) -> Result<Solution, shardgraph_solver::Error> {
-        let way = match self.policy.config.problem == MAXIMUM_INDEPENDENT_SET.name() {
+        let way = match self.policy.config.problem == MAXIMUM_INDEPENDENT_SET.name {
             true => cover_by_independent_set,
             false => solve,
         };
@@ -133,8 +133,8 @@ impl Job {
 
     /// A smallest cover by branch and bound, or what is the same of a largest independent set.
     fn exact_reference(&self, graph: &Graph) -> Option<Optimum> {
-        let is_cover = self.problem.name() == MINIMUM_VERTEX_COVER.name();
-        let is_set = self.problem.name() == MAXIMUM_INDEPENDENT_SET.name();
+        let is_cover = self.problem.name == MINIMUM_VERTEX_COVER.name;
+        let is_set = self.problem.name == MAXIMUM_INDEPENDENT_SET.name;
         let is_small = graph.n_nodes() <= SMALL_NODES;
         let is_wanted = self.exact.map_or(is_small, |seconds| seconds > 0.0);
         if !(is_cover || is_set) || !is_wanted {
@@ -195,7 +195,7 @@ impl Work<'_> {
     }
 
     fn problem_baselines(&mut self) -> anyhow::Result<()> {
-        for (name, find) in self.job.problem.baselines() {
+        for Baseline { name, find } in self.job.problem.baselines {
             let timer = Timer::wall();
             let answer = find(&self.graph);
             let row = (answer.as_slice(), timer.elapsed_s());
@@ -226,11 +226,17 @@ impl Work<'_> {
         self.with_rules(&reduced)?;
         if let Some(search) = &job.search {
             let kernel = reduced.reduction.kernel();
-            let starts: [Baseline; 2] = [
-                ("polish_from_greedy", max_degree_greedy),
-                ("polish_from_empty", edge_greedy),
+            let starts = [
+                Baseline {
+                    name: "polish_from_greedy",
+                    find: max_degree_greedy,
+                },
+                Baseline {
+                    name: "polish_from_empty",
+                    find: edge_greedy,
+                },
             ];
-            for (name, find) in starts {
+            for Baseline { name, find } in starts {
                 let timer = Timer::wall();
                 let start = find(kernel);
                 let seconds = reduced.reduction_seconds + timer.elapsed_s();

@@ -18,8 +18,8 @@ use crate::report::ReportArgs;
 
 const EXAMPLE: &str = "\
 Examples:
-  shardgraph rgcn eval triples.int.csv.gz --train training.int.csv --test testing.int.csv --run my-run
-  shardgraph rgcn eval FB15k-237.tar.gz --run links";
+  shardgraph rgcn eval triples.int.csv.gz --train training.int.csv --test testing.int.csv --model my-run
+  shardgraph rgcn eval FB15k-237.tar.gz --model links";
 
 /// Measure how well a trained R-GCN classifies labelled nodes, or how high it ranks links
 #[derive(Debug, Args)]
@@ -27,9 +27,9 @@ Examples:
 pub(crate) struct EvalArgs {
     #[command(flatten)]
     data: DataArgs,
-    /// The folder of the run, trained on the same graph
+    /// A trained model: the run folder of `rgcn train` on the same graph
     #[arg(long, value_name = "DIR")]
-    run: PathBuf,
+    model: PathBuf,
     #[command(flatten)]
     report: ReportArgs,
 }
@@ -54,8 +54,8 @@ struct Answer<'a> {
 
 /// Loads data and model and prints the answer.
 pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
-    if SavedLinks::is_in(&args.run)? {
-        return links::eval(&args.data, &args.run, &args.report);
+    if SavedLinks::is_in(&args.model)? {
+        return links::eval(&args.data, &args.model, &args.report);
     }
     let data = args.data.load()?;
     let Some(labelled) = &data.labels else {
@@ -63,17 +63,17 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
             BadInput("evaluation needs labels: name their file with --train".to_owned()).into(),
         );
     };
-    let known = class_names(&args.run)?;
+    let known = class_names(&args.model)?;
     if !known.is_empty() && known != labelled.classes {
         let (known, found) = (known.join(", "), labelled.classes.join(", "));
         let text = format!("the labels' classes are {found}: expected those of the run, {known}");
         return Err(BadInput(text).into());
     }
     let timer = Timer::start(&Device::host());
-    let of_run = run_config(&args.run)?;
+    let of_run = run_config(&args.model)?;
     let evaluation = evaluate(
         &data.graph,
-        &args.run,
+        &args.model,
         &labelled.labels,
         Deadline::default(),
     )?;

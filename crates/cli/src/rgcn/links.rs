@@ -8,8 +8,8 @@ use serde::Serialize;
 use shardgraph_graph::Labels as Names;
 use shardgraph_rgcn::import::ImportReport;
 use shardgraph_rgcn::{
-    Config, LinkConfig, LinkLoss, LinkOptions, LinkOutcome, LinkReport, LinkScores, SavedLinks,
-    train_links,
+    Config, LinkConfig, LinkLoss, LinkOptions, LinkOutcome, LinkReport, LinkScores, Question,
+    SavedLinks, train_links,
 };
 
 use super::data::{DataArgs, LinkFiles};
@@ -35,21 +35,21 @@ pub(crate) struct LinkArgs {
     /// What to learn: the classes of nodes, or links: FILE has triples to learn from, --valid and --test have others
     #[arg(long, value_name = "classes|links", default_value = "classes")]
     pub(crate) task: Task,
-    /// Units of a node that the decoder reads [default: 200]
-    #[arg(long, value_name = "WIDTH")]
-    width: Option<usize>,
+    /// Dimensions of an embedding: of a node, as the decoder reads it [default: 200]
+    #[arg(long, value_name = "N")]
+    dim: Option<usize>,
     /// Triples of a step, along which its messages go; 0: all [default: 10000]
     #[arg(long, value_name = "N")]
     batch: Option<u32>,
     /// Share of a step's triples along which no message goes [default: 0.3]
     #[arg(long, value_name = "SHARE")]
     edge_dropout: Option<f32>,
-    /// Corrupted triples for each true one, half of the tail and half of the head [default: 256]
+    /// Negative samples for each positive one: half corrupt the object, half the subject [default: 256]
     #[arg(long, value_name = "N")]
     negatives: Option<u32>,
-    /// So many triples in turn are corrupted by the same nodes [default: 32]
+    /// Consecutive samples that share their negatives: triples [default: 32]
     #[arg(long, value_name = "N")]
-    share: Option<u32>,
+    shared_negatives: Option<u32>,
     /// softmax, or logistic as R-GCN's authors have it [default: softmax]
     #[arg(long, value_name = "LOSS")]
     loss: Option<LinkLoss>,
@@ -67,11 +67,11 @@ pub(crate) struct LinkArgs {
 impl LinkArgs {
     /// Whether a flag is given that only links have.
     pub(crate) fn is_set(&self) -> bool {
-        self.width.is_some()
+        self.dim.is_some()
             || self.batch.is_some()
             || self.edge_dropout.is_some()
             || self.negatives.is_some()
-            || self.share.is_some()
+            || self.shared_negatives.is_some()
             || self.loss.is_some()
             || self.decoder_l2.is_some()
             || self.clip.is_some()
@@ -83,11 +83,11 @@ impl LinkArgs {
         let base = LinkConfig::default();
         let config = LinkConfig {
             encoder: settings.without_preset(base.encoder)?,
-            width: self.width.unwrap_or(base.width),
+            width: self.dim.unwrap_or(base.width),
             batch: self.batch.unwrap_or(base.batch),
             edge_dropout: self.edge_dropout.unwrap_or(base.edge_dropout),
             negatives: self.negatives.unwrap_or(base.negatives),
-            share: self.share.unwrap_or(base.share),
+            share: self.shared_negatives.unwrap_or(base.share),
             loss: self.loss.unwrap_or(base.loss),
             decoder_l2: self.decoder_l2.unwrap_or(base.decoder_l2),
             clip: self.clip.unwrap_or(base.clip),
@@ -154,7 +154,7 @@ pub(crate) struct LinkTraining<'a> {
 pub(crate) fn train(args: &LinkArgs, given: &LinkTraining<'_>) -> anyhow::Result<()> {
     let config = args.config(given.settings)?;
     let files = given.data.load_links()?;
-    let mut show = Progress::new(given.report, config.encoder.epochs.into());
+    let mut show = Progress::new(given.report, config.encoder.epochs.into(), "epochs");
     let mut progress = |report: &LinkReport| {
         let mrr = report
             .valid
@@ -191,28 +191,31 @@ pub(crate) fn eval(data: &DataArgs, saved: &Path, report: &ReportArgs) -> anyhow
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Links")]
 pub(crate) struct QuestionArgs {
-    /// The head of the links whose tails are wanted, by its name
+    /// Name of the links' subject (head), whose likeliest objects are wanted
     #[arg(
         long,
         value_name = "NAME",
         requires = "relation",
-        conflicts_with = "tail"
+        conflicts_with = "object"
     )]
-    head: Option<String>,
-    /// The tail of the links whose heads are wanted, by its name
+    subject: Option<String>,
+    /// Name of the links' object (tail), whose likeliest subjects are wanted
     #[arg(long, value_name = "NAME", requires = "relation")]
-    tail: Option<String>,
+    object: Option<String>,
     /// The relation of the links, by its name
     #[arg(long, value_name = "NAME")]
     relation: Option<String>,
-    /// So many ends, the likeliest first [default: 10]
+    /// How many to list: ends of links, the likeliest first [default: 10]
     #[arg(long, value_name = "N")]
     top: Option<usize>,
 }
 
 impl QuestionArgs {
     pub(crate) fn is_set(&self) -> bool {
-        self.head.is_some() || self.tail.is_some() || self.relation.is_some() || self.top.is_some()
+        self.subject.is_some()
+            || self.object.is_some()
+            || self.relation.is_some()
+            || self.top.is_some()
     }
 }
 
@@ -240,11 +243,11 @@ pub(crate) fn complete(
     (data, run): (&DataArgs, &Path),
     report: &ReportArgs,
 ) -> anyhow::Result<()> {
-    let (given, is_head) = match (&question.head, &question.tail) {
+    let (given, is_head) = match (&question.subject, &question.object) {
         (Some(head), _) => (head, false),
         (None, Some(tail)) => (tail, true),
         (None, None) => {
-            let text = "say which end is given: --head or --tail, with --relation";
+            let text = "say which end is given: --subject or --object, with --relation";
             return Err(BadInput(text.to_owned()).into());
         }
     };
@@ -257,7 +260,11 @@ pub(crate) fn complete(
     let node = found(&files.nodes, given, "node")?;
     let relation = found(&files.relations, relation, "relation")?;
     let saved = SavedLinks::read(&files.links, run)?;
-    let asked = (node, relation, is_head);
+    let asked = Question {
+        given: node,
+        relation,
+        is_head,
+    };
     let best = saved.complete(&files.links, asked, question.top.unwrap_or(10))?;
     let ends = best.iter().map(|end| End {
         node: files.nodes.get(end.node),

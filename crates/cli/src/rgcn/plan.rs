@@ -6,7 +6,8 @@ use clap::Args;
 use serde::Serialize;
 use shardgraph_device::{Device, Timer};
 use shardgraph_rgcn::import::ImportReport;
-use shardgraph_rgcn::partition::{Method, ModelShape, Pairs, Plan, PlanOptions};
+use shardgraph_rgcn::partition::{Method, Pairs};
+use shardgraph_rgcn::plan::{ModelShape, Plan, PlanOptions};
 
 use super::data::{Data, DataArgs};
 use super::settings::SettingsArgs;
@@ -16,8 +17,8 @@ use crate::report::ReportArgs;
 
 const EXAMPLE: &str = "\
 Examples:
-  shardgraph rgcn plan aifb_stripped.nt.gz --devices 4 --method source --format json
-  shardgraph rgcn plan ba-rel:800000:2.5:100 --devices 2 --budget-per-device 256MiB --tile";
+  shardgraph rgcn plan aifb_stripped.nt.gz --devices 4 --partition source --format json
+  shardgraph rgcn plan ba-rel:800000:2.5:100 --devices 2 --device-memory 256MiB --tile";
 
 /// Print how a relational graph is cut over devices: costs, bytes, messages
 #[derive(Debug, Args)]
@@ -25,23 +26,24 @@ Examples:
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     data: DataArgs,
-    /// Devices, one part each
+    /// Devices, all alike: each gets one part
     #[arg(long, value_name = "N", default_value_t = 1)]
     devices: u32,
-    /// m1 (whole relations, edges balanced), m2 (whole relations, dealt in a snake), lpt (relations by cost, large ones cut),
-    /// source (ranges of sources) or grid (relations by sources)
+    /// How messages are cut over ranks: source (ranges of sources), m1 (whole relations, edges balanced),
+    /// m2 (whole relations, in a snake), lpt (relations by cost, large ones cut) or grid (relations by
+    /// sources)
     #[arg(long, value_name = "METHOD", default_value = "source")]
-    method: Method,
+    partition: Method,
     #[command(flatten)]
     settings: SettingsArgs,
     /// Units of the output [default: the classes of the labels, else 16]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
-    classes: Option<u32>,
-    /// The most bytes that a device may hold, such as 8GiB
+    n_classes: Option<u32>,
+    /// Memory of each device: such as 8GiB [default: no limit]
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
-    budget_per_device: Option<u64>,
+    device_memory: Option<u64>,
     /// Take sources in tiles, one after the other, where the budget asks for it
-    #[arg(long, requires = "budget_per_device")]
+    #[arg(long, requires = "device_memory")]
     tile: bool,
     #[command(flatten)]
     report: ReportArgs,
@@ -62,20 +64,20 @@ struct Answer<'a> {
 
 /// Loads the graph, cuts it and prints the answer.
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
-    if args.budget_per_device == Some(0) {
-        return Err(BadInput("budget_per_device = 0: expected a number of bytes".into()).into());
+    if args.device_memory == Some(0) {
+        return Err(BadInput("device_memory = 0: expected a number of bytes".into()).into());
     }
     let data = args.data.load()?;
     let n_classes = data.labels.as_ref().map(|labelled| labelled.classes.len());
-    let classes = args.classes.or(n_classes.map(|n| n as u32));
+    let classes = args.n_classes.or(n_classes.map(|n| n as u32));
     let options = PlanOptions {
-        method: args.method,
+        method: args.partition,
         n_devices: args.devices,
         shape: ModelShape {
             config: args.settings.config(&data.graph)?,
             classes: classes.unwrap_or(16),
         },
-        budget: args.budget_per_device,
+        budget: args.device_memory,
         may_tile: args.tile,
     };
     let timer = Timer::start(&Device::host());

@@ -17,8 +17,8 @@ use crate::report::ReportArgs;
 
 const EXAMPLE: &str = "\
 Examples:
-  shardgraph rgcn predict triples.int.csv.gz --train training.int.csv --run my-run --node 17 --node 4242
-  shardgraph rgcn predict FB15k-237.tar.gz --run my-links --head /m/027rn --relation /location/country/form_of_government";
+  shardgraph rgcn predict triples.int.csv.gz --train training.int.csv --model my-run --node 17 --node 4242
+  shardgraph rgcn predict FB15k-237.tar.gz --model my-links --subject /m/027rn --relation /location/country/form_of_government";
 
 /// Print the classes of nodes, or the likeliest ends of links, by a trained R-GCN
 #[derive(Debug, Args)]
@@ -26,9 +26,9 @@ Examples:
 pub(crate) struct PredictArgs {
     #[command(flatten)]
     data: DataArgs,
-    /// The folder of the run, trained on the same graph
+    /// A trained model: the run folder of `rgcn train` on the same graph
     #[arg(long, value_name = "DIR")]
-    run: PathBuf,
+    model: PathBuf,
     /// A node by its name; may be given again
     #[arg(long, value_name = "NAME")]
     node: Vec<String>,
@@ -60,15 +60,15 @@ struct Prediction {
 
 /// Loads graph and model and prints the answer.
 pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<()> {
-    if SavedLinks::is_in(&args.run)? {
+    if SavedLinks::is_in(&args.model)? {
         if !args.node.is_empty() {
-            let text = "a model that predicts links has no classes: ask with --relation and --head or --tail";
+            let text = "a model that predicts links has no classes: ask with --relation and --subject or --object";
             return Err(BadInput(text.to_owned()).into());
         }
-        return links::complete(&args.question, (&args.data, &args.run), &args.report);
+        return links::complete(&args.question, (&args.data, &args.model), &args.report);
     }
     if args.node.is_empty() || args.question.is_set() {
-        let text = "a model of classes is asked with --node, one that predicts links with --relation and --head or --tail";
+        let text = "a model of classes is asked with --node, one that predicts links with --relation and --subject or --object";
         return Err(BadInput(text.to_owned()).into());
     }
     let data = args.data.load()?;
@@ -78,8 +78,8 @@ pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<()> {
         data.nodes.find(name).ok_or_else(unknown)
     });
     let nodes: Vec<u32> = found.collect::<Result<_, _>>()?;
-    let classes = predict(&data.graph, &args.run, &nodes, Deadline::default())?;
-    let names = class_names(&args.run)?;
+    let classes = predict(&data.graph, &args.model, &nodes, Deadline::default())?;
+    let names = class_names(&args.model)?;
     let name = |class: u32| {
         let known = names.get(class as usize);
         known.cloned().unwrap_or_else(|| class.to_string())
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<()> {
     });
     args.report.answer(&Answer {
         graph: &data.name,
-        mode: run_config(&args.run)?.mode.to_string(),
+        mode: run_config(&args.model)?.mode.to_string(),
         predictions: predictions.collect(),
         seconds: timer.elapsed_s(),
         load_seconds: data.load_seconds,

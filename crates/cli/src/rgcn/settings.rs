@@ -14,13 +14,13 @@ use crate::settings_file::{SettingsFile, checked};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct SettingsArgs {
-    /// Published settings: aifb, mutag, am or paper [default: those of the graph that is nearest in size]
+    /// Named settings: aifb, mutag, am or paper [default: those of the graph that is nearest in size]
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<Preset>,
-    /// A TOML or JSON file of settings, with the names that the answer has under `settings`, and `preset`; flags win
+    /// Settings as TOML or JSON: `preset`, and the names that the answer has under `settings`; flags win
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Passes over the training nodes; with --resume, to go to
+    /// Passes over the training data: over the labelled nodes or triples; with --resume, to go to
     #[arg(long, value_name = "N")]
     pub(crate) epochs: Option<u32>,
     /// Widths of the layers before the last one, as 16 or 32,16; none for a single layer
@@ -33,11 +33,11 @@ pub(crate) struct SettingsArgs {
     #[arg(long, value_name = "N")]
     blocks: Option<usize>,
     /// Divide messages by the edges of their relation into a node, or by all edges into it [default: relation]
-    #[arg(long, value_name = "relation|node")]
+    #[arg(long, alias = "normalizer", value_name = "relation|node")]
     normaliser: Option<Normaliser>,
     /// Learn a vector of this width for each node as input; 0: one-hot input
     #[arg(long, value_name = "WIDTH")]
-    embedding: Option<usize>,
+    input_dim: Option<usize>,
     /// Leave out the self loop
     #[arg(long)]
     no_self_loop: bool,
@@ -50,19 +50,20 @@ pub(crate) struct SettingsArgs {
     /// Times the squares of the first layer's weights, added to the loss
     #[arg(long, value_name = "X")]
     l2: Option<f32>,
-    /// sgd or adam
-    #[arg(long, value_name = "RULE")]
+    /// Optimiser: sgd or adam [default: of the preset]
+    #[arg(long, alias = "optimizer", value_name = "RULE")]
     optimiser: Option<Optimiser>,
-    /// Learning rate
+    /// Learning rate [default: of the preset]
     #[arg(long, value_name = "RATE")]
-    rate: Option<f32>,
-    /// full: all nodes in each epoch; pruned: only what the training nodes depend on, with the same result [default: pruned]
+    learning_rate: Option<f32>,
+    /// Mode of training: full (all nodes in each epoch) or pruned (the receptive field of the training
+    /// nodes, with the same result) [default: pruned]
     #[arg(long, value_name = "full|pruned")]
     mode: Option<Mode>,
     /// exact: the same bits for any number of ranks; float: faster [default: exact]
     #[arg(long, value_name = "exact|float")]
     sums: Option<Sums>,
-    /// Seed of the run, the first one of --seeds [default: 0]
+    /// Seed of all that is random: the first one of --repeats [default: 1]
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
 }
@@ -85,8 +86,8 @@ impl SettingsArgs {
         let Some(features) = graph.features() else {
             return self.over(base, file.as_ref());
         };
-        if self.embedding.is_some() {
-            let text = "the input is --features or a learnt --embedding: give one of them";
+        if self.input_dim.is_some() {
+            let text = "the input is --features or a learnt --input-dim: give one of them";
             return Err(BadInput(text.to_owned()).into());
         }
         let base = Config {
@@ -138,14 +139,14 @@ impl SettingsArgs {
                 (blocks, _) => blocks.unwrap_or(base.blocks),
             },
             normaliser: self.normaliser.unwrap_or(base.normaliser),
-            embedding: self.embedding.unwrap_or(base.embedding),
+            embedding: self.input_dim.unwrap_or(base.embedding),
             features: base.features,
             self_loop: base.self_loop && !self.no_self_loop,
             bias: base.bias || self.bias,
             dropout: self.dropout.unwrap_or(base.dropout),
             l2: self.l2.unwrap_or(base.l2),
             optimiser: self.optimiser.unwrap_or(base.optimiser),
-            rate: self.rate.unwrap_or(base.rate),
+            rate: self.learning_rate.unwrap_or(base.rate),
             epochs: self.epochs.unwrap_or(base.epochs),
             seed: self.seed.unwrap_or(base.seed),
             mode: self.mode.unwrap_or(base.mode),
@@ -161,13 +162,13 @@ impl SettingsArgs {
             || self.bases.is_some()
             || self.blocks.is_some()
             || self.normaliser.is_some()
-            || self.embedding.is_some()
+            || self.input_dim.is_some()
             || self.no_self_loop
             || self.bias
             || self.dropout.is_some()
             || self.l2.is_some()
             || self.optimiser.is_some()
-            || self.rate.is_some()
+            || self.learning_rate.is_some()
             || self.mode.is_some()
             || self.sums.is_some()
             || self.seed.is_some()

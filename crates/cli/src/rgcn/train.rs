@@ -7,6 +7,7 @@ use clap::Args;
 use serde::Serialize;
 use shardgraph_collectives::{Comm, Deadline, Op};
 use shardgraph_device::{Device, DeviceKind, Timer};
+use shardgraph_metrics::{mean_and_std, t_interval};
 use shardgraph_rgcn::import::{ImportReport, LabelledNodes};
 use shardgraph_rgcn::partition::Method;
 use shardgraph_rgcn::{
@@ -24,14 +25,14 @@ use crate::progress::Progress;
 use crate::quantity;
 use crate::report::ReportArgs;
 use crate::world::{World, WorldArgs, settle};
-use crate::{deadline, output_file};
+use crate::{duration, output_file};
 
 const EXAMPLE: &str = "\
 Examples:
-  shardgraph rgcn train aifb_stripped.nt.gz --train trainingSet.tsv --test testSet.tsv --node-column person --class-column label_affiliation --seeds 10
-  shardgraph rgcn train triples.int.csv.gz --train training.int.csv --test testing.int.csv --out my-run --ranks 2
-  shardgraph rgcn train triples.int.csv.gz --train training.int.csv --test testing.int.csv --resume my-run --epochs 80
-  shardgraph rgcn train FB15k-237.tar.gz --task links --valid-epochs 10 --out links
+  shardgraph rgcn train aifb_stripped.nt.gz --train trainingSet.tsv --test testSet.tsv --node-column person --class-column label_affiliation --repeats 10
+  shardgraph rgcn train triples.int.csv.gz --train training.int.csv --test testing.int.csv --run my-run --ranks 2
+  shardgraph rgcn train triples.int.csv.gz --train training.int.csv --test testing.int.csv --run my-run --resume --epochs 80
+  shardgraph rgcn train FB15k-237.tar.gz --task links --valid-epochs 10 --run links
   shardgraph rgcn train ba-rel:20000:2.5:20 --preset paper --hidden 10 --mode full --epochs 5
 
 The folder gets metrics.jsonl with one line an epoch, the same as events.out.tfevents.* for TensorBoard, and checkpoints, for
@@ -48,44 +49,64 @@ pub(crate) struct TrainArgs {
     settings: SettingsArgs,
     #[command(flatten)]
     links: LinkArgs,
-    /// Models to train, with one seed after the other
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["out", "resume"])]
-    seeds: u32,
+    /// Repeats: models to train, each with the next seed
+    #[arg(help_heading = "Method", long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "run")]
+    repeats: u32,
     #[command(flatten)]
     world: WorldArgs,
-    /// Which rank sends what: source (ranges of sources), m1 or m2 (whole relations), lpt (relations by cost, large ones cut) or grid (relations by
+    /// How messages are cut over ranks: source (ranges of sources), m1 (whole relations, edges balanced),
+    /// m2 (whole relations, in a snake), lpt (relations by cost, large ones cut) or grid (relations by
     /// sources); with exact sums the result is the same
-    #[arg(long, value_name = "METHOD", default_value = "source")]
+    #[arg(
+        help_heading = "Ranks and devices",
+        hide_short_help = true,
+        long,
+        value_name = "METHOD",
+        default_value = "source"
+    )]
     partition: Method,
     /// How the first layer is carried out: grouped (by source, no W_r is built) or paper (a baseline: W_r of all relations and of the nodes that
     /// --mode reads is built, and its gradient; on several ranks, by m1 or m2, each builds that of its relations from a copy of all rows); the
     /// result is the same, on several ranks to rounding
-    #[arg(long, value_name = "HOW", default_value = "grouped")]
+    #[arg(
+        help_heading = "Method",
+        hide_short_help = true,
+        long,
+        value_name = "HOW",
+        default_value = "grouped"
+    )]
     execution: Execution,
-    /// The most that a rank's device may hold, such as 512MiB, the graph not counted; what does not fit is taken in tiles, with the same result
-    #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
-    budget_per_device: Option<u64>,
-    /// The most that training may hold in memory, the graph not counted [default: what the machine has free]
-    #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
-    memory: Option<u64>,
-    /// The folder to write; it must have no run yet
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Go on from the newest checkpoint of a folder, with its settings
-    #[arg(long, value_name = "DIR", conflicts_with = "out", requires = "epochs")]
-    resume: Option<PathBuf>,
+    /// Memory of each device: such as 512MiB, the graph not counted; what does not fit is computed in
+    /// tiles, with the same result [default: no limit]
+    #[arg(help_heading = "Ranks and devices", long, value_name = "SIZE", value_parser = quantity::bytes)]
+    device_memory: Option<u64>,
+    /// Memory that this process may hold: in training, the graph not counted [default: what the machine has
+    /// free]
+    #[arg(help_heading = "Ranks and devices", long, value_name = "SIZE", value_parser = quantity::bytes)]
+    memory_limit: Option<u64>,
+    /// The run's folder; without --resume it must have no run yet
+    #[arg(help_heading = "Output", long, value_name = "DIR")]
+    run: Option<PathBuf>,
+    /// Go on from the newest checkpoint of --run, with its settings
+    #[arg(help_heading = "Output", long, requires = "run", requires = "epochs")]
+    resume: bool,
     /// Epochs between two checkpoints, instead of seconds; 0: only at the end
-    #[arg(long, value_name = "N", conflicts_with = "checkpoint_seconds")]
+    #[arg(
+        help_heading = "Output",
+        long,
+        value_name = "N",
+        conflicts_with = "checkpoint_interval"
+    )]
     checkpoint_epochs: Option<u32>,
-    /// Seconds between two checkpoints, at least ten times what the last one took [default: 60]
-    #[arg(long, value_name = "SECONDS")]
-    checkpoint_seconds: Option<f64>,
-    /// Draw the loss and the training accuracy of each epoch
-    #[arg(long, value_name = "FILE.svg")]
-    curve: Option<PathBuf>,
-    /// Longest wait for another rank [default: 600]
-    #[arg(long, value_name = "SECONDS", value_parser = deadline::parse)]
-    deadline: Option<Deadline>,
+    /// Time between two checkpoints, at least ten times what the last one took; 0: one after every step [default: 60s]
+    #[arg(help_heading = "Output", long, value_name = "DURATION", value_parser = duration::seconds)]
+    checkpoint_interval: Option<f64>,
+    /// Draw a picture: loss and training accuracy of each epoch
+    #[arg(help_heading = "Output", long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Longest wait: for another rank [default: 600s]
+    #[arg(help_heading = "Ranks and devices", long, value_name = "DURATION", value_parser = duration::timeout)]
+    timeout: Option<Deadline>,
     #[command(flatten)]
     report: ReportArgs,
 }
@@ -146,7 +167,7 @@ impl TrainArgs {
     fn checkpoint_s(&self) -> Option<f64> {
         match self.checkpoint_epochs {
             Some(_) => None,
-            None => Some(self.checkpoint_seconds.unwrap_or(60.0)),
+            None => Some(self.checkpoint_interval.unwrap_or(60.0)),
         }
     }
 }
@@ -156,7 +177,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     if args.links.task == Task::Links {
         return train_links(args);
     }
-    let deadline = args.deadline.unwrap_or_default();
+    let deadline = args.timeout.unwrap_or_default();
     args.world.device(DeviceKind::Host, false, &args.report)?; // NCCL has no part in this
     match args.world.open(args.world.ranks, deadline)? {
         World::Threads(n_ranks) => {
@@ -180,7 +201,8 @@ fn run_as_rank(args: &TrainArgs, comm: &mut Comm, deadline: Deadline) -> anyhow:
     let report = args.report.of_rank(comm.rank());
     let timer = Timer::start(&Device::host());
     let outcomes = train_all(&inputs, &report, &mut |config, progress| {
-        train_as_rank(comm, inputs.given(), config, &inputs.options, progress)
+        let (graph, labels) = inputs.given();
+        train_as_rank(comm, graph, labels, config, &inputs.options, progress)
     })?;
     let finished = match comm.rank() {
         0 => finish(args, &inputs, &outcomes, timer.elapsed_s()),
@@ -201,7 +223,7 @@ fn check_seeds(comm: &mut Comm, n_seeds: u32, deadline: Deadline) -> anyhow::Res
         None => Ok(()),
         Some(rank) => {
             let text =
-                format!("rank {rank} was given other --seeds than rank 0: expected the same");
+                format!("rank {rank} was given other --repeats than rank 0: expected the same");
             Err(BadInput(text).into())
         }
     }
@@ -226,7 +248,7 @@ fn load(args: &TrainArgs, n_ranks: u32) -> anyhow::Result<Inputs> {
     check(args)?;
     let mut data = args.data.load()?;
     let config = args.settings.config(&data.graph)?;
-    let (seed, n_seeds) = (config.seed, args.seeds);
+    let (seed, n_seeds) = (config.seed, args.repeats);
     if seed
         .checked_add(u64::from(n_seeds.saturating_sub(1)))
         .is_none()
@@ -243,7 +265,7 @@ fn load(args: &TrainArgs, n_ranks: u32) -> anyhow::Result<Inputs> {
         options: options(args, &labelled, n_ranks),
         data,
         labelled,
-        n_seeds: args.seeds,
+        n_seeds: args.repeats,
     })
 }
 
@@ -255,7 +277,7 @@ fn finish(
 ) -> anyhow::Result<()> {
     let mut answer = answer(inputs, outcomes, seconds)?;
     let mut written = Ok(());
-    if let Some(curve) = &args.curve {
+    if let Some(curve) = &args.svg {
         written = output_file::write_all(&[(curve, curve::svg(outcomes))]);
         answer.curve = written.is_ok().then_some(curve);
     }
@@ -278,13 +300,13 @@ fn train_links(args: &TrainArgs) -> anyhow::Result<()> {
     }
     check(args)?;
     let useless = [
-        ("--seeds", args.seeds > 1),
+        ("--repeats", args.repeats > 1),
         ("--partition", args.partition != Method::Source),
         ("--execution", args.execution != Execution::Grouped),
-        ("--curve", args.curve.is_some()),
-        ("--budget-per-device", args.budget_per_device.is_some()),
-        ("--memory", args.memory.is_some()),
-        ("--deadline", args.deadline.is_some()),
+        ("--svg", args.svg.is_some()),
+        ("--device-memory", args.device_memory.is_some()),
+        ("--memory-limit", args.memory_limit.is_some()),
+        ("--timeout", args.timeout.is_some()),
         ("--preset", args.settings.preset.is_some()),
     ];
     if let Some((flag, _)) = useless.iter().find(|(_, is_given)| *is_given) {
@@ -294,8 +316,8 @@ fn train_links(args: &TrainArgs) -> anyhow::Result<()> {
         data: &args.data,
         settings: &args.settings,
         options: LinkOptions {
-            folder: args.resume.clone().or(args.out.clone()),
-            resume: args.resume.is_some(),
+            folder: args.run.clone(),
+            resume: args.resume,
             checkpoint_epochs: args.checkpoint_epochs.unwrap_or(0),
             checkpoint_s: args.checkpoint_s(),
         },
@@ -306,33 +328,33 @@ fn train_links(args: &TrainArgs) -> anyhow::Result<()> {
 
 /// Refuses what cannot be right before anything is read.
 fn check(args: &TrainArgs) -> anyhow::Result<()> {
-    if args.budget_per_device.is_some() && args.data.has_features() {
-        let text = "--features are not taken in tiles: leave --budget-per-device out";
+    if args.device_memory.is_some() && args.data.has_features() {
+        let text = "--features are not taken in tiles: leave --device-memory out";
         return Err(BadInput(text.to_owned()).into());
     }
     if args.links.task == Task::Classes && args.links.is_set() {
         let text = "what scores and corrupts triples is for --task links";
         return Err(BadInput(text.to_owned()).into());
     }
-    if args.resume.is_some() && (args.settings.is_set() || args.links.is_set()) {
+    if args.resume && (args.settings.is_set() || args.links.is_set()) {
         let text = "--resume takes its settings from the checkpoint: of the model's flags give --epochs alone";
         return Err(BadInput(text.to_owned()).into());
     }
     let times = [
         args.checkpoint_epochs.map(f64::from),
-        args.checkpoint_seconds,
+        args.checkpoint_interval,
     ];
     if let Some(time) = times.into_iter().flatten().next() {
-        if args.out.is_none() && args.resume.is_none() {
-            let text = "checkpoints need a folder: name one with --out or --resume";
+        if args.run.is_none() {
+            let text = "checkpoints need a folder: name one with --run";
             return Err(BadInput(text.to_owned()).into());
         }
         if !(time.is_finite() && time >= 0.0) {
-            let text = format!("--checkpoint-seconds {time}: expected a number from 0");
+            let text = format!("--checkpoint-interval {time}: expected a number from 0");
             return Err(BadInput(text).into());
         }
     }
-    if let Some(curve) = &args.curve {
+    if let Some(curve) = &args.svg {
         output_file::check(curve, args.data.inputs().chain(args.settings.file()))?;
     }
     Ok(())
@@ -350,7 +372,7 @@ fn train_all(
 ) -> anyhow::Result<Vec<Outcome>> {
     let config = &inputs.config;
     let n_epochs = u64::from(config.epochs);
-    let mut show = Progress::new(report, n_epochs * u64::from(inputs.n_seeds));
+    let mut show = Progress::new(report, n_epochs * u64::from(inputs.n_seeds), "epochs");
     let mut outcomes = Vec::new();
     for n in 0..u64::from(inputs.n_seeds) {
         let config = Config {
@@ -372,13 +394,13 @@ fn options(args: &TrainArgs, labelled: &LabelledNodes, n_ranks: u32) -> RunOptio
         n_ranks,
         partition: args.partition,
         execution: args.execution,
-        budget_per_device: args.budget_per_device,
-        memory: args.memory,
-        folder: args.resume.clone().or(args.out.clone()),
-        resume: args.resume.is_some(),
+        budget_per_device: args.device_memory,
+        memory: args.memory_limit,
+        folder: args.run.clone(),
+        resume: args.resume,
         checkpoint_epochs: args.checkpoint_epochs.unwrap_or(0),
         checkpoint_s: args.checkpoint_s(),
-        deadline: args.deadline.unwrap_or_default(),
+        deadline: args.timeout.unwrap_or_default(),
         class_names: labelled.classes.clone(),
     }
 }
@@ -435,8 +457,7 @@ fn accuracy(outcomes: &[Outcome]) -> (f64, f64, Option<f64>) {
     let shown = |outcome: &Outcome| shown_accuracy(&outcome.evaluation);
     let accuracies: Vec<f64> = outcomes.iter().map(shown).collect();
     let (mean, std) = mean_and_std(&accuracies);
-    let half_width = student_t(outcomes.len()) * std / (outcomes.len() as f64).sqrt();
-    (mean, std, (outcomes.len() > 1).then_some(half_width))
+    (mean, std, t_interval(&accuracies))
 }
 
 /// The least of a time over all epochs of all seeds; none where no epoch ran.
@@ -468,28 +489,6 @@ fn accuracy_of(evaluation: &Evaluation) -> &'static str {
 
 fn shown_accuracy(evaluation: &Evaluation) -> f64 {
     evaluation.test.unwrap_or(evaluation.train).accuracy
-}
-
-/// The mean and the sample's standard deviation; 0 for a sample of one.
-fn mean_and_std(values: &[f64]) -> (f64, f64) {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    (mean, (squares / (n - 1.0).max(1.0)).sqrt())
-}
-
-/// The 97.5 % quantile of Student's t for a sample of `n`; beyond 30 by its first correction to that of the normal distribution.
-fn student_t(n: usize) -> f64 {
-    const QUANTILES: [f64; 29] = [
-        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
-        2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
-        2.052, 2.048, 2.045,
-    ];
-    let beyond = 1.96 + 2.4 / n.max(2) as f64;
-    QUANTILES
-        .get(n.saturating_sub(2))
-        .copied()
-        .unwrap_or(beyond)
 }
 
 impl Answer<'_> {
@@ -598,18 +597,4 @@ pub(super) fn write_evaluation(
         writeln!(f, "  {class}: {}", counts.join(" "))?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn means_spreads_and_quantiles() {
-        let (mean, std) = mean_and_std(&[1.0, 2.0, 3.0, 4.0]);
-        assert!((mean - 2.5).abs() < 1e-12 && (std - 1.290_994_4).abs() < 1e-6);
-        assert!(mean_and_std(&[7.0]).1 < 1e-12);
-        assert!((student_t(10) - 2.262).abs() < 1e-9 && (student_t(2) - 12.706).abs() < 1e-9);
-        assert!((student_t(30) - 2.045).abs() < 1e-9 && (student_t(31) - 2.042).abs() < 6e-3);
-    }
 }

@@ -12,11 +12,12 @@ use shardgraph_solver::problem::{Objective, Problem, Sense, check_answer};
 use shardgraph_solver::train::Preset;
 use shardgraph_solver::{PaperModel, TrainedPolicy, solve_problems, solve_problems_as_rank};
 
-use super::{SolveArgs, of_graph, options, write_cover};
+use super::{POLICY_FILE, SolveArgs, of_graph, options, write_cover};
 use crate::eval::score::is_better;
 use crate::exchange_report::ExchangeReport;
 use crate::exit::BadInput;
 use crate::graph_argument::Origin;
+use crate::output_file;
 use crate::progress::Progress;
 use crate::report::ReportArgs;
 use crate::world::{World, settle};
@@ -59,7 +60,7 @@ struct Baseline {
 
 /// What a solve starts from; every process reads it for itself.
 struct Inputs {
-    problem: &'static dyn Problem,
+    problem: &'static Problem,
     device: Device,
     policy: TrainedPolicy,
     graphs: Vec<Arc<Graph>>,
@@ -70,8 +71,8 @@ struct Inputs {
 }
 
 /// Loads, solves, writes the nodes of the answer and prints it.
-pub(super) fn run(args: &SolveArgs, problem: &'static dyn Problem) -> anyhow::Result<()> {
-    let deadline = args.deadline.unwrap_or_default();
+pub(super) fn run(args: &SolveArgs, problem: &'static Problem) -> anyhow::Result<()> {
+    let deadline = args.timeout.unwrap_or_default();
     match args.world.open(args.world.ranks, deadline)? {
         World::Threads(n_ranks) => {
             let inputs = load(args, problem, &args.report, None)?;
@@ -93,12 +94,8 @@ pub(super) fn run(args: &SolveArgs, problem: &'static dyn Problem) -> anyhow::Re
 }
 
 /// As one of several processes. All end with the same exit code; the first alone writes and prints.
-fn run_as_rank(
-    args: &SolveArgs,
-    problem: &'static dyn Problem,
-    comm: &mut Comm,
-) -> anyhow::Result<()> {
-    let deadline = args.deadline.unwrap_or_default();
+fn run_as_rank(args: &SolveArgs, problem: &'static Problem, comm: &mut Comm) -> anyhow::Result<()> {
+    let deadline = args.timeout.unwrap_or_default();
     let report = args.report.of_rank(comm.rank());
     let inputs = load(args, problem, &report, Some(comm.rank()));
     let inputs = settle(comm, inputs, deadline)?;
@@ -124,7 +121,7 @@ fn run_as_rank(
 /// `process` is the rank of this process, if it is one of several.
 fn load(
     args: &SolveArgs,
-    problem: &'static dyn Problem,
+    problem: &'static Problem,
     report: &ReportArgs,
     process: Option<u32>,
 ) -> anyhow::Result<Inputs> {
@@ -137,8 +134,8 @@ fn load(
     if let Some(out) = args.out.as_ref().filter(|_| is_writer) {
         args.check_inputs_stay(out)?;
     }
-    let policy = match &args.policy {
-        Some(path) => TrainedPolicy::read(path)?,
+    let policy = match &args.model {
+        Some(path) => TrainedPolicy::read(&output_file::model_file(path, POLICY_FILE))?,
         None => TrainedPolicy::shipped_for(problem)?,
     };
     policy.check_problem(problem)?;
@@ -151,7 +148,7 @@ fn load(
         baselines: Vec::new(),
     };
     for graph in args.graphs() {
-        let (graph, origin) = match problem.reads_weights() {
+        let (graph, origin) = match problem.reads_weights {
             true => graph.whole_graph()?,
             false => {
                 let (adjacency, origin) = graph.adjacency(report)?;
@@ -169,8 +166,8 @@ fn load(
     Ok(inputs)
 }
 
-fn no_weights(problem: &dyn Problem, origin: &Origin) -> anyhow::Error {
-    let (name, title) = (&origin.name, problem.title());
+fn no_weights(problem: &Problem, origin: &Origin) -> anyhow::Error {
+    let (name, title) = (&origin.name, problem.title);
     BadInput(format!(
         "{name}: {title} reads no edge weights: leave --weighted out"
     ))
@@ -187,10 +184,11 @@ impl Inputs {
     }
 }
 
-fn baselines(problem: &dyn Problem, graph: &Graph) -> anyhow::Result<Vec<Baseline>> {
+fn baselines(problem: &Problem, graph: &Graph) -> anyhow::Result<Vec<Baseline>> {
     let mut all = Vec::new();
-    for (name, find) in problem.baselines() {
-        let objective = check_answer(problem, graph, &find(graph))?;
+    for baseline in problem.baselines {
+        let objective = check_answer(problem, graph, &(baseline.find)(graph))?;
+        let name = baseline.name;
         all.push(Baseline { name, objective });
     }
     Ok(all)
@@ -240,11 +238,11 @@ fn printed<'a>(
         .filter(|_| is_shared && inputs.graphs.len() == 1);
     Answer {
         graph: &origin.name,
-        problem: problem.name(),
+        problem: problem.name,
         nodes: graph.n_nodes(),
         edges: graph.n_edges(),
         objective: answer.objective,
-        sense: problem.sense(),
+        sense: problem.sense,
         verified: true,
         baselines: inputs.baselines[i].clone(),
         steps: answer.n_steps,
@@ -257,7 +255,7 @@ fn printed<'a>(
         exchange: exchange
             .map(|exchange| ExchangeReport::of_evaluations(&exchange, n_steps, &paper)),
         policy: &inputs.policy.source,
-        title: (problem.title(), problem.objective_name()),
+        title: (problem.title, problem.objective_name),
         origin,
         out: None,
     }
@@ -272,14 +270,14 @@ struct Show {
 impl Show {
     fn new(report: &ReportArgs, graphs: &[Arc<Graph>]) -> Self {
         let n_nodes = graphs.iter().map(|graph| u64::from(graph.n_nodes())).sum();
-        let progress = Progress::new(report, n_nodes);
+        let progress = Progress::new(report, n_nodes, "nodes");
         Self { n_nodes, progress }
     }
 
     fn step(&mut self, n_candidates: u32, n_picks: usize) {
         let n_settled = self.n_nodes.saturating_sub(u64::from(n_candidates));
         self.progress
-            .update(n_settled, || format!("nodes settled, {n_picks} picked"));
+            .update(n_settled, || format!("{n_picks} picked"));
     }
 }
 

@@ -14,11 +14,13 @@ pub(crate) const OPS: [&str; 5] = [
 /// What to measure.
 #[derive(Clone, Debug)]
 pub(crate) struct Arguments {
-    /// `threads`, `tcp` (a process a rank), `tcp-threads` (a thread a rank, over the loopback interface), `mpi`.
+    /// `threads`, `tcp` (a process a rank), `tcp-threads` (a thread a rank, over the loopback
+    /// interface), `mpi`.
     pub(crate) backends: Vec<String>,
     pub(crate) ops: Vec<String>,
     pub(crate) ranks: Vec<u32>,
-    /// Bytes of the longer buffer of a rank: the first size, the last one, and the step between two.
+    /// Bytes of the longer buffer of a rank: the first size, the last one, and the step between
+    /// two.
     pub(crate) begin: usize,
     pub(crate) end: usize,
     pub(crate) factor: usize,
@@ -28,9 +30,9 @@ pub(crate) struct Arguments {
     pub(crate) n_warm_ups: u64,
     /// How long the timed repetitions of a point may take, unless two take longer.
     pub(crate) budget_ms: u64,
-    /// `auto` for what the table chooses, or names of algorithms.
+    /// `auto` for the choice by size, or names of algorithms.
     pub(crate) algorithms: Vec<String>,
-    pub(crate) deadline_seconds: f64,
+    pub(crate) timeout_seconds: f64,
     pub(crate) mpiexec: Option<PathBuf>,
     pub(crate) library: Option<PathBuf>,
 }
@@ -50,7 +52,7 @@ impl Default for Arguments {
             n_warm_ups: 1,
             budget_ms: 10,
             algorithms: vec!["auto".into()],
-            deadline_seconds: 60.0,
+            timeout_seconds: 60.0,
             mpiexec: None,
             library: None,
         }
@@ -58,7 +60,8 @@ impl Default for Arguments {
 }
 
 impl Arguments {
-    /// Reads pairs of flag and value. Cargo's own `--bench` and a test harness' flags without a value are passed over.
+    /// Reads pairs of flag and value. Cargo's own `--bench` and a test harness' flags without a
+    /// value are passed over.
     pub(crate) fn parse(words: &[String]) -> Result<Arguments, String> {
         let mut arguments = Arguments::default();
         let mut words = words.iter();
@@ -90,7 +93,7 @@ impl Arguments {
             "-n" => self.n_iterations = value.parse().map_err(|_| wrong())?,
             "-w" => self.n_warm_ups = value.parse().map_err(|_| wrong())?,
             "--budget-ms" => self.budget_ms = value.parse().map_err(|_| wrong())?,
-            "--deadline" => self.deadline_seconds = value.parse().map_err(|_| wrong())?,
+            "--deadline" => self.timeout_seconds = value.parse().map_err(|_| wrong())?,
             "--mpiexec" => self.mpiexec = Some(value.into()),
             "--library" => self.library = Some(value.into()),
             _ => return Err(format!("{flag}: not a flag")),
@@ -111,7 +114,7 @@ impl Arguments {
             ("-n", self.n_iterations.to_string()),
             ("-w", self.n_warm_ups.to_string()),
             ("--budget-ms", self.budget_ms.to_string()),
-            ("--deadline", self.deadline_seconds.to_string()),
+            ("--deadline", self.timeout_seconds.to_string()),
         ];
         let words = pairs
             .into_iter()

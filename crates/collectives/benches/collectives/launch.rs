@@ -2,12 +2,13 @@
 
 use crate::arguments::Arguments;
 use crate::work;
-use shardgraph_collectives::{Comm, CommError, Deadline, mpi, tcp, threads};
+use shardgraph_collectives::{Comm, CommError, Timeout, mpi, tcp, threads};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// The first argument of a process that is a rank; then `tcp RANK SIZE ADDRESS PORT` or `mpi LIBRARY`, and what to measure.
+/// The first argument of a process that is a rank; then `tcp RANK SIZE ADDRESS PORT` or `mpi
+/// LIBRARY`, and what to measure.
 pub(crate) const RANK_MARK: &str = "--rank-of";
 
 /// Measures on every back end with every number of ranks.
@@ -86,7 +87,8 @@ fn under_mpiexec(arguments: &Arguments, n_ranks: u32) -> Result<(), String> {
     let place = ["mpi".to_owned(), library.display().to_string()];
     let rank = rank_command(n_ranks, arguments, &place)?;
     let mut command = Command::new(mpiexec);
-    // Open MPI asks for leave to run as root and with more ranks than cores; other launchers do not know these variables.
+    // Open MPI asks for leave to run as root and with more ranks than cores; other launchers do not
+    // know these variables.
     for name in ["OMPI_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT"] {
         command.env(name, "1").env(format!("{name}_CONFIRM"), "1");
     }
@@ -115,7 +117,7 @@ pub(crate) fn be_rank(words: &[String]) -> Result<(), String> {
     };
     let (place, flags) = words.split_at_checked(n_place).ok_or_else(usage)?;
     let arguments = Arguments::parse(flags)?;
-    let deadline = Deadline::after(Duration::from_secs_f64(arguments.deadline_seconds));
+    let timeout = Timeout::after(Duration::from_secs_f64(arguments.timeout_seconds));
     let comm = match place {
         [_, rank, size, address, port] => {
             let config = tcp::TcpConfig {
@@ -125,11 +127,11 @@ pub(crate) fn be_rank(words: &[String]) -> Result<(), String> {
                 master_port: port.parse().map_err(|_| usage())?,
                 job: format!("bench at {address}:{port}"),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
-                deadline,
+                timeout,
             };
             tcp::join(&config)
         }
-        [_, library] => mpi::init_within(Some(Path::new(library)), deadline),
+        [_, library] => mpi::init_within(Some(Path::new(library)), timeout),
         _ => return Err(usage()),
     };
     let comm = comm.map_err(|error| error.to_string())?;

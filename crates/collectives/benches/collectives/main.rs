@@ -1,10 +1,13 @@
-//! Seconds of every operation on every back end over sizes and numbers of ranks, after a check of each result.
+//! Seconds of every operation on every back end over sizes and numbers of ranks, after a check of
+//! each result.
 //!
-//! `cargo xtask bench collectives` runs it with what the user asked for and makes tables and records. By itself, as in `cargo test --bench
-//! collectives`, it does every operation once on small buffers between threads and over TCP, and checks the results.
+//! `cargo xtask bench collectives` runs it with what the user asked for and makes tables and
+//! records. By itself, as in `cargo test --bench collectives`, it does every operation once on
+//! small buffers between threads and over TCP, and checks the results.
 //!
-//! Ranks print nothing but rank 0, which prints one line for each point:
-//! `POINT backend=tcp op=all_reduce redop=sum root=-1 ranks=4 bytes=1024 count=256 algorithm=auto wrong=0 seconds=1.2e-5,1.3e-5`.
+//! Ranks print nothing but rank 0, which prints one line for each point: `POINT backend=tcp
+//! op=all_reduce redop=sum root=-1 ranks=4 bytes=1024 count=256 algorithm=auto wrong=0
+//! seconds=1.2e-5,1.3e-5`.
 
 #![allow(
     clippy::print_stdout,
@@ -13,6 +16,7 @@
 )]
 
 mod arguments;
+mod cost;
 mod launch;
 mod model;
 mod work;

@@ -1,9 +1,11 @@
-//! The cost model on the command line, for xtask, which links no crate of the project: `--fit` and `--predict`.
+//! The cost model on the command line, for xtask, which links no crate of the project: `--fit` and
+//! `--predict`.
 //!
-//! Both read lines of `key=value` words from standard input. `--fit CORES` takes `POINT` lines and prints a `FIT` line for each back end. `--predict`
-//! takes a `NETWORK` line, which holds for the `ASK` lines after it, and prints each of those again with `seconds` behind it.
+//! Both read lines of `key=value` words from standard input. `--fit CORES` takes `POINT` lines and
+//! prints a `FIT` line for each back end. `--predict` takes a `NETWORK` line, which holds for the
+//! `ASK` lines after it, and prints each of those again with `seconds` behind it.
 
-use shardgraph_collectives::cost::{Measured, Network, Work, fit};
+use crate::cost::{Measured, Network, Work, fit};
 use shardgraph_collectives::{Algorithm, OpKind};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -44,6 +46,12 @@ impl<'a> Words<'a> {
             other => return Err(format!("no operation {other:?}")),
         })
     }
+}
+
+/// The algorithm of this name.
+pub(crate) fn algorithm_of_name(name: &str) -> Option<Algorithm> {
+    let mut all = Algorithm::ALL.into_iter();
+    all.find(|algorithm| algorithm.name() == name)
 }
 
 fn standard_input() -> Result<String, String> {
@@ -90,16 +98,16 @@ pub(crate) fn fit_all(n_cores: &str) -> Result<(), String> {
 /// A measured point, if it says how it was done and the model is made for it.
 fn to_fit(words: &Words<'_>, n_cores: u32) -> Result<Option<Measured>, String> {
     let (backend, op, n_ranks) = (words.text("backend")?, words.op()?, words.number("ranks")?);
-    // Ranks that wait in MPI look again and again. With more of them than processors they take turns, for times that have nothing to do with what
-    // they send.
+    // Ranks that wait in MPI look again and again. With more of them than processors they take
+    // turns, for times that have nothing to do with what they send.
     if backend == "mpi" && n_ranks > n_cores {
         return Ok(None);
     }
     let has_choice = matches!(op, OpKind::AllReduce | OpKind::Broadcast);
-    let algorithm = match Algorithm::of_name(words.text("algorithm")?) {
+    let algorithm = match algorithm_of_name(words.text("algorithm")?) {
         Some(algorithm) => algorithm,
         // Threads share memory: each reduces a part and collects the others.
-        None if !has_choice || backend == "threads" => Algorithm::Parts,
+        None if !has_choice || backend == "threads" => Algorithm::ReduceScatterAllGather,
         None => return Ok(None),
     };
     let seconds = words.text("seconds")?.split(',');
@@ -113,7 +121,8 @@ fn to_fit(words: &Words<'_>, n_cores: u32) -> Result<Option<Measured>, String> {
     }))
 }
 
-/// Answers every question. `algorithm=auto` takes the one that the model finds fastest, as a table measured there would.
+/// Answers every question. `algorithm=auto` takes the one that the model finds fastest, as a
+/// threshold measured there would.
 pub(crate) fn predict_all() -> Result<(), String> {
     let text = standard_input()?;
     let mut network = Network::default();
@@ -140,7 +149,7 @@ pub(crate) fn predict_all() -> Result<(), String> {
 fn answer(words: &Words<'_>, network: &Network) -> Result<(Algorithm, f64), String> {
     let (op, bytes, n_ranks) = (words.op()?, words.number("bytes")?, words.number("ranks")?);
     let name = words.text("algorithm")?;
-    let candidates = match Algorithm::of_name(name) {
+    let candidates = match algorithm_of_name(name) {
         Some(algorithm) => vec![algorithm],
         None => Algorithm::ALL.to_vec(),
     };

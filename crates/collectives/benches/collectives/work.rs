@@ -1,8 +1,10 @@
-//! What a rank does: times each operation, and checks it on integers held in floats, so that every order of additions gives the same.
+//! What a rank does: times each operation, and checks it on integers held in floats, so that every
+//! order of additions gives the same.
 
 use crate::arguments::Arguments;
+use crate::model::algorithm_of_name;
 use criterion::measurement::{Measurement, WallTime};
-use shardgraph_collectives::{Algorithm, Comm, CommError, Deadline, Op, Reduction};
+use shardgraph_collectives::{Algorithm, Comm, CommError, Op, Reduction, Timeout};
 use std::time::Duration;
 
 /// The timed repetitions come in this many groups; each gives one sample.
@@ -18,7 +20,7 @@ struct Point<'a> {
     algorithm: Option<Algorithm>,
     /// Elements of the shorter buffer of a rank.
     count: usize,
-    deadline: Deadline,
+    timeout: Timeout,
 }
 
 /// Measures everything that `arguments` name, on this world.
@@ -26,11 +28,11 @@ pub(crate) fn measure(mut comm: Comm, arguments: &Arguments, backend: &str) -> R
     let mut n_wrong = 0;
     for op in &arguments.ops {
         for name in &arguments.algorithms {
-            let algorithm = Algorithm::of_name(name);
+            let algorithm = algorithm_of_name(name);
             if algorithm.is_none() && name != "auto" {
                 return Err(format!("no algorithm {name:?}"));
             }
-            if algorithm.is_some_and(|algorithm| !has(backend, op, algorithm)) {
+            if algorithm.is_some() && !has_choice(backend, op) {
                 continue;
             }
             comm.use_algorithm(algorithm);
@@ -40,7 +42,7 @@ pub(crate) fn measure(mut comm: Comm, arguments: &Arguments, backend: &str) -> R
                     op,
                     algorithm,
                     count: 0,
-                    deadline: Deadline::after(Duration::from_secs_f64(arguments.deadline_seconds)),
+                    timeout: Timeout::after(Duration::from_secs_f64(arguments.timeout_seconds)),
                 };
                 point.count = (bytes / 4 / point.n_parts(&comm)).max(1);
                 // Sizes of less than an element a rank are all the same.
@@ -63,13 +65,12 @@ pub(crate) fn measure(mut comm: Comm, arguments: &Arguments, backend: &str) -> R
     }
 }
 
-/// Whether a back end has an algorithm for an operation that can be asked for.
-fn has(backend: &str, op: &str, algorithm: Algorithm) -> bool {
-    match (backend, op) {
-        ("tcp" | "tcp-threads", "all_reduce" | "broadcast") => true,
-        ("mpi", "all_reduce") => [Algorithm::Whole, Algorithm::Parts].contains(&algorithm),
-        _ => false,
-    }
+/// True where a back end has several algorithms for an operation.
+fn has_choice(backend: &str, op: &str) -> bool {
+    matches!(
+        (backend, op),
+        ("tcp" | "tcp-threads", "all_reduce" | "broadcast") | ("mpi", "all_reduce")
+    )
 }
 
 /// Element `i` of what `rank` sends.
@@ -86,7 +87,8 @@ impl Point<'_> {
         }
     }
 
-    /// Elements of the send buffer and of the receive buffer, which is none where the operation works in place.
+    /// Elements of the send buffer and of the receive buffer, which is none where the operation
+    /// works in place.
     fn lens(&self, comm: &Comm) -> (usize, usize) {
         let total = self.count * self.n_parts(comm);
         match self.op {
@@ -97,7 +99,8 @@ impl Point<'_> {
         }
     }
 
-    /// Times and checks; the words that describe the result, and how many values are wrong on this rank.
+    /// Times and checks; the words that describe the result, and how many values are wrong on this
+    /// rank.
     fn line(&self, comm: &mut Comm, arguments: &Arguments) -> Result<(String, u64), CommError> {
         let (n_send, n_recv) = self.lens(comm);
         let (mut send, mut recv) = (vec![0f32; n_send], vec![0f32; n_recv]);
@@ -105,7 +108,7 @@ impl Point<'_> {
         let (mut own_wrong, mut n_wrong) = (0, "N/A".to_owned());
         if arguments.checks {
             own_wrong = self.count_wrong(comm, (&mut send, &mut recv))?;
-            let all = from_all(comm, own_wrong, self.deadline)?;
+            let all = from_all(comm, own_wrong, self.timeout)?;
             n_wrong = all.into_iter().sum::<u64>().to_string();
         }
         let (redop, root) = match self.op {
@@ -126,7 +129,8 @@ impl Point<'_> {
         Ok((line, own_wrong))
     }
 
-    /// Seconds of one repetition, several times; each is that of the slowest rank. Zeros stay zeros, so nothing is filled in between.
+    /// Seconds of one repetition, several times; each is that of the slowest rank. Zeros stay
+    /// zeros, so nothing is filled in between.
     fn time(
         &self,
         comm: &mut Comm,
@@ -134,13 +138,13 @@ impl Point<'_> {
         (send, recv): (&mut [f32], &mut [f32]),
     ) -> Result<Vec<f64>, CommError> {
         let mut group = |comm: &mut Comm, n: u64| {
-            comm.run(Op::Barrier, self.deadline)?;
+            comm.run(Op::Barrier, self.timeout)?;
             let start = WallTime.start();
             for _ in 0..n {
                 self.run(comm, send, recv)?;
             }
             let own = WallTime.end(start).as_nanos() as u64;
-            let all = from_all(comm, own, self.deadline)?;
+            let all = from_all(comm, own, self.timeout)?;
             let slowest = all.into_iter().max().unwrap_or(own);
             Ok(slowest as f64 * 1e-9 / n as f64)
         };
@@ -186,7 +190,7 @@ impl Point<'_> {
             }
             other => panic!("no operation {other:?}"),
         };
-        comm.run(op, self.deadline)
+        comm.run(op, self.timeout)
     }
 
     /// Elements of this rank that are not what they are to be.
@@ -230,15 +234,16 @@ impl Point<'_> {
     }
 }
 
-/// The numbers of all ranks. The own one is not taken from what came, so that no rank can be made to forget what it found.
-fn from_all(comm: &mut Comm, own: u64, deadline: Deadline) -> Result<Vec<u64>, CommError> {
+/// The numbers of all ranks. The own one is not taken from what came, so that no rank can be made
+/// to forget what it found.
+fn from_all(comm: &mut Comm, own: u64, timeout: Timeout) -> Result<Vec<u64>, CommError> {
     let mut all = vec![0; comm.size() as usize];
     let send = [own];
     let op = Op::AllGather {
         send: (&send).into(),
         recv: (&mut all).into(),
     };
-    comm.run(op, deadline)?;
+    comm.run(op, timeout)?;
     all[comm.rank() as usize] = own;
     Ok(all)
 }

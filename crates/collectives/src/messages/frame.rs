@@ -1,8 +1,9 @@
-//! Messages as bytes on a connection: a header of 12 bytes (mark, tag, length; little-endian), then the message.
+//! Messages as bytes on a connection: a header of 12 bytes (mark, tag, length; little-endian), then
+//! the message.
 
 use std::io::{self, ErrorKind, Read};
 
-/// What a frame is.
+/// Frame of a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Frame {
     Message {
@@ -10,28 +11,28 @@ pub(super) enum Frame {
         bytes: Vec<u8>,
     },
     /// Nothing but a sign of life.
-    Greeting,
+    KeepAlive,
     /// Nothing more will come; the reason.
-    Farewell(String),
+    Goodbye(String),
 }
 
 pub(super) const HEADER_BYTES: usize = 12;
 const MESSAGE: u32 = 0x6d73_6753;
-const GREETING: u32 = 0x6772_6565;
-const FAREWELL: u32 = 0x6279_6521;
+const KEEP_ALIVE: u32 = 0x6772_6565;
+const GOODBYE: u32 = 0x6279_6521;
 /// A reason is a line.
-const MAX_FAREWELL_BYTES: usize = 4 << 10;
+const MAX_GOODBYE_BYTES: usize = 4 << 10;
 
 pub(super) fn message(tag: u32, bytes: &[u8]) -> Vec<u8> {
     frame(MESSAGE, tag, bytes)
 }
 
-pub(super) fn greeting() -> Vec<u8> {
-    frame(GREETING, 0, &[])
+pub(super) fn keep_alive() -> Vec<u8> {
+    frame(KEEP_ALIVE, 0, &[])
 }
 
-pub(super) fn farewell(why: &str) -> Vec<u8> {
-    frame(FAREWELL, 0, why.as_bytes())
+pub(super) fn goodbye(why: &str) -> Vec<u8> {
+    frame(GOODBYE, 0, why.as_bytes())
 }
 
 fn frame(mark: u32, tag: u32, bytes: &[u8]) -> Vec<u8> {
@@ -43,7 +44,8 @@ fn frame(mark: u32, tag: u32, bytes: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Reads one frame. Memory grows with the bytes that come, not with the length that the header says.
+/// Reads one frame. Memory grows with the bytes that come, not with the length that the header
+/// says.
 pub(super) fn read(mut stream: impl Read, max_message_bytes: usize) -> io::Result<Frame> {
     let mut header = [0; HEADER_BYTES];
     stream.read_exact(&mut header)?;
@@ -55,8 +57,8 @@ pub(super) fn read(mut stream: impl Read, max_message_bytes: usize) -> io::Resul
     let (mark, tag, len) = (word(0), word(1), word(2) as usize);
     let limit = match mark {
         MESSAGE => max_message_bytes,
-        GREETING => 0,
-        FAREWELL => MAX_FAREWELL_BYTES,
+        KEEP_ALIVE => 0,
+        GOODBYE => MAX_GOODBYE_BYTES,
         _ => return Err(wrong("it sent something that is no message")),
     };
     if len > limit {
@@ -71,8 +73,8 @@ pub(super) fn read(mut stream: impl Read, max_message_bytes: usize) -> io::Resul
     }
     Ok(match mark {
         MESSAGE => Frame::Message { tag, bytes },
-        GREETING => Frame::Greeting,
-        _ => Frame::Farewell(String::from_utf8_lossy(&bytes).into_owned()),
+        KEEP_ALIVE => Frame::KeepAlive,
+        _ => Frame::Goodbye(String::from_utf8_lossy(&bytes).into_owned()),
     })
 }
 
@@ -102,8 +104,8 @@ mod tests {
                     bytes: Vec::new(),
                 },
             ),
-            (greeting(), Frame::Greeting),
-            (farewell("it left"), Frame::Farewell("it left".to_string())),
+            (keep_alive(), Frame::KeepAlive),
+            (goodbye("it left"), Frame::Goodbye("it left".to_string())),
         ];
         for (bytes, frame) in frames {
             assert_eq!(read(bytes.as_slice(), 100_000).unwrap(), frame);
@@ -118,9 +120,9 @@ mod tests {
     fn what_is_no_frame_is_refused_before_it_is_stored() {
         let mut huge = message(1, &[]);
         huge[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
-        let mut strange = greeting();
+        let mut strange = keep_alive();
         strange[0] ^= 1;
-        let mut full = greeting();
+        let mut full = keep_alive();
         full[8] = 1;
         for bytes in [huge, strange, full] {
             let error = read(bytes.as_slice(), 1 << 20).unwrap_err();

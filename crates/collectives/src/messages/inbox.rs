@@ -1,14 +1,15 @@
-//! What has come for one rank and was not received yet: bounded for each sender, and aware of who is there.
+//! Messages that have come for one rank and were not received yet: bounded for each sender, and
+//! aware of who is there.
 
-use super::Event;
-use crate::deadline::Expiry;
+use super::event::{Event, Member};
+use crate::timeout::Expiry;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// What a message takes up besides its bytes, so that empty messages are bounded too.
+/// Bytes that a message takes up besides its own, so that empty messages are bounded too.
 const OVERHEAD_BYTES: usize = 64;
 
-/// The place where all senders of a rank deliver.
+/// Queue where all senders of a rank deliver.
 pub(super) struct Inbox {
     state: Mutex<State>,
     arrived: Condvar,
@@ -24,17 +25,20 @@ struct State {
 
 #[derive(Clone, Default)]
 struct Sender {
-    /// Which one of this number is there; 0 for none.
+    /// Generation of the one that is there; 0 for none.
     generation: u64,
     unread_bytes: usize,
 }
 
-/// What became of a message.
+/// Outcome of putting a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Put {
     Done,
-    /// Nothing of this sender was received in time, and so much waits.
-    Full(usize),
+    /// Nothing of this sender was received in time, and so many bytes wait. The message comes back.
+    Full {
+        n_unread: usize,
+        bytes: Vec<u8>,
+    },
     /// The receiver has closed, or counts the sender as lost.
     Gone,
 }
@@ -54,15 +58,20 @@ impl Inbox {
     }
 
     /// The owner's own number: it can send to itself and is no news.
-    pub(super) fn open(&self, own: u32, generation: u64) {
-        self.lock().senders[own as usize].generation = generation;
+    pub(super) fn open(&self, own: Member) {
+        self.lock().senders[own.rank as usize].generation = own.generation;
     }
 
     /// A rank has joined; an older one of its number is lost.
-    pub(super) fn joined(&self, rank: u32, generation: u64) {
+    pub(super) fn joined(&self, member: Member) {
+        let Member { rank, generation } = member;
         let mut state = self.lock();
         let older = state.senders[rank as usize].generation;
-        state.lose(rank, older, "another one has joined under its number");
+        let older = Member {
+            rank,
+            generation: older,
+        };
+        state.lose(older, "another one has joined under its number");
         state.senders[rank as usize].generation = generation;
         state.events.push_back(Event::Joined { rank, generation });
         drop(state);
@@ -71,53 +80,42 @@ impl Inbox {
     }
 
     /// A rank has ended, unless that is known already.
-    pub(super) fn lost(&self, rank: u32, generation: u64, why: &str) {
-        self.lock().lose(rank, generation, why);
+    pub(super) fn lost(&self, member: Member, why: &str) {
+        self.lock().lose(member, why);
         self.arrived.notify_all();
         self.room.notify_all();
     }
 
     /// A rank that will not join as it is.
-    pub(super) fn absent(&self, rank: u32, why: String) {
-        self.lock().events.push_back(Event::Absent { rank, why });
+    pub(super) fn rejected(&self, rank: u32, why: String) {
+        self.lock().events.push_back(Event::Rejected { rank, why });
         self.arrived.notify_all();
     }
 
-    /// Takes in a message of one sender, in the order of its calls; waits for room, for ever without an expiry. Whoever waits is woken
+    /// Takes in a message of one sender, in the order of its calls; waits for room. A wait ends too
     /// when the sender is lost.
-    pub(super) fn put(
-        &self,
-        (from, generation): (u32, u64),
-        tag: u32,
-        bytes: Vec<u8>,
-        expiry: Option<Expiry>,
-    ) -> Put {
+    pub(super) fn put(&self, from: Member, tag: u32, bytes: Vec<u8>, expiry: Expiry) -> Put {
         let n_bytes = bytes.len() + OVERHEAD_BYTES;
         let mut state = self.lock();
         loop {
-            let sender = &mut state.senders[from as usize];
-            let is_known = sender.generation == generation;
-            if state.is_closed || !is_known {
+            let is_closed = state.is_closed;
+            let sender = &mut state.senders[from.rank as usize];
+            if is_closed || sender.generation != from.generation {
                 return Put::Gone;
             }
-            let sender = &mut state.senders[from as usize];
             let unread = sender.unread_bytes;
             if unread == 0 || unread + n_bytes <= self.limit_bytes {
                 sender.unread_bytes += n_bytes;
                 break;
             }
-            state = match expiry.map(Expiry::left) {
-                None => self
-                    .room
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner),
-                Some(None) => return Put::Full(unread),
-                Some(Some(left)) => {
-                    let waited = self.room.wait_timeout(state, left);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
-                }
+            let Some(left) = expiry.left() else {
+                let n_unread = unread;
+                return Put::Full { n_unread, bytes };
             };
+            let waited = self.room.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+        let from = from.rank;
         state.events.push_back(Event::Message { from, tag, bytes });
         drop(state);
         self.arrived.notify_all();
@@ -143,7 +141,7 @@ impl Inbox {
         }
     }
 
-    /// Nobody will receive any more.
+    /// Nothing will be received any more.
     pub(super) fn close(&self) {
         let mut state = self.lock();
         state.is_closed = true;
@@ -158,7 +156,8 @@ impl Inbox {
 }
 
 impl State {
-    fn lose(&mut self, rank: u32, generation: u64, why: &str) {
+    fn lose(&mut self, member: Member, why: &str) {
+        let Member { rank, generation } = member;
         let sender = &mut self.senders[rank as usize];
         if generation == 0 || sender.generation != generation {
             return;

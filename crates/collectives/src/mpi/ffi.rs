@@ -1,18 +1,19 @@
 //! The functions of an MPI library, opened at run time, behind safe calls.
 //!
-//! A started operation owns every buffer that MPI may
-//! still touch, and keeps it out of reach until MPI says that the operation is over; where that never comes, the memory is leaked.
+//! A started operation owns every buffer that MPI may still touch, and keeps it out of reach until
+//! MPI says that the operation is over; where that never comes, the memory is leaked.
 
-mod abi;
+pub(crate) mod abi;
 mod library;
 
 use crate::error::CommErrorKind;
 use crate::op::Reduction;
+pub(super) use abi::STANDARD_NAME;
+use abi::Wire;
 use abi::{
     ANY_SOURCE, COMM_NULL, COMM_WORLD, Count, Displacement, ERRORS_RETURN, Handle, IN_PLACE, MAX,
     MAX_ERROR_STRING, MIN, REQUEST_NULL, SUCCESS, SUM, TAG, THREAD_SERIALIZED, UNDEFINED,
 };
-pub(super) use abi::{STANDARD_NAME, Wire};
 use libloading::Library;
 use library::Functions;
 use std::ffi::{c_int, c_void};
@@ -23,7 +24,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// An MPI library that has been started. Every call takes it by `&mut`, so that no two threads are ever inside MPI.
+/// An MPI library that has been started. Every call takes it by `&mut`, so that no two threads are
+/// ever inside MPI.
 pub(super) struct Api {
     functions: Functions,
     /// Never closed: MPI leaves threads and exit handlers behind.
@@ -67,11 +69,12 @@ impl Layout {
     }
 }
 
-/// A started operation and the memory that MPI may touch until it is over. Dropped before that, it leaks the memory.
+/// A started operation and the memory that MPI may touch until it is over. Dropped before that, it
+/// leaks the memory.
 pub(super) struct Pending<T> {
     request: Handle,
     is_done: bool,
-    /// What is received comes with its highest bits flipped.
+    /// The received elements have their highest bits flipped.
     is_turned: bool,
     owned: ManuallyDrop<Owned<T>>,
 }
@@ -102,7 +105,8 @@ impl<T: Wire> Pending<T> {
     }
 }
 
-/// The address of a buffer. An empty vector of bytes has the address 1, which MPI takes for [`IN_PLACE`].
+/// The address of a buffer. An empty vector of bytes has the address 1, which MPI takes for
+/// [`IN_PLACE`].
 fn address<T>(buffer: &[T]) -> *const c_void {
     match buffer {
         [] => ptr::from_ref(&NOTHING).cast(),
@@ -120,7 +124,7 @@ fn address_mut<T>(buffer: &mut [T]) -> *mut c_void {
 
 static NOTHING: u64 = 0;
 
-/// What a failed call becomes.
+/// Result of a call.
 type Called<T> = Result<T, CommErrorKind>;
 
 pub(super) fn refusal(text: String) -> CommErrorKind {
@@ -130,7 +134,7 @@ pub(super) fn refusal(text: String) -> CommErrorKind {
 impl Api {
     /// Opens the library without starting MPI.
     pub(super) fn open(path: &Path) -> Called<Api> {
-        let (library, functions) = library::open(path).map_err(refusal)?;
+        let (library, functions) = library::open(path)?;
         Ok(Api {
             functions,
             _library: ManuallyDrop::new(library),
@@ -149,7 +153,8 @@ impl Api {
                 "MPI has been started in this process already, and it can be started only once";
             return Err(refusal(text.to_string()));
         }
-        // SAFETY: null pointers are allowed for the program's arguments; the level is a live integer.
+        // SAFETY: null pointers are allowed for the program's arguments; the level is a live
+        // integer.
         self.check("MPI_Init_thread", unsafe {
             (self.functions.init_thread)(
                 ptr::null_mut(),
@@ -179,7 +184,8 @@ impl Api {
         self.group(handle)
     }
 
-    /// The communicator of the ranks with this color, ordered by `key`; none where there is no color. All ranks call it; it waits for them.
+    /// The communicator of the ranks with this color, ordered by `key`; none where there is no
+    /// color. All ranks call it; it waits for them.
     pub(super) fn split(
         &mut self,
         group: Group,
@@ -188,7 +194,8 @@ impl Api {
     ) -> Called<Option<Group>> {
         let color = color.map_or(UNDEFINED, |color| color as c_int);
         let mut handle = COMM_NULL;
-        // SAFETY: the communicator is live; ranks, hence colors and keys, are small non-negative integers.
+        // SAFETY: the communicator is live; ranks, hence colors and keys, are small non-negative
+        // integers.
         self.check("MPI_Comm_split", unsafe {
             (self.functions.comm_split)(group.handle, color, key as c_int, &mut handle)
         })?;
@@ -218,7 +225,8 @@ impl Api {
     /// Gives a communicator back; nothing may be under way in it.
     pub(super) fn free(&mut self, group: Group) -> Called<()> {
         let mut handle = group.handle;
-        // SAFETY: the communicator came from `split` or `world`, and its only owner gives it up here.
+        // SAFETY: the communicator came from `split` or `world`, and its only owner gives it up
+        // here.
         self.check("MPI_Comm_free", unsafe {
             (self.functions.comm_free)(&mut handle)
         })
@@ -275,7 +283,8 @@ impl Api {
             recv_layout,
             ..
         } = &mut *pending.owned;
-        // SAFETY: `recv` has room for all parts, and there is one count per rank; `pending` owns the buffers and the layout.
+        // SAFETY: `recv` has room for all parts, and there is one count per rank; `pending` owns
+        // the buffers and the layout.
         let status = unsafe {
             (self.functions.all_gather_v)(
                 address(send),
@@ -313,7 +322,8 @@ impl Api {
             send_layout,
             recv_layout,
         } = &mut *pending.owned;
-        // SAFETY: both buffers have the length of their parts, and there is one count per rank; `pending` owns all of them.
+        // SAFETY: both buffers have the length of their parts, and there is one count per rank;
+        // `pending` owns all of them.
         let status = unsafe {
             (self.functions.all_to_all_v)(
                 address(send),
@@ -432,7 +442,8 @@ impl Api {
             return Ok(true);
         }
         let mut flag = 0;
-        // SAFETY: the request came from a start that succeeded and has not been over; a null status is allowed.
+        // SAFETY: the request came from a start that succeeded and has not been over; a null status
+        // is allowed.
         let status =
             unsafe { (self.functions.test)(&mut pending.request, &mut flag, ptr::null_mut()) };
         self.check("MPI_Test", status)?;
@@ -479,8 +490,9 @@ pub(super) fn stay_at_exit(time: Duration) {
     static STAY_MS: AtomicU64 = AtomicU64::new(0);
     let is_first = STAY_MS.swap(time.as_millis() as u64, Ordering::Relaxed) == 0;
     if is_first {
-        // SAFETY: the function of the C library that every program with `std` is linked with; the handler neither unwinds nor touches anything.
-        // Where it finds no room for a handler, the process ends at once.
+        // SAFETY: the function of the C library that every program with `std` is linked with; the
+        // handler neither unwinds nor touches anything. Where it finds no room for a handler, the
+        // process ends at once.
         let _ = unsafe { atexit(stay) };
     }
 }

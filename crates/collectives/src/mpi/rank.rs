@@ -2,25 +2,25 @@
 
 mod operations;
 
-use super::ffi::{Api, Group, Pending, Wire, refusal};
-use super::header::{self, HEADER_BYTES};
-use super::message::{Kind, Message};
+use super::ffi::{Api, Group, Pending, refusal};
+use super::message::{Body, Message};
 use super::session::{Hub, Pause, Session, WORLD};
-use crate::algorithm::{Algorithm, MPI};
-use crate::backend::{Backend, Shared};
-use crate::deadline::{Deadline, Expiry};
-use crate::element::Payload;
+use crate::algorithm::Algorithm;
+use crate::backend::{Backend, Shared, group_id};
+use crate::codec::{self, CALL_LEN, put_call};
+use crate::element::{Element, Payload};
+use crate::end::{Cause, End};
 use crate::error::CommErrorKind;
-use crate::op::{Call, DataType, Op, OpKind, typed};
+use crate::op::{Call, DataType, Op, OpKind};
+use crate::operations::{Context, Done, dispatch};
 use crate::solo::Solo;
+use crate::timeout::{Expiry, Timeout};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// How long a rank whose deadline has passed asks who else is there.
-const ROLL_CALL: Duration = Duration::from_millis(250);
-
-type Done = Result<(), CommErrorKind>;
+/// Time for which a rank that has timed out asks which others have come.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(250);
 
 pub(super) struct Rank {
     session: Arc<Session>,
@@ -31,25 +31,19 @@ pub(super) struct Rank {
     lineage: Vec<u64>,
     /// Collective operations of MPI that this rank has completed here.
     round: u64,
-    deadline: Deadline,
-    /// What keeps this communicator from going on: the last word, sent or still to be sent.
-    end: Option<Message>,
+    timeout: Timeout,
+    /// The end of this communicator, sent or still to be sent. Its rank is one of the
+    /// world.
+    end: Option<End>,
     has_said_end: bool,
     /// The last round has been started, or an operation given up, so that there is none.
     has_closed: bool,
-    /// In place of what the table says.
+    /// Replaces the choice by size, in tests.
     algorithm: Option<Algorithm>,
     send: Payload,
     recv: Payload,
-    /// What all ranks asked for last.
+    /// The last calls of all ranks.
     headers: Vec<u8>,
-}
-
-/// What all steps of one operation need.
-#[derive(Clone, Copy)]
-struct Context<'a> {
-    call: &'a Call,
-    deadline: Deadline,
 }
 
 impl Backend for Rank {
@@ -61,19 +55,19 @@ impl Backend for Rank {
         self.group.size
     }
 
-    fn run(&mut self, op: Op<'_>, call: &Call, deadline: Deadline) -> Done {
+    fn run(&mut self, op: Op<'_>, call: &Call, timeout: Timeout) -> Done {
         if self.group.size == 1 {
-            return Solo.run(op, call, deadline);
+            return Solo.run(op, call, timeout);
         }
-        self.deadline = deadline;
-        self.session.set_deadline(deadline);
+        self.timeout = timeout;
+        self.session.set_timeout(timeout);
         let call = &Call {
             algorithm: self.algorithm_for(&op, call),
             ..*call
         };
-        let context = Context { call, deadline };
+        let context = Context { call, timeout };
         self.agree(context)?;
-        self.perform(op, context)
+        dispatch(self, op, context)
     }
 
     fn shares_memory(&self) -> bool {
@@ -84,7 +78,7 @@ impl Backend for Rank {
         &mut self,
         item: Shared,
         _call: &Call,
-        _deadline: Deadline,
+        _timeout: Timeout,
     ) -> Result<Vec<Shared>, CommErrorKind> {
         Ok(vec![item])
     }
@@ -100,10 +94,10 @@ impl Backend for Rank {
             .iter()
             .map(|&rank| self.members[rank as usize])
             .collect();
-        let mut lineage = vec![child(self.lineage[0], call.seq, group[0])];
+        let mut lineage = vec![group_id(self.lineage[0], call.seq, group[0])];
         lineage.extend(&self.lineage);
         let comm = lineage[0];
-        let made = self.session.wait_for(self.deadline, move |hub| {
+        let made = self.session.wait_for(self.timeout, move |hub| {
             let made = hub.api.split(parent, color, key)?;
             if let Some(made) = made {
                 hub.expect(comm, made.size);
@@ -114,7 +108,7 @@ impl Backend for Rank {
             return Err(CommErrorKind::Timeout {
                 op: call.op,
                 seq: call.seq,
-                after: self.deadline.duration(),
+                after: self.timeout.duration(),
                 missing: Vec::new(),
             });
         };
@@ -123,7 +117,7 @@ impl Backend for Rank {
             Some(group) => {
                 let session = Arc::clone(&self.session);
                 let mut rank = Rank::new(session, group, members, lineage);
-                rank.deadline = self.deadline;
+                rank.timeout = self.timeout;
                 rank.algorithm = self.algorithm;
                 Box::new(rank)
             }
@@ -135,20 +129,8 @@ impl Backend for Rank {
     }
 
     fn abort(&mut self, _by: Option<u32>, why: &str) {
-        let end = self.message(Kind::Aborted, why);
-        self.say_end(end);
+        self.say_end(End::new(Cause::Aborted, Some(self.session.own()), why));
     }
-}
-
-/// The number of a communicator: the same for all of its members, another one for every other.
-fn child(parent: u64, seq: u64, first: u32) -> u64 {
-    // FNV-1a over the words, with the parent as the start.
-    let prime = 0x0000_0100_0000_01b3;
-    [0xcbf2_9ce4_8422_2325, seq, u64::from(first)]
-        .into_iter()
-        .fold(parent, |hash, word| {
-            (hash ^ word).wrapping_mul(prime).rotate_left(23)
-        })
 }
 
 impl Rank {
@@ -165,7 +147,7 @@ impl Rank {
             members,
             lineage,
             round: 0,
-            deadline: Deadline::default(),
+            timeout: Timeout::default(),
             end: None,
             has_said_end: false,
             has_closed: false,
@@ -176,53 +158,11 @@ impl Rank {
         }
     }
 
-    /// How to do an all-reduce that this rank does itself.
+    /// The algorithm of an all-reduce that this rank does itself.
     fn algorithm_for(&self, op: &Op<'_>, call: &Call) -> Option<Algorithm> {
         let is_own = matches!(op, Op::AllReduce { .. }) && call.data_type == Some(DataType::F32);
-        let chosen = || MPI.choose(OpKind::AllReduce, call.n_bytes(), self.group.size);
+        let chosen = || Algorithm::choose(OpKind::AllReduce, call.n_bytes(), self.group.size);
         is_own.then(|| self.algorithm.unwrap_or_else(chosen))
-    }
-
-    /// Does an operation on which all ranks agree.
-    fn perform(&mut self, op: Op<'_>, context: Context<'_>) -> Done {
-        match op {
-            Op::AllReduce { buf, reduction } => {
-                typed!(buf, |b| self.all_reduce(b, reduction, context))
-            }
-            Op::AllGather { send, recv } => {
-                typed!(send, recv, |s, r| self.gather(s, r, None, context))
-            }
-            Op::AllGatherV { send, recv, counts } => {
-                typed!(send, recv, |s, r| self.gather(s, r, Some(counts), context))
-            }
-            Op::ReduceScatter {
-                send,
-                recv,
-                reduction,
-            } => {
-                let counts = vec![recv.len(); self.n_ranks()];
-                typed!(send, recv, |s, r| self
-                    .reduce_scatter(s, r, &counts, reduction, context))
-            }
-            Op::ReduceScatterV {
-                send,
-                recv,
-                counts,
-                reduction,
-            } => typed!(send, recv, |s, r| self
-                .reduce_scatter(s, r, counts, reduction, context)),
-            Op::Broadcast { buf, root } => typed!(buf, |b| self.broadcast(b, root, context)),
-            Op::AllToAllV {
-                send,
-                send_counts,
-                recv,
-                recv_counts,
-            } => {
-                let counts = (send_counts, recv_counts);
-                typed!(send, recv, |s, r| self.all_to_all(s, r, counts, context))
-            }
-            Op::Barrier => Ok(()),
-        }
     }
 
     fn n_ranks(&self) -> usize {
@@ -233,33 +173,29 @@ impl Rank {
         self.group.rank as usize
     }
 
-    fn message(&self, kind: Kind, why: &str) -> Message {
-        let own = self.session.own();
+    fn message(&self, body: Body) -> Message {
         Message {
-            kind,
             comm: self.lineage[0],
             round: self.round,
-            from: own,
-            origin: own,
-            why: why.to_string(),
+            from: self.session.own(),
+            body,
         }
     }
 
     /// Tells the other members why nothing more will come from here; once.
-    fn say_end(&mut self, end: Message) {
+    fn say_end(&mut self, end: End) {
         if self.has_said_end {
             return;
         }
         self.has_said_end = true;
-        // A waiting call may have MPI for itself. Then the others learn of this by their deadline.
-        let expiry = Expiry::of(Deadline::after(ROLL_CALL));
+        // A waiting call may have MPI for itself. Then the others learn of this by their timeout.
+        let expiry = Expiry::of(Timeout::after(ANSWER_TIMEOUT));
         if let Some(mut hub) = self.session.hub_by(expiry) {
             // An error here would hide the one that is being reported.
-            let _ = hub.tell(&self.members, &end);
+            let message = self.message(Body::Ended(end.clone()));
+            let _ = hub.tell(&self.members, &message);
             if !self.has_closed
-                && let Ok(last) = hub
-                    .api
-                    .all_gather(self.group, header::farewell(), Vec::new())
+                && let Ok(last) = hub.api.all_gather(self.group, goodbye(), Vec::new())
             {
                 hub.close(last);
             }
@@ -269,7 +205,7 @@ impl Rank {
     }
 
     /// Starts an operation of MPI and waits for its end; the buffers come back then.
-    fn complete<T: Wire>(
+    fn complete<T: Element>(
         &mut self,
         context: Context<'_>,
         start: impl FnOnce(&mut Api, Group) -> Result<Pending<T>, CommErrorKind>,
@@ -284,14 +220,14 @@ impl Rank {
         pending.finish().ok_or_else(unfinished)
     }
 
-    fn begin<T: Wire>(
+    fn begin<T: Element>(
         &mut self,
         context: Context<'_>,
         start: impl FnOnce(&mut Api, Group) -> Result<Pending<T>, CommErrorKind>,
     ) -> Result<Pending<T>, CommErrorKind> {
         let session = Arc::clone(&self.session);
-        let Some(mut hub) = session.hub_by(Expiry::of(context.deadline)) else {
-            return Err(self.timeout(context, Vec::new()));
+        let Some(mut hub) = session.hub_by(Expiry::of(context.timeout)) else {
+            return Err(context.timeout(Vec::new()));
         };
         hub.progress()?;
         if let Some(end) = hub.end_of(&self.lineage, self.round) {
@@ -304,12 +240,14 @@ impl Rank {
 
     /// Does something with the hub, unless a waiting call has it for itself.
     fn with_hub<R>(&self, f: impl FnOnce(&mut Hub) -> R) -> Option<R> {
-        let hub = self.session.hub_by(Expiry::of(Deadline::after(ROLL_CALL)));
+        let hub = self
+            .session
+            .hub_by(Expiry::of(Timeout::after(ANSWER_TIMEOUT)));
         hub.map(|mut hub| f(&mut hub))
     }
 
-    fn wait<T: Wire>(&mut self, pending: &mut Pending<T>, context: Context<'_>) -> Done {
-        let expiry = Expiry::of(context.deadline);
+    fn wait<T: Element>(&mut self, pending: &mut Pending<T>, context: Context<'_>) -> Done {
+        let expiry = Expiry::of(context.timeout);
         let session = Arc::clone(&self.session);
         let mut pause = Pause::default();
         loop {
@@ -324,17 +262,17 @@ impl Rank {
                 }
             }
             if expiry.left().is_none() {
-                return self.call_the_roll(pending, context);
+                return self.ask_who_came(pending, context);
             }
             pause.wait();
         }
     }
 
-    /// After the deadline: asks who has come, so that the error can name who has not.
-    fn call_the_roll<T: Wire>(&mut self, pending: &mut Pending<T>, context: Context<'_>) -> Done {
+    /// After the timeout: asks who has come, so that the error can name who has not.
+    fn ask_who_came<T: Element>(&mut self, pending: &mut Pending<T>, context: Context<'_>) -> Done {
         let session = Arc::clone(&self.session);
-        let expiry = Expiry::of(Deadline::after(ROLL_CALL));
-        let question = self.message(Kind::RollCall, "");
+        let expiry = Expiry::of(Timeout::after(ANSWER_TIMEOUT));
+        let question = self.message(Body::Question);
         let (comm, round) = (question.comm, self.round);
         let mut missing = self.members.clone();
         missing.retain(|&member| member != session.own());
@@ -356,16 +294,7 @@ impl Rank {
         }
         let numbers = missing.iter().filter_map(|&member| self.number_of(member));
         let missing = numbers.collect();
-        Err(self.timeout(context, missing))
-    }
-
-    fn timeout(&self, context: Context<'_>, missing: Vec<u32>) -> CommErrorKind {
-        CommErrorKind::Timeout {
-            op: context.call.op,
-            seq: context.call.seq,
-            after: context.deadline.duration(),
-            missing,
-        }
+        Err(context.timeout(missing))
     }
 
     /// The number here of a rank of the world.
@@ -374,32 +303,22 @@ impl Rank {
         position.map(|position| position as u32)
     }
 
-    /// What an operation gets that can no longer complete; this rank will hand on the cause when it leaves.
-    fn ended(&mut self, end: Message, context: Context<'_>) -> CommErrorKind {
-        let (rank, why) = (self.number_of(end.origin), end.why.clone());
-        self.end = Some(Message {
-            comm: self.lineage[0],
-            round: self.round,
-            from: self.session.own(),
-            ..end.clone()
-        });
-        match end.kind {
-            Kind::Aborted => CommErrorKind::Aborted { by: rank, why },
-            _ => CommErrorKind::PeerLost {
-                rank,
-                op: context.call.op,
-                seq: context.call.seq,
-                why,
-            },
-        }
+    /// Error of an operation that can no longer complete; this rank will hand on the cause when it
+    /// leaves.
+    fn ended(&mut self, end: End, context: Context<'_>) -> CommErrorKind {
+        let error = end.within(&self.members).error(context.call);
+        self.end = Some(end);
+        error
     }
 
     /// Compares what the ranks ask for. Returns when all of them have come.
     ///
-    /// A rank that has done with the communicator, in order or not, takes part in one more such round with a farewell. So nothing stays
-    /// under way between ranks that still answer, and MPI can be ended in order.
+    /// A rank that has done with the communicator, in order or not, takes part in one more such
+    /// round with a goodbye. So nothing stays under way between ranks that still answer, and MPI
+    /// can be ended in order.
     fn agree(&mut self, context: Context<'_>) -> Done {
-        let own = header::encode(context.call);
+        let mut own = Vec::with_capacity(CALL_LEN);
+        put_call(context.call, &mut own);
         let headers = std::mem::take(&mut self.headers);
         let mut pending = self.begin(context, |api, group| api.all_gather(group, own, headers))?;
         if let Err(kind) = self.wait(&mut pending, context) {
@@ -409,10 +328,10 @@ impl Rank {
         }
         self.round += 1;
         self.headers = pending.finish().ok_or_else(unfinished)?.1;
-        let mut headers = self.headers.chunks_exact(HEADER_BYTES);
-        if let Some(rank) = headers.position(header::is_farewell) {
+        let mut headers = self.headers.chunks_exact(CALL_LEN);
+        if let Some(rank) = headers.position(is_goodbye) {
             self.has_closed = true;
-            return Err(self.farewell_of(rank, context));
+            return Err(self.goodbye_of(rank, context));
         }
         for rank in 0..self.n_ranks() {
             let theirs = self.call_of(rank)?;
@@ -427,9 +346,9 @@ impl Rank {
         Ok(())
     }
 
-    /// Why `rank` has done with the communicator: it has sent a message to say so.
-    fn farewell_of(&mut self, rank: usize, context: Context<'_>) -> CommErrorKind {
-        let expiry = Expiry::of(Deadline::after(ROLL_CALL));
+    /// Error after the goodbye of `rank`, which has sent a message with the cause.
+    fn goodbye_of(&mut self, rank: usize, context: Context<'_>) -> CommErrorKind {
+        let expiry = Expiry::of(Timeout::after(ANSWER_TIMEOUT));
         let mut pause = Pause::default();
         while expiry.left().is_some() {
             let end = self.with_hub(|hub| {
@@ -450,11 +369,20 @@ impl Rank {
         }
     }
 
-    /// What `rank` asked for last.
+    /// The last call of `rank`.
     fn call_of(&self, rank: usize) -> Result<Call, CommErrorKind> {
-        let call = header::decode(&self.headers[rank * HEADER_BYTES..][..HEADER_BYTES]);
+        let call = codec::call(&self.headers[rank * CALL_LEN..][..CALL_LEN]);
         call.ok_or_else(|| refusal(format!("rank {rank} is not of this program or release")))
     }
+}
+
+/// Bytes in place of a call from a rank that has done with the communicator.
+fn goodbye() -> Vec<u8> {
+    vec![0; CALL_LEN]
+}
+
+fn is_goodbye(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0)
 }
 
 fn unfinished() -> CommErrorKind {
@@ -468,16 +396,16 @@ impl Drop for Rank {
         }
         let end = match self.end.take() {
             Some(end) => end,
-            None if thread::panicking() => self.message(Kind::Panicked, "its thread panicked"),
-            None => self.message(Kind::Left, "it dropped its communicator"),
+            None => End::dropped(self.session.own(), thread::panicking()),
         };
-        let is_sound = end.kind == Kind::Left;
+        let is_sound = end.cause == Cause::Left;
         self.say_end(end);
         let (group, comm) = (self.group, self.lineage[0]);
-        // MPI frees the communicators of a process without waiting for others, but does not promise to.
+        // MPI frees the communicators of a process without waiting for others, but does not promise
+        // to.
         if is_sound && comm != WORLD {
             self.session
-                .wait_for(self.deadline, move |hub| hub.api.free(group));
+                .wait_for(self.timeout, move |hub| hub.api.free(group));
         }
         self.with_hub(|hub| hub.forget(comm));
     }

@@ -1,12 +1,15 @@
-//! One process's part in MPI: the library, the thread that makes its waiting calls, and the channel on which ranks tell of failures.
+//! One process's part in MPI: the library, the thread that makes its waiting calls, and the channel
+//! on which ranks tell of failures.
 //!
-//! Everything that touches MPI happens under one lock and returns at once, but for four calls that MPI has in a waiting form only: to start, to split,
-//! to free a communicator, to end. These run on a thread of their own, so that they have a deadline like every other wait.
+//! Everything that touches MPI happens under one lock and returns at once, but for four calls that
+//! MPI has in a waiting form only: to start, to split, to free a communicator, to end. These run on
+//! a thread of their own, so that they have a timeout like every other wait.
 
 use super::ffi::{Api, Group, Pending, refusal, stay_at_exit};
-use super::message::{Kind, MESSAGE_BYTES, Message};
-use crate::deadline::{Deadline, Expiry};
+use super::message::{Body, MESSAGE_BYTES, Message};
+use crate::end::{Cause, End, Ends};
 use crate::error::CommErrorKind;
+use crate::timeout::{Expiry, Timeout};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -20,8 +23,9 @@ pub(super) const WORLD: u64 = 1;
 /// How long a rank waits after a failure for the others to end MPI in order with it.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How long a process stays after a failure before it ends, because launchers kill the others when one ends without having ended MPI, or
-/// with a code other than zero: they shall have reported their own errors.
+/// How long a process stays after a failure before it ends, because launchers kill the others when
+/// one ends without having ended MPI, or with a code other than zero: they shall have reported
+/// their own errors.
 const STAY: Duration = Duration::from_millis(500);
 
 /// A call that may wait for other ranks.
@@ -33,8 +37,8 @@ pub(super) struct Session {
     jobs: Sender<Job>,
     /// All ranks, for the messages between two of them.
     control: Group,
-    /// The deadline of the last operation.
-    deadline: Mutex<Deadline>,
+    /// The timeout of the last operation.
+    timeout: Mutex<Timeout>,
 }
 
 /// What is behind the lock.
@@ -62,17 +66,19 @@ struct Heard {
     /// How many ranks will say a last word; unknown before it exists here.
     n_peers: Option<u32>,
     n_ended: u32,
-    /// Last words, in the order in which they came.
-    ends: Vec<Message>,
-    /// Answers to a roll call: round and rank of the world.
+    ends: Ends,
+    /// Answers to the question which ranks have come to a round, and ranks that gave up in one:
+    /// round and rank of the world.
     here: Vec<(u64, u32)>,
     is_dropped: bool,
 }
 
-/// Between two looks at what MPI has done: first only other threads are let in, then the rank sleeps.
+/// Between two looks at what MPI has done: first only other threads are let in, then the rank
+/// sleeps.
 ///
-/// Ranks beyond the number of cores make progress only if those who wait get out of the way. On 2 cores a barrier took 2.8 us with 2 ranks and 1.0 ms with
-/// 6 at 200 looks before the first sleep, 132 us and 0.6 ms at 20 looks, 2.4 us and 1.2 ms at 2000.
+/// Ranks beyond the number of cores make progress only if those who wait get out of the way. On 2
+/// cores a barrier took 2.8 us with 2 ranks and 1.0 ms with 6 at 200 looks before the first sleep,
+/// 132 us and 0.6 ms at 20 looks, 2.4 us and 1.2 ms at 2000.
 #[derive(Default)]
 pub(super) struct Pause {
     n: u32,
@@ -91,10 +97,11 @@ impl Pause {
     }
 }
 
-/// Opens the library, starts MPI and returns this process's session with the communicator of all ranks.
+/// Opens the library, starts MPI and returns this process's session with the communicator of all
+/// ranks.
 pub(super) fn start(
     library: PathBuf,
-    deadline: Deadline,
+    timeout: Timeout,
 ) -> Result<(Arc<Session>, Group), CommErrorKind> {
     let (started, result) = mpsc::channel();
     let (jobs, to_do) = mpsc::channel::<Job>();
@@ -102,10 +109,10 @@ pub(super) fn start(
         .name("mpi".to_string())
         .spawn(move || serve(&library, &started, &to_do));
     spawned.map_err(|error| refusal(format!("no thread for MPI: {error}")))?;
-    let Ok(outcome) = result.recv_timeout(deadline.duration()) else {
+    let Ok(outcome) = result.recv_timeout(timeout.duration()) else {
         return Err(refusal(format!(
             "MPI did not start within {:?}: a rank did not come, or the launcher is not this MPI's own",
-            deadline.duration()
+            timeout.duration()
         )));
     };
     let (hub, world) = outcome?;
@@ -114,7 +121,7 @@ pub(super) fn start(
         hub,
         jobs,
         control,
-        deadline: Mutex::new(deadline),
+        timeout: Mutex::new(timeout),
     };
     Ok((Arc::new(session), world))
 }
@@ -127,7 +134,7 @@ fn serve(library: &std::path::Path, started: &Sender<Started>, to_do: &Receiver<
     let hub = match made {
         Ok((hub, world)) => {
             let hub = Arc::new(Mutex::new(hub));
-            // Nobody listens any more after the deadline; then nothing more will come either.
+            // No thread listens any more after the timeout; then nothing more will come either.
             let _ = started.send(Ok((Arc::clone(&hub), world)));
             hub
         }
@@ -155,7 +162,7 @@ impl Session {
         }
     }
 
-    /// The hub, once nobody else has it.
+    /// The hub, once no other thread has it.
     pub(super) fn hub_by(&self, expiry: Expiry) -> Option<MutexGuard<'_, Hub>> {
         let mut pause = Pause::default();
         loop {
@@ -167,10 +174,11 @@ impl Session {
         }
     }
 
-    /// Makes a call that may wait for other ranks. `None`: it did not return in time, and has the hub still.
+    /// Makes a call that may wait for other ranks. `None`: it did not return in time, and has the
+    /// hub still.
     pub(super) fn wait_for<R: Send + 'static>(
         &self,
-        deadline: Deadline,
+        timeout: Timeout,
         call: impl FnOnce(&mut Hub) -> R + Send + 'static,
     ) -> Option<R> {
         let (sender, result) = mpsc::channel();
@@ -178,11 +186,11 @@ impl Session {
             let _ = sender.send(call(hub));
         };
         self.jobs.send(Box::new(job)).ok()?;
-        result.recv_timeout(deadline.duration()).ok()
+        result.recv_timeout(timeout.duration()).ok()
     }
 
-    pub(super) fn set_deadline(&self, deadline: Deadline) {
-        *lock(&self.deadline) = deadline;
+    pub(super) fn set_timeout(&self, timeout: Timeout) {
+        *lock(&self.timeout) = timeout;
     }
 
     /// This process's rank among all.
@@ -190,9 +198,10 @@ impl Session {
         self.control.rank
     }
 
-    /// Waits for the last rounds of all communicators and ends MPI. Gives up where that cannot be, or a rank does not come.
-    fn close(&self, deadline: Deadline) -> Option<()> {
-        let mut expiry = Expiry::of(deadline);
+    /// Waits for the last rounds of all communicators and ends MPI. Gives up where that cannot be,
+    /// or a rank does not come.
+    fn close(&self, timeout: Timeout) -> Option<()> {
+        let mut expiry = Expiry::of(timeout);
         let mut has_failed = false;
         let mut pause = Pause::default();
         loop {
@@ -203,23 +212,23 @@ impl Session {
                 }
                 if hub.has_failed() && !has_failed {
                     has_failed = true;
-                    expiry = Expiry::of(Deadline::after(GRACE));
+                    expiry = Expiry::of(Timeout::after(GRACE));
                 }
             }
             expiry.left()?;
             pause.wait();
         }
-        self.wait_for(deadline, |hub| hub.stop().ok()).flatten()
+        self.wait_for(timeout, |hub| hub.stop().ok()).flatten()
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        let deadline = *lock(&self.deadline);
+        let timeout = *lock(&self.timeout);
         let has_failed = self
-            .hub_by(Expiry::of(Deadline::after(GRACE)))
+            .hub_by(Expiry::of(Timeout::after(GRACE)))
             .is_none_or(|hub| hub.has_failed());
-        if self.close(deadline).is_none() || has_failed {
+        if self.close(timeout).is_none() || has_failed {
             stay_at_exit(STAY);
         }
     }
@@ -261,9 +270,7 @@ impl Hub {
     /// Nothing is kept of a communicator that all ranks have left in order.
     fn purge(&mut self, comm: u64) {
         let is_over = |heard: &Heard| {
-            heard.is_dropped
-                && heard.is_complete()
-                && heard.ends.iter().all(|end| end.kind == Kind::Left)
+            heard.is_dropped && heard.is_complete() && heard.ends.failure().is_none()
         };
         if comm != WORLD && self.comms.get(&comm).is_some_and(is_over) {
             self.comms.remove(&comm);
@@ -277,7 +284,7 @@ impl Hub {
 
     /// Sends a message to each of `members` but this rank.
     pub(super) fn tell(&mut self, members: &[u32], message: &Message) -> Result<(), CommErrorKind> {
-        self.has_failed |= message.kind.is_end() && message.kind != Kind::Left;
+        self.has_failed |= matches!(&message.body, Body::Ended(end) if end.cause != Cause::Left);
         for &to in members.iter().filter(|&&to| to != self.control.rank) {
             let pending = self.api.send(self.control, to, message.encode())?;
             self.outgoing.push(pending);
@@ -304,63 +311,65 @@ impl Hub {
     }
 
     fn take_in(&mut self, message: Message) -> Result<(), CommErrorKind> {
-        let comm = message.comm;
-        match message.kind {
-            Kind::RollCall => {
-                if self.entered.get(&comm) >= Some(&message.round) {
-                    let answer = Message {
-                        kind: Kind::Here,
-                        from: self.control.rank,
-                        ..message
-                    };
-                    self.tell(&[message.from], &answer)?;
-                }
-                return Ok(());
+        let Message {
+            comm, round, from, ..
+        } = message;
+        if let Body::Question = message.body {
+            if self.entered.get(&comm) >= Some(&round) {
+                let answer = Message {
+                    from: self.control.rank,
+                    body: Body::Here,
+                    ..message
+                };
+                self.tell(&[from], &answer)?;
             }
-            Kind::Here => {
-                let heard = self.comms.entry(comm).or_default();
-                heard.here.push((message.round, message.from));
-                return Ok(());
-            }
-            Kind::Left | Kind::Panicked | Kind::Aborted => {}
+            return Ok(());
         }
         let heard = self.comms.entry(comm).or_default();
-        heard.n_ended += 1;
-        heard.ends.push(message);
-        self.purge(comm);
+        match message.body {
+            Body::Ended(end) => {
+                if end.cause == Cause::Aborted {
+                    heard.here.push((round, from));
+                }
+                heard.n_ended += 1;
+                heard.ends.push(End {
+                    seq: Some(round),
+                    ..end
+                });
+                self.purge(comm);
+            }
+            Body::Here => heard.here.push((round, from)),
+            Body::Question => {}
+        }
         Ok(())
     }
 
-    /// What keeps round `round` of the communicator `lineage[0]` from being completed: the end of one of its ranks before that round, or of one of the
-    /// communicators that it was made from. Merely leaving gives way to a panic or an abort, and ends no descendant.
-    pub(super) fn end_of(&self, lineage: &[u64], round: u64) -> Option<&Message> {
-        let own = self.ends(lineage.first()?).filter(|end| end.round <= round);
+    /// What keeps round `round` of the communicator `lineage[0]` from being completed: the end of
+    /// one of its ranks before that round, or of one of the communicators that it was made from.
+    /// Merely leaving gives way to a panic or an abort, and ends no descendant.
+    pub(super) fn end_of(&self, lineage: &[u64], round: u64) -> Option<&End> {
+        let own = self.ends(lineage.first()?);
+        let own = own.filter(|end| end.seq.is_none_or(|at| at <= round));
         let above = lineage[1..].iter().flat_map(|comm| self.ends(comm));
-        let failures = own.clone().chain(above).find(|end| end.kind != Kind::Left);
-        failures.or_else(|| own.clone().next())
+        let mut failures = own.clone().chain(above);
+        let failure = failures.find(|end| end.cause != Cause::Left);
+        failure.or_else(|| own.clone().next())
     }
 
-    fn ends(&self, comm: &u64) -> impl Iterator<Item = &Message> + Clone {
-        self.comms
-            .get(comm)
-            .into_iter()
-            .flat_map(|heard| &heard.ends)
+    fn ends(&self, comm: &u64) -> impl Iterator<Item = &End> + Clone {
+        let heard = self.comms.get(comm).into_iter();
+        heard.flat_map(|heard| heard.ends.iter())
     }
 
     /// The ranks of the world that have come to this round: they answered, or they gave up in it.
     pub(super) fn present(&self, comm: u64, round: u64) -> Vec<u32> {
-        let answered = self
+        let here = self
             .comms
             .get(&comm)
             .into_iter()
             .flat_map(|heard| &heard.here);
-        let answered = answered
-            .filter(|(at, _)| *at == round)
-            .map(|(_, rank)| *rank);
-        let gave_up = self
-            .ends(&comm)
-            .filter(|end| end.round == round && end.kind == Kind::Aborted);
-        answered.chain(gave_up.map(|end| end.from)).collect()
+        let of_round = here.filter(|(at, _)| *at == round);
+        of_round.map(|(_, rank)| *rank).collect()
     }
 
     /// Keeps the last round of a communicator until all of its ranks have come to it.
@@ -369,7 +378,7 @@ impl Hub {
     }
 
     fn has_failed(&self) -> bool {
-        self.has_failed || self.is_spoilt || self.ends(&WORLD).any(|end| end.kind != Kind::Left)
+        self.has_failed || self.is_spoilt || self.ends(&WORLD).any(|end| end.cause != Cause::Left)
     }
 
     /// Whether nothing is under way any more, neither here nor from another rank.
@@ -382,8 +391,14 @@ impl Hub {
     fn stop(&mut self) -> Result<(), CommErrorKind> {
         if let Some(mut incoming) = self.incoming.take() {
             self.api.cancel(&mut incoming)?;
+            let expiry = Expiry::of(Timeout::after(GRACE));
+            let mut pause = Pause::default();
             while !self.api.test(&mut incoming)? {
-                thread::yield_now();
+                if expiry.left().is_none() {
+                    self.is_spoilt = true;
+                    return Err(refusal("MPI does not take back a receive".to_string()));
+                }
+                pause.wait();
             }
         }
         self.api.stop()

@@ -1,15 +1,19 @@
-//! The data connections of one rank, and the step that every operation is made of: each rank sends something to each other
-//! and receives something from each other, at the same time.
+//! The data connections of one rank, and the step that every operation is made of: each rank sends
+//! something to each other and receives something from each other, at the same time.
 //!
-//! In the first step of an operation the call goes before the data. Nothing of what has come is looked at before the calls of all ranks
-//! are there and agree. Sockets do not block; where there is nothing to do the rank sleeps in the kernel until the rank that it waits for
-//! sends, or for a few milliseconds, and looks at the control connections in between.
+//! In the first step of an operation the call goes before the data. Nothing of what has come is
+//! looked at before the calls of all ranks are there and agree. Sockets do not block; where there
+//! is nothing to do the rank sleeps in the kernel until the rank that it waits for sends, or for a
+//! few milliseconds, and looks at the control connections in between.
 
-use super::control::{Cause, Culprits, End, World};
-use crate::bytes::{self, CALL_LEN, Reader};
-use crate::deadline::{Deadline, Expiry};
+use super::wait_for::Blocked;
+use super::world::World;
+use crate::codec::{self, CALL_LEN};
+use crate::end::{Cause, End};
 use crate::error::CommErrorKind;
 use crate::op::{Call, OpKind};
+use crate::operations::{AllCounts, Context, compare_counts};
+use crate::timeout::{Expiry, Timeout};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::TcpStream;
 use std::ops::Range;
@@ -21,9 +25,11 @@ use std::time::Duration;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// The first sleep where a rank waits for room to send.
 const FIRST_NAP: Duration = Duration::from_micros(20);
-/// How long a rank whose deadline has passed waits for answers to the question whom the others wait for.
-const ROLL_CALL: Duration = Duration::from_millis(200);
-/// How long after a failure a rank waits for what explains it better: the calls of a mismatch, the word of a rank whose data connection closed.
+/// Time for which a rank that has timed out waits for answers to the question which ranks the
+/// others wait for.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(200);
+/// Time for which a rank waits after a failure for what explains it better: the calls of a
+/// mismatch, the word of a rank whose data connection closed.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The data connections of one rank.
@@ -37,23 +43,22 @@ struct Lane {
     is_broken: bool,
 }
 
-/// What one step moves, by rank.
+/// Bytes that one step moves, by rank.
 pub(super) struct Step<'a> {
-    pub(super) call: &'a Call,
-    pub(super) deadline: Deadline,
+    pub(super) context: Context<'a>,
     /// The own call with its counts; empty in steps after the first.
-    pub(super) greeting: &'a [u8],
+    pub(super) header: &'a [u8],
     pub(super) out: &'a [u8],
     pub(super) outs: &'a [Range<usize>],
     pub(super) inbox: &'a mut [u8],
     pub(super) ins: &'a [Range<usize>],
 }
 
-/// How far a step is.
+/// Progress of a step.
 struct Progress {
     n_sent: Vec<usize>,
     n_got: Vec<usize>,
-    /// The greetings of all ranks.
+    /// The headers of all ranks.
     heard: Vec<u8>,
     has_agreed: bool,
 }
@@ -79,7 +84,7 @@ impl Links {
         let mut progress = Progress::new(step, self.world.rank as usize);
         let mut wait = Wait::default();
         // What the others gave up is not completed here, even if all that they sent has come.
-        if !step.greeting.is_empty()
+        if !step.header.is_empty()
             && let Some(kind) = self.failure(step, &progress, &mut wait)
         {
             return Err(kind);
@@ -87,7 +92,7 @@ impl Links {
         loop {
             let moved = self.move_bytes(step, &mut progress);
             if let Err(mismatch) = progress.agree(step) {
-                self.finish_greeting(step, &mut progress);
+                self.finish_header(step, &mut progress);
                 return Err(mismatch);
             }
             if progress.is_done(step) {
@@ -100,11 +105,12 @@ impl Links {
             if let Some(kind) = self.failure(step, &progress, &mut wait) {
                 return Err(kind);
             }
-            self.world.answer_roll(|| progress.missing(step));
-            let expiry = *wait.expiry.get_or_insert_with(|| Expiry::of(step.deadline));
+            self.world.answer(|| progress.missing(step));
+            let timeout = step.context.timeout;
+            let expiry = *wait.expiry.get_or_insert_with(|| Expiry::of(timeout));
             match expiry.left() {
                 Some(left) => self.sleep(step, &progress, &mut wait, left),
-                None if self.is_roll_called(&mut wait) => {
+                None if self.has_asked_who_waits(&mut wait) => {
                     return Err(self.timeout(step, &progress));
                 }
                 None => thread::sleep(LOOK_EVERY),
@@ -112,34 +118,27 @@ impl Links {
         }
     }
 
-    /// After the deadline: asks the others once, and says when there has been time for their answers.
-    fn is_roll_called(&self, wait: &mut Wait) -> bool {
-        let expiry = wait.roll_call.get_or_insert_with(|| {
-            self.world.call_roll();
-            Expiry::of(Deadline::after(ROLL_CALL))
+    /// After the timeout: asks the others once, and says when there has been time for their
+    /// answers.
+    fn has_asked_who_waits(&self, wait: &mut Wait) -> bool {
+        let expiry = wait.answers.get_or_insert_with(|| {
+            self.world.ask_who_waits();
+            Expiry::of(Timeout::after(ANSWER_TIMEOUT))
         });
         expiry.left().is_none()
     }
 
     fn timeout(&self, step: &Step<'_>, progress: &Progress) -> CommErrorKind {
-        let missing = match self.world.culprits(progress.missing(step)) {
-            Culprits::Here(missing) => missing,
-            Culprits::Elsewhere(ranks) => {
-                return CommErrorKind::Aborted {
-                    by: None,
-                    why: format!(
-                        "{} timed out after {:?}: ranks that it needs wait for ranks {ranks:?} of all, which did not arrive",
-                        step.call,
-                        step.deadline.duration()
-                    ),
-                };
-            }
-        };
-        CommErrorKind::Timeout {
-            op: step.call.op,
-            seq: step.call.seq,
-            after: step.deadline.duration(),
-            missing,
+        match self.world.find_blocked(progress.missing(step)) {
+            Blocked::Here(missing) => step.context.timeout(missing),
+            Blocked::Elsewhere(ranks) => CommErrorKind::Aborted {
+                by: None,
+                why: format!(
+                    "{} timed out after {:?}: ranks that it needs wait for ranks {ranks:?} of all, which did not arrive",
+                    step.context.call,
+                    step.context.timeout.duration()
+                ),
+            },
         }
     }
 
@@ -165,25 +164,25 @@ impl Links {
     }
 
     /// After a mismatch was found here: the others can only find it if they get this rank's call.
-    fn finish_greeting(&mut self, step: &mut Step<'_>, progress: &mut Progress) {
-        let expiry = Expiry::of(Deadline::after(GRACE));
-        let greeting = step.greeting;
-        let only_greeting = Step {
+    fn finish_header(&mut self, step: &mut Step<'_>, progress: &mut Progress) {
+        let expiry = Expiry::of(Timeout::after(GRACE));
+        let header = step.header;
+        let only_header = Step {
             outs: &vec![0..0; step.outs.len()],
             inbox: &mut [],
             ins: &vec![0..0; step.ins.len()],
-            greeting,
+            header,
             ..*step
         };
         while expiry.left().is_some() {
             let mut is_missing = false;
             for (rank, lane) in self.lanes.iter_mut().enumerate() {
                 if let Some(lane) = lane.as_mut().filter(|lane| !lane.is_broken)
-                    && progress.n_sent[rank] < greeting.len()
+                    && progress.n_sent[rank] < header.len()
                 {
-                    let result = progress.send_to(rank, lane, &only_greeting);
+                    let result = progress.send_to(rank, lane, &only_header);
                     lane.note(result);
-                    is_missing |= progress.n_sent[rank] < greeting.len();
+                    is_missing |= progress.n_sent[rank] < header.len();
                 }
             }
             if !is_missing {
@@ -193,7 +192,7 @@ impl Links {
         }
     }
 
-    /// Why this step cannot complete, if a rank has ended.
+    /// The error of a step that cannot complete because a rank has ended.
     fn failure(
         &self,
         step: &Step<'_>,
@@ -201,16 +200,16 @@ impl Links {
         wait: &mut Wait,
     ) -> Option<CommErrorKind> {
         let grace = |expiry: &mut Option<Expiry>| {
-            let expiry = expiry.get_or_insert_with(|| Expiry::of(Deadline::after(GRACE)));
+            let expiry = expiry.get_or_insert_with(|| Expiry::of(Timeout::after(GRACE)));
             expiry.left().is_some()
         };
-        if let Some(end) = self.world.end_of(step.call) {
-            let is_mismatch = end.cause == Cause::Aborted && end.seq == Some(step.call.seq);
+        if let Some(end) = self.world.end_of(step.context.call) {
+            let is_mismatch = end.cause == Cause::Aborted && end.seq == Some(step.context.call.seq);
             if is_mismatch && !progress.has_agreed && grace(&mut wait.mismatch_grace) {
                 return None;
             }
             self.world.tell(&end);
-            return Some(end.error(step.call));
+            return Some(end.error(step.context.call));
         }
         let is_cut = |rank: &u32| {
             let rank = *rank as usize;
@@ -221,14 +220,9 @@ impl Links {
         if grace(&mut wait.word_grace) {
             return None;
         }
-        let end = End {
-            cause: Cause::Lost,
-            rank: Some(cut),
-            seq: None,
-            why: "its data connection broke".to_string(),
-        };
+        let end = End::new(Cause::Lost, Some(cut), "its data connection broke");
         self.world.tell(&end);
-        Some(end.error(step.call))
+        Some(end.error(step.context.call))
     }
 
     /// Sleeps until the first rank that this one waits for has sent something, or for a moment.
@@ -251,7 +245,8 @@ impl Links {
 }
 
 impl Drop for Links {
-    /// A connection that is closed with something unread in it is reset, and what this rank sent last may be lost with it.
+    /// A connection that is closed with something unread in it is reset, and what this rank sent
+    /// last may be lost with it.
     fn drop(&mut self) {
         for lane in self.lanes.iter_mut().flatten() {
             let _ = lane.stream.shutdown(std::net::Shutdown::Write);
@@ -266,13 +261,13 @@ impl Drop for Links {
     }
 }
 
-/// What a step remembers while nothing moves.
+/// Times of a step in which nothing moves.
 struct Wait {
     expiry: Option<Expiry>,
     nap: Duration,
     mismatch_grace: Option<Expiry>,
     word_grace: Option<Expiry>,
-    roll_call: Option<Expiry>,
+    answers: Option<Expiry>,
 }
 
 impl Default for Wait {
@@ -282,13 +277,14 @@ impl Default for Wait {
             nap: FIRST_NAP,
             mismatch_grace: None,
             word_grace: None,
-            roll_call: None,
+            answers: None,
         }
     }
 }
 
 impl Lane {
-    /// How many bytes moved; the lane is broken after anything but a shortage of room or data.
+    /// The number of bytes that moved; the lane is broken after anything but a shortage of room or
+    /// data.
     fn note(&mut self, result: io::Result<usize>) -> usize {
         match result {
             Ok(n) => n,
@@ -321,25 +317,25 @@ fn is_pause(error: &io::Error) -> bool {
 
 impl Step<'_> {
     fn n_out(&self, rank: usize) -> usize {
-        self.greeting.len() + self.outs[rank].len()
+        self.header.len() + self.outs[rank].len()
     }
 
     fn n_in(&self, rank: usize) -> usize {
-        self.greeting.len() + self.ins[rank].len()
+        self.header.len() + self.ins[rank].len()
     }
 }
 
 impl Progress {
     fn new(step: &Step<'_>, own: usize) -> Progress {
         let n_ranks = step.outs.len();
-        let greeting_len = step.greeting.len();
+        let header_len = step.header.len();
         let mut progress = Progress {
             n_sent: vec![0; n_ranks],
             n_got: vec![0; n_ranks],
-            heard: vec![0; n_ranks * greeting_len],
-            has_agreed: greeting_len == 0,
+            heard: vec![0; n_ranks * header_len],
+            has_agreed: header_len == 0,
         };
-        progress.heard[own * greeting_len..][..greeting_len].copy_from_slice(step.greeting);
+        progress.heard[own * header_len..][..header_len].copy_from_slice(step.header);
         progress.n_sent[own] = step.n_out(own);
         progress.n_got[own] = step.n_in(own);
         progress
@@ -351,13 +347,13 @@ impl Progress {
             return Ok(0);
         }
         let data = &step.out[step.outs[rank].clone()];
-        let greeting = step.greeting.get(n_sent..).unwrap_or_default();
-        let data = &data[n_sent.saturating_sub(step.greeting.len())..];
-        let n = match greeting.is_empty() {
+        let header = step.header.get(n_sent..).unwrap_or_default();
+        let data = &data[n_sent.saturating_sub(step.header.len())..];
+        let n = match header.is_empty() {
             true => lane.stream.write(data)?,
             false => lane
                 .stream
-                .write_vectored(&[IoSlice::new(greeting), IoSlice::new(data)])?,
+                .write_vectored(&[IoSlice::new(header), IoSlice::new(data)])?,
         };
         self.n_sent[rank] += n;
         Ok(n)
@@ -370,15 +366,15 @@ impl Progress {
         step: &mut Step<'_>,
     ) -> io::Result<usize> {
         let n_got = self.n_got[rank];
-        let greeting_len = step.greeting.len();
+        let header_len = step.header.len();
         let data = &mut step.inbox[step.ins[rank].clone()];
-        let data = &mut data[n_got.saturating_sub(greeting_len)..];
-        let greeting = &mut self.heard[rank * greeting_len..][..greeting_len];
-        let n = match greeting.get_mut(n_got..) {
+        let data = &mut data[n_got.saturating_sub(header_len)..];
+        let header = &mut self.heard[rank * header_len..][..header_len];
+        let n = match header.get_mut(n_got..) {
             None | Some([]) => lane.stream.read(data)?,
-            Some(greeting) => lane
+            Some(header) => lane
                 .stream
-                .read_vectored(&mut [IoSliceMut::new(greeting), IoSliceMut::new(data)])?,
+                .read_vectored(&mut [IoSliceMut::new(header), IoSliceMut::new(data)])?,
         };
         if n == 0 {
             return Err(ErrorKind::UnexpectedEof.into());
@@ -395,74 +391,49 @@ impl Progress {
         self.has_agreed && (0..self.n_sent.len()).all(|rank| !self.is_open(rank, step))
     }
 
-    /// Once all calls are there: whether they agree.
+    fn header_of(&self, rank: usize) -> &[u8] {
+        let len = self.heard.len() / self.n_got.len();
+        &self.heard[rank * len..][..len]
+    }
+
+    /// One of the counts behind a rank's call.
+    fn count(&self, rank: usize, position: usize) -> usize {
+        let bytes = self.header_of(rank).get(CALL_LEN + 8 * position..);
+        let count = bytes.and_then(|bytes| bytes.first_chunk::<8>());
+        count.map_or(0, |count| u64::from_le_bytes(*count) as usize)
+    }
+
+    /// Compares the calls, once all are there.
     fn agree(&mut self, step: &Step<'_>) -> Result<(), CommErrorKind> {
         let has_come = |n: usize| self.n_got.iter().all(|&n_got| n_got >= n);
         if self.has_agreed || !has_come(CALL_LEN) {
             return Ok(());
         }
-        let greetings = self.heard.chunks_exact(step.greeting.len());
-        for greeting in greetings {
-            let theirs = bytes::call(&greeting[..CALL_LEN]).ok_or_else(garbled)?;
-            if !step.call.agrees_with(&theirs) {
+        let headers = self.heard.chunks_exact(step.header.len());
+        for header in headers {
+            let theirs = codec::call(&header[..CALL_LEN]).ok_or_else(garbled)?;
+            if !step.context.call.agrees_with(&theirs) {
                 return Err(CommErrorKind::Mismatch {
-                    seq: step.call.seq,
-                    mine: *step.call,
+                    seq: step.context.call.seq,
+                    mine: *step.context.call,
                     theirs,
                 });
             }
         }
-        if has_come(step.greeting.len()) {
-            if step.call.op == OpKind::AllToAllV {
-                self.compare_counts(step)?;
+        if has_come(step.header.len()) {
+            if step.context.call.op == OpKind::AllToAllV {
+                compare_counts(self, self.n_got.len(), step.context.call)?;
             }
             self.has_agreed = true;
         }
         Ok(())
     }
 
-    /// Compares every rank's `send_counts` with every other's `recv_counts`, so that all ranks come to the same verdict.
-    fn compare_counts(&self, step: &Step<'_>) -> Result<(), CommErrorKind> {
-        let n_ranks = self.n_got.len();
-        let greetings: Vec<&[u8]> = self.heard.chunks_exact(step.greeting.len()).collect();
-        let count = |rank: usize, place: usize| {
-            let mut reader = Reader(&greetings[rank][CALL_LEN + 8 * place..]);
-            reader.u64().unwrap_or_default()
-        };
-        for from in 0..n_ranks {
-            for to in (0..n_ranks).filter(|&to| to != from) {
-                let (sent, expected) = (count(from, to), count(to, n_ranks + from));
-                if sent == expected {
-                    continue;
-                }
-                let side = |rank: usize, peer: usize, len: u64| {
-                    let call = bytes::call(&greetings[rank][..CALL_LEN]).ok_or_else(garbled)?;
-                    Ok(Call {
-                        len: len as usize,
-                        peer: Some(peer as u32),
-                        ..call
-                    })
-                };
-                let (sender, receiver) = (side(from, to, sent)?, side(to, from, expected)?);
-                let is_receiver = receiver.rank == step.call.rank;
-                let (mine, theirs) = match is_receiver {
-                    true => (receiver, sender),
-                    false => (sender, receiver),
-                };
-                return Err(CommErrorKind::Mismatch {
-                    seq: step.call.seq,
-                    mine,
-                    theirs,
-                });
-            }
-        }
-        Ok(())
-    }
-
-    /// Without all calls the ranks that have not said theirs are missing, else those that do not send or take their data.
+    /// Without all calls the ranks that have not said theirs are missing, else those that do not
+    /// send or take their data.
     fn missing(&self, step: &Step<'_>) -> Vec<u32> {
         let is_silent =
-            |rank: usize| !step.greeting.is_empty() && self.n_got[rank] < step.greeting.len();
+            |rank: usize| !step.header.is_empty() && self.n_got[rank] < step.header.len();
         let ranks = 0..self.n_got.len();
         let anyone_silent = ranks.clone().any(is_silent);
         let is_missing = |rank: &usize| match anyone_silent {
@@ -470,6 +441,20 @@ impl Progress {
             false => self.is_open(*rank, step),
         };
         ranks.filter(is_missing).map(|rank| rank as u32).collect()
+    }
+}
+
+impl AllCounts for Progress {
+    fn sent(&self, from: usize, to: usize) -> usize {
+        self.count(from, to)
+    }
+
+    fn expected(&self, to: usize, from: usize) -> usize {
+        self.count(to, self.n_got.len() + from)
+    }
+
+    fn call_of(&self, rank: usize) -> Result<Call, CommErrorKind> {
+        codec::call(self.header_of(rank)).ok_or_else(garbled)
     }
 }
 

@@ -1,48 +1,44 @@
 //! The connections of a world: every pair of ranks has one for data and one for control.
 
-use super::control::Whereabouts;
-use super::intro::{Intro, PROTOCOL, Purpose, introduce};
-use super::join::PAUSE;
-use crate::deadline::{Deadline, Expiry};
+use super::world::World;
+use crate::end::{Cause, End};
 use crate::error::CommErrorKind;
-use crate::op::Call;
+use crate::join::address::connect;
+use crate::join::attempt::POLL_PAUSE;
+use crate::join::hello::{Hello, Purpose};
+use crate::operations::Context;
+use crate::timeout::Expiry;
+use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::thread;
-use std::time::Duration;
 
 /// A world in the making.
-pub(super) struct Plan<'a> {
-    pub(super) world: u64,
-    pub(super) rank: u32,
-    pub(super) whereabouts: &'a Whereabouts,
-    /// What waits for this world, for the error.
-    pub(super) call: &'a Call,
-    pub(super) deadline: Deadline,
+pub(super) struct Mesh<'a> {
+    world: &'a World,
+    /// The operation that waits for this world, for the error.
+    context: Context<'a>,
+    expiry: Expiry,
+    /// The connections that are there.
+    data: Vec<Option<TcpStream>>,
 }
 
-/// The connections to each rank; none to the own.
-pub(super) struct Mesh {
-    pub(super) data: Vec<Option<TcpStream>>,
-    pub(super) controls: Vec<Option<TcpStream>>,
-}
-
-/// Why there are no connections.
+/// Failure of making the connections.
 pub(super) enum Unconnected {
     /// A failure with ranks in the numbers of the world to be connected.
     Failed(CommErrorKind),
-    /// What ended the wait from outside.
+    /// An end of the wait from outside.
     Interrupted(CommErrorKind),
 }
 
 impl Unconnected {
-    /// For those who know the ranks by these numbers.
+    /// The error for ranks with these numbers.
     pub(super) fn kind(self) -> CommErrorKind {
         match self {
             Unconnected::Failed(kind) | Unconnected::Interrupted(kind) => kind,
         }
     }
 
-    /// The same for those who know the ranks as `members`.
+    /// The error in the numbers of the world above, where the ranks are `members`.
     pub(super) fn among(self, members: &[u32]) -> CommErrorKind {
         let mut kind = match self {
             Unconnected::Interrupted(kind) => return kind,
@@ -63,130 +59,131 @@ impl Unconnected {
     }
 }
 
-impl Plan<'_> {
-    /// Connects to the lower ranks, then waits for the higher ones. `controls` holds the connections that are there already; `interrupted` says
-    /// that a rank has ended.
-    pub(super) fn connect(
-        &self,
-        controls: Vec<Option<TcpStream>>,
+/// Connects to the lower ranks, then waits for the higher ones. Adds control connections to
+/// `world`, returns those for data. `interrupted` says that something else ended the wait.
+pub(super) fn connect_all(
+    world: &World,
+    context: Context<'_>,
+    interrupted: &dyn Fn() -> Option<CommErrorKind>,
+) -> Result<Vec<Option<TcpStream>>, Unconnected> {
+    let mut data = Vec::new();
+    data.resize_with(world.size() as usize, || None);
+    let mut mesh = Mesh {
+        world,
+        context,
+        expiry: Expiry::of(context.timeout),
+        data,
+    };
+    let connected = mesh.connect(interrupted);
+    if let Err(Unconnected::Failed(kind)) = &connected {
+        // The others hear it before the connections of this rank close.
+        world.tell(&match kind {
+            CommErrorKind::PeerLost { rank, why, .. } => End::new(Cause::Lost, *rank, why.as_str()),
+            kind => End::new(Cause::Aborted, Some(world.rank), kind.to_string()),
+        });
+    }
+    connected.map(|()| mesh.data)
+}
+
+impl Mesh<'_> {
+    fn connect(
+        &mut self,
         interrupted: &dyn Fn() -> Option<CommErrorKind>,
-    ) -> Result<Mesh, Unconnected> {
-        let n_ranks = self.whereabouts.addresses.len() as u32;
-        let mut data: Vec<Option<TcpStream>> = Vec::new();
-        data.resize_with(n_ranks as usize, || None);
-        let mut mesh = Mesh { data, controls };
-        let expiry = Expiry::of(self.deadline);
-        let world = self.world;
-        let (data_of, control_of) = (Purpose::Data { world }, Purpose::Control { world });
-        for rank in 0..self.rank {
-            mesh.data[rank as usize] = Some(self.dial(rank, data_of, expiry, interrupted)?);
-            let control = &mut mesh.controls[rank as usize];
-            if control.is_none() {
-                *control = Some(self.dial(rank, control_of, expiry, interrupted)?);
+    ) -> Result<(), Unconnected> {
+        let world = self.world.id;
+        for rank in 0..self.world.rank {
+            let data = self.dial(rank, Purpose::Data { world }, interrupted)?;
+            self.data[rank as usize] = Some(data);
+            if !self.world.has_control(rank) {
+                let control = self.dial(rank, Purpose::Control { world }, interrupted)?;
+                self.world.add_control(rank, control);
             }
         }
-        while mesh.take_guests(self) {
-            if let Some(kind) = interrupted() {
-                return Err(Unconnected::Interrupted(kind));
+        while self.take_pending() {
+            self.check(interrupted)?;
+            if self.expiry.left().is_none() {
+                return Err(self.timeout(self.missing()));
             }
-            if expiry.left().is_none() {
-                return Err(self.timeout(mesh.missing(self.rank)));
-            }
-            thread::sleep(PAUSE);
+            thread::sleep(POLL_PAUSE);
         }
-        Ok(mesh)
+        Ok(())
     }
 
-    /// The lobby of a rank may be full for a moment: tries again for a while.
+    /// The listener of a rank may be full for a moment: tries again for a while.
     fn dial(
         &self,
         rank: u32,
         purpose: Purpose,
-        expiry: Expiry,
         interrupted: &dyn Fn() -> Option<CommErrorKind>,
     ) -> Result<TcpStream, Unconnected> {
-        let address = self.whereabouts.addresses[rank as usize];
-        let intro = Intro {
-            protocol: PROTOCOL,
-            version: String::new(),
-            job: String::new(),
-            purpose,
-            rank: self.rank,
-            size: self.whereabouts.addresses.len() as u32,
-        };
+        let address = self.world.table.addresses[rank as usize];
+        let hello = Hello::in_world(self.world.rank, self.world.size(), purpose);
         loop {
-            let patience = expiry.left().ok_or_else(|| self.timeout(vec![rank]))?;
-            let patience = patience.min(Duration::from_secs(5));
-            let error = match TcpStream::connect_timeout(&address, patience) {
-                Ok(stream) if !is_itself(&stream) => match introduce(&stream, &intro, expiry) {
-                    Ok(()) => return Ok(stream),
-                    Err(error) => error,
-                },
-                Ok(_) => std::io::ErrorKind::ConnectionRefused.into(),
+            if self.expiry.left().is_none() {
+                return Err(self.timeout(vec![rank]));
+            }
+            let dialed = connect(&address, self.expiry)
+                .and_then(|stream| hello.send(&stream, self.expiry).map(|()| stream));
+            let error = match dialed {
+                Ok(stream) => return Ok(stream),
                 Err(error) => error,
             };
-            if let Some(kind) = interrupted() {
-                return Err(Unconnected::Interrupted(kind));
-            }
+            self.check(interrupted)?;
             // It has listened before it said where: now it listens no more.
-            if error.kind() == std::io::ErrorKind::ConnectionRefused {
+            if error.kind() == ErrorKind::ConnectionRefused {
                 return Err(Unconnected::Failed(CommErrorKind::PeerLost {
                     rank: Some(rank),
-                    op: self.call.op,
-                    seq: self.call.seq,
+                    op: self.context.call.op,
+                    seq: self.context.call.seq,
                     why: format!("it is not to be reached at {address}: {error}"),
                 }));
             }
-            thread::sleep(PAUSE);
+            thread::sleep(POLL_PAUSE);
         }
+    }
+
+    /// Looks for a rank that is gone. One that has panicked or given up had all of its connections
+    /// before, and does not keep this rank from joining.
+    fn check(&self, interrupted: &dyn Fn() -> Option<CommErrorKind>) -> Result<(), Unconnected> {
+        if let Some(kind) = interrupted() {
+            return Err(Unconnected::Interrupted(kind));
+        }
+        let end = self.world.failure();
+        match end.filter(|end| end.cause == Cause::Lost) {
+            None => Ok(()),
+            Some(end) => Err(Unconnected::Failed(end.error(self.context.call))),
+        }
+    }
+
+    /// Takes the connections of this world out of those that came. True while some are missing.
+    fn take_pending(&mut self) -> bool {
+        let (id, own, size) = (self.world.id, self.world.rank, self.world.size());
+        let is_ours = |hello: &Hello| {
+            let is_here = matches!(hello.purpose,
+                Purpose::Data { world } | Purpose::Control { world } if world == id);
+            is_here && hello.rank > own && hello.rank < size
+        };
+        while let Some((hello, stream)) = self.world.table.pending.take(is_ours) {
+            match hello.purpose {
+                Purpose::Data { .. } => {
+                    self.data[hello.rank as usize].get_or_insert(stream);
+                }
+                _ => self.world.add_control(hello.rank, stream),
+            }
+        }
+        !self.missing().is_empty()
+    }
+
+    fn missing(&self) -> Vec<u32> {
+        let is_missing = |rank: &u32| {
+            *rank != self.world.rank
+                && (self.data[*rank as usize].is_none() || !self.world.has_control(*rank))
+        };
+        (0..self.world.size()).filter(is_missing).collect()
     }
 
     fn timeout(&self, missing: Vec<u32>) -> Unconnected {
-        Unconnected::Failed(CommErrorKind::Timeout {
-            op: self.call.op,
-            seq: self.call.seq,
-            after: self.deadline.duration(),
-            missing,
-        })
-    }
-}
-
-impl Mesh {
-    /// Takes the connections of this world out of the lobby. Whether some are still missing.
-    fn take_guests(&mut self, plan: &Plan<'_>) -> bool {
-        let is_ours = |intro: &Intro| {
-            let world = match intro.purpose {
-                Purpose::Data { world } | Purpose::Control { world } => Some(world),
-                _ => None,
-            };
-            world == Some(plan.world)
-                && intro.rank > plan.rank
-                && (intro.rank as usize) < plan.whereabouts.addresses.len()
-        };
-        while let Some((intro, stream)) = plan.whereabouts.lobby.take(is_ours) {
-            let places = match intro.purpose {
-                Purpose::Data { .. } => &mut self.data,
-                _ => &mut self.controls,
-            };
-            places[intro.rank as usize].get_or_insert(stream);
-        }
-        !self.missing(plan.rank).is_empty()
-    }
-
-    fn missing(&self, own: u32) -> Vec<u32> {
-        let places = (0u32..).zip(self.data.iter().zip(&self.controls));
-        places
-            .filter(|(rank, (data, control))| *rank != own && (data.is_none() || control.is_none()))
-            .map(|(rank, _)| rank)
-            .collect()
-    }
-}
-
-/// Whether a connection to a free port of this machine has met itself, which TCP allows.
-pub(super) fn is_itself(stream: &TcpStream) -> bool {
-    match (stream.local_addr(), stream.peer_addr()) {
-        (Ok(local), Ok(peer)) => local == peer,
-        _ => true,
+        Unconnected::Failed(self.context.timeout(missing))
     }
 }
 
@@ -194,6 +191,7 @@ pub(super) fn is_itself(stream: &TcpStream) -> bool {
 mod tests {
     use super::*;
     use crate::op::OpKind;
+    use std::time::Duration;
 
     #[test]
     fn ranks_of_a_group_are_named_as_in_the_world_that_is_split() {
@@ -215,7 +213,7 @@ mod tests {
             Unconnected::Failed(late(&[0, 2])).among(&group),
             late(&[5, 7])
         );
-        // Those who were interrupted know the rank by that world's number already.
+        // An interruption names the rank by the number of the world above already.
         assert_eq!(Unconnected::Interrupted(lost(1)).among(&group), lost(1));
     }
 }

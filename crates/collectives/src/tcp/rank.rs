@@ -1,35 +1,37 @@
-//! One rank's side of every operation between processes, made of steps in which all ranks exchange bytes.
+//! One rank's side of every operation between processes, made of steps in which all ranks exchange
+//! bytes.
 
 mod all_reduce;
 mod broadcast;
 
-use super::control::{Cause, End, World};
 use super::links::{Links, Step};
-use super::mesh::Plan;
-use super::wire::Wire;
-use super::{Supervisor, group_id};
-use crate::algorithm::{Algorithm, TCP};
-use crate::backend::{Backend, Shared};
-use crate::bytes::{CALL_LEN, put_call};
-use crate::deadline::Deadline;
-use crate::error::CommErrorKind;
-use crate::op::{Call, Op, OpKind, Reduction, typed};
+use super::mesh::connect_all;
+use super::supervisor::Supervisor;
+use super::world::{Parent, World};
+use crate::algorithm::Algorithm;
+use crate::backend::{Backend, Shared, group_id};
+use crate::codec::{CALL_LEN, put_call};
+use crate::element::Element;
+use crate::end::{Cause, End};
+use crate::error::{CommErrorKind, refused};
+use crate::op::{Call, Op, OpKind, Reduction};
+use crate::operations::{Context, Counts, Done, ExchangeCounts, Operations, dispatch};
 use crate::parts::part;
 use crate::solo::Solo;
+use crate::timeout::Timeout;
 use crate::watch::Look;
 use std::net::TcpStream;
 use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
 
-/// An operation on long buffers moves pieces of about this size per rank, so that memory stays small beside the buffers.
+/// An operation on long buffers moves pieces of about this size per rank, so that memory stays
+/// small beside the buffers.
 const PIECE_BYTES: usize = 4 << 20;
 /// No piece of one pair of ranks is shorter, however many ranks there are.
 const MIN_PIECE_BYTES: usize = 64 << 10;
 /// Elements reduced at a time.
 const TILE_LEN: usize = 4096;
-
-type Done = Result<(), CommErrorKind>;
 
 pub(super) struct Rank {
     links: Links,
@@ -37,46 +39,12 @@ pub(super) struct Rank {
     n_done: u64,
     /// The mismatch that ended this communicator.
     mismatch: Option<u64>,
-    deadline: Deadline,
+    timeout: Timeout,
     supervisor: Option<Arc<Supervisor>>,
-    /// In place of what the table says.
+    /// Replaces the choice by size, in tests.
     algorithm: Option<Algorithm>,
     out: Vec<u8>,
     inbox: Vec<u8>,
-}
-
-/// What all steps of one operation need.
-#[derive(Clone, Copy)]
-struct Context<'a> {
-    call: &'a Call,
-    deadline: Deadline,
-}
-
-/// The length of each rank's part.
-#[derive(Clone, Copy)]
-enum Counts<'a> {
-    Equal(usize),
-    Each(&'a [usize]),
-}
-
-impl Counts<'_> {
-    fn of(self, rank: usize) -> usize {
-        match self {
-            Counts::Equal(count) => count,
-            Counts::Each(counts) => counts[rank],
-        }
-    }
-
-    /// Where each part lies when the parts are put one after the other.
-    fn ranges(self, n_ranks: usize) -> Vec<Range<usize>> {
-        let mut start = 0;
-        let range = |rank| {
-            let range = start..start + self.of(rank);
-            start = range.end;
-            range
-        };
-        (0..n_ranks).map(range).collect()
-    }
 }
 
 /// The elements of piece `piece_idx` of a range cut into pieces of `len`.
@@ -94,13 +62,13 @@ impl Backend for Rank {
         self.links.world.size()
     }
 
-    fn run(&mut self, op: Op<'_>, call: &Call, deadline: Deadline) -> Done {
-        self.deadline = deadline;
+    fn run(&mut self, op: Op<'_>, call: &Call, timeout: Timeout) -> Done {
+        self.timeout = timeout;
         let call = &Call {
             algorithm: self.algorithm_for(&op, call),
             ..*call
         };
-        let result = self.dispatch(op, Context { call, deadline });
+        let result = dispatch(self, op, Context { call, timeout });
         match &result {
             Ok(()) => self.n_done = call.seq + 1,
             Err(CommErrorKind::Mismatch { seq, .. }) => self.mismatch = Some(*seq),
@@ -117,7 +85,7 @@ impl Backend for Rank {
         &mut self,
         _item: Shared,
         call: &Call,
-        _deadline: Deadline,
+        _timeout: Timeout,
     ) -> Result<Vec<Shared>, CommErrorKind> {
         Err(CommErrorKind::Argument {
             op: call.op,
@@ -132,25 +100,20 @@ impl Backend for Rank {
         }
         let world = &self.links.world;
         let position = group.iter().position(|&member| member == world.rank);
-        let mut whereabouts = world.whereabouts.clone();
-        let address = |&member: &u32| world.whereabouts.addresses[member as usize];
-        whereabouts.addresses = group.iter().map(address).collect();
-        let plan = Plan {
-            world: group_id(world.id, call.seq, group[0]),
-            rank: position.unwrap_or_default() as u32,
-            whereabouts: &whereabouts,
-            call,
-            deadline: self.deadline,
+        let mut table = world.table.clone();
+        let address = |&member: &u32| world.table.addresses[member as usize];
+        table.addresses = group.iter().map(address).collect();
+        let id = group_id(world.id, call.seq, group[0]);
+        let parent = Parent {
+            world: Arc::clone(world),
+            members: group.to_vec(),
         };
-        let mut no_controls: Vec<Option<TcpStream>> = Vec::new();
-        no_controls.resize_with(group.len(), || None);
+        let made = World::new(position.unwrap_or_default() as u32, id, Some(parent), table);
+        let timeout = self.timeout;
         let interrupted = || world.end_of(call).map(|end| end.error(call));
-        let mesh = plan.connect(no_controls, &interrupted);
-        let mesh = mesh.map_err(|error| error.among(group))?;
-        let parent = Some((Arc::clone(world), group.to_vec()));
-        let (rank, id) = (plan.rank, plan.world);
-        let group = World::new(rank, id, mesh.controls, parent, whereabouts);
-        let mut rank = Rank::new(group, mesh.data, self.supervisor.clone())?;
+        let data = connect_all(&made, Context { call, timeout }, &interrupted);
+        let data = data.map_err(|error| error.among(group))?;
+        let mut rank = Rank::new(made, data, self.supervisor.clone())?;
         rank.algorithm = self.algorithm;
         Ok(Box::new(rank))
     }
@@ -160,15 +123,13 @@ impl Backend for Rank {
     }
 
     fn watch(&self) -> Option<Look> {
-        Some(super::watch(&self.links.world))
+        Some(look(&self.links.world))
     }
 
     fn abort(&mut self, by: Option<u32>, why: &str) {
         self.links.world.tell(&End {
-            cause: Cause::Aborted,
-            rank: by,
             seq: self.mismatch,
-            why: why.to_string(),
+            ..End::new(Cause::Aborted, by, why)
         });
     }
 }
@@ -179,12 +140,12 @@ impl Rank {
         data: Vec<Option<TcpStream>>,
         supervisor: Option<Arc<Supervisor>>,
     ) -> Result<Rank, CommErrorKind> {
-        let links = Links::new(world, data).map_err(super::refused)?;
+        let links = Links::new(world, data).map_err(refused)?;
         Ok(Rank {
             links,
             n_done: 0,
             mismatch: None,
-            deadline: Deadline::default(),
+            timeout: Timeout::default(),
             supervisor,
             algorithm: None,
             out: Vec::new(),
@@ -200,14 +161,14 @@ impl Rank {
         self.links.world.size() as usize
     }
 
-    /// How to do an operation that can be done in several ways, whatever it is a part of.
+    /// The algorithm of an operation that has several, also inside an exact sum or a split.
     fn algorithm_for(&self, op: &Op<'_>, call: &Call) -> Option<Algorithm> {
         let kind = match op {
             Op::AllReduce { .. } => OpKind::AllReduce,
             Op::Broadcast { .. } => OpKind::Broadcast,
             _ => return None,
         };
-        let chosen = || TCP.choose(kind, call.n_bytes(), self.links.world.size());
+        let chosen = || Algorithm::choose(kind, call.n_bytes(), self.links.world.size());
         Some(self.algorithm.unwrap_or_else(chosen))
     }
 
@@ -216,71 +177,19 @@ impl Rank {
         (PIECE_BYTES / self.n_ranks()).max(MIN_PIECE_BYTES) / size_of::<T>()
     }
 
-    fn dispatch(&mut self, op: Op<'_>, context: Context<'_>) -> Done {
-        match op {
-            Op::AllReduce { buf, reduction } => {
-                typed!(buf, |b| self.all_reduce(b, reduction, context))
-            }
-            Op::ReduceScatter {
-                send,
-                recv,
-                reduction,
-            } => {
-                let counts = Counts::Equal(recv.len());
-                typed!(send, recv, |s, r| self
-                    .reduce_parts(s, r, counts, reduction, context))
-            }
-            Op::ReduceScatterV {
-                send,
-                recv,
-                counts,
-                reduction,
-            } => {
-                let counts = Counts::Each(counts);
-                typed!(send, recv, |s, r| self
-                    .reduce_parts(s, r, counts, reduction, context))
-            }
-            op => self.dispatch_move(op, context),
+    /// Elements of a buffer that one round of `algorithm` works on.
+    fn n_at_once<T>(&self, algorithm: Option<Algorithm>) -> usize {
+        match algorithm {
+            Some(Algorithm::ReduceScatterAllGather) => self.piece_len::<T>() * self.n_ranks(),
+            _ => self.piece_len::<T>(),
         }
     }
 
-    /// The operations that reduce nothing.
-    fn dispatch_move(&mut self, op: Op<'_>, context: Context<'_>) -> Done {
-        match op {
-            Op::AllGather { send, recv } => {
-                let counts = Counts::Equal(send.len());
-                typed!(send, recv, |s, r| self.gather(s, r, counts, context))
-            }
-            Op::AllGatherV { send, recv, counts } => {
-                let counts = Counts::Each(counts);
-                typed!(send, recv, |s, r| self.gather(s, r, counts, context))
-            }
-            Op::Broadcast { buf, root } => {
-                typed!(buf, |b| self.broadcast(b, root as usize, context))
-            }
-            Op::AllToAllV {
-                send,
-                send_counts,
-                recv,
-                recv_counts,
-            } => {
-                let counts = (send_counts, recv_counts);
-                typed!(send, recv, |s, r| self.all_to_all(s, r, counts, context))
-            }
-            Op::Barrier => {
-                let nothing = vec![0..0; self.n_ranks()];
-                self.step::<u8>(&greeting(context.call, &[]), &nothing, &nothing, context)
-            }
-            Op::AllReduce { .. } | Op::ReduceScatter { .. } | Op::ReduceScatterV { .. } => {
-                unreachable!("`dispatch` runs these itself")
-            }
-        }
-    }
-
-    /// One step with what `self.out` holds; `outs` and `ins` count elements. What comes lies in `self.inbox`.
+    /// One step with what `self.out` holds; `outs` and `ins` count elements. What comes lies in
+    /// `self.inbox`.
     fn step<T>(
         &mut self,
-        greeting: &[u8],
+        header: &[u8],
         outs: &[Range<usize>],
         ins: &[Range<usize>],
         context: Context<'_>,
@@ -294,9 +203,8 @@ impl Rank {
             self.inbox.resize(end, 0);
         }
         self.links.run(&mut Step {
-            call: context.call,
-            deadline: context.deadline,
-            greeting,
+            context,
+            header,
             out: &self.out,
             outs: &outs,
             inbox: &mut self.inbox,
@@ -311,7 +219,7 @@ impl Rank {
     }
 
     /// Every rank sends its part of `buf` to all and gets theirs.
-    fn share_parts<T: Wire>(
+    fn share_parts<T: Element>(
         &mut self,
         buf: &mut [T],
         parts: &[Range<usize>],
@@ -326,8 +234,9 @@ impl Rank {
         Ok(())
     }
 
-    /// Combines `own`, this rank's elements, with those of the others in the inbox, in rank order, and leaves the result in `own`.
-    fn reduce_into<T: Wire>(&self, own: &mut [T], ins: &[Range<usize>], reduction: Reduction) {
+    /// Combines `own`, this rank's elements, with those of the others in the inbox, in rank order,
+    /// and leaves the result in `own`.
+    fn reduce_into<T: Element>(&self, own: &mut [T], ins: &[Range<usize>], reduction: Reduction) {
         let mut sum = vec![T::default(); TILE_LEN.min(own.len())];
         let mut part = sum.clone();
         for (tile_idx, tile) in own.chunks_mut(TILE_LEN).enumerate() {
@@ -348,34 +257,8 @@ impl Rank {
         }
     }
 
-    fn reduce_parts<T: Wire>(
-        &mut self,
-        send: &[T],
-        recv: &mut [T],
-        counts: Counts<'_>,
-        reduction: Reduction,
-        context: Context<'_>,
-    ) -> Done {
-        let (n_ranks, own) = (self.n_ranks(), self.own());
-        let parts = counts.ranges(n_ranks);
-        let piece_len = self.piece_len::<T>();
-        let mut greeting = greeting(context.call, &[]);
-        for piece_idx in 0..n_pieces(&parts, piece_len) {
-            let outs = self.encode_pieces(send, &parts, piece_idx, piece_len);
-            let own_piece = piece_of(&parts[own], piece_idx, piece_len);
-            let ins = Counts::Equal(own_piece.len()).ranges(n_ranks);
-            self.step::<T>(&greeting, &outs, &ins, context)?;
-            let start = own_piece.start - parts[own].start;
-            let recv = &mut recv[start..start + own_piece.len()];
-            recv.copy_from_slice(&send[own_piece]);
-            self.reduce_into(recv, &ins, reduction);
-            greeting.clear();
-        }
-        Ok(())
-    }
-
     /// Puts the current piece of every part into `self.out`, and says where each lies there.
-    fn encode_pieces<T: Wire>(
+    fn encode_pieces<T: Element>(
         &mut self,
         send: &[T],
         parts: &[Range<usize>],
@@ -394,7 +277,56 @@ impl Rank {
         parts.iter().map(&mut put).collect()
     }
 
-    fn gather<T: Wire>(
+    /// Copies what came from the other ranks from the inbox to its places.
+    fn unpack<T: Element>(&self, recv: &mut [T], places: &[Range<usize>], ins: &[Range<usize>]) {
+        for (rank, (place, range)) in places.iter().zip(ins).enumerate() {
+            if rank != self.own() {
+                T::decode(
+                    &self.inbox[size_of::<T>() * range.start..],
+                    &mut recv[place.clone()],
+                );
+            }
+        }
+    }
+}
+
+impl Operations for Rank {
+    fn all_reduce<T: Element>(
+        &mut self,
+        buf: &mut [T],
+        reduction: Reduction,
+        context: Context<'_>,
+    ) -> Done {
+        self.all_reduce_in_pieces(buf, reduction, context)
+    }
+
+    fn reduce_scatter<T: Element>(
+        &mut self,
+        send: &[T],
+        recv: &mut [T],
+        counts: Counts<'_>,
+        reduction: Reduction,
+        context: Context<'_>,
+    ) -> Done {
+        let (n_ranks, own) = (self.n_ranks(), self.own());
+        let parts = counts.ranges(n_ranks);
+        let piece_len = self.piece_len::<T>();
+        let mut header = header(context.call, &[]);
+        for piece_idx in 0..n_pieces(&parts, piece_len) {
+            let outs = self.encode_pieces(send, &parts, piece_idx, piece_len);
+            let own_piece = piece_of(&parts[own], piece_idx, piece_len);
+            let ins = Counts::Equal(own_piece.len()).ranges(n_ranks);
+            self.step::<T>(&header, &outs, &ins, context)?;
+            let start = own_piece.start - parts[own].start;
+            let recv = &mut recv[start..start + own_piece.len()];
+            recv.copy_from_slice(&send[own_piece]);
+            self.reduce_into(recv, &ins, reduction);
+            header.clear();
+        }
+        Ok(())
+    }
+
+    fn all_gather<T: Element>(
         &mut self,
         send: &[T],
         recv: &mut [T],
@@ -404,7 +336,7 @@ impl Rank {
         let (n_ranks, own) = (self.n_ranks(), self.own());
         let parts = counts.ranges(n_ranks);
         let piece_len = self.piece_len::<T>();
-        let mut greeting = greeting(context.call, &[]);
+        let mut header = header(context.call, &[]);
         for piece_idx in 0..n_pieces(&parts, piece_len) {
             let own_piece = piece_of(&(0..send.len()), piece_idx, piece_len);
             self.out.clear();
@@ -415,37 +347,29 @@ impl Rank {
                 .map(|part| piece_of(part, piece_idx, piece_len))
                 .collect();
             let ins = packed(&pieces);
-            self.step::<T>(&greeting, &outs, &ins, context)?;
+            self.step::<T>(&header, &outs, &ins, context)?;
             self.unpack(recv, &pieces, &ins);
             recv[pieces[own].clone()].copy_from_slice(&send[own_piece]);
-            greeting.clear();
+            header.clear();
         }
         Ok(())
     }
 
-    /// Copies what came from the other ranks from the inbox to its places.
-    fn unpack<T: Wire>(&self, recv: &mut [T], places: &[Range<usize>], ins: &[Range<usize>]) {
-        for (rank, (place, range)) in places.iter().zip(ins).enumerate() {
-            if rank != self.own() {
-                T::decode(
-                    &self.inbox[size_of::<T>() * range.start..],
-                    &mut recv[place.clone()],
-                );
-            }
-        }
+    fn broadcast<T: Element>(&mut self, buf: &mut [T], root: u32, context: Context<'_>) -> Done {
+        self.broadcast_in_pieces(buf, root as usize, context)
     }
 
-    fn all_to_all<T: Wire>(
+    fn all_to_all<T: Element>(
         &mut self,
         send: &[T],
         recv: &mut [T],
-        (send_counts, recv_counts): (&[usize], &[usize]),
+        counts: ExchangeCounts<'_>,
         context: Context<'_>,
     ) -> Done {
         let (n_ranks, own) = (self.n_ranks(), self.own());
-        let mut greeting = greeting(context.call, &[send_counts, recv_counts]);
-        let sent = Counts::Each(send_counts).ranges(n_ranks);
-        let received = Counts::Each(recv_counts).ranges(n_ranks);
+        let mut header = header(context.call, &[counts.send, counts.recv]);
+        let sent = Counts::Each(counts.send).ranges(n_ranks);
+        let received = Counts::Each(counts.recv).ranges(n_ranks);
         let piece_len = self.piece_len::<T>();
         let n_pieces = n_pieces(&sent, piece_len).max(n_pieces(&received, piece_len));
         for piece_idx in 0..n_pieces {
@@ -455,17 +379,22 @@ impl Rank {
                 .map(|part| piece_of(part, piece_idx, piece_len))
                 .collect();
             let ins = packed(&pieces);
-            self.step::<T>(&greeting, &outs, &ins, context)?;
+            self.step::<T>(&header, &outs, &ins, context)?;
             self.unpack(recv, &pieces, &ins);
-            greeting.clear();
+            header.clear();
         }
         recv[received[own].clone()].copy_from_slice(&send[sent[own].clone()]);
         Ok(())
     }
+
+    fn barrier(&mut self, context: Context<'_>) -> Done {
+        let nothing = vec![0..0; self.n_ranks()];
+        self.step::<u8>(&header(context.call, &[]), &nothing, &nothing, context)
+    }
 }
 
 /// The call with the counts of an all-to-all behind it.
-fn greeting(call: &Call, counts: &[&[usize]]) -> Vec<u8> {
+fn header(call: &Call, counts: &[&[usize]]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(CALL_LEN);
     put_call(call, &mut bytes);
     for &count in counts.iter().copied().flatten() {
@@ -492,20 +421,22 @@ impl Drop for Rank {
         if !thread::panicking() {
             world.leave(self.n_done);
         } else if !self.is_supervised() {
-            world.tell(&End {
-                cause: Cause::Panicked,
-                rank: Some(world.rank),
-                seq: None,
-                why: "its thread panicked".to_string(),
-            });
+            world.tell(&End::dropped(world.rank, true));
         }
     }
 }
 
 impl Rank {
-    /// Whether this panic's message will be told to the peers, for which the control connections must stay.
+    /// True where this panic's message will be told to the peers, for which the control connections
+    /// must stay.
     fn is_supervised(&self) -> bool {
         let supervisor = self.supervisor.as_ref();
         supervisor.is_some_and(|supervisor| supervisor.takes(&self.links.world))
     }
+}
+
+/// A look at a world that keeps no connection open.
+fn look(world: &Arc<World>) -> Look {
+    let world = Arc::downgrade(world);
+    Arc::new(move || Some(world.upgrade()?.failure()?.failure()))
 }

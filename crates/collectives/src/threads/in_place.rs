@@ -1,54 +1,63 @@
-//! The operations on long buffers: nothing is copied on the way, ranks work on each other's buffers between two meetings.
+//! The operations on long buffers: nothing is copied on the way, ranks work on each other's buffers
+//! between two rounds.
 //!
-//! At the first meeting all buffers are published and agree; at the second all work is done, so each rank takes its buffer away and returns. A
-//! rank that fails in between takes its buffer away as well, and waits for those that work on it: they look for the end of the world after each
+//! At the first barrier all buffers are published and agree; at the second all work is done, so
+//! each rank takes its buffer away and returns. A rank that fails in between takes its buffer away
+//! as well, and waits for those that work on it: they look for the end of the world after each
 //! tile, so that takes microseconds.
 
-use super::patience::Patience;
-use super::published::{Desk, Gone, Visitor};
-use super::rank::{Context, Counts, Done, Rank};
+use super::backoff::Backoff;
+use super::barrier::Wait;
+use super::published::{PeerLeft, PeerView, RankHandle};
+use super::rank::Rank;
 use super::world::World;
 use crate::element::Element;
 use crate::error::CommErrorKind;
 use crate::op::Reduction;
+use crate::operations::{Context, Counts, Done};
 use std::ops::Range;
 
-/// From this length on an all-reduce works in place, which costs a second meeting and saves copies and the work that every rank would do
-/// for itself. 2 ranks on 2 cores, best of 25: 16 KiB took 3.3 us in place and 2.6 us through slots, 32 KiB 3.8 and 4.1, 128 KiB 6.1 and 11.6; 6 ranks
-/// 10, 20 and 43 us in place, 18, 33 and 132 us through slots.
+/// From this length on an all-reduce works in place, which costs a second barrier and saves copies
+/// and the work that every rank would do for itself. 2 ranks on 2 cores, best of 25: 16 KiB took
+/// 3.3 us in place and 2.6 us through slots, 32 KiB 3.8 and 4.1, 128 KiB 6.1 and 11.6; 6 ranks 10,
+/// 20 and 43 us in place, 18, 33 and 132 us through slots.
 pub(super) const REDUCE_FROM_BYTES: usize = 32 << 10;
 
-/// The same for the sent buffers of a reduce-scatter: 16 KiB took 3.4 and 2.3 us, 64 KiB 1.8 and 4.7; with 6 ranks 11 and 6, 17 and 22.
+/// The same for the sent buffers of a reduce-scatter: 16 KiB took 3.4 and 2.3 us, 64 KiB 1.8 and
+/// 4.7; with 6 ranks 11 and 6, 17 and 22.
 pub(super) const SCATTER_FROM_BYTES: usize = 64 << 10;
 
-/// The same for a broadcast, and for the mean part of a gather: a broadcast of 64 KiB took 3.3 us in place and 2.6 us through slots, of 256 KiB 5.0 and
-/// 7.5; 256 KiB gathered by 2 ranks took 7 and 14 us, by 4 ranks 34 and 27 us, 2 MiB by 4 ranks 174 and 188 us.
+/// The same for a broadcast, and for the mean part of a gather: a broadcast of 64 KiB took 3.3 us
+/// in place and 2.6 us through slots, of 256 KiB 5.0 and 7.5; 256 KiB gathered by 2 ranks took 7
+/// and 14 us, by 4 ranks 34 and 27 us, 2 MiB by 4 ranks 174 and 188 us.
 pub(super) const COPY_FROM_BYTES: usize = 128 << 10;
 
-/// Bytes of each buffer that are worked on at a time: those of all ranks stay in the first-level cache until the result is in each. 6 ranks on 2
-/// cores, best of 15: an all-reduce of 2 MiB took 293 us with tiles of 4 KiB, 386 with 2 KiB, 442 with 8 KiB, 522 with 16 KiB; with 2 ranks all took 64 us.
+/// Bytes of each buffer that are worked on at a time: those of all ranks stay in the first-level
+/// cache until the result is in each. 6 ranks on 2 cores, best of 15: an all-reduce of 2 MiB took
+/// 293 us with tiles of 4 KiB, 386 with 2 KiB, 442 with 8 KiB, 522 with 16 KiB; with 2 ranks all
+/// took 64 us.
 const TILE_BYTES: usize = 4 << 10;
 
 /// Bytes that are copied between two looks for the end of the world.
 const CHUNK_BYTES: usize = 256 << 10;
 
 impl Rank {
-    /// The rank's desk, and the two meetings around what it does there.
-    fn meetings<'a>(&'a mut self, context: Context<'a>) -> (&'a mut Desk, Meetings<'a>) {
+    /// The rank's handle, and the two rounds around what it does there.
+    fn rounds<'a>(&'a mut self, context: Context<'a>) -> (&'a mut RankHandle, BarrierPair<'a>) {
         let Rank {
             world,
-            desk,
+            handle,
             round,
-            patience,
+            backoff,
             ..
         } = self;
-        let meetings = Meetings {
+        let rounds = BarrierPair {
             world,
             round,
-            patience,
+            backoff,
             context,
         };
-        (desk, meetings)
+        (handle, rounds)
     }
 
     /// Every rank reduces its part of all buffers, in rank order, and writes it to all of them.
@@ -58,12 +67,12 @@ impl Rank {
         reduction: Reduction,
         context: Context<'_>,
     ) -> Done {
-        let (desk, meetings) = self.meetings(context);
-        let world = meetings.world;
-        desk.lend(buf, |visitor| {
-            meetings.around(visitor, |visitor| {
-                visitor.change(|parts| {
-                    reduce_everywhere::<T>(parts, reduction, &|| world.meeting.has_ended());
+        let (handle, rounds) = self.rounds(context);
+        let world = rounds.world;
+        handle.lend(buf, |view| {
+            rounds.around(view, |view| {
+                view.change(|parts| {
+                    reduce_everywhere::<T>(parts, reduction, &|| world.barrier.has_ended());
                 })
             })
         })
@@ -77,16 +86,16 @@ impl Rank {
         reduction: Reduction,
         context: Context<'_>,
     ) -> Done {
-        let (desk, meetings) = self.meetings(context);
-        let world = meetings.world;
+        let (handle, rounds) = self.rounds(context);
+        let world = rounds.world;
         let n_ranks = world.size() as usize;
-        desk.show(send, |visitor| {
-            meetings.around(visitor, |visitor| {
-                visitor.read::<T, _>(0..n_ranks, |all| {
+        handle.show(send, |view| {
+            rounds.around(view, |view| {
+                view.read::<T, _>(0..n_ranks, |all| {
                     if all.iter().any(|sent| sent.len() != send.len()) {
-                        return Err(Gone);
+                        return Err(PeerLeft);
                     }
-                    let ended = || world.meeting.has_ended();
+                    let ended = || world.barrier.has_ended();
                     reduce_into(recv, all, part.start, reduction, &ended);
                     Ok(())
                 })?
@@ -101,17 +110,17 @@ impl Rank {
         counts: Counts<'_>,
         context: Context<'_>,
     ) -> Done {
-        let (desk, meetings) = self.meetings(context);
-        let world = meetings.world;
+        let (handle, rounds) = self.rounds(context);
+        let world = rounds.world;
         let n_ranks = world.size() as usize;
-        desk.show(send, |visitor| {
-            meetings.around(visitor, |visitor| {
-                visitor.read::<T, _>(0..n_ranks, |all| {
+        handle.show(send, |view| {
+            rounds.around(view, |view| {
+                view.read::<T, _>(0..n_ranks, |all| {
                     let mut rest = recv;
                     for (rank, sent) in all.iter().enumerate() {
                         let part;
                         (part, rest) = rest.split_at_mut(counts.of(rank));
-                        copy(part, sent, &|| world.meeting.has_ended())?;
+                        copy(part, sent, &|| world.barrier.has_ended())?;
                     }
                     Ok(())
                 })?
@@ -125,42 +134,42 @@ impl Rank {
         root: usize,
         context: Context<'_>,
     ) -> Done {
-        let (desk, meetings) = self.meetings(context);
-        let world = meetings.world;
-        if desk.rank() == root {
-            return desk.show(buf, |visitor| meetings.around(visitor, |_| Ok(())));
+        let (handle, rounds) = self.rounds(context);
+        let world = rounds.world;
+        if handle.rank() == root {
+            return handle.show(buf, |view| rounds.around(view, |_| Ok(())));
         }
-        meetings.around(desk.visitor(), |visitor| {
-            visitor.read::<T, _>(root..root + 1, |all| {
-                copy(buf, all[0], &|| world.meeting.has_ended())
+        rounds.around(handle.view(), |view| {
+            view.read::<T, _>(root..root + 1, |all| {
+                copy(buf, all[0], &|| world.barrier.has_ended())
             })?
         })
     }
 }
 
-/// What the two meetings of one operation need.
-struct Meetings<'a> {
+/// State of the two rounds of one operation.
+struct BarrierPair<'a> {
     world: &'a World,
     round: &'a mut u64,
-    patience: &'a Patience,
+    backoff: &'a Backoff,
     context: Context<'a>,
 }
 
-impl Meetings<'_> {
+impl BarrierPair<'_> {
     /// Meets the others, works, and meets them again.
     fn around(
         self,
-        mut visitor: Visitor<'_>,
-        work: impl FnOnce(&mut Visitor<'_>) -> Result<(), Gone>,
+        mut view: PeerView<'_>,
+        work: impl FnOnce(&mut PeerView<'_>) -> Result<(), PeerLeft>,
     ) -> Done {
-        let wait = |round| self.context.wait(round, self.patience);
+        let wait = |round| Wait::new(round, self.context, self.backoff);
         self.world.meet(wait(*self.round))?;
         *self.round += 1;
-        let worked = work(&mut visitor);
+        let worked = work(&mut view);
         // A buffer is gone only if its owner failed: then this does not succeed, and says why.
         self.world.meet_again(wait(*self.round))?;
         *self.round += 1;
-        worked.map_err(|Gone| CommErrorKind::Backend {
+        worked.map_err(|PeerLeft| CommErrorKind::Backend {
             code: 0,
             text:
                 "a peer's buffer was not there: please report this as a bug of the threads back end"
@@ -169,7 +178,8 @@ impl Meetings<'_> {
     }
 }
 
-/// Reduces the parts of all ranks into each of them; a tile at a time, which stays in the first-level cache meanwhile.
+/// Reduces the parts of all ranks into each of them; a tile at a time, which stays in the
+/// first-level cache meanwhile.
 fn reduce_everywhere<T: Element>(
     parts: &mut [&mut [T]],
     reduction: Reduction,
@@ -222,9 +232,9 @@ fn reduce_into<T: Element>(
     }
 }
 
-fn copy<T: Element>(recv: &mut [T], sent: &[T], ended: &dyn Fn() -> bool) -> Result<(), Gone> {
+fn copy<T: Element>(recv: &mut [T], sent: &[T], ended: &dyn Fn() -> bool) -> Result<(), PeerLeft> {
     if recv.len() != sent.len() {
-        return Err(Gone);
+        return Err(PeerLeft);
     }
     let chunk_len = CHUNK_BYTES / size_of::<T>();
     for (recv, sent) in recv.chunks_mut(chunk_len).zip(sent.chunks(chunk_len)) {

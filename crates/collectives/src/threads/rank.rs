@@ -1,152 +1,69 @@
 //! One rank's side of every operation between threads.
 //!
-//! A rank copies what it sends into its own slot, meets the others, and reads theirs: one meeting, and a rank may leave at any moment
-//! with an error. What is long is not copied but worked on where it lies, see `in_place`.
+//! A rank copies what it sends into its own slot, meets the others, and reads theirs: one barrier,
+//! and a rank may leave at any moment with an error. What is long is not copied but worked on where
+//! it lies, see `in_place`.
 
+use super::backoff::Backoff;
+use super::barrier::Wait;
 use super::in_place::{COPY_FROM_BYTES, REDUCE_FROM_BYTES, SCATTER_FROM_BYTES};
-use super::meeting::{Cause, End, Wait};
-use super::patience::Patience;
-use super::published::Desk;
+use super::published::RankHandle;
 use super::world::World;
 use crate::backend::{Backend, Shared};
-use crate::deadline::Deadline;
 use crate::element::Element;
+use crate::end::{Cause, End};
 use crate::error::CommErrorKind;
-use crate::op::{Call, Op, Reduction, typed};
+use crate::op::{Call, Op, Reduction};
+use crate::operations::{
+    AllCounts, Context, Counts, Done, ExchangeCounts, Operations, compare_counts, dispatch,
+};
 use crate::solo::Solo;
+use crate::timeout::Timeout;
 use crate::watch::Look;
 use std::ops::Range;
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
-/// Bytes that are reduced at a time: the tile of the result stays in the first-level cache while the ranks' parts are added to it.
+/// Bytes that are reduced at a time: the tile of the result stays in the first-level cache while
+/// the ranks' parts are added to it.
 const TILE_BYTES: usize = 16 << 10;
-
-pub(super) type Done = Result<(), CommErrorKind>;
 
 pub(super) struct Rank {
     pub(super) world: Arc<World>,
-    pub(super) desk: Desk,
+    pub(super) handle: RankHandle,
     /// Rounds that this rank has left.
     pub(super) round: u64,
-    pub(super) patience: Patience,
+    pub(super) backoff: Backoff,
     /// The thread whose panics are caught and reported with their message by `threads::run`.
     supervised: Option<ThreadId>,
 }
 
-/// What all steps of one operation need.
-#[derive(Clone, Copy)]
-pub(super) struct Context<'a> {
-    pub(super) call: &'a Call,
-    deadline: Deadline,
-}
-
-impl<'a> Context<'a> {
-    pub(super) fn wait(self, round: u64, patience: &'a Patience) -> Wait<'a> {
-        Wait {
-            patience,
-            round,
-            call: self.call,
-            deadline: self.deadline,
-        }
-    }
-}
-
-/// The length of each rank's part.
-#[derive(Clone, Copy)]
-pub(super) enum Counts<'a> {
-    Equal(usize),
-    Each(&'a [usize]),
-}
-
-impl Counts<'_> {
-    pub(super) fn of(self, rank: usize) -> usize {
-        match self {
-            Counts::Equal(count) => count,
-            Counts::Each(counts) => counts[rank],
-        }
-    }
-
-    /// Where the part of `rank` lies when the parts are put one after the other.
-    fn range(self, rank: usize) -> Range<usize> {
-        let start = match self {
-            Counts::Equal(count) => count * rank,
-            Counts::Each(counts) => counts[..rank].iter().sum(),
-        };
-        start..start + self.of(rank)
-    }
-}
-
 impl Backend for Rank {
     fn rank(&self) -> u32 {
-        self.desk.rank() as u32
+        self.handle.rank() as u32
     }
 
     fn size(&self) -> u32 {
         self.world.size()
     }
 
-    fn run(&mut self, op: Op<'_>, call: &Call, deadline: Deadline) -> Done {
-        let context = Context { call, deadline };
-        match op {
-            Op::AllReduce { buf, reduction } => {
-                typed!(buf, |b| self.all_reduce(b, reduction, context))
-            }
-            Op::AllGather { send, recv } => {
-                let counts = Counts::Equal(send.len());
-                typed!(send, recv, |s, r| self.gather(s, r, counts, context))
-            }
-            Op::AllGatherV { send, recv, counts } => {
-                let counts = Counts::Each(counts);
-                typed!(send, recv, |s, r| self.gather(s, r, counts, context))
-            }
-            Op::ReduceScatter {
-                send,
-                recv,
-                reduction,
-            } => {
-                let part = Counts::Equal(recv.len()).range(self.own());
-                typed!(send, recv, |s, r| self
-                    .reduce_part(s, r, part, reduction, context))
-            }
-            Op::ReduceScatterV {
-                send,
-                recv,
-                counts,
-                reduction,
-            } => {
-                let part = Counts::Each(counts).range(self.own());
-                typed!(send, recv, |s, r| self
-                    .reduce_part(s, r, part, reduction, context))
-            }
-            Op::Broadcast { buf, root } => {
-                typed!(buf, |b| self.broadcast(b, root as usize, context))
-            }
-            Op::AllToAllV {
-                send,
-                send_counts,
-                recv,
-                recv_counts,
-            } => {
-                let counts = (send_counts, recv_counts);
-                typed!(send, recv, |s, r| self.all_to_all(s, r, counts, context))
-            }
-            Op::Barrier => self.meet(context).map(drop),
-        }
+    fn run(&mut self, op: Op<'_>, call: &Call, timeout: Timeout) -> Done {
+        dispatch(self, op, Context { call, timeout })
     }
 
     fn shares_memory(&self) -> bool {
         true
     }
 
-    /// Two rounds: after the second everybody has read, and each rank takes its item back out of its slot.
+    /// Two rounds: after the second everybody has read, and each rank takes its item back out of
+    /// its slot.
     fn exchange(
         &mut self,
         item: Shared,
         call: &Call,
-        deadline: Deadline,
+        timeout: Timeout,
     ) -> Result<Vec<Shared>, CommErrorKind> {
-        let context = Context { call, deadline };
+        let context = Context { call, timeout };
         let own_round = self.round;
         self.world.write(self.own(), own_round).item = Some(item);
         let round = self.meet(context)?;
@@ -165,11 +82,11 @@ impl Backend for Rank {
         }
         let position = group.iter().position(|&member| member == self.rank());
         let place = position.and_then(|position| self.world.group(group, position, call.seq));
-        let Some((world, desk)) = place else {
+        let Some((world, handle)) = place else {
             let text = format!("rank {} has no place in the group {group:?}", self.rank());
             return Err(CommErrorKind::Backend { code: 0, text });
         };
-        Ok(Box::new(Rank::new(world, desk, self.supervised)))
+        Ok(Box::new(Rank::new(world, handle, self.supervised)))
     }
 
     fn watch(&self) -> Option<Look> {
@@ -178,32 +95,32 @@ impl Backend for Rank {
     }
 
     fn abort(&mut self, by: Option<u32>, why: &str) {
-        self.world.end(&End {
-            cause: Cause::Aborted,
-            rank: by,
-            why: why.to_string(),
-        });
+        self.world.end(&End::new(Cause::Aborted, by, why));
     }
 }
 
 impl Rank {
-    pub(super) fn new(world: Arc<World>, desk: Desk, supervised: Option<ThreadId>) -> Rank {
+    pub(super) fn new(world: Arc<World>, handle: RankHandle, supervised: Option<ThreadId>) -> Rank {
         Rank {
             world,
-            desk,
+            handle,
             round: 0,
-            patience: Patience::default(),
+            backoff: Backoff::default(),
             supervised,
         }
     }
 
     pub(super) fn own(&self) -> usize {
-        self.desk.rank()
+        self.handle.rank()
+    }
+
+    fn wait<'a>(&'a self, context: Context<'a>) -> Wait<'a> {
+        Wait::new(self.round, context, &self.backoff)
     }
 
     /// Ends the open round and returns its number.
     fn meet(&mut self, context: Context<'_>) -> Result<u64, CommErrorKind> {
-        self.world.meet(context.wait(self.round, &self.patience))?;
+        self.world.meet(self.wait(context))?;
         self.round += 1;
         Ok(self.round - 1)
     }
@@ -237,7 +154,9 @@ impl Rank {
             }
         }
     }
+}
 
+impl Operations for Rank {
     fn all_reduce<T: Element>(
         &mut self,
         buf: &mut [T],
@@ -256,14 +175,15 @@ impl Rank {
         Ok(())
     }
 
-    fn reduce_part<T: Element>(
+    fn reduce_scatter<T: Element>(
         &mut self,
         send: &[T],
         recv: &mut [T],
-        part: Range<usize>,
+        counts: Counts<'_>,
         reduction: Reduction,
         context: Context<'_>,
     ) -> Done {
+        let part = counts.range(self.own());
         if size_of_val(send) >= SCATTER_FROM_BYTES {
             return self.reduce_part_in_place(send, recv, part, reduction, context);
         }
@@ -273,7 +193,7 @@ impl Rank {
         Ok(())
     }
 
-    fn gather<T: Element>(
+    fn all_gather<T: Element>(
         &mut self,
         send: &[T],
         recv: &mut [T],
@@ -295,7 +215,8 @@ impl Rank {
         Ok(())
     }
 
-    fn broadcast<T: Element>(&mut self, buf: &mut [T], root: usize, context: Context<'_>) -> Done {
+    fn broadcast<T: Element>(&mut self, buf: &mut [T], root: u32, context: Context<'_>) -> Done {
+        let root = root as usize;
         if size_of_val(buf) >= COPY_FROM_BYTES {
             return self.broadcast_in_place(buf, root, context);
         }
@@ -314,20 +235,24 @@ impl Rank {
         &mut self,
         send: &[T],
         recv: &mut [T],
-        (send_counts, recv_counts): (&[usize], &[usize]),
+        counts: ExchangeCounts<'_>,
         context: Context<'_>,
     ) -> Done {
         self.publish(send);
         let mut slot = self.world.write(self.own(), self.round);
         slot.send_counts.clear();
-        slot.send_counts.extend_from_slice(send_counts);
+        slot.send_counts.extend_from_slice(counts.send);
         slot.recv_counts.clear();
-        slot.recv_counts.extend_from_slice(recv_counts);
+        slot.recv_counts.extend_from_slice(counts.recv);
         drop(slot);
         let round = self.meet(context)?;
-        self.check_counts(round, context.call)?;
+        let counts_of_all = RoundCounts {
+            world: &self.world,
+            round,
+        };
+        compare_counts(&counts_of_all, self.size() as usize, context.call)?;
         let mut rest = recv;
-        for (rank, &count) in recv_counts.iter().enumerate() {
+        for (rank, &count) in counts.recv.iter().enumerate() {
             let part;
             (part, rest) = rest.split_at_mut(count);
             let slot = self.world.read(rank, round);
@@ -337,64 +262,39 @@ impl Rank {
         Ok(())
     }
 
-    /// Compares every rank's `send_counts` with every other's `recv_counts`, so that all ranks come to the same verdict.
-    fn check_counts(&self, round: u64, call: &Call) -> Done {
-        for from in 0..self.size() as usize {
-            let sender = self.world.read(from, round);
-            for to in (0..self.size() as usize).filter(|&to| to != from) {
-                let expected = self.world.read(to, round).recv_counts[from];
-                if sender.send_counts[to] != expected {
-                    return Err(self.part_mismatch(
-                        (from, sender.send_counts[to]),
-                        (to, expected),
-                        call,
-                    ));
-                }
-            }
-        }
-        Ok(())
+    fn barrier(&mut self, context: Context<'_>) -> Done {
+        self.meet(context).map(drop)
+    }
+}
+
+/// The counts in the slots of a round.
+struct RoundCounts<'a> {
+    world: &'a World,
+    round: u64,
+}
+
+impl AllCounts for RoundCounts<'_> {
+    fn sent(&self, from: usize, to: usize) -> usize {
+        self.world.read(from, self.round).send_counts[to]
     }
 
-    /// Each side is (rank, the length it gave for the part).
-    fn part_mismatch(
-        &self,
-        from: (usize, usize),
-        to: (usize, usize),
-        call: &Call,
-    ) -> CommErrorKind {
-        let side = |(rank, len): (usize, usize), peer: usize| Call {
-            len,
-            peer: Some(peer as u32),
-            ..self.world.meeting.call_of(rank)
-        };
-        let (sender, receiver) = (side(from, to.0), side(to, from.0));
-        let (mine, theirs) = if to.0 == self.own() {
-            (receiver, sender)
-        } else {
-            (sender, receiver)
-        };
-        CommErrorKind::Mismatch {
-            seq: call.seq,
-            mine,
-            theirs,
-        }
+    fn expected(&self, to: usize, from: usize) -> usize {
+        self.world.read(to, self.round).recv_counts[from]
+    }
+
+    fn call_of(&self, rank: usize) -> Result<Call, CommErrorKind> {
+        Ok(self.world.barrier.call_of(rank))
     }
 }
 
 impl Drop for Rank {
     fn drop(&mut self) {
-        let (cause, why) = match thread::panicking() {
-            // `threads::run` is about to say the same with the panic's message, unless somebody catches it before.
-            true if self.supervised == Some(thread::current().id()) => {
-                (Cause::Panicking, "its thread panicked")
-            }
-            true => (Cause::Panicked, "its thread panicked"),
-            false => (Cause::Left, "it dropped its communicator"),
-        };
-        self.world.end(&End {
-            cause,
-            rank: Some(self.rank()),
-            why: why.to_string(),
-        });
+        let mut end = End::dropped(self.rank(), thread::panicking());
+        // `threads::run` is about to say the same with the panic's message, unless it is caught
+        // before.
+        if end.cause == Cause::Panicked && self.supervised == Some(thread::current().id()) {
+            end.cause = Cause::Panicking;
+        }
+        self.world.end(&end);
     }
 }

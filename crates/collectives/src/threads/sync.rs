@@ -1,6 +1,7 @@
-//! What the meeting and the shelves are built of. The model check compiles them with primitives of its own in place of these.
+//! Primitives of the barrier and the slots. The model check compiles them with primitives of
+//! its own in place of these.
 
-pub(super) use crate::deadline::Expiry;
+pub(super) use crate::timeout::Expiry;
 pub(super) use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) use std::sync::{Condvar, Mutex, RwLock, RwLockReadGuard};
 pub(super) use std::thread::{sleep as nap, yield_now};

@@ -1,6 +1,9 @@
-//! A rank that leaves while a peer is at its buffer: it waits for that peer, whatever the reason for either to stop.
+//! A rank that leaves while a peer is at its buffer: it waits for that peer, whatever the reason
+//! for either to stop.
 
-use super::published::{Desk, desks};
+mod model;
+
+use super::published::{RankHandle, rank_handles};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc;
@@ -10,18 +13,18 @@ use std::time::Duration;
 /// Long enough that an owner that did not wait would be gone.
 const WORK: Duration = Duration::from_millis(50);
 
-fn pair() -> (Desk, Desk) {
-    let mut desks = desks(2).into_iter();
-    let (owner, peer) = (desks.next(), desks.next());
+fn pair() -> (RankHandle, RankHandle) {
+    let mut rank_handles = rank_handles(2).into_iter();
+    let (owner, peer) = (rank_handles.next(), rank_handles.next());
     (owner.expect("rank 0"), peer.expect("rank 1"))
 }
 
 /// Rank 1 lends a buffer too, begins to change its parts, and takes its time; then `finish` runs.
-fn peer_at_work(mut peer: Desk, begun: mpsc::Sender<()>, done: &AtomicBool, finish: fn()) {
+fn peer_at_work(mut peer: RankHandle, begun: mpsc::Sender<()>, done: &AtomicBool, finish: fn()) {
     let mut buf = [10u32; 4];
     let _ = catch_unwind(AssertUnwindSafe(|| {
-        peer.lend(&mut buf, |mut visitor| {
-            let worked = visitor.change::<u32, _>(|parts| {
+        peer.lend(&mut buf, |mut view| {
+            let worked = view.change::<u32, _>(|parts| {
                 begun.send(()).expect("the owner waits for it");
                 thread::sleep(WORK);
                 parts[0].fill(7);
@@ -73,35 +76,33 @@ fn a_peer_that_panics_lets_the_owner_go() {
 #[test]
 fn what_is_not_there_or_not_alike_is_refused() {
     let (mut owner, mut peer) = pair();
-    assert!(peer.visitor().read::<u32, _>(0..1, |_| ()).is_err());
+    assert!(peer.view().read::<u32, _>(0..1, |_| ()).is_err());
     owner.show(&[1u32, 2], |_| {
         assert_eq!(
-            peer.visitor()
-                .read::<u32, _>(0..1, |all| all[0].to_vec())
-                .ok(),
+            peer.view().read::<u32, _>(0..1, |all| all[0].to_vec()).ok(),
             Some(vec![1, 2])
         );
         assert!(
-            peer.visitor().read::<f32, _>(0..1, |_| ()).is_err(),
+            peer.view().read::<f32, _>(0..1, |_| ()).is_err(),
             "another type"
         );
         assert!(
-            peer.visitor().read::<u32, _>(0..2, |_| ()).is_err(),
+            peer.view().read::<u32, _>(0..2, |_| ()).is_err(),
             "one is missing"
         );
-        let changed = peer.lend(&mut [0u32; 2], |mut visitor| {
-            visitor.change::<u32, _>(|_| ()).is_ok()
+        let changed = peer.lend(&mut [0u32; 2], |mut view| {
+            view.change::<u32, _>(|_| ()).is_ok()
         });
         assert!(!changed, "the owner only shows its buffer");
     });
-    assert!(peer.visitor().read::<u32, _>(0..1, |_| ()).is_err());
+    assert!(peer.view().read::<u32, _>(0..1, |_| ()).is_err());
     owner.lend(&mut [0u32; 3], |_| {
         assert!(
-            peer.visitor().read::<u32, _>(0..1, |_| ()).is_err(),
+            peer.view().read::<u32, _>(0..1, |_| ()).is_err(),
             "nobody may read what others change"
         );
-        let longer = peer.lend(&mut [0u32; 4], |mut visitor| {
-            visitor.change::<u32, _>(|_| ()).is_ok()
+        let longer = peer.lend(&mut [0u32; 4], |mut view| {
+            view.change::<u32, _>(|_| ()).is_ok()
         });
         assert!(!longer, "the lengths differ");
     });

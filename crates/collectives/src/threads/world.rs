@@ -1,17 +1,19 @@
-//! What the ranks of one world share: the meeting point, the slots they publish in, and the worlds split from it.
+//! Shared state of the ranks of one world: the barrier, the slots they publish in, and the worlds
+//! split from it.
 
-use super::meeting::{Apart, Cause, End, Meeting, Wait};
-use super::published::{Desk, desks};
+use super::barrier::{Barrier, CachePadded, Wait};
+use super::published::{RankHandle, rank_handles};
 use super::sync::lock;
 use crate::backend::Shared;
 use crate::element::Payload;
+use crate::end::{Cause, End};
 use crate::error::CommErrorKind;
 use crate::op::Call;
-use crate::watch::ended;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
-/// What a rank shows to its peers during one round. Only its owner writes it, and only while no peer can be reading.
+/// Buffers that a rank shows to its peers during one round. Only its owner writes it, and only
+/// while no peer can be reading.
 #[derive(Default)]
 pub(super) struct Slot {
     pub(super) payload: Payload,
@@ -25,18 +27,20 @@ pub(super) struct Slot {
 /// A group that not all of its members have taken yet.
 struct Forming {
     group: Arc<World>,
-    /// The desks of those that have not come yet, by position.
-    desks: Vec<Option<Desk>>,
+    /// The rank_handles of those that have not come yet, by position.
+    rank_handles: Vec<Option<RankHandle>>,
 }
 
 /// One world.
 ///
-/// Every rank has two slots and uses them in turn, by the parity of the round. A rank that writes its slot for round k has left round k - 1, so all ranks
-/// had come to round k - 1, so none reads slots of round k - 2 any more. Hence one meeting per round is enough, and nobody waits for a lock.
+/// Every rank has two slots and uses them in turn, by the parity of the round. A rank that writes
+/// its slot for round k has left round k - 1, so all ranks had come to round k - 1, so none reads
+/// slots of round k - 2 any more. Hence one barrier per round is enough, and no rank waits for a
+/// lock.
 pub(super) struct World {
-    pub(super) meeting: Meeting,
-    /// Apart, so that a rank's lock does not slow its neighbour.
-    slots: Vec<[Apart<RwLock<Slot>>; 2]>,
+    pub(super) barrier: Barrier,
+    /// CachePadded, so that a rank's lock does not slow its neighbour.
+    slots: Vec<[CachePadded<RwLock<Slot>>; 2]>,
     /// Groups under construction, by sequence number of the split and first member.
     forming: Mutex<BTreeMap<(u64, u32), Forming>>,
     /// The groups made from this world and their members.
@@ -46,14 +50,14 @@ pub(super) struct World {
 }
 
 impl World {
-    /// A world and its ranks' desks.
-    pub(super) fn new(n_ranks: u32) -> (Arc<World>, Vec<Desk>) {
-        (World::within(None, n_ranks), desks(n_ranks))
+    /// A world and its ranks' rank_handles.
+    pub(super) fn new(n_ranks: u32) -> (Arc<World>, Vec<RankHandle>) {
+        (World::within(None, n_ranks), rank_handles(n_ranks))
     }
 
     fn within(parent: Option<(Arc<World>, Vec<u32>)>, n_ranks: u32) -> Arc<World> {
         Arc::new(World {
-            meeting: Meeting::new(n_ranks),
+            barrier: Barrier::new(n_ranks),
             slots: (0..n_ranks).map(|_| Default::default()).collect(),
             forming: Mutex::default(),
             groups: Mutex::default(),
@@ -77,7 +81,7 @@ impl World {
 
     /// Ends this world; unless a rank merely left it, also those split from it.
     pub(super) fn end(&self, end: &End) {
-        self.meeting.end(end.clone());
+        self.barrier.end(end.clone());
         if end.cause == Cause::Left {
             return;
         }
@@ -88,13 +92,14 @@ impl World {
         }
     }
 
-    /// The world of `members`, the same one for each of them, and the desk of the member at `position`; `None` if that one has taken its desk.
+    /// The world of `members`, the same one for each of them, and the handle of the member at
+    /// `position`; `None` if that one has taken its handle.
     pub(super) fn group(
         self: &Arc<World>,
         members: &[u32],
         position: usize,
         seq: u64,
-    ) -> Option<(Arc<World>, Desk)> {
+    ) -> Option<(Arc<World>, RankHandle)> {
         let key = (seq, members[0]);
         let mut forming = lock(&self.forming);
         let entry = forming.entry(key).or_insert_with(|| {
@@ -104,15 +109,15 @@ impl World {
             self.adopt(&group, members);
             Forming {
                 group,
-                desks: desks(n_ranks).into_iter().map(Some).collect(),
+                rank_handles: rank_handles(n_ranks).into_iter().map(Some).collect(),
             }
         });
-        let desk = entry.desks[position].take()?;
+        let handle = entry.rank_handles[position].take()?;
         let group = Arc::clone(&entry.group);
-        if entry.desks.iter().all(Option::is_none) {
+        if entry.rank_handles.iter().all(Option::is_none) {
             forming.remove(&key);
         }
-        Some((group, desk))
+        Some((group, handle))
     }
 
     /// Makes the ends of this world reach a group, also one that came just before.
@@ -128,13 +133,12 @@ impl World {
 
     /// The panic or abort that ended this world or one above it, with the rank's number here.
     fn inherited_end(&self) -> Option<End> {
-        self.meeting.inherited_end().or_else(|| self.end_above())
+        self.barrier.inherited_end().or_else(|| self.end_above())
     }
 
     /// The same as an error beside the operations.
     pub(super) fn failure(&self) -> Option<CommErrorKind> {
-        let end = self.inherited_end()?;
-        Some(ended(end.rank, end.cause != Cause::Aborted, &end.why))
+        self.inherited_end().map(|end| end.failure())
     }
 
     fn end_above(&self) -> Option<End> {
@@ -144,18 +148,18 @@ impl World {
 
     /// Ends round `wait.round` with all ranks, after comparing what they ask for.
     pub(super) fn meet(&self, wait: Wait<'_>) -> Result<(), CommErrorKind> {
-        let met = self.meeting.meet(wait);
+        let met = self.barrier.meet(wait);
         met.map_err(|kind| self.root_cause(kind, wait.call))
     }
 
     /// The same in a later round of one operation.
     pub(super) fn meet_again(&self, wait: Wait<'_>) -> Result<(), CommErrorKind> {
-        let met = self.meeting.meet_again(wait);
+        let met = self.barrier.meet_again(wait);
         met.map_err(|kind| self.root_cause(kind, wait.call))
     }
 
-    /// The cause of a failed meeting. After a panic in a world above, peers that woke up earlier may have left this one already: then the
-    /// panic is the cause, not their leaving.
+    /// The cause of a failed barrier. After a panic in a world above, peers that woke up earlier
+    /// may have left this one already: then the panic is the cause, not their leaving.
     fn root_cause(&self, kind: CommErrorKind, call: &Call) -> CommErrorKind {
         match (&kind, self.end_above()) {
             (CommErrorKind::PeerLost { .. }, Some(end)) => end.error(call),

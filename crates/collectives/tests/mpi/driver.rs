@@ -142,7 +142,8 @@ fn installed() -> Option<Mpi> {
 fn run(mpi: &Mpi, n_ranks: u32, scenario: &str) -> Job {
     let this = std::env::current_exe().expect("the path of this program");
     let mut command = Command::new(&mpi.mpiexec);
-    // Open MPI asks for leave to run as root and with more ranks than cores; other launchers do not know these variables.
+    // Open MPI asks for leave to run as root and with more ranks than cores; other launchers do not
+    // know these variables.
     for name in ["OMPI_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT"] {
         command.env(name, "1").env(format!("{name}_CONFIRM"), "1");
     }

@@ -1,7 +1,9 @@
-//! Ranks as real processes: starts itself again under an MPI launcher, with 2, 3 and 6 ranks, and reads what each rank says.
+//! Ranks as real processes: starts itself again under an MPI launcher, with 2, 3 and 6 ranks, and
+//! reads what each rank says.
 //!
-//! `cargo test -p shardgraph-collectives --test mpi -- [FILTER] [--mpiexec PATH --library PATH]`. Without the flags it takes the MPI that
-//! `cargo xtask ci --only mpi` has put into `target/mpi`; where there is none it says so and passes.
+//! `cargo test -p shardgraph-collectives --test mpi -- [FILTER] [--mpiexec PATH --library PATH]`.
+//! Without the flags it takes the MPI that `cargo xtask ci --only mpi` has put into `target/mpi`;
+//! where there is none it says so and passes.
 
 #![allow(
     clippy::print_stdout,

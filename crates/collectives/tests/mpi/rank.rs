@@ -2,7 +2,7 @@
 
 use crate::checks;
 use shardgraph_collectives::{
-    Algorithm, Comm, CommError, CommErrorKind, Deadline, Op, Reduction, mpi, threads,
+    Algorithm, Comm, CommError, CommErrorKind, Op, Reduction, Timeout, mpi, threads,
 };
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -30,12 +30,12 @@ const CHECKS: [(&str, Check); 15] = [
     ("flight_record", checks::flight_record),
 ];
 
-fn patient() -> Deadline {
-    Deadline::after(Duration::from_secs(60))
+fn patient() -> Timeout {
+    Timeout::after(Duration::from_secs(60))
 }
 
-fn short() -> Deadline {
-    Deadline::after(Duration::from_secs(1))
+fn short() -> Timeout {
+    Timeout::after(Duration::from_secs(1))
 }
 
 /// `rest` is the scenario and the library.
@@ -90,7 +90,7 @@ fn play(scenario: &str, mut comm: Comm, library: &Path) -> Result<String, CommEr
         "suite" => suite(&mut comm),
         "unsigned" => unsigned(&mut comm).map(|()| String::new()),
         "bits" => bits(&mut comm).map(|bits| format!("{bits:016x}")),
-        "second_start" => Ok(mpi::init_from(Some(library))
+        "second_start" => Ok(mpi::init_within(Some(library), patient())
             .expect_err("MPI runs already")
             .to_string()),
         "wrong_part" => parts_that_differ(&mut comm).map(|()| String::new()),
@@ -129,7 +129,8 @@ fn unsigned(comm: &mut Comm) -> Outcome {
     Ok(())
 }
 
-/// Floats whose sums round, on every path of every operation that combines; the digest of all results.
+/// Floats whose sums round, on every path of every operation that combines; the digest of all
+/// results.
 fn digest(comm: &mut Comm) -> Result<u64, CommError> {
     let rank = comm.rank();
     let x = |i: usize| {
@@ -188,7 +189,7 @@ fn parts(
 /// The digest of processes equals that of as many threads.
 fn bits(comm: &mut Comm) -> Result<u64, CommError> {
     let own = digest(comm)?;
-    for algorithm in [Algorithm::Whole, Algorithm::Parts] {
+    for algorithm in Algorithm::ALL {
         comm.use_algorithm(Some(algorithm));
         assert_eq!(digest(comm)?, own, "{algorithm}");
     }
@@ -208,13 +209,13 @@ fn halves_on_threads(mut comm: Comm) -> Result<String, CommError> {
     Ok(String::new())
 }
 
-fn sum(comm: &mut Comm, len: usize, deadline: Deadline) -> Outcome {
+fn sum(comm: &mut Comm, len: usize, timeout: Timeout) -> Outcome {
     let mut buf = vec![1f32; len];
     let op = Op::AllReduce {
         buf: (&mut buf).into(),
         reduction: Reduction::Sum,
     };
-    comm.run(op, deadline)
+    comm.run(op, timeout)
 }
 
 /// One byte for each rank, but for what rank 1 sends to rank 0.
@@ -241,24 +242,24 @@ fn fault(scenario: &str, mut comm: Comm) -> Outcome {
     if comm.rank() == 1 {
         return misbehave(scenario, comm);
     }
-    let deadline = match scenario {
+    let timeout = match scenario {
         "late" | "stopped" | "late_in_half" => short(),
         _ => patient(),
     };
     match scenario {
         "late_in_half" => {
             let mut half = comm.split(comm.rank() % 2, 0, patient())?;
-            sum(&mut half, 10, deadline)?;
+            sum(&mut half, 10, timeout)?;
         }
         "abort_above" => {
             // Rank 1 ends the world while the others wait for it in a communicator made from it.
             let mut same = comm.split(0, 0, patient())?;
-            return sum(&mut same, 10, deadline);
+            return sum(&mut same, 10, timeout);
         }
         _ => {}
     }
     for _ in 0..5 {
-        sum(&mut comm, 100, deadline)?;
+        sum(&mut comm, 100, timeout)?;
     }
     Ok(())
 }

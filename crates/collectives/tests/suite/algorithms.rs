@@ -1,12 +1,13 @@
-//! Every algorithm of every operation, forced, for 1 to 6 ranks: the results of the suite and the bits of threads.
+//! Every algorithm of every operation, forced, for 1 to 6 ranks: the results of the suite and the
+//! bits of threads.
 
 use crate::checks;
 use crate::world::patient;
-use shardgraph_collectives::{Algorithm, Comm, CommError, CommErrorKind, Deadline};
+use shardgraph_collectives::{Algorithm, Comm, CommError, CommErrorKind, Timeout};
 use shardgraph_collectives::{Op, Reduction, tcp, threads};
 use std::time::Duration;
 
-/// Around the lengths of a chain's piece (64 KiB), and long enough for several pieces of the other algorithms with 6 ranks (4 MiB).
+/// Around the thresholds, and long enough for several pieces with 6 ranks (4 MiB).
 const LENGTHS: [usize; 9] = [0, 1, 5, 16_383, 16_384, 16_385, 50_000, 262_147, 1_100_000];
 
 fn forced(
@@ -107,7 +108,8 @@ fn the_bits_of_threads() {
     }
 }
 
-/// One rank gives a length that the others do not: all hear it, whatever way the data would have gone, and nothing is written.
+/// One rank gives a length that the others do not: all hear it, whatever way the data would have
+/// gone, and nothing is written.
 #[test]
 fn mismatches_are_found_first() {
     for algorithm in Algorithm::ALL {
@@ -133,7 +135,8 @@ fn mismatches_are_found_first() {
     }
 }
 
-/// A rank that leaves between two operations, or stops taking part, ends the others by name and in time.
+/// A rank that leaves between two operations, or stops taking part, ends the others by name and in
+/// time.
 #[test]
 fn a_rank_that_is_gone_ends_all() {
     for algorithm in Algorithm::ALL {
@@ -177,8 +180,8 @@ fn a_rank_that_is_late_ends_all() {
             }
             let mut buf = vec![1f32; 100_000];
             let buf = (&mut buf).into();
-            let deadline = Deadline::after(Duration::from_millis(100));
-            comm.run(Op::Broadcast { buf, root: 0 }, deadline)
+            let timeout = Timeout::after(Duration::from_millis(100));
+            comm.run(Op::Broadcast { buf, root: 0 }, timeout)
         });
         // The late rank may hear of it before it starts.
         let texts = results.into_iter().map(|result| match result.unwrap() {
@@ -194,19 +197,14 @@ fn a_rank_that_is_late_ends_all() {
     }
 }
 
-/// Ranks of programs with other tables would take each other's bytes for something else.
+/// Ranks of programs with another threshold would take each other's bytes for something else.
 #[test]
 fn ranks_that_choose_differently_are_told_so() {
-    for (choices, texts) in [
-        (
-            [Algorithm::Whole, Algorithm::Parts],
-            ["by whole", "by parts"],
-        ),
-        ([Algorithm::Tree, Algorithm::Chain], ["by tree", "by chain"]),
-    ] {
+    let texts = ["by direct", "by reduce-scatter-all-gather"];
+    {
         let differs = |run: fn(&mut Comm, &mut [f32]) -> Result<(), CommError>| {
             let results = tcp::run(2, |mut comm| {
-                comm.use_algorithm(Some(choices[comm.rank() as usize]));
+                comm.use_algorithm(Some(Algorithm::ALL[comm.rank() as usize]));
                 run(&mut comm, &mut [1.0; 64])
             });
             for result in results {

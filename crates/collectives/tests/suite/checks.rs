@@ -2,7 +2,7 @@
 
 use crate::naive::{self, Value, data, reduced, value};
 use shardgraph_collectives::{
-    Comm, CommError, Deadline, FLIGHT_RECORD_LEN, Op, OpKind, Outcome, Reduction,
+    Comm, CommError, FLIGHT_RECORD_LEN, Op, OpKind, Outcome, Reduction, Timeout,
 };
 
 type Checked = Result<(), CommError>;
@@ -11,7 +11,7 @@ const LENGTHS: [usize; 8] = [0, 1, 3, 7, 31, 32, 33, 1000];
 const REDUCTIONS: [Reduction; 3] = [Reduction::Sum, Reduction::Max, Reduction::Min];
 
 fn run(comm: &mut Comm, op: Op<'_>) -> Checked {
-    comm.run(op, Deadline::default())
+    comm.run(op, Timeout::default())
 }
 
 fn rank_and_size(comm: &Comm) -> (usize, usize) {
@@ -36,10 +36,12 @@ pub(crate) fn all_reduce(comm: &mut Comm) -> Checked {
     Ok(())
 }
 
-/// Bytes from which ranks that are threads work on each other's buffers, where they do: in all, or of the mean part.
+/// Bytes from which ranks that are threads work on each other's buffers, where they do: in all, or
+/// of the mean part.
 const IN_PLACE_FROM: [usize; 3] = [32 << 10, 64 << 10, 128 << 10];
 
-/// Lengths on both sides of the borders where an all-reduce works in another way: 32 KiB between threads, and those of the other back ends.
+/// Lengths on both sides of the borders where an all-reduce works in another way: 32 KiB between
+/// threads, and those of the other back ends.
 pub(crate) fn all_reduce_long(comm: &mut Comm) -> Checked {
     for len in [
         8_191, 8_192, 8_193, 32_767, 32_768, 32_769, 131_071, 131_072, 131_073, 262_145, 300_007,
@@ -72,7 +74,8 @@ pub(crate) fn all_gather(comm: &mut Comm) -> Checked {
     long_parts(comm, all_gather_of::<f32>)
 }
 
-/// Runs a check with parts of `f32` whose length is on both sides of each border, alone and together.
+/// Runs a check with parts of `f32` whose length is on both sides of each border, alone and
+/// together.
 fn long_parts(comm: &mut Comm, check: impl Fn(&mut Comm, usize) -> Checked) -> Checked {
     for bytes in IN_PLACE_FROM {
         for n_parts in [1, comm.size() as usize] {
@@ -257,11 +260,7 @@ pub(crate) fn barrier(comm: &mut Comm) -> Checked {
 /// Even and odd ranks, numbered backwards; both worlds work at the same time as the old one.
 pub(crate) fn split(comm: &mut Comm) -> Checked {
     let (rank, n_ranks) = rank_and_size(comm);
-    let mut half = comm.split(
-        rank as u32 % 2,
-        (n_ranks - rank) as u32,
-        Deadline::default(),
-    )?;
+    let mut half = comm.split(rank as u32 % 2, (n_ranks - rank) as u32, Timeout::default())?;
     let members: Vec<usize> = (0..n_ranks)
         .rev()
         .filter(|other| other % 2 == rank % 2)
@@ -289,9 +288,9 @@ pub(crate) fn split(comm: &mut Comm) -> Checked {
 pub(crate) fn split_twice(comm: &mut Comm) -> Checked {
     let rank = comm.rank();
     for _ in 0..10 {
-        let mut same = comm.split(7, 0, Deadline::default())?;
+        let mut same = comm.split(7, 0, Timeout::default())?;
         assert_eq!((same.rank(), same.size()), (rank, comm.size()));
-        let mut pair = same.split(rank / 2, rank, Deadline::default())?;
+        let mut pair = same.split(rank / 2, rank, Timeout::default())?;
         let mut sum = [rank];
         run(
             &mut pair,
@@ -355,7 +354,8 @@ pub(crate) fn max_min_f32(comm: &mut Comm) -> Checked {
     Ok(())
 }
 
-/// Sums of floats that round: ((x0 + x1) + x2) + ..., on every path of the all-reduce and in the reduce-scatter.
+/// Sums of floats that round: ((x0 + x1) + x2) + ..., on every path of the all-reduce and in the
+/// reduce-scatter.
 pub(crate) fn sum_in_rank_order(comm: &mut Comm) -> Checked {
     let (rank, n_ranks) = rank_and_size(comm);
     let x = |rank: usize, i: usize| 1.0 / ((rank * 7919 + i * 31) % 1009 + 1) as f32;
@@ -399,7 +399,7 @@ pub(crate) fn exact_sum(comm: &mut Comm) -> Checked {
             .flat_map(|block| (0..len).map(move |i| x(block, i)))
             .collect();
         let mut out = vec![99.0; len];
-        comm.exact_sum(&blocks, &mut out, Deadline::default())?;
+        comm.exact_sum(&blocks, &mut out, Timeout::default())?;
         for (i, sum) in out.iter().enumerate() {
             let partials: Vec<f32> = (0..N_BLOCKS).map(|block| x(block, i)).collect();
             assert_eq!(sum.to_bits(), naive::exact_sum(&partials).to_bits());

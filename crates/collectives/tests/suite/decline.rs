@@ -41,11 +41,11 @@ fn rank_0_waits_for_all_of_its_job_and_no_longer_than_its_deadline() {
     let port = free_port();
     let other_job = tcp::TcpConfig {
         job: "another".to_string(),
-        deadline: short(),
+        timeout: short(),
         ..config(1, 2, port)
     };
     let brief = tcp::TcpConfig {
-        deadline: short(),
+        timeout: short(),
         ..config(0, 2, port)
     };
     thread::scope(|scope| {
@@ -54,7 +54,7 @@ fn rank_0_waits_for_all_of_its_job_and_no_longer_than_its_deadline() {
     });
     assert!(!tcp::decline(&config(2, 2, port), REASON)); // no such rank
     let alone = tcp::TcpConfig {
-        deadline: short(),
+        timeout: short(),
         ..config(1, 2, port)
     };
     assert!(!tcp::decline(&alone, REASON));
@@ -66,7 +66,8 @@ fn a_world_is_given_up_for_one_that_cannot_take_part() {
     let there = |rank| config(rank, 3, port);
     thread::scope(|scope| {
         let ranks = [0, 1].map(|rank| scope.spawn(move || tcp::join(&there(rank)).unwrap_err()));
-        // Not before the other one has come: who finds nobody at the address looks for rank 0 until its deadline.
+        // Not before the other one has come: who finds nobody at the address looks for rank 0 until
+        // its timeout.
         thread::sleep(short().duration());
         assert!(tcp::decline(&there(2), REASON));
         check(&ranks.map(|rank| rank.join().unwrap())[0], 2);
@@ -79,7 +80,7 @@ fn a_mailbox_hears_once_of_one_that_takes_no_part() {
     let port = free_port();
     let learner = Mailbox::join(&config(0, 3, port), tight()).unwrap();
     let absent = |rank: u32, words: &str| match next(&learner) {
-        Event::Absent { rank: absent, why } => assert!(absent == rank && why.contains(words)),
+        Event::Rejected { rank: absent, why } => assert!(absent == rank && why.contains(words)),
         other => panic!("{other:?}"),
     };
     let decline = |rank| assert!(tcp::decline(&config(rank, 3, port), REASON));

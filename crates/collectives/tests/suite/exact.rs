@@ -1,11 +1,13 @@
-//! The exact sum: equal to the `i128` reference, and the same bits for every number of ranks, cut, and order of the blocks.
+//! The exact sum: equal to the `i128` reference, and the same bits for every number of ranks, cut,
+//! and order of the blocks.
 
 use crate::naive;
 use crate::world::patient;
 use proptest::prelude::*;
-use shardgraph_collectives::{Comm, CommErrorKind, MAX_EXACT_BLOCKS, threads};
+use shardgraph_collectives::{Comm, CommErrorKind, MAX_EXACT_BLOCKS, SparseRows, threads};
 
-/// The sum of `blocks` by `cuts.len() + 1` ranks, of which rank r has the blocks between two cuts; as bits, after a check that all ranks agree.
+/// The sum of `blocks` by `cuts.len() + 1` ranks, of which rank r has the blocks between two cuts;
+/// as bits, after a check that all ranks agree.
 fn sum_by_ranks(blocks: &[Vec<f32>], cuts: &[usize], len: usize) -> Vec<u32> {
     let border = |rank: usize| match rank.checked_sub(1) {
         None => 0,
@@ -34,7 +36,8 @@ fn reference(blocks: &[Vec<f32>], len: usize) -> Vec<u32> {
         .collect()
 }
 
-/// Values that break a sum that depends on the order: huge, tiny, cancelling, subnormal, not finite.
+/// Values that break a sum that depends on the order: huge, tiny, cancelling, subnormal, not
+/// finite.
 fn adversarial() -> impl Strategy<Value = f32> {
     prop_oneof![
         8 => -1.0f32..1.0,
@@ -97,8 +100,8 @@ proptest! {
             let own = rows.iter().skip(comm.rank() as usize).step_by(n_ranks);
             let (places, own): (Vec<u32>, Vec<&[f32]>) = own.copied().unzip();
             let mut out = vec![7.0; out_len];
-            let rows = (&own.concat()[..], len);
-            comm.exact_sum_rows(rows, &places, &mut out, patient()).expect("no fault");
+            let rows = SparseRows { values: &own.concat(), row_len: len, places: &places };
+            comm.exact_sum_rows(rows, &mut out, patient()).expect("no fault");
             out.into_iter().map(f32::to_bits).collect::<Vec<u32>>()
         });
         for sum in results {
@@ -106,7 +109,8 @@ proptest! {
         }
     }
 
-    /// Against a sum in `f64`: each partial is rounded by at most 2^-47 of the power of two below the largest, the result once.
+    /// Against a sum in `f64`: each partial is rounded by at most 2^-47 of the power of two below
+    /// the largest, the result once.
     #[test]
     fn the_error_is_as_documented(partials in prop::collection::vec(-1e6f32..1e6, 1..40)) {
         let mut out = [0.0];
@@ -136,8 +140,12 @@ fn rows_that_do_not_fit_are_refused() {
         (2, 3, 0, "expected 3"),
         (3, 3, 2, "place 2 is not below 2"),
     ] {
-        let rows = (&vec![1.0; n_values][..], row_len);
-        let result = Comm::solo().exact_sum_rows(rows, &[place], &mut [0.0; 6], patient());
+        let rows = SparseRows {
+            values: &vec![1.0; n_values],
+            row_len,
+            places: &[place],
+        };
+        let result = Comm::solo().exact_sum_rows(rows, &mut [0.0; 6], patient());
         let error = result.expect_err("refused");
         assert!(matches!(error.kind(), CommErrorKind::Argument { .. }));
         assert!(error.to_string().contains(reason), "{error}");
@@ -195,7 +203,8 @@ fn small_beside_large_vanishes_and_zero_is_positive() {
     }
 }
 
-/// 256 + 2^-16 + 2^-46 lies just above the middle of two floats: rounding the sum to `f64` first would lose what decides.
+/// 256 + 2^-16 + 2^-46 lies just above the middle of two floats: rounding the sum to `f64` first
+/// would lose what decides.
 #[test]
 fn the_sum_is_rounded_once() {
     let mut partials = vec![1.0; 256];
@@ -222,7 +231,8 @@ fn elements_are_independent() {
     }
 }
 
-/// The largest partials, as many as are admitted, on one rank and on two; one more is refused on every rank.
+/// The largest partials, as many as are admitted, on one rank and on two; one more is refused on
+/// every rank.
 #[test]
 fn the_number_of_blocks_is_limited_where_the_integers_end() {
     let largest = 1.999_999_9f32;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardgraph_collectives::{Comm, CommErrorKind, Deadline, Op, threads};
+use shardgraph_collectives::{Comm, CommErrorKind, Op, Timeout, threads};
 
 #[test]
 fn every_rank_sees_the_objects_of_all_in_rank_order() {
@@ -12,7 +12,7 @@ fn every_rank_sees_the_objects_of_all_in_rank_order() {
             assert!(comm.shares_memory());
             for round in 0..20u32 {
                 let mine = Arc::new((round, comm.rank()));
-                let all = comm.exchange(mine, Deadline::default()).unwrap();
+                let all = comm.exchange(mine, Timeout::default()).unwrap();
                 let want: Vec<_> = (0..n_ranks).map(|rank| (round, rank)).collect();
                 assert_eq!(all.iter().map(|item| **item).collect::<Vec<_>>(), want);
             }
@@ -27,11 +27,11 @@ fn nothing_is_copied_and_nothing_is_kept() {
     let results = threads::run(3, |mut comm| {
         let mine = Arc::new(comm.rank());
         let all = comm
-            .exchange(Arc::clone(&mine), Deadline::default())
+            .exchange(Arc::clone(&mine), Timeout::default())
             .unwrap();
         assert!(Arc::ptr_eq(&mine, &all[comm.rank() as usize]));
         drop(all);
-        comm.run(Op::Barrier, Deadline::default()).unwrap();
+        comm.run(Op::Barrier, Timeout::default()).unwrap();
         assert_eq!(Arc::strong_count(&mine), 1);
     });
     results.into_iter().for_each(|result| result.unwrap());
@@ -42,8 +42,8 @@ fn different_types_and_different_operations_are_refused() {
     let kinds = threads::run(2, |mut comm| {
         let rank = comm.rank();
         let result = match rank {
-            0 => comm.exchange(Arc::new(0u32), Deadline::default()).map(drop),
-            _ => comm.exchange(Arc::new(0u64), Deadline::default()).map(drop),
+            0 => comm.exchange(Arc::new(0u32), Timeout::default()).map(drop),
+            _ => comm.exchange(Arc::new(0u64), Timeout::default()).map(drop),
         };
         result.unwrap_err().to_string()
     });
@@ -53,8 +53,8 @@ fn different_types_and_different_operations_are_refused() {
     }
     let errors = threads::run(2, |mut comm| {
         let result = match comm.rank() {
-            0 => comm.exchange(Arc::new(0u32), Deadline::default()).map(drop),
-            _ => comm.run(Op::Barrier, Deadline::default()),
+            0 => comm.exchange(Arc::new(0u32), Timeout::default()).map(drop),
+            _ => comm.run(Op::Barrier, Timeout::default()),
         };
         result.unwrap_err()
     });
@@ -74,8 +74,8 @@ fn a_rank_that_does_not_come_is_named() {
             std::thread::sleep(Duration::from_millis(400));
             return None;
         }
-        let deadline = Deadline::after(Duration::from_millis(50));
-        comm.exchange(Arc::new(()), deadline).err()
+        let timeout = Timeout::after(Duration::from_millis(50));
+        comm.exchange(Arc::new(()), timeout).err()
     });
     let errors: Vec<_> = results.into_iter().filter_map(Result::unwrap).collect();
     assert_eq!(errors.len(), 2);

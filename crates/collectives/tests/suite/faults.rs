@@ -1,130 +1,14 @@
-//! Faults: every rank gets an error that says what happened, nobody hangs, and nothing works afterwards.
+//! Faults: every rank gets an error that says what happened, nobody hangs, and nothing works
+//! afterwards.
 
+use crate::forms::{Form, move_forms, reduce_forms};
 use crate::world::{all_reduce, outcomes, patient, short};
 use shardgraph_collectives::{
-    Call, Comm, CommError, CommErrorKind, DataType, Deadline, Op, OpKind, Outcome, Reduction,
-    threads,
+    Call, Comm, CommError, CommErrorKind, DataType, Op, OpKind, Outcome, Timeout, threads,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
-
-/// An operation of a fixed form for one rank of a world of three.
-pub(crate) type Form = fn(&mut Comm) -> Result<(), CommError>;
-
-fn ranks(comm: &Comm) -> usize {
-    comm.size() as usize
-}
-
-pub(crate) fn reduce_forms() -> Vec<Form> {
-    let sum_of_4: Form = |comm| all_reduce(comm, &mut [1.0; 4], patient());
-    let sum_of_5: Form = |comm| all_reduce(comm, &mut [1.0; 5], patient());
-    let max_of_4: Form = |comm| {
-        comm.run(
-            Op::AllReduce {
-                buf: (&mut [1f32; 4]).into(),
-                reduction: Reduction::Max,
-            },
-            patient(),
-        )
-    };
-    let integers: Form = |comm| {
-        comm.run(
-            Op::AllReduce {
-                buf: (&mut [1u32; 4]).into(),
-                reduction: Reduction::Sum,
-            },
-            patient(),
-        )
-    };
-    let scatter: Form = |comm| {
-        let (send, mut recv) = (vec![1f32; 4 * ranks(comm)], [0f32; 4]);
-        let op = Op::ReduceScatter {
-            send: (&send).into(),
-            recv: (&mut recv).into(),
-            reduction: Reduction::Sum,
-        };
-        comm.run(op, patient())
-    };
-    let exact: Form = |comm| comm.exact_sum(&[1.0; 8], &mut [0.0; 4], patient());
-    vec![sum_of_4, sum_of_5, max_of_4, integers, scatter, exact]
-}
-
-pub(crate) fn move_forms() -> Vec<Form> {
-    let from_0: Form = |comm| {
-        comm.run(
-            Op::Broadcast {
-                buf: (&mut [1u8; 4]).into(),
-                root: 0,
-            },
-            patient(),
-        )
-    };
-    let from_1: Form = |comm| {
-        comm.run(
-            Op::Broadcast {
-                buf: (&mut [1u8; 4]).into(),
-                root: 1,
-            },
-            patient(),
-        )
-    };
-    let gather: Form = |comm| {
-        let mut recv = vec![0u8; 4 * ranks(comm)];
-        comm.run(
-            Op::AllGather {
-                send: (&[1u8; 4]).into(),
-                recv: (&mut recv).into(),
-            },
-            patient(),
-        )
-    };
-    // The total is the same in both, only the counts tell them apart.
-    let gather_v: Form = |comm| gather_counts(comm, [1, 2, 3]);
-    let gather_w: Form = |comm| gather_counts(comm, [2, 1, 3]);
-    let scatter_v: Form = |comm| scatter_counts(comm, [1, 2, 3]);
-    let scatter_w: Form = |comm| scatter_counts(comm, [2, 1, 3]);
-    let to_all: Form = |comm| exchange(comm, [2, 2, 2]);
-    let barrier: Form = |comm| comm.run(Op::Barrier, patient());
-    let split: Form = |comm| comm.split(0, 0, patient()).map(drop);
-    vec![
-        from_0, from_1, gather, gather_v, gather_w, scatter_v, scatter_w, to_all, barrier, split,
-    ]
-}
-
-fn gather_counts(comm: &mut Comm, counts: [usize; 3]) -> Result<(), CommError> {
-    let send = vec![1u64; counts[comm.rank() as usize]];
-    comm.run(
-        Op::AllGatherV {
-            send: (&send).into(),
-            recv: (&mut [0u64; 6]).into(),
-            counts: &counts,
-        },
-        patient(),
-    )
-}
-
-fn scatter_counts(comm: &mut Comm, counts: [usize; 3]) -> Result<(), CommError> {
-    let mut recv = vec![0u64; counts[comm.rank() as usize]];
-    let op = Op::ReduceScatterV {
-        send: (&[1u64; 6]).into(),
-        recv: (&mut recv).into(),
-        counts: &counts,
-        reduction: Reduction::Sum,
-    };
-    comm.run(op, patient())
-}
-
-fn exchange(comm: &mut Comm, counts: [usize; 3]) -> Result<(), CommError> {
-    let mut recv = [0i64; 6];
-    let op = Op::AllToAllV {
-        send: (&[1i64; 6]).into(),
-        send_counts: &counts,
-        recv: (&mut recv).into(),
-        recv_counts: &counts,
-    };
-    comm.run(op, patient())
-}
 
 /// Checks that this is a mismatch seen by `rank` and gives both sides.
 pub(crate) fn sides(rank: usize, outcome: &Result<(), CommErrorKind>) -> (Call, Call) {
@@ -489,7 +373,8 @@ fn a_panic_reaches_split_worlds() {
     }
 }
 
-/// Rank 2 neither comes nor leaves, until rank 1 has been woken by the panic of rank 0 in the world above.
+/// Rank 2 neither comes nor leaves, until rank 1 has been woken by the panic of rank 0 in the world
+/// above.
 #[test]
 fn a_panic_wakes_split_worlds_that_nobody_left() {
     let (through, woken) = (Gate::default(), Gate::default());
@@ -581,7 +466,7 @@ fn a_communicator_moves_between_threads() {
 /// How one rank ends the world in the middle of long operations.
 #[derive(Clone, Copy, Debug)]
 enum Exit {
-    /// Its deadline is shorter than the operation.
+    /// Its timeout is shorter than the operation.
     Impatient,
     Panics,
     Drops,
@@ -593,7 +478,8 @@ enum Exit {
 /// Long enough that the ranks work on each other's buffers.
 const LONG: usize = 100_000;
 
-/// Runs long operations until one fails, which it does on `culprit` in round `last` for the reason `exit`.
+/// Runs long operations until one fails, which it does on `culprit` in round `last` for the reason
+/// `exit`.
 fn long_operations(
     group: &mut Comm,
     buf: &mut [f32],
@@ -602,28 +488,29 @@ fn long_operations(
 ) -> Result<(), CommError> {
     for round in 0..=last {
         let is_it = group.rank() == culprit && round == last;
-        let (mut len, mut deadline) = (buf.len(), patient());
+        let (mut len, mut timeout) = (buf.len(), patient());
         match exit {
-            Exit::Impatient if is_it => deadline = Deadline::after(Duration::ZERO),
+            Exit::Impatient if is_it => timeout = Timeout::after(Duration::ZERO),
             Exit::Panics => assert!(!is_it, "as planned"),
             Exit::Drops if is_it => return Ok(()),
             Exit::Aborts if is_it => group.abort("as planned"),
             Exit::Differs if is_it => len = 5,
             _ => {}
         }
-        all_reduce(group, &mut buf[..len], deadline)?;
+        all_reduce(group, &mut buf[..len], timeout)?;
         let recv_len = buf.len() / group.size() as usize * group.size() as usize;
         let send = vec![1.0; recv_len / group.size() as usize];
         let op = Op::AllGather {
             send: (&send).into(),
             recv: (&mut buf[..recv_len]).into(),
         };
-        group.run(op, deadline)?;
+        group.run(op, timeout)?;
     }
     Ok(())
 }
 
-/// After an operation, whatever its end, a rank's buffer is its own: what it writes there then, no peer changes.
+/// After an operation, whatever its end, a rank's buffer is its own: what it writes there then, no
+/// peer changes.
 #[test]
 fn nobody_is_at_the_buffer_of_a_rank_that_left() {
     const CANARY: f32 = -7.25;

@@ -1,26 +1,29 @@
-//! The properties of every back end, for 1 to 6 ranks: results against closed forms, faults without hangs, sums with equal bits.
+//! The properties of every back end, for 1 to 6 ranks: results against closed forms, faults without
+//! hangs, sums with equal bits.
 //!
 //! Data are small integers, also where the type is `f32`, so equality is exact.
 
 mod algorithms;
 mod checks;
+mod cost;
 mod decline;
 mod exact;
 mod exchange;
 mod faults;
+mod forms;
 mod launch;
 mod messages;
 mod messages_return;
 mod messages_tcp;
 mod naive;
 mod refusals;
-mod scope;
 mod tcp_faults;
 mod tcp_join;
 mod watch;
 mod world;
 
-/// Runs every check of one back end for every number of ranks. A new back end is one more line below.
+/// Runs every check of one back end for every number of ranks. A new back end is one more line
+/// below.
 macro_rules! suite {
     ($backend:ident, $run:path) => {
         mod $backend {

@@ -1,8 +1,9 @@
-//! Messages between two ranks: order, back pressure, and ranks that come and go, over threads and over TCP.
+//! Messages between two ranks: order, back pressure, and ranks that come and go, over threads and
+//! over TCP.
 
 use crate::messages_tcp::config;
 use crate::world::{free_port, patient, short};
-use shardgraph_collectives::messages::{Event, Limits, Mailbox, Office};
+use shardgraph_collectives::messages::{Event, Limits, Mailbox, Router};
 use shardgraph_collectives::{CommError, CommErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
@@ -14,8 +15,8 @@ pub(crate) type Join = Box<dyn Fn(u32) -> Mailbox + Sync>;
 
 /// Runs a check over threads and over TCP.
 fn for_each_world(size: u32, limits: Limits, check: impl Fn(&Join)) {
-    let office = Office::new(size, limits);
-    check(&(Box::new(move |rank| office.join(rank).expect("a mailbox")) as Join));
+    let router = Router::new(size, limits);
+    check(&(Box::new(move |rank| router.join(rank).expect("a mailbox")) as Join));
     check(&over_tcp(size, limits));
 }
 
@@ -157,7 +158,8 @@ fn long_messages_arrive_whole_and_too_long_ones_are_refused() {
     });
 }
 
-/// Rank 1 does not receive. Who sends to it waits; what goes to rank 2 does not; and nothing of what was taken is lost.
+/// Rank 1 does not receive. Who sends to it waits; what goes to rank 2 does not; and nothing of
+/// what was taken is lost.
 #[test]
 fn a_slow_receiver_holds_up_its_senders_only() {
     for_each_world(3, tight(), |join| {
@@ -325,7 +327,8 @@ fn a_second_rank_of_a_number_takes_the_place_of_the_first() {
                 "{refusal:?}"
             );
         }
-        // It does not come back either: longer than a rank that has lost rank 0 waits before it looks for it.
+        // It does not come back either: longer than a rank that has lost rank 0 waits before it
+        // looks for it.
         thread::sleep(Duration::from_millis(400));
         for mailbox in [&older, &learner] {
             assert_eq!(mailbox.received().next(), None);
@@ -356,7 +359,8 @@ fn wait_for(mailbox: &Mailbox, rank: u32) {
     }
 }
 
-/// Rank 0 ends twice, and another one comes in its place: those who were there come back to it and keep each other, newcomers meet all.
+/// Rank 0 ends twice, and another one comes in its place: those who were there come back to it and
+/// keep each other, newcomers meet all.
 #[test]
 fn another_rank_0_is_found_by_all() {
     for_each_world(4, Limits::default(), |join| {
@@ -423,12 +427,12 @@ fn a_send_waits_for_the_receiver_to_join() {
 
 #[test]
 fn wrong_numbers_and_limits_are_refused() {
-    let error = Office::new(2, Limits::default()).join(2).unwrap_err();
+    let error = Router::new(2, Limits::default()).join(2).unwrap_err();
     assert!(error.to_string().contains("no rank 2"), "{error}");
     let limits = Limits {
         silence: std::time::Duration::ZERO,
         ..Limits::default()
     };
-    let error = Office::new(2, limits).join(0).unwrap_err();
+    let error = Router::new(2, limits).join(0).unwrap_err();
     assert!(error.to_string().contains("silence"), "{error}");
 }

@@ -1,50 +1,49 @@
-//! The way back to a new rank 0, with one of the two sides played by the test: what one attempt leaves behind for the next.
+//! The way back to a new rank 0, with one of the two sides played by the test: what one attempt
+//! leaves behind for the next.
 
 use crate::messages::{next, next_message, tight, why_lost};
 use crate::messages_tcp::{
-    Words, answer, config, greeting, put_text, stranger, visitor, with_length,
+    Accepted, Hello, Purpose, Response, config, joins, keep_alive, read_frame, stranger, visitor,
+    with_length,
 };
 use crate::world::{free_port, patient};
-use shardgraph_collectives::Deadline;
+use shardgraph_collectives::Timeout;
 use shardgraph_collectives::messages::{Event, Mailbox};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-/// A process that comes back with its generation.
-fn comes_back(generation: u64) -> Words {
-    (4, generation, 9)
-}
-
 /// Whether rank 0 takes rank 2 back; the connection goes on in that case.
 fn is_taken(port: u16, generation: u64) -> Option<TcpStream> {
-    let mut stream = stranger(port, 2, comes_back(generation));
-    if answer(&stream)[0] != 0 {
+    let mut stream = stranger(port, 2, joins(Some(generation)));
+    if let Response::Refused(_) = read_frame(&stream) {
         return None;
     }
-    stream.write_all(&greeting()).expect("rank 0 is there");
+    stream.write_all(&keep_alive()).expect("rank 0 is there");
     Some(stream)
 }
 
-/// Who gives up before rank 0 answers, or says nothing to its welcome, may come again; who was there and is lost may not.
+/// Who gives up before rank 0 answers, or says nothing to its welcome, may come again; who was
+/// there and is lost may not.
 #[test]
 fn an_attempt_to_come_back_that_was_given_up_is_not_counted() {
     const GENERATION: u64 = 77;
     let port = free_port();
     let host = Mailbox::join(&config(0, 3, port), tight()).unwrap();
     for _ in 0..3 {
-        drop(stranger(port, 2, comes_back(GENERATION)));
+        drop(stranger(port, 2, joins(Some(GENERATION))));
     }
-    let _silent = stranger(port, 2, comes_back(GENERATION));
+    let _silent = stranger(port, 2, joins(Some(GENERATION)));
     let joined = Event::Joined {
         rank: 2,
         generation: GENERATION,
     };
-    // On a machine with much to do the answer to the welcome may come too late, which is one more attempt given up.
+    // On a machine with much to do the answer to the welcome may come too late, which is one more
+    // attempt given up.
     let back = (0..10).find_map(|_| {
         let back = is_taken(port, GENERATION).expect("it is taken");
-        let event = host.recv(Deadline::after(Duration::from_secs(3)))?;
+        let event = host.recv(Timeout::after(Duration::from_secs(3)))?;
         assert_eq!(event, joined);
         Some(back)
     });
@@ -75,7 +74,7 @@ fn a_generation_that_nobody_gives_does_not_close_the_door() {
     let actor = Mailbox::join(&config(1, 3, port), tight()).unwrap();
     actor.send(0, 1, b"here", patient()).unwrap();
     assert_eq!(next_message(&host).0, 1);
-    let _caller = stranger(port, 2, (5, u64::MAX, 0));
+    let _caller = stranger(port, 2, calls(u64::MAX, 0));
     let _newer = visitor(port);
     let why = why_lost(&host, 2);
     assert!(why.contains("another one has joined"), "{why}");
@@ -107,21 +106,23 @@ fn knock(listener: &TcpListener, wait: Duration) -> TcpStream {
     panic!("nobody knocks within {wait:?}");
 }
 
-/// The words of the one that knocks.
-fn words(mut stream: &TcpStream) -> Words {
-    let mut head = [0; 12];
-    stream.read_exact(&mut head).expect("it says who it is");
-    let [.., a, b, c, d] = head;
-    let len = u32::from_le_bytes([a, b, c, d]) as usize;
-    let mut body = vec![0; len];
-    stream.read_exact(&mut body).expect("it says who it is");
-    let mut long = [0; 8];
-    long.copy_from_slice(&body[len - 18..len - 10]);
-    (
-        body[len - 19],
-        u64::from_le_bytes(long),
-        u16::from_le_bytes([body[len - 2], body[len - 1]]),
-    )
+/// The generation and the port of the one that knocks, which comes back.
+fn comes_back(stream: &TcpStream) -> (u64, u16) {
+    let (.., purpose): Hello = read_frame(stream);
+    let Purpose::Join {
+        port,
+        generation: Some(generation),
+        ..
+    } = purpose
+    else {
+        panic!("{purpose:?}")
+    };
+    (generation, port)
+}
+
+/// Another mailbox that connects to rank `to`.
+fn calls(generation: u64, to: u32) -> Purpose {
+    Purpose::Mailbox { generation, to }
 }
 
 /// A rank 1 of 3 that has lost rank 0, in whose place the listener is.
@@ -134,21 +135,19 @@ fn left_alone(port: u16) -> (Mailbox, TcpListener) {
     (actor, listener)
 }
 
-/// What a rank 0 answers that is played here: the generation of the other, its own, and who else is there.
+/// What a rank 0 answers that is played here: the generation of the other, its own, and who else is
+/// there.
 fn welcome(own: u64, host: u64, others: &[(u32, u64, u16)]) -> Vec<u8> {
-    let mut body = vec![0];
-    body.extend(own.to_le_bytes());
-    body.extend(host.to_le_bytes());
-    body.extend((others.len() as u32).to_le_bytes());
-    for (rank, generation, port) in others {
-        body.extend(rank.to_le_bytes());
-        body.extend(generation.to_le_bytes());
-        put_text(&format!("127.0.0.1:{port}"), &mut body);
-    }
-    with_length(&body)
+    let others = others.iter().map(|&(rank, generation, port)| {
+        let address = (Ipv4Addr::LOCALHOST, port).into();
+        (rank, generation, address)
+    });
+    let accepted: Accepted = (own, host, others.collect());
+    with_length(&Response::Accepted(accepted))
 }
 
-/// Something else listens where rank 0 was, and takes nobody, or has a number that cannot be: whenever rank 0 is there again, it is found soon.
+/// Something else listens where rank 0 was, and takes nobody, or has a number that cannot be:
+/// whenever rank 0 is there again, it is found soon.
 #[test]
 fn who_looks_for_rank_0_does_not_get_tired() {
     const N: usize = 8;
@@ -158,7 +157,7 @@ fn who_looks_for_rank_0_does_not_get_tired() {
     for idx in 0..N {
         let mut stream = knock(&listener, Duration::from_secs(6));
         if idx % 2 == 0 {
-            let (_, own, _) = words(&stream);
+            let (own, _) = comes_back(&stream);
             stream.write_all(&welcome(own, u64::MAX, &[])).unwrap();
         }
     }
@@ -175,7 +174,8 @@ fn who_looks_for_rank_0_does_not_get_tired() {
     ) {}
 }
 
-/// A new rank 0 names a newcomer that cannot be reached at that time. When it comes itself it is taken.
+/// A new rank 0 names a newcomer that cannot be reached at that time. When it comes itself it is
+/// taken.
 #[test]
 fn a_newcomer_that_was_not_reached_on_the_way_back_can_call() {
     const HOST: u64 = 1 << 61;
@@ -186,22 +186,21 @@ fn a_newcomer_that_was_not_reached_on_the_way_back_can_call() {
     // It looks again if this machine has so much to do that the welcome comes too late.
     let assent = (0..10).find_map(|_| {
         let mut stream = knock(&listener, patient().duration());
-        let (code, own, own_port) = words(&stream);
-        assert_eq!(code, 4);
+        let (own, own_port) = comes_back(&stream);
         let mut heard = [0; 12];
         stream.write_all(&welcome(own, HOST, &others)).ok()?;
         stream.read_exact(&mut heard).ok()?;
-        assert_eq!(heard[..], greeting());
+        assert_eq!(heard[..], keep_alive());
         Some((stream, own_port))
     });
     let (_stream, own_port) = assent.expect("it takes the welcome");
     assert!(matches!(next(&actor), Event::Joined { rank: 0, .. }));
     // It has dialed before it looks at who calls.
-    let _call = stranger(own_port, 2, (5, NEWCOMER, 1));
+    let _call = stranger(own_port, 2, calls(NEWCOMER, 1));
     let joined = Event::Joined {
         rank: 2,
         generation: NEWCOMER,
     };
     assert_eq!(next(&actor), joined);
-    assert_eq!(actor.recv(Deadline::after(Duration::from_millis(50))), None);
+    assert_eq!(actor.recv(Timeout::after(Duration::from_millis(50))), None);
 }

@@ -1,11 +1,15 @@
-//! Messages between processes: strangers, garbage, silence, and processes that are killed or stopped.
+//! Messages between processes: strangers, garbage, silence, and processes that are killed or
+//! stopped.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::messages::{Join, next, next_message, over_tcp, tight, why_lost};
 use crate::world::{free_port, patient, short};
 use shardgraph_collectives::messages::{Event, Limits, Mailbox};
-use shardgraph_collectives::{CommErrorKind, Deadline, tcp};
+use shardgraph_collectives::{CommErrorKind, Timeout, tcp};
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -17,69 +21,97 @@ pub(crate) fn config(rank: u32, size: u32, port: u16) -> tcp::TcpConfig {
         master_port: port,
         job: "messages".to_string(),
         version: "1.0".to_string(),
-        deadline: patient(),
+        timeout: patient(),
     }
 }
 
-/// What a connection is for, as a process says it that was not built from this source: a code and two numbers.
-pub(crate) type Words = (u8, u64, u16);
+/// Purpose of a connection, as a process says it that was not built from this source.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Purpose {
+    Join {
+        kind: Kind,
+        port: u16,
+        generation: Option<u64>,
+    },
+    Decline(String),
+    Data(u64),
+    Control(u64),
+    Mailbox {
+        generation: u64,
+        to: u32,
+    },
+}
 
-/// The port is that of nobody.
-pub(crate) const VISIT: Words = (3, 0, 9);
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Kind {
+    Comm,
+    Mailboxes,
+}
 
-fn introduction(rank: u32, (code, long, short): Words) -> Vec<u8> {
-    const SIZE: u32 = 3;
-    let mut body = 3u32.to_le_bytes().to_vec();
-    for text in ["1.0", "messages"] {
-        put_text(text, &mut body);
+/// Magic, protocol, version, job, rank, number of ranks, purpose.
+pub(crate) type Hello = ([u8; 8], u32, String, String, u32, u32, Purpose);
+
+/// Generation of the one that joins, generation of rank 0, and the others.
+pub(crate) type Accepted = (u64, u64, Vec<(u32, u64, SocketAddr)>);
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Response {
+    Accepted(Accepted),
+    Refused(Refusal),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Refusal {
+    Launch(String),
+    Missing(Vec<u32>),
+    Lost(u32),
+}
+
+/// The port is that of no process.
+pub(crate) fn joins(generation: Option<u64>) -> Purpose {
+    Purpose::Join {
+        kind: Kind::Mailboxes,
+        port: 9,
+        generation,
     }
-    body.push(code);
-    body.extend(long.to_le_bytes());
-    body.extend(rank.to_le_bytes());
-    body.extend(SIZE.to_le_bytes());
-    body.extend(short.to_le_bytes());
-    [b"shrdgrph".to_vec(), with_length(&body)].concat()
 }
 
-pub(crate) fn put_text(text: &str, body: &mut Vec<u8>) {
-    body.extend((text.len() as u32).to_le_bytes());
-    body.extend(text.as_bytes());
+pub(crate) fn with_length(value: &impl Serialize) -> Vec<u8> {
+    let body = postcard::to_allocvec(value).expect("plain data");
+    [&(body.len() as u32).to_le_bytes()[..], &body].concat()
 }
 
-pub(crate) fn with_length(body: &[u8]) -> Vec<u8> {
-    [&(body.len() as u32).to_le_bytes(), body].concat()
+/// The next message of a length, as one of its type.
+pub(crate) fn read_frame<T: DeserializeOwned>(mut stream: &TcpStream) -> T {
+    let mut head = [0; 4];
+    stream.read_exact(&mut head).expect("it says something");
+    let mut body = vec![0; u32::from_le_bytes(head) as usize];
+    stream.read_exact(&mut body).expect("it says all of it");
+    postcard::from_bytes(&body).expect("a message")
 }
 
 /// Comes to a rank as another one of three.
-pub(crate) fn stranger(port: u16, rank: u32, words: Words) -> TcpStream {
+pub(crate) fn stranger(port: u16, rank: u32, purpose: Purpose) -> TcpStream {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
     stream
         .set_read_timeout(Some(patient().duration()))
         .expect("a socket");
-    stream
-        .write_all(&introduction(rank, words))
-        .expect("it is read");
+    let (version, job) = ("1.0".to_string(), "messages".to_string());
+    let hello: Hello = (*b"shrdgrph", 4, version, job, rank, 3, purpose);
+    stream.write_all(&with_length(&hello)).expect("it is read");
     stream
 }
 
-/// What rank 0 answers; its first byte is 0 for a welcome.
-pub(crate) fn answer(mut stream: &TcpStream) -> Vec<u8> {
-    let mut head = [0; 4];
-    stream.read_exact(&mut head).expect("rank 0 answers");
-    let mut answer = vec![0; u32::from_le_bytes(head) as usize];
-    stream.read_exact(&mut answer).expect("rank 0 answers");
-    answer
-}
-
-/// Joins as rank 2 of 3, and is welcome.
+/// Joins as rank 2 of 3, and is accepted.
 pub(crate) fn visitor(port: u16) -> TcpStream {
-    let stream = stranger(port, 2, VISIT);
-    assert_eq!(answer(&stream)[0], 0, "welcome");
+    let stream = stranger(port, 2, joins(None));
+    let response: Response = read_frame(&stream);
+    assert!(matches!(response, Response::Accepted(_)), "{response:?}");
     stream
 }
 
 /// What a rank says that has nothing to say.
-pub(crate) fn greeting() -> Vec<u8> {
+pub(crate) fn keep_alive() -> Vec<u8> {
     [&0x6772_6565u32.to_le_bytes()[..], &[0; 8]].concat()
 }
 
@@ -93,8 +125,8 @@ fn garbage_ends_nothing_but_its_sender() {
     let _silent = door();
     for bytes in [
         &b"GET / HTTP/1.1\r\n\r\n"[..],
-        b"shrdgrph\xff\xff\xff\xff",
-        b"shrdgrph\x04\0\0\0\x01\0\0\0",
+        b"\xff\xff\xff\xffshrdgrph",
+        b"\x0c\0\0\0shrdgrph\x01\0\0\0",
     ] {
         door().write_all(bytes).unwrap();
     }
@@ -147,7 +179,7 @@ fn a_process_that_does_not_fit_is_told_why() {
 fn without_rank_0_the_others_say_where_they_looked() {
     let port = free_port();
     let alone = tcp::TcpConfig {
-        deadline: Deadline::after(Duration::from_millis(200)),
+        timeout: Timeout::after(Duration::from_millis(200)),
         ..config(1, 2, port)
     };
     let error = Mailbox::join(&alone, tight()).unwrap_err();
@@ -208,7 +240,8 @@ fn ranks_meet_over_ipv6() {
 /// The process that `as_a_process` plays, when it is started with this variable: the port of rank 0.
 const ACTOR: &str = "SHARDGRAPH_TEST_ACTOR";
 
-/// No test of its own: the actor of the tests below. It sends its number of messages and answers every message.
+/// No test of its own: the actor of the tests below. It sends its number of messages and answers
+/// every message.
 #[test]
 fn as_a_process() {
     let Some(port) = std::env::var(ACTOR).ok().and_then(|port| port.parse().ok()) else {
@@ -251,7 +284,8 @@ fn signal(child: &Child, name: &str) {
     assert!(sent.is_ok_and(|status| status.success()), "no kill");
 }
 
-/// An actor process is killed, started again, stopped: the learner drops it and goes on with another.
+/// An actor process is killed, started again, stopped: the learner drops it and goes on with
+/// another.
 #[test]
 fn processes_that_die_or_stop_are_dropped_and_replaced() {
     let port = free_port();
@@ -291,7 +325,7 @@ fn processes_that_die_or_stop_are_dropped_and_replaced() {
     }
 }
 
-/// Sends to the stopped process come to their deadline, and those to the other do not wait.
+/// Sends to the stopped process come to their timeout, and those to the other do not wait.
 fn check_stopped(learner: &Mailbox, other: &Mailbox) {
     let block = vec![1; 1 << 20];
     let refusal = loop {

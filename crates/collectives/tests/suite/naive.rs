@@ -1,4 +1,5 @@
-//! References: every rank's data as a function of (rank, index), every result as a plain loop over them, and the exact sum in `i128`.
+//! References: every rank's data as a function of (rank, index), every result as a plain loop over
+//! them, and the exact sum in `i128`.
 
 use shardgraph_collectives::{Reduction, Slice, SliceMut};
 use std::fmt::Debug;
@@ -95,7 +96,8 @@ fn to_f32(n: i128, power: i32) -> f32 {
     (n.signum() as f64 * mantissa as f64 * 2f64.powi(last)) as f32
 }
 
-/// The exact sum of one element's partials, as [`shardgraph_collectives::Comm::exact_sum`] documents it.
+/// The exact sum of one element's partials, as [`shardgraph_collectives::Comm::exact_sum`]
+/// documents it.
 pub(crate) fn exact_sum(partials: &[f32]) -> f32 {
     let has = |wanted: f32| partials.iter().any(|x| x.to_bits() == wanted.to_bits());
     let (up, down) = (has(f32::INFINITY), has(f32::NEG_INFINITY));

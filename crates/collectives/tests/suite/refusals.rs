@@ -1,7 +1,8 @@
-//! Arguments that cannot be right are refused before anything moves, and a failed communicator refuses everything.
+//! Arguments that cannot be right are refused before anything moves, and a failed communicator
+//! refuses everything.
 
 use crate::world::{outcomes, patient};
-use shardgraph_collectives::{Comm, CommError, CommErrorKind, Deadline, Op, Reduction};
+use shardgraph_collectives::{Comm, CommError, CommErrorKind, Op, Reduction, Timeout};
 
 /// One way to call an operation.
 type Form = fn(&mut Comm) -> Result<(), CommError>;
@@ -91,18 +92,7 @@ fn wrong_arguments_are_refused_before_anything_moves() {
             "sum of recv_counts",
         ),
         (|c| exchange_bytes(c, [3, 6], [ONES, [2; 3]]), "from itself"),
-        (
-            |c| {
-                c.run(
-                    Op::Broadcast {
-                        buf: (&mut [0u8]).into(),
-                        root: 3,
-                    },
-                    patient(),
-                )
-            },
-            "root is 3",
-        ),
+        (broadcast_from_3, "root is 3"),
         (
             |c| c.exact_sum(&[1.0; 5], &mut [0.0; 2], patient()),
             "no multiple",
@@ -111,6 +101,12 @@ fn wrong_arguments_are_refused_before_anything_moves() {
     for (form, words) in wrong {
         check_refusal(form, words);
     }
+}
+
+fn broadcast_from_3(comm: &mut Comm) -> Result<(), CommError> {
+    let mut bytes = [0u8];
+    let buf = (&mut bytes).into();
+    comm.run(Op::Broadcast { buf, root: 3 }, patient())
 }
 
 fn check_refusal(form: impl Fn(&mut Comm) -> Result<(), CommError> + Sync, words: &str) {
@@ -141,7 +137,7 @@ fn a_failed_communicator_refuses_everything() {
                 buf: (&mut [0u8]).into(),
                 root: 1,
             },
-            Deadline::default(),
+            Timeout::default(),
         )
         .unwrap_err();
     assert!(
@@ -152,10 +148,10 @@ fn a_failed_communicator_refuses_everything() {
     );
     assert_eq!(first.recent().len(), 1);
     let refused = [
-        comm.run(Op::Barrier, Deadline::default()).unwrap_err(),
-        comm.exact_sum(&[], &mut [], Deadline::default())
+        comm.run(Op::Barrier, Timeout::default()).unwrap_err(),
+        comm.exact_sum(&[], &mut [], Timeout::default())
             .unwrap_err(),
-        comm.split(0, 0, Deadline::default()).map(drop).unwrap_err(),
+        comm.split(0, 0, Timeout::default()).map(drop).unwrap_err(),
     ];
     for error in refused {
         let CommErrorKind::Aborted { by: Some(0), why } = error.kind() else {

@@ -1,9 +1,11 @@
-//! Faults between ranks that share no memory: what [`crate::faults`] checks between threads, over sockets.
+//! Faults between ranks that share no memory: what [`crate::faults`] checks between threads, over
+//! sockets.
 
-use crate::faults::{Form, Gate, check_panic, job, move_forms, reduce_forms, sides};
+use crate::faults::{Gate, check_panic, job, sides};
+use crate::forms::{Form, move_forms, reduce_forms};
 use crate::world::{all_reduce, patient, short};
 use shardgraph_collectives::{
-    Comm, CommError, CommErrorKind, Deadline, Op, OpKind, Outcome, Reduction, tcp, threads,
+    Comm, CommError, CommErrorKind, Op, OpKind, Outcome, Reduction, Timeout, tcp, threads,
 };
 use std::time::Duration;
 
@@ -170,7 +172,7 @@ fn a_rank_that_stops_between_two_operations_is_named_by_long_ones() {
         let outcome = all_reduce(
             &mut comm,
             &mut buf,
-            Deadline::after(Duration::from_millis(300)),
+            Timeout::after(Duration::from_millis(300)),
         );
         gate.count();
         outcome
@@ -469,7 +471,8 @@ fn send_long(comm: &mut Comm) -> Result<(), CommError> {
     Ok(())
 }
 
-/// Chains of waiting that lead through several groups: rank 0 waits in its row for rank 1, which waits in its column for rank 3.
+/// Chains of waiting that lead through several groups: rank 0 waits in its row for rank 1, which
+/// waits in its column for rank 3.
 #[test]
 fn who_holds_up_a_rank_is_found_in_other_groups() {
     let results = tcp::run(4, |mut comm| {

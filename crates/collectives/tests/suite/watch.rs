@@ -3,7 +3,7 @@
 use crate::faults::Gate;
 use crate::world::patient;
 use shardgraph_collectives::{
-    Comm, CommError, CommErrorKind, Deadline, Op, Reduction, Watch, tcp, threads,
+    Comm, CommError, CommErrorKind, Op, Reduction, Timeout, Watch, tcp, threads,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::thread;
@@ -122,7 +122,8 @@ fn an_error_of_this_rank_is_its_failure_and_alone_there_is_none() {
     assert!(failure.contains(&what), "{failure}");
 }
 
-/// Ranks of threads that catch a panic themselves, and have dropped their communicator by it, are not waited for.
+/// Ranks of threads that catch a panic themselves, and have dropped their communicator by it, are
+/// not waited for.
 #[test]
 fn a_panic_that_is_caught_on_the_way_is_told_at_once() {
     let n_out = Gate::default();
@@ -135,7 +136,7 @@ fn a_panic_that_is_caught_on_the_way_is_told_at_once() {
                 buf: (&mut buf).into(),
                 reduction: Reduction::Sum,
             };
-            comm.run(op, Deadline::after(Duration::from_secs(20)))
+            comm.run(op, Timeout::after(Duration::from_secs(20)))
         }));
         n_out.count();
         n_out.wait_for(3); // so rank 1 does not return before the others have heard of it

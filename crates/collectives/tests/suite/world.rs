@@ -1,17 +1,18 @@
-//! What the tests share: deadlines, free ports, a world of threads, and the kind of error of each rank.
+//! What the tests share: timeouts, free ports, a world of threads, and the kind of error of each
+//! rank.
 
-use shardgraph_collectives::{Comm, CommError, CommErrorKind, Deadline, Op, Reduction, threads};
+use shardgraph_collectives::{Comm, CommError, CommErrorKind, Op, Reduction, Timeout, threads};
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// For waits that must never expire in a test that passes.
-pub(crate) fn patient() -> Deadline {
-    Deadline::after(Duration::from_secs(30))
+pub(crate) fn patient() -> Timeout {
+    Timeout::after(Duration::from_secs(30))
 }
 
-pub(crate) fn short() -> Deadline {
-    Deadline::after(Duration::from_millis(50))
+pub(crate) fn short() -> Timeout {
+    Timeout::after(Duration::from_millis(50))
 }
 
 /// A port that is free, and that the system gives to nobody who does not ask for it by number.
@@ -28,13 +29,13 @@ pub(crate) fn free_port() -> u16 {
 pub(crate) fn all_reduce(
     comm: &mut Comm,
     buf: &mut [f32],
-    deadline: Deadline,
+    timeout: Timeout,
 ) -> Result<(), CommError> {
     let op = Op::AllReduce {
         buf: buf.into(),
         reduction: Reduction::Sum,
     };
-    comm.run(op, deadline)
+    comm.run(op, timeout)
 }
 
 /// What each rank's operation returned; no rank may panic.

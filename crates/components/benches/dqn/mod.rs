@@ -1,15 +1,16 @@
-//! A dueling double DQN with a prioritised memory: everything that an agent builds before its first step.
+//! A dueling double DQN with a prioritised memory: everything that an agent builds before its first
+//! step.
 
 use std::collections::BTreeSet;
 
-use shardgraph_components::autodiff::{Ctx, Params, Plan, Recorder, ShapeCheck};
+use shardgraph_components::autodiff::{Ctx, Params, Plan, Recorder};
 use shardgraph_components::environments::space::Space;
 use shardgraph_components::{
     DqnBatch, DqnLoss, DqnOutput, EpsilonSchedule, Error, Initialiser, Optimiser, OptimiserConfig,
     OptimiserRule, QNetwork, QNetworkShape, TdLoss,
 };
 use shardgraph_replay::{
-    ColumnLayout, ElementKind, NStepFolder, Prioritization, PrioritizedMemory,
+    ColumnLayout, ElementKind, NStepAssembler, Prioritization, PrioritizedMemory,
 };
 
 /// Transitions in a batch.
@@ -34,7 +35,7 @@ pub(crate) struct Dqn {
     memory: PrioritizedMemory,
     optimiser: Optimiser,
     exploration: EpsilonSchedule,
-    folder: NStepFolder<[f32; 4]>,
+    folder: NStepAssembler<[f32; 4]>,
 }
 
 /// The network for CartPole: 4-120, then two streams of 84.
@@ -92,7 +93,7 @@ impl Dqn {
                 end: 0.05,
                 n_steps: 250_000,
             },
-            folder: NStepFolder::new(3, 0.99),
+            folder: NStepAssembler::new(3, 0.99),
         })
     }
 
@@ -125,9 +126,9 @@ impl Dqn {
             .of_networks(ctx, (&self.online, &self.target), &batch)
     }
 
-    /// Whether all shapes fit, before anything else is done.
+    /// True if all shapes fit, before anything else is done.
     pub(crate) fn check_shapes(&self) -> Result<DqnOutput, Error> {
-        self.loss(&mut ShapeCheck::new(&self.params, 1))
+        self.loss(&mut Recorder::new(&self.params, 0, 1))
     }
 
     /// The update's program: loss, TD errors and gradient.

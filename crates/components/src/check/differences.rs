@@ -3,39 +3,39 @@
 use shardgraph_autodiff::collectives::Comm;
 use shardgraph_autodiff::device::Device;
 use shardgraph_autodiff::{Eager, Params};
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 use super::frozen::Frozen;
 use super::runs::{Gradients, add_inputs};
 use super::tally::Tally;
-use super::{Case, Matrix};
-use crate::Error;
+use super::{Case, CheckError as Error, Matrix};
 
 /// Derivatives of each parameter and each input that are compared.
 const MOST_DERIVATIVES: usize = 16;
 
-/// The longest step, and how many there are, each half as long as the one before: long ones have the least rounding, short ones
-/// are rarely across a kink.
+/// The longest step, and how many there are, each half as long as the one before: long ones have
+/// the least rounding, short ones are rarely across a kink.
 const LONGEST_STEP: f32 = 0.0625;
 const N_STEPS: usize = 8;
 
-/// What a derivative may differ by, as a part of it: it is computed in f32.
+/// The allowed difference of a derivative, as a part of it: it is computed in f32.
 const TOLERANCE: f64 = 1e-3;
 
-/// How exact an estimate must be to count, as a part of the derivative.
+/// The largest error of an estimate that counts, as a part of the derivative.
 const SHARP: f64 = 5e-3;
 
-/// A derivative is small if it is below these parts of the largest by the same parameter or input, and of the largest of all: no
-/// more exactness is asked for there.
+/// A derivative is small if it is below these parts of the largest by the same parameter or input,
+/// and of the largest of all: no more exactness is asked for there.
 const SMALL_IN_TENSOR: f64 = 0.1;
 const SMALL_OF_ALL: f64 = 0.02;
 
-/// A derivative is nothing below this part of the largest of all: what rounding leaves where a method does not depend on something.
-/// Steps that are longer by so many factors of two are tried there as well.
+/// A derivative is nothing below this part of the largest of all: what rounding leaves where a
+/// method does not depend on something. Steps that are longer by so many factors of two are tried
+/// there as well.
 const NOTHING: f64 = 1e-3;
 const N_LONGER: usize = 4;
 
-/// Which number is moved.
+/// The number that is moved.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     /// A value of the flat parameters.
@@ -58,7 +58,7 @@ struct Derivative {
     nothing: f64,
 }
 
-/// What differences say about a derivative.
+/// The verdict of differences on a derivative.
 enum Verdict {
     Right,
     Wrong(Estimate),
@@ -75,14 +75,14 @@ struct Pair {
     bend: f64,
     /// The square of what rounding may do to the sum.
     noise: f64,
-    /// How far it may have moved without showing: by elements that kept their bits.
+    /// The change that may not show: by elements that kept their bits.
     hidden: f64,
 }
 
 /// A derivative, as differences say it.
 struct Estimate {
     value: f64,
-    /// How far off it may be, if what does not move in f32 does not move.
+    /// Its error, if what does not move in f32 does not move.
     error: f64,
     /// And how much further if not.
     hidden: f64,
@@ -91,9 +91,10 @@ struct Estimate {
 impl Estimate {
     /// From the points at a step, at half and at a quarter of it.
     ///
-    /// A smooth function bends a quarter as much over half the distance, and `4 b(h / 2) - b(h)` vanishes up to the fourth power
-    /// of h; a kink of jump J in the middle leaves `J h`. One elsewhere between the points shows in that, or in extrapolations that
-    /// differ: for every place of a single kink the two together are no less than what it moves the value by.
+    /// A smooth function bends a quarter as much over half the distance, and `4 b(h / 2) - b(h)`
+    /// vanishes up to the fourth power of h; a kink of jump J in the middle leaves `J h`. One
+    /// elsewhere between the points shows in that, or in extrapolations that differ: for every
+    /// place of a single kink the two together are no less than what it moves the value by.
     fn of([outer, inner, innermost]: [&Pair; 3]) -> Estimate {
         let kink = (4.0 * inner.bend - outer.bend) / outer.step;
         let value = Pair::extrapolated(outer, inner);
@@ -114,7 +115,7 @@ impl Estimate {
         (derivative - self.value).abs() <= self.error
     }
 
-    /// Whether it is nothing by both.
+    /// True if it is nothing by both.
     fn is_nothing(&self, derivative: &Derivative) -> bool {
         let most = derivative.value.abs().max(self.value.abs() + self.error);
         self.holds(derivative.value) && most <= derivative.nothing
@@ -124,7 +125,8 @@ impl Estimate {
         (derivative - self.value).abs() > self.error + self.hidden
     }
 
-    /// Whether it is exact enough to find a derivative that is a part in a hundred off, unless that is a small one.
+    /// True if it is exact enough to find a derivative that is a part in a hundred off, unless that
+    /// is a small one.
     fn is_sharp(&self, derivative: &Derivative) -> bool {
         let of_interest = derivative.value.abs().max(self.value.abs());
         self.error <= SHARP * of_interest.max(derivative.small)
@@ -159,7 +161,7 @@ impl Case<'_> {
             middle: Vec::new(),
         };
         moved.middle = moved.results()?;
-        let mut stream = Stream::new(self.seed, "check derivatives", 0);
+        let mut stream = KeyedRng::new(self.seed, "check derivatives", 0);
         for derivative in self.derivatives(gradients, &mut stream) {
             match moved.judge(&derivative)? {
                 Verdict::Right => tally.right(&derivative.tensor),
@@ -177,8 +179,8 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// What is moved, with its name and derivative.
-    fn derivatives(&self, gradients: &Gradients, stream: &mut Stream) -> Vec<Derivative> {
+    /// The numbers to move, with their names and derivatives.
+    fn derivatives(&self, gradients: &Gradients, stream: &mut KeyedRng) -> Vec<Derivative> {
         let largest = |values: &[f32]| {
             values
                 .iter()
@@ -220,11 +222,13 @@ impl Case<'_> {
 }
 
 impl Moved<'_> {
-    /// A sharp estimate that agrees settles it. Against a derivative speaks the most exact estimate of all steps, if it is sharp and a
-    /// neighbour agrees with it: several kinks together can pass for a slope, but hardly over two steps.
+    /// A sharp estimate that agrees settles it. Against a derivative speaks the most exact estimate
+    /// of all steps, if it is sharp and a neighbour agrees with it: several kinks together can pass
+    /// for a slope, but hardly over two steps.
     fn judge(&mut self, derivative: &Derivative) -> Result<Verdict, Error> {
         let x = self.at(derivative.place);
-        // Longer ones for what may be nothing: where a method does not depend on x, it does not far from it either.
+        // Longer ones for what may be nothing: where a method does not depend on x, it does not far
+        // from it either.
         let n_longer = match derivative.value.abs() <= derivative.nothing {
             true => N_LONGER,
             false => 0,
@@ -329,9 +333,11 @@ impl Pair {
         (4.0 * inner.slope - outer.slope) / 3.0
     }
 
-    /// Adds what one result gives to the weighted sum, in f64, so that only the method itself rounds to f32. The noise of an element
-    /// is a rounding of the result's largest, because a small one can be the difference of large ones; those of several elements
-    /// add as independent ones do. An element that does not move has none, but may hide what is less than its rounding.
+    /// Adds what one result gives to the weighted sum, in f64, so that only the method itself
+    /// rounds to f32. The noise of an element is a rounding of the result's largest, because a
+    /// small one can be the difference of large ones; those of several elements add as independent
+    /// ones do. An element that does not move has none, but may hide what is less than its
+    /// rounding.
     fn add(&mut self, weights: &Matrix, [below, middle, above]: [&[f32]; 3]) {
         let epsilon = f64::from(f32::EPSILON);
         let largest = middle

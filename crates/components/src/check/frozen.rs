@@ -1,8 +1,11 @@
-//! An eager run in which everything that a gradient takes for constant keeps the values of an earlier run.
+//! An eager run in which everything that a gradient takes for constant keeps the values of an
+//! earlier run.
 
+use shardgraph_autodiff::operations::AverageLoss;
 use shardgraph_autodiff::{Ctx, Eager, Error, Op, Shape, Var};
 
-/// Wraps an eager run: on the first one it notes the constants, in those that follow it puts them back in their places.
+/// Wraps an eager run: on the first one it notes the constants, in those that follow it puts them
+/// back in their places.
 pub(crate) struct Frozen<'a, 'b> {
     ctx: Eager<'a>,
     constants: &'b mut Vec<Vec<f32>>,
@@ -38,17 +41,20 @@ impl<'a, 'b> Frozen<'a, 'b> {
 }
 
 impl Ctx for Frozen<'_, '_> {
-    fn apply(&mut self, op: Op) -> Result<Var, Error> {
-        match op {
-            Op::Detach { .. } | Op::ArgmaxRows { .. } => {
-                let var = self.ctx.apply(op)?;
-                self.constant(var)
-            }
-            Op::Loss { loss, pred, target } => {
-                let target = self.constant(target)?;
-                self.ctx.apply(Op::Loss { loss, pred, target })
-            }
-            _ => self.ctx.apply(op),
+    fn push(&mut self, mut op: Op) -> Result<Var, Error> {
+        let is_constant = op
+            .operation()
+            .is_some_and(|operation| operation.is_constant());
+        let is_loss = op.downcast::<AverageLoss>().is_some();
+        if let Op::Apply { operands, .. } = &mut op
+            && is_loss
+        {
+            operands[1] = self.constant(operands[1])?;
+        }
+        let var = self.ctx.push(op)?;
+        match is_constant {
+            true => self.constant(var),
+            false => Ok(var),
         }
     }
 

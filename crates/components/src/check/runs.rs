@@ -2,13 +2,12 @@
 
 use shardgraph_autodiff::collectives::Comm;
 use shardgraph_autodiff::device::Device;
-use shardgraph_autodiff::{Ctx, Eager, Recorder, Shape, ShapeCheck, Var, gradient};
+use shardgraph_autodiff::{Ctx, Eager, Recorder, Shape, Var, gradient};
 
-use super::{Case, Matrix};
-use crate::Error;
+use super::{Case, CheckError as Error, Matrix};
 use crate::rows::row_sums;
 
-/// What one run gave.
+/// The results of one run.
 pub(crate) struct Run {
     /// The method's results.
     pub(crate) results: Vec<Matrix>,
@@ -33,7 +32,7 @@ struct Parts {
 
 impl Case<'_> {
     pub(crate) fn shapes(&self) -> Result<Vec<Shape>, Error> {
-        let mut ctx = ShapeCheck::new(self.params, 1);
+        let mut ctx = Recorder::new(self.params, 0, 1);
         let inputs = add_inputs(&mut ctx, &self.inputs)?;
         let results = (self.method)(&mut ctx, &inputs)?;
         Ok(results.iter().map(|&var| ctx.shape(var)).collect())
@@ -61,7 +60,8 @@ impl Case<'_> {
         Ok(Run { results, gradients })
     }
 
-    /// The number of recorded operations, and two runs of one program: the second shows what the first has left behind.
+    /// The number of recorded operations, and two runs of one program: the second shows what the
+    /// first has left behind.
     pub(crate) fn planned(&self, weights: &[Matrix]) -> Result<(usize, [Run; 2]), Error> {
         let (device, mut comm) = (Device::host(), Comm::solo());
         let mut record = Recorder::new(self.params, 0, 1);

@@ -1,11 +1,12 @@
-//! How many derivatives of which parameter and input could be compared.
+//! Counts of compared derivatives for each parameter and input.
 
 use std::collections::BTreeMap;
 
 /// The part of all derivatives that may be unclear is one in this number.
 const UNCLEAR_IN: usize = 4;
 
-/// Derivatives that differences agreed with, and those about which they said too little, for each parameter and input.
+/// Derivatives that differences agreed with, and those about which they said too little, for each
+/// parameter and input.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     by_tensor: BTreeMap<String, [usize; 2]>,
@@ -32,7 +33,7 @@ impl Tally {
         self.by_tensor.values().map(|[_, unclear]| unclear).sum()
     }
 
-    /// Why so few comparisons show nothing, if they are too few.
+    /// The reason why so few comparisons show nothing, if they are too few.
     pub(crate) fn complaint(&self) -> Option<String> {
         let mut tensors = self.by_tensor.iter();
         if let Some((name, [_, unclear])) = tensors.find(|(_, [right, _])| *right == 0) {

@@ -1,12 +1,13 @@
-//! Spaces and rows that do not fit: the error names scope, method, what was expected and what was given.
+//! Spaces and rows that do not fit: the error names scope, method, what was expected and what was
+//! given.
 
-use shardgraph_autodiff::{Ctx, Params, Shape, ShapeCheck};
+use shardgraph_autodiff::{Ctx, Params, Recorder, Shape};
 use shardgraph_environments::space::Space;
 
 use crate::{
-    ActorCritic, ActorCriticShape, DqnBatch, DqnLoss, DuelingHead, Error, ErrorKind, Initialiser,
-    Linear, Lstm, LstmState, Merger, MessagePassing, MessagePassingShape, Mlp, QNetwork,
-    QNetworkShape, Reinforce, Sequences, SoftmaxPolicy, Splitter, TdLoss, VTrace, VTraceInputs,
+    ActorCritic, ActorCriticShape, DqnBatch, DqnLoss, DuelingHead, Error, Initialiser, Linear,
+    Lstm, LstmState, Mlp, QNetwork, QNetworkShape, Reinforce, Sequences, SoftmaxPolicy, TdLoss,
+    VTrace, VTraceInputs,
 };
 
 fn boxed(width: usize) -> Space {
@@ -18,15 +19,15 @@ fn discrete(n: u32) -> Space {
 }
 
 /// The error has these parts.
-fn assert_misfit<T>(result: Result<T, Error>, parts: [&str; 4]) {
+fn assert_mismatch<T>(result: Result<T, Error>, parts: [&str; 4]) {
     let error = result.err().expect("it does not fit");
-    let ErrorKind::Misfit {
+    let Error::Mismatch {
         component,
         method,
         expected,
         given,
         ..
-    } = error.kind()
+    } = &error
     else {
         panic!("{error}");
     };
@@ -69,7 +70,7 @@ fn spaces_that_do_not_fit_are_refused() {
         hidden: vec![0],
         dueling: None,
     };
-    assert_misfit(
+    assert_mismatch(
         build(&boxed(4), &discrete(2), &empty),
         ["q/torso/0", "Linear::build", "at least 1", "0"],
     );
@@ -84,7 +85,7 @@ fn spaces_that_do_not_fit_are_refused() {
         &shape,
         start,
     );
-    assert_misfit(actor, ["actor/core", "Lstm::build", "at least 1", "0"]);
+    assert_mismatch(actor, ["actor/core", "Lstm::build", "at least 1", "0"]);
 }
 
 #[test]
@@ -92,7 +93,7 @@ fn a_scope_is_taken_once() {
     let (mut params, start) = (Params::new(), Initialiser::default());
     Linear::build(&mut params, "head", 2, 2, start).unwrap();
     let again = Linear::build(&mut params, "head", 2, 2, start);
-    assert_misfit(
+    assert_mismatch(
         again,
         ["head", "Linear::build", "one of its own", "`head/w` again"],
     );
@@ -100,7 +101,7 @@ fn a_scope_is_taken_once() {
 
 /// Eight rows of five columns are refused.
 fn assert_refused<T>(result: Result<T, Error>, component: &str, method: &str, expected: &str) {
-    assert_misfit(result, [component, method, expected, "[8, 5]"]);
+    assert_mismatch(result, [component, method, expected, "[8, 5]"]);
 }
 
 #[test]
@@ -110,9 +111,7 @@ fn rows_of_another_width_are_refused() {
     let dueling = DuelingHead::build(&mut params, "dueling", 4, (&[3], 2), start).unwrap();
     let network = network(&mut params, "online");
     let policy = SoftmaxPolicy::build("policy", &discrete(2)).unwrap();
-    let splitter = Splitter::build("split", &boxed(4)).unwrap();
-    let merger = Merger::build("merge", &boxed(4)).unwrap();
-    let mut ctx = ShapeCheck::new(&params, 1);
+    let mut ctx = Recorder::new(&params, 0, 1);
     let x = ctx.input(Shape::new(8, 5), &[]).unwrap();
     let ctx = &mut ctx;
     let four = "4 columns";
@@ -126,24 +125,13 @@ fn rows_of_another_width_are_refused() {
     assert_refused(of, "policy", "SoftmaxPolicy::log_probabilities", two);
     let of = policy.entropy(ctx, x);
     assert_refused(of, "policy", "SoftmaxPolicy::entropy", two);
-    assert_refused(splitter.split(ctx, x), "split", "Splitter::split", four);
-    assert_refused(merger.merge(ctx, &[x]), "merge", "Merger::merge", "[8, 4]");
-    assert_misfit(
-        merger.merge(ctx, &[x, x]),
-        ["merge", "Merger::merge", "1", "2"],
-    );
-    let pair = Space::tuple(vec![boxed(5), discrete(3)]).unwrap();
-    let (merger, short) = (Merger::build("merge", &pair).unwrap(), Shape::new(7, 3));
-    let short = ctx.input(short, &[]).unwrap();
-    let of = merger.merge(ctx, &[x, short]);
-    assert_misfit(of, ["merge", "Merger::merge", "[8, 3]", "[7, 3]"]);
 }
 
 #[test]
 fn memories_need_whole_time_steps_and_a_state_that_fits() {
     let (mut params, start) = (Params::new(), Initialiser::default());
     let lstm = Lstm::build(&mut params, "core", 3, 2, start).unwrap();
-    let mut ctx = ShapeCheck::new(&params, 1);
+    let mut ctx = Recorder::new(&params, 0, 1);
     let mut input = |rows, cols| ctx.input(Shape::new(rows, cols), &[]).unwrap();
     let (x, begins, state, other) = (input(7, 3), input(7, 1), input(2, 2), input(7, 2));
     let (six, flags) = (input(6, 3), input(6, 1));
@@ -154,7 +142,7 @@ fn memories_need_whole_time_steps_and_a_state_that_fits() {
     let ctx = &mut ctx;
     let rows = Sequences::time_major(3, 2);
     let refused = |result, [expected, given]: [&str; 2]| {
-        assert_misfit(result, ["core", "Lstm::unroll", expected, given]);
+        assert_mismatch(result, ["core", "Lstm::unroll", expected, given]);
     };
     let wide = "[6, 3], 3 steps of 2 sequences";
     refused(lstm.unroll(ctx, x, begins, state, rows), [wide, "[7, 3]"]);
@@ -195,7 +183,7 @@ fn sequences_are_one_or_more_of_each() {
     ] {
         let expected = "one or more of each, and less than 2^32 rows";
         let names = ["sequences", "Sequences::n_rows", expected, given];
-        assert_misfit(rows.n_rows(), names);
+        assert_mismatch(rows.n_rows(), names);
     }
 }
 
@@ -209,7 +197,7 @@ fn actors_take_a_state_exactly_if_they_have_a_memory() {
     let spaces = (&boxed(3), &discrete(2));
     let with = ActorCritic::build(&mut params, "with", spaces, &shape(Some(2)), start).unwrap();
     let without = ActorCritic::build(&mut params, "without", spaces, &shape(None), start).unwrap();
-    let mut ctx = ShapeCheck::new(&params, 1);
+    let mut ctx = Recorder::new(&params, 0, 1);
     let mut input = |rows, cols| ctx.input(Shape::new(rows, cols), &[]).unwrap();
     let (x, six, begins, state) = (input(7, 3), input(6, 3), input(7, 1), input(2, 2));
     let state = LstmState {
@@ -223,7 +211,7 @@ fn actors_take_a_state_exactly_if_they_have_a_memory() {
         "none; call unroll with its state",
         "one",
     ];
-    assert_misfit(with.apply(ctx, x), memory);
+    assert_mismatch(with.apply(ctx, x), memory);
     let memory = [
         "without",
         "ActorCritic::unroll",
@@ -231,13 +219,13 @@ fn actors_take_a_state_exactly_if_they_have_a_memory() {
         "none",
     ];
     let rows = Sequences::time_major(3, 2);
-    assert_misfit(without.unroll(ctx, six, begins, state, rows), memory);
+    assert_mismatch(without.unroll(ctx, six, begins, state, rows), memory);
 }
 
 #[test]
 fn dqn_names_the_column_that_does_not_fit() {
     let params = Params::new();
-    let mut ctx = ShapeCheck::new(&params, 1);
+    let mut ctx = Recorder::new(&params, 0, 1);
     let mut input = |rows, cols| ctx.input(Shape::new(rows, cols), &[]).unwrap();
     let (q, column, short) = (input(8, 2), input(8, 1), input(7, 1));
     let ctx = &mut ctx;
@@ -254,22 +242,22 @@ fn dqn_names_the_column_that_does_not_fit() {
         weights: Some(short),
     };
     let targets = loss.targets(ctx, (q, q), &batch);
-    assert_misfit(
+    assert_mismatch(
         targets,
         ["dqn_loss", "DqnLoss::targets", "[8, 1]", "[7, 1]"],
     );
     let of = loss.of_values(ctx, q, column, &batch);
-    assert_misfit(of, ["dqn_loss", "DqnLoss::of_values", "[8, 1]", "[7, 1]"]);
+    assert_mismatch(of, ["dqn_loss", "DqnLoss::of_values", "[8, 1]", "[7, 1]"]);
 }
 
 #[test]
 fn a_td_loss_names_what_it_cannot_take() {
     let params = Params::new();
-    let mut ctx = ShapeCheck::new(&params, 1);
+    let mut ctx = Recorder::new(&params, 0, 1);
     let mut input = |rows| ctx.input(Shape::new(rows, 1), &[]).unwrap();
     let (eight, seven) = (input(8), input(7));
     let of = |delta: f32, targets, ctx: &mut dyn Ctx| {
-        assert_misfit(
+        assert_mismatch(
             TdLoss::Huber { delta }.mean(ctx, eight, targets),
             match delta > 0.0 {
                 true => ["td_loss", "TdLoss::mean", "[8, 1]", "[7, 1]"],
@@ -282,42 +270,9 @@ fn a_td_loss_names_what_it_cannot_take() {
 }
 
 #[test]
-fn graphs_that_do_not_fit_are_refused() {
-    let (mut params, start) = (Params::new(), Initialiser::default());
-    let mut build = |space: &Space, widths: &[usize], residual| {
-        let shape = MessagePassingShape {
-            widths: widths.to_vec(),
-            residual,
-            ..MessagePassingShape::default()
-        };
-        MessagePassing::build(&mut params, "gnn", space, &shape, start)
-    };
-    let graphs = "graphs whose nodes have features and whose edges have none";
-    for (space, given) in [
-        (discrete(2), "Discrete { n: 2 }"),
-        (
-            Space::graph(0, 0).unwrap(),
-            "Graph { node_features: 0, edge_features: 0 }",
-        ),
-        (
-            Space::graph(2, 1).unwrap(),
-            "Graph { node_features: 2, edge_features: 1 }",
-        ),
-    ] {
-        let names = ["gnn", "MessagePassing::build", graphs, given];
-        assert_misfit(build(&space, &[3], false), names);
-    }
-    let space = Space::graph(3, 0).unwrap();
-    let names = ["gnn", "MessagePassing::build", "3", "4"];
-    assert_misfit(build(&space, &[3, 4], true), names);
-    let names = ["gnn", "MessagePassing::build", "at least 1", "0"];
-    assert_misfit(build(&space, &[2, 0], false), names);
-}
-
-#[test]
 fn v_trace_names_the_column_that_does_not_fit() {
     let params = Params::new();
-    let mut ctx = ShapeCheck::new(&params, 1);
+    let mut ctx = Recorder::new(&params, 0, 1);
     let mut input = |rows, cols| ctx.input(Shape::new(rows, cols), &[]).unwrap();
     let (column, short) = (input(8, 1), input(7, 1));
     let ctx = &mut ctx;
@@ -330,7 +285,7 @@ fn v_trace_names_the_column_that_does_not_fit() {
         rows: Sequences::time_major(1, 8),
     };
     let refused = |result, [expected, given]: [&str; 2]| {
-        assert_misfit(result, ["v_trace", "VTrace::apply", expected, given]);
+        assert_mismatch(result, ["v_trace", "VTrace::apply", expected, given]);
     };
     let of = VTrace::default().apply(ctx, &inputs);
     refused(of, ["[8, 1], 1 steps of 8 sequences", "[7, 1]"]);
@@ -353,7 +308,7 @@ fn losses_refuse_settings_that_cannot_be_right() {
             double: true,
         };
         let given = &delta.to_string();
-        assert_misfit(
+        assert_mismatch(
             loss.check(),
             ["dqn_loss", "DqnLoss::check", "a number above 0", given],
         );
@@ -365,7 +320,7 @@ fn losses_refuse_settings_that_cannot_be_right() {
         };
         let given = &lambda.to_string();
         let names = ["v_trace", "VTrace::check", "a number not below 0", given];
-        assert_misfit(v_trace.check(), names);
+        assert_mismatch(v_trace.check(), names);
     }
     assert!(VTrace::default().check().is_ok());
     for entropy_coefficient in [-0.5, f32::NAN] {
@@ -380,7 +335,7 @@ fn losses_refuse_settings_that_cannot_be_right() {
             "a number not below 0",
             given,
         ];
-        assert_misfit(reinforce.check(), names);
+        assert_mismatch(reinforce.check(), names);
     }
     assert!(Reinforce::default().check().is_ok());
 }
@@ -388,12 +343,12 @@ fn losses_refuse_settings_that_cannot_be_right() {
 #[test]
 fn a_policy_names_the_actions_of_another_batch() {
     let params = Params::new();
-    let mut ctx = ShapeCheck::new(&params, 1);
+    let mut ctx = Recorder::new(&params, 0, 1);
     let mut input = |rows| ctx.input(Shape::new(rows, 2), &[]).unwrap();
     let (eight, seven) = (input(8), input(7));
     let policy = crate::SoftmaxPolicy::build("policy", &discrete(2)).unwrap();
     let of = policy.of_actions(&mut ctx, eight, seven);
-    assert_misfit(
+    assert_mismatch(
         of,
         ["policy", "SoftmaxPolicy::of_actions", "[8, 2]", "[7, 2]"],
     );

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use shardgraph_autodiff::{Axis, Ctx, ParamId, Params, Shape, Var};
 
 use super::{choices, rows, rows_over_time};
-use crate::{Error, ErrorKind, check};
+use crate::{CheckError, Error, check};
 
 fn params() -> (Params, ParamId) {
     let mut params = Params::new();
@@ -17,10 +17,10 @@ fn params() -> (Params, ParamId) {
     (params, w)
 }
 
-fn difference(result: Result<crate::Checked, Error>) -> String {
+fn difference(result: Result<crate::Checked, CheckError>) -> String {
     let error = result.expect_err("the check finds it");
-    match error.kind() {
-        ErrorKind::Check {
+    match &error {
+        CheckError::Differs {
             component,
             difference,
         } => {
@@ -49,7 +49,8 @@ fn it_says_what_it_looked_at() {
     assert!(checked.n_operations > 10);
 }
 
-/// The calls of a method in the first case: shape check, eager, eager, plan; after them the differences.
+/// The calls of a method in the first case: shape check, eager, eager, plan; after them the
+/// differences.
 fn counted<'a>(
     wrong: impl Fn(u32) -> bool + 'a,
     method: impl Fn(&mut dyn Ctx, &[Var], bool) -> Result<Vec<Var>, Error> + 'a,
@@ -101,7 +102,8 @@ fn shapes_that_differ_are_found() {
     }
 }
 
-/// The gradient of this method lacks a term that its values have: what a wrong adjoint looks like from outside.
+/// The gradient of this method lacks a term that its values have: what a wrong adjoint looks like
+/// from outside.
 #[test]
 fn a_wrong_gradient_is_found() {
     let (params, w) = params();
@@ -152,7 +154,7 @@ const METHODS: [Named; 6] = [
         let y = ctx.matmul(x, w)?;
         let zero = ctx.scale(y, 0.0)?;
         let delta = 0.5;
-        let loss = shardgraph_autodiff::device::Loss::Huber { delta };
+        let loss = shardgraph_autodiff::ops::Loss::Huber { delta };
         Ok(ctx.loss(loss, y, zero)?)
     }),
     ("small", |ctx, x, w| {
@@ -225,7 +227,8 @@ fn a_wrong_derivative_among_right_ones_is_found() {
     assert!(found.starts_with("the derivative by input 0[2]"), "{found}");
 }
 
-/// What rounding hides is not taken for right: all of it, or a part in thirty, in which an error of one in a hundred has room.
+/// What rounding hides is not taken for right: all of it, or a part in thirty, in which an error of
+/// one in a hundred has room.
 #[test]
 fn derivatives_that_rounding_hides_are_not_counted() {
     for (offset, factor) in [(1000.0, 1e-4), (1.0, 1e-3)] {
@@ -248,14 +251,15 @@ fn what_is_detached_or_chosen_is_held_constant() {
         let y = ctx.matmul(x[0], w)?;
         let best = ctx.argmax_rows(y)?;
         let constant = ctx.detach(y)?;
-        let loss = shardgraph_autodiff::device::Loss::Mse;
+        let loss = shardgraph_autodiff::ops::Loss::Mse;
         let (a, b) = (ctx.mul(y, best)?, ctx.mul(y, constant)?);
         Ok(vec![a, b, ctx.loss(loss, y, x[1])?])
     });
     assert_eq!(checked.unwrap().n_unclear, 0);
 }
 
-/// What is added to all of a row's logits changes no probability: nothing but rounding is left of its derivative.
+/// What is added to all of a row's logits changes no probability: nothing but rounding is left of
+/// its derivative.
 #[test]
 fn a_derivative_of_nothing_is_right() {
     let mut params = Params::new();
@@ -367,12 +371,15 @@ fn the_methods_own_errors_come_through() {
         Ok(vec![ctx.matmul(x[0], w)?])
     });
     let error = error.unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::Autodiff(_)), "{error}");
+    assert!(
+        matches!(error, CheckError::Component(Error::Autodiff(_))),
+        "{error}"
+    );
     let graphs = super::RankedSpace::new(super::Space::graph(1, 0).unwrap()).with_batch();
     let error = check("wrong", &params, &[graphs], 1, |_, x| Ok(x.to_vec()));
     assert!(matches!(
-        error.unwrap_err().kind(),
-        ErrorKind::Environments(_)
+        error.unwrap_err(),
+        CheckError::Component(Error::Environments(_))
     ));
 }
 

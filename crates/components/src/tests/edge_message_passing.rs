@@ -1,16 +1,16 @@
 //! The graph network against plain loops in f64, and through the check.
 
 use proptest::prelude::*;
-use shardgraph_autodiff::{Params, Shape, ShapeCheck};
+use shardgraph_autodiff::{Params, Recorder, Shape};
 use shardgraph_environments::space::{GraphValue, Major, Space, Value};
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 use super::networks::layers;
 use super::{assert_close, normals, rows, run};
 use crate::naive::{self, GraphNetwork, GruWeights, NaiveUpdate};
 use crate::{
-    Aggregation, EdgeBatch, EdgeMessagePassing, EdgeMessagePassingShape, ErrorKind, Gru,
-    Initialiser, NodeUpdate, check,
+    Aggregation, EdgeBatch, EdgeMessagePassing, EdgeMessagePassingShape, Error, Gru, Initialiser,
+    NodeUpdate, check,
 };
 
 fn build(
@@ -30,7 +30,7 @@ fn build(
 
 /// Loops and repeated edges among them.
 fn graph(n_nodes: u32, n_edges: usize, (of_node, of_edge): (usize, usize), seed: u64) -> Value {
-    let mut stream = Stream::new(seed, "graph", 0);
+    let mut stream = KeyedRng::new(seed, "graph", 0);
     let mut end = || stream.below_u32(n_nodes);
     Value::Graph(GraphValue {
         n_nodes,
@@ -95,7 +95,7 @@ fn a_gated_unit_is_pytorchs_formula_and_passes_the_check() {
     }
     let mut params = Params::new();
     let gru = Gru::build(&mut params, "cell", 2, 3, Initialiser::default()).unwrap();
-    let mut ctx = ShapeCheck::new(&params, 1);
+    let mut ctx = Recorder::new(&params, 0, 1);
     let x = shardgraph_autodiff::Ctx::input(&mut ctx, Shape::new(4, 2), &[]).unwrap();
     let h = shardgraph_autodiff::Ctx::input(&mut ctx, Shape::new(5, 3), &[]).unwrap();
     let error = gru.step(&mut ctx, x, h).unwrap_err().to_string();
@@ -195,14 +195,14 @@ fn the_graph_network_passes_the_check() {
 fn what_does_not_fit_the_batch_is_refused() {
     let (params, space, gnn) = build((2, 1), &EdgeMessagePassingShape::default(), 1);
     let batch = EdgeBatch::new(&space, &[graph(3, 4, (2, 1), 1)]).unwrap();
-    let mut ctx = ShapeCheck::new(&params, 1);
+    let mut ctx = Recorder::new(&params, 0, 1);
     let (nodes, edges) = (
         batch.nodes(&mut ctx).unwrap(),
         batch.edges(&mut ctx).unwrap(),
     );
     let message = |result: Result<_, crate::Error>| {
         let error = result.expect_err("it does not fit");
-        assert!(matches!(error.kind(), ErrorKind::Misfit { .. }), "{error}");
+        assert!(matches!(error, Error::Mismatch { .. }), "{error}");
         error.to_string()
     };
     let of = "component `gnn`, EdgeMessagePassing::apply: ";

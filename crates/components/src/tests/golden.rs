@@ -1,9 +1,10 @@
-//! Numbers that were made elsewhere: a script in Python went through the published formulas in f64, with numbers that are all
-//! different, so that no two of them can change places unseen. What goes in stands here whole.
+//! Numbers that were made elsewhere: a script in Python went through the published formulas in f64,
+//! with numbers that are all different, so that no two of them can change places unseen. What goes
+//! in stands here whole.
 
 use shardgraph_autodiff::{Ctx, Params, Var};
 use shardgraph_environments::space::Space;
-use shardgraph_replay::{Ending, NStepFolder};
+use shardgraph_replay::{Ending, NStepAssembler};
 
 use super::losses::derivatives;
 use super::{assert_close, run};
@@ -12,9 +13,10 @@ use crate::{
     SoftmaxPolicy, TdLoss, VTrace, VTraceInputs,
 };
 
-/// `torch.nn.LSTM(2, 2)` by its documented formulas, from a state that is not zero. Rows of `weight_ih` and so on in PyTorch's
-/// order (input, forget, candidate, output), which are columns here, with the output's before the candidate's:
-/// `weight_ih = [[-.4, -.25], [-.04, .11], [.32, -.38], [-.17, -.02], [.19, .34], [-.3, -.15], [.06, .21], [.42, -.28]]`.
+/// `torch.nn.LSTM(2, 2)` by its documented formulas, from a state that is not zero. Rows of
+/// `weight_ih` and so on in PyTorch's order (input, forget, candidate, output), which are columns
+/// here, with the output's before the candidate's: `weight_ih = [[-.4, -.25], [-.04, .11], [.32,
+/// -.38], [-.17, -.02], [.19, .34], [-.3, -.15], [.06, .21], [.42, -.28]]`.
 #[test]
 fn a_memory_of_two_units() {
     let w_x = [
@@ -53,7 +55,8 @@ fn a_memory_of_two_units() {
     assert_close(&out[2], &[0.31724027, -0.089047302], 2e-7);
 }
 
-/// By the recursion of Espeholt et al. (2018), remark 1, from the last step to the first; the third step ends an episode.
+/// By the recursion of Espeholt et al. (2018), remark 1, from the last step to the first; the third
+/// step ends an episode.
 #[test]
 fn targets_of_v_trace() {
     let columns: [(usize, &[f32]); 5] = [
@@ -103,7 +106,8 @@ fn a_dueling_head_of_three_actions() {
     assert_close(&q[0], &[first, second].concat(), 5e-7);
 }
 
-/// Three windows of three rewards at gamma 0.9, of which the last terminated after two: rewards and discounts as a memory has them.
+/// Three windows of three rewards at gamma 0.9, of which the last terminated after two: rewards and
+/// discounts as a memory has them.
 fn folded() -> (Vec<f32>, Vec<f32>) {
     let mut folded = Vec::new();
     for (rewards, ending) in [
@@ -111,7 +115,7 @@ fn folded() -> (Vec<f32>, Vec<f32>) {
         (&[0.25, -1.0, 3.0], None),
         (&[0.5, 1.5], Some(Ending::Terminated)),
     ] {
-        let (mut folder, mut out) = (NStepFolder::new(3, 0.9), Vec::new());
+        let (mut folder, mut out) = (NStepAssembler::new(3, 0.9), Vec::new());
         for (i, &reward) in rewards.iter().enumerate() {
             let ending = ending.filter(|_| i + 1 == rewards.len());
             folder.push((), reward, ending, &mut out);
@@ -121,8 +125,8 @@ fn folded() -> (Vec<f32>, Vec<f32>) {
     folded.into_iter().unzip()
 }
 
-/// Importance weights 0.5, 1 and 0.8, delta 1.5; the online network's best next actions are 2, 1 and 2, the target network's 1, 0 and
-/// 2.
+/// Importance weights 0.5, 1 and 0.8, delta 1.5; the online network's best next actions are 2, 1
+/// and 2, the target network's 1, 0 and 2.
 #[test]
 fn losses_of_dqn_over_three_steps() {
     let (rewards, discounts) = folded();
@@ -196,7 +200,8 @@ const BY_LOGITS_NORMALISED: [[f64; 3]; 4] = [
     [0.01377241, -0.05318725, 0.03941485],
 ];
 
-/// Williams (1992) with a baseline and an entropy bonus; the derivatives by the logits too, by hand: `-A (1 - p) / n` and so on.
+/// Williams (1992) with a baseline and an entropy bonus; the derivatives by the logits too, by
+/// hand: `-A (1 - p) / n` and so on.
 #[test]
 fn losses_of_reinforce() {
     let columns: [(usize, &[f32]); 4] = [

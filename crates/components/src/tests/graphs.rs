@@ -1,17 +1,20 @@
-//! structure2vec and the Q head through the check, on graphs of a graph space: the method brings its batch along.
+//! structure2vec and the Q head through the check, on graphs of a graph space: the method brings
+//! its batch along.
 
 use std::sync::Arc;
 
-use shardgraph_autodiff::shard::{CsrShard, Partition};
-use shardgraph_autodiff::{BatchLayout, Group, Params, Propagation, RowShard};
+use shardgraph_autodiff::Params;
 use shardgraph_environments::space::{GraphValue, Space, Value};
 use shardgraph_graph::Graph;
-use shardgraph_graph::random::Stream;
+use shardgraph_layers::shard::{CsrShard, Partition};
+use shardgraph_layers::{BatchLayout, Group, Propagation, RowShard};
 use shardgraph_layers::{Path, Policy, PolicyShape, StateBatch};
+use shardgraph_random::KeyedRng;
 
 use crate::check;
 
-/// One state of a sampled graph, with nothing removed; its first node feature is whether a node was picked.
+/// One state of a sampled graph, with nothing removed; its first node feature is whether a node was
+/// picked.
 fn batch(value: &GraphValue) -> StateBatch {
     let edges: Vec<(u32, u32)> = value.edges.iter().map(|&[u, v]| (u, v)).collect();
     let graph = Graph::from_edges(value.n_nodes, &edges).unwrap();
@@ -40,7 +43,7 @@ fn batch(value: &GraphValue) -> StateBatch {
 
 #[test]
 fn structure2vec_and_its_head_pass_the_check() {
-    let (space, mut stream) = (Space::graph(2, 0).unwrap(), Stream::new(4, "graphs", 0));
+    let (space, mut stream) = (Space::graph(2, 0).unwrap(), KeyedRng::new(4, "graphs", 0));
     let mut params = Params::new();
     let shape = PolicyShape {
         embed_dim: 4,
@@ -48,7 +51,7 @@ fn structure2vec_and_its_head_pass_the_check() {
         n_node_features: 1,
         ..PolicyShape::default()
     };
-    let mut weights = Stream::new(4, "weights", 0);
+    let mut weights = KeyedRng::new(4, "weights", 0);
     let policy = Policy::build(&mut params, shape, &mut || 0.5 * weights.normal() as f32).unwrap();
     let (mut n_derivatives, mut n_unclear) = (0, 0);
     for _ in 0..4 {

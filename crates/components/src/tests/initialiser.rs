@@ -5,7 +5,7 @@ use shardgraph_autodiff::Params;
 use shardgraph_environments::space::Space;
 
 use crate::{
-    ActorCritic, ActorCriticShape, ErrorKind, Gains, Initialisation, Initialiser, Linear, Lstm,
+    ActorCritic, ActorCriticShape, Error, Gains, Initialisation, Initialiser, Linear, Lstm,
     QNetwork, QNetworkShape,
 };
 
@@ -69,7 +69,8 @@ fn values_depend_on_seed_and_name_alone() {
     }
 }
 
-/// The length of the first row or column of each weight matrix, whichever are orthonormal but for the gain.
+/// The length of the first row or column of each weight matrix, whichever are orthonormal but for
+/// the gain.
 fn gains(params: &Params) -> Vec<(String, f32)> {
     let weights = params.ids().filter(|&id| params.shape(id).rows > 1);
     let gain = |id| {
@@ -158,7 +159,7 @@ fn gains_are_settings_and_bad_ones_are_refused() {
             Linear::build(&mut params, "head", 2, 2, start).unwrap_err(),
             Lstm::build(&mut params, "core", 2, 2, start).unwrap_err(),
         ] {
-            assert!(matches!(error.kind(), ErrorKind::Misfit { .. }), "{error}");
+            assert!(matches!(error, Error::Mismatch { .. }), "{error}");
         }
         assert!(params.flat().is_empty());
     }

@@ -272,7 +272,8 @@ fn reinforce_is_its_formula() {
     }
 }
 
-/// Whatever they are and however many, nothing is left to learn from: no rounding of their mean is scaled up.
+/// Whatever they are and however many, nothing is left to learn from: no rounding of their mean is
+/// scaled up.
 #[test]
 fn equal_returns_have_no_advantage() {
     let settings = Reinforce {

@@ -1,4 +1,5 @@
-//! The memory cell against PyTorch's formulas in f64: many steps, states, episodes that begin inside a sequence.
+//! The memory cell against PyTorch's formulas in f64: many steps, states, episodes that begin
+//! inside a sequence.
 
 use proptest::prelude::*;
 use shardgraph_autodiff::{Params, Shape};
@@ -41,7 +42,8 @@ fn f64s(x: &[f32]) -> Vec<f64> {
     x.iter().map(|&x| f64::from(x)).collect()
 }
 
-/// Hidden states of all steps, then the last hidden and cell states, each with time (and batch) first.
+/// Hidden states of all steps, then the last hidden and cell states, each with time (and batch)
+/// first.
 fn naive_unroll(
     weights: &LstmWeights,
     x: &[f32],

@@ -5,7 +5,7 @@ use shardgraph_autodiff::device::Device;
 use shardgraph_autodiff::{Params, Shape};
 
 use super::normals;
-use crate::{Optimiser, OptimiserConfig, OptimiserRule};
+use crate::{AdamConstants, Optimiser, OptimiserConfig, OptimiserRule};
 
 const RMS_PROP: OptimiserRule = OptimiserRule::RmsProp {
     decay: 0.9,
@@ -111,11 +111,11 @@ fn bad_gradients_change_nothing() {
 
 #[test]
 fn adam_is_the_papers_formula_with_the_constants_given() {
-    let rule = OptimiserRule::Adam {
+    let rule = OptimiserRule::Adam(AdamConstants {
         beta1: 0.8,
         beta2: 0.9,
         epsilon: 0.01,
-    };
+    });
     let (mut params, device) = (params(1), Device::host());
     let mut optimiser = Optimiser::new(config(rule), 1).unwrap();
     let (mut w, mut first, mut second) = (1.0f64, 0.0f64, 0.0f64);
@@ -139,10 +139,12 @@ fn rules_are_read_by_name_or_with_constants() {
         let text = format!(r#"{{ "rule": {rule}, "learning_rate": 0.1 }}"#);
         serde_json::from_str::<OptimiserConfig>(&text).map(|config| config.rule)
     };
-    let adam = |beta1, epsilon| OptimiserRule::Adam {
-        beta1,
-        beta2: 0.999,
-        epsilon,
+    let adam = |beta1, epsilon| {
+        OptimiserRule::Adam(AdamConstants {
+            beta1,
+            beta2: 0.999,
+            epsilon,
+        })
     };
     assert_eq!(read(r#""adam""#).unwrap(), OptimiserRule::ADAM);
     assert_eq!(read(r#""sgd""#).unwrap(), OptimiserRule::Sgd);
@@ -194,10 +196,12 @@ fn settings_that_cannot_be_right_are_refused() {
         momentum,
         epsilon,
     };
-    let adam = |beta1, beta2, epsilon| OptimiserRule::Adam {
-        beta1,
-        beta2,
-        epsilon,
+    let adam = |beta1, beta2, epsilon| {
+        OptimiserRule::Adam(AdamConstants {
+            beta1,
+            beta2,
+            epsilon,
+        })
     };
     let bad = [
         (OptimiserRule::Sgd, 0.0, None),

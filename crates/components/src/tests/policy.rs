@@ -2,7 +2,7 @@
 
 use shardgraph_autodiff::Params;
 use shardgraph_environments::space::Space;
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 use super::{assert_close, normals, rows, run};
 use crate::{SoftmaxPolicy, check, naive};
@@ -15,7 +15,7 @@ fn policy(n_actions: u32) -> SoftmaxPolicy {
 fn actions_come_as_often_as_their_probabilities_say() {
     let (n, logits) = (20_000, [0.3f32, -1.0, 1.5, -1e9]);
     let probabilities = naive::softmax(&logits.map(f64::from));
-    let (mut actions, mut stream) = (Vec::new(), Stream::new(3, "act", 0));
+    let (mut actions, mut stream) = (Vec::new(), KeyedRng::new(3, "act", 0));
     policy(4)
         .sample_into(&logits.repeat(n), &mut stream, &mut actions)
         .unwrap();
@@ -35,7 +35,7 @@ fn equal_streams_give_equal_actions() {
     let logits = normals(300, 1);
     let draw = || {
         let mut actions = vec![7];
-        let mut stream = Stream::new(3, "act", 5);
+        let mut stream = KeyedRng::new(3, "act", 5);
         policy(3)
             .sample_into(&logits, &mut stream, &mut actions)
             .unwrap();
@@ -49,14 +49,15 @@ fn equal_streams_give_equal_actions() {
 fn bad_logits_are_refused_by_row() {
     for bad in [f32::NAN, f32::INFINITY] {
         let logits = [0.0, 1.0, 0.0, bad];
-        let error = policy(2).sample_into(&logits, &mut Stream::new(1, "act", 0), &mut Vec::new());
+        let error =
+            policy(2).sample_into(&logits, &mut KeyedRng::new(1, "act", 0), &mut Vec::new());
         let error = error.unwrap_err().to_string();
         assert!(
             error.contains("`policy`, SoftmaxPolicy::sample_into: row 1: expected"),
             "{error}"
         );
     }
-    let mut stream = Stream::new(1, "act", 0);
+    let mut stream = KeyedRng::new(1, "act", 0);
     let nothing = [f32::NEG_INFINITY; 2];
     assert!(
         policy(2)

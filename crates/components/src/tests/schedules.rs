@@ -1,9 +1,6 @@
-//! Schedules of exploration, updates of targets, and weights from rank to rank.
+//! Schedules of exploration.
 
-use shardgraph_autodiff::collectives::{Deadline, threads};
-use shardgraph_autodiff::{Params, Shape};
-
-use crate::{EpsilonSchedule, TargetUpdate, broadcast_weights};
+use crate::EpsilonSchedule;
 
 #[test]
 fn schedules_go_from_start_to_end_and_stay() {
@@ -81,56 +78,4 @@ fn schedules_are_read_from_configs() {
     assert!(serde_json::from_str::<EpsilonSchedule>(&text.replace("n_steps", "steps")).is_err());
     let more = text.replace("\"start\"", "\"begin\": 0, \"start\"");
     assert!(serde_json::from_str::<EpsilonSchedule>(&more).is_err());
-}
-
-fn two_networks() -> Params {
-    let mut params = Params::new();
-    let mut next = 0.0;
-    params.add("online/w", Shape::new(1, 2), || {
-        next += 4.0;
-        next
-    });
-    params.freeze_rest();
-    params.add("target/w", Shape::new(1, 2), || 0.0);
-    params
-}
-
-#[test]
-fn targets_follow() {
-    let mut params = two_networks();
-    let hard = TargetUpdate::Hard { every: 10 };
-    assert!(!hard.apply(&mut params, 9).unwrap());
-    assert_eq!(params.flat(), [4.0, 8.0, 0.0, 0.0]);
-    assert!(
-        TargetUpdate::Soft { tau: 0.25 }
-            .apply(&mut params, 9)
-            .unwrap()
-    );
-    assert_eq!(params.flat(), [4.0, 8.0, 1.0, 2.0]);
-    assert!(hard.apply(&mut params, 20).unwrap());
-    assert_eq!(params.flat(), [4.0, 8.0, 4.0, 8.0]);
-    for bad in [
-        TargetUpdate::Hard { every: 0 },
-        TargetUpdate::Soft { tau: 0.0 },
-        TargetUpdate::Soft { tau: f32::NAN },
-    ] {
-        assert!(bad.apply(&mut params, 1).is_err());
-    }
-    params.add("target/more", Shape::new(1, 1), || 0.0);
-    assert!(hard.apply(&mut params, 20).is_err()); // another shape
-}
-
-#[test]
-fn all_ranks_get_the_weights_of_one() {
-    let results = threads::run(3, |mut comm| {
-        let mut params = two_networks();
-        let scale = comm.rank() as f32;
-        let own: Vec<f32> = params.flat().iter().map(|x| x * scale).collect();
-        params.set_flat(&own).unwrap();
-        broadcast_weights(&mut comm, &mut params, 2, Deadline::default()).unwrap();
-        params.flat().to_vec()
-    });
-    for values in results {
-        assert_eq!(values.unwrap(), [8.0, 16.0, 0.0, 0.0]);
-    }
 }

@@ -4,9 +4,7 @@ use shardgraph_autodiff::Params;
 use shardgraph_environments::space::{Major, RankedSpace, Space};
 
 use super::{between, normals, rows, rows_over_time, run};
-use crate::{
-    Error, ErrorKind, Initialiser, Lstm, LstmState, Sequences, VTrace, VTraceInputs, check,
-};
+use crate::{Error, Initialiser, Lstm, LstmState, Sequences, VTrace, VTraceInputs, check};
 
 const N_STEPS: usize = 5;
 const N_BATCH: usize = 3;
@@ -124,10 +122,7 @@ fn ranks_say_the_order() {
         Sequences::time_major(4, 1)
     );
     let refused = |result: Result<Sequences, Error>| {
-        assert!(matches!(
-            result.unwrap_err().kind(),
-            ErrorKind::Misfit { .. }
-        ));
+        assert!(matches!(result.unwrap_err(), Error::Mismatch { .. }));
     };
     refused(Sequences::of(&one, 4, 2));
     refused(Sequences::of(&rows(2), 4, 2));

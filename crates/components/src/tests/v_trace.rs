@@ -61,8 +61,10 @@ proptest! {
             let clips = [rho_bar, c_bar, lambda].map(f64::from);
             let expected = v_trace(&trajectory(&columns, n_batch, b), clips.into());
             let of = |i: usize| out[i].iter().skip(b).step_by(n_batch).copied().collect::<Vec<f32>>();
-            assert_close(&of(0), &expected.0, 2e-5);
-            assert_close(&of(1), &expected.1, 2e-5);
+            // Errors of later steps come back multiplied by clipped ratios, so the largest target is the scale.
+            let scale = expected.0.iter().chain(&expected.1).fold(1.0, |max: f64, x| max.max(x.abs()));
+            assert_close(&of(0), &expected.0, 2e-5 * scale);
+            assert_close(&of(1), &expected.1, 2e-5 * scale);
         }
     }
 }

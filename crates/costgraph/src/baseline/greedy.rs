@@ -1,6 +1,7 @@
 //! Greedy for memory: the ready op and the device that raise the peak least.
 
-use crate::{Problem, Schedule, Step, random::Stream};
+use crate::{Problem, Schedule, Step};
+use shardgraph_random::KeyedRng;
 
 /// Takes, again and again, the ready op and the device that raise the peak least; of those, the pair that leaves least behind.
 ///
@@ -34,7 +35,7 @@ pub fn greedy_memory_watched(
     noise: f64,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Schedule {
-    let mut state = Greedy::new(problem, Stream::new(seed, "greedy memory", 0), noise);
+    let mut state = Greedy::new(problem, KeyedRng::new(seed, "greedy memory", 0), noise);
     let mut chooses = true;
     loop {
         chooses = chooses && go_on();
@@ -71,7 +72,7 @@ pub fn greedy_memory_best_of_watched(
     let (mut least, mut n_runs) = (fitness(&best), 1);
     while n_runs < runs && go_on() {
         // The seeds of the runs are the numbers of a stream, so that neighbouring seeds share no runs.
-        let run_seed = Stream::new(seed, "greedy memory runs", n_runs).next_u64();
+        let run_seed = KeyedRng::new(seed, "greedy memory runs", n_runs).next_u64();
         let schedule = greedy_memory_watched(problem, run_seed, noise, go_on);
         n_runs += 1;
         let found = fitness(&schedule);
@@ -84,7 +85,7 @@ pub fn greedy_memory_best_of_watched(
 
 struct Greedy<'p, 'g> {
     problem: &'p Problem<'g>,
-    dice: Stream,
+    dice: KeyedRng,
     noise: f64,
     ready: Vec<u32>,
     waiting: Vec<u32>,
@@ -101,7 +102,7 @@ struct Greedy<'p, 'g> {
 }
 
 impl<'p, 'g> Greedy<'p, 'g> {
-    fn new(problem: &'p Problem<'g>, dice: Stream, noise: f64) -> Greedy<'p, 'g> {
+    fn new(problem: &'p Problem<'g>, dice: KeyedRng, noise: f64) -> Greedy<'p, 'g> {
         let graph = problem.graph();
         let ops = 0..graph.n_ops() as u32;
         let is_deferred = deferred(problem);
@@ -318,22 +319,22 @@ fn roots(problem: &Problem<'_>) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::{Greedy, greedy_memory, greedy_memory_best_of_watched, greedy_memory_watched};
-    use crate::random::Stream;
     use crate::testing::for_problems;
+    use shardgraph_random::KeyedRng;
 
     #[test]
     fn what_a_pair_is_said_to_need_is_what_it_takes() {
         for_problems(300, 40, |problem, seed| {
             let graph = problem.graph();
-            let mut dice = Stream::new(seed, "test", 0);
-            let mut state = Greedy::new(problem, Stream::new(seed, "test", 1), 0.0);
+            let mut dice = KeyedRng::new(seed, "test", 0);
+            let mut state = Greedy::new(problem, KeyedRng::new(seed, "test", 1), 0.0);
             while !state.ready.is_empty() {
-                let op = state.ready.swap_remove(dice.below(state.ready.len()));
+                let op = state.ready.swap_remove(dice.index(state.ready.len()));
                 let is_fixed = problem.fixed_op() == Some(op);
                 let device = if is_fixed {
                     0
                 } else {
-                    dice.below(problem.n_devices())
+                    dice.index(problem.n_devices())
                 };
                 let (need, growth) = state.need(op, device);
                 let total =

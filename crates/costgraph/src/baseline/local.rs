@@ -1,7 +1,8 @@
 //! Local search over placements and orders of ops, with evaluations that begin where the change does.
 
 use super::{look_every, orders::with_transfers};
-use crate::{Problem, Schedule, accounts::Accounts, random::Stream};
+use crate::{Problem, Schedule, accounts::Accounts};
+use shardgraph_random::KeyedRng;
 
 /// Local search: an op changes its device or its place in the order, and stays there if that is no worse.
 ///
@@ -29,7 +30,7 @@ pub fn local_search_watched(
     seed: u64,
     watch: &mut dyn FnMut(u64, (u64, u64)) -> bool,
 ) -> (Schedule, u64) {
-    let mut search = Search::new(problem, Stream::new(seed, "local search", 0));
+    let mut search = Search::new(problem, KeyedRng::new(seed, "local search", 0));
     let mut current = search.evaluate(0, true);
     let (mut n_done, look_every) = (1, look_every(problem));
     while n_done < evaluations {
@@ -97,7 +98,7 @@ struct Checkpoint {
 
 struct Search<'p, 'g> {
     problem: &'p Problem<'g>,
-    dice: Stream,
+    dice: KeyedRng,
     placement: Vec<u8>,
     order: Vec<u32>,
     position: Vec<usize>,
@@ -110,10 +111,10 @@ struct Search<'p, 'g> {
 }
 
 impl<'p, 'g> Search<'p, 'g> {
-    fn new(problem: &'p Problem<'g>, mut dice: Stream) -> Search<'p, 'g> {
+    fn new(problem: &'p Problem<'g>, mut dice: KeyedRng) -> Search<'p, 'g> {
         let graph = problem.graph();
         let (n_ops, n) = (graph.n_ops(), problem.n_devices());
-        let mut placement: Vec<u8> = (0..n_ops).map(|_| dice.below(n) as u8).collect();
+        let mut placement: Vec<u8> = (0..n_ops).map(|_| dice.index(n) as u8).collect();
         if let Some(op) = problem.fixed_op() {
             placement[op as usize] = 0;
         }
@@ -153,14 +154,14 @@ impl<'p, 'g> Search<'p, 'g> {
     /// A random move, or none when the op that was drawn has nowhere to go.
     fn propose(&mut self) -> Option<Change> {
         let (graph, n) = (self.problem.graph(), self.problem.n_devices());
-        let op = self.dice.below(self.order.len()) as u32;
+        let op = self.dice.index(self.order.len()) as u32;
         let place = self.position[op as usize];
-        if self.dice.below(2) == 0 {
+        if self.dice.index(2) == 0 {
             if n == 1 || self.problem.fixed_op() == Some(op) {
                 return None;
             }
             let from = self.placement[op as usize];
-            let to = (usize::from(from) + 1 + self.dice.below(n - 1)) % n;
+            let to = (usize::from(from) + 1 + self.dice.index(n - 1)) % n;
             return Some(Change::Device {
                 op,
                 from,
@@ -178,7 +179,7 @@ impl<'p, 'g> Search<'p, 'g> {
             .map(|&c| place_of(c))
             .min()
             .unwrap_or(self.order.len());
-        let to = first + self.dice.below(end - first);
+        let to = first + self.dice.index(end - first);
         (to != place).then_some(Change::Place { from: place, to })
     }
 
@@ -275,9 +276,9 @@ impl<'p, 'g> Search<'p, 'g> {
 #[cfg(test)]
 mod tests {
     use super::{Change, Search, local_search_watched};
-    use crate::random::Stream;
     use crate::testing::for_problems;
     use crate::{DeviceSet, GraphBuilder, ModelOptions, Objective, OpSpec, Problem, TensorSpec};
+    use shardgraph_random::KeyedRng;
 
     /// A chain's order is the only one: on one device there is no move, on two every other draw is none.
     #[test]
@@ -304,14 +305,14 @@ mod tests {
         let devices = DeviceSet::uniform(2, None).unwrap();
         let options = ModelOptions::default();
         let problem = Problem::new(&graph, &devices, Objective::Runtime, options).unwrap();
-        let mut search = Search::new(&problem, Stream::new(1, "test", 0));
+        let mut search = Search::new(&problem, KeyedRng::new(1, "test", 0));
         assert!((0..300).all(|_| search.next_change().is_some()));
     }
 
     #[test]
     fn resumed_evaluations_are_those_from_the_start() {
         for_problems(300, 40, |problem, seed| {
-            let mut search = Search::new(problem, Stream::new(seed, "test", 0));
+            let mut search = Search::new(problem, KeyedRng::new(seed, "test", 0));
             search.evaluate(0, true);
             for round in 0..40 {
                 let Some(change) = search.propose() else {
@@ -337,7 +338,7 @@ mod tests {
     fn as_many_moves_are_evaluated_as_are_counted() {
         const EVALUATIONS: u64 = 60;
         for_problems(100, 30, |problem, seed| {
-            let mut search = Search::new(problem, Stream::new(seed, "local search", 0));
+            let mut search = Search::new(problem, KeyedRng::new(seed, "local search", 0));
             let (mut current, mut n_done) = (search.evaluate(0, true), 1);
             while n_done < EVALUATIONS {
                 let Some(change) = search.next_change() else {

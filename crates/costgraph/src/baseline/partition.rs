@@ -270,8 +270,8 @@ impl Moves {
 #[cfg(test)]
 mod tests {
     use super::Halving;
-    use crate::random::Stream;
     use crate::testing::for_problems;
+    use shardgraph_random::KeyedRng;
 
     /// Bytes of the tensors with members on both sides.
     fn cut(halving: &Halving<'_, '_>) -> i128 {
@@ -290,13 +290,13 @@ mod tests {
     #[test]
     fn a_gain_is_what_the_cut_loses() {
         for_problems(300, 40, |problem, seed| {
-            let mut dice = Stream::new(seed, "test", 0);
+            let mut dice = KeyedRng::new(seed, "test", 0);
             let n_ops = problem.graph().n_ops();
             let mut halving = Halving::new(problem, &vec![0; n_ops], 0);
-            halving.is_right.fill_with(|| dice.below(2) == 0);
+            halving.is_right.fill_with(|| dice.index(2) == 0);
             halving.count_ends();
             for _ in 0..20 {
-                let op = dice.below(n_ops) as u32;
+                let op = dice.index(n_ops) as u32;
                 let (before, gain) = (cut(&halving), halving.gain(op));
                 halving.move_op(op);
                 assert_eq!(before - cut(&halving), gain, "op {op}");

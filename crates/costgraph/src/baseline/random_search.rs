@@ -1,7 +1,8 @@
 //! Random search: the best of many random chromosomes.
 
 use super::look_every;
-use crate::{Decoder, DecoderKind, Problem, Schedule, random::Stream};
+use crate::{Decoder, DecoderKind, Problem, Schedule};
+use shardgraph_random::KeyedRng;
 
 /// The best of `evaluations` uniformly random chromosomes (at least one).
 ///
@@ -30,7 +31,7 @@ pub fn random_search_watched(
     let mut decoder = Decoder::new(problem, kind);
     let mut keys = vec![0.0; problem.n_keys()];
     let draw = |index: u64, keys: &mut [f32]| {
-        let mut stream = Stream::new(seed, "random search", index);
+        let mut stream = KeyedRng::new(seed, "random search", index);
         keys.fill_with(|| stream.uniform_f32());
     };
     let mut best = ((u64::MAX, u64::MAX), 0);

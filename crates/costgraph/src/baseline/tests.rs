@@ -7,20 +7,21 @@ use super::{
 use crate::testing::for_problems;
 use crate::{
     DecoderKind, DeviceSet, Graph, GraphBuilder, ModelOptions, Objective, OpSpec, Problem,
-    Schedule, TensorSpec, lower_bounds, random::Stream,
+    Schedule, TensorSpec, lower_bounds,
 };
+use shardgraph_random::KeyedRng;
 
 /// Layers of ops, each reading a few tensors of the layers before: work enough for two devices.
 fn layered(seed: u64, n_layers: u32, width: u32) -> Graph {
-    let mut dice = Stream::new(seed, "layers", 0);
+    let mut dice = KeyedRng::new(seed, "layers", 0);
     let mut builder = GraphBuilder::new("layers");
     for _ in 0..n_layers * width {
-        builder.op(OpSpec::new("", 20 + dice.below(80) as u64));
+        builder.op(OpSpec::new("", 20 + dice.index(80) as u64));
     }
     for op in 0..(n_layers - 1) * width {
         let next = (op / width + 1) * width;
-        let readers = [0, 1].map(|_| next + dice.below(width as usize) as u32);
-        builder.tensor(TensorSpec::new(op, 10 + dice.below(90) as u64, &readers));
+        let readers = [0, 1].map(|_| next + dice.index(width as usize) as u32);
+        builder.tensor(TensorSpec::new(op, 10 + dice.index(90) as u64, &readers));
     }
     builder.build().unwrap()
 }

@@ -46,7 +46,7 @@ struct Tensor<'a> {
 
 /// Writes `problem` as one line of JSON: costs by op and device, tensors with their transfers, the fixed op, the lower bound.
 ///
-/// Devices are `0..n_devices`, ops and tensors have the graph's numbers. `xtask/peers/cp_sat.py` of the repository solves such
+/// Devices are `0..n_devices`, ops and tensors have the graph's numbers. `crates/bench/peers/cp_sat.py` of the repository solves such
 /// lines with CP-SAT.
 ///
 /// # Errors

@@ -1,12 +1,12 @@
 //! The distributions that the generators need beyond the stream's own.
 
-use crate::random::Stream;
+use shardgraph_random::KeyedRng;
 
 /// Standard normal; the logarithm is libm's, so that every machine draws the same numbers.
 ///
 /// # Source
 /// Box and Muller's transform in Marsaglia's polar form; the second number of a pair is not kept.
-pub(super) fn normal(stream: &mut Stream) -> f64 {
+pub(super) fn normal(stream: &mut KeyedRng) -> f64 {
     loop {
         let x = 2.0 * stream.uniform_f64() - 1.0;
         let y = 2.0 * stream.uniform_f64() - 1.0;
@@ -18,8 +18,8 @@ pub(super) fn normal(stream: &mut Stream) -> f64 {
 }
 
 /// A uniformly random order (Fisher and Yates).
-pub(super) fn shuffle(items: &mut [u32], stream: &mut Stream) {
+pub(super) fn shuffle(items: &mut [u32], stream: &mut KeyedRng) {
     for i in (1..items.len()).rev() {
-        items.swap(i, stream.below(i + 1));
+        items.swap(i, stream.index(i + 1));
     }
 }

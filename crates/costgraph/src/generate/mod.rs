@@ -10,8 +10,9 @@ mod random_graph;
 pub use noise::noisy_copy;
 pub use random_graph::RandomGraph;
 
-use crate::{Error, ErrorKind, Graph, GraphBuilder, OpSpec, TensorSpec, random::Stream, topology};
+use crate::{Error, ErrorKind, Graph, GraphBuilder, OpSpec, TensorSpec, topology};
 use draw::{normal, shuffle};
+use shardgraph_random::KeyedRng;
 use std::collections::BTreeSet;
 
 /// The recipe for synthetic graphs; the default is the paper's.
@@ -71,10 +72,10 @@ const COST_DEVIATION: f64 = 0.1;
 /// ```
 pub fn synthetic(recipe: &Synthetic, seed: u64, index: u64) -> Result<Graph, Error> {
     check(recipe)?;
-    let mut stream = Stream::new(seed, "synthetic computation graph", index);
+    let mut stream = KeyedRng::new(seed, "synthetic computation graph", index);
     let model = recipe.models[(index % recipe.models.len() as u64) as usize];
     let spread = (recipe.max_nodes - recipe.min_nodes) as usize + 1;
-    let n = recipe.min_nodes as usize + stream.below(spread);
+    let n = recipe.min_nodes as usize + stream.index(spread);
     let mut order: Vec<u32> = (0..n as u32).collect();
     let edges = model.edges(n, &mut stream);
     shuffle(&mut order, &mut stream);
@@ -112,7 +113,7 @@ struct Tensors {
     is_control: Vec<bool>,
 }
 
-fn draw_tensors(n: usize, edges: &[(u32, u32)], stream: &mut Stream) -> Tensors {
+fn draw_tensors(n: usize, edges: &[(u32, u32)], stream: &mut KeyedRng) -> Tensors {
     let mut specs = Vec::new();
     let mut first = Vec::with_capacity(n + 1);
     for node in 0..n as u32 {
@@ -136,7 +137,7 @@ fn draw_tensors(n: usize, edges: &[(u32, u32)], stream: &mut Stream) -> Tensors 
         let control = outputs.is_empty() || stream.uniform_f64() < P_CONTROL;
         is_control.push(control);
         if !control {
-            let tensor = outputs.start + stream.below(outputs.len());
+            let tensor = outputs.start + stream.index(outputs.len());
             specs[tensor].consumers.push(to + 1);
         }
     }
@@ -148,7 +149,7 @@ fn assemble(
     n: usize,
     edges: &[(u32, u32)],
     tensors: &Tensors,
-    stream: &mut Stream,
+    stream: &mut KeyedRng,
 ) -> Result<Graph, Error> {
     let mut bytes = vec![0u64; n + 2];
     for tensor in &tensors.specs {

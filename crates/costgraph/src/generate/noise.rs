@@ -1,6 +1,7 @@
 //! Noisy copies: other sizes and costs on the same topology.
 
-use crate::{Error, ErrorKind, Graph, MAX_TOTAL, random::Stream};
+use crate::{Error, ErrorKind, Graph, MAX_TOTAL};
+use shardgraph_random::KeyedRng;
 
 /// Copy `copy_idx` of `graph`: every tensor's size and every op's cost times a factor of its own, uniform on (0.5, 1.5).
 ///
@@ -27,14 +28,14 @@ use crate::{Error, ErrorKind, Graph, MAX_TOTAL, random::Stream};
 pub fn noisy_copy(graph: &Graph, seed: u64, copy_idx: u64) -> Result<Graph, Error> {
     let mut copy = graph.clone();
     let n_ops = graph.n_ops();
-    let mut stream = Stream::new(seed, "noise on op costs", copy_idx);
+    let mut stream = KeyedRng::new(seed, "noise on op costs", copy_idx);
     for op in 0..n_ops {
         let factor = 0.5 + stream.uniform_f64();
         for cost in copy.ops.cost_ns[op..].iter_mut().step_by(n_ops) {
             *cost = scaled(*cost, factor);
         }
     }
-    let mut stream = Stream::new(seed, "noise on tensor sizes", copy_idx);
+    let mut stream = KeyedRng::new(seed, "noise on tensor sizes", copy_idx);
     for bytes in &mut copy.tensors.bytes {
         let factor = 0.5 + stream.uniform_f64();
         *bytes = scaled(*bytes, factor);

@@ -1,6 +1,7 @@
 //! The four random graph models of the paper, undirected and simple.
 
-use crate::{Error, ErrorKind, random::Stream};
+use crate::{Error, ErrorKind};
+use shardgraph_random::KeyedRng;
 use std::collections::BTreeSet;
 
 /// A random graph model and its parameters.
@@ -83,7 +84,7 @@ impl RandomGraph {
     }
 
     /// The edges of one graph of `n` nodes, each once; how they are ordered and directed means nothing.
-    pub(super) fn edges(&self, n: usize, stream: &mut Stream) -> Vec<(u32, u32)> {
+    pub(super) fn edges(&self, n: usize, stream: &mut KeyedRng) -> Vec<(u32, u32)> {
         match *self {
             RandomGraph::ErdosRenyi { p } => pairs(n, stream, |_, _| p),
             RandomGraph::BarabasiAlbert { m } => barabasi_albert(n, m as usize, stream),
@@ -108,7 +109,7 @@ impl RandomGraph {
 }
 
 /// Every pair with its own probability.
-fn pairs(n: usize, stream: &mut Stream, p: impl Fn(usize, usize) -> f64) -> Vec<(u32, u32)> {
+fn pairs(n: usize, stream: &mut KeyedRng, p: impl Fn(usize, usize) -> f64) -> Vec<(u32, u32)> {
     let mut edges = Vec::new();
     for a in 0..n {
         for b in a + 1..n {
@@ -121,7 +122,7 @@ fn pairs(n: usize, stream: &mut Stream, p: impl Fn(usize, usize) -> f64) -> Vec<
 }
 
 /// The first m nodes begin without edges; node m connects to all of them.
-fn barabasi_albert(n: usize, m: usize, stream: &mut Stream) -> Vec<(u32, u32)> {
+fn barabasi_albert(n: usize, m: usize, stream: &mut KeyedRng) -> Vec<(u32, u32)> {
     let mut edges = Vec::new();
     // Every end of every edge, so that a uniform draw chooses in proportion to the degree.
     let mut ends: Vec<u32> = Vec::new();
@@ -131,7 +132,7 @@ fn barabasi_albert(n: usize, m: usize, stream: &mut Stream) -> Vec<(u32, u32)> {
             chosen.extend(0..m as u32);
         }
         while chosen.len() < m {
-            chosen.insert(ends[stream.below(ends.len())]);
+            chosen.insert(ends[stream.index(ends.len())]);
         }
         for other in chosen {
             edges.push((other, node as u32));
@@ -141,7 +142,7 @@ fn barabasi_albert(n: usize, m: usize, stream: &mut Stream) -> Vec<(u32, u32)> {
     edges
 }
 
-fn watts_strogatz(n: usize, k: usize, p: f64, stream: &mut Stream) -> Vec<(u32, u32)> {
+fn watts_strogatz(n: usize, k: usize, p: f64, stream: &mut KeyedRng) -> Vec<(u32, u32)> {
     let mut edges = BTreeSet::new();
     let key = |a: usize, b: usize| (a.min(b) as u32, a.max(b) as u32);
     // A ring of few nodes has fewer neighbours than asked for.
@@ -158,7 +159,7 @@ fn watts_strogatz(n: usize, k: usize, p: f64, stream: &mut Stream) -> Vec<(u32, 
                 continue;
             }
             let new = loop {
-                let new = stream.below(n);
+                let new = stream.index(n);
                 if new != node && !edges.contains(&key(node, new)) {
                     break new;
                 }
@@ -181,7 +182,7 @@ mod tests {
         let n_graphs = 200;
         let mut total = 0;
         for index in 0..n_graphs {
-            let edges = model.edges(n, &mut Stream::new(3, "edges", index));
+            let edges = model.edges(n, &mut KeyedRng::new(3, "edges", index));
             let distinct: BTreeSet<_> = edges.iter().map(|&(a, b)| (a.min(b), a.max(b))).collect();
             assert_eq!(distinct.len(), edges.len(), "{model:?}: an edge twice");
             assert!(edges.iter().all(|&(a, b)| a != b), "{model:?}: a loop");
@@ -207,7 +208,7 @@ mod tests {
 
     #[test]
     fn barabasi_albert_prefers_what_has_edges() {
-        let edges = barabasi_albert(400, 2, &mut Stream::new(1, "ba", 0));
+        let edges = barabasi_albert(400, 2, &mut KeyedRng::new(1, "ba", 0));
         let mut degree = vec![0; 400];
         for (a, b) in edges {
             degree[a as usize] += 1;
@@ -223,7 +224,7 @@ mod tests {
         let (n, p) = (200, 0.3);
         let mut moved = 0;
         for index in 0..50 {
-            let edges = watts_strogatz(n, 4, p, &mut Stream::new(2, "ws", index));
+            let edges = watts_strogatz(n, 4, p, &mut KeyedRng::new(2, "ws", index));
             let is_near = |&(a, b): &(u32, u32)| matches!((b - a).min(n as u32 - (b - a)), 1 | 2);
             moved += edges.iter().filter(|e| !is_near(e)).count();
         }
@@ -235,9 +236,9 @@ mod tests {
     #[test]
     fn small_rings_do_not_hang() {
         for n in 1..8 {
-            let edges = watts_strogatz(n, 4, 1.0, &mut Stream::new(9, "ring", n as u64));
+            let edges = watts_strogatz(n, 4, 1.0, &mut KeyedRng::new(9, "ring", n as u64));
             assert!(edges.len() <= n * (n - 1) / 2, "{n}");
-            let _ = barabasi_albert(n, 2, &mut Stream::new(9, "ring", n as u64));
+            let _ = barabasi_albert(n, 2, &mut KeyedRng::new(9, "ring", n as u64));
         }
     }
 }

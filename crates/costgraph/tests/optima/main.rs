@@ -1,7 +1,7 @@
 //! Small problems whose optimum CP-SAT has proven, with a model of A.4 of its own: nothing here is below it, and its schedules cost
 //! what it says.
 //!
-//! `cargo xtask repro cp-sat --accept` makes the fixtures again; this test needs no solver.
+//! `cargo xtask repro regal cp-sat --accept` makes the fixtures again; this test needs no solver.
 
 #![expect(
     clippy::unwrap_used,

@@ -17,14 +17,11 @@ use std::time::Duration;
 use self::calls::{Call, StreamHandle};
 use self::library::Functions;
 use super::kernels::Kernel;
-use super::{Driver, Launch};
+use super::{Driver, Launch, Timeout};
 use crate::{DeviceKind, Error, ErrorKind, Timer};
 
 /// A queue is worked through when it gets this long, so that memory that was given back does not pile up.
 const MAX_QUEUE: usize = 4096;
-
-/// How long a wait for a stream may take: only a call that waits for a peer makes it take any time.
-const WAIT_SECONDS: u64 = 600;
 
 /// How long a wait for a call that is not done sleeps before it asks again.
 const NAP: Duration = Duration::from_micros(50);
@@ -46,6 +43,7 @@ struct Machine {
     functions: Arc<Functions>,
     state: Mutex<State>,
     clock: Timer,
+    timeout: Timeout,
 }
 
 #[derive(Debug, Default)]
@@ -208,13 +206,8 @@ impl Machine {
                 return Ok(state);
             }
             drop(state);
-            if timer.elapsed().as_secs() >= WAIT_SECONDS {
-                return Err(ErrorKind::Timeout {
-                    device: DeviceKind::Emulated.to_string(),
-                    seconds: WAIT_SECONDS,
-                }
-                .into());
-            }
+            // Only a call that waits for a peer makes a wait take any time.
+            self.timeout.check(timer.elapsed(), DeviceKind::Emulated)?;
             thread::sleep(NAP);
         }
     }
@@ -251,6 +244,7 @@ impl Emulated {
             functions,
             state: Mutex::default(),
             clock: Timer::wall(),
+            timeout: Timeout::default(),
         }))
     }
 
@@ -376,6 +370,10 @@ impl Driver for Emulated {
     fn synchronize(&self) -> Result<(), Error> {
         self.is_free("synchronize")?;
         self.machine.finish(self.stream)
+    }
+
+    fn set_timeout(&self, timeout: Duration) {
+        self.machine.timeout.set(timeout);
     }
 
     fn new_stream(&self) -> Result<Arc<dyn Driver>, Error> {

@@ -1,149 +1,28 @@
 //! The back end that launches the kernels of `cuda/` by name: emulated on the processor, or on an NVIDIA GPU.
 //!
-//! What an operation does (which kernel, which grid, which arguments) is written once, in the sibling files, on top of
-//! [`Gpu`]. What differs between the emulator and a GPU is behind [`Driver`].
+//! What an operation does (which kernel, which grid, which arguments) is written once, by its owner, on top of
+//! [`crate::Device::launch`]. What differs between the emulator and a GPU is behind [`Driver`].
 
 #[cfg(feature = "cuda")]
 mod cuda;
-mod dense;
+mod driver;
 mod emulated;
-mod fault;
 mod kernels;
 mod launch;
 pub mod nccl;
-mod neural;
-mod ops;
-mod sparse;
 
-use std::fmt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::arena::Lease;
 use crate::buffer::{Store, bytes_of, bytes_of_mut};
-use crate::memory::other_device;
 use crate::{Buffer, DeviceKind, Error, ErrorKind, MatMul, Scalar};
 
+pub(crate) use driver::{Driver, Timeout};
 pub(crate) use kernels::Kernel;
 pub use launch::{Arg, Launch};
-pub(crate) use sparse::{FusedProduct, GpuBits, GpuLists};
-
-/// Memory, order and launches of one stream of one device.
-///
-/// Addresses are the device's own. Calls are asynchronous and take effect in the order in which they are made.
-pub(crate) trait Driver: fmt::Debug + Send + Sync {
-    fn kind(&self) -> DeviceKind;
-
-    /// The same for all streams of one device of this process, and for no other.
-    fn device_id(&self) -> u64;
-
-    /// The name of the device and of what drives it, for records.
-    fn describe(&self) -> String;
-
-    /// What `matmul` goes through, where it goes through something.
-    fn vendor_products(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// The driver's own handle of the stream, where it has one.
-    fn stream_handle(&self) -> Option<u64> {
-        None
-    }
-
-    /// Takes `bytes > 0` of memory with unspecified contents.
-    fn allocate(&self, bytes: usize) -> Result<u64, Error>;
-
-    /// Gives memory of `allocate` back, once the work given so far is done with it.
-    fn free(&self, address: u64);
-
-    /// # Safety
-    /// `bytes` bytes from `address` on are memory of `allocate`.
-    unsafe fn clear(&self, address: u64, bytes: usize) -> Result<(), Error>;
-
-    /// Copies from the host; the source is free when the call returns.
-    ///
-    /// # Safety
-    /// The target is memory of `allocate` and holds the source.
-    unsafe fn upload(&self, source: &[u8], target: u64) -> Result<(), Error>;
-
-    /// Copies to the host and waits for it.
-    ///
-    /// # Safety
-    /// The source is memory of `allocate` and holds the target.
-    unsafe fn download(&self, source: u64, target: &mut [u8]) -> Result<(), Error>;
-
-    /// # Safety
-    /// Both runs of `bytes` are memory of `allocate` and do not overlap.
-    unsafe fn copy(&self, source: u64, target: u64, bytes: usize) -> Result<(), Error>;
-
-    /// Launches a kernel; the values are the arguments' bits, one for each parameter.
-    ///
-    /// # Safety
-    /// The values fit the kernel's signature, and the kernel stays within the memory that they point to.
-    unsafe fn launch(
-        &self,
-        kernel: &'static Kernel,
-        shape: Launch,
-        values: &mut [u64],
-    ) -> Result<(), Error>;
-
-    /// A dense product by the vendor's library, where there is one.
-    ///
-    /// # Safety
-    /// The addresses hold matrices of the given shape.
-    unsafe fn matmul(&self, _shape: MatMul, _addresses: [u64; 3]) -> Option<Result<(), Error>> {
-        None
-    }
-
-    /// Waits until all work given so far is done.
-    fn synchronize(&self) -> Result<(), Error>;
-
-    /// The same device with a stream of its own.
-    fn new_stream(&self) -> Result<Arc<dyn Driver>, Error>;
-
-    /// A device of its own for a rank of this process.
-    fn of_rank(&self, rank: u32) -> Result<Arc<dyn Driver>, Error>;
-
-    /// Marks this point of the stream.
-    fn record(&self) -> Result<u64, Error>;
-
-    /// Lets the work that follows start after the event, also one of another stream.
-    fn wait(&self, event: u64) -> Result<(), Error>;
-
-    /// Waits for both events and gives the time between them.
-    fn elapsed_ms(&self, first: u64, last: u64) -> Result<f64, Error>;
-
-    /// Whether the event has happened, without waiting for it.
-    fn has_happened(&self, event: u64) -> Result<bool, Error>;
-
-    fn destroy_event(&self, event: u64);
-
-    /// Makes the device the one that other libraries find current on the calling thread.
-    fn make_current(&self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    /// The stream as a library of collectives for this kind of device takes it.
-    fn collective_stream(&self) -> u64;
-
-    /// Makes a kernel ready to be launched, so that nothing is loaded while launches are recorded.
-    fn prepare(&self, _kernel: &'static Kernel) -> Result<(), Error> {
-        Ok(())
-    }
-
-    /// From now on the calling thread's launches are recorded, not run.
-    fn begin_capture(&self) -> Result<(), Error>;
-
-    /// Ends a capture; the graph launches what was recorded.
-    fn end_capture(&self) -> Result<u64, Error>;
-
-    /// # Safety
-    /// The memory that the recorded launches point to is still allocated.
-    unsafe fn launch_graph(&self, graph: u64) -> Result<(), Error>;
-
-    fn destroy_graph(&self, graph: u64);
-}
 
 /// A device behind its driver. Clones share one stream, and one rank of a group if it has joined one.
 #[derive(Debug, Clone)]
@@ -152,6 +31,8 @@ pub(crate) struct Gpu {
     /// What ranks of this device's job exchange through, if they do.
     nccl: Option<nccl::Library>,
     group: Option<Arc<nccl::Group>>,
+    /// Allocations before the one that fails: how tests see what running out of memory does.
+    failing: Option<Arc<AtomicU64>>,
 }
 
 /// Memory of a device, given back when dropped.
@@ -224,9 +105,9 @@ impl Drop for Memory {
     }
 }
 
-/// A recorded sequence of launches; see [`Gpu::capture`].
+/// A recorded sequence of launches; see [`crate::Device::capture`].
 #[derive(Debug)]
-pub(crate) struct Graph {
+pub struct Graph {
     driver: Arc<dyn Driver>,
     graph: u64,
 }
@@ -234,9 +115,11 @@ pub(crate) struct Graph {
 impl Graph {
     /// Runs the recorded launches, in order, behind the work given so far.
     ///
+    /// # Errors
+    /// The driver's error.
     /// # Safety
     /// Every buffer that was an argument of a recorded launch still exists.
-    pub(crate) unsafe fn launch(&self) -> Result<(), Error> {
+    pub unsafe fn launch(&self) -> Result<(), Error> {
         // SAFETY: the caller's promise.
         unsafe { self.driver.launch_graph(self.graph) }
     }
@@ -263,7 +146,7 @@ impl Mark {
     pub(crate) fn elapsed_ms(&self, since: &Mark) -> Result<f64, Error> {
         match self.driver.device_id() == since.driver.device_id() {
             true => self.driver.elapsed_ms(since.event, self.event),
-            false => Err(other_device("elapsed_ms", self.driver.kind())),
+            false => Err(Error::other_device("elapsed_ms", self.driver.kind())),
         }
     }
 }
@@ -285,6 +168,7 @@ impl Gpu {
             driver,
             nccl: None,
             group: None,
+            failing: None,
         }
     }
 
@@ -319,6 +203,10 @@ impl Gpu {
     pub(crate) fn synchronize(&self) -> Result<(), Error> {
         self.finish_group()?;
         self.driver.synchronize()
+    }
+
+    pub(crate) fn set_timeout(&self, timeout: Duration) {
+        self.driver.set_timeout(timeout);
     }
 
     /// The same stream as a rank of a group.
@@ -376,8 +264,30 @@ impl Gpu {
 
     /// The same stream, whose `n`-th allocation from now on fails once (counted from 0).
     pub(crate) fn failing_at(&self, n: u64) -> Self {
-        let driver = Arc::clone(&self.driver);
-        self.beside(Arc::new(fault::FailingAllocation::new(driver, n)))
+        Self {
+            failing: Some(Arc::new(AtomicU64::new(n))),
+            ..self.beside(Arc::clone(&self.driver))
+        }
+    }
+
+    /// Memory of the driver, or the planted failure.
+    fn take_memory(&self, bytes: usize) -> Result<u64, Error> {
+        // The counter wraps behind the failure, and does not come to 0 again.
+        let is_planted = |left: &Arc<AtomicU64>| left.fetch_sub(1, Ordering::Relaxed) == 0;
+        if self.failing.as_ref().is_some_and(is_planted) {
+            return Err(self.out_of_memory(bytes as u64));
+        }
+        self.driver.allocate(bytes)
+    }
+
+    fn out_of_memory(&self, wanted: u64) -> Error {
+        let device = self.kind().to_string();
+        let free = 0;
+        Error::from(ErrorKind::OutOfMemory {
+            device,
+            wanted,
+            free,
+        })
     }
 
     pub(crate) fn record(&self) -> Result<Mark, Error> {
@@ -399,7 +309,7 @@ impl Gpu {
         let bytes = self.checked_bytes::<T>(len)?;
         let address = match bytes {
             0 => 0,
-            bytes => self.driver.allocate(bytes)?,
+            bytes => self.take_memory(bytes)?,
         };
         let memory = Memory {
             driver: Arc::clone(&self.driver),
@@ -414,15 +324,8 @@ impl Gpu {
     }
 
     fn checked_bytes<T>(&self, len: usize) -> Result<usize, Error> {
-        len.checked_mul(size_of::<T>()).ok_or_else(|| {
-            let device = self.kind().to_string();
-            let (wanted, free) = (u64::MAX, 0);
-            Error::from(ErrorKind::OutOfMemory {
-                device,
-                wanted,
-                free,
-            })
-        })
+        len.checked_mul(size_of::<T>())
+            .ok_or_else(|| self.out_of_memory(u64::MAX))
     }
 
     pub(crate) fn zeros<T: Scalar>(&self, len: usize) -> Result<Buffer<T>, Error> {
@@ -560,7 +463,7 @@ impl Gpu {
     }
 
     fn other_device(&self, op: &str) -> Error {
-        other_device(op, self.kind())
+        Error::other_device(op, self.kind())
     }
 
     /// Launches the kernel of this name.
@@ -598,32 +501,26 @@ impl Gpu {
     pub(crate) fn vendor_matmul(
         &self,
         shape: MatMul,
-        (a, b, out): (&Buffer, &Buffer, &mut Buffer),
+        a: &Buffer,
+        b: &Buffer,
+        out: &mut Buffer,
     ) -> Option<Result<(), Error>> {
         let memories = [a, b, out].map(|buffer| self.memory("matmul", buffer));
         let [Ok(a), Ok(b), Ok(out)] = memories else {
             return Some(Err(self.other_device("matmul")));
         };
-        let wanted = [
-            shape.rows * shape.inner,
-            shape.inner * shape.cols,
-            shape.rows * shape.cols,
-        ];
-        let fits = [a, b, out].map(Memory::bytes) == wanted.map(|n| n * size_of::<f32>());
-        assert!(fits, "the caller checks the lengths");
-        // SAFETY: the memories are this driver's, and their sizes are those of the shape (checked above).
+        // SAFETY: the memories are this driver's, and their sizes are those of the shape (checked by `Device`).
         unsafe {
             self.driver
                 .matmul(shape, [a.address, b.address, out.address])
         }
     }
 
-    /// Records the launches of the named kernels that `f` makes on this thread, without running them. Nothing else than
-    /// launches is legal inside: no allocation, upload, download or wait.
+    /// See [`crate::Device::capture`].
     pub(crate) fn capture(
         &self,
         kernels: &[&str],
-        f: impl FnOnce(&Self) -> Result<(), Error>,
+        f: impl FnOnce() -> Result<(), Error>,
     ) -> Result<Graph, Error> {
         for kernel in kernels {
             self.driver.prepare(kernels::find(kernel)?)?;
@@ -633,7 +530,7 @@ impl Gpu {
             driver: &self.driver,
             is_open: true,
         };
-        let recorded = f(self);
+        let recorded = f();
         let ended = capture.end();
         recorded?; // what went wrong inside is the cause of what the end says
         Ok(Graph {

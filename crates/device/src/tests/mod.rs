@@ -1,17 +1,10 @@
 //! Properties of every back end that is here, against plain loops in f64.
 
-mod neural;
-mod ops;
-mod resident;
 mod seam;
-mod sparse;
-mod tiles;
 
 use std::sync::Once;
 
-use proptest::test_runner::TestCaseError;
-
-use crate::{Device, DeviceKind, Error};
+use crate::{Arg, Buffer, Device, DeviceKind, Error, Launch};
 
 /// Every back end that is here; one that is absent is printed, once in a run of the tests.
 pub(crate) fn devices() -> Vec<Device> {
@@ -47,17 +40,16 @@ fn emulated() -> Result<Device, Error> {
     }
 }
 
-/// Whether results are right to 1e-5 of the largest of them.
-pub(crate) fn close(got: &[f32], want: &[f64]) -> Result<(), TestCaseError> {
-    assert_eq!(got.len(), want.len());
-    let scale = want.iter().fold(1.0, |m: f64, w| m.max(w.abs()));
-    for (i, (&g, &w)) in got.iter().zip(want).enumerate() {
-        let off = (f64::from(g) - w).abs();
-        if off.is_nan() || off > 1e-5 * scale {
-            return Err(TestCaseError::fail(format!(
-                "element {i}: {g} instead of {w}"
-            )));
-        }
-    }
-    Ok(())
+/// `y = factor * x` by a kernel of the project, for buffers of one length.
+pub(crate) fn scale(device: &Device, factor: f32, x: &Buffer, y: &mut Buffer) -> Result<(), Error> {
+    assert_eq!(x.len(), y.len());
+    let n = x.len();
+    let args = [
+        Arg::u64(n as u64),
+        Arg::f32(factor),
+        Arg::read(x),
+        Arg::write(y),
+    ];
+    // SAFETY: the kernel touches the first n elements of both, and both have n.
+    unsafe { device.launch("scale_fwd", Launch::threads(n, 256), &args) }
 }

@@ -1,19 +1,12 @@
 //! The seam itself: memory, order, argument lists, graphs, faults.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{devices, gpus};
-use crate::gpu::Gpu;
-use crate::{Arg, Buffer, Device, DeviceKind, ErrorKind, Launch, Scalar};
-
-fn gpu(device: &Device) -> &Gpu {
-    match &device.back_end {
-        crate::device::BackEnd::Gpu(gpu) => gpu,
-        crate::device::BackEnd::Host(_) => panic!("a device that launches kernels"),
-    }
-}
+use super::{devices, gpus, scale};
+use crate::{Arg, Device, DeviceKind, ErrorKind, Launch, Scalar};
 
 fn comes_back<T: Scalar>(device: &Device, values: &[T]) {
     let mut buffer = device.upload(values).unwrap();
@@ -51,14 +44,6 @@ proptest! {
             comes_back(&device, &bytes.iter().map(|&b| f32::from(b)).collect::<Vec<_>>());
         }
     }
-}
-
-/// `y = 2 x` by the project's own kernel.
-unsafe fn double(device: &Device, x: &Buffer, y: &mut Buffer) -> Result<(), crate::Error> {
-    let n = x.len() as u64;
-    let args = [Arg::u64(n), Arg::f32(2.0), Arg::read(x), Arg::write(y)];
-    // SAFETY: the kernel touches the first n elements of both, and the caller's buffers have n.
-    unsafe { device.launch("scale_fwd", Launch::threads(n as usize, 256), &args) }
 }
 
 #[test]
@@ -177,8 +162,7 @@ fn readers_wait_for_what_is_published() {
         let reader = device.new_stream().unwrap();
         let x = device.upload(&[1.5f32; 40]).unwrap();
         let mut doubled = device.zeros(40).unwrap();
-        // SAFETY: both have forty elements.
-        unsafe { double(&device, &x, &mut doubled).unwrap() };
+        scale(&device, 2.0, &x, &mut doubled).unwrap();
         let published = device.publish(Arc::new(doubled)).unwrap();
         let (mut gathered, mut exact) = (reader.zeros(80).unwrap(), reader.zeros(40).unwrap());
         let parts = [published.clone(), published];
@@ -193,24 +177,20 @@ fn readers_wait_for_what_is_published() {
 #[test]
 fn a_capture_ends_however_it_ends() {
     for device in gpus() {
-        let failed = gpu(&device).capture(&[], |_| device.synchronize());
+        let failed = device.capture(&[], || device.synchronize());
         if device.kind() == DeviceKind::Emulated {
             let error = failed.unwrap_err().to_string();
             assert!(error.contains("only launches"), "{error}");
         }
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            gpu(&device).capture(&[], |_| panic!("planted"))
+            device.capture(&[], || panic!("planted"))
         }));
         assert!(panicked.is_err());
         assert_eq!(
             device.download(&device.upload(&[5.0]).unwrap()).unwrap(),
             [5.0]
         );
-        assert!(
-            gpu(&device)
-                .capture(&["no_such_kernel"], |_| Ok(()))
-                .is_err()
-        );
+        assert!(device.capture(&["no_such_kernel"], || Ok(())).is_err());
     }
 }
 
@@ -219,13 +199,10 @@ fn a_graph_repeats_its_launches() {
     for device in gpus() {
         let x = device.upload(&[1.5, -2.0, 8.0]).unwrap();
         let (mut y, mut z) = (device.zeros(3).unwrap(), device.zeros(3).unwrap());
-        let graph = gpu(&device)
-            .capture(&["scale_fwd"], |_| {
-                // SAFETY: all three have three elements.
-                unsafe {
-                    double(&device, &x, &mut y)?;
-                    double(&device, &y, &mut z)
-                }
+        let graph = device
+            .capture(&["scale_fwd"], || {
+                scale(&device, 2.0, &x, &mut y)?;
+                scale(&device, 2.0, &y, &mut z)
             })
             .unwrap();
         assert_eq!(
@@ -279,4 +256,47 @@ fn what_is_not_there_is_a_value() {
         Ok(_) => panic!("no machine has that many GPUs"),
         Err(error) => assert!(error.is_missing_device(), "{error}"),
     }
+}
+
+#[test]
+fn missing_devices_are_errors_with_a_sentence() {
+    assert_eq!("cuda:3".parse(), Ok(DeviceKind::Cuda(3)));
+    assert_eq!(
+        Device::open(DeviceKind::Host).unwrap().kind(),
+        DeviceKind::Host
+    );
+    let name = "cuda:4000000000";
+    let error = Device::open(name.parse().unwrap()).unwrap_err();
+    let sentence = format!("device `{name}` is not available: ");
+    assert!(error.is_missing_device() && error.to_string().starts_with(&sentence));
+    for name in ["gpu", "cuda:", "cuda:x", ""] {
+        let error = name.parse::<DeviceKind>().unwrap_err();
+        assert!(!error.is_missing_device() && error.to_string().contains("expected host"));
+    }
+}
+
+/// A wait is an error once it has taken as long as it may.
+#[test]
+fn timeouts_name_device_and_seconds() {
+    let timeout = crate::gpu::Timeout::default();
+    let (ten_minutes, second) = (Duration::from_secs(600), Duration::from_secs(1));
+    assert_eq!(
+        timeout.check(ten_minutes - second, DeviceKind::Emulated),
+        Ok(())
+    );
+    let message = |waited| {
+        timeout
+            .check(waited, DeviceKind::Cuda(1))
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(
+        message(ten_minutes),
+        "device `cuda:1` did not finish within 600 s"
+    );
+    timeout.set(2 * second);
+    assert_eq!(
+        message(2 * second),
+        "device `cuda:1` did not finish within 2 s"
+    );
 }

@@ -4,10 +4,8 @@ use std::cmp::Reverse;
 
 use shardgraph_graph::Graph;
 
-use super::degrees_of;
-
-/// The clique of taking a node of largest degree among the common neighbours until there is none; ties go to the lowest index.
-/// In the order of taking.
+/// The clique of taking a node of largest degree among the common neighbours until there is none;
+/// ties go to the lowest index. In the order of taking.
 ///
 /// # Complexity
 /// O(n + m), and a pass over the common neighbours for each node of the clique.
@@ -21,7 +19,7 @@ use super::degrees_of;
 /// # Ok::<(), shardgraph_graph::Error>(())
 /// ```
 pub fn max_degree_clique(graph: &Graph) -> Vec<u32> {
-    let mut degrees = degrees_of(graph);
+    let mut degrees = graph.degrees();
     let mut present = vec![true; degrees.len()];
     let mut common: Vec<u32> = (0..graph.n_nodes()).collect();
     let mut clique = Vec::new();

@@ -8,8 +8,8 @@ use shardgraph_graph::Graph;
 /// Longest search of [`one_flip_cut`]: with weights, a search by flips can be very long.
 const MAX_PASSES: usize = 1000;
 
-/// The second side of the cut of moving a node of largest gain over until none gains, none moving back; ties go to the lowest index. In the
-/// order of moving.
+/// The second side of the cut of moving a node of largest gain over until none gains, none moving
+/// back; ties go to the lowest index. In the order of moving.
 ///
 /// # Complexity
 /// O((n + m) log n)
@@ -27,7 +27,8 @@ pub fn largest_gain_cut(graph: &Graph) -> Vec<u32> {
         .map(|v| edges_of(graph, v).map(|edge| edge.1).sum())
         .collect();
     let mut moved = vec![false; gains.len()];
-    // The bits of positive numbers are in their order. Entries of old gains stay and are told by their bits.
+    // The bits of positive numbers are in their order. Entries of old gains stay and are told by
+    // their bits.
     let mut queue = BinaryHeap::new();
     let put = |queue: &mut BinaryHeap<_>, v: u32, gain: f64| {
         if gain > 0.0 {
@@ -54,8 +55,9 @@ pub fn largest_gain_cut(graph: &Graph) -> Vec<u32> {
     side
 }
 
-/// The second side, ascending, of the cut of letting each node in turn change its side if the cut gains, over and over until none does:
-/// at least half of the weight of all edges lies in it, where no weight is negative. A thousand passes at most.
+/// The second side, ascending, of the cut of letting each node in turn change its side if the cut
+/// gains, over and over until none does: at least half of the weight of all edges lies in it, where
+/// no weight is negative. A thousand passes at most.
 ///
 /// # Complexity
 /// O(n + m) a pass; without weights at most m flips in all.
@@ -84,10 +86,8 @@ pub fn one_flip_cut(graph: &Graph) -> Vec<u32> {
     (0..n_nodes).filter(|&v| side[v as usize]).collect()
 }
 
-/// The neighbours of `v` and what the edges weigh.
+/// The neighbours of `v`, each with the weight of its edge.
 fn edges_of(graph: &Graph, v: u32) -> impl Iterator<Item = (u32, f64)> + '_ {
-    let weights = graph.weights_of(v);
-    let weight = move |i: usize| weights.map_or(1.0, |weights| f64::from(weights[i]));
-    let neighbors = graph.neighbors(v).iter().enumerate();
-    neighbors.map(move |(i, &u)| (u, weight(i)))
+    let edges = graph.weighted_neighbors(v);
+    edges.map(|(u, weight)| (u, f64::from(weight)))
 }

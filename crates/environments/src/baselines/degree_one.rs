@@ -5,8 +5,9 @@ use std::collections::BinaryHeap;
 
 use shardgraph_graph::Graph;
 
-/// The cover of taking the neighbour of a node of residual degree 1 while there is one, which loses nothing, and else a node of largest
-/// residual degree; ties go to the lowest index. In the order of taking.
+/// The cover of taking the neighbour of a node of residual degree 1 while there is one, which loses
+/// nothing, and else a node of largest residual degree; ties go to the lowest index. In the order
+/// of taking.
 ///
 /// # Complexity
 /// O((n + m) log n)
@@ -23,7 +24,7 @@ use shardgraph_graph::Graph;
 pub fn degree_one_greedy(graph: &Graph) -> Vec<u32> {
     let mut state = State {
         graph,
-        degrees: (0..graph.n_nodes()).map(|v| graph.degree(v)).collect(),
+        degrees: graph.degrees(),
         largest: BinaryHeap::new(),
         ones: BinaryHeap::new(),
     };

@@ -5,8 +5,9 @@ use std::collections::BinaryHeap;
 
 use shardgraph_graph::Graph;
 
-/// The dominating set of taking a node that dominates the most new nodes until all are dominated; ties go to the lowest index.
-/// In the order of taking. It is at most 1 + ln(1 + largest degree) times the smallest.
+/// The dominating set of taking a node that dominates the most new nodes until all are dominated;
+/// ties go to the lowest index. In the order of taking. It is at most 1 + ln(1 + largest degree)
+/// times the smallest.
 ///
 /// # Complexity
 /// O((n + m) log n)

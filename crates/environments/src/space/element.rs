@@ -1,4 +1,4 @@
-//! What values are made of: elements of three kinds, and lists of them that belong to someone else.
+//! The elements of values, of three kinds, and borrowed lists of them.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ impl fmt::Display for ElementKind {
 
 /// The elements of one leaf of a value, or of one row in one column.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Cell<'a> {
+pub enum LeafRef<'a> {
     /// Of [`ElementKind::F32`].
     F32(&'a [f32]),
     /// Of [`ElementKind::U32`].
@@ -44,22 +44,22 @@ pub enum Cell<'a> {
     U8(&'a [u8]),
 }
 
-impl Cell<'_> {
+impl LeafRef<'_> {
     /// The kind of the elements.
     pub fn kind(&self) -> ElementKind {
         match self {
-            Cell::F32(_) => ElementKind::F32,
-            Cell::U32(_) => ElementKind::U32,
-            Cell::U8(_) => ElementKind::U8,
+            LeafRef::F32(_) => ElementKind::F32,
+            LeafRef::U32(_) => ElementKind::U32,
+            LeafRef::U8(_) => ElementKind::U8,
         }
     }
 
     /// The number of elements.
     pub fn width(&self) -> usize {
         match self {
-            Cell::F32(list) => list.len(),
-            Cell::U32(list) => list.len(),
-            Cell::U8(list) => list.len(),
+            LeafRef::F32(list) => list.len(),
+            LeafRef::U32(list) => list.len(),
+            LeafRef::U8(list) => list.len(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{Bounds, Form, Space};
+use super::{Bounds, Space, SpaceKind};
 use crate::error::Error;
 
 /// A value of a [`Space`]; `Space::contains` says whether of a certain one.
@@ -26,38 +26,40 @@ pub enum Value {
 /// A graph with features.
 ///
 /// # Shapes
-/// `node_features` is row-major, a row for each node; `edge_features` a row for each edge, in the order of `edges`.
+/// `node_features` is row-major, a row for each node; `edge_features` a row for each edge, in the
+/// order of `edges`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GraphValue {
     /// The number of nodes.
     pub n_nodes: u32,
-    /// From which node to which. Whether the other direction is meant too is for who makes the values to say.
+    /// From which node to which. Whether the other direction is meant too is for who makes the
+    /// values to say.
     pub edges: Vec<[u32; 2]>,
-    /// What the nodes are marked with.
+    /// The features of the nodes.
     pub node_features: Vec<f32>,
-    /// What the edges are marked with.
+    /// The features of the edges.
     pub edge_features: Vec<f32>,
 }
 
 /// The first part of a value that is not as its space says.
-pub(super) struct Misfit {
-    /// Where it is, without the outermost names yet.
+pub(super) struct ValueMismatch {
+    /// Its path, without the outermost names yet.
     path: String,
     expected: String,
     given: String,
 }
 
-impl Misfit {
-    pub(super) fn new(expected: impl fmt::Display, given: impl fmt::Display) -> Misfit {
-        Misfit {
+impl ValueMismatch {
+    pub(super) fn new(expected: impl fmt::Display, given: impl fmt::Display) -> ValueMismatch {
+        ValueMismatch {
             path: String::new(),
             expected: expected.to_string(),
             given: given.to_string(),
         }
     }
 
-    /// The misfit as seen from the member around it.
-    pub(super) fn within(mut self, name: impl fmt::Display) -> Misfit {
+    /// The mismatch as seen from the member around it.
+    pub(super) fn within(mut self, name: impl fmt::Display) -> ValueMismatch {
         self.path = if self.path.is_empty() {
             name.to_string()
         } else {
@@ -76,12 +78,13 @@ impl Misfit {
 }
 
 impl Space {
-    /// Whether `value` is one of this space.
+    /// Checks that `value` is one of this space.
     ///
     /// Unlike Gymnasium's boxes, ours hold finite numbers only, wherever the bounds are.
     ///
     /// # Errors
-    /// When it is not; the error names the first leaf that does not fit, what was expected there, and what was given.
+    /// When it is not; the error names the first leaf that does not fit, what was expected there,
+    /// and what was given.
     ///
     /// ```
     /// use shardgraph_environments::space::{Space, Value};
@@ -95,52 +98,52 @@ impl Space {
     /// ```
     pub fn contains(&self, value: &Value) -> Result<(), Error> {
         self.check(value)
-            .map_err(|misfit| misfit.of("Space::contains"))
+            .map_err(|mismatch| mismatch.of("Space::contains"))
     }
 
-    pub(super) fn check(&self, value: &Value) -> Result<(), Misfit> {
-        match (&self.form, value) {
-            (Form::Box { low, high, .. }, Value::F32(list)) => {
+    pub(super) fn check(&self, value: &Value) -> Result<(), ValueMismatch> {
+        match (&self.kind, value) {
+            (SpaceKind::Box { low, high, .. }, Value::F32(list)) => {
                 check_length(self.width(), list.len(), "numbers")?;
                 check_bounds(low, high, list)
             }
-            (Form::Discrete { n }, Value::U32(number)) if number >= n => {
-                Err(Misfit::new(format!("a number below {n}"), number))
+            (SpaceKind::Discrete { n }, Value::U32(number)) if number >= n => {
+                Err(ValueMismatch::new(format!("a number below {n}"), number))
             }
-            (Form::Discrete { .. }, Value::U32(_)) => Ok(()),
-            (Form::MultiBinary { n }, Value::Bits(bits)) => {
+            (SpaceKind::Discrete { .. }, Value::U32(_)) => Ok(()),
+            (SpaceKind::MultiBinary { n }, Value::Bits(bits)) => {
                 check_length(*n, bits.len(), "bits")?;
                 let other = bits.iter().find(|bit| **bit > 1);
-                other.map_or(Ok(()), |bit| Err(Misfit::new("zeros and ones", bit)))
+                other.map_or(Ok(()), |bit| Err(ValueMismatch::new("zeros and ones", bit)))
             }
-            (Form::Dict { spaces }, Value::Dict(members)) => check_dict(spaces, members),
-            (Form::Tuple { spaces }, Value::Tuple(members)) => {
+            (SpaceKind::Dict { spaces }, Value::Dict(members)) => check_dict(spaces, members),
+            (SpaceKind::Tuple { spaces }, Value::Tuple(members)) => {
                 check_length(spaces.len(), members.len(), "members")?;
                 let mut pairs = spaces.iter().zip(members).enumerate();
                 pairs.try_for_each(|(idx, (space, member))| {
-                    space.check(member).map_err(|misfit| misfit.within(idx))
+                    space.check(member).map_err(|mismatch| mismatch.within(idx))
                 })
             }
             (
-                Form::Graph {
+                SpaceKind::Graph {
                     node_features,
                     edge_features,
                 },
                 Value::Graph(graph),
             ) => check_graph(*node_features, *edge_features, graph),
-            (form, value) => Err(Misfit::new(form.value_name(), value.name())),
+            (kind, value) => Err(ValueMismatch::new(kind.value_name(), value.name())),
         }
     }
 }
 
-fn check_length(expected: usize, given: usize, what: &str) -> Result<(), Misfit> {
+fn check_length(expected: usize, given: usize, what: &str) -> Result<(), ValueMismatch> {
     if expected == given {
         return Ok(());
     }
-    Err(Misfit::new(format!("{expected} {what}"), given))
+    Err(ValueMismatch::new(format!("{expected} {what}"), given))
 }
 
-fn check_bounds(low: &Bounds, high: &Bounds, list: &[f32]) -> Result<(), Misfit> {
+fn check_bounds(low: &Bounds, high: &Bounds, list: &[f32]) -> Result<(), ValueMismatch> {
     let is_outside =
         |(idx, x): &(usize, &f32)| !(x.is_finite() && low.at(*idx) <= **x && **x <= high.at(*idx));
     let Some((idx, x)) = list.iter().enumerate().find(is_outside) else {
@@ -152,15 +155,23 @@ fn check_bounds(low: &Bounds, high: &Bounds, list: &[f32]) -> Result<(), Misfit>
         (f32::NEG_INFINITY, high) => format!("finite numbers up to {high}"),
         (low, high) => format!("numbers from {low} to {high}"),
     };
-    Err(Misfit::new(expected, format!("{x} as element {idx}")))
+    Err(ValueMismatch::new(
+        expected,
+        format!("{x} as element {idx}"),
+    ))
 }
 
-fn check_dict(spaces: &[(String, Space)], members: &BTreeMap<String, Value>) -> Result<(), Misfit> {
+fn check_dict(
+    spaces: &[(String, Space)],
+    members: &BTreeMap<String, Value>,
+) -> Result<(), ValueMismatch> {
     for (name, space) in spaces {
-        let member = members
-            .get(name)
-            .ok_or_else(|| Misfit::new(space.form.value_name(), "no such member").within(name))?;
-        space.check(member).map_err(|misfit| misfit.within(name))?;
+        let member = members.get(name).ok_or_else(|| {
+            ValueMismatch::new(space.kind.value_name(), "no such member").within(name)
+        })?;
+        space
+            .check(member)
+            .map_err(|mismatch| mismatch.within(name))?;
     }
     if members.len() == spaces.len() {
         return Ok(());
@@ -170,19 +181,19 @@ fn check_dict(spaces: &[(String, Space)], members: &BTreeMap<String, Value>) -> 
         .iter()
         .find(is_unknown)
         .expect("more members than names");
-    Err(Misfit::new("no such member", member.name()).within(name))
+    Err(ValueMismatch::new("no such member", member.name()).within(name))
 }
 
 fn check_graph(
     node_features: usize,
     edge_features: usize,
     graph: &GraphValue,
-) -> Result<(), Misfit> {
+) -> Result<(), ValueMismatch> {
     let n_nodes = graph.n_nodes;
     let mut ends = graph.edges.as_flattened().iter();
     if let Some(end) = ends.find(|end| **end >= n_nodes) {
         let expected = format!("nodes below {n_nodes}");
-        return Err(Misfit::new(expected, end).within("edges"));
+        return Err(ValueMismatch::new(expected, end).within("edges"));
     }
     let lists = [
         (
@@ -208,21 +219,21 @@ fn check_graph(
                     list,
                 )
             })
-            .map_err(|misfit| misfit.within(name))?;
+            .map_err(|mismatch| mismatch.within(name))?;
     }
     Ok(())
 }
 
-impl Form {
-    /// What a value of this form is, in words.
+impl SpaceKind {
+    /// The values of this kind, in words.
     pub(super) fn value_name(&self) -> &'static str {
         match self {
-            Form::Box { .. } => "F32 of a box",
-            Form::Discrete { .. } => "U32 of a discrete space",
-            Form::MultiBinary { .. } => "Bits of a multi-binary space",
-            Form::Dict { .. } => "Dict",
-            Form::Tuple { .. } => "Tuple",
-            Form::Graph { .. } => "Graph",
+            SpaceKind::Box { .. } => "F32 of a box",
+            SpaceKind::Discrete { .. } => "U32 of a discrete space",
+            SpaceKind::MultiBinary { .. } => "Bits of a multi-binary space",
+            SpaceKind::Dict { .. } => "Dict",
+            SpaceKind::Tuple { .. } => "Tuple",
+            SpaceKind::Graph { .. } => "Graph",
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::baselines::{
     max_degree_greedy_d2, min_degree_cover, min_degree_independent_set, most_new_dominating_set,
     one_flip_cut,
 };
-use crate::{naive, verify};
+use crate::naive;
 
 const SIZES: [u32; 9] = [0, 1, 2, 31, 32, 33, 63, 64, 65];
 
@@ -71,7 +71,7 @@ proptest! {
         }
         let independent = min_degree_independent_set(&graph);
         prop_assert_eq!(independent.len() + min_degree_cover(&graph).len(), graph.n_nodes() as usize);
-        prop_assert!(verify::maximal_matching(&graph) as usize <= smallest);
+        prop_assert!(graph.maximal_matching() as usize <= smallest);
     }
 
     #[test]

@@ -1,11 +1,13 @@
-//! Cart and pole against the equations of motion, solved another way, and against episodes worked out with them.
+//! Cart and pole against the equations of motion, solved another way, and against episodes worked
+//! out with them.
 
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 use crate::cart_pole::{Motion, advance, has_fallen};
 use crate::{CartPole, Environment, Step};
 
-/// A step out of the two coupled equations of a cart and a uniform rod on it, solved for both accelerations by Cramer's rule:
+/// A step out of the two coupled equations of a cart and a uniform rod on it, solved for both
+/// accelerations by Cramer's rule:
 ///
 ///   (M + m) x'' + m l cos(theta) theta'' = F + m l theta'^2 sin(theta)
 ///   cos(theta) x'' + 4/3 l theta'' = g sin(theta)
@@ -48,7 +50,8 @@ fn n_steps(
         + 1
 }
 
-/// From each start: pushing right, pushing left, left and right in turn, and towards where the pole leans.
+/// From each start: pushing right, pushing left, left and right in turn, and towards where the pole
+/// leans.
 #[test]
 fn known_episodes_fall_when_the_equations_say() {
     let policies: [fn(u32, &Motion) -> u32; 4] = [
@@ -70,7 +73,8 @@ fn known_episodes_fall_when_the_equations_say() {
     }
 }
 
-/// Step by step, each from where the cart is: an upright pole lets every difference grow, those of rounding too.
+/// Step by step, each from where the cart is: an upright pole lets every difference grow, those of
+/// rounding too.
 #[test]
 fn a_long_episode_follows_the_reference() {
     let mut cart = CartPole::new(3, 0);
@@ -135,7 +139,8 @@ fn limits_are_where_they_should_be() {
     }
 }
 
-/// Four coordinates of 500 first states: within their range, near its middle on average, and near its ends at some time.
+/// Four coordinates of 500 first states: within their range, near its middle on average, and near
+/// its ends at some time.
 #[test]
 fn first_states_fill_their_range() {
     let mut cart = CartPole::new(11, 2);
@@ -156,7 +161,8 @@ fn first_states_fill_their_range() {
     }
 }
 
-/// Seed, index and number of the episode each key another first state, and the same key the same one.
+/// Seed, index and number of the episode each key another first state, and the same key the same
+/// one.
 #[test]
 fn episodes_are_keyed() {
     let first_states = |seed, index| {
@@ -186,7 +192,7 @@ fn episodes_are_keyed() {
 fn an_episode_can_be_begun_alone() {
     let mut cart = CartPole::new(6, 3);
     for episode in 0..5 {
-        let mut stream = Stream::new(6, "cartpole", 3 << 32 | episode);
+        let mut stream = KeyedRng::new(6, "cartpole", 3 << 32 | episode);
         let expected = [(); 4].map(|()| stream.uniform_f64() * 0.1 - 0.05);
         assert_eq!(cart.motion().map(f64::to_bits), expected.map(f64::to_bits));
         cart.reset();

@@ -1,9 +1,10 @@
 //! Checkpoints of carts: they go on alike, and damaged bytes change nothing.
 
 use super::MODES;
-use crate::{Autoreset, CartPoles, ErrorKind};
+use crate::{Autoreset, CartPoles, Error};
 
-/// After 30 steps to the right: some carts have begun again, some are done where that is waited for.
+/// After 30 steps to the right: some carts have begun again, some are done where that is waited
+/// for.
 fn carts(n: usize, autoreset: Autoreset) -> CartPoles {
     let mut carts = CartPoles::new(n, autoreset).unwrap();
     carts.reset(3);
@@ -111,11 +112,7 @@ fn every_broken_rule_is_found() {
         let mut bytes = sound.clone();
         bytes[at..at + 4].copy_from_slice(&u32::to_le_bytes(value));
         let error = carts(3, Autoreset::NextStep).restore(&bytes).unwrap_err();
-        assert_eq!(
-            error.kind(),
-            &ErrorKind::Malformed { reason: expected },
-            "byte {at}"
-        );
+        assert_eq!(error, Error::Malformed { reason: expected }, "byte {at}");
     }
     let error = carts(4, Autoreset::NextStep).restore(&sound).unwrap_err();
     let expected = "CartPoles::restore: carts: expected 4, one for each environment, given 3";

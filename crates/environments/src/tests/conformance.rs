@@ -1,17 +1,18 @@
-//! What every environment has to keep, over every environment there is. After the checks of Gymnasium's `env_checker`: equal
-//! seeds give equal first states and equal steps, what was handed out stays as it was, observations stay within their limits; and
-//! beyond them: what ends an episode, and that nothing goes on after its end.
+//! What every environment has to keep, over every environment there is. After the checks of
+//! Gymnasium's `env_checker`: equal seeds give equal first states and equal steps, what was handed
+//! out stays as it was, observations stay within their limits; and beyond them: what ends an
+//! episode, and that nothing goes on after its end.
 
 use shardgraph_graph::Graph;
 
 use super::cut::check_cut;
 use super::dominating_set::check_domination;
+use super::vector_environment::VectorEnvironment;
 use super::{MODES, check_residual, choose};
 use crate::space::{Space, Value};
 use crate::{
-    Autoreset, CartPole, CartPoles, Cut, Domination, Environment, ErrorKind, MaximumClique,
-    MaximumCut, MaximumIndependentSet, MinimumDominatingSet, MinimumVertexCover, ResidualGraph,
-    Step, VectorEnvironment,
+    Autoreset, CartPole, CartPoles, Environment, Episode, Error, MaximumClique, MaximumCut,
+    MaximumIndependentSet, MinimumDominatingSet, MinimumVertexCover, ProblemState, Step,
 };
 
 /// A state as numbers that compare.
@@ -25,32 +26,55 @@ impl Observed for [f32; 4] {
     }
 }
 
-impl Observed for ResidualGraph {
+impl<S: ProblemState + Clone + 'static> Observed for S
+where
+    S: Checked,
+{
     fn numbers(&self) -> Vec<u32> {
-        check_residual(self);
-        assert!(
-            self.degrees()
-                .iter()
-                .all(|&degree| degree < self.graph().n_nodes())
-        );
-        let marks = self.removed().iter().map(|&mark| u32::from(mark));
-        self.degrees().iter().copied().chain(marks).collect()
+        self.check();
+        let residual = self.residual();
+        let n_nodes = residual.graph().n_nodes();
+        assert!(residual.degrees().iter().all(|&degree| degree < n_nodes));
+        let marks = residual.removed().iter().map(|&mark| u32::from(mark));
+        let degrees = residual.degrees().iter().copied();
+        degrees.chain(marks).chain(self.others()).collect()
     }
 }
 
-impl Observed for Cut {
-    fn numbers(&self) -> Vec<u32> {
+/// A problem's own numbers, and whether they are those of its picks.
+trait Checked: ProblemState {
+    fn check(&self) {
+        check_residual(self.residual());
+    }
+
+    fn others(&self) -> Vec<u32> {
+        Vec::new()
+    }
+}
+
+impl Checked for MinimumVertexCover {}
+impl Checked for MaximumIndependentSet {}
+impl Checked for MaximumClique {}
+
+impl Checked for MaximumCut {
+    fn check(&self) {
         check_cut(self);
+    }
+
+    fn others(&self) -> Vec<u32> {
         let gains = self.gains().iter().map(|&gain| gain as i32 as u32);
-        let marks = self.moved().iter().map(|&mark| u32::from(mark));
+        let marks = self.is_moved().iter().map(|&mark| u32::from(mark));
         gains.chain(marks).collect()
     }
 }
 
-impl Observed for Domination {
-    fn numbers(&self) -> Vec<u32> {
+impl Checked for MinimumDominatingSet {
+    fn check(&self) {
         check_domination(self);
-        let marks = self.in_set().iter().map(|&mark| u32::from(mark));
+    }
+
+    fn others(&self) -> Vec<u32> {
+        let marks = self.is_dominated().iter().map(|&mark| u32::from(mark));
         self.n_new().iter().copied().chain(marks).collect()
     }
 }
@@ -60,7 +84,8 @@ fn wheel() -> Graph {
     Graph::from_edges(12, &edges).unwrap()
 }
 
-/// Steps and states of a play that `seed` chooses, from the present state to the end of the episode.
+/// Steps and states of a play that `seed` chooses, from the present state to the end of the
+/// episode.
 fn play<E: Environment<State: Observed>>(
     environment: &mut E,
     mut seed: u64,
@@ -119,7 +144,7 @@ fn check_refusals<E: Environment<State: Observed>>(mut environment: E) {
         assert!(actions.contains(&Value::U32(action)).is_err());
         assert!(!environment.is_candidate(action));
         let error = environment.step(action).unwrap_err();
-        assert!(matches!(error.kind(), ErrorKind::NotACandidate { .. }));
+        assert!(matches!(error, Error::NotACandidate { .. }));
         assert_eq!(environment.state().numbers(), before);
     }
     let steps = play(&mut environment, 3);
@@ -127,14 +152,15 @@ fn check_refusals<E: Environment<State: Observed>>(mut environment: E) {
     for action in 0..environment.n_actions() {
         let error = environment.step(action).unwrap_err();
         let n_steps = steps.len() as u32;
-        assert_eq!(error.kind(), &ErrorKind::Ended { n_steps });
+        assert_eq!(error, Error::Ended { n_steps });
         assert_eq!(environment.state().numbers(), last);
     }
     environment.reset();
     assert!(!environment.is_done());
 }
 
-/// Alone and as one of several, with each way to begin anew: a vector changes nothing of what its environments do.
+/// Alone and as one of several, with each way to begin anew: a vector changes nothing of what its
+/// environments do.
 fn check_in_vector<E: Environment<State: Observed> + Clone>(environment: E) {
     let mut alone = environment.clone();
     alone.reset_seeded(9, 2);
@@ -146,7 +172,7 @@ fn check_in_vector<E: Environment<State: Observed> + Clone>(environment: E) {
     let episodes: Vec<_> = (0..3).map(play_on).collect();
     for autoreset in MODES {
         let mut vector = VectorEnvironment::new(vec![environment.clone(); 3], autoreset).unwrap();
-        vector.reset(9).unwrap();
+        vector.reset(9);
         for episode in &episodes {
             for (action, step, state) in episode {
                 check_step(&mut vector, autoreset, *action, *step, state);
@@ -171,7 +197,7 @@ fn check_step<E: Environment<State: Observed>>(
         terminated: got.terminated[2],
         truncated: got.truncated[2],
     };
-    assert_eq!((step, got.began[2]), (expected, false));
+    assert_eq!((step, got.reset[2]), (expected, false));
     let is_next = got.ended(2) && autoreset == Autoreset::SameStep;
     let last = vector.final_state(2).map(Observed::numbers);
     assert_eq!(last, is_next.then(|| state.to_vec()));
@@ -196,7 +222,7 @@ fn begin<E: Environment<State: Observed>>(vector: &mut VectorEnvironment<E>, aut
     match autoreset {
         Autoreset::NextStep => {
             let step = vector.step(&[others[0], others[1], u32::MAX]).unwrap();
-            assert!(step.began[2] && !step.ended(2));
+            assert!(step.reset[2] && !step.ended(2));
             assert_eq!(step.rewards[2].to_bits(), 0);
         }
         Autoreset::SameStep => {}
@@ -221,7 +247,7 @@ fn cart_and_pole_conforms() {
 
 #[test]
 fn minimum_vertex_cover_conforms() {
-    let cover = MinimumVertexCover::new(wheel().into());
+    let cover = Episode::<MinimumVertexCover>::new(wheel().into());
     for environment in [cover.clone(), cover.with_step_limit(3)] {
         check(environment.clone());
         check_in_vector(environment);
@@ -230,7 +256,7 @@ fn minimum_vertex_cover_conforms() {
 
 #[test]
 fn maximum_independent_set_conforms() {
-    let set = MaximumIndependentSet::new(wheel().into());
+    let set = Episode::<MaximumIndependentSet>::new(wheel().into());
     for environment in [set.clone(), set.with_step_limit(2)] {
         check(environment.clone());
         check_in_vector(environment);
@@ -239,7 +265,7 @@ fn maximum_independent_set_conforms() {
 
 #[test]
 fn maximum_clique_conforms() {
-    let clique = MaximumClique::new(wheel().into());
+    let clique = Episode::<MaximumClique>::new(wheel().into());
     for environment in [clique.clone(), clique.with_step_limit(2)] {
         check(environment.clone());
         check_in_vector(environment);
@@ -248,7 +274,7 @@ fn maximum_clique_conforms() {
 
 #[test]
 fn maximum_cut_conforms() {
-    let cut = MaximumCut::new(wheel().into());
+    let cut = Episode::<MaximumCut>::new(wheel().into());
     for environment in [cut.clone(), cut.with_step_limit(3)] {
         check(environment.clone());
         check_in_vector(environment);
@@ -259,14 +285,15 @@ fn maximum_cut_conforms() {
 fn minimum_dominating_set_conforms() {
     // A ring, since one node dominates a wheel.
     let ring: Vec<_> = (0..12).map(|v| (v, (v + 1) % 12)).collect();
-    let set = MinimumDominatingSet::new(Graph::from_edges(12, &ring).unwrap().into());
+    let set = Episode::<MinimumDominatingSet>::new(Graph::from_edges(12, &ring).unwrap().into());
     for environment in [set.clone(), set.with_step_limit(3)] {
         check(environment.clone());
         check_in_vector(environment);
     }
 }
 
-/// Limits that a first step could pass would be found by no rollout of cart and pole, which ends long before them.
+/// Limits that a first step could pass would be found by no rollout of cart and pole, which ends
+/// long before them.
 #[test]
 fn the_spaces_of_cart_and_pole_are_those_of_its_limits() {
     let cart = CartPole::new(0, 0);
@@ -294,7 +321,7 @@ fn the_spaces_of_cart_and_pole_are_those_of_its_limits() {
 
 #[test]
 fn a_graph_without_nodes_has_no_action_space() {
-    let nothing = MinimumVertexCover::new(Graph::from_edges(0, &[]).unwrap().into());
+    let nothing = Episode::<MinimumVertexCover>::new(Graph::from_edges(0, &[]).unwrap().into());
     assert!(nothing.action_space().is_err());
     nothing
         .observation_space()

@@ -1,5 +1,5 @@
-//! The baselines on real graphs, against sizes found by independent programs. Skipped, with a printed line, where the graphs are
-//! not at hand.
+//! The baselines on real graphs, against sizes found by independent programs. Skipped, with a
+//! printed line, where the graphs are not at hand.
 
 use std::path::Path;
 
@@ -47,7 +47,8 @@ fn georgetown() {
     check("socfb-Georgetown15.mtx.gz", [7550, 7515, 7513]);
 }
 
-/// Integer labels are numbered in ascending order; numbered by first sight in the file, max degree gives 2358 by other ties.
+/// Integer labels are numbered in ascending order; numbered by first sight in the file, max degree
+/// gives 2358 by other ties.
 #[test]
 fn wiki_vote() {
     check("wiki-Vote.txt.gz", [2386, 2353, 2249]);

@@ -8,12 +8,13 @@ mod serialised;
 
 use proptest::prelude::*;
 
-use crate::space::{Bounds, Form, Space};
+use crate::space::{Bounds, Space, SpaceKind};
 
 /// Sizes around those that loops are unrolled to.
 const SIZES: [usize; 7] = [1, 2, 31, 32, 33, 63, 65];
 
-/// Random spaces of the given depth: leaves, and dicts and tuples of one to three members around them.
+/// Random spaces of the given depth: leaves, and dicts and tuples of one to three members around
+/// them.
 pub(crate) fn spaces(depth: u32) -> BoxedStrategy<Space> {
     leaf_spaces()
         .prop_recursive(depth, 16, 3, |member| {
@@ -72,12 +73,12 @@ fn boxes() -> impl Strategy<Value = Space> {
     })
 }
 
-/// Whether there is a graph in the space.
+/// True if there is a graph in the space.
 pub(crate) fn has_graph(space: &Space) -> bool {
-    match space.form() {
-        Form::Graph { .. } => true,
-        Form::Dict { spaces } => spaces.iter().any(|(_, space)| has_graph(space)),
-        Form::Tuple { spaces } => spaces.iter().any(has_graph),
+    match space.kind() {
+        SpaceKind::Graph { .. } => true,
+        SpaceKind::Dict { spaces } => spaces.iter().any(|(_, space)| has_graph(space)),
+        SpaceKind::Tuple { spaces } => spaces.iter().any(has_graph),
         _ => false,
     }
 }

@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use shardgraph_graph::Graph;
 
 use super::MODES;
+use super::vector_environment::VectorEnvironment;
 use crate::{
-    Autoreset, CartPole, CartPoles, Environment, Error, ErrorKind, MinimumVertexCover,
-    VectorEnvironment,
+    Autoreset, CartPole, CartPoles, Environment, Episode, Error, MinimumVertexCover, ProblemState,
 };
 
 fn bits(observation: &[f32; 4]) -> [u32; 4] {
@@ -29,7 +29,7 @@ impl Pair {
 
     fn reset(&mut self, seed: u64) {
         self.fast.reset(seed);
-        self.plain.reset(seed).unwrap();
+        self.plain.reset(seed);
         self.check();
     }
 
@@ -65,7 +65,8 @@ impl Pair {
 }
 
 proptest! {
-    /// Random pushes and a policy that stands 500 steps, side by side: every way for an episode to end.
+    /// Random pushes and a policy that stands 500 steps, side by side: every way for an episode to
+    /// end.
     #[test]
     fn carts_side_by_side_move_as_carts_alone(
         n in prop::sample::select(vec![1usize, 7, 8, 9, 17]),
@@ -90,7 +91,7 @@ proptest! {
                 if done.contains(&true) {
                     let expected = done.iter().position(|x| *x).unwrap();
                     let error = pair.step(&vec![0; n]).unwrap_err();
-                    let is_it = matches!(error.kind(), ErrorKind::OfEnvironment { index, .. } if *index == expected);
+                    let is_it = matches!(error, Error::InVector { index, .. } if index == expected);
                     prop_assert!(is_it, "{}", error);
                 }
                 pair.reset_where(&done);
@@ -154,7 +155,8 @@ fn balance([x, x_dot, angle, turn]: &[f32; 4]) -> u32 {
     u32::from(0.01 * x + 0.05 * x_dot + angle + 0.5 * turn > 0.0)
 }
 
-/// Balanced for a while and then pushed over, so that the fall is the 500th step: an end, and no limit.
+/// Balanced for a while and then pushed over, so that the fall is the 500th step: an end, and no
+/// limit.
 #[test]
 fn a_fall_on_the_limit_is_an_end() {
     let episode = |(seed, n_balanced): (u64, u32)| {
@@ -186,18 +188,18 @@ fn a_fall_on_the_limit_is_an_end() {
     assert_eq!((step.terminated[0], step.truncated[0]), (true, false));
 }
 
-fn cover(n: u32, edges: &[(u32, u32)]) -> MinimumVertexCover {
-    MinimumVertexCover::new(Graph::from_edges(n, edges).unwrap().into())
+fn cover(n: u32, edges: &[(u32, u32)]) -> Episode<MinimumVertexCover> {
+    Episode::<MinimumVertexCover>::new(Graph::from_edges(n, edges).unwrap().into())
 }
 
 /// A star, done with one pick, beside a path of four, done with two.
-fn star_and_path(autoreset: Autoreset) -> VectorEnvironment<MinimumVertexCover> {
+fn star_and_path(autoreset: Autoreset) -> VectorEnvironment<Episode<MinimumVertexCover>> {
     let both = vec![
         cover(3, &[(0, 1), (0, 2)]),
         cover(4, &[(0, 1), (1, 2), (2, 3)]),
     ];
     let mut both = VectorEnvironment::new(both, autoreset).unwrap();
-    both.reset(0).unwrap();
+    both.reset(0);
     both
 }
 
@@ -205,17 +207,17 @@ fn star_and_path(autoreset: Autoreset) -> VectorEnvironment<MinimumVertexCover> 
 fn an_episode_begins_at_the_next_step() {
     let mut both = star_and_path(Autoreset::NextStep);
     assert_eq!(both.step(&[0, 1]).unwrap().terminated, [true, false]);
-    assert!(both.state(0).n_edges() == 0 && both.final_state(0).is_none());
+    assert!(both.state(0).residual().n_edges() == 0 && both.final_state(0).is_none());
     let step = both.step(&[u32::MAX, 2]).unwrap();
     assert_eq!(
-        (&step.began, &step.rewards),
+        (&step.reset, &step.rewards),
         (&vec![true, false], &vec![0.0, -1.0])
     );
     assert_eq!(step.terminated, [false, true]);
-    assert_eq!(both.state(0).n_edges(), 2);
+    assert_eq!(both.state(0).residual().n_edges(), 2);
     let step = both.step(&[1, 0]).unwrap();
     assert_eq!(
-        (&step.began, &step.rewards),
+        (&step.reset, &step.rewards),
         (&vec![false, true], &vec![-1.0, 0.0])
     );
     assert_eq!(step.terminated, [false, false]);
@@ -227,13 +229,13 @@ fn an_episode_begins_within_the_same_step() {
     for _ in 0..3 {
         let step = both.step(&[0, 1]).unwrap();
         assert_eq!(
-            (&step.terminated, &step.began),
+            (&step.terminated, &step.reset),
             (&vec![true, false], &vec![false; 2])
         );
         assert_eq!(
             (
-                both.state(0).n_edges(),
-                both.final_state(0).unwrap().n_edges()
+                both.state(0).residual().n_edges(),
+                both.final_state(0).unwrap().residual().n_edges()
             ),
             (2, 0)
         );
@@ -241,18 +243,10 @@ fn an_episode_begins_within_the_same_step() {
         both.step(&[0, 2]).unwrap();
         assert_eq!(
             (
-                both.state(1).n_edges(),
-                both.final_state(1).unwrap().n_edges()
+                both.state(1).residual().n_edges(),
+                both.final_state(1).unwrap().residual().n_edges()
             ),
             (3, 0)
         );
     }
-}
-
-#[test]
-fn an_episode_without_a_step_is_refused() {
-    let both = vec![cover(3, &[(0, 1)]), cover(3, &[])];
-    let mut both = VectorEnvironment::new(both, Autoreset::SameStep).unwrap();
-    let error = both.reset(0).unwrap_err();
-    assert_eq!(error.kind(), &ErrorKind::EndedAtReset { index: 1 });
 }

@@ -41,7 +41,7 @@ proptest! {
 
     #[test]
     fn the_matching_bounds_the_smallest_cover(graph in graphs(&[0, 1, 2, 5, 9, 12])) {
-        let (bound, smallest) = (verify::maximal_matching(&graph), u64::from(naive::smallest_cover(&graph)));
+        let (bound, smallest) = (graph.maximal_matching(), u64::from(naive::smallest_cover(&graph)));
         prop_assert!(bound <= smallest && smallest <= 2 * bound, "{} and {}", bound, smallest);
     }
 }
@@ -51,21 +51,14 @@ fn matchings_of_known_graphs() {
     let cycle = |n: u32| (0..n).map(move |v| (v, (v + 1) % n)).collect::<Vec<_>>();
     for n in [3, 4, 5, 64, 65] {
         let graph = Graph::from_edges(n, &cycle(n)).unwrap();
-        assert_eq!(
-            verify::maximal_matching(&graph),
-            u64::from(n / 2),
-            "cycle of {n}"
-        );
+        assert_eq!(graph.maximal_matching(), u64::from(n / 2), "cycle of {n}");
     }
     let star: Vec<_> = (1..50).map(|v| (0, v)).collect();
-    assert_eq!(
-        verify::maximal_matching(&Graph::from_edges(50, &star).unwrap()),
-        1
-    );
+    assert_eq!(Graph::from_edges(50, &star).unwrap().maximal_matching(), 1);
 }
 
 #[test]
-#[should_panic(expected = "one mark per node")]
+#[should_panic(expected = "one flag per node")]
 fn a_cover_of_another_graph_is_refused() {
     let graph = Graph::from_edges(3, &[(0, 1)]).unwrap();
     verify::uncovered_edge(&graph, &[true]);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Whether `k` nodes can cover the edges from `edges[0]` on: one end of the first open edge has to be taken.
+/// True if `k` nodes can cover the edges from `edges[0]` on: one end of the first open edge has to be taken.
 fn is_coverable(edges: &[(u32, u32)], taken: &mut Vec<u32>, k: u32) -> bool {
     let open = edges
         .iter()

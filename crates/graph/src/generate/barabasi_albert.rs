@@ -1,6 +1,8 @@
 //! Barabasi-Albert graphs: preferential attachment by drawing from all ends of edges.
 
-use crate::{EdgeSink, Error, random::Stream};
+use shardgraph_random::KeyedRng;
+
+use crate::{EdgeSink, Error};
 
 pub(super) fn stream(n: u32, m: u32, seed: u64, sink: &mut dyn EdgeSink) -> Result<(), Error> {
     // The older end of each edge. The newer one follows from the edge's number, so a list of all ends need not be kept: a node stands in it
@@ -21,7 +23,7 @@ pub(super) fn stream(n: u32, m: u32, seed: u64, sink: &mut dyn EdgeSink) -> Resu
         older.push(0);
     }
     for v in m + 1..n {
-        let mut random = Stream::new(seed, "ba", u64::from(v));
+        let mut random = KeyedRng::new(seed, "ba", u64::from(v));
         let n_older = older.len();
         while older.len() < n_older + m as usize {
             let u = end(&older, random.below(2 * n_older as u64));

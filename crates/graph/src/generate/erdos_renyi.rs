@@ -1,11 +1,13 @@
 //! Erdos-Renyi graphs by geometric skipping, a stream of random numbers for each row.
 
-use crate::{EdgeSink, Error, random::Stream};
+use shardgraph_random::KeyedRng;
+
+use crate::{EdgeSink, Error};
 
 pub(super) fn stream(n: u32, p: f64, seed: u64, sink: &mut dyn EdgeSink) -> Result<(), Error> {
     let skip = Skip::new(p);
     for u in 0..n {
-        let mut random = Stream::new(seed, "er", u64::from(u));
+        let mut random = KeyedRng::new(seed, "er", u64::from(u));
         skip.hits(u + 1..n, &mut random, |v| sink.edge(u, v, 1.0))?;
     }
     Ok(())
@@ -26,7 +28,7 @@ impl Skip {
         } else if p >= 1.0 {
             Skip::Always
         } else {
-            Skip::Some(Stream::inverse_ln_q(p))
+            Skip::Some(KeyedRng::inverse_ln_q(p))
         }
     }
 
@@ -34,7 +36,7 @@ impl Skip {
     pub(super) fn hits(
         &self,
         range: std::ops::Range<u32>,
-        random: &mut Stream,
+        random: &mut KeyedRng,
         mut hit: impl FnMut(u32) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let end = u64::from(range.end);

@@ -1,7 +1,7 @@
 //! Seeded random graphs of known models: Erdos-Renyi, Barabasi-Albert, Watts-Strogatz, stochastic blocks, Model RB.
 //!
 //! Same specification and seed, same graph, on every machine. Each row, node or constraint draws from its own stream of
-//! [`crate::random`], so a part of a graph can be made without the rest where the model allows.
+//! `shardgraph_random::KeyedRng`, so a part of a graph can be made without the rest where the model allows.
 
 mod barabasi_albert;
 mod erdos_renyi;

@@ -4,7 +4,9 @@
 //! Lecoutre, "Random constraint satisfaction: easy generation of hard (satisfiable) instances"; the BHOSLIB benchmark.
 
 use super::n_pairs;
-use crate::{EdgeSink, Error, random::Stream};
+use shardgraph_random::KeyedRng;
+
+use crate::{EdgeSink, Error};
 
 #[derive(Clone, Copy)]
 pub(super) struct ModelRb {
@@ -65,7 +67,7 @@ impl ModelRb {
         seed: u64,
         sink: &mut dyn EdgeSink,
     ) -> Result<(), Error> {
-        let mut random = Stream::new(seed, "rb-constraint", constraint);
+        let mut random = KeyedRng::new(seed, "rb-constraint", constraint);
         let x = random.below_u32(self.n_cliques);
         let y = (x + 1 + random.below_u32(self.n_cliques - 1)) % self.n_cliques;
         let d = u64::from(self.clique_size);
@@ -79,7 +81,7 @@ impl ModelRb {
     }
 
     fn planted_values(self, seed: u64) -> Vec<u32> {
-        let mut random = Stream::new(seed, "rb-planted", 0);
+        let mut random = KeyedRng::new(seed, "rb-planted", 0);
         (0..self.n_cliques)
             .map(|_| random.below_u32(self.clique_size))
             .collect()
@@ -102,6 +104,6 @@ impl ModelRb {
     /// r n ln n rounded; none for a single variable.
     fn n_constraints(self) -> u64 {
         let n = f64::from(self.n_cliques);
-        (self.r * n * crate::random::ln(n)).round() as u64
+        (self.r * n * shardgraph_random::ln(n)).round() as u64
     }
 }

@@ -135,7 +135,7 @@ impl Words<'_> {
 }
 
 impl GeneratorSpec {
-    /// Whether every parameter is in its range.
+    /// True if every parameter is in its range.
     pub(super) fn check(&self) -> Result<(), Error> {
         match *self {
             GeneratorSpec::ErdosRenyi { n_nodes, p } => {

@@ -1,7 +1,9 @@
 //! Stochastic block model: Erdos-Renyi within blocks and between them, with two probabilities.
 
 use super::{erdos_renyi::Skip, n_pairs};
-use crate::{EdgeSink, Error, random::Stream};
+use shardgraph_random::KeyedRng;
+
+use crate::{EdgeSink, Error};
 
 pub(super) fn stream(
     n: u32,
@@ -17,7 +19,7 @@ pub(super) fn stream(
             block_start(n, n_blocks, block + 1),
         );
         for u in start..end {
-            let mut random = Stream::new(seed, "sbm", u64::from(u));
+            let mut random = KeyedRng::new(seed, "sbm", u64::from(u));
             inside.hits(u + 1..end, &mut random, |v| sink.edge(u, v, 1.0))?;
             outside.hits(end..n, &mut random, |v| sink.edge(u, v, 1.0))?;
         }

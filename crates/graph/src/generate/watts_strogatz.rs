@@ -1,6 +1,8 @@
 //! Watts-Strogatz small worlds: a ring lattice whose edges are moved to random ends, lap by lap.
 
-use crate::{EdgeSink, Error, random::Stream};
+use shardgraph_random::KeyedRng;
+
+use crate::{EdgeSink, Error};
 
 pub(super) fn stream(
     n: u32,
@@ -11,7 +13,7 @@ pub(super) fn stream(
 ) -> Result<(), Error> {
     let mut rows = lattice(n, k);
     for lap in 1..=k / 2 {
-        let mut random = Stream::new(seed, "ws", u64::from(lap));
+        let mut random = KeyedRng::new(seed, "ws", u64::from(lap));
         for u in 0..n {
             if random.chance(p) {
                 let v = ((u64::from(u) + u64::from(lap)) % u64::from(n)) as u32;
@@ -43,7 +45,7 @@ fn lattice(n: u32, k: u32) -> Vec<Vec<u32>> {
 }
 
 /// Moves the edge (u, v) to (u, w) for a uniform w that is no neighbour yet; a node joined to all keeps its edge.
-fn rewire(rows: &mut [Vec<u32>], u: u32, v: u32, random: &mut Stream) {
+fn rewire(rows: &mut [Vec<u32>], u: u32, v: u32, random: &mut KeyedRng) {
     let n = rows.len() as u32;
     if rows[u as usize].len() as u32 + 1 == n {
         return;

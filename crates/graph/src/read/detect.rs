@@ -1,7 +1,11 @@
-//! Which format a file is in: the caller's word, else the extension, else the first lines.
+//! Detection of a file's format: the caller's word, else the extension, else the first lines.
 
-use super::{fields::Fields, lines::Line, source::Source};
+use super::{
+    fields::Fields,
+    lines::{Line, Lines},
+};
 use crate::{Error, Format, FormatSource};
+use shardgraph_storage::Source;
 use std::path::Path;
 
 pub(crate) fn format(
@@ -17,9 +21,9 @@ pub(crate) fn format(
     Ok((from_content(source)?, FormatSource::Content))
 }
 
-/// What the first line that is not blank looks like; an edge list is what is left when nothing else fits.
+/// Format of the first line that is not blank; an edge list is what is left when nothing else fits.
 fn from_content(source: &Source<'_>) -> Result<Format, Error> {
-    let mut lines = source.lines()?.with_long_rows();
+    let mut lines = Lines::open(source)?.with_long_rows();
     let mut saw_comment = false;
     while let Some(line) = lines.next_filled()? {
         let first = line.fields().next().map_or(&b""[..], |field| field.bytes);
@@ -50,7 +54,7 @@ fn problem(mut fields: Fields<'_>) -> Format {
 
 /// A bare `n m`: PACE when exactly m pairs from 1 to n follow, METIS when n rows with 2m neighbours do.
 fn by_header(source: &Source<'_>) -> Result<Format, Error> {
-    let mut lines = source.lines()?.with_long_rows();
+    let mut lines = Lines::open(source)?.with_long_rows();
     let mut guess = None;
     while let Some(line) = lines.next()? {
         match &mut guess {

@@ -7,10 +7,10 @@ use super::{
     Streamed,
     fields::Fields,
     lines::{Line, Lines},
-    source::Source,
     tally::Tally,
 };
 use crate::Error;
+use shardgraph_storage::Source;
 
 struct Problem {
     n: u32,
@@ -19,7 +19,7 @@ struct Problem {
 }
 
 pub(crate) fn read(source: &Source<'_>, mut tally: Tally<'_>) -> Result<Streamed, Error> {
-    let mut lines = source.lines()?;
+    let mut lines = Lines::open(source)?;
     let problem = problem(&mut lines, &tally)?;
     let most = problem.n_edges.saturating_mul(2);
     while let Some(line) = lines.next_filled_but_comments(b'c')? {

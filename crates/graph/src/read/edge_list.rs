@@ -8,11 +8,11 @@ use super::{
     ReadOptions, Streamed, StreamedNames, WeightPolicy,
     fields::{self, Field, is_blank},
     ids::{IdMap, IdSet},
-    lines::Line,
-    source::Source,
+    lines::{Line, Lines},
     tally::Tally,
 };
 use crate::{Error, ErrorKind, ImportReport, Labels, MAX_NODES, NamedEdgeSink, labels::Interner};
+use shardgraph_storage::Source;
 
 /// The longest text id, in bytes.
 const MAX_LABEL: usize = 4096;
@@ -68,7 +68,7 @@ fn numbered(source: &Source<'_>, map: IdMap, mut tally: Tally<'_>) -> Result<Str
 
 enum Ids {
     Integers(IdMap),
-    /// Where the first text id is.
+    /// Position of the first text id.
     Text {
         line: u64,
         id: String,
@@ -77,7 +77,7 @@ enum Ids {
 
 /// The first pass: integers or text, and the set of integers.
 fn scan_ids(source: &Source<'_>, options: &ReadOptions) -> Result<Ids, Error> {
-    let mut lines = source.lines()?;
+    let mut lines = Lines::open(source)?;
     let mut set = IdSet::default();
     let limit = options.max_id_bytes.unwrap_or(u64::MAX);
     let mut n_edges = 0u64;
@@ -130,7 +130,7 @@ fn shown(field: Field<'_>) -> String {
 }
 
 fn read_integers(source: &Source<'_>, map: &IdMap, tally: &mut Tally<'_>) -> Result<(), Error> {
-    let mut lines = source.lines()?;
+    let mut lines = Lines::open(source)?;
     while let Some(line) = lines.next()? {
         let Some((u, v, rest)) = two_ids(line)? else {
             continue;
@@ -147,7 +147,7 @@ fn read_integers(source: &Source<'_>, map: &IdMap, tally: &mut Tally<'_>) -> Res
 }
 
 fn read_text(source: &Source<'_>, tally: &mut Tally<'_>) -> Result<Interner, Error> {
-    let mut lines = source.lines()?;
+    let mut lines = Lines::open(source)?;
     let mut interner = Interner::default();
     while let Some(line) = lines.next()? {
         let Some((u, v, rest)) = two_ids(line)? else {
@@ -170,7 +170,7 @@ fn read_names(
     tally: &mut Tally<'_>,
     sink: &mut dyn NamedEdgeSink,
 ) -> Result<(), Error> {
-    let mut lines = source.lines()?;
+    let mut lines = Lines::open(source)?;
     while let Some(line) = lines.next()? {
         let Some((u, v, rest)) = two_ids(line)? else {
             continue;

@@ -44,7 +44,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Whether nothing but blanks is left.
+    /// True if nothing but blanks is left.
     pub(crate) fn is_done(&mut self) -> bool {
         self.skip_blanks();
         self.at == self.line.bytes.len()

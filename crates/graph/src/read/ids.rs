@@ -38,7 +38,7 @@ impl IdSet {
         }
     }
 
-    /// What the dense numbering will take: the bitmap with its counts, the list, and a label for each id.
+    /// Bytes of the dense numbering: the bitmap with its counts, the list, and a label for each id.
     pub(crate) fn bytes(&self) -> u64 {
         12 * self.bitmap.len() as u64 + 8 * self.n_in_bitmap + 16 * self.sparse.capacity() as u64
     }

@@ -1,10 +1,11 @@
 //! Text in lines and fields, at byte level: what every reader stands on, with the place of each byte for error messages.
 //!
-//! What is decided here for all formats: lines end in LF, CRLF or CR; a UTF-8 byte-order mark is skipped and a UTF-16 one
+//! Rules for all formats: lines end in LF, CRLF or CR; a UTF-8 byte-order mark is skipped and a UTF-16 one
 //! refused; a line is at most [`MAX_LINE`] bytes; blanks are spaces and tabs; any other byte, NUL included, is part of a
 //! field and fails there. Comments are never decoded, so they may hold any bytes.
 
 use crate::{Error, ErrorKind};
+use shardgraph_storage::{Source, unpacking_error};
 use std::{fmt, io::Read, ops::Range};
 
 use super::fields::{Fields, is_blank, shortened};
@@ -88,6 +89,11 @@ impl<'a> Lines<'a> {
         };
         lines.skip_mark()?;
         Ok(lines)
+    }
+
+    /// The unpacked lines of a source, from the start.
+    pub(crate) fn open(source: &'a Source<'_>) -> Result<Lines<'a>, Error> {
+        Lines::new(source.name(), source.unpacked()?)
     }
 
     fn skip_mark(&mut self) -> Result<(), Error> {
@@ -228,7 +234,7 @@ impl<'a> Lines<'a> {
                 other => break other,
             }
         };
-        let n = n.map_err(|e| super::source::read_error(e, self.file, self.number + 1))?;
+        let n = n.map_err(|e| unpacking_error(e, self.file, self.number + 1))?;
         self.at_end = n == 0;
         self.end += n;
         Ok(())

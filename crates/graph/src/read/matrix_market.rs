@@ -7,10 +7,10 @@ use super::{
     Policy, Streamed,
     fields::{Field, Fields},
     lines::{Line, Lines},
-    source::Source,
     tally::Tally,
 };
 use crate::{Error, ErrorKind};
+use shardgraph_storage::Source;
 
 struct Header {
     has_values: bool,
@@ -24,7 +24,7 @@ struct Size {
 }
 
 pub(crate) fn read(source: &Source<'_>, mut tally: Tally<'_>) -> Result<Streamed, Error> {
-    let mut lines = source.lines()?;
+    let mut lines = Lines::open(source)?;
     let header = banner(&mut lines, &mut tally)?;
     let size = size(&mut lines, &tally)?;
     let mut n_read = 0;

@@ -9,10 +9,12 @@ use super::{
     NodeWeights, Streamed,
     fields::Fields,
     lines::{Line, Lines},
-    source::Source,
     tally::Tally,
 };
-use crate::{Error, ErrorKind, random::mix};
+use shardgraph_random::mix;
+use shardgraph_storage::Source;
+
+use crate::{Error, ErrorKind};
 
 struct Header {
     n: u32,
@@ -24,7 +26,7 @@ struct Header {
     has_edge_weights: bool,
 }
 
-/// What a METIS file has beside its edges, until it joins the tally's result.
+/// Parts of a METIS file beside its edges, until it joins the tally's result.
 pub(crate) struct Rows {
     n: u32,
     weighted: bool,
@@ -40,7 +42,7 @@ impl Rows {
     }
 }
 
-/// How often, and by which rows, a node was named so far: equal for both sides of a symmetric file.
+/// Count and hash of the rows that named a node so far: equal for both sides of a symmetric file.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct Mentions {
     n: u32,
@@ -56,7 +58,7 @@ impl Mentions {
 }
 
 pub(crate) fn read(source: &Source<'_>, tally: &mut Tally<'_>) -> Result<Rows, Error> {
-    let mut lines = source.lines()?.with_long_rows();
+    let mut lines = Lines::open(source)?.with_long_rows();
     let header = header(&mut lines, tally)?;
     count_rows(source, &header)?;
     let mut mentions = vec![Mentions::default(); header.n as usize];
@@ -171,7 +173,7 @@ fn check_end(lines: &mut Lines<'_>, header: &Header, tally: &Tally<'_>) -> Resul
 
 /// A first look that the rows are there, before anything of their number is allocated.
 fn count_rows(source: &Source<'_>, header: &Header) -> Result<(), Error> {
-    let mut lines = source.lines()?.with_long_rows();
+    let mut lines = Lines::open(source)?.with_long_rows();
     lines.next_filled_but_comments(b'%')?;
     for n_rows in 0..header.n {
         if next_row(&mut lines)?.is_none() {
@@ -246,7 +248,7 @@ fn node_weight_count(line: Line<'_>, fields: &mut Fields<'_>, used: bool) -> Res
 
 /// Reads again up to row `u`, whose earlier neighbours differ from the rows that name it, and says which.
 fn name_one_sided_edge(source: &Source<'_>, header: &Header, u: u32) -> Result<Error, Error> {
-    let mut lines = source.lines()?.with_long_rows();
+    let mut lines = Lines::open(source)?.with_long_rows();
     lines.next_filled_but_comments(b'%')?;
     let mut named_by = Vec::new();
     for v in 0..header.n {

@@ -9,22 +9,16 @@ mod lines;
 mod matrix_market;
 mod metis;
 mod pace;
-mod source;
 mod tally;
-mod text;
-mod unpacked;
 
 use crate::{
     EdgeSink, Error, ErrorKind, Format, Graph, GraphBuilder, ImportReport, Labels, NamedEdgeSink,
 };
-use source::Source;
+use shardgraph_storage::Source;
 use std::path::Path;
 use tally::Tally;
 
-pub use text::utf8_text;
-pub use unpacked::{Unpacked, unpacking_error};
-
-/// What to do with input that is not quite an undirected simple graph.
+/// Policy for input that is not quite an undirected simple graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Policy {
@@ -35,7 +29,7 @@ pub enum Policy {
     Refuse,
 }
 
-/// Which numbers become edge weights.
+/// Choice of the numbers that become edge weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum WeightPolicy {
@@ -48,12 +42,12 @@ pub enum WeightPolicy {
     Ignore,
 }
 
-/// How to read a file; the default takes everything that has one plain meaning and reports what it changed.
+/// Options of reading a file; the default takes everything that has one plain meaning and reports what it changed.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ReadOptions {
     /// The format; by default the extension decides, then the content.
     pub format: Option<Format>,
-    /// Which numbers become edge weights.
+    /// Choice of the numbers that become edge weights.
     pub weights: WeightPolicy,
     /// Edges from a node to itself: dropped by default.
     pub self_loops: Policy,
@@ -79,7 +73,7 @@ pub struct ReadOptions {
 pub struct Import {
     /// The graph.
     pub graph: Graph,
-    /// What the nodes are called in the file.
+    /// Names of the nodes in the file.
     pub labels: Labels,
     /// Counts of what was merged and dropped.
     pub report: ImportReport,
@@ -87,14 +81,14 @@ pub struct Import {
     pub node_weights: Option<NodeWeights>,
 }
 
-/// What [`stream_graph`] knows at the end of the stream.
+/// Result of [`stream_graph`] at the end of the stream.
 #[derive(Clone, Debug)]
 pub struct Streamed {
     /// Nodes, isolated ones included; the ids of the edges are `0..n_nodes`.
     pub n_nodes: u32,
-    /// Whether the weights of the edges mean anything.
+    /// True if the weights of the edges mean anything.
     pub weighted: bool,
-    /// What the nodes are called in the file.
+    /// Names of the nodes in the file.
     pub labels: Labels,
     /// Counts of what was dropped; the receiver fills in `duplicates_merged` and `weight_conflicts`.
     pub report: ImportReport,
@@ -102,7 +96,7 @@ pub struct Streamed {
     pub node_weights: Option<NodeWeights>,
 }
 
-/// What [`stream_named`] knows at the end of the stream.
+/// Result of [`stream_named`] at the end of the stream.
 #[derive(Clone, Debug)]
 pub enum StreamedNames {
     /// The edges came as numbers.

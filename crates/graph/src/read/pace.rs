@@ -3,10 +3,10 @@
 use super::{
     Streamed,
     lines::{Line, Lines},
-    source::Source,
     tally::Tally,
 };
 use crate::{Error, ErrorKind};
+use shardgraph_storage::Source;
 
 /// The problems whose files hold one undirected graph: tree decomposition, vertex cover, cluster editing, twin-width,
 /// dominating set.
@@ -19,7 +19,7 @@ struct Header {
 }
 
 pub(crate) fn read(source: &Source<'_>, mut tally: Tally<'_>) -> Result<Streamed, Error> {
-    let mut lines = source.lines()?;
+    let mut lines = Lines::open(source)?;
     let header = header(&mut lines, &tally)?;
     while let Some(line) = lines.next_filled_but_comments(b'c')? {
         if tally.report.listed_edges == header.n_edges {

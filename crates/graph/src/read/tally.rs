@@ -87,7 +87,7 @@ impl<'a> Tally<'a> {
         Ok(n as u32)
     }
 
-    /// Whether a header's node count is plausible for the edges that came after it.
+    /// True if a header's node count is plausible for the edges that came after it.
     pub(crate) fn check_nodes(&self, file: &str, line: u64, n: u32) -> Result<(), Error> {
         let n_edges = self.report.listed_edges;
         let plausible = FREE_NODES.saturating_add(n_edges.saturating_mul(NODES_PER_EDGE));

@@ -1,17 +1,16 @@
 //! Writing graphs in the five formats, packed or plain, so that a failed write leaves nothing behind.
 
-mod atomic;
 mod formats;
 
-pub use atomic::{StagedFile, check_writable, write_atomic};
+use shardgraph_storage::{Compression, write_atomic};
 
-use crate::{Compression, Error, ErrorKind, Format, Graph, Labels, WriteReport};
+use crate::{Error, ErrorKind, Format, Graph, Labels, WriteReport};
 use std::{
     io::{self, BufWriter, Write},
     path::Path,
 };
 
-/// How to write a file; the default takes both from the file's name.
+/// Options of writing a file; the default takes both from the file's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct WriteOptions {
     /// The format; by default the extension decides, and `.txt` or none is an edge list.

@@ -3,10 +3,9 @@
 use super::graphs::edge_lists;
 use proptest::prelude::*;
 use shardgraph_graph::{
-    Compression, ErrorKind, Format, Graph, Import, Labels, ReadOptions, StagedFile, WeightPolicy,
-    WriteOptions, check_writable, read_bytes, read_graph, write_atomic, write_graph,
+    Compression, ErrorKind, Format, Graph, Import, Labels, ReadOptions, WeightPolicy, WriteOptions,
+    read_bytes, read_graph, write_graph,
 };
-use std::io;
 
 const NAMES: [&str; 15] = [
     "g.mtx",
@@ -221,89 +220,6 @@ fn folder_names(folder: &std::path::Path) -> Vec<String> {
     names
 }
 
-#[test]
-fn a_failed_write_leaves_the_old_file_and_nothing_else() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("cover.txt");
-    write_atomic(&path, |out| out.write_all(b"old")).unwrap();
-    let failed = write_atomic(&path, |out| {
-        out.write_all(b"new, but")?;
-        Err(io::Error::other("the k-th write fails"))
-    });
-    assert_eq!(failed.unwrap_err().to_string(), "the k-th write fails");
-    assert_eq!(std::fs::read(&path).unwrap(), b"old");
-    assert_eq!(folder_names(folder.path()), ["cover.txt"]);
-}
-
-#[test]
-fn a_panic_while_writing_leaves_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("cover.txt");
-    let caught = std::panic::catch_unwind(|| write_atomic(&path, |_| panic!("on purpose")));
-    assert!(caught.is_err());
-    assert!(folder_names(folder.path()).is_empty());
-}
-
-#[test]
-fn a_write_replaces_what_was_there() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a");
-    for text in ["first, which is longer", "second"] {
-        write_atomic(&path, |out| out.write_all(text.as_bytes())).unwrap();
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
-    }
-    assert_eq!(folder_names(folder.path()), ["a"]);
-    assert!(write_atomic(folder.path(), |_| Ok(())).is_err());
-    assert!(write_atomic(&folder.path().join("no/such/folder"), |_| Ok(())).is_err());
-}
-
-#[test]
-fn a_staged_file_has_no_name_until_it_is_published() {
-    let folder = tempfile::tempdir().unwrap();
-    let paths = ["a", "b"].map(|name| folder.path().join(name));
-    std::fs::write(&paths[0], "old").unwrap();
-    let stage =
-        |path: &std::path::PathBuf| StagedFile::write(path, |out| out.write_all(b"new")).unwrap();
-    drop(paths.each_ref().map(stage));
-    assert_eq!(folder_names(folder.path()), ["a"]);
-    let [first, second] = paths.each_ref().map(stage);
-    assert_eq!(std::fs::read(&paths[0]).unwrap(), b"old");
-    assert!(!paths[1].exists());
-    first.publish().unwrap();
-    second.publish().unwrap();
-    assert_eq!(std::fs::read(&paths[0]).unwrap(), b"new");
-    assert_eq!(folder_names(folder.path()), ["a", "b"]);
-}
-
-#[test]
-fn a_check_leaves_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a");
-    check_writable(&path).unwrap();
-    assert!(folder_names(folder.path()).is_empty());
-    std::fs::write(&path, "old").unwrap();
-    check_writable(&path).unwrap();
-    assert_eq!(std::fs::read(&path).unwrap(), b"old");
-    assert!(check_writable(folder.path()).is_err());
-    assert!(check_writable(&folder.path().join("no/such/folder")).is_err());
-    if cfg!(target_os = "linux") {
-        // Nobody, not even root, makes files there.
-        assert!(check_writable(std::path::Path::new("/proc/a")).is_err());
-    }
-}
-
-#[cfg(unix)]
-#[test]
-fn a_symbolic_link_is_followed() {
-    let folder = tempfile::tempdir().unwrap();
-    let (target, link) = (folder.path().join("target"), folder.path().join("link"));
-    std::fs::write(&target, "old").unwrap();
-    std::os::unix::fs::symlink(&target, &link).unwrap();
-    write_atomic(&link, |out| out.write_all(b"new")).unwrap();
-    assert_eq!(std::fs::read(&target).unwrap(), b"new");
-    assert!(link.is_symlink());
-}
-
 /// A pipe is read once and kept, and written to directly rather than replaced.
 #[cfg(unix)]
 #[test]
@@ -323,16 +239,4 @@ fn pipes_are_read_and_written() {
     write_graph(&pipe, &graph, None, WriteOptions::default()).unwrap();
     assert_eq!(reader.join().unwrap(), graph);
     assert_eq!(folder_names(folder.path()), ["pipe.el"]);
-}
-
-#[cfg(unix)]
-#[test]
-fn permissions_are_kept() {
-    use std::os::unix::fs::PermissionsExt as _;
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("private");
-    std::fs::write(&path, "old").unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-    write_atomic(&path, |out| out.write_all(b"new")).unwrap();
-    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
 }

@@ -1,9 +1,13 @@
-//! Jobs of several vertex parts, and buckets without samples in them: what no store of few parts has.
+//! Jobs of several vertex parts, and buckets without samples in them: what no store of few parts
+//! has.
 
-use super::tests::{run, small, two_communities, with_run};
+use super::context::OrderContext;
+use super::export::rows_to_values;
+use super::partition_buffer::PartitionBuffer;
+use super::tests::{context, run, small, two_communities};
 use super::*;
+use crate::schedule::{BucketPass, Job};
 use crate::{ImportOptions, Order, import_file};
-use plan::{Job, Leg};
 
 #[test]
 fn many_parts_give_the_same_bits_with_any_number_of_threads() {
@@ -29,41 +33,47 @@ fn many_parts_give_the_same_bits_with_any_number_of_threads() {
     }
 }
 
-/// Each leg trains the rows that it names: a job has the bits of its legs, each as a job of two parts.
+/// Each pass trains the rows that it names: a job has the bits of its passes, each as a job of two
+/// parts.
 #[test]
-fn a_job_of_many_parts_is_its_legs_one_after_the_other() {
+fn a_job_of_many_parts_is_its_passes_one_after_the_other() {
     let store = two_communities(130, 64);
     let config = small(Order::Second);
-    with_run(&store, &config, |run| {
-        let planner = run.planner(2).unwrap();
-        let shared = run.shared(&planner).unwrap();
-        let alone = |leg: &Leg| Job {
-            firsts: vec![leg.vertex],
-            second: Some(leg.context),
-            legs: vec![*leg],
-        };
-        let trained = |cut: &dyn Fn(&Job) -> Vec<Job>| {
-            let mut pager = Pager::<f32>::in_memory(&store, run.device, &config, 2).unwrap();
-            let steps = (0..2).flat_map(|pass| planner.pass(pass));
-            for job in steps.flat_map(|step| step.rounds.concat()) {
-                assert_eq!(job.firsts.len(), 4);
-                for job in cut(&job) {
-                    let mut work = pager.take(&job);
-                    shared.job(&mut work).unwrap();
-                    pager.put_back(work);
-                }
+    let (device, clock) = (Device::host(), Clock::default());
+    let run = context(&store, &config, &device);
+    let planner = run.planner(2).unwrap();
+    let order = OrderContext::new(run, &planner, &clock).unwrap();
+    let alone = |bucket_pass: &BucketPass| Job {
+        vertex_parts: vec![bucket_pass.vertex],
+        context_part: Some(bucket_pass.context),
+        bucket_passes: vec![*bucket_pass],
+    };
+    let trained = |cut: &dyn Fn(&Job) -> Vec<Job>| {
+        let mut buffer = PartitionBuffer::<f32>::in_memory(run, 2).unwrap();
+        let steps = (0..2).flat_map(|pass| planner.pass(pass));
+        for job in steps.flat_map(|step| step.rounds.concat()) {
+            assert_eq!(job.vertex_parts.len(), 4);
+            for job in cut(&job) {
+                let mut loaded = buffer.take_job(&job);
+                order.train_job(&mut loaded).unwrap();
+                buffer.put_job(loaded);
             }
-            let mut values = Vec::new();
-            pager.into_values((config.dim, 0), &mut values).unwrap();
-            values
+        }
+        let mut values = Vec::new();
+        let columns = Columns {
+            n_columns: config.dim,
+            first: 0,
         };
-        let whole = trained(&|job| vec![job.clone()]);
-        let cut = trained(&|job| job.legs.iter().map(alone).collect());
-        assert!(whole == cut);
-    });
+        rows_to_values(&run, &buffer.into_tables(), columns, &mut values).unwrap();
+        values
+    };
+    let whole = trained(&|job| vec![job.clone()]);
+    let cut = trained(&|job| job.bucket_passes.iter().map(alone).collect());
+    assert!(whole == cut);
 }
 
-/// Fewer edges than buckets, and buckets whose edges all have weight 0: they have no samples, and are no error.
+/// Fewer edges than buckets, and buckets whose edges all have weight 0: they have no samples, and
+/// are no error.
 #[test]
 fn weighted_graphs_with_empty_buckets_are_trained_on() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,8 @@
-//! A step on a device: sampling threads fill small queues, each queue of the device joins some of them and has a stream of its own.
+//! Steps on a device: sampling threads fill small queues, and a stream of the device drains some.
 //!
-//! The jobs of a step touch different parts, so streams never wait for one another; rows go from the stream that had them to the
-//! one that wants them with an event between, and back when the step is over.
+//! The jobs of a step touch different parts, so streams never wait for one another. Rows go from
+//! the stream that had them to the one that needs them with an event between, and back when the
+//! step is over.
 //!
 //! # Source
 //! The second figure of the paper that `docs/line.md` names.
@@ -13,37 +14,42 @@ use std::time::Duration;
 
 use shardgraph_device::{Device, Event};
 
-use super::cell::Cell;
-use super::plan::Leg;
-use super::rows::Rows;
-use super::step::{Lane, Shared, Work, panicked, started};
-use crate::store::Bucket;
-use crate::{Error, ErrorKind};
+use super::bucket_trainer::LoadedJob;
+use super::context::{OrderContext, Stream};
+use super::scalar::Scalar;
+use super::worker_pool::{panicked, spawn};
+use crate::Error;
+use crate::edges::Bucket;
+use crate::schedule::BucketPass;
 
-/// Buckets whose kernels a stream has been given and that are not waited for yet: one is worked on while the next is sent.
-const UNDER_WAY: usize = 2;
-/// The longest wait for a bucket that a thread prepares.
-const DEADLINE: Duration = Duration::from_secs(600);
+/// Buckets whose kernels a stream has and that are not waited for: one runs while the next is sent.
+const IN_FLIGHT: usize = 2;
+/// Longest wait for a bucket that a thread prepares.
+const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// What a sampling thread prepares.
+/// A bucket of a sampling thread.
 type Prepared = Result<Bucket, Error>;
 
-/// Does all jobs and gives the rows back, in no particular order.
-pub(super) fn run<T: Cell>(shared: &Shared<'_>, jobs: Vec<Work<T>>) -> Result<Vec<Work<T>>, Error> {
-    let n_queues = shared.lanes.len();
-    let mut queues: Vec<Vec<Work<T>>> = (0..n_queues).map(|_| Vec::new()).collect();
+/// Trains on all jobs and gives the rows back, in no particular order.
+pub(super) fn train<T: Scalar>(
+    context: &OrderContext<'_>,
+    jobs: Vec<LoadedJob<T>>,
+) -> Result<Vec<LoadedJob<T>>, Error> {
+    let n_queues = context.streams.len();
+    let mut queues: Vec<Vec<LoadedJob<T>>> = (0..n_queues).map(|_| Vec::new()).collect();
     for (at, job) in jobs.into_iter().rev().enumerate() {
         queues[at % n_queues].push(job);
     }
-    let n_small = (shared.config.threads / n_queues).max(1);
+    let n_samplers = (context.run.config.threads / n_queues).max(1);
     thread::scope(|scope| {
-        let queues = queues.into_iter().zip(&shared.lanes);
+        let queues = queues.into_iter().zip(&context.streams);
         let queues: Vec<_> = queues
-            .map(|(jobs, lane)| {
-                let legs: Vec<Leg> = jobs.iter().flat_map(|work| work.job.legs.clone()).collect();
-                let small = sampling_threads(scope, shared, &legs, n_small)?;
-                let queue = move || device_queue(shared, lane, jobs, &small);
-                started(Builder::new(), scope, queue)
+            .map(|(jobs, stream)| {
+                let passes = jobs.iter().flat_map(|loaded| &loaded.job.bucket_passes);
+                let passes: Vec<BucketPass> = passes.copied().collect();
+                let samplers = sampling_threads(scope, context, &passes, n_samplers)?;
+                let queue = move || device_queue(context, stream, jobs, &samplers);
+                spawn(Builder::new(), scope, queue)
             })
             .collect::<Result<_, Error>>()?;
         let mut done = Vec::new();
@@ -58,90 +64,94 @@ pub(super) fn run<T: Cell>(shared: &Shared<'_>, jobs: Vec<Work<T>>) -> Result<Ve
     })
 }
 
-/// Starts threads that prepare the buckets of a device's queue: the k-th is in small queue k modulo their number.
+/// Starts threads that prepare the buckets of a device's queue: bucket k goes to small queue
+/// k modulo their number.
 fn sampling_threads<'scope>(
     scope: &'scope Scope<'scope, '_>,
-    shared: &'scope Shared<'_>,
-    legs: &[Leg],
-    n_small: usize,
+    context: &'scope OrderContext<'_>,
+    passes: &[BucketPass],
+    n_samplers: usize,
 ) -> Result<Vec<Receiver<Prepared>>, Error> {
     let start = |first: usize| {
-        let (queue, prepared) = sync_channel(shared.config.queue_length);
-        let legs: Vec<Leg> = legs.iter().skip(first).step_by(n_small).copied().collect();
-        let sampling = move || prepare(shared, &legs, &queue);
-        started(Builder::new(), scope, sampling).map(|_| prepared)
+        let (queue, prepared) = sync_channel(context.run.config.queue_length);
+        let own = passes.iter().skip(first).step_by(n_samplers).copied();
+        let own: Vec<BucketPass> = own.collect();
+        let sampling = move || prepare(context, &own, &queue);
+        spawn(Builder::new(), scope, sampling).map(|_| prepared)
     };
-    (0..n_small).map(start).collect()
+    (0..n_samplers).map(start).collect()
 }
 
-fn prepare(shared: &Shared<'_>, legs: &[Leg], queue: &SyncSender<Prepared>) {
-    for &leg in legs {
-        if queue.send(shared.bucket(leg)).is_err() {
-            return; // the device's queue has failed, and says why
+fn prepare(context: &OrderContext<'_>, passes: &[BucketPass], queue: &SyncSender<Prepared>) {
+    for &bucket_pass in passes {
+        if queue.send(context.bucket(bucket_pass)).is_err() {
+            return; // the device's queue has failed and reports why
         }
     }
 }
 
 /// Trains on the buckets of a queue, in the order of the jobs.
-fn device_queue<T: Cell>(
-    shared: &Shared<'_>,
-    lane: &Lane,
-    mut jobs: Vec<Work<T>>,
-    small: &[Receiver<Prepared>],
-) -> Result<Vec<Work<T>>, Error> {
-    let mut marks = VecDeque::new();
+fn device_queue<T: Scalar>(
+    context: &OrderContext<'_>,
+    stream: &Stream,
+    mut jobs: Vec<LoadedJob<T>>,
+    samplers: &[Receiver<Prepared>],
+) -> Result<Vec<LoadedJob<T>>, Error> {
+    let mut events = VecDeque::new();
     let mut n_taken = 0;
-    for work in &mut jobs {
-        each_rows(work, &lane.device)?;
-        for leg in work.job.legs.clone() {
-            let bucket = next(&small[n_taken % small.len()])?;
+    for loaded in &mut jobs {
+        adopt(loaded, &stream.device)?;
+        for bucket_pass in loaded.job.bucket_passes.clone() {
+            let bucket = next(&samplers[n_taken % samplers.len()])?;
             n_taken += 1;
-            if leg.n_samples == 0 {
+            if bucket_pass.n_samples == 0 {
                 continue;
             }
-            let edges = shared.upload(lane, bucket)?;
-            let begin = lane.device.record()?;
-            shared.leg(lane, leg, &edges, work)?;
-            marks.push_back((begin, lane.device.record()?));
-            if marks.len() == UNDER_WAY {
-                settle(shared, marks.pop_front())?;
+            let edges = context.upload(stream, bucket)?;
+            let begin = stream.device.record()?;
+            context.train_bucket(stream, bucket_pass, &edges, loaded)?;
+            events.push_back((begin, stream.device.record()?));
+            if events.len() == IN_FLIGHT {
+                wait_for(context, events.pop_front())?;
             }
         }
     }
-    while let Some(pair) = marks.pop_front() {
-        settle(shared, Some(pair))?;
+    while let Some(pair) = events.pop_front() {
+        wait_for(context, Some(pair))?;
     }
-    for work in &mut jobs {
-        each_rows(work, shared.device)?;
+    for loaded in &mut jobs {
+        adopt(loaded, context.run.device)?;
     }
     Ok(jobs)
 }
 
-/// Waits for the work between two points of a stream, and counts its time.
-fn settle(shared: &Shared<'_>, marks: Option<(Event, Event)>) -> Result<(), Error> {
-    if let Some((begin, end)) = marks {
-        shared.clock.add_update_ms(end.elapsed_ms(&begin)?);
+/// Waits for the work between two events of a stream, and counts its time.
+fn wait_for(context: &OrderContext<'_>, events: Option<(Event, Event)>) -> Result<(), Error> {
+    if let Some((begin, end)) = events {
+        context.clock.add_update_ms(end.elapsed_ms(&begin)?);
     }
     Ok(())
 }
 
 fn next(queue: &Receiver<Prepared>) -> Prepared {
-    match queue.recv_timeout(DEADLINE) {
+    match queue.recv_timeout(TIMEOUT) {
         Ok(prepared) => prepared,
-        Err(RecvTimeoutError::Timeout) => Err(Error::new(
-            ErrorKind::Deadline,
-            format!("no bucket was prepared within {} s", DEADLINE.as_secs()),
-        )),
+        Err(RecvTimeoutError::Timeout) => Err(Error::Deadline(format!(
+            "no bucket was prepared within {} s",
+            TIMEOUT.as_secs()
+        ))),
         Err(RecvTimeoutError::Disconnected) => Err(panicked()),
     }
 }
 
 /// Makes a job's rows those of a stream.
-fn each_rows<T: Cell>(work: &mut Work<T>, stream: &Device) -> Result<(), Error> {
-    let mut rows = work.firsts.iter_mut().chain(&mut work.second);
-    rows.try_for_each(|rows| adopt(rows, stream))
-}
-
-fn adopt<T: Cell>(rows: &mut Rows<T>, stream: &Device) -> Result<(), Error> {
-    Ok(stream.adopt(&mut rows.cells)?)
+fn adopt<T: Scalar>(loaded: &mut LoadedJob<T>, stream: &Device) -> Result<(), Error> {
+    let rows = loaded
+        .vertex_rows
+        .iter_mut()
+        .chain(&mut loaded.context_rows);
+    for rows in rows {
+        stream.adopt(&mut rows.values)?;
+    }
+    Ok(())
 }

@@ -1,216 +1,233 @@
-//! The rows of a part: where they begin, and how they lie in a file.
+//! Rows of a part: their first values, and their form in a file.
 
 use shardgraph_device::{Buffer, Device, DeviceKind, bytes_of, bytes_of_mut};
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
-use super::cell::Cell;
-use super::disk::{Input, Output};
-use crate::{Config, Error, ErrorKind, Optimiser, Store};
+use super::context::RunContext;
+use super::row_files::{RowReader, RowWriter, TableKey};
+use super::scalar::Scalar;
+use crate::{Error, Optimiser};
 
-/// The rows of a part of a table, and with Adagrad the sum of squares of each.
+/// Rows of a part of a table, and with Adagrad the sum of squares of each.
 #[derive(Debug)]
-pub(crate) struct Rows<T: Cell> {
-    pub(crate) cells: Buffer<T>,
-    pub(crate) squares: Option<Buffer>,
+pub(super) struct PartRows<T: Scalar> {
+    pub(super) values: Buffer<T>,
+    pub(super) adagrad_sums: Option<Buffer>,
 }
 
 /// Bytes of the smallest pages of memory.
 const SMALL_PAGE: usize = 4096;
 
-/// How many rows of how many columns.
+/// Number of rows and columns of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(super) struct PartShape {
     n_rows: usize,
     dim: usize,
-    has_squares: bool,
+    has_sums: bool,
 }
 
-impl Shape {
-    pub(crate) fn of(store: &Store, config: &Config, part: u32) -> Shape {
-        Shape {
-            n_rows: store.deal().n_rows(part) as usize,
-            dim: config.dim,
-            has_squares: config.optimiser == Optimiser::Adagrad,
+impl PartShape {
+    pub(super) fn new(run: &RunContext<'_>, part: u32) -> PartShape {
+        PartShape {
+            n_rows: run.store.partition().n_rows(part) as usize,
+            dim: run.config.dim,
+            has_sums: run.config.optimiser == Optimiser::Adagrad,
         }
     }
 
-    fn n_cells(self) -> usize {
+    fn n_values(self) -> usize {
         self.n_rows * self.dim
     }
 
-    fn n_squares(self) -> Option<usize> {
-        self.has_squares.then_some(self.n_rows)
+    fn n_sums(self) -> Option<usize> {
+        self.has_sums.then_some(self.n_rows)
     }
 
-    pub(crate) fn bytes<T: Cell>(self) -> u64 {
-        (self.n_cells() * size_of::<T>() + self.n_squares().unwrap_or(0) * size_of::<f32>()) as u64
+    pub(super) fn bytes<T: Scalar>(self) -> u64 {
+        let sums = self.n_sums().unwrap_or(0) * size_of::<f32>();
+        (self.n_values() * size_of::<T>() + sums) as u64
     }
 }
 
-impl<T: Cell> Rows<T> {
-    /// The rows before training: uniform within half a column's share for vertices, zeros for contexts.
+impl<T: Scalar> PartRows<T> {
+    /// Rows before training: uniform within half a column's share for vertices, zeros for contexts.
     ///
     /// # Source
-    /// LINE's and word2vec's own way.
-    pub(crate) fn first(
-        (store, config): (&Store, &Config),
-        device: &Device,
-        (order, table): (u32, u32),
+    /// LINE's and word2vec's own initialisation.
+    pub(super) fn initial(
+        run: &RunContext<'_>,
+        key: TableKey,
         part: u32,
-    ) -> Result<Rows<T>, Error> {
-        let seed = super::seed_of(config, order);
-        let mut stream = Stream::new(seed, "line rows", u64::from(part));
-        let scale = 1.0 / config.dim as f32;
-        let shape = Shape::of(store, config, part);
-        let cells = filled(device, shape.n_cells(), |cells: &mut [T]| {
-            match table {
-                0 => cells
+    ) -> Result<PartRows<T>, Error> {
+        let mut rng = KeyedRng::new(run.seed(key.order), "line rows", u64::from(part));
+        let scale = 1.0 / run.config.dim as f32;
+        let shape = PartShape::new(run, part);
+        let values = filled(run.device, shape.n_values(), |values: &mut [T]| {
+            match key.table {
+                0 => values
                     .iter_mut()
-                    .for_each(|cell| *cell = T::from_f32((stream.uniform_f32() - 0.5) * scale)),
-                // They are zeros; but the first touch of a page is dear, and belongs here rather than to training.
-                _ => cells
+                    .for_each(|value| *value = T::from_f32((rng.uniform_f32() - 0.5) * scale)),
+                // They are zeros; but the first touch of a page is dear, and belongs here rather
+                // than to training.
+                _ => values
                     .iter_mut()
                     .step_by(SMALL_PAGE / size_of::<T>())
-                    .for_each(|cell| *cell = T::default()),
+                    .for_each(|value| *value = T::default()),
             }
             Ok(())
         })?;
-        let squares = shape.n_squares().map(|n| device.zeros(n)).transpose()?;
-        Ok(Rows { cells, squares })
+        let sums = shape.n_sums().map(|n| run.device.zeros(n));
+        Ok(PartRows {
+            values,
+            adagrad_sums: sums.transpose()?,
+        })
     }
 
     /// Bytes in a file.
-    pub(crate) fn bytes(&self) -> u64 {
-        let squares = self.squares.as_ref().map_or(0, Buffer::len);
-        (self.cells.len() * size_of::<T>() + squares * size_of::<f32>()) as u64
+    pub(super) fn bytes(&self) -> u64 {
+        let sums = self.adagrad_sums.as_ref().map_or(0, Buffer::len);
+        (self.values.len() * size_of::<T>() + sums * size_of::<f32>()) as u64
     }
 
     /// Refuses numbers that are not finite, or saturated.
-    ///
-    /// # Errors
-    /// Of kind [`ErrorKind::Diverged`].
-    pub(crate) fn check(&self, device: &Device) -> Result<(), Error> {
-        let copy; // where they are not in host memory
-        let cells = match self.cells.as_host() {
-            Some(cells) => cells,
-            None => {
-                copy = device.download(&self.cells)?;
-                &copy
-            }
-        };
-        check_sound(cells)
+    pub(super) fn check(&self, device: &Device) -> Result<(), Error> {
+        with_host(device, &self.values, check_sound)
     }
 
-    /// Writes rows, then sums of squares.
-    ///
-    /// # Errors
-    /// What the system refuses; [`ErrorKind::Diverged`] for a number that is not finite, or saturated.
-    pub(crate) fn write(&self, device: &Device, out: &mut Output<'_>) -> Result<(), Error> {
-        write_cells(device, &self.cells, out)?;
-        match &self.squares {
-            Some(squares) => write_cells(device, squares, out),
+    /// Writes rows, then sums of squares; refuses numbers that are not finite, or saturated.
+    pub(super) fn write(&self, device: &Device, out: &mut RowWriter<'_>) -> Result<(), Error> {
+        write_values(device, &self.values, out)?;
+        match &self.adagrad_sums {
+            Some(sums) => write_values(device, sums, out),
             None => Ok(()),
         }
     }
 
-    /// Reads what [`Rows::write`] wrote, to `spare` where it has this shape.
-    pub(crate) fn read(
+    /// Reads what [`PartRows::write`] wrote, into `spare` where it has this shape.
+    pub(super) fn read(
         device: &Device,
-        shape: Shape,
-        input: &mut Input<'_>,
-        spare: Option<Rows<T>>,
-    ) -> Result<Rows<T>, Error> {
-        let spare = spare.filter(|spare| spare.shape_is(shape));
-        let (cells, squares) =
-            spare.map_or((None, None), |spare| (Some(spare.cells), spare.squares));
-        let cells = read_cells((device, shape.n_cells()), input, cells)?;
-        let squares = shape
-            .n_squares()
-            .map(|n| read_cells((device, n), input, squares));
-        Ok(Rows {
-            cells,
-            squares: squares.transpose()?,
+        shape: PartShape,
+        input: &mut RowReader<'_>,
+        spare: Option<PartRows<T>>,
+    ) -> Result<PartRows<T>, Error> {
+        let spare = spare.filter(|spare| spare.has_shape(shape));
+        let (values, sums) = match spare {
+            Some(spare) => (Some(spare.values), spare.adagrad_sums),
+            None => (None, None),
+        };
+        let values = read_values(device, shape.n_values(), input, values)?;
+        let sums = shape.n_sums().map(|n| read_values(device, n, input, sums));
+        Ok(PartRows {
+            values,
+            adagrad_sums: sums.transpose()?,
         })
     }
 
-    /// Whether rows of this shape can be read to where these are: they are in host memory, and as many.
-    pub(crate) fn shape_is(&self, shape: Shape) -> bool {
-        let n_squares = self.squares.as_ref().map(Buffer::len);
-        self.cells.as_host().is_some()
-            && self.cells.len() == shape.n_cells()
-            && n_squares == shape.n_squares()
+    /// Rows of this shape can be read into these: they are in host memory, and as many.
+    pub(super) fn has_shape(&self, shape: PartShape) -> bool {
+        let n_sums = self.adagrad_sums.as_ref().map(Buffer::len);
+        self.values.as_host().is_some()
+            && self.values.len() == shape.n_values()
+            && n_sums == shape.n_sums()
+    }
+
+    /// The values of each row with its node.
+    pub(super) fn for_each_row(
+        &self,
+        run: &RunContext<'_>,
+        part: u32,
+        mut take: impl FnMut(u32, &[T]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let n_rows = run.store.partition().n_rows(part);
+        with_host(run.device, &self.values, |values| {
+            let dim = values.len() / n_rows.max(1) as usize;
+            (0..n_rows)
+                .zip(values.chunks_exact(dim.max(1)))
+                .try_for_each(|(row, values)| take(run.store.node(part, row), values))
+        })
     }
 }
 
-fn check_sound<T: Cell>(cells: &[T]) -> Result<(), Error> {
+/// Gives values in host memory, from a copy where they are on a device.
+fn with_host<T: Scalar>(
+    device: &Device,
+    values: &Buffer<T>,
+    take: impl FnOnce(&[T]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    match values.as_host() {
+        Some(values) => take(values),
+        None => take(&device.download(values)?),
+    }
+}
+
+fn check_sound<T: Scalar>(values: &[T]) -> Result<(), Error> {
     // Without a way out of the loop for each number, so that it becomes vector code.
-    let is_sound = |cells: &[T]| cells.iter().fold(true, |all, cell| all & cell.is_sound());
-    match cells.chunks(1 << 12).all(is_sound) {
+    let is_sound = |values: &[T]| {
+        values
+            .iter()
+            .fold(true, |all, value| all & value.is_sound())
+    };
+    match values.chunks(1 << 12).all(is_sound) {
         true => Ok(()),
-        false => Err(Error::new(ErrorKind::Diverged, DIVERGED)),
+        false => Err(Error::Diverged(DIVERGED.to_owned())),
     }
 }
 
-const DIVERGED: &str =
-    "training diverged: rows hold numbers beyond what their precision can hold: take a lower rate";
+const DIVERGED: &str = "training diverged: rows hold numbers beyond what their precision can hold: \
+                        take a lower rate";
 
-/// A buffer of so many numbers, filled in place where it lies in host memory.
-fn filled<T: Cell>(
+/// A buffer of `len` numbers, filled in place where it lies in host memory.
+fn filled<T: Scalar>(
     device: &Device,
     len: usize,
     fill: impl FnOnce(&mut [T]) -> Result<(), Error>,
 ) -> Result<Buffer<T>, Error> {
     if device.kind() == DeviceKind::Host {
         let mut buffer = device.zeros_on_huge_pages(len)?;
-        if let Some(cells) = buffer.as_host_mut() {
-            fill(cells)?;
+        if let Some(values) = buffer.as_host_mut() {
+            fill(values)?;
         }
         return Ok(buffer);
     }
-    let mut cells = vec![T::default(); len];
-    fill(&mut cells)?;
-    Ok(device.upload(&cells)?)
+    let mut values = vec![T::default(); len];
+    fill(&mut values)?;
+    Ok(device.upload(&values)?)
 }
 
 // Rows are written as they lie in memory, and files have the least byte first.
 const _: () = assert!(cfg!(target_endian = "little"));
 
-fn write_cells<T: Cell>(
+fn write_values<T: Scalar>(
     device: &Device,
-    cells: &Buffer<T>,
-    out: &mut Output<'_>,
+    values: &Buffer<T>,
+    out: &mut RowWriter<'_>,
 ) -> Result<(), Error> {
-    let copy; // where they are not in host memory
-    let cells = match cells.as_host() {
-        Some(cells) => cells,
-        None => {
-            copy = device.download(cells)?;
-            &copy
+    with_host(device, values, |values| {
+        for values in values.chunks(out.piece() / size_of::<T>()) {
+            check_sound(values)?;
+            out.write(bytes_of(values))?;
         }
-    };
-    for cells in cells.chunks(out.piece() / size_of::<T>()) {
-        check_sound(cells)?;
-        out.write(bytes_of(cells))?;
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
-/// Reads so many numbers, to a buffer of host memory that is at hand or a new one.
-fn read_cells<T: Cell>(
-    (device, len): (&Device, usize),
-    input: &mut Input<'_>,
+/// Reads `len` numbers into a spare buffer of host memory, or a new one.
+fn read_values<T: Scalar>(
+    device: &Device,
+    len: usize,
+    input: &mut RowReader<'_>,
     spare: Option<Buffer<T>>,
 ) -> Result<Buffer<T>, Error> {
-    let mut fill = |cells: &mut [T]| {
+    let mut fill = |values: &mut [T]| {
         let piece = input.piece() / size_of::<T>();
-        cells
+        values
             .chunks_mut(piece)
-            .try_for_each(|cells| input.read(bytes_of_mut(cells)))
+            .try_for_each(|values| input.read(bytes_of_mut(values)))
     };
     if let Some(mut buffer) = spare
-        && let Some(cells) = buffer.as_host_mut()
+        && let Some(values) = buffer.as_host_mut()
     {
-        fill(cells)?;
+        fill(values)?;
         return Ok(buffer);
     }
     filled(device, len, fill)

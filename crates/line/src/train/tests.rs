@@ -1,12 +1,19 @@
 //! Threads change nothing, labels and seeds do; what is trained tells neighbours from strangers.
 
+use super::bucket_trainer::LoadedJob;
+use super::context::OrderContext;
+use super::export::rows_to_values;
+use super::partition_buffer::PartitionBuffer;
+use super::scalar::Scalar;
+use super::worker_pool::WorkerPool;
 use super::*;
-use crate::{ErrorKind, NodeLabels, Order};
-use shardgraph_graph::random::Stream;
+use crate::schedule::Job;
+use crate::{NodeLabels, Order};
+use shardgraph_random::KeyedRng;
 
 /// Two groups of nodes with many edges inside and few between.
 pub(super) fn two_communities(n_nodes: u32, n_parts: u32) -> Store {
-    let mut stream = Stream::new(5, "communities", 0);
+    let mut stream = KeyedRng::new(5, "communities", 0);
     let half = u64::from(n_nodes / 2);
     let mut edges = Vec::new();
     for _ in 0..10 * n_nodes {
@@ -57,11 +64,11 @@ fn any_number_of_threads_gives_the_same_bits() {
                 };
                 let one = Config {
                     precision,
-                    share,
+                    shared_negatives: share,
                     optimiser,
                     ..small(order)
                 };
-                assert_eq!(one.sharing_in(store).share, share.min(4));
+                assert_eq!(one.sharing_in(store).shared_negatives, share.min(4));
                 let expected = run(store, &one);
                 for threads in 2..=6 {
                     let many = Config {
@@ -100,9 +107,9 @@ fn communities_are_told_apart_by_every_order_precision_and_number_of_parts() {
             ] {
                 let config = Config {
                     precision,
-                    share,
+                    shared_negatives: share,
                     epochs: 40,
-                    rate: Some(0.1),
+                    learning_rate: Some(0.1),
                     ..small(order)
                 };
                 let found = purity(&run(&store, &config), 200);
@@ -138,7 +145,7 @@ fn threads_that_share_rows_tell_communities_apart_too() {
                     precision,
                     threads: 3,
                     epochs: 40,
-                    rate: Some(0.1),
+                    learning_rate: Some(0.1),
                     ..small(order)
                 };
                 let found = purity_of(n_parts, &config);
@@ -148,8 +155,9 @@ fn threads_that_share_rows_tell_communities_apart_too() {
     }
 }
 
-/// One thread that shares rows with nobody does what one does that has them to itself, but for the order of some additions. With one part,
-/// since jobs come in an order of their own where rows are shared.
+/// One thread that shares rows with nobody does what one does that has them to itself, but for the
+/// order of some additions. With one part, since jobs come in an order of their own where rows are
+/// shared.
 #[test]
 fn one_thread_gives_nearly_the_same_in_all_modes() {
     let store = two_communities(130, 1);
@@ -162,7 +170,7 @@ fn one_thread_gives_nearly_the_same_in_all_modes() {
                 mode: Some(mode),
                 optimiser,
                 epochs,
-                rate: Some(rate),
+                learning_rate: Some(rate),
                 ..small(Order::Second)
             };
             run(&store, &config)
@@ -187,15 +195,15 @@ fn rows_that_are_no_numbers_are_no_answer() {
     // Numbers of fp16 that are at the largest may come back while the rate falls slowly.
     for (precision, rate, epochs) in [(Precision::Fp32, 10.0, 400), (Precision::Fp16, 10.0, 4)] {
         let config = Config {
-            rate: Some(rate),
+            learning_rate: Some(rate),
             epochs,
             precision,
             ..small(Order::Second)
         };
         let ended = train(&store, &config, &Device::host(), &mut |_| {});
         let error = ended.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Diverged);
-        assert!(!error.is_input());
+        assert!(matches!(error, Error::Diverged(_)), "{error}");
+        assert_eq!(error.class(), shardgraph_error::Class::NoAnswer);
     }
     for (bits, is_sound) in [
         (0u16, true),
@@ -203,9 +211,9 @@ fn rows_that_are_no_numbers_are_no_answer() {
         (0x7bff, false),
         (0xfbff, false),
     ] {
-        assert_eq!(super::cell::Cell::is_sound(bits), is_sound);
+        assert_eq!(Scalar::is_sound(bits), is_sound);
     }
-    assert!(!super::cell::Cell::is_sound(0x7c00u16) && !super::cell::Cell::is_sound(0xfe00u16));
+    assert!(!Scalar::is_sound(0x7c00u16) && !Scalar::is_sound(0xfe00u16));
 }
 
 /// A context table may be saturated while the vertex table is not.
@@ -217,28 +225,28 @@ fn saturated_contexts_are_no_answer() {
         ..small(Order::Second)
     };
     let device = Device::host();
+    let run = context(&store, &config, &device);
     let filled = |context: u16| {
-        let mut pager = Pager::<u16>::in_memory(&store, &device, &config, 2).unwrap();
-        let step = Step {
-            visit: crate::schedule::Visit::pair(0, 0),
-            rounds: vec![vec![plan::Job {
-                firsts: vec![0],
-                second: Some(1),
-                legs: Vec::new(),
-            }]],
+        let mut buffer = PartitionBuffer::<u16>::in_memory(run, 2).unwrap();
+        let job = Job {
+            vertex_parts: vec![0],
+            context_part: Some(1),
+            bucket_passes: Vec::new(),
         };
-        let mut work = pager.take(&step.rounds[0][0]);
-        let cells = &mut work.second.as_mut().unwrap().cells;
-        cells.as_host_mut().unwrap()[7] = context;
-        pager.put_back(work);
+        let mut loaded: LoadedJob<u16> = buffer.take_job(&job);
+        let rows = loaded.context_rows.as_mut().unwrap();
+        rows.values.as_host_mut().unwrap()[7] = context;
+        buffer.put_job(loaded);
         let mut values = Vec::new();
-        let columns = config.dim;
-        pager
-            .into_values((columns, 0), &mut values)
-            .map(|()| values)
+        let columns = Columns {
+            n_columns: config.dim,
+            first: 0,
+        };
+        rows_to_values(&run, &buffer.into_tables(), columns, &mut values).map(|()| values)
     };
     assert!(filled(0x7bfe).is_ok());
-    assert_eq!(filled(0xfbff).unwrap_err().kind(), ErrorKind::Diverged);
+    let error = filled(0xfbff).unwrap_err();
+    assert!(matches!(error, Error::Diverged(_)), "{error}");
 }
 
 #[test]
@@ -250,7 +258,7 @@ fn tables_beyond_the_machines_memory_are_refused_before_the_work() {
     check_memory(&store, &config, Some(wanted)).unwrap();
     check_memory(&store, &config, None).unwrap();
     let error = check_memory(&store, &config, Some(wanted - 1)).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Memory);
+    assert!(matches!(error, Error::Memory(_)), "{error}");
     let message = error.to_string();
     assert!(
         message.contains(&format!("take {wanted} bytes")),
@@ -258,7 +266,8 @@ fn tables_beyond_the_machines_memory_are_refused_before_the_work() {
     );
 }
 
-/// Batches of one are close to plain descent; larger ones see older rows; threads make no difference to either.
+/// Batches of one are close to plain descent; larger ones see older rows; threads make no
+/// difference to either.
 #[test]
 fn samples_in_flight_on_the_host_see_the_rows_before_them() {
     let store = two_communities(64, 2);
@@ -296,31 +305,32 @@ fn samples_in_flight_on_the_host_see_the_rows_before_them() {
 fn the_rate_falls_in_a_line() {
     let store = two_communities(64, 2);
     let config = Config {
-        rate: Some(0.2),
+        learning_rate: Some(0.2),
         ..small(Order::First)
     };
-    with_run(&store, &config, |run| {
-        let shared = run.shared(&run.planner(1).unwrap()).unwrap();
-        assert_eq!(shared.n_samples, 4 * store.n_edges());
-        for (share, expected) in [(0.0, 0.2), (0.5, 0.1), (0.75, 0.05), (1.0, 0.2e-4)] {
-            let rate = shared.rate((share * shared.n_samples as f64) as u64);
-            assert!((rate - expected).abs() < 1e-3 * expected, "{share}: {rate}");
-        }
-    });
+    let device = Device::host();
+    let run = context(&store, &config, &device);
+    let clock = Clock::default();
+    let order = OrderContext::new(run, &run.planner(1).unwrap(), &clock).unwrap();
+    assert_eq!(order.n_samples, 4 * store.n_edges());
+    for (share, expected) in [(0.0, 0.2), (0.5, 0.1), (0.75, 0.05), (1.0, 0.2e-4)] {
+        let rate = order.learning_rate((share * order.n_samples as f64) as u64);
+        assert!((rate - expected).abs() < 1e-3 * expected, "{share}: {rate}");
+    }
 }
 
-/// A run in memory on the host that has not begun.
-pub(super) fn with_run(store: &Store, config: &Config, body: impl FnOnce(&Run<'_>)) {
-    let (clock, device) = (Clock::default(), Device::host());
-    body(&Run {
+/// Context of a run in memory.
+pub(super) fn context<'r>(
+    store: &'r Store,
+    config: &'r Config,
+    device: &'r Device,
+) -> RunContext<'r> {
+    RunContext {
         store,
         config,
-        device: &device,
+        device,
         layout: Layout::WHOLE,
-        clock: &clock,
-        progress: &mut |_| {},
-        done: 0,
-    });
+    }
 }
 
 /// The noise is that of the rows of each part, by degree^0.75.
@@ -328,22 +338,23 @@ pub(super) fn with_run(store: &Store, config: &Config, body: impl FnOnce(&Run<'_
 fn negatives_are_as_frequent_as_their_degrees_say() {
     let edges: Vec<(u32, u32)> = (1..82).map(|v| (0, v % 41 + 1)).chain([(50, 51)]).collect();
     let store = Store::from_edges(60, &edges, 2, NodeLabels::numbers(60)).unwrap();
-    with_run(&store, &small(Order::Second), |run| {
-        for part in 0..2 {
-            let table = run.negatives(run.device, part).unwrap().unwrap();
-            let degrees = store.degrees_of(part);
-            let weights: Vec<f64> = degrees.iter().map(|&d| f64::from(d).powf(0.75)).collect();
-            let found = table.probabilities().unwrap();
-            let total: f64 = weights.iter().sum();
-            assert_eq!(found.len(), weights.len());
-            for (found, weight) in found.iter().zip(&weights) {
-                assert!((found - weight / total).abs() < 1e-6, "{found} {weight}");
-            }
+    let (config, device) = (small(Order::Second), Device::host());
+    let run = context(&store, &config, &device);
+    for part in 0..2 {
+        let table = run.negatives(run.device, part).unwrap().unwrap();
+        let degrees = store.degrees_of(part);
+        let weights: Vec<f64> = degrees.iter().map(|&d| f64::from(d).powf(0.75)).collect();
+        let found = table.probabilities().unwrap();
+        let total: f64 = weights.iter().sum();
+        assert_eq!(found.len(), weights.len());
+        for (found, weight) in found.iter().zip(&weights) {
+            assert!((found - weight / total).abs() < 1e-6, "{found} {weight}");
         }
-    });
+    }
 }
 
-/// Directed edges of order 2 keep their direction in all passes: rows of nodes that only receive stay where they began.
+/// Directed edges of order 2 keep their direction in all passes: rows of nodes that only receive
+/// stay where they began.
 #[test]
 fn directed_edges_are_not_turned_in_order_2() {
     let folder = tempfile::tempdir().unwrap();
@@ -399,7 +410,7 @@ fn for_device(order: Order, queues: usize) -> Config {
         queue_length: 1,
         threads: 3,
         epochs: 30,
-        rate: Some(0.1),
+        learning_rate: Some(0.1),
         dim: 8,
         ..small(order)
     }
@@ -451,7 +462,7 @@ fn what_a_device_has_not_is_refused() {
     let store = two_communities(20, 1);
     let refused = |config: Config| {
         let error = train(&store, &config, &device, &mut |_| {}).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(matches!(error, Error::Setting(_)), "{error}");
         error.to_string()
     };
     let message = refused(Config {
@@ -505,87 +516,6 @@ fn graphs_without_edges_and_nodes_without_edges_are_no_error() {
     assert_eq!(run(&none, &small(Order::First)).n_nodes(), 0);
 }
 
-#[test]
-fn small_parts_share_less() {
-    let of = |share, rows| {
-        let config = Config {
-            share,
-            ..Config::default()
-        };
-        config.share_in(rows)
-    };
-    let sixteen = [0, 127, 128, 444, 511, 512, 1023, 1779, 2047, 2048, 1 << 30];
-    let expected = [1, 1, 1, 1, 1, 4, 4, 8, 8, 16, 16];
-    assert_eq!(sixteen.map(|rows| of(16, rows)), expected);
-    assert_eq!((of(1, 1 << 20), of(2, 512), of(64, 2048)), (1, 2, 16));
-}
-
-#[test]
-fn settings_out_of_range_are_named() {
-    let base = Config::default;
-    for (config, reason) in [
-        (Config { dim: 0, ..base() }, "dim = 0"),
-        (
-            Config {
-                negatives: 32,
-                ..base()
-            },
-            "negatives = 32",
-        ),
-        (Config { share: 3, ..base() }, "share = 3"),
-        (
-            Config {
-                threads: 0,
-                ..base()
-            },
-            "threads = 0",
-        ),
-        (
-            Config {
-                rate: Some(f32::NAN),
-                ..base()
-            },
-            "rate = NaN",
-        ),
-        (
-            Config {
-                rate: Some(-0.1),
-                ..base()
-            },
-            "rate = -0.1",
-        ),
-    ] {
-        let error = config.check().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Config);
-        assert!(error.to_string().starts_with(reason), "{error}");
-    }
-}
-
-#[test]
-fn settings_of_devices_out_of_range_are_named() {
-    let base = Config::default;
-    let epochs = Config {
-        epochs: 0,
-        ..base()
-    };
-    let queues = Config {
-        queues: 65,
-        ..base()
-    };
-    let in_flight = Config {
-        edges_in_flight: Some(0),
-        ..base()
-    };
-    for (config, reason) in [
-        (epochs, "epochs = 0"),
-        (queues, "queues = 65"),
-        (in_flight, "edges_in_flight = 0"),
-    ] {
-        let message = config.check().unwrap_err().to_string();
-        assert!(message.starts_with(reason), "{message}");
-    }
-}
-
 /// Each of two items waits for the other: with a thread each, both are done.
 #[test]
 fn items_are_done_side_by_side() {
@@ -597,12 +527,13 @@ fn items_are_done_side_by_side() {
         hear.recv_timeout(wait).expect("the other runs too");
         Ok(())
     };
-    step::in_turn(items, 2, meet).unwrap();
+    WorkerPool { n_threads: 2 }.for_each(items, meet).unwrap();
     let order = std::sync::Mutex::new(Vec::new());
     let note = |item: u32| {
         order.lock().unwrap().push(item);
         Ok(())
     };
-    step::in_turn(vec![1, 2, 3], 1, note).unwrap();
+    let one = WorkerPool { n_threads: 1 };
+    one.for_each(vec![1, 2, 3], note).unwrap();
     assert_eq!(order.into_inner().unwrap(), [3, 2, 1]);
 }

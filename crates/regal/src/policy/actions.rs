@@ -4,7 +4,7 @@ use shardgraph_brkga::{Beta, BetaCache, BetaTables};
 use shardgraph_components::SoftmaxPolicy;
 use shardgraph_components::environments::space::Space;
 use shardgraph_costgraph::Problem;
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 use super::config::PolicyConfig;
 use crate::error::{Error, ErrorKind};
@@ -78,7 +78,7 @@ impl ActionSpace {
     }
 
     /// Draws decisions about nodes whose logits are these rows, head by head from one stream.
-    pub(crate) fn sample(&self, logits: &[f32], stream: &mut Stream) -> Result<Actions, Error> {
+    pub(crate) fn sample(&self, logits: &[f32], stream: &mut KeyedRng) -> Result<Actions, Error> {
         let n_logits = self.n_logits();
         if logits.iter().any(|logit| !logit.is_finite()) {
             let message = "the policy's logits are not finite: training has diverged; try a smaller learning rate";

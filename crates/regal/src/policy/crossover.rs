@@ -3,7 +3,7 @@
 use shardgraph_components::autodiff::{Ctx, Params, Shape, Var};
 use shardgraph_components::environments::space::Space;
 use shardgraph_components::{Error as NetworkError, Initialiser, Mlp, SoftmaxPolicy};
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 use super::config::PolicyConfig;
 use crate::error::Error;
@@ -44,7 +44,7 @@ impl Crossover {
     }
 
     /// A level for each graph.
-    pub(crate) fn sample(&self, logits: &[f32], stream: &mut Stream) -> Result<Vec<u32>, Error> {
+    pub(crate) fn sample(&self, logits: &[f32], stream: &mut KeyedRng) -> Result<Vec<u32>, Error> {
         let mut taken = Vec::new();
         self.head.sample_into(logits, stream, &mut taken)?;
         Ok(taken)

@@ -6,7 +6,7 @@ use std::path::Path;
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 use shardgraph_components::autodiff::Params;
-use shardgraph_graph::write_atomic;
+use shardgraph_storage::write_atomic;
 
 use super::{Policy, PolicyConfig};
 use crate::error::Error;

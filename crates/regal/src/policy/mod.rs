@@ -13,7 +13,7 @@ use shardgraph_components::autodiff::Params;
 use shardgraph_components::autodiff::device::Device;
 use shardgraph_components::environments::space::Value;
 use shardgraph_costgraph::Problem;
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 use crate::error::Error;
 use crate::features::Features;
@@ -126,8 +126,7 @@ impl Policy {
     /// A hash of the weights' bits: equal runs of training end with equal ones.
     #[must_use]
     pub fn weights_hash(&self) -> u64 {
-        let values = self.params.flat().iter();
-        shardgraph_runs::fnv1a64(values.flat_map(|x| x.to_le_bytes()))
+        shardgraph_storage::hash_numbers(self.params.flat().iter().copied())
     }
 
     /// Refuses a problem that it is not for.
@@ -236,7 +235,7 @@ impl Policy {
                 problem.graph().name()
             )));
         }
-        let mut stream = Stream::new(seed, "regal proposals", 0);
+        let mut stream = KeyedRng::new(seed, "regal proposals", 0);
         let actions = self.network.actions().sample(&logits, &mut stream)?;
         let rho = match self.network.crossover() {
             None => None,

@@ -78,7 +78,7 @@ fn contexts(policy: &Policy, graphs: &[Graph]) -> (Contexts, Actions) {
     .unwrap();
     let params = &policy.params;
     let logits = policy.network.logits_of(&Device::host(), params, &contexts);
-    let mut stream = Stream::new(3, "test", 0);
+    let mut stream = KeyedRng::new(3, "test", 0);
     let actions = policy
         .network
         .actions()
@@ -211,7 +211,7 @@ fn the_networks_pass_the_check() {
         let (two, actions) = self::contexts(&policy, &[pair()]);
         let n_logits = network.actions().n_logits();
         let mut logits = Params::new();
-        let mut stream = Stream::new(2, "test", 0);
+        let mut stream = KeyedRng::new(2, "test", 0);
         let shape = Shape::new(two.n_nodes(), n_logits);
         let id = logits.add("logits", shape, || stream.normal() as f32);
         let checked = check("log probabilities", &logits, &[], 3, |ctx, _| {
@@ -302,7 +302,7 @@ fn entropies_are_those_of_uniform_and_of_certain_decisions() {
         certain[at] = 200.0;
     }
     assert!(space.entropy(&certain) < 1e-100);
-    let mut stream = Stream::new(1, "test", 0);
+    let mut stream = KeyedRng::new(1, "test", 0);
     let taken = space.sample(&certain, &mut stream).unwrap();
     assert_eq!(taken, [[0], [1], [0], [1], [0], [2]]);
     certain[5] = f32::NAN;

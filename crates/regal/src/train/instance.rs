@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use shardgraph_brkga::{BetaTables, Outcome};
 use shardgraph_components::environments::space::Value;
 use shardgraph_costgraph::{Graph, Objective, Problem};
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 use super::TrainConfig;
 use super::queue::{Job, Ranks, number_of, words_of};
@@ -147,7 +147,7 @@ impl<'g> Instances<'g> {
 
     /// The seed of one of the searches with uniform keys, by the problem and the run's seed alone: the first is for features.
     fn uniform_seed(&self, idx: usize, nth: u64) -> u64 {
-        let mut seeds = Stream::new(self.seed, "regal uniform searches", idx as u64);
+        let mut seeds = KeyedRng::new(self.seed, "regal uniform searches", idx as u64);
         for _ in 0..nth {
             seeds.next_u64();
         }

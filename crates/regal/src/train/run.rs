@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use shardgraph_components::autodiff::collectives::{Comm, Deadline, Op};
 use shardgraph_costgraph::Graph;
-use shardgraph_runs::{Checkpoint, Folder, Metrics, tags, wall_time};
+use shardgraph_job::{Checkpoint, Folder, Metrics, tags, wall_time};
 
 use super::{StepReport, TrainConfig, Trainer};
 use crate::error::{Error, ErrorKind};
@@ -281,12 +281,12 @@ struct Kept {
 impl Kept {
     fn append(&mut self, report: &StepReport) -> Result<(), Error> {
         let mut scalars = vec![
-            ("losses/loss", report.loss),
+            (tags::LOSS, report.loss),
             (tags::VALUE_LOSS, report.baseline_error),
             (tags::ENTROPY, report.entropy),
-            ("losses/gradient_norm", report.gradient_norm),
+            (tags::GRADIENT_NORM, report.gradient_norm),
         ];
-        scalars.extend(report.reward.map(|reward| ("charts/reward", reward)));
+        scalars.extend(report.reward.map(|reward| ("train/reward", reward)));
         Ok(self.metrics.append(wall_time(), report, &scalars)?)
     }
 

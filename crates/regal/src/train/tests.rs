@@ -502,7 +502,7 @@ fn ranks_of_different_minds_and_those_that_fail_end_all() {
 fn a_run_of_the_first_version_is_refused_by_its_version() {
     let graphs = graphs(1);
     let new = Trainer::new(&config(1), &graphs, 1).unwrap();
-    let mut old = shardgraph_runs::Checkpoint::new(0);
+    let mut old = shardgraph_job::Checkpoint::new(0);
     let file: serde_json::Value = new.to_checkpoint().unwrap().json("run.json", 2).unwrap();
     old.add_json("run.json", 1, &file).unwrap();
     let error = Trainer::of_checkpoint(&old, &graphs, 1).err();

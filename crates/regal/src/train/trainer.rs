@@ -9,8 +9,9 @@ use shardgraph_components::autodiff::{Eager, Params};
 use shardgraph_components::environments::space::Space;
 use shardgraph_components::{Initialiser, Optimiser};
 use shardgraph_costgraph::Graph;
-use shardgraph_graph::random::Stream;
-use shardgraph_runs::{Checkpoint, Tensors, fnv1a64};
+use shardgraph_job::{Checkpoint, Tensors};
+use shardgraph_random::KeyedRng;
+use shardgraph_storage::{hash, hash_numbers};
 
 use super::TrainConfig;
 use super::instance::{Instances, RewardJob};
@@ -181,7 +182,7 @@ impl<'g> Trainer<'g> {
 
     /// A hash of everything that decides how the run goes on.
     pub(super) fn fingerprint(&self) -> Result<u64, Error> {
-        Ok(fnv1a64(self.to_checkpoint()?.to_bytes()))
+        Ok(hash(&self.to_checkpoint()?.to_bytes()))
     }
 
     /// Everything that decides how the run goes on.
@@ -270,7 +271,7 @@ impl<'g> Trainer<'g> {
     /// The graphs of the next step and what the networks read of them, by the seed and the number of the step.
     fn draw(&self, ranks: &mut Ranks) -> Result<(Vec<usize>, Contexts), Error> {
         let n = self.instances.len() as u64;
-        let mut draw = Stream::new(self.config.seed, "regal graphs", self.n_steps);
+        let mut draw = KeyedRng::new(self.config.seed, "regal graphs", self.n_steps);
         let graphs = (0..self.config.batch_graphs).map(|_| draw.below(n) as usize);
         let graphs: Vec<usize> = graphs.collect();
         let contexts = Contexts::new(&self.space, &self.instances.read(&graphs, ranks)?)?;
@@ -296,7 +297,7 @@ impl<'g> Trainer<'g> {
                 entropy,
             });
         }
-        let mut draw = Stream::new(self.config.seed, "regal actions", self.n_steps);
+        let mut draw = KeyedRng::new(self.config.seed, "regal actions", self.n_steps);
         let n_samples = self.config.samples_per_graph;
         let samples = (0..n_samples).map(|_| space.sample(logits, &mut draw));
         let samples: Vec<Actions> = samples.collect::<Result<_, Error>>()?;
@@ -336,7 +337,7 @@ impl<'g> Trainer<'g> {
         (samples, crossovers): (&[Actions], &[Vec<u32>]),
         ranks: &mut Ranks,
     ) -> Result<Vec<f32>, Error> {
-        let mut draw = Stream::new(self.config.seed, "regal rewards", self.n_steps);
+        let mut draw = KeyedRng::new(self.config.seed, "regal rewards", self.n_steps);
         let seeds: Vec<u64> = graphs.iter().map(|_| draw.next_u64()).collect();
         let mut jobs = Vec::new();
         for (sample, actions) in samples.iter().enumerate() {
@@ -377,7 +378,7 @@ impl Trainer<'_> {
         let mut ctx = Eager::new(&self.device, &mut comm, &self.params);
         let logits = self.network.logits(&mut ctx, &contexts).unwrap();
         let values = ctx.values(logits.ops).unwrap();
-        let mut draw = Stream::new(1, "test", 0);
+        let mut draw = KeyedRng::new(1, "test", 0);
         let space = self.network.actions();
         let sample = |_: &f32| space.sample(&values, &mut draw).unwrap();
         let samples = rewards.iter().map(sample).collect();
@@ -433,5 +434,5 @@ fn hash_of(graphs: &[Graph]) -> u64 {
             words.extend(graph.consumers(tensor).iter().map(|&op| u64::from(op)));
         }
     }
-    fnv1a64(words.iter().flat_map(|word| word.to_le_bytes()))
+    hash_numbers(words)
 }

@@ -1,7 +1,7 @@
 //! Checkpoints: bytes out and in, equal samples afterwards, and bytes that are not a memory.
 
 use super::{random_below, record_episode};
-use crate::{Ending, EpisodeMemory, Error, ErrorKind};
+use crate::{Ending, EpisodeMemory, Error};
 
 /// A memory whose ring has gone round, with a target, an empty last episode or an open one.
 fn memory(n_open_steps: u32) -> EpisodeMemory {
@@ -57,18 +57,15 @@ fn an_empty_memory_goes_through_bytes() {
 }
 
 fn reason(bytes: &[u8]) -> &'static str {
-    match EpisodeMemory::from_bytes(bytes)
-        .as_ref()
-        .map_err(Error::kind)
-    {
-        Err(ErrorKind::Malformed { reason }) => reason,
+    match EpisodeMemory::from_bytes(bytes) {
+        Err(Error::Malformed { reason }) => reason,
         other => panic!("no such error: {other:?}"),
     }
 }
 
-/// Byte offsets in `memory(2)`: magic 0, capacity 8, n_recorded 16, next_episode 24, n_episodes 32, open 40; the first kept
-/// episode at 44 (id, graph, first, ending, n_picks, 6 picks: 56 bytes), the second at 100 (7 picks: 60), the open one at 160
-/// (2 picks: 40), ten slots at 200.
+/// Byte offsets in `memory(2)`: magic 0, capacity 8, n_recorded 16, next_episode 24, n_episodes 32,
+/// open 40; the first kept episode at 44 (id, graph, first, ending, n_picks, 6 picks: 56 bytes),
+/// the second at 100 (7 picks: 60), the open one at 160 (2 picks: 40), ten slots at 200.
 #[test]
 fn every_broken_rule_is_found() {
     let nan = f32::NAN.to_bits() + 1;

@@ -1,12 +1,12 @@
-//! What is kept and what is dropped: any use of the memory against one that keeps everything, and the stated bytes.
+//! What is kept and what is dropped: any use of the memory against one that keeps everything, and
+//! the stated bytes.
 
 use proptest::prelude::*;
-use shardgraph_environments::Step;
 
 use super::record_episode;
 use crate::episode_memory::Episode;
 use crate::naive::NaiveMemory;
-use crate::{Ending, EpisodeMemory, ErrorKind};
+use crate::{Ending, EpisodeMemory, Error};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -59,7 +59,7 @@ impl Pair {
     fn record(&mut self, pick: u32, reward: f32, target: Option<f32>) {
         let recorded = self.memory.record(pick, reward, target);
         if !self.is_open {
-            assert_eq!(recorded.unwrap_err().kind(), &ErrorKind::NoOpenEpisode);
+            assert_eq!(recorded.unwrap_err(), Error::NoOpenEpisode);
             return;
         }
         assert_eq!(recorded.unwrap(), self.naive.record(pick, reward, target));
@@ -183,37 +183,17 @@ fn a_transition_of_another_memory_is_stale() {
 }
 
 #[test]
-fn an_environment_step_ends_its_episode() {
-    let mut memory = EpisodeMemory::new(10);
-    let on = Step {
-        reward: -1.0,
-        terminated: false,
-        truncated: false,
-    };
-    for (last, ending) in [
-        (
-            Step {
-                terminated: true,
-                ..on
-            },
-            Ending::Terminated,
-        ),
-        (
-            Step {
-                truncated: true,
-                ..on
-            },
-            Ending::Truncated,
-        ),
-    ] {
+fn a_closed_episode_takes_no_step() {
+    let mut memory = EpisodeMemory::new(4);
+    for ending in [Ending::Terminated, Ending::Truncated] {
         let episode = memory.begin_episode(0);
-        memory.record_step(3, on, None).unwrap();
+        memory.record(3, -1.0, None).unwrap();
         assert_eq!(memory.ending(episode), Some(Ending::Cut));
-        memory.record_step(1, last, Some(0.5)).unwrap();
+        memory.end_episode(ending).unwrap();
         assert_eq!(memory.ending(episode), Some(ending));
         assert_eq!(
-            memory.record(2, -1.0, None).unwrap_err().kind(),
-            &ErrorKind::NoOpenEpisode
+            memory.record(2, -1.0, None).unwrap_err(),
+            Error::NoOpenEpisode
         );
     }
 }
@@ -226,15 +206,9 @@ fn numbers_that_are_not_finite_change_nothing() {
     let before = memory.clone();
     for value in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
         let reward = memory.record(1, value, None).unwrap_err();
-        assert!(matches!(
-            reward.kind(),
-            ErrorKind::NotFinite { what: "reward", .. }
-        ));
+        assert!(matches!(reward, Error::NotFinite { what: "reward", .. }));
         let target = memory.record(1, 1.0, Some(value)).unwrap_err();
-        assert!(matches!(
-            target.kind(),
-            ErrorKind::NotFinite { what: "target", .. }
-        ));
+        assert!(matches!(target, Error::NotFinite { what: "target", .. }));
         assert!(memory.set_target(&first, value).is_err());
     }
     assert_eq!(memory, before);
@@ -246,7 +220,8 @@ fn a_memory_without_room_is_refused() {
     EpisodeMemory::new(0);
 }
 
-/// 8 B a transition, 4 B a pick, 56 B an episode (in a queue that doubles), whatever the number of nodes.
+/// 8 B a transition, 4 B a pick, 56 B an episode (in a queue that doubles), whatever the number of
+/// nodes.
 #[test]
 fn a_transition_takes_the_stated_bytes() {
     assert_eq!(size_of::<Episode>(), 56);

@@ -1,10 +1,11 @@
-//! n-step returns against tables worked out by hand: rewards 1, 2, 4, 8 and gamma 1/2, so every full term is 1.
+//! n-step returns against tables worked out by hand: rewards 1, 2, 4, 8 and gamma 1/2, so every
+//! full term is 1.
 
 use super::record_episode;
 use crate::{Ending, EpisodeMemory, NStep};
 
-/// (step, n, reward_sum, bootstrap_step, discount, whether the sum reached the last step) for an episode of four steps that
-/// has not terminated.
+/// (step, n, reward_sum, bootstrap_step, discount, whether the sum reached the last step) for an
+/// episode of four steps that has not terminated.
 const OPEN_TABLE: [(usize, u32, f32, u32, f32, bool); 10] = [
     (0, 1, 1.0, 1, 0.5, false),
     (0, 2, 2.0, 2, 0.25, false),

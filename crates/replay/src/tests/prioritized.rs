@@ -1,11 +1,12 @@
-//! The prioritised memory against one that adds priorities up slot by slot; sums without drift; every slot within reach.
+//! The prioritised memory against one that adds priorities up slot by slot; sums without drift;
+//! every slot within reach.
 
 use proptest::prelude::*;
 
 use super::{random_below, random_uniform};
 use crate::naive::NaiveRows;
 use crate::{
-    Cell, ColumnLayout, ElementKind, ErrorKind, ItemId, Prioritization, PrioritizedBatch,
+    ColumnLayout, ElementKind, Error, ItemId, LeafRef, Prioritization, PrioritizedBatch,
     PrioritizedMemory, Rows,
 };
 
@@ -24,7 +25,7 @@ pub(crate) fn memory_of(capacity: usize, prioritization: Prioritization) -> Prio
 }
 
 pub(crate) fn insert(memory: &mut PrioritizedMemory, number: u32) -> ItemId {
-    memory.insert(&[Cell::U32(&[number])]).unwrap()
+    memory.insert(&[LeafRef::U32(&[number])]).unwrap()
 }
 
 /// The sums that the leaves imply.
@@ -88,7 +89,7 @@ impl Pair {
             }
             Op::InsertWith(error) => {
                 self.memory
-                    .insert_with(&[Cell::U32(&[next])], *error)
+                    .insert_with(&[LeafRef::U32(&[next])], *error)
                     .unwrap();
                 self.naive
                     .insert(next, Some(priority(*error, prioritization)));
@@ -96,7 +97,7 @@ impl Pair {
             Op::InsertRows(errors) => {
                 let mut block = Rows::new(layout());
                 for (number, &error) in (next..).zip(errors) {
-                    block.push(&[Cell::U32(&[number])]).unwrap();
+                    block.push(&[LeafRef::U32(&[number])]).unwrap();
                     self.naive
                         .insert(number, Some(priority(error, prioritization)));
                 }
@@ -133,8 +134,8 @@ impl Pair {
         let mut batch = PrioritizedBatch::default();
         let drawn = self.memory.sample_into(n, 0.5, &mut || at, &mut batch);
         if n > self.memory.len() {
-            let kind = drawn.unwrap_err().kind().clone();
-            assert!(matches!(kind, ErrorKind::TooFewItems { expected, .. } if expected == n));
+            let kind = drawn.unwrap_err();
+            assert!(matches!(kind, Error::TooFewItems { expected, .. } if expected == n));
             return;
         }
         drawn.unwrap();
@@ -196,7 +197,8 @@ proptest! {
     }
 }
 
-/// Of as many ranges as there are rows of equal priority each holds one row, the newest and the last slot's too.
+/// Of as many ranges as there are rows of equal priority each holds one row, the newest and the
+/// last slot's too.
 #[test]
 fn every_slot_is_within_reach() {
     for capacity in [
@@ -222,7 +224,8 @@ fn every_slot_is_within_reach() {
     }
 }
 
-/// With 99 degrees of freedom chi-square is 99 +- 14.1; six deviations are never passed with this seed.
+/// With 99 degrees of freedom chi-square is 99 +- 14.1; six deviations are never passed with this
+/// seed.
 #[test]
 fn rows_come_as_often_as_their_priorities_say() {
     let mut memory = memory_of(100, PLAIN);
@@ -272,7 +275,8 @@ fn a_million_updates_leave_no_drift() {
     check_sums(&mut memory);
 }
 
-/// Masses on the borders, and leaves so unequal that rounding would carry a draw onto an empty slot.
+/// Masses on the borders, and leaves so unequal that rounding would carry a draw onto an empty
+/// slot.
 #[test]
 fn no_draw_falls_on_an_empty_slot() {
     for (capacity, n) in [(1000, 17), (1000, 129), (40, 33), (9000, 4097)] {
@@ -300,7 +304,8 @@ fn no_draw_falls_on_an_empty_slot() {
     }
 }
 
-/// Draws for a batch, then the slots take new rows, then the priorities come: the new rows keep theirs.
+/// Draws for a batch, then the slots take new rows, then the priorities come: the new rows keep
+/// theirs.
 #[test]
 fn late_priorities_of_overwritten_rows_are_ignored_and_counted() {
     let mut memory = memory_of(4, PLAIN);
@@ -357,9 +362,9 @@ fn numbers_out_of_range_are_refused_and_change_nothing() {
             error.starts_with("PrioritizedMemory::update: TD error 1: expected a finite number"),
             "{error}"
         );
-        assert!(memory.insert_with(&[Cell::U32(&[1])], value).is_err());
+        assert!(memory.insert_with(&[LeafRef::U32(&[1])], value).is_err());
         let mut block = Rows::new(layout());
-        block.push(&[Cell::U32(&[1])]).unwrap();
+        block.push(&[LeafRef::U32(&[1])]).unwrap();
         assert!(memory.insert_rows_with(&block, &[value]).is_err());
         assert!(memory.insert_rows_with(&block, &[]).is_err());
     }

@@ -1,7 +1,7 @@
 //! Rows, layouts, and what is refused with which words.
 
 use crate::{
-    Cell, ColumnLayout, ElementKind, Prioritization, PrioritizedMemory, Rows, UniformMemory,
+    ColumnLayout, ElementKind, LeafRef, Prioritization, PrioritizedMemory, Rows, UniformMemory,
 };
 
 pub(crate) fn layout() -> ColumnLayout {
@@ -41,35 +41,35 @@ fn layouts_that_are_none_are_refused() {
 
 const FEW: &str =
     "the row: expected 3 cells (observation: 3 f32, action: 1 u32, flags: 2 u8), given";
-const X: Cell<'_> = Cell::F32(&[1.0, 2.0, 3.0]);
-const A: Cell<'_> = Cell::U32(&[7]);
-const B: Cell<'_> = Cell::U8(&[0, 1]);
+const X: LeafRef<'_> = LeafRef::F32(&[1.0, 2.0, 3.0]);
+const A: LeafRef<'_> = LeafRef::U32(&[7]);
+const B: LeafRef<'_> = LeafRef::U8(&[0, 1]);
 
 /// Rows that are none of `layout()`, and why.
-fn misfits() -> [(Vec<Cell<'static>>, String); 7] {
+fn misfits() -> [(Vec<LeafRef<'static>>, String); 7] {
     let why = |reason: &str| reason.to_owned();
     let finite = "column observation: expected finite numbers, given";
     [
         (vec![], format!("{FEW} 0 cells")),
         (vec![X, A], format!("{FEW} 2 cells")),
         (
-            vec![Cell::F32(&[2.0, 3.0]), A, B],
+            vec![LeafRef::F32(&[2.0, 3.0]), A, B],
             why("column observation: expected 3 f32, given 2 f32"),
         ),
         (
-            vec![X, Cell::F32(&[1.0]), B],
+            vec![X, LeafRef::F32(&[1.0]), B],
             why("column action: expected 1 u32, given 1 f32"),
         ),
         (
-            vec![X, A, Cell::U8(&[1, 2, 3])],
+            vec![X, A, LeafRef::U8(&[1, 2, 3])],
             why("column flags: expected 2 u8, given 3 u8"),
         ),
         (
-            vec![Cell::F32(&[0.0, f32::NAN, 0.0]), A, B],
+            vec![LeafRef::F32(&[0.0, f32::NAN, 0.0]), A, B],
             format!("{finite} NaN"),
         ),
         (
-            vec![Cell::F32(&[0.0, 1.0, f32::INFINITY]), A, B],
+            vec![LeafRef::F32(&[0.0, 1.0, f32::INFINITY]), A, B],
             format!("{finite} inf"),
         ),
     ]

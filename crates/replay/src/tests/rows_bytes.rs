@@ -1,10 +1,11 @@
-//! Checkpoints of uniform and prioritised memories: equal samples afterwards, other configurations, and damaged bytes.
+//! Checkpoints of uniform and prioritised memories: equal samples afterwards, other configurations,
+//! and damaged bytes.
 
 use super::prioritized::{PLAIN, insert, memory_of};
 use super::rows::layout;
 use super::{random_below, random_uniform};
 use crate::{
-    Cell, ErrorKind, ItemId, Prioritization, PrioritizedBatch, PrioritizedMemory, UniformMemory,
+    Error, ItemId, LeafRef, Prioritization, PrioritizedBatch, PrioritizedMemory, UniformMemory,
 };
 
 fn uniform(n: u32) -> UniformMemory {
@@ -12,9 +13,9 @@ fn uniform(n: u32) -> UniformMemory {
     for number in 0..n {
         let x = number as f32;
         let cells = [
-            Cell::F32(&[x, -x, 0.5]),
-            Cell::U32(&[number]),
-            Cell::U8(&[1, 2]),
+            LeafRef::F32(&[x, -x, 0.5]),
+            LeafRef::U32(&[number]),
+            LeafRef::U8(&[1, 2]),
         ];
         memory.insert(&cells).unwrap();
     }
@@ -117,7 +118,7 @@ fn checkpoints_of_other_configurations_are_named() {
         "{error}"
     );
     let error = uniform(1).restore(&bytes).unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::Malformed { .. }));
+    assert!(matches!(error, Error::Malformed { .. }));
 }
 
 /// What restores has the bytes it came from, and what does not leaves the memory alone.
@@ -167,8 +168,8 @@ fn every_cut_and_every_changed_byte_is_survived() {
     }
 }
 
-/// After the layout of one column (4 + 4 + 6 + 4 + 4 bytes): magic 0, alpha 8, epsilon 12, layout 16, capacity 38, insertions
-/// 46, three rows 54, stale updates 66, largest 74, leaves 78.
+/// After the layout of one column (4 + 4 + 6 + 4 + 4 bytes): magic 0, alpha 8, epsilon 12, layout
+/// 16, capacity 38, insertions 46, three rows 54, stale updates 66, largest 74, leaves 78.
 #[test]
 fn every_broken_rule_is_found() {
     let sound = prioritized(3).to_bytes();
@@ -196,7 +197,7 @@ fn every_broken_rule_is_found() {
         let mut bytes = sound.clone();
         bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
         let error = prioritized(0).restore(&bytes).unwrap_err();
-        let ErrorKind::Malformed { reason } = error.kind() else {
+        let Error::Malformed { reason } = &error else {
             panic!("no such error: {error}")
         };
         assert_eq!(*reason, expected, "{value} at byte {at}");

@@ -3,7 +3,8 @@
 use super::{random_below, record_episode};
 use crate::{Ending, EpisodeMemory, Transition};
 
-/// A memory of 50 transitions that holds the last 50 of 63, in episodes of 7: its ring has gone round.
+/// A memory of 50 transitions that holds the last 50 of 63, in episodes of 7: its ring has gone
+/// round.
 fn memory_of_50() -> EpisodeMemory {
     let mut memory = EpisodeMemory::new(50);
     for graph_id in 0..9 {
@@ -31,7 +32,8 @@ fn each_number_below_n_is_one_transition() {
     );
 }
 
-/// With 49 degrees of freedom chi-square is 49 +- 9.9; 49 + 6 * 9.9 is never passed by an even sampler with this seed.
+/// With 49 degrees of freedom chi-square is 49 +- 9.9; 49 + 6 * 9.9 is never passed by an even
+/// sampler with this seed.
 #[test]
 fn every_transition_comes_as_often_as_the_next() {
     let memory = memory_of_50();

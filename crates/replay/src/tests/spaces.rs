@@ -1,11 +1,12 @@
-//! Layouts of spaces: a value goes into a row, over bytes and through a memory, and comes back equal.
+//! Layouts of spaces: a value goes into a row, over bytes and through a memory, and comes back
+//! equal.
 
 use proptest::prelude::*;
 use shardgraph_environments::space::{Space, Value};
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 use super::random_below;
-use crate::{Cell, ColumnLayout, ErrorKind, Rows, UniformMemory};
+use crate::{ColumnLayout, Error, LeafRef, Rows, UniformMemory};
 
 /// Random spaces of fixed width.
 fn spaces() -> impl Strategy<Value = Space> {
@@ -29,7 +30,7 @@ fn spaces() -> impl Strategy<Value = Space> {
     })
 }
 
-fn row(rows: &Rows, idx: usize) -> Vec<Cell<'_>> {
+fn row(rows: &Rows, idx: usize) -> Vec<LeafRef<'_>> {
     let n_columns = rows.layout().columns().len();
     (0..n_columns)
         .map(|column| rows.cell(column, idx))
@@ -40,7 +41,7 @@ fn row(rows: &Rows, idx: usize) -> Vec<Cell<'_>> {
 fn block(observation: &Space, action: &Space, n_rows: usize) -> (Rows, Vec<(Value, Value)>) {
     let spaces = [("observation", observation), ("action", action)];
     let mut rows = Rows::new(ColumnLayout::of_spaces(&spaces).unwrap());
-    let mut stream = Stream::new(2, "space", 0);
+    let mut stream = KeyedRng::new(2, "space", 0);
     let mut values = Vec::new();
     for _ in 0..n_rows {
         let (seen, taken) = (observation.sample(&mut stream), action.sample(&mut stream));
@@ -163,8 +164,8 @@ fn blocks_of_another_layout_and_without_end_are_refused() {
     bytes[at..at + 8].fill(0xff);
     let error = rows.clone().restore(&bytes).unwrap_err();
     assert_eq!(
-        error.kind(),
-        &ErrorKind::Malformed {
+        error,
+        Error::Malformed {
             reason: "the bytes end early"
         }
     );

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::random_below;
 use crate::naive::NaiveRows;
-use crate::{Cell, ColumnLayout, ElementKind, ErrorKind, ItemId, Rows, UniformMemory};
+use crate::{ColumnLayout, ElementKind, Error, ItemId, LeafRef, Rows, UniformMemory};
 
 /// One column of each kind and of each width that is copied in another way.
 fn wide_layout() -> ColumnLayout {
@@ -20,18 +20,18 @@ fn wide_layout() -> ColumnLayout {
 }
 
 /// A row of which every element says where it is and which row it is of.
-fn insert(number: u32, mut put: impl FnMut(&[Cell<'_>])) {
+fn insert(number: u32, mut put: impl FnMut(&[LeafRef<'_>])) {
     let float = |i: u32| (number * 10 + i) as f32;
     let word = |i: u32| number * 10 + i;
     let byte = |i: u32| (number * 10 + i) as u8;
     let bytes: Vec<u8> = (0..9).map(byte).collect();
     put(&[
-        Cell::F32(&[float(0)]),
-        Cell::F32(&[float(0), float(1)]),
-        Cell::U32(&[word(0), word(1), word(2)]),
-        Cell::U32(&[word(0), word(1), word(2), word(3)]),
-        Cell::U8(&bytes[..8]),
-        Cell::U8(&bytes),
+        LeafRef::F32(&[float(0)]),
+        LeafRef::F32(&[float(0), float(1)]),
+        LeafRef::U32(&[word(0), word(1), word(2)]),
+        LeafRef::U32(&[word(0), word(1), word(2), word(3)]),
+        LeafRef::U8(&bytes[..8]),
+        LeafRef::U8(&bytes),
     ]);
 }
 
@@ -73,14 +73,15 @@ proptest! {
         // Stale and future rows are refused, and leave the batch as it was.
         for id in [naive.rows.len() as u64, u64::MAX].into_iter().chain((naive.rows.len() as u64).checked_sub(capacity as u64 + 1)) {
             let error = memory.gather_into(&[ItemId(id)], &mut out).unwrap_err();
-            let is_stale = matches!(error.kind(), ErrorKind::Stale { .. });
+            let is_stale = matches!(error, Error::Stale { .. });
             prop_assert!(is_stale);
             prop_assert_eq!(out.len(), live.len());
         }
     }
 }
 
-/// With 49 degrees of freedom chi-square is 49 +- 9.9; 49 + 6 * 9.9 is never passed by an even sampler with this seed.
+/// With 49 degrees of freedom chi-square is 49 +- 9.9; 49 + 6 * 9.9 is never passed by an even
+/// sampler with this seed.
 #[test]
 fn every_row_comes_as_often_as_the_next() {
     let mut memory = UniformMemory::new(wide_layout(), 50).unwrap();
@@ -105,12 +106,12 @@ fn a_batch_larger_than_the_memory_is_refused() {
     let mut ids = vec![ItemId(3)];
     memory.insert_rows(&rows_of(0..2)).unwrap();
     let error = memory.sample_into(3, &mut |_| 0, &mut ids).unwrap_err();
-    let expected = ErrorKind::TooFewItems {
+    let expected = Error::TooFewItems {
         method: "UniformMemory::sample_into",
         expected: 3,
         given: 2,
     };
-    assert_eq!((error.kind(), &ids), (&expected, &vec![ItemId(3)]));
+    assert_eq!((&error, &ids), (&expected, &vec![ItemId(3)]));
     assert!(
         error
             .to_string()

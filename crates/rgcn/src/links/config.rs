@@ -1,20 +1,19 @@
-//! What a run that predicts links is asked for.
-
-use std::fmt;
-use std::str::FromStr;
+//! The settings of a run that predicts links.
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{MAX_WIDTH, Mode, Normaliser, Sums, named};
+use crate::config::{MAX_WIDTH, Mode, Normaliser, Sums};
+use crate::named::named;
 use crate::{Config, Error};
 
-/// What training makes small.
+/// The loss of training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkLoss {
     /// The mean logistic loss of true and corrupted triples, each for itself: R-GCN's own.
     Logistic,
-    /// The mean cross entropy of the true triple among those with its head corrupted, and among those with its tail corrupted.
+    /// The mean cross entropy of the true triple among those with its head corrupted, and among
+    /// those with its tail corrupted.
     Softmax,
 }
 named!(LinkLoss, "loss", "logistic" => Logistic, "softmax" => Softmax; "logistic or softmax");
@@ -31,21 +30,24 @@ named!(LinkLoss, "loss", "logistic" => Logistic, "softmax" => Softmax; "logistic
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LinkConfig {
-    /// The encoder: an embedding or features, and layers. An epoch is a pass over the training triples.
+    /// The encoder: an embedding or features, and layers. An epoch is a pass over the training
+    /// triples.
     pub encoder: Config,
-    /// Units of a node that the decoder reads.
+    /// Features of a node that the decoder reads.
     pub width: usize,
     /// Triples of a step; 0: all of them. The messages of a step go along its triples.
     pub batch: u32,
     /// The share of a step's triples along which no message goes, from 0 to below 1.
     pub edge_dropout: f32,
-    /// Corrupted triples for each true one: half of them, the odd one among them, with another tail, the others with another head.
+    /// Corrupted triples for each true one: half of them, the odd one among them, with another
+    /// tail, the others with another head.
     pub negatives: u32,
-    /// So many triples of a batch that follow one another have the same nodes for their corrupted ones.
+    /// Consecutive triples of a batch that share one set of corrupting nodes.
     pub share: u32,
-    /// What is made small.
+    /// The loss.
     pub loss: LinkLoss,
-    /// This times the mean square of the nodes' units and that of the relations' vectors is added to the loss.
+    /// This times the mean square of the nodes' units and that of the relations' vectors is added
+    /// to the loss.
     pub decoder_l2: f32,
     /// Longer gradients, of all parameters together, are cut to this length; 0: none is.
     pub clip: f32,
@@ -54,7 +56,8 @@ pub struct LinkConfig {
 }
 
 impl Default for LinkConfig {
-    /// For graphs of the size of FB15k-237. (R-GCN's authors have 500 units, 10 negatives of each triple's own and the logistic loss.)
+    /// For graphs of the size of FB15k-237. (R-GCN's authors have 500 units, 10 negatives of each
+    /// triple's own and the logistic loss.)
     fn default() -> LinkConfig {
         LinkConfig {
             encoder: Config {
@@ -85,7 +88,7 @@ impl LinkConfig {
     /// Refuses settings out of their range.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`](crate::ErrorKind::Config) with the field, its value and what would have been right.
+    /// [`Error::Config`] with the field, its value and what would have been right.
     pub fn check(&self) -> Result<(), Error> {
         self.encoder.check()?;
         self.check_encoder()?;
@@ -110,7 +113,7 @@ impl LinkConfig {
         Ok(())
     }
 
-    /// What the prediction of links asks of its encoder.
+    /// Refuses encoders that cannot predict links.
     fn check_encoder(&self) -> Result<(), Error> {
         let encoder = &self.encoder;
         if encoder.embedding == 0 {

@@ -1,8 +1,9 @@
-//! Triples to learn from, to choose by and to test on, and which ends are known for a node and a relation.
+//! Triples to learn from, to choose by and to test on, and which ends are known for a node and a
+//! relation.
 
 use std::ops::Range;
 
-use crate::{Edge, Error, ErrorKind, RelationalGraph};
+use crate::{Edge, Error, RelationalGraph};
 
 /// Triples of one id space, in three sets; relations without their inverses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,10 +16,11 @@ pub struct LinkData {
 }
 
 impl LinkData {
-    /// The edges of a graph without inverse relations, as ranges to learn from, to choose by and to test on.
+    /// The edges of a graph without inverse relations, as ranges to learn from, to choose by and to
+    /// test on.
     ///
     /// # Errors
-    /// [`ErrorKind::Graph`] for a range beyond the edges, and where there is nothing to learn from.
+    /// [`Error::Graph`] for a range beyond the edges, and where there is nothing to learn from.
     pub fn new(
         graph: &RelationalGraph,
         train: Range<usize>,
@@ -30,7 +32,7 @@ impl LinkData {
                 return Ok(range.map(|edge| graph.edge(edge)).collect());
             }
             let message = format!("edges {range:?}: expected some of {}", graph.n_edges());
-            Err(Error::new(ErrorKind::Graph, message))
+            Err(Error::new(Error::Graph, message))
         };
         let data = LinkData {
             n_nodes: graph.n_nodes(),
@@ -42,7 +44,7 @@ impl LinkData {
         if data.train.is_empty() || data.train.len() >= u32::MAX as usize / 2 {
             let n = data.train.len();
             let message = format!("{n} triples to learn from: expected 1 to 2^31 - 2");
-            return Err(Error::new(ErrorKind::Graph, message));
+            return Err(Error::new(Error::Graph, message));
         }
         Ok(data)
     }
@@ -77,7 +79,7 @@ impl LinkData {
         &self.test
     }
 
-    /// What some of the triples have in common with those to learn from.
+    /// The overlap of some triples with those to learn from.
     ///
     /// # Complexity
     /// A sort of the training triples, 12 bytes each.
@@ -112,7 +114,7 @@ impl LinkData {
         known
     }
 
-    /// How many triples filtered ranks know of: the distinct ones of the three sets.
+    /// The number of triples that filtered ranks leave out: the distinct ones of the three sets.
     #[must_use]
     pub fn n_known(&self) -> usize {
         self.known().len()
@@ -138,7 +140,7 @@ impl LinkData {
     }
 }
 
-/// What triples that are held out have in common with those to learn from.
+/// The overlap of held-out triples with those to learn from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overlap {
     /// Those that are among the triples to learn from: their ranks measure memory.
@@ -151,7 +153,7 @@ fn words(edge: &Edge) -> [u32; 3] {
     [edge.source, edge.relation, edge.target]
 }
 
-/// Which end of a triple is asked for.
+/// The end of a triple that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Head,

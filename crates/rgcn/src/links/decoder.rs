@@ -1,14 +1,15 @@
-//! DistMult: a triple's score is the sum over units of head * relation * tail; the losses of true and corrupted triples, and their gradients.
+//! DistMult: a triple's score is the sum over units of head * relation * tail; the losses of true
+//! and corrupted triples, and their gradients.
 
 use pulp::Arch;
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 use super::config::LinkLoss;
 use super::data::Side;
 use crate::Edge;
 use crate::config::Config;
-use crate::model::coefficients::glorot;
-use crate::model::optimiser::Moments;
+use crate::layer::coefficients::glorot;
+use crate::layer::optimiser::Moments;
 
 /// A vector for each relation.
 #[derive(Clone, Debug)]
@@ -19,11 +20,19 @@ pub(crate) struct Decoder {
     pub(crate) moments: Moments,
 }
 
-/// Some true triples and the nodes that corrupt each of them: the first half their tails, the others their heads.
+/// Some true triples and the nodes that corrupt each of them: the first half their tails, the
+/// others their heads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chunk<'a> {
     pub(crate) triples: &'a [Edge],
     pub(crate) negatives: &'a [u32],
+}
+
+/// A loss, and the factor of its gradients.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LossScale {
+    pub(crate) loss: LinkLoss,
+    pub(crate) scale: f32,
 }
 
 /// Gradients of nodes' units and of the relations' vectors.
@@ -37,8 +46,8 @@ impl Decoder {
     /// Before the first step: as a matrix of relations by units.
     pub(crate) fn new(config: &Config, n_relations: u32, width: usize) -> Decoder {
         let mut relations = vec![0.0; n_relations as usize * width];
-        let mut stream = Stream::new(config.seed, "rgcn links relations", 0);
-        glorot(&mut stream, (n_relations as usize, width), &mut relations);
+        let mut stream = KeyedRng::new(config.seed, "rgcn links relations", 0);
+        glorot(&mut stream, [n_relations as usize, width], &mut relations);
         Decoder {
             width,
             moments: Moments::new(config.optimiser, relations.len()),
@@ -58,12 +67,13 @@ impl Decoder {
     /// The sum of the losses of a chunk's triples; adds `scale` times their gradients.
     ///
     /// # Complexity
-    /// 3 * triples * negatives * width multiplications; each corrupting node's units are read, and its gradient written, once a chunk.
+    /// 3 * triples * negatives * width multiplications; each corrupting node's units are read, and
+    /// its gradient written, once a chunk.
     pub(crate) fn chunk(
         &self,
         units: &[f32],
         chunk: Chunk<'_>,
-        (loss, scale): (LinkLoss, f32),
+        scale: LossScale,
         gradients: &mut DecoderGradients,
     ) -> f64 {
         let width = self.width;
@@ -85,7 +95,7 @@ impl Decoder {
         for &triple in chunk.triples {
             sum += arch.dispatch(
                 #[inline(always)]
-                || pass.triple(units, triple, (loss, scale), gradients),
+                || pass.triple(units, triple, scale, gradients),
             );
         }
         let rows = pass.gradient.chunks_exact(width);
@@ -100,7 +110,7 @@ impl Decoder {
 struct ChunkPass<'a> {
     decoder: &'a Decoder,
     negatives: &'a [u32],
-    /// So many of them corrupt tails.
+    /// The number of them that corrupt tails.
     n_tails: usize,
     /// The units of the negatives, and their gradients.
     gathered: Vec<f32>,
@@ -118,10 +128,11 @@ impl ChunkPass<'_> {
         &mut self,
         units: &[f32],
         triple: Edge,
-        (loss, scale): (LinkLoss, f32),
+        scale: LossScale,
         gradients: &mut DecoderGradients,
     ) -> f64 {
         self.score(units, triple);
+        let LossScale { loss, scale } = scale;
         let value = loss.slopes(&mut self.scores, self.n_tails);
         self.scores.iter_mut().for_each(|slope| *slope *= scale);
         self.add_gradients(units, triple, gradients);
@@ -180,7 +191,7 @@ impl ChunkPass<'_> {
                 true => (for_tails, &mut *of_tails),
                 false => (for_heads, &mut *of_heads),
             };
-            add_both(slope, (negative, of_query), (query, gradient));
+            add_both(slope, negative, of_query, query, gradient);
         }
         let vector = row(&self.decoder.relations, relation, width);
         add_product(
@@ -200,7 +211,8 @@ impl ChunkPass<'_> {
 }
 
 impl LinkLoss {
-    /// The loss of a true triple's score among those of corrupted ones, `n_tails` of the tail and the rest of the head; scores become slopes.
+    /// The loss of a true triple's score among those of corrupted ones, `n_tails` of the tail and
+    /// the rest of the head; scores become slopes.
     pub(crate) fn slopes(self, scores: &mut [f32], n_tails: usize) -> f64 {
         match self {
             LinkLoss::Logistic => {
@@ -230,7 +242,8 @@ impl LinkLoss {
     }
 }
 
-/// Half the cross entropy of a true score among corrupted ones, which become slopes, and the true one's slope.
+/// Half the cross entropy of a true score among corrupted ones, which become slopes, and the true
+/// one's slope.
 #[inline(always)]
 fn cross_entropy(truth: f32, corrupted: &mut [f32]) -> (f64, f32) {
     let largest = corrupted.iter().copied().fold(truth, f32::max);
@@ -266,7 +279,8 @@ pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
     product
 }
 
-/// The products of some vectors of one length with another, each with the bits of [`dot`]; `b` is loaded once.
+/// The products of some vectors of one length with another, each with the bits of [`dot`]; `b` is
+/// loaded once.
 #[inline(always)]
 pub(crate) fn dots<const N: usize>(a: [&[f32]; N], b: &[f32]) -> [f32; N] {
     let mut lanes = [[0.0; LANES]; N];
@@ -312,7 +326,7 @@ fn add(factor: f32, values: &[f32], sum: &mut [f32]) {
 
 /// Two sums at once: each += factor * its values.
 #[inline(always)]
-fn add_both(factor: f32, (a, sum_a): (&[f32], &mut [f32]), (b, sum_b): (&[f32], &mut [f32])) {
+fn add_both(factor: f32, a: &[f32], sum_a: &mut [f32], b: &[f32], sum_b: &mut [f32]) {
     let first = sum_a.iter_mut().zip(a);
     let second = sum_b.iter_mut().zip(b);
     for ((sum_a, a), (sum_b, b)) in first.zip(second) {

@@ -2,8 +2,8 @@
 
 use super::config::LinkLoss;
 use super::data::{LinkData, Side};
-use super::ranking::{LinkScores, RankScores};
-use crate::Edge;
+use super::ranking::LinkScores;
+use crate::{Edge, RankScores};
 
 /// Units of nodes and vectors of relations, in rows of `width`.
 pub(crate) struct Naive<'a> {

@@ -1,32 +1,16 @@
-//! How high true links rank among all nodes that could be at their head or tail.
+//! Ranks of true links among all nodes that could be at their head or tail.
 
 use std::cmp::Ordering;
 
 use pulp::Arch;
 use serde::{Deserialize, Serialize};
+use shardgraph_metrics::{RankScores, RankSums};
 
 use super::data::{Known, Side};
 use super::decoder::{Decoder, dot, dots};
 use crate::Edge;
 
-/// Ranks of true links, in short. A rank is 1 and the number of nodes that score higher, and half of those that score the same.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct RankScores {
-    /// Ranks: one for each triple and side.
-    pub n_ranks: u64,
-    /// The mean of 1 / rank.
-    pub mrr: f64,
-    /// The mean rank.
-    pub mean_rank: f64,
-    /// The share of ranks of 1.
-    pub hits_at_1: f64,
-    /// The share of ranks up to 3.
-    pub hits_at_3: f64,
-    /// The share of ranks up to 10.
-    pub hits_at_10: f64,
-}
-
-/// How well true links rank.
+/// The ranks of true links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkScores {
     /// Among all nodes that do not make another known triple; heads and tails together.
@@ -39,47 +23,14 @@ pub struct LinkScores {
     pub filtered_tails: RankScores,
 }
 
-/// Sums of what [`RankScores`] has means of.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    n: u64,
-    reciprocals: f64,
-    ranks: f64,
-    hits: [u64; 3],
-}
-
-impl Tally {
-    /// Counts a rank, of whole and half numbers.
-    fn add(&mut self, rank: f64) {
-        self.n += 1;
-        self.reciprocals += 1.0 / rank;
-        self.ranks += rank;
-        for (hits, most) in self.hits.iter_mut().zip([1.0, 3.0, 10.0]) {
-            *hits += u64::from(rank <= most);
-        }
-    }
-
-    fn scores(self) -> RankScores {
-        let n = self.n.max(1) as f64;
-        let [hits_at_1, hits_at_3, hits_at_10] = self.hits.map(|hits| hits as f64 / n);
-        RankScores {
-            n_ranks: self.n,
-            mrr: self.reciprocals / n,
-            mean_rank: self.ranks / n,
-            hits_at_1,
-            hits_at_3,
-            hits_at_10,
-        }
-    }
-}
-
 /// Bytes of scores that exist at a time.
 const SCORE_BYTES: usize = 4 << 20;
 
 /// Ranks both ends of each triple among all nodes; `units` has a row for each.
 ///
 /// # Complexity
-/// 2 * triples * nodes * width multiplications; memory is a block of at most 64 queries by all nodes, of about 4 MiB.
+/// 2 * triples * nodes * width multiplications; memory is a block of at most 64 queries by all
+/// nodes, of about 4 MiB.
 pub(crate) fn rank(
     decoder: &Decoder,
     units: &[f32],
@@ -88,7 +39,11 @@ pub(crate) fn rank(
 ) -> LinkScores {
     let n_nodes = units.len() / decoder.width;
     let n_queries = (SCORE_BYTES / 4 / n_nodes.max(1)).clamp(1, 64);
-    let (mut raw, mut heads, mut tails) = (Tally::default(), Tally::default(), Tally::default());
+    let (mut raw, mut heads, mut tails) = (
+        RankSums::default(),
+        RankSums::default(),
+        RankSums::default(),
+    );
     let mut scores = Vec::new();
     for side in [Side::Head, Side::Tail] {
         let filtered = match side {
@@ -96,7 +51,7 @@ pub(crate) fn rank(
             Side::Tail => &mut tails,
         };
         for block in triples.chunks(n_queries) {
-            score_block(decoder, units, (block, side), &mut scores);
+            score_block(decoder, units, block, side, &mut scores);
             for (&triple, scores) in block.iter().zip(scores.chunks_exact(n_nodes)) {
                 let own = side.of(triple);
                 let mut counts = Counts::of_all(scores, own);
@@ -106,12 +61,7 @@ pub(crate) fn rank(
             }
         }
     }
-    let both = Tally {
-        n: heads.n + tails.n,
-        reciprocals: heads.reciprocals + tails.reciprocals,
-        ranks: heads.ranks + tails.ranks,
-        hits: [0, 1, 2].map(|k| heads.hits[k] + tails.hits[k]),
-    };
+    let both = heads.merged(tails);
     LinkScores {
         filtered: both.scores(),
         raw: raw.scores(),
@@ -127,7 +77,8 @@ const GROUP: usize = 4;
 pub(crate) fn score_block(
     decoder: &Decoder,
     units: &[f32],
-    (block, side): (&[Edge], Side),
+    block: &[Edge],
+    side: Side,
     scores: &mut Vec<f32>,
 ) {
     let width = decoder.width;
@@ -169,7 +120,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// What is not a number counts as higher: a model that makes such scores is not to rank well.
+    /// A score that is no number counts as higher: a model with such scores must not rank well.
     fn kind(&self, score: f32) -> (u64, u64) {
         let order = match score.to_bits() == self.score.to_bits() {
             true => Some(Ordering::Equal),

@@ -1,19 +1,20 @@
-//! What a step draws: its triples, those that carry messages, and the nodes that corrupt them; all keyed by seed, epoch and step.
+//! The draws of a step: its triples, those that carry messages, and the nodes that corrupt them;
+//! all keyed by seed, epoch and step.
 
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 use crate::Edge;
 
 /// The numbers of the training triples in the order of an epoch.
 pub(crate) fn order(seed: u64, epoch: u32, n_triples: usize) -> Vec<u32> {
     let mut order: Vec<u32> = (0..n_triples as u32).collect();
-    Stream::new(seed, "rgcn links order", epoch.into()).shuffle(&mut order);
+    KeyedRng::new(seed, "rgcn links order", epoch.into()).shuffle(&mut order);
     order
 }
 
 /// The triples along which a step's messages go.
 pub(crate) fn kept(seed: u64, step: u64, triples: &[Edge], dropout: f32) -> Vec<Edge> {
-    let mut stream = Stream::new(seed, "rgcn links edges", step);
+    let mut stream = KeyedRng::new(seed, "rgcn links edges", step);
     let mut is_kept = |_: &&Edge| stream.uniform_f32() >= dropout;
     match dropout > 0.0 {
         true => triples
@@ -26,9 +27,9 @@ pub(crate) fn kept(seed: u64, step: u64, triples: &[Edge], dropout: f32) -> Vec<
 }
 
 /// The nodes that corrupt the triples of chunk `chunk` of a step.
-pub(crate) fn negatives(seed: u64, step: u64, chunk: usize, (n, n_nodes): (u32, u32)) -> Vec<u32> {
+pub(crate) fn negatives(seed: u64, step: u64, chunk: usize, n: u32, n_nodes: u32) -> Vec<u32> {
     let key = step << 32 | chunk as u64;
-    let mut stream = Stream::new(seed, "rgcn links negatives", key);
+    let mut stream = KeyedRng::new(seed, "rgcn links negatives", key);
     (0..n).map(|_| stream.below_u32(n_nodes)).collect()
 }
 
@@ -61,10 +62,10 @@ mod tests {
 
     #[test]
     fn negatives_are_nodes_and_differ_by_chunk_and_step() {
-        let drawn = negatives(3, 1, 0, (500, 7));
+        let drawn = negatives(3, 1, 0, 500, 7);
         assert!(drawn.len() == 500 && (0..7).all(|node| drawn.contains(&node)));
         assert!(drawn.iter().all(|&node| node < 7));
-        assert_ne!(drawn, negatives(3, 1, 1, (500, 7)));
-        assert_ne!(drawn, negatives(3, 2, 0, (500, 7)));
+        assert_ne!(drawn, negatives(3, 1, 1, 500, 7));
+        assert_ne!(drawn, negatives(3, 2, 0, 500, 7));
     }
 }

@@ -1,16 +1,19 @@
 //! The decoder, its gradients and the ranking against their definitions.
 
+mod training;
+
 use proptest::prelude::*;
-use shardgraph_graph::random::Stream;
+use shardgraph_metrics::RankScores;
+use shardgraph_random::KeyedRng;
 
 use super::config::LinkLoss;
 use super::data::{Known, LinkData, Side};
-use super::decoder::{Chunk, Decoder, DecoderGradients, dot, row};
+use super::decoder::{Chunk, Decoder, DecoderGradients, LossScale, dot, row};
 use super::naive::{self, Naive};
-use super::ranking::{LinkScores, RankScores, rank};
+use super::ranking::{LinkScores, rank};
 use crate::{Config, Edge, RelationalGraph};
 
-fn numbers(stream: &mut Stream, n: usize) -> Vec<f32> {
+fn numbers(stream: &mut KeyedRng, n: usize) -> Vec<f32> {
     (0..n).map(|_| 2.0 * stream.uniform_f32() - 1.0).collect()
 }
 
@@ -22,7 +25,7 @@ fn edge(source: u32, relation: u32, target: u32) -> Edge {
     }
 }
 
-fn decoder(stream: &mut Stream, n_relations: u32, width: usize) -> Decoder {
+fn decoder(stream: &mut KeyedRng, n_relations: u32, width: usize) -> Decoder {
     let mut decoder = Decoder::new(&Config::default(), n_relations, width);
     decoder.relations = numbers(stream, n_relations as usize * width);
     decoder
@@ -48,7 +51,8 @@ fn naive_loss(
         .sum()
 }
 
-/// Losses to 1e-5, gradients to 2e-4 of f64 central differences; nodes come twice, triples corrupt to themselves, a loop is among them.
+/// Losses to 1e-5, gradients to 2e-4 of f64 central differences; nodes come twice, triples corrupt
+/// to themselves, a loop is among them.
 #[test]
 fn losses_and_gradients_are_those_of_the_definition() {
     let triples = [edge(0, 1, 3), edge(2, 0, 2), edge(3, 1, 0), edge(0, 1, 3)];
@@ -59,7 +63,7 @@ fn losses_and_gradients_are_those_of_the_definition() {
             (&[1, 3, 4, 4, 0, 2, 3], LinkLoss::Softmax),
             (&[5, 5], LinkLoss::Logistic),
         ] {
-            let mut stream = Stream::new(5, "decoder", width as u64);
+            let mut stream = KeyedRng::new(5, "decoder", width as u64);
             let decoder = decoder(&mut stream, 2, width);
             let units = numbers(&mut stream, 6 * width);
             let mut gradients = DecoderGradients {
@@ -70,7 +74,12 @@ fn losses_and_gradients_are_those_of_the_definition() {
                 triples: &triples,
                 negatives,
             };
-            let found = decoder.chunk(&units, chunk, (loss, 0.5), &mut gradients);
+            let found = decoder.chunk(
+                &units,
+                chunk,
+                LossScale { loss, scale: 0.5 },
+                &mut gradients,
+            );
             let values = units.iter().chain(&decoder.relations);
             let values: Vec<f64> = values.map(|&x| f64::from(x)).collect();
             let at = |values: &[f64]| naive_loss(values, units.len(), chunk, loss, width);
@@ -104,7 +113,8 @@ fn check_slopes(mut values: Vec<f64>, gradients: &[f32], at: impl Fn(&[f64]) -> 
     }
 }
 
-/// Scores of 1000 do not overflow, and a triple without a corrupted one on a side has no loss there.
+/// Scores of 1000 do not overflow, and a triple without a corrupted one on a side has no loss
+/// there.
 #[test]
 fn losses_keep_their_range() {
     for (scores, expected) in [
@@ -144,7 +154,8 @@ fn data(triples: &[(u32, u32, u32)], n_nodes: u32) -> LinkData {
 }
 
 proptest! {
-    /// With few different units many nodes score the same; ranks must still be those of a node-by-node count.
+    /// With few different units many nodes score the same; ranks must still be those of a
+    /// node-by-node count.
     #[test]
     fn ranks_are_those_of_counting(
         triples in proptest::collection::vec((0u32..9, 0u32..3, 0u32..9), 1..40),
@@ -152,7 +163,7 @@ proptest! {
         seed in 0u64..1000,
     ) {
         let data = data(&triples, 9);
-        let mut stream = Stream::new(seed, "ranks", 0);
+        let mut stream = KeyedRng::new(seed, "ranks", 0);
         let mut decoder = decoder(&mut stream, data.n_relations(), width);
         let mut units = numbers(&mut stream, 9 * width);
         // Whole numbers, so that sums are exact and equal scores are equal.
@@ -193,7 +204,7 @@ fn known_ends_are_those_of_the_triples() {
 #[test]
 fn no_number_is_no_good_rank() {
     let data = data(&[(0, 0, 1), (1, 0, 2)], 4);
-    let decoder = decoder(&mut Stream::new(1, "nan", 0), 1, 2);
+    let decoder = decoder(&mut KeyedRng::new(1, "nan", 0), 1, 2);
     let units = vec![f32::NAN; 8];
     let tested: Vec<Edge> = data.all().collect();
     let scores = rank(&decoder, &units, &tested, &Known::new(data.all()));

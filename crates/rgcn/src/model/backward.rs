@@ -1,24 +1,28 @@
-//! The way back through the layers: gradients of units and of shared parameters, and their steps.
+//! The way back through the layers: gradients of activations and of shared parameters, and their
+//! steps.
 
 use std::ops::Range;
 
-use shardgraph_collectives::Op;
+use shardgraph_collectives::{Op, SparseRows};
 
-use super::built::backward_built;
-use super::coefficients::{Coefficients, Partials};
-use super::incoming::Incoming;
-use super::input::{Keyed, backward_pairs};
-use super::kernel::{Pass, Updates, backward};
-use super::network::{Network, Peers};
-use super::optimiser::Rule;
+use super::comm::RankComm;
+use super::input::{InputTable, backward_pairs};
+use super::network::{Gradients, Layer, Network};
 use crate::Error;
 use crate::config::Sums;
+use crate::layer::coefficients::{Coefficients, Partials};
+use crate::layer::gradient_rows::GradientRows;
+use crate::layer::kernel::backward;
+use crate::layer::materialised::{WeightGradient, backward_materialised, gradient_of};
+use crate::layer::optimiser::Rule;
+use crate::layer::pass::{Pass, Updates};
+use crate::layer::values::squares;
 
 impl Network<'_> {
     /// Takes step `step` along the gradient of the logits of this rank's nodes.
     pub(crate) fn backward(
         &mut self,
-        peers: &mut Peers<'_>,
+        ranks: &mut RankComm<'_>,
         logits: Vec<f32>,
         step: u32,
     ) -> Result<(), Error> {
@@ -27,99 +31,82 @@ impl Network<'_> {
         for layer in (0..self.layers.len()).rev() {
             let counts = self.counts(layer);
             let mut gathered = std::mem::take(&mut self.floats);
-            let all = match peers.are_alone() {
+            let all = match ranks.are_alone() {
                 true => &gradient,
                 false => {
                     gathered.clear();
                     gathered.reserve_exact(counts.iter().sum());
                     gathered.resize(counts.iter().sum(), 0.0);
-                    let op = Op::AllGatherV {
+                    ranks.run(Op::AllGatherV {
                         send: (&gradient).into(),
                         recv: (&mut gathered).into(),
                         counts: &counts,
-                    };
-                    peers.run(op)?;
+                    })?;
                     &gathered
                 }
             };
-            let all = Incoming::new(all, self.layers[layer].width);
-            let (units, partials) = self.layer_backward(layer, rule, (&gradient, &all), peers)?;
+            let outputs = GradientRows::new(all, self.layers[layer].width);
+            let mut partials = self.no_partials(layer, &gradient);
+            let rule = rule.with_decay(self.decay_of(layer));
+            let of_inputs = self.layer_backward(layer, rule, &outputs, &mut partials, ranks)?;
+            let n_partials = partials.rows.capacity() + partials.bias.len();
+            let n_floats = gradient.len() + n_partials + of_inputs.len();
+            self.note_backward(layer, n_floats, ranks.are_alone())?;
             self.floats = gathered;
-            self.step_shared(layer, rule, peers, &partials)?;
-            gradient = units;
+            self.step_shared(layer, rule, ranks, &partials)?;
+            gradient = of_inputs;
             self.deactivate(layer, &mut gradient);
         }
         Ok(())
     }
 
-    /// The gradients of the units that a layer read, and of its shared parameters.
+    /// The gradients of the activations that a layer reads; those of its shared parameters go into
+    /// `partials`.
     fn layer_backward(
         &mut self,
         layer: usize,
         rule: Rule,
-        (own, all): (&[f32], &Incoming<'_>),
-        peers: &mut Peers<'_>,
-    ) -> Result<(Vec<f32>, Partials), Error> {
-        let mut partials = self.no_partials(layer, own);
-        let step = (rule, self.decay_of(layer));
-        let mut gradients = Vec::new();
-        match (layer, self.input.keyed) {
-            _ if self.tiles.is_some() => {
-                gradients =
-                    self.tiled_backward(layer, all, step, (&mut partials, peers.deadline))?;
+        outputs: &GradientRows<'_>,
+        partials: &mut Partials,
+        ranks: &mut RankComm<'_>,
+    ) -> Result<Vec<f32>, Error> {
+        if self.tiles.is_some() {
+            return self.tiled_backward(layer, outputs, rule, partials, ranks.deadline);
+        }
+        match (layer, self.input.table) {
+            (0, InputTable::ByPair) if self.rank_messages.is_empty() => {
+                backward_pairs(&self.plans[0], outputs, &mut self.input, rule);
             }
-            (0, Keyed::ByPair) if self.works.is_empty() => {
-                backward_pairs(&self.plans[0], all, &mut self.input, step);
-            }
-            (0, Keyed::ByPair) => self.pairs_work_backward(all, step, peers)?,
-            (0, Keyed::ByNode) => self.rows_backward(all, step, &mut partials, peers)?,
-            (0, Keyed::Embedding) => {
+            (0, InputTable::ByPair) => self.dealt_pairs_backward(outputs, rule, ranks)?,
+            (0, InputTable::ByNode) => self.rows_backward(outputs, rule, partials, ranks)?,
+            (0, InputTable::Embedding) => {
                 let rows = std::mem::take(&mut self.input.rows);
-                let gradients = self.units_backward(0, all, (&rows, &mut partials), peers)?;
+                let gradients = self.activations_backward(0, outputs, &rows, partials, ranks)?;
                 self.input.rows = rows;
                 match &mut self.collected {
-                    Some(_) if self.input.is_given => {}
+                    Some(_) if self.input.is_fixed => {}
                     Some(collected) => collected.rows = gradients,
-                    None => self.input.step(&gradients, step),
+                    None => self.input.step(&gradients, rule),
                 }
             }
             _ => {
-                let units = std::mem::take(&mut self.made[layer - 1]);
-                gradients = self.units_backward(layer, all, (&units, &mut partials), peers)?;
-                self.made[layer - 1] = units;
+                let inputs = std::mem::take(&mut self.activations[layer - 1]);
+                let gradients =
+                    self.activations_backward(layer, outputs, &inputs, partials, ranks)?;
+                self.activations[layer - 1] = inputs;
+                return Ok(gradients);
             }
         }
-        let n_partials = partials.rows.capacity() + partials.bias.len();
-        let n_floats = own.len() + n_partials + gradients.len();
-        self.note_backward(layer, n_floats, peers.are_alone())?;
-        Ok((gradients, partials))
-    }
-
-    /// Counts what is held at the end of a layer's pass, with so many gradients of units and blocks.
-    fn note_backward(
-        &mut self,
-        layer: usize,
-        n_floats: usize,
-        is_alone: bool,
-    ) -> Result<(), Error> {
-        let embedding = match (layer, self.input.keyed, &self.tiles) {
-            (0, Keyed::Embedding, None) => self.input.rows.len(),
-            _ => 0,
-        };
-        // What is gathered from others is out of its place.
-        let gathered = if is_alone { 0 } else { self.widest_sum() };
-        let of_relations = self.tables[layer].len() + self.n_work_gradients(layer);
-        let built = if layer == 0 { self.built.len() } else { 0 };
-        self.note_held(4 * (n_floats + embedding + gathered + of_relations + built) as u64)
+        Ok(Vec::new())
     }
 
     /// The first layer's pass over rows of the bases, which take their steps in it.
     fn rows_backward(
         &mut self,
-        all: &Incoming<'_>,
-        (rule, decay): (Rule, f32),
+        outputs: &GradientRows<'_>,
+        rule: Rule,
         partials: &mut Partials,
-        peers: &mut Peers<'_>,
+        ranks: &mut RankComm<'_>,
     ) -> Result<(), Error> {
         let mut rows = std::mem::take(&mut self.input.rows);
         let mut moments = std::mem::take(&mut self.input.moments);
@@ -128,37 +115,30 @@ impl Network<'_> {
             rows: &mut rows,
             moments: &mut moments,
             rule,
-            decay,
             largest: (self.config.sums == Sums::Exact).then_some(&mut largest),
         };
-        self.blocks_backward(0, all, (&mut updates, partials), peers)?;
+        self.blocks_backward(0, outputs, &mut updates, partials, ranks)?;
         self.input.rows = rows;
         self.input.moments = moments;
         self.input.largest = largest;
         Ok(())
     }
 
-    /// Numbers of the sums of the layer that has most of them.
-    fn widest_sum(&self) -> usize {
-        let layers = 0..self.layers.len();
-        let sums = layers.map(|layer| self.counts(layer).iter().sum());
-        sums.max().unwrap_or(0)
-    }
-
-    /// A pass over units; their gradients.
-    fn units_backward(
+    /// A pass over activations, or an embedding; their gradients.
+    fn activations_backward(
         &self,
         layer: usize,
-        all: &Incoming<'_>,
-        (units, partials): (&[f32], &mut Partials),
-        peers: &mut Peers<'_>,
+        outputs: &GradientRows<'_>,
+        inputs: &[f32],
+        partials: &mut Partials,
+        ranks: &mut RankComm<'_>,
     ) -> Result<Vec<f32>, Error> {
-        let mut gradients = vec![0.0; units.len()];
-        let mut updates = Updates::Units {
-            units,
+        let mut gradients = vec![0.0; inputs.len()];
+        let mut updates = Updates::Activations {
+            inputs,
             gradients: &mut gradients,
         };
-        self.blocks_backward(layer, all, (&mut updates, partials), peers)?;
+        self.blocks_backward(layer, outputs, &mut updates, partials, ranks)?;
         Ok(gradients)
     }
 
@@ -166,12 +146,13 @@ impl Network<'_> {
     fn blocks_backward(
         &self,
         layer: usize,
-        all: &Incoming<'_>,
-        (updates, partials): (&mut Updates<'_>, &mut Partials),
-        peers: &mut Peers<'_>,
+        outputs: &GradientRows<'_>,
+        updates: &mut Updates<'_>,
+        partials: &mut Partials,
+        ranks: &mut RankComm<'_>,
     ) -> Result<(), Error> {
-        if !self.works.is_empty() {
-            return self.work_backward(layer, all, (updates, partials), peers);
+        if !self.rank_messages.is_empty() {
+            return self.dealt_backward(layer, outputs, updates, partials, ranks);
         }
         let Some(coefficients) = &self.layers[layer].coefficients else {
             return Ok(()); // One-hot input without bases has no relations' parameters.
@@ -179,13 +160,17 @@ impl Network<'_> {
         let pass = Pass::new(&self.plans[layer], coefficients, &self.tables[layer]);
         let blocks = self.layout.places_of_blocks(layer, self.rank);
         let mut table = vec![0.0; self.tables[layer].len()];
-        let built = self.built_gradient(layer, pass, all);
+        let rows = self.rows_to_materialise(layer);
+        let weights = rows.map(|rows| WeightGradient {
+            rows,
+            values: gradient_of(pass, rows, outputs),
+        });
         for sources in blocks {
             let relations = pass.plan.relations_of(sources.clone());
-            match &built {
-                None => backward(pass, sources, all, updates, &mut table),
-                Some((places, built)) => {
-                    backward_built(pass, sources, (places, built), updates, &mut table);
+            match &weights {
+                None => backward(pass, sources, outputs, updates, &mut table),
+                Some(weights) => {
+                    backward_materialised(pass, sources, weights, updates, &mut table);
                 }
             }
             coefficients.reduce(&mut table, &relations, partials);
@@ -199,26 +184,27 @@ impl Network<'_> {
         let (width, n_bias) = (self.layers[layer].width, self.layers[layer].bias.len());
         let coefficients = self.layers[layer].coefficients.as_ref();
         let row_len = coefficients.map_or(0, Coefficients::reduced_row);
+        let n_rows = self.layout.counts()[layer][self.rank].n_block_relations;
         let mut bias = vec![0.0; n_bias * blocks.len()];
         for (places, partial) in blocks.into_iter().zip(bias.chunks_exact_mut(n_bias.max(1))) {
             add_rows(own, width, places, partial);
         }
         Partials {
-            rows: Vec::with_capacity(self.n_partials[layer] * row_len),
+            rows: Vec::with_capacity(n_rows as usize * row_len),
             relations: Vec::new(),
             bias,
         }
     }
 
-    /// What of a parameter is added to its gradient.
-    pub(super) fn decay_of(&self, layer: usize) -> f32 {
+    /// The weight decay of a layer's parameters.
+    pub(crate) fn decay_of(&self, layer: usize) -> f32 {
         match layer {
             0 => 2.0 * self.config.l2,
             _ => 0.0,
         }
     }
 
-    pub(super) fn reduced_len(&self, layer: usize) -> usize {
+    fn reduced_len(&self, layer: usize) -> usize {
         let coefficients = self.layers[layer].coefficients.as_ref();
         coefficients.map_or(0, Coefficients::reduced_len)
     }
@@ -228,7 +214,7 @@ impl Network<'_> {
         &mut self,
         layer: usize,
         rule: Rule,
-        peers: &mut Peers<'_>,
+        ranks: &mut RankComm<'_>,
         partials: &Partials,
     ) -> Result<(), Error> {
         let reduced_len = self.reduced_len(layer);
@@ -237,10 +223,14 @@ impl Network<'_> {
             return Ok(());
         }
         let (of_relations, of_bias) = sum.split_at_mut(reduced_len);
-        let Peers { comm, deadline } = peers;
+        let RankComm { comm, deadline } = ranks;
         if let Some(coefficients) = &self.layers[layer].coefficients {
-            let rows = (&partials.rows[..], coefficients.reduced_row());
-            comm.exact_sum_rows(rows, &partials.relations, of_relations, *deadline)?;
+            let rows = SparseRows {
+                values: &partials.rows,
+                row_len: coefficients.reduced_row(),
+                places: &partials.relations,
+            };
+            comm.exact_sum_rows(rows, of_relations, *deadline)?;
         }
         if !of_bias.is_empty() {
             comm.exact_sum(&partials.bias, of_bias, *deadline)?;
@@ -252,7 +242,8 @@ impl Network<'_> {
         Ok(())
     }
 
-    /// From the gradient of the units that layer `layer` read to that of what the layer before summed.
+    /// From the gradient of the activations that layer `layer` read to that of the sums before the
+    /// non-linearity.
     fn deactivate(&self, layer: usize, gradient: &mut [f32]) {
         if layer == 0 {
             return;
@@ -261,9 +252,78 @@ impl Network<'_> {
             true => self.kept_scale(),
             false => 1.0,
         };
-        for (gradient, &unit) in gradient.iter_mut().zip(&self.made[layer - 1]) {
+        for (gradient, &unit) in gradient.iter_mut().zip(&self.activations[layer - 1]) {
             *gradient = if unit > 0.0 { *gradient * scale } else { 0.0 };
         }
+    }
+
+    /// The gradients of a pass back from those of the logits, without a step.
+    pub(crate) fn gradients(
+        &mut self,
+        ranks: &mut RankComm<'_>,
+        logits: Vec<f32>,
+        step: u32,
+    ) -> Result<Gradients, Error> {
+        self.collected = Some(Gradients {
+            rows: Vec::new(),
+            shared: vec![Vec::new(); self.layers.len()],
+        });
+        self.backward(ranks, logits, step)?;
+        Ok(self.collected.take().unwrap_or_default())
+    }
+
+    /// Steps all parameters along gradients.
+    pub(crate) fn step_along(&mut self, rule: Rule, gradients: &Gradients) {
+        if !gradients.rows.is_empty() {
+            let rule = rule.with_decay(self.decay_of(0));
+            self.input.step(&gradients.rows, rule);
+        }
+        for (layer, sum) in gradients.shared.iter().enumerate() {
+            if !sum.is_empty() {
+                self.step_layer(layer, rule.with_decay(self.decay_of(layer)), sum);
+            }
+        }
+    }
+
+    /// Steps a layer's shared parameters along the sum of all blocks' gradients; biases have no
+    /// decay.
+    fn step_layer(&mut self, layer: usize, rule: Rule, sum: &[f32]) {
+        let reduced_len = self.reduced_len(layer);
+        let Layer {
+            coefficients,
+            bias,
+            bias_moments,
+            ..
+        } = &mut self.layers[layer];
+        let (of_relations, of_bias) = sum.split_at(reduced_len);
+        if let Some(coefficients) = coefficients {
+            coefficients.step(rule, of_relations);
+        }
+        let rule = rule.with_decay(0.0);
+        rule.step(bias, of_bias, bias_moments.of(0..of_bias.len()));
+    }
+
+    /// The square of the length of gradients in the parameters' own terms: those of shared bases
+    /// are worked out.
+    pub(crate) fn squares_of(&self, gradients: &Gradients) -> f64 {
+        let mut sum = squares(&gradients.rows);
+        for (layer, shared) in self.layers.iter().zip(&gradients.shared) {
+            let n_bias = layer.bias.len().min(shared.len());
+            let (of_relations, of_bias) = shared.split_at(shared.len() - n_bias);
+            sum += squares(of_bias);
+            if let Some(coefficients) = &layer.coefficients {
+                sum += squares(&coefficients.gradient(of_relations));
+            }
+        }
+        sum
+    }
+}
+
+impl Gradients {
+    /// All of them times a factor.
+    pub(crate) fn scale(&mut self, factor: f32) {
+        let values = self.shared.iter_mut().flatten().chain(&mut self.rows);
+        values.for_each(|value| *value *= factor);
     }
 }
 

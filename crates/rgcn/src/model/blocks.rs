@@ -1,4 +1,5 @@
-//! Fixed blocks of nodes, which do not depend on the number of ranks: sums over them have one order, and ranks are cut between them.
+//! Fixed blocks of nodes, which do not depend on the number of ranks: sums over them have one
+//! order, and ranks are cut between them.
 
 use std::ops::Range;
 

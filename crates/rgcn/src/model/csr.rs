@@ -1,4 +1,4 @@
-//! Which edges a node has: a counting sort of edge numbers by one of their columns.
+//! The edges of each node: a counting sort of edge numbers by one of their columns.
 
 /// Edge numbers, grouped by a key.
 pub(crate) struct Csr {
@@ -7,9 +7,10 @@ pub(crate) struct Csr {
 }
 
 impl Csr {
-    /// Groups the positions of `keys`, all below `n_groups`, by their key; within a group they ascend.
+    /// Groups the positions of `keys`, all below `n_groups`, by their key; within a group they
+    /// ascend.
     ///
-    /// There are fewer than 2^32 keys: [`super::plan::check_size`] has seen to that.
+    /// There are fewer than 2^32 keys: [`super::layout::check_size`] has seen to that.
     pub(crate) fn group(n_groups: usize, keys: &[u32]) -> Csr {
         let mut starts = vec![0u32; n_groups + 1];
         for &key in keys {

@@ -1,26 +1,23 @@
-//! What ranks hand around where messages are dealt by pair: rows and units to those that work on them, gradients of messages back.
+//! Exchanges where messages are dealt by pair: rows and activations to the ranks that compute with
+//! them, gradients of messages back.
 
 use std::ops::Range;
 
-use shardgraph_collectives::Op;
+use shardgraph_collectives::{Op, Reduction};
 
-use super::coefficients::Partials;
-use super::incoming::Incoming;
-use super::input::Keyed;
-use super::kernel::{Inputs, Pass, Updates};
-use super::network::{Network, Peers};
-use super::optimiser::Rule;
-use super::plan::LayerPlan;
-use super::split::{backward_sources, backward_table};
-use super::work::Work;
+use super::bytes::PIECE;
+use super::comm::RankComm;
+use super::input::InputTable;
+use super::messages::RankMessages;
+use super::network::Network;
 use crate::Error;
-
-/// Numbers that a rank sends at a time: all of them, and their copies on the way, would be several times what it works with. Tests have small
-/// graphs, and several pieces all the same.
-pub(crate) const PIECE: usize = if cfg!(test) { 1 << 9 } else { 1 << 18 };
-
-/// Buffers of a piece that a rank has: what it sends, what it gets, and two copies on the way where ranks are threads.
-pub(crate) const N_PIECES: usize = 4;
+use crate::layer::coefficients::Partials;
+use crate::layer::gradient_rows::GradientRows;
+use crate::layer::materialised::{WeightGradient, backward_materialised, gradient_of};
+use crate::layer::optimiser::Rule;
+use crate::layer::pass::{Inputs, Pass, Updates, finish};
+use crate::layer::plan::LayerPlan;
+use crate::layer::split::{backward_sources, backward_table};
 
 /// Rows of `len` numbers that ranks hand around: how many go to each, and how many come from each.
 struct Swap<'c> {
@@ -30,17 +27,17 @@ struct Swap<'c> {
 }
 
 impl Swap<'_> {
-    /// Hands them around in pieces. `take` adds some of a rank's rows, counted from its first one, to what is sent; `put` is given those of a rank,
-    /// and which one is the first.
+    /// Hands them around in pieces. `take` adds some of a rank's rows, counted from its first one,
+    /// to what is sent; `put` is given those of a rank, and which one is the first.
     fn run(
         &self,
-        peers: &mut Peers<'_>,
+        ranks: &mut RankComm<'_>,
         mut take: impl FnMut(usize, Range<usize>, &mut Vec<f32>),
         mut put: impl FnMut(usize, usize, &[f32]),
     ) -> Result<(), Error> {
         let n_rows = (PIECE / (self.len * self.sends.len()).max(1)).max(1);
         let most = self.sends.iter().max().copied().unwrap_or(0);
-        let n_rounds = peers.most(most.div_ceil(n_rows) as u64)? as usize;
+        let n_rounds = ranks.most(most.div_ceil(n_rows) as u64)? as usize;
         let (mut send, mut recv) = (Vec::new(), Vec::new());
         for first in (0..n_rounds).map(|round| round * n_rows) {
             let due = |&count: &usize| count.saturating_sub(first).min(n_rows);
@@ -52,7 +49,7 @@ impl Swap<'_> {
                 take(rank, first..first + n, &mut send);
             }
             recv.resize(recvs.iter().sum::<usize>() * self.len, 0.0);
-            peers.run(Op::AllToAllV {
+            ranks.run(Op::AllToAllV {
                 send: send[..].into(),
                 send_counts: &numbers(&sends, self.len),
                 recv: (&mut recv).into(),
@@ -74,7 +71,7 @@ fn numbers(counts: &[usize], len: usize) -> Vec<usize> {
     counts.iter().map(|count| count * len).collect()
 }
 
-/// Where each rank's run begins, in rank order.
+/// The begin of each rank's run, in rank order.
 fn starts(counts: &[usize]) -> Vec<usize> {
     let mut next = 0;
     let begin = |count: &usize| {
@@ -84,149 +81,222 @@ fn starts(counts: &[usize]) -> Vec<usize> {
     counts.iter().map(begin).collect()
 }
 
-/// Goes through the pairs of own sources that each rank works on.
-struct PairsOf<'w> {
-    workers: &'w [u16],
+/// Goes through the pairs of own sources that each rank computes.
+struct PairsOf<'m> {
+    computing_ranks: &'m [u16],
     /// For each rank, where to look for its next pair.
     next: Vec<usize>,
 }
 
-impl<'w> PairsOf<'w> {
-    fn new(work: &'w Work) -> PairsOf<'w> {
+impl<'m> PairsOf<'m> {
+    fn new(messages: &'m RankMessages) -> PairsOf<'m> {
         PairsOf {
-            workers: &work.workers,
-            next: vec![0; work.pairs_of_worker.len()],
+            computing_ranks: &messages.computing_ranks,
+            next: vec![0; messages.pairs_by_computing_rank.len()],
         }
     }
 
-    /// The next pair that a rank works on; one beyond the last where there is none.
+    /// The next pair that a rank computes; one beyond the last where there is none.
     fn next(&mut self, rank: usize) -> usize {
         let from = self.next[rank];
-        let others = self.workers[from..].iter();
-        let pair = from
-            + others
-                .take_while(|&&worker| usize::from(worker) != rank)
-                .count();
-        self.next[rank] = pair + 1;
-        pair
+        let others = self.computing_ranks[from..].iter();
+        let n_others = others
+            .take_while(|&&other| usize::from(other) != rank)
+            .count();
+        self.next[rank] = from + n_others + 1;
+        from + n_others
     }
 }
 
 impl Network<'_> {
-    /// What this rank's work reads in a layer, from those that own it: rows, units, or rows of pairs. Into `read`, whose memory is used again.
-    pub(super) fn read_inputs(
-        &self,
+    /// Gathers the inputs of this rank's messages in a layer from their owners: rows, activations,
+    /// or rows of pairs.
+    pub(crate) fn gather_inputs(
+        &mut self,
         layer: usize,
-        (work, mut read): (&Work, Vec<f32>),
-        peers: &mut Peers<'_>,
-    ) -> Result<Vec<f32>, Error> {
-        let by_pair = layer == 0 && self.input.keyed == Keyed::ByPair;
+        ranks: &mut RankComm<'_>,
+    ) -> Result<(), Error> {
+        let mut gathered = std::mem::take(&mut self.gathered[layer]);
+        let messages = &self.rank_messages[layer];
+        let by_pair = layer == 0 && self.input.table == InputTable::ByPair;
         let (own, len) = match layer {
             0 => (&self.input.rows, self.input.row_len()),
-            _ => (&self.made[layer - 1], self.layers[layer - 1].width),
+            _ => (&self.activations[layer - 1], self.layers[layer - 1].width),
         };
-        let n_read_by: Vec<usize> = work.read_by.iter().map(Vec::len).collect();
+        let n_read_by: Vec<usize> = messages.read_by.iter().map(Vec::len).collect();
         let (sends, recvs) = match by_pair {
-            true => (&work.pairs_of_worker, &work.pairs_of_owner),
-            false => (&n_read_by, &work.sources_of_owner),
+            true => (&messages.pairs_by_computing_rank, &messages.pairs_by_owner),
+            false => (&n_read_by, &messages.sources_by_owner),
         };
-        read.resize(recvs.iter().sum::<usize>() * len, 0.0);
-        let mut pairs = PairsOf::new(work);
+        gathered.resize(recvs.iter().sum::<usize>() * len, 0.0);
+        let mut pairs = PairsOf::new(messages);
         let take = |rank: usize, rows: Range<usize>, send: &mut Vec<f32>| {
             for row in rows {
                 let row = match by_pair {
                     true => pairs.next(rank),
-                    false => work.read_by[rank][row] as usize,
+                    false => messages.read_by[rank][row] as usize,
                 };
                 send.extend_from_slice(&own[row * len..][..len]);
             }
         };
         let begins = starts(recvs);
         let put = |rank: usize, first: usize, rows: &[f32]| {
-            read[(begins[rank] + first) * len..][..rows.len()].copy_from_slice(rows);
+            gathered[(begins[rank] + first) * len..][..rows.len()].copy_from_slice(rows);
         };
-        Swap { sends, recvs, len }.run(peers, take, put)?;
-        Ok(read)
+        Swap { sends, recvs, len }.run(ranks, take, put)?;
+        self.gathered[layer] = gathered;
+        Ok(())
     }
 
-    /// Hands the gradients of this rank's messages to the sources' owners; those of all pairs of own sources, pair by pair.
+    /// Hands the gradients of this rank's messages, of `len` numbers, to the sources' owners; those
+    /// of all pairs of own sources, pair by pair.
     fn return_gradients(
         &self,
-        work: &Work,
-        (messages, len): (&[f32], usize),
-        peers: &mut Peers<'_>,
+        messages: &RankMessages,
+        gradients: &[f32],
+        len: usize,
+        ranks: &mut RankComm<'_>,
     ) -> Result<Vec<f32>, Error> {
-        let (sends, recvs) = (&work.pairs_of_owner, &work.pairs_of_worker);
+        let (sends, recvs) = (&messages.pairs_by_owner, &messages.pairs_by_computing_rank);
         let begins = starts(sends);
         let take = |rank: usize, rows: Range<usize>, send: &mut Vec<f32>| {
             let rows = begins[rank] + rows.start..begins[rank] + rows.end;
-            send.extend_from_slice(&messages[rows.start * len..rows.end * len]);
+            send.extend_from_slice(&gradients[rows.start * len..rows.end * len]);
         };
-        let mut own = vec![0.0; work.workers.len() * len];
-        let mut pairs = PairsOf::new(work);
+        let mut own = vec![0.0; messages.computing_ranks.len() * len];
+        let mut pairs = PairsOf::new(messages);
         let put = |rank: usize, _, rows: &[f32]| {
             for row in rows.chunks_exact(len) {
                 own[pairs.next(rank) * len..][..len].copy_from_slice(row);
             }
         };
-        Swap { sends, recvs, len }.run(peers, take, put)?;
+        Swap { sends, recvs, len }.run(ranks, take, put)?;
         Ok(own)
     }
 
-    /// A pass of the layer's relations and sources: the gradients of the relations go into `partials`, block by block.
-    pub(super) fn work_backward(
+    /// A pass back through the messages that this rank computes: the gradients of their relations
+    /// go into `partials`, block by block, and those of the sources to their owners.
+    pub(crate) fn dealt_backward(
         &self,
         layer: usize,
-        all: &Incoming<'_>,
-        (updates, partials): (&mut Updates<'_>, &mut Partials),
-        peers: &mut Peers<'_>,
+        outputs: &GradientRows<'_>,
+        updates: &mut Updates<'_>,
+        partials: &mut Partials,
+        ranks: &mut RankComm<'_>,
     ) -> Result<(), Error> {
-        let work = &self.works[layer];
+        if layer == 0 && self.layout.replicates() {
+            return self.replicated_backward(outputs, updates, partials, ranks);
+        }
+        let messages = &self.rank_messages[layer];
         let Some(coefficients) = &self.layers[layer].coefficients else {
             return Ok(());
         };
         let pass = |plan| Pass::new(plan, coefficients, &self.tables[layer]);
-        if layer == 0 && self.layout.replicates() {
-            return self.replicated_backward(work, all, (updates, partials), peers);
-        }
         let inputs = match updates {
-            Updates::Rows { .. } | Updates::Sums { .. } => Inputs::Rows(&self.read[layer]),
-            Updates::Units { .. } => Inputs::Units(&self.read[layer]),
+            Updates::Rows { .. } | Updates::Sums { .. } => Inputs::Rows(&self.gathered[layer]),
+            Updates::Activations { .. } => Inputs::Activations(&self.gathered[layer]),
         };
+        let (plan, width) = (&messages.plan, coefficients.shape.width);
         let mut table = vec![0.0; self.tables[layer].len()];
-        let mut messages = Vec::with_capacity(work.plan.n_pairs() * coefficients.shape.width);
-        for sources in &work.blocks {
-            let relations = work.plan.relations_of(sources.clone());
-            let written = (&mut table[..], &mut messages);
-            backward_table(pass(&work.plan), sources.clone(), all, inputs, written);
+        let mut gradients = Vec::with_capacity(plan.n_pairs() * width);
+        for sources in &messages.blocks {
+            let relations = plan.relations_of(sources.clone());
+            let sources = sources.clone();
+            backward_table(
+                pass(plan),
+                sources,
+                outputs,
+                inputs,
+                &mut table,
+                &mut gradients,
+            );
             coefficients.reduce(&mut table, &relations, partials);
         }
-        let own = self.return_gradients(work, (&messages, coefficients.shape.width), peers)?;
-        let sources = 0..self.sources(layer).len();
+        let own = self.return_gradients(messages, &gradients, width, ranks)?;
+        let sources = 0..self.plans[layer].n_sources();
         backward_sources(pass(&self.plans[layer]), sources, &own, updates);
         Ok(())
     }
 
-    /// Steps the rows of own pairs along the gradients that come back from those that sent them.
-    pub(super) fn pairs_work_backward(
+    /// Steps the rows of own pairs along the gradients that come back from the ranks that sent
+    /// them.
+    pub(crate) fn dealt_pairs_backward(
         &mut self,
-        all: &Incoming<'_>,
-        step: (Rule, f32),
-        peers: &mut Peers<'_>,
+        outputs: &GradientRows<'_>,
+        rule: Rule,
+        ranks: &mut RankComm<'_>,
     ) -> Result<(), Error> {
-        let (work, width) = (&self.works[0], self.input.shape.width);
-        let messages = message_gradients(&work.plan, all, width);
-        let own = self.return_gradients(work, (&messages, width), peers)?;
-        self.input.step(&own, step);
+        let (messages, width) = (&self.rank_messages[0], self.input.shape.width);
+        let gradients = message_gradients(&messages.plan, outputs, width);
+        let own = self.return_gradients(messages, &gradients, width, ranks)?;
+        self.input.step(&own, rule);
         Ok(())
+    }
+
+    /// The first layer's pass on a rank that has its relations and a copy of all rows: gradients of
+    /// all rows are added over the ranks, and each steps those that it owns. With the copies of the
+    /// next pass forward that is the all-reduce after which each would step its copy.
+    fn replicated_backward(
+        &self,
+        outputs: &GradientRows<'_>,
+        updates: &mut Updates<'_>,
+        partials: &mut Partials,
+        ranks: &mut RankComm<'_>,
+    ) -> Result<(), Error> {
+        let shape = self.input.shape;
+        let gradients = self.replicated_gradients(outputs, partials);
+        let owned = self.rank_messages[0].sources_by_owner.iter();
+        let counts: Vec<usize> = owned.map(|n| n * shape.stride).collect();
+        let mut own = vec![0.0; counts[self.rank]];
+        ranks.run(Op::ReduceScatterV {
+            send: (&gradients).into(),
+            recv: (&mut own).into(),
+            counts: &counts,
+            reduction: Reduction::Sum,
+        })?;
+        for (source, gradient) in own.chunks_exact(shape.stride).enumerate() {
+            finish(shape, source, gradient, updates);
+        }
+        Ok(())
+    }
+
+    /// The part of this rank's relations in the gradients of all rows, and in `partials`.
+    fn replicated_gradients(
+        &self,
+        outputs: &GradientRows<'_>,
+        partials: &mut Partials,
+    ) -> Vec<f32> {
+        let mut gradients = vec![0.0; self.gathered[0].len()];
+        let messages = &self.rank_messages[0];
+        let (Some(coefficients), Some(rows)) =
+            (&self.layers[0].coefficients, &self.materialised_rows)
+        else {
+            return gradients;
+        };
+        let pass = Pass::new(&messages.plan, coefficients, &self.tables[0]);
+        let weights = WeightGradient {
+            rows,
+            values: gradient_of(pass, rows, outputs),
+        };
+        let mut table = vec![0.0; self.tables[0].len()];
+        let mut sums = Updates::Sums {
+            rows: &self.gathered[0],
+            gradients: &mut gradients,
+        };
+        for sources in &messages.blocks {
+            let relations = messages.plan.relations_of(sources.clone());
+            backward_materialised(pass, sources.clone(), &weights, &mut sums, &mut table);
+            coefficients.reduce(&mut table, &relations, partials);
+        }
+        gradients
     }
 }
 
 /// The gradients of the messages of all pairs.
-fn message_gradients(plan: &LayerPlan, all: &Incoming<'_>, width: usize) -> Vec<f32> {
+fn message_gradients(plan: &LayerPlan, outputs: &GradientRows<'_>, width: usize) -> Vec<f32> {
     let mut messages = vec![0.0; plan.n_pairs() * width];
     for (pair, message) in messages.chunks_exact_mut(width).enumerate() {
-        plan.gather_pair(pair, all, message);
+        plan.gather_pair(pair, outputs, message);
     }
     messages
 }

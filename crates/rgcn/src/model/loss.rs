@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use shardgraph_collectives::Op;
 
-use super::network::Peers;
+use super::comm::RankComm;
 use super::nodes::NodeSet;
 use crate::Error;
 
@@ -12,11 +12,11 @@ use crate::Error;
 pub(crate) struct Targets {
     /// (row among the rank's, class), in the order of the nodes.
     own: Vec<(usize, u32)>,
-    /// How many each rank has.
+    /// The number of each rank's.
     counts: Vec<usize>,
 }
 
-/// What the model says of labelled nodes, the same on all ranks.
+/// Loss and predictions of labelled nodes, the same on all ranks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scores {
     /// The mean cross entropy.
@@ -55,13 +55,14 @@ impl Targets {
         self.counts.iter().sum()
     }
 
-    /// Loss and predictions, and with `gradient`, an array like `logits`, the loss's gradient in it.
+    /// Loss and predictions, and with `gradient`, an array like `logits`, the loss's gradient in
+    /// it.
     pub(crate) fn score(
         &self,
         logits: &[f32],
         n_classes: usize,
         mut gradient: Option<&mut [f32]>,
-        peers: &mut Peers<'_>,
+        ranks: &mut RankComm<'_>,
     ) -> Result<Scores, Error> {
         let n = self.len().max(1) as f64;
         if let Some(gradient) = &mut gradient {
@@ -84,12 +85,12 @@ impl Targets {
         }
         let mut all_losses = vec![0u64; self.len()];
         let mut all_predicted = vec![0u32; self.len()];
-        peers.run(Op::AllGatherV {
+        ranks.run(Op::AllGatherV {
             send: (&losses).into(),
             recv: (&mut all_losses).into(),
             counts: &self.counts,
         })?;
-        peers.run(Op::AllGatherV {
+        ranks.run(Op::AllGatherV {
             send: (&predicted).into(),
             recv: (&mut all_predicted).into(),
             counts: &self.counts,
@@ -139,20 +140,20 @@ mod tests {
         let targets = Targets::new(&labels, &NodeSet::All(4), std::slice::from_ref(&(0..4)), 0);
         let logits: Vec<f32> = (0..12).map(|i| (i * 5 % 7) as f32 / 3.0).collect();
         let mut comm = Comm::solo();
-        let mut peers = Peers {
+        let mut ranks = RankComm {
             comm: &mut comm,
             deadline: Deadline::default(),
         };
         let mut gradient = vec![7.0; 12];
         let scores = targets
-            .score(&logits, 3, Some(&mut gradient), &mut peers)
+            .score(&logits, 3, Some(&mut gradient), &mut ranks)
             .unwrap();
         for i in 0..12 {
             let mut moved = logits.clone();
             moved[i] += 1e-2;
-            let more = targets.score(&moved, 3, None, &mut peers).unwrap().loss;
+            let more = targets.score(&moved, 3, None, &mut ranks).unwrap().loss;
             moved[i] -= 2e-2;
-            let less = targets.score(&moved, 3, None, &mut peers).unwrap().loss;
+            let less = targets.score(&moved, 3, None, &mut ranks).unwrap().loss;
             let slope = (more - less) / 2e-2;
             assert!(
                 (slope - f64::from(gradient[i])).abs() < 1e-4,

@@ -1,14 +1,16 @@
-//! The model straight from its equations, in f64: a weight matrix for each relation, an edge at a time. For tests.
+//! The model straight from its equations, in f64: a weight matrix for each relation, an edge at a
+//! time. For tests.
 
 use std::collections::BTreeMap;
 
-use super::coefficients::Form;
-use super::input::Keyed;
+use super::input::InputTable;
 use super::network::Network;
 use crate::config::Normaliser;
+use crate::layer::coefficients::WeightScheme;
 use crate::{Config, RelationalGraph};
 
-/// All parameters in f64, in the layout of a one-rank network in full mode; `values` has them one after the other.
+/// All parameters in f64, in the layout of a one-rank network in full mode; `values` has them one
+/// after the other.
 pub(crate) struct Naive<'a> {
     pub(crate) graph: &'a RelationalGraph,
     pub(crate) config: &'a Config,
@@ -19,15 +21,18 @@ pub(crate) struct Naive<'a> {
 }
 
 impl<'a> Naive<'a> {
-    /// The reference for a network, and its parameters without padding: input rows, then each layer's relations and bias.
+    /// The reference for a network, and its parameters without padding: input rows, then each
+    /// layer's relations and bias.
     pub(crate) fn of(network: &Network<'a>) -> (Naive<'a>, Vec<f64>) {
         let (layout, input) = (network.layout, &network.input);
         let mut keys = BTreeMap::new();
         for place in 0..layout.sets[0].len() {
             let node = layout.sets[0].node(place);
-            match input.keyed {
-                Keyed::ByNode | Keyed::Embedding => drop(keys.insert((node, 0), keys.len())),
-                Keyed::ByPair => {
+            match input.table {
+                InputTable::ByNode | InputTable::Embedding => {
+                    keys.insert((node, 0), keys.len());
+                }
+                InputTable::ByPair => {
                     for pair in network.plans[0].pairs(place) {
                         keys.insert((node, network.plans[0].relations[pair]), keys.len());
                     }
@@ -47,9 +52,9 @@ impl<'a> Naive<'a> {
     /// A network's parameters without padding.
     pub(crate) fn params(network: &Network<'_>) -> Vec<f64> {
         let (shape, len) = (network.input.shape, network.input.row_len());
-        let used = match network.input.keyed {
-            Keyed::ByNode | Keyed::Embedding => shape.len(),
-            Keyed::ByPair => len,
+        let used = match network.input.table {
+            InputTable::ByNode | InputTable::Embedding => shape.len(),
+            InputTable::ByPair => len,
         };
         let rows = network.input.rows.chunks_exact(len);
         let mut params: Vec<f32> = rows.flat_map(|row| row[..used].to_vec()).collect();
@@ -121,9 +126,9 @@ impl<'a> Naive<'a> {
             let mut made = vec![taken.bias.clone(); self.graph.n_nodes() as usize];
             for &(source, relation, target, weight) in &edges {
                 for (o, made) in made[target as usize].iter_mut().enumerate() {
-                    let row = match taken.form {
+                    let row = match taken.scheme {
                         None => &input[self.keys[&(source, relation)] * row_len..][..row_len],
-                        Some(Form::Coefficients) => {
+                        Some(WeightScheme::Coefficients) => {
                             &input[self.keys[&(source, 0)] * row_len..][..row_len]
                         }
                         _ => &units[source as usize][..],
@@ -143,20 +148,20 @@ impl<'a> Naive<'a> {
     /// Takes a layer's parameters off the rest.
     fn take(&self, layer: usize, rest: &mut &[f64]) -> Taken {
         let (n_relations, n_bases) = (self.n_relations(), self.config.bases);
-        let (n_units, width) = (self.n_read(layer), self.widths[layer]);
+        let (n_inputs, width) = (self.n_read(layer), self.widths[layer]);
         let n_blocks = self.config.blocks.max(1);
-        let n_read = n_units.div_ceil(n_blocks);
-        let form = match (layer + self.config.embedding, n_bases) {
+        let n_read = n_inputs.div_ceil(n_blocks);
+        let scheme = match (layer + self.config.embedding, n_bases) {
             (0, 0) => None,
-            (0, _) => Some(Form::Coefficients),
-            (_, 0) => Some(Form::Whole),
-            (_, n_bases) => Some(Form::Shared { n_bases }),
+            (0, _) => Some(WeightScheme::Coefficients),
+            (_, 0) => Some(WeightScheme::Whole),
+            (_, n_bases) => Some(WeightScheme::Shared { n_bases }),
         };
-        let (n_coefficients, n_weights) = match form {
+        let (n_coefficients, n_weights) = match scheme {
             None => (0, 0),
-            Some(Form::Coefficients) => (n_relations * n_bases, 0),
-            Some(Form::Whole) => (0, n_relations * n_read * width),
-            Some(Form::Shared { .. }) => (n_relations * n_bases, n_bases * n_read * width),
+            Some(WeightScheme::Coefficients) => (n_relations * n_bases, 0),
+            Some(WeightScheme::Whole) => (0, n_relations * n_read * width),
+            Some(WeightScheme::Shared { .. }) => (n_relations * n_bases, n_bases * n_read * width),
         };
         let mut take = |n: usize| {
             let (taken, left) = rest.split_at(n);
@@ -164,7 +169,7 @@ impl<'a> Naive<'a> {
             taken.to_vec()
         };
         Taken {
-            form,
+            scheme,
             coefficients: take(n_coefficients),
             weights: take(n_weights),
             bias: match self.config.bias {
@@ -172,7 +177,7 @@ impl<'a> Naive<'a> {
                 false => vec![0.0; width],
             },
             n_read,
-            n_units,
+            n_inputs,
             n_blocks,
             n_bases,
         }
@@ -203,13 +208,13 @@ impl<'a> Naive<'a> {
 
 /// One layer's parameters.
 struct Taken {
-    form: Option<Form>,
+    scheme: Option<WeightScheme>,
     coefficients: Vec<f64>,
     weights: Vec<f64>,
     bias: Vec<f64>,
     /// Units that a block reads, at most, of all.
     n_read: usize,
-    n_units: usize,
+    n_inputs: usize,
     n_blocks: usize,
     n_bases: usize,
 }
@@ -219,19 +224,24 @@ impl Taken {
     fn message(&self, r: usize, row: &[f64], (o, width): (usize, usize)) -> f64 {
         let a = |b: usize| self.coefficients[r * self.n_bases + b];
         let of_units = |weight: &dyn Fn(usize) -> f64| {
-            // The run of units that hears output o: the last one whose outputs begin at o or before.
+            // The run of units that hears output o: the last one whose outputs begin at o or
+            // before.
             let border = |block: usize, n: usize| block * n / self.n_blocks;
             let blocks = (0..self.n_blocks).rev();
             let block = blocks.into_iter().find(|&block| border(block, width) <= o);
             let block = block.unwrap_or(0);
-            let units = border(block, self.n_units)..border(block + 1, self.n_units);
+            let units = border(block, self.n_inputs)..border(block + 1, self.n_inputs);
             row[units].iter().zip(0..).map(|(x, k)| x * weight(k)).sum()
         };
-        match self.form {
+        match self.scheme {
             None => row[o],
-            Some(Form::Coefficients) => (0..self.n_bases).map(|b| a(b) * row[b * width + o]).sum(),
-            Some(Form::Whole) => of_units(&|k| self.weights[(r * self.n_read + k) * width + o]),
-            Some(Form::Shared { n_bases }) => of_units(&|k| {
+            Some(WeightScheme::Coefficients) => {
+                (0..self.n_bases).map(|b| a(b) * row[b * width + o]).sum()
+            }
+            Some(WeightScheme::Whole) => {
+                of_units(&|k| self.weights[(r * self.n_read + k) * width + o])
+            }
+            Some(WeightScheme::Shared { n_bases }) => of_units(&|k| {
                 let basis = |b: usize| self.weights[(b * self.n_read + k) * width + o];
                 (0..n_bases).map(|b| a(b) * basis(b)).sum()
             }),

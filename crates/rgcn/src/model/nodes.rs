@@ -60,7 +60,7 @@ impl NodeSet {
         }
     }
 
-    /// Whether each node is in the set.
+    /// One flag a node: true for those of the set.
     pub(crate) fn marks(&self, n_nodes: u32) -> Vec<bool> {
         match self {
             NodeSet::All(_) => vec![true; n_nodes as usize],

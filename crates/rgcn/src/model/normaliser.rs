@@ -1,4 +1,5 @@
-//! What an edge's message is divided by: the number of edges into its target, all or those of its relation, in the whole graph.
+//! The divisor of an edge's message: the number of edges into its target, all or those of its
+//! relation, in the whole graph.
 
 use super::csr::Csr;
 use crate::RelationalGraph;
@@ -9,7 +10,8 @@ use crate::config::Normaliser;
 /// # Complexity
 /// Two passes over the edges, 8 bytes an edge and 8 a node for as long as it runs.
 /// # Source
-/// Schlichtkrull et al., "Modeling relational data with graph convolutional networks", equation 2 with c = |N_i^r|; section 5.2 with their sum.
+/// Schlichtkrull et al., "Modeling relational data with graph convolutional networks", equation 2
+/// with c = |N_i^r|; section 5.2 with their sum.
 pub(crate) fn normalisers(graph: &RelationalGraph, normaliser: Normaliser) -> Vec<f32> {
     let (_, relations, targets) = graph.columns();
     let by_target = Csr::group(graph.n_nodes() as usize, targets);

@@ -1,20 +1,23 @@
-//! The network against the equations: units, gradients, depth, and what permutations must not change.
+//! The network against the equations: units, gradients, depth, and what permutations must not
+//! change.
 
 use proptest::prelude::*;
 use shardgraph_collectives::{Comm, Deadline, threads};
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
+use super::comm::RankComm;
+use super::layout::{Extent, Layout, RankContext, max_blocks};
 use super::loss::Targets;
 use super::naive::Naive;
-use super::network::{Network, Peers, max_blocks};
-use super::plan::{Extent, Layout};
+use super::network::Network;
 use crate::config::{Config, Mode, Normaliser, Optimiser, Sums};
 use crate::partition::{CostModel, Method};
 use crate::{Error, RelationalGraph};
 
-/// A graph with everything that is awkward: double edges, loops, a hub, a relation without edges, nodes without edges.
+/// A graph with everything that is awkward: double edges, loops, a hub, a relation without edges,
+/// nodes without edges.
 fn awkward(seed: u64, n_nodes: u32, n_relations: u32, n_edges: usize) -> RelationalGraph {
-    let mut stream = Stream::new(seed, "awkward graph", 0);
+    let mut stream = KeyedRng::new(seed, "awkward graph", 0);
     let (mut sources, mut relations, mut targets) = (Vec::new(), Vec::new(), Vec::new());
     let n_alive = (n_nodes - n_nodes / 4).max(1);
     for edge in 0..n_edges {
@@ -56,13 +59,27 @@ fn extent(config: &Config, n_ranks: usize) -> Extent {
     }
 }
 
-fn alone<R>(body: impl FnOnce(&mut Peers<'_>) -> Result<R, Error>) -> R {
+fn network_of<'a>(
+    config: &'a Config,
+    layout: &'a Layout<'a>,
+    rank: usize,
+    n_classes: u32,
+) -> Result<Network<'a>, Error> {
+    Network::new(RankContext {
+        config,
+        layout,
+        rank,
+        n_classes,
+    })
+}
+
+fn alone<R>(body: impl FnOnce(&mut RankComm<'_>) -> Result<R, Error>) -> R {
     let mut comm = Comm::solo();
-    let mut peers = Peers {
+    let mut ranks = RankComm {
         comm: &mut comm,
         deadline: Deadline::default(),
     };
-    body(&mut peers).unwrap()
+    body(&mut ranks).unwrap()
 }
 
 /// Gradient and loss of one step of SGD at rate 1, from what it did to the parameters.
@@ -77,9 +94,9 @@ fn stepped(
         rate: 1.0,
         ..config.clone()
     };
-    let mut network = Network::new(&config, layout, 0, n_classes).unwrap();
+    let mut network = network_of(&config, layout, 0, n_classes).unwrap();
     let before = Naive::params(&network);
-    let loss = alone(|peers| one_step(&mut network, labels, (n_classes, 1), peers));
+    let loss = alone(|ranks| one_step(&mut network, labels, (n_classes, 1), ranks));
     let after = Naive::params(&network);
     (
         before
@@ -95,7 +112,7 @@ fn one_step(
     network: &mut Network<'_>,
     labels: &[(u32, u32)],
     (n_classes, step): (u32, u32),
-    peers: &mut Peers<'_>,
+    ranks: &mut RankComm<'_>,
 ) -> Result<f64, Error> {
     let layout = network.layout;
     let last = layout.n_layers();
@@ -103,11 +120,11 @@ fn one_step(
         .map(|rank| layout.places(last, rank))
         .collect();
     let targets = Targets::new(labels, &layout.sets[last], &places, network.rank);
-    network.forward(peers, Some(0))?;
-    let logits = &network.made[last - 1];
+    network.forward(ranks, Some(0))?;
+    let logits = &network.activations[last - 1];
     let mut gradient = vec![0.0; logits.len()];
-    let scores = targets.score(logits, n_classes as usize, Some(&mut gradient), peers)?;
-    network.backward(peers, gradient, step)?;
+    let scores = targets.score(logits, n_classes as usize, Some(&mut gradient), ranks)?;
+    network.backward(ranks, gradient, step)?;
     Ok(scores.loss)
 }
 
@@ -158,11 +175,11 @@ fn logits_and_gradients_are_those_of_the_equations() {
         let graph = awkward(variant as u64, 14, 3, 40);
         let labels = labels(14, 3);
         let layout = Layout::new(&graph, config.self_loop, None, extent(&config, 1)).unwrap();
-        let mut network = Network::new(&config, &layout, 0, 3).unwrap();
-        alone(|peers| network.forward(peers, None));
+        let mut network = network_of(&config, &layout, 0, 3).unwrap();
+        alone(|ranks| network.forward(ranks, None));
         let (naive, params) = Naive::of(&network);
         let expected: Vec<f64> = naive.logits(&params).into_iter().flatten().collect();
-        for (value, expected) in network.made.last().unwrap().iter().zip(&expected) {
+        for (value, expected) in network.activations.last().unwrap().iter().zip(&expected) {
             assert!(
                 (f64::from(*value) - expected).abs() < 2e-6,
                 "variant {variant}: {value} {expected}"
@@ -206,9 +223,9 @@ fn pruning_changes_neither_loss_nor_parameters_at_any_depth() {
                 "nothing was pruned"
             );
             let run = |layout| {
-                let mut network = Network::new(&config, layout, 0, 3).unwrap();
+                let mut network = network_of(&config, layout, 0, 3).unwrap();
                 let losses: Vec<f64> = (1..=3)
-                    .map(|step| alone(|peers| one_step(&mut network, &labels, (3, step), peers)))
+                    .map(|step| alone(|ranks| one_step(&mut network, &labels, (3, step), ranks)))
                     .collect();
                 (losses, network)
             };
@@ -224,7 +241,8 @@ fn pruning_changes_neither_loss_nor_parameters_at_any_depth() {
     }
 }
 
-/// With half the units dropped, the step of the hidden bias is the slope of the loss under the same drops.
+/// With half the units dropped, the step of the hidden bias is the slope of the loss under the same
+/// drops.
 #[test]
 fn gradients_know_of_dropped_units() {
     let graph = awkward(21, 30, 3, 90);
@@ -241,11 +259,11 @@ fn gradients_know_of_dropped_units() {
     };
     let layout = Layout::new(&graph, true, None, extent(&config, 1)).unwrap();
     let stepped = |unit: usize, by: f32| {
-        let mut network = Network::new(&config, &layout, 0, 3).unwrap();
+        let mut network = network_of(&config, &layout, 0, 3).unwrap();
         // Away from the kink at zero, where a slope is two.
         network.layers[0].bias.fill(1.0);
         network.layers[0].bias[unit] += by;
-        let loss = alone(|peers| one_step(&mut network, &labels, (3, 1), peers));
+        let loss = alone(|ranks| one_step(&mut network, &labels, (3, 1), ranks));
         (loss, 1.0 - network.layers[0].bias[unit])
     };
     for unit in 0..8 {
@@ -256,7 +274,8 @@ fn gradients_know_of_dropped_units() {
     assert!((0..8).any(|unit| stepped(unit, 0.0).1.abs() > 0.02));
 }
 
-/// Renumbering nodes or relations renumbers the logits' rows and nothing else: with parameters carried along.
+/// Renumbering nodes or relations renumbers the logits' rows and nothing else: with parameters
+/// carried along.
 #[test]
 fn permuted_relations_and_edges_give_the_same_logits() {
     let graph = awkward(9, 20, 4, 60);
@@ -275,13 +294,13 @@ fn permuted_relations_and_edges_give_the_same_logits() {
     };
     let logits = |graph: &RelationalGraph, turn: usize| {
         let layout = Layout::new(graph, false, None, extent(&config, 1)).unwrap();
-        let mut network = Network::new(&config, &layout, 0, 3).unwrap();
+        let mut network = network_of(&config, &layout, 0, 3).unwrap();
         for layer in &mut network.layers {
             // Relation r + turn gets what r had.
             layer.coefficients.as_mut().unwrap().params[..5 * 3].rotate_right(turn * 3);
         }
-        alone(|peers| network.forward(peers, None));
-        network.made[1].clone()
+        alone(|ranks| network.forward(ranks, None));
+        network.activations[1].clone()
     };
     let expected = logits(&graph, 0);
     assert_eq!(expected, logits(&reversed, 0), "edges in another order");
@@ -301,12 +320,12 @@ fn dropout_drops_its_share_and_keeps_the_mean() {
         ..Config::default()
     };
     let layout = Layout::new(&graph, true, None, extent(&config, 1)).unwrap();
-    let mut network = Network::new(&config, &layout, 0, 3).unwrap();
-    alone(|peers| network.forward(peers, None));
-    let whole = network.made[0].clone();
+    let mut network = network_of(&config, &layout, 0, 3).unwrap();
+    alone(|ranks| network.forward(ranks, None));
+    let whole = network.activations[0].clone();
     let dropped = |network: &mut Network<'_>, epoch| {
-        alone(|peers| network.forward(peers, Some(epoch)));
-        network.made[0].clone()
+        alone(|ranks| network.forward(ranks, Some(epoch)));
+        network.activations[0].clone()
     };
     let (first, second) = (dropped(&mut network, 0), dropped(&mut network, 1));
     assert_ne!(first, second);
@@ -322,7 +341,8 @@ fn dropout_drops_its_share_and_keeps_the_mean() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// The plan has each edge into the wanted nodes once, with the whole graph's normaliser, however ranks are cut.
+    /// The plan has each edge into the wanted nodes once, with the whole graph's normaliser,
+    /// however ranks are cut.
     #[test]
     fn plans_of_all_ranks_have_each_message_once(
         seed in 0u64..1000, n_nodes in 1u32..2500, n_edges in 0usize..4000, n_ranks in 1usize..7, step in 1usize..40,
@@ -361,11 +381,12 @@ proptest! {
     }
 }
 
-/// Features are read like an embedding of their numbers; they take no step, and the layers' gradients are those of the equations.
+/// Features are read like an embedding of their numbers; they take no step, and the layers'
+/// gradients are those of the equations.
 #[test]
 fn given_features_are_read_and_take_no_step() {
     for (bases, blocks) in [(0, 0), (2, 0), (0, 2)] {
-        let mut stream = Stream::new(7, "features", 0);
+        let mut stream = KeyedRng::new(7, "features", 0);
         let values: Vec<f32> = (0..14 * 5).map(|_| stream.uniform_f32() - 0.5).collect();
         let features = crate::Features::new(5, values.clone()).unwrap();
         let graph = awkward(3, 14, 3, 40).with_features(features).unwrap();
@@ -379,7 +400,7 @@ fn given_features_are_read_and_take_no_step() {
             ..Config::default()
         };
         let layout = Layout::new(&graph, true, None, extent(&config, 1)).unwrap();
-        let network = Network::new(&config, &layout, 0, 3).unwrap();
+        let network = network_of(&config, &layout, 0, 3).unwrap();
         assert_eq!(network.input.rows, values);
         assert!(network.input.moments.first.is_empty());
         let (naive, params) = Naive::of(&network);
@@ -414,20 +435,21 @@ fn made_in_parts(
     let layout = Layout::new(graph, config.self_loop, None, extent).unwrap();
     let ranks = threads::run(n_ranks, |mut comm| {
         let rank = comm.rank() as usize;
-        let mut peers = Peers {
+        let mut ranks = RankComm {
             comm: &mut comm,
             deadline: Deadline::default(),
         };
-        let mut network = Network::new(config, &layout, rank, 3).unwrap();
-        network.forward(&mut peers, Some(0)).unwrap();
-        network.made
+        let mut network = network_of(config, &layout, rank, 3).unwrap();
+        network.forward(&mut ranks, Some(0)).unwrap();
+        network.activations
     });
     let ranks: Vec<Vec<Vec<f32>>> = ranks.into_iter().map(Result::unwrap).collect();
     let of_layer = |layer: usize| ranks.iter().flat_map(|made| made[layer].clone()).collect();
     (0..layout.n_layers()).map(of_layer).collect()
 }
 
-/// The outputs of each layer, not the loss alone: their difference from the whole's is at most 1e-5 of the largest.
+/// The outputs of each layer, not the loss alone: their difference from the whole's is at most 1e-5
+/// of the largest.
 #[test]
 fn every_layer_in_parts_is_the_whole_to_1e_5() {
     let graph = awkward(11, 900, 6, 9000);

@@ -4,18 +4,21 @@ use std::ops::Range;
 
 use shardgraph_collectives::Deadline;
 
-use super::coefficients::Partials;
-use super::incoming::Incoming;
-use super::input::{InputRows, Keyed, backward_pairs};
-use super::kernel::{Pass, Updates, backward, largest_magnitude};
-use super::network::Network;
-use super::optimiser::Rule;
-use super::sums::Sums;
-use super::tiles::{Rows, Store, Tile, Tiles};
+use super::input::{InputRows, InputTable, backward_pairs};
+use super::network::{MessageInputs, Network};
+use super::tiles::{Rows, Store, Tile, TileRows, Tiles};
 use crate::Error;
+use crate::layer::coefficients::Partials;
+use crate::layer::gradient_rows::GradientRows;
+use crate::layer::kernel::backward;
+use crate::layer::optimiser::Rule;
+use crate::layer::pass::{Pass, Updates};
+use crate::layer::plan::LayerPlan;
+use crate::layer::sums::Sums;
+use crate::layer::values::largest_magnitude;
 
 impl Network<'_> {
-    /// Numbers of a row of what a layer reads.
+    /// Numbers of a row that a layer reads.
     fn read_len(&self, layer: usize) -> usize {
         match layer {
             0 => self.input.row_len(),
@@ -27,14 +30,17 @@ impl Network<'_> {
         Store {
             plan: &self.plans[layer],
             rows,
-            row_len: self.read_len(layer),
-            has_gradients: layer == 0 && self.input.keyed == Keyed::Embedding,
-            by_pair: layer == 0 && self.input.keyed == Keyed::ByPair,
+            shape: TileRows {
+                row_len: self.read_len(layer),
+                by_pair: layer == 0 && self.input.table == InputTable::ByPair,
+                ..TileRows::default()
+            },
+            has_gradients: layer == 0 && self.input.table == InputTable::Embedding,
         }
     }
 
     /// Sends the messages of all sources, tile by tile.
-    pub(super) fn tiled_messages(
+    pub(crate) fn tiled_messages(
         &self,
         layer: usize,
         tiles: &Tiles,
@@ -47,40 +53,45 @@ impl Network<'_> {
         };
         let len = self.read_len(layer);
         tiles.pass(layer, self.store(layer, rows), deadline, &mut |tile| {
-            let n_sources = tile.sources.len();
-            let read = match layer {
+            let values = match layer {
                 0 => &tile.rows,
-                _ => &self.made[layer - 1][tile.sources.start * len..tile.sources.end * len],
+                _ => &self.activations[layer - 1][tile.sources.start * len..tile.sources.end * len],
             };
-            self.send_from(layer, (&tile.plan, read, 0..n_sources), sums);
+            let inputs = MessageInputs {
+                plan: &tile.plan,
+                values,
+            };
+            self.send_from(layer, inputs, sums);
             Ok(())
         })
     }
 
-    /// As the pass over a whole layer: the gradients of the relations go into `partials`, rows take their steps, and the gradients of units come
-    /// back, for layers that read some.
-    pub(super) fn tiled_backward(
+    /// The pass over a whole layer, tile by tile: the gradients of the relations go into
+    /// `partials`, rows take their steps, and the gradients of units come back, for layers that
+    /// read some.
+    pub(crate) fn tiled_backward(
         &mut self,
         layer: usize,
-        all: &Incoming<'_>,
-        step: (Rule, f32),
-        (partials, deadline): (&mut Partials, Deadline),
+        outputs: &GradientRows<'_>,
+        rule: Rule,
+        partials: &mut Partials,
+        deadline: Deadline,
     ) -> Result<Vec<f32>, Error> {
         let Some(tiles) = self.tiles.take() else {
             return Ok(Vec::new());
         };
         let mut rows = std::mem::take(&mut self.input.rows);
         let mut moments = std::mem::take(&mut self.input.moments);
-        let n_units = match layer {
+        let n_activations = match layer {
             0 => 0,
-            _ => self.made[layer - 1].len(),
+            _ => self.activations[layer - 1].len(),
         };
         let mut work = Backward {
             network: self,
             layer,
-            all,
-            step,
-            units: vec![0.0; n_units],
+            outputs,
+            rule,
+            activations: vec![0.0; n_activations],
             table: vec![0.0; self.tables[layer].len()],
             blocks: self.layout.places_of_blocks(layer, self.rank),
             partials,
@@ -95,14 +106,18 @@ impl Network<'_> {
             work.tile(tile);
             Ok(())
         })?;
-        let Backward { units, largest, .. } = work;
+        let Backward {
+            activations,
+            largest,
+            ..
+        } = work;
         self.input.rows = rows;
         self.input.moments = moments;
         self.tiles = Some(tiles);
         if layer == 0 {
             self.input.largest = largest;
         }
-        Ok(units)
+        Ok(activations)
     }
 }
 
@@ -110,10 +125,10 @@ impl Network<'_> {
 struct Backward<'n, 'a> {
     network: &'n Network<'a>,
     layer: usize,
-    all: &'n Incoming<'n>,
-    step: (Rule, f32),
+    outputs: &'n GradientRows<'n>,
+    rule: Rule,
     /// Gradients of the units that the layer reads.
-    units: Vec<f32>,
+    activations: Vec<f32>,
     /// Gradients of the relations of the block in work, which may go on in the next tile.
     table: Vec<f32>,
     blocks: Vec<Range<usize>>,
@@ -123,35 +138,34 @@ struct Backward<'n, 'a> {
 
 impl Backward<'_, '_> {
     fn tile(&mut self, tile: &mut Tile) {
-        match (self.layer, self.network.input.keyed) {
-            (0, Keyed::ByPair) => self.pairs(tile),
-            (0, Keyed::ByNode) => self.rows(tile),
-            (0, Keyed::Embedding) => self.embedding(tile),
+        match (self.layer, self.network.input.table) {
+            (0, InputTable::ByPair) => self.pairs(tile),
+            (0, InputTable::ByNode) => self.rows(tile),
+            (0, InputTable::Embedding) => self.embedding(tile),
             _ => self.hidden(tile),
         }
     }
 
     fn pairs(&mut self, tile: &mut Tile) {
         let mut input = InputRows {
-            keyed: Keyed::ByPair,
+            table: InputTable::ByPair,
             shape: self.network.input.shape,
             rows: std::mem::take(&mut tile.rows),
             moments: std::mem::take(&mut tile.moments),
             largest: 0.0,
-            is_given: false,
+            is_fixed: false,
         };
-        backward_pairs(&tile.plan, self.all, &mut input, self.step);
+        backward_pairs(&tile.plan, self.outputs, &mut input, self.rule);
         self.largest = self.largest.max(input.largest);
         (tile.rows, tile.moments) = (input.rows, input.moments);
     }
 
     fn rows(&mut self, tile: &mut Tile) {
-        let ((rule, decay), mut largest) = (self.step, self.largest);
+        let mut largest = self.largest;
         let mut updates = Updates::Rows {
             rows: &mut tile.rows,
             moments: &mut tile.moments,
-            rule,
-            decay,
+            rule: self.rule,
             largest: Some(&mut largest),
         };
         self.pieces(&tile.plan, &tile.sources, &mut updates);
@@ -159,36 +173,31 @@ impl Backward<'_, '_> {
     }
 
     fn embedding(&mut self, tile: &mut Tile) {
-        let mut updates = Updates::Units {
-            units: &tile.rows,
+        let mut updates = Updates::Activations {
+            inputs: &tile.rows,
             gradients: &mut tile.gradients,
         };
         self.pieces(&tile.plan, &tile.sources, &mut updates);
-        let ((rule, decay), whole) = (self.step, 0..tile.rows.len());
-        let moments = tile.moments.of(whole);
-        rule.step(&mut tile.rows, &tile.gradients, decay, moments);
+        let moments = tile.moments.of(0..tile.rows.len());
+        self.rule.step(&mut tile.rows, &tile.gradients, moments);
         self.largest = self.largest.max(largest_magnitude(&tile.rows));
     }
 
     fn hidden(&mut self, tile: &mut Tile) {
         let len = self.network.read_len(self.layer);
         let range = tile.sources.start * len..tile.sources.end * len;
-        let mut gradients = std::mem::take(&mut self.units);
-        let mut updates = Updates::Units {
-            units: &self.network.made[self.layer - 1][range.clone()],
+        let mut gradients = std::mem::take(&mut self.activations);
+        let mut updates = Updates::Activations {
+            inputs: &self.network.activations[self.layer - 1][range.clone()],
             gradients: &mut gradients[range],
         };
         self.pieces(&tile.plan, &tile.sources, &mut updates);
-        self.units = gradients;
+        self.activations = gradients;
     }
 
-    /// Runs the parts of all blocks that are in a tile, and hands on the gradients of the blocks that end in it.
-    fn pieces(
-        &mut self,
-        plan: &super::plan::LayerPlan,
-        sources: &Range<usize>,
-        updates: &mut Updates<'_>,
-    ) {
+    /// Runs the parts of all blocks that are in a tile, and hands on the gradients of the blocks
+    /// that end in it.
+    fn pieces(&mut self, plan: &LayerPlan, sources: &Range<usize>, updates: &mut Updates<'_>) {
         let (network, layer) = (self.network, self.layer);
         let Some(coefficients) = &network.layers[layer].coefficients else {
             return;
@@ -203,7 +212,7 @@ impl Backward<'_, '_> {
                 break;
             }
             let piece = start - sources.start..end.max(start) - sources.start;
-            backward(pass, piece, self.all, updates, &mut self.table);
+            backward(pass, piece, self.outputs, updates, &mut self.table);
             if range.end <= sources.end {
                 let relations = network.plans[layer].relations_of(range.clone());
                 coefficients.reduce(&mut self.table, &relations, self.partials);

@@ -1,29 +1,32 @@
-//! A rank's sources in tiles, for a device that does not hold them all: rows and messages lie in the host's memory, and while one tile is
-//! worked on, another thread takes the one before it back and brings the next. Nothing of a tile is kept but its steps: messages are added to
-//! their sums at once, and made again for the gradients.
+//! A rank's sources in tiles, for a device that does not hold them all: rows and messages lie in
+//! the host's memory, and while one tile is worked on, another thread takes the one before it back
+//! and brings the next. Nothing of a tile is kept but its steps: messages are added to their sums
+//! at once, and made again for the gradients.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 
 use shardgraph_collectives::Deadline;
 use shardgraph_device::Timer;
 
-use super::optimiser::Moments;
-use super::plan::LayerPlan;
-use crate::{Error, ErrorKind};
+use crate::Error;
+use crate::layer::optimiser::Moments;
+use crate::layer::plan::LayerPlan;
+use crate::layer::values::refill;
 
 /// The tiles of a rank, and what was moved for them.
 #[derive(Debug, Default)]
 pub(crate) struct Tiles {
     /// The sources of each tile, layer by layer.
-    pub(super) layers: Vec<Vec<Range<usize>>>,
+    pub(crate) layers: Vec<Vec<Range<usize>>>,
     buffers: RefCell<[Tile; 2]>,
-    pub(super) traffic: Cell<Traffic>,
+    pub(crate) traffic: Cell<Traffic>,
 }
 
-/// What was moved between the host and the device.
+/// The bytes moved between the host and the device, and the time of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
     /// Both ways.
@@ -49,19 +52,19 @@ impl Traffic {
 
 /// Some sources on the device.
 #[derive(Debug, Default)]
-pub(super) struct Tile {
-    pub(super) sources: Range<usize>,
-    pub(super) rows: Vec<f32>,
-    pub(super) moments: Moments,
+pub(crate) struct Tile {
+    pub(crate) sources: Range<usize>,
+    pub(crate) rows: Vec<f32>,
+    pub(crate) moments: Moments,
     /// Room for a gradient of the rows, where one is wanted.
-    pub(super) gradients: Vec<f32>,
-    pub(super) plan: LayerPlan,
+    pub(crate) gradients: Vec<f32>,
+    pub(crate) plan: LayerPlan,
     slot: usize,
 }
 
 impl Tile {
     fn n_numbers(&self) -> usize {
-        self.rows.len() + self.moments.first.len() + self.moments.second.len()
+        self.rows.len() + self.moments.len()
     }
 
     fn n_bytes(&self) -> u64 {
@@ -70,7 +73,7 @@ impl Tile {
 }
 
 /// The rows of a pass.
-pub(super) enum Rows<'a> {
+pub(crate) enum Rows<'a> {
     /// None: the units that are read stay on the device.
     None,
     /// They are read.
@@ -79,44 +82,53 @@ pub(super) enum Rows<'a> {
     Step(&'a mut [f32], &'a mut Moments),
 }
 
-/// Where tiles come from.
-pub(super) struct Store<'a> {
-    pub(super) plan: &'a LayerPlan,
-    pub(super) rows: Rows<'a>,
-    /// Numbers in a row.
-    pub(super) row_len: usize,
-    /// Whether rows are those of pairs, and not of sources.
-    pub(super) by_pair: bool,
-    /// Whether the rows that take a step have a gradient beside them.
-    pub(super) has_gradients: bool,
+/// The host memory that tiles come from.
+pub(crate) struct Store<'a> {
+    pub(crate) plan: &'a LayerPlan,
+    pub(crate) rows: Rows<'a>,
+    /// Their sizes.
+    pub(crate) shape: TileRows,
+    /// True if the rows that take a step have a gradient beside them.
+    pub(crate) has_gradients: bool,
 }
 
-/// Makes a buffer a copy that takes no more room than it needs: what a device holds is what is in its tiles.
-pub(super) fn refill<T: Copy>(buffer: &mut Vec<T>, values: &[T]) {
-    buffer.clear();
-    buffer.shrink_to(values.len());
-    buffer.reserve_exact(values.len());
-    buffer.extend_from_slice(values);
+/// The rows that a layer's tiles bring, in numbers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TileRows {
+    /// Numbers in a row; 0 where the tiles bring none.
+    pub(crate) row_len: usize,
+    /// True for rows of pairs instead of sources.
+    pub(crate) by_pair: bool,
+    /// Copies of the rows: themselves, and the moments and gradients that come with them.
+    pub(crate) n_copies: usize,
 }
 
-/// The numbers of the rows of some sources.
-fn numbers(
-    plan: &LayerPlan,
-    sources: &Range<usize>,
-    (row_len, by_pair): (usize, bool),
-) -> Range<usize> {
-    match by_pair {
-        true => {
-            let pair = |source: usize| plan.pair_starts[source] as usize;
-            pair(sources.start) * row_len..pair(sources.end) * row_len
+impl TileRows {
+    /// The numbers of the rows of some sources.
+    fn numbers(self, plan: &LayerPlan, sources: &Range<usize>) -> Range<usize> {
+        match self.by_pair {
+            true => {
+                let pair = |source: usize| plan.pair_starts[source] as usize;
+                pair(sources.start) * self.row_len..pair(sources.end) * self.row_len
+            }
+            false => sources.start * self.row_len..sources.end * self.row_len,
         }
-        false => sources.start * row_len..sources.end * row_len,
+    }
+
+    /// The bytes of some sources as a tile.
+    fn tile_bytes(self, plan: &LayerPlan, sources: &Range<usize>) -> u64 {
+        let pairs = plan.pair_starts[sources.start]..plan.pair_starts[sources.end];
+        let send = |pair: u32| plan.send_starts[pair as usize];
+        let n_sends = send(pairs.end) - send(pairs.start);
+        let n_numbers = self.n_copies * self.numbers(plan, sources).len();
+        let n_words = sources.len() + 1 + 2 * pairs.len() + 1;
+        4 * (n_numbers + n_words) as u64 + 8 * u64::from(n_sends)
     }
 }
 
 impl Store<'_> {
     fn numbers(&self, sources: &Range<usize>) -> Range<usize> {
-        numbers(self.plan, sources, (self.row_len, self.by_pair))
+        self.shape.numbers(self.plan, sources)
     }
 
     /// Brings some sources.
@@ -157,27 +169,9 @@ impl Store<'_> {
     }
 }
 
-/// The bytes of some sources as a tile; `copies` counts the rows and what comes with them.
-pub(super) fn tile_bytes(
-    plan: &LayerPlan,
-    sources: &Range<usize>,
-    (row_len, by_pair): (usize, bool),
-    copies: usize,
-) -> u64 {
-    let pairs = plan.pair_starts[sources.start]..plan.pair_starts[sources.end];
-    let send = |pair: u32| plan.send_starts[pair as usize];
-    let n_sends = send(pairs.end) - send(pairs.start);
-    let n_numbers = copies * numbers(plan, sources, (row_len, by_pair)).len();
-    let n_words = sources.len() + 1 + 2 * pairs.len() + 1;
-    4 * (n_numbers + n_words) as u64 + 8 * u64::from(n_sends)
-}
-
-/// Ranges of sources, each of at most `capacity` bytes; one that is larger by itself is a tile of its own.
-pub(super) fn cut(
-    n_sources: usize,
-    capacity: u64,
-    bytes: impl Fn(&Range<usize>) -> u64,
-) -> Vec<Range<usize>> {
+/// Ranges of sources, each of at most `capacity` bytes; one that is larger by itself is a tile of
+/// its own.
+fn cut(n_sources: usize, capacity: u64, bytes: impl Fn(&Range<usize>) -> u64) -> Vec<Range<usize>> {
     let mut tiles = Vec::new();
     let mut start = 0;
     for end in 1..=n_sources {
@@ -192,12 +186,61 @@ pub(super) fn cut(
     tiles
 }
 
+/// The sources that tiles are cut from.
+pub(crate) struct TileSource<'a> {
+    pub(crate) plans: &'a [Arc<LayerPlan>],
+    /// The rows of the first layer; the others' inputs stay on the device.
+    pub(crate) rows: TileRows,
+}
+
+impl TileSource<'_> {
+    fn bytes(&self, layer: usize, sources: &Range<usize>) -> u64 {
+        let rows = if layer == 0 {
+            self.rows
+        } else {
+            TileRows::default()
+        };
+        rows.tile_bytes(&self.plans[layer], sources)
+    }
+
+    /// Bytes of the largest source.
+    pub(crate) fn largest(&self) -> u64 {
+        let of_layer = |layer: usize| {
+            let sources = 0..self.plans[layer].n_sources();
+            sources.map(move |source| self.bytes(layer, &(source..source + 1)))
+        };
+        let layers = 0..self.plans.len();
+        layers.flat_map(of_layer).max().unwrap_or(0)
+    }
+
+    /// Tiles of at most `capacity` bytes where their sources allow it, and the most bytes of two
+    /// that are there at a time.
+    pub(crate) fn cut(&self, capacity: u64) -> (Tiles, u64) {
+        let cut_layer = |layer: usize| {
+            let bytes = |sources: &Range<usize>| self.bytes(layer, sources);
+            cut(self.plans[layer].n_sources(), capacity, bytes)
+        };
+        let layers: Vec<Vec<_>> = (0..self.plans.len()).map(cut_layer).collect();
+        let held = layers.iter().enumerate().map(|(layer, tiles)| {
+            let of_two = |two: &[Range<usize>]| -> u64 {
+                two.iter().map(|tile| self.bytes(layer, tile)).sum()
+            };
+            match tiles.len() {
+                0 | 1 => of_two(tiles),
+                _ => tiles.windows(2).map(of_two).max().unwrap_or(0),
+            }
+        });
+        let held = held.max().unwrap_or(0);
+        (Tiles::new(layers), held)
+    }
+}
+
 fn lost(what: &str) -> Error {
-    Error::new(ErrorKind::Rank, format!("tiles: {what}"))
+    Error::new(Error::Rank, format!("tiles: {what}"))
 }
 
 impl Tiles {
-    pub(super) fn new(layers: Vec<Vec<Range<usize>>>) -> Tiles {
+    fn new(layers: Vec<Vec<Range<usize>>>) -> Tiles {
         let tiles = Tiles {
             layers,
             ..Tiles::default()
@@ -210,7 +253,7 @@ impl Tiles {
     ///
     /// # Errors
     /// Those of `work`, and where a tile does not come within the deadline.
-    pub(super) fn pass(
+    pub(crate) fn pass(
         &self,
         layer: usize,
         store: Store<'_>,
@@ -225,7 +268,7 @@ impl Tiles {
         let (to_work, ready) = channel();
         let (result, loaded) = thread::scope(|scope| {
             let loader = scope.spawn(move || load_all(store, tiles, &freed, &to_work, deadline));
-            let result = work_all(tiles.len(), (&ready, to_loader), deadline, work);
+            let result = work_all(tiles.len(), &ready, to_loader, deadline, work);
             (result, loader.join())
         });
         let (mut traffic, buffers) = loaded.map_err(|_| lost("the loader ended"))??;
@@ -239,7 +282,8 @@ impl Tiles {
 /// The work's half of a pass: seconds that it waited.
 fn work_all(
     n_tiles: usize,
-    (ready, freed): (&Receiver<Tile>, Sender<Tile>),
+    ready: &Receiver<Tile>,
+    freed: Sender<Tile>,
     deadline: Deadline,
     work: &mut dyn FnMut(&mut Tile) -> Result<(), Error>,
 ) -> Result<f64, Error> {
@@ -255,7 +299,8 @@ fn work_all(
     Ok(waited)
 }
 
-/// The loader's half: brings each tile into a buffer that is free, and takes what was in it back before. Ends when the work does.
+/// The loader's half: brings each tile into a buffer that is free, and takes what was in it back
+/// before. Ends when the work does.
 fn load_all(
     mut store: Store<'_>,
     tiles: &[Range<usize>],
@@ -302,13 +347,19 @@ fn load_all(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::plan::Send;
+    use crate::layer::plan::{Message, Send};
 
     /// Source s has one pair with s + 1 messages.
     fn plan(n_sources: u32) -> LayerPlan {
         let mut plan = LayerPlan::begin();
         for source in 0..n_sources {
-            let messages: Vec<_> = (0..=source).map(|target| (0, target, 1.0)).collect();
+            let messages: Vec<_> = (0..=source)
+                .map(|target| Message {
+                    relation: 0,
+                    target,
+                    weight: 1.0,
+                })
+                .collect();
             plan.add_source(&messages);
         }
         plan.end()
@@ -317,7 +368,12 @@ mod tests {
     #[test]
     fn tiles_cover_the_sources_within_their_capacity() {
         let plan = plan(20);
-        let bytes = |sources: &Range<usize>| tile_bytes(&plan, sources, (4, false), 1);
+        let rows = TileRows {
+            row_len: 4,
+            by_pair: false,
+            n_copies: 1,
+        };
+        let bytes = |sources: &Range<usize>| rows.tile_bytes(&plan, sources);
         for capacity in [0, 100, 250, 400, 10_000] {
             let tiles = cut(20, capacity, bytes);
             assert_eq!((tiles[0].start, tiles[tiles.len() - 1].end), (0, 20));
@@ -341,8 +397,10 @@ mod tests {
         let store = Store {
             plan: &plan,
             rows: Rows::Step(&mut rows, &mut moments),
-            row_len: 2,
-            by_pair: false,
+            shape: TileRows {
+                row_len: 2,
+                ..TileRows::default()
+            },
             has_gradients: false,
         };
         let work = &mut |tile: &mut Tile| {
@@ -362,7 +420,8 @@ mod tests {
         assert_eq!(seen, expected);
         assert!(rows.iter().zip(100..).all(|(&x, y)| x as i32 == y));
         let traffic = tiles.traffic.get();
-        // 18 numbers each way, and of the plan 9 * 2 + 3 * 2 words and 9 relations, and 45 messages.
+        // 18 numbers each way, and of the plan 9 * 2 + 3 * 2 words and 9 relations, and 45
+        // messages.
         assert_eq!(traffic.n_bytes, 2 * 72 + 4 * (9 * 3 + 6) + 8 * 45);
         assert!(traffic.held_bytes > 0 && traffic.held_bytes < traffic.n_bytes);
     }
@@ -374,8 +433,7 @@ mod tests {
         let store = Store {
             plan: &plan,
             rows: Rows::None,
-            row_len: 0,
-            by_pair: false,
+            shape: TileRows::default(),
             has_gradients: false,
         };
         let mut n_calls = 0;

@@ -11,7 +11,8 @@ const EVEN_ENOUGH: f64 = 1.02;
 /// Relations are cut into pieces of down to this share of a part's mean.
 const FINEST: u64 = 128;
 
-/// What is dealt out, to how many, by which cost, and how finely: sources are cut between blocks of `block` nodes.
+/// The pairs to deal out, the parts, the cost, and the blocks of `block` nodes between which
+/// sources are cut.
 #[derive(Clone, Copy)]
 pub(super) struct Work<'a> {
     pub(super) pairs: &'a Pairs,
@@ -49,10 +50,12 @@ impl Work<'_> {
         segments
     }
 
-    /// Relations by cost, each to the part with the least; where that is uneven, the large ones are cut by source, ever finer.
+    /// Relations by cost, each to the part with the least; where that is uneven, the large ones are
+    /// cut by source, ever finer.
     ///
-    /// A piece of at most a share 1/k of the mean leaves the largest part at most 1 + 1/k of the mean (Graham's bound for longest processing
-    /// time first), as long as no single source is larger than that.
+    /// A piece of at most a share 1/k of the mean leaves the largest part at most 1 + 1/k of the
+    /// mean (Graham's bound for longest processing time first), as long as no single source is
+    /// larger than that.
     pub(super) fn longest_first(self) -> Vec<Vec<Segment>> {
         let Work {
             pairs,
@@ -76,7 +79,8 @@ impl Work<'_> {
         best.segments
     }
 
-    /// Relations in groups, each group's sources in ranges: rows * columns parts, as near to a square as the number of parts allows.
+    /// Relations in groups, each group's sources in ranges: rows * columns parts, as near to a
+    /// square as the number of parts allows.
     pub(super) fn grid(self) -> Vec<Vec<Segment>> {
         let Work {
             pairs,
@@ -121,7 +125,7 @@ impl Work<'_> {
         self.borders(balanced_cut(&self.made_in_blocks(), self.n_parts))
     }
 
-    /// How many nodes of each block are made.
+    /// The number of outputs in each block.
     fn made_in_blocks(self) -> Vec<u64> {
         let n_nodes = self.pairs.n_nodes();
         let blocks = (0..n_nodes).step_by(self.block as usize);

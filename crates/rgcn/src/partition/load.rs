@@ -1,19 +1,21 @@
-//! What a part has to do in a step: its edges, its rows, its self loops.
+//! The load of a part in a step: its edges, its rows, its self loops.
 
 use serde::Serialize;
 
 use super::{Pair, Pairs, Partition};
 use crate::Config;
 
-/// What work costs, in rows of hidden units that are read and added.
+/// The cost of work, in rows of hidden features that are read and added.
 ///
-/// An edge adds one row to its target. A pair (source, relation) makes its row out of the bases, one row read for each; without bases it is
-/// a row of its own. A self loop is an edge and a pair of a relation of its own.
+/// An edge adds one row to its target. A pair (source, relation) makes its row out of the bases,
+/// one row read for each; without bases it is a row of its own. A self loop is an edge and a pair
+/// of a relation of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostModel {
-    /// Rows that make a pair's row: the bases of one-hot input, the units of a learnt one that an output hears; 0 where each pair has a row of its own.
+    /// Rows that make a pair's row: the bases of one-hot input, the features of a learnt one that
+    /// an output reads; 0 where each pair has a row of its own.
     pub n_bases: u32,
-    /// Whether each node has a self loop.
+    /// True if each node has a self loop.
     pub self_loop: bool,
 }
 
@@ -49,7 +51,7 @@ impl CostModel {
     }
 }
 
-/// What a part has to do in a step.
+/// The load of a part in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct Load {
     /// Edges, self loops apart.
@@ -64,17 +66,19 @@ pub struct Load {
     pub n_relations: u64,
     /// Nodes whose units the part adds up and keeps.
     pub n_own_nodes: u64,
-    /// Distinct pairs of those as sources, whichever part works on them: the rows that the part keeps and steps.
+    /// Distinct pairs of those as sources, whichever part works on them: the rows that the part
+    /// keeps and steps.
     pub n_own_pairs: u64,
     /// Those nodes that are a source, for an edge or a self loop.
     pub n_own_sources: u64,
-    /// How often they are read: once by each part that works on one of their pairs.
+    /// The reads of those: one by each part that works on one of their pairs.
     pub n_own_reads: u64,
     /// Sources that the part works on and another owns.
     pub n_foreign_sources: u64,
     /// Pairs that the part works on and another owns.
     pub n_foreign_pairs: u64,
-    /// Distinct pairs of a block of sources and a relation, self loops among them: gradients that the part adds up.
+    /// Distinct pairs of a block of sources and a relation, self loops among them: gradients that
+    /// the part adds up.
     #[serde(skip)]
     pub n_block_relations: u64,
 }
@@ -145,7 +149,7 @@ impl Loads {
         self.n_sources
     }
 
-    /// How many relations have edges in more than one part.
+    /// The number of relations with edges in more than one part.
     #[must_use]
     pub fn n_split_relations(&self) -> usize {
         self.n_split_relations
@@ -176,7 +180,7 @@ impl Loads {
     }
 }
 
-/// What parts have of their own nodes alone.
+/// The loads of the parts' own nodes alone.
 fn own_loads(partition: &Partition, pairs: &Pairs) -> Vec<Load> {
     let mut loads = vec![Load::default(); partition.n_parts() as usize];
     for (load, part) in loads.iter_mut().zip(0..) {
@@ -192,7 +196,7 @@ fn own_loads(partition: &Partition, pairs: &Pairs) -> Vec<Load> {
     loads
 }
 
-/// How many blocks of a part's own nodes have self loops.
+/// The number of blocks of a part's own nodes with self loops.
 fn blocks_with_loops(partition: &Partition, pairs: &Pairs, part: u32) -> u64 {
     let nodes = partition.own_nodes(part);
     let blocks = nodes.clone().step_by(partition.block as usize);

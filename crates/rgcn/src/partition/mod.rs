@@ -1,7 +1,9 @@
-//! A relational graph's work cut into parts: which part owns which sources of which relation, what that costs, and what it holds.
+//! A relational graph's work cut into parts: which part owns which sources of which relation, and
+//! what that costs.
 //!
-//! Whatever the method, a partition is one table: each relation's sources in ranges, each range with its part. So an edge is in exactly one
-//! part, and rows (source, relation) are never shared; normalisers are those of the whole graph, whatever the parts.
+//! Whatever the method, a partition is one table: each relation's sources in ranges, each range
+//! with its part. So an edge is in exactly one part, and rows (source, relation) are never shared;
+//! normalisers are those of the whole graph, whatever the parts.
 //!
 //! ```
 //! use shardgraph_rgcn::generate::RelationalSpec;
@@ -19,21 +21,18 @@
 //! ```
 
 mod assign;
-mod bytes;
 mod load;
 mod pairs;
-mod plan;
 
-pub use bytes::{Bytes, ModelShape};
 pub use load::{CostModel, Load, Loads};
 pub use pairs::{Pair, Pairs};
-pub use plan::{DevicePlan, Exchange, Plan, PlanOptions};
 
-use std::{fmt, ops::Range, str::FromStr};
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::named::named;
 
 /// The most parts that a graph is cut into.
 pub const MAX_PARTS: u32 = 4096;
@@ -41,16 +40,18 @@ pub const MAX_PARTS: u32 = 4096;
 /// The most ranges of sources, relations times parts: 1 GiB of them.
 const MAX_SEGMENTS: u64 = 1 << 27;
 
-/// How the work is dealt out.
+/// A way to deal the work out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Method {
-    /// Whole relations, the one with most edges first, each to the part with the fewest edges so far.
+    /// Whole relations, the one with most edges first, each to the part with the fewest edges so
+    /// far.
     M1,
     /// Whole relations in the order of their edges, dealt 1..P, P..1, 1..P and so on (a snake).
     M2,
-    /// Relations in the order of their cost, each to the part with the least; those that are too large for that are cut by source.
+    /// Relations in the order of their cost, each to the part with the least; those that are too
+    /// large for that are cut by source.
     Lpt,
     /// Ranges of sources of equal cost, all relations alike: no row of V is in two parts.
     Source,
@@ -67,34 +68,8 @@ impl Method {
         Method::Source,
         Method::Grid,
     ];
-
-    /// The method's name on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Method::M1 => "m1",
-            Method::M2 => "m2",
-            Method::Lpt => "lpt",
-            Method::Source => "source",
-            Method::Grid => "grid",
-        }
-    }
 }
-
-impl fmt::Display for Method {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Method {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Method, Error> {
-        let found = Method::ALL.into_iter().find(|method| method.name() == text);
-        found.ok_or_else(|| Error::config("method", text, "m1, m2, lpt, source or grid"))
-    }
-}
+named!(Method, "method", "m1" => M1, "m2" => M2, "lpt" => Lpt, "source" => Source, "grid" => Grid; "m1, m2, lpt, source or grid");
 
 /// From `start` on, up to the next segment of the relation, its sources are of `part`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +89,8 @@ pub struct Block {
 
 /// A relational graph cut into parts.
 ///
-/// No method cuts a single pair (source, relation): where one costs more than a part's share, that part is the largest.
+/// No method cuts a single pair (source, relation): where one costs more than a part's share, that
+/// part is the largest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
     method: Method,
@@ -130,19 +106,23 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Cuts a graph into `n_parts` by a method, sources only between blocks of `block` nodes (1: anywhere). Training has blocks of a size
-    /// that depends on the graph and the model alone, so that gradients are summed in one order however the graph is cut.
+    /// Cuts a graph into `n_parts` by a method, sources only between blocks of `block` nodes (1:
+    /// anywhere). Training has blocks of a size that depends on the graph and the model alone, so
+    /// that gradients are summed in one order however the graph is cut.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for no part, or more than [`MAX_PARTS`].
+    /// [`Error::Config`] for no part, or more than [`MAX_PARTS`].
     ///
     /// # Complexity
-    /// Time O(pairs + relations log relations) for [`Method::M1`], [`Method::M2`] and [`Method::Source`]; up to eight times that for
-    /// [`Method::Lpt`] and [`Method::Grid`], which cut relations finer until the parts are even. Memory up to 24 B a pair and, for [`Method::Grid`], 8 B a node and group.
+    /// Time O(pairs + relations log relations) for [`Method::M1`], [`Method::M2`] and
+    /// [`Method::Source`]; up to eight times that for [`Method::Lpt`] and [`Method::Grid`], which
+    /// cut relations finer until the parts are even. Memory up to 24 B a pair and, for
+    /// [`Method::Grid`], 8 B a node and group.
     ///
     /// # Source
-    /// M1 and M2 are the two methods that R-GCN was first cut by: relations dealt out for equal numbers of edges, or sorted by edges and
-    /// dealt in a snake, with the self loops apart. (There one device has all self loops; here each has an equal share of nodes.)
+    /// M1 and M2 are the two methods that R-GCN was first cut by: relations dealt out for equal
+    /// numbers of edges, or sorted by edges and dealt in a snake, with the self loops apart. (There
+    /// one device has all self loops; here each has an equal share of nodes.)
     pub fn new(
         pairs: &Pairs,
         method: Method,
@@ -227,7 +207,8 @@ impl Partition {
         row[after - 1].part
     }
 
-    /// What a part owns, by relation and then by source; ranges without a source are left out.
+    /// The blocks that a part owns, by relation and then by source; ranges without a source are
+    /// left out.
     #[must_use]
     pub fn blocks(&self, part: u32) -> Vec<Block> {
         let mut blocks = Vec::new();
@@ -261,19 +242,20 @@ impl Partition {
         (after as u32 - 1).min(self.n_parts - 1)
     }
 
-    /// Whether the model that was planned for has self loops.
+    /// True if the model that was planned for has self loops.
     #[must_use]
     pub fn has_self_loops(&self) -> bool {
         self.has_self_loops
     }
 
-    /// Where the sources are cut, for [`Method::Source`]: part p has sources `cut[p]..cut[p + 1]` of all relations.
+    /// The borders of the sources, for [`Method::Source`]: part p has sources `cut[p]..cut[p + 1]`
+    /// of all relations.
     #[must_use]
     pub fn source_cut(&self) -> Option<&[u32]> {
         (self.method == Method::Source).then_some(&self.own_nodes)
     }
 
-    /// What each part has to do, counted in the whole graph.
+    /// The load of each part, counted in the whole graph.
     ///
     /// # Panics
     /// When `pairs` are of another graph.

@@ -1,4 +1,5 @@
-//! The distinct pairs (source, relation) of a graph: what costs time and memory, whatever the way to cut it.
+//! The distinct pairs (source, relation) of a graph: what costs time and memory, whatever the way
+//! to cut it.
 
 use crate::RelationalGraph;
 
@@ -9,7 +10,7 @@ pub struct Pair {
     pub source: u32,
     /// The relation.
     pub relation: u32,
-    /// How many edges of the relation leave the source.
+    /// The number of the relation's edges from the source.
     pub n_edges: u32,
 }
 
@@ -20,12 +21,14 @@ pub struct Pairs {
     n_relations: u32,
     n_edges: u64,
     pairs: Vec<Pair>,
-    /// Whether each node is made, where not all are: the others have no self loop.
+    /// One flag a node: true for outputs of the layer, where not all are; the others have no self
+    /// loop.
     is_made: Option<Vec<bool>>,
 }
 
 impl Pairs {
-    /// Some pairs of a graph, by source and then by relation, for a layer that makes the marked nodes only.
+    /// Some pairs of a graph, by source and then by relation, for a layer that makes the marked
+    /// nodes only.
     pub(crate) fn kept(graph: &RelationalGraph, pairs: Vec<Pair>, is_made: Vec<bool>) -> Pairs {
         Pairs {
             n_nodes: graph.n_nodes(),
@@ -36,13 +39,13 @@ impl Pairs {
         }
     }
 
-    /// Whether a node is made, and so has a self loop where the model has them.
+    /// True for an output of the layer, which has a self loop where the model has them.
     pub(super) fn makes(&self, node: u32) -> bool {
         let is_made = self.is_made.as_ref();
         is_made.is_none_or(|is_made| is_made[node as usize])
     }
 
-    /// How many nodes of a range are made.
+    /// The number of outputs in a range of nodes.
     pub(crate) fn n_made(&self, nodes: std::ops::Range<u32>) -> u64 {
         match &self.is_made {
             None => nodes.len() as u64,

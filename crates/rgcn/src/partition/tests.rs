@@ -1,4 +1,5 @@
-//! What holds for every method: each edge and each self loop in one part, counts as a naive count has them, balance, budgets.
+//! What holds for every method: each edge and each self loop in one part, counts as a naive count
+//! has them, balance, budgets.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +7,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::generate::RelationalSpec;
-use crate::{Config, ErrorKind, Mode, Optimiser, Preset, RelationalGraph, RunOptions, Sums, train};
+use crate::plan::{Bytes, DevicePlan, Exchange, ModelShape, Plan, PlanOptions};
+use crate::{Config, Mode, Optimiser, Preset, RelationalGraph, RunOptions, Sums, train};
 
 fn graph(n_nodes: u32, n_relations: u32, edges: &[(u32, u32, u32)]) -> RelationalGraph {
     let column = |pick: fn(&(u32, u32, u32)) -> u32| edges.iter().map(pick).collect();
@@ -219,7 +221,8 @@ fn the_snake_goes_there_and_back() {
         .map(|relation| partition.part_of(0, relation))
         .collect();
     assert_eq!(parts, [0, 1, 2, 2, 1, 0, 0]);
-    // Fewest edges first: 10, 9, 8 to three parts, then 7 to the one of 8, 6 to 9, 5 to 10, 4 to one of three with 15.
+    // Fewest edges first: 10, 9, 8 to three parts, then 7 to the one of 8, 6 to 9, 5 to 10, 4 to
+    // one of three with 15.
     let partition = Partition::new(&pairs, Method::M1, 3, model, 1).unwrap();
     let parts: Vec<u32> = (0..7)
         .map(|relation| partition.part_of(0, relation))
@@ -351,7 +354,8 @@ fn variants() -> Vec<Config> {
     ]
 }
 
-/// Each variant on one device, on three by source and by another method, and on four by relations and sources.
+/// Each variant on one device, on three by source and by another method, and on four by relations
+/// and sources.
 fn planned_cases() -> Vec<(usize, Config, (u32, Method))> {
     let cases = variants()
         .into_iter()
@@ -369,8 +373,9 @@ fn planned_cases() -> Vec<(usize, Config, (u32, Method))> {
     cases.collect()
 }
 
-/// The trainer's own count against the plan's, which is made before any array is there: of the arrays after a step, and on each device of all at the fullest
-/// moment of one, the gradients among them.
+/// The trainer's own count against the plan's, which is made before any array is there: of the
+/// arrays after a step, and on each device of all at the fullest moment of one, the gradients among
+/// them.
 #[test]
 fn planned_bytes_are_those_that_the_trainer_counts() {
     let spec: RelationalSpec = "ba-rel:20000:2.5:20:zipf".parse().unwrap();
@@ -422,7 +427,7 @@ fn a_budget_refuses_with_what_would_fit_or_divides_into_tiles() {
     let whole = plan(1, u64::MAX, false).unwrap().bytes_whole;
     assert!(plan(1, whole, false).is_ok());
     let refused = plan(1, whole - 1, false).unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Memory);
+    assert!(matches!(refused, Error::Memory(_)));
     let message = refused.to_string();
     assert!(message.contains("tiles would fit"), "{message}");
     assert!(

@@ -1,10 +1,11 @@
-//! How well a model does on labelled nodes: accuracies with intervals, and the table of confusions.
+//! Scores of a model on labelled nodes: accuracies with intervals, and the confusion table.
 
 use serde::Serialize;
+use shardgraph_metrics::{confusion_matrix, wilson_interval};
 
 use crate::Labels;
 
-/// What a model says of the labelled nodes.
+/// Scores of a model on the labelled nodes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evaluation {
     /// Of the nodes that it learnt from.
@@ -33,23 +34,16 @@ pub struct SetScores {
 }
 
 impl SetScores {
-    /// Of counts.
-    ///
-    /// # Source
-    /// Wilson, "Probable inference, the law of succession, and statistical inference": the score interval.
+    /// Scores of counts, with the Wilson interval.
     #[must_use]
     pub fn new(n_right: u64, n_nodes: u64) -> SetScores {
-        let (n, z) = (n_nodes.max(1) as f64, 1.959_964);
-        let share = n_right as f64 / n;
-        let spread = z * (share * (1.0 - share) / n + z * z / (4.0 * n * n)).sqrt();
-        let scale = 1.0 / (1.0 + z * z / n);
-        let middle = share + z * z / (2.0 * n);
+        let (low, high) = wilson_interval(n_right, n_nodes);
         SetScores {
             n_nodes,
             n_right,
-            accuracy: share,
-            low: (scale * (middle - spread)).max(0.0),
-            high: (scale * (middle + spread)).min(1.0),
+            accuracy: n_right as f64 / n_nodes.max(1) as f64,
+            low,
+            high,
         }
     }
 }
@@ -79,22 +73,18 @@ impl Evaluation {
             SetScores::new(set.iter().filter(is_right).count() as u64, set.len() as u64)
         };
         let some = |set: &[(u32, u32)]| (!set.is_empty()).then(|| score(set));
-        let n_classes = labels.n_classes() as usize;
-        let mut confusion = vec![vec![0; n_classes]; n_classes];
         let shown = match labels.test().is_empty() {
             true => labels.train(),
             false => labels.test(),
         };
-        for &(node, class) in shown {
-            if let Some(predicted) = predicted_of(node) {
-                confusion[class as usize][predicted as usize] += 1;
-            }
-        }
+        let predictions = shown
+            .iter()
+            .filter_map(|&(node, class)| Some((class, predicted_of(node)?)));
         Evaluation {
             train: score(labels.train()),
             valid: some(labels.valid()),
             test: some(labels.test()),
-            confusion,
+            confusion: confusion_matrix(labels.n_classes(), predictions),
         }
     }
 }
@@ -119,17 +109,5 @@ mod tests {
         assert_eq!(evaluation.test.unwrap().n_right, 2);
         assert_eq!(evaluation.confusion, [[1, 1], [0, 1]]);
         assert!(evaluation.valid.is_none());
-    }
-
-    /// 8 of 10, worked out by hand from the formula: 0.490 to 0.943.
-    #[test]
-    fn intervals_are_wilsons() {
-        let scores = SetScores::new(8, 10);
-        assert!(
-            (scores.low - 0.4902).abs() < 1e-3 && (scores.high - 0.9433).abs() < 1e-3,
-            "{scores:?}"
-        );
-        let all = SetScores::new(36, 36);
-        assert!(all.high >= 1.0 - 1e-12 && all.low > 0.9);
     }
 }

@@ -1,27 +1,26 @@
-//! Whether a run fits, said before it begins: the machine's memory, and the budget of each rank's device.
-
-use std::ops::Range;
+//! The check before a run begins that it fits: the machine's memory, and the budget of each rank's
+//! device.
 
 use serde::Serialize;
-use shardgraph_collectives::{Comm, Deadline, Op};
 use shardgraph_device::free_host_bytes;
 
 use super::RunOptions;
-use crate::model::built::n_built;
-use crate::model::memory::{fit, predicted};
+use crate::model::budget::Budget;
+use crate::model::comm::RankComm;
+use crate::model::layout::{Layout, RankContext};
 use crate::model::network::Network;
-use crate::model::plan::Layout;
 use crate::size::size;
-use crate::{Config, Error, ErrorKind};
+use crate::{Config, Error};
 
-/// What the device of a rank held, and what was moved to it and back.
+/// The memory of a rank's device, and the bytes moved to it and back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct DeviceMemory {
     /// The most bytes that it was predicted to hold, the graph not counted.
     pub predicted_bytes: u64,
     /// The most bytes that it held.
     pub peak_bytes: u64,
-    /// Of these W_r of the relations that it builds, with [`Execution::Paper`](crate::Execution::Paper); as much again is its gradient. Else 0.
+    /// Of these W_r of the relations that it builds, with
+    /// [`Execution::Paper`](crate::Execution::Paper); as much again is its gradient. Else 0.
     pub weight_bytes: u64,
     /// Tiles in which it took the sources of the first layer; 1: all at once, and they stayed.
     pub tiles: u64,
@@ -34,34 +33,26 @@ pub struct DeviceMemory {
 }
 
 impl DeviceMemory {
-    /// Of a network after so many epochs.
+    /// That of a network after so many epochs.
     pub(super) fn of(network: &Network<'_>, n_epochs: usize) -> DeviceMemory {
-        let report = DeviceMemory {
-            predicted_bytes: network.predicted_bytes,
-            peak_bytes: network.peak_bytes,
-            weight_bytes: 4 * network.built.len() as u64,
-            tiles: 1,
+        let mut report = DeviceMemory {
+            predicted_bytes: network.budget.predicted,
+            peak_bytes: network.budget.peak,
+            weight_bytes: 4 * network.materialised_weights.len() as u64,
+            tiles: network.n_tiles() as u64,
             ..DeviceMemory::default()
         };
-        let Some((n_tiles, traffic)) = network.traffic() else {
-            return report;
-        };
-        let n_epochs = n_epochs.max(1) as f64;
-        DeviceMemory {
-            tiles: n_tiles as u64,
-            moved_bytes: (traffic.n_bytes as f64 / n_epochs) as u64,
-            copy_ms: 1e3 * traffic.copy_s / n_epochs,
-            hidden_share: 1.0 - traffic.wait_s / traffic.copy_s.max(f64::MIN_POSITIVE),
-            ..report
+        if let Some(traffic) = network.traffic() {
+            let n_epochs = n_epochs.max(1) as f64;
+            report.moved_bytes = (traffic.n_bytes as f64 / n_epochs) as u64;
+            report.copy_ms = 1e3 * traffic.copy_s / n_epochs;
+            report.hidden_share = 1.0 - traffic.wait_s / traffic.copy_s.max(f64::MIN_POSITIVE);
         }
+        report
     }
 
     /// Those of all ranks, in their order, on each of them.
-    pub(super) fn gather(
-        self,
-        comm: &mut Comm,
-        deadline: Deadline,
-    ) -> Result<Vec<DeviceMemory>, Error> {
+    pub(super) fn gather(self, ranks: &mut RankComm<'_>) -> Result<Vec<DeviceMemory>, Error> {
         let own = [
             self.predicted_bytes,
             self.peak_bytes,
@@ -71,13 +62,7 @@ impl DeviceMemory {
             self.copy_ms.to_bits(),
             self.hidden_share.to_bits(),
         ];
-        let mut all = vec![0u64; own.len() * comm.size() as usize];
-        let op = Op::AllGather {
-            send: (&own).into(),
-            recv: (&mut all).into(),
-        };
-        comm.run(op, deadline)?;
-        let ranks = all.chunks_exact(own.len());
+        let all = ranks.gather(&own)?;
         let of_rank = |words: &[u64]| DeviceMemory {
             predicted_bytes: words[0],
             peak_bytes: words[1],
@@ -87,7 +72,7 @@ impl DeviceMemory {
             copy_ms: f64::from_bits(words[5]),
             hidden_share: f64::from_bits(words[6]),
         };
-        Ok(ranks.map(of_rank).collect())
+        Ok(all.chunks_exact(own.len()).map(of_rank).collect())
     }
 }
 
@@ -98,89 +83,58 @@ pub(super) enum Here {
     One(usize),
 }
 
-/// Refuses a run whose ranks do not fit: none on its device, or those of this process in its memory together.
+/// Refuses a run whose ranks do not fit: none on its device, or those of this process in its memory
+/// together.
 ///
 /// # Errors
-/// [`ErrorKind::Memory`] with what is needed and what there is.
+/// [`Error::Memory`] with the bytes that are needed and those that there are.
 pub(super) fn check(
     config: &Config,
+    n_classes: u32,
     layouts: &[&Layout<'_>],
-    (options, n_classes): (&RunOptions, u32),
+    options: &RunOptions,
     here: Here,
 ) -> Result<(), Error> {
+    let all = 0..options.n_ranks as usize;
     let ranks = match here {
-        Here::All => 0..options.n_ranks as usize,
+        Here::All => all.clone(),
         Here::One(rank) => rank..rank + 1,
     };
-    let mut needed = 0;
+    let (mut needed, mut n_materialised) = (0, 0);
     for layout in layouts {
+        let context = |rank| RankContext {
+            config,
+            layout,
+            rank,
+            n_classes,
+        };
         for rank in ranks.clone() {
-            needed += predicted(config, layout, (rank, n_classes), None);
+            needed += context(rank).bytes(false).total();
+            if layout.materialises {
+                n_materialised += layout.n_materialised(rank, config.widths(n_classes)[0]);
+            }
         }
-        for rank in 0..options.n_ranks as usize {
-            if let Some(budget) = options.budget_per_device {
-                fit(
-                    config,
-                    layout,
-                    &layout.plans(rank),
-                    (rank, n_classes, budget),
-                )?;
+        if options.budget_per_device.is_some() {
+            for rank in all.clone() {
+                Budget::new(context(rank), &layout.plans(rank))?;
             }
         }
     }
     let (there_is, whose) = match options.memory {
-        Some(memory) => (Some(memory), "--memory allows"),
+        Some(memory) => (Some(memory), "--memory-limit allows"),
         None => (free_host_bytes(), "this machine has free"),
     };
-    match there_is.filter(|&bytes| bytes < needed) {
-        None => Ok(()),
-        Some(bytes) => {
-            let of_built = of_built(config, layouts, (ranks, n_classes));
-            let message = format!(
-                "training needs {} beside the graph{of_built}, {whose} {}: choose fewer --bases, narrower layers or --optimiser sgd, or spread the ranks over machines",
-                size(needed),
-                size(bytes)
-            );
-            Err(Error::new(ErrorKind::Memory, message))
-        }
-    }
-}
-
-/// How much of what is needed is W_r, where it is built.
-fn of_built(
-    config: &Config,
-    layouts: &[&Layout<'_>],
-    (ranks, n_classes): (Range<usize>, u32),
-) -> String {
-    match layouts.iter().find(|layout| layout.builds_weights) {
-        Some(layout) => {
-            let n_bytes = ranks.map(|rank| 8 * n_built(config, layout, rank, n_classes));
-            format!(", {} of it W_r and its gradient", size(n_bytes.sum()))
-        }
-        None => String::new(),
-    }
-}
-
-/// Ends on all ranks alike where one of them cannot begin.
-pub(super) fn agree<T>(
-    result: Result<T, Error>,
-    comm: &mut Comm,
-    deadline: Deadline,
-) -> Result<T, Error> {
-    let own = [u8::from(result.is_err())];
-    let mut all = vec![0u8; comm.size() as usize];
-    let op = Op::AllGather {
-        send: (&own).into(),
-        recv: (&mut all).into(),
+    let Some(there_is) = there_is.filter(|&bytes| bytes < needed) else {
+        return Ok(());
     };
-    let met = comm.run(op, deadline);
-    let value = result?;
-    met?;
-    match all.iter().position(|&failed| failed != 0) {
-        None => Ok(value),
-        Some(rank) => {
-            let message = format!("rank {rank} cannot begin; it says why in its own output");
-            Err(Error::new(ErrorKind::Config, message))
-        }
-    }
+    let materialised = match n_materialised {
+        0 => String::new(),
+        n => format!(", {} of it W_r and its gradient", size(8 * n)),
+    };
+    let message = format!(
+        "training needs {} beside the graph{materialised}, {whose} {}: choose fewer --bases, narrower layers or --optimiser sgd, or spread the ranks over machines",
+        size(needed),
+        size(there_is)
+    );
+    Err(Error::new(Error::Memory, message))
 }

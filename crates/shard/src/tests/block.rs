@@ -7,7 +7,7 @@ use crate::{BitShard, BlockEntries, BlockShard, Communication, Partition};
 
 /// The entries of a block as (row, column, weight), by global ids.
 fn entries(block: &BlockShard) -> Vec<(u32, u32, f32)> {
-    let wiring = block.wiring();
+    let exchange = block.exchange();
     let mut all = Vec::new();
     match block.entries() {
         BlockEntries::Lists {
@@ -15,13 +15,13 @@ fn entries(block: &BlockShard) -> Vec<(u32, u32, f32)> {
             columns,
             values,
         } => {
-            assert_eq!(row_ptr.len(), wiring.rows().len() + 1);
-            for (row, ends) in wiring.rows().zip(row_ptr.windows(2)) {
+            assert_eq!(row_ptr.len(), exchange.rows().len() + 1);
+            for (row, ends) in exchange.rows().zip(row_ptr.windows(2)) {
                 let range = ends[0] as usize..ends[1] as usize;
                 assert!(columns[range.clone()].is_sorted_by(|a, b| a < b));
                 for i in range {
                     let weight = values.as_ref().map_or(1.0, |values| values[i]);
-                    all.push((row, wiring.columns()[columns[i] as usize], weight));
+                    all.push((row, exchange.columns()[columns[i] as usize], weight));
                 }
             }
         }
@@ -29,8 +29,8 @@ fn entries(block: &BlockShard) -> Vec<(u32, u32, f32)> {
             words,
             words_per_row,
         } => {
-            for (i, &column) in wiring.columns().iter().enumerate() {
-                for (bit, row) in wiring.rows().enumerate() {
+            for (i, &column) in exchange.columns().iter().enumerate() {
+                for (bit, row) in exchange.rows().enumerate() {
                     if words[i * words_per_row + bit / 64] >> (bit % 64) & 1 == 1 {
                         all.push((row, column, 1.0));
                     }
@@ -46,9 +46,9 @@ fn check_sent(blocks: &[BlockShard], partition: &Partition) {
     for (rank, block) in (0..).zip(blocks) {
         for other in 0..partition.n_ranks() {
             let theirs = partition.range(other);
-            let columns = block.wiring().columns().iter().copied();
+            let columns = block.exchange().columns().iter().copied();
             let wanted: Vec<u32> = columns.filter(|node| theirs.contains(node)).collect();
-            let sent = blocks[other as usize].wiring().sent_to(rank);
+            let sent = blocks[other as usize].exchange().sent_to(rank);
             match other == rank {
                 true => assert!(sent.is_empty()),
                 false => assert_eq!(sent, wanted),
@@ -81,7 +81,7 @@ proptest! {
                 }
                 for (rank, block) in (0..).zip(&blocks) {
                     let bits = BlockShard::from_bits(&whole, &partition, rank, communication);
-                    prop_assert_eq!(bits.wiring(), block.wiring());
+                    prop_assert_eq!(bits.exchange(), block.exchange());
                     let pairs = |block| {
                         let mut pairs: Vec<_> = entries(block).iter().map(|&(u, v, _)| (u, v)).collect();
                         pairs.sort_unstable();
@@ -109,17 +109,17 @@ fn a_grid_has_the_sides_that_its_documentation_says() {
         let partition = Partition::by_rows(384, n_ranks);
         for rank in 0..n_ranks {
             let block = BlockShard::from_graph(&graph, &partition, rank, Communication::Grid);
-            let wiring = block.wiring();
+            let exchange = block.exchange();
             let n_sent = (0..n_ranks)
-                .filter(|&other| !wiring.sent_to(other).is_empty())
+                .filter(|&other| !exchange.sent_to(other).is_empty())
                 .count();
             assert_eq!(
-                (wiring.shares_rows_with().len() as u32, n_sent as u32 + 1),
+                (exchange.row_group().len() as u32, n_sent as u32 + 1),
                 (columns, rows)
             );
             assert!(
-                wiring.rows().len().abs_diff(384 / rows as usize) <= 24,
-                "{wiring:?}"
+                exchange.rows().len().abs_diff(384 / rows as usize) <= 24,
+                "{exchange:?}"
             );
         }
     }

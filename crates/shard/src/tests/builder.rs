@@ -5,7 +5,7 @@ use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_graph::{EdgeSink, Graph};
 
 use super::{graph_of, listed_edges};
-use crate::{Adjacency, AdjacencyBuilder, ErrorKind, Storage, choose_storage};
+use crate::{Adjacency, AdjacencyBuilder, Error, Storage, choose_storage};
 
 fn feed(builder: &mut AdjacencyBuilder, edges: &[(u32, u32)]) {
     for &(u, v) in edges {
@@ -153,7 +153,7 @@ fn a_node_beyond_the_count_is_named() {
         let error = builder.finish(n_nodes, false).unwrap_err();
         let node = last.max(99);
         assert!(
-            matches!(error.kind(), ErrorKind::NodeOutOfRange { node: seen, n_nodes: n } if (*seen, *n) == (node, n_nodes)),
+            matches!(error, Error::NodeOutOfRange { node: seen, n_nodes: n } if (seen, n) == (node, n_nodes)),
             "{error}"
         );
     }

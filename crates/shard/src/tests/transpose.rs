@@ -6,7 +6,7 @@ use super::{SIZES, listed_edges};
 use crate::bits::BitShard;
 use crate::half_matrix::HalfMatrix;
 use crate::naive;
-use crate::transpose::{is_symmetric, mirror};
+use crate::transpose::mirror;
 
 fn rows_of(shard: &BitShard) -> Vec<Vec<u32>> {
     (0..shard.n_rows())
@@ -62,4 +62,10 @@ fn one_bit_without_its_mirror_is_found() {
         words[(n - 1) / 64] |= 1 << ((n - 1) % 64);
         assert!(is_symmetric(&words, 129, words_per_row));
     }
+}
+
+/// True if bit (u, v) is set exactly when (v, u) is.
+fn is_symmetric(words: &[u64], n: usize, words_per_row: usize) -> bool {
+    let bit = |u: usize, v: usize| words[u * words_per_row + v / 64] >> (v % 64) & 1;
+    (0..n).all(|u| (0..u).all(|v| bit(u, v) == bit(v, u)))
 }

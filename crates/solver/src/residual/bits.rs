@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use crate::kernels::bits::{ColumnSumScratch, column_sums, compact};
 use shardgraph_collectives::Op;
-use shardgraph_device::bits::{ColumnSumScratch, column_sums, compact};
 use shardgraph_layers::ScoreTable;
 use shardgraph_shard::{BitShard, Partition};
 
@@ -140,7 +140,7 @@ impl<'a> BitsResidual<'a> {
             recv: (&mut all[..]).into(),
             counts: &lengths,
         };
-        ranks.comm.run(op, ranks.deadline)?;
+        ranks.comm.run(op, ranks.timeout)?;
         Ok((all, counts))
     }
 

@@ -143,7 +143,7 @@ pub(crate) fn gather_degrees(
         recv: (&mut all[..]).into(),
         counts: &partition.counts(),
     };
-    ranks.comm.run(op, ranks.deadline)?;
+    ranks.comm.run(op, ranks.timeout)?;
     Ok(all)
 }
 
@@ -163,7 +163,7 @@ fn gather_lists(
         send: (&own_counts[..]).into(),
         recv: (&mut counts[..]).into(),
     };
-    ranks.comm.run(op, ranks.deadline)?;
+    ranks.comm.run(op, ranks.timeout)?;
     let of_rank = |rank: &[u32]| rank.iter().map(|&count| count as usize).sum();
     let per_rank: Vec<usize> = counts.chunks(n_picks).map(of_rank).collect();
     let mut nodes = vec![0u32; per_rank.iter().sum()];
@@ -172,7 +172,7 @@ fn gather_lists(
         recv: (&mut nodes[..]).into(),
         counts: &per_rank,
     };
-    ranks.comm.run(op, ranks.deadline)?;
+    ranks.comm.run(op, ranks.timeout)?;
     Ok((counts, nodes))
 }
 

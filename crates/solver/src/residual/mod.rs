@@ -12,7 +12,6 @@ mod lists;
 #[cfg(test)]
 mod tests;
 
-use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_layers::{Path, ScoreTable};
 
 use crate::Error;
@@ -20,12 +19,7 @@ use crate::select::TopD;
 
 pub(crate) use bits::BitsResidual;
 pub(crate) use lists::{ListsResidual, NeighborLists};
-
-/// A rank's connection to the others.
-pub(crate) struct Ranks<'a> {
-    pub(crate) comm: &'a mut Comm,
-    pub(crate) deadline: Deadline,
-}
+pub(crate) use shardgraph_job::Ranks;
 
 /// What is counted of each node. The general path reads degrees alone, and a pick then costs its own list instead of its neighbours'.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

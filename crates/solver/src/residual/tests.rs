@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use shardgraph_collectives::{Deadline, threads};
-use shardgraph_environments::replay_prefix;
 use shardgraph_graph::Graph;
 use shardgraph_shard::{BitShard, Partition};
+
+use crate::naive::state_after;
 
 use super::{BitsResidual, Counts, ListsResidual, NeighborLists, Ranks, Residual};
 
@@ -61,10 +62,7 @@ fn watch_counts(
     let shards = whole.split(&partition);
     let parts = threads::run(n_ranks, |mut comm| {
         let rank = comm.rank();
-        let mut ranks = Ranks {
-            comm: &mut comm,
-            deadline: Deadline::default(),
-        };
+        let mut ranks = Ranks::new(&mut comm, Deadline::default());
         match form {
             Form::Lists => {
                 let lists = NeighborLists::cut(graph, &partition, rank);
@@ -107,22 +105,22 @@ fn together(parts: impl Iterator<Item = (Seen, Vec<u32>)>) -> (Seen, Vec<u32>) {
 }
 
 /// Groups of at most `d` nodes, in the given order, of which each has an edge when its group's turn comes: what a step
-/// may pick. Beside them what is left after each group, counted from scratch by the environment's own replay.
+/// may pick. Beside them what is left after each group, counted from scratch.
 fn naive(graph: &Graph, order: &[u32], d: usize) -> (Vec<Vec<u32>>, (Seen, Vec<u32>)) {
     let (mut groups, mut seen, mut cover) = (Vec::new(), Vec::new(), Vec::new());
     for picks in order.chunks(d) {
-        let before = replay_prefix(graph, &cover).unwrap();
+        let before = state_after(graph, &cover);
         let is_candidate = |&&pick: &&u32| before.degrees[pick as usize] > 0;
         let picks: Vec<u32> = picks.iter().filter(is_candidate).copied().collect();
         if picks.is_empty() {
             continue;
         }
         for &pick in &picks {
-            if replay_prefix(graph, &cover).unwrap().degrees[pick as usize] > 0 {
+            if state_after(graph, &cover).degrees[pick as usize] > 0 {
                 cover.push(pick);
             }
         }
-        let state = replay_prefix(graph, &cover).unwrap();
+        let state = state_after(graph, &cover);
         let candidates: Vec<(u32, u32, u64)> = (0..graph.n_nodes())
             .map(|v| (v, state.degrees[v as usize], state.d2[v as usize]))
             .filter(|candidate| candidate.1 > 0)
@@ -145,7 +143,7 @@ proptest! {
         n_ranks in 1u32..=6,
     ) {
         let mut order: Vec<u32> = (0..graph.n_nodes()).collect();
-        shardgraph_graph::random::Stream::new(shuffle, "order", 0).shuffle(&mut order);
+        shardgraph_random::KeyedRng::new(shuffle, "order", 0).shuffle(&mut order);
         order.truncate(80);
         let (groups, want) = naive(&graph, &order, d);
         for form in [Form::Lists, Form::Bits] {

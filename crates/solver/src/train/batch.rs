@@ -6,7 +6,7 @@ use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 
 use shardgraph_graph::Graph;
-use shardgraph_layers::autodiff::{BatchLayout, Group, Propagation, RowShard};
+use shardgraph_layers::{BatchLayout, Group, Propagation, RowShard};
 use shardgraph_layers::{Path, StateBatch};
 
 use shardgraph_shard::Partition;
@@ -166,7 +166,7 @@ impl Batch {
     /// sums.
     pub(super) fn new(
         plan: &Plan,
-        episodes: &[Option<&dyn Episode>],
+        episodes: &[Option<&Episode>],
         shards: Option<Vec<RowShard>>,
         rules: &BatchRules,
     ) -> Result<Self, Error> {
@@ -220,18 +220,18 @@ impl Batch {
 
 fn state_rows<'a>(
     group: &'a PlannedGroup,
-    episodes: &[Option<&'a dyn Episode>],
+    episodes: &[Option<&'a Episode>],
     rules: &BatchRules,
 ) -> Result<Vec<StateRows<'a>>, Error> {
     let of_state = |&state: &usize| {
         let missing = || Error::internal("a state of a batch has no episode");
         let episode = episodes[state].ok_or_else(missing)?;
-        Ok(StateRows {
-            graph: &group.graph,
+        Ok(StateRows::new(
+            &group.graph,
             episode,
-            scale: episode.scale(rules.scale),
-            path: rules.path,
-        })
+            rules.scale,
+            rules.path,
+        ))
     };
     group.states.iter().map(of_state).collect()
 }
@@ -265,7 +265,7 @@ fn neighbor_degrees(states: &[StateRows<'_>], own: Range<u32>) -> Vec<u64> {
         let sums = sums.get_mut(chunk_idx * LANES..).unwrap_or_default();
         if chunk.len() <= 2 {
             for (node, sums) in own.clone().zip(sums.chunks_mut(n_states)) {
-                let d2 = |state: &StateRows<'_>| match state.episode.is_present(node) {
+                let d2 = |state: &StateRows<'_>| match state.residual.is_present(node) {
                     true => state.d2(node),
                     false => 0,
                 };
@@ -296,7 +296,7 @@ fn sum_chunk<T: Degree>(
     for (node, sums) in own.zip(sums.chunks_mut(n_states)) {
         let total = sum_lanes(lanes, chunk[0].graph.neighbors(node), n_safe);
         for ((state, sum), total) in chunk.iter().zip(sums).zip(total) {
-            *sum = if state.episode.is_present(node) {
+            *sum = if state.residual.is_present(node) {
                 total
             } else {
                 0
@@ -350,7 +350,7 @@ fn sum_lanes<T: Degree>(lanes: &[[T; LANES]], neighbors: &[u32], n_safe: usize) 
 }
 
 fn largest_degree(states: &[StateRows<'_>]) -> u32 {
-    let degrees = states.iter().flat_map(|state| state.episode.degrees());
+    let degrees = states.iter().flat_map(|state| state.residual.degrees());
     degrees.copied().max().unwrap_or(0)
 }
 
@@ -359,7 +359,7 @@ fn interleaved<T: Degree>(states: &[StateRows<'_>]) -> Vec<[T; LANES]> {
     let n_nodes = states.first().map_or(0, |state| state.graph.n_nodes());
     let mut lanes = vec![[T::default(); LANES]; n_nodes as usize];
     for (b, state) in states.iter().enumerate() {
-        for (lane, &degree) in lanes.iter_mut().zip(state.episode.degrees()) {
+        for (lane, &degree) in lanes.iter_mut().zip(state.residual.degrees()) {
             lane[b] = T::of(degree);
         }
     }

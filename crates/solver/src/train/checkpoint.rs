@@ -3,13 +3,15 @@
 use serde::{Deserialize, Serialize};
 use shardgraph_device::Device;
 use shardgraph_graph::Graph;
-use shardgraph_runs::{Checkpoint, Tensors, fnv1a64};
+use shardgraph_job::{Checkpoint, Tensors};
 use shardgraph_shard::Communication;
+use shardgraph_storage::Hasher;
 
 use super::TrainConfig;
-use super::run::{Given, problem_of};
+use super::run::problem_of;
 use super::trainer::{Running, Trainer};
 use crate::Error;
+use crate::problem::Problem;
 
 const SCHEMA_VERSION: u32 = 1;
 const STATE: &str = "state.safetensors";
@@ -112,7 +114,7 @@ struct RunningEpisode {
 #[serde(deny_unknown_fields)]
 pub(super) struct InputHash {
     pub(super) source: String,
-    pub(super) fnv1a64: String,
+    pub(super) xxh3: String,
 }
 
 /// The checkpoint of the present step.
@@ -166,7 +168,7 @@ pub(super) fn trainer(
     checkpoint: &Checkpoint,
     steps: u64,
     device: &Device,
-    problem: Given,
+    problem: Option<&'static Problem>,
 ) -> Result<Trainer, Error> {
     let wrong = |why: String| Error::input(format!("{}: {why}", checkpoint.origin()));
     let run: Run = checkpoint.json(RUN, SCHEMA_VERSION)?;
@@ -248,13 +250,12 @@ fn restore_tensors(
 
 /// What a graph holds, as one number.
 pub(super) fn hash_graph(source: &str, graph: &Graph) -> InputHash {
-    let words = graph.offsets().iter().flat_map(|x| x.to_le_bytes());
-    let columns = graph.columns().iter().flat_map(|x| x.to_le_bytes());
-    let weights = graph.weights().unwrap_or_default();
-    let weights = weights.iter().flat_map(|x| x.to_le_bytes());
-    let hash = fnv1a64(words.chain(columns).chain(weights));
+    let mut hasher = Hasher::new();
+    hasher.numbers(graph.offsets().iter().copied());
+    hasher.numbers(graph.columns().iter().copied());
+    hasher.numbers(graph.weights().unwrap_or_default().iter().copied());
     InputHash {
         source: source.to_string(),
-        fnv1a64: format!("{hash:016x}"),
+        xxh3: format!("{:016x}", hasher.finish()),
     }
 }

@@ -230,7 +230,7 @@ impl TrainConfig {
     }
 
     /// The model that this run trains, for its problem.
-    pub fn policy(&self, problem: &dyn Problem) -> PolicyConfig {
+    pub fn policy(&self, problem: &Problem) -> PolicyConfig {
         let (embed_dim, n_layers) = (self.embed_dim, self.n_layers);
         PolicyConfig::of_problem(problem, embed_dim, n_layers, self.adjacency_scale)
             .with_layers(self.embedding, self.head)

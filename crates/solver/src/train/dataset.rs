@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use shardgraph_graph::generate::GeneratorSpec;
-use shardgraph_graph::random::Stream;
 use shardgraph_graph::{Graph, ReadOptions, WeightPolicy, read_graph};
+use shardgraph_random::KeyedRng;
 
 use super::TrainConfig;
 use super::checkpoint::{InputHash, hash_graph};
@@ -33,13 +33,13 @@ pub(super) struct Dataset {
     /// The first number of each stage, and at last the number of graphs.
     stages: Vec<u64>,
     seed: u64,
-    problem: &'static dyn Problem,
+    problem: &'static Problem,
     made: Arc<Mutex<Kept<Arc<Graph>>>>,
     inputs: Vec<InputHash>,
 }
 
 impl Dataset {
-    pub(super) fn new(problem: &'static dyn Problem, config: &TrainConfig) -> Result<Self, Error> {
+    pub(super) fn new(problem: &'static Problem, config: &TrainConfig) -> Result<Self, Error> {
         let mut dataset = Self {
             sources: Vec::new(),
             stages: vec![0],
@@ -48,10 +48,10 @@ impl Dataset {
             made: Arc::new(Mutex::new(Kept::new(MAX_GENERATED_BYTES))),
             inputs: Vec::new(),
         };
-        if config.weighted && !problem.reads_weights() {
+        if config.weighted && !problem.reads_weights {
             return Err(Error::input(format!(
                 "weighted: {} reads no edge weights: leave it out",
-                problem.title()
+                problem.title
             )));
         }
         let sizes: Vec<Option<u32>> = match config.curriculum.is_empty() {
@@ -118,7 +118,7 @@ impl Dataset {
     }
 
     fn read(&mut self, text: &str, config: &TrainConfig) -> Result<Graph, Error> {
-        let weights = match (self.problem.reads_weights(), config.weighted) {
+        let weights = match (self.problem.reads_weights, config.weighted) {
             (true, true) => WeightPolicy::ThirdColumn,
             (true, false) => WeightPolicy::Declared,
             (false, _) => WeightPolicy::Ignore,
@@ -170,7 +170,7 @@ impl Dataset {
         let last = self.stages.len() - 2;
         let stage = usize::try_from(stage).map_or(last, |stage| stage.min(last));
         let (first, end) = (self.stages[stage], self.stages[stage + 1]);
-        first + Stream::new(self.seed, "episode", episode).below(end - first)
+        first + KeyedRng::new(self.seed, "episode", episode).below(end - first)
     }
 
     /// A graph by its number.
@@ -194,7 +194,7 @@ impl Dataset {
 
     /// A seed for each graph; a graph without an edge has no episode, so the next seed stands in for it.
     fn generate(&self, spec: &GeneratorSpec, id: u64) -> Result<Graph, Error> {
-        let mut seeds = Stream::new(self.seed, "training graph", id);
+        let mut seeds = KeyedRng::new(self.seed, "training graph", id);
         let mut graph = spec.graph(seeds.next_u64())?;
         let n_tries = (NODES_TRIED / u64::from(spec.n_nodes().max(1))).max(100);
         for _ in 0..n_tries {
@@ -240,7 +240,7 @@ fn of_size(spec: GeneratorSpec, n_nodes: u32) -> Option<GeneratorSpec> {
     }
 }
 
-fn has_steps(problem: &dyn Problem, graph: &Arc<Graph>, source: &str) -> Result<(), Error> {
+fn has_steps(problem: &Problem, graph: &Arc<Graph>, source: &str) -> Result<(), Error> {
     if graph.n_edges() == 0 {
         return Err(Error::input(format!(
             "{source}: a training graph needs at least one edge"
@@ -249,7 +249,7 @@ fn has_steps(problem: &dyn Problem, graph: &Arc<Graph>, source: &str) -> Result<
     match problem.begin(Arc::clone(graph)).is_done() {
         true => Err(Error::input(format!(
             "{source}: {} has no step on this graph, so nothing can be learnt from it",
-            problem.title()
+            problem.title
         ))),
         false => Ok(()),
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use shardgraph_layers::autodiff::SpareBuffers;
+use shardgraph_layers::autodiff::BufferPool;
 
 /// Values by number. Beyond `max_bytes` the one that was not used for longest goes, until one is left.
 #[derive(Debug, Clone)]
@@ -73,15 +73,15 @@ impl<T: Clone> Kept<T> {
 
 /// Memory of evaluations that have ended. A clone, which is for another rank, begins with none.
 #[derive(Debug, Default)]
-pub(super) struct Spare(Mutex<SpareBuffers>);
+pub(super) struct Spare(Mutex<BufferPool>);
 
 impl Spare {
-    pub(super) fn take(&self) -> SpareBuffers {
+    pub(super) fn take(&self) -> BufferPool {
         // Whatever a panic left is empty or whole.
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn put(&self, spare: SpareBuffers) {
+    pub(super) fn put(&self, spare: BufferPool) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = spare;
     }
 }

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use shardgraph_components::{DqnBatch, DqnLoss, ErrorKind};
+use shardgraph_components::{DqnBatch, DqnLoss};
 use shardgraph_layers::autodiff::{Ctx, Shape, Var};
 
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 use super::TargetRule;
 use super::batch::{Batch, BatchRules, Plan};
@@ -17,7 +17,7 @@ use crate::problem::Episode;
 use crate::residual::Ranks;
 
 /// Rebuilt states.
-type Played = BTreeMap<Place, Box<dyn Episode>>;
+type Played = BTreeMap<Place, Episode>;
 
 /// States that are rebuilt to become a batch.
 struct Wanted {
@@ -31,8 +31,8 @@ impl Wanted {
         self.plan.own_states().map(|i| self.places[i])
     }
 
-    fn episodes<'p>(&self, played: &'p Played) -> Vec<Option<&'p dyn Episode>> {
-        let episode = |place: &Place| played.get(place).map(|episode| &**episode);
+    fn episodes<'p>(&self, played: &'p Played) -> Vec<Option<&'p Episode>> {
+        let episode = |place: &Place| played.get(place);
         self.places.iter().map(episode).collect()
     }
 }
@@ -53,7 +53,7 @@ impl Trainer {
         if self.memory.len() < batch_size {
             return Ok(None);
         }
-        let mut stream = Stream::new(self.config.seed, "sample", self.step);
+        let mut stream = KeyedRng::new(self.config.seed, "sample", self.step);
         let drawn = self.memory.draw(batch_size, self.step, &mut stream)?;
         let rules = self.batch_rules(ranks)?;
         let now = drawn
@@ -98,7 +98,7 @@ impl Trainer {
     /// The states that were drawn, played anew: each episode once, as far as its last state.
     fn play(&self, places: BTreeSet<Place>) -> Result<Played, Error> {
         let mut played = Played::new();
-        let mut last: Option<(Place, Box<dyn Episode>)> = None;
+        let mut last: Option<(Place, Episode)> = None;
         for place in places {
             let is_same = |(before, _): &(Place, _)| {
                 (before.environment, before.episode) == (place.environment, place.episode)
@@ -111,7 +111,7 @@ impl Trainer {
             for &pick in &self.memory.picks(place)?[done..] {
                 state.pick(pick)?;
             }
-            played.insert(place, state.copy());
+            played.insert(place, state.clone());
             last = Some((place, state));
         }
         Ok(played)
@@ -204,15 +204,15 @@ impl Trainer {
         let errors = errors.iter().zip(&lesson.targets).map(|(q, y)| q - y);
         let errors = errors.collect();
         let mut gradient = ctx.param_gradient(loss)?;
-        self.spare.put(ctx.into_spare());
+        self.spare.put(ctx.into_pool());
         if !value.is_finite() {
             return Err(self.diverged("the loss", value));
         }
         let stepped = self
             .optimiser
             .step(&self.device, &mut self.policy.params, &mut gradient);
-        stepped.map_err(|error| match error.kind() {
-            ErrorKind::Diverged { .. } => self.diverged("the loss", value),
+        stepped.map_err(|error| match error {
+            shardgraph_components::Error::Diverged { .. } => self.diverged("the loss", value),
             _ => error.into(),
         })?;
         Ok((value, errors))

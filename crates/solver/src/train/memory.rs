@@ -1,8 +1,8 @@
 //! The replay memory of a run: the episodes of each environment apart, drawn from as one.
 
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 use shardgraph_replay::{
-    Cell, ColumnLayout, ElementKind, Ending, EpisodeId, EpisodeMemory, ItemId, NStep,
+    ColumnLayout, ElementKind, Ending, EpisodeId, EpisodeMemory, ItemId, LeafRef, NStep,
     Prioritization, PrioritizedBatch, PrioritizedMemory, Transition,
 };
 
@@ -98,7 +98,7 @@ impl ReplayMemory {
         let recorded = self.episodes[environment].record(pick, reward, target);
         recorded.map_err(refused)?;
         if let Some(priorities) = &mut self.priorities {
-            let inserted = priorities.memory.insert(&[Cell::U8(&[0])]);
+            let inserted = priorities.memory.insert(&[LeafRef::U8(&[0])]);
             inserted.map_err(refused)?;
         }
         Ok(())
@@ -114,7 +114,7 @@ impl ReplayMemory {
         &mut self,
         n_transitions: usize,
         step: u64,
-        stream: &mut Stream,
+        stream: &mut KeyedRng,
     ) -> Result<Vec<Drawn>, Error> {
         let n_environments = self.episodes.len() as u64;
         let Some(priorities) = &mut self.priorities else {

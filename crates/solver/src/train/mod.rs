@@ -25,7 +25,4 @@ mod sharing_tests;
 mod tests;
 
 pub use config::{Preset, PrioritizedConfig, TargetRule, TrainConfig};
-pub use run::{
-    RunOptions, StepReport, TrainOutcome, train, train_as_rank, train_problem,
-    train_problem_as_rank,
-};
+pub use run::{RunOptions, StepReport, TrainOutcome, train, train_as_rank};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use shardgraph_collectives::tcp;
 use shardgraph_graph::generate::GeneratorSpec;
-use shardgraph_graph::random::Stream;
 use shardgraph_graph::{EdgeSink, GraphBuilder};
+use shardgraph_random::KeyedRng;
 
 use super::batch::{Batch, BatchRules, Plan};
 use super::dataset::Dataset;
@@ -240,7 +240,7 @@ fn rows_of_a_batch_are_those_of_its_states() {
         Arc::new(spec.graph(5).unwrap())
     });
     for problem in PROBLEMS {
-        let mut random = Stream::new(3, "test", 0);
+        let mut random = KeyedRng::new(3, "test", 0);
         let state = |i: u64| {
             let graph_id = u64::from(i.is_multiple_of(7));
             let graph = &graphs[graph_id as usize];
@@ -251,13 +251,13 @@ fn rows_of_a_batch_are_those_of_its_states() {
             let rules = alone_in_products_of(limit, problem);
             let given = |(id, _): &(u64, _)| (*id, Arc::clone(&graphs[*id as usize]));
             let plan = Plan::new(&states.iter().map(given).collect::<Vec<_>>(), &rules);
-            let episodes: Vec<_> = states.iter().map(|(_, e)| Some(&**e)).collect();
+            let episodes: Vec<_> = states.iter().map(|(_, e)| Some(e)).collect();
             let batch = Batch::new(&plan, &episodes, None, &rules).unwrap();
             let nodes: Vec<u32> = plan.nodes().collect();
             for (i, (id, episode)) in states.iter().enumerate() {
                 let one = [given(&states[i])];
                 let alone_plan = Plan::new(&one, &rules);
-                let alone = Batch::new(&alone_plan, &[Some(&**episode)], None, &rules).unwrap();
+                let alone = Batch::new(&alone_plan, &[Some(episode)], None, &rules).unwrap();
                 for node in 0..graphs[*id as usize].n_nodes() {
                     let row = plan.row(i, node).unwrap();
                     assert_eq!(nodes[row], node);
@@ -265,7 +265,7 @@ fn rows_of_a_batch_are_those_of_its_states() {
                     assert_eq!(batch.candidate[row], episode.is_candidate(node));
                     if let Some(found) = batch.states.neighbor_degree.get(row) {
                         let graph = &graphs[*id as usize];
-                        let want = naive_d2(graph, &**episode, node);
+                        let want = naive_d2(graph, episode, node);
                         assert_eq!(found.to_bits(), want.to_bits());
                     }
                     let alone_row = alone_plan.row(0, node).unwrap();
@@ -288,28 +288,28 @@ fn degrees_of_every_size_add_up() {
         star.finish(70_000, false).unwrap().0,
         dense.graph(5).unwrap(),
     ] {
-        let (graph, mut random) = (Arc::new(graph), Stream::new(3, "test", 0));
+        let (graph, mut random) = (Arc::new(graph), KeyedRng::new(3, "test", 0));
         let states: Vec<_> = (0..11)
             .map(|i| played(problem, &graph, i % 4, &mut random))
             .collect();
         let given: Vec<_> = states.iter().map(|_| (0, Arc::clone(&graph))).collect();
         let plan = Plan::new(&given, &rules);
-        let episodes: Vec<_> = states.iter().map(|episode| Some(&**episode)).collect();
+        let episodes: Vec<_> = states.iter().map(Some).collect();
         let batch = Batch::new(&plan, &episodes, None, &rules).unwrap();
         for (i, episode) in states.iter().enumerate() {
             for node in 0..graph.n_nodes().min(700) {
                 let found = batch.states.neighbor_degree[plan.row(i, node).unwrap()];
-                let want = naive_d2(&graph, &**episode, node);
+                let want = naive_d2(&graph, episode, node);
                 assert_eq!(found.to_bits(), want.to_bits(), "state {i}, node {node}");
             }
         }
     }
 }
 
-fn alone_in_products_of(states_per_product: usize, problem: &dyn Problem) -> BatchRules {
+fn alone_in_products_of(states_per_product: usize, problem: &Problem) -> BatchRules {
     BatchRules {
         scale: AdjacencyScale::LargestDegree,
-        path: match problem.n_node_features() {
+        path: match problem.n_node_features {
             0 => Path::Collapsed,
             _ => Path::FreeFirstLayer,
         },
@@ -320,13 +320,14 @@ fn alone_in_products_of(states_per_product: usize, problem: &dyn Problem) -> Bat
 }
 
 /// The scaled sum over present neighbours of their numbers of present neighbours.
-fn naive_d2(graph: &shardgraph_graph::Graph, episode: &dyn Episode, node: u32) -> f32 {
+fn naive_d2(graph: &shardgraph_graph::Graph, episode: &Episode, node: u32) -> f32 {
+    let residual = episode.state().residual();
     let present = |v: u32| {
         let neighbors = graph.neighbors(v).iter().copied();
-        neighbors.filter(move |&u| episode.is_present(v) && episode.is_present(u))
+        neighbors.filter(move |&u| residual.is_present(v) && residual.is_present(u))
     };
     let d2: usize = present(node).map(|u| present(u).count()).sum();
-    let scale = episode.scale(AdjacencyScale::LargestDegree);
+    let scale = AdjacencyScale::LargestDegree.of_state(episode);
     d2 as f32 * (scale * scale)
 }
 
@@ -341,11 +342,11 @@ fn read_row(batch: &Batch, row: usize) -> [Vec<f32>; 3] {
 }
 
 fn played(
-    problem: &dyn Problem,
+    problem: &Problem,
     graph: &Arc<shardgraph_graph::Graph>,
     n_picks: u64,
-    random: &mut Stream,
-) -> Box<dyn Episode> {
+    random: &mut KeyedRng,
+) -> Episode {
     let mut episode = problem.begin(Arc::clone(graph));
     for _ in 0..n_picks {
         let nodes = 0..graph.n_nodes();
@@ -406,7 +407,7 @@ fn drawn_with_one_large_error(config: &TrainConfig) -> Vec<(Drawn, u32)> {
             memory.record(environment, pick, -1.0, None).unwrap();
         }
     }
-    let mut stream = Stream::new(1, "test", 0);
+    let mut stream = KeyedRng::new(1, "test", 0);
     let mut all = Vec::new();
     for step in 0..60 {
         let drawn = memory.draw(8, step, &mut stream).unwrap();
@@ -544,7 +545,7 @@ fn weights_of_edge_lists_are_trained_on_where_asked_for() {
         ..config(true)
     };
     assert!(why(cover).contains("reads no edge weights"));
-    assert!(MAXIMUM_CUT.reads_weights());
+    assert!(MAXIMUM_CUT.reads_weights);
 }
 
 /// `small` with settings that cannot be right.

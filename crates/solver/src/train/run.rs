@@ -1,31 +1,33 @@
 //! A training run from its start or its last checkpoint to its policy file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
-use shardgraph_collectives::{Comm, Deadline, Op, threads};
+use shardgraph_collectives::{Comm, Deadline, threads};
 use shardgraph_device::Device;
+use shardgraph_job::{
+    Checkpoint, CheckpointSchedule, LoopOptions, Ranks, RunPlace, RunRecorder, run as run_steps,
+};
 use shardgraph_layers::autodiff::{leave_group, rank_device};
-use shardgraph_runs::{Checkpoint, Folder};
 use shardgraph_shard::Communication;
 
 use super::checkpoint::{self, FILES, SumsOverRanks};
-use super::folder::{RESULTS, RunFolder};
+use super::folder::{self, RESULTS};
 use super::grid::Grid;
 use super::trainer::{Stepped, Trainer};
 use super::{Preset, TrainConfig};
-use crate::agreement::{Fingerprint, check_same, or_tell, version_fact};
-use crate::error::ErrorKind;
+use crate::agreement::Fingerprint;
 use crate::exchange::{Exchange, check_wanted};
 use crate::problem::{MINIMUM_VERTEX_COVER, Problem, problem_by_name};
-use crate::residual::Ranks;
 use crate::solve::{check_ranks, collect_ranks};
 use crate::{Error, TrainedPolicy};
 
 /// How and where a run is carried out; nothing here but the kind of device, and sums of floats over ranks, changes a bit of what it computes.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
+    /// Problem of the caller's own, whose name the settings have; absent means the known problem of that name.
+    pub problem: Option<&'static Problem>,
     /// Ranks that share each batch; threads of this process.
     pub n_ranks: u32,
     /// Rows of the grid of ranks, a divisor of their number: the graphs of a batch are spread over the rows, and the nodes of each graph over
@@ -48,6 +50,7 @@ pub struct RunOptions {
 impl Default for RunOptions {
     fn default() -> Self {
         Self {
+            problem: None,
             n_ranks: 1,
             n_batch_ranks: 1,
             communication: None,
@@ -94,7 +97,7 @@ impl StepReport {
     fn of_step(trainer: &Trainer, epsilon: f32, stepped: &Stepped) -> StepReport {
         let finished = &stepped.finished;
         let is_alone = trainer.config.environments == 1;
-        let is_cover = is_alone && trainer.config.problem == MINIMUM_VERTEX_COVER.name();
+        let is_cover = is_alone && trainer.config.problem == MINIMUM_VERTEX_COVER.name;
         let sum: f64 = finished.iter().map(|objective| objective.value()).sum();
         let mean = (!finished.is_empty()).then(|| sum / finished.len() as f64);
         StepReport {
@@ -123,18 +126,18 @@ pub struct TrainOutcome {
     pub batch_size: usize,
 }
 
-/// A problem that the caller brings; absent means the known one of the settings' name.
-pub(super) type Given = Option<&'static dyn Problem>;
-
 /// The problem of a run with this name in its settings.
-pub(super) fn problem_of(given: Given, name: &str) -> Result<&'static dyn Problem, Error> {
+pub(super) fn problem_of(
+    given: Option<&'static Problem>,
+    name: &str,
+) -> Result<&'static Problem, Error> {
     match given {
         None => problem_by_name(name)
             .map_err(|error| Error::input(format!("training settings: `problem`: {error}"))),
-        Some(problem) if problem.name() == name => Ok(problem),
+        Some(problem) if problem.name == name => Ok(problem),
         Some(problem) => Err(Error::input(format!(
             "training settings: `problem`: expected {}; found {name}",
-            problem.name()
+            problem.name
         ))),
     }
 }
@@ -142,7 +145,7 @@ pub(super) fn problem_of(given: Given, name: &str) -> Result<&'static dyn Proble
 /// Trains a policy.
 ///
 /// With a folder, writes `metrics.jsonl` (a [`StepReport`] a line), the same values as a TensorBoard event file (tags
-/// `charts/epsilon`, `losses/loss` and `charts/cover_size`, of other problems `charts/objective`), a checkpoint every [`TrainConfig::checkpoint_steps`] steps and at
+/// `train/epsilon`, `train/loss` and `train/objective`), a checkpoint every [`TrainConfig::checkpoint_steps`] steps and at
 /// the end, and at last `policy.safetensors` with `policy.json`. When resuming, only [`TrainConfig::steps`] is taken from
 /// `config`, the rest from the checkpoint.
 ///
@@ -167,46 +170,27 @@ pub fn train(
     options: &RunOptions,
     progress: &mut (dyn FnMut(&StepReport) + Send),
 ) -> Result<TrainOutcome, Error> {
-    run_threads(None, config, options, progress)
-}
-
-/// As [`train`], for a problem of the caller's own; the settings and the checkpoint to resume from have its name.
-///
-/// # Errors
-/// As [`train`], and when the settings or the checkpoint are of another problem.
-pub fn train_problem(
-    problem: &'static dyn Problem,
-    config: &TrainConfig,
-    options: &RunOptions,
-    progress: &mut (dyn FnMut(&StepReport) + Send),
-) -> Result<TrainOutcome, Error> {
-    run_threads(Some(problem), config, options, progress)
-}
-
-fn run_threads(
-    problem: Given,
-    config: &TrainConfig,
-    options: &RunOptions,
-    progress: &mut (dyn FnMut(&StepReport) + Send),
-) -> Result<TrainOutcome, Error> {
     check_ranks(options.n_ranks)?;
     Grid::new(options.n_ranks, options.n_batch_ranks, 0)?;
     config.check()?;
     if options.n_ranks == 1 {
-        return run_process(problem, &mut Comm::solo(), config, options, progress);
+        return train_as_rank(&mut Comm::solo(), config, options, progress);
     }
     // One trainer for all: its graphs are in memory once.
-    let begun = begin(problem, &mut Comm::solo(), config, options)?;
-    let (trainer, folder) = (begun.trainer, Mutex::new(begun.folder));
+    let mut alone = Comm::solo();
+    let ranks = &mut Ranks::new(&mut alone, options.deadline);
+    let begun = begin(ranks, config, options)?;
+    let (trainer, recorder) = (begun.trainer, Mutex::new(begun.recorder));
     let progress = Mutex::new(progress);
     let results = threads::run(options.n_ranks, |mut comm| {
         let is_first = comm.rank() == 0;
-        let folder = folder.lock().ok().filter(|_| is_first);
+        let recorder = recorder.lock().ok().filter(|_| is_first);
         let begun = Begun {
             trainer: trainer.clone(),
-            folder: folder.and_then(|mut folder| folder.take()),
+            recorder: recorder.and_then(|mut recorder| recorder.take()),
         };
-        begun.run(&mut comm, options, &mut |report| {
+        let ranks = &mut Ranks::new(&mut comm, options.deadline);
+        begun.run(ranks, options, &mut |report| {
             if is_first && let Ok(mut progress) = progress.lock() {
                 progress(report);
             }
@@ -221,7 +205,7 @@ fn run_threads(
 /// them its checkpoint. Graph files are read by every process. `progress` is called on rank 0.
 ///
 /// # Errors
-/// As [`train`]. [`ErrorKind::Input`] on all ranks where one has another version of the program, settings, device, folder or graph files than
+/// As [`train`]. [`crate::ErrorKind::Input`] on all ranks where one has another version of the program, settings, device, folder or graph files than
 /// rank 0. Where a rank cannot go on for a reason of its own, the others get that reason at once.
 /// # Determinism
 /// As [`train`]: the files of the run are those of one process, byte for byte.
@@ -244,52 +228,27 @@ pub fn train_as_rank(
     options: &RunOptions,
     progress: &mut dyn FnMut(&StepReport),
 ) -> Result<TrainOutcome, Error> {
-    run_process(None, comm, config, options, progress)
-}
-
-/// As [`train_as_rank`], for a problem of the caller's own.
-///
-/// # Errors
-/// As [`train_as_rank`] and [`train_problem`].
-pub fn train_problem_as_rank(
-    comm: &mut Comm,
-    problem: &'static dyn Problem,
-    config: &TrainConfig,
-    options: &RunOptions,
-    progress: &mut dyn FnMut(&StepReport),
-) -> Result<TrainOutcome, Error> {
-    run_process(Some(problem), comm, config, options, progress)
-}
-
-fn run_process(
-    problem: Given,
-    comm: &mut Comm,
-    config: &TrainConfig,
-    options: &RunOptions,
-    progress: &mut dyn FnMut(&StepReport),
-) -> Result<TrainOutcome, Error> {
     let options = &RunOptions {
         n_ranks: comm.size(),
         ..options.clone()
     };
-    check_same(comm, &facts(config, options), options.deadline)?;
-    Grid::new(comm.size(), options.n_batch_ranks, comm.rank())?;
+    let ranks = &mut Ranks::new(comm, options.deadline);
+    ranks.agree(&facts(config, options))?;
+    Grid::new(ranks.size(), options.n_batch_ranks, ranks.rank())?;
     config.check()?;
-    let begun = begin(problem, comm, config, options)?;
-    let is_first = comm.rank() == 0;
-    let outcome = begun.run(comm, options, &mut |report| {
+    let begun = begin(ranks, config, options)?;
+    let is_first = ranks.is_first();
+    begun.run(ranks, options, &mut |report| {
         if is_first {
             progress(report);
         }
-    })?;
-    // Nobody reports a policy that rank 0 could not write.
-    comm.run(Op::Barrier, options.deadline)?;
-    Ok(outcome)
+    })
 }
 
 /// All that decides what a run computes and where it goes, the graph files excepted; ranks may differ in how long they wait.
 fn facts(config: &TrainConfig, options: &RunOptions) -> [(&'static str, u64); 6] {
     let RunOptions {
+        problem: _,
         n_ranks: _,
         n_batch_ranks,
         communication,
@@ -300,7 +259,7 @@ fn facts(config: &TrainConfig, options: &RunOptions) -> [(&'static str, u64); 6]
     } = options;
     let hash = |text: String| Fingerprint::new().text(&text).value();
     [
-        version_fact(),
+        Ranks::version_fact(),
         ("set of training settings", hash(format!("{config:?}"))),
         ("number of batch ranks", u64::from(*n_batch_ranks)),
         ("way of communication", hash(format!("{communication:?}"))),
@@ -312,28 +271,33 @@ fn facts(config: &TrainConfig, options: &RunOptions) -> [(&'static str, u64); 6]
 /// A run before its next step, on one rank.
 struct Begun {
     trainer: Trainer,
-    /// Of rank 0, where the run has one.
-    folder: Option<RunFolder>,
+    /// Of rank 0, where the run has a folder.
+    recorder: Option<RunRecorder>,
 }
 
 /// Makes the same trainer on every rank, and takes the folder on rank 0. A new run makes no folder before all know that they can train.
 fn begin(
-    problem: Given,
-    comm: &mut Comm,
+    ranks: &mut Ranks<'_>,
     config: &TrainConfig,
     options: &RunOptions,
 ) -> Result<Begun, Error> {
-    let (mut trainer, held) = or_tell(comm, |comm| match options.resume {
-        true => resumed(problem, comm, config, options),
-        false => {
-            let problem = problem_of(problem, &config.problem)?;
-            Ok((Trainer::new(problem, config.clone())?, None))
-        }
+    let place = RunPlace {
+        folder: options.folder.clone(),
+        resume: options.resume,
+        files: &FILES,
+        results: RESULTS,
+    };
+    let new = |_: &mut Ranks<'_>| {
+        let problem = problem_of(options.problem, &config.problem)?;
+        Trainer::new(problem, config.clone())
+    };
+    let (mut trainer, taken) = place.load(ranks, new, |_, newest| {
+        checkpoint::trainer(newest, config.steps, &options.device, options.problem)
     })?;
-    check_graphs(comm, &trainer, options.deadline)?;
-    or_tell(comm, |comm| {
-        trainer.check_memory(&options.device, comm.size())
-    })?;
+    let inputs = format!("{:?}", trainer.inputs());
+    let hash = Fingerprint::new().text(&inputs).value();
+    ranks.agree(&[("set of graph files", hash)])?;
+    ranks.fail_together(|ranks| trainer.check_memory(&options.device, ranks.size()))?;
     trainer.check_grid(options.n_batch_ranks)?;
     check_wanted(options.communication, trainer.has_sums())?;
     let sums = SumsOverRanks::of(
@@ -345,87 +309,46 @@ fn begin(
         checkpoint::check_sums(&trainer, sums.as_ref())?;
     }
     trainer.sums = sums;
-    let folder = options.folder.as_deref().filter(|_| comm.rank() == 0);
-    let folder = or_tell(comm, |_| match (held, folder) {
-        (Some(held), _) => RunFolder::open(held).map(Some),
-        (None, Some(folder)) => {
-            RunFolder::open(Folder::of_new_run(folder, &FILES, RESULTS)?).map(Some)
-        }
-        (None, None) => Ok(None),
-    })?;
-    Ok(Begun { trainer, folder })
-}
-
-/// The run of the folder's newest checkpoint, and the folder on rank 0.
-fn resumed(
-    problem: Given,
-    comm: &mut Comm,
-    config: &TrainConfig,
-    options: &RunOptions,
-) -> Result<(Trainer, Option<Folder>), Error> {
-    let nowhere = || Error::input("to resume, name the run's folder");
-    let folder = options.folder.as_deref().ok_or_else(nowhere)?;
-    let (held, newest) = match comm.rank() {
-        0 => Folder::of_old_run(folder, &FILES).map(|(held, newest)| (Some(held), Some(newest)))?,
-        _ => (None, None),
-    };
-    let checkpoint = of_first_rank(comm, newest, options.deadline)?;
-    let trainer = checkpoint::trainer(&checkpoint, config.steps, &options.device, problem)?;
-    Ok((trainer, held))
-}
-
-/// Rank 0's checkpoint, on all ranks.
-fn of_first_rank(
-    comm: &mut Comm,
-    own: Option<Checkpoint>,
-    deadline: Deadline,
-) -> Result<Checkpoint, Error> {
-    let mut bytes = match own {
-        Some(own) if comm.size() == 1 => return Ok(own),
-        Some(own) => own.to_bytes(),
-        None => Vec::new(),
-    };
-    let mut n_bytes = [bytes.len() as u64];
-    let op = Op::Broadcast {
-        buf: (&mut n_bytes).into(),
-        root: 0,
-    };
-    comm.run(op, deadline)?;
-    let too_long = |_| Error::internal("a checkpoint longer than the memory");
-    bytes.resize(usize::try_from(n_bytes[0]).map_err(too_long)?, 0);
-    let op = Op::Broadcast {
-        buf: (&mut bytes).into(),
-        root: 0,
-    };
-    comm.run(op, deadline)?;
-    Ok(Checkpoint::from_bytes(&bytes)?)
-}
-
-fn check_graphs(comm: &mut Comm, trainer: &Trainer, deadline: Deadline) -> Result<(), Error> {
-    let inputs = format!("{:?}", trainer.inputs());
-    let hash = Fingerprint::new().text(&inputs).value();
-    check_same(comm, &[("set of graph files", hash)], deadline)
+    let recorder = place.open(ranks, taken)?;
+    Ok(Begun { trainer, recorder })
 }
 
 impl Begun {
-    /// What one rank does, to the last step; all end with the same parameters.
+    /// The steps of one rank, to the last; all ranks end with the same parameters.
     fn run(
         self,
-        comm: &mut Comm,
+        ranks: &mut Ranks<'_>,
         options: &RunOptions,
         progress: &mut dyn FnMut(&StepReport),
     ) -> Result<TrainOutcome, Error> {
-        let Begun {
-            mut trainer,
-            mut folder,
-        } = self;
-        let (reports, exchange) = or_tell(comm, |comm| {
-            take_steps(&mut trainer, folder.as_mut(), comm, options, progress)
+        let config = &self.trainer.config;
+        let every = || CheckpointSchedule::every_steps(config.checkpoint_steps);
+        let steps = LoopOptions {
+            until: config.steps,
+            schedule: options.folder.as_ref().map(|_| every()),
+        };
+        let mut training = Training {
+            n_received: ranks.comm.received_bytes(),
+            communication: options.communication.unwrap_or_default(),
+            exchange: None,
+            trainer: self.trainer,
+        };
+        ranks.fail_together(|ranks| {
+            let device = rank_device(&options.device, ranks.comm, ranks.timeout)?;
+            let communication = training.communication;
+            training
+                .trainer
+                .compute_on(device, options.n_batch_ranks, communication);
+            Ok::<(), Error>(())
         })?;
-        check_parameters(comm, &trainer, options.deadline)?;
-        if let Some(folder) = &folder {
-            or_tell(comm, |_| folder.finish(&trainer))?;
-        }
+        let mut reports = Vec::new();
+        run_steps(&mut training, ranks, self.recorder, steps, &mut |report| {
+            progress(report);
+            reports.push(*report);
+        })?;
+        let Training {
+            trainer, exchange, ..
+        } = training;
         Ok(TrainOutcome {
             policy: trainer.policy,
             largest_graph: trainer.largest_graph,
@@ -436,43 +359,52 @@ impl Begun {
     }
 }
 
-fn take_steps(
-    trainer: &mut Trainer,
-    mut folder: Option<&mut RunFolder>,
-    comm: &mut Comm,
-    options: &RunOptions,
-    progress: &mut dyn FnMut(&StepReport),
-) -> Result<(Vec<StepReport>, Option<Exchange>), Error> {
-    let before = comm.received_bytes();
-    let communication = options.communication.unwrap_or_default();
-    trainer.compute_on(
-        rank_device(&options.device, comm, options.deadline)?,
-        options.n_batch_ranks,
-        communication,
-    );
-    let mut ranks = Ranks {
-        comm,
-        deadline: options.deadline,
-    };
-    let mut reports = Vec::new();
-    while trainer.step < trainer.config.steps {
-        let epsilon = trainer.config.epsilon(trainer.step);
-        let stepped = trainer.advance(&mut ranks)?;
-        let report = StepReport::of_step(trainer, epsilon, &stepped);
-        if let Some(folder) = &mut folder {
-            folder.append(&report)?;
-        }
-        progress(&report);
-        reports.push(report);
-        let at_end = trainer.step == trainer.config.steps;
-        if let Some(folder) = &mut folder
-            && (at_end || trainer.step.is_multiple_of(trainer.config.checkpoint_steps))
-        {
-            folder.checkpoint(trainer)?;
+/// A trainer on its device, and the cost of its sums over neighbours.
+struct Training {
+    trainer: Trainer,
+    communication: Communication,
+    /// Bytes that the rank had received before the first step.
+    n_received: u64,
+    exchange: Option<Exchange>,
+}
+
+impl shardgraph_job::Trainer for Training {
+    type Report = StepReport;
+    type Error = Error;
+
+    fn step(&self) -> u64 {
+        self.trainer.step
+    }
+
+    fn advance(&mut self, ranks: &mut Ranks<'_>) -> Result<StepReport, Error> {
+        let epsilon = self.trainer.config.epsilon(self.trainer.step);
+        let stepped = self.trainer.advance(ranks)?;
+        Ok(StepReport::of_step(&self.trainer, epsilon, &stepped))
+    }
+
+    fn record(&mut self, report: &StepReport, recorder: &mut RunRecorder) -> Result<(), Error> {
+        folder::append(recorder, report)
+    }
+
+    fn checkpoint(&mut self, ranks: &mut Ranks<'_>) -> Result<Option<Checkpoint>, Error> {
+        match ranks.is_first() {
+            true => checkpoint::of_trainer(&self.trainer).map(Some),
+            false => Ok(None),
         }
     }
-    let exchange = end_sums(trainer, &mut ranks, communication, before)?;
-    Ok((reports, exchange))
+
+    fn end(&mut self, ranks: &mut Ranks<'_>) -> Result<(), Error> {
+        self.exchange = end_sums(&self.trainer, ranks, self.communication, self.n_received)?;
+        Ok(())
+    }
+
+    fn params_hash(&self) -> Option<u64> {
+        Some(self.trainer.policy.params_hash())
+    }
+
+    fn write_results(&self, folder: &Path) -> Result<(), Error> {
+        folder::write_results(folder, &self.trainer)
+    }
 }
 
 /// Leaves the devices' group, and says what the model's sums cost, where it has any; `before` is what had been received when they began.
@@ -482,20 +414,12 @@ fn end_sums(
     communication: Communication,
     before: u64,
 ) -> Result<Option<Exchange>, Error> {
-    leave_group(trainer.device(), ranks.deadline)?;
+    leave_group(trainer.device(), ranks.timeout)?;
     if !trainer.has_sums() {
         return Ok(None);
     }
     let counts = (before, trainer.shard_bytes());
     Exchange::of_job(ranks, trainer.device(), communication, counts).map(Some)
-}
-
-fn check_parameters(comm: &mut Comm, trainer: &Trainer, deadline: Deadline) -> Result<(), Error> {
-    let hash = trainer.policy.params_hash();
-    check_same(comm, &[("set of parameters", hash)], deadline).map_err(|error| match error.kind() {
-        ErrorKind::Input(_) => Error::internal("the ranks trained different parameters"),
-        _ => error,
-    })
 }
 
 impl Preset {

@@ -149,7 +149,7 @@ fn every_pair_of_layers_trains_the_same_bits_on_ranks() {
 
 #[test]
 fn a_way_without_use_is_refused() {
-    let options = sharing(2, 1, Communication::Paper);
+    let options = sharing(2, 1, Communication::ColumnAllReduce);
     let error = train(&small(4), &options, &mut |_| ()).unwrap_err();
     assert_eq!(error.fault(), Fault::Input);
     assert!(
@@ -182,7 +182,10 @@ fn a_run_goes_on_only_as_its_ranks_added_floats() {
             ..three_layers()
         },
     );
-    let (paper, halo) = (Some(Communication::Paper), Some(Communication::Halo));
+    let (paper, halo) = (
+        Some(Communication::ColumnAllReduce),
+        Some(Communication::Halo),
+    );
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     run(&half, &in_way(path, false, (4, 1), paper));
@@ -210,7 +213,7 @@ fn a_run_goes_on_only_as_its_ranks_added_floats() {
     let resumed = run(&whole, &in_way(path, true, (4, 1), paper));
     assert_eq!(
         bits(&resumed),
-        bits(&run(&whole, &sharing(4, 1, Communication::Paper)))
+        bits(&run(&whole, &sharing(4, 1, Communication::ColumnAllReduce)))
     );
 }
 
@@ -223,7 +226,10 @@ fn a_run_without_such_sums_goes_on_with_any_ranks() {
             ..three_layers()
         },
     );
-    let (paper, halo) = (Some(Communication::Paper), Some(Communication::Halo));
+    let (paper, halo) = (
+        Some(Communication::ColumnAllReduce),
+        Some(Communication::Halo),
+    );
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     run(&half, &in_way(path, false, (4, 2), halo));
@@ -264,10 +270,7 @@ fn priorities(states_per_product: Option<usize>) -> Vec<f32> {
     };
     let mut trainer = Trainer::new(problem_by_name("mvc").unwrap(), config).unwrap();
     let mut comm = Comm::solo();
-    let mut ranks = Ranks {
-        comm: &mut comm,
-        deadline: shardgraph_collectives::Deadline::default(),
-    };
+    let mut ranks = Ranks::new(&mut comm, shardgraph_collectives::Deadline::default());
     // Up to the first step that learns: later draws depend on the priorities.
     while trainer.advance(&mut ranks).unwrap().loss.is_none() {}
     trainer.memory.priorities()

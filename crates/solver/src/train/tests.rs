@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use shardgraph_collectives::tcp;
-use shardgraph_runs::{Scalar, read_scalars};
+use shardgraph_job::{Scalar, read_scalars};
 
 use super::{
     Preset, RunOptions, StepReport, TargetRule, TrainConfig, TrainOutcome, train, train_as_rank,
@@ -184,12 +184,12 @@ fn the_event_file_says_what_the_lines_say() {
         let mut put = |tag: &str, value: f32| {
             want.push((report.step, tag.to_string(), value.to_bits()));
         };
-        put("charts/epsilon", report.epsilon);
+        put("train/epsilon", report.epsilon);
         if let Some(loss) = report.loss {
-            put("losses/loss", loss);
+            put("train/loss", loss);
         }
         if let Some(size) = report.cover {
-            put("charts/cover_size", size as f32);
+            put("train/objective", size as f32);
         }
     }
     assert!(want.len() > 40);

@@ -4,9 +4,10 @@ use shardgraph_collectives::{Op, Reduction};
 use shardgraph_components::Optimiser;
 use shardgraph_device::Device;
 use shardgraph_graph::Graph;
-use shardgraph_graph::random::Stream;
-use shardgraph_layers::autodiff::{Eager, Params, RowShard};
-use shardgraph_layers::{Path, choose_path};
+use shardgraph_layers::Path;
+use shardgraph_layers::RowShard;
+use shardgraph_layers::autodiff::{Eager, Params};
+use shardgraph_random::KeyedRng;
 use shardgraph_shard::Communication;
 
 use super::batch::{Batch, BatchRules, Cut, Plan, needs_sums};
@@ -31,7 +32,7 @@ const MAX_SHARD_BYTES: u64 = 2 << 30;
 pub(super) struct Stepped {
     /// The loss before the last optimiser step; none while the memory fills up.
     pub(super) loss: Option<f32>,
-    /// What the answers are worth, where the step ended episodes.
+    /// The objectives of the answers, where the step ended episodes.
     pub(super) finished: Vec<Objective>,
 }
 
@@ -40,7 +41,7 @@ pub(super) struct Stepped {
 pub(super) struct Running {
     /// The graph, by number.
     pub(super) graph_id: u64,
-    pub(super) episode: Option<Box<dyn Episode>>,
+    pub(super) episode: Option<Episode>,
 }
 
 /// The whole state of a run; equal on every rank.
@@ -56,7 +57,7 @@ pub(super) struct Trainer {
     /// Episodes begun.
     pub(super) n_episodes: u64,
     pub(super) running: Vec<Running>,
-    pub(super) problem: &'static dyn Problem,
+    pub(super) problem: &'static Problem,
     pub(super) dataset: Dataset,
     /// The rank's rows of graphs in the device's memory.
     shards: Kept<RowShard>,
@@ -74,12 +75,12 @@ pub(super) struct Trainer {
 
 impl Trainer {
     /// A run before its first step.
-    pub(super) fn new(problem: &'static dyn Problem, config: TrainConfig) -> Result<Self, Error> {
+    pub(super) fn new(problem: &'static Problem, config: TrainConfig) -> Result<Self, Error> {
         config.check()?;
         let shape = config.policy(problem);
         let dataset = Dataset::new(problem, &config)?;
-        let path = choose_path(shape.shape(), dataset.is_weighted());
         let policy = TrainedPolicy::random(shape, config.seed, config.init_std_dev)?;
+        let path = policy.model.embedding.best_path(dataset.is_weighted());
         Ok(Self {
             target: policy.params.clone(),
             optimiser: Optimiser::new(config.optimiser(), policy.params.trained_len())?,
@@ -201,7 +202,7 @@ impl Trainer {
             let (pick, reward) = (picks[environment], rewards[environment]);
             self.memory
                 .record(environment, pick, reward, targets[environment])?;
-            finished.extend(self.end_if_done(environment, &*episode)?);
+            finished.extend(self.end_if_done(environment, &episode)?);
             self.running[environment].episode = Some(episode);
         }
         let loss = self.learn(ranks)?;
@@ -234,7 +235,7 @@ impl Trainer {
         self.largest_graph = self.largest_graph.max((graph.n_nodes(), graph.n_edges()));
     }
 
-    fn take_episodes(&mut self) -> Result<Vec<Box<dyn Episode>>, Error> {
+    fn take_episodes(&mut self) -> Result<Vec<Episode>, Error> {
         let none = || Error::internal("an environment without an episode");
         let running = self.running.iter_mut();
         running
@@ -242,33 +243,29 @@ impl Trainer {
             .collect()
     }
 
-    /// What a finished episode's answer is worth, after its check.
+    /// The objective of a finished episode's answer, after its check.
     fn end_if_done(
         &mut self,
         environment: usize,
-        episode: &dyn Episode,
+        episode: &Episode,
     ) -> Result<Option<Objective>, Error> {
         if !episode.is_done() {
             return Ok(None);
         }
         self.memory.end_episode(environment)?;
         let graph = self.dataset.graph(self.running[environment].graph_id)?;
-        check_answer(self.problem, &graph, &episode.answer()).map(Some)
+        check_answer(self.problem, &graph, episode.picks()).map(Some)
     }
 
     /// For each environment a random candidate, or the best by the policy (line 10); the latter in one product for all.
-    fn choose(
-        &mut self,
-        episodes: &[Box<dyn Episode>],
-        ranks: &mut Ranks<'_>,
-    ) -> Result<Vec<u32>, Error> {
+    fn choose(&mut self, episodes: &[Episode], ranks: &mut Ranks<'_>) -> Result<Vec<u32>, Error> {
         let epsilon = f64::from(self.config.epsilon(self.step));
         let (mut picks, mut greedy) = (vec![0; episodes.len()], Vec::new());
         for (environment, episode) in episodes.iter().enumerate() {
             let draw = self.step.wrapping_mul(episodes.len() as u64) + environment as u64;
-            let mut stream = Stream::new(self.config.seed, "explore", draw);
+            let mut stream = KeyedRng::new(self.config.seed, "explore", draw);
             if stream.chance(epsilon) {
-                let nodes = 0..episode.degrees().len() as u32;
+                let nodes = 0..episode.in_answer().len() as u32;
                 let candidates: Vec<u32> = nodes.filter(|&v| episode.is_candidate(v)).collect();
                 picks[environment] = candidates[stream.below(candidates.len() as u64) as usize];
             } else {
@@ -285,7 +282,7 @@ impl Trainer {
     /// The best candidates of some environments.
     fn best_picks(
         &mut self,
-        episodes: &[Box<dyn Episode>],
+        episodes: &[Episode],
         chosen: &[usize],
         ranks: &mut Ranks<'_>,
     ) -> Result<Vec<u32>, Error> {
@@ -299,7 +296,7 @@ impl Trainer {
         let embed = model.embedding.embed(&mut ctx, &batch.states, self.path)?;
         let scores = model.head.node_values(&mut ctx, embed, layout)?;
         let scores = ctx.values(scores)?;
-        self.spare.put(ctx.into_spare());
+        self.spare.put(ctx.into_pool());
         self.check_scores(&scores, &batch)?;
         let mut tops = vec![TopD::new(1); layout.n_states()];
         for (row, node) in plan.nodes().enumerate() {
@@ -335,7 +332,7 @@ impl Trainer {
     /// The present states of some environments.
     fn present_states(
         &mut self,
-        episodes: &[Box<dyn Episode>],
+        episodes: &[Episode],
         chosen: &[usize],
         ranks: &Ranks<'_>,
     ) -> Result<(Plan, Batch), Error> {
@@ -346,8 +343,8 @@ impl Trainer {
             states.push((graph_id, self.dataset.graph(graph_id)?));
         }
         let plan = Plan::new(&states, &rules);
-        let episode = |&environment: &usize| Some(&*episodes[environment]);
-        let episodes: Vec<Option<&dyn Episode>> = chosen.iter().map(episode).collect();
+        let episode = |&environment: &usize| Some(&episodes[environment]);
+        let episodes: Vec<Option<&Episode>> = chosen.iter().map(episode).collect();
         let batch = self.batch(&plan, &episodes, &rules)?;
         Ok((plan, batch))
     }
@@ -356,7 +353,7 @@ impl Trainer {
     pub(super) fn batch(
         &mut self,
         plan: &Plan,
-        episodes: &[Option<&dyn Episode>],
+        episodes: &[Option<&Episode>],
         rules: &BatchRules,
     ) -> Result<Batch, Error> {
         let mut shards = None;
@@ -400,7 +397,7 @@ impl Trainer {
     /// after it by the network of the moment.
     fn stored_targets(
         &mut self,
-        episodes: &[Box<dyn Episode>],
+        episodes: &[Episode],
         rewards: &[f32],
         ranks: &mut Ranks<'_>,
     ) -> Result<Vec<Option<f32>>, Error> {
@@ -428,8 +425,8 @@ impl Trainer {
     /// A program on this rank, in the memory of the one before.
     pub(super) fn eager<'t>(&'t self, params: &'t Params, ranks: &'t mut Ranks<'_>) -> Eager<'t> {
         Eager::new(&self.device, ranks.comm, params)
-            .with_deadline(ranks.deadline)
-            .with_spare(self.spare.take())
+            .with_deadline(ranks.timeout)
+            .with_pool(self.spare.take())
     }
 
     /// The largest candidate score of each state of a batch.
@@ -445,7 +442,7 @@ impl Trainer {
         let embed = model.embedding.embed(&mut ctx, &batch.states, self.path)?;
         let scores = model.head.scores(&mut ctx, embed, layout)?;
         let scores = ctx.values(scores)?;
-        self.spare.put(ctx.into_spare());
+        self.spare.put(ctx.into_pool());
         self.check_scores(&scores, batch)?;
         let mut best = vec![f32::NEG_INFINITY; layout.n_states()];
         for ((&score, &state), &candidate) in
@@ -460,7 +457,7 @@ impl Trainer {
             buf: (&mut best[..]).into(),
             reduction: Reduction::Max,
         };
-        ranks.comm.run(op, ranks.deadline)?;
+        ranks.comm.run(op, ranks.timeout)?;
         Ok(best)
     }
 }

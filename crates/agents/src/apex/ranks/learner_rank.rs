@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use shardgraph_collectives::messages::Event;
-use shardgraph_runs::Checkpoint;
+use shardgraph_job::Checkpoint;
 
 use crate::apex::actor::exploration;
 use crate::apex::checkpoint::{checkpoint_of, restore_learner};
@@ -204,11 +204,11 @@ impl LearnerRank<'_> {
         match event {
             Event::Joined { rank, .. } => self.join(rank),
             Event::Lost { rank, why, .. } => self.lose(rank, &why),
-            Event::Absent { rank, why } if self.is_shard(rank) => {
+            Event::Rejected { rank, why } if self.is_shard(rank) => {
                 self.books.lose(format!("shard {rank}: {why}"));
                 Ok(())
             }
-            Event::Absent { rank, why } => {
+            Event::Rejected { rank, why } => {
                 let which = (rank, why.as_str());
                 self.actors.decline(which, self.port, &mut self.books)
             }

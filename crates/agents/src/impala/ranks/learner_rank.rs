@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use shardgraph_collectives::messages::Event;
-use shardgraph_runs::Checkpoint;
+use shardgraph_job::Checkpoint;
 
 use super::tag;
 use crate::config::AgentConfig;
@@ -109,7 +109,7 @@ impl LearnerRank<'_> {
                 self.port.send(rank, BEGIN, &key)?;
                 Ok(())
             }
-            Event::Absent { rank, why } => {
+            Event::Rejected { rank, why } => {
                 let which = (rank, why.as_str());
                 self.actors.decline(which, self.port, &mut self.books)
             }

@@ -1,9 +1,9 @@
 //! The numbers of the standard binary interface of MPI 5.0, and how it names the element types.
 //!
 //! # Source
-//! MPI 5.0, chapter 20 (application binary interface); a test compares them with the header `mpi_abi.h` where that is there.
+//! MPI 5.0, chapter 20 (application binary interface); a test compares them with the header
+//! `mpi_abi.h` where that is there.
 
-use crate::element::Element;
 use std::ffi::c_int;
 
 /// Where the loader of the system finds an MPI with the standard interface, if it finds one.
@@ -44,19 +44,21 @@ pub(super) const MAX_ERROR_STRING: usize = 512;
 pub(super) const TAG: c_int = 0;
 
 /// A type that MPI moves and combines.
-pub(in crate::mpi) trait Wire: Element {
+pub(crate) trait Wire: Copy + Default {
     /// How MPI names it.
-    const TYPE: Handle;
+    const TYPE: usize;
     /// As what it is added: integers wrap around, which MPI promises for unsigned ones only.
-    const SUM_TYPE: Handle;
-    /// As what it is compared, after `turn`: always signed. MPICH 4.0 compares unsigned integers as if they were signed
-    /// (its issue 6083), and so do builds of later ones and of Open MPI 4.1 for some types.
-    const ORDER_TYPE: Handle;
-    /// Whether MPI's reductions give what [`Reduction`] documents. MPI fixes neither the order of floating-point sums nor what NaN and
-    /// -0.0 do in a maximum.
+    const SUM_TYPE: usize;
+    /// As what it is compared, after `turn`: always signed. MPICH 4.0 compares unsigned integers as
+    /// if they were signed (its issue 6083), and so do builds of later ones and of Open MPI 4.1 for
+    /// some types.
+    const ORDER_TYPE: usize;
+    /// Whether MPI's reductions give what [`Reduction`] documents. MPI fixes neither the order of
+    /// floating-point sums nor what NaN and -0.0 do in a maximum.
     const NATIVE: bool;
 
-    /// Flips the highest bit of unsigned integers, so that signed ones of the same bits have their order. Twice is not at all.
+    /// Flips the highest bit of unsigned integers, so that signed ones of the same bits have their
+    /// order. Twice is not at all.
     fn turn(elements: &mut [Self]);
 }
 

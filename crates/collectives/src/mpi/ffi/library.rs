@@ -1,5 +1,7 @@
 //! Opens an MPI library and finds the functions of the standard interface in it.
 
+use crate::error::CommErrorKind;
+
 use super::abi::{Count, Displacement, Handle, STANDARD_NAME, SUCCESS};
 use libloading::Library;
 use std::ffi::{c_char, c_int, c_void};
@@ -14,7 +16,8 @@ macro_rules! functions {
 
         impl Functions {
             fn find(library: &Library, prefix: &str) -> Result<Functions, String> {
-                // SAFETY: the types are those that the standard interface gives these names; `open` has checked that the library has it.
+                // SAFETY: the types are those that the standard interface gives these names; `open`
+                // has checked that the library has it.
                 unsafe { Ok(Functions { $($field: symbol(library, prefix, $name)?,)* }) }
             }
         }
@@ -54,16 +57,20 @@ unsafe fn symbol<F: Copy>(library: &Library, prefix: &str, name: &str) -> Result
 }
 
 /// Opens the library and finds its functions; the error says how to get one.
-pub(super) fn open(path: &Path) -> Result<(Library, Functions), String> {
-    let said = |why: String| format!("{}: {why}", path.display());
+pub(super) fn open(path: &Path) -> Result<(Library, Functions), CommErrorKind> {
+    let said = |why: String| CommErrorKind::Backend {
+        code: 0,
+        text: format!("{}: {why}", path.display()),
+    };
     let library = load(path).map_err(|error| {
         let reason = std::error::Error::source(&error).map(ToString::to_string);
-        format!(
+        let what = format!(
             "cannot open an MPI library: {}. An MPI with the standard interface has {STANDARD_NAME} (`pip install mpich==5.0.2` \
              puts one into lib/ of the Python environment); for any other MPI `cargo xtask mpi-shim` builds one. \
              Give its path, or use another back end",
             reason.unwrap_or_else(|| error.to_string())
-        )
+        );
+        CommErrorKind::MissingLibrary { what }
     })?;
     let prefix = interface(&library).map_err(said)?;
     let functions = Functions::find(&library, prefix).map_err(said)?;
@@ -75,7 +82,8 @@ fn load(path: &Path) -> Result<Library, libloading::Error> {
     #[cfg(unix)]
     {
         use libloading::os::unix::{Library as Unix, RTLD_GLOBAL, RTLD_NOW};
-        // SAFETY: the initialisers of an MPI library, which the user named or the system's loader found, ask for nothing.
+        // SAFETY: the initialisers of an MPI library, which the user named or the system's loader
+        // found, ask for nothing.
         unsafe { Unix::open(Some(path), RTLD_NOW | RTLD_GLOBAL) }.map(Library::from)
     }
     #[cfg(not(unix))]
@@ -85,7 +93,8 @@ fn load(path: &Path) -> Result<Library, libloading::Error> {
     }
 }
 
-/// The prefix of the functions of the standard interface: none, or that of the shim, whose own MPI has taken the plain names.
+/// The prefix of the functions of the standard interface: none, or that of the shim, whose own MPI
+/// has taken the plain names.
 fn interface(library: &Library) -> Result<&'static str, String> {
     type Version = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;
     let not_standard = |what: &str| {
@@ -120,11 +129,14 @@ mod tests {
     #[test]
     fn a_library_that_is_no_mpi_is_refused() {
         let absent = open(Path::new("/nowhere/libmpi_abi.so.1")).err().unwrap();
-        assert!(absent.contains("pip install mpich"), "{absent}");
+        assert!(
+            matches!(absent, CommErrorKind::MissingLibrary { .. })
+                && absent.to_string().contains("pip install mpich")
+        );
         #[cfg(target_os = "linux")]
         {
             let other = open(Path::new("libc.so.6")).err().unwrap();
-            assert!(other.contains("mpi-shim"), "{other}");
+            assert!(other.to_string().contains("mpi-shim"), "{other}");
         }
     }
 }

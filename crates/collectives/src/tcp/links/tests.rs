@@ -1,8 +1,9 @@
-//! Steps between threads whose connections are made by hand, so that one of them can stop in the middle of an operation.
+//! Steps between threads whose connections are made by hand, so that one of them can stop in the
+//! middle of an operation.
 
 use super::*;
-use crate::tcp::control::Whereabouts;
-use crate::tcp::intro::Lobby;
+use crate::join::pending::PendingPeers;
+use crate::tcp::world::AddressTable;
 use std::net::TcpListener;
 
 /// One connection between every two of `n_ranks`, as each of them holds its ends.
@@ -30,17 +31,23 @@ fn links(n_ranks: usize) -> Vec<Links> {
     let ends = mesh(n_ranks).into_iter().zip(mesh(n_ranks));
     let of_rank = |(rank, (controls, data))| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let whereabouts = Whereabouts {
-            lobby: Arc::new(Lobby::new(listener).unwrap()),
-            addresses: Vec::new(),
+        let table = AddressTable {
+            addresses: vec![listener.local_addr().unwrap(); n_ranks],
+            pending: Arc::new(PendingPeers::new(listener).unwrap()),
         };
-        let world = World::new(rank, 0, controls, None, whereabouts);
+        let world = World::new(rank, 0, None, table);
+        for (rank, control) in (0u32..).zip(controls) {
+            if let Some(control) = control {
+                world.add_control(rank, control);
+            }
+        }
         Links::new(world, data).unwrap()
     };
     (0u32..).zip(ends).map(of_rank).collect()
 }
 
-/// Runs a later step of an operation in which this rank gets one byte from `from`, if from any, and sends none.
+/// Runs a later step of an operation in which this rank gets one byte from `from`, if from any, and
+/// sends none.
 fn receive(links: &mut Links, from: Option<usize>) -> Result<(), CommErrorKind> {
     let n_ranks = links.lanes.len();
     let call = Call::new(links.world.rank, 0, OpKind::AllReduce);
@@ -49,9 +56,11 @@ fn receive(links: &mut Links, from: Option<usize>) -> Result<(), CommErrorKind> 
         ins[from] = 0..1;
     }
     links.run(&mut Step {
-        call: &call,
-        deadline: Deadline::after(Duration::from_millis(100)),
-        greeting: &[],
+        context: Context {
+            call: &call,
+            timeout: Timeout::after(Duration::from_millis(100)),
+        },
+        header: &[],
         out: &[],
         outs: &vec![0..0; n_ranks],
         inbox: &mut [0],
@@ -84,7 +93,7 @@ fn a_rank_that_stops_is_named_by_those_who_wait_for_others_that_wait_for_it() {
 }
 
 #[test]
-fn what_comes_during_the_roll_call_still_counts() {
+fn what_comes_while_answers_are_awaited_still_counts() {
     let mut links = links(2);
     thread::scope(|scope| {
         let (late, waiting) = links.split_at_mut(1);

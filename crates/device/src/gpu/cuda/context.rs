@@ -10,6 +10,7 @@ use cudarc::driver::result::{
 use cudarc::driver::sys;
 
 use super::Handle;
+use crate::gpu::Timeout;
 use crate::gpu::kernels::{KERNELS_MISSING, Kernel, MODULES};
 use crate::{DeviceKind, Error, ErrorKind};
 
@@ -25,6 +26,7 @@ pub(super) struct Context {
     loaded: Mutex<Loaded>,
     /// The first error of a call that had nobody to return it to; see [`Context::keep`].
     kept: Mutex<Option<Error>>,
+    pub(super) timeout: Timeout,
 }
 
 #[derive(Debug, Default)]
@@ -123,6 +125,7 @@ impl Context {
             context: Handle(context),
             loaded: Mutex::default(),
             kept: Mutex::new(None),
+            timeout: Timeout::default(),
         };
         opened.enter()?;
         opened.keep_freed_memory()?;
@@ -224,7 +227,7 @@ impl Context {
 }
 
 fn load_module(file: &'static str) -> Result<sys::CUmodule, Error> {
-    let call = format!("loading the kernels of cuda/{file}.cu");
+    let call = format!("loading the kernels of `{file}.cu`");
     let Some((_, image)) = MODULES.iter().find(|(stem, _)| *stem == file) else {
         return Err(Error::driver(call, "they are not part of this build"));
     };

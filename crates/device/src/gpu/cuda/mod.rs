@@ -20,9 +20,6 @@ use super::kernels::Kernel;
 use super::{Driver, Launch};
 use crate::{DeviceKind, Error, ErrorKind, MatMul, Timer};
 
-/// How long a wait for the device may take before it is an error.
-const WAIT_SECONDS: u64 = 600;
-
 /// Waits shorter than this ask the driver again and again; longer ones sleep in between.
 const SPIN: Duration = Duration::from_millis(2);
 
@@ -98,13 +95,7 @@ impl Cuda {
                 Err(e) => return Err(failed(call, e)),
             }
             let waited = timer.elapsed();
-            if waited.as_secs() >= WAIT_SECONDS {
-                return Err(ErrorKind::Timeout {
-                    device: self.kind().to_string(),
-                    seconds: WAIT_SECONDS,
-                }
-                .into());
-            }
+            self.context.timeout.check(waited, self.kind())?;
             if waited < SPIN {
                 std::hint::spin_loop();
             } else {
@@ -266,6 +257,10 @@ impl Driver for Cuda {
             unsafe { sys::cuStreamQuery(self.stream.0) }.result()
         })?;
         self.context.take_kept()
+    }
+
+    fn set_timeout(&self, timeout: Duration) {
+        self.context.timeout.set(timeout);
     }
 
     fn new_stream(&self) -> Result<Arc<dyn Driver>, Error> {

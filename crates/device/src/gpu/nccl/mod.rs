@@ -73,7 +73,7 @@ impl Device {
                 let back_end = BackEnd::Gpu(gpu);
                 Ok(Device { back_end })
             }
-            BackEnd::Host(_) => {
+            BackEnd::Host => {
                 library.check_device(self.kind())?;
                 Ok(self.clone())
             }
@@ -88,7 +88,7 @@ impl Device {
             BackEnd::Gpu(gpu) => Device {
                 back_end: BackEnd::Gpu(gpu.using_nccl(library)),
             },
-            BackEnd::Host(_) => self.clone(),
+            BackEnd::Host => self.clone(),
         }
     }
 
@@ -96,7 +96,7 @@ impl Device {
     pub fn nccl(&self) -> Option<&Library> {
         match &self.back_end {
             BackEnd::Gpu(gpu) => gpu.nccl(),
-            BackEnd::Host(_) => None,
+            BackEnd::Host => None,
         }
     }
 
@@ -110,14 +110,14 @@ impl Device {
             BackEnd::Gpu(gpu) => Ok(Device {
                 back_end: BackEnd::Gpu(gpu.of_rank(rank)?),
             }),
-            BackEnd::Host(_) => Ok(self.clone()),
+            BackEnd::Host => Ok(self.clone()),
         }
     }
 
     /// The group that this device has joined.
     pub fn group(&self) -> Option<&Group> {
         match &self.back_end {
-            BackEnd::Host(_) => None,
+            BackEnd::Host => None,
             BackEnd::Gpu(gpu) => gpu.group(),
         }
     }

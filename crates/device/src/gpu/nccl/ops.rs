@@ -7,7 +7,6 @@ use super::Group;
 use super::call::{Call, Op};
 use super::group::broken;
 use super::library::{FLOAT32, Functions, MAX, RawComm, SUM, UINT8, UINT64};
-use crate::device::length;
 use crate::peers::{BLOCK, MAX_PEER_BLOCKS};
 use crate::{Arg, Buffer, Error, Launch, Scalar};
 
@@ -268,7 +267,7 @@ impl Group {
             self.check_len(OP, "blocks", n_blocks * len, blocks.len())?;
             let most = MAX_PEER_BLOCKS / self.n_ranks();
             if n_blocks > most {
-                return Err(length(OP, "blocks", most * len, blocks.len()));
+                return Err(Error::length(OP, "blocks", most * len, blocks.len()));
             }
             let blocks = Blocks {
                 values: blocks,
@@ -531,7 +530,7 @@ impl Group {
     ) -> Result<(), Error> {
         match wanted == given {
             true => Ok(()),
-            false => Err(length(op, operand, wanted, given)),
+            false => Err(Error::length(op, operand, wanted, given)),
         }
     }
 }

@@ -1,21 +1,22 @@
 //! What holds for every space and every value of it.
 
 use proptest::prelude::*;
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 use super::{has_graph, spaces};
 use crate::naive;
-use crate::space::{Cell, Form, GraphValue, Space, Value};
+use crate::space::{GraphValue, LeafRef, Space, SpaceKind, Value};
 
 fn sample(space: &Space, seed: u64) -> Value {
-    space.sample(&mut Stream::new(seed, "space", 0))
+    space.sample(&mut KeyedRng::new(seed, "space", 0))
 }
 
-/// Every value that differs from `value` in one place so that `space` contains it no more, and the path of that place.
+/// Every value that differs from `value` in one place so that `space` contains it no more, and the
+/// path of that place.
 fn mutations(space: &Space, value: &Value) -> Vec<(String, Value)> {
     let mut all = Vec::new();
-    match (space.form(), value) {
-        (Form::Box { low, high, .. }, Value::F32(list)) => {
+    match (space.kind(), value) {
+        (SpaceKind::Box { low, high, .. }, Value::F32(list)) => {
             for (idx, number) in broken_numbers(list, low.at(0), high.at(0)) {
                 let mut list = list.clone();
                 list[idx] = number;
@@ -25,11 +26,11 @@ fn mutations(space: &Space, value: &Value) -> Vec<(String, Value)> {
             all.extend([Value::F32(longer), Value::F32(list[1..].to_vec())]);
             all.extend([Value::U32(0), Value::Bits(vec![0; list.len()])]);
         }
-        (Form::Discrete { n }, Value::U32(_)) => {
+        (SpaceKind::Discrete { n }, Value::U32(_)) => {
             all.extend([*n, u32::MAX].map(Value::U32));
             all.extend([Value::F32(vec![0.0]), Value::Bits(vec![0])]);
         }
-        (Form::MultiBinary { n }, Value::Bits(bits)) => {
+        (SpaceKind::MultiBinary { n }, Value::Bits(bits)) => {
             for idx in [0, n / 2, n - 1] {
                 let mut bits = bits.clone();
                 bits[idx] = 2;
@@ -39,7 +40,7 @@ fn mutations(space: &Space, value: &Value) -> Vec<(String, Value)> {
             all.extend([Value::Bits(longer), Value::Bits(bits[1..].to_vec())]);
             all.push(Value::F32(vec![0.0; *n]));
         }
-        (Form::Graph { .. }, Value::Graph(_)) => return graph_mutations(value),
+        (SpaceKind::Graph { .. }, Value::Graph(_)) => return graph_mutations(value),
         _ => return member_mutations(space, value),
     }
     all.into_iter()
@@ -96,8 +97,8 @@ fn member_mutations(space: &Space, value: &Value) -> Vec<(String, Value)> {
         "" => name.to_owned(),
         _ => format!("{name}/{path}"),
     };
-    match (space.form(), value) {
-        (Form::Dict { spaces }, Value::Dict(members)) => {
+    match (space.kind(), value) {
+        (SpaceKind::Dict { spaces }, Value::Dict(members)) => {
             for (name, space) in spaces {
                 let mut missing = members.clone();
                 missing.remove(name);
@@ -112,7 +113,7 @@ fn member_mutations(space: &Space, value: &Value) -> Vec<(String, Value)> {
             more.insert("more".into(), Value::U32(0));
             all.push(("more".into(), Value::Dict(more)));
         }
-        (Form::Tuple { spaces }, Value::Tuple(members)) => {
+        (SpaceKind::Tuple { spaces }, Value::Tuple(members)) => {
             for (idx, space) in spaces.iter().enumerate() {
                 for (path, member) in mutations(space, &members[idx]) {
                     let mut members = members.clone();
@@ -182,7 +183,7 @@ proptest! {
         prop_assert!(space.merge(&cells[1..]).is_err());
         prop_assert!(space.merge(&[cells.as_slice(), &cells[..1]].concat()).is_err());
         for (idx, leaf) in space.leaves().iter().enumerate() {
-            let others = [Cell::F32(&[f32::NAN]), Cell::U32(&[u32::MAX; 3]), Cell::U8(&[2]), Cell::F32(&[0.0; 99])];
+            let others = [LeafRef::F32(&[f32::NAN]), LeafRef::U32(&[u32::MAX; 3]), LeafRef::U8(&[2]), LeafRef::F32(&[0.0; 99])];
             for other in others {
                 let mut cells = cells.clone();
                 cells[idx] = other;

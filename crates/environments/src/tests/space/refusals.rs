@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::Error;
-use crate::space::{Cell, Form, GraphValue, Space, Value};
+use crate::space::{GraphValue, LeafRef, Space, SpaceKind, Value};
 
 const INF: f32 = f32::INFINITY;
 
@@ -102,7 +102,7 @@ fn sizes_and_names_that_cannot_be_are_refused() {
     let width =
         "Space::tuple: the flat width of all members: expected at most 2^32 - 1, given 4294967297";
     check(refused, width);
-    assert!(Space::try_from(Form::MultiBinary { n: 0 }).is_err());
+    assert!(Space::try_from(SpaceKind::MultiBinary { n: 0 }).is_err());
 }
 
 fn refused(space: &Space, value: Value) -> String {
@@ -224,10 +224,10 @@ fn an_odd_number_of_ends_makes_no_edges() {
     let space = Space::graph(0, 0).unwrap();
     let cells = |ends| {
         [
-            Cell::U32(&[2]),
-            Cell::U32(ends),
-            Cell::F32(&[]),
-            Cell::F32(&[]),
+            LeafRef::U32(&[2]),
+            LeafRef::U32(ends),
+            LeafRef::F32(&[]),
+            LeafRef::F32(&[]),
         ]
     };
     assert!(space.merge(&cells(&[0, 1])).is_ok());

@@ -1,6 +1,7 @@
-//! How samples are spread: over the whole of finite bounds, and behind infinite ones as their distributions say.
+//! How samples are spread: over the whole of finite bounds, and behind infinite ones as their
+//! distributions say.
 
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 use crate::space::{Space, Value};
 
@@ -10,7 +11,7 @@ const N: usize = 4000;
 /// Mean and variance of each column of `N` samples of a box of 4.
 fn moments(low: [f32; 4], high: [f32; 4]) -> [(f64, f64); 4] {
     let space = Space::boxed(&[4], low, high).unwrap();
-    let mut stream = Stream::new(3, "space", 0);
+    let mut stream = KeyedRng::new(3, "space", 0);
     let mut rows = Vec::new();
     for _ in 0..N {
         let Value::F32(list) = space.sample(&mut stream) else {
@@ -26,7 +27,8 @@ fn moments(low: [f32; 4], high: [f32; 4]) -> [(f64, f64); 4] {
     })
 }
 
-/// Uniform on [2, 5], standard normal, 2 + exponential, 5 - exponential; each within six standard errors.
+/// Uniform on [2, 5], standard normal, 2 + exponential, 5 - exponential; each within six standard
+/// errors.
 #[test]
 fn moments_are_those_of_the_distributions() {
     let expected: [(f64, f64); 4] = [(3.5, 0.75), (0.0, 1.0), (3.0, 1.0), (4.0, 1.0)];
@@ -37,7 +39,8 @@ fn moments_are_those_of_the_distributions() {
             (mean - expected_mean).abs() < 6.0 * standard_error,
             "{mean}, not {expected_mean}"
         );
-        // An exponential's fourth central moment is 9, so its variance has a standard error of sqrt(8 / N).
+        // An exponential's fourth central moment is 9, so its variance has a standard error of
+        // sqrt(8 / N).
         let standard_error = expected_variance * (8.0 / N as f64).sqrt();
         assert!(
             (variance - expected_variance).abs() < 6.0 * standard_error,
@@ -48,7 +51,7 @@ fn moments_are_those_of_the_distributions() {
 
 #[test]
 fn every_number_and_every_graph_size_comes() {
-    let mut stream = Stream::new(4, "space", 0);
+    let mut stream = KeyedRng::new(4, "space", 0);
     let space = Space::tuple(vec![
         Space::discrete(3).unwrap(),
         Space::multi_binary(1).unwrap(),
@@ -93,7 +96,7 @@ fn tails_stay_inside_at_the_ends_of_the_floats() {
         (0.0, f32::from_bits(1)),
     ] {
         let space = Space::boxed(&[64], low, high).unwrap();
-        let value = space.sample(&mut Stream::new(5, "space", 0));
+        let value = space.sample(&mut KeyedRng::new(5, "space", 0));
         space.contains(&value).unwrap();
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use shardgraph_components::autodiff::collectives::threads;
-use shardgraph_graph::random::Stream;
+use shardgraph_random::KeyedRng;
 
 use super::*;
 
@@ -46,7 +46,7 @@ fn shortest(costs: &[u64], loads: &mut [u64]) -> u64 {
 
 #[test]
 fn each_job_is_handed_out_once_and_the_last_ends_early() {
-    let mut stream = Stream::new(1, "queue", 0);
+    let mut stream = KeyedRng::new(1, "queue", 0);
     for n_threads in [
         vec![1],
         vec![1, 1],
@@ -127,7 +127,7 @@ fn a_rank_that_stood_still_gets_jobs_again() {
 
 /// Some words for a job, of which there are none for some.
 fn words(job: usize, n_words: usize) -> Vec<u32> {
-    let mut stream = Stream::new(job as u64, "words", 0);
+    let mut stream = KeyedRng::new(job as u64, "words", 0);
     (0..n_words).map(|_| stream.next_u64() as u32).collect()
 }
 

@@ -136,11 +136,11 @@ fn operations_keep_the_order_of_the_stream() {
         let got = world.run_and_close(3, |device, group| {
             let x = device.upload(&[1.0f32, 2.0, 3.0, 4.0])?;
             let mut doubled = device.zeros(4)?;
-            device.scale(2.0, &x, &mut doubled)?;
+            crate::tests::scale(device, 2.0, &x, &mut doubled)?;
             let sum = group.all_reduce(&doubled, PATIENT)?;
             device.clear(&mut doubled)?;
             let mut again = device.zeros(4)?;
-            device.scale(0.5, &sum, &mut again)?;
+            crate::tests::scale(device, 0.5, &sum, &mut again)?;
             let total = group.all_reduce(&again, PATIENT)?;
             drop((x, doubled, sum, again));
             device.download(&total)

@@ -1,0 +1,127 @@
+//! Figures of the paper on LINE by a hybrid system of processor and GPU.
+//!
+//! A file measures one kind of figure; requests are in `benches/line/`.
+
+mod graphs;
+mod peers;
+mod quality;
+mod times;
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::measure::{Context, parsed};
+use crate::options::Options;
+use crate::paths;
+use crate::process;
+use crate::python::NONE;
+use crate::report::{Failure, Report};
+
+/// LINE in PyTorch, for `--peer-python`.
+const SCRIPT: &str = "line_torch.py";
+
+const NO_PROGRAMS: &str =
+    "not run: LINE (C++), GraphVite, DeepWalk, node2vec (give each as --peer NAME=COMMAND)";
+const NO_PYTORCH: &str = "not run: PyTorch (give --peer-python an interpreter that has it)";
+
+/// Figures 3, 4, 6 and 7: seconds, ours and peers'.
+pub(crate) fn time(context: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
+    let (own, peers) = split(request);
+    times::run(&parsed(own)?, out)?;
+    peers.run(context.options, out)
+}
+
+/// Bytes that training moves, and what a card would need for them at least.
+pub(crate) fn bytes(_: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
+    times::bytes(&parsed(request)?, out)
+}
+
+/// Figure 5: link prediction by variant of training, ours and peers'.
+pub(crate) fn quality(
+    context: &Context<'_>,
+    request: Value,
+    out: &mut Report,
+) -> Result<(), Failure> {
+    let (own, peers) = split(request);
+    quality::run(&parsed(own)?, out)?;
+    peers.run(context.options, out)
+}
+
+/// AUC by the number of samples that see the same rows.
+pub(crate) fn in_flight(_: &Context<'_>, request: Value, out: &mut Report) -> Result<(), Failure> {
+    quality::in_flight(&parsed(request)?, out)
+}
+
+/// Seconds until a stated AUC.
+pub(crate) fn time_to_auc(
+    _: &Context<'_>,
+    request: Value,
+    out: &mut Report,
+) -> Result<(), Failure> {
+    quality::time_to_auc(&parsed(request)?, out)
+}
+
+/// Requests of the peers that stand beside ours.
+struct Peers {
+    torch: Option<Value>,
+    program: Option<Value>,
+}
+
+/// Parts our request from those of the peers, its keys `torch` and `program`.
+fn split(mut request: Value) -> (Value, Peers) {
+    let mut take = |key: &str| request.as_object_mut().and_then(|keys| keys.remove(key));
+    let peers = Peers {
+        torch: take("torch"),
+        program: take("program"),
+    };
+    (request, peers)
+}
+
+impl Peers {
+    fn run(self, options: &Options, out: &mut Report) -> Result<(), Failure> {
+        if let Some(request) = self.torch {
+            match options
+                .peer_python
+                .as_deref()
+                .filter(|python| *python != NONE)
+            {
+                None => out.skip(NO_PYTORCH),
+                Some(python) => in_python(python, &request, out)?,
+            }
+        }
+        let Some(request) = self.program else {
+            return Ok(());
+        };
+        if options.peers.is_empty() {
+            out.skip(NO_PROGRAMS);
+        }
+        for (name, command) in &options.peers {
+            let mut request = request.clone();
+            (request["name"], request["command"]) = (json!(name), json!(command));
+            if let Err(why) = peers::run(&parsed(request)?, out) {
+                let why = why.to_string().replace('\n', "; ");
+                out.skip(&format!("not run: {name}: {why}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn in_python(python: &str, request: &Value, out: &mut Report) -> Result<(), Failure> {
+    let mut command: Command = process::command(python);
+    command.arg(paths::peer(SCRIPT)).arg(request.to_string());
+    let mut wrong = None;
+    let succeeded = process::each_line(&mut command, |line| {
+        match (line.strip_prefix("SKIPPED:"), serde_json::from_str(line)) {
+            (Some(why), _) => out.skip(why.trim()),
+            (None, Ok(row)) => out.row(row),
+            (None, Err(_)) => wrong = Some(format!("{SCRIPT} printed {line:?}")),
+        }
+    })?;
+    match (wrong, succeeded) {
+        (Some(wrong), _) => Err(wrong.into()),
+        (None, false) => Err(format!("{SCRIPT} failed with {python}").into()),
+        (None, true) => Ok(()),
+    }
+}

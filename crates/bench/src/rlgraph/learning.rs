@@ -1,0 +1,92 @@
+//! Figure 6b: returns by step over several seeds.
+
+use serde::Deserialize;
+use serde_json::json;
+use shardgraph_agents::{AgentConfig, RunOptions, Start, TrainOutcome, train};
+use shardgraph_device::Timer;
+
+use crate::report::{Failure, Report, ensure};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Request {
+    /// Settings by name.
+    agent: String,
+    /// From 1 to this.
+    seeds: u64,
+    steps: u64,
+    /// Steps between two points of a curve, a multiple of 1000.
+    every: u64,
+    /// The return that a seed is to reach.
+    goal: f64,
+    /// How many seeds must.
+    at_least: u64,
+}
+
+/// One seed: the mean return over the last 100 episodes, at each point.
+type Curve = Vec<f64>;
+
+pub(super) fn run(request: &Request, out: &mut Report) -> Result<(), Failure> {
+    let (mut curves, mut n_good) = (Vec::new(), 0);
+    for seed in 1..=request.seeds {
+        let (curve, last) = learn(request, seed, out)?;
+        n_good += u64::from(last >= request.goal);
+        curves.push(curve);
+    }
+    for (idx, step) in (request.every..=request.steps)
+        .step_by(request.every as usize)
+        .enumerate()
+    {
+        // A run may end a few steps behind its last point.
+        let mut at_point: Vec<f64> = curves.iter().filter_map(|c| c.get(idx)).copied().collect();
+        at_point.sort_by(|a, b| b.total_cmp(a));
+        let best = &at_point[..at_point.len().min(3)];
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        out.row(json!({
+                "what": "curve", "step": step, "lowest": at_point.last(), "mean": mean(&at_point), "highest": at_point.first(),
+                "mean_of_best_3": mean(best),
+            }));
+    }
+    out.row(json!({"what": format!("seeds with a mean return of at least {}", request.goal), "reached": n_good, "seeds": request.seeds}));
+    ensure(n_good >= request.at_least, || {
+        format!(
+            "{n_good} seeds reached {}, expected at least {}",
+            request.goal, request.at_least
+        )
+    })
+}
+
+fn learn(request: &Request, seed: u64, out: &mut Report) -> Result<(Curve, f64), Failure> {
+    let mut config = AgentConfig::named(&request.agent).ok_or("no such settings")?;
+    (config.seed, config.steps) = (seed, request.steps);
+    let start = Start::New {
+        config,
+        folder: None,
+    };
+    let (mut curve, every, timer) = (Vec::new(), request.every, Timer::wall());
+    let outcome = train(&start, &RunOptions::default(), &mut |progress| {
+        if progress.step / every > curve.len() as u64 {
+            curve.push(progress.mean_return.unwrap_or(f64::NAN));
+        }
+    })?;
+    let seconds = timer.elapsed_s();
+    let last = checked(&outcome)?;
+    out.row(json!({
+            "what": "seed", "seed": seed, "mean_return": last, "episodes": outcome.n_episodes, "updates": outcome.n_updates,
+            "seconds": seconds, "frames_per_s": outcome.n_steps as f64 / seconds,
+        }));
+    Ok((curve, last))
+}
+
+/// The mean return at the end.
+fn checked(outcome: &TrainOutcome) -> Result<f64, Failure> {
+    let last = outcome.mean_return.unwrap_or(f64::NAN);
+    ensure(outcome.n_steps >= outcome.config.steps, || {
+        format!("{} of {} steps", outcome.n_steps, outcome.config.steps)
+    })?;
+    // An episode of cart and pole has 1 to 500 steps, each of which earns 1.
+    ensure((1.0..=500.0).contains(&last), || {
+        format!("the mean return is {last}")
+    })?;
+    Ok(last)
+}

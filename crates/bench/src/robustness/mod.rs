@@ -1,0 +1,29 @@
+//! Ranks that are killed or stopped, and jobs that are killed and resumed.
+
+mod faults;
+mod kills;
+pub(crate) mod ranks;
+mod run_folder;
+
+use serde_json::Value;
+
+use crate::measure::Context;
+use crate::report::{Failure, Report};
+
+/// Seconds until all ranks know that one was lost.
+pub(crate) fn faults(
+    context: &Context<'_>,
+    request: Value,
+    out: &mut Report,
+) -> Result<(), Failure> {
+    faults::run(context, request, out)
+}
+
+/// Killed training jobs that are resumed to the same bytes.
+pub(crate) fn kills(
+    context: &Context<'_>,
+    request: Value,
+    out: &mut Report,
+) -> Result<(), Failure> {
+    kills::run(context, request, out)
+}

@@ -1,0 +1,18 @@
+//! Joining over TCP: one protocol for the ranks of a communicator and for
+//! mailboxes.
+//!
+//! ```text
+//! process                                   rank 0
+//!    | -- Hello { job, version, rank, Join } --> | PendingPeers
+//!    |                                           | compares (Misfit)
+//!    | <- JoinResponse::{Accepted, Refused} ---- | at once (mailboxes), or when all have come (a communicator)
+//!    | -- Hello { Data | Control | Mailbox } --> another rank, at the address that the response names
+//! ```
+
+pub(crate) mod address;
+pub(crate) mod attempt;
+pub(crate) mod config;
+pub(crate) mod decline;
+pub(crate) mod hello;
+pub(crate) mod pending;
+pub(crate) mod response;

@@ -1,0 +1,177 @@
+//! The first message on every connection, and the check that two processes fit together.
+
+use super::config::TcpConfig;
+use crate::codec;
+use crate::timeout::Expiry;
+use serde::{Deserialize, Serialize};
+use std::io::{self, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// Changes whenever bytes on the wire change their meaning.
+pub(crate) const PROTOCOL: u32 = 4;
+
+pub(crate) const MAX_HELLO_BYTES: usize = 8 << 10;
+
+const MAGIC: [u8; 8] = *b"shrdgrph";
+
+/// First message of a process on a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Hello {
+    magic: [u8; 8],
+    pub(crate) protocol: u32,
+    /// The version of the program.
+    #[serde(serialize_with = "codec::short_text")]
+    pub(crate) version: String,
+    #[serde(serialize_with = "codec::short_text")]
+    pub(crate) job: String,
+    /// The rank in the world of its purpose, or among the mailboxes.
+    pub(crate) rank: u32,
+    pub(crate) size: u32,
+    pub(crate) purpose: Purpose,
+}
+
+/// Purpose of a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Purpose {
+    /// To rank 0: to join. `port` is where the process listens itself; `generation` is that of a
+    /// mailbox which a former rank 0 took.
+    Join {
+        kind: WorldKind,
+        port: u16,
+        generation: Option<u64>,
+    },
+    /// To rank 0: the process takes no part.
+    Decline {
+        #[serde(serialize_with = "codec::short_text")]
+        reason: String,
+    },
+    /// To another rank of a world.
+    Data { world: u64 },
+    /// To another rank of a world.
+    Control { world: u64 },
+    /// To another mailbox: the generation of the one that calls, and the rank that is meant, as its
+    /// port may have another owner by now.
+    Mailbox { generation: u64, to: u32 },
+}
+
+/// Kinds of worlds that processes join at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum WorldKind {
+    /// Ranks of a communicator, which all come before any goes on.
+    Comm,
+    /// Mailboxes, which come and go.
+    Mailboxes,
+}
+
+/// Reason for which a process cannot be one of these ranks.
+#[derive(Debug)]
+pub(crate) enum Misfit {
+    /// It belongs elsewhere, and changes nothing here.
+    OtherJob(String),
+    /// It was meant to be one of them.
+    SameJob(String),
+}
+
+impl Hello {
+    pub(crate) fn from_config(config: &TcpConfig, purpose: Purpose) -> Hello {
+        Hello {
+            version: config.version.clone(),
+            job: config.job.clone(),
+            ..Hello::in_world(config.rank, config.size, purpose)
+        }
+    }
+
+    /// To a rank of the same world, of which the purpose says enough.
+    pub(crate) fn in_world(rank: u32, size: u32, purpose: Purpose) -> Hello {
+        Hello {
+            magic: MAGIC,
+            protocol: PROTOCOL,
+            version: String::new(),
+            job: String::new(),
+            rank,
+            size,
+            purpose,
+        }
+    }
+
+    pub(crate) fn decode(body: &[u8]) -> Option<Hello> {
+        codec::decode(body).filter(|hello: &Hello| hello.magic == MAGIC)
+    }
+
+    /// Says it on a new connection, which blocks no more afterwards.
+    pub(crate) fn send(&self, stream: &TcpStream, expiry: Expiry) -> io::Result<()> {
+        let timeout = expiry.left().ok_or(io::ErrorKind::TimedOut)?;
+        stream.set_nodelay(true)?;
+        send_within(stream, &codec::frame(self), timeout)
+    }
+
+    /// The misfit of the process that says `theirs` with this one's world, if there is one.
+    pub(crate) fn misfit(config: &TcpConfig, theirs: &Hello) -> Option<Misfit> {
+        let (rank, size) = (theirs.rank, config.size);
+        if theirs.job != config.job {
+            return Some(Misfit::OtherJob(format!(
+                "rank 0 at this address belongs to job `{}`, this process to job `{}`: give each job an address and port of its own",
+                config.job, theirs.job
+            )));
+        }
+        if (theirs.protocol, &theirs.version) != (PROTOCOL, &config.version) {
+            return Some(Misfit::SameJob(format!(
+                "rank 0 runs version {} (protocol {PROTOCOL}), rank {rank} version {} (protocol {}): start the same program everywhere",
+                config.version, theirs.version, theirs.protocol
+            )));
+        }
+        (theirs.size != size || rank == 0 || rank >= size).then(|| {
+            Misfit::SameJob(format!(
+                "a process says that it is rank {rank} of {} ranks, rank 0 counts {size} ranks: give each process a number of its own from 1 to {}",
+                theirs.size,
+                size - 1
+            ))
+        })
+    }
+}
+
+/// Writes a short message, for which a new connection has room, and lets the socket block no more.
+pub(crate) fn send_within(
+    mut stream: &TcpStream,
+    bytes: &[u8],
+    timeout: Duration,
+) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_write_timeout(Some(timeout))?;
+    stream.write_all(bytes)?;
+    stream.set_nonblocking(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hellos_come_back_and_prefixes_do_not() {
+        let (port, generation) = (u16::MAX, Some(1 << 40));
+        for purpose in [
+            Purpose::Join {
+                kind: WorldKind::Mailboxes,
+                port,
+                generation,
+            },
+            Purpose::Decline {
+                reason: "no GPU".to_string(),
+            },
+            Purpose::Data { world: u64::MAX },
+            Purpose::Control { world: 0 },
+            Purpose::Mailbox {
+                generation: 1 << 40,
+                to: 63,
+            },
+        ] {
+            let hello = Hello::in_world(5, 64, purpose);
+            let body = codec::encode(&hello);
+            assert_eq!(Hello::decode(&body), Some(hello));
+            for len in 0..body.len() {
+                assert_eq!(Hello::decode(&body[..len]), None, "{len}");
+            }
+        }
+    }
+}

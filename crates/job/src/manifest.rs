@@ -1,0 +1,228 @@
+//! Checkpoints on disk: a folder `checkpoint-0000000123` with the files of a step, complete once its MANIFEST is there.
+//!
+//! The MANIFEST has a line of JSON for each file: name, length, hash. It is written last and, when a checkpoint goes,
+//! removed first; so whatever a kill leaves is either a whole checkpoint or none.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use shardgraph_storage::{hash, write_atomic};
+
+use crate::{Checkpoint, Error};
+
+const MANIFEST: &str = "MANIFEST";
+
+/// Checkpoints that a folder keeps: the newest, and one to fall back to.
+pub const N_KEPT: usize = 2;
+
+/// A line of the MANIFEST.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    file: String,
+    bytes: u64,
+    xxh3: String,
+}
+
+impl Entry {
+    fn of(file: &str, bytes: &[u8]) -> Entry {
+        Entry {
+            file: file.to_owned(),
+            bytes: bytes.len() as u64,
+            xxh3: format!("{:016x}", hash(bytes)),
+        }
+    }
+}
+
+/// The name of a checkpoint's folder.
+pub(crate) fn folder_name(step: u64) -> String {
+    format!("checkpoint-{step:010}")
+}
+
+/// True if a file of a checkpoint may have this name.
+pub(crate) fn is_file_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    !name.is_empty() && !name.starts_with('.') && name.chars().all(is_plain) && name != MANIFEST
+}
+
+/// Writes a checkpoint.
+pub(crate) fn write(folder: &Path, checkpoint: &Checkpoint) -> Result<(), Error> {
+    let target = folder.join(folder_name(checkpoint.step()));
+    fs::create_dir_all(&target).map_err(Error::io(&target))?;
+    let mut manifest = String::new();
+    for (name, bytes) in checkpoint.files() {
+        let path = target.join(name);
+        write_atomic(&path, |out| out.write_all(bytes)).map_err(Error::io(&path))?;
+        let line = serde_json::to_string(&Entry::of(name, bytes));
+        manifest += &line.expect("two strings and a number have a JSON form");
+        manifest.push('\n');
+    }
+    let path = target.join(MANIFEST);
+    write_atomic(&path, |out| out.write_all(manifest.as_bytes())).map_err(Error::io(&path))?;
+    // The folder's own entry must be on disk before an older checkpoint goes.
+    sync_folder(folder).map_err(Error::io(folder))
+}
+
+/// Makes a folder and those above it that are missing, for good: each one's entry is on disk.
+pub(crate) fn make_folder(folder: &Path) -> Result<(), Error> {
+    if fs::metadata(folder).is_ok_and(|found| !found.is_dir()) {
+        let reason = "this is a file: expected the name of a folder";
+        return Err(Error::folder(folder, reason));
+    }
+    let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+    let missing: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
+    fs::create_dir_all(folder).map_err(Error::io(folder))?;
+    for made in missing {
+        let above = made.parent().filter(|path| !path.as_os_str().is_empty());
+        let above = above.unwrap_or(Path::new("."));
+        sync_folder(above).map_err(Error::io(above))?;
+    }
+    Ok(())
+}
+
+/// Only Unix can open a folder for that.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    match cfg!(unix) {
+        true => fs::File::open(folder)?.sync_all(),
+        false => Ok(()),
+    }
+}
+
+/// Part of a checkpoint to read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All files that its MANIFEST names.
+    Whole,
+    /// The files that are asked for.
+    Named,
+}
+
+/// See [`Checkpoint::newest`] and [`Checkpoint::newest_files`].
+pub(crate) fn newest(
+    folder: &Path,
+    files: &[&str],
+    part: Part,
+) -> Result<Option<Checkpoint>, Error> {
+    let mut damage = None;
+    for (step, path) in listed(folder)?.into_iter().rev() {
+        if !has_manifest(&path)? {
+            continue; // a kill left it behind
+        }
+        match read(&path, step, (files, part)) {
+            Ok(checkpoint) => return Ok(Some(checkpoint)),
+            Err(error) if error.is_damage() => damage = damage.or(Some(error)),
+            Err(error) => return Err(error),
+        }
+    }
+    damage.map_or(Ok(None), Err)
+}
+
+fn has_manifest(checkpoint: &Path) -> Result<bool, Error> {
+    let path = checkpoint.join(MANIFEST);
+    path.try_exists().map_err(Error::io(&path))
+}
+
+/// Folders with a checkpoint's name, oldest first, complete or not. Anything else in the folder is not ours.
+fn listed(folder: &Path) -> Result<Vec<(u64, PathBuf)>, Error> {
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(Error::io(folder))? {
+        let path = entry.map_err(Error::io(folder))?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        if let Some(step) = name.and_then(step_of)
+            && path.is_dir()
+        {
+            found.push((step, path));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn step_of(name: &str) -> Option<u64> {
+    let step = name.strip_prefix("checkpoint-")?.parse().ok()?;
+    (folder_name(step) == name).then_some(step)
+}
+
+/// Removes what a kill has left incomplete, and complete checkpoints before the one that was `written`, but for the
+/// `fallback`: any other between the two is one that resuming passed over as damaged. Damaged ones later than the one that was
+/// written stay until the run comes there.
+pub(crate) fn remove_old(folder: &Path, written: u64, fallback: Option<u64>) -> Result<(), Error> {
+    for (step, path) in listed(folder)? {
+        let is_kept = step >= written || Some(step) == fallback;
+        if step != written && !(is_kept && has_manifest(&path)?) {
+            remove(&path).map_err(Error::io(&path))?;
+        }
+    }
+    Ok(())
+}
+
+/// The MANIFEST goes first: a kill in between leaves no checkpoint that promises files which are gone.
+fn remove(checkpoint: &Path) -> io::Result<()> {
+    match fs::remove_file(checkpoint.join(MANIFEST)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => fs::remove_dir_all(checkpoint),
+    }
+}
+
+/// A checkpoint or the part of it, checked against its MANIFEST, which must name all of `files`.
+fn read(folder: &Path, step: u64, (files, part): (&[&str], Part)) -> Result<Checkpoint, Error> {
+    let path = folder.join(MANIFEST);
+    let manifest = fs::read(&path).map_err(Error::io(&path))?;
+    let mut checkpoint = Checkpoint::new(step);
+    checkpoint.set_origin(folder);
+    if manifest.is_empty() && !files.is_empty() {
+        let reason =
+            "the file is empty: put it back from a copy, or start a new run in another folder";
+        return Err(Error::damaged(path.display(), reason));
+    }
+    for line in manifest.split_inclusive(|&byte| byte == b'\n') {
+        let entry: Entry = serde_json::from_slice(line)
+            .map_err(|e| Error::damaged(path.display(), refusal(line, &e)))?;
+        if part == Part::Named && !files.contains(&entry.file.as_str()) {
+            continue;
+        }
+        let bytes = read_file(folder, &entry)?;
+        let named_twice = |e: Error| Error::damaged(path.display(), e.to_string());
+        checkpoint.add(&entry.file, bytes).map_err(named_twice)?;
+    }
+    for name in files {
+        checkpoint.file(name)?;
+    }
+    Ok(checkpoint)
+}
+
+/// Refusal of a line that is no [`Entry`]; until schema 2 lines had another checksum.
+fn refusal(line: &[u8], error: &serde_json::Error) -> String {
+    match line.windows(7).any(|key| key == b"fnv1a64") {
+        true => "an earlier version of this program wrote the checkpoint, with FNV-1a checksums: go on with that version, or \
+                 start a new run in another folder"
+            .to_owned(),
+        false => format!("a damaged line: {error}"),
+    }
+}
+
+fn read_file(folder: &Path, entry: &Entry) -> Result<Vec<u8>, Error> {
+    if !is_file_name(&entry.file) {
+        let reason = format!("`{}` is no file of a checkpoint", entry.file);
+        return Err(Error::damaged(folder.join(MANIFEST).display(), reason));
+    }
+    let path = folder.join(&entry.file);
+    let bytes = fs::read(&path).map_err(Error::io(&path))?;
+    let found = Entry::of(&entry.file, &bytes);
+    if found == *entry {
+        return Ok(bytes);
+    }
+    Err(Error::damaged(
+        path.display(),
+        format!(
+            "the file is damaged: its MANIFEST says {} bytes with hash {}, and there are {} with hash {}; put the file back from \
+             a copy, or start a new run in another folder",
+            entry.bytes, entry.xxh3, found.bytes, found.xxh3
+        ),
+    ))
+}

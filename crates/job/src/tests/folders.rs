@@ -1,0 +1,251 @@
+//! Who may take a folder, and what it keeps.
+
+use std::fs;
+
+use super::{FILES, checkpoint, listing, newest, run, take_steps};
+use crate::{Checkpoint, Error, Folder, N_KEPT};
+
+#[test]
+fn a_folder_is_of_one_run_and_one_process() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("a/b");
+    let why = |error: crate::Error| {
+        let message = error.to_string();
+        assert!(
+            message.starts_with(&path.display().to_string()),
+            "{message}"
+        );
+        assert!(matches!(error, Error::Folder { .. }));
+        message
+    };
+    let nothing = why(Folder::of_old_run(&path, FILES).unwrap_err());
+    assert!(nothing.contains("no complete checkpoint to resume from"));
+    assert!(!path.exists(), "only a new run makes a folder");
+    run(&path, 2);
+    let no_checkpoint = why(Folder::of_old_run(&path, FILES).unwrap_err());
+    assert!(no_checkpoint.contains("start a new run"), "{no_checkpoint}");
+    run(&path, 3);
+    let old = why(Folder::of_new_run(&path, FILES, &[]).unwrap_err());
+    assert!(old.contains("has a run already: resume it"), "{old}");
+
+    let (held, found) = Folder::of_old_run(&path, FILES).unwrap();
+    assert_eq!((held.path(), found.step()), (&*path, 3));
+    if cfg!(unix) {
+        for taken in [
+            Folder::of_old_run(&path, FILES).map(|(folder, _)| folder),
+            Folder::of_new_run(&path, FILES, &[]),
+        ] {
+            let message = why(taken.unwrap_err());
+            let want = "another process trains in this folder: wait for it";
+            assert!(message.contains(want), "{message}");
+        }
+    }
+    drop(held);
+    Folder::of_old_run(&path, FILES).unwrap();
+}
+
+/// What a finished run leaves stays, also when its checkpoints are gone; metrics alone are of a run that was killed early.
+#[test]
+fn a_new_run_overwrites_no_result() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path();
+    let results = &["policy.safetensors", "policy.json"];
+    run(path, 2);
+    Folder::of_new_run(path, FILES, results).unwrap();
+    for name in results {
+        fs::write(path.join(name), "learned").unwrap();
+        let message = Folder::of_new_run(path, FILES, results).unwrap_err();
+        let want = format!("has a {name}, which a new run would overwrite");
+        assert!(message.to_string().contains(&want), "{message}");
+        assert_eq!(fs::read(path.join(name)).unwrap(), b"learned");
+        fs::remove_file(path.join(name)).unwrap();
+    }
+    let lines = path.join("metrics.jsonl");
+    for (text, is_ours) in [
+        ("", true),
+        ("{\"step\": 1}\n{\"st", true),
+        ("{\"st", true),
+        ("hi\n", false),
+        ("{\"loss\": 1}\n", false),
+    ] {
+        fs::write(&lines, text).unwrap();
+        let taken = Folder::of_new_run(path, FILES, results);
+        assert_eq!(taken.is_ok(), is_ours, "{text}");
+        assert_eq!(fs::read_to_string(&lines).unwrap(), text);
+    }
+}
+
+#[test]
+fn a_file_is_no_folder() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("file");
+    fs::write(&file, "mine").unwrap();
+    let message = Folder::of_new_run(&file, FILES, &[]).unwrap_err();
+    assert!(message.to_string().contains("this is a file"), "{message}");
+    assert_eq!(fs::read(&file).unwrap(), b"mine");
+}
+
+#[test]
+fn the_newest_checkpoints_stay_and_what_is_not_ours() {
+    let scratch = tempfile::tempdir().unwrap();
+    for name in [
+        "checkpoint-best",
+        "checkpoint-12",
+        "checkpoint-+000000012",
+        "checkpoint-0000009999", // without a MANIFEST, as a kill leaves it
+    ] {
+        fs::create_dir(scratch.path().join(name)).unwrap();
+    }
+    fs::write(scratch.path().join("checkpoint-notes"), "mine").unwrap();
+    run(scratch.path(), 10);
+    let names = listing(scratch.path());
+    let ours: Vec<&str> = names
+        .iter()
+        .map(String::as_str)
+        .filter(|name| name.starts_with("checkpoint-"))
+        .collect();
+    let want = [
+        "checkpoint-+000000012",
+        "checkpoint-0000000006",
+        "checkpoint-0000000009",
+        "checkpoint-12",
+        "checkpoint-best",
+        "checkpoint-notes",
+    ];
+    assert_eq!(ours, want);
+    assert_eq!(N_KEPT, 2);
+}
+
+/// What is not asked for is neither read nor checked.
+#[test]
+fn a_file_of_the_newest_checkpoint_is_read_alone() {
+    let scratch = tempfile::tempdir().unwrap();
+    assert!(
+        Checkpoint::newest_files(scratch.path(), &["run.json"])
+            .unwrap()
+            .is_none()
+    );
+    run(scratch.path(), 7);
+    let state = scratch
+        .path()
+        .join("checkpoint-0000000006/state.safetensors");
+    fs::remove_file(state).unwrap();
+    let found = Checkpoint::newest_files(scratch.path(), &["run.json"])
+        .unwrap()
+        .unwrap();
+    let names: Vec<&str> = found.files().map(|(name, _)| name).collect();
+    assert_eq!((found.step(), names), (6, vec!["run.json"]));
+    assert_eq!(
+        found.file("run.json").unwrap(),
+        checkpoint(6).file("run.json").unwrap()
+    );
+    // One that is damaged is passed over as for a whole checkpoint.
+    fs::write(scratch.path().join("checkpoint-0000000006/run.json"), "{}").unwrap();
+    let older = Checkpoint::newest_files(scratch.path(), &["run.json"])
+        .unwrap()
+        .unwrap();
+    assert_eq!(older.step(), 3);
+    assert!(Checkpoint::newest_files(scratch.path(), &["other"]).is_err());
+}
+
+#[test]
+fn steps_of_more_than_ten_digits_are_found_in_order() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = Folder::of_new_run(scratch.path(), FILES, &[]).unwrap();
+    let metrics = folder.open_metrics(0.0).unwrap();
+    for step in [0, 9_999_999_999, 10_000_000_000, u64::MAX] {
+        folder
+            .write_checkpoint(&checkpoint(step), &metrics)
+            .unwrap();
+        assert_eq!(newest(scratch.path()), Some(step));
+    }
+}
+
+#[test]
+fn a_checkpoint_without_one_of_the_files_is_refused() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = Folder::of_new_run(scratch.path(), FILES, &[]).unwrap();
+    let metrics = folder.open_metrics(0.0).unwrap();
+    let mut half = Checkpoint::new(1);
+    half.add("run.json", Vec::new()).unwrap();
+    let error = folder.write_checkpoint(&half, &metrics).unwrap_err();
+    assert!(
+        error.to_string().contains("`state.safetensors` is missing"),
+        "{error}"
+    );
+    assert_eq!(Checkpoint::newest(scratch.path(), FILES).unwrap(), None);
+}
+
+/// A later checkpoint can only be damaged; it must not push the one to fall back to out of the folder.
+#[test]
+fn a_damaged_later_checkpoint_costs_no_good_one() {
+    let scratch = tempfile::tempdir().unwrap();
+    run(scratch.path(), 9);
+    let late = scratch.path().join("checkpoint-0000000012");
+    fs::rename(scratch.path().join("checkpoint-0000000009"), &late).unwrap();
+    fs::write(late.join("run.json"), "").unwrap();
+    let (folder, old) = Folder::of_old_run(scratch.path(), FILES).unwrap();
+    assert_eq!(old.step(), 6);
+    take_steps(&folder, 7..=9);
+    let kept: Vec<String> = listing(scratch.path())
+        .into_iter()
+        .filter(|name| name.starts_with("checkpoint-"))
+        .collect();
+    assert_eq!(
+        kept,
+        [6, 9, 12].map(|step| format!("checkpoint-{step:010}"))
+    );
+    drop(folder);
+    let (folder, _) = Folder::of_old_run(scratch.path(), FILES).unwrap();
+    take_steps(&folder, 10..=12);
+    assert_eq!(newest(scratch.path()), Some(12));
+}
+
+/// A damaged checkpoint before the one that is written must not count as the one to fall back to.
+#[test]
+fn a_damaged_checkpoint_in_between_costs_no_good_one() {
+    let scratch = tempfile::tempdir().unwrap();
+    run(scratch.path(), 6);
+    fs::write(scratch.path().join("checkpoint-0000000006/run.json"), "").unwrap();
+    let (folder, old) = Folder::of_old_run(scratch.path(), FILES).unwrap();
+    assert_eq!(old.step(), 3);
+    let metrics = folder.open_metrics(0.0).unwrap();
+    folder.write_checkpoint(&checkpoint(9), &metrics).unwrap();
+    fs::write(scratch.path().join("checkpoint-0000000009/run.json"), "").unwrap();
+    assert_eq!(newest(scratch.path()), Some(3));
+}
+
+#[test]
+fn steps_go_up_and_metrics_open_once() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = Folder::of_new_run(scratch.path(), FILES, &[]).unwrap();
+    let metrics = folder.open_metrics(0.0).unwrap();
+    let error = folder.open_metrics(0.0).unwrap_err().to_string();
+    assert!(error.contains("open already"), "{error}");
+    for step in [3, 6, 6] {
+        let written = folder.write_checkpoint(&checkpoint(step), &metrics);
+        written.unwrap();
+    }
+    let lower = folder.write_checkpoint(&checkpoint(5), &metrics);
+    let error = lower.unwrap_err().to_string();
+    assert!(error.contains("given 5"), "{error}");
+    fs::write(scratch.path().join("checkpoint-0000000006/run.json"), "").unwrap();
+    assert_eq!(
+        newest(scratch.path()),
+        Some(3),
+        "kept beside the 6 that came twice"
+    );
+}
+
+/// What the system could not read just now may be whole: no older state takes its place.
+#[cfg(unix)]
+#[test]
+fn a_file_that_cannot_be_read_is_no_damage() {
+    let scratch = tempfile::tempdir().unwrap();
+    run(scratch.path(), 6);
+    let file = scratch.path().join("checkpoint-0000000006/run.json");
+    fs::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink(&file, &file).unwrap(); // reading it fails, also for root
+    let error = Checkpoint::newest(scratch.path(), FILES).unwrap_err();
+    assert!(matches!(error, Error::Io { .. }), "{error}");
+}

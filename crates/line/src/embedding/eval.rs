@@ -1,0 +1,290 @@
+//! Link prediction: how well an embedding of part of a graph's edges tells the others from pairs
+//! that are none.
+//!
+//! Edges are split, the embedding is trained on the larger share, and a logistic regression over
+//! the products of columns (Hadamard) of the two rows is fitted to those edges and as many pairs
+//! that are no edges. Its AUC is taken on the held-out edges and as many other pairs. Uniform pairs
+//! are told apart by degree alone, so every AUC comes twice, the second time with pairs whose ends
+//! are drawn as those of edges are; and beside two scores that need no embedding: the product of
+//! the degrees, and Adamic and Adar's count of common neighbours.
+
+mod baseline;
+#[cfg(test)]
+mod naive;
+mod pairs;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+use shardgraph_device::{Device, Timer};
+use shardgraph_graph::Graph;
+use shardgraph_metrics::{Logistic, auc};
+use shardgraph_random::KeyedRng;
+
+pub use baseline::{adamic_adar, degree_product};
+pub use pairs::{Split, degree_matched_pairs, split, uniform_pairs};
+
+use crate::{Config, Embedding, Error, NodeLabels, Progress, Store, train};
+
+/// How link prediction is measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EvalConfig {
+    /// The share of the edges to train on; default 0.7.
+    pub train_share: f64,
+    /// Splits, each with an embedding of its own; default 1, the paper's number is 6.
+    pub runs: u32,
+    /// Edges that the logistic regression is fitted to at most, and as many other pairs; default
+    /// 60000.
+    pub fitted_edges: usize,
+    /// Weight of the squares in the regression, relative to its mean loss; default 1e-4.
+    pub l2: f64,
+    /// Parts of the tables; by default [`Store::default_parts`].
+    pub parts: Option<u32>,
+}
+
+impl Default for EvalConfig {
+    fn default() -> EvalConfig {
+        EvalConfig {
+            train_share: 0.7,
+            runs: 1,
+            fitted_edges: 60_000,
+            l2: 1e-4,
+            parts: None,
+        }
+    }
+}
+
+/// One measure with both kinds of pairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Auc {
+    /// Against pairs drawn uniformly.
+    pub uniform: f64,
+    /// Against pairs whose ends are drawn in proportion to their degrees.
+    pub degree_matched: f64,
+}
+
+/// What one split gave.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct RunScore {
+    /// Of the embedding.
+    pub embedding: Auc,
+    /// Of the product of the degrees in the edges that were trained on.
+    pub degree_product: Auc,
+    /// Of Adamic and Adar's score over those edges.
+    pub adamic_adar: Auc,
+    /// Samples of the training.
+    pub n_samples: u64,
+    /// Seconds of the training.
+    pub seconds: f64,
+    /// Of these, the passes: what samples are counted by.
+    pub training_s: f64,
+    /// Nodes that have no edge among those trained on; their rows are as they began.
+    pub unseen_nodes: u32,
+}
+
+/// Splits, trains and scores, once for each run.
+///
+/// ```no_run
+/// use shardgraph_device::Device;
+/// use shardgraph_graph::builtin;
+/// use shardgraph_line::{Config, eval};
+///
+/// let karate = builtin::by_name("karate").unwrap();
+/// let config = Config { epochs: 100, ..Config::default() };
+/// let (eval_config, device) = (eval::EvalConfig::default(), Device::host());
+/// let scores = eval::evaluate(&karate, &config, &eval_config, &device, &mut |_| {})?;
+/// println!("AUC {:.3}", scores[0].embedding.uniform);
+/// # Ok::<(), shardgraph_line::Error>(())
+/// ```
+///
+/// # Errors
+/// Settings that make no sense; a graph with too few edges, or with hardly a pair that is no edge;
+/// what training fails with.
+///
+/// # Determinism
+/// As [`train`]: split, pairs and fit depend on the seed alone.
+pub fn evaluate(
+    graph: &Graph,
+    config: &Config,
+    eval: &EvalConfig,
+    device: &Device,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<RunScore>, Error> {
+    let n_nodes = graph.n_nodes();
+    let n_parts = eval.parts.unwrap_or_else(|| Store::default_parts(n_nodes));
+    let mut make = |edges: &[(u32, u32)], seed: u64| {
+        let store = Store::from_edges(n_nodes, edges, n_parts, NodeLabels::numbers(n_nodes))?;
+        let config = Config {
+            seed,
+            ..config.clone()
+        };
+        let trained = train(&store, &config, device, progress)?;
+        Ok(Made {
+            n_samples: trained.n_samples,
+            seconds: trained.seconds,
+            training_s: trained.work.training_s,
+            embedding: trained.embedding,
+        })
+    };
+    all_runs(graph, config.seed, eval, &mut make)
+}
+
+/// What making rows may fail with.
+pub type RowsFailure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Makes a row for each node from edges and a seed.
+pub type MakeRows<'m> = dyn FnMut(&[(u32, u32)], u64) -> Result<Embedding, RowsFailure> + 'm;
+
+/// As [`evaluate`], of rows that come from elsewhere: for each run, `make` is given the edges to
+/// learn from and a seed, and is timed.
+///
+/// ```
+/// use shardgraph_graph::builtin;
+/// use shardgraph_line::{Embedding, NodeLabels, eval};
+///
+/// let karate = builtin::by_name("karate").unwrap();
+/// // The degree as the only column.
+/// let scores = eval::evaluate_rows(&karate, 1, &eval::EvalConfig::default(), &mut |edges, _seed| {
+///     let mut rows = vec![0.0; 34];
+///     edges.iter().flat_map(|&(u, v)| [u, v]).for_each(|node| rows[node as usize] += 1.0);
+///     Ok(Embedding::new(1, rows, NodeLabels::numbers(34))?)
+/// })?;
+/// assert!((scores[0].embedding.uniform - scores[0].degree_product.uniform).abs() < 0.05);
+/// # Ok::<(), shardgraph_line::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`evaluate`]; what `make` fails with, of kind [`Error::File`] where it is no [`Error`]; rows
+/// of another number of nodes.
+pub fn evaluate_rows(
+    graph: &Graph,
+    seed: u64,
+    eval: &EvalConfig,
+    make: &mut MakeRows<'_>,
+) -> Result<Vec<RunScore>, Error> {
+    let mut timed = |edges: &[(u32, u32)], seed: u64| {
+        let timer = Timer::wall();
+        let embedding = make(edges, seed).map_err(|failure| match failure.downcast() {
+            Ok(own) => *own,
+            Err(other) => Error::File(other.to_string()),
+        })?;
+        let seconds = timer.elapsed_s();
+        if embedding.n_nodes() != graph.n_nodes() as usize {
+            let expected = format!("{}, one for each node", graph.n_nodes());
+            return Err(Error::setting("rows", embedding.n_nodes(), &expected));
+        }
+        Ok(Made {
+            embedding,
+            n_samples: 0,
+            seconds,
+            training_s: seconds,
+        })
+    };
+    all_runs(graph, seed, eval, &mut timed)
+}
+
+/// The rows of a run, and what they took.
+struct Made {
+    embedding: Embedding,
+    n_samples: u64,
+    seconds: f64,
+    training_s: f64,
+}
+
+/// Makes the rows of a run.
+type Make<'m> = dyn FnMut(&[(u32, u32)], u64) -> Result<Made, Error> + 'm;
+
+fn all_runs(
+    graph: &Graph,
+    seed: u64,
+    eval: &EvalConfig,
+    make: &mut Make<'_>,
+) -> Result<Vec<RunScore>, Error> {
+    check(eval)?;
+    let run = |run: u32| one_run(graph, seed.wrapping_add(u64::from(run)), eval, make);
+    (0..eval.runs).map(run).collect()
+}
+
+fn check(eval: &EvalConfig) -> Result<(), Error> {
+    if !(eval.train_share > 0.0 && eval.train_share < 1.0) {
+        let expected = "a share between 0 and 1";
+        return Err(Error::setting("train_share", eval.train_share, expected));
+    }
+    if eval.runs == 0 {
+        return Err(Error::setting("runs", 0, "1 or more"));
+    }
+    if eval.fitted_edges == 0 {
+        return Err(Error::setting("fitted_edges", 0, "1 or more"));
+    }
+    match eval.l2 >= 0.0 {
+        true => Ok(()),
+        false => Err(Error::setting("l2", eval.l2, "a number of 0 or more")),
+    }
+}
+
+fn one_run(
+    graph: &Graph,
+    seed: u64,
+    eval: &EvalConfig,
+    make: &mut Make<'_>,
+) -> Result<RunScore, Error> {
+    let split = split(graph, eval.train_share, seed)?;
+    let n_nodes = graph.n_nodes();
+    let made = make(&split.train, seed)?;
+    let known = Graph::from_edges(n_nodes, &split.train)?;
+    let mut stream = KeyedRng::new(seed, "line pairs", 0);
+    let mut against = |others: Others| -> Result<[f64; 3], Error> {
+        let n_fitted = split.train.len().min(eval.fitted_edges);
+        // Drawn together, so that no pair is both fitted to and asked for.
+        let mut to_fit = others(graph, n_fitted + split.test.len(), &mut stream)?;
+        let to_test = to_fit.split_off(n_fitted);
+        let rows = &made.embedding;
+        let fitted = fit(rows, &split.train[..n_fitted], &to_fit, eval.l2);
+        let of = |score: &dyn Fn(u32, u32) -> f64| auc_of(score, &split.test, &to_test);
+        Ok([
+            of(&|u, v| fitted.score(&hadamard(rows, u, v))),
+            of(&|u, v| degree_product(&known, u, v)),
+            of(&|u, v| adamic_adar(&known, u, v)),
+        ])
+    };
+    let (uniform, matched) = (against(uniform_pairs)?, against(degree_matched_pairs)?);
+    let [embedding, degree_product, adamic_adar] = std::array::from_fn(|score| Auc {
+        uniform: uniform[score],
+        degree_matched: matched[score],
+    });
+    Ok(RunScore {
+        embedding,
+        degree_product,
+        adamic_adar,
+        n_samples: made.n_samples,
+        seconds: made.seconds,
+        training_s: made.training_s,
+        unseen_nodes: (0..n_nodes).filter(|&v| known.degree(v) == 0).count() as u32,
+    })
+}
+
+/// Draws pairs that are no edges.
+type Others = fn(&Graph, usize, &mut KeyedRng) -> Result<Vec<(u32, u32)>, Error>;
+
+fn auc_of(score: &dyn Fn(u32, u32) -> f64, edges: &[(u32, u32)], others: &[(u32, u32)]) -> f64 {
+    let scores =
+        |pairs: &[(u32, u32)]| -> Vec<f64> { pairs.iter().map(|&(u, v)| score(u, v)).collect() };
+    auc(&scores(edges), &scores(others))
+}
+
+/// The products of the columns of two rows: the features of a pair.
+fn hadamard(embedding: &Embedding, u: u32, v: u32) -> Vec<f32> {
+    let columns = embedding.row(u).iter().zip(embedding.row(v));
+    columns.map(|(a, b)| a * b).collect()
+}
+
+fn fit(embedding: &Embedding, edges: &[(u32, u32)], others: &[(u32, u32)], l2: f64) -> Logistic {
+    let all = edges.iter().chain(others);
+    let features: Vec<f32> = all.flat_map(|&(u, v)| hadamard(embedding, u, v)).collect();
+    let labels: Vec<bool> = (0..edges.len() + others.len())
+        .map(|at| at < edges.len())
+        .collect();
+    Logistic::fit(&features, &labels, embedding.dim(), l2)
+}

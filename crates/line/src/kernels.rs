@@ -1,0 +1,3 @@
+//! The kernels that only this crate launches.
+
+pub mod sgns;

@@ -1,0 +1,67 @@
+//! Seconds of training by what they were spent on.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use shardgraph_device::Timer;
+
+/// Seconds of training by what they were spent on.
+///
+/// The first two are summed over threads or streams: with two threads they may be twice those on
+/// the wall.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct WorkTime {
+    /// Reading, shuffling and sending edges.
+    pub preparation_s: f64,
+    /// Updating rows; on a device, from its own events.
+    pub update_s: f64,
+    /// Passes on the wall, without making tables in memory and gathering the answer.
+    pub training_s: f64,
+}
+
+/// Sums behind [`WorkTime`], shared by threads.
+#[derive(Debug, Default)]
+pub(super) struct Clock {
+    preparation_ns: AtomicU64,
+    update_ns: AtomicU64,
+    training_ns: AtomicU64,
+}
+
+impl Clock {
+    pub(super) fn work_time(&self) -> WorkTime {
+        let seconds = |sum: &AtomicU64| sum.load(Ordering::Relaxed) as f64 / 1e9;
+        WorkTime {
+            preparation_s: seconds(&self.preparation_ns),
+            update_s: seconds(&self.update_ns),
+            training_s: seconds(&self.training_ns),
+        }
+    }
+
+    /// Counts `work` as preparation.
+    pub(super) fn preparing<R>(&self, work: impl FnOnce() -> R) -> R {
+        Clock::timed(&self.preparation_ns, work)
+    }
+
+    /// Counts `work` as updates of rows.
+    pub(super) fn updating<R>(&self, work: impl FnOnce() -> R) -> R {
+        Clock::timed(&self.update_ns, work)
+    }
+
+    /// Counts `work` as passes on the wall.
+    pub(super) fn training<R>(&self, work: impl FnOnce() -> R) -> R {
+        Clock::timed(&self.training_ns, work)
+    }
+
+    /// Counts milliseconds that a device's events measured.
+    pub(super) fn add_update_ms(&self, ms: f64) {
+        let ns = (ms * 1e6) as u64;
+        self.update_ns.fetch_add(ns, Ordering::Relaxed);
+    }
+
+    fn timed<R>(sum: &AtomicU64, work: impl FnOnce() -> R) -> R {
+        let timer = Timer::wall();
+        let result = work();
+        sum.fetch_add(timer.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        result
+    }
+}

@@ -1,0 +1,193 @@
+//! Contexts: what all of a run shares, and what all jobs of an order share.
+
+use shardgraph_device::{Device, DeviceKind};
+use shardgraph_random::KeyedRng;
+
+use super::clock::Clock;
+use super::worker_pool::WorkerPool;
+use crate::edges::Bucket;
+use crate::kernels::sgns::{self, AliasTable, EdgeList, Settings};
+use crate::schedule::{BucketPass, Layout, Planner};
+use crate::{Config, Error, Mode, Store};
+
+/// Samples whose gradients are summed before a row changes, in the deterministic mode of a device.
+const BATCH: u32 = 64;
+
+/// Graph, settings and device of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RunContext<'r> {
+    pub(super) store: &'r Store,
+    pub(super) config: &'r Config,
+    pub(super) device: &'r Device,
+    /// Groups of the tables' parts.
+    pub(super) layout: Layout,
+}
+
+impl<'r> RunContext<'r> {
+    /// Orders draw from different streams.
+    pub(super) fn seed(&self, order: u32) -> u64 {
+        let seed = self.config.seed.wrapping_mul(2);
+        seed.wrapping_add(u64::from(order - 1))
+    }
+
+    /// Threads that work on rows in host memory; a device has one stream.
+    pub(super) fn row_pool(&self) -> WorkerPool {
+        WorkerPool {
+            n_threads: match self.device.kind() {
+                DeviceKind::Host => self.config.threads,
+                _ => 1,
+            },
+        }
+    }
+
+    /// Parts of a group.
+    pub(super) fn parts(&self, group: u32) -> std::ops::Range<u32> {
+        let size = self.store.n_parts() / self.layout.n_groups;
+        group * size..(group + 1) * size
+    }
+
+    /// Threads of the host have the rows that they work on to themselves.
+    pub(super) fn has_own_rows(&self) -> bool {
+        self.device.kind() == DeviceKind::Host
+            && self.config.mode_on(DeviceKind::Host) == Mode::Deterministic
+    }
+
+    pub(super) fn planner(&self, order: u32) -> Result<Planner<'r>, Error> {
+        let planner = Planner {
+            store: self.store,
+            order,
+            seed: self.seed(order),
+            layout: self.layout,
+            has_small_jobs: !self.has_own_rows(),
+        };
+        planner.check(self.config.epochs)?;
+        Ok(planner)
+    }
+
+    fn settings(&self, order: u32) -> Settings {
+        let mut settings = self.config.settings();
+        settings.seed = self.seed(order);
+        settings.mode = match (self.config.mode_on(self.device.kind()), self.device.kind()) {
+            (Mode::Deterministic, DeviceKind::Host) => match self.config.edges_in_flight {
+                None => sgns::Mode::Hogwild, // alone with its rows
+                Some(batch) => sgns::Mode::Deterministic { batch },
+            },
+            (Mode::Deterministic, _) => sgns::Mode::Deterministic { batch: BATCH },
+            (Mode::Atomic, _) => sgns::Mode::Atomic,
+            (Mode::Hogwild, _) => sgns::Mode::Hogwild,
+        };
+        settings
+    }
+
+    /// The device's streams; the host has one.
+    fn streams(&self) -> Result<Vec<Stream>, Error> {
+        let n_streams = match self.device.kind() {
+            DeviceKind::Host => 1,
+            _ => self.config.queues,
+        };
+        let stream = |_| -> Result<Stream, Error> {
+            let device = match self.device.kind() {
+                DeviceKind::Host => self.device.clone(),
+                _ => self.device.new_stream()?,
+            };
+            let parts = 0..self.store.n_parts();
+            let negatives = parts.map(|part| self.negatives(&device, part));
+            let negatives = negatives.collect::<Result<_, _>>()?;
+            Ok(Stream { device, negatives })
+        };
+        (0..n_streams).map(stream).collect()
+    }
+
+    /// Noise distribution of a part: degree^0.75.
+    pub(super) fn negatives(
+        &self,
+        device: &Device,
+        part: u32,
+    ) -> Result<Option<AliasTable>, Error> {
+        let degrees = self.store.degrees_of(part);
+        let weights: Vec<f64> = degrees.iter().map(|&d| f64::from(d).powf(0.75)).collect();
+        match weights.iter().any(|&weight| weight > 0.0) {
+            true => Ok(Some(AliasTable::upload(device, &weights)?)),
+            false => Ok(None),
+        }
+    }
+}
+
+/// A stream of a device with what its kernels read; the host has one.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) device: Device,
+    /// Noise distribution of each part; `None` where no row of it has an edge.
+    pub(super) negatives: Vec<Option<AliasTable>>,
+}
+
+/// What all jobs of an order share.
+#[derive(Debug)]
+pub(super) struct OrderContext<'s> {
+    pub(super) run: RunContext<'s>,
+    pub(super) settings: Settings,
+    pub(super) streams: Vec<Stream>,
+    first_rate: f32,
+    /// Samples of all passes of the order.
+    pub(super) n_samples: u64,
+    pub(super) clock: &'s Clock,
+}
+
+impl<'s> OrderContext<'s> {
+    pub(super) fn new(
+        run: RunContext<'s>,
+        planner: &Planner<'_>,
+        clock: &'s Clock,
+    ) -> Result<OrderContext<'s>, Error> {
+        Ok(OrderContext {
+            settings: run.settings(planner.order),
+            streams: run.streams()?,
+            first_rate: run.config.first_rate(),
+            n_samples: planner.samples_of_a_pass() * u64::from(run.config.epochs),
+            clock,
+            run,
+        })
+    }
+
+    /// Threads that have rows to themselves: all, or the one that asks for steps.
+    pub(super) fn n_scheduled_threads(&self) -> usize {
+        match self.run.has_own_rows() {
+            true => self
+                .run
+                .config
+                .threads
+                .min(self.run.store.n_parts() as usize),
+            false => 1,
+        }
+    }
+
+    /// Reads a bucket; without weights, its edges come in an order drawn for this visit.
+    pub(super) fn bucket(&self, bucket_pass: BucketPass) -> Result<Bucket, Error> {
+        self.clock.preparing(|| {
+            let (i, j) = bucket_pass.bucket();
+            let mut bucket = self.run.store.bucket(i, j)?;
+            if !self.run.store.is_weighted() {
+                let mut rng = KeyedRng::new(self.settings.seed, "line edges", bucket_pass.number);
+                rng.shuffle(&mut bucket.pairs);
+            }
+            Ok(bucket)
+        })
+    }
+
+    pub(super) fn upload(&self, stream: &Stream, bucket: Bucket) -> Result<EdgeList, Error> {
+        self.clock.preparing(|| {
+            let pairs = bucket.pairs.as_flattened();
+            if self.run.store.is_weighted() {
+                let weights: Vec<f64> = bucket.weights.iter().map(|&w| f64::from(w)).collect();
+                return Ok(EdgeList::upload_weighted(&stream.device, pairs, &weights)?);
+            }
+            Ok(EdgeList::upload(&stream.device, pairs)?)
+        })
+    }
+
+    /// Learning rate: falls in a line from the first one to a ten-thousandth of it.
+    pub(super) fn learning_rate(&self, sample: u64) -> f32 {
+        let left = 1.0 - sample as f64 / self.n_samples as f64;
+        (f64::from(self.first_rate) * left.max(1e-4)) as f32
+    }
+}

@@ -1,0 +1,159 @@
+//! Disk behind a partition buffer: planned swaps, groups on their way, and the I/O thread.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use super::checkpoint::TableCheckpoint;
+use super::context::RunContext;
+use super::disk_use::DiskUse;
+use super::io_worker::{IoWorker, Request};
+use super::row_files::TableKey;
+use super::rows::PartRows;
+use super::scalar::Scalar;
+use crate::Error;
+use crate::schedule::{GroupKey, Swap, Visit, swaps};
+
+/// What a buffer needs where not all is in memory, or the run must survive.
+#[derive(Debug)]
+pub(super) struct DiskBacking<'p, T: Scalar> {
+    pub(super) io: IoWorker<T>,
+    pub(super) checkpoint: &'p mut TableCheckpoint,
+    pub(super) used: &'p mut DiskUse,
+    order: u32,
+    capacity: usize,
+    /// Visits of the pass that are to come.
+    pub(super) visits: VecDeque<PlannedVisit>,
+    /// Groups of the present visit.
+    pub(super) current: Vec<GroupKey>,
+    /// Groups in memory or on their way in, as the plan has them.
+    resident: Vec<GroupKey>,
+    /// Groups that are on their way in.
+    pub(super) loading: BTreeSet<GroupKey>,
+    /// Groups that changed since they were written.
+    pub(super) changed: BTreeSet<GroupKey>,
+    /// Groups that have a place in memory: those that are there, and those on their way in.
+    pub(super) n_held: u64,
+    /// Set while the I/O thread is asked to free the memory for the next read.
+    pub(super) is_dropping_spare: bool,
+    /// Busy seconds of the I/O threads of earlier orders.
+    busy_before_s: f64,
+}
+
+/// Groups of a visit, and the swaps before it.
+#[derive(Debug)]
+pub(super) struct PlannedVisit {
+    pub(super) wanted: Vec<GroupKey>,
+    pub(super) swap: Swap,
+}
+
+/// One step of a swap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Move {
+    Evict(GroupKey),
+    Load(GroupKey),
+}
+
+impl<'p, T: Scalar> DiskBacking<'p, T> {
+    pub(super) fn start(
+        run: &RunContext<'_>,
+        order: u32,
+        checkpoint: &'p mut TableCheckpoint,
+        used: &'p mut DiskUse,
+        timeout: Duration,
+    ) -> Result<DiskBacking<'p, T>, Error> {
+        used.n_groups = run.layout.n_groups;
+        Ok(DiskBacking {
+            io: IoWorker::start(run.device, timeout)?,
+            checkpoint,
+            order,
+            capacity: run.layout.capacity as usize,
+            visits: VecDeque::new(),
+            current: Vec::new(),
+            resident: Vec::new(),
+            loading: BTreeSet::new(),
+            changed: BTreeSet::new(),
+            n_held: 0,
+            is_dropping_spare: false,
+            busy_before_s: used.busy_s,
+            used,
+        })
+    }
+
+    pub(super) fn table_key(&self, key: GroupKey) -> TableKey {
+        TableKey {
+            order: self.order,
+            table: key.table,
+            group: key.group,
+        }
+    }
+
+    /// Plans the swaps of the visits of a pass, or of what is left of one.
+    pub(super) fn begin_pass(&mut self, visits: &[Visit]) {
+        let wanted: Vec<Vec<GroupKey>> =
+            visits.iter().map(|visit| visit.keys(self.order)).collect();
+        let swaps = swaps(&wanted, self.capacity, &mut self.resident);
+        let visits = wanted.into_iter().zip(swaps);
+        self.visits = visits
+            .map(|(wanted, swap)| PlannedVisit { wanted, swap })
+            .collect();
+        self.current.clear();
+    }
+
+    /// Requests that a group of `bytes` bytes be written.
+    pub(super) fn write(
+        &mut self,
+        key: GroupKey,
+        parts: Vec<PartRows<T>>,
+        bytes: u64,
+        stays: bool,
+    ) {
+        let (file, superseded) = self.checkpoint.new_file(self.table_key(key));
+        self.used.written_bytes += bytes;
+        self.io.send(Request::Write {
+            key,
+            file,
+            superseded,
+            parts,
+            stays,
+        });
+    }
+
+    /// True if a group can go before visit `at` of those to come: it is here, and not wanted.
+    fn is_free(&self, key: GroupKey, at: usize) -> bool {
+        let between = self.visits.iter().take(at).map(|visit| &visit.wanted);
+        let mut wanting = std::iter::once(&self.current).chain(between);
+        !self.loading.contains(&key) && !wanting.any(|groups| groups.contains(&key))
+    }
+
+    /// What can be done now of the swaps of visits to come, in their order.
+    pub(super) fn next_move(&mut self) -> Option<Move> {
+        let at = self.visits.iter().position(|visit| !visit.swap.is_over())?;
+        let Swap { evict, load } = &self.visits[at].swap;
+        let (away, next) = (evict.first().copied(), load.first().copied());
+        let chosen = match (away, next) {
+            // Places are free.
+            (_, Some(key)) if evict.len() < load.len() => Move::Load(key),
+            (Some(key), _) if self.is_free(key, at) => Move::Evict(key),
+            // One group has a place before the other has left its own.
+            (Some(_), Some(key)) if evict.len() == load.len() => Move::Load(key),
+            _ => return None,
+        };
+        // A group that was never written is made by the training threads, when they get there.
+        if let Move::Load(key) = chosen
+            && self.checkpoint.file(self.table_key(key)).is_none()
+        {
+            return None;
+        }
+        let swap = &mut self.visits[at].swap;
+        match chosen {
+            Move::Load(_) => swap.load.remove(0),
+            Move::Evict(_) => swap.evict.remove(0),
+        };
+        Some(chosen)
+    }
+
+    /// Busy seconds of the I/O threads of all orders so far.
+    pub(super) fn busy_s(&self) -> f64 {
+        self.busy_before_s + self.io.busy_s()
+    }
+}

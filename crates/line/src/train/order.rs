@@ -1,0 +1,197 @@
+//! Training of the orders of a run: pass by pass, step by step.
+
+use shardgraph_device::{DeviceKind, Timer};
+
+use super::bucket_scheduler::BucketScheduler;
+use super::bucket_trainer::LoadedJob;
+use super::checkpoint::{Position, TableCheckpoint};
+use super::clock::Clock;
+use super::context::{OrderContext, RunContext};
+use super::disk_backing::DiskBacking;
+use super::disk_use::DiskUse;
+use super::export::{Columns, rows_to_values};
+use super::partition_buffer::PartitionBuffer;
+use super::scalar::Scalar;
+use super::worker_pool::WorkerPool;
+use super::{Progress, pipeline, shared_rows};
+use crate::schedule::{Job, Planner, Step};
+use crate::{DiskOptions, Error};
+
+/// A run in progress.
+pub(super) struct Run<'r> {
+    pub(super) context: RunContext<'r>,
+    pub(super) clock: &'r Clock,
+    pub(super) progress: &'r mut dyn FnMut(Progress),
+    /// Samples of all orders so far.
+    pub(super) n_done: u64,
+}
+
+/// Disk of a run: its options, checkpoint and use.
+pub(super) struct RunDisk<'d> {
+    pub(super) options: &'d DiskOptions,
+    pub(super) checkpoint: &'d mut TableCheckpoint,
+    pub(super) used: &'d mut DiskUse,
+}
+
+/// Jobs of an order, and the threads that train them.
+struct OrderWorkers<'w, T: Scalar> {
+    context: &'w OrderContext<'w>,
+    scheduler: &'w BucketScheduler<'w, T>,
+}
+
+impl Run<'_> {
+    /// Trains one order in memory, and writes its columns to the rows of all orders.
+    pub(super) fn train_in_memory<T: Scalar>(
+        &mut self,
+        order: u32,
+        columns: Columns,
+        values: &mut Vec<f32>,
+    ) -> Result<(), Error> {
+        let run = self.context;
+        let planner = run.planner(order)?;
+        let context = OrderContext::new(run, &planner, self.clock)?;
+        let mut buffer = PartitionBuffer::<T>::in_memory(run, order)?;
+        self.with_workers(&context, order, |this, workers| {
+            for pass in 0..run.config.epochs {
+                for step in planner.pass(pass) {
+                    this.train_step(workers, &mut buffer, &step)?;
+                }
+            }
+            Ok(())
+        })?;
+        rows_to_values(&run, &buffer.into_tables(), columns, values)
+    }
+
+    /// Trains one order, or what is left of it, with its rows on disk.
+    pub(super) fn train_on_disk<T: Scalar>(
+        &mut self,
+        order: u32,
+        at: usize,
+        disk: &mut RunDisk<'_>,
+    ) -> Result<(), Error> {
+        let run = self.context;
+        let start = disk.checkpoint.position();
+        let planner = run.planner(order)?;
+        let context = OrderContext::new(run, &planner, self.clock)?;
+        let (checkpoint, used) = (&mut *disk.checkpoint, &mut *disk.used);
+        let backing = DiskBacking::start(&run, order, checkpoint, used, disk.options.deadline)?;
+        let mut buffer = PartitionBuffer::<T>::on_disk(run, order, backing);
+        let options = disk.options;
+        let start = Position {
+            orders: at,
+            ..start
+        };
+        self.with_workers(&context, order, |this, workers| {
+            this.train_passes(&planner, workers, &mut buffer, start, options)
+        })?;
+        drop(buffer);
+        disk.checkpoint.forget(order, 1);
+        let orders = at + 1;
+        let position = Position {
+            orders,
+            ..Position::default()
+        };
+        disk.checkpoint.commit(position, self.n_done)
+    }
+
+    /// Runs `body` with the threads of an order, and counts its time as training.
+    fn with_workers<T: Scalar>(
+        &mut self,
+        context: &OrderContext<'_>,
+        order: u32,
+        body: impl FnOnce(&mut Self, &OrderWorkers<'_, T>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let train = |loaded: &mut LoadedJob<T>| context.train_job(loaded);
+        let scheduler = BucketScheduler::new(order as usize - 1, &train);
+        let clock = self.clock;
+        scheduler.with_threads(context.n_scheduled_threads(), |scheduler| {
+            let workers = OrderWorkers { context, scheduler };
+            clock.training(|| body(self, &workers))
+        })
+    }
+
+    /// All passes of an order from a position on, with checkpoints between steps and at the end.
+    fn train_passes<T: Scalar>(
+        &mut self,
+        planner: &Planner<'_>,
+        workers: &OrderWorkers<'_, T>,
+        buffer: &mut PartitionBuffer<'_, T>,
+        start: Position,
+        options: &DiskOptions,
+    ) -> Result<(), Error> {
+        let (mut timer, mut pause) = (Timer::wall(), options.checkpoint_s);
+        let n_passes = self.context.config.epochs;
+        for pass in start.pass..n_passes {
+            let mut steps = planner.pass(pass);
+            let first = if pass == start.pass { start.step } else { 0 };
+            steps.by_ref().take(first).for_each(drop);
+            buffer.begin_pass(&steps.visits());
+            for (step, todo) in (first + 1..).zip(steps) {
+                buffer.enter(&todo)?;
+                self.train_step(workers, buffer, &todo)?;
+                if timer.elapsed_s() >= pause {
+                    let took = Timer::wall();
+                    let position = Position {
+                        pass,
+                        step,
+                        ..start
+                    };
+                    buffer.checkpoint(position, self.n_done)?;
+                    pause = options.pause_after(took.elapsed_s());
+                    timer = Timer::wall();
+                }
+            }
+        }
+        let position = Position {
+            pass: n_passes,
+            step: 0,
+            ..start
+        };
+        buffer.checkpoint(position, self.n_done)
+    }
+
+    fn train_step<T: Scalar>(
+        &mut self,
+        workers: &OrderWorkers<'_, T>,
+        buffer: &mut PartitionBuffer<'_, T>,
+        step: &Step,
+    ) -> Result<(), Error> {
+        let context = workers.context;
+        if context.run.has_own_rows() {
+            let idle = buffer.take_idle(step);
+            buffer.put_idle(workers.scheduler.step(step, idle)?);
+        } else {
+            for round in &step.rounds {
+                let jobs = round.iter().map(|job| buffer.take_job(job)).collect();
+                for loaded in train_round(context, jobs)? {
+                    buffer.put_job(loaded);
+                }
+            }
+        }
+        self.n_done += step.jobs().map(Job::n_samples).sum::<u64>();
+        let n_orders = self.context.config.order.each().len() as u64;
+        (self.progress)(Progress {
+            samples: self.n_done,
+            n_samples: n_orders * context.n_samples,
+        });
+        Ok(())
+    }
+}
+
+/// Trains the jobs of a round and gives the rows back, in no particular order: for threads that
+/// share rows, and for devices.
+fn train_round<T: Scalar>(
+    context: &OrderContext<'_>,
+    mut jobs: Vec<LoadedJob<T>>,
+) -> Result<Vec<LoadedJob<T>>, Error> {
+    if context.run.device.kind() != DeviceKind::Host {
+        // The longest first, so that no stream is left alone with it at the end.
+        jobs.sort_by_key(|loaded| loaded.job.n_samples());
+        return pipeline::train(context, jobs);
+    }
+    let pool = WorkerPool {
+        n_threads: context.run.config.threads,
+    };
+    shared_rows::train(context, &mut jobs, pool)?;
+    Ok(jobs)
+}

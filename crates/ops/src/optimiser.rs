@@ -1,0 +1,251 @@
+//! Optimiser steps over flat arrays of parameters, in place.
+
+use shardgraph_device::{Arg, Buffer, Device, Error, Launch, checks};
+
+use crate::launch::BLOCK;
+use crate::simd::arch;
+
+/// The constants of one Adam step (Kingma and Ba 2015, algorithm 1), with its step count.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Adam {
+    /// Step size.
+    pub learning_rate: f32,
+    /// Decay of the first moment.
+    pub beta1: f32,
+    /// Decay of the second moment.
+    pub beta2: f32,
+    /// Added to the root of the second moment.
+    pub epsilon: f32,
+    /// The step number, from 1.
+    pub step: u64,
+}
+
+impl Adam {
+    /// The step on values in host memory: the same bits as [`adam`] with buffers of the host.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Length`](shardgraph_device::ErrorKind::Length) unless all four have one length.
+    pub fn apply(
+        &self,
+        params: &mut [f32],
+        grad: &[f32],
+        first: &mut [f32],
+        second: &mut [f32],
+    ) -> Result<(), Error> {
+        let operands = [
+            ("params", params.len()),
+            ("first", first.len()),
+            ("second", second.len()),
+        ];
+        match operands.into_iter().find(|&(_, len)| len != grad.len()) {
+            Some((operand, len)) => Err(Error::length("adam", operand, grad.len(), len)),
+            None => {
+                adam_on_host(*self, params, grad, first, second);
+                Ok(())
+            }
+        }
+    }
+
+    /// `1 - beta^step` of both moments. Powers in f64: in f32 the correction of beta2 = 0.999 is off by 1e-4 at the first
+    /// step.
+    fn corrections(&self) -> (f32, f32) {
+        let correction = |beta: f32| 1.0 - f64::from(beta).powi(self.step.min(1 << 30) as i32);
+        (correction(self.beta1) as f32, correction(self.beta2) as f32)
+    }
+}
+
+/// One Adam step.
+///
+/// # Shapes
+/// `params`, `grad`, `first` and `second` moments have one length.
+/// # Errors
+/// [`ErrorKind::Length`](shardgraph_device::ErrorKind::Length).
+/// # Source
+/// Kingma and Ba, "Adam" (2015), algorithm 1.
+pub fn adam(
+    device: &Device,
+    adam: Adam,
+    params: &mut Buffer,
+    grad: &Buffer,
+    first: &mut Buffer,
+    second: &mut Buffer,
+) -> Result<(), Error> {
+    const OP: &str = "adam";
+    checks::len(OP, "grad", params.len(), grad)?;
+    checks::len(OP, "first", params.len(), first)?;
+    checks::len(OP, "second", params.len(), second)?;
+    if device.is_host() {
+        adam_on_host(
+            adam,
+            params.on_host_mut(OP)?,
+            grad.on_host(OP)?,
+            first.on_host_mut(OP)?,
+            second.on_host_mut(OP)?,
+        );
+        return Ok(());
+    }
+    let n = grad.len();
+    let (correction1, correction2) = adam.corrections();
+    let args = [
+        Arg::write(params),
+        Arg::read(grad),
+        Arg::write(first),
+        Arg::write(second),
+        Arg::u64(n as u64),
+        Arg::f32(adam.learning_rate),
+        Arg::f32(adam.beta1),
+        Arg::f32(adam.beta2),
+        Arg::f32(adam.epsilon),
+        Arg::f32(correction1),
+        Arg::f32(correction2),
+    ];
+    // SAFETY: all four buffers have n elements.
+    unsafe { device.launch("adam_step", Launch::threads(n, BLOCK), &args) }
+}
+
+fn adam_on_host(
+    adam: Adam,
+    params: &mut [f32],
+    grad: &[f32],
+    first: &mut [f32],
+    second: &mut [f32],
+) {
+    let moved = (params, first, second);
+    let (correction1, correction2) = adam.corrections();
+    arch().dispatch(
+        #[inline(always)]
+        move || {
+            let (params, first, second) = moved;
+            let moments = (first, second);
+            // After some steps the corrections are 1: dividing by them takes time and changes nothing.
+            match (correction1 < 1.0, correction2 < 1.0) {
+                (false, false) => adam_step(adam, params, grad, moments, |m| m, |v| v),
+                (false, true) => {
+                    let second = move |v| v / correction2;
+                    adam_step(adam, params, grad, moments, |m| m, second);
+                }
+                (true, _) => {
+                    let (first, second) = (move |m| m / correction1, move |v| v / correction2);
+                    adam_step(adam, params, grad, moments, first, second);
+                }
+            }
+        },
+    );
+}
+
+#[inline(always)]
+fn adam_step(
+    adam: Adam,
+    params: &mut [f32],
+    grad: &[f32],
+    moments: (&mut [f32], &mut [f32]),
+    corrected_first: impl Fn(f32) -> f32,
+    corrected_second: impl Fn(f32) -> f32,
+) {
+    let (first, second) = moments;
+    for (((p, &g), m), v) in params.iter_mut().zip(grad).zip(first).zip(second) {
+        *m = adam.beta1 * *m + (1.0 - adam.beta1) * g;
+        *v = adam.beta2 * *v + (1.0 - adam.beta2) * g * g;
+        let denominator = corrected_second(*v).sqrt() + adam.epsilon;
+        *p -= adam.learning_rate * corrected_first(*m) / denominator;
+    }
+}
+
+/// The constants of one RMSProp step with momentum.
+///
+/// # Source
+/// Tieleman and Hinton, "Neural networks for machine learning" (2012), lecture 6.5; `epsilon` stands under the root, as in
+/// TensorFlow.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RmsProp {
+    /// Step size.
+    pub learning_rate: f32,
+    /// How much of the mean square is kept from step to step.
+    pub decay: f32,
+    /// How much of the last step is kept.
+    pub momentum: f32,
+    /// Added to the mean square.
+    pub epsilon: f32,
+}
+
+/// One RMSProp step: each derivative divided by the root of its running mean square, with momentum over the steps.
+///
+/// # Shapes
+/// `params`, `grad`, `mean_square` and `velocity` have one length.
+/// # Errors
+/// [`ErrorKind::Length`](shardgraph_device::ErrorKind::Length).
+/// # Source
+/// That of [`RmsProp`].
+pub fn rms_prop(
+    device: &Device,
+    constants: RmsProp,
+    params: &mut Buffer,
+    grad: &Buffer,
+    mean_square: &mut Buffer,
+    velocity: &mut Buffer,
+) -> Result<(), Error> {
+    const OP: &str = "rms_prop";
+    checks::len(OP, "grad", params.len(), grad)?;
+    checks::len(OP, "mean_square", params.len(), mean_square)?;
+    checks::len(OP, "velocity", params.len(), velocity)?;
+    let RmsProp {
+        learning_rate,
+        decay,
+        momentum,
+        epsilon,
+    } = constants;
+    if device.is_host() {
+        let values = params.on_host_mut(OP)?.iter_mut().zip(grad.on_host(OP)?);
+        let velocity = velocity.on_host_mut(OP)?;
+        let moments = mean_square.on_host_mut(OP)?.iter_mut().zip(velocity);
+        for ((value, &g), (square, velocity)) in values.zip(moments) {
+            *square = decay * *square + (1.0 - decay) * g * g;
+            let step = learning_rate * g / (*square + epsilon).sqrt();
+            *velocity = momentum * *velocity + step;
+            *value -= *velocity;
+        }
+        return Ok(());
+    }
+    let n = grad.len();
+    let args = [
+        Arg::write(params),
+        Arg::read(grad),
+        Arg::write(mean_square),
+        Arg::write(velocity),
+        Arg::u64(n as u64),
+        Arg::f32(learning_rate),
+        Arg::f32(decay),
+        Arg::f32(momentum),
+        Arg::f32(epsilon),
+    ];
+    // SAFETY: all four buffers have n elements.
+    unsafe { device.launch("rms_prop_step", Launch::threads(n, BLOCK), &args) }
+}
+
+/// One step of gradient descent: `params -= learning_rate * grad`.
+///
+/// # Errors
+/// [`ErrorKind::Length`](shardgraph_device::ErrorKind::Length).
+pub fn sgd(
+    device: &Device,
+    learning_rate: f32,
+    params: &mut Buffer,
+    grad: &Buffer,
+) -> Result<(), Error> {
+    const OP: &str = "sgd";
+    checks::len(OP, "grad", params.len(), grad)?;
+    if device.is_host() {
+        let values = params.on_host_mut(OP)?.iter_mut().zip(grad.on_host(OP)?);
+        values.for_each(|(value, &g)| *value -= learning_rate * g);
+        return Ok(());
+    }
+    let n = grad.len();
+    let args = [
+        Arg::write(params),
+        Arg::read(grad),
+        Arg::u64(n as u64),
+        Arg::f32(learning_rate),
+    ];
+    // SAFETY: both buffers have n elements.
+    unsafe { device.launch("sgd_step", Launch::threads(n, BLOCK), &args) }
+}

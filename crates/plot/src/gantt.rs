@@ -1,0 +1,230 @@
+//! Gantt charts: lanes of spans, a level below each lane, links between lanes.
+
+use std::fmt::Write as _;
+
+use crate::axis::Axis;
+use crate::svg::{Svg, colour, escaped, shortened, tooltip, width};
+
+/// Measures in pixels.
+const WIDTH: f64 = 1200.0;
+const ROW: f64 = 36.0;
+const LEVEL: f64 = 44.0;
+const GAP: f64 = 16.0;
+const HEAD: f64 = 40.0;
+const MARGIN: f64 = 10.0;
+/// The widest name of a lane.
+const WIDEST: f64 = 220.0;
+/// Spans wider than this carry their name.
+const LABELLED: f64 = 40.0;
+
+/// A schedule as a chart; times are in nanoseconds and are shown in a unit that fits.
+///
+/// ```
+/// use shardgraph_plot::{Gantt, Lane, Span};
+///
+/// let span = Span { start_ns: 0, end_ns: 2_000, name: "matmul".into(), ..Span::default() };
+/// let lane = Lane { name: "gpu 0".into(), spans: vec![span], ..Lane::default() };
+/// let chart = Gantt { title: "A plan".into(), lanes: vec![lane], ..Gantt::default() };
+/// assert!(chart.svg().contains("matmul"));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Gantt {
+    /// Heading.
+    pub title: String,
+    /// Text for screen readers.
+    pub description: String,
+    /// Rows, from above.
+    pub lanes: Vec<Lane>,
+    /// Lines between rows.
+    pub links: Vec<Link>,
+}
+
+/// A row of spans with a curve below.
+#[derive(Clone, Debug, Default)]
+pub struct Lane {
+    /// Name on the left.
+    pub name: String,
+    /// Smaller text below the name.
+    pub note: String,
+    /// Boxes; a span without length is not drawn.
+    pub spans: Vec<Span>,
+    /// Steps of a level, as times and values from then on; one scale for all lanes.
+    pub levels: Vec<(u64, u64)>,
+}
+
+/// A box on a lane.
+#[derive(Clone, Debug, Default)]
+pub struct Span {
+    /// Start.
+    pub start_ns: u64,
+    /// End.
+    pub end_ns: u64,
+    /// Name inside the box, where it is wide enough.
+    pub name: String,
+    /// Spans of one kind have one colour, the same in every chart.
+    pub kind: String,
+    /// Text under the pointer.
+    pub tooltip: String,
+}
+
+/// A line from one lane to another.
+#[derive(Clone, Debug, Default)]
+pub struct Link {
+    /// Start, on lane `from`.
+    pub start_ns: u64,
+    /// End, on lane `to`.
+    pub end_ns: u64,
+    /// Index of the first lane.
+    pub from: usize,
+    /// Index of the second lane.
+    pub to: usize,
+    /// Text under the pointer.
+    pub tooltip: String,
+}
+
+impl Gantt {
+    /// The chart as an SVG document. Each box is a `rect` of class `op`.
+    #[must_use]
+    pub fn svg(&self) -> String {
+        let chart = Chart::new(self);
+        let height = HEAD + self.lanes.len() as f64 * (ROW + LEVEL + GAP) + 36.0;
+        let size = [chart.left + WIDTH + 60.0, height];
+        let mut svg = Svg::new(size, &self.title, &self.description);
+        svg.text([MARGIN, 20.0], "font-size=\"14\"", &self.title);
+        chart.draw_axis(&mut svg, height - 24.0);
+        for (i, lane) in self.lanes.iter().enumerate() {
+            chart.draw_lane(&mut svg, i, lane);
+        }
+        svg.line(format_args!("<g stroke=\"#fff\" stroke-width=\"0.4\">"));
+        for (i, lane) in self.lanes.iter().enumerate() {
+            let spans = lane.spans.iter().filter(|span| span.start_ns < span.end_ns);
+            spans.for_each(|span| chart.draw_span(&mut svg, i, span));
+        }
+        svg.line(format_args!("</g>"));
+        svg.line(format_args!(
+            "<g stroke=\"#333\" stroke-width=\"0.7\" stroke-opacity=\"0.6\">"
+        ));
+        self.links
+            .iter()
+            .for_each(|link| chart.draw_link(&mut svg, link));
+        svg.line(format_args!("</g>"));
+        svg.finish()
+    }
+}
+
+/// Places of times and levels.
+struct Chart {
+    left: f64,
+    end_ns: u64,
+    highest: u64,
+}
+
+impl Chart {
+    fn new(gantt: &Gantt) -> Chart {
+        let lanes = || gantt.lanes.iter();
+        let names = lanes().flat_map(|lane| [width(&lane.name), width(&lane.note)]);
+        let ends = lanes().flat_map(|lane| lane.spans.iter().map(|span| span.end_ns));
+        let ends = ends.chain(gantt.links.iter().map(|link| link.end_ns));
+        let levels = lanes().flat_map(|lane| lane.levels.iter().map(|(_, value)| *value));
+        Chart {
+            left: 2.0 * MARGIN + names.fold(60.0, f64::max).min(WIDEST),
+            end_ns: ends.max().unwrap_or(0).max(1),
+            highest: levels.max().unwrap_or(0).max(1),
+        }
+    }
+
+    fn x(&self, time_ns: u64) -> f64 {
+        self.left + WIDTH * (time_ns as f64 / self.end_ns as f64)
+    }
+
+    fn y(&self, lane: usize) -> f64 {
+        HEAD + lane as f64 * (ROW + LEVEL + GAP)
+    }
+
+    fn draw_lane(&self, svg: &mut Svg, i: usize, lane: &Lane) {
+        let y = self.y(i);
+        svg.text([MARGIN, y + 22.0], "", &shortened(&lane.name, WIDEST));
+        let note = shortened(&lane.note, WIDEST);
+        svg.text([MARGIN, y + ROW + 24.0], "fill=\"#666\"", &note);
+        svg.line(format_args!(
+            "<rect x=\"{:.1}\" y=\"{y:.1}\" width=\"{WIDTH}\" height=\"{ROW}\" fill=\"#f2f2f2\"/>",
+            self.left
+        ));
+        let base = y + ROW + LEVEL;
+        let scale = (LEVEL - 6.0) / self.highest as f64;
+        let mut path = format!("M{:.1} {base:.1}", self.left);
+        let mut last = base;
+        for &(time_ns, value) in &lane.levels {
+            let (x, y) = (
+                self.x(time_ns.min(self.end_ns)),
+                base - value as f64 * scale,
+            );
+            // Writing to a String cannot fail.
+            let _ = write!(path, "L{x:.1} {last:.1}L{x:.1} {y:.1}");
+            last = y;
+        }
+        let right = self.left + WIDTH;
+        let _ = write!(path, "L{right:.1} {last:.1}L{right:.1} {base:.1}Z");
+        svg.line(format_args!(
+            "<path d=\"{path}\" fill=\"#cfe3f5\" stroke=\"#4a86c5\" stroke-width=\"0.6\"/>"
+        ));
+    }
+
+    fn draw_span(&self, svg: &mut Svg, lane: usize, span: &Span) {
+        let (x, y) = (self.x(span.start_ns), self.y(lane));
+        let length = self.x(span.end_ns) - x;
+        let (fill, tooltip) = (kind_colour(&span.kind), tooltip(&span.tooltip));
+        svg.line(format_args!(
+            "<rect class=\"op\" x=\"{x:.2}\" y=\"{y:.1}\" width=\"{length:.2}\" height=\"{ROW}\" \
+             fill=\"{fill}\">{tooltip}</rect>"
+        ));
+        if length > LABELLED {
+            let style = "stroke=\"none\" fill=\"#fff\" pointer-events=\"none\"";
+            svg.text(
+                [x + 3.0, y + 22.0],
+                style,
+                &shortened(&span.name, length - 6.0),
+            );
+        }
+    }
+
+    fn draw_link(&self, svg: &mut Svg, link: &Link) {
+        let (x1, x2) = (self.x(link.start_ns), self.x(link.end_ns));
+        let [y1, y2] = [link.from, link.to].map(|lane| self.y(lane) + ROW / 2.0);
+        let tooltip = tooltip(&link.tooltip);
+        svg.line(format_args!(
+            "<line x1=\"{x1:.2}\" y1=\"{y1:.1}\" x2=\"{x2:.2}\" y2=\"{y2:.1}\">{tooltip}</line>"
+        ));
+    }
+
+    /// Ticks at round times, with lines through all lanes.
+    fn draw_axis(&self, svg: &mut Svg, bottom: f64) {
+        let units = [(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")];
+        let end = self.end_ns as f64;
+        let fits = |unit: &(f64, &str)| end >= unit.0;
+        let (unit_ns, name) = units.into_iter().find(fits).unwrap_or((1.0, "ns"));
+        let span = Axis::linear("")
+            .from_zero()
+            .span([end / unit_ns].into_iter());
+        for (value, label) in span.ticks {
+            let time_ns = value * unit_ns;
+            if time_ns > end * (1.0 + 1e-9) {
+                continue;
+            }
+            let x = self.left + WIDTH * time_ns / end;
+            svg.segment([x, HEAD], [x, bottom], "stroke=\"#e3e3e3\"");
+            let text = format!("{} {name}", escaped(&label));
+            let style = "text-anchor=\"middle\" fill=\"#666\"";
+            svg.text([x, bottom + 14.0], style, &text);
+        }
+    }
+}
+
+/// A colour for a kind: the same in every chart.
+fn kind_colour(kind: &str) -> &'static str {
+    let hash = kind.bytes().fold(0u32, |hash, byte| {
+        hash.wrapping_mul(31).wrapping_add(u32::from(byte))
+    });
+    // Without yellow, on which white names cannot be read.
+    colour((hash % 7) as usize)
+}

@@ -1,0 +1,39 @@
+//! SVG figures: lines, points, bars, histograms, boxes and Gantt charts.
+//!
+//! ```text
+//! Figure            title, description for screen readers
+//!  `- Panel         one frame with grid, ticks and legend
+//!      |- Axis x    linear, logarithmic, or one place per name
+//!      |- Axis y
+//!      `- Series    a name, a colour, marks: line | points | bars | histogram | boxes
+//!          `- Point x, y, error bar, tooltip
+//! Gantt             lanes of spans, a level below each lane, links between lanes
+//! ```
+//!
+//! ```
+//! use shardgraph_plot::{Axis, Figure, Panel, Point, Series};
+//!
+//! let loss = Series::line("seed 1", [(0.0, 0.7), (1.0, 0.4)].map(Point::from));
+//! let panel = Panel::new(Axis::linear("epoch"), Axis::linear("loss").from_zero()).with(loss);
+//! let svg = Figure::new("Training", "Loss of each epoch.").panel(panel).svg();
+//! assert!(svg.contains("<desc>Loss of each epoch.</desc>"));
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod axis;
+mod figure;
+mod gantt;
+mod series;
+mod svg;
+#[cfg(test)]
+mod tests;
+
+pub use axis::Axis;
+pub use figure::{Figure, Panel};
+pub use gantt::{Gantt, Lane, Link, Span};
+pub use series::{Point, Series};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,209 @@
+//! Round ticks, places of marks, text that is escaped, and figures of nothing.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::svg::{escaped, shortened, width};
+
+fn labels(axis: &Axis, values: &[f64]) -> Vec<String> {
+    let span = axis.span(values.iter().copied());
+    span.ticks.into_iter().map(|(_, label)| label).collect()
+}
+
+fn is_well_formed(svg: &str) -> bool {
+    let [opened, closed] = ["<text ", "</text>"].map(|tag| svg.matches(tag).count());
+    let is_whole = svg.starts_with("<svg ") && svg.ends_with("</svg>\n");
+    is_whole && opened == closed && !svg.contains("NaN")
+}
+
+#[test]
+fn ticks_are_round() {
+    let linear = Axis::linear("");
+    assert_eq!(
+        labels(&linear, &[0.0, 1.0]),
+        ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]
+    );
+    assert_eq!(labels(&linear, &[3.0, 17.0]), ["0", "5", "10", "15", "20"]);
+    assert_eq!(
+        labels(&linear, &[0.0, 4e6]),
+        ["0", "1e6", "2e6", "3e6", "4e6"]
+    );
+    assert_eq!(labels(&linear, &[-1.0, 1.0])[2], "0.0");
+    assert_eq!(
+        labels(&linear.clone().from_zero(), &[9.0]),
+        ["0", "2", "4", "6", "8", "10"]
+    );
+    let log = Axis::log("");
+    assert_eq!(
+        labels(&log, &[1.0, 80.0]),
+        ["1", "2", "5", "10", "20", "50", "100"]
+    );
+    assert_eq!(
+        labels(&log, &[0.02, 900.0]),
+        ["0.01", "0.1", "1", "10", "100", "1000"]
+    );
+    assert_eq!(labels(&log, &[0.0, -1.0]), labels(&linear, &[0.0, -1.0]));
+    assert_eq!(labels(&Axis::named("", ["a", "b"]), &[]), ["a", "b"]);
+}
+
+proptest! {
+    #[test]
+    fn ticks_enclose_the_values(low in -1e9f64..1e9, length in 0.0f64..1e6, is_log in any::<bool>()) {
+        let axis = if is_log { Axis::log("") } else { Axis::linear("") };
+        let values = [low, low + length];
+        let span = axis.span(values.into_iter());
+        prop_assert!((2..=26).contains(&span.ticks.len()), "{:?}", span);
+        for value in values.into_iter().filter(|&value| !span.is_log || value > 0.0) {
+            let share = span.share(value).unwrap();
+            prop_assert!((-1e-6..=1.0 + 1e-6).contains(&share), "{} in {:?}", value, span);
+        }
+    }
+}
+
+#[test]
+fn each_series_has_its_marks_and_one_entry_a_name() {
+    let points = [(1.0, 1.0), (2.0, 100.0), (f64::NAN, 3.0)].map(Point::from);
+    let panel = Panel::new(Axis::linear("ranks"), Axis::log("t < u"))
+        .with(Series::line("ours", points.clone()))
+        .with(Series::line("ours", points.clone()).dashed())
+        .with(Series::points("paper", points))
+        .with(Series::line("", [Point::from((1.0, 10.0)).with_error(2.0)]));
+    let svg = Figure::new("a & b", "what it \"shows\"").panel(panel).svg();
+    assert!(is_well_formed(&svg), "{svg}");
+    assert_eq!(svg.matches("<polyline").count(), 3);
+    assert_eq!(svg.matches(">ours</text>").count(), 1);
+    // Two points a series, one of the last, and the legend's.
+    assert_eq!(svg.matches("<circle").count(), 2 + 2 + 2 + 1 + 1);
+    for part in [
+        "t &lt; u (log)",
+        "<title>a &amp; b</title>",
+        "&quot;shows&quot;</desc>",
+    ] {
+        assert!(svg.contains(part), "{part} in {svg}");
+    }
+}
+
+#[test]
+fn an_error_bar_ends_at_the_border_of_a_log_axis() {
+    let point = Point::from((1.0, 10.0)).with_error(50.0);
+    let panel = Panel::new(Axis::linear(""), Axis::log("")).with(Series::points("", [point]));
+    assert!(is_well_formed(&Figure::new("", "").panel(panel).svg()));
+}
+
+#[test]
+fn bars_lie_along_the_axis_without_names() {
+    let bars = || Series::bars("", [Point::from((0.0, 4.0)), (1.0, 2.0).into()]);
+    let upright = Panel::new(Axis::named("", ["a", "b"]), Axis::linear("")).with(bars());
+    let svg = Figure::new("", "").panel(upright).svg();
+    assert!(
+        svg.contains("height=\"320.0\"") && svg.contains("height=\"160.0\""),
+        "{svg}"
+    );
+    let flat = Series::bars(
+        "",
+        [Point::from((4.0, 0.0)).with_text("4 %"), (2.0, 1.0).into()],
+    );
+    let panel = Panel::new(Axis::linear(""), Axis::named("", ["a", "b"])).with(flat);
+    let svg = Figure::new("", "").panel(panel).svg();
+    assert!(
+        svg.contains("width=\"560.0\"") && svg.contains("width=\"280.0\""),
+        "{svg}"
+    );
+    assert!(svg.contains(">4 %</text>"));
+}
+
+#[test]
+fn histograms_and_boxes_sum_up_values() {
+    let histogram = Series::histogram("", &[-0.5, 0.0, 1.9, 2.0], 2.0);
+    let corners = [
+        [-2.0, 0.0],
+        [0.0, 25.0],
+        [0.0, 0.0],
+        [2.0, 50.0],
+        [2.0, 0.0],
+        [4.0, 25.0],
+    ];
+    assert_eq!(histogram.values(false), corners);
+    let boxes = Series::boxes("", &[(1.0, vec![9.0, 1.0, 5.0, 3.0, 7.0]), (2.0, vec![])]);
+    assert_eq!(boxes.values(false), [[1.0, 1.0], [1.0, 9.0]]);
+    let panel = Panel::new(Axis::linear(""), Axis::linear(""))
+        .with(histogram)
+        .with(boxes);
+    assert!(is_well_formed(&Figure::new("", "").panel(panel).svg()));
+}
+
+#[test]
+fn figures_of_nothing_are_drawn() {
+    let axes = [Axis::linear(""), Axis::log(""), Axis::named("", [""; 0])];
+    for x in &axes {
+        for y in &axes {
+            let panel = Panel::new(x.clone(), y.clone()).with(Series::line("a", []));
+            assert!(is_well_formed(&Figure::new("", "").panel(panel).svg()));
+        }
+    }
+    assert!(is_well_formed(&Figure::new("", "").svg()));
+    assert!(is_well_formed(&Gantt::default().svg()));
+}
+
+#[test]
+fn equal_units_keep_angles() {
+    let square = [(0.0, 0.0), (10.0, 0.0), (0.0, 10.0)].map(Point::from);
+    let panel = Panel::new(Axis::linear(""), Axis::linear(""));
+    let panel = panel.with(Series::points("", square)).with_equal_units();
+    let svg = Figure::new("", "").panel(panel).svg();
+    let place = |circle: &str, key: &str| -> f64 {
+        let rest = circle.split_once(&format!("{key}=\"")).unwrap().1;
+        rest.split('"').next().unwrap().parse().unwrap()
+    };
+    let circles: Vec<&str> = svg.split("<circle").skip(1).collect();
+    let across = place(circles[1], "cx") - place(circles[0], "cx");
+    let up = place(circles[0], "cy") - place(circles[2], "cy");
+    assert!(across > 0.0 && (across - up).abs() < 0.1, "{across} {up}");
+}
+
+#[test]
+fn text_is_made_fit_for_xml_and_for_its_place() {
+    assert_eq!(
+        escaped("<a> & \"b\"\u{1}\u{ffff}"),
+        "&lt;a&gt; &amp; &quot;b&quot;  "
+    );
+    let short = shortened("a name that is much too long", 60.0);
+    assert!(
+        short.ends_with('\u{2026}') && width(&short) <= 60.0,
+        "{short}"
+    );
+    assert_eq!(shortened("short", 60.0), "short");
+    assert_eq!(shortened("anything", 1.0), "\u{2026}");
+}
+
+#[test]
+fn a_chart_has_a_box_for_each_span_that_takes_time() {
+    let span = |start_ns, end_ns| Span {
+        start_ns,
+        end_ns,
+        name: "op".into(),
+        kind: "matmul".into(),
+        tooltip: "1 < 2".into(),
+    };
+    let lane = Lane {
+        name: "device 0".into(),
+        spans: vec![span(0, 1_500), span(1_500, 1_500), span(1_500, 2_000)],
+        levels: vec![(0, 10), (2_000, 0)],
+        ..Lane::default()
+    };
+    let link = Link {
+        end_ns: 900,
+        to: 1,
+        ..Link::default()
+    };
+    let chart = Gantt {
+        lanes: vec![lane.clone(), lane],
+        links: vec![link],
+        ..Gantt::default()
+    };
+    let svg = chart.svg();
+    assert!(is_well_formed(&svg), "{svg}");
+    assert_eq!(svg.matches("class=\"op\"").count(), 4);
+    assert_eq!(svg.matches("<line").count(), 1);
+    assert!(svg.contains("0.5 us") && svg.contains("1 &lt; 2"), "{svg}");
+}

@@ -1,0 +1,200 @@
+//! Steps of SGD and Adam, for a run of parameters at a time: the input's gradient never exists
+//! whole.
+
+use crate::config::{Config, Optimiser};
+
+/// One step's rule.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rule {
+    optimiser: Optimiser,
+    /// The rate, corrected for Adam's start.
+    rate: f32,
+    /// This times the parameters is added to their gradient.
+    decay: f32,
+}
+
+const BETA1: f32 = 0.9;
+const BETA2: f32 = 0.999;
+const EPSILON: f32 = 1e-8;
+
+/// Adam's running means; empty for SGD.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Moments {
+    pub(crate) first: Vec<f32>,
+    pub(crate) second: Vec<f32>,
+}
+
+impl Moments {
+    /// Of `n_params` parameters before the first step.
+    pub(crate) fn new(optimiser: Optimiser, n_params: usize) -> Moments {
+        let n = match optimiser {
+            Optimiser::Sgd => 0,
+            Optimiser::Adam => n_params,
+        };
+        Moments {
+            first: vec![0.0; n],
+            second: vec![0.0; n],
+        }
+    }
+
+    /// Those of the parameters in a range.
+    #[inline(always)]
+    pub(crate) fn of(&mut self, range: std::ops::Range<usize>) -> MomentsMut<'_> {
+        match self.first.is_empty() {
+            true => MomentsMut::default(),
+            false => MomentsMut {
+                first: &mut self.first[range.clone()],
+                second: &mut self.second[range],
+            },
+        }
+    }
+
+    /// The number of both means' numbers.
+    pub(crate) fn len(&self) -> usize {
+        self.first.len() + self.second.len()
+    }
+}
+
+/// Adam's running means of some parameters; empty for SGD.
+#[derive(Debug, Default)]
+pub(crate) struct MomentsMut<'a> {
+    first: &'a mut [f32],
+    second: &'a mut [f32],
+}
+
+impl Rule {
+    /// The rule of step `step`, counted from 1.
+    ///
+    /// # Source
+    /// Kingma and Ba, "Adam", end of section 2: the corrections of both means in the rate.
+    pub(crate) fn new(config: &Config, step: u32) -> Rule {
+        let powers = [BETA1, BETA2].map(|beta| power(f64::from(beta), step));
+        Rule::of_powers(config, powers[0], powers[1])
+    }
+
+    /// The rules of the first `n_steps` steps, as [`Rule::new`] has them.
+    ///
+    /// # Complexity
+    /// O(n_steps).
+    pub(crate) fn first(config: &Config, n_steps: u32) -> Vec<Rule> {
+        let (mut power1, mut power2) = (1.0, 1.0);
+        let rules = (0..n_steps).map(|_| {
+            power1 *= f64::from(BETA1);
+            power2 *= f64::from(BETA2);
+            Rule::of_powers(config, power1, power2)
+        });
+        rules.collect()
+    }
+
+    /// The rule for the powers of Adam's two factors.
+    fn of_powers(config: &Config, power1: f64, power2: f64) -> Rule {
+        let rate = match config.optimiser {
+            Optimiser::Sgd => config.rate,
+            Optimiser::Adam => {
+                (f64::from(config.rate) * (1.0 - power2).sqrt() / (1.0 - power1)) as f32
+            }
+        };
+        Rule {
+            optimiser: config.optimiser,
+            rate,
+            decay: 0.0,
+        }
+    }
+
+    /// The same step with weight decay.
+    pub(crate) fn with_decay(self, decay: f32) -> Rule {
+        Rule { decay, ..self }
+    }
+
+    /// True if parameters without a gradient stay as they are.
+    pub(crate) fn keeps_unused(self) -> bool {
+        self.decay.to_bits() == 0 && self.optimiser == Optimiser::Sgd
+    }
+
+    /// Moves parameters against their gradient, to which the decay times the parameters is added.
+    #[inline(always)]
+    pub(crate) fn step(self, params: &mut [f32], gradient: &[f32], moments: MomentsMut<'_>) {
+        let decay = self.decay;
+        match self.optimiser {
+            Optimiser::Sgd => {
+                for (param, &gradient) in params.iter_mut().zip(gradient) {
+                    *param -= self.rate * (gradient + decay * *param);
+                }
+            }
+            Optimiser::Adam => {
+                let moments = moments.first.iter_mut().zip(moments.second);
+                for ((param, &gradient), (m, v)) in params.iter_mut().zip(gradient).zip(moments) {
+                    let gradient = gradient + decay * *param;
+                    *m = BETA1 * *m + (1.0 - BETA1) * gradient;
+                    *v = BETA2 * *v + (1.0 - BETA2) * gradient * gradient;
+                    *param -= self.rate * *m / (v.sqrt() + EPSILON);
+                }
+            }
+        }
+    }
+}
+
+/// By repeated multiplication: the same bits on every machine.
+fn power(base: f64, exponent: u32) -> f64 {
+    (0..exponent).fold(1.0, |product, _| product * base)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adam_takes_steps_of_about_the_rate_at_first() {
+        let config = Config {
+            rate: 0.01,
+            ..Config::default()
+        };
+        let mut params = [1.0, -2.0, 3.0];
+        let mut moments = Moments::new(Optimiser::Adam, 3);
+        Rule::new(&config, 1).step(&mut params, &[0.3, -40.0, 0.0], moments.of(0..3));
+        for (param, expected) in params.iter().zip([0.99, -1.99, 3.0]) {
+            assert!((param - expected).abs() < 1e-5, "{param} {expected}");
+        }
+    }
+
+    #[test]
+    fn rules_of_many_steps_are_those_of_each() {
+        let config = Config::default();
+        for (rule, step) in Rule::first(&config, 60).into_iter().zip(1..) {
+            assert_eq!(rule.rate.to_bits(), Rule::new(&config, step).rate.to_bits());
+        }
+    }
+
+    /// Two steps worked out from the paper's formulas in f64, corrected means and all.
+    #[test]
+    fn two_steps_of_adam_are_those_of_the_paper() {
+        let config = Config::default();
+        let (mut param, mut moments) = ([0.5], Moments::new(Optimiser::Adam, 1));
+        let (mut x, mut m, mut v) = (0.5f64, 0.0f64, 0.0f64);
+        for (step, gradient) in [(1u32, 0.2f64), (2, -0.7)] {
+            let rule = Rule::new(&config, step);
+            rule.step(&mut param, &[gradient as f32], moments.of(0..1));
+            m = 0.9 * m + 0.1 * gradient;
+            v = 0.999 * v + 0.001 * gradient * gradient;
+            let (m, v) = (
+                m / (1.0 - 0.9f64.powi(step as i32)),
+                v / (1.0 - 0.999f64.powi(step as i32)),
+            );
+            x -= 0.01 * m / v.sqrt();
+        }
+        assert!((f64::from(param[0]) - x).abs() < 1e-6, "{param:?} {x}");
+    }
+
+    #[test]
+    fn sgd_decays() {
+        let config = Config {
+            rate: 0.5,
+            optimiser: Optimiser::Sgd,
+            ..Config::default()
+        };
+        let mut params = [2.0];
+        let rule = Rule::new(&config, 9).with_decay(0.1);
+        rule.step(&mut params, &[1.0], MomentsMut::default());
+        assert!((params[0] - (2.0 - 0.5 * 1.2)).abs() < 1e-6);
+    }
+}

@@ -1,0 +1,176 @@
+//! The state of a run that predicts links: the encoder's and the decoder's tensors, and the
+//! description of the run in its folder.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use shardgraph_job::{Checkpoint, Tensors};
+use shardgraph_storage::hash_numbers;
+
+use super::config::LinkConfig;
+use super::data::LinkData;
+use super::decoder::Decoder;
+use super::trainer::LinkOptions;
+use crate::Error;
+use crate::train::run::{RunFolder, check_epochs, refuse};
+use crate::train::state::State;
+
+/// The files of a checkpoint.
+pub(super) const FILES: &[&str] = &["state.safetensors", DECODER, RUN];
+pub(super) const RUN: &str = "links.json";
+const DECODER: &str = "decoder.safetensors";
+const SCHEMA_VERSION: u32 = 1;
+
+/// The names of the decoder's tensors.
+const TENSORS: [&str; 3] = ["relations", "relations.first", "relations.second"];
+
+/// The description of a run in its checkpoints.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Run {
+    pub(super) config: LinkConfig,
+    /// [`data_hash`] of the triples that the run learns from.
+    data_hash: u64,
+    /// [`known_hash`] of the triples that its ranks were filtered by; none in older checkpoints.
+    #[serde(default)]
+    pub(super) known_hash: Option<u64>,
+}
+
+impl Run {
+    pub(super) fn new(data: &LinkData, config: &LinkConfig) -> Run {
+        Run {
+            config: config.clone(),
+            data_hash: data_hash(data),
+            known_hash: Some(known_hash(data)),
+        }
+    }
+
+    pub(super) fn checkpoint(&self, state: &LinkState) -> Result<Checkpoint, Error> {
+        let mut checkpoint = Checkpoint::new(state.encoder.epochs_done.into());
+        state.encoder.write(&mut checkpoint, &[])?;
+        let mut tensors = Tensors::new();
+        for (name, values) in TENSORS.into_iter().zip(&state.decoder) {
+            tensors.add_f32(name, values)?;
+        }
+        checkpoint.add(DECODER, tensors.to_bytes()?)?;
+        checkpoint.add_json(RUN, SCHEMA_VERSION, self)?;
+        Ok(checkpoint)
+    }
+
+    /// Refuses other training triples than the run's.
+    pub(super) fn check_data(&self, data: &LinkData, path: &Path) -> Result<(), Error> {
+        match self.data_hash == data_hash(data) {
+            true => Ok(()),
+            false => {
+                let what = "a run on other triples: expected the same files, read in the same way";
+                Err(refuse(path, what))
+            }
+        }
+    }
+}
+
+/// The parameters of a model that predicts links.
+#[derive(Clone, Debug)]
+pub(super) struct LinkState {
+    pub(super) encoder: State,
+    /// The relations' vectors and their two means.
+    decoder: [Vec<f32>; 3],
+}
+
+impl LinkState {
+    pub(super) fn new(encoder: State, decoder: &Decoder) -> LinkState {
+        let moments = &decoder.moments;
+        let tensors = [&decoder.relations, &moments.first, &moments.second];
+        LinkState {
+            encoder,
+            decoder: tensors.map(Vec::clone),
+        }
+    }
+
+    /// Puts the decoder's tensors in their place.
+    pub(super) fn load_decoder(&self, decoder: &mut Decoder) -> Result<(), Error> {
+        let moments = &mut decoder.moments;
+        let places = [
+            &mut decoder.relations,
+            &mut moments.first,
+            &mut moments.second,
+        ];
+        for ((place, values), name) in places.into_iter().zip(&self.decoder).zip(TENSORS) {
+            if place.len() != values.len() {
+                let (n, expected) = (values.len(), place.len());
+                let message =
+                    format!("checkpoint: tensor {name} has {n} numbers, expected {expected}");
+                return Err(Error::new(Error::Checkpoint, message));
+            }
+            place.clone_from(values);
+        }
+        Ok(())
+    }
+}
+
+/// The description and the state in a checkpoint.
+pub(super) fn read(checkpoint: &Checkpoint) -> Result<(Run, LinkState), Error> {
+    let run: Run = checkpoint.json(RUN, SCHEMA_VERSION)?;
+    run.config.check()?;
+    let (encoder, _) = State::read(checkpoint, &run.config.encoder)?;
+    let tensors = checkpoint.tensors(DECODER)?;
+    let mut decoder = [const { Vec::new() }; 3];
+    for (values, name) in decoder.iter_mut().zip(TENSORS) {
+        *values = tensors.f32s(name)?;
+    }
+    Ok((run, LinkState { encoder, decoder }))
+}
+
+/// The hash of the sizes and of the training triples in their order.
+fn data_hash(data: &LinkData) -> u64 {
+    let triples = data.train().iter();
+    let words = triples.flat_map(|triple| [triple.source, triple.relation, triple.target]);
+    let sizes = [data.n_nodes(), data.n_relations()];
+    hash_numbers(sizes.into_iter().chain(words))
+}
+
+/// The hash of all triples that are known, in whichever set and order.
+pub(super) fn known_hash(data: &LinkData) -> u64 {
+    hash_numbers(data.known().into_iter().flatten())
+}
+
+/// The start of a run: the settings that hold, the folder if one is wanted, and the state to go on
+/// from.
+pub(super) struct Begun {
+    pub(super) config: LinkConfig,
+    pub(super) folder: Option<RunFolder>,
+    pub(super) state: Option<LinkState>,
+}
+
+/// Begins a run, or goes on with that of its folder.
+pub(super) fn begin(
+    data: &LinkData,
+    config: &LinkConfig,
+    options: &LinkOptions,
+) -> Result<Begun, Error> {
+    let Some(path) = &options.folder else {
+        if options.resume {
+            return Err(Error::config("resume", true, "a folder to resume from"));
+        }
+        return Ok(Begun {
+            config: config.clone(),
+            folder: None,
+            state: None,
+        });
+    };
+    let (folder, checkpoint) = RunFolder::open(path, options.resume, FILES)?;
+    let mut begun = Begun {
+        config: config.clone(),
+        folder: Some(folder),
+        state: None,
+    };
+    if let Some(checkpoint) = checkpoint {
+        let (run, state) = read(&checkpoint)?;
+        run.check_data(data, path)?;
+        let epochs = config.encoder.epochs;
+        check_epochs(path, state.encoder.epochs_done, epochs)?;
+        begun.config = run.config;
+        begun.config.encoder.epochs = epochs;
+        begun.state = Some(state);
+    }
+    Ok(begun)
+}

@@ -1,0 +1,61 @@
+//! A rank's way to the others.
+
+use shardgraph_collectives::{Comm, Deadline, Op, Reduction};
+
+use crate::Error;
+
+/// A communicator, and the longest wait for another rank.
+pub(crate) struct RankComm<'a> {
+    pub(crate) comm: &'a mut Comm,
+    pub(crate) deadline: Deadline,
+}
+
+impl RankComm<'_> {
+    pub(crate) fn run(&mut self, op: Op<'_>) -> Result<(), Error> {
+        Ok(self.comm.run(op, self.deadline)?)
+    }
+
+    /// The greatest of a number over all ranks.
+    pub(crate) fn largest(&mut self, value: f32) -> Result<f32, Error> {
+        let mut largest = [value];
+        self.run(Op::AllReduce {
+            buf: (&mut largest).into(),
+            reduction: Reduction::Max,
+        })?;
+        Ok(largest[0])
+    }
+
+    /// The greatest of a count over all ranks.
+    pub(crate) fn most(&mut self, count: u64) -> Result<u64, Error> {
+        let mut most = [count];
+        self.run(Op::AllReduce {
+            buf: (&mut most).into(),
+            reduction: Reduction::Max,
+        })?;
+        Ok(most[0])
+    }
+
+    /// Numbers of all ranks in rank order; each gives as many.
+    pub(crate) fn gather(&mut self, own: &[u64]) -> Result<Vec<u64>, Error> {
+        let mut all = vec![0u64; own.len() * self.comm.size() as usize];
+        self.run(Op::AllGather {
+            send: own.into(),
+            recv: (&mut all).into(),
+        })?;
+        Ok(all)
+    }
+
+    /// Rank 0's flag on all ranks.
+    pub(crate) fn flag_of_first(&mut self, flag: bool) -> Result<bool, Error> {
+        let mut word = [u32::from(flag)];
+        self.run(Op::Broadcast {
+            buf: (&mut word).into(),
+            root: 0,
+        })?;
+        Ok(word[0] == 1)
+    }
+
+    pub(crate) fn are_alone(&self) -> bool {
+        self.comm.size() == 1
+    }
+}

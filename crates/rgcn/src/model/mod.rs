@@ -1,0 +1,33 @@
+//! The model over all layers and ranks.
+//!
+//! ```text
+//! RelationalGraph -> Layout (nodes of each layer, blocks, which rank owns and computes what)
+//!   RankContext -> LayerCounts -> MemoryModel -> Bytes, Budget (tiles where not all fits)
+//!   RankContext -> Network (InputRows, layers, activations): forward, Targets (loss), backward
+//! ```
+//!
+//! [`exchange`] hands rows and gradients around where messages are dealt by pair, [`tiled`] takes
+//! the sources in tiles, [`held`] counts the bytes that are there.
+
+mod backward;
+pub(crate) mod blocks;
+pub(crate) mod budget;
+pub(crate) mod bytes;
+pub(crate) mod comm;
+mod counts;
+pub(crate) mod csr;
+mod exchange;
+mod held;
+pub(crate) mod input;
+pub(crate) mod layout;
+pub(crate) mod loss;
+pub(crate) mod messages;
+#[cfg(test)]
+pub(crate) mod naive;
+pub(crate) mod network;
+pub(crate) mod nodes;
+pub(crate) mod normaliser;
+#[cfg(test)]
+mod tests;
+mod tiled;
+pub(crate) mod tiles;

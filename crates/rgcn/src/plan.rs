@@ -1,0 +1,482 @@
+//! A partition with its costs, bytes and messages, before anything runs; and whether it fits a
+//! budget.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::Error;
+use crate::config::{Config, Mode, Sums};
+use crate::layer::coefficients::RelationShape;
+use crate::model::blocks::Blocks;
+pub use crate::model::bytes::Bytes;
+use crate::model::bytes::{LayerCounts, MemoryModel, input_row_len};
+use crate::model::layout::max_blocks;
+use crate::partition::{CostModel, Load, Loads, MAX_PARTS, Method, Pairs, Partition};
+use crate::size::size;
+
+/// The model whose memory and messages are predicted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ModelShape {
+    /// Its settings.
+    pub config: Config,
+    /// Width of the output.
+    pub classes: u32,
+}
+
+impl ModelShape {
+    fn layers(&self) -> Vec<RelationShape> {
+        RelationShape::of_layers(&self.config, self.classes)
+    }
+
+    /// Relations of the model: those of the graph, and the self loop.
+    fn n_relations(&self, pairs: &Pairs) -> usize {
+        pairs.n_relations() as usize + usize::from(self.config.self_loop)
+    }
+
+    /// The blocks that training sums gradients over, and between which sources are cut.
+    fn blocks(&self, pairs: &Pairs) -> Blocks {
+        let max = max_blocks(&self.config, self.classes, self.n_relations(pairs));
+        Blocks::new(pairs.n_nodes(), max)
+    }
+
+    /// Numbers in a row of the input's weights, padding included.
+    fn row_len(&self) -> u64 {
+        input_row_len(&self.config, &self.layers()) as u64
+    }
+
+    /// The bytes of a device with that load, of all nodes; the graph itself is not counted.
+    /// `by_pair`: true if there are other devices, and messages are not dealt by source.
+    fn bytes(&self, load: &Load, pairs: &Pairs, by_pair: bool) -> Bytes {
+        let (n_nodes, n_blocks) = (
+            u64::from(pairs.n_nodes()),
+            self.blocks(pairs).count() as u64,
+        );
+        let first = LayerCounts {
+            n_sources: load.n_sources,
+            n_pairs: load.n_pairs + load.n_self_loops,
+            n_sends: load.n_edges + load.n_self_loops,
+            n_relations: load.n_relations,
+            n_block_relations: load.n_block_relations,
+            n_own_sources: load.n_own_sources,
+            n_own_pairs: load.n_own_pairs + load.n_self_loops,
+            n_own_reads: load.n_own_reads,
+            n_own_nodes: load.n_own_nodes,
+            n_all_nodes: n_nodes,
+            n_own_blocks: (n_blocks * load.n_own_nodes).div_ceil(n_nodes.max(1)),
+            shares_lists: false,
+        };
+        // Hidden layers read all nodes, by the same lists.
+        let hidden = LayerCounts {
+            n_own_sources: load.n_own_nodes,
+            shares_lists: true,
+            ..first
+        };
+        let layers = self.layers();
+        let counts: Vec<LayerCounts> = [first]
+            .into_iter()
+            .chain(vec![hidden; layers.len() - 1])
+            .collect();
+        let model = MemoryModel {
+            config: &self.config,
+            n_relations: self.n_relations(pairs),
+            is_alone: load.n_own_nodes == n_nodes,
+            by_pair,
+            replicates: false,
+            n_materialised: 0,
+            is_tiled: false,
+            layers,
+        };
+        model.bytes(&counts)
+    }
+}
+
+/// The request for a plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanOptions {
+    /// The method of the partition.
+    pub method: Method,
+    /// Devices, one part each.
+    pub n_devices: u32,
+    /// The model.
+    pub shape: ModelShape,
+    /// The most bytes that a device may hold.
+    pub budget: Option<u64>,
+    /// True if a device that does not hold its part may take it in tiles, one after the other.
+    pub may_tile: bool,
+}
+
+/// The work and the bytes of one device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DevicePlan {
+    /// Its work in a step.
+    #[serde(flatten)]
+    pub load: Load,
+    /// The cost of that in rows of hidden units.
+    pub cost: u64,
+    /// Its bytes with its part in one piece.
+    pub bytes: Bytes,
+    /// The tiles in which it takes its sources: 1, unless a budget asks for more.
+    pub tiles: u64,
+    /// The most bytes that it holds: all, or with tiles the resident ones and two tiles, one in
+    /// work and one on its way.
+    pub held_bytes: u64,
+}
+
+/// Numbers that devices add up or hand around once in a step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Exchange {
+    /// The layer, counted from 0.
+    pub layer: usize,
+    /// The numbers that are exchanged.
+    pub what: &'static str,
+    /// Bytes of it all; a device gives or takes its part.
+    pub bytes: u64,
+}
+
+/// A partition with its costs, bytes and messages.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plan {
+    /// Nodes.
+    pub nodes: u32,
+    /// Edges, inverse ones too.
+    pub edges: u64,
+    /// Relations, inverse ones too.
+    pub relations: u32,
+    /// Distinct pairs (source, relation).
+    pub pairs: u64,
+    /// The method of the partition.
+    pub method: Method,
+    /// The model.
+    pub model: ModelShape,
+    /// The part of the graph that an epoch works on: bytes and messages are those of all nodes.
+    pub mode: Mode,
+    /// The largest cost of a device over the mean.
+    pub cost_max_over_mean: f64,
+    /// The largest number of edges of a device over the mean.
+    pub edges_max_over_mean: f64,
+    /// The most bytes that each device holds.
+    pub bytes_per_device: Vec<u64>,
+    /// The bytes of one device that has the whole.
+    pub bytes_whole: u64,
+    /// Bytes of the input's rows that devices read and others own: copies that are sent in each
+    /// step.
+    pub replicated_bytes: u64,
+    /// Relations with edges in more than one part.
+    pub split_relations: usize,
+    /// Messages of a step: one from each device to each other one in each exchange.
+    pub messages_per_step: usize,
+    /// The exchanges of a step.
+    pub exchanges: Vec<Exchange>,
+    /// The budget, where there is one.
+    pub budget_per_device: Option<u64>,
+    /// Device by device.
+    pub devices: Vec<DevicePlan>,
+}
+
+impl Plan {
+    /// Cuts a graph, and counts costs, bytes and messages.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a number of devices out of range; [`Error::Memory`] where a part does
+    /// not fit the budget: the message says what would.
+    ///
+    /// # Complexity
+    /// As [`Partition::new`]; up to eight times that to find what would fit.
+    pub fn new(pairs: &Pairs, options: &PlanOptions) -> Result<(Partition, Plan), Error> {
+        let model = options.cost_model();
+        let block = options.shape.blocks(pairs).size();
+        let partition = Partition::new(pairs, options.method, options.n_devices, model, block)?;
+        let loads = partition.loads(pairs);
+        let mut devices: Vec<DevicePlan> = loads
+            .as_slice()
+            .iter()
+            .map(|load| options.device(load, pairs, options.is_dealt_by_pair()))
+            .collect();
+        if let Some(budget) = options.budget {
+            options.fit(&mut devices, budget, pairs)?;
+        }
+        let exchanges = options.exchanges(pairs, &loads);
+        let plan = Plan {
+            nodes: pairs.n_nodes(),
+            edges: pairs.n_edges(),
+            relations: pairs.n_relations(),
+            pairs: pairs.as_slice().len() as u64,
+            method: options.method,
+            model: options.shape_in_full_mode(),
+            mode: Mode::Full,
+            cost_max_over_mean: loads.max_over_mean(model),
+            edges_max_over_mean: loads.edges_max_over_mean(),
+            bytes_per_device: devices.iter().map(|device| device.held_bytes).collect(),
+            bytes_whole: options
+                .device(&whole(&partition, pairs, &loads), pairs, false)
+                .bytes
+                .total(),
+            replicated_bytes: options.replicated(&loads),
+            split_relations: loads.n_split_relations(),
+            messages_per_step: exchanges.len() * options.n_pairs_of_devices(),
+            exchanges,
+            budget_per_device: options.budget,
+            devices,
+        };
+        Ok((partition, plan))
+    }
+}
+
+/// The load of one device alone.
+fn whole(partition: &Partition, pairs: &Pairs, loads: &Loads) -> Load {
+    let n_own_nodes = u64::from(pairs.n_nodes());
+    Load {
+        n_edges: pairs.n_edges(),
+        n_pairs: pairs.as_slice().len() as u64,
+        n_sources: loads.n_sources(),
+        n_self_loops: if partition.has_self_loops() {
+            n_own_nodes
+        } else {
+            0
+        },
+        n_relations: u64::from(pairs.n_relations()),
+        n_own_nodes,
+        n_own_pairs: pairs.as_slice().len() as u64,
+        n_own_sources: loads.n_sources(),
+        n_own_reads: loads.n_sources(),
+        // A relation's sources of a block are all in one part.
+        n_block_relations: loads
+            .as_slice()
+            .iter()
+            .map(|load| load.n_block_relations)
+            .sum(),
+        ..Load::default()
+    }
+}
+
+/// The exchange after the messages of others' sources.
+const RETURNED: &str = "gradients of messages to their sources' owners";
+
+/// The exchange before an exact sum.
+const MAGNITUDES: &str = "magnitudes of shared parameters' gradients";
+
+/// The inputs of the first layer, and of the others.
+const INPUTS: [&str; 2] = [
+    "rows of the input to those that work on them",
+    "activations to those that work on them",
+];
+
+impl PlanOptions {
+    fn cost_model(&self) -> CostModel {
+        CostModel::of(&self.shape.config)
+    }
+
+    /// True if devices compute messages of others' sources.
+    fn is_dealt_by_pair(&self) -> bool {
+        self.n_devices > 1 && self.method != Method::Source
+    }
+
+    fn device(&self, load: &Load, pairs: &Pairs, by_pair: bool) -> DevicePlan {
+        let bytes = self.shape.bytes(load, pairs, by_pair);
+        DevicePlan {
+            load: *load,
+            cost: self.cost_model().cost(load),
+            bytes,
+            tiles: 1,
+            held_bytes: bytes.total(),
+        }
+    }
+
+    fn shape_in_full_mode(&self) -> ModelShape {
+        let config = Config {
+            mode: Mode::Full,
+            ..self.shape.config.clone()
+        };
+        ModelShape {
+            config,
+            ..self.shape
+        }
+    }
+
+    /// Ordered pairs of different devices.
+    fn n_pairs_of_devices(&self) -> usize {
+        let n_devices = self.n_devices as usize;
+        n_devices * (n_devices - 1)
+    }
+
+    /// Bytes of the input's rows that devices read and others own.
+    fn replicated(&self, loads: &Loads) -> u64 {
+        let n_rows = match (self.is_dealt_by_pair(), self.shape.config.has_first_table()) {
+            (false, _) => 0,
+            (true, true) => loads.n_foreign_sources(),
+            (true, false) => loads.n_foreign_pairs(),
+        };
+        4 * n_rows * self.shape.row_len()
+    }
+
+    /// Bytes of a layer's exact sums, of so many numbers of relations and of a bias: they agree on
+    /// one for each number, then add integers, and a count to the last.
+    fn exact_sums(&self, width: u64, n_reduced: u64) -> [u64; 2] {
+        let has_bias = self.shape.config.bias;
+        let n_shared = n_reduced + if has_bias { width } else { 0 };
+        let n_sums = u64::from(n_reduced > 0) + u64::from(has_bias);
+        [n_shared, 8 * (n_shared + n_sums)]
+    }
+
+    /// The exchanges of a step, in its order; none with one device.
+    fn exchanges(&self, pairs: &Pairs, loads: &Loads) -> Vec<Exchange> {
+        let layers = match self.n_devices {
+            1 => Vec::new(),
+            _ => self.shape.layers(),
+        };
+        let width = |layer: usize| layers[layer].shape.width as u64;
+        let n_nodes = u64::from(pairs.n_nodes());
+        let (n_sources, n_pairs) = (loads.n_foreign_sources(), loads.n_foreign_pairs());
+        let is_exact = self.shape.config.sums == Sums::Exact;
+        let (n_bytes, largest) = if is_exact { (8, 4) } else { (4, 0) };
+        let exchange = |layer, what, bytes| Exchange { layer, what, bytes };
+        let forward = (0..layers.len()).flat_map(|layer| {
+            let inputs = match layer {
+                0 => self.replicated(loads),
+                _ => 4 * n_sources * width(layer - 1),
+            };
+            let sums = n_bytes * n_nodes * width(layer);
+            [
+                exchange(layer, INPUTS[layer.min(1)], inputs),
+                exchange(layer, "largest message", largest),
+                exchange(layer, "sums of messages to their nodes", sums),
+            ]
+        });
+        let n_relations = self.shape.n_relations(pairs);
+        let backward = (0..layers.len()).rev().flat_map(|layer| {
+            let (width, n_reduced) = (width(layer), n_relations * layers[layer].reduced_row());
+            let [magnitudes, sums] = self.exact_sums(width, n_reduced as u64);
+            [
+                exchange(layer, "gradients of all nodes", 4 * n_nodes * width),
+                exchange(layer, RETURNED, 4 * n_pairs * width),
+                exchange(layer, MAGNITUDES, magnitudes),
+                exchange(layer, "sums of shared parameters' gradients", sums),
+            ]
+        });
+        let exchanges = forward.chain(backward);
+        exchanges.filter(|exchange| exchange.bytes > 0).collect()
+    }
+
+    /// Divides what does not fit into tiles, or says what would fit.
+    fn fit(&self, devices: &mut [DevicePlan], budget: u64, pairs: &Pairs) -> Result<(), Error> {
+        let fullest = devices.iter().map(|device| device.held_bytes).max();
+        let fullest = fullest.unwrap_or(0);
+        if fullest <= budget {
+            return Ok(());
+        }
+        let least = devices.iter().map(smallest_tiled).max().unwrap_or(0);
+        if !self.may_tile || least > budget {
+            let message = format!(
+                "budget_per_device = {}: the fullest of {} devices would hold {} by the method {}: {}",
+                size(budget),
+                self.n_devices,
+                size(fullest),
+                self.method,
+                self.what_would_fit(budget, least, pairs)?
+            );
+            return Err(Error::new(Error::Memory, message));
+        }
+        for device in devices {
+            device.tile(budget);
+        }
+        Ok(())
+    }
+
+    /// The end of the sentence: tiles, more devices, or a larger budget.
+    fn what_would_fit(&self, budget: u64, least: u64, pairs: &Pairs) -> Result<String, Error> {
+        let mut fitting = None;
+        for factor in [2, 4, 8, 16, 32, 64] {
+            let n_devices = self.n_devices.saturating_mul(factor);
+            if n_devices > MAX_PARTS.min(pairs.n_nodes()) || fitting.is_some() {
+                break;
+            }
+            let model = self.cost_model();
+            let block = self.shape.blocks(pairs).size();
+            let partition = Partition::new(pairs, Method::Source, n_devices, model, block)?;
+            let loads = partition.loads(pairs);
+            let held = loads
+                .as_slice()
+                .iter()
+                .map(|load| self.device(load, pairs, false));
+            let fits = held.map(|device| device.held_bytes).max() <= Some(budget);
+            fitting = fits.then_some(n_devices);
+        }
+        let more = fitting.map(|n| format!("{n} devices by the method source would fit"));
+        Ok(match (least <= budget, more) {
+            (true, Some(more)) => format!("tiles would fit (--tile), and {more}"),
+            (true, None) => "tiles would fit (--tile)".to_owned(),
+            (false, Some(more)) => {
+                format!("even the smallest tiles need {}, but {more}", size(least))
+            }
+            (false, None) => format!(
+                "even the smallest tiles need {}, which is the least budget for so many devices",
+                size(least)
+            ),
+        })
+    }
+}
+
+/// The bytes of a device with its sources one by one: two of them beside the resident ones.
+fn smallest_tiled(device: &DevicePlan) -> u64 {
+    let n_sources = device.load.n_sources.max(1);
+    let tile = device.bytes.streamed().div_ceil(n_sources);
+    device.bytes.total().min(device.bytes.resident() + 2 * tile)
+}
+
+impl DevicePlan {
+    /// Takes the fewest tiles of which two fit beside the resident bytes.
+    fn tile(&mut self, budget: u64) {
+        if self.bytes.total() <= budget {
+            return;
+        }
+        let (resident, streamed) = (self.bytes.resident(), self.bytes.streamed());
+        let room = budget.saturating_sub(resident).max(2);
+        self.tiles = streamed.div_ceil(room / 2);
+        self.held_bytes = resident + 2 * streamed.div_ceil(self.tiles);
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "graph {} nodes, {} edges, {} relations, {} pairs",
+            self.nodes, self.edges, self.relations, self.pairs
+        )?;
+        writeln!(f, "method {}", self.method)?;
+        writeln!(f, "cost max/mean {:.4}", self.cost_max_over_mean)?;
+        writeln!(f, "edges max/mean {:.4}", self.edges_max_over_mean)?;
+        writeln!(f, "relations split {}", self.split_relations)?;
+        writeln!(f, "replicated {}", size(self.replicated_bytes))?;
+        writeln!(f, "one device would hold {}", size(self.bytes_whole))?;
+        for (idx, device) in self.devices.iter().enumerate() {
+            let load = &device.load;
+            write!(
+                f,
+                "device {idx} edges {} pairs {} sources {} self loops {} relations {} holds {}",
+                load.n_edges,
+                load.n_pairs,
+                load.n_sources,
+                load.n_self_loops,
+                load.n_relations,
+                size(device.held_bytes)
+            )?;
+            match device.tiles {
+                1 => writeln!(f)?,
+                tiles => writeln!(f, " in {tiles} tiles")?,
+            }
+        }
+        writeln!(f, "messages per step {}", self.messages_per_step)?;
+        for exchange in &self.exchanges {
+            writeln!(
+                f,
+                "  layer {}: {} {}",
+                exchange.layer,
+                exchange.what,
+                size(exchange.bytes)
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,332 @@
+//! Training that predicts classes: one rank's epochs, and the classes of nodes.
+
+use std::borrow::Borrow;
+
+use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_device::Timer;
+use shardgraph_job::Checkpoint;
+
+use super::evaluation::{held_out, labelled};
+use super::folder::{Run, Saved};
+use super::memory::{self, DeviceMemory, Here};
+use super::run::{self, RunFolder, Trainer};
+use super::schedule::CheckpointSchedule;
+use super::state::{State, gather, params_hash};
+use super::{EpochReport, Evaluation, Execution, Outcome, RunOptions};
+use crate::config::{Config, MAX_WIDTH, Mode};
+use crate::error::diverged;
+use crate::model::comm::RankComm;
+use crate::model::layout::{Extent, Layout, RankContext};
+use crate::model::loss::Targets;
+use crate::model::network::Network;
+use crate::partition::Method;
+use crate::{Error, Labels, RelationalGraph};
+
+/// The most ranks of a run.
+pub const MAX_RANKS: u32 = 256;
+
+/// Refuses numbers of ranks out of range.
+pub(super) fn check_ranks(n_ranks: u32) -> Result<(), Error> {
+    match (1..=MAX_RANKS).contains(&n_ranks) {
+        true => Ok(()),
+        false => Err(Error::config("ranks", n_ranks, "1 to 256")),
+    }
+}
+
+/// Refuses more classes than a layer may be wide, and fewer than the weights have blocks.
+fn check_classes(labels: &Labels, config: &Config) -> Result<(), Error> {
+    let n_classes = labels.n_classes();
+    if (n_classes as usize) < config.blocks {
+        let expected = format!("at most {n_classes}, the classes");
+        return Err(Error::config("blocks", config.blocks, &expected));
+    }
+    if n_classes as usize <= MAX_WIDTH {
+        return Ok(());
+    }
+    let message = format!("{n_classes} classes: expected at most {MAX_WIDTH}");
+    Err(Error::new(Error::Labels, message))
+}
+
+/// Refuses settings and labels that cannot be right.
+pub(super) fn check(
+    graph: &RelationalGraph,
+    labels: &Labels,
+    config: &Config,
+) -> Result<(), Error> {
+    config.check()?;
+    config.check_features(graph)?;
+    labels.check_nodes(graph)?;
+    check_classes(labels, config)
+}
+
+/// The part of a run that all ranks share.
+pub(super) struct Job<'a> {
+    labels: &'a Labels,
+    config: &'a Config,
+    options: &'a RunOptions,
+    layout: Layout<'a>,
+    /// That of the labelled nodes that are none to learn from, where epochs do not reach them.
+    evaluated: Option<Layout<'a>>,
+    /// Training labels in the order of the nodes.
+    train: Vec<(u32, u32)>,
+}
+
+/// The layout of a run that learns from the nodes `train`.
+fn layout_of<'a>(
+    graph: &'a RelationalGraph,
+    config: &Config,
+    train: &[u32],
+    extent: Extent,
+) -> Result<Layout<'a>, Error> {
+    let outputs = match config.mode {
+        Mode::Full => None,
+        Mode::Pruned => Some(train),
+    };
+    Layout::new(graph, config.self_loop, outputs, extent)
+}
+
+/// The nodes of labels, in their order.
+fn nodes_of(labels: &[(u32, u32)]) -> Vec<u32> {
+    labels.iter().map(|&(node, _)| node).collect()
+}
+
+impl<'a> Job<'a> {
+    /// Lays the work out for all ranks.
+    pub(super) fn new(
+        graph: &'a RelationalGraph,
+        labels: &'a Labels,
+        config: &'a Config,
+        options: &'a RunOptions,
+        here: Here,
+    ) -> Result<Job<'a>, Error> {
+        let mut train = labels.train().to_vec();
+        train.sort_unstable();
+        let n_classes = labels.n_classes();
+        let extent = Extent::new(config, n_classes, graph, options.n_ranks, options.partition);
+        let mut layout = layout_of(graph, config, &nodes_of(&train), extent)?;
+        if config.features && options.budget_per_device.is_some() {
+            let message =
+                "budget_per_device: features are not taken in tiles: leave the budget out";
+            return Err(Error::new(Error::Config, message));
+        }
+        options.execution.check(config, options)?;
+        layout.budget = options.budget_per_device;
+        layout.materialises = options.execution == Execution::Paper;
+        let evaluated = match config.mode {
+            Mode::Full => None,
+            Mode::Pruned => Some(layout.with_outputs(Some(&held_out(labels)))),
+        };
+        let layouts: Vec<&Layout<'_>> = [&layout].into_iter().chain(&evaluated).collect();
+        memory::check(config, n_classes, &layouts, options, here)?;
+        Ok(Job {
+            labels,
+            config,
+            options,
+            layout,
+            evaluated,
+            train,
+        })
+    }
+
+    /// One rank's run, from the beginning or a state.
+    pub(super) fn run(
+        &self,
+        comm: &mut Comm,
+        state: Option<impl Borrow<State>>,
+        folder: Option<&mut RunFolder>,
+        progress: &mut dyn FnMut(&EpochReport),
+    ) -> Result<Outcome, Error> {
+        let RunOptions {
+            deadline,
+            checkpoint_epochs,
+            checkpoint_s,
+            ..
+        } = *self.options;
+        let ranks = &mut RankComm { comm, deadline };
+        let context = RankContext {
+            config: self.config,
+            layout: &self.layout,
+            rank: ranks.comm.rank() as usize,
+            n_classes: self.labels.n_classes(),
+        };
+        let mut trainer = ClassTrainer {
+            job: self,
+            network: Network::new(context)?,
+            targets: targets(&self.layout, context.rank, &self.train),
+        };
+        let begin = match state {
+            None => 0,
+            Some(state) => state.borrow().load(&mut trainer.network, ranks)?,
+        };
+        let schedule = CheckpointSchedule::new(self.config.epochs, checkpoint_epochs, checkpoint_s);
+        let reports = run::run(&mut trainer, begin, schedule, folder, ranks, progress)?;
+        let mut network = trainer.network;
+        let params_hash = params_hash(&mut network, ranks)?;
+        let bytes_per_rank = ranks.gather(&[network.n_bytes()])?;
+        let devices = DeviceMemory::of(&network, reports.len()).gather(ranks)?;
+        let evaluation = self.evaluate(network, ranks)?;
+        Ok(Outcome {
+            config: self.config.clone(),
+            reports,
+            evaluation,
+            params_hash,
+            bytes_per_rank,
+            devices,
+            n_idle_ranks: self.layout.n_idle_ranks,
+        })
+    }
+
+    /// The predictions of the trained model for all labelled nodes, and their scores.
+    fn evaluate(
+        &self,
+        mut network: Network<'_>,
+        ranks: &mut RankComm<'_>,
+    ) -> Result<Evaluation, Error> {
+        let nodes = labelled(self.labels);
+        let Some(layout) = &self.evaluated else {
+            let predicted = classes(&mut network, &nodes, ranks)?;
+            return Ok(Evaluation::new(self.labels, &nodes, &predicted));
+        };
+        let learnt = nodes_of(&self.train);
+        let of_learnt = classes(&mut network, &learnt, ranks)?;
+        let mut wider = network.for_outputs(layout, self.config.epochs)?;
+        drop(network);
+        let held_out = held_out(self.labels);
+        let of_held_out = classes(&mut wider, &held_out, ranks)?;
+        let mut pairs: Vec<(u32, u32)> = learnt.into_iter().zip(of_learnt).collect();
+        pairs.extend(held_out.into_iter().zip(of_held_out));
+        pairs.sort_unstable();
+        let predicted: Vec<u32> = pairs.into_iter().map(|(_, class)| class).collect();
+        Ok(Evaluation::new(self.labels, &nodes, &predicted))
+    }
+}
+
+/// One rank's model and the labels that it learns from.
+struct ClassTrainer<'a> {
+    job: &'a Job<'a>,
+    network: Network<'a>,
+    targets: Targets,
+}
+
+impl Trainer for ClassTrainer<'_> {
+    type Report = EpochReport;
+
+    /// Forward, loss, backward, step.
+    fn epoch(&mut self, epoch: u32, ranks: &mut RankComm<'_>) -> Result<EpochReport, Error> {
+        let timer = Timer::wall();
+        let network = &mut self.network;
+        network.forward(ranks, Some(epoch))?;
+        let logits = network.logits();
+        let mut gradient = vec![0.0; logits.len()];
+        let n_classes = self.job.labels.n_classes() as usize;
+        let scores = self
+            .targets
+            .score(logits, n_classes, Some(&mut gradient), ranks)?;
+        if !scores.loss.is_finite() {
+            return Err(diverged());
+        }
+        let forward_ms = timer.elapsed_s() * 1e3;
+        network.backward(ranks, gradient, epoch + 1)?;
+        let train = &self.job.train;
+        let predictions = scores.predicted.iter().zip(train);
+        let is_right = |(predicted, (_, class)): &(&u32, &(u32, u32))| *predicted == class;
+        let n_right = predictions.filter(is_right).count();
+        Ok(EpochReport {
+            step: u64::from(epoch) + 1,
+            loss: scores.loss,
+            train_accuracy: n_right as f64 / train.len() as f64,
+            forward_ms,
+            backward_ms: timer.elapsed_s() * 1e3 - forward_ms,
+        })
+    }
+
+    fn scalars(report: &EpochReport) -> Vec<(&'static str, f32)> {
+        vec![
+            ("train/loss", report.loss as f32),
+            ("train/accuracy", report.train_accuracy as f32),
+        ]
+    }
+
+    fn check_finite(&mut self, ranks: &mut RankComm<'_>) -> Result<(), Error> {
+        self.network.check_finite(ranks)
+    }
+
+    fn checkpoint(
+        &mut self,
+        epochs_done: u32,
+        ranks: &mut RankComm<'_>,
+    ) -> Result<Option<Checkpoint>, Error> {
+        let Some(state) = gather(&mut self.network, epochs_done, ranks)? else {
+            return Ok(None);
+        };
+        let job = self.job;
+        let run = Run::new(
+            job.layout.graph,
+            job.labels,
+            job.config,
+            &job.options.class_names,
+        );
+        run.checkpoint(&state, &nodes_of(&job.train)).map(Some)
+    }
+}
+
+/// The places of labels on a rank.
+fn targets(layout: &Layout<'_>, rank: usize, labels: &[(u32, u32)]) -> Targets {
+    let set = &layout.sets[layout.n_layers()];
+    Targets::new(labels, set, &layout.output_places(), rank)
+}
+
+/// The likeliest class of nodes, which ascend and are among the network's outputs.
+fn classes(
+    network: &mut Network<'_>,
+    nodes: &[u32],
+    ranks: &mut RankComm<'_>,
+) -> Result<Vec<u32>, Error> {
+    network.forward(ranks, None)?;
+    let n_classes = network.layers.last().map_or(0, |layer| layer.width);
+    let unlabelled: Vec<(u32, u32)> = nodes.iter().map(|&node| (node, 0)).collect();
+    let targets = targets(network.layout, network.rank, &unlabelled);
+    let scores = targets.score(network.logits(), n_classes, None, ranks)?;
+    Ok(scores.predicted)
+}
+
+/// The likeliest class of nodes in any order by a saved model, on one rank.
+pub(super) fn predict(
+    graph: &RelationalGraph,
+    saved: &Saved,
+    nodes: &[u32],
+    deadline: Deadline,
+) -> Result<Vec<u32>, Error> {
+    let n_nodes = graph.n_nodes();
+    if let Some(node) = nodes.iter().find(|&&node| node >= n_nodes) {
+        let message = format!("node {node}: expected a node below {n_nodes}");
+        return Err(Error::new(Error::Graph, message));
+    }
+    let (config, n_classes) = (&saved.config, saved.n_classes);
+    config.check_features(graph)?;
+    let mut wanted = nodes.to_vec();
+    wanted.sort_unstable();
+    wanted.dedup();
+    let extent = Extent::new(config, n_classes, graph, 1, Method::Source);
+    let layout = layout_of(graph, config, &saved.train_nodes, extent)?;
+    let wider = layout.with_outputs(Some(&wanted));
+    let mut comm = Comm::solo();
+    let ranks = &mut RankComm {
+        comm: &mut comm,
+        deadline,
+    };
+    let mut network = Network::new(RankContext {
+        config,
+        layout: &layout,
+        rank: 0,
+        n_classes,
+    })?;
+    saved.state.load(&mut network, ranks)?;
+    let mut network = network.for_outputs(&wider, saved.state.epochs_done)?;
+    let predicted = classes(&mut network, &wanted, ranks)?;
+    let class_of = |node: &u32| match wanted.binary_search(node) {
+        Ok(idx) => predicted[idx],
+        Err(_) => 0,
+    };
+    Ok(nodes.iter().map(class_of).collect())
+}

@@ -1,0 +1,293 @@
+//! Training on P ranks, evaluation of what was learnt, and the classes of nodes.
+
+mod classes;
+mod evaluation;
+mod execution;
+pub(crate) mod folder;
+mod memory;
+mod processes;
+pub(crate) mod run;
+pub(crate) mod schedule;
+pub(crate) mod state;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use serde::{Deserialize, Serialize};
+use shardgraph_collectives::{Comm, Deadline, threads};
+use shardgraph_error::Class;
+
+pub use classes::MAX_RANKS;
+pub use evaluation::{Evaluation, SetScores};
+pub use execution::Execution;
+pub use memory::DeviceMemory;
+pub use processes::train_as_rank;
+
+use crate::partition::Method;
+use crate::{Config, Error, Labels, RelationalGraph};
+use classes::Job;
+use folder::Begun;
+use memory::Here;
+use run::RunFolder;
+
+/// The ranks, memory and folder of a run; with exact sums nothing here changes a bit of what it
+/// computes.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// Ranks that share the sources; threads of this process.
+    pub n_ranks: u32,
+    /// The partition of the messages.
+    pub partition: Method,
+    /// The execution of the first layer.
+    pub execution: Execution,
+    /// The most bytes that a rank's device may hold, the graph not counted; what does not fit is
+    /// taken in tiles. Absent: everything stays.
+    pub budget_per_device: Option<u64>,
+    /// The most bytes that this process' ranks may hold together; absent: what the machine has
+    /// free.
+    pub memory: Option<u64>,
+    /// The folder for checkpoints and metrics; absent: none are written.
+    pub folder: Option<PathBuf>,
+    /// Go on from the folder's newest checkpoint.
+    pub resume: bool,
+    /// Epochs between two checkpoints; 0: none but those of `checkpoint_s`, and the last.
+    pub checkpoint_epochs: u32,
+    /// Seconds between two checkpoints, at least ten times what the last one took; absent: epochs
+    /// decide alone.
+    pub checkpoint_s: Option<f64>,
+    /// The longest wait for another rank.
+    pub deadline: Deadline,
+    /// The names of the classes, which the folder keeps; may be empty.
+    pub class_names: Vec<String>,
+}
+
+impl Default for RunOptions {
+    fn default() -> RunOptions {
+        RunOptions {
+            n_ranks: 1,
+            partition: Method::Source,
+            execution: Execution::Grouped,
+            budget_per_device: None,
+            memory: None,
+            folder: None,
+            resume: false,
+            checkpoint_epochs: 0,
+            checkpoint_s: None,
+            deadline: Deadline::default(),
+            class_names: Vec::new(),
+        }
+    }
+}
+
+/// The report of an epoch; without its times, one line of `metrics.jsonl`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EpochReport {
+    /// Epochs done, this one included.
+    pub step: u64,
+    /// Mean cross entropy of the training nodes before the epoch's step; L2 is not in it.
+    pub loss: f64,
+    /// The share of the training nodes whose class was the likeliest.
+    pub train_accuracy: f64,
+    /// Milliseconds of the messages forward and the loss.
+    #[serde(skip)]
+    pub forward_ms: f64,
+    /// Milliseconds of the gradients and the step.
+    #[serde(skip)]
+    pub backward_ms: f64,
+}
+
+impl EpochReport {
+    /// Milliseconds of the whole epoch.
+    #[must_use]
+    pub fn epoch_ms(&self) -> f64 {
+        self.forward_ms + self.backward_ms
+    }
+}
+
+/// A finished run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The settings that held: after a resume those of the checkpoint.
+    pub config: Config,
+    /// The epochs that this call ran (after a resume: not those before).
+    pub reports: Vec<EpochReport>,
+    /// The scores of the labelled nodes.
+    pub evaluation: Evaluation,
+    /// A hash of all parameters in use: equal hashes are equal models.
+    pub params_hash: u64,
+    /// Bytes of parameters, plans, activations and sums that each rank held.
+    pub bytes_per_rank: Vec<u64>,
+    /// The memory of each rank's device.
+    pub devices: Vec<DeviceMemory>,
+    /// Ranks with neither a message nor a node: the graph has too few blocks of nodes for them.
+    pub n_idle_ranks: usize,
+}
+
+/// Trains a model and evaluates it.
+///
+/// With a folder, writes `metrics.jsonl` (an [`EpochReport`] a line), the same values as a
+/// TensorBoard event file, and checkpoints. When resuming, only [`Config::epochs`] is taken from
+/// `config`, the rest from the checkpoint.
+///
+/// # Errors
+/// When a setting or a label cannot be right, the folder has another run, a file cannot be written,
+/// training diverges, or a rank is lost.
+/// # Determinism
+/// With [`Sums::Exact`](crate::Sums::Exact) the same reports, parameters and files, bit for bit,
+/// for every number of ranks; and in any case whether or not the run was stopped and resumed at a
+/// checkpoint.
+/// # Complexity
+/// An epoch is O(pairs * bases * width + edges * width), where a pair is a node and a relation in
+/// which it sends; memory is one row of bases * width numbers for each node (without bases: of
+/// width for each pair), three times that with Adam.
+/// # Source
+/// Schlichtkrull et al., "Modeling relational data with graph convolutional networks".
+///
+/// ```
+/// use shardgraph_rgcn::{Config, Labels, RelationalGraph, RunOptions, train};
+///
+/// // Papers 0..4 are written by authors 4 and 5; each author has a subject.
+/// let graph = RelationalGraph::new(6, 1, vec![0, 1, 2, 3], vec![0; 4], vec![4, 4, 5, 5])?.with_inverses()?;
+/// let labels = Labels::new(2, vec![(0, 0), (2, 1)], vec![(1, 0), (3, 1)], vec![])?;
+/// let outcome = train(&graph, &labels, &Config::default(), &RunOptions::default(), &mut |_| ())?;
+/// assert_eq!(outcome.reports.len(), 50);
+/// assert_eq!(outcome.evaluation.test.unwrap().n_right, 2);
+/// # Ok::<(), shardgraph_rgcn::Error>(())
+/// ```
+pub fn train(
+    graph: &RelationalGraph,
+    labels: &Labels,
+    config: &Config,
+    options: &RunOptions,
+    progress: &mut (dyn FnMut(&EpochReport) + Send),
+) -> Result<Outcome, Error> {
+    classes::check_ranks(options.n_ranks)?;
+    if !options.resume {
+        // Before there is a folder: a refused run leaves none behind.
+        classes::check(graph, labels, config)?;
+        let job = Job::new(graph, labels, config, options, Here::All)?;
+        let begun = folder::begin(graph, labels, config, options)?;
+        return run_threads(&job, begun, options.n_ranks, progress);
+    }
+    let begun = folder::begin(graph, labels, config, options)?;
+    let config = begun.config.clone();
+    classes::check(graph, labels, &config)?;
+    let job = Job::new(graph, labels, &config, options, Here::All)?;
+    run_threads(&job, begun, options.n_ranks, progress)
+}
+
+/// Runs a job on threads.
+fn run_threads(
+    job: &Job<'_>,
+    begun: Begun,
+    n_ranks: u32,
+    progress: &mut (dyn FnMut(&EpochReport) + Send),
+) -> Result<Outcome, Error> {
+    let Begun { folder, state, .. } = begun;
+    let folder = Mutex::new(folder);
+    let progress = Mutex::new(progress);
+    let results = run_ranks(n_ranks, |comm| {
+        let is_first = comm.rank() == 0;
+        let mut folder: Option<RunFolder> = match is_first {
+            true => folder.lock().ok().and_then(|mut folder| folder.take()),
+            false => None,
+        };
+        job.run(comm, state.as_ref(), folder.as_mut(), &mut |report| {
+            if is_first && let Ok(mut progress) = progress.lock() {
+                progress(report);
+            }
+        })
+    })?;
+    let first = results.into_iter().next();
+    first.ok_or_else(|| Error::new(Error::Rank, "no rank came back"))
+}
+
+/// The likeliest class of each of some nodes by the model in a run's folder.
+///
+/// # Errors
+/// When the folder has no whole checkpoint, the graph is not the run's, or a node is not in it.
+pub fn predict(
+    graph: &RelationalGraph,
+    folder: &Path,
+    nodes: &[u32],
+    deadline: Deadline,
+) -> Result<Vec<u32>, Error> {
+    classes::predict(graph, &folder::saved(graph, folder)?, nodes, deadline)
+}
+
+/// The names of a run's classes; empty where it was given none.
+///
+/// # Errors
+/// When the folder has no whole checkpoint.
+pub fn class_names(folder: &Path) -> Result<Vec<String>, Error> {
+    Ok(folder::newest_model(folder)?.class_names)
+}
+
+/// The settings of a run's folder, with the epochs that are done.
+///
+/// # Errors
+/// When the folder has no whole checkpoint.
+pub fn run_config(folder: &Path) -> Result<Config, Error> {
+    let saved = folder::newest_model(folder)?;
+    Ok(Config {
+        epochs: saved.state.epochs_done,
+        ..saved.config
+    })
+}
+
+/// The scores of labelled nodes by the model in a run's folder.
+///
+/// # Errors
+/// As [`predict`], and when the labels have other classes than the run's.
+pub fn evaluate(
+    graph: &RelationalGraph,
+    folder: &Path,
+    labels: &Labels,
+    deadline: Deadline,
+) -> Result<Evaluation, Error> {
+    labels.check_nodes(graph)?;
+    let saved = folder::saved(graph, folder)?;
+    if saved.n_classes != labels.n_classes() {
+        let message = format!(
+            "labels of {} classes: expected {}, as the model of {} has",
+            labels.n_classes(),
+            saved.n_classes,
+            folder.display()
+        );
+        return Err(Error::new(Error::Labels, message));
+    }
+    let nodes = evaluation::labelled(labels);
+    let predicted = classes::predict(graph, &saved, &nodes, deadline)?;
+    Ok(Evaluation::new(labels, &nodes, &predicted))
+}
+
+/// Runs `body` on each rank; the first error that is a rank's own comes before those of ranks that
+/// lost it.
+fn run_ranks<R: Send>(
+    n_ranks: u32,
+    body: impl Fn(&mut Comm) -> Result<R, Error> + Sync,
+) -> Result<Vec<R>, Error> {
+    let results = threads::run(n_ranks, |mut comm| {
+        let result = body(&mut comm);
+        if let Err(error) = &result
+            && error.class() != Class::LostRank
+        {
+            comm.abort(&error.to_string());
+        }
+        result
+    });
+    let (mut done, mut lost) = (Vec::new(), None);
+    for result in results {
+        match result.map_err(Error::from).flatten() {
+            Ok(value) => done.push(value),
+            Err(error) if error.class() != Class::LostRank => return Err(error),
+            Err(error) => lost = lost.or(Some(error)),
+        }
+    }
+    match lost {
+        None => Ok(done),
+        Some(error) => Err(error),
+    }
+}

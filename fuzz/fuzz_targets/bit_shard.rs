@@ -1,8 +1,0 @@
-//! Fuzzes the reader of dense shards as bytes.
-
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
-use shardgraph_fuzz::bytes;
-
-fuzz_target!(|data: &[u8]| bytes::bit_shard(data));
