@@ -28,7 +28,8 @@ use shardgraph_shard::{Adjacency, Partition};
 use shardgraph_solver::{
     AdjacencyScale, HeadKind, PolicyConfig, SolveOptions, TrainedPolicy, solve,
 };
-use shardgraph_vertex_cover::{Rules, Watch, reduce};
+use shardgraph_classical::Budget;
+use shardgraph_classical::vertex_cover::{Rules, reduce};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let karate = builtin::by_name("karate").ok_or("karate is built in")?;
@@ -88,9 +89,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         received.step()
     );
 
-    let reduction = reduce(&karate, &Rules::all(), &Watch::unlimited());
+    let reduction = reduce(&karate, &Rules::all(), &Budget::unlimited());
     println!(
-        "shardgraph_vertex_cover::reduce: a cover of {} nodes",
+        "shardgraph_classical::vertex_cover::reduce: a cover of {} nodes",
         reduction.lift(&[])?.len()
     );
 

@@ -4,6 +4,10 @@ use std::fmt;
 
 use clap::Args;
 use serde::Serialize;
+use shardgraph_classical::Budget;
+use shardgraph_classical::vertex_cover::{
+    RuleCounts, Rules, SearchOptions, edge_greedy, improve, reduce_and_peel,
+};
 use shardgraph_collectives::Deadline;
 use shardgraph_device::{DeviceKind, Timer};
 use shardgraph_environments::baselines::max_degree_greedy;
@@ -11,9 +15,6 @@ use shardgraph_graph::Graph;
 use shardgraph_shard::Adjacency;
 use shardgraph_solver::train::Preset;
 use shardgraph_solver::{ReducedSolution, Solution, check_cover};
-use shardgraph_vertex_cover::{
-    RuleCounts, Rules, SearchOptions, Watch, edge_greedy, improve, reduce_and_peel,
-};
 
 use crate::duration;
 use crate::exit::BadInput;
@@ -276,9 +277,10 @@ impl Ground<'_> {
     ) -> anyhow::Result<Stage> {
         let timer = Timer::wall();
         let clock = || timer.elapsed_s();
-        let watch = Watch {
+        let watch = Budget {
             clock: &clock,
-            deadline: self.args.local_search,
+            time_limit: self.args.local_search,
+            ..Budget::unlimited()
         };
         let default = SearchOptions::default();
         let options = SearchOptions {
@@ -309,9 +311,10 @@ impl Ground<'_> {
         let greedy = max_degree_greedy(self.graph()?);
         let ignored = &mut Vec::new();
         if let Some(reduced) = self.reduced {
-            let watch = Watch {
+            let watch = Budget {
                 clock: &|| timer.elapsed_s(),
-                deadline: self.patience,
+                time_limit: self.patience,
+                ..Budget::unlimited()
             };
             let peeled = reduce_and_peel(self.graph()?, &Rules::all(), &watch);
             let seconds = reduced.reduction_seconds + timer.elapsed_s();

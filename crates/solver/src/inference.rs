@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use shardgraph_classical::Budget;
+use shardgraph_classical::vertex_cover::Peeling;
 use shardgraph_collectives::{Comm, Deadline};
 use shardgraph_device::Device;
 use shardgraph_graph::Graph;
@@ -9,7 +11,6 @@ use shardgraph_layers::autodiff::{Program, Recorder};
 use shardgraph_layers::{BatchLayout, Group, Propagation, RowShard};
 use shardgraph_layers::{Path, ScoreTable, StateBatch};
 use shardgraph_shard::Partition;
-use shardgraph_vertex_cover::{Peeling, Watch};
 
 use crate::exchange::Exchange;
 use crate::residual::{Ranks, Residual};
@@ -122,7 +123,7 @@ fn settle(
     cover: &mut Vec<u32>,
     ranks: &mut Ranks<'_>,
 ) -> Result<(), Error> {
-    let forced = inside.settle(&Watch::unlimited());
+    let forced = inside.settle(&Budget::unlimited());
     for some in forced.chunks(FORCED_AT_ONCE) {
         residual.remove(some, false, ranks, cover)?;
     }

@@ -1,10 +1,11 @@
 //! Rules inside the episode: covers for any number of ranks and form of the graph, and better ones.
 
 use proptest::prelude::*;
+use shardgraph_classical::Budget;
+use shardgraph_classical::vertex_cover::{Limits, Peeling, optimum};
 use shardgraph_graph::Graph;
 use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_shard::{Adjacency, BitShard};
-use shardgraph_vertex_cover::{Limits, Peeling, Watch, optimum};
 
 use crate::problem::MINIMUM_VERTEX_COVER;
 use crate::{
@@ -71,7 +72,7 @@ fn sparse_graphs_are_solved_whatever_the_policy_says() {
     for seed in 0..10 {
         for spec in ["ba:200:1", "er:90:0.02"] {
             let graph = graph_of(spec, seed);
-            let best = optimum(&graph, &Limits::default(), &Watch::unlimited()).unwrap();
+            let best = optimum(&graph, &Limits::default(), &Budget::unlimited()).unwrap();
             let found = cover(&Adjacency::Csr(graph), &policy(seed, 2), &options);
             assert_eq!(found.len(), best.len(), "{spec} {seed}");
         }
@@ -88,7 +89,7 @@ fn the_rules_hear_of_picks() {
     };
     for seed in 0..5 {
         let graph = graph_of("er:60:0.15", seed);
-        let n_before = Peeling::new(&graph).settle(&Watch::unlimited()).len() as u64;
+        let n_before = Peeling::new(&graph).settle(&Budget::unlimited()).len() as u64;
         let lists = Adjacency::Csr(graph);
         let found = solve(&lists, &policy(seed, 2), &options, &mut |_, _| ()).unwrap();
         assert!(found.n_steps > 0, "{seed}");

@@ -1,9 +1,10 @@
 //! A cover by exact reductions and a policy in turn.
 
+use shardgraph_classical::Budget;
+use shardgraph_classical::vertex_cover::{Reduction, Rules, reduce, reduce_given};
 use shardgraph_device::Timer;
 use shardgraph_graph::Graph;
 use shardgraph_shard::Adjacency;
-use shardgraph_vertex_cover::{Reduction, Rules, Watch, reduce, reduce_given};
 
 use crate::{Error, Solution};
 
@@ -60,7 +61,7 @@ pub fn solve_reduced(
     solve_one: &mut dyn FnMut(&Adjacency) -> Result<Solution, Error>,
 ) -> Result<ReducedSolution, Error> {
     let timer = Timer::wall();
-    let reduction = reduce(graph, &Rules::all(), &Watch::unlimited());
+    let reduction = reduce(graph, &Rules::all(), &Budget::unlimited());
     let reduction_seconds = timer.elapsed_s();
     let rounds = Rounds::run(reduction.kernel(), solve_one)?;
     let mut kernel_cover = Vec::new();
@@ -111,7 +112,7 @@ impl Rounds {
             }
             let solution = solve_one(&Adjacency::from_graph(left.clone()))?;
             let kept = &solution.cover[..solution.cover.len().div_ceil(KEPT_OF)];
-            let next = reduce_given(left, kept, &Rules::all(), &Watch::unlimited());
+            let next = reduce_given(left, kept, &Rules::all(), &Budget::unlimited());
             rounds.reductions.push(next.map_err(unfit)?);
             rounds.n_steps += solution.n_steps;
             rounds.first.get_or_insert(solution.cover);
@@ -120,7 +121,7 @@ impl Rounds {
 }
 
 /// Covers come from checked solutions, so that none of them is refused.
-fn unfit(error: shardgraph_vertex_cover::Error) -> Error {
+fn unfit(error: shardgraph_classical::Error) -> Error {
     Error::internal(format!("a cover does not fit its reduction: {error}"))
 }
 

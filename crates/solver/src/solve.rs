@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::sync::Mutex;
 
+use shardgraph_classical::vertex_cover::Peeling;
 use shardgraph_collectives::{Comm, CommError, Deadline, Op, threads};
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_graph::Graph;
 use shardgraph_layers::autodiff::{leave_group, rank_device};
 use shardgraph_layers::{Path, ScoreTable};
 use shardgraph_shard::{Adjacency, BitShard, Communication, Partition, Storage};
-use shardgraph_vertex_cover::Peeling;
 
 use crate::agreement::{Fingerprint, graph_fingerprint, options_fingerprint, policy_fingerprint};
 use crate::error::ErrorKind;
@@ -32,7 +32,7 @@ pub struct SolveOptions {
     pub path: Option<Path>,
     /// Keep picks that earlier picks of the same step have left without an edge, as the paper does.
     pub keep_isolated: bool,
-    /// Apply the exact rules that only remove nodes before the first step and after each ([`shardgraph_vertex_cover::Peeling`]). For
+    /// Apply the exact rules that only remove nodes before the first step and after each ([`shardgraph_classical::vertex_cover::Peeling`]). For
     /// vertex covers, on the host; every rank then has lists of the whole graph for them.
     pub reduce_inside: bool,
     /// How ranks share the sums over neighbours; absent means by gathering all rows. Refused where there are none: the closed form has no

@@ -4,6 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::Serialize;
+use shardgraph_classical::Budget;
+use shardgraph_classical::vertex_cover::{
+    Limits, Rules, SearchOptions, edge_greedy, improve, optimum, reduce_and_peel,
+};
 use shardgraph_device::Timer;
 use shardgraph_environments::baselines::{degree_one_greedy, max_degree_greedy};
 use shardgraph_graph::Graph;
@@ -14,9 +18,6 @@ use shardgraph_solver::problem::{
 use shardgraph_solver::{
     ReducedSolution, Solution, SolveOptions, TrainedPolicy, cover_by_independent_set, solve,
     solve_problem, solve_reduced,
-};
-use shardgraph_vertex_cover::{
-    Limits, Rules, SearchOptions, Watch, edge_greedy, improve, optimum, reduce_and_peel,
 };
 
 use super::optima::Optimum;
@@ -142,16 +143,20 @@ impl Job {
         }
         let timer = Timer::wall();
         let (branches, clock) = match self.exact {
-            Some(_) => (u64::MAX, &(|| timer.elapsed_s()) as &dyn Fn() -> f64),
-            None => (SMALL_BRANCHES, &(|| 0.0) as &dyn Fn() -> f64),
+            Some(_) => (
+                u64::MAX,
+                &(|| timer.elapsed_s()) as &(dyn Fn() -> f64 + Sync),
+            ),
+            None => (SMALL_BRANCHES, &(|| 0.0) as &(dyn Fn() -> f64 + Sync)),
         };
         let limits = Limits {
             branches,
             ..Limits::default()
         };
-        let watch = Watch {
+        let watch = Budget {
             clock,
-            deadline: self.exact,
+            time_limit: self.exact,
+            ..Budget::unlimited()
         };
         let n_cover = optimum(graph, &limits, &watch)?.len();
         let value = if is_cover {
@@ -254,7 +259,7 @@ impl Work<'_> {
         self.add("degree_one_greedy", Kind::Baseline, row)?;
         let timer = Timer::wall();
         let kernel = reduced.reduction.kernel();
-        let peeled = reduce_and_peel(kernel, &Rules::all(), &Watch::unlimited());
+        let peeled = reduce_and_peel(kernel, &Rules::all(), &Budget::unlimited());
         let cover = reduced.reduction.lift(&peeled)?;
         let seconds = reduced.reduction_seconds + timer.elapsed_s();
         self.add("reduce_greedy", Kind::Baseline, (&cover, seconds))
@@ -271,9 +276,10 @@ impl Work<'_> {
     ) -> anyhow::Result<()> {
         let timer = Timer::wall();
         let clock = || timer.elapsed_s();
-        let watch = Watch {
+        let watch = Budget {
             clock: &clock,
-            deadline: search.seconds,
+            time_limit: search.seconds,
+            ..Budget::unlimited()
         };
         let default = SearchOptions::default();
         let options = SearchOptions {

@@ -1,0 +1,34 @@
+//! Graph problems without learning: reductions, local search and exact search, on one machine.
+//!
+//! Each problem has a module; [`vertex_cover`] is minimum vertex cover. Calls take a [`Budget`]: the clock is the
+//! caller's, so that this crate reads none.
+//!
+//! ```
+//! use shardgraph_graph::builtin;
+//! use shardgraph_classical::Budget;
+//! use shardgraph_classical::vertex_cover::{Rules, SearchOptions, check_cover, edge_greedy, improve, reduce};
+//!
+//! let karate = builtin::by_name("karate").unwrap();
+//! let reduction = reduce(&karate, &Rules::all(), &Budget::unlimited());
+//! assert_eq!((reduction.kernel().n_nodes(), reduction.offset()), (0, 14));
+//! assert_eq!(reduction.lift(&[])?.len(), 14);
+//!
+//! let start = edge_greedy(&karate);
+//! let options = SearchOptions { steps: 1000, ..SearchOptions::default() };
+//! let found = improve(&karate, &start, &options, &Budget::unlimited())?;
+//! check_cover(&karate, &found.cover)?;
+//! assert_eq!(found.cover.len(), 14);
+//! # Ok::<(), shardgraph_classical::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod budget;
+mod error;
+pub mod vertex_cover;
+
+pub use budget::Budget;
+pub use error::{Error, ErrorKind};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
