@@ -6,7 +6,7 @@ use std::error::Error;
 use shardgraph_agents::{AgentConfig, Evaluation, Start};
 use shardgraph_autodiff::{Ctx, Params, Recorder, Shape};
 use shardgraph_brkga::{Brkga, Config};
-use shardgraph_collectives::{Deadline, Op, threads};
+use shardgraph_collectives::{Timeout, Op, threads};
 use shardgraph_components::EpsilonSchedule;
 use shardgraph_costgraph::{DeviceSet, GraphBuilder, OpSpec};
 use shardgraph_device::Device;
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         device.download(&two)?
     );
 
-    for met in threads::run(2, |mut comm| comm.run(Op::Barrier, Deadline::default())) {
+    for met in threads::run(2, |mut comm| comm.run(Op::Barrier, Timeout::default())) {
         met??;
     }
     println!("shardgraph_collectives::threads: 2 ranks met");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use serde::Serialize;
-use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::{Device, Timer};
 use shardgraph_job::{
     Checkpoint, CheckpointSchedule, Folder, LoopOptions, Ranks, RunPlace, RunRecorder, World, tags,
@@ -111,7 +111,7 @@ pub struct RunOptions {
     /// The step to stop at, if not that of the settings, which keep deciding how exploration falls.
     pub stop_at: Option<u64>,
     /// The longest wait for another rank.
-    pub deadline: Deadline,
+    pub deadline: Timeout,
     /// Where to compute. Kinds of devices differ from each other in the last bits, so a run goes on only on the kind that it began on.
     pub device: Device,
 }
@@ -121,7 +121,7 @@ impl Default for RunOptions {
         Self {
             n_ranks: 1,
             stop_at: None,
-            deadline: Deadline::default(),
+            deadline: Timeout::default(),
             device: Device::host(),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::{Buffer, Device};
 
 use crate::shape_rules::{check_values, infer};
@@ -18,7 +18,7 @@ use crate::{
 pub struct Eager<'a> {
     device: &'a Device,
     comm: &'a mut Comm,
-    deadline: Deadline,
+    deadline: Timeout,
     params: &'a Params,
     nodes: Vec<Node>,
     pool: BufferPool,
@@ -38,7 +38,7 @@ impl<'a> Eager<'a> {
         Self {
             device,
             comm,
-            deadline: Deadline::default(),
+            deadline: Timeout::default(),
             params,
             nodes: Vec::new(),
             pool: BufferPool::default(),
@@ -47,7 +47,7 @@ impl<'a> Eager<'a> {
     }
 
     /// The same program with another deadline on every wait for another rank.
-    pub fn with_deadline(mut self, deadline: Deadline) -> Self {
+    pub fn with_deadline(mut self, deadline: Timeout) -> Self {
         self.deadline = deadline;
         self
     }

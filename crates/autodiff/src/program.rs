@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::{Arena, Buffer, Device, DeviceKind, Places, zeros_vec_on_huge_pages};
 use shardgraph_ops::RowIndex;
 
@@ -26,7 +26,7 @@ pub struct Program {
     slots: Option<Places>,
     /// For each node the step that makes it.
     step_of: Vec<usize>,
-    deadline: Deadline,
+    deadline: Timeout,
     /// The values that are alive, by node; after a run the outputs, and in a resident program all of them.
     values: Vec<Option<Arc<Buffer>>>,
     /// The part of a resident program's values that is valid.
@@ -67,7 +67,7 @@ impl Program {
             plan,
             device: device.clone(),
             arena,
-            deadline: Deadline::default(),
+            deadline: Timeout::default(),
             indices: Vec::new(),
             scratch: Vec::new(),
             #[cfg(any(test, feature = "testing"))]
@@ -99,7 +99,7 @@ impl Program {
     }
 
     /// The same program with another deadline on every wait for another rank.
-    pub fn with_deadline(mut self, deadline: Deadline) -> Self {
+    pub fn with_deadline(mut self, deadline: Timeout) -> Self {
         self.deadline = deadline;
         self
     }

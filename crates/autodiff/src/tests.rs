@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Once};
 
-use shardgraph_collectives::{Comm, Deadline, threads};
+use shardgraph_collectives::{Comm, Timeout, threads};
 use shardgraph_device::nccl::Library;
 use shardgraph_device::{Device, DeviceKind};
 use shardgraph_ops::Loss;
@@ -53,10 +53,10 @@ pub(crate) fn on_rank_device<R>(
     comm: &mut Comm,
     work: impl FnOnce(&Device, &mut Comm) -> R,
 ) -> R {
-    let device = crate::rank_device(device, comm, Deadline::default()).unwrap();
+    let device = crate::rank_device(device, comm, Timeout::default()).unwrap();
     assert_eq!(device.group().is_some(), device.nccl().is_some());
     let result = work(&device, comm);
-    crate::leave_group(&device, Deadline::default()).unwrap();
+    crate::leave_group(&device, Timeout::default()).unwrap();
     result
 }
 

@@ -24,10 +24,12 @@
 
 mod budget;
 mod error;
+mod solution;
 pub mod vertex_cover;
 
 pub use budget::Budget;
 pub use error::{Error, ErrorKind};
+pub use solution::{Options, Solution, Stage};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -10,7 +10,7 @@ use shardgraph_agents::{
     AgentConfig, RunOptions, Start, TrainOutcome, TrainProgress, check_processes, train,
     train_as_rank,
 };
-use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::{Device, DeviceKind, Timer};
 
 use crate::agent::settings;
@@ -69,7 +69,7 @@ pub(crate) struct TrainArgs {
     device: DeviceKind,
     /// Longest wait: for another rank [default: 600s]
     #[arg(help_heading = "Ranks and devices", long, value_name = "DURATION", value_parser = duration::timeout)]
-    timeout: Option<Deadline>,
+    timeout: Option<Timeout>,
     #[command(flatten)]
     report: ReportArgs,
 }
@@ -117,11 +117,11 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
 }
 
 /// What is wrong with the settings of one process of several: said where the others can hear it, for some seconds.
-fn told(args: &TrainArgs, error: anyhow::Error, deadline: Deadline) -> anyhow::Error {
+fn told(args: &TrainArgs, error: anyhow::Error, deadline: Timeout) -> anyhow::Error {
     if args.world.decline(&error, deadline) {
         return error;
     }
-    let patience = Deadline::after(deadline.duration().min(Duration::from_secs(10)));
+    let patience = Timeout::after(deadline.duration().min(Duration::from_secs(10)));
     match args.world.open(args.world.ranks, patience) {
         Ok(World::Process(mut comm)) => {
             let settled = settle(&mut comm, Err::<(), _>(error), patience);
@@ -197,7 +197,7 @@ fn run_as_rank(
     args: &TrainArgs,
     start: Start,
     comm: &mut Comm,
-    deadline: Deadline,
+    deadline: Timeout,
 ) -> anyhow::Result<()> {
     let report = args.report.of_rank(comm.rank());
     let inputs = load(args, start, (comm.size(), true), &report);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::Value;
-use shardgraph_collectives::Deadline;
+use shardgraph_collectives::Timeout;
 use shardgraph_device::DeviceKind;
 use shardgraph_solver::Communication;
 use shardgraph_solver::train::{Preset, TrainConfig};
@@ -40,7 +40,7 @@ pub(crate) struct ConfigFile {
     /// As `--device`.
     pub(crate) device: Option<DeviceKind>,
     /// As `--timeout`.
-    pub(crate) timeout: Option<Deadline>,
+    pub(crate) timeout: Option<Timeout>,
     /// The whole file, with the fields of [`TrainConfig`].
     settings: Option<SettingsFile>,
 }

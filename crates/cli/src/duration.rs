@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shardgraph_collectives::Deadline;
+use shardgraph_collectives::Timeout;
 
 /// Each unit and its length in seconds.
 const UNITS: [(&str, f64); 7] = [
@@ -61,8 +61,8 @@ pub(crate) fn nanoseconds(text: &str) -> Result<u64, String> {
 }
 
 /// The longest wait for another rank, or for the disk.
-pub(crate) fn timeout(text: &str) -> Result<Deadline, String> {
-    positive(text).map(Deadline::after)
+pub(crate) fn timeout(text: &str) -> Result<Timeout, String> {
+    positive(text).map(Timeout::after)
 }
 
 #[cfg(test)]
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn only_positive_times_are_timeouts() {
-        let half = Deadline::after(Duration::from_millis(500));
+        let half = Timeout::after(Duration::from_millis(500));
         assert_eq!(timeout("0.5"), Ok(half));
         for wrong in ["0", "0s", "1e-12"] {
             assert!(timeout(wrong).unwrap_err().contains("above 0"), "{wrong}");

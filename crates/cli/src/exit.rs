@@ -116,14 +116,14 @@ fn of_cost_graph(error: &shardgraph_costgraph::Error) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shardgraph_collectives::{Deadline, Launch, Op, threads};
+    use shardgraph_collectives::{Launch, Op, Timeout, threads};
     use shardgraph_device::{Device, DeviceKind};
     use shardgraph_solver::{Error, ErrorKind};
     use std::time::Duration;
 
     fn lost_rank() -> CommError {
         let results = threads::run(2, |mut comm| match comm.rank() {
-            0 => comm.run(Op::Barrier, Deadline::after(Duration::from_secs(60))),
+            0 => comm.run(Op::Barrier, Timeout::after(Duration::from_secs(60))),
             _ => Ok(()), // leaves without its peer
         });
         let first = results.into_iter().next().unwrap();

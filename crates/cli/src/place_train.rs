@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use serde_json::Map;
-use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_costgraph::{DecoderKind, Graph};
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_regal::{
@@ -94,7 +94,7 @@ pub(crate) struct TrainArgs {
     resume: bool,
     /// Longest wait: for another rank [default: 600s]
     #[arg(help_heading = "Ranks and devices", long, value_name = "DURATION", value_parser = duration::timeout)]
-    timeout: Option<Deadline>,
+    timeout: Option<Timeout>,
     #[command(flatten)]
     world: WorldArgs,
     #[command(flatten)]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::{Device, DeviceKind};
 use shardgraph_graph::Labels;
 use shardgraph_shard::Adjacency;
@@ -111,7 +111,7 @@ pub(crate) struct SolveArgs {
     device: DeviceKind,
     /// Longest wait: for another rank [default: 600s]
     #[arg(help_heading = "Ranks and devices", long, value_name = "DURATION", value_parser = duration::timeout)]
-    timeout: Option<Deadline>,
+    timeout: Option<Timeout>,
     #[command(flatten)]
     stages: StageArgs,
     #[command(flatten)]
@@ -274,7 +274,7 @@ pub(crate) fn run(args: &SolveArgs) -> anyhow::Result<()> {
 }
 
 /// As one of several processes. All end with the same exit code; the first alone writes and prints.
-fn run_as_rank(args: &SolveArgs, comm: &mut Comm, deadline: Deadline) -> anyhow::Result<()> {
+fn run_as_rank(args: &SolveArgs, comm: &mut Comm, deadline: Timeout) -> anyhow::Result<()> {
     let report = args.report.of_rank(comm.rank());
     let inputs = load(args, &report, Some(comm.rank()));
     let inputs = settle(comm, inputs, deadline)?;

@@ -8,7 +8,7 @@ use shardgraph_classical::Budget;
 use shardgraph_classical::vertex_cover::{
     RuleCounts, Rules, SearchOptions, edge_greedy, improve, reduce_and_peel,
 };
-use shardgraph_collectives::Deadline;
+use shardgraph_collectives::Timeout;
 use shardgraph_device::{DeviceKind, Timer};
 use shardgraph_environments::baselines::max_degree_greedy;
 use shardgraph_graph::Graph;
@@ -50,7 +50,7 @@ impl StageArgs {
     pub(crate) fn check(
         &self,
         problem: &str,
-        (deadline_of_processes, n_graphs): (Option<Deadline>, usize),
+        (deadline_of_processes, n_graphs): (Option<Timeout>, usize),
     ) -> anyhow::Result<()> {
         let is_wanted = self.reduce || self.reduce_inside || self.compare || self.is_polished();
         if is_wanted && problem != "mvc" {

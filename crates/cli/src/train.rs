@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_solver::train::{
     Preset, RunOptions, StepReport, TrainConfig, TrainOutcome, train, train_as_rank,
@@ -137,7 +137,7 @@ pub(crate) struct TrainArgs {
     device: Option<DeviceKind>,
     /// Longest wait: for another rank [default: 600s]
     #[arg(help_heading = "Ranks and devices", long, value_name = "DURATION", value_parser = duration::timeout)]
-    timeout: Option<Deadline>,
+    timeout: Option<Timeout>,
     #[command(flatten)]
     report: ReportArgs,
 }
@@ -204,7 +204,7 @@ fn run_as_rank(
     args: &TrainArgs,
     file: Result<ConfigFile, BadInput>,
     comm: &mut Comm,
-    deadline: Deadline,
+    deadline: Timeout,
 ) -> anyhow::Result<()> {
     let report = args.report.of_rank(comm.rank());
     let ranks = Ranks::Processes(comm.size());
@@ -235,7 +235,7 @@ fn load(
     file: Result<ConfigFile, BadInput>,
     report: &ReportArgs,
     ranks: Ranks,
-    deadline: Deadline,
+    deadline: Timeout,
 ) -> anyhow::Result<Inputs> {
     let file = file?;
     let kind = args.device.or(file.device).unwrap_or(DeviceKind::Host);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use shardgraph_collectives::{Comm, Deadline, Launch, Op, mpi, tcp};
+use shardgraph_collectives::{Comm, Launch, Op, Timeout, mpi, tcp};
 use shardgraph_device::nccl::Library;
 use shardgraph_device::{Device, DeviceKind};
 
@@ -68,7 +68,7 @@ pub(crate) enum World {
 
 impl WorldArgs {
     /// Finds out which ranks there are, and joins the other processes. A number of ranks, from `--ranks` or a configuration file, means threads.
-    pub(crate) fn open(&self, ranks: Option<u32>, deadline: Deadline) -> anyhow::Result<World> {
+    pub(crate) fn open(&self, ranks: Option<u32>, deadline: Timeout) -> anyhow::Result<World> {
         self.check_libraries(ranks)?;
         let launch = match (self.comm, ranks) {
             (CommChoice::Threads, _) | (CommChoice::Auto | CommChoice::Nccl, Some(_)) => None,
@@ -112,8 +112,8 @@ impl WorldArgs {
 
     /// Says to the processes that would look for this one over TCP, or that it would look for, that it cannot take part: within the deadline, and for
     /// some seconds at most. False where there are none of them.
-    pub(crate) fn decline(&self, why: &anyhow::Error, deadline: Deadline) -> bool {
-        let patience = Deadline::after(deadline.duration().min(DECLINING));
+    pub(crate) fn decline(&self, why: &anyhow::Error, deadline: Timeout) -> bool {
+        let patience = Timeout::after(deadline.duration().min(DECLINING));
         let is_over_tcp = self.ranks.is_none() && !matches!(self.comm, CommChoice::Threads);
         let launch = Launch::from_env().ok().flatten();
         let launch = launch.filter(|launch| is_over_tcp && !self.takes_mpi(launch));
@@ -175,7 +175,7 @@ impl WorldArgs {
         }
     }
 
-    fn join_mpi(&self, launch: &Launch, deadline: Deadline) -> anyhow::Result<Comm> {
+    fn join_mpi(&self, launch: &Launch, deadline: Timeout) -> anyhow::Result<Comm> {
         let comm = mpi::init_within(self.mpi_library.as_deref(), deadline)?;
         if comm.size() == launch.size {
             return Ok(comm);
@@ -209,7 +209,7 @@ fn own_gpu(first: u32) -> anyhow::Result<Device> {
     }
 }
 
-fn join(launch: Launch, deadline: Deadline) -> anyhow::Result<Comm> {
+fn join(launch: Launch, deadline: Timeout) -> anyhow::Result<Comm> {
     if launch.size == 1 {
         return Ok(Comm::solo());
     }
@@ -217,7 +217,7 @@ fn join(launch: Launch, deadline: Deadline) -> anyhow::Result<Comm> {
 }
 
 /// What a process must know to meet the others over TCP.
-pub(crate) fn tcp_config(launch: Launch, deadline: Deadline) -> Result<tcp::TcpConfig, BadInput> {
+pub(crate) fn tcp_config(launch: Launch, deadline: Timeout) -> Result<tcp::TcpConfig, BadInput> {
     let Some((master_addr, master_port)) = launch.meeting_point else {
         return Err(BadInput(format!(
             "{} started {} processes, but nothing says where they can meet: set MASTER_ADDR to the host of rank 0 and MASTER_PORT to a free port there (--ranks and --comm threads are for threads of one process)",
@@ -278,7 +278,7 @@ impl std::error::Error for FailedElsewhere {}
 pub(crate) fn settle<T>(
     comm: &mut Comm,
     result: anyhow::Result<T>,
-    deadline: Deadline,
+    deadline: Timeout,
 ) -> anyhow::Result<T> {
     let own = [result.as_ref().err().map_or(0, exit::code)];
     let mut codes = vec![0u8; comm.size() as usize];

@@ -83,9 +83,6 @@ pub use flight::{FLIGHT_RECORD_LEN, Outcome, Recorded};
 pub use launch::{Launch, Launcher};
 pub use op::{Call, DataType, Op, OpKind, Reduction, Slice, SliceMut};
 pub use timeout::Timeout;
-/// Former name of [`Timeout`].
-#[doc(hidden)]
-pub use timeout::Timeout as Deadline;
 pub use watch::Watch;
 
 /// Compiles and runs the example of the README.

@@ -1,6 +1,6 @@
 //! The ranks of a job: threads of this process, or processes of which this is one.
 
-use shardgraph_collectives::{Comm, CommError, Deadline, Op, threads};
+use shardgraph_collectives::{Comm, CommError, Op, Timeout, threads};
 use shardgraph_error::Class;
 use shardgraph_storage::hash;
 
@@ -32,7 +32,7 @@ impl World {
     /// ```
     pub fn run<R: Send, E: JobError + Send>(
         self,
-        timeout: Deadline,
+        timeout: Timeout,
         job: impl Fn(&mut Ranks<'_>) -> Result<R, E> + Sync,
     ) -> Result<R, E> {
         let of_rank = |comm: &mut Comm| {
@@ -75,13 +75,13 @@ pub struct Ranks<'c> {
     /// The communicator.
     pub comm: &'c mut Comm,
     /// Longest wait for another rank.
-    pub timeout: Deadline,
+    pub timeout: Timeout,
 }
 
 impl<'c> Ranks<'c> {
     /// View of a rank through its communicator.
     #[must_use]
-    pub fn new(comm: &'c mut Comm, timeout: Deadline) -> Ranks<'c> {
+    pub fn new(comm: &'c mut Comm, timeout: Timeout) -> Ranks<'c> {
         Ranks { comm, timeout }
     }
 

@@ -50,7 +50,7 @@ pub enum Error {
     Checkpoint(String),
     /// A wait that passed its deadline.
     #[error("{0}")]
-    Deadline(String),
+    Timeout(String),
     /// Training left the range of numbers: the learning rate is too large.
     #[error("{0}")]
     Diverged(String),
@@ -102,7 +102,7 @@ impl Error {
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
-            Error::Deadline(_) | Error::Diverged(_) | Error::Thread(_) | Error::Device(_) => {
+            Error::Timeout(_) | Error::Diverged(_) | Error::Thread(_) | Error::Device(_) => {
                 Class::NoAnswer
             }
             _ => Class::Input,

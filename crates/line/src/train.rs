@@ -206,7 +206,7 @@ pub fn train(
 ///
 /// # Errors
 /// As [`train`]; [`Error::Memory`] for a limit that is too small, [`Error::Checkpoint`] for a
-/// folder with another run, [`Error::Deadline`] for a disk that does not answer.
+/// folder with another run, [`Error::Timeout`] for a disk that does not answer.
 ///
 /// # Determinism
 /// As [`train`]; the bits depend on the memory limit too: it decides the order of the buckets.

@@ -81,7 +81,7 @@ pub(crate) fn options_fingerprint(options: &SolveOptions) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use shardgraph_collectives::{Comm, CommErrorKind, Deadline, Op, threads};
+    use shardgraph_collectives::{Comm, CommErrorKind, Op, Timeout, threads};
     use shardgraph_device::Device;
     use shardgraph_device::nccl::Library;
     use shardgraph_job::Ranks;
@@ -93,11 +93,11 @@ mod tests {
         comm: &mut Comm,
         part: impl FnOnce(&mut Comm) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        Ranks::new(comm, Deadline::default()).fail_together(|ranks| part(ranks.comm))
+        Ranks::new(comm, Timeout::default()).fail_together(|ranks| part(ranks.comm))
     }
 
     fn meet(comm: &mut Comm) -> Result<(), Error> {
-        Ok(comm.run(Op::Barrier, Deadline::default())?)
+        Ok(comm.run(Op::Barrier, Timeout::default())?)
     }
 
     /// A rank that fails for a reason of its own: the others wait no longer, know the reason, and have the same fault.
@@ -143,11 +143,11 @@ mod tests {
         let device = Device::emulated(&emulator).unwrap().using_nccl(&library);
         let results = threads::run(3, |mut comm| {
             or_tell(&mut comm, |comm| {
-                let device = rank_device(&device, comm, Deadline::default())?;
+                let device = rank_device(&device, comm, Timeout::default())?;
                 if comm.rank() == 1 {
                     return Err(Error::input("no such file"));
                 }
-                Ok(leave_group(&device, Deadline::default())?)
+                Ok(leave_group(&device, Timeout::default())?)
             })
             .unwrap_err()
         });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use shardgraph_classical::Budget;
 use shardgraph_classical::vertex_cover::Peeling;
-use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::Device;
 use shardgraph_graph::Graph;
 use shardgraph_layers::autodiff::{Program, Recorder};
@@ -143,11 +143,7 @@ impl Scorer<'_> {
 
 impl<'a> ModelScorer<'a> {
     /// Records one evaluation and takes its memory.
-    pub(crate) fn new(
-        model: RankModel<'a>,
-        comm: &Comm,
-        deadline: Deadline,
-    ) -> Result<Self, Error> {
+    pub(crate) fn new(model: RankModel<'a>, comm: &Comm, deadline: Timeout) -> Result<Self, Error> {
         let group = Group {
             partition: model.partition.clone(),
             n_states: 1,

@@ -170,7 +170,7 @@ pub(crate) fn agree_each(tops: &[TopD], ranks: &mut Ranks<'_>) -> Result<Vec<Vec
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use shardgraph_collectives::{Comm, Deadline, threads};
+    use shardgraph_collectives::{Comm, Timeout, threads};
 
     /// Sorts everything.
     fn naive(scores: &[f32], d: usize) -> Vec<u32> {
@@ -198,7 +198,7 @@ mod tests {
                     tops[0].offer(score, v as u32);
                     tops[2].offer(-score, v as u32);
                 }
-                let deadline = Deadline::default();
+                let deadline = Timeout::default();
                 let ranks = &mut Ranks::new(&mut comm, deadline);
                 let each = agree_each(&tops, ranks).unwrap();
                 let [first, ..] = tops;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Mutex;
 
 use shardgraph_classical::vertex_cover::Peeling;
-use shardgraph_collectives::{Comm, CommError, Deadline, Op, threads};
+use shardgraph_collectives::{Comm, CommError, Op, Timeout, threads};
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_graph::Graph;
 use shardgraph_layers::autodiff::{leave_group, rank_device};
@@ -39,7 +39,7 @@ pub struct SolveOptions {
     /// use for it.
     pub communication: Option<Communication>,
     /// The longest wait for another rank.
-    pub deadline: Deadline,
+    pub deadline: Timeout,
     /// Where to compute. The closed form runs wholly on a device that is not the host, on one rank; of other paths the
     /// model's operations do, with a stream for each rank.
     pub device: Device,
@@ -54,7 +54,7 @@ impl Default for SolveOptions {
             keep_isolated: false,
             reduce_inside: false,
             communication: None,
-            deadline: Deadline::default(),
+            deadline: Timeout::default(),
             device: Device::host(),
         }
     }

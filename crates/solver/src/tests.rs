@@ -158,12 +158,12 @@ proptest! {
 fn score_gap(graph: &Graph, policy: &TrainedPolicy, picks: &[u32], nodes: [u32; 2]) -> f32 {
     use crate::inference::{ModelScorer, RankModel};
     use crate::residual::{Counts, ListsResidual, NeighborLists, Ranks, Residual};
-    use shardgraph_collectives::{Comm, Deadline};
+    use shardgraph_collectives::{Comm, Timeout};
     use shardgraph_layers::RowShard;
     use shardgraph_shard::{CsrShard, Partition};
     let partition = Partition::by_rows(graph.n_nodes(), 1);
     let mut comm = Comm::solo();
-    let mut ranks = Ranks::new(&mut comm, Deadline::default());
+    let mut ranks = Ranks::new(&mut comm, Timeout::default());
     let lists = NeighborLists::cut(graph, &partition, 0);
     let mut residual = ListsResidual::new(lists, &partition, Counts::Degrees, &mut ranks).unwrap();
     let mut removed = vec![false; graph.n_nodes() as usize];

@@ -1,6 +1,6 @@
 //! The learner: an agent, and when its target network follows.
 
-use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::Device;
 use shardgraph_job::tags;
 use shardgraph_replay::Rows;
@@ -38,7 +38,7 @@ impl Learner {
     pub(super) fn update(&mut self, rows: &Rows, weights: &[f32]) -> Result<Update, Error> {
         let update =
             self.agent
-                .update((rows, Some(weights)), &mut self.solo, Deadline::default())?;
+                .update((rows, Some(weights)), &mut self.solo, Timeout::default())?;
         self.n_updates += 1;
         if self.n_updates.is_multiple_of(self.target_sync_updates) {
             self.agent.sync_target();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shardgraph_collectives::Deadline;
+use shardgraph_collectives::Timeout;
 use shardgraph_collectives::messages::{Event, Limits, Router};
 use shardgraph_device::Device;
 use shardgraph_replay::ItemId;
@@ -61,7 +61,7 @@ fn config(apex: &ApexConfig, steps: u64) -> AgentConfig {
 
 fn options() -> RunOptions {
     RunOptions {
-        deadline: Deadline::after(Duration::from_secs(30)),
+        deadline: Timeout::after(Duration::from_secs(30)),
         ..RunOptions::default()
     }
 }
@@ -299,7 +299,7 @@ fn run_with_a_victim(
 ) -> (Result<TopologyOutcome, Error>, Vec<Result<(), Error>>) {
     let config = start.config().unwrap();
     let options = RunOptions {
-        deadline: Deadline::after(Duration::from_secs(20)),
+        deadline: Timeout::after(Duration::from_secs(20)),
         ..RunOptions::default()
     };
     let (settings, n_ranks) = ((&config, apex), apex.n_ranks());

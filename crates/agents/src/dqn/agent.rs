@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 use std::path::Path;
 
 use shardgraph_autodiff::{Ctx, Params, Program, Recorder, Shape, Var};
-use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_components::{Initialiser, Optimiser, QNetwork};
 use shardgraph_device::{Device, DeviceKind};
 use shardgraph_environments::space::Space;
@@ -228,7 +228,7 @@ impl DqnAgent {
         &mut self,
         batch: (&Rows, Option<&[f32]>),
         comm: &mut Comm,
-        deadline: Deadline,
+        deadline: Timeout,
     ) -> Result<Update, Error> {
         let Gradient { gradient, update } =
             self.update.gradient(&self.params, batch, comm, deadline)?;

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use shardgraph_autodiff::{ParamId, Params};
-use shardgraph_collectives::{Comm, Deadline, threads};
+use shardgraph_collectives::{Comm, Timeout, threads};
 use shardgraph_components::{QNetworkShape, TdLoss};
 use shardgraph_device::Device;
 use shardgraph_environments::space::Space;
@@ -95,7 +95,7 @@ fn layers(params: &Params) -> (Vec<Layer>, Vec<Layer>) {
 
 pub(super) fn update(agent: &mut DqnAgent, batch: (&Rows, Option<&[f32]>)) -> Update {
     agent
-        .update(batch, &mut Comm::solo(), Deadline::default())
+        .update(batch, &mut Comm::solo(), Timeout::default())
         .unwrap()
 }
 
@@ -193,7 +193,7 @@ fn every_number_of_ranks_takes_the_same_step() {
                 for seed in 0..4 {
                     let (rows, weights) = batch(12, seed);
                     let batch = (&rows, Some(&weights[..]));
-                    let update = agent.update(batch, &mut comm, Deadline::default()).unwrap();
+                    let update = agent.update(batch, &mut comm, Timeout::default()).unwrap();
                     bits.extend([update.loss.to_bits(), update.q_mean.to_bits()]);
                     bits.extend(agent.td_errors().iter().map(|x| x.to_bits()));
                 }
@@ -296,7 +296,7 @@ fn observations_that_do_not_fit_are_named() {
 fn batches_that_do_not_fit_are_named() {
     let mut agent = agent(&small(4, 2), 1);
     let mut update = |rows: &Rows, weights: Option<&[f32]>| {
-        agent.update((rows, weights), &mut Comm::solo(), Deadline::default())
+        agent.update((rows, weights), &mut Comm::solo(), Timeout::default())
     };
     let (rows, weights) = batch(4, 1);
     assert_says(
@@ -314,7 +314,7 @@ fn batches_that_do_not_fit_are_named() {
     let updated = weighted.update(
         (&rows, Some(&broken)),
         &mut Comm::solo(),
-        Deadline::default(),
+        Timeout::default(),
     );
     let message = "DqnAgent::update: an importance weight: expected a finite number, given NaN";
     assert_says(updated, message);
@@ -401,7 +401,7 @@ fn divergence_is_told() {
     let (rows, _) = batch(4, 1);
     let mut errors = (0..5).filter_map(|_| {
         agent
-            .update((&rows, None), &mut Comm::solo(), Deadline::default())
+            .update((&rows, None), &mut Comm::solo(), Timeout::default())
             .err()
     });
     let message = errors.next().unwrap().to_string();
@@ -435,7 +435,7 @@ fn run_config(is_rainbow: bool, n_environments: usize, seed: u64) -> AgentConfig
 fn advance_to(trainer: &mut DqnTrainer, step: u64) {
     while trainer.n_steps() < step {
         trainer
-            .advance(&mut Comm::solo(), Deadline::default())
+            .advance(&mut Comm::solo(), Timeout::default())
             .unwrap();
     }
 }
@@ -477,7 +477,7 @@ fn updates_and_copies_come_at_their_steps() {
     let (mut updated_at, mut equal_at) = (Vec::new(), Vec::new());
     while trainer.n_steps() < 60 {
         let report = trainer
-            .advance(&mut Comm::solo(), Deadline::default())
+            .advance(&mut Comm::solo(), Timeout::default())
             .unwrap();
         updated_at.extend(report.update.map(|_| report.step));
         let weights = trainer.agent.params().flat();
@@ -539,7 +539,7 @@ fn a_large_step_learns_from_learning_starts_on() {
         match step {
             50 => expected.agent.sync_target(),
             _ => expected
-                .update(step, &mut Comm::solo(), Deadline::default())
+                .update(step, &mut Comm::solo(), Timeout::default())
                 .unwrap(),
         }
     }
@@ -584,7 +584,7 @@ fn an_episode_that_ended_leaves_a_discount_of_0_and_its_own_last_observation() {
     let mut n_episodes = 0;
     while n_episodes == 0 {
         let report = trainer
-            .advance(&mut Comm::solo(), Deadline::default())
+            .advance(&mut Comm::solo(), Timeout::default())
             .unwrap();
         n_episodes = report.episodes.len();
     }

@@ -1,6 +1,6 @@
 //! The training loop: act in every environment, remember, and learn from what is remembered.
 
-use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_components::EpsilonSchedule;
 use shardgraph_device::Device;
 use shardgraph_random::KeyedRng;
@@ -41,13 +41,13 @@ pub struct StepReport {
 ///
 /// ```
 /// use shardgraph_agents::{AgentConfig, DqnTrainer};
-/// use shardgraph_collectives::{Comm, Deadline};
+/// use shardgraph_collectives::{Comm, Timeout};
 /// use shardgraph_device::Device;
 ///
 /// let config = AgentConfig::named("cartpole-dqn").unwrap();
 /// let mut trainer = DqnTrainer::new(&config, &Device::host())?;
 /// for _ in 0..100 {
-///     trainer.advance(&mut Comm::solo(), Deadline::default())?;
+///     trainer.advance(&mut Comm::solo(), Timeout::default())?;
 /// }
 /// assert_eq!(trainer.n_steps(), 100);
 /// assert!(trainer.episodes().mean_return().unwrap() < 100.0); // random actions so far
@@ -99,7 +99,7 @@ impl DqnTrainer {
     ///
     /// # Errors
     /// When training has diverged, or a rank or a device is lost.
-    pub fn advance(&mut self, comm: &mut Comm, deadline: Deadline) -> Result<&StepReport, Error> {
+    pub fn advance(&mut self, comm: &mut Comm, deadline: Timeout) -> Result<&StepReport, Error> {
         self.report.epsilon = self.exploration.at(self.n_steps);
         self.report.episodes.clear();
         self.report.update = None;
@@ -121,7 +121,7 @@ impl DqnTrainer {
     }
 
     /// The updates and copies that fell due since step `before`, in the order of their steps.
-    fn learn(&mut self, before: u64, comm: &mut Comm, deadline: Deadline) -> Result<(), Error> {
+    fn learn(&mut self, before: u64, comm: &mut Comm, deadline: Timeout) -> Result<(), Error> {
         // A step of many environments may have begun before learning does.
         for step in (before + 1).max(self.dqn.learning_starts)..=self.n_steps {
             if step.is_multiple_of(self.dqn.train_every) {
@@ -139,7 +139,7 @@ impl DqnTrainer {
         &mut self,
         step: u64,
         comm: &mut Comm,
-        deadline: Deadline,
+        deadline: Timeout,
     ) -> Result<(), Error> {
         let progress = step as f32 / self.config.steps as f32;
         let mut stream = KeyedRng::new(self.config.seed, "replay", self.n_updates);

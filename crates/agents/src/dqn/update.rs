@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use shardgraph_autodiff::{Ctx, Params, Program, Recorder};
-use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_components::{DqnBatch, QNetwork};
 use shardgraph_device::Device;
 use shardgraph_replay::{ColumnLayout, Rows};
@@ -89,7 +89,7 @@ impl UpdateProgram {
         params: &Params,
         (rows, weights): (&Rows, Option<&[f32]>),
         comm: &mut Comm,
-        deadline: Deadline,
+        deadline: Timeout,
     ) -> Result<Gradient<'_>, Error> {
         check_ranks(self.n_blocks, comm.size())?;
         self.check(rows, weights)?;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use shardgraph_collectives::Deadline;
+use shardgraph_collectives::Timeout;
 use shardgraph_collectives::messages::{Event, Limits, Router};
 use shardgraph_device::Device;
 
@@ -55,7 +55,7 @@ fn lock_step(lstm: Option<usize>) -> ImpalaConfig {
 
 fn options() -> RunOptions {
     RunOptions {
-        deadline: Deadline::after(Duration::from_secs(30)),
+        deadline: Timeout::after(Duration::from_secs(30)),
         ..RunOptions::default()
     }
 }
@@ -362,7 +362,7 @@ fn run_with_a_late_actor(deadline: Duration, does_come: bool) -> TopologyOutcome
     };
     let config = config(&impala, (600, 2));
     let options = RunOptions {
-        deadline: Deadline::after(deadline),
+        deadline: Timeout::after(deadline),
         ..RunOptions::default()
     };
     let (settings, start) = ((&config, &impala), start_of(&config));
@@ -413,7 +413,7 @@ fn who_comes_in_the_place_of_another_is_told_so() {
     let config = config(&impala, (600, 2));
     let (settings, start) = ((&config, &impala), start_of(&config));
     let router = Router::new(2, Limits::default());
-    let brief = Deadline::after(Duration::from_millis(500));
+    let brief = Timeout::after(Duration::from_millis(500));
     let learner = Port::of_process(router.join(0).unwrap(), brief);
     let key_of_the_next = || {
         let actor = Port::new(router.join(1).unwrap(), options().deadline);

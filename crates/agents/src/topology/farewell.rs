@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use shardgraph_collectives::Deadline;
+use shardgraph_collectives::Timeout;
 use shardgraph_collectives::messages::Event;
 use shardgraph_device::Timer;
 
@@ -23,7 +23,7 @@ pub(crate) fn see_off(
     let timer = Timer::wall();
     let left = || port.deadline().saturating_sub(timer.elapsed());
     let hears = |rank: u32| {
-        let sent = port.send_within(rank, stop, &[], Deadline::after(left()));
+        let sent = port.send_within(rank, stop, &[], Timeout::after(left()));
         sent.unwrap_or(false)
     };
     there.retain(|rank| hears(*rank));
@@ -67,7 +67,7 @@ mod tests {
         let mut ports = (0..2000).map(|idx| 10_000 + (first + idx) as u16);
         let is_free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
         let master_port = ports.find(is_free).unwrap();
-        let deadline = Deadline::after(Duration::from_secs(3));
+        let deadline = Timeout::after(Duration::from_secs(3));
         let config = |rank| tcp::TcpConfig {
             rank,
             size: 3,

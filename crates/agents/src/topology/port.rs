@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use shardgraph_collectives::messages::{Event, Mailbox};
-use shardgraph_collectives::{CommError, CommErrorKind, Deadline};
+use shardgraph_collectives::{CommError, CommErrorKind, Timeout};
 use shardgraph_device::Timer;
 
 use super::common_tag::REFUSAL;
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Where a rank sends and receives.
 pub(crate) struct Port {
     mailbox: Mailbox,
-    deadline: Deadline,
+    deadline: Timeout,
     /// Whether a rank that is lost may come back, as a new process of its number.
     may_return: bool,
     since: Timer,
@@ -32,7 +32,7 @@ pub(crate) struct Port {
 
 impl Port {
     /// Of a thread among threads.
-    pub(crate) fn new(mailbox: Mailbox, deadline: Deadline) -> Port {
+    pub(crate) fn new(mailbox: Mailbox, deadline: Timeout) -> Port {
         let others = (0..mailbox.size()).filter(|rank| *rank != mailbox.rank());
         Port {
             missing: RefCell::new(others.collect()),
@@ -47,7 +47,7 @@ impl Port {
     }
 
     /// Of a process among processes.
-    pub(crate) fn of_process(mailbox: Mailbox, deadline: Deadline) -> Port {
+    pub(crate) fn of_process(mailbox: Mailbox, deadline: Timeout) -> Port {
         Port {
             may_return: true,
             ..Port::new(mailbox, deadline)
@@ -84,7 +84,7 @@ impl Port {
         let tell = |rank: u32| {
             let left = patience.saturating_sub(timer.elapsed());
             // One that cannot hear it sees the learner leave.
-            let _ = self.send_within(rank, REFUSAL, &text, Deadline::after(left));
+            let _ = self.send_within(rank, REFUSAL, &text, Timeout::after(left));
         };
         let there = self.there.borrow().clone();
         there.into_iter().for_each(tell);
@@ -116,7 +116,7 @@ impl Port {
 
     /// As [`Port::send`] without waiting: a message for which there is no room is dropped.
     pub(crate) fn try_send(&self, to: u32, tag: u32, bytes: &[u8]) -> Result<bool, Error> {
-        match self.send_within(to, tag, bytes, Deadline::after(Duration::ZERO)) {
+        match self.send_within(to, tag, bytes, Timeout::after(Duration::ZERO)) {
             Err(error) if error.comm_error().is_some_and(is_not_taken) => Ok(false),
             sent => sent,
         }
@@ -128,7 +128,7 @@ impl Port {
         to: u32,
         tag: u32,
         bytes: &[u8],
-        deadline: Deadline,
+        deadline: Timeout,
     ) -> Result<bool, Error> {
         #[cfg(test)]
         self.count_down()?;
@@ -161,7 +161,7 @@ impl Port {
 
     /// The next event, if it comes in time.
     pub(crate) fn recv_within(&self, patience: Duration) -> Option<Event> {
-        let event = self.mailbox.recv(Deadline::after(patience))?;
+        let event = self.mailbox.recv(Timeout::after(patience))?;
         let (mut missing, mut there) = (self.missing.borrow_mut(), self.there.borrow_mut());
         match &event {
             Event::Joined { rank, .. } => {

@@ -2,14 +2,14 @@
 
 use std::thread::Builder;
 
-use shardgraph_collectives::Deadline;
+use shardgraph_collectives::Timeout;
 use shardgraph_collectives::messages::{Limits, Router};
 
 use super::{Port, TopologyOutcome};
 use crate::error::Error;
 
 /// The ports of all ranks, the learner's first. All have joined before one can be lost.
-pub(crate) fn ports(n_ranks: u32, deadline: Deadline) -> Result<Vec<Port>, Error> {
+pub(crate) fn ports(n_ranks: u32, deadline: Timeout) -> Result<Vec<Port>, Error> {
     let router = Router::new(n_ranks, Limits::default());
     let port = |rank| Ok(Port::new(router.join(rank)?, deadline));
     (0..n_ranks).map(port).collect()

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use shardgraph_collectives::{Comm, Deadline, Op, Reduction};
+use shardgraph_collectives::{Comm, Op, Reduction, Timeout};
 use shardgraph_device::{Buffer, Device};
 
 use super::{DeviceComm, PartLengths, Transport};
@@ -12,7 +12,7 @@ use crate::Error;
 pub(super) struct HostTransport<'t> {
     device: &'t Device,
     comm: &'t mut Comm,
-    deadline: Deadline,
+    deadline: Timeout,
 }
 
 impl<'t> HostTransport<'t> {

@@ -14,7 +14,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::{Buffer, Device, DeviceKind};
 
 pub use self::setup::{leave_group, rank_device};
@@ -25,11 +25,11 @@ use crate::Error;
 /// ```
 /// use std::sync::Arc;
 /// use shardgraph_autodiff::DeviceComm;
-/// use shardgraph_collectives::{Comm, Deadline};
+/// use shardgraph_collectives::{Comm, Timeout};
 /// use shardgraph_device::Device;
 ///
 /// let (device, mut comm) = (Device::host(), Comm::solo());
-/// let mut ranks = DeviceComm::new(&device, &mut comm, Deadline::default());
+/// let mut ranks = DeviceComm::new(&device, &mut comm, Timeout::default());
 /// let own = Arc::new(device.upload(&[1.0, 2.0])?);
 /// let mut sum = device.zeros(2)?;
 /// ranks.all_reduce(&own, &mut sum)?;
@@ -40,7 +40,7 @@ use crate::Error;
 pub struct DeviceComm<'a> {
     device: &'a Device,
     comm: &'a mut Comm,
-    deadline: Deadline,
+    deadline: Timeout,
     /// True if operands' memory is overwritten soon after the operation: peers that read later get a copy.
     is_lent: bool,
 }
@@ -84,7 +84,7 @@ trait Transport {
 
 impl<'a> DeviceComm<'a> {
     /// The communicator of a rank on its device.
-    pub fn new(device: &'a Device, comm: &'a mut Comm, deadline: Deadline) -> Self {
+    pub fn new(device: &'a Device, comm: &'a mut Comm, deadline: Timeout) -> Self {
         Self {
             device,
             comm,

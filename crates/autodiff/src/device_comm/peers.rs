@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::{Buffer, Device, Error as DeviceError, Published};
 
 use super::host::HostTransport;
@@ -22,7 +22,7 @@ impl<'r, 'a> PeerTransport<'r, 'a> {
         self.ranks.device
     }
 
-    fn comm(&mut self) -> (&mut Comm, Deadline) {
+    fn comm(&mut self) -> (&mut Comm, Timeout) {
         (self.ranks.comm, self.ranks.deadline)
     }
 

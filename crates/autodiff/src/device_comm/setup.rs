@@ -1,6 +1,6 @@
 //! How a rank comes to its device, and into the group of ranks that exchange device buffers through NCCL.
 
-use shardgraph_collectives::{Comm, Deadline, Op};
+use shardgraph_collectives::{Comm, Op, Timeout};
 use shardgraph_device::Device;
 use shardgraph_device::nccl::{Library, Probe, Seat, UniqueId};
 
@@ -22,16 +22,16 @@ use crate::Error;
 ///
 /// ```
 /// use shardgraph_autodiff::{leave_group, rank_device};
-/// use shardgraph_collectives::{Comm, Deadline};
+/// use shardgraph_collectives::{Comm, Timeout};
 /// use shardgraph_device::Device;
 ///
-/// let (mut comm, deadline) = (Comm::solo(), Deadline::default());
+/// let (mut comm, deadline) = (Comm::solo(), Timeout::default());
 /// let device = rank_device(&Device::host(), &mut comm, deadline)?;
 /// assert!(device.group().is_none());
 /// leave_group(&device, deadline)?;
 /// # Ok::<(), shardgraph_autodiff::Error>(())
 /// ```
-pub fn rank_device(device: &Device, comm: &mut Comm, deadline: Deadline) -> Result<Device, Error> {
+pub fn rank_device(device: &Device, comm: &mut Comm, deadline: Timeout) -> Result<Device, Error> {
     let Some(library) = device.nccl() else {
         return Ok(device.new_stream()?);
     };
@@ -52,7 +52,7 @@ pub fn rank_device(device: &Device, comm: &mut Comm, deadline: Deadline) -> Resu
 ///
 /// # Errors
 /// The group's error, or that a rank has not come before the deadline.
-pub fn leave_group(device: &Device, deadline: Deadline) -> Result<(), Error> {
+pub fn leave_group(device: &Device, deadline: Timeout) -> Result<(), Error> {
     match device.group() {
         Some(group) => Ok(group.close(deadline.duration())?),
         None => Ok(()),
@@ -67,7 +67,7 @@ fn own_device(device: &Device, comm: &Comm) -> Result<Device, Error> {
 }
 
 /// All ranks have the same NCCL, and get the name of the group from the first.
-fn agree(library: &Library, comm: &mut Comm, deadline: Deadline) -> Result<UniqueId, Error> {
+fn agree(library: &Library, comm: &mut Comm, deadline: Timeout) -> Result<UniqueId, Error> {
     let own = described(library);
     let mut all = vec![0u8; own.len() * comm.size() as usize];
     let op = Op::AllGather {

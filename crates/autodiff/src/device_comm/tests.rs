@@ -5,7 +5,7 @@ use shardgraph_collectives::threads;
 
 use std::sync::Arc;
 
-use shardgraph_collectives::Deadline;
+use shardgraph_collectives::Timeout;
 use shardgraph_device::Device;
 
 use crate::tests::{gpus, gpus_together_and_apart, on_rank_device};
@@ -36,7 +36,7 @@ fn exact_sums(device: &Device, len: usize, parts: &[Vec<f32>]) -> Vec<Vec<u32>> 
     let results = threads::run(parts.len() as u32, |mut comm| {
         on_rank_device(device, &mut comm, |device, comm| {
             let own = Arc::new(device.upload(&parts[comm.rank() as usize]).unwrap());
-            let mut ranks = DeviceComm::new(device, comm, Deadline::default());
+            let mut ranks = DeviceComm::new(device, comm, Timeout::default());
             let mut sum = device.zeros(len).unwrap();
             ranks.exact_sum(&own, &mut sum).unwrap();
             device.download(&sum).unwrap()
@@ -63,14 +63,14 @@ fn a_rank_that_gives_up_elsewhere_ends_the_waits_of_a_group() {
     let devices = gpus_together_and_apart();
     for device in devices.iter().filter(|device| device.nccl().is_some()) {
         let results = threads::run(3, |mut comm| {
-            let deadline = Deadline::default();
+            let deadline = Timeout::default();
             let device = crate::rank_device(device, &mut comm, deadline)?;
             if comm.rank() == 1 {
                 comm.abort("disk full");
                 return Ok(());
             }
             let own = Arc::new(device.upload(&[1.0; 8])?);
-            let mut ranks = DeviceComm::new(&device, &mut comm, Deadline::default());
+            let mut ranks = DeviceComm::new(&device, &mut comm, Timeout::default());
             let mut sum = device.zeros(4)?;
             let summed = ranks.exact_sum(&own, &mut sum);
             let error = summed
@@ -107,7 +107,7 @@ fn a_rank_that_runs_out_of_memory_takes_nobody_with_it_into_a_wait() {
                     device = device.failing_at_allocation(k);
                 }
                 let own = Arc::new(device.upload(&own)?);
-                let mut ranks = DeviceComm::new(&device, &mut comm, Deadline::default());
+                let mut ranks = DeviceComm::new(&device, &mut comm, Timeout::default());
                 for _ in 0..2 {
                     let mut sum = device.zeros(4)?;
                     ranks.exact_sum(&own, &mut sum)?;

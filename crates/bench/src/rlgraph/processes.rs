@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use shardgraph_agents::{
     AgentConfig, Algorithm, RunOptions, Start, TopologyOutcome, train_topology_as_process,
 };
-use shardgraph_collectives::Deadline;
+use shardgraph_collectives::Timeout;
 use shardgraph_collectives::messages::{Limits, Mailbox};
 use shardgraph_collectives::tcp::TcpConfig;
 use shardgraph_device::Timer;
@@ -88,7 +88,7 @@ impl Rank {
             master_port: self.port,
             job: "paper".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            timeout: Deadline::default(),
+            timeout: Timeout::default(),
         };
         Ok(Mailbox::join(&config, Limits::default())?)
     }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::json;
 use shardgraph_agents::{DqnAgent, DqnConfig, transition_layout};
-use shardgraph_collectives::{Comm, Deadline, Op, threads};
+use shardgraph_collectives::{Comm, Op, Timeout, threads};
 use shardgraph_device::{Device, Timer};
 use shardgraph_environments::{Autoreset, CartPoles};
 use shardgraph_random::KeyedRng;
@@ -74,7 +74,7 @@ fn replica(
     let carts = CartPoles::new(1, Autoreset::SameStep)?;
     let spaces = (&carts.observation_space(), &carts.action_space());
     let mut agent = DqnAgent::new(config, spaces, 1, &Device::host())?;
-    let deadline = Deadline::default();
+    let deadline = Timeout::default();
     agent.update((batch, None), comm, deadline)?; // warms caches up
     comm.run(Op::Barrier, deadline)?;
     let timer = Timer::wall();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use shardgraph_collectives::Deadline;
+use shardgraph_collectives::Timeout;
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_line::formats::{self, FileFormat};
 use shardgraph_line::{
@@ -64,7 +64,7 @@ struct DiskArgs {
     checkpoint_interval: f64,
     /// Longest wait: for the disk [default: 600s]
     #[arg(long, value_name = "DURATION", value_parser = duration::timeout, requires = "work")]
-    timeout: Option<Deadline>,
+    timeout: Option<Timeout>,
 }
 
 impl DiskArgs {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use shardgraph_collectives::Deadline;
+use shardgraph_collectives::Timeout;
 use shardgraph_device::{Device, Timer};
 use shardgraph_rgcn::import::ImportReport;
 use shardgraph_rgcn::{Evaluation, SavedLinks, class_names, evaluate, run_config};
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
         &data.graph,
         &args.model,
         &labelled.labels,
-        Deadline::default(),
+        Timeout::default(),
     )?;
     args.report.answer(&Answer {
         graph: &data.name,

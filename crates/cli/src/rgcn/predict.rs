@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use shardgraph_collectives::Deadline;
+use shardgraph_collectives::Timeout;
 use shardgraph_device::{Device, Timer};
 use shardgraph_rgcn::import::ImportReport;
 use shardgraph_rgcn::{SavedLinks, class_names, predict, run_config};
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<()> {
         data.nodes.find(name).ok_or_else(unknown)
     });
     let nodes: Vec<u32> = found.collect::<Result<_, _>>()?;
-    let classes = predict(&data.graph, &args.model, &nodes, Deadline::default())?;
+    let classes = predict(&data.graph, &args.model, &nodes, Timeout::default())?;
     let names = class_names(&args.model)?;
     let name = |class: u32| {
         let known = names.get(class as usize);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use shardgraph_collectives::{Comm, Deadline, Op};
+use shardgraph_collectives::{Comm, Op, Timeout};
 use shardgraph_device::{Device, DeviceKind, Timer};
 use shardgraph_metrics::{mean_and_std, t_interval};
 use shardgraph_rgcn::import::{ImportReport, LabelledNodes};
@@ -106,7 +106,7 @@ pub(crate) struct TrainArgs {
     svg: Option<PathBuf>,
     /// Longest wait: for another rank [default: 600s]
     #[arg(help_heading = "Ranks and devices", long, value_name = "DURATION", value_parser = duration::timeout)]
-    timeout: Option<Deadline>,
+    timeout: Option<Timeout>,
     #[command(flatten)]
     report: ReportArgs,
 }
@@ -194,7 +194,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
 }
 
 /// As one of several processes. All end with the same exit code; the first alone prints.
-fn run_as_rank(args: &TrainArgs, comm: &mut Comm, deadline: Deadline) -> anyhow::Result<()> {
+fn run_as_rank(args: &TrainArgs, comm: &mut Comm, deadline: Timeout) -> anyhow::Result<()> {
     let inputs = load(args, comm.size());
     let inputs = settle(comm, inputs, deadline)?;
     check_seeds(comm, inputs.n_seeds, deadline)?;
@@ -212,7 +212,7 @@ fn run_as_rank(args: &TrainArgs, comm: &mut Comm, deadline: Deadline) -> anyhow:
 }
 
 /// Refuses, on all ranks, other numbers of models than rank 0 trains.
-fn check_seeds(comm: &mut Comm, n_seeds: u32, deadline: Deadline) -> anyhow::Result<()> {
+fn check_seeds(comm: &mut Comm, n_seeds: u32, deadline: Timeout) -> anyhow::Result<()> {
     let (own, mut all) = ([n_seeds], vec![0u32; comm.size() as usize]);
     let op = Op::AllGather {
         send: (&own).into(),
@@ -290,7 +290,7 @@ fn finish(
 /// Trains a model that predicts links.
 fn train_links(args: &TrainArgs) -> anyhow::Result<()> {
     args.world.device(DeviceKind::Host, false, &args.report)?; // NCCL has no part in this
-    let is_alone = match args.world.open(args.world.ranks, Deadline::default())? {
+    let is_alone = match args.world.open(args.world.ranks, Timeout::default())? {
         World::Threads(n_ranks) => n_ranks == 1,
         World::Process(comm) => comm.size() == 1,
     };

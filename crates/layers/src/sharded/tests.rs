@@ -3,7 +3,7 @@
 use std::sync::{Arc, Once};
 
 use proptest::prelude::*;
-use shardgraph_autodiff::collectives::{Comm, Deadline, threads};
+use shardgraph_autodiff::collectives::{Comm, Timeout, threads};
 use shardgraph_autodiff::device::nccl::Library;
 use shardgraph_autodiff::device::{Device, DeviceKind};
 use shardgraph_autodiff::ops::Loss;
@@ -189,10 +189,10 @@ pub(crate) fn on_rank_device<R>(
     comm: &mut Comm,
     work: impl FnOnce(&Device, &mut Comm) -> R,
 ) -> R {
-    let device = rank_device(device, comm, Deadline::default()).unwrap();
+    let device = rank_device(device, comm, Timeout::default()).unwrap();
     assert_eq!(device.group().is_some(), device.nccl().is_some());
     let result = work(&device, comm);
-    leave_group(&device, Deadline::default()).unwrap();
+    leave_group(&device, Timeout::default()).unwrap();
     result
 }
 

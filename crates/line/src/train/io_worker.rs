@@ -131,7 +131,7 @@ impl<T: Scalar> IoWorker<T> {
         match self.replies.recv_timeout(self.timeout) {
             Ok(Reply::Failed(error)) => Err(error),
             Ok(reply) => Ok(reply),
-            Err(RecvTimeoutError::Timeout) => Err(Error::Deadline(format!(
+            Err(RecvTimeoutError::Timeout) => Err(Error::Timeout(format!(
                 "the disk did not answer within {} s",
                 self.timeout.as_secs_f64()
             ))),

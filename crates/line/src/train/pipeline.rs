@@ -136,7 +136,7 @@ fn wait_for(context: &OrderContext<'_>, events: Option<(Event, Event)>) -> Resul
 fn next(queue: &Receiver<Prepared>) -> Prepared {
     match queue.recv_timeout(TIMEOUT) {
         Ok(prepared) => prepared,
-        Err(RecvTimeoutError::Timeout) => Err(Error::Deadline(format!(
+        Err(RecvTimeoutError::Timeout) => Err(Error::Timeout(format!(
             "no bucket was prepared within {} s",
             TIMEOUT.as_secs()
         ))),

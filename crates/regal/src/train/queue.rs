@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use shardgraph_agents::rewards;
-use shardgraph_components::autodiff::collectives::{Comm, Deadline, Op, Reduction};
+use shardgraph_components::autodiff::collectives::{Comm, Op, Reduction, Timeout};
 use shardgraph_components::autodiff::device::Timer;
 
 use crate::error::Error;
@@ -145,7 +145,7 @@ impl Ranks {
             buf: words.into(),
             reduction: Reduction::Sum,
         };
-        Ok(self.comm.run(op, Deadline::default())?)
+        Ok(self.comm.run(op, Timeout::default())?)
     }
 
     /// Asks each rank how many threads it has.
@@ -159,7 +159,7 @@ impl Ranks {
             send: (&own).into(),
             recv: n_threads.as_mut_slice().into(),
         };
-        self.comm.run(op, Deadline::default())?;
+        self.comm.run(op, Timeout::default())?;
         let worker = |n_threads| Worker {
             n_threads,
             cost: 0,

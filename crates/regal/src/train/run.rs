@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use shardgraph_components::autodiff::collectives::{Comm, Deadline, Op};
+use shardgraph_components::autodiff::collectives::{Comm, Op, Timeout};
 use shardgraph_costgraph::Graph;
 use shardgraph_job::{Checkpoint, Folder, Metrics, tags, wall_time};
 
@@ -147,7 +147,7 @@ fn agreed<T>(
         send: (&own).into(),
         recv: all.as_mut_slice().into(),
     };
-    let met = comm.run(op, Deadline::default());
+    let met = comm.run(op, Timeout::default());
     // What went wrong here explains more than that the others are gone.
     let (_, begun) = begun?;
     met?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_job::Checkpoint;
 
 use super::config::LinkConfig;
@@ -146,7 +146,7 @@ impl SavedLinks {
         let layout = layout_of(&graph, &self.config)?;
         let ranks = &mut RankComm {
             comm: &mut Comm::solo(),
-            deadline: Deadline::default(),
+            deadline: Timeout::default(),
         };
         let mut trainer = LinkTrainer::new(data, &self.config, &layout)?;
         trainer.load(&self.state, ranks)?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::Timer;
 use shardgraph_job::Checkpoint;
 use shardgraph_storage::Hasher;
@@ -127,7 +127,7 @@ pub fn train_links(
     let layout = layout_of(&graph, config)?;
     let ranks = &mut RankComm {
         comm: &mut Comm::solo(),
-        deadline: Deadline::default(),
+        deadline: Timeout::default(),
     };
     let mut trainer = LinkTrainer::new(data, config, &layout)?;
     let begin = match &begun.state {

@@ -1,13 +1,13 @@
 //! A rank's way to the others.
 
-use shardgraph_collectives::{Comm, Deadline, Op, Reduction};
+use shardgraph_collectives::{Comm, Op, Reduction, Timeout};
 
 use crate::Error;
 
 /// A communicator, and the longest wait for another rank.
 pub(crate) struct RankComm<'a> {
     pub(crate) comm: &'a mut Comm,
-    pub(crate) deadline: Deadline,
+    pub(crate) deadline: Timeout,
 }
 
 impl RankComm<'_> {

@@ -132,7 +132,7 @@ fn likeliest(logits: &[f32]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shardgraph_collectives::{Comm, Deadline};
+    use shardgraph_collectives::{Comm, Timeout};
 
     #[test]
     fn the_gradient_is_that_of_the_loss() {
@@ -142,7 +142,7 @@ mod tests {
         let mut comm = Comm::solo();
         let mut ranks = RankComm {
             comm: &mut comm,
-            deadline: Deadline::default(),
+            deadline: Timeout::default(),
         };
         let mut gradient = vec![7.0; 12];
         let scores = targets

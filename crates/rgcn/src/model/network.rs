@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use shardgraph_collectives::{Deadline, Op, Reduction};
+use shardgraph_collectives::{Op, Reduction, Timeout};
 use shardgraph_random::KeyedRng;
 
 use super::budget::Budget;
@@ -386,7 +386,7 @@ impl<'a> Network<'a> {
         &self,
         layer: usize,
         sums: &mut impl sums::Sums,
-        deadline: Deadline,
+        deadline: Timeout,
     ) -> Result<(), Error> {
         if let Some(tiles) = &self.tiles {
             return self.tiled_messages(layer, tiles, sums, deadline);

@@ -2,7 +2,7 @@
 //! change.
 
 use proptest::prelude::*;
-use shardgraph_collectives::{Comm, Deadline, threads};
+use shardgraph_collectives::{Comm, Timeout, threads};
 use shardgraph_random::KeyedRng;
 
 use super::comm::RankComm;
@@ -77,7 +77,7 @@ fn alone<R>(body: impl FnOnce(&mut RankComm<'_>) -> Result<R, Error>) -> R {
     let mut comm = Comm::solo();
     let mut ranks = RankComm {
         comm: &mut comm,
-        deadline: Deadline::default(),
+        deadline: Timeout::default(),
     };
     body(&mut ranks).unwrap()
 }
@@ -437,7 +437,7 @@ fn made_in_parts(
         let rank = comm.rank() as usize;
         let mut ranks = RankComm {
             comm: &mut comm,
-            deadline: Deadline::default(),
+            deadline: Timeout::default(),
         };
         let mut network = network_of(config, &layout, rank, 3).unwrap();
         network.forward(&mut ranks, Some(0)).unwrap();

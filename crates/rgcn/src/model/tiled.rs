@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use shardgraph_collectives::Deadline;
+use shardgraph_collectives::Timeout;
 
 use super::input::{InputRows, InputTable, backward_pairs};
 use super::network::{MessageInputs, Network};
@@ -45,7 +45,7 @@ impl Network<'_> {
         layer: usize,
         tiles: &Tiles,
         sums: &mut impl Sums,
-        deadline: Deadline,
+        deadline: Timeout,
     ) -> Result<(), Error> {
         let rows = match layer {
             0 => Rows::Read(&self.input.rows),
@@ -75,7 +75,7 @@ impl Network<'_> {
         outputs: &GradientRows<'_>,
         rule: Rule,
         partials: &mut Partials,
-        deadline: Deadline,
+        deadline: Timeout,
     ) -> Result<Vec<f32>, Error> {
         let Some(tiles) = self.tiles.take() else {
             return Ok(Vec::new());

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 
-use shardgraph_collectives::Deadline;
+use shardgraph_collectives::Timeout;
 use shardgraph_device::Timer;
 
 use crate::Error;
@@ -257,7 +257,7 @@ impl Tiles {
         &self,
         layer: usize,
         store: Store<'_>,
-        deadline: Deadline,
+        deadline: Timeout,
         work: &mut dyn FnMut(&mut Tile) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let tiles = &self.layers[layer];
@@ -284,7 +284,7 @@ fn work_all(
     n_tiles: usize,
     ready: &Receiver<Tile>,
     freed: Sender<Tile>,
-    deadline: Deadline,
+    deadline: Timeout,
     work: &mut dyn FnMut(&mut Tile) -> Result<(), Error>,
 ) -> Result<f64, Error> {
     let mut waited = 0.0;
@@ -306,7 +306,7 @@ fn load_all(
     tiles: &[Range<usize>],
     freed: &Receiver<Tile>,
     ready: &Sender<Tile>,
-    deadline: Deadline,
+    deadline: Timeout,
 ) -> Result<(Traffic, [Tile; 2]), Error> {
     let mut traffic = Traffic::default();
     let mut held = [0u64; 2];
@@ -415,7 +415,7 @@ mod tests {
             tile.rows.iter_mut().for_each(|x| *x += 100.0);
             Ok(())
         };
-        tiles.pass(0, store, Deadline::default(), work).unwrap();
+        tiles.pass(0, store, Timeout::default(), work).unwrap();
         let expected: Vec<(usize, usize)> = (0..9).map(|source| (2 * source, source + 1)).collect();
         assert_eq!(seen, expected);
         assert!(rows.iter().zip(100..).all(|(&x, y)| x as i32 == y));
@@ -444,7 +444,7 @@ mod tests {
                 _ => Ok(()),
             }
         };
-        let error = tiles.pass(0, store, Deadline::default(), work).unwrap_err();
+        let error = tiles.pass(0, store, Timeout::default(), work).unwrap_err();
         assert!(error.to_string().contains("planted"), "{error}");
         assert_eq!(n_calls, 2);
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Borrow;
 
-use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::Timer;
 use shardgraph_job::Checkpoint;
 
@@ -295,7 +295,7 @@ pub(super) fn predict(
     graph: &RelationalGraph,
     saved: &Saved,
     nodes: &[u32],
-    deadline: Deadline,
+    deadline: Timeout,
 ) -> Result<Vec<u32>, Error> {
     let n_nodes = graph.n_nodes();
     if let Some(node) = nodes.iter().find(|&&node| node >= n_nodes) {

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
-use shardgraph_collectives::{Comm, Deadline, threads};
+use shardgraph_collectives::{Comm, Timeout, threads};
 use shardgraph_error::Class;
 
 pub use classes::MAX_RANKS;
@@ -58,7 +58,7 @@ pub struct RunOptions {
     /// decide alone.
     pub checkpoint_s: Option<f64>,
     /// The longest wait for another rank.
-    pub deadline: Deadline,
+    pub deadline: Timeout,
     /// The names of the classes, which the folder keeps; may be empty.
     pub class_names: Vec<String>,
 }
@@ -75,7 +75,7 @@ impl Default for RunOptions {
             resume: false,
             checkpoint_epochs: 0,
             checkpoint_s: None,
-            deadline: Deadline::default(),
+            deadline: Timeout::default(),
             class_names: Vec::new(),
         }
     }
@@ -212,7 +212,7 @@ pub fn predict(
     graph: &RelationalGraph,
     folder: &Path,
     nodes: &[u32],
-    deadline: Deadline,
+    deadline: Timeout,
 ) -> Result<Vec<u32>, Error> {
     classes::predict(graph, &folder::saved(graph, folder)?, nodes, deadline)
 }
@@ -245,7 +245,7 @@ pub fn evaluate(
     graph: &RelationalGraph,
     folder: &Path,
     labels: &Labels,
-    deadline: Deadline,
+    deadline: Timeout,
 ) -> Result<Evaluation, Error> {
     labels.check_nodes(graph)?;
     let saved = folder::saved(graph, folder)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use shardgraph_collectives::{Deadline, threads};
+use shardgraph_collectives::{Timeout, threads};
 use shardgraph_graph::Graph;
 use shardgraph_shard::{BitShard, Partition};
 
@@ -62,7 +62,7 @@ fn watch_counts(
     let shards = whole.split(&partition);
     let parts = threads::run(n_ranks, |mut comm| {
         let rank = comm.rank();
-        let mut ranks = Ranks::new(&mut comm, Deadline::default());
+        let mut ranks = Ranks::new(&mut comm, Timeout::default());
         match form {
             Form::Lists => {
                 let lists = NeighborLists::cut(graph, &partition, rank);

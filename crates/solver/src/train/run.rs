@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
-use shardgraph_collectives::{Comm, Deadline, threads};
+use shardgraph_collectives::{Comm, Timeout, threads};
 use shardgraph_device::Device;
 use shardgraph_job::{
     Checkpoint, CheckpointSchedule, LoopOptions, Ranks, RunPlace, RunRecorder, run as run_steps,
@@ -41,7 +41,7 @@ pub struct RunOptions {
     /// Go on from the folder's newest checkpoint.
     pub resume: bool,
     /// The longest wait for another rank.
-    pub deadline: Deadline,
+    pub deadline: Timeout,
     /// Where to compute; each rank has a stream of its own. Kinds of devices differ from each other in the last bits, so a
     /// run goes on only on the kind that it began on.
     pub device: Device,
@@ -56,7 +56,7 @@ impl Default for RunOptions {
             communication: None,
             folder: None,
             resume: false,
-            deadline: Deadline::default(),
+            deadline: Timeout::default(),
             device: Device::host(),
         }
     }

@@ -270,7 +270,7 @@ fn priorities(states_per_product: Option<usize>) -> Vec<f32> {
     };
     let mut trainer = Trainer::new(problem_by_name("mvc").unwrap(), config).unwrap();
     let mut comm = Comm::solo();
-    let mut ranks = Ranks::new(&mut comm, shardgraph_collectives::Deadline::default());
+    let mut ranks = Ranks::new(&mut comm, shardgraph_collectives::Timeout::default());
     // Up to the first step that learns: later draws depend on the priorities.
     while trainer.advance(&mut ranks).unwrap().loss.is_none() {}
     trainer.memory.priorities()

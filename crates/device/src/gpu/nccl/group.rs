@@ -197,7 +197,7 @@ impl Group {
             };
             let why = match wait.pause() {
                 Ok(()) => continue,
-                Err(Stop::Deadline) => format!(
+                Err(Stop::Timeout) => format!(
                     "not done after {deadline:?}: a rank has not given its part, or gave another operation (raise the deadline if it is only slow)"
                 ),
                 Err(Stop::Elsewhere(why)) => why,
@@ -292,7 +292,7 @@ impl Group {
             }
             let why = match wait.pause() {
                 Ok(()) => continue,
-                Err(Stop::Deadline) => format!(
+                Err(Stop::Timeout) => format!(
                     "NCCL is still waiting for other ranks after {deadline:?} (raise the deadline if they are only slow)"
                 ),
                 Err(Stop::Elsewhere(why)) => why,

@@ -78,7 +78,7 @@ pub(super) struct Wait<'a> {
 
 /// Why a wait ends without what was waited for.
 pub(super) enum Stop {
-    Deadline,
+    Timeout,
     /// The ranks' job has ended, for this reason.
     Elsewhere(String),
 }
@@ -103,7 +103,7 @@ impl<'a> Wait<'a> {
             }
         }
         if waited >= self.deadline {
-            return Err(Stop::Deadline);
+            return Err(Stop::Timeout);
         }
         match waited < EAGER {
             true => thread::yield_now(), // ranks may share a core

@@ -3,7 +3,7 @@
 
 use shardgraph_random::KeyedRng;
 
-use shardgraph_collectives::{Comm, Deadline};
+use shardgraph_collectives::{Comm, Timeout};
 
 use super::super::config::LinkConfig;
 use super::super::data::LinkData;
@@ -212,7 +212,7 @@ fn a_decoder_that_is_no_number_is_not_kept() {
         trainer.decoder.relations[3] = value;
         let ranks = &mut RankComm {
             comm: &mut Comm::solo(),
-            deadline: Deadline::default(),
+            deadline: Timeout::default(),
         };
         assert_eq!(trainer.check_finite(ranks).is_ok(), is_kept, "{value}");
         let schedule = CheckpointSchedule::new(1, 1, None);
@@ -305,7 +305,7 @@ fn one_step(trainer: &mut LinkTrainer<'_>) -> (Vec<f64>, Vec<f64>) {
     let mut comm = Comm::solo();
     let mut ranks = RankComm {
         comm: &mut comm,
-        deadline: Deadline::default(),
+        deadline: Timeout::default(),
     };
     trainer.step(0, trainer.data.train(), &mut ranks).unwrap();
     (before, params(trainer))

@@ -232,7 +232,7 @@ fn checkpoints_come_by_time() {
             std::fs::write(checkpoint(epoch).join("state.safetensors"), "cut").unwrap();
         }
         assert!(!crate::SavedLinks::is_in(folder.path()).unwrap());
-        let error = evaluate(&graph, folder.path(), &labels, Deadline::default()).unwrap_err();
+        let error = evaluate(&graph, folder.path(), &labels, Timeout::default()).unwrap_err();
         assert!(error.to_string().contains("the file is damaged"), "{error}");
     }
 }
@@ -267,10 +267,10 @@ fn a_resumed_run_is_one_that_never_stopped() {
         assert_eq!(metrics("whole"), metrics("parts"));
         assert_eq!(metrics("whole").lines().count(), 6);
         let path = scratch.path().join("parts");
-        let again = evaluate(&graph, &path, &labels, Deadline::default()).unwrap();
+        let again = evaluate(&graph, &path, &labels, Timeout::default()).unwrap();
         assert_eq!(again, whole.evaluation, "variant {variant}");
         let (nodes, classes): (Vec<u32>, Vec<u32>) = labels.test().iter().rev().copied().unzip();
-        let predicted = predict(&graph, &path, &nodes, Deadline::default()).unwrap();
+        let predicted = predict(&graph, &path, &nodes, Timeout::default()).unwrap();
         let right = classes
             .iter()
             .zip(predicted)
