@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release -p shardgraph-layers --example add_an_embedding` builds a policy of them,
 //! scores the nodes of a graph on one rank and on three, and takes a gradient.
-//! `docs/adding-layers.md` goes through this file.
+//! `docs/extending/adding-layers.md` goes through this file.
 #![expect(clippy::print_stdout, reason = "an example shows what it found")]
 
 use std::sync::Arc;

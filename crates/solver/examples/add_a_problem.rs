@@ -1,7 +1,7 @@
 //! A problem of one's own in one file: maximum 2-packing, the most nodes of which no two are joined or have a common neighbour.
 //!
 //! `cargo run --release -p shardgraph-solver --example add_a_problem` trains a policy for it on small graphs, solves a larger one on one
-//! rank and on three, and prints the answer beside a greedy one. `docs/adding-a-problem.md` goes through this file.
+//! rank and on three, and prints the answer beside a greedy one. `docs/extending/adding-a-problem.md` goes through this file.
 #![expect(clippy::print_stdout, reason = "an example shows what it found")]
 
 use std::sync::Arc;

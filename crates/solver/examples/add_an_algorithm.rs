@@ -1,7 +1,7 @@
 //! A training algorithm of one's own in one file: an evolution strategy with one parent and one child, on the policies that the program has.
 //!
 //! `cargo run --release -p shardgraph-solver --example add_an_algorithm` trains a policy of GraphSAGE and a hidden layer by it and writes it
-//! as a file that `shardgraph solve` takes. `docs/adding-layers.md` goes through this file.
+//! as a file that `shardgraph solve` takes. `docs/extending/adding-layers.md` goes through this file.
 #![expect(clippy::print_stdout, reason = "an example shows what it found")]
 
 use std::path::Path;

@@ -285,7 +285,7 @@ mod tests {
         }
     }
 
-    /// The groups that the plans of docs/line.md for 1.8 G edges load in the first pass, and in the
+    /// The groups that the plans of docs/method/line.md for 1.8 G edges load in the first pass, and in the
     /// second, which goes back.
     #[test]
     fn the_plans_of_the_page_load_what_it_says() {

@@ -5,7 +5,7 @@
 //! step is over.
 //!
 //! # Source
-//! The second figure of the paper that `docs/line.md` names.
+//! The second figure of the paper that `docs/method/line.md` names.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};

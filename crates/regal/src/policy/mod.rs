@@ -90,7 +90,7 @@ impl Policy {
     }
 
     /// A policy that comes with the program, for two devices and transfers that take no time: `runtime`, `few` (the runtime by less than
-    /// some 1000 evaluations, where no cheap schedules are among the first chromosomes) or `memory`; none for another name. `docs/regal.md` has
+    /// some 1000 evaluations, where no cheap schedules are among the first chromosomes) or `memory`; none for another name. `docs/method/regal.md` has
     /// the commands that made them.
     ///
     /// # Errors
