@@ -31,6 +31,13 @@ pub enum ErrorKind {
         /// The other end.
         v: u32,
     },
+    /// The listed nodes are no independent set.
+    Joined {
+        /// One end of an edge between two of them.
+        u: u32,
+        /// The other end.
+        v: u32,
+    },
     /// An option is out of its range.
     Option {
         /// The option.
@@ -79,6 +86,7 @@ impl fmt::Display for Error {
             ErrorKind::Uncovered { u, v } => {
                 write!(f, "the edge between nodes {u} and {v} is not covered")
             }
+            ErrorKind::Joined { u, v } => write!(f, "nodes {u} and {v} are joined"),
             ErrorKind::Option {
                 field,
                 value,

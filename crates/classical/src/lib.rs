@@ -1,6 +1,7 @@
 //! Graph problems without learning: reductions, local search and exact search, on one machine.
 //!
-//! Each problem has a module; [`vertex_cover`] is minimum vertex cover. Calls take a [`Budget`]: the clock is the
+//! Each problem has a module; [`vertex_cover`] is minimum vertex cover, [`independent_set`] maximum
+//! independent set. Calls take a [`Budget`]: the clock is the
 //! caller's, so that this crate reads none.
 //!
 //! ```
@@ -24,6 +25,7 @@
 
 mod budget;
 mod error;
+pub mod independent_set;
 mod solution;
 pub mod vertex_cover;
 

@@ -1,6 +1,6 @@
 //! Minimum vertex cover: exact reductions with lifting, local search, branch and reduce.
 //!
-//! [`reduce()`] shrinks a graph to a kernel by rules that keep an optimum; what covers the kernel is lifted back by
+//! [`solve()`] is all of them within one budget. [`reduce()`] shrinks a graph to a kernel by rules that keep an optimum; what covers the kernel is lifted back by
 //! [`Reduction::lift`]; [`reduce_and_peel`] goes on by guesses to a cover. [`improve`] makes a cover smaller by local search
 //! within a budget of steps or seconds. [`optimum`] finds a smallest cover of a small graph, or says that its limits were too low.
 
@@ -22,7 +22,7 @@ mod lower_bound;
 mod marks;
 mod matching;
 #[cfg(test)]
-mod naive;
+pub(crate) mod naive;
 mod peeling;
 mod queue;
 mod reduce;
@@ -30,10 +30,11 @@ mod reduction;
 mod rows;
 mod rules;
 mod search_state;
+mod solve;
 mod strong;
 mod struction;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod unconfined;
 
 pub use check::check_cover;
@@ -45,3 +46,6 @@ pub use peeling::Peeling;
 pub use reduce::{reduce, reduce_and_peel, reduce_given};
 pub use reduction::Reduction;
 pub use rules::{RuleCounts, Rules};
+pub use solve::solve;
+
+pub(crate) use check::indicator;

@@ -47,7 +47,8 @@ impl Default for Limits {
 ///
 /// ```
 /// use shardgraph_graph::builtin;
-/// use shardgraph_classical::vertex_cover::{Limits, Budget, optimum};
+/// use shardgraph_classical::Budget;
+/// use shardgraph_classical::vertex_cover::{Limits, optimum};
 ///
 /// let petersen = builtin::by_name("petersen").unwrap();
 /// let cover = optimum(&petersen, &Limits::default(), &Budget::unlimited());

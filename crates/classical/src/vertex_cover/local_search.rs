@@ -88,14 +88,15 @@ impl Improved {
 ///
 /// ```
 /// use shardgraph_graph::builtin;
-/// use shardgraph_classical::vertex_cover::{SearchOptions, Budget, improve};
+/// use shardgraph_classical::Budget;
+/// use shardgraph_classical::vertex_cover::{SearchOptions, improve};
 ///
 /// let petersen = builtin::by_name("petersen").unwrap();
 /// let everything: Vec<u32> = (0..10).collect();
 /// let options = SearchOptions { steps: 100, ..SearchOptions::default() };
 /// let found = improve(&petersen, &everything, &options, &Budget::unlimited())?;
 /// assert_eq!(found.cover.len(), 6);
-/// # Ok::<(), shardgraph_classical::vertex_cover::Error>(())
+/// # Ok::<(), shardgraph_classical::Error>(())
 /// ```
 pub fn improve(
     graph: &Graph,

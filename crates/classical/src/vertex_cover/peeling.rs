@@ -18,7 +18,8 @@ use crate::vertex_cover::rules::{RuleCounts, Rules};
 ///
 /// ```
 /// use shardgraph_graph::Graph;
-/// use shardgraph_classical::vertex_cover::{Peeling, Budget};
+/// use shardgraph_classical::Budget;
+/// use shardgraph_classical::vertex_cover::Peeling;
 ///
 /// let path = Graph::from_edges(5, &[(0, 1), (1, 2), (2, 3), (3, 4)])?;
 /// let mut peeling = Peeling::new(&path);

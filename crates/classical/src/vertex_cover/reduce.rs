@@ -41,7 +41,8 @@ const READ_PER_TICK: u64 = 1 << 16;
 ///
 /// ```
 /// use shardgraph_graph::Graph;
-/// use shardgraph_classical::vertex_cover::{Rules, Budget, reduce};
+/// use shardgraph_classical::Budget;
+/// use shardgraph_classical::vertex_cover::{Rules, reduce};
 ///
 /// // A cycle of five nodes is folded away: its smallest covers have three.
 /// let cycle = Graph::from_edges(5, &[(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)])?;
@@ -66,7 +67,8 @@ pub fn reduce(graph: &Graph, rules: &Rules, budget: &Budget<'_>) -> Reduction {
 ///
 /// ```
 /// use shardgraph_graph::Graph;
-/// use shardgraph_classical::vertex_cover::{Rules, Budget, reduce_given};
+/// use shardgraph_classical::Budget;
+/// use shardgraph_classical::vertex_cover::{Rules, reduce_given};
 ///
 /// let cycle = Graph::from_edges(5, &[(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)])?;
 /// let reduction = reduce_given(&cycle, &[2], &Rules::removing(), &Budget::unlimited())?;
@@ -104,7 +106,8 @@ pub fn reduce_given(
 ///
 /// ```
 /// use shardgraph_graph::builtin;
-/// use shardgraph_classical::vertex_cover::{Rules, Budget, reduce_and_peel};
+/// use shardgraph_classical::Budget;
+/// use shardgraph_classical::vertex_cover::{Rules, reduce_and_peel};
 ///
 /// let petersen = builtin::by_name("petersen").unwrap();
 /// assert_eq!(reduce_and_peel(&petersen, &Rules::all(), &Budget::unlimited()).len(), 6);
