@@ -138,7 +138,12 @@ fn garbage_ends_nothing_but_its_sender() {
     ] {
         let mut stranger = visitor(port);
         stranger.write_all(bytes).unwrap();
-        stranger.shutdown(std::net::Shutdown::Write).unwrap();
+        // Garbage is noticed without an end of the stream. (The learner closes with the rest of
+        // it unread, which resets the connection: an end of it here could be refused.)
+        let is_incomplete = bytes.len() < 12;
+        if is_incomplete {
+            stranger.shutdown(std::net::Shutdown::Write).unwrap();
+        }
         let why = why_lost(&learner, 2);
         assert!(why.contains(words), "{why}");
     }
