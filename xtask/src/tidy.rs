@@ -5,7 +5,9 @@ mod documents;
 mod imports;
 mod kernels;
 mod members;
+mod numbers;
 mod record;
+mod sentences;
 mod signatures;
 mod sources;
 mod words;
@@ -61,6 +63,8 @@ pub(crate) fn findings(project: &Project) -> Result<Vec<Finding>> {
     findings.extend(documents::commands(project));
     findings.extend(documents::dependencies(project)?);
     findings.extend(documents::machine_paths(project));
+    findings.extend(numbers::findings(project));
+    findings.extend(sentences::findings(project));
     Ok(findings)
 }
 

@@ -26,7 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("environments", &["graph"]),
     ("replay", &["environments"]),
     ("job", &["collectives", "device"]),
-    ("vertex-cover", &["graph"]),
+    ("classical", &["graph"]),
     (
         "components",
         &[
@@ -61,7 +61,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "environments",
             "replay",
             "job",
-            "vertex-cover",
+            "classical",
             "layers",
             "shard",
             "graph",
