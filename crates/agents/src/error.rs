@@ -1,6 +1,5 @@
 //! What can go wrong while an agent is made, acts, learns or is kept.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use shardgraph_collectives::CommError;
@@ -8,16 +7,19 @@ use shardgraph_error::Class;
 use shardgraph_job::{Checkpoint, JobError};
 
 /// An error of this crate.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 pub struct Error {
+    #[from]
     kind: ErrorKind,
 }
 
 /// The kinds of [`Error`].
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// A setting that cannot be right.
+    #[error("agent settings: `{field}`: expected {expected}, given {given}")]
     Setting {
         /// The setting, with the tables that it is in.
         field: &'static str,
@@ -27,6 +29,7 @@ pub enum ErrorKind {
         given: String,
     },
     /// Something that does not fit a component: a space, an observation, weights.
+    #[error("{component}::{method}: {what}: expected {expected}, given {given}")]
     Mismatch {
         /// The component.
         component: &'static str,
@@ -40,8 +43,10 @@ pub enum ErrorKind {
         given: String,
     },
     /// A file, a flag or a name that cannot be right; the payload says what and what would be.
+    #[error("{0}")]
     Input(String),
     /// A file that could not be read or written.
+    #[error("{}: {source}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
@@ -49,24 +54,34 @@ pub enum ErrorKind {
         source: std::io::Error,
     },
     /// Training diverged; the payload says where it shows and what to try.
+    #[error("{0}")]
     Diverged(String),
     /// A component could not be made or did not fit.
+    #[error(transparent)]
     Component(shardgraph_components::Error),
     /// An operation failed.
+    #[error(transparent)]
     Model(shardgraph_autodiff::Error),
     /// A device is missing or refused.
+    #[error(transparent)]
     Device(shardgraph_device::Error),
     /// A rank was lost or did not answer in time.
+    #[error(transparent)]
     Comm(CommError),
     /// The environments refused a step.
+    #[error(transparent)]
     Environment(shardgraph_environments::Error),
     /// The replay memory refused.
+    #[error(transparent)]
     Replay(shardgraph_replay::Error),
     /// The run's folder, a checkpoint or the metrics.
+    #[error(transparent)]
     Run(shardgraph_job::Error),
     /// Ranks that are lost or silent, where the run cannot go on without them; the payload says who, and what to do.
+    #[error("{0}")]
     Topology(String),
     /// A state that the program never reaches when it is right; the payload says which.
+    #[error("the program contradicts itself, please report this: {0}")]
     Internal(String),
 }
 
@@ -74,6 +89,19 @@ impl Error {
     /// The kind of this error.
     pub fn kind(&self) -> &ErrorKind {
         &self.kind
+    }
+
+    /// The class of the failure: the program's exit code.
+    pub fn class(&self) -> Class {
+        if let Some(error) = self.comm_error() {
+            return error.class();
+        }
+        match self.device_error() {
+            Some(error) => error.class(),
+            None if self.is_lost_rank() => Class::LostRank,
+            None if self.is_input() => Class::Input,
+            None => Class::NoAnswer,
+        }
     }
 
     /// Whether what the user gave cannot be right, or could not be read or written.
@@ -133,12 +161,6 @@ impl Error {
     }
 }
 
-impl From<ErrorKind> for Error {
-    fn from(kind: ErrorKind) -> Self {
-        Self { kind }
-    }
-}
-
 /// Errors of the crates below, each as the kind of its name.
 macro_rules! from {
     ($($kind:ident $error:ty),* $(,)?) => {$(
@@ -172,69 +194,10 @@ impl From<shardgraph_job::Error> for Error {
 
 impl JobError for Error {
     fn class(&self) -> Class {
-        use shardgraph_device::ErrorKind as Device;
-        if self.comm_error().is_some() || self.is_lost_rank() {
-            return Class::LostRank;
-        }
-        match self.device_error().map(shardgraph_device::Error::kind) {
-            Some(Device::Unavailable { .. }) => Class::MissingDevice,
-            Some(Device::Collective { .. }) => Class::LostRank,
-            Some(Device::UnknownDevice(_) | Device::Unsupported { .. }) => Class::Input,
-            None if self.is_input() => Class::Input,
-            _ => Class::NoAnswer,
-        }
+        Error::class(self)
     }
 
     fn comm_error(&self) -> Option<&CommError> {
         Error::comm_error(self)
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.kind {
-            ErrorKind::Setting {
-                field,
-                expected,
-                given,
-            } => write!(
-                f,
-                "agent settings: `{field}`: expected {expected}, given {given}"
-            ),
-            ErrorKind::Mismatch {
-                component,
-                method,
-                what,
-                expected,
-                given,
-            } => write!(
-                f,
-                "{component}::{method}: {what}: expected {expected}, given {given}"
-            ),
-            ErrorKind::Input(text) | ErrorKind::Diverged(text) | ErrorKind::Topology(text) => {
-                f.write_str(text)
-            }
-            ErrorKind::Io { path, source } => write!(f, "{}: {source}", path.display()),
-            ErrorKind::Component(error) => error.fmt(f),
-            ErrorKind::Model(error) => error.fmt(f),
-            ErrorKind::Device(error) => error.fmt(f),
-            ErrorKind::Comm(error) => error.fmt(f),
-            ErrorKind::Environment(error) => error.fmt(f),
-            ErrorKind::Replay(error) => error.fmt(f),
-            ErrorKind::Run(error) => error.fmt(f),
-            ErrorKind::Internal(text) => write!(
-                f,
-                "the program contradicts itself, please report this: {text}"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.kind {
-            ErrorKind::Io { source, .. } => Some(source),
-            _ => None, // the others tell their cause themselves
-        }
     }
 }

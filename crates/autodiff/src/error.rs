@@ -45,8 +45,7 @@ impl Error {
     /// The class of the failure: the program's exit code.
     pub fn class(&self) -> Class {
         match self {
-            Self::Device(error) if error.is_missing_device() => Class::MissingDevice,
-            Self::Device(error) if error.is_lost_rank() => Class::LostRank,
+            Self::Device(error) => error.class(),
             Self::Comm(error) => match error.kind() {
                 CommErrorKind::Argument { .. } | CommErrorKind::Panicked { .. } => Class::NoAnswer,
                 _ => Class::LostRank,

@@ -2,17 +2,21 @@
 
 use std::fmt;
 
+use shardgraph_error::Class;
+
 /// An error of this crate; [`Error::kind`] says which.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{kind}")]
 pub struct Error {
     kind: ErrorKind,
 }
 
 /// The kinds of [`Error`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// A field of [`crate::Config`] is out of its range.
+    #[error("{field} = {value}: expected {expected}")]
     Config {
         /// The field.
         field: &'static str,
@@ -22,6 +26,7 @@ pub enum ErrorKind {
         expected: String,
     },
     /// A warm start is no chromosome of this search.
+    #[error("warm start {start_idx} (counted from 0): {reason}")]
     Start {
         /// Which of them, from 0.
         start_idx: usize,
@@ -29,16 +34,19 @@ pub enum ErrorKind {
         reason: String,
     },
     /// A Beta distribution, or a choice of one for a key, is out of range.
+    #[error("mutant proposals: {reason}")]
     Proposal {
         /// What is wrong with it.
         reason: String,
     },
     /// The search cannot be run: no keys, or no decoders.
+    #[error("{reason}")]
     Search {
         /// What is missing.
         reason: &'static str,
     },
     /// The operating system refused to start the worker threads.
+    #[error("cannot start the worker threads: {reason}; try fewer decoders")]
     Threads {
         /// What it said.
         reason: String,
@@ -50,6 +58,15 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.kind
+    }
+
+    /// The class of the failure: the program's exit code.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self.kind {
+            ErrorKind::Threads { .. } => Class::NoAnswer,
+            _ => Class::Input,
+        }
     }
 
     pub(crate) fn config(
@@ -78,26 +95,3 @@ impl From<ErrorKind> for Error {
         Error { kind }
     }
 }
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.kind {
-            ErrorKind::Config {
-                field,
-                value,
-                expected,
-            } => write!(f, "{field} = {value}: expected {expected}"),
-            ErrorKind::Start { start_idx, reason } => {
-                write!(f, "warm start {start_idx} (counted from 0): {reason}")
-            }
-            ErrorKind::Proposal { reason } => write!(f, "mutant proposals: {reason}"),
-            ErrorKind::Search { reason } => f.write_str(reason),
-            ErrorKind::Threads { reason } => write!(
-                f,
-                "cannot start the worker threads: {reason}; try fewer decoders"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for Error {}

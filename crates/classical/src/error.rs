@@ -1,18 +1,20 @@
 //! What can go wrong in this crate: node lists that are no covers, and options out of range.
 
-use std::fmt;
+use shardgraph_error::Class;
 
 /// An error of this crate; [`Error::kind`] says which.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}")]
 pub struct Error {
     kind: ErrorKind,
 }
 
 /// The kinds of [`Error`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// A listed node does not exist.
+    #[error("node {node} does not exist: the graph has {n_nodes} nodes")]
     NoNode {
         /// The node.
         node: u32,
@@ -20,11 +22,13 @@ pub enum ErrorKind {
         n_nodes: u32,
     },
     /// A node is listed twice.
+    #[error("node {node} is listed twice")]
     Twice {
         /// The node.
         node: u32,
     },
     /// The listed nodes are no cover.
+    #[error("the edge between nodes {u} and {v} is not covered")]
     Uncovered {
         /// One end of an edge that they leave uncovered.
         u: u32,
@@ -32,6 +36,7 @@ pub enum ErrorKind {
         v: u32,
     },
     /// The listed nodes are no independent set.
+    #[error("nodes {u} and {v} are joined")]
     Joined {
         /// One end of an edge between two of them.
         u: u32,
@@ -39,6 +44,7 @@ pub enum ErrorKind {
         v: u32,
     },
     /// An option is out of its range.
+    #[error("{field} = {value}: expected {expected}")]
     Option {
         /// The option.
         field: &'static str,
@@ -48,11 +54,19 @@ pub enum ErrorKind {
         expected: &'static str,
     },
     /// The graph has more entries (two for each edge) than local search can number.
+    #[error(
+        "local search numbers up to {} entries, two for each edge; this graph has {n_entries}",
+        u32::MAX
+    )]
     TooLarge {
         /// The entries.
         n_entries: u64,
     },
     /// A node has more neighbours than local search can weigh.
+    #[error(
+        "local search takes nodes of fewer than {} neighbours; this graph has one of {degree} neighbours",
+        1u32 << 30
+    )]
     TooManyNeighbors {
         /// The largest degree.
         degree: u32,
@@ -65,6 +79,12 @@ impl Error {
     pub fn kind(&self) -> &ErrorKind {
         &self.kind
     }
+
+    /// The class of the failure: the program's exit code.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        Class::Input
+    }
 }
 
 impl From<ErrorKind> for Error {
@@ -72,38 +92,3 @@ impl From<ErrorKind> for Error {
         Error { kind }
     }
 }
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.kind {
-            ErrorKind::NoNode { node, n_nodes } => {
-                write!(
-                    f,
-                    "node {node} does not exist: the graph has {n_nodes} nodes"
-                )
-            }
-            ErrorKind::Twice { node } => write!(f, "node {node} is listed twice"),
-            ErrorKind::Uncovered { u, v } => {
-                write!(f, "the edge between nodes {u} and {v} is not covered")
-            }
-            ErrorKind::Joined { u, v } => write!(f, "nodes {u} and {v} are joined"),
-            ErrorKind::Option {
-                field,
-                value,
-                expected,
-            } => write!(f, "{field} = {value}: expected {expected}"),
-            ErrorKind::TooLarge { n_entries } => write!(
-                f,
-                "local search numbers up to {} entries, two for each edge; this graph has {n_entries}",
-                u32::MAX
-            ),
-            ErrorKind::TooManyNeighbors { degree } => write!(
-                f,
-                "local search takes nodes of fewer than {} neighbours; this graph has one of {degree} neighbours",
-                1u32 << 30
-            ),
-        }
-    }
-}
-
-impl std::error::Error for Error {}

@@ -3,8 +3,7 @@
 use std::fmt;
 
 use shardgraph_collectives::CommError;
-use shardgraph_regal::ErrorKind;
-use shardgraph_solver::Fault;
+use shardgraph_error::Class;
 
 use crate::world::FailedElsewhere;
 
@@ -20,97 +19,44 @@ impl fmt::Display for BadInput {
 
 impl std::error::Error for BadInput {}
 
-const NO_ANSWER: u8 = 1;
-const BAD_INPUT: u8 = 2;
-const MISSING_DEVICE: u8 = 3;
-const LOST_RANK: u8 = 4;
-
-/// The code of the first error in the chain that has one, else 1: no answer.
+/// The code of the first error in the chain that has a class, else 1: no answer.
 pub(crate) fn code(error: &anyhow::Error) -> u8 {
-    let codes = error.chain().find_map(|cause| {
-        if let Some(error) = cause.downcast_ref::<shardgraph_solver::Error>() {
-            return Some(of_fault(error.fault()));
-        }
-        if let Some(error) = cause.downcast_ref::<shardgraph_agents::Error>() {
-            return Some(of_agent(error));
-        }
-        if let Some(error) = cause.downcast_ref::<shardgraph_device::Error>() {
-            return Some(of_fault(Fault::of_device(error)));
-        }
-        if let Some(error) = cause.downcast_ref::<shardgraph_regal::Error>() {
-            return Some(of_placement(error));
-        }
-        if let Some(error) = cause.downcast_ref::<shardgraph_costgraph::Error>() {
-            return Some(of_cost_graph(error));
-        }
-        if let Some(error) = cause.downcast_ref::<shardgraph_line::Error>() {
-            return Some(error.class().exit_code());
-        }
-        if let Some(error) = cause.downcast_ref::<shardgraph_rgcn::Error>() {
-            return Some(of_relational(error));
-        }
-        if let Some(error) = cause.downcast_ref::<CommError>() {
-            return Some(of_comm(error));
-        }
-        if let Some(elsewhere) = cause.downcast_ref::<FailedElsewhere>() {
-            return Some(elsewhere.code);
-        }
-        let is_input = cause.is::<BadInput>()
-            || cause.is::<shardgraph_graph::Error>()
-            || cause.is::<shardgraph_shard::Error>();
-        is_input.then_some(BAD_INPUT)
-    });
-    codes.unwrap_or(NO_ANSWER)
+    error
+        .chain()
+        .find_map(|cause| match cause.downcast_ref::<FailedElsewhere>() {
+            Some(elsewhere) => Some(elsewhere.code),
+            None => class(cause).map(Class::exit_code),
+        })
+        .unwrap_or(Class::NoAnswer.exit_code())
+}
+
+fn class(cause: &(dyn std::error::Error + 'static)) -> Option<Class> {
+    macro_rules! first_of {
+        ($($error:ty),* $(,)?) => {
+            None$(.or_else(|| cause.downcast_ref::<$error>().map(|error| error.class())))*
+        };
+    }
+    if cause.is::<BadInput>() {
+        return Some(Class::Input);
+    }
+    first_of!(
+        shardgraph_solver::Error,
+        shardgraph_agents::Error,
+        shardgraph_device::Error,
+        shardgraph_regal::Error,
+        shardgraph_costgraph::Error,
+        shardgraph_line::Error,
+        shardgraph_rgcn::Error,
+        shardgraph_graph::Error,
+        shardgraph_shard::Error,
+        CommError,
+    )
 }
 
 /// Whether another rank prints this error.
 pub(crate) fn is_told_elsewhere(error: &anyhow::Error) -> bool {
     let elsewhere = error.downcast_ref::<FailedElsewhere>();
     elsewhere.is_some_and(|elsewhere| elsewhere.is_silent)
-}
-
-fn of_fault(fault: Fault) -> u8 {
-    match fault {
-        Fault::Input => BAD_INPUT,
-        Fault::MissingDevice => MISSING_DEVICE,
-        Fault::LostRank => LOST_RANK,
-        Fault::NoAnswer => NO_ANSWER,
-    }
-}
-
-fn of_comm(error: &CommError) -> u8 {
-    error.class().exit_code()
-}
-
-fn of_agent(error: &shardgraph_agents::Error) -> u8 {
-    match (error.comm_error(), error.device_error()) {
-        (Some(error), _) => of_comm(error),
-        (None, Some(error)) => of_fault(Fault::of_device(error)),
-        (None, None) if error.is_input() => BAD_INPUT,
-        (None, None) if error.is_lost_rank() => LOST_RANK,
-        (None, None) => NO_ANSWER,
-    }
-}
-
-fn of_relational(error: &shardgraph_rgcn::Error) -> u8 {
-    error.class().exit_code()
-}
-
-fn of_placement(error: &shardgraph_regal::Error) -> u8 {
-    match error.kind() {
-        ErrorKind::Ranks(error) => of_comm(error),
-        ErrorKind::LostRank(_) => LOST_RANK,
-        _ if error.is_input() => BAD_INPUT,
-        _ => NO_ANSWER,
-    }
-}
-
-/// A schedule that breaks the rules is none of the user's.
-fn of_cost_graph(error: &shardgraph_costgraph::Error) -> u8 {
-    match error.kind() {
-        shardgraph_costgraph::ErrorKind::Schedule => NO_ANSWER,
-        _ => BAD_INPUT,
-    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use shardgraph_collectives::{Comm, Timeout};
 use shardgraph_device::{Device, DeviceKind};
+use shardgraph_error::Class;
 use shardgraph_graph::Labels;
 use shardgraph_shard::Adjacency;
 use shardgraph_solver::problem::{
@@ -18,7 +19,7 @@ use shardgraph_solver::problem::{
 };
 use shardgraph_solver::train::Preset;
 use shardgraph_solver::{
-    Communication, EmbeddingPath, ErrorKind, Fault, PaperModel, Select, Solution, SolveOptions,
+    Communication, EmbeddingPath, ErrorKind, PaperModel, Select, Solution, SolveOptions,
     TrainedPolicy, cover_by_independent_set, solve, solve_as_rank, solve_reduced,
 };
 
@@ -362,7 +363,7 @@ fn find_all(
 fn of_graph(origin: &Origin, error: anyhow::Error) -> anyhow::Error {
     let solver = error.downcast_ref::<shardgraph_solver::Error>();
     let is_about_it = solver.is_none_or(|error| {
-        error.comm_error().is_none() && matches!(error.fault(), Fault::Input | Fault::NoAnswer)
+        error.comm_error().is_none() && matches!(error.class(), Class::Input | Class::NoAnswer)
     });
     match is_about_it {
         true => {

@@ -1,17 +1,15 @@
 //! The crate's one error: a kind, a place in a file where there is one, and a sentence that says what would have been right.
 
-use std::{
-    error,
-    fmt::{self, Write},
-    io,
-    path::Path,
-};
+use std::fmt::{self, Write};
+use std::{io, path::Path};
+
+use shardgraph_error::Class;
 
 /// What went wrong, coarsely: enough to choose an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The operating system refused to open, read or write; [`error::Error::source`] holds its error.
+    /// The operating system refused to open, read or write; [`std::error::Error::source`] holds its error.
     Io,
     /// The text or bytes are not what the format asks for at the named place.
     Syntax,
@@ -56,10 +54,12 @@ pub struct Place {
 /// assert_eq!(error.kind(), ErrorKind::Graph);
 /// assert_eq!(error.to_string(), "the graph has a cycle: `a` -> `b` -> `a`");
 /// ```
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 pub struct Error(Box<Inner>);
 
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{place}{}", Escaped(.message))]
 struct Inner {
     kind: ErrorKind,
     place: Place,
@@ -107,6 +107,15 @@ impl Error {
         self.0.kind
     }
 
+    /// The class of the failure: the program's exit code. A schedule that breaks the rules is none of the user's.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self.0.kind {
+            ErrorKind::Schedule => Class::NoAnswer,
+            _ => Class::Input,
+        }
+    }
+
     /// Where it went wrong; all fields are empty when no file was involved.
     #[must_use]
     pub fn place(&self) -> &Place {
@@ -120,35 +129,35 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Place { file, line, column } = &self.0.place;
-        if !file.is_empty() {
-            write!(f, "{file}:")?;
+        if *self == Place::default() {
+            return Ok(());
         }
-        if *line > 0 {
-            write!(f, "{line}:")?;
+        if !self.file.is_empty() {
+            write!(f, "{}:", self.file)?;
         }
-        if *column > 0 {
-            write!(f, "{column}:")?;
+        for number in [self.line, self.column] {
+            if number > 0 {
+                write!(f, "{number}:")?;
+            }
         }
-        if self.0.place != Place::default() {
-            f.write_str(" ")?;
-        }
-        // Names come from files: none may end the line or steer the terminal.
-        for c in self.0.message.chars() {
+        f.write_str(" ")
+    }
+}
+
+/// A message whose control characters are escaped. Names come from files: none may end the line or steer the terminal.
+struct Escaped<'a>(&'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars() {
             match c.is_control() {
                 true => write!(f, "{}", c.escape_default())?,
                 false => f.write_char(c)?,
             }
         }
         Ok(())
-    }
-}
-
-impl error::Error for Error {
-    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        self.0.source.as_ref().map(|e| e as _)
     }
 }
 

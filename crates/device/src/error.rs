@@ -1,22 +1,25 @@
 //! What can go wrong on a device.
 
-use std::fmt;
+use shardgraph_error::Class;
 
 use crate::DeviceKind;
 
 /// An error of this crate.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}")]
 pub struct Error {
     kind: ErrorKind,
 }
 
 /// The kinds of [`Error`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// A name that is no device kind; the payload is the name.
+    #[error("unknown device `{0}`: expected host, emulated, cuda, cuda:N or auto")]
     UnknownDevice(String),
     /// A device that this build or machine does not have.
+    #[error("device `{device}` is not available: {why}")]
     Unavailable {
         /// The wanted device.
         device: String,
@@ -24,6 +27,7 @@ pub enum ErrorKind {
         why: String,
     },
     /// A buffer of the wrong length: operation, operand, length wanted, length given.
+    #[error("{op}: operand `{operand}` has {given} elements, {wanted} are needed")]
     Length {
         /// The operation that was called.
         op: &'static str,
@@ -35,6 +39,7 @@ pub enum ErrorKind {
         given: usize,
     },
     /// A row index outside the table: operation, index, rows of the table.
+    #[error("{op}: row {index} is outside a table of {n_rows} rows")]
     Index {
         /// The operation that was called.
         op: &'static str,
@@ -44,6 +49,7 @@ pub enum ErrorKind {
         n_rows: u64,
     },
     /// Settings or lists that contradict themselves; the message says what would have been right.
+    #[error("{op}: {why}")]
     Invalid {
         /// The operation that was called.
         op: &'static str,
@@ -51,6 +57,10 @@ pub enum ErrorKind {
         why: String,
     },
     /// The device's memory does not hold the wanted bytes.
+    #[error(
+        "device `{device}` has no room for {wanted} more bytes ({free} are free): {}",
+        smaller(.device)
+    )]
     OutOfMemory {
         /// The device.
         device: String,
@@ -60,6 +70,7 @@ pub enum ErrorKind {
         free: u64,
     },
     /// A buffer of one device (or stream) was given to an operation of another.
+    #[error("{op}: a buffer does not belong to device `{device}`: download and upload it first")]
     OtherDevice {
         /// The operation or kernel.
         op: String,
@@ -67,6 +78,7 @@ pub enum ErrorKind {
         device: String,
     },
     /// Arguments that do not fit the kernel's parameters; both as signatures (see [`crate::Arg`]).
+    #[error("kernel `{kernel}` takes ({wanted}), was given ({given})")]
     Arguments {
         /// The kernel.
         kernel: String,
@@ -76,13 +88,15 @@ pub enum ErrorKind {
         given: String,
     },
     /// An operation that this device does not have; the message names what to use.
+    #[error("device `{device}` does not have `{op}`: use host")]
     Unsupported {
         /// The operation.
         op: String,
         /// The device.
         device: String,
     },
-    /// A wait for the device passed its deadline.
+    /// A wait for the device passed its limit.
+    #[error("device `{device}` did not finish within {seconds} s")]
     Timeout {
         /// The device.
         device: String,
@@ -90,6 +104,7 @@ pub enum ErrorKind {
         seconds: u64,
     },
     /// An operation of a group of ranks cannot complete; the group has ended.
+    #[error("{op}: {why}")]
     Collective {
         /// The operation, with its place in this rank's order.
         op: String,
@@ -97,6 +112,7 @@ pub enum ErrorKind {
         why: String,
     },
     /// The driver, or the emulator, refused or failed.
+    #[error("{call}: {text}")]
     Driver {
         /// What was asked of it.
         call: String,
@@ -111,14 +127,24 @@ impl Error {
         &self.kind
     }
 
-    /// Whether the wanted device is missing (exit code 3 of the command line).
-    pub fn is_missing_device(&self) -> bool {
-        matches!(self.kind, ErrorKind::Unavailable { .. })
+    /// The class of the failure: the program's exit code.
+    pub fn class(&self) -> Class {
+        match self.kind {
+            ErrorKind::Unavailable { .. } => Class::MissingDevice,
+            ErrorKind::Collective { .. } => Class::LostRank,
+            ErrorKind::UnknownDevice(_) | ErrorKind::Unsupported { .. } => Class::Input,
+            _ => Class::NoAnswer,
+        }
     }
 
-    /// Whether another rank did not do its part (exit code 4 of the command line).
+    /// Whether the wanted device is missing.
+    pub fn is_missing_device(&self) -> bool {
+        self.class() == Class::MissingDevice
+    }
+
+    /// Whether another rank did not do its part.
     pub fn is_lost_rank(&self) -> bool {
-        matches!(self.kind, ErrorKind::Collective { .. })
+        self.class() == Class::LostRank
     }
 
     /// An operand of the wrong length.
@@ -179,70 +205,10 @@ impl From<ErrorKind> for Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.kind.message())
+/// What to do where the memory of `device` is full.
+fn smaller(device: &str) -> &'static str {
+    match device {
+        "host" => "use less of it",
+        _ => "use a smaller batch, or host",
     }
 }
-
-impl ErrorKind {
-    fn message(&self) -> String {
-        match self {
-            Self::UnknownDevice(name) => {
-                format!("unknown device `{name}`: expected host, emulated, cuda, cuda:N or auto")
-            }
-            Self::Unavailable { device, why } => {
-                format!("device `{device}` is not available: {why}")
-            }
-            Self::Length {
-                op,
-                operand,
-                wanted,
-                given,
-            } => format!("{op}: operand `{operand}` has {given} elements, {wanted} are needed"),
-            Self::Index { op, index, n_rows } => {
-                format!("{op}: row {index} is outside a table of {n_rows} rows")
-            }
-            Self::Invalid { op, why } => format!("{op}: {why}"),
-            other => other.message_of_device(),
-        }
-    }
-
-    /// What a device or its driver said no to.
-    fn message_of_device(&self) -> String {
-        match self {
-            Self::OutOfMemory {
-                device,
-                wanted,
-                free,
-            } => {
-                let instead = match device.as_str() {
-                    "host" => "use less of it",
-                    _ => "use a smaller batch, or host",
-                };
-                format!(
-                    "device `{device}` has no room for {wanted} more bytes ({free} are free): {instead}"
-                )
-            }
-            Self::OtherDevice { op, device } => format!(
-                "{op}: a buffer does not belong to device `{device}`: download and upload it first"
-            ),
-            Self::Arguments {
-                kernel,
-                wanted,
-                given,
-            } => format!("kernel `{kernel}` takes ({wanted}), was given ({given})"),
-            Self::Unsupported { op, device } => {
-                format!("device `{device}` does not have `{op}`: use host")
-            }
-            Self::Timeout { device, seconds } => {
-                format!("device `{device}` did not finish within {seconds} s")
-            }
-            Self::Collective { op, why } => format!("{op}: {why}"),
-            Self::Driver { call, text } => format!("{call}: {text}"),
-            other => format!("{other:?}"),
-        }
-    }
-}
-
-impl std::error::Error for Error {}

@@ -1,27 +1,31 @@
 //! What can go wrong in this crate: options that make no sense, files that are no policy, and what the crates below report.
 
 use shardgraph_error::Class;
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use shardgraph_components::autodiff::collectives::CommError;
 
 /// An error of this crate; [`Error::kind`] says which.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 pub struct Error {
+    #[from]
     kind: ErrorKind,
 }
 
 /// The kinds of [`Error`].
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// An option is out of its range; the sentence says which, and what would have been right.
+    #[error("{0}")]
     Options(String),
     /// A policy does not serve what it is asked for, or a file is none; the sentence names it and says what would have been right.
+    #[error("{0}")]
     Policy(String),
     /// A file that cannot be read or written.
+    #[error("{}: {source}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
@@ -29,20 +33,28 @@ pub enum ErrorKind {
         source: io::Error,
     },
     /// Training has diverged; the sentence says where.
+    #[error("{0}")]
     Diverged(String),
     /// The graph, the devices or a schedule: [`shardgraph_costgraph`] reports it.
+    #[error(transparent)]
     Graph(shardgraph_costgraph::Error),
     /// The genetic algorithm's numbers or threads: [`shardgraph_brkga`] reports it.
+    #[error(transparent)]
     Genetic(shardgraph_brkga::Error),
     /// A network: [`shardgraph_components`] reports it.
+    #[error(transparent)]
     Network(shardgraph_components::Error),
     /// A step of the policy gradient: [`shardgraph_agents`] reports it.
+    #[error(transparent)]
     Learning(shardgraph_agents::Error),
     /// Other ranks of a training run: [`shardgraph_components::autodiff::collectives`] reports it.
+    #[error(transparent)]
     Ranks(CommError),
     /// This rank could not begin, for a reason that it tells itself.
+    #[error("rank {0} could not begin; it says why in its own output")]
     LostRank(u32),
     /// The folder of a training run: [`shardgraph_job`] reports it.
+    #[error(transparent)]
     Run(shardgraph_job::Error),
 }
 
@@ -53,23 +65,26 @@ impl Error {
         &self.kind
     }
 
-    /// True when the options, the graph, the devices, a file or a folder are to blame; false for threads that do not start, for
-    /// schedules that break the rules, for training that has diverged and for networks that do not compute.
+    /// The class of the failure: the program's exit code.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match &self.kind {
+            ErrorKind::Options(_) | ErrorKind::Policy(_) | ErrorKind::Io { .. } => Class::Input,
+            ErrorKind::Diverged(_) | ErrorKind::Network(_) => Class::NoAnswer,
+            ErrorKind::Ranks(error) => error.class(),
+            ErrorKind::LostRank(_) => Class::LostRank,
+            ErrorKind::Graph(error) => error.class(),
+            ErrorKind::Genetic(error) => error.class(),
+            ErrorKind::Learning(error) if error.is_input() => Class::Input,
+            ErrorKind::Run(error) if error.class() == Class::Input => Class::Input,
+            ErrorKind::Learning(_) | ErrorKind::Run(_) => Class::NoAnswer,
+        }
+    }
+
+    /// True when the options, the graph, the devices, a file or a folder are to blame.
     #[must_use]
     pub fn is_input(&self) -> bool {
-        match &self.kind {
-            ErrorKind::Options(_) | ErrorKind::Policy(_) | ErrorKind::Io { .. } => true,
-            ErrorKind::Diverged(_)
-            | ErrorKind::Network(_)
-            | ErrorKind::Ranks(_)
-            | ErrorKind::LostRank(_) => false,
-            ErrorKind::Graph(error) => error.kind() != shardgraph_costgraph::ErrorKind::Schedule,
-            ErrorKind::Genetic(error) => {
-                !matches!(error.kind(), shardgraph_brkga::ErrorKind::Threads { .. })
-            }
-            ErrorKind::Learning(error) => error.is_input(),
-            ErrorKind::Run(error) => error.class() == Class::Input,
-        }
+        self.class() == Class::Input
     }
 
     pub(crate) fn options(message: impl Into<String>) -> Error {
@@ -83,12 +98,6 @@ impl Error {
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Error {
         let path = path.to_path_buf();
         move |source| ErrorKind::Io { path, source }.into()
-    }
-}
-
-impl From<ErrorKind> for Error {
-    fn from(kind: ErrorKind) -> Error {
-        Error { kind }
     }
 }
 
@@ -138,28 +147,3 @@ impl From<shardgraph_job::Error> for Error {
         }
     }
 }
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.kind {
-            ErrorKind::Options(message)
-            | ErrorKind::Policy(message)
-            | ErrorKind::Diverged(message) => f.write_str(message),
-            ErrorKind::Io { path, source } => write!(f, "{}: {source}", path.display()),
-            ErrorKind::Graph(error) => error.fmt(f),
-            ErrorKind::Genetic(error) => error.fmt(f),
-            ErrorKind::Network(error) => error.fmt(f),
-            ErrorKind::Learning(error) => error.fmt(f),
-            ErrorKind::Ranks(error) => error.fmt(f),
-            ErrorKind::LostRank(rank) => {
-                write!(
-                    f,
-                    "rank {rank} could not begin; it says why in its own output"
-                )
-            }
-            ErrorKind::Run(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Error {}

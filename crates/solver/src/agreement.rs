@@ -87,7 +87,8 @@ mod tests {
     use shardgraph_job::Ranks;
     use shardgraph_layers::autodiff::{leave_group, rank_device};
 
-    use crate::{Error, Fault};
+    use crate::Error;
+    use shardgraph_error::Class;
 
     fn or_tell<R>(
         comm: &mut Comm,
@@ -104,9 +105,9 @@ mod tests {
     #[test]
     fn the_others_are_told_why_a_rank_stops() {
         for (error, fault) in [
-            (Error::input("no such file"), Fault::Input),
-            (Error::no_answer("it diverged"), Fault::NoAnswer),
-            (Error::internal("1 is 2"), Fault::NoAnswer),
+            (Error::input("no such file"), Class::Input),
+            (Error::no_answer("it diverged"), Class::NoAnswer),
+            (Error::internal("1 is 2"), Class::NoAnswer),
         ] {
             let (text, error) = (error.to_string(), std::sync::Mutex::new(Some(error)));
             let results = threads::run(3, |mut comm| {
@@ -118,7 +119,7 @@ mod tests {
             });
             for (rank, told) in results.into_iter().map(Result::unwrap).enumerate() {
                 assert!(told.to_string().contains(&text), "{told}");
-                assert_eq!(told.fault(), fault, "rank {rank}: {told}");
+                assert_eq!(told.class(), fault, "rank {rank}: {told}");
                 let by = told.comm_error().map(|error| match error.kind() {
                     CommErrorKind::Aborted { by, .. } => *by,
                     kind => panic!("{kind:?}"),
@@ -152,7 +153,7 @@ mod tests {
             .unwrap_err()
         });
         for (rank, told) in results.into_iter().map(Result::unwrap).enumerate() {
-            assert_eq!(told.fault(), Fault::Input, "rank {rank}: {told}");
+            assert_eq!(told.class(), Class::Input, "rank {rank}: {told}");
             assert!(told.to_string().contains("no such file"), "{told}");
             assert_eq!(told.comm_error().is_some(), rank != 1, "{told}");
         }
@@ -167,7 +168,7 @@ mod tests {
         });
         for result in [0, 2].map(|rank| results[rank].as_ref().unwrap()) {
             let error = result.as_ref().unwrap_err();
-            assert_eq!(error.fault(), Fault::LostRank, "{error}");
+            assert_eq!(error.class(), Class::LostRank, "{error}");
             assert!(error.to_string().contains("rank 1 was lost"), "{error}");
         }
     }

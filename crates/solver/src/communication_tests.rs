@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use shardgraph_collectives::{Comm, tcp};
+use shardgraph_error::Class;
 use shardgraph_graph::Graph;
 use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_shard::{Adjacency, Communication, Storage};
 
 use crate::problem::{MAXIMUM_CUT, MAXIMUM_INDEPENDENT_SET, MINIMUM_DOMINATING_SET, Problem};
 use crate::{
-    AdjacencyScale, EmbeddingKind, EmbeddingPath, Fault, HeadKind, PaperModel, PolicyConfig,
-    Select, SolveOptions, TrainedPolicy, score_nodes, solve, solve_as_rank, solve_problem,
-    solve_problems,
+    AdjacencyScale, EmbeddingKind, EmbeddingPath, HeadKind, PaperModel, PolicyConfig, Select,
+    SolveOptions, TrainedPolicy, score_nodes, solve, solve_as_rank, solve_problem, solve_problems,
 };
 
 pub(crate) const LAYERS: [(EmbeddingKind, HeadKind); 4] = [
@@ -230,13 +230,13 @@ fn a_way_without_use_is_refused() {
         &mut |_, _| (),
     )
     .unwrap_err();
-    assert_eq!(error.fault(), Fault::Input);
+    assert_eq!(error.class(), Class::Input);
     assert!(
         error.to_string().contains("communication `halo`"),
         "{error}"
     );
     let error = score_nodes(&karate, &shipped, &on(1, Communication::Gather)).unwrap_err();
-    assert_eq!(error.fault(), Fault::Input);
+    assert_eq!(error.class(), Class::Input);
     let mis = TrainedPolicy::shipped_for(&MAXIMUM_INDEPENDENT_SET).unwrap();
     let graph = Arc::new(graph("er:20:0.2"));
     let options = on(3, Communication::Grid);
@@ -247,7 +247,7 @@ fn a_way_without_use_is_refused() {
         &options,
         &mut |_, _| (),
     );
-    assert_eq!(error.unwrap_err().fault(), Fault::Input);
+    assert_eq!(error.unwrap_err().class(), Class::Input);
 }
 
 /// Processes have no memory in common; those that want different ways are told so.
@@ -355,7 +355,7 @@ fn paths_that_layers_do_not_have_are_refused() {
             Ok(_) => assert!(is_known, "{layers:?} {path}"),
             Err(error) => {
                 assert!(!is_known, "{error}");
-                assert_eq!(error.fault(), Fault::Input, "{error}");
+                assert_eq!(error.class(), Class::Input, "{error}");
             }
         }
     }

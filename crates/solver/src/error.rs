@@ -1,6 +1,5 @@
 //! What can go wrong while a problem is solved or a policy is trained.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use shardgraph_collectives::{CommError, CommErrorKind};
@@ -9,18 +8,22 @@ use shardgraph_job::{JobError, announced_class};
 use shardgraph_layers::autodiff;
 
 /// An error of this crate.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 pub struct Error {
+    #[from]
     kind: ErrorKind,
 }
 
 /// The kinds of [`Error`].
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// A setting or a file that cannot be right; the payload says what and what would be.
+    #[error("{0}")]
     Input(String),
     /// A file that could not be read or written.
+    #[error("{}: {source}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
@@ -28,20 +31,28 @@ pub enum ErrorKind {
         source: std::io::Error,
     },
     /// A run's folder, or a file in it, that cannot be used.
+    #[error(transparent)]
     Run(shardgraph_job::Error),
     /// A graph could not be read or generated.
+    #[error(transparent)]
     Graph(shardgraph_graph::Error),
     /// An operation of the policy failed.
+    #[error(transparent)]
     Model(autodiff::Error),
     /// A device is missing or refused.
+    #[error(transparent)]
     Device(shardgraph_device::Error),
     /// A rank was lost or did not answer in time.
+    #[error(transparent)]
     Comm(CommError),
     /// The input is right, but no answer came out; the payload says why and what to try.
+    #[error("{0}")]
     NoAnswer(String),
     /// An answer that failed its own check; the payload says where. This is a defect of the program.
+    #[error("the answer failed its check, please report this: {0}")]
     Verification(String),
     /// A state that the program never reaches when it is right; the payload says which.
+    #[error("the program contradicts itself, please report this: {0}")]
     Internal(String),
 }
 
@@ -51,32 +62,25 @@ impl Error {
         &self.kind
     }
 
-    /// What kind of failure this is, for who must tell it apart from others: a program that sets an exit code.
+    /// The class of the failure: the program's exit code.
     ///
-    /// Where another rank has ended the job for a reason of its own, it is the fault that this rank had.
-    pub fn fault(&self) -> Fault {
+    /// Where another rank has ended the job for a reason of its own, it is the class of that rank's failure.
+    pub fn class(&self) -> Class {
         if let Some(error) = self.comm_error() {
             return match error.kind() {
-                CommErrorKind::Argument { .. } | CommErrorKind::Panicked { .. } => Fault::NoAnswer,
+                CommErrorKind::Argument { .. } | CommErrorKind::Panicked { .. } => Class::NoAnswer,
                 CommErrorKind::Aborted { why, .. } => {
-                    announced_class(why).map_or(Fault::LostRank, Fault::of_class)
+                    announced_class(why).unwrap_or(Class::LostRank)
                 }
-                _ => Fault::LostRank,
+                _ => Class::LostRank,
             };
         }
         match &self.kind {
-            ErrorKind::Input(_) | ErrorKind::Io { .. } | ErrorKind::Graph(_) => Fault::Input,
-            ErrorKind::Run(error) => match error.class() {
-                Class::Input => Fault::Input,
-                _ => Fault::NoAnswer,
-            },
-            ErrorKind::Device(error) => Fault::of_device(error),
-            ErrorKind::Model(error) => match error {
-                autodiff::Error::Device(error) => Fault::of_device(error),
-                autodiff::Error::Setup(_) => Fault::Input,
-                _ => Fault::NoAnswer,
-            },
-            _ => Fault::NoAnswer,
+            ErrorKind::Input(_) | ErrorKind::Io { .. } | ErrorKind::Graph(_) => Class::Input,
+            ErrorKind::Run(error) if error.class() == Class::Input => Class::Input,
+            ErrorKind::Device(error) => error.class(),
+            ErrorKind::Model(error) => error.class(),
+            _ => Class::NoAnswer,
         }
     }
 
@@ -107,47 +111,6 @@ impl Error {
     }
 }
 
-/// What kind of failure an [`Error`] is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// A setting or a file that cannot be right, or that could not be read or written.
-    Input,
-    /// A device that is missing.
-    MissingDevice,
-    /// A rank was lost or did not answer in time.
-    LostRank,
-    /// No answer came out, or one that failed its check.
-    NoAnswer,
-}
-
-impl Fault {
-    /// The fault of a device's error.
-    pub fn of_device(error: &shardgraph_device::Error) -> Fault {
-        use shardgraph_device::ErrorKind;
-        match error.kind() {
-            ErrorKind::Unavailable { .. } => Fault::MissingDevice,
-            ErrorKind::Collective { .. } => Fault::LostRank,
-            ErrorKind::UnknownDevice(_) | ErrorKind::Unsupported { .. } => Fault::Input,
-            _ => Fault::NoAnswer,
-        }
-    }
-
-    fn of_class(class: Class) -> Fault {
-        match class {
-            Class::Input => Fault::Input,
-            Class::MissingDevice => Fault::MissingDevice,
-            Class::LostRank => Fault::LostRank,
-            Class::NoAnswer => Fault::NoAnswer,
-        }
-    }
-}
-
-impl From<ErrorKind> for Error {
-    fn from(kind: ErrorKind) -> Self {
-        Self { kind }
-    }
-}
-
 impl From<shardgraph_job::Error> for Error {
     fn from(error: shardgraph_job::Error) -> Self {
         use shardgraph_job::Error as Job;
@@ -162,12 +125,7 @@ impl From<shardgraph_job::Error> for Error {
 
 impl JobError for Error {
     fn class(&self) -> Class {
-        match self.fault() {
-            Fault::Input => Class::Input,
-            Fault::NoAnswer => Class::NoAnswer,
-            Fault::MissingDevice => Class::MissingDevice,
-            Fault::LostRank => Class::LostRank,
-        }
+        Error::class(self)
     }
 
     fn comm_error(&self) -> Option<&CommError> {
@@ -211,42 +169,5 @@ impl From<shardgraph_components::Error> for Error {
 impl From<shardgraph_environments::Error> for Error {
     fn from(error: shardgraph_environments::Error) -> Self {
         Self::internal(error.to_string())
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.kind {
-            ErrorKind::Input(text) | ErrorKind::NoAnswer(text) => f.write_str(text),
-            ErrorKind::Io { path, source } => write!(f, "{}: {source}", path.display()),
-            ErrorKind::Run(error) => error.fmt(f),
-            ErrorKind::Graph(error) => error.fmt(f),
-            ErrorKind::Model(error) => error.fmt(f),
-            ErrorKind::Device(error) => error.fmt(f),
-            ErrorKind::Comm(error) => error.fmt(f),
-            ErrorKind::Verification(text) => {
-                write!(f, "the answer failed its check, please report this: {text}")
-            }
-            ErrorKind::Internal(text) => {
-                write!(
-                    f,
-                    "the program contradicts itself, please report this: {text}"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.kind {
-            ErrorKind::Io { source, .. } => Some(source),
-            ErrorKind::Run(error) => Some(error),
-            ErrorKind::Graph(error) => Some(error),
-            ErrorKind::Model(error) => Some(error),
-            ErrorKind::Device(error) => Some(error),
-            ErrorKind::Comm(error) => Some(error),
-            _ => None,
-        }
     }
 }

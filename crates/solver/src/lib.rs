@@ -44,7 +44,7 @@ mod several_tests;
 mod tests;
 
 pub use complement::cover_by_independent_set;
-pub use error::{Error, ErrorKind, Fault};
+pub use error::{Error, ErrorKind};
 pub use exchange::{Exchange, PaperModel};
 pub use policy::{AdjacencyScale, PolicyConfig, TrainedPolicy};
 pub use reduced::{ReducedSolution, solve_reduced};

@@ -71,7 +71,7 @@ mod tests {
         let wanted =
             "takes 4 MiB of memory at the least, beside the graphs, and 3 MiB are free: wait";
         assert!(error.to_string().contains(wanted), "{error}");
-        assert_eq!(error.fault(), crate::Fault::Input);
+        assert_eq!(error.class(), shardgraph_error::Class::Input);
     }
 
     /// The estimate is a lower bound: an evaluation of the general path keeps more arrays than it counts.

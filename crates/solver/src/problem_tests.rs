@@ -5,6 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use shardgraph_collectives::{Comm, tcp};
 use shardgraph_device::Device;
+use shardgraph_error::Class;
 use shardgraph_graph::generate::GeneratorSpec;
 use shardgraph_graph::{EdgeSink, Graph, GraphBuilder};
 use shardgraph_layers::Path;
@@ -20,8 +21,8 @@ use crate::problem::{
 use crate::rows::{StateRows, without_rows};
 use crate::train::{RunOptions, TrainConfig, TrainOutcome, train, train_as_rank};
 use crate::{
-    AdjacencyScale, Answer, Fault, PolicyConfig, Select, SolveOptions, TrainedPolicy, score_nodes,
-    solve, solve_problem, solve_problem_as_rank,
+    AdjacencyScale, Answer, PolicyConfig, Select, SolveOptions, TrainedPolicy, score_nodes, solve,
+    solve_problem, solve_problem_as_rank,
 };
 
 fn policy(problem: &Problem, seed: u64, n_layers: usize) -> TrainedPolicy {
@@ -326,7 +327,7 @@ fn resumed_runs_go_on_with_their_problem() {
             ..on.clone()
         };
         let refused = run(&to_60, &given).unwrap_err();
-        assert_eq!(refused.fault(), Fault::Input);
+        assert_eq!(refused.class(), Class::Input);
         let names = [problem.name, other.name];
         assert!(
             names.iter().all(|name| refused.to_string().contains(name)),
@@ -519,7 +520,7 @@ fn refused(
     options: &SolveOptions,
 ) -> String {
     let error = solve_problem(problem, graph, policy, options, &mut |_, _| ()).unwrap_err();
-    assert_eq!(error.fault(), Fault::Input, "{error}");
+    assert_eq!(error.class(), Class::Input, "{error}");
     error.to_string()
 }
 
@@ -603,7 +604,7 @@ fn wrong_answers_are_told_by_the_nodes_that_are_wrong() {
     ];
     for (at, nodes, why) in cases {
         let error = check_answer(PROBLEMS[at], &path, nodes).unwrap_err();
-        assert_eq!(error.fault(), Fault::NoAnswer);
+        assert_eq!(error.class(), Class::NoAnswer);
         assert!(error.to_string().contains(why), "{error}");
     }
 }
@@ -625,7 +626,7 @@ fn scores_beyond_numbers_are_refused() {
                 };
                 let error = solve_problem(problem, &graph, &policy, &options, &mut |_, _| ());
                 let error = error.unwrap_err();
-                assert_eq!(error.fault(), Fault::NoAnswer, "{error}");
+                assert_eq!(error.class(), Class::NoAnswer, "{error}");
                 assert!(error.to_string().contains("range of numbers"), "{error}");
             }
         }

@@ -205,7 +205,7 @@ fn weights_that_overflow_give_no_cover() {
                 };
                 for adjacency in [as_bits(&graph), Adjacency::Csr(graph.clone())] {
                     let error = solve(&adjacency, &policy, &options, &mut |_, _| ()).unwrap_err();
-                    assert_eq!(error.fault(), crate::Fault::NoAnswer, "{error}");
+                    assert_eq!(error.class(), shardgraph_error::Class::NoAnswer, "{error}");
                     assert!(error.to_string().contains("range of numbers"), "{error}");
                 }
             }

@@ -9,10 +9,10 @@ use shardgraph_shard::Communication;
 use super::tests::{bits, in_folder, run, small};
 use super::trainer::Trainer;
 use super::{PrioritizedConfig, RunOptions, TrainConfig, train};
-use crate::Fault;
 use crate::communication_tests::LAYERS;
 use crate::problem::problem_by_name;
 use crate::residual::Ranks;
+use shardgraph_error::Class;
 
 /// Three layers over several graphs of different sizes, two environments; all picks are drawn, so that rounding decides none.
 fn three_layers() -> TrainConfig {
@@ -151,7 +151,7 @@ fn every_pair_of_layers_trains_the_same_bits_on_ranks() {
 fn a_way_without_use_is_refused() {
     let options = sharing(2, 1, Communication::ColumnAllReduce);
     let error = train(&small(4), &options, &mut |_| ()).unwrap_err();
-    assert_eq!(error.fault(), Fault::Input);
+    assert_eq!(error.class(), Class::Input);
     assert!(
         error.to_string().contains("communication `paper`"),
         "{error}"
@@ -203,7 +203,7 @@ fn a_run_goes_on_only_as_its_ranks_added_floats() {
             &mut |_| (),
         );
         let error = error.unwrap_err();
-        assert_eq!(error.fault(), Fault::Input);
+        assert_eq!(error.class(), Class::Input);
         let text = error.to_string();
         assert!(
             text.contains("communication paper on 4 ranks in 1 rows"),

@@ -9,7 +9,7 @@ use shardgraph_job::{Scalar, read_scalars};
 use super::{
     Preset, RunOptions, StepReport, TargetRule, TrainConfig, TrainOutcome, train, train_as_rank,
 };
-use crate::Fault;
+use shardgraph_error::Class;
 
 pub(super) fn small(steps: u64) -> TrainConfig {
     TrainConfig {
@@ -605,7 +605,7 @@ fn a_mistake_of_one_rank_is_the_error_of_all() {
     for error in errors(&odd, &in_folder(&out, false, 1)) {
         let text = "rank 1 has another set of training settings than rank 0";
         assert!(error.to_string().starts_with(text), "{error}");
-        assert_eq!(error.fault(), Fault::Input);
+        assert_eq!(error.class(), Class::Input);
     }
     assert!(!out.exists());
     fs::create_dir(&out).unwrap();
@@ -617,6 +617,6 @@ fn a_mistake_of_one_rank_is_the_error_of_all() {
         let text = error.to_string();
         assert!(text.contains("checkpoint-0000000040"), "{text}");
         assert_eq!(text.contains("aborted by rank 0"), rank != 0, "{text}");
-        assert_eq!(error.fault(), Fault::Input, "{text}");
+        assert_eq!(error.class(), Class::Input, "{text}");
     }
 }
