@@ -1,4 +1,4 @@
-//! What can go wrong in this crate: node lists that are no covers, and options out of range.
+//! What can go wrong in this crate: node lists that are no answers, and options out of range.
 
 use shardgraph_error::Class;
 
@@ -43,6 +43,26 @@ pub enum ErrorKind {
         /// The other end.
         v: u32,
     },
+    /// The listed nodes are no clique.
+    #[error("nodes {u} and {v} have no edge between them")]
+    NotAdjacent {
+        /// One of two nodes without an edge between them.
+        u: u32,
+        /// The other one.
+        v: u32,
+    },
+    /// The listed nodes are no dominating set.
+    #[error("node {node} is not dominated: neither it nor a neighbour is listed")]
+    Undominated {
+        /// A node that is not listed and has no listed neighbour.
+        node: u32,
+    },
+    /// The system starts no thread.
+    #[error("a search thread did not start: {reason}")]
+    Thread {
+        /// The reason of the system.
+        reason: String,
+    },
     /// An option is out of its range.
     #[error("{field} = {value}: expected {expected}")]
     Option {
@@ -83,7 +103,10 @@ impl Error {
     /// The class of the failure: the program's exit code.
     #[must_use]
     pub fn class(&self) -> Class {
-        Class::Input
+        match self.kind {
+            ErrorKind::Thread { .. } => Class::NoAnswer,
+            _ => Class::Input,
+        }
     }
 }
 

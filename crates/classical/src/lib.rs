@@ -1,8 +1,7 @@
 //! Graph problems without learning: reductions, local search and exact search, on one machine.
 //!
-//! Each problem has a module; [`vertex_cover`] is minimum vertex cover, [`independent_set`] maximum
-//! independent set. Calls take a [`Budget`]: the clock is the
-//! caller's, so that this crate reads none.
+//! Each problem has a module with `solve` and a check: [`vertex_cover`], [`independent_set`], [`clique`], [`cut`] and
+//! [`dominating_set`]. Calls take a [`Budget`]: the clock is the caller's, so that this crate reads none.
 //!
 //! ```
 //! use shardgraph_graph::builtin;
@@ -24,9 +23,15 @@
 #![forbid(unsafe_code)]
 
 mod budget;
+pub mod clique;
+pub mod cut;
+pub mod dominating_set;
 mod error;
 pub mod independent_set;
+mod searches;
 mod solution;
+#[cfg(test)]
+mod test_graphs;
 pub mod vertex_cover;
 
 pub use budget::Budget;
