@@ -73,6 +73,14 @@ pub enum ErrorKind {
         /// What would have been right.
         expected: &'static str,
     },
+    /// The list of node weights has another length than the graph has nodes.
+    #[error("{n_weights} weights for {n_nodes} nodes: expected one weight a node")]
+    Weights {
+        /// The weights.
+        n_weights: usize,
+        /// The graph's nodes.
+        n_nodes: u32,
+    },
     /// The graph has more entries (two for each edge) than local search can number.
     #[error(
         "local search numbers up to {} entries, two for each edge; this graph has {n_entries}",

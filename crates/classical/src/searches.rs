@@ -35,6 +35,25 @@ pub(crate) fn run_searches<T: Send>(
     })
 }
 
+/// The least result of so many searches at the same time, by `cost`; of equals the one of the smallest index.
+///
+/// # Errors
+/// As [`check_threads`] and [`run_searches`], else the first error of a search.
+pub(crate) fn best_of<T: Send, C: Ord>(
+    threads: u32,
+    search: impl Fn(u64) -> Result<T, Error> + Sync,
+    cost: impl Fn(&T) -> C,
+) -> Result<T, Error> {
+    check_threads(threads)?;
+    let results = run_searches(threads, search)?.into_iter();
+    let results: Vec<T> = results.collect::<Result<_, _>>()?;
+    let none = || ErrorKind::Thread {
+        reason: "no search ran".to_owned(),
+    };
+    let best = results.into_iter().min_by_key(cost);
+    best.ok_or_else(|| none().into())
+}
+
 /// Checks that there is a thread to search on.
 pub(crate) fn check_threads(threads: u32) -> Result<(), Error> {
     if threads > 0 {
@@ -97,5 +116,28 @@ impl StageLog {
 
     pub(crate) fn finish(self) -> Vec<Stage> {
         self.stages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_the_best_is_given() {
+        let costs = [3, 1, 2, 1];
+        let search = |index: u64| Ok((costs[index as usize], index));
+        assert_eq!(best_of(4, search, |found| found.0).unwrap(), (1, 1));
+        assert!(best_of(0, search, |found| found.0).is_err());
+    }
+
+    #[test]
+    fn an_error_of_any_search_is_given() {
+        let search = |index: u64| match index {
+            2 => check_threads(0).map(|()| 0),
+            _ => Ok(index),
+        };
+        assert!(best_of(3, search, |found| *found).is_err());
+        assert_eq!(best_of(2, search, |found| *found).unwrap(), 0);
     }
 }

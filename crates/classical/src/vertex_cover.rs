@@ -9,6 +9,9 @@ use crate::Budget;
 use crate::{Error, ErrorKind};
 
 mod best_cover;
+mod bit_graph;
+mod bit_rules;
+mod branch_and_reduce;
 mod check;
 mod domination;
 mod dynamic;
@@ -21,12 +24,15 @@ mod local_search;
 mod lower_bound;
 mod marks;
 mod matching;
+mod max_sat_bound;
 #[cfg(test)]
 pub(crate) mod naive;
+mod parts;
 mod peeling;
 mod queue;
 mod reduce;
 mod reduction;
+mod restarts;
 mod rows;
 mod rules;
 mod search_state;

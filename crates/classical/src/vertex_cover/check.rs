@@ -2,6 +2,7 @@
 
 use shardgraph_graph::Graph;
 
+pub(crate) use crate::searches::{indicator, listed};
 use crate::vertex_cover::{Error, ErrorKind};
 
 /// Checks that no node is listed twice and that every edge has an end among them.
@@ -28,23 +29,4 @@ pub fn check_cover(graph: &Graph, cover: &[u32]) -> Result<(), Error> {
         None => Ok(()),
         Some((u, v)) => Err(ErrorKind::Uncovered { u, v }.into()),
     }
-}
-
-/// For each node whether it is listed.
-pub(crate) fn indicator(n_nodes: u32, nodes: &[u32]) -> Result<Vec<bool>, Error> {
-    let mut is_listed = vec![false; n_nodes as usize];
-    for &node in nodes {
-        match is_listed.get_mut(node as usize) {
-            None => return Err(ErrorKind::NoNode { node, n_nodes }.into()),
-            Some(true) => return Err(ErrorKind::Twice { node }.into()),
-            Some(slot) => *slot = true,
-        }
-    }
-    Ok(is_listed)
-}
-
-/// The listed nodes, ascending.
-pub(crate) fn listed(indicator: &[bool]) -> Vec<u32> {
-    let nodes = (0u32..).zip(indicator);
-    nodes.filter(|(_, is_in)| **is_in).map(|(v, _)| v).collect()
 }

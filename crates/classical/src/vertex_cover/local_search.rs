@@ -107,20 +107,10 @@ pub fn improve(
     check_cover(graph, start)?;
     check(options, budget)?;
     let stopwatch = Stopwatch::begin(budget);
-    let best = BestCover::new(graph.n_nodes(), start);
-    let mut search = Search {
-        state: SearchState::new(graph, &best.nodes())?,
-        best,
-        random: KeyedRng::new(options.seed, "vertex-cover-search", 0),
-        n_compared: options.compared as usize,
-        heavy: heavy_weight(graph),
-        step: 0,
-        entered: None,
-        best_step: 0,
-        best_seconds: 0.0,
-    };
-    search.strip();
-    search.run(options, &stopwatch);
+    let random = KeyedRng::new(options.seed, "vertex-cover-search", 0);
+    let mut search = Search::new(graph, start, random)?;
+    search.n_compared = options.compared as usize;
+    search.run(options.steps, options.target, &stopwatch);
     Ok(Improved {
         cover: search.best.nodes(),
         steps: search.step,
@@ -159,7 +149,8 @@ fn heavy_weight(graph: &Graph) -> u64 {
     graph.n_edges().saturating_mul(half)
 }
 
-struct Search {
+/// One local search, which can be stopped and go on.
+pub(crate) struct Search {
     state: SearchState,
     random: KeyedRng,
     n_compared: usize,
@@ -173,6 +164,34 @@ struct Search {
 }
 
 impl Search {
+    /// A search from a cover.
+    pub(crate) fn new(graph: &Graph, start: &[u32], random: KeyedRng) -> Result<Search, Error> {
+        let best = BestCover::new(graph.n_nodes(), start);
+        let mut search = Search {
+            state: SearchState::new(graph, &best.nodes())?,
+            best,
+            random,
+            n_compared: COMPARED as usize,
+            heavy: heavy_weight(graph),
+            step: 0,
+            entered: None,
+            best_step: 0,
+            best_seconds: 0.0,
+        };
+        search.strip();
+        Ok(search)
+    }
+
+    /// The smallest cover so far.
+    pub(crate) fn best(&self) -> &BestCover {
+        &self.best
+    }
+
+    /// Steps so far.
+    pub(crate) fn step(&self) -> u64 {
+        self.step
+    }
+
     /// Takes out what the start does not need.
     fn strip(&mut self) {
         for v in self.best.nodes() {
@@ -182,7 +201,8 @@ impl Search {
         }
     }
 
-    fn run(&mut self, options: &SearchOptions, stopwatch: &Stopwatch<'_>) {
+    /// Goes on up to a step, a cover of `target` nodes or the end of the time.
+    pub(crate) fn run(&mut self, end_step: u64, target: u32, stopwatch: &Stopwatch<'_>) {
         loop {
             if self.state.is_cover() {
                 let Some(u) = self.state.cheapest(None) else {
@@ -190,7 +210,7 @@ impl Search {
                 };
                 if self.state.score(u) > 0 {
                     self.keep(stopwatch);
-                    if self.best.len() <= options.target as usize || stopwatch.is_late() {
+                    if self.best.len() <= target as usize || stopwatch.is_late() {
                         return;
                     }
                 }
@@ -198,7 +218,7 @@ impl Search {
                 continue;
             }
             let is_tick = self.step.is_multiple_of(STEPS_PER_TICK);
-            if self.step == options.steps || is_tick && stopwatch.is_late() {
+            if self.step >= end_step || is_tick && stopwatch.is_late() {
                 return;
             }
             self.step += 1;

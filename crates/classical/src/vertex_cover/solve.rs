@@ -6,21 +6,33 @@ use crate::budget::{Budget, Stopwatch};
 use crate::solution::{Options, Solution, Stage};
 use crate::vertex_cover::Error;
 use crate::vertex_cover::check::{check_cover, indicator, listed};
-use crate::vertex_cover::exact::{Limits, optimum};
 use crate::vertex_cover::greedy::edge_greedy;
-use crate::vertex_cover::local_search::{SearchOptions, improve};
+use crate::vertex_cover::parts::{Parts, induced};
 use crate::vertex_cover::reduce::{reduce, reduce_and_peel};
 use crate::vertex_cover::reduction::Reduction;
+use crate::vertex_cover::restarts::{SearchJob, search_in_parallel};
 use crate::vertex_cover::rules::Rules;
 
 /// Steps of local search for each node of the kernel, where neither steps nor a time limit are given.
 const STEPS_PER_NODE: u64 = 1000;
-/// Branches of the exact search before the local search.
+/// Branches before the local search, and the largest components for them.
 const BRANCHES: u64 = 300;
-/// As `BRANCHES`, where no steps are wanted.
-const FEW_BRANCHES: u64 = 20;
-/// Kernels of more nodes are left to the local search first.
 const SMALL_NODES: u32 = 300;
+/// The largest components for branch and reduce.
+const MOST_NODES: u32 = 3000;
+/// A branch for so many steps of local search.
+const STEPS_PER_BRANCH: u64 = 20;
+/// Entries for each node of kernels that guesses between reductions are quick on.
+const SPARSE: u64 = 40;
+/// Shares of the time that is left, for the reductions, the guesses between them and the first branches.
+const REDUCTION_SHARE: f64 = 0.3;
+const GUESS_SHARE: f64 = 0.1;
+const QUICK_SHARE: f64 = 0.05;
+/// The same for local search before branch and reduce and for this.
+const SHARES: (f64, f64) = (0.08, 0.6);
+/// Where the largest component has more than so many nodes.
+const LARGE: u32 = 500;
+const LARGE_SHARES: (f64, f64) = (0.8, 1.0);
 
 /// A cover of a graph with as few nodes as the budget allows: exact reductions, a greedy start, local search and exact search on the
 /// kernel, lifted to the graph and checked.
@@ -37,7 +49,7 @@ const SMALL_NODES: u32 = 300;
 ///
 /// # Source
 /// Lamm, Sanders, Schulz, Strash and Werneck (2017), "Finding near-optimal independent sets at scale", for the order of the stages; see
-/// [`reduce`], [`improve`] and [`optimum`] for each.
+/// [`reduce`], [`crate::vertex_cover::improve`] and [`crate::vertex_cover::optimum`] for each.
 ///
 /// ```
 /// use shardgraph_classical::{Budget, Options, vertex_cover};
@@ -53,28 +65,20 @@ pub fn solve(graph: &Graph, options: &Options<'_>, budget: &Budget<'_>) -> Resul
         check_cover(graph, start)?;
     }
     let stopwatch = Stopwatch::begin(budget);
-    let reduction = reduce(graph, &Rules::all(), &stopwatch.rest());
+    let reduction = reduce(graph, &Rules::all(), &share(&stopwatch, REDUCTION_SHARE));
+    let kernel_cover = edge_greedy(reduction.kernel());
     let mut search = KernelSearch {
+        best: reduction.grown(&kernel_cover),
+        parts: Parts::new(reduction.kernel(), &kernel_cover),
+        lower_bound: reduction.lower_bound(),
         reduction: &reduction,
         stopwatch,
         seconds_before: 0.0,
-        lower_bound: reduction.lower_bound(),
-        best: reduction.grown(&edge_greedy(reduction.kernel())),
-        kernel_best: edge_greedy(reduction.kernel()),
         stages: Vec::new(),
     };
     search.end_stage("reductions");
     search.start(options.starts);
-    if !search.is_over() && reduction.kernel().n_nodes() <= SMALL_NODES {
-        search.exact(if options.steps == Some(0) {
-            FEW_BRANCHES
-        } else {
-            BRANCHES
-        });
-    }
-    if !search.is_over() && options.steps != Some(0) {
-        search.local_search(options)?;
-    }
+    search.run(options)?;
     let (nodes, stages) = (search.best, search.stages);
     check_cover(graph, &nodes)?;
     Ok(Solution {
@@ -86,14 +90,23 @@ pub fn solve(graph: &Graph, options: &Options<'_>, budget: &Budget<'_>) -> Resul
     })
 }
 
-/// The best answer so far, on the kernel and on the graph.
+/// A share of the time that is left.
+fn share<'a>(stopwatch: &Stopwatch<'a>, share: f64) -> Budget<'a> {
+    let rest = stopwatch.rest();
+    Budget {
+        time_limit: rest.time_limit.map(|seconds| share * seconds),
+        ..rest
+    }
+}
+
+/// The best answer so far, on the components of the kernel and on the graph.
 struct KernelSearch<'a> {
     reduction: &'a Reduction,
     stopwatch: Stopwatch<'a>,
     seconds_before: f64,
     lower_bound: u32,
     best: Vec<u32>,
-    kernel_best: Vec<u32>,
+    parts: Parts,
     stages: Vec<Stage>,
 }
 
@@ -104,6 +117,12 @@ impl KernelSearch<'_> {
     }
 
     fn end_stage(&mut self, name: &'static str) {
+        let cover = self.parts.cover();
+        if cover.len() + (self.reduction.offset() as usize) < self.best.len() {
+            self.best = self.reduction.grown(&cover);
+        }
+        let lower_bound = self.reduction.offset() + self.parts.lower_bound();
+        self.lower_bound = self.lower_bound.max(lower_bound);
         let seconds = self.stopwatch.seconds();
         self.stages.push(Stage {
             name,
@@ -113,29 +132,17 @@ impl KernelSearch<'_> {
         self.seconds_before = seconds;
     }
 
-    /// Keeps a cover of the kernel, if it is smaller than the best.
-    fn keep(&mut self, cover: Vec<u32>) {
-        if cover.len() < self.kernel_best.len() {
-            let lifted = self.reduction.grown(&cover);
-            if lifted.len() < self.best.len() {
-                self.best = lifted;
-            }
-            self.kernel_best = cover;
-        }
-    }
-
     /// Guesses between reductions, and the caller's own answers.
     fn start(&mut self, starts: &[&[u32]]) {
-        if !self.is_over() {
-            let kernel = self.reduction.kernel();
-            self.keep(reduce_and_peel(
-                kernel,
-                &Rules::all(),
-                &self.stopwatch.rest(),
-            ));
+        let kernel = self.reduction.kernel();
+        let is_sparse = kernel.n_entries() <= SPARSE * u64::from(kernel.n_nodes());
+        if !self.is_over() && is_sparse {
+            let budget = share(&self.stopwatch, GUESS_SHARE);
+            self.parts
+                .keep(&reduce_and_peel(kernel, &Rules::all(), &budget));
         }
         for start in starts {
-            self.keep(projected(self.reduction, start));
+            self.parts.keep(&projected(self.reduction, start));
             if start.len() < self.best.len() {
                 self.best = start.to_vec();
                 self.best.sort_unstable();
@@ -144,36 +151,89 @@ impl KernelSearch<'_> {
         self.end_stage("greedy");
     }
 
-    fn exact(&mut self, branches: u64) {
-        let limits = Limits {
-            branches,
-            ..Limits::default()
-        };
-        let kernel = self.reduction.kernel();
-        if let Some(cover) = optimum(kernel, &limits, &self.stopwatch.rest()) {
-            self.lower_bound = cover.len() as u32 + self.reduction.offset();
-            self.keep(cover);
+    /// A few branches on small components, local search, many branches, local search.
+    fn run(&mut self, options: &Options<'_>) -> Result<(), Error> {
+        let quick = share(&self.stopwatch, QUICK_SHARE);
+        self.exact(BRANCHES, SMALL_NODES, &quick);
+        if options.steps == Some(0) {
+            return Ok(());
         }
+        let is_timed = self.stopwatch.rest().time_limit.is_some();
+        let n_nodes = u64::from(self.reduction.kernel().n_nodes());
+        let steps = match (options.steps, is_timed) {
+            (Some(steps), _) => steps,
+            (None, true) => u64::MAX,
+            (None, false) => STEPS_PER_NODE * n_nodes,
+        };
+        let (search_share, exact_share) = self.shares();
+        let first = share(&self.stopwatch, search_share);
+        self.local_search(steps, options, &first)?;
+        let branches = match is_timed && options.steps.is_none() {
+            true => u64::MAX,
+            false => steps / STEPS_PER_BRANCH,
+        };
+        let rest = share(&self.stopwatch, exact_share);
+        self.exact(branches, MOST_NODES, &rest);
+        match is_timed && options.steps.is_none() {
+            true => self.local_search(steps, options, &self.stopwatch.rest()),
+            false => Ok(()),
+        }
+    }
+
+    /// The shares of local search and of branch and reduce after it, by the hope for a proof.
+    fn shares(&self) -> (f64, f64) {
+        let (n_nodes, n_entries) = self.parts.largest_open();
+        match n_nodes {
+            0..=LARGE => SHARES,
+            _ if n_nodes > MOST_NODES || n_entries > SPARSE * u64::from(n_nodes) => (1.0, 1.0),
+            _ => LARGE_SHARES,
+        }
+    }
+
+    fn exact(&mut self, branches: u64, most_nodes: u32, budget: &Budget<'_>) {
+        if self.is_over() {
+            return;
+        }
+        let mut branches_left = branches;
+        let stopwatch = Stopwatch::begin(budget);
+        self.parts.solve(&mut branches_left, most_nodes, &stopwatch);
         self.end_stage("branch and reduce");
     }
 
-    fn local_search(&mut self, options: &Options<'_>) -> Result<(), Error> {
-        let kernel = self.reduction.kernel();
-        let rest = self.stopwatch.rest();
-        let default_steps = STEPS_PER_NODE * u64::from(kernel.n_nodes());
-        let steps = match (options.steps, rest.time_limit) {
-            (Some(steps), _) => steps,
-            (None, Some(_)) => u64::MAX,
-            (None, None) => default_steps,
-        };
-        let search = SearchOptions {
-            seed: options.seed,
+    /// On the components that are not solved.
+    fn local_search(
+        &mut self,
+        steps: u64,
+        options: &Options<'_>,
+        budget: &Budget<'_>,
+    ) -> Result<(), Error> {
+        if self.is_over() || self.parts.is_solved() {
+            return Ok(());
+        }
+        let nodes = self.parts.open_nodes();
+        let graph = induced(self.reduction.kernel(), &nodes);
+        let cover = self.parts.cover();
+        let ids = (0u32..).zip(&nodes);
+        let start: Vec<u32> = (ids.filter(|(_, v)| cover.binary_search(v).is_ok()))
+            .map(|(id, _)| id)
+            .collect();
+        let n_solved = cover.len() - start.len();
+        let n_outside = self.reduction.offset() as usize + n_solved;
+        let job = SearchJob {
+            graph: &graph,
+            start: &start,
             steps,
-            target: self.lower_bound.saturating_sub(self.reduction.offset()),
-            ..SearchOptions::default()
+            target: self.lower_bound.saturating_sub(n_outside as u32),
         };
-        let found = improve(kernel, &self.kernel_best, &search, &rest)?;
-        self.keep(found.cover);
+        let found = search_in_parallel(&job, options, &Stopwatch::begin(budget))?;
+        let mut cover: Vec<u32> = found.iter().map(|&id| nodes[id as usize]).collect();
+        let solved = self.parts.cover();
+        cover.extend(
+            solved
+                .into_iter()
+                .filter(|v| nodes.binary_search(v).is_err()),
+        );
+        self.parts.keep(&cover);
         self.end_stage("local search");
         Ok(())
     }
@@ -211,7 +271,7 @@ mod tests {
             check_cover(&graph, &solution.nodes).unwrap();
             let optimum = naive::cover_size(&graph);
             prop_assert_eq!(solution.nodes.len(), optimum);
-            prop_assert_eq!(solution.objective, optimum as f64);
+            prop_assert_eq!(Some(solution.objective), solution.bound);
             prop_assert_eq!(solution.bound, Some(optimum as f64));
             prop_assert!(solution.is_optimal);
         }

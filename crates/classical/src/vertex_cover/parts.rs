@@ -1,0 +1,189 @@
+//! [`Parts`]: the connected components of a kernel, each with its best cover and bound.
+
+use shardgraph_graph::Graph;
+
+use crate::budget::Stopwatch;
+use crate::vertex_cover::bit_graph::BitGraph;
+use crate::vertex_cover::branch_and_reduce::{BranchAndReduce, Outcome};
+use crate::vertex_cover::check::{indicator, listed};
+use crate::vertex_cover::lower_bound::clique_cover_bound;
+use crate::vertex_cover::max_sat_bound::MaxSatBound;
+use crate::vertex_cover::rows::Rows;
+
+/// Components of more nodes are bounded without unit propagation.
+const MOST_PROPAGATED: u32 = 5000;
+
+/// One component.
+struct Part {
+    /// The kernel's nodes, ascending.
+    nodes: Vec<u32>,
+    /// With ids of its own.
+    graph: Graph,
+    cover: Vec<u32>,
+    lower_bound: u32,
+}
+
+/// Components are solved apart: a smallest cover of each makes a smallest cover.
+pub(crate) struct Parts {
+    n_nodes: u32,
+    parts: Vec<Part>,
+}
+
+impl Parts {
+    /// The components of a graph with a cover of it.
+    pub(crate) fn new(graph: &Graph, cover: &[u32]) -> Parts {
+        let part = |nodes: Vec<u32>| {
+            let graph = induced(graph, &nodes);
+            Part {
+                lower_bound: lower_bound(&graph),
+                cover: Vec::new(),
+                graph,
+                nodes,
+            }
+        };
+        let mut parts = Parts {
+            n_nodes: graph.n_nodes(),
+            parts: components(graph).into_iter().map(part).collect(),
+        };
+        parts.parts.sort_by_key(|part| part.nodes.len());
+        let covers = parts.restricted(cover);
+        for (part, cover) in parts.parts.iter_mut().zip(covers) {
+            part.cover = cover;
+        }
+        parts
+    }
+
+    /// The part of a cover in each component, in ids of these.
+    fn restricted(&self, cover: &[u32]) -> Vec<Vec<u32>> {
+        let is_in = indicator(self.n_nodes, cover).unwrap_or_default();
+        let of_part = |part: &Part| {
+            let ids = (0u32..).zip(&part.nodes);
+            let chosen = ids.filter(|(_, v)| is_in[**v as usize]);
+            chosen.map(|(id, _)| id).collect()
+        };
+        self.parts.iter().map(of_part).collect()
+    }
+
+    /// Takes from a cover what is smaller than the best of its component.
+    pub(crate) fn keep(&mut self, cover: &[u32]) {
+        let covers = self.restricted(cover);
+        for (part, cover) in self.parts.iter_mut().zip(covers) {
+            if cover.len() < part.cover.len() {
+                part.cover = cover;
+            }
+        }
+    }
+
+    /// The best cover, ascending.
+    pub(crate) fn cover(&self) -> Vec<u32> {
+        let mut in_cover = vec![false; self.n_nodes as usize];
+        for part in &self.parts {
+            for &id in &part.cover {
+                in_cover[part.nodes[id as usize] as usize] = true;
+            }
+        }
+        listed(&in_cover)
+    }
+
+    /// No cover has fewer nodes.
+    pub(crate) fn lower_bound(&self) -> u32 {
+        self.parts.iter().map(|part| part.lower_bound).sum()
+    }
+
+    pub(crate) fn is_solved(&self) -> bool {
+        self.parts.iter().all(Part::is_solved)
+    }
+
+    /// Nodes and entries of the largest component that is not solved; zeros where all are.
+    pub(crate) fn largest_open(&self) -> (u32, u64) {
+        let open = self.parts.iter().filter(|part| !part.is_solved());
+        let sizes = open.map(|part| (part.graph.n_nodes(), part.graph.n_entries()));
+        sizes.max().unwrap_or_default()
+    }
+
+    /// The components that are not solved, as one list of nodes, ascending.
+    pub(crate) fn open_nodes(&self) -> Vec<u32> {
+        let open = self.parts.iter().filter(|part| !part.is_solved());
+        let mut nodes: Vec<u32> = open.flat_map(|part| part.nodes.iter().copied()).collect();
+        nodes.sort_unstable();
+        nodes
+    }
+
+    /// Branch and reduce on each component of up to `most_nodes`, the small ones first, until `branches` are used up or the time is over.
+    pub(crate) fn solve(&mut self, branches: &mut u64, most_nodes: u32, stopwatch: &Stopwatch<'_>) {
+        for part in self.parts.iter_mut().filter(|part| !part.is_solved()) {
+            if part.graph.n_nodes() > most_nodes || stopwatch.is_late() {
+                return;
+            }
+            part.solve(branches, stopwatch);
+        }
+    }
+}
+
+impl Part {
+    /// Whether the cover is proved to be a smallest one.
+    fn is_solved(&self) -> bool {
+        self.cover.len() as u32 <= self.lower_bound
+    }
+
+    fn solve(&mut self, branches: &mut u64, stopwatch: &Stopwatch<'_>) {
+        let n_nodes = self.graph.n_nodes();
+        let mut search = BranchAndReduce::new(&self.graph, *branches, stopwatch);
+        match search.larger_than(n_nodes - self.cover.len() as u32) {
+            Outcome::GivenUp => {}
+            Outcome::None => self.lower_bound = self.cover.len() as u32,
+            Outcome::Found(set) => {
+                let is_out = indicator(n_nodes, &set).unwrap_or_default();
+                self.cover = (0..n_nodes).filter(|&v| !is_out[v as usize]).collect();
+                self.lower_bound = self.cover.len() as u32;
+            }
+        }
+        *branches = search.branches_left();
+    }
+}
+
+/// The bound by cliques, and for what is not too large by unit propagation.
+fn lower_bound(part: &Graph) -> u32 {
+    let n = part.n_nodes();
+    match n <= MOST_PROPAGATED {
+        false => clique_cover_bound(part),
+        true => n - MaxSatBound::new(n as usize).most(&BitGraph::new(part)),
+    }
+}
+
+/// The nodes of each connected component, ascending.
+fn components(graph: &Graph) -> Vec<Vec<u32>> {
+    let mut is_met = vec![false; graph.n_nodes() as usize];
+    let mut parts = Vec::new();
+    for root in 0..graph.n_nodes() {
+        if std::mem::replace(&mut is_met[root as usize], true) {
+            continue;
+        }
+        let (mut part, mut head) = (vec![root], 0);
+        while head < part.len() {
+            for &u in graph.neighbors(part[head]) {
+                if !std::mem::replace(&mut is_met[u as usize], true) {
+                    part.push(u);
+                }
+            }
+            head += 1;
+        }
+        part.sort_unstable();
+        parts.push(part);
+    }
+    parts
+}
+
+/// The part of a graph between the listed nodes, ascending, numbered in their order.
+pub(crate) fn induced(graph: &Graph, nodes: &[u32]) -> Graph {
+    let mut new_ids = vec![u32::MAX; graph.n_nodes() as usize];
+    for (new, &old) in (0u32..).zip(nodes) {
+        new_ids[old as usize] = new;
+    }
+    let mut rows = Rows::with_capacity(nodes.len());
+    for &old in nodes {
+        let neighbors = graph.neighbors(old).iter().map(|&u| new_ids[u as usize]);
+        rows.push_row(neighbors.filter(|&u| u != u32::MAX));
+    }
+    rows.into_graph()
+}
