@@ -78,4 +78,13 @@ impl<'a> Stopwatch<'a> {
             ..self.budget
         }
     }
+
+    /// A share of the time that is left.
+    pub(crate) fn share(&self, share: f64) -> Budget<'a> {
+        let rest = self.rest();
+        Budget {
+            time_limit: rest.time_limit.map(|seconds| share * seconds),
+            ..rest
+        }
+    }
 }

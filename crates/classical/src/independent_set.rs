@@ -3,7 +3,7 @@
 use shardgraph_graph::Graph;
 
 use crate::solution::{Options, Solution, Stage};
-use crate::{Budget, Error, ErrorKind, vertex_cover};
+use crate::{Budget, Error, ErrorKind, vertex_cover, weighted};
 
 /// An independent set with as many nodes as the budget allows, by [`vertex_cover::solve`] on the same graph.
 ///
@@ -50,6 +50,38 @@ pub fn solve(graph: &Graph, options: &Options<'_>, budget: &Budget<'_>) -> Resul
     })
 }
 
+/// An independent set that weighs as much as the budget allows: reductions that hold with weights, iterated local search, and branch and
+/// bound on components of up to 400 nodes. `weights` has one for each node; the objective and the bound are sums of these.
+///
+/// # Errors
+/// `Weights` for a list of another length; `NoNode`, `Twice` or `Joined` for starts that are no independent sets; `Option` and `Thread`
+/// as [`vertex_cover::solve`].
+///
+/// # Determinism
+/// As [`vertex_cover::solve`]; a step is a perturbation of the local search, and each component has as many.
+///
+/// # Source
+/// Lamm, Schulz, Strash, Williger and Zhang (2019), reductions and the exact search; Nogueira, Pinheiro and Subramanian (2018), the
+/// local search.
+///
+/// ```
+/// use shardgraph_classical::{Budget, Options, independent_set};
+/// use shardgraph_graph::Graph;
+///
+/// let path = Graph::from_edges(3, &[(0, 1), (1, 2)])?;
+/// let solution = independent_set::solve_weighted(&path, &[2, 5, 2], &Options::default(), &Budget::unlimited())?;
+/// assert_eq!((solution.nodes, solution.objective, solution.is_optimal), (vec![1], 5.0, true));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn solve_weighted(
+    graph: &Graph,
+    weights: &[u32],
+    options: &Options<'_>,
+    budget: &Budget<'_>,
+) -> Result<Solution, Error> {
+    weighted::solve(graph, weights, options, budget)
+}
+
 /// Checks that no node is listed twice and that no two are joined.
 ///
 /// # Errors
@@ -77,7 +109,7 @@ pub fn check_independent_set(graph: &Graph, nodes: &[u32]) -> Result<(), Error> 
 }
 
 /// The nodes that a list leaves out, ascending.
-fn complement(n_nodes: u32, nodes: &[u32]) -> Vec<u32> {
+pub(crate) fn complement(n_nodes: u32, nodes: &[u32]) -> Vec<u32> {
     let mut is_in = vec![false; n_nodes as usize];
     for &v in nodes {
         is_in[v as usize] = true;

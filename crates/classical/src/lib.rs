@@ -33,6 +33,7 @@ mod solution;
 #[cfg(test)]
 mod test_graphs;
 pub mod vertex_cover;
+mod weighted;
 
 pub use budget::Budget;
 pub use error::{Error, ErrorKind};

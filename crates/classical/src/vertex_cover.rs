@@ -52,6 +52,10 @@ pub use peeling::Peeling;
 pub use reduce::{reduce, reduce_and_peel, reduce_given};
 pub use reduction::Reduction;
 pub use rules::{RuleCounts, Rules};
-pub use solve::solve;
+pub use solve::{solve, solve_weighted};
 
-pub(crate) use check::indicator;
+pub(crate) use bit_graph::BitGraph;
+pub(crate) use check::{indicator, listed};
+pub(crate) use dynamic::Dynamic;
+pub(crate) use marks::Marks;
+pub(crate) use parts::{components, induced};

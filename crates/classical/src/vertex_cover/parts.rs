@@ -152,7 +152,7 @@ fn lower_bound(part: &Graph) -> u32 {
 }
 
 /// The nodes of each connected component, ascending.
-fn components(graph: &Graph) -> Vec<Vec<u32>> {
+pub(crate) fn components(graph: &Graph) -> Vec<Vec<u32>> {
     let mut is_met = vec![false; graph.n_nodes() as usize];
     let mut parts = Vec::new();
     for root in 0..graph.n_nodes() {

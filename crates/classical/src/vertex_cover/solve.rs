@@ -3,6 +3,7 @@
 use shardgraph_graph::Graph;
 
 use crate::budget::{Budget, Stopwatch};
+use crate::independent_set::{self, complement};
 use crate::solution::{Options, Solution, Stage};
 use crate::vertex_cover::Error;
 use crate::vertex_cover::check::{check_cover, indicator, listed};
@@ -65,7 +66,7 @@ pub fn solve(graph: &Graph, options: &Options<'_>, budget: &Budget<'_>) -> Resul
         check_cover(graph, start)?;
     }
     let stopwatch = Stopwatch::begin(budget);
-    let reduction = reduce(graph, &Rules::all(), &share(&stopwatch, REDUCTION_SHARE));
+    let reduction = reduce(graph, &Rules::all(), &stopwatch.share(REDUCTION_SHARE));
     let kernel_cover = edge_greedy(reduction.kernel());
     let mut search = KernelSearch {
         best: reduction.grown(&kernel_cover),
@@ -90,13 +91,53 @@ pub fn solve(graph: &Graph, options: &Options<'_>, budget: &Budget<'_>) -> Resul
     })
 }
 
-/// A share of the time that is left.
-fn share<'a>(stopwatch: &Stopwatch<'a>, share: f64) -> Budget<'a> {
-    let rest = stopwatch.rest();
-    Budget {
-        time_limit: rest.time_limit.map(|seconds| share * seconds),
-        ..rest
+/// A cover that weighs as little as the budget allows: the nodes that [`independent_set::solve_weighted`] leaves out.
+///
+/// # Errors
+/// `Weights` for a list of another length; `NoNode`, `Twice` or `Uncovered` for starts that are no covers; `Option` and `Thread` as
+/// [`solve`].
+///
+/// ```
+/// use shardgraph_classical::{Budget, Options, vertex_cover};
+/// use shardgraph_graph::Graph;
+///
+/// let path = Graph::from_edges(3, &[(0, 1), (1, 2)])?;
+/// let solution = vertex_cover::solve_weighted(&path, &[2, 5, 2], &Options::default(), &Budget::unlimited())?;
+/// assert_eq!((solution.nodes, solution.objective, solution.bound), (vec![0, 2], 4.0, Some(4.0)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn solve_weighted(
+    graph: &Graph,
+    weights: &[u32],
+    options: &Options<'_>,
+    budget: &Budget<'_>,
+) -> Result<Solution, Error> {
+    let n_nodes = graph.n_nodes();
+    let mut sets = Vec::with_capacity(options.starts.len());
+    for start in options.starts {
+        check_cover(graph, start)?;
+        sets.push(complement(n_nodes, start));
     }
+    let starts: Vec<&[u32]> = sets.iter().map(Vec::as_slice).collect();
+    let options = Options {
+        starts: &starts,
+        ..*options
+    };
+    let solution = independent_set::solve_weighted(graph, weights, &options, budget)?;
+    let total = weights.iter().map(|&weight| u64::from(weight)).sum::<u64>() as f64;
+    let nodes = complement(n_nodes, &solution.nodes);
+    check_cover(graph, &nodes)?;
+    let stages = solution.stages.into_iter().map(|stage| Stage {
+        objective: total - stage.objective,
+        ..stage
+    });
+    Ok(Solution {
+        objective: total - solution.objective,
+        bound: solution.bound.map(|bound| total - bound),
+        is_optimal: solution.is_optimal,
+        stages: stages.collect(),
+        nodes,
+    })
 }
 
 /// The best answer so far, on the components of the kernel and on the graph.
@@ -137,7 +178,7 @@ impl KernelSearch<'_> {
         let kernel = self.reduction.kernel();
         let is_sparse = kernel.n_entries() <= SPARSE * u64::from(kernel.n_nodes());
         if !self.is_over() && is_sparse {
-            let budget = share(&self.stopwatch, GUESS_SHARE);
+            let budget = self.stopwatch.share(GUESS_SHARE);
             self.parts
                 .keep(&reduce_and_peel(kernel, &Rules::all(), &budget));
         }
@@ -153,7 +194,7 @@ impl KernelSearch<'_> {
 
     /// A few branches on small components, local search, many branches, local search.
     fn run(&mut self, options: &Options<'_>) -> Result<(), Error> {
-        let quick = share(&self.stopwatch, QUICK_SHARE);
+        let quick = self.stopwatch.share(QUICK_SHARE);
         self.exact(BRANCHES, SMALL_NODES, &quick);
         if options.steps == Some(0) {
             return Ok(());
@@ -166,13 +207,13 @@ impl KernelSearch<'_> {
             (None, false) => STEPS_PER_NODE * n_nodes,
         };
         let (search_share, exact_share) = self.shares();
-        let first = share(&self.stopwatch, search_share);
+        let first = self.stopwatch.share(search_share);
         self.local_search(steps, options, &first)?;
         let branches = match is_timed && options.steps.is_none() {
             true => u64::MAX,
             false => steps / STEPS_PER_BRANCH,
         };
-        let rest = share(&self.stopwatch, exact_share);
+        let rest = self.stopwatch.share(exact_share);
         self.exact(branches, MOST_NODES, &rest);
         match is_timed && options.steps.is_none() {
             true => self.local_search(steps, options, &self.stopwatch.rest()),
