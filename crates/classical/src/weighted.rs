@@ -6,7 +6,7 @@ use shardgraph_graph::Graph;
 
 use crate::budget::{Budget, Stopwatch};
 use crate::independent_set::check_independent_set;
-use crate::parallel::in_parallel;
+use crate::searches::best_of;
 use crate::solution::{Options, Solution, Stage};
 use crate::vertex_cover::{components, indicator, induced};
 use crate::{Error, ErrorKind};
@@ -240,7 +240,7 @@ impl<'a> KernelSearch<'a> {
                 Ok(search.best().to_vec())
             };
             let cost = |set: &Vec<u32>| Reverse(weight_of(&part.weights, set));
-            part.best = in_parallel(options.threads, search, cost)?;
+            part.best = best_of(options.threads, search, cost)?;
         }
         self.end_stage("local search");
         Ok(())
