@@ -76,9 +76,10 @@ pub fn solve(graph: &Graph, options: &Options<'_>, budget: &Budget<'_>) -> Resul
         let reduction = Reduction::new(&instance);
         stages.take(reduction.lift(&reduction.restrict(&stages.sides)));
         stages.end("reductions");
-        stages.bound_by(&reduction);
         stages.search(&reduction, options, 0)?;
         stages.end("descent");
+        stages.bound_by(&reduction);
+        stages.end("bound");
         if !stages.is_over() && options.steps != Some(0) {
             let default_sweeps = if budget.time_limit.is_some() {
                 u64::MAX

@@ -5,7 +5,7 @@ use crate::cut::instance::Instance;
 
 /// Pairs of neighbours that are looked at for triangles, and entries that are read for longer cycles.
 const TRIANGLE_LOOKS: usize = 10_000_000;
-const FOREST_ENTRIES: usize = 10_000_000;
+const FOREST_ENTRIES: usize = 4_000_000;
 /// Most forests.
 const MAX_FORESTS: usize = 32;
 

@@ -5,8 +5,10 @@ use shardgraph_random::KeyedRng;
 use crate::budget::Stopwatch;
 use crate::dominating_set::rows::SetCover;
 
-/// Members that are compared for each removal: all of a smaller cover, else a run of its list.
+/// Covers of up to so many members are compared as a whole for each removal.
 const COMPARED: usize = 1024;
+/// Members that are compared in larger covers: a run of the list.
+const COMPARED_OF_MANY: usize = 128;
 /// Steps between two looks at the clock.
 const STEPS_PER_TICK: u64 = 64;
 
@@ -127,13 +129,12 @@ impl<'a> LocalSearch<'a> {
     /// The member of least score but `not`, the longest unchanged of equal ones.
     fn cheapest(&mut self, not: u32) -> Option<u32> {
         let n = self.members.len();
-        let begin = if n > COMPARED {
-            self.random.index(n)
-        } else {
-            0
+        let (begin, compared) = match n > COMPARED {
+            true => (self.random.index(n), COMPARED_OF_MANY),
+            false => (0, n),
         };
         let (front, back) = self.members.split_at(begin);
-        let run = back.iter().chain(front).take(COMPARED).copied();
+        let run = back.iter().chain(front).take(compared).copied();
         run.filter(|&s| s != not)
             .min_by_key(|&s| (self.scores[s as usize], self.changed_at[s as usize]))
     }
