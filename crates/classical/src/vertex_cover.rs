@@ -58,4 +58,4 @@ pub(crate) use bit_graph::BitGraph;
 pub(crate) use check::{indicator, listed};
 pub(crate) use dynamic::Dynamic;
 pub(crate) use marks::Marks;
-pub(crate) use parts::{components, induced};
+pub(crate) use parts::{Component, components};

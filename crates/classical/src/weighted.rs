@@ -8,7 +8,7 @@ use crate::budget::{Budget, Stopwatch};
 use crate::independent_set::check_independent_set;
 use crate::searches::best_of;
 use crate::solution::{Options, Solution, Stage};
-use crate::vertex_cover::{components, indicator, induced};
+use crate::vertex_cover::{Component, components, indicator};
 use crate::{Error, ErrorKind};
 
 mod branch_and_bound;
@@ -108,8 +108,7 @@ impl<'a> KernelSearch<'a> {
         reduction: &'a WeightedReduction,
         stopwatch: Stopwatch<'a>,
     ) -> KernelSearch<'a> {
-        let part = |nodes: Vec<u32>| {
-            let graph = induced(&reduction.kernel, &nodes);
+        let part = |Component { nodes, graph }: Component| {
             let weights: Vec<u32> = (nodes.iter())
                 .map(|&v| reduction.weights[v as usize])
                 .collect();

@@ -12,6 +12,8 @@ use crate::vertex_cover::rows::Rows;
 
 /// Components of more nodes are bounded without unit propagation.
 const MOST_PROPAGATED: u32 = 5000;
+/// As `MOST_PROPAGATED`, for entries.
+const MOST_ENTRIES: u64 = 2_000_000;
 
 /// One component.
 struct Part {
@@ -32,14 +34,11 @@ pub(crate) struct Parts {
 impl Parts {
     /// The components of a graph with a cover of it.
     pub(crate) fn new(graph: &Graph, cover: &[u32]) -> Parts {
-        let part = |nodes: Vec<u32>| {
-            let graph = induced(graph, &nodes);
-            Part {
-                lower_bound: lower_bound(&graph),
-                cover: Vec::new(),
-                graph,
-                nodes,
-            }
+        let part = |Component { nodes, graph }| Part {
+            lower_bound: lower_bound(&graph),
+            cover: Vec::new(),
+            graph,
+            nodes,
         };
         let mut parts = Parts {
             n_nodes: graph.n_nodes(),
@@ -145,38 +144,56 @@ impl Part {
 /// The bound by cliques, and for what is not too large by unit propagation.
 fn lower_bound(part: &Graph) -> u32 {
     let n = part.n_nodes();
-    match n <= MOST_PROPAGATED {
+    match n <= MOST_PROPAGATED && part.n_entries() <= MOST_ENTRIES {
         false => clique_cover_bound(part),
         true => n - MaxSatBound::new(n as usize).most(&BitGraph::new(part)),
     }
 }
 
-/// The nodes of each connected component, ascending.
-pub(crate) fn components(graph: &Graph) -> Vec<Vec<u32>> {
-    let mut is_met = vec![false; graph.n_nodes() as usize];
+/// A connected component.
+pub(crate) struct Component {
+    /// The nodes of the whole graph, ascending.
+    pub(crate) nodes: Vec<u32>,
+    /// With ids in their order.
+    pub(crate) graph: Graph,
+}
+
+/// The connected components.
+///
+/// # Complexity
+/// O(n log n + m)
+pub(crate) fn components(graph: &Graph) -> Vec<Component> {
+    let n_nodes = graph.n_nodes() as usize;
+    let mut is_met = vec![false; n_nodes];
+    let mut new_ids = vec![u32::MAX; n_nodes];
     let mut parts = Vec::new();
     for root in 0..graph.n_nodes() {
         if std::mem::replace(&mut is_met[root as usize], true) {
             continue;
         }
-        let (mut part, mut head) = (vec![root], 0);
-        while head < part.len() {
-            for &u in graph.neighbors(part[head]) {
+        let (mut nodes, mut head) = (vec![root], 0);
+        while head < nodes.len() {
+            for &u in graph.neighbors(nodes[head]) {
                 if !std::mem::replace(&mut is_met[u as usize], true) {
-                    part.push(u);
+                    nodes.push(u);
                 }
             }
             head += 1;
         }
-        part.sort_unstable();
-        parts.push(part);
+        nodes.sort_unstable();
+        let graph = numbered(graph, &nodes, &mut new_ids);
+        parts.push(Component { nodes, graph });
     }
     parts
 }
 
 /// The part of a graph between the listed nodes, ascending, numbered in their order.
 pub(crate) fn induced(graph: &Graph, nodes: &[u32]) -> Graph {
-    let mut new_ids = vec![u32::MAX; graph.n_nodes() as usize];
+    numbered(graph, nodes, &mut vec![u32::MAX; graph.n_nodes() as usize])
+}
+
+/// As [`induced`]; `new_ids` has `u32::MAX` for every node, before and after.
+fn numbered(graph: &Graph, nodes: &[u32], new_ids: &mut [u32]) -> Graph {
     for (new, &old) in (0u32..).zip(nodes) {
         new_ids[old as usize] = new;
     }
@@ -185,5 +202,43 @@ pub(crate) fn induced(graph: &Graph, nodes: &[u32]) -> Graph {
         let neighbors = graph.neighbors(old).iter().map(|&u| new_ids[u as usize]);
         rows.push_row(neighbors.filter(|&u| u != u32::MAX));
     }
+    for &old in nodes {
+        new_ids[old as usize] = u32::MAX;
+    }
     rows.into_graph()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Budget;
+    use crate::vertex_cover::tests::small_graph;
+    use crate::vertex_cover::{check_cover, naive};
+
+    proptest! {
+        /// Components hold every node and edge once; a smallest cover of each makes a smallest cover.
+        #[test]
+        fn components_are_solved_apart(graph in small_graph(13)) {
+            let parts = components(&graph);
+            let mut nodes: Vec<u32> = parts.iter().flat_map(|part| part.nodes.clone()).collect();
+            nodes.sort_unstable();
+            prop_assert_eq!(nodes, (0..graph.n_nodes()).collect::<Vec<u32>>());
+            for Component { nodes, graph: part } in &parts {
+                prop_assert_eq!(&induced(&graph, nodes), part);
+            }
+            let n_edges: u64 = parts.iter().map(|part| part.graph.n_edges()).sum();
+            prop_assert_eq!(n_edges, graph.n_edges());
+            let optimum = naive::cover_size(&graph);
+            let all: Vec<u32> = (0..graph.n_nodes()).collect();
+            let mut parts = Parts::new(&graph, &all);
+            prop_assert!(parts.lower_bound() as usize <= optimum);
+            let mut branches = u64::MAX;
+            parts.solve(&mut branches, u32::MAX, &Stopwatch::begin(&Budget::unlimited()));
+            prop_assert!(parts.is_solved() && parts.open_nodes().is_empty());
+            check_cover(&graph, &parts.cover()).unwrap();
+            prop_assert_eq!((parts.cover().len(), parts.lower_bound() as usize), (optimum, optimum));
+        }
+    }
 }

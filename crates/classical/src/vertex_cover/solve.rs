@@ -30,7 +30,9 @@ const REDUCTION_SHARE: f64 = 0.3;
 const GUESS_SHARE: f64 = 0.1;
 const QUICK_SHARE: f64 = 0.05;
 /// The same for local search before branch and reduce and for this.
-const SHARES: (f64, f64) = (0.08, 0.6);
+const SHARES: (f64, f64) = (0.08, 0.8);
+/// Steps of this local search for each node of the kernel.
+const FIRST_STEPS_PER_NODE: u64 = 2000;
 /// Where the largest component has more than so many nodes.
 const LARGE: u32 = 500;
 const LARGE_SHARES: (f64, f64) = (0.8, 1.0);
@@ -208,7 +210,12 @@ impl KernelSearch<'_> {
         };
         let (search_share, exact_share) = self.shares();
         let first = self.stopwatch.share(search_share);
-        self.local_search(steps, options, &first)?;
+        let is_small = self.parts.largest_open().0 <= LARGE;
+        let first_steps = match options.steps.is_none() && is_small {
+            true => steps.min(FIRST_STEPS_PER_NODE * n_nodes),
+            false => steps,
+        };
+        self.local_search(first_steps, options, &first)?;
         let branches = match is_timed && options.steps.is_none() {
             true => u64::MAX,
             false => steps / STEPS_PER_BRANCH,
