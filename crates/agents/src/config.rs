@@ -195,7 +195,8 @@ impl AgentConfig {
     /// # Errors
     /// When the file cannot be read, or as [`AgentConfig::from_toml`] and [`AgentConfig::check`].
     pub fn read(path: &Path) -> Result<AgentConfig, Error> {
-        let bytes = std::fs::read(path).map_err(Error::io(path))?;
+        let bytes = shardgraph_storage::read_bounded(path, shardgraph_storage::MAX_SETTINGS_BYTES)
+            .map_err(Error::io(path))?;
         let name = path.display().to_string();
         let text = utf8_text(bytes).map_err(|line| {
             Error::input(format!("{name}:{line}: expected UTF-8, found other bytes"))

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use shardgraph_graph::{Compression, Format};
-use shardgraph_storage::{StagedFile, check_writable, write_atomic};
+use shardgraph_storage::{StagedFile, check_writable, regular_target, write_atomic};
 
 use crate::exit::BadInput;
 
@@ -36,6 +36,16 @@ pub(crate) fn check<'p>(
         return wrong("its folder does not exist: make it, or name another file");
     }
     check_writable(path).map_err(|error| cannot_write(path, &error))
+}
+
+/// As [`check`], for an output that is written at several places: no device and no pipe.
+pub(crate) fn check_file<'p>(
+    path: &Path,
+    inputs: impl IntoIterator<Item = &'p Path>,
+) -> Result<(), BadInput> {
+    check(path, inputs)?;
+    let target = regular_target(path);
+    target.map(drop).map_err(|error| cannot_write(path, &error))
 }
 
 /// The format of a graph file to write: the one that was asked for, else by its name, which must say one.

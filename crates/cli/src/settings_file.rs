@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::{DeserializeOwned, Deserializer as _};
 use serde_json::{Map, Value};
-use shardgraph_storage::utf8_text;
+use shardgraph_storage::{MAX_SETTINGS_BYTES, read_bounded, utf8_text};
 
 use crate::exit::BadInput;
 
@@ -30,7 +30,7 @@ impl SettingsFile {
         if path.is_dir() {
             return Err(wrong(&"this is a folder: expected a file of settings"));
         }
-        let bytes = std::fs::read(path).map_err(|e| match e.kind() {
+        let bytes = read_bounded(path, MAX_SETTINGS_BYTES).map_err(|e| match e.kind() {
             std::io::ErrorKind::NotFound => wrong(&"there is no such file"),
             _ => wrong(&e),
         })?;

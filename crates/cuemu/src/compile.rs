@@ -334,22 +334,25 @@ fn compile_units(units: &[Unit], compiler: &[String]) -> Result<Vec<String>, Err
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::new());
     let n_workers = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..n_workers.min(units.len()) {
-            scope.spawn(|| {
-                loop {
-                    let i = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(unit) = units.get(i) else {
-                        return;
-                    };
-                    let result = compile_unit(unit, compiler);
-                    results
-                        .lock()
-                        .expect("no worker panics while it holds this")
-                        .push((i, result));
-                }
-            });
+    let work = || {
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            let Some(unit) = units.get(i) else {
+                return;
+            };
+            let result = compile_unit(unit, compiler);
+            results
+                .lock()
+                .expect("no worker panics while it holds this")
+                .push((i, result));
         }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..n_workers.min(units.len()) {
+            // Without a thread of its own, a unit is compiled by those that are there.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, work);
+        }
+        work();
     });
     let mut results = results
         .into_inner()

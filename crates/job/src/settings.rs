@@ -4,17 +4,17 @@ use std::ops::Range;
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
-use shardgraph_storage::utf8_text;
+use shardgraph_storage::{MAX_SETTINGS_BYTES, read_bounded, utf8_text};
 
 use crate::Error;
 
 /// Reads a settings file.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Settings`] with file, line and key for what is no TOML, no UTF-8 or no value of `T`.
+/// [`Error::Io`], also for more than [`MAX_SETTINGS_BYTES`]; [`Error::Settings`] with file, line and key for what is no TOML, no UTF-8 or no value of `T`.
 pub fn read_settings<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
     let file = path.display().to_string();
-    let bytes = std::fs::read(path).map_err(Error::io(path))?;
+    let bytes = read_bounded(path, MAX_SETTINGS_BYTES).map_err(Error::io(path))?;
     let text = utf8_text(bytes).map_err(|line| Error::Settings {
         file: file.clone(),
         line,

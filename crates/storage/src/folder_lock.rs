@@ -21,7 +21,7 @@ use crate::Error;
 /// ```
 #[derive(Debug)]
 pub struct FolderLock {
-    _file: Option<fs::File>,
+    file: Option<fs::File>,
 }
 
 impl FolderLock {
@@ -31,15 +31,53 @@ impl FolderLock {
     /// [`Error::FolderHeld`] when another process or value has it; [`Error::Io`] when there is no such folder.
     pub fn take(folder: &Path) -> Result<FolderLock, Error> {
         if cfg!(not(unix)) {
-            return Ok(FolderLock { _file: None });
+            return Ok(FolderLock { file: None });
         }
         let file = fs::File::open(folder).map_err(Error::io("open", folder))?;
         match file.try_lock() {
-            Ok(()) => Ok(FolderLock { _file: Some(file) }),
+            Ok(()) => Ok(FolderLock { file: Some(file) }),
             Err(fs::TryLockError::WouldBlock) => Err(Error::FolderHeld {
                 folder: folder.to_owned(),
             }),
             Err(fs::TryLockError::Error(error)) => Err(Error::io("lock", folder)(error)),
         }
     }
+
+    /// True where `folder` is still the folder that is held: false once it was moved or removed, also
+    /// where another one has its name. On systems other than Unix true.
+    ///
+    /// ```
+    /// use shardgraph_storage::FolderLock;
+    /// # let scratch = tempfile::tempdir()?;
+    /// # let (run, away) = (scratch.path().join("run"), scratch.path().join("away"));
+    /// std::fs::create_dir(&run)?;
+    /// let lock = FolderLock::take(&run)?;
+    /// assert!(lock.is_at(&run));
+    /// std::fs::rename(&run, &away)?;
+    /// std::fs::create_dir(&run)?;
+    /// # #[cfg(unix)]
+    /// assert!(!lock.is_at(&run));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn is_at(&self, folder: &Path) -> bool {
+        let Some(file) = &self.file else {
+            return true;
+        };
+        match (file.metadata(), fs::metadata(folder)) {
+            (Ok(held), Ok(found)) => is_same(&held, &found),
+            _ => false,
+        }
+    }
+}
+
+#[cfg(unix)]
+fn is_same(one: &fs::Metadata, other: &fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+#[cfg(not(unix))]
+fn is_same(_: &fs::Metadata, _: &fs::Metadata) -> bool {
+    true
 }

@@ -1,10 +1,11 @@
 //! Files: written whole or not at all, held folders, checksums, compressed readers, NumPy arrays, spill files, direct I/O.
 //!
 //! ```text
-//! write_atomic, StagedFile ── temporary file ─ fsync ─ rename ─ fsync of the folder
+//! write_atomic, StagedFile ── temporary file ─ fsync ─ rename ─ fsync of the folder; devices and pipes directly
 //! FolderLock               ── one process at a time in a folder
 //! Hasher, hash             ── XXH3, 64 bits
 //! Source ── Unpacked       ── plain, .gz or .zst bytes, guarded against bombs
+//! read_bounded             ── small files, whole
 //! Encoder ── Decoder       ── numbers and strings as little-endian bytes
 //! npy::Matrix              ── NumPy's array files
 //! SpillFile, ScratchFile   ── bytes beyond a limit go to a file that removes itself    (Unix)
@@ -38,10 +39,11 @@ pub mod npy;
 mod source;
 #[cfg(unix)]
 mod spill;
+mod target;
 mod text;
 mod unpacked;
 
-pub use atomic::{StagedFile, check_writable, write_atomic};
+pub use atomic::{StagedFile, check_writable, remove_leftovers, write_atomic};
 pub use codec::{Decoder, Encoder, Number};
 pub use compression::Compression;
 pub use error::Error;
@@ -50,7 +52,8 @@ pub use hash::{Hasher, hash, hash_numbers};
 pub use source::Source;
 #[cfg(unix)]
 pub use spill::{FileRange, ScratchFile, SpillFile};
-pub use text::utf8_text;
+pub use target::regular_target;
+pub use text::{MAX_SETTINGS_BYTES, read_bounded, utf8_text};
 pub use unpacked::{Unpacked, unpacking_error};
 
 #[cfg(doctest)]

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::Hasher;
+use crate::target::rename_over;
 
 /// Bytes in memory up to a limit, and in a file beyond it; the file goes away with the value.
 ///
@@ -170,16 +171,14 @@ impl ScratchFile {
         ScratchFile(Some(path))
     }
 
-    /// Renames the file, durably; it stays then.
+    /// Renames the file, durably; it stays then. A symbolic link is followed.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's, and where `to` is there and no regular file.
     pub fn rename(mut self, to: &Path) -> io::Result<()> {
         if let Some(from) = &self.0 {
-            fs::rename(from, to)?;
+            rename_over(from, to)?;
             self.0 = None;
-            let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
-            File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
         }
         Ok(())
     }

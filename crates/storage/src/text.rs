@@ -1,4 +1,69 @@
-//! Small files of text, read whole.
+//! Small files, read whole within a limit.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+/// Most bytes of a file of settings.
+pub const MAX_SETTINGS_BYTES: u64 = 1 << 20;
+
+/// Reads a file or pipe of at most `max_bytes` whole. A longer file is refused before it is read.
+///
+/// ```
+/// use shardgraph_storage::read_bounded;
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("settings.toml");
+///
+/// std::fs::write(&path, "dim = 8\n")?;
+/// assert_eq!(read_bounded(&path, 8)?, b"dim = 8\n");
+/// let error = read_bounded(&path, 7).unwrap_err();
+/// assert!(error.to_string().contains("more than 7 bytes"));
+/// assert!(read_bounded(std::path::Path::new("/dev/zero"), 7).is_err());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+/// Those of the system; [`io::ErrorKind::InvalidData`] for a longer file, a folder and a device.
+/// # Complexity
+/// Memory: no more than the limit and a byte.
+pub fn read_bounded(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
+    let wrong = |what: String| Err(io::Error::new(io::ErrorKind::InvalidData, what));
+    let too_long = || {
+        wrong(format!(
+            "it has more than {max_bytes} bytes, the most that such a file may have"
+        ))
+    };
+    let file = File::open(path)?;
+    let found = file.metadata()?;
+    if found.is_dir() {
+        return wrong("this is a folder: expected a file".to_owned());
+    }
+    if is_device(&found) {
+        return wrong("this is a device: expected a file or a pipe".to_owned());
+    }
+    if found.len() > max_bytes {
+        return too_long();
+    }
+    let mut bytes = Vec::new();
+    file.take(max_bytes.saturating_add(1))
+        .read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > max_bytes {
+        true => too_long(),
+        false => Ok(bytes),
+    }
+}
+
+#[cfg(unix)]
+fn is_device(found: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    let kind = found.file_type();
+    kind.is_char_device() || kind.is_block_device()
+}
+
+#[cfg(not(unix))]
+fn is_device(_: &std::fs::Metadata) -> bool {
+    false
+}
 
 /// Text of UTF-8 bytes.
 ///

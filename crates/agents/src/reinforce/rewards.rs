@@ -2,9 +2,10 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::Builder;
 
-/// The reward of each of `n_jobs` pairs of a context and sampled actions, which `reward` knows by their numbers. Each of `n_threads` threads
-/// takes the next job when it has finished one.
+/// The reward of each of `n_jobs` pairs of a context and sampled actions, which `reward` knows by their numbers. Each of `n_threads` threads,
+/// the calling one among them, takes the next job when it has finished one; where the system has fewer threads, those do all.
 ///
 /// # Errors
 /// The error of the first job, by number, that had one; jobs behind it may not have run.
@@ -25,23 +26,26 @@ pub fn rewards<E: Send>(
     assert!(n_threads > 0, "rewards need a thread");
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::with_capacity(n_jobs));
-    std::thread::scope(|scope| {
-        for _ in 0..n_threads.min(n_jobs) {
-            scope.spawn(|| {
-                loop {
-                    let job = next.fetch_add(1, Ordering::Relaxed);
-                    if job >= n_jobs {
-                        return;
-                    }
-                    let earned = reward(job);
-                    if earned.is_err() {
-                        next.store(n_jobs, Ordering::Relaxed); // no more jobs are begun
-                    }
-                    let mut done = done.lock().expect("a thread that panicked ends the scope");
-                    done.push((job, earned));
-                }
-            });
+    let work = || {
+        loop {
+            let job = next.fetch_add(1, Ordering::Relaxed);
+            if job >= n_jobs {
+                return;
+            }
+            let earned = reward(job);
+            if earned.is_err() {
+                next.store(n_jobs, Ordering::Relaxed); // no more jobs are begun
+            }
+            let mut done = done.lock().expect("a thread that panicked ends the scope");
+            done.push((job, earned));
         }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..n_threads.min(n_jobs) {
+            // Without a thread of its own, the job is done by those that are there.
+            let _ = Builder::new().spawn_scoped(scope, work);
+        }
+        work();
     });
     let mut done = done.into_inner().expect("all threads have ended well");
     done.sort_by_key(|(job, _)| *job);

@@ -76,7 +76,7 @@ struct Answer<'a> {
 
 /// Imports and prints the answer.
 pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
-    output_file::check(&args.out, args.graph.file())?;
+    output_file::check_file(&args.out, args.graph.file())?;
     let timer = Timer::start(&Device::host());
     let options = args.import.options(&args.graph, args.parts);
     let feed = args.graph.feed(options.id_bytes(), options.directed)?;

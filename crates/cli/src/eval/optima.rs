@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use shardgraph_graph::Graph;
+use shardgraph_storage::read_bounded;
 
 use crate::exit::BadInput;
 use crate::graph_argument::GraphArgs;
@@ -52,6 +53,9 @@ struct Entry {
 }
 
 /// What is read of a table, with the other names that a column may have.
+/// Most bytes of a table: a million rows.
+const MAX_TABLE_BYTES: u64 = 64 << 20;
+
 const COLUMNS: [(&str, &[&str]); 7] = [
     ("graph", &["graph"]),
     ("optimum", &["optimum"]),
@@ -65,7 +69,7 @@ const COLUMNS: [(&str, &[&str]); 7] = [
 impl Optima {
     /// Reads a table; empty lines and those that begin with # say nothing.
     pub(super) fn read(path: &Path) -> Result<Optima, BadInput> {
-        let bytes = std::fs::read(path)
+        let bytes = read_bounded(path, MAX_TABLE_BYTES)
             .map_err(|e| BadInput(format!("{}: cannot read: {e}", path.display())))?;
         Optima::parse(path, &text(path, bytes)?)
     }

@@ -19,7 +19,7 @@ use std::time::UNIX_EPOCH;
 use shardgraph_graph::{
     Labels, NamedEdgeSink, ReadOptions, StreamedNames, WeightPolicy, stream_named,
 };
-use shardgraph_storage::ScratchFile;
+use shardgraph_storage::{ScratchFile, regular_target};
 
 use super::build::new_head;
 use super::labels::LabelSpool;
@@ -134,7 +134,8 @@ pub(super) const REPORT_EVERY: u64 = 1 << 18;
 ///
 /// # Errors
 /// What the reader refuses; [`Error::Graph`] for a negative weight; [`Error::Memory`] where the
-/// nodes alone pass the limit; [`Error::Io`]. No file is left then.
+/// nodes alone pass the limit; [`Error::Io`], also where `out` is a device or a pipe. No file is
+/// left then.
 ///
 /// # Complexity
 /// The text is read twice (the first time for the ids), the edges are written twice and read twice
@@ -261,7 +262,7 @@ pub fn import_stream(
     feed: impl FnOnce(&mut dyn NamedEdgeSink) -> Result<InputSummary, shardgraph_graph::Error>,
 ) -> Result<Imported, Error> {
     check_parts(options.parts.unwrap_or(1))?;
-    let out = behind_link(out).map_err(|e| Error::io("write", out, e))?;
+    let out = regular_target(out).map_err(|e| Error::io("write", out, e))?;
     let scratch = ImportScratch::claim(&out, options)?;
     import_into(&out, &scratch, options, progress, feed)
 }
@@ -367,14 +368,6 @@ fn spooled(labels: &Labels, stem: &Path, options: &ImportOptions) -> Result<Labe
             .map_err(|e| Error::io("write", spool.path(), e))?;
     }
     Ok(spool)
-}
-
-/// The file that a symbolic link names, where there is one.
-fn behind_link(path: &Path) -> io::Result<PathBuf> {
-    match path.is_symlink() && path.exists() {
-        true => fs::canonicalize(path),
-        false => Ok(path.to_owned()),
-    }
 }
 
 /// Names of an import's scratch files, and where a killed import of the same graph had come.

@@ -17,11 +17,16 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use shardgraph_storage::StagedFile;
 use shardgraph_storage::npy::header;
+use shardgraph_storage::{StagedFile, read_bounded};
 
 use crate::{Embedding, Error, NodeLabels, Store};
 use aside::Aside;
+
+/// Bytes that the labels of a .npy file may have whatever its size.
+const LEAST_LABEL_BYTES: u64 = 16 << 20;
+/// Bytes that they may have for each byte of it besides: 256 for a row of one number.
+const LABEL_BYTES_PER_BYTE: u64 = 64;
 
 /// The form of an embedding file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,9 +151,10 @@ pub fn check_labels(
 /// [`crate::Error::Io`]; [`crate::Error::File`] for what is no such file, with what would have been
 /// right.
 pub fn read(path: &Path, format: Option<FileFormat>) -> Result<Embedding, Error> {
-    let bytes = fs::read(path).map_err(|e| Error::io("read", path, e))?;
+    let bytes = read_bounded(path, u64::MAX).map_err(|e| Error::io("read", path, e))?;
+    let max_label_bytes = LEAST_LABEL_BYTES + LABEL_BYTES_PER_BYTE * bytes.len() as u64;
     let read = match format.unwrap_or_else(|| FileFormat::from_path(path)) {
-        FileFormat::Npy => npy::read(&bytes, npy_labels(path)?),
+        FileFormat::Npy => npy::read(&bytes, npy_labels(path, max_label_bytes)?),
         FileFormat::Word2vecText => word2vec::read_text(&bytes),
         FileFormat::Word2vecBinary => word2vec::read_binary(&bytes),
         FileFormat::Safetensors => tensors::read(&bytes),
@@ -258,12 +264,16 @@ pub fn labels_path(path: &Path) -> PathBuf {
     }
 }
 
-fn npy_labels(path: &Path) -> Result<Option<NodeLabels>, Error> {
+fn npy_labels(path: &Path, max_bytes: u64) -> Result<Option<NodeLabels>, Error> {
     let path = labels_path(path);
     match path.exists() {
         false => Ok(None),
         true => {
-            let text = fs::read_to_string(&path).map_err(|e| Error::io("read", &path, e))?;
+            let read = read_bounded(&path, max_bytes).and_then(|bytes| {
+                let not_text = |_| io::Error::from(io::ErrorKind::InvalidData);
+                String::from_utf8(bytes).map_err(not_text)
+            });
+            let text = read.map_err(|e| Error::io("read", &path, e))?;
             Ok(Some(NodeLabels::new(text.lines())))
         }
     }

@@ -267,10 +267,14 @@ impl Tiles {
         }
         let (to_work, ready) = channel();
         let (result, loaded) = thread::scope(|scope| {
-            let loader = scope.spawn(move || load_all(store, tiles, &freed, &to_work, deadline));
+            let load = move || load_all(store, tiles, &freed, &to_work, deadline);
+            let loader = thread::Builder::new().spawn_scoped(scope, load);
+            let loader = loader.map_err(|e| {
+                Error::new(Error::Memory, format!("cannot start a loading thread: {e}"))
+            })?;
             let result = work_all(tiles.len(), &ready, to_loader, deadline, work);
-            (result, loader.join())
-        });
+            Ok::<_, Error>((result, loader.join()))
+        })?;
         let (mut traffic, buffers) = loaded.map_err(|_| lost("the loader ended"))??;
         traffic.wait_s = result?.min(traffic.copy_s);
         self.buffers.replace(buffers);

@@ -105,3 +105,52 @@ fn permissions_are_kept() {
     write_atomic(&path, |out| out.write_all(b"new")).unwrap();
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_link_to_no_file_yet_is_followed_and_devices_stay() {
+    use std::os::unix::fs::{FileTypeExt as _, symlink};
+    let folder = tempfile::tempdir().unwrap();
+    let (target, link) = (folder.path().join("target"), folder.path().join("link"));
+    symlink("target", &link).unwrap();
+    write_atomic(&link, |out| out.write_all(b"new")).unwrap();
+    assert_eq!(std::fs::read(&target).unwrap(), b"new");
+    assert!(link.is_symlink());
+    let null = folder.path().join("null");
+    symlink("/dev/null", &null).unwrap();
+    write_atomic(&null, |out| out.write_all(b"new")).unwrap();
+    let device = std::fs::metadata("/dev/null").unwrap();
+    assert!(device.file_type().is_char_device() && null.is_symlink());
+}
+
+/// The leftover of a process that is gone goes; that of one that lives, of this one and of another
+/// file stay.
+#[cfg(target_os = "linux")]
+#[test]
+fn leftovers_of_dead_processes_are_removed_at_the_next_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    let dead = child.id();
+    child.wait().unwrap();
+    let own = std::process::id();
+    let kept = [
+        format!(".a.{own}-7.tmp"),
+        ".a.1-0.tmp".to_owned(),
+        format!(".b.{dead}-0.tmp"),
+        format!(".a.{dead}-x.tmp"),
+        format!("a.{dead}-0.tmp"),
+    ];
+    let gone = [format!(".a.{dead}-0.tmp"), format!(".a.{dead}-12.tmp")];
+    for name in kept.iter().chain(&gone) {
+        std::fs::write(folder.path().join(name), "").unwrap();
+    }
+    let held = std::fs::File::open(folder.path().join(&gone[1])).unwrap();
+    held.try_lock().unwrap();
+    check_writable(&folder.path().join("a")).unwrap();
+    let is_there = |name: &String| folder.path().join(name).exists();
+    assert!(kept.iter().all(is_there));
+    assert!(!is_there(&gone[0]) && is_there(&gone[1]));
+    drop(held);
+    assert_eq!(remove_leftovers(folder.path()), 2);
+    assert!(!is_there(&gone[1]) && !is_there(&kept[2]));
+}

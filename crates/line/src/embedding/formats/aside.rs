@@ -4,6 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use shardgraph_storage::regular_target;
+
 use crate::Error;
 
 /// What was at a path; unless [`Aside::forget`] is called, it is there again when this value goes.
@@ -21,15 +23,16 @@ pub(super) struct Aside {
 impl Aside {
     /// Puts a file aside; `None` for a device or a pipe, which is written to as it is.
     pub(super) fn put(path: &Path) -> io::Result<Option<Aside>> {
-        let (path, earlier) = match fs::metadata(path) {
-            Ok(file) if !file.is_file() => return Ok(None),
-            Ok(_) => {
-                let path = fs::canonicalize(path)?;
+        let Ok(path) = regular_target(path) else {
+            return Ok(None);
+        };
+        let earlier = match path.exists() {
+            true => {
                 let earlier = free_name(&path)?;
                 fs::rename(&path, &earlier)?;
-                (path, Some(earlier))
+                Some(earlier)
             }
-            Err(_) => (path.to_owned(), None),
+            false => None,
         };
         Ok(Some(Aside {
             path,

@@ -1,12 +1,16 @@
 //! The classes of nodes, as a text file lists them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
 
-use shardgraph_storage::utf8_text;
+use shardgraph_storage::{read_bounded, utf8_text};
 
 use crate::{Error, NodeLabels};
+
+/// Bytes that a file of classes may have whatever the graph.
+const LEAST_LIMIT: u64 = 16 << 20;
+/// Bytes that it may have for each node besides.
+const LIMIT_PER_NODE: u64 = 1 << 10;
 
 /// Some nodes, each with one or more classes.
 ///
@@ -38,7 +42,8 @@ impl Classes {
     /// class, and for a file without nodes.
     pub fn read(path: &Path, labels: &NodeLabels) -> Result<Classes, Error> {
         let name = path.display().to_string();
-        let bytes = fs::read(path).map_err(|e| Error::io("read", path, e))?;
+        let max_bytes = LEAST_LIMIT + LIMIT_PER_NODE * labels.len() as u64;
+        let bytes = read_bounded(path, max_bytes).map_err(|e| Error::io("read", path, e))?;
         let text = utf8_text(bytes).map_err(|line| {
             let what = "expected UTF-8, found other bytes";
             Error::File(format!("{name}:{line}: {what}"))
