@@ -14,15 +14,18 @@ pub fn checkpoint(data: &[u8]) {
     let folder = scratch("checkpoints");
     let target = folder.join("checkpoint-0000000003");
     fs::create_dir_all(&target).expect("room for a folder");
-    for (name, bytes) in [("a", &[][..]), ("b", &[]), ("MANIFEST", data)] {
-        fs::write(target.join(name), bytes).expect("room for a file");
-    }
-    match Checkpoint::newest(&folder, &["a"]) {
-        Ok(found) => assert_eq!(
-            found.expect("it has a MANIFEST").file("a").ok(),
-            Some(&[][..])
-        ),
-        Err(error) => assert!(error.to_string().contains(&target.display().to_string())),
+    // As it is, and with a seal that fits, behind which the lines are read.
+    for manifest in [data.to_vec(), sealed(data)] {
+        for (name, bytes) in [("a", &[][..]), ("b", &[]), ("MANIFEST", &manifest)] {
+            fs::write(target.join(name), bytes).expect("room for a file");
+        }
+        match Checkpoint::newest(&folder, &["a"]) {
+            Ok(found) => assert_eq!(
+                found.expect("it has a MANIFEST").file("a").ok(),
+                Some(&[][..])
+            ),
+            Err(error) => assert!(error.to_string().contains(&target.display().to_string())),
+        }
     }
 
     let mut checkpoint = Checkpoint::new(3);
@@ -36,6 +39,13 @@ pub fn checkpoint(data: &[u8]) {
     if let Ok(received) = Checkpoint::from_bytes(data) {
         assert!(received.to_bytes() == data, "the same bytes");
     }
+}
+
+/// Lines of a MANIFEST with the hash that ends it.
+fn sealed(lines: &[u8]) -> Vec<u8> {
+    let hash = shardgraph_storage::hash(&[b"checkpoint-0000000003", lines].concat());
+    let seal = format!("{{\"manifest_xxh3\":\"{hash:016x}\"}}\n");
+    [lines, seal.as_bytes()].concat()
 }
 
 /// As both files of the metrics of a run that goes on from its step 3.

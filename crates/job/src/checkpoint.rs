@@ -80,6 +80,15 @@ impl Checkpoint {
         manifest::newest(folder, files, Part::Named)
     }
 
+    /// Damages of the checkpoints that are newer than the newest whole one, which
+    /// [`Checkpoint::newest`] passes over; empty where no checkpoint is whole.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn passed_over(folder: &Path) -> Result<Vec<Error>, Error> {
+        manifest::passed_over(folder)
+    }
+
     pub(crate) fn set_origin(&mut self, origin: &Path) {
         self.origin = origin.display().to_string();
     }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use shardgraph_storage::FolderLock;
+use shardgraph_storage::{FolderLock, remove_leftovers};
 
 use crate::{Checkpoint, Error, Metrics, manifest};
 
@@ -49,7 +49,7 @@ pub struct Folder {
     /// The step of the newest whole checkpoint: the one to fall back to while the next is young.
     newest: Cell<Option<u64>>,
     has_metrics: Cell<bool>,
-    _lock: FolderLock,
+    lock: FolderLock,
 }
 
 impl Folder {
@@ -101,14 +101,30 @@ impl Folder {
     }
 
     fn hold(path: &Path, files: &[&str]) -> Result<Folder, Error> {
+        let lock = FolderLock::take(path)?;
+        remove_leftovers(path);
         Ok(Folder {
             path: path.to_owned(),
             files: files.iter().map(|&name| name.to_owned()).collect(),
             begun_at: None,
             newest: Cell::new(None),
             has_metrics: Cell::new(false),
-            _lock: FolderLock::take(path)?,
+            lock,
         })
+    }
+
+    /// Refuses to go on where the folder is no longer at its path: what is written there would be
+    /// lost, or in a folder that is not held.
+    ///
+    /// # Errors
+    /// [`Error::Folder`] where the folder was moved or removed, or another one has its name.
+    pub fn check_place(&self) -> Result<(), Error> {
+        if self.lock.is_at(&self.path) {
+            return Ok(());
+        }
+        let reason =
+            "the folder was moved or removed while the run went on: put it back, and resume it";
+        Err(Error::folder(&self.path, reason))
     }
 
     /// Path of the folder.
@@ -136,7 +152,7 @@ impl Folder {
     ///
     /// # Errors
     /// When one of the folder's files is not in the checkpoint, its step is before that of the last one, or something cannot be
-    /// written.
+    /// written; as [`Folder::check_place`].
     /// # Complexity
     /// Each byte is hashed and written once; three syncs a file.
     pub fn write_checkpoint(
@@ -159,6 +175,7 @@ impl Folder {
                 format!("expected a step from the last checkpoint's on, {newest}, given {step}");
             return Err(Error::refused("Folder::write_checkpoint", reason));
         }
+        self.check_place()?;
         metrics.sync()?;
         manifest::write(&self.path, checkpoint)?;
         self.newest.set(Some(step));

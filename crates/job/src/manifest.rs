@@ -1,6 +1,7 @@
 //! Checkpoints on disk: a folder `checkpoint-0000000123` with the files of a step, complete once its MANIFEST is there.
 //!
-//! The MANIFEST has a line of JSON for each file: name, length, hash. It is written last and, when a checkpoint goes,
+//! The MANIFEST has a line of JSON for each file: name, length, hash; then one with the hash of the folder's name and of
+//! the lines before, so that each byte of a checkpoint is under a checksum. It is written last and, when a checkpoint goes,
 //! removed first; so whatever a kill leaves is either a whole checkpoint or none.
 
 use std::fs;
@@ -8,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use shardgraph_storage::{hash, write_atomic};
+use shardgraph_storage::{Hasher, hash, write_atomic};
 
 use crate::{Checkpoint, Error};
 
@@ -36,6 +37,35 @@ impl Entry {
     }
 }
 
+/// The last line of the MANIFEST.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Seal {
+    manifest_xxh3: String,
+}
+
+/// Lines of files with their seal, as the MANIFEST of a step has them.
+pub(crate) fn sealed(step: u64, lines: &str) -> String {
+    lines.to_owned() + &Seal::of(step, lines.as_bytes()).line()
+}
+
+impl Seal {
+    /// Of the lines before it, in the checkpoint of a step.
+    fn of(step: u64, lines: &[u8]) -> Seal {
+        let mut hasher = Hasher::new();
+        hasher.update(folder_name(step).as_bytes());
+        hasher.update(lines);
+        Seal {
+            manifest_xxh3: format!("{:016x}", hasher.finish()),
+        }
+    }
+
+    fn line(&self) -> String {
+        let text = serde_json::to_string(self);
+        text.expect("a string has a JSON form") + "\n"
+    }
+}
+
 /// The name of a checkpoint's folder.
 pub(crate) fn folder_name(step: u64) -> String {
     format!("checkpoint-{step:010}")
@@ -50,7 +80,13 @@ pub(crate) fn is_file_name(name: &str) -> bool {
 /// Writes a checkpoint.
 pub(crate) fn write(folder: &Path, checkpoint: &Checkpoint) -> Result<(), Error> {
     let target = folder.join(folder_name(checkpoint.step()));
-    fs::create_dir_all(&target).map_err(Error::io(&target))?;
+    // The run's folder itself is not made again where it is gone.
+    match fs::create_dir(&target) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !target.is_dir() => {
+            return Err(Error::io(&target)(error));
+        }
+        _ => {}
+    }
     let mut manifest = String::new();
     for (name, bytes) in checkpoint.files() {
         let path = target.join(name);
@@ -59,6 +95,7 @@ pub(crate) fn write(folder: &Path, checkpoint: &Checkpoint) -> Result<(), Error>
         manifest += &line.expect("two strings and a number have a JSON form");
         manifest.push('\n');
     }
+    let manifest = sealed(checkpoint.step(), &manifest);
     let path = target.join(MANIFEST);
     write_atomic(&path, |out| out.write_all(manifest.as_bytes())).map_err(Error::io(&path))?;
     // The folder's own entry must be on disk before an older checkpoint goes.
@@ -124,6 +161,22 @@ fn has_manifest(checkpoint: &Path) -> Result<bool, Error> {
     path.try_exists().map_err(Error::io(&path))
 }
 
+/// See [`Checkpoint::passed_over`].
+pub(crate) fn passed_over(folder: &Path) -> Result<Vec<Error>, Error> {
+    let mut damages = Vec::new();
+    for (step, path) in listed(folder)?.into_iter().rev() {
+        if !has_manifest(&path)? {
+            continue; // a kill left it behind
+        }
+        match read(&path, step, (&[], Part::Whole)) {
+            Ok(_) => return Ok(damages),
+            Err(error) if error.is_damage() => damages.push(error),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Vec::new()) // there is none to go on from
+}
+
 /// Folders with a checkpoint's name, oldest first, complete or not. Anything else in the folder is not ours.
 fn listed(folder: &Path) -> Result<Vec<(u64, PathBuf)>, Error> {
     if !folder.exists() {
@@ -175,14 +228,15 @@ fn read(folder: &Path, step: u64, (files, part): (&[&str], Part)) -> Result<Chec
     let manifest = fs::read(&path).map_err(Error::io(&path))?;
     let mut checkpoint = Checkpoint::new(step);
     checkpoint.set_origin(folder);
-    if manifest.is_empty() && !files.is_empty() {
+    if manifest.is_empty() {
         let reason =
             "the file is empty: put it back from a copy, or start a new run in another folder";
         return Err(Error::damaged(path.display(), reason));
     }
-    for line in manifest.split_inclusive(|&byte| byte == b'\n') {
+    let lines = unsealed(&manifest, step).map_err(|why| Error::damaged(path.display(), why))?;
+    for line in lines.split_inclusive(|&byte| byte == b'\n') {
         let entry: Entry = serde_json::from_slice(line)
-            .map_err(|e| Error::damaged(path.display(), refusal(line, &e)))?;
+            .map_err(|e| Error::damaged(path.display(), format!("a damaged line: {e}")))?;
         if part == Part::Named && !files.contains(&entry.file.as_str()) {
             continue;
         }
@@ -196,14 +250,30 @@ fn read(folder: &Path, step: u64, (files, part): (&[&str], Part)) -> Result<Chec
     Ok(checkpoint)
 }
 
-/// Refusal of a line that is no [`Entry`]; until schema 2 lines had another checksum.
-fn refusal(line: &[u8], error: &serde_json::Error) -> String {
-    match line.windows(7).any(|key| key == b"fnv1a64") {
-        true => "an earlier version of this program wrote the checkpoint, with FNV-1a checksums: go on with that version, or \
-                 start a new run in another folder"
-            .to_owned(),
-        false => format!("a damaged line: {error}"),
+/// The lines of the files, whose seal is the last line.
+fn unsealed(manifest: &[u8], step: u64) -> Result<&[u8], String> {
+    let before_end = manifest.strip_suffix(b"\n").unwrap_or(manifest);
+    let start = before_end.iter().rposition(|&byte| byte == b'\n');
+    let (lines, seal) = manifest.split_at(start.map_or(0, |end| end + 1));
+    if serde_json::from_slice::<Entry>(seal).is_ok() || contains(manifest, b"fnv1a64") {
+        return Err(
+            "an earlier version of this program wrote the checkpoint, or the end of the file is missing: go on with that \
+             version, or start a new run in another folder"
+                .to_owned(),
+        );
     }
+    match Seal::of(step, lines).line().as_bytes() == seal {
+        true => Ok(lines),
+        false => Err(
+            "the file is damaged, or its folder was renamed: put the checkpoint back from a copy, or start a new run in \
+             another folder"
+                .to_owned(),
+        ),
+    }
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|found| found == part)
 }
 
 fn read_file(folder: &Path, entry: &Entry) -> Result<Vec<u8>, Error> {
@@ -212,7 +282,14 @@ fn read_file(folder: &Path, entry: &Entry) -> Result<Vec<u8>, Error> {
         return Err(Error::damaged(folder.join(MANIFEST).display(), reason));
     }
     let path = folder.join(&entry.file);
-    let bytes = fs::read(&path).map_err(Error::io(&path))?;
+    let bytes = fs::read(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Error::damaged(
+            path.display(),
+            "the checkpoint is damaged: its MANIFEST names this file, which is gone; put it back from a copy, or start a new \
+             run in another folder",
+        ),
+        _ => Error::io(&path)(error),
+    })?;
     let found = Entry::of(&entry.file, &bytes);
     if found == *entry {
         return Ok(bytes);

@@ -56,6 +56,14 @@ impl RunRecorder {
         self.folder.write_checkpoint(checkpoint, &self.metrics)
     }
 
+    /// As [`Folder::check_place`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check_place(&self) -> Result<(), Error> {
+        self.folder.check_place()
+    }
+
     /// Path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -185,9 +185,13 @@ fn finish<T: Trainer>(
             error => error,
         })?;
     }
-    ranks.fail_together(|_| match recorder {
-        Some(recorder) => trainer.write_results(recorder.path()),
-        None => Ok(()),
+    ranks.fail_together(|_| -> Result<(), T::Error> {
+        if let Some(recorder) = recorder {
+            recorder.check_place()?;
+            trainer.write_results(recorder.path())?;
+            recorder.check_place()?;
+        }
+        Ok(())
     })?;
     Ok(ranks.barrier()?)
 }

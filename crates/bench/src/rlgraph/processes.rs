@@ -89,6 +89,7 @@ impl Rank {
             job: "paper".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             timeout: Timeout::default(),
+            secret: None,
         };
         Ok(Mailbox::join(&config, Limits::default())?)
     }

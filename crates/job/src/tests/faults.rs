@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::{FILES, checkpoint, newest, run};
+use crate::manifest::sealed;
 use crate::{Checkpoint, Error, Folder};
 
 /// The files of a checkpoint in the order in which they are written.
@@ -53,9 +54,7 @@ fn whatever_is_left_of_the_newest_the_one_before_is_found() {
                 for (path, fate) in paths.iter().zip(all) {
                     meet(path, fate);
                 }
-                // Without its line end the MANIFEST says the same.
-                let is_whole = [state, run] == [Fate::Whole; 2]
-                    && [Fate::Whole, fates[2][3]].contains(&manifest);
+                let is_whole = all == [Fate::Whole; 3];
                 let want = if is_whole { 6 } else { 3 };
                 assert_eq!(newest(scratch.path()), Some(want), "{all:?}");
                 let (folder, found) = Folder::of_old_run(scratch.path(), FILES).unwrap();
@@ -129,6 +128,25 @@ fn a_file_in_the_way_of_a_checkpoint_is_named() {
     assert!(matches!(&error, Error::Io { path, .. } if *path == in_the_way));
 }
 
+/// Going on from the checkpoint before a damaged one is told.
+#[test]
+fn a_damaged_checkpoint_that_is_passed_over_is_named() {
+    let scratch = two_checkpoints();
+    let passed_over = || Checkpoint::passed_over(scratch.path()).unwrap();
+    assert!(passed_over().is_empty());
+    fs::write(scratch.path().join("checkpoint-0000000006/run.json"), "{}").unwrap();
+    let damages = passed_over();
+    assert_eq!(damages.len(), 1);
+    let message = damages[0].to_string();
+    assert!(
+        message.contains("checkpoint-0000000006/run.json: the file is damaged"),
+        "{message}"
+    );
+    assert_eq!(newest(scratch.path()), Some(3));
+    fs::remove_file(scratch.path().join("checkpoint-0000000003/run.json")).unwrap();
+    assert!(passed_over().is_empty(), "there is none to go on from");
+}
+
 /// Any changed byte of any file, where there is no other checkpoint to fall back to.
 #[test]
 fn a_damaged_byte_is_named() {
@@ -161,7 +179,8 @@ fn manifests_that_say_something_else_are_refused() {
     let scratch = tempfile::tempdir().unwrap();
     run(scratch.path(), 3);
     let path = scratch.path().join("checkpoint-0000000003/MANIFEST");
-    let good = fs::read_to_string(&path).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    let (good, seal) = text.split_at(text.rfind("{\"manifest").unwrap());
     let outside = r#"{"file":"../metrics.jsonl","bytes":1,"xxh3":"0"}"#;
     let longer = good.replacen("\"bytes\":40", "\"bytes\":41", 1);
     let other_hash = good.replacen("\"xxh3\":\"", "\"xxh3\":\"0", 1);
@@ -176,16 +195,29 @@ fn manifests_that_say_something_else_are_refused() {
             good.replace("\"bytes\"", "\"size\""),
             "unknown field `size`",
         ),
-        (good.replace("xxh3", "fnv1a64"), "with FNV-1a checksums"),
+        (good.replace("xxh3", "fnv1a64"), "an earlier version"),
         (longer, "its MANIFEST says 41 bytes"),
         (other_hash, "the file is damaged"),
         (
             good.replace("run.json", "gone.json"),
-            "gone.json: No such file",
+            "gone.json: the checkpoint is damaged",
         ),
+    ] {
+        fs::write(&path, sealed(3, &text)).unwrap();
+        let error = Checkpoint::newest(scratch.path(), FILES).unwrap_err();
+        assert!(error.to_string().contains(want), "{error}");
+    }
+    let spaced = good.replacen("\":", "\": ", 1);
+    for (text, want) in [
+        (good.to_owned(), "an earlier version"),
+        (format!("{spaced}{seal}"), "the file is damaged"),
+        (sealed(4, good), "or its folder was renamed"),
+        (format!("{good}{seal}\n"), "the file is damaged"),
     ] {
         fs::write(&path, text).unwrap();
         let error = Checkpoint::newest(scratch.path(), FILES).unwrap_err();
         assert!(error.to_string().contains(want), "{error}");
     }
+    fs::write(&path, text).unwrap();
+    assert_eq!(newest(scratch.path()), Some(3));
 }

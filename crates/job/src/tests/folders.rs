@@ -249,3 +249,47 @@ fn a_file_that_cannot_be_read_is_no_damage() {
     let error = Checkpoint::newest(scratch.path(), FILES).unwrap_err();
     assert!(matches!(error, Error::Io { .. }), "{error}");
 }
+
+/// A run whose folder is moved, removed or replaced writes no checkpoint anywhere, and says so.
+#[cfg(unix)]
+#[test]
+fn a_folder_that_is_no_longer_in_its_place_ends_the_run() {
+    let scratch = tempfile::tempdir().unwrap();
+    for replaced in [false, true] {
+        let path = scratch.path().join(format!("run-{replaced}"));
+        let away = scratch.path().join(format!("away-{replaced}"));
+        let folder = Folder::of_new_run(&path, FILES, &[]).unwrap();
+        let metrics = folder.open_metrics(1e9).unwrap();
+        folder.write_checkpoint(&checkpoint(3), &metrics).unwrap();
+        fs::rename(&path, &away).unwrap();
+        if replaced {
+            fs::create_dir(&path).unwrap();
+        }
+        let error = folder
+            .write_checkpoint(&checkpoint(6), &metrics)
+            .unwrap_err();
+        assert!(matches!(error, Error::Folder { .. }), "{error}");
+        assert!(error.to_string().contains("moved or removed"), "{error}");
+        assert_eq!(newest(&away), Some(3));
+        assert_eq!(path.exists(), replaced);
+        assert!(!replaced || listing(&path).is_empty());
+        let _ = fs::remove_dir_all(&path); // where there is one
+        fs::rename(&away, &path).unwrap();
+        folder.write_checkpoint(&checkpoint(6), &metrics).unwrap();
+    }
+}
+
+/// What a kill has left half written goes when the folder is taken again.
+#[cfg(target_os = "linux")]
+#[test]
+fn taking_a_folder_removes_the_temporary_files_of_dead_processes() {
+    let scratch = tempfile::tempdir().unwrap();
+    run(scratch.path(), 3);
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    let dead = child.id();
+    child.wait().unwrap();
+    let left = scratch.path().join(format!(".metrics.jsonl.{dead}-0.tmp"));
+    fs::write(&left, "{").unwrap();
+    Folder::of_old_run(scratch.path(), FILES).unwrap();
+    assert!(!left.exists());
+}
