@@ -8,6 +8,7 @@
 //!    | <- JoinResponse::{Accepted, Refused} ---- | at once (mailboxes), or when all have come (a communicator)
 //!    | -- Hello { Data | Control | Mailbox } --> another rank, at the address that the response names
 //! ```
+//! Where the job has a secret, each hello is followed by a challenge and a proof (`secret`).
 
 pub(crate) mod address;
 pub(crate) mod attempt;
@@ -16,3 +17,4 @@ pub(crate) mod decline;
 pub(crate) mod hello;
 pub(crate) mod pending;
 pub(crate) mod response;
+pub(crate) mod secret;

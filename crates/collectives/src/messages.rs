@@ -118,6 +118,7 @@ impl Mailbox {
     ///     job: "example".into(),
     ///     version: "1.0".into(),
     ///     timeout: Timeout::default(),
+    ///     secret: None,
     /// };
     /// let learner = Mailbox::join(&config(0), Limits::default())?;
     /// let actor = Mailbox::join(&config(1), Limits::default())?; // usually another process

@@ -50,6 +50,7 @@ use crate::error::{CommError, CommErrorKind, refused};
 use crate::join::address::listen;
 pub use crate::join::config::{MAX_RANKS, TcpConfig};
 pub use crate::join::decline::decline;
+pub use crate::join::secret::Secret;
 use crate::op::{Call, OpKind};
 use crate::operations::Context;
 use crate::timeout::Timeout;
@@ -64,7 +65,9 @@ use world::World;
 
 /// Makes this process one rank of a world. Returns when all ranks are connected.
 ///
-/// The connections are neither encrypted nor authenticated: use it where the network is your own.
+/// A process comes in that proves that it knows [`TcpConfig::secret`]; without a secret, every
+/// process that knows the address, the job and the version. The connections are not encrypted, and
+/// what comes over them later is not signed: who can change packets on the way is trusted.
 ///
 /// # Errors
 /// On every rank that came: [`CommErrorKind::Timeout`] with the ranks that did not come within the
@@ -83,6 +86,7 @@ use world::World;
 ///     job: "example".into(),
 ///     version: env!("CARGO_PKG_VERSION").into(),
 ///     timeout: Timeout::default(),
+///     secret: None,
 /// };
 /// assert_eq!(tcp::join(&config)?.size(), 1); // alone: no connection is made
 /// # Ok::<(), shardgraph_collectives::CommError>(())
@@ -157,6 +161,7 @@ pub fn run<R: Send>(n_ranks: u32, f: impl Fn(Comm) -> R + Sync) -> Vec<Result<R,
         job: format!("threads at port {port}"),
         version: env!("CARGO_PKG_VERSION").to_string(),
         timeout: Timeout::default(),
+        secret: None,
     };
     let mut listener = Some(listener);
     thread::scope(|scope| {

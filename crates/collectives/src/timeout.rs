@@ -56,6 +56,11 @@ impl Expiry {
         Expiry(Expiry::now() + timeout.after)
     }
 
+    /// The earlier one of this moment and that after `duration`.
+    pub(crate) fn within(self, duration: Duration) -> Expiry {
+        Expiry(self.0.min(Expiry::now() + duration))
+    }
+
     /// The time left, or `None` once the moment has passed.
     pub(crate) fn left(self) -> Option<Duration> {
         self.0

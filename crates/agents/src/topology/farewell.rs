@@ -76,6 +76,7 @@ mod tests {
             job: "farewell".to_owned(),
             version: "1".to_owned(),
             timeout: deadline,
+            secret: None,
         };
         let mailbox = Mailbox::join(&config(0), Limits::default()).unwrap();
         let port = Port::of_process(mailbox, deadline);

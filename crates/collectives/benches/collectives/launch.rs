@@ -128,6 +128,7 @@ pub(crate) fn be_rank(words: &[String]) -> Result<(), String> {
                 job: format!("bench at {address}:{port}"),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 timeout,
+                secret: None,
             };
             tcp::join(&config)
         }

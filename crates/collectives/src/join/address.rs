@@ -73,7 +73,7 @@ fn is_itself(stream: &TcpStream) -> bool {
     }
 }
 
-fn is_loopback_name(name: &str) -> bool {
+pub(super) fn is_loopback_name(name: &str) -> bool {
     name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
 }
 

@@ -4,7 +4,7 @@ use super::address::{connect_to_rank_0, listen_beside};
 use super::config::TcpConfig;
 use super::hello::{Hello, Purpose, WorldKind};
 use super::pending::PendingPeers;
-use super::response::{Accepted, JoinResponse, MAX_RESPONSE_BYTES, NO_GENERATION, Peer};
+use super::response::{Accepted, JoinResponse, MAX_RESPONSE_BYTES, NO_GENERATION, Peer, Refusal};
 use crate::codec::{self, FrameReader};
 use crate::error::CommErrorKind;
 use crate::op::OpKind;
@@ -42,12 +42,7 @@ pub(crate) fn join_rank_0(config: &TcpConfig, kind: WorldKind) -> Result<Joined,
     while expiry.left().is_some() && closed.is_none_or(|grace| grace.left().is_some()) {
         match attempt(config, kind, expiry) {
             Ok(Some(Ok(joined))) => return Ok(joined),
-            Ok(Some(Err(response))) => {
-                let JoinResponse::Refused(refusal) = response else {
-                    unreachable!("`attempt` returns what was accepted as joined")
-                };
-                return Err(refusal.error(after));
-            }
+            Ok(Some(Err(refusal))) => return Err(refusal.error(after)),
             Ok(None) => {
                 last = "it closed the connection".to_string();
                 // Mailboxes wait for another rank 0 in its place.
@@ -78,9 +73,9 @@ fn attempt(
     config: &TcpConfig,
     kind: WorldKind,
     expiry: Expiry,
-) -> io::Result<Option<Result<Joined, JoinResponse>>> {
+) -> io::Result<Option<Result<Joined, Refusal>>> {
     let stream = connect_to_rank_0(config, expiry)?;
-    let pending = PendingPeers::new(listen_beside(config, &stream)?)?;
+    let pending = PendingPeers::new(listen_beside(config, &stream)?, config.secret.clone())?;
     let purpose = Purpose::Join {
         kind,
         port: pending.port()?,
@@ -88,15 +83,16 @@ fn attempt(
     };
     // Rank 0 began to wait before this connection, and ends within its own time.
     let response_expiry = Expiry::of(Timeout::after(config.timeout.duration() + RESPONSE_GRACE));
-    let response = ask(config, &stream, purpose, response_expiry)?;
-    Ok(response.map(|response| match response {
-        JoinResponse::Accepted(accepted) => Ok(Joined {
+    match ask(config, &stream, purpose, response_expiry)? {
+        None => Ok(None),
+        Some(JoinResponse::Accepted(accepted)) => Ok(Some(Ok(Joined {
             stream,
             pending,
             accepted,
-        }),
-        refused => Err(refused),
-    }))
+        }))),
+        Some(JoinResponse::Refused(refusal)) => Ok(Some(Err(refusal))),
+        Some(JoinResponse::Challenge(_)) => Err(io::Error::other("something else listens there")),
+    }
 }
 
 /// Says hello to rank 0 and waits for its response; `None` if the connection closes before.
@@ -106,7 +102,16 @@ pub(crate) fn ask(
     purpose: Purpose,
     expiry: Expiry,
 ) -> io::Result<Option<JoinResponse>> {
-    Hello::from_config(config, purpose).send(stream, expiry)?;
+    let hello = Hello::from_config(config, purpose);
+    match hello.send(stream, config.secret.as_ref(), expiry) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let why = format!("rank 0 at this address: {error}");
+            return Ok(Some(JoinResponse::refused(why)));
+        }
+        Err(error) => return Err(error),
+    }
     let mut reader = FrameReader::default();
     loop {
         match reader.poll(stream, MAX_RESPONSE_BYTES) {
@@ -137,5 +142,6 @@ fn is_possible(config: &TcpConfig, response: &JoinResponse) -> bool {
             accepted.host < NO_GENERATION && accepted.peers.iter().all(is_rank)
         }
         JoinResponse::Refused(_) => true,
+        JoinResponse::Challenge(_) => false,
     }
 }

@@ -1,5 +1,7 @@
 //! Configuration of a process that becomes a rank over TCP.
 
+use super::address::is_loopback_name;
+use super::secret::Secret;
 use crate::error::CommErrorKind;
 use crate::timeout::Timeout;
 use std::io;
@@ -25,9 +27,18 @@ pub struct TcpConfig {
     pub version: String,
     /// Longest wait for the other ranks.
     pub timeout: Timeout,
+    /// Secret of the job, on all ranks or none. Without one, everybody who reaches a rank's port can
+    /// come as a rank.
+    pub secret: Option<Secret>,
 }
 
 impl TcpConfig {
+    /// True where the ranks meet on the loopback interface, which other hosts do not reach.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        is_loopback_name(&self.master_addr)
+    }
+
     /// Compares the numbers.
     pub(crate) fn check(&self) -> Result<(), CommErrorKind> {
         let what = match (self.rank, self.size) {

@@ -37,6 +37,7 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
 ///     job: "example".into(),
 ///     version: "1.0".into(),
 ///     timeout: Timeout::default(),
+///     secret: None,
 /// };
 /// let other = std::thread::spawn({
 ///     let config = config(1);
@@ -66,7 +67,9 @@ pub(crate) fn acknowledge(stream: &TcpStream) -> bool {
 
 /// Rank 0: true once all others have heard it.
 fn tell_all(config: &TcpConfig, reason: &str, expiry: Expiry) -> bool {
-    let Ok(pending) = listen(config).and_then(PendingPeers::new) else {
+    let pending =
+        listen(config).and_then(|listener| PendingPeers::new(listener, config.secret.clone()));
+    let Ok(pending) = pending else {
         return false;
     };
     let refusal = JoinResponse::refused(sentence(0, reason));

@@ -9,6 +9,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use super::hello::send_within;
+use super::secret::Challenge;
 
 pub(crate) const MAX_RESPONSE_BYTES: usize = 64 << 10;
 
@@ -25,6 +26,8 @@ const SEND_TIMEOUT: Duration = Duration::from_millis(300);
 pub(crate) enum JoinResponse {
     Accepted(Accepted),
     Refused(Refusal),
+    /// To a hello with a nonce, before anything else.
+    Challenge(Challenge),
 }
 
 /// Facts that a process needs to go on.

@@ -138,8 +138,10 @@ fn dial(hub: &Arc<Hub>, peer: Peer, patience: Duration) -> Result<(), String> {
     };
     let hello = Hello::from_config(&hub.config, purpose);
     let expiry = Expiry::of(Timeout::after(patience));
-    let dialed = connect(&peer.address, expiry)
-        .and_then(|stream| hello.send(&stream, expiry).map(|()| stream));
+    let dialed = connect(&peer.address, expiry).and_then(|stream| {
+        let secret = hub.config.secret.as_ref();
+        hello.send(&stream, secret, expiry).map(|()| stream)
+    });
     let address = peer.address;
     let stream =
         dialed.map_err(|error| format!("it is not to be reached at {address}: {error}"))?;

@@ -38,7 +38,7 @@ impl TcpEndpoint {
             reconnect::visit(config, limits)?
         } else {
             let listener = listen(config).map_err(|error| config.cannot_listen(&error))?;
-            let pending = PendingPeers::new(listener).map_err(refused)?;
+            let pending = PendingPeers::new(listener, config.secret.clone()).map_err(refused)?;
             (Hub::new(config, limits, first_generation()), pending)
         };
         let endpoint = TcpEndpoint {

@@ -17,6 +17,10 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
+
+/// Time for which a rank 0 whose world does not gather stays for ranks that are still starting.
+const LATE_GRACE: Duration = Duration::from_secs(3);
 
 /// Knowledge of a process once all have gathered.
 pub(super) struct Gathered {
@@ -35,7 +39,7 @@ struct Guest {
 /// Rank 0: waits for all others.
 pub(super) fn host(config: &TcpConfig, listener: TcpListener) -> Result<Gathered, CommErrorKind> {
     let own_address = listener.local_addr().map_err(refused)?;
-    let pending = PendingPeers::new(listener).map_err(refused)?;
+    let pending = PendingPeers::new(listener, config.secret.clone()).map_err(refused)?;
     let mut guests: Vec<Option<Guest>> = Vec::new();
     guests.resize_with(config.size as usize, || None);
     let outcome = wait_for_all(config, &pending, &mut guests);
@@ -59,6 +63,9 @@ pub(super) fn host(config: &TcpConfig, listener: TcpListener) -> Result<Gathered
     for guest in guests.iter().flatten() {
         // One that cannot be told sees the connection close.
         let _ = response.send(&guest.stream);
+    }
+    if let Err(refusal @ (Refusal::Lost(_) | Refusal::Launch(_))) = &outcome {
+        tell_late(config, &pending, &guests, refusal);
     }
     outcome.map_err(|refusal| refusal.error(config.timeout.duration()))?;
     let addresses = std::iter::once(own_address).chain(peers.iter().map(|peer| peer.address));
@@ -103,6 +110,28 @@ fn wait_for_all(
         }
         if expiry.left().is_none() {
             return Err(Refusal::Missing(missing));
+        }
+        thread::sleep(POLL_PAUSE);
+    }
+}
+
+/// Stays for the ranks that had not come when the gathering failed: without rank 0 they would look
+/// for it until their time is over.
+fn tell_late(
+    config: &TcpConfig,
+    pending: &PendingPeers,
+    guests: &[Option<Guest>],
+    refusal: &Refusal,
+) {
+    let response = JoinResponse::Refused(refusal.clone());
+    let mut has_heard: Vec<bool> = guests.iter().map(Option::is_some).collect();
+    has_heard[0] = true;
+    let expiry = Expiry::of(config.timeout).within(LATE_GRACE);
+    while has_heard.contains(&false) && expiry.left().is_some() {
+        while let Some((hello, stream)) = pending.take(|_| true) {
+            if Hello::misfit(config, &hello).is_none() {
+                has_heard[hello.rank as usize] |= response.send(&stream).is_ok();
+            }
         }
         thread::sleep(POLL_PAUSE);
     }

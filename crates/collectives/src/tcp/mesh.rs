@@ -11,6 +11,11 @@ use crate::timeout::Expiry;
 use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::thread;
+use std::time::Duration;
+
+/// Longest wait for the answer to one hello, where there is a secret: between two of them the wait
+/// can be ended.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A world in the making.
 pub(super) struct Mesh<'a> {
@@ -117,13 +122,15 @@ impl Mesh<'_> {
         interrupted: &dyn Fn() -> Option<CommErrorKind>,
     ) -> Result<TcpStream, Unconnected> {
         let address = self.world.table.addresses[rank as usize];
-        let hello = Hello::in_world(self.world.rank, self.world.size(), purpose);
+        let secret = self.world.table.pending.secret();
         loop {
             if self.expiry.left().is_none() {
                 return Err(self.timeout(vec![rank]));
             }
+            let hello = Hello::in_world(self.world.rank, self.world.size(), purpose.clone());
+            let attempt = self.expiry.within(ATTEMPT_TIMEOUT);
             let dialed = connect(&address, self.expiry)
-                .and_then(|stream| hello.send(&stream, self.expiry).map(|()| stream));
+                .and_then(|stream| hello.send(&stream, secret, attempt).map(|()| stream));
             let error = match dialed {
                 Ok(stream) => return Ok(stream),
                 Err(error) => error,

@@ -17,6 +17,7 @@ mod messages_return;
 mod messages_tcp;
 mod naive;
 mod refusals;
+mod secret;
 mod tcp_faults;
 mod tcp_join;
 mod watch;

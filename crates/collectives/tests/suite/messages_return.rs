@@ -108,7 +108,7 @@ fn knock(listener: &TcpListener, wait: Duration) -> TcpStream {
 
 /// The generation and the port of the one that knocks, which comes back.
 fn comes_back(stream: &TcpStream) -> (u64, u16) {
-    let (.., purpose): Hello = read_frame(stream);
+    let (.., purpose, _): Hello = read_frame(stream);
     let Purpose::Join {
         port,
         generation: Some(generation),

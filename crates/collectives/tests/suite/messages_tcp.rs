@@ -22,6 +22,7 @@ pub(crate) fn config(rank: u32, size: u32, port: u16) -> tcp::TcpConfig {
         job: "messages".to_string(),
         version: "1.0".to_string(),
         timeout: patient(),
+        secret: None,
     }
 }
 
@@ -48,8 +49,17 @@ pub(crate) enum Kind {
     Mailboxes,
 }
 
-/// Magic, protocol, version, job, rank, number of ranks, purpose.
-pub(crate) type Hello = ([u8; 8], u32, String, String, u32, u32, Purpose);
+/// Magic, protocol, version, job, rank, number of ranks, purpose, nonce.
+pub(crate) type Hello = (
+    [u8; 8],
+    u32,
+    String,
+    String,
+    u32,
+    u32,
+    Purpose,
+    Option<[u8; 32]>,
+);
 
 /// Generation of the one that joins, generation of rank 0, and the others.
 pub(crate) type Accepted = (u64, u64, Vec<(u32, u64, SocketAddr)>);
@@ -97,7 +107,7 @@ pub(crate) fn stranger(port: u16, rank: u32, purpose: Purpose) -> TcpStream {
         .set_read_timeout(Some(patient().duration()))
         .expect("a socket");
     let (version, job) = ("1.0".to_string(), "messages".to_string());
-    let hello: Hello = (*b"shrdgrph", 4, version, job, rank, 3, purpose);
+    let hello: Hello = (*b"shrdgrph", 5, version, job, rank, 3, purpose, None);
     stream.write_all(&with_length(&hello)).expect("it is read");
     stream
 }

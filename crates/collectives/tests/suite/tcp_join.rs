@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-fn config(rank: u32, size: u32, port: u16) -> tcp::TcpConfig {
+pub(crate) fn config(rank: u32, size: u32, port: u16) -> tcp::TcpConfig {
     tcp::TcpConfig {
         rank,
         size,
@@ -16,11 +16,12 @@ fn config(rank: u32, size: u32, port: u16) -> tcp::TcpConfig {
         job: "test".to_string(),
         version: "1.0".to_string(),
         timeout: patient(),
+        secret: None,
     }
 }
 
 /// Lets each process join on a thread of its own; those with a communicator meet once.
-fn join_all(configs: Vec<tcp::TcpConfig>) -> Vec<Result<(u32, u32), CommError>> {
+pub(crate) fn join_all(configs: Vec<tcp::TcpConfig>) -> Vec<Result<(u32, u32), CommError>> {
     let join = |config: tcp::TcpConfig| {
         let mut comm: Comm = tcp::join(&config)?;
         comm.run(Op::Barrier, patient())?;
@@ -312,5 +313,41 @@ fn connected(port: u16) -> TcpStream {
             Ok(stream) => return stream,
             Err(_) => thread::sleep(Duration::from_millis(1)),
         }
+    }
+}
+
+/// A rank that starts after another was lost hears of it from rank 0, and does not look for rank 0
+/// until its time is over.
+#[test]
+fn a_rank_that_comes_late_hears_who_was_lost() {
+    use crate::messages_tcp::{Hello, Kind, Purpose, with_length};
+    let port = free_port();
+    let host = thread::spawn(move || join_all(vec![config(0, 3, port)]).remove(0));
+    let purpose = Purpose::Join {
+        kind: Kind::Comm,
+        port: 9,
+        generation: None,
+    };
+    let (version, job) = ("1.0".to_string(), "test".to_string());
+    let hello: Hello = (*b"shrdgrph", 5, version, job, 2, 3, purpose, None);
+    let lost = loop {
+        match TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
+            Ok(mut stream) => {
+                stream.write_all(&with_length(&hello)).unwrap();
+                break stream;
+            }
+            Err(_) => thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    // Rank 0 reads the hello before it sees the end.
+    thread::sleep(Duration::from_millis(200));
+    drop(lost);
+    thread::sleep(Duration::from_millis(200));
+    let late = join_all(vec![config(1, 3, port)]).remove(0).unwrap_err();
+    for error in [late, host.join().unwrap().unwrap_err()] {
+        assert!(
+            matches!(error.kind(), CommErrorKind::PeerLost { rank: Some(2), .. }),
+            "{error}"
+        );
     }
 }
