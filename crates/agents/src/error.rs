@@ -143,6 +143,14 @@ impl Error {
         ErrorKind::Input(text.into()).into()
     }
 
+    /// A message that a rank has no use for, of a peer that runs something else.
+    pub(crate) fn out_of_place(to: &str, from: u32, tag: u32) -> Self {
+        ErrorKind::Topology(format!(
+            "rank {from} sent the {to} a message of kind {tag}, which no {to} takes: start the same program on all ranks, and let no other process reach their ports"
+        ))
+        .into()
+    }
+
     pub(crate) fn internal(text: impl Into<String>) -> Self {
         ErrorKind::Internal(text.into()).into()
     }

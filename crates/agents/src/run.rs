@@ -128,7 +128,7 @@ impl Default for RunOptions {
 }
 
 /// How far a run is.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TrainProgress {
     /// Steps so far.
     pub step: u64,
@@ -136,6 +136,9 @@ pub struct TrainProgress {
     pub stop_at: u64,
     /// The mean return of the last episodes.
     pub mean_return: Option<f64>,
+    /// Actors and shards that were lost since the last report: which, why, at what step, and how many
+    /// actors are left.
+    pub newly_lost: Vec<String>,
 }
 
 /// A finished run. Counts are of the steps that this call took: after a resume, not of those before.
@@ -301,6 +304,7 @@ impl shardgraph_job::Trainer for Training {
             step,
             stop_at: self.until,
             mean_return: self.trainer.episodes().mean_return(),
+            newly_lost: Vec::new(),
         });
         Ok(Advanced { report, progress })
     }

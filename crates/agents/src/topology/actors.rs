@@ -80,7 +80,10 @@ impl Actors {
     /// Names in the books an actor that is gone before it was done.
     pub(crate) fn lose(&mut self, rank: u32, why: &str, books: &mut Books) {
         if self.there.remove(&rank) == Some(false) {
-            books.lose(format!("actor {rank}: {why}"));
+            let (step, n_left) = (books.n_steps(), self.at_work().len());
+            books.lose(format!(
+                "actor {rank}: {why} (at step {step}, with {n_left} actors left)"
+            ));
         }
     }
 

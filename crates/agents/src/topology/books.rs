@@ -28,6 +28,8 @@ pub(crate) struct Books {
     begun_at: (u64, u64, u64),
     lag: PolicyLag,
     lost: Vec<String>,
+    /// How many of these the caller has heard of.
+    n_lost_told: usize,
     /// Where actors explore differently, the probability of random actions of the one that explores the least: returns are of its episodes.
     least_epsilon: Option<f32>,
     /// How many of each rank's number have come.
@@ -56,6 +58,7 @@ impl Books {
             run,
             lag: PolicyLag::default(),
             lost: Vec::new(),
+            n_lost_told: 0,
             least_epsilon: None,
             n_arrivals: BTreeMap::new(),
             log: folder.map(Log::open).transpose()?,
@@ -166,7 +169,9 @@ impl Books {
             step: now,
             stop_at: self.stop_at,
             mean_return: self.run.episodes.mean_return(),
+            newly_lost: self.lost[self.n_lost_told..].to_vec(),
         });
+        self.n_lost_told = self.lost.len();
         let every = self.run.config.checkpoint_steps;
         Ok(now / every > before / every && !self.is_full())
     }

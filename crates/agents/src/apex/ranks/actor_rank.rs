@@ -158,9 +158,7 @@ impl ActorRank<'_> {
                 (self.waits_for_weights, self.has_weights) = (false, true);
             }
             _ => {
-                return Err(Error::internal(format!(
-                    "an actor was sent a message of kind {tag}"
-                )));
+                return Err(Error::out_of_place("actor", from, tag));
             }
         }
         Ok(())

@@ -267,9 +267,7 @@ impl LearnerRank<'_> {
             tag::WEIGHTS_WANTED => self.send_weights(from, number_from_bytes(bytes)?),
             tag::DONE if self.is_shard(from) => self.end_shard(from, bytes),
             tag::DONE => self.actors.end(from, &mut self.books),
-            _ => Err(Error::internal(format!(
-                "the learner was sent a message of kind {tag}"
-            ))),
+            _ => Err(Error::out_of_place("learner", from, tag)),
         }
     }
 

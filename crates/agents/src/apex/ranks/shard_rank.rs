@@ -103,9 +103,7 @@ impl ShardRank<'_> {
             }
             tag::STOP => return Ok(true),
             _ => {
-                return Err(Error::internal(format!(
-                    "a shard was sent a message of kind {tag}"
-                )));
+                return Err(Error::out_of_place("shard", from, tag));
             }
         }
         Ok(false)

@@ -86,10 +86,8 @@ impl ActorRank<'_> {
             Event::Message {
                 tag: BEGIN, bytes, ..
             } => self.actor.begin_at(number_from_bytes(&bytes)?),
-            Event::Message { tag, .. } => {
-                return Err(Error::internal(format!(
-                    "an actor was sent a message of kind {tag}"
-                )));
+            Event::Message { from, tag, .. } => {
+                return Err(Error::out_of_place("actor", from, tag));
             }
             _ => {}
         }

@@ -135,9 +135,7 @@ impl LearnerRank<'_> {
                 tag: tag::DONE,
                 ..
             } => self.actors.end(from, &mut self.books),
-            Event::Message { tag, .. } => Err(Error::internal(format!(
-                "the learner was sent a message of kind {tag}"
-            ))),
+            Event::Message { from, tag, .. } => Err(Error::out_of_place("learner", from, tag)),
             _ => Ok(()),
         }
     }

@@ -302,13 +302,21 @@ const BAD_NUMBERS: [(&str, &str, &str); 12] = [
         "0,0,4294967294\n",
         "x.csv:1: node 4294967294: expected one below",
     ),
-    ("x.csv", "0,0,400000000\n", "not plausible"),
+    (
+        "x.csv",
+        "0,0,400000000\n",
+        "x.csv:1: node ids up to 400000000 for 1 edges are not plausible",
+    ),
     (
         "x.csv",
         "0,0,1\n0,2,1\n",
-        "relation 1 has no edge: expected relations 0 to 2",
+        "x.csv:2: relation 1 has no edge: expected relations 0 to 2",
     ),
-    ("x.csv", "0,4000000000,1\n", "relation 0 has no edge"),
+    (
+        "x.csv",
+        "0,4000000000,1\n",
+        "x.csv:1: relation 0 has no edge",
+    ),
     (
         "train2id.txt",
         "3\n0 1 0\n1 0 0\n",

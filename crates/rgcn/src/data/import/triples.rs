@@ -14,6 +14,10 @@ use crate::graph::MAX_NODES;
 pub(crate) struct Triples {
     pub(super) options: ImportOptions,
     ids: Option<Ids>,
+    /// Where the last triple, the largest node and the largest relation stand: file and line.
+    last: (String, u64),
+    largest_node: (String, u64),
+    largest_relation: (String, u64),
     pub(super) sources: Vec<u32>,
     pub(super) relations: Vec<u32>,
     pub(super) targets: Vec<u32>,
@@ -37,6 +41,9 @@ impl Triples {
             report: ImportReport::new(options.literals),
             options,
             ids: None,
+            last: (String::new(), 0),
+            largest_node: (String::new(), 0),
+            largest_relation: (String::new(), 0),
             sources: Vec::new(),
             relations: Vec::new(),
             targets: Vec::new(),
@@ -66,7 +73,7 @@ impl Triples {
                     0 => "no triple was read".to_owned(),
                     n => format!("all {n} triples have a literal, and literals are dropped"),
                 };
-                return Err(Error::new(Error::Graph, reason));
+                return Err(refuse_at(&self.last, &reason));
             }
             Some(Ids::Text { nodes, relations }) => (Names::text(nodes), Names::text(relations)),
             Some(Ids::Numbers {
@@ -91,6 +98,7 @@ impl Triples {
     ) -> Result<(), Error> {
         self.report.triples += 1;
         if object_is_literal {
+            self.last = place.kept();
             self.report.literal_triples += 1;
             if self.options.literals == Literals::Drop {
                 return Ok(());
@@ -151,8 +159,13 @@ impl Triples {
             let reason = format!("node {}: expected one below {allowed}", end - 1);
             return Err(place.refuse(&reason));
         }
-        *n_nodes = end.max(*n_nodes);
-        *n_relations = (u64::from(relation) + 1).max(*n_relations);
+        if end > *n_nodes {
+            (*n_nodes, self.largest_node) = (end, place.kept());
+        }
+        let end = u64::from(relation) + 1;
+        if end > *n_relations {
+            (*n_relations, self.largest_relation) = (end, place.kept());
+        }
         self.edge(source, relation, target);
         Ok(())
     }
@@ -215,7 +228,7 @@ impl Triples {
                 "node ids up to {} for {n_edges} edges are not plausible: say how many nodes there are (`n_nodes`; --nodes of the program)",
                 n_nodes - 1
             );
-            return Err(Error::new(Error::Graph, reason));
+            return Err(refuse_at(&self.largest_node, &reason));
         }
         if let Some(asked) = self.options.n_relations {
             let expected = match u64::from(asked) {
@@ -246,7 +259,7 @@ impl Triples {
                     "relation {empty} has no edge: expected relations 0 to {} without a gap, or their number (`n_relations`; --relations of the program)",
                     n_relations - 1
                 );
-                Err(Error::new(Error::Graph, reason))
+                Err(refuse_at(&self.largest_relation, &reason))
             }
         }
     }
@@ -267,7 +280,20 @@ pub(crate) struct Place<'p> {
     pub(crate) column: usize,
 }
 
+/// An error at a file and a line; at neither where nothing was read.
+fn refuse_at((file, line): &(String, u64), reason: &str) -> Error {
+    match file.is_empty() {
+        true => Error::new(Error::Graph, reason),
+        false => Error::at(Error::Graph, file, *line, 0, reason),
+    }
+}
+
 impl Place<'_> {
+    /// File and line, to be named later.
+    fn kept(self) -> (String, u64) {
+        (self.file.to_owned(), self.line)
+    }
+
     pub(crate) fn refuse(self, reason: &str) -> Error {
         Error::at(
             Error::Graph,
