@@ -21,6 +21,7 @@ mod eval;
 mod exit_codes;
 mod formats;
 mod generated_graphs;
+mod hostile_files;
 mod kept_files;
 mod kill;
 mod launchers;

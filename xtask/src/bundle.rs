@@ -13,6 +13,7 @@ use crate::kernels::{self, Built, emulated};
 use crate::package;
 use crate::process::{self, cargo};
 use crate::project;
+use crate::sbom;
 
 /// Bench programs of the bundle, as cargo is told of them.
 const GPU_BENCH_TARGETS: [&str; 8] = [
@@ -70,6 +71,7 @@ pub(crate) fn run(mut args: lexopt::Parser) -> Result<ExitCode> {
     fs::write(folder.join("run.sh"), RUN_SCRIPT)?;
     fs::copy(project::root().join(PEER), folder.join("peer.py"))?;
     fs::write(folder.join("revision.txt"), revision_text()?)?;
+    fs::write(folder.join("sbom.json"), sbom::text()?)?;
     let archive = pack(&folder)?;
     let n_bytes = fs::metadata(&archive)?.len();
     ensure!(

@@ -17,6 +17,7 @@ mod mpi_shim;
 mod package;
 mod process;
 mod project;
+mod sbom;
 mod test_log;
 mod tidy;
 
@@ -26,7 +27,7 @@ use anyhow::{Result, bail};
 use lexopt::prelude::*;
 
 /// Every command with its help line; `tidy` holds the documents to this list.
-pub(crate) const COMMANDS: [(&str, &str); 7] = [
+pub(crate) const COMMANDS: [(&str, &str); 8] = [
     (
         "ci",
         "run every check, cheapest first [--only STAGE]... [--list]",
@@ -50,6 +51,10 @@ pub(crate) const COMMANDS: [(&str, &str); 7] = [
     (
         "bundle",
         "pack programs, kernels and a run script for a machine with a GPU and no Rust",
+    ),
+    (
+        "sbom",
+        "list the program's crates, their licences and what is unsafe in them [--out PATH]",
     ),
     (
         "repro",
@@ -88,6 +93,7 @@ fn dispatch(command: &str, args: lexopt::Parser) -> Result<ExitCode> {
         "bench" | "repro" => bench::run(command, args),
         "mpi-shim" => mpi_shim::run(args),
         "bundle" => bundle::run(args),
+        "sbom" => sbom::run(args),
         other => bail!("no command {other:?}\n{}", usage()),
     }
 }

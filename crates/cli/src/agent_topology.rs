@@ -15,7 +15,7 @@ use shardgraph_device::{Device, Timer};
 use crate::agent_answer::{Counts, Head, Tail};
 use crate::agent_train::Show;
 use crate::report::ReportArgs;
-use crate::world::tcp_config;
+use crate::world::{tcp_config, warn_of_strangers};
 
 /// What is printed, about the steps that this call took. The fields are the keys of the JSON object, in its order.
 #[derive(Serialize)]
@@ -62,9 +62,15 @@ pub(crate) fn run(
             (timer, outcome)
         }
     };
+    let n_lost = show.n_lost;
     drop(show);
     match outcome {
-        Some(outcome) => finish(start, options, &outcome, (&report, timer.elapsed_s())),
+        Some(outcome) => {
+            for lost in outcome.lost.iter().skip(n_lost) {
+                report.warning(&format!("lost {lost}; the run went on without it"));
+            }
+            finish(start, options, &outcome, (&report, timer.elapsed_s()))
+        }
         None => Ok(()), // the learner says it
     }
 }
@@ -80,6 +86,7 @@ fn join(launch: Launch, config: &AgentConfig, options: &RunOptions) -> anyhow::R
         ),
         ..tcp_config(launch, options.deadline)?
     };
+    warn_of_strangers(&config);
     Ok(Mailbox::join(&config, Limits::default())?)
 }
 
@@ -89,9 +96,6 @@ fn finish(
     outcome: &TopologyOutcome,
     (report, seconds): (&ReportArgs, f64),
 ) -> anyhow::Result<()> {
-    for lost in &outcome.lost {
-        report.warning(&format!("lost {lost}; the run went on without it"));
-    }
     let counts = Counts {
         steps: outcome.n_steps,
         episodes: outcome.n_episodes,

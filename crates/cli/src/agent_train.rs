@@ -165,6 +165,9 @@ fn start(args: &TrainArgs) -> anyhow::Result<(Start, AgentConfig)> {
     if let Some(folder) = &args.run {
         let command = format!("shardgraph agent train --run {} --resume", folder.display());
         interrupt::advise_to_resume(folder, &command);
+        if args.resume {
+            args.report.warn_of_damage(folder);
+        }
     }
     match (args.run.as_ref().filter(|_| args.resume), &args.config) {
         (Some(folder), _) => {
@@ -235,14 +238,25 @@ fn load(
 pub(crate) struct Show<'a> {
     report: &'a ReportArgs,
     bar: Option<Progress>,
+    /// Lost ranks that were named so far.
+    pub(crate) n_lost: usize,
 }
 
 impl<'a> Show<'a> {
     pub(crate) fn new(report: &'a ReportArgs) -> Self {
-        Self { report, bar: None }
+        Self {
+            report,
+            bar: None,
+            n_lost: 0,
+        }
     }
 
     pub(crate) fn step(&mut self, report: &TrainProgress) {
+        for lost in &report.newly_lost {
+            self.report
+                .warning(&format!("lost {lost}; the run goes on without it"));
+        }
+        self.n_lost += report.newly_lost.len();
         let bar = self
             .bar
             .get_or_insert_with(|| Progress::new(self.report, report.stop_at, "steps"));

@@ -1,4 +1,5 @@
-//! Ctrl-C and SIGTERM: what was saved and how to go on, then exit code 130.
+//! Signals: Ctrl-C and SIGTERM say what was saved and how to go on, then exit code 130; SIGXFSZ is an
+//! error of the write that raised it.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -17,6 +18,7 @@ static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Handles signals from here on.
 pub(crate) fn install() {
+    install_file_limit();
     // Without a handler a signal still ends the process, only with fewer words.
     let _ = ctrlc::set_handler(|| {
         let is_second = IS_INTERRUPTED.swap(true, Ordering::SeqCst);
@@ -33,6 +35,18 @@ pub(crate) fn install() {
         process::exit(INTERRUPTED.into());
     });
 }
+
+/// Lets a write past the limit of a file's size (`ulimit -f`) fail with "File too large", which is
+/// reported and leaves no temporary file. Without a handler the signal ends the process in silence.
+#[cfg(unix)]
+fn install_file_limit() {
+    let is_raised = std::sync::Arc::new(AtomicBool::new(false));
+    // Where there can be no handler, the signal ends the process as it would have.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, is_raised);
+}
+
+#[cfg(not(unix))]
+fn install_file_limit() {}
 
 /// Sets what an interrupt says: what was saved, and the command to go on with.
 fn advise(advice: &str) {

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use shardgraph_job::Checkpoint;
 
 /// The form of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -124,14 +125,29 @@ impl ReportArgs {
     /// Lines about something that was lost.
     pub(crate) fn warning(&self, text: &str) {
         if !self.quiet {
-            to_stderr("warning", text);
+            warning(text);
         }
     }
 
     /// Whether to show progress.
+    /// Warns of each damaged checkpoint in a run's folder that going on passes over.
+    pub(crate) fn warn_of_damage(&self, folder: &Path) {
+        // A folder that cannot be read is the error of who goes on there.
+        for damage in Checkpoint::passed_over(folder).unwrap_or_default() {
+            self.warning(&format!(
+                "{damage}; the run goes on from the checkpoint before it"
+            ));
+        }
+    }
+
     pub(crate) fn shows_progress(&self) -> bool {
         !self.quiet && !self.no_progress && io::IsTerminal::is_terminal(&io::stderr())
     }
+}
+
+/// Prints a warning whatever the flags.
+pub(crate) fn warning(text: &str) {
+    to_stderr("warning", text);
 }
 
 /// Prints an error, in every form of answer as text.

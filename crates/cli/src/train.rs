@@ -252,6 +252,9 @@ fn load(
         config.steps
     );
     interrupt::advise_to_resume(folder, &command);
+    if args.resume {
+        report.warn_of_damage(folder);
+    }
     Ok(Inputs {
         config,
         options: RunOptions {

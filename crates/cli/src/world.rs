@@ -8,10 +8,11 @@ use clap::{Args, ValueEnum};
 use shardgraph_collectives::{Comm, Launch, Op, Timeout, mpi, tcp};
 use shardgraph_device::nccl::Library;
 use shardgraph_device::{Device, DeviceKind};
+use shardgraph_storage::read_bounded;
 
 use crate::device_choice::open_device;
 use crate::exit::{self, BadInput};
-use crate::report::ReportArgs;
+use crate::report::{self, ReportArgs};
 
 /// How ranks reach each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -213,7 +214,9 @@ fn join(launch: Launch, deadline: Timeout) -> anyhow::Result<Comm> {
     if launch.size == 1 {
         return Ok(Comm::solo());
     }
-    Ok(tcp::join(&tcp_config(launch, deadline)?)?)
+    let config = tcp_config(launch, deadline)?;
+    warn_of_strangers(&config);
+    Ok(tcp::join(&config)?)
 }
 
 /// What a process must know to meet the others over TCP.
@@ -232,7 +235,46 @@ pub(crate) fn tcp_config(launch: Launch, deadline: Timeout) -> Result<tcp::TcpCo
         job: launch.job,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         timeout: deadline,
+        secret: secret()?,
     })
+}
+
+/// Most bytes of a file with a secret.
+const MAX_SECRET_BYTES: u64 = 4 << 10;
+
+/// The secret of the job's ranks: of the variable, or of the file that another one names, without the
+/// blanks around it.
+fn secret() -> Result<Option<tcp::Secret>, BadInput> {
+    const VARIABLE: &str = "SHARDGRAPH_SECRET";
+    const FILE: &str = "SHARDGRAPH_SECRET_FILE";
+    let (of, bytes) = match (std::env::var_os(VARIABLE), std::env::var_os(FILE)) {
+        (None, None) => return Ok(None),
+        (Some(_), Some(_)) => {
+            let why = format!("{VARIABLE} and {FILE} are both set: set one of them");
+            return Err(BadInput(why));
+        }
+        (Some(secret), None) => (VARIABLE.to_owned(), secret.into_encoded_bytes()),
+        (None, Some(path)) => {
+            let path = PathBuf::from(path);
+            let of = format!("{FILE}={}", path.display());
+            let read = read_bounded(&path, MAX_SECRET_BYTES);
+            let bytes = read.map_err(|error| BadInput(format!("{of}: cannot read: {error}")))?;
+            (of, bytes)
+        }
+    };
+    let secret = tcp::Secret::new(bytes.trim_ascii());
+    let secret = secret.map_err(|why| BadInput(format!("{of}: {why}")))?;
+    Ok(Some(secret))
+}
+
+/// Warns, on rank 0, of ranks that other hosts can reach and that share no secret.
+pub(crate) fn warn_of_strangers(config: &tcp::TcpConfig) {
+    if config.rank == 0 && config.secret.is_none() && !config.is_local() {
+        report::warning(&format!(
+            "rank 0 listens at {}:{} for everybody who reaches it: set SHARDGRAPH_SECRET or SHARDGRAPH_SECRET_FILE on all ranks, and only those who know it join",
+            config.master_addr, config.master_port
+        ));
+    }
 }
 
 /// Refuses a launcher's several processes where a command knows ranks as threads only, by the flag `threads`, or none: each would do all of the

@@ -170,6 +170,13 @@ impl TrainArgs {
             None => Some(self.checkpoint_interval.unwrap_or(60.0)),
         }
     }
+
+    /// Warns where a run goes on from a checkpoint before a damaged one.
+    fn warn_of_damage(&self, report: &ReportArgs) {
+        if let Some(folder) = self.run.as_ref().filter(|_| self.resume) {
+            report.warn_of_damage(folder);
+        }
+    }
 }
 
 /// Loads the data, trains and prints the answer.
@@ -182,6 +189,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     match args.world.open(args.world.ranks, deadline)? {
         World::Threads(n_ranks) => {
             let inputs = load(args, n_ranks)?;
+            args.warn_of_damage(&args.report);
             let timer = Timer::start(&Device::host());
             let outcomes = train_all(&inputs, &args.report, &mut |config, progress| {
                 let (graph, labels) = inputs.given();
@@ -199,6 +207,7 @@ fn run_as_rank(args: &TrainArgs, comm: &mut Comm, deadline: Timeout) -> anyhow::
     let inputs = settle(comm, inputs, deadline)?;
     check_seeds(comm, inputs.n_seeds, deadline)?;
     let report = args.report.of_rank(comm.rank());
+    args.warn_of_damage(&report);
     let timer = Timer::start(&Device::host());
     let outcomes = train_all(&inputs, &report, &mut |config, progress| {
         let (graph, labels) = inputs.given();
