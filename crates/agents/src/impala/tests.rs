@@ -244,7 +244,7 @@ fn an_actor_that_dies_at_any_message_is_named_and_the_run_goes_on() {
         let [lost] = &outcome.lost[..] else {
             panic!("after {n_messages}: {:?}", outcome.lost);
         };
-        let is_named = lost.starts_with("actor 2: it left: ");
+        let is_named = lost.starts_with("actor 2: it left");
         assert!(is_named && lost.contains("killed by the test"), "{lost}");
     }
 }

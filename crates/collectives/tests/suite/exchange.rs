@@ -1,7 +1,9 @@
 //! Objects that ranks of one process hand to each other.
 
 use std::sync::Arc;
-use std::time::Duration;
+
+use crate::faults::Gate;
+use crate::world::{patient, unhurried};
 
 use shardgraph_collectives::{Comm, CommErrorKind, Op, Timeout, threads};
 
@@ -69,13 +71,16 @@ fn different_types_and_different_operations_are_refused() {
 
 #[test]
 fn a_rank_that_does_not_come_is_named() {
+    let gate = Gate::default();
     let results = threads::run(3, |mut comm: Comm| {
+        comm.run(Op::Barrier, patient()).expect("all come at first");
         if comm.rank() == 2 {
-            std::thread::sleep(Duration::from_millis(400));
+            gate.wait_for(2);
             return None;
         }
-        let timeout = Timeout::after(Duration::from_millis(50));
-        comm.exchange(Arc::new(()), timeout).err()
+        let error = comm.exchange(Arc::new(()), unhurried()).err();
+        gate.count();
+        error
     });
     let errors: Vec<_> = results.into_iter().filter_map(Result::unwrap).collect();
     assert_eq!(errors.len(), 2);

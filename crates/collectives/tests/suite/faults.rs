@@ -2,7 +2,7 @@
 //! afterwards.
 
 use crate::forms::{Form, move_forms, reduce_forms};
-use crate::world::{all_reduce, outcomes, patient, short};
+use crate::world::{all_reduce, outcomes, patient, short, unhurried};
 use shardgraph_collectives::{
     Call, Comm, CommError, CommErrorKind, DataType, Op, OpKind, Outcome, Timeout, threads,
 };
@@ -137,8 +137,11 @@ impl Gate {
 
     pub(crate) fn wait_for(&self, n: u32) {
         let through = self.n_through.lock().expect("no panic");
-        let reached = self.changed.wait_while(through, |n_through| *n_through < n);
-        drop(reached.expect("no panic"));
+        let limit = patient().duration();
+        let is_short = |n_through: &mut u32| *n_through < n;
+        let reached = self.changed.wait_timeout_while(through, limit, is_short);
+        let (through, waited) = reached.expect("no panic");
+        assert!(!waited.timed_out(), "{through} of {n} came to the gate");
     }
 }
 
@@ -154,7 +157,7 @@ fn a_rank_that_does_not_come_is_named() {
                 gate.wait_for(late);
                 return all_reduce(&mut comm, &mut [1.0], patient());
             }
-            let outcome = all_reduce(&mut comm, &mut [1.0], short());
+            let outcome = all_reduce(&mut comm, &mut [1.0], unhurried());
             gate.count();
             outcome
         });
@@ -167,7 +170,7 @@ fn a_rank_that_does_not_come_is_named() {
                     after,
                     missing,
                 }) => {
-                    assert_eq!((*after, missing), (short().duration(), &vec![late]));
+                    assert_eq!((*after, missing), (unhurried().duration(), &vec![late]));
                     n_timed_out += 1;
                 }
                 Err(CommErrorKind::Aborted { by: Some(by), why }) => {

@@ -3,7 +3,7 @@
 
 use crate::faults::{Gate, check_panic, job, sides};
 use crate::forms::{Form, move_forms, reduce_forms};
-use crate::world::{all_reduce, patient, short};
+use crate::world::{all_reduce, patient, unhurried};
 use shardgraph_collectives::{
     Comm, CommError, CommErrorKind, Op, OpKind, Outcome, Reduction, Timeout, tcp, threads,
 };
@@ -132,7 +132,7 @@ fn a_rank_that_does_not_come_is_named() {
                 gate.wait_for(late);
                 return all_reduce(&mut comm, &mut [1.0], patient());
             }
-            let outcome = all_reduce(&mut comm, &mut [1.0], short());
+            let outcome = all_reduce(&mut comm, &mut [1.0], unhurried());
             gate.count();
             outcome
         });
@@ -145,7 +145,7 @@ fn a_rank_that_does_not_come_is_named() {
                     after,
                     missing,
                 }) if rank != late => {
-                    assert_eq!((*after, missing), (short().duration(), &vec![late]));
+                    assert_eq!((*after, missing), (unhurried().duration(), &vec![late]));
                     n_timed_out += 1;
                 }
                 Err(CommErrorKind::Aborted { by: Some(by), why }) => {
@@ -475,17 +475,19 @@ fn send_long(comm: &mut Comm) -> Result<(), CommError> {
 /// waits in its column for rank 3.
 #[test]
 fn who_holds_up_a_rank_is_found_in_other_groups() {
+    let gate = Gate::default();
     let results = tcp::run(4, |mut comm| {
         let rank = comm.rank();
         let mut row = comm.split(rank / 2, 0, patient())?;
         let mut column = comm.split(rank % 2, 0, patient())?;
         let result = match rank {
-            0 => row.run(Op::Barrier, short()),
-            1 => column.run(Op::Barrier, short()),
+            0 => row.run(Op::Barrier, unhurried()),
+            1 => column.run(Op::Barrier, unhurried()),
             _ => Ok(()),
         };
         // A rank that leaves is another reason.
-        std::thread::sleep(Duration::from_millis(1500));
+        gate.count();
+        gate.wait_for(4);
         result
     });
     let texts = results.into_iter().take(2).map(|result| {

@@ -36,11 +36,15 @@ fn who_gave_up_or_was_lost_is_seen_by_all() {
             (false, "aborted by rank 1: disk full"),
             (true, "rank 1 was lost (rank 1 panicked: disk full)"),
         ] {
+            // A rank may be out of the barrier before another one is.
+            let gate = Gate::default();
             let seen = run(3, &|mut comm| {
                 let watch = comm.watch();
                 assert!(watch.failure().is_none() && comm.failure().is_none());
                 meet(&mut comm);
+                gate.count();
                 if comm.rank() == 1 {
+                    gate.wait_for(3);
                     match panics {
                         true => panic_any("disk full"),
                         false => comm.abort("disk full"),
@@ -62,12 +66,15 @@ fn who_gave_up_or_was_lost_is_seen_by_all() {
 #[test]
 fn a_group_sees_the_end_of_the_world_that_it_is_from() {
     for run in WORLDS {
+        let gate = Gate::default();
         let seen = run(3, &|mut comm| {
             let color = u32::from(comm.rank() > 0);
             let group = comm.split(color, 0, patient()).unwrap();
             let watch = group.watch();
             meet(&mut comm);
+            gate.count();
             if comm.rank() == 2 {
+                gate.wait_for(3);
                 comm.abort("disk full");
             }
             match comm.rank() {

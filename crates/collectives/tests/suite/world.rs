@@ -15,6 +15,11 @@ pub(crate) fn short() -> Timeout {
     Timeout::after(Duration::from_millis(50))
 }
 
+/// For waits that expire once every other rank has come, also on a busy machine.
+pub(crate) fn unhurried() -> Timeout {
+    Timeout::after(Duration::from_millis(500))
+}
+
 /// A port that is free, and that the system gives to nobody who does not ask for it by number.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
