@@ -165,9 +165,7 @@ fn start(args: &TrainArgs) -> anyhow::Result<(Start, AgentConfig)> {
     if let Some(folder) = &args.run {
         let command = format!("shardgraph agent train --run {} --resume", folder.display());
         interrupt::advise_to_resume(folder, &command);
-        if args.resume {
-            args.report.warn_of_damage(folder);
-        }
+        args.report.warn_of_damage(Some(folder), args.resume);
     }
     match (args.run.as_ref().filter(|_| args.resume), &args.config) {
         (Some(folder), _) => {

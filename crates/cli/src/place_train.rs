@@ -190,9 +190,7 @@ fn train_as(args: &TrainArgs, inputs: &Inputs, comm: &mut Comm) -> anyhow::Resul
     let folder = args.run.display();
     let command = format!("shardgraph place train --run {folder} --resume --steps {length}");
     interrupt::advise_to_resume(&args.run, &command);
-    if args.resume {
-        report.warn_of_damage(&args.run);
-    }
+    report.warn_of_damage(Some(&args.run), args.resume);
     let mut progress = Progress::new(&report, length, "steps");
     let outcome = train_on_ranks(config, graphs, options, comm, &mut |report: &StepReport| {
         progress.update(report.step, || match report.reward {

@@ -130,8 +130,11 @@ impl ReportArgs {
     }
 
     /// Whether to show progress.
-    /// Warns of each damaged checkpoint in a run's folder that going on passes over.
-    pub(crate) fn warn_of_damage(&self, folder: &Path) {
+    /// Warns of each damaged checkpoint in a run's folder that going on, if it does, passes over.
+    pub(crate) fn warn_of_damage(&self, folder: Option<&Path>, resume: bool) {
+        let Some(folder) = folder.filter(|_| resume) else {
+            return;
+        };
         // A folder that cannot be read is the error of who goes on there.
         for damage in Checkpoint::passed_over(folder).unwrap_or_default() {
             self.warning(&format!(

@@ -252,9 +252,7 @@ fn load(
         config.steps
     );
     interrupt::advise_to_resume(folder, &command);
-    if args.resume {
-        report.warn_of_damage(folder);
-    }
+    report.warn_of_damage(Some(folder), args.resume);
     Ok(Inputs {
         config,
         options: RunOptions {

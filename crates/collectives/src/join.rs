@@ -15,6 +15,7 @@ pub(crate) mod attempt;
 pub(crate) mod config;
 pub(crate) mod decline;
 pub(crate) mod hello;
+pub(crate) mod introduction;
 pub(crate) mod pending;
 pub(crate) mod response;
 pub(crate) mod secret;

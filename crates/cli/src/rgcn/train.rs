@@ -170,13 +170,6 @@ impl TrainArgs {
             None => Some(self.checkpoint_interval.unwrap_or(60.0)),
         }
     }
-
-    /// Warns where a run goes on from a checkpoint before a damaged one.
-    fn warn_of_damage(&self, report: &ReportArgs) {
-        if let Some(folder) = self.run.as_ref().filter(|_| self.resume) {
-            report.warn_of_damage(folder);
-        }
-    }
 }
 
 /// Loads the data, trains and prints the answer.
@@ -189,7 +182,6 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     match args.world.open(args.world.ranks, deadline)? {
         World::Threads(n_ranks) => {
             let inputs = load(args, n_ranks)?;
-            args.warn_of_damage(&args.report);
             let timer = Timer::start(&Device::host());
             let outcomes = train_all(&inputs, &args.report, &mut |config, progress| {
                 let (graph, labels) = inputs.given();
@@ -207,7 +199,6 @@ fn run_as_rank(args: &TrainArgs, comm: &mut Comm, deadline: Timeout) -> anyhow::
     let inputs = settle(comm, inputs, deadline)?;
     check_seeds(comm, inputs.n_seeds, deadline)?;
     let report = args.report.of_rank(comm.rank());
-    args.warn_of_damage(&report);
     let timer = Timer::start(&Device::host());
     let outcomes = train_all(&inputs, &report, &mut |config, progress| {
         let (graph, labels) = inputs.given();
@@ -379,7 +370,8 @@ fn train_all(
     report: &ReportArgs,
     train_one: &mut TrainOne<'_>,
 ) -> anyhow::Result<Vec<Outcome>> {
-    let config = &inputs.config;
+    let (config, options) = (&inputs.config, &inputs.options);
+    report.warn_of_damage(options.folder.as_deref(), options.resume);
     let n_epochs = u64::from(config.epochs);
     let mut show = Progress::new(report, n_epochs * u64::from(inputs.n_seeds), "epochs");
     let mut outcomes = Vec::new();
@@ -389,9 +381,8 @@ fn train_all(
             ..config.clone()
         };
         let mut progress = |report: &EpochReport| {
-            show.update(n * n_epochs + report.step, || {
-                format!("epochs, loss {:.4}", report.loss)
-            });
+            let text = || format!("epochs, loss {:.4}", report.loss);
+            show.update(n * n_epochs + report.step, text);
         };
         outcomes.push(train_one(&config, &mut progress)?);
     }

@@ -3,6 +3,7 @@
 use super::address::{connect_to_rank_0, listen_beside};
 use super::config::TcpConfig;
 use super::hello::{Hello, Purpose, WorldKind};
+use super::introduction::introduce;
 use super::pending::PendingPeers;
 use super::response::{Accepted, JoinResponse, MAX_RESPONSE_BYTES, NO_GENERATION, Peer, Refusal};
 use crate::codec::{self, FrameReader};
@@ -103,7 +104,7 @@ pub(crate) fn ask(
     expiry: Expiry,
 ) -> io::Result<Option<JoinResponse>> {
     let hello = Hello::from_config(config, purpose);
-    match hello.send(stream, config.secret.as_ref(), expiry) {
+    match introduce(hello, stream, config.secret.as_ref(), expiry) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {

@@ -1,15 +1,11 @@
 //! The first message on every connection, and the check that two processes fit together.
 
-use super::attempt::POLL_PAUSE;
 use super::config::TcpConfig;
-use super::response::{JoinResponse, MAX_RESPONSE_BYTES, Refusal};
-use super::secret::{Nonce, Secret, nonce};
-use crate::codec::{self, FrameReader};
-use crate::timeout::Expiry;
+use super::secret::Nonce;
+use crate::codec;
 use serde::{Deserialize, Serialize};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::net::TcpStream;
-use std::thread;
 use std::time::Duration;
 
 /// Changes whenever bytes on the wire change their meaning.
@@ -106,39 +102,6 @@ impl Hello {
         codec::decode(body).filter(|hello: &Hello| hello.magic == MAGIC)
     }
 
-    /// Says it on a new connection, which blocks no more afterwards, and proves it where there is a
-    /// secret.
-    ///
-    /// # Errors
-    /// [`ErrorKind::PermissionDenied`] where the other side has another secret, or none;
-    /// [`ErrorKind::UnexpectedEof`] where it closed the connection.
-    pub(crate) fn send(
-        mut self,
-        stream: &TcpStream,
-        secret: Option<&Secret>,
-        expiry: Expiry,
-    ) -> io::Result<()> {
-        let left = || expiry.left().ok_or(ErrorKind::TimedOut);
-        self.nonce = secret.map(|_| nonce());
-        stream.set_nodelay(true)?;
-        send_within(stream, &codec::frame(&self), left()?)?;
-        let (Some(secret), Some(nonce)) = (secret, &self.nonce) else {
-            return Ok(());
-        };
-        let denied = |why: String| Err(io::Error::new(ErrorKind::PermissionDenied, why));
-        match codec::decode(&read_frame(stream, expiry)?) {
-            Some(JoinResponse::Challenge(challenge)) if secret.is_host(nonce, &challenge) => {
-                let proof = secret.proof(nonce, &challenge.nonce, &codec::encode(&self));
-                send_within(stream, &codec::frame(&proof), left()?)
-            }
-            Some(JoinResponse::Challenge(_)) => denied(
-                "it has another secret: give all ranks the same SHARDGRAPH_SECRET".to_string(),
-            ),
-            Some(JoinResponse::Refused(Refusal::Launch(why))) => denied(why),
-            _ => Err(io::Error::other("something else listens there")),
-        }
-    }
-
     /// The misfit of the process that says `theirs` with this one's world, if there is one.
     pub(crate) fn misfit(config: &TcpConfig, theirs: &Hello) -> Option<Misfit> {
         let (rank, size) = (theirs.rank, config.size);
@@ -165,18 +128,6 @@ impl Hello {
                 size - 1
             ))
         })
-    }
-}
-
-/// The next frame of a socket that does not block.
-fn read_frame(stream: &TcpStream, expiry: Expiry) -> io::Result<Vec<u8>> {
-    let mut reader = FrameReader::default();
-    loop {
-        match reader.poll(stream, MAX_RESPONSE_BYTES)? {
-            Some(body) => return Ok(body),
-            None if expiry.left().is_none() => return Err(ErrorKind::TimedOut.into()),
-            None => thread::sleep(POLL_PAUSE),
-        }
     }
 }
 

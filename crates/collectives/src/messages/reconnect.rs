@@ -9,6 +9,7 @@ use crate::join::address::{connect, reachable};
 use crate::join::attempt::{ask, join_rank_0};
 use crate::join::config::TcpConfig;
 use crate::join::hello::{Hello, Purpose, WorldKind, send_within};
+use crate::join::introduction::introduce;
 use crate::join::pending::PendingPeers;
 use crate::join::response::{Accepted, JoinResponse, Peer};
 use crate::timeout::{Expiry, Timeout};
@@ -140,7 +141,7 @@ fn dial(hub: &Arc<Hub>, peer: Peer, patience: Duration) -> Result<(), String> {
     let expiry = Expiry::of(Timeout::after(patience));
     let dialed = connect(&peer.address, expiry).and_then(|stream| {
         let secret = hub.config.secret.as_ref();
-        hello.send(&stream, secret, expiry).map(|()| stream)
+        introduce(hello, &stream, secret, expiry).map(|()| stream)
     });
     let address = peer.address;
     let stream =

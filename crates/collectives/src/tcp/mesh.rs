@@ -6,6 +6,7 @@ use crate::error::CommErrorKind;
 use crate::join::address::connect;
 use crate::join::attempt::POLL_PAUSE;
 use crate::join::hello::{Hello, Purpose};
+use crate::join::introduction::introduce;
 use crate::operations::Context;
 use crate::timeout::Expiry;
 use std::io::ErrorKind;
@@ -130,7 +131,7 @@ impl Mesh<'_> {
             let hello = Hello::in_world(self.world.rank, self.world.size(), purpose.clone());
             let attempt = self.expiry.within(ATTEMPT_TIMEOUT);
             let dialed = connect(&address, self.expiry)
-                .and_then(|stream| hello.send(&stream, secret, attempt).map(|()| stream));
+                .and_then(|stream| introduce(hello, &stream, secret, attempt).map(|()| stream));
             let error = match dialed {
                 Ok(stream) => return Ok(stream),
                 Err(error) => error,

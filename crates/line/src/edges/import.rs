@@ -12,7 +12,6 @@ mod scratch_names;
 mod sink;
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
