@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// For waits that must never expire in a test that passes.
 pub(crate) fn patient() -> Timeout {
-    Timeout::after(Duration::from_secs(30))
+    Timeout::after(Duration::from_secs(120))
 }
 
 pub(crate) fn short() -> Timeout {
