@@ -116,6 +116,25 @@ proptest! {
 }
 
 #[test]
+fn components_are_solved_apart() {
+    // The fractional covers of rings sum to less than the covers do.
+    let mut edges = Vec::new();
+    let mut n_nodes = 0;
+    for size in [4, 5, 7, 4, 8, 10] {
+        edges.extend((0..size).map(|v| (n_nodes + v, n_nodes + (v + 1) % size)));
+        n_nodes += size;
+    }
+    let cover = neighborhoods(&Graph::from_edges(n_nodes, &edges).unwrap());
+    let multipliers = vec![0.0; cover.n_elements()];
+    for upper in [16, 17, 100] {
+        let found = search().smallest(&cover, upper, &multipliers, 0);
+        let size = found.as_ref().map(Vec::len);
+        assert_eq!(size, (upper > 16).then_some(2 + 2 + 3 + 2 + 3 + 4));
+        assert!(found.is_none_or(|sets| covers(&cover, &sets)));
+    }
+}
+
+#[test]
 fn known_dominating_sets() {
     let rings = (3..12).map(|n| (cycle(n), n.div_ceil(3) as usize));
     let others = [
