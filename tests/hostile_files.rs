@@ -93,8 +93,8 @@ fn a_limit_of_file_sizes_is_an_error_that_leaves_nothing() {
         "embed import er:300:0.2 --out {}",
     ];
     for words in jobs {
-        let mut n_failed = 0;
-        for n_blocks in [0, 1, 2, 3, 4, 8, 16, 64, 4096] {
+        let limits = [0, 1, 2, 3, 4, 8, 16, 64, 4096];
+        for (n_failed, n_blocks) in limits.into_iter().enumerate() {
             let folder = tempfile::tempdir().unwrap();
             let inner = command(words, &[&folder.path().join("out")]);
             let mut limited = Command::new("sh");
@@ -105,7 +105,6 @@ fn a_limit_of_file_sizes_is_an_error_that_leaves_nothing() {
                 assert!(n_failed > 0, "{words}: no limit was met");
                 break;
             }
-            n_failed += 1;
             assert!(ended.stderr.contains("File too large"), "{}", ended.stderr);
             assert_eq!(ended.code, Some(2), "{}", ended.stderr);
             assert!(listing(folder.path()).is_empty(), "{words}: {n_blocks}");

@@ -262,7 +262,10 @@ fn an_actor_that_never_said_a_word_is_named() {
     drop(ports.remove(1));
     let learn = |port| run_learner(port, settings, &start, &options, &mut |_| ());
     let (outcome, ended) = run_ranks(ports, learn, &|port| act(port, settings, &options));
-    assert_eq!(outcome.unwrap().lost, ["actor 1: it left"]);
+    assert_eq!(
+        outcome.unwrap().lost,
+        ["actor 1: it left (at step 0; actors left: 1)"]
+    );
     assert!(ended[0].is_ok(), "{ended:?}");
 }
 

@@ -82,7 +82,7 @@ impl Actors {
         if self.there.remove(&rank) == Some(false) {
             let (step, n_left) = (books.n_steps(), self.at_work().len());
             books.lose(format!(
-                "actor {rank}: {why} (at step {step}, with {n_left} actors left)"
+                "actor {rank}: {why} (at step {step}; actors left: {n_left})"
             ));
         }
     }
