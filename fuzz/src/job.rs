@@ -43,7 +43,7 @@ pub fn checkpoint(data: &[u8]) {
 
 /// Lines of a MANIFEST with the hash that ends it.
 fn sealed(lines: &[u8]) -> Vec<u8> {
-    let hash = shardgraph_storage::hash(&[b"checkpoint-0000000003", lines].concat());
+    let hash = shardgraph_storage::hash(&[&b"checkpoint-0000000003"[..], lines].concat());
     let seal = format!("{{\"manifest_xxh3\":\"{hash:016x}\"}}\n");
     [lines, seal.as_bytes()].concat()
 }
