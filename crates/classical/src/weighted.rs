@@ -53,8 +53,11 @@ pub(crate) fn solve(
     search.start(options.starts);
     search.branch_and_bound(BRANCHES[0]);
     if options.steps != Some(0) {
-        search.local_search(options)?;
+        search.local_search(options, 0)?;
         search.branch_and_bound(BRANCHES[1]);
+        if options.steps.is_none() && search.is_timed() {
+            search.local_search(options, 1)?;
+        }
     }
     let (nodes, bound, stages) = (search.best, search.bound, search.stages);
     check_independent_set(graph, &nodes)?;
@@ -191,6 +194,16 @@ impl<'a> KernelSearch<'a> {
         weight_of(self.weights, &self.best) >= self.bound || self.stopwatch.is_late()
     }
 
+    fn is_timed(&self) -> bool {
+        self.stopwatch.rest().time_limit.is_some()
+    }
+
+    /// Nodes of the smallest component that is not solved.
+    fn smallest_open(&self) -> usize {
+        let open = self.parts.iter().filter(|part| !part.is_solved());
+        open.map(|part| part.nodes.len()).min().unwrap_or(0)
+    }
+
     fn branch_and_bound(&mut self, branches: u64) {
         if self.is_over() {
             return;
@@ -213,13 +226,16 @@ impl<'a> KernelSearch<'a> {
     }
 
     /// Each component that is not solved has a part of the steps or of the time by its nodes.
-    fn local_search(&mut self, options: &Options<'_>) -> Result<(), Error> {
+    /// `round` counts these stages: the last one has all the time that is left.
+    fn local_search(&mut self, options: &Options<'_>, round: u64) -> Result<(), Error> {
         if self.is_over() {
             return Ok(());
         }
         let open = self.parts.iter().filter(|part| !part.is_solved());
         let mut n_left: u64 = open.map(|part| part.nodes.len() as u64).sum();
-        let stage = Stopwatch::begin(&self.stopwatch.share(SEARCH_SHARE));
+        let is_last = round > 0 || self.smallest_open() > MOST_NODES as usize;
+        let share = if is_last { 1.0 } else { SEARCH_SHARE };
+        let stage = Stopwatch::begin(&self.stopwatch.share(share));
         for part in self.parts.iter_mut().filter(|part| !part.is_solved()) {
             let n_nodes = part.nodes.len() as u64;
             let share = n_nodes as f64 / n_left as f64;
@@ -233,6 +249,7 @@ impl<'a> KernelSearch<'a> {
             };
             let search = |index: u64| {
                 let (graph, weights) = (&part.graph, &part.weights);
+                let index = (round << 32) + index;
                 let mut search =
                     IteratedSearch::new(graph, weights, &part.best, options.seed, index);
                 search.run(steps, part.bound, &stopwatch);
