@@ -7,9 +7,9 @@ use std::path::Path;
 
 use shardgraph_environments::space::Space;
 use shardgraph_graph::{Format, WriteOptions, builtin, write_graph};
+use shardgraph_job::{Checkpoint, Folder, Tensors};
 use shardgraph_line::{Embedding, ImportOptions, NodeLabels, formats, import_file};
 use shardgraph_replay::{Ending, EpisodeMemory, LeafRef, Rows};
-use shardgraph_job::{Checkpoint, Folder, Tensors};
 use shardgraph_solver::TrainedPolicy;
 
 /// Test files by target.

@@ -5,6 +5,6 @@
 pub mod bytes;
 pub mod costs;
 pub mod graphs;
+pub mod job;
 pub mod line;
 pub mod rgcn;
-pub mod job;

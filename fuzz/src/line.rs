@@ -9,7 +9,7 @@ use shardgraph_graph::builtin;
 use shardgraph_line::formats::{self, FileFormat};
 use shardgraph_line::nodes::Classes;
 use shardgraph_line::{
-    Config, DiskOptions, Embedding, NodeLabels, Order, Store, train, train_on_disk,
+    Config, DiskOptions, DiskRun, Embedding, NodeLabels, Order, Store, train, train_on_disk,
 };
 
 use shardgraph_storage::hash;
@@ -205,13 +205,11 @@ pub fn on_disk(
     places: (&Path, &Path),
 ) -> Result<(), shardgraph_line::Error> {
     let options = DiskOptions::default();
-    train_on_disk(
-        store,
-        config,
-        &Device::host(),
-        places,
-        &options,
-        &mut |_| {},
-    )
-    .map(|_| ())
+    let (work, npy) = places;
+    let disk = DiskRun {
+        work,
+        npy,
+        options: &options,
+    };
+    train_on_disk(store, config, &Device::host(), disk, &mut |_| {}).map(|_| ())
 }

@@ -56,7 +56,10 @@ pub fn triples(data: &[u8]) {
         Literals::Drop => report.literal_triples,
     };
     let n_edges = import.graph.n_edges() as u64;
-    assert_eq!(n_edges + report.duplicates_dropped + dropped, report.triples);
+    assert_eq!(
+        n_edges + report.duplicates_dropped + dropped,
+        report.triples
+    );
     assert!(report.bad_lines <= options.max_bad_lines);
     every_cut(&import.graph);
 }
