@@ -14,6 +14,7 @@ mod agents;
 mod bad_input;
 mod communication;
 mod devices;
+mod documents;
 mod drivers;
 mod embed;
 mod embed_data;

@@ -17,6 +17,7 @@ mod mpi_shim;
 mod package;
 mod process;
 mod project;
+mod report;
 mod sbom;
 mod test_log;
 mod tidy;
@@ -27,7 +28,7 @@ use anyhow::{Result, bail};
 use lexopt::prelude::*;
 
 /// Every command with its help line; `tidy` holds the documents to this list.
-pub(crate) const COMMANDS: [(&str, &str); 8] = [
+pub(crate) const COMMANDS: [(&str, &str); 3] = [
     (
         "ci",
         "run every check, cheapest first [--only STAGE]... [--list]",
@@ -59,6 +60,10 @@ pub(crate) const COMMANDS: [(&str, &str); 8] = [
     (
         "repro",
         "redo figures of a paper and replace their records PAPER [FIGURE...] [--help]",
+    ),
+    (
+        "report",
+        "write a record as one HTML file PAPER/FIGURE [--against RECORD] [--out FILE]",
     ),
 ];
 
@@ -94,6 +99,7 @@ fn dispatch(command: &str, args: lexopt::Parser) -> Result<ExitCode> {
         "mpi-shim" => mpi_shim::run(args),
         "bundle" => bundle::run(args),
         "sbom" => sbom::run(args),
+        "report" => report::run(args),
         other => bail!("no command {other:?}\n{}", usage()),
     }
 }

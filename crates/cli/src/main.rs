@@ -34,6 +34,7 @@ mod reference;
 mod renamed_flags;
 mod report;
 mod rgcn;
+mod run_report;
 mod score;
 mod settings_file;
 mod shell;
@@ -75,6 +76,7 @@ enum Command {
     Embed(Box<embed::EmbedArgs>),
     Rgcn(Box<rgcn::RgcnArgs>),
     Generate(generate::GenerateArgs),
+    Report(run_report::RunReportArgs),
     Info(info::InfoArgs),
     Convert(convert::ConvertArgs),
     Completions(shell::CompletionsArgs),
@@ -90,7 +92,14 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Reinforcement learning", &["agent"]),
     (
         "Files and shell",
-        &["info", "convert", "generate", "completions", "man"],
+        &[
+            "report",
+            "info",
+            "convert",
+            "generate",
+            "completions",
+            "man",
+        ],
     ),
 ];
 
@@ -110,6 +119,7 @@ fn main() -> ExitCode {
         Command::Embed(args) => embed::run(&args),
         Command::Rgcn(args) => rgcn::run(&args),
         Command::Generate(args) => generate::run(&args),
+        Command::Report(args) => run_report::run(&args),
         Command::Info(args) => info::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Completions(args) => shell::completions(&args, command_line()),

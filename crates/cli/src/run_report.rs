@@ -1,0 +1,219 @@
+//! `shardgraph report`: the curves of a run as one HTML file that needs no script, no other file and no network.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Args;
+use serde::Serialize;
+use serde_json::Value;
+use shardgraph_plot::{Axis, Figure, Panel, Point, Series};
+
+use crate::exit::BadInput;
+use crate::output_file;
+use crate::report::ReportArgs;
+
+/// A curve has no more points than this; each is then the mean of several steps.
+const MAX_POINTS: usize = 400;
+
+/// Keys that are no curves: the axis, and a clock that differs in every run.
+const NO_CURVES: [&str; 2] = ["step", "wall_time"];
+
+const STYLE: &str = ":root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}\
+figure{margin:1rem 0;background:#fff;padding:.5rem;border-radius:6px}figure svg{max-width:100%;height:auto}pre{overflow-x:auto;font-size:13px}\
+table{border-collapse:collapse}td,th{padding:.2rem .8rem .2rem 0;text-align:left}td.n{text-align:right;font-variant-numeric:tabular-nums}\
+@media print{body{margin:0}figure{break-inside:avoid}}";
+
+const EXAMPLE: &str = "\
+Example:
+  shardgraph report my-policy --out my-policy.html";
+
+/// Draw the metrics of a run as one HTML file
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct RunReportArgs {
+    /// The run's folder: what --run named
+    run: PathBuf,
+    /// File to write
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    out: PathBuf,
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
+/// What is printed. The fields are the keys of the JSON object, in its order.
+#[derive(Serialize)]
+struct Answer<'a> {
+    run: &'a Path,
+    lines: usize,
+    curves: Vec<&'a str>,
+    out: &'a Path,
+}
+
+/// One metric by step.
+type Curve = Vec<(f64, f64)>;
+
+/// Reads the metrics, draws them and prints the answer.
+pub(crate) fn run(args: &RunReportArgs) -> anyhow::Result<()> {
+    let metrics = args.run.join("metrics.jsonl");
+    output_file::check(&args.out, [metrics.as_path()])?;
+    args.report.leave_output_to(Some(&args.out));
+    let text = fs::read_to_string(&metrics).map_err(|error| {
+        BadInput(format!(
+            "{}: {error}: expected a run's folder, which has metrics",
+            metrics.display()
+        ))
+    })?;
+    let curves = curves(&text).map_err(|why| BadInput(format!("{}:{why}", metrics.display())))?;
+    let settings = fs::read_to_string(args.run.join("policy.json")).ok();
+    let name = args.run.file_name().unwrap_or(args.run.as_os_str());
+    let html = page(&name.to_string_lossy(), &curves, settings.as_deref());
+    output_file::write(&args.out, |out| out.write_all(html.as_bytes()))
+        .with_context(|| format!("{}: cannot write", args.out.display()))?;
+    args.report.answer(&Answer {
+        run: &args.run,
+        lines: text.lines().count(),
+        curves: curves.keys().map(String::as_str).collect(),
+        out: &args.out,
+    })
+}
+
+/// The numbers of all lines by key; the error is the line and the reason.
+fn curves(text: &str) -> Result<BTreeMap<String, Curve>, String> {
+    let mut curves: BTreeMap<String, Curve> = BTreeMap::new();
+    for (index, line) in text.lines().enumerate() {
+        let value: Value =
+            serde_json::from_str(line).map_err(|error| format!("{}: {error}", index + 1))?;
+        let step = value["step"].as_f64();
+        let step = step.ok_or_else(|| format!("{}: expected a number as `step`", index + 1))?;
+        for (key, value) in value.as_object().into_iter().flatten() {
+            let is_curve = !NO_CURVES.contains(&key.as_str());
+            if let Some(value) = value.as_f64().filter(|_| is_curve) {
+                curves.entry(key.clone()).or_default().push((step, value));
+            }
+        }
+    }
+    Ok(curves)
+}
+
+/// Means of neighbouring points, at most [`MAX_POINTS`].
+fn thinned(curve: &[(f64, f64)]) -> Curve {
+    let run = curve.len().div_ceil(MAX_POINTS).max(1);
+    let mean = |points: &[(f64, f64)]| {
+        let n = points.len() as f64;
+        let (x, y) = points
+            .iter()
+            .fold((0.0, 0.0), |sum, point| (sum.0 + point.0, sum.1 + point.1));
+        (x / n, y / n)
+    };
+    curve.chunks(run).map(mean).collect()
+}
+
+fn page(name: &str, curves: &BTreeMap<String, Curve>, settings: Option<&str>) -> String {
+    let title = escaped(name);
+    let mut page = format!(
+        "<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+        <title>{title}</title><style>{STYLE}</style></head><body><h1>{title}</h1>"
+    );
+    page.push_str("<table><tr><th>metric</th><th>points</th><th>first</th><th>last</th><th>least</th><th>most</th></tr>");
+    for (key, curve) in curves {
+        let values = || curve.iter().map(|point| point.1);
+        let (first, last) = (values().next(), values().next_back());
+        let (least, most) = (values().reduce(f64::min), values().reduce(f64::max));
+        let _ = write!(
+            page,
+            "<tr><td>{}</td><td class=\"n\">{}</td>",
+            escaped(key),
+            curve.len()
+        );
+        for value in [first, last, least, most].into_iter().flatten() {
+            let _ = write!(page, "<td class=\"n\">{value:.6}</td>");
+        }
+        page.push_str("</tr>");
+    }
+    page.push_str("</table>");
+    let thin: BTreeMap<&String, Curve> = curves
+        .iter()
+        .map(|(key, curve)| (key, thinned(curve)))
+        .collect();
+    for (key, curve) in &thin {
+        let panel = Panel::new(Axis::linear("step").from_zero(), Axis::linear(key.as_str()))
+            .sized(620.0, 220.0);
+        let panel = panel.with(Series::curve("", curve.iter().copied().map(Point::from)));
+        let figure =
+            Figure::new(key.as_str(), format!("{key} by step of the run {name}")).panel(panel);
+        let _ = write!(page, "<figure>{}</figure>", figure.svg());
+    }
+    if let Some(settings) = settings {
+        let _ = write!(page, "<h2>Settings</h2><pre>{}</pre>", escaped(settings));
+    }
+    // `</script>` must not end the data early.
+    let data = serde_json::json!({ "run": name, "curves": thin })
+        .to_string()
+        .replace('<', "\\u003c");
+    let _ = write!(
+        page,
+        "<script type=\"application/json\" id=\"run\">{data}</script></body></html>"
+    );
+    page + "\n"
+}
+
+fn escaped(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;");
+    text.replace('>', "&gt;").replace('"', "&quot;")
+}
+
+impl fmt::Display for Answer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "run {}", self.run.display())?;
+        writeln!(f, "lines {}", self.lines)?;
+        writeln!(f, "curves {}", self.curves.join(" "))?;
+        writeln!(f, "report {}", self.out.display())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn curves_are_the_numbers_of_each_key() {
+        let text = "{\"step\":1,\"loss\":null,\"a/b\":2}\n{\"step\":2,\"loss\":0.5,\"wall_time\":9,\"name\":\"x\"}\n";
+        let found = curves(text).unwrap();
+        let keys: Vec<&str> = found.keys().map(String::as_str).collect();
+        assert_eq!(keys, ["a/b", "loss"]);
+        assert_eq!(found["loss"], [(2.0, 0.5)]);
+        assert!(
+            curves("{\"step\":1}\n{\"ste")
+                .unwrap_err()
+                .starts_with("2: ")
+        );
+        assert!(curves("{\"loss\":1}").unwrap_err().contains("`step`"));
+    }
+
+    #[test]
+    fn long_curves_become_means() {
+        let curve: Curve = (0..1000)
+            .map(|i| (f64::from(i), f64::from(i % 2)))
+            .collect();
+        let thin = thinned(&curve);
+        assert!(thin.len() <= MAX_POINTS && thin.len() > MAX_POINTS / 2);
+        assert_eq!(thin[0], (1.0, 1.0 / 3.0));
+        assert!(thinned(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_page_is_the_same_every_time_small_and_without_requests() {
+        let text: String = (0..100_000)
+            .map(|i| format!("{{\"step\":{i},\"loss\":{i}.5,\"</script>\":1}}\n"))
+            .collect();
+        let curves = curves(&text).unwrap();
+        let html = page("<run>", &curves, Some("{ \"a\": \"<b>\" }"));
+        assert_eq!(html, page("<run>", &curves, Some("{ \"a\": \"<b>\" }")));
+        assert!(html.len() < 1 << 20 && html.contains("&lt;run&gt;") && html.contains("&lt;b&gt;"));
+        assert_eq!(html.matches("</script>").count(), 1);
+        assert!(!html.contains("src=") && !html.contains("<link"));
+    }
+}
