@@ -144,7 +144,7 @@ fn shows(output: &str, shown: &str) -> bool {
         .all(|word| output.any(|next| next == *word))
 }
 
-/// Runs a page's blocks one after the other; the first that is skipped for a file ends it. Counts what ran and what did not.
+/// Runs the blocks of a page one after the other; counts what ran and what did not.
 fn run_page(path: &Path) -> (usize, usize) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let folder = tempfile::tempdir().unwrap();
