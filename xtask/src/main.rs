@@ -28,7 +28,7 @@ use anyhow::{Result, bail};
 use lexopt::prelude::*;
 
 /// Every command with its help line; `tidy` holds the documents to this list.
-pub(crate) const COMMANDS: [(&str, &str); 3] = [
+pub(crate) const COMMANDS: [(&str, &str); 9] = [
     (
         "ci",
         "run every check, cheapest first [--only STAGE]... [--list]",
