@@ -28,7 +28,7 @@ pub(crate) struct ConvertArgs {
     graph: GraphArgs,
     /// Where to write; .mtx, .el, .clq, .graph and .gr choose the format, .gz and .zst after it pack
     out: PathBuf,
-    /// Format of the file to write: matrix-market, edge-list, dimacs, metis or pace [default: by extension]
+    /// Format of the file to write: matrix-market, edge-list, dimacs, metis, pace, gset or ml4co [default: by extension]
     #[arg(long, value_name = "FORMAT")]
     output_format: Option<Format>,
     #[command(flatten)]

@@ -41,7 +41,7 @@ pub(crate) struct GenerateArgs {
     /// computation graphs) choose the format, .gz and .zst after those of graphs compress
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Format of the file to write: matrix-market, edge-list, dimacs, metis or pace [default: by extension]
+    /// Format of the file to write: matrix-market, edge-list, dimacs, metis, pace, gset or ml4co [default: by extension]
     #[arg(long, value_name = "FORMAT")]
     output_format: Option<Format>,
     #[command(flatten)]

@@ -23,10 +23,13 @@ use crate::report::ReportArgs;
 pub(crate) struct GraphArgs {
     /// A graph file, a built-in graph (karate, petersen, ...) or a generator (er:3000:0.15)
     graph: OsString,
-    /// Format of the file: matrix-market, edge-list, dimacs, metis or pace [default: by extension, then
-    /// content]
+    /// Format of the file: matrix-market, edge-list, dimacs, metis, pace, gset or ml4co [default: by
+    /// extension, then content]
     #[arg(long, value_name = "FORMAT")]
     input_format: Option<Format>,
+    /// Which graph, where there are several, counted from 0
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    index: Option<usize>,
     /// Nodes that a file may have, however few its edges are [default: some for each edge]
     #[arg(long, value_name = "N", hide_short_help = true)]
     max_nodes: Option<u32>,
@@ -85,6 +88,10 @@ impl GraphArgs {
         origin.load_seconds = timer.elapsed_s();
         let storage = storage_name(adjacency.storage());
         report.note(&format!("stored as {storage}, {} bytes", adjacency.bytes()));
+        let import = origin.import.as_ref();
+        if let Some(warning) = import.and_then(ImportReport::warning) {
+            report.warning(&format!("{}: {warning}", origin.name));
+        }
         if adjacency.n_nodes() == 0 {
             report.warning(&format!("{}: the graph is empty", origin.name));
         }
@@ -148,7 +155,7 @@ impl GraphArgs {
     /// What tells a file, and how it is read, from others, and from itself at other times.
     pub(crate) fn source_key(&self) -> Option<String> {
         let file = ImportOptions::source_of(self.file()?)?;
-        let how = (self.input_format, self.complement);
+        let how = (self.input_format, self.complement, self.index);
         Some(format!("{file} {how:?}"))
     }
 
@@ -240,6 +247,7 @@ impl GraphArgs {
                 false => weights,
             },
             max_nodes: self.max_nodes,
+            index: self.index,
             ..ReadOptions::default()
         }
     }
@@ -410,6 +418,7 @@ mod tests {
         GraphArgs {
             graph: graph.into(),
             input_format: None,
+            index: None,
             max_nodes: None,
             complement: false,
             weighted: false,

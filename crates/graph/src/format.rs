@@ -1,4 +1,4 @@
-//! The five file formats, and the choice among them by a file's name.
+//! The file formats, and the choice among them by a file's name.
 
 use crate::{Error, ErrorKind};
 use std::{ffi::OsStr, fmt, path::Path, str::FromStr};
@@ -19,16 +19,22 @@ pub enum Format {
     Metis,
     /// PACE challenge files: `p td n m`, `p vc n m` or a bare `n m`, then `u v`.
     Pace,
+    /// Gset and rudy files: `n m`, then m lines `u v weight` with ids from 1.
+    Gset,
+    /// ML4CO text: one graph a line, `u v u v ... label l l l ...` with ids from 0 and a label for each node.
+    Ml4co,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 5] = [
+    pub const ALL: [Format; 7] = [
         Format::MatrixMarket,
         Format::EdgeList,
         Format::Dimacs,
         Format::Metis,
         Format::Pace,
+        Format::Gset,
+        Format::Ml4co,
     ];
 
     /// The name that [`Format::from_str`] takes, as on a command line.
@@ -40,6 +46,8 @@ impl Format {
             Format::Dimacs => "dimacs",
             Format::Metis => "metis",
             Format::Pace => "pace",
+            Format::Gset => "gset",
+            Format::Ml4co => "ml4co",
         }
     }
 
@@ -58,6 +66,8 @@ impl Format {
             "clq" | "col" | "mis" | "dimacs" => Some(Format::Dimacs),
             "metis" | "graph" => Some(Format::Metis),
             "gr" | "pace" | "td" | "vc" => Some(Format::Pace),
+            "gset" | "rud" | "mc" => Some(Format::Gset),
+            "ml4co" => Some(Format::Ml4co),
             _ => None,
         }
     }
@@ -71,6 +81,8 @@ impl fmt::Display for Format {
             Format::Dimacs => "DIMACS",
             Format::Metis => "METIS",
             Format::Pace => "PACE",
+            Format::Gset => "Gset",
+            Format::Ml4co => "ML4CO",
         })
     }
 }

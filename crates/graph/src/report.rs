@@ -61,6 +61,10 @@ pub struct ImportReport {
     pub header_edges_off_by_two: Option<u64>,
     /// The first id that is no plain integer, and its line: the reason why all ids of the file are text.
     pub first_text_id: Option<(u64, String)>,
+    /// The line of an edge list that was read as an edge and looks like a header of nodes and edges, with its text.
+    pub header_as_edge: Option<(u64, String)>,
+    /// Which graph of the file this is, counted from 0, and how many there are; absent where a file has one.
+    pub instance: Option<(usize, usize)>,
 }
 
 impl ImportReport {
@@ -86,6 +90,8 @@ impl ImportReport {
             node_values_ignored: 0,
             header_edges_off_by_two: None,
             first_text_id: None,
+            header_as_edge: None,
+            instance: None,
         }
     }
 
@@ -96,6 +102,15 @@ impl ImportReport {
             FormatSource::Content => "by content",
         };
         writeln!(f, "format: {} ({why}), {}", self.format, self.compression)
+    }
+
+    /// What should be looked at: a sentence for who reads the graph.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        let (line, text) = self.header_as_edge.as_ref()?;
+        Some(format!(
+            "line {line}, `{text}`, was read as an edge and looks like a header of nodes and edges: if it is one, put `#` before it"
+        ))
     }
 
     fn id_line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -145,6 +160,9 @@ impl ImportReport {
 impl fmt::Display for ImportReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.format_line(f)?;
+        if let Some((index, count)) = self.instance {
+            writeln!(f, "graph {index} of {count}, counted from 0")?;
+        }
         writeln!(f, "nodes: {}", self.n_nodes)?;
         writeln!(f, "edges listed: {}", self.listed_edges)?;
         writeln!(f, "self-loops dropped: {}", self.self_loops_dropped)?;

@@ -1,7 +1,7 @@
 //! Detection of a file's format: the caller's word, else the extension, else the first lines.
 
 use super::{
-    fields::Fields,
+    fields::{Field, Fields, finite, whole},
     lines::{Line, Lines},
 };
 use crate::{Error, Format, FormatSource};
@@ -33,6 +33,7 @@ fn from_content(source: &Source<'_>) -> Result<Format, Error> {
             b"c" => saw_comment = true,
             tag if tag.starts_with(b"%") => {}
             _ if saw_comment && line.first() == Some(b'c') => {}
+            _ if is_ml4co(line) => return Ok(Format::Ml4co),
             _ => break,
         }
     }
@@ -52,7 +53,22 @@ fn problem(mut fields: Fields<'_>) -> Format {
     }
 }
 
-/// A bare `n m`: PACE when exactly m pairs from 1 to n follow, METIS when n rows with 2m neighbours do.
+/// A whole graph on a line: pairs of ids, then `label` and numbers.
+fn is_ml4co(line: Line<'_>) -> bool {
+    let mut fields = line.fields();
+    let is_number = |field: &Field<'_>| whole(field.bytes).is_some();
+    let mut n_ids = 0;
+    while let Some(field) = fields.next() {
+        if !is_number(&field) {
+            let is_label = field.bytes == b"label" && n_ids % 2 == 0;
+            return is_label && fields.next().as_ref().is_some_and(is_number);
+        }
+        n_ids += 1;
+    }
+    false
+}
+
+/// A bare `n m`: PACE when exactly m pairs from 1 to n follow, Gset when m triples do, METIS when n rows with 2m neighbours do.
 fn by_header(source: &Source<'_>) -> Result<Format, Error> {
     let mut lines = Lines::open(source)?.with_long_rows();
     let mut guess = None;
@@ -78,12 +94,14 @@ struct Guess {
     n: u64,
     m: u64,
     n_pairs: u64,
+    n_triples: u64,
     /// Rows up to the last one that is not blank, and all of them.
     n_filled_rows: u64,
     n_rows: u64,
     n_neighbours: u64,
     may_be_pace: bool,
     may_be_metis: bool,
+    may_be_gset: bool,
 }
 
 impl Guess {
@@ -95,24 +113,41 @@ impl Guess {
             n,
             m,
             n_pairs: 0,
+            n_triples: 0,
             n_filled_rows: 0,
             n_rows: 0,
             n_neighbours: 0,
             may_be_pace: true,
             may_be_metis: true,
+            may_be_gset: true,
         })
     }
 
     fn take(&mut self, line: Line<'_>) {
         match line.first() {
-            Some(b'c') => self.may_be_metis = false,
-            Some(b'%') => self.may_be_pace = false,
+            Some(b'c') => (self.may_be_metis, self.may_be_gset) = (false, false),
+            Some(b'%') => (self.may_be_pace, self.may_be_gset) = (false, false),
             None => self.n_rows += 1,
-            Some(_) => self.take_ids(line.fields()),
+            Some(_) => {
+                self.take_triple(line.fields());
+                self.take_ids(line.fields());
+            }
         }
+        self.may_be_gset &= self.n_triples <= self.m;
         self.may_be_pace &= self.n_pairs <= self.m;
         self.may_be_metis &=
             self.n_filled_rows <= self.n && self.n_neighbours <= self.m.saturating_mul(2);
+    }
+
+    fn take_triple(&mut self, mut fields: Fields<'_>) {
+        let mut is_id = || {
+            let id = fields.next().and_then(|field| whole(field.bytes));
+            id.is_some_and(|id| (1..=self.n).contains(&id))
+        };
+        let are_ids = is_id() && is_id();
+        let weight = fields.next().and_then(|field| finite(field.bytes));
+        self.may_be_gset &= are_ids && weight.is_some() && fields.is_done();
+        self.n_triples += 1;
     }
 
     fn take_ids(&mut self, mut fields: Fields<'_>) {
@@ -134,12 +169,15 @@ impl Guess {
     }
 
     fn is_open(&self) -> bool {
-        self.may_be_pace || self.may_be_metis
+        self.may_be_pace || self.may_be_metis || self.may_be_gset
     }
 
     fn decide(&self) -> Format {
         if self.may_be_pace && self.n_pairs == self.m {
             return Format::Pace;
+        }
+        if self.may_be_gset && self.n_triples == self.m {
+            return Format::Gset;
         }
         let is_metis = self.n_rows >= self.n && self.n_neighbours == self.m.saturating_mul(2);
         if self.may_be_metis && is_metis {

@@ -61,7 +61,8 @@ impl crate::EdgeSink for NoEdges {
 }
 
 fn numbered(source: &Source<'_>, map: IdMap, mut tally: Tally<'_>) -> Result<Streamed, Error> {
-    read_integers(source, &map, &mut tally)?;
+    let first = read_integers(source, &map, &mut tally)?;
+    tally.report.header_as_edge = first.and_then(|first| first.header(&tally.report, &map));
     let weighted = tally.options.weights == WeightPolicy::ThirdColumn;
     Ok(tally.finish(map.n_nodes(), weighted, map.labels()))
 }
@@ -129,12 +130,52 @@ fn shown(field: Field<'_>) -> String {
     String::from_utf8_lossy(&field.bytes[..field.bytes.len().min(24)]).into_owned()
 }
 
-fn read_integers(source: &Source<'_>, map: &IdMap, tally: &mut Tally<'_>) -> Result<(), Error> {
+/// The first edge of a list, which may have been meant as a header.
+struct FirstEdge {
+    line: u64,
+    ids: Option<(u64, u64)>,
+    has_third_column: bool,
+    /// Whether all later edges have a third column.
+    later_have_it: bool,
+}
+
+impl FirstEdge {
+    fn of(line: Line<'_>, (u, v): (Field<'_>, Field<'_>), has_third_column: bool) -> FirstEdge {
+        FirstEdge {
+            line: line.number,
+            ids: integer(u.bytes).zip(integer(v.bytes)),
+            has_third_column,
+            later_have_it: true,
+        }
+    }
+
+    /// The line and its text, if it counts nodes and edges: `n m` before m edges among about n nodes, or before weighted edges.
+    fn header(self, report: &ImportReport, map: &IdMap) -> Option<(u64, String)> {
+        let (n, m) = self.ids?;
+        let n_later = report.listed_edges - 1;
+        let may_count = n_later > 0 && n > 2 && n.saturating_add(2) >= u64::from(map.n_nodes());
+        let is_alone = self.later_have_it && !self.has_third_column;
+        let is_header = may_count && (m == n_later || is_alone) && !self.has_third_column;
+        is_header.then(|| (self.line, format!("{n} {m}")))
+    }
+}
+
+fn read_integers(
+    source: &Source<'_>,
+    map: &IdMap,
+    tally: &mut Tally<'_>,
+) -> Result<Option<FirstEdge>, Error> {
     let mut lines = Lines::open(source)?;
+    let mut first: Option<FirstEdge> = None;
     while let Some(line) = lines.next()? {
         let Some((u, v, rest)) = two_ids(line)? else {
             continue;
         };
+        let has_third_column = rest < line.bytes.len();
+        match &mut first {
+            None => first = Some(FirstEdge::of(line, (u, v), has_third_column)),
+            Some(first) => first.later_have_it &= has_third_column,
+        }
         let weight = third_column(line, rest, tally)?;
         let dense = |field: Field<'_>| integer(field.bytes).and_then(|id| map.get(id));
         let (Some(u), Some(v)) = (dense(u), dense(v)) else {
@@ -143,7 +184,7 @@ fn read_integers(source: &Source<'_>, map: &IdMap, tally: &mut Tally<'_>) -> Res
         };
         tally.edge(line, u, v, weight)?;
     }
-    Ok(())
+    Ok(first)
 }
 
 fn read_text(source: &Source<'_>, tally: &mut Tally<'_>) -> Result<Interner, Error> {

@@ -4,10 +4,12 @@ mod detect;
 mod dimacs;
 mod edge_list;
 mod fields;
+mod gset;
 mod ids;
 mod lines;
 mod matrix_market;
 mod metis;
+mod ml4co;
 mod pace;
 mod tally;
 
@@ -64,6 +66,8 @@ pub struct ReadOptions {
     /// By default a header's count is believed up to 4,194,304 plus 64 for each edge that is really there, so that a short
     /// file cannot make the program ask for gigabytes. A number given here is believed whatever the edges.
     pub max_nodes: Option<u32>,
+    /// Which graph of a file that has several, counted from 0; the first by default.
+    pub index: Option<usize>,
     /// The most bytes that the integer ids of an edge list may take while they are made dense; by default as many as they do.
     pub max_id_bytes: Option<u64>,
 }
@@ -250,6 +254,10 @@ fn stream_source(
     sink: &mut dyn EdgeSink,
 ) -> Result<Streamed, Error> {
     let (format, format_source) = detect::format(source, options.format)?;
+    if options.index.is_some_and(|index| index > 0) && format != Format::Ml4co {
+        let message = format!("a file of format {format} has one graph: expected index 0 or none");
+        return Err(Error::new(ErrorKind::Argument, message).or_at(source.name(), 0, 0));
+    }
     let report = ImportReport::new(format, format_source, source.compression());
     let mut tally = Tally::new(sink, options, report);
     match format {
@@ -258,5 +266,7 @@ fn stream_source(
         Format::Dimacs => dimacs::read(source, tally),
         Format::Metis => metis::read(source, &mut tally).map(|weights| weights.attach(tally)),
         Format::Pace => pace::read(source, tally),
+        Format::Gset => gset::read(source, tally),
+        Format::Ml4co => ml4co::read(source, tally),
     }
 }

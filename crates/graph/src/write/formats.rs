@@ -16,6 +16,8 @@ pub(super) fn write(
         Format::Dimacs => numbered(out, graph, "p edge", "e "),
         Format::Pace => numbered(out, graph, "p td", ""),
         Format::Metis => metis(out, graph),
+        Format::Gset => gset(out, graph),
+        Format::Ml4co => ml4co(out, graph),
     }
 }
 
@@ -70,6 +72,26 @@ fn numbered(out: &mut dyn Write, graph: &Graph, problem: &str, kind: &str) -> io
         writeln!(out, "{kind}{} {}", u + 1, v + 1)?;
     }
     Ok(())
+}
+
+fn gset(out: &mut dyn Write, graph: &Graph) -> io::Result<()> {
+    writeln!(out, "{} {}", graph.n_nodes(), graph.n_edges())?;
+    for (u, v, weight) in graph.weighted_edges() {
+        writeln!(out, "{} {} {weight}", u + 1, v + 1)?;
+    }
+    Ok(())
+}
+
+/// A label of 0 for each node: a graph has no answer.
+fn ml4co(out: &mut dyn Write, graph: &Graph) -> io::Result<()> {
+    for (u, v) in graph.edges() {
+        write!(out, "{u} {v} ")?;
+    }
+    write!(out, "label")?;
+    for _ in 0..graph.n_nodes() {
+        write!(out, " 0")?;
+    }
+    writeln!(out)
 }
 
 fn metis(out: &mut dyn Write, graph: &Graph) -> io::Result<()> {

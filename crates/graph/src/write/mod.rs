@@ -1,4 +1,4 @@
-//! Writing graphs in the five formats, packed or plain, so that a failed write leaves nothing behind.
+//! Writing graphs in every format, packed or plain, so that a failed write leaves nothing behind.
 
 mod formats;
 
@@ -104,7 +104,7 @@ fn report(
         compression,
         isolated_nodes_left_out: if is_list { n_isolated } else { 0 },
         weights_left_out: graph.weights().is_some()
-            && matches!(format, Format::Dimacs | Format::Pace),
+            && matches!(format, Format::Dimacs | Format::Pace | Format::Ml4co),
         labels_left_out: !is_list && !is_numbered,
     }
 }

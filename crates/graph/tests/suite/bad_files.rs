@@ -8,7 +8,7 @@ use corpus::Case;
 use proptest::prelude::*;
 use shardgraph_graph::{Error, Format, ReadOptions, WeightPolicy, read_bytes};
 
-use Format::{Dimacs, EdgeList, MatrixMarket, Metis, Pace};
+use Format::{Dimacs, EdgeList, Gset, MatrixMarket, Metis, Ml4co, Pace};
 
 fn read(bytes: &[u8], format: Format) -> Result<shardgraph_graph::Import, Error> {
     let options = ReadOptions {
@@ -89,6 +89,16 @@ fn metis() {
 }
 
 #[test]
+fn gset() {
+    check(corpus::GSET);
+}
+
+#[test]
+fn ml4co() {
+    check(corpus::ML4CO);
+}
+
+#[test]
 fn pace() {
     check(corpus::PACE);
 }
@@ -117,7 +127,7 @@ fn ids_at_the_edge_of_u32() {
 #[test]
 fn long_lines_are_refused_without_being_kept() {
     let mut line = vec![b'7'; 3 << 20];
-    for format in [MatrixMarket, EdgeList, Dimacs, Pace] {
+    for format in [MatrixMarket, EdgeList, Dimacs, Pace, Gset] {
         let error = read(&line, format).unwrap_err();
         assert!(
             error.to_string().contains("lines of at most 1048576 bytes"),
@@ -138,7 +148,9 @@ fn long_lines_are_refused_without_being_kept() {
 }
 
 /// One good file of each format, with comments, odd spacing and different line ends.
-const GOOD: [(&[u8], Format); 9] = [
+const GOOD: [(&[u8], Format); 11] = [
+    (b"# c\n 3\t2 \r\n1 2 -1\n\n2 3 7", Gset),
+    (b"0 1  1 2\tlabel 0 1 1\n", Ml4co),
     (
         b"%%MatrixMarket matrix coordinate real symmetric\n% c\n3 3 2\n2 1 -2D1\r\n3 2 7\n",
         MatrixMarket,

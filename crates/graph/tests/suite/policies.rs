@@ -17,7 +17,7 @@ fn refusal(text: &str, name: &str, options: &ReadOptions) -> Error {
 }
 
 /// Name, text, and the format that has to be chosen.
-const FORMATS: [(&str, &str, Format); 24] = [
+const FORMATS: [(&str, &str, Format); 34] = [
     (
         "a.mtx",
         "%%MatrixMarket matrix coordinate pattern symmetric\n2 2 1\n2 1\n",
@@ -60,6 +60,18 @@ const FORMATS: [(&str, &str, Format); 24] = [
     ("a.csv", "1,2\n", Format::EdgeList),
     ("a.edges", "% x\n1 2\n", Format::EdgeList),
     ("a.txt", "c d\ne f\n", Format::EdgeList),
+    // Gset when m triples follow: two ids from 1 to n and a number.
+    ("a.txt", "3 2\n1 2 1\n2 3 -1\n", Format::Gset),
+    ("a.txt", "3 2\n1 2 1\n2 4 -1\n", Format::EdgeList),
+    ("a.txt", "3 2\n1 2 1\n2 3 1\n1 3 1\n", Format::EdgeList),
+    ("a.txt", "3 2\n1 2 1\n2 3 x\n", Format::EdgeList),
+    ("a.rud", "3 2\n1 2\n2 3\n", Format::Gset),
+    // ML4CO when a line of ids goes on with `label` and numbers.
+    ("a.txt", "0 1 1 2 label 0 1 0\n", Format::Ml4co),
+    ("a.txt", "label 0 1 0\n", Format::Ml4co),
+    ("a.txt", "0 label\n", Format::EdgeList),
+    ("a.txt", "0 1 label x\n", Format::EdgeList),
+    ("a.ml4co", "0 1 label 0 1\n", Format::Ml4co),
 ];
 
 #[test]
@@ -99,7 +111,7 @@ fn names_of_formats() {
     assert!(
         error
             .to_string()
-            .contains("expected one of matrix-market, edge-list, dimacs, metis, pace"),
+            .contains("expected one of matrix-market, edge-list, dimacs, metis, pace, gset, ml4co"),
         "{error}"
     );
 }
@@ -438,4 +450,68 @@ fn text_ids_are_numbered_by_first_sight() {
         );
     }
     assert_eq!(import.labels.find("n3000"), None);
+}
+
+#[test]
+fn a_header_that_was_read_as_an_edge_is_told() {
+    // m as promised, or one pair before triples, among about n nodes.
+    for text in [
+        "4 3\n0 1\n1 2\n2 3\n",
+        "# c\n4 9\n0 1 2.5\n1 2 3\n2 3 1\n",
+        "5 3\n1 2 7\n2 3 7\n3 4 7\n",
+    ] {
+        let report = read("a.el", text).report;
+        let warning = report.warning().unwrap_or_else(|| panic!("{text:?}"));
+        let (line, header) = if text.starts_with('#') {
+            (2, "4 9")
+        } else {
+            (1, &text[..3])
+        };
+        assert!(
+            warning.contains(&format!("line {line}, `{header}`")),
+            "{warning}"
+        );
+    }
+    for text in [
+        "0 1\n0 2\n",
+        "1 2\n",
+        "1 2\n2 3\n3 1\n",
+        "4 3 1\n0 1 1\n1 2 1\n2 3 1\n",
+        "1 1\n5 9\n",
+        "a b\nb c\n",
+    ] {
+        assert_eq!(read("a.el", text).report.warning(), None, "{text:?}");
+    }
+}
+
+#[test]
+fn one_graph_of_several_is_read() {
+    let text = b"0 1 1 2 label 0 1 0\n\n0 1 label 1 0 0 0\n";
+    let of = |index| {
+        let options = ReadOptions {
+            index,
+            ..ReadOptions::default()
+        };
+        read_bytes("a.txt", text, &options)
+    };
+    let first = of(None).unwrap();
+    assert_eq!((first.graph.n_nodes(), first.graph.n_edges()), (3, 2));
+    assert_eq!(first.report.instance, Some((0, 2)));
+    let second = of(Some(1)).unwrap();
+    assert_eq!((second.graph.n_nodes(), second.graph.n_edges()), (4, 1));
+    assert_eq!(second.report.instance, Some((1, 2)));
+    assert_eq!(second.labels.get(3), "3");
+    let error = of(Some(2)).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("expected graph 2, counted from 0; 2 came"),
+        "{error}"
+    );
+    let options = ReadOptions {
+        index: Some(1),
+        ..ReadOptions::default()
+    };
+    let error = read_bytes("a.clq", b"p edge 2 1\ne 1 2\n", &options).unwrap_err();
+    assert!(error.to_string().contains("has one graph"), "{error}");
 }

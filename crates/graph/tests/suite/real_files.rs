@@ -72,6 +72,40 @@ fn existing(name: &str) -> Option<PathBuf> {
     path.exists().then_some(path)
 }
 
+/// The other folders: of maximum cut, and of several graphs a file.
+#[test]
+fn gset_and_ml4co_files_are_recognised() {
+    const G: Format = Format::Gset;
+    const M: Format = Format::Ml4co;
+    for (name, format, index, n_nodes, n_edges) in [
+        ("../gset/G1.txt.gz", G, None, 800, 19176),
+        ("../gset/G55.txt.gz", G, None, 5000, 12498),
+        ("../gset/G70.txt.gz", G, None, 10000, 9999),
+        ("../ml4co/mcut_ba-small.txt.gz", M, None, 0, 0),
+        ("../ml4co/mis_er-700-800.txt.gz", M, Some(1), 0, 0),
+    ] {
+        let Some(path) = existing(name) else { continue };
+        let options = ReadOptions {
+            index,
+            ..ReadOptions::default()
+        };
+        let import = read_graph(&path, &options).unwrap();
+        assert_eq!(import.report.format, format, "{name}");
+        assert_eq!(import.graph.weights(), None, "{name}");
+        if format == G {
+            let sizes = (import.graph.n_nodes(), import.graph.n_edges());
+            assert_eq!(sizes, (n_nodes, n_edges), "{name}");
+        } else {
+            assert_eq!(
+                import.report.instance,
+                Some((index.unwrap_or(0), 2)),
+                "{name}"
+            );
+            assert!(import.graph.n_edges() > 500, "{name}");
+        }
+    }
+}
+
 fn read(path: &Path) -> Import {
     read_graph(path, &ReadOptions::default()).unwrap()
 }

@@ -7,17 +7,20 @@ use shardgraph_graph::{
     read_bytes, read_graph, write_graph,
 };
 
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 18] = [
     "g.mtx",
     "g.el",
     "g.clq",
     "g.metis",
     "g.gr",
+    "g.rud",
+    "g.ml4co",
     "g.mtx.gz",
     "g.el.gz",
     "g.clq.gz",
     "g.metis.gz",
     "g.gr.gz",
+    "g.ml4co.gz",
     "g.mtx.zst",
     "g.el.zst",
     "g.clq.zst",
@@ -76,7 +79,8 @@ proptest! {
                 prop_assert_eq!(&read.graph, &without_isolated(&graph), "{}", name);
             } else {
                 prop_assert_eq!(&read.graph, &graph, "{}", name);
-                prop_assert_eq!(read.labels, Labels::offset(1, n));
+                let first = u64::from(read.report.format != Format::Ml4co);
+                prop_assert_eq!(read.labels, Labels::offset(first, n));
             }
         }
     }
@@ -87,6 +91,10 @@ proptest! {
         for name in ["g.mtx", "g.metis", "g.metis.zst"] {
             prop_assert_eq!(&there_and_back(name, &graph, WeightPolicy::Declared).graph, &graph);
         }
+        let cut = there_and_back("g.rud", &graph, WeightPolicy::Declared).graph;
+        prop_assert!(cut.edges().eq(graph.edges()));
+        let has_weights = graph.weighted_edges().any(|(_, _, w)| w.to_bits() != 1f32.to_bits());
+        prop_assert_eq!(cut.weights(), graph.weights().filter(|_| has_weights));
         let listed = there_and_back("g.el", &graph, WeightPolicy::ThirdColumn).graph;
         prop_assert_eq!(listed, without_isolated(&graph));
         let (bare, ignored) = (there_and_back("g.clq", &graph, WeightPolicy::Declared), there_and_back("g.mtx", &graph, WeightPolicy::Ignore));

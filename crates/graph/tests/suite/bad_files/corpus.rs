@@ -1,6 +1,6 @@
 //! The corpus: one bad file a line, with what its error must say.
 
-use shardgraph_graph::Format::{self, Dimacs, EdgeList, MatrixMarket, Metis, Pace};
+use shardgraph_graph::Format::{self, Dimacs, EdgeList, Gset, MatrixMarket, Metis, Ml4co, Pace};
 
 /// Bytes, format, line, column, and a fragment of the message.
 pub(crate) type Case = (&'static [u8], Format, u64, u64, &'static str);
@@ -140,4 +140,33 @@ pub(crate) const PACE: &[Case] = &[
     (b"3 1\n1 2 3\n", Pace, 2, 5, "after the two nodes"),
     (b"3 1\n1\n", Pace, 2, 2, "found the end of the line"),
     (b"3 1\ne 1 2\n", Pace, 2, 1, "a node id from 1 to 3, found `e`"),
+];
+
+#[rustfmt::skip]
+pub(crate) const GSET: &[Case] = &[
+    (b"", Gset, 1, 1, "a header `n m`, found the end of the file"),
+    (b"3\n", Gset, 1, 2, "the number of edges, found the end of the line"),
+    (b"3 x\n", Gset, 1, 3, "the number of edges, found `x`"),
+    (b"3 1 1\n", Gset, 1, 5, "the end of the line after the number of edges"),
+    (b"3 2\n1 2 1\n", Gset, 3, 1, "2 edges in all, 1 came"),
+    (b"3 1\n1 2 1\n2 3 1\n", Gset, 3, 1, "the end of the file after 1 edges"),
+    (b"3 1\n0 2 1\n", Gset, 2, 1, "a node id from 1 to 3, found `0`"),
+    (b"3 1\n1 4 1\n", Gset, 2, 3, "a node id from 1 to 3, found `4`"),
+    (b"3 1\n1 2 nan\n", Gset, 2, 5, "a finite number"),
+    (b"3 2\n1 2 1\n2 3\n", Gset, 3, 4, "a finite number"),
+    (b"3 2\n1 2\n2 3 1\n", Gset, 3, 5, "the end of the line after the weight"),
+    (b"3 1\n1 2 1 1\n", Gset, 2, 7, "the end of the line after the weight"),
+    (b"4294967295 1\n1 2 1\n", Gset, 1, 1, "at most 4294967294"),
+    (b"4294967294 1\n1 2 1\n", Gset, 1, 1, "promises 4294967294 nodes, but only 1 edges"),
+];
+
+#[rustfmt::skip]
+pub(crate) const ML4CO: &[Case] = &[
+    (b"", Ml4co, 1, 1, "graph 0, counted from 0; 0 came, found the end of the file"),
+    (b"0 1\n", Ml4co, 1, 4, "`label` and a number for each node, found the end of the line"),
+    (b"0 1 2 label 0 0 0\n", Ml4co, 1, 7, "a node id below 3, the number of labels, found `label`"),
+    (b"0 3 label 0 0 0\n", Ml4co, 1, 3, "a node id below 3, the number of labels, found `3`"),
+    (b"0 x label 0 0\n", Ml4co, 1, 3, "a node id or `label`, found `x`"),
+    (b"0 1 label 0 y\n", Ml4co, 1, 13, "a label, which is a whole number, found `y`"),
+    (b"0 1 labels 0 0\n", Ml4co, 1, 5, "a node id or `label`, found `labels`"),
 ];
